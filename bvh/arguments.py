@@ -1,0 +1,127 @@
+"""Checks at the public edge: casts, shapes and ranges, once, before any kernel runs."""
+
+from __future__ import annotations
+
+import operator
+import os
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+CULL_CODES = {None: 0, "back": 1, "front": -1}
+
+MAX_COUNT = 2**31 - 2  # ids are int32
+
+
+class BVHWarning(UserWarning):
+    """Something worth knowing that is not an error."""
+
+
+def reals(name: str, value: ArrayLike) -> NDArray[np.float64]:
+    """Return `value` as a float64 array; refuse what is not a plain array of real numbers."""
+    array = _plain(name, value)
+    if array.dtype.kind not in "iuf" and array.size:
+        raise TypeError(f"{name} must be real numbers, got an array of {array.dtype}")
+    with np.errstate(over="ignore"):
+        return array.astype(np.float64, copy=False)
+
+
+def points(name: str, value: ArrayLike) -> NDArray[np.float64]:
+    """Return `value` as float64 of shape (..., 3)."""
+    array = reals(name, value)
+    if array.ndim == 0 or array.shape[-1] != 3:
+        if array.shape == (0,):
+            return array.reshape(0, 3)
+        raise ValueError(f"{name} must have shape (..., 3), got {array.shape}")
+    return array
+
+
+def rows(name: str, value: ArrayLike, width: int = 3) -> NDArray[np.float64]:
+    """Return `value` as float64 of shape (n, width)."""
+    array = reals(name, value)
+    if array.shape == (0,):
+        return array.reshape(0, width)
+    if array.ndim != 2 or array.shape[1] != width:
+        raise ValueError(f"{name} must have shape (n, {width}), got {array.shape}")
+    _limit(name, len(array))
+    return array
+
+
+def owned(array: NDArray[Any], dtype: Any = np.float64) -> NDArray[Any]:
+    """Return a read-only C-contiguous copy that no caller can change."""
+    copy = np.array(array, dtype=dtype, order="C", copy=True, subok=False)
+    copy.flags.writeable = False
+    return copy
+
+
+def kernel_input(array: NDArray[Any]) -> NDArray[Any]:
+    """Return the array as all kernels take their input: aligned, C-contiguous, read-only.
+
+    A view wherever it can be. Numba compiles a kernel anew for each layout and each read-only
+    flag, so there must be only one of them.
+    """
+    view = np.require(array, requirements=["C", "A"]).view(np.ndarray)
+    view.flags.writeable = False
+    return view
+
+
+def face_rows(name: str, value: ArrayLike, vertex_count: int) -> NDArray[np.int32]:
+    """Return `value` as int32 of shape (m, 3), every index below `vertex_count`."""
+    array = _plain(name, value)
+    if array.size == 0 and (array.ndim == 1 or array.shape[-1] == 3):
+        return np.empty((0, 3), np.int32)
+    if array.dtype.kind not in "iu":
+        raise TypeError(f"{name} must be integers, got an array of {array.dtype}")
+    if array.ndim != 2 or array.shape[1] != 3:
+        hint = "; split quads into triangles first" if array.shape[1:] == (4,) else ""
+        raise ValueError(f"{name} must have shape (m, 3), got {array.shape}{hint}")
+    _limit(name, len(array))
+    low, high = int(array.min()), int(array.max())
+    if low < 0 or high >= vertex_count:
+        bad = np.flatnonzero(((array < 0) | (array >= vertex_count)).any(axis=1))[0]
+        raise ValueError(
+            f"{name} must index the {vertex_count} vertices, got {array[bad].tolist()} "
+            f"in row {bad}"
+        )
+    return array.astype(np.int32, copy=False)
+
+
+def cull_code(cull: str | None) -> int:
+    """Return the side (see `triangles.sides`) that a query ignores; 0 for none."""
+    if not (cull is None or isinstance(cull, str)) or cull not in CULL_CODES:
+        raise ValueError(f"cull must be None, 'back' or 'front', got {cull!r}")
+    return CULL_CODES[cull]
+
+
+def thread_count(threads: int | None) -> int:
+    """Return the number of threads to use: `threads`, or one for each CPU we may run on."""
+    if threads is None:
+        if hasattr(os, "sched_getaffinity"):
+            return len(os.sched_getaffinity(0))
+        return os.cpu_count() or 1
+    if isinstance(threads, bool):
+        raise TypeError(f"threads must be None or an integer, got {threads!r}")
+    try:
+        count = operator.index(threads)
+    except TypeError:
+        raise TypeError(f"threads must be None or an integer, got {threads!r}") from None
+    if count < 1:
+        raise ValueError(f"threads must be at least 1, got {count}")
+    return count
+
+
+def _plain(name: str, value: ArrayLike) -> NDArray[Any]:
+    if isinstance(value, np.ma.MaskedArray):
+        raise TypeError(f"{name} must not be a masked array: fill or drop the masked rows first")
+    if value is None:
+        raise TypeError(f"{name} must be an array, got None")
+    try:
+        return np.asarray(value)
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{name} must be a regular array: {error}") from None
+
+
+def _limit(name: str, count: int) -> None:
+    if count > MAX_COUNT:
+        raise ValueError(f"{name} must have at most {MAX_COUNT} rows, got {count}")

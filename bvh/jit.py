@@ -1,0 +1,267 @@
+"""Every Numba option of the package, and the disk cache of its compiled kernels.
+
+Numba's own cache looks only at the file of the function it stores, so a kernel would go stale when
+a helper in another file changes. Here the cache folder is named by a hash of everything that a
+kernel's machine code depends on: all sources of this package, Numba, llvmlite, Python and the CPU.
+A changed package starts a new folder, and several processes can fill one folder at once: each
+compiled kernel is one file, written under a temporary name and moved into place.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pickle
+import stat
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+import llvmlite
+import llvmlite.binding as llvm
+import numba
+from numba import types
+from numba.core import config
+from numba.core.caching import FunctionCache
+from numba.extending import intrinsic
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+# error_model="numpy": a division by zero gives inf or NaN instead of a test and an exception.
+# nogil: threads of the batch runner work side by side.
+# forceinline and fastmath are said aloud in every case: Numba lets a function inherit what it does
+# not say from the first caller that compiles it, a user's fastmath kernel among them.
+# No fastmath, not even "contract": a fused multiply-add where none is written breaks the
+# error-free transformations, and inf/NaN have a meaning in the slab tests.
+OPTIONS: dict[str, Any] = {
+    "nogil": True,
+    "error_model": "numpy",
+    "fastmath": False,
+    "forceinline": False,
+}
+
+STALE_AFTER_DAYS = 30
+
+
+def kernel(function: F) -> F:
+    """Compile a helper into the kernels that call it; it has no entry of its own in the cache."""
+    return numba.njit(**OPTIONS)(function)  # type: ignore[no-any-return]
+
+
+def inlined(function: F) -> F:
+    """Compile a small helper that must melt into its caller (no call in an inner loop)."""
+    return numba.njit(**OPTIONS | {"forceinline": True})(function)  # type: ignore[no-any-return]
+
+
+@intrinsic
+def stay_outlined(typingctx: Any) -> Any:
+    """Keep the function that calls this out of its callers: for rare, long code.
+
+    Without it LLVM copies the exact arithmetic into every place that might need it, and the
+    compile time grows tenfold.
+    """
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        builder.function.attributes.add("noinline")
+        return context.get_dummy_value()
+
+    return types.void(), codegen
+
+
+def entry(function: F) -> F:
+    """Compile a kernel that Python calls, and keep its machine code on disk."""
+    dispatcher = numba.njit(**OPTIONS)(function)
+    if cache_directory() is not None:
+        dispatcher._cache = _KernelCache(function)
+    return dispatcher  # type: ignore[no-any-return]
+
+
+def host_features() -> dict[str, bool]:
+    """The CPU features that kernels are compiled for (``NUMBA_CPU_FEATURES`` overrides them)."""
+    if config.CPU_FEATURES is not None:
+        names = config.CPU_FEATURES.split(",")
+        return {name.strip("+- "): name.strip().startswith("+") for name in names if name}
+    if config.CPU_NAME:
+        return {}
+    return dict(llvm.get_host_cpu_features())
+
+
+@lru_cache(maxsize=1)
+def fingerprint() -> str:
+    """Hash of all that compiled kernels depend on: sources, Numba, llvmlite, Python, CPU."""
+    digest = hashlib.sha256()
+    package = Path(__file__).parent
+    for path in sorted(package.rglob("*.py")):
+        digest.update(path.relative_to(package).as_posix().encode() + b"\0")
+        digest.update(path.read_bytes() + b"\0")
+    cpu = config.CPU_NAME or llvm.get_host_cpu_name()
+    features = sorted(name for name, present in host_features().items() if present)
+    for part in (numba.__version__, llvmlite.__version__, sys.version, cpu, *features):
+        digest.update(part.encode() + b"\0")
+    return digest.hexdigest()[:20]
+
+
+@lru_cache(maxsize=1)
+def cache_directory() -> Path | None:
+    """Folder of this version's compiled kernels, or None when no folder can be written.
+
+    The first writable one of: ``$BVH_CACHE_DIR``, the user's cache folder, a private folder in the
+    system's temporary folder. ``BVH_CACHE_DIR=off`` keeps kernels in memory only.
+    """
+    wanted = os.environ.get("BVH_CACHE_DIR", "")
+    if wanted.lower() == "off":
+        return None
+    for root in _cache_roots(wanted):
+        folder = root / fingerprint()
+        try:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if _is_private(folder) and _is_writable(folder):
+                return folder
+        except OSError:
+            continue
+    return None
+
+
+def _cache_roots(wanted: str) -> list[Path]:
+    if wanted:
+        return [Path(wanted)]
+    roots = []
+    if sys.platform == "win32":
+        base = os.environ.get("LOCALAPPDATA")
+    elif sys.platform == "darwin":
+        base = os.path.expanduser("~/Library/Caches")
+    else:
+        base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    if base and not base.startswith("~"):
+        roots.append(Path(base) / "raybvh")
+    user = os.getuid() if hasattr(os, "getuid") else os.environ.get("USERNAME", "user")
+    roots.append(Path(tempfile.gettempdir()) / f"raybvh-{user}")
+    return roots
+
+
+def _is_private(folder: Path) -> bool:
+    """Refuse a folder that someone else could fill: a cached kernel is code that we will run."""
+    if not hasattr(os, "getuid"):
+        return True
+    for path in (folder, folder.parent):
+        status = path.stat()
+        if status.st_uid not in (os.getuid(), 0) or status.st_mode & stat.S_IWOTH:
+            return False
+    return True
+
+
+def _is_writable(folder: Path) -> bool:
+    # A filled folder on a read-only disk still serves; an empty one is useless.
+    return os.access(folder, os.W_OK) or any(folder.iterdir())
+
+
+def prune_cache() -> list[Path]:
+    """Remove kernels of other versions that have not been used for 30 days; return their paths."""
+    current = cache_directory()
+    removed: list[Path] = []
+    if current is None:
+        return removed
+    oldest = time.time() - STALE_AFTER_DAYS * 86400
+    for folder in current.parent.iterdir():
+        if folder == current or len(folder.name) != len(current.name) or not folder.is_dir():
+            continue
+        files = list(folder.iterdir())
+        if max((f.stat().st_mtime for f in [folder, *files]), default=0.0) < oldest:
+            for file in files:
+                file.unlink(missing_ok=True)
+            folder.rmdir()
+            removed.append(folder)
+    return removed
+
+
+class _KernelFiles:
+    """One file per compiled signature: a digest, then the pickled machine code.
+
+    Takes the place of Numba's index file, whose numbering two processes can tear apart.
+    """
+
+    def __init__(self, folder: Path, base: str) -> None:
+        self._folder = folder
+        self._base = base
+
+    def _path(self, key: object) -> Path:
+        return self._folder / f"{self._base}.{hashlib.sha256(repr(key).encode()).hexdigest()[:20]}"
+
+    def load(self, key: object) -> Any:
+        """Return what `save` stored under `key`, or None when it is absent or damaged."""
+        try:
+            blob = self._path(key).read_bytes()
+            digest, payload = blob[:32], blob[32:]
+            if hashlib.sha256(payload).digest() != digest:
+                return None
+            return pickle.loads(payload)
+        except (OSError, pickle.UnpicklingError, EOFError):
+            return None
+
+    def save(self, key: object, data: object) -> None:
+        """Store `data` under `key` in one atomic step."""
+        from numba.core.serialize import dumps
+
+        payload = dumps(data)
+        path = self._path(key)
+        with tempfile.NamedTemporaryFile(dir=self._folder, delete=False) as file:
+            file.write(hashlib.sha256(payload).digest() + payload)
+        try:
+            os.replace(file.name, path)
+        except OSError:
+            os.unlink(file.name)
+
+    def flush(self) -> None:
+        for file in self._folder.glob(f"{self._base}.*"):
+            file.unlink(missing_ok=True)
+
+
+class _Locator:
+    """Tells Numba's cache where kernels live, whatever the state of the source tree."""
+
+    def __init__(self, py_func: Any) -> None:
+        self._py_file = py_func.__code__.co_filename
+        self._lineno = py_func.__code__.co_firstlineno
+
+    def get_cache_path(self) -> str:
+        return str(cache_directory())
+
+    def get_source_stamp(self) -> str:
+        return fingerprint()
+
+    def get_disambiguator(self) -> str:
+        return str(self._lineno)
+
+    def ensure_cache_path(self) -> None:
+        """Do nothing: `cache_directory` has made the folder."""
+
+    @classmethod
+    def from_function(cls, py_func: Any, py_file: str) -> _Locator:
+        return cls(py_func)
+
+
+class _KernelCacheImpl(FunctionCache._impl_class):  # type: ignore[misc, name-defined]
+    _locator_classes = [_Locator]  # noqa: RUF012
+
+
+class _KernelCache(FunctionCache):  # type: ignore[misc]
+    """Numba's function cache on our folder and files; a disk that fails costs only the saving."""
+
+    _impl_class = _KernelCacheImpl
+
+    def __init__(self, py_func: Any) -> None:
+        super().__init__(py_func)
+        folder = cache_directory()
+        assert folder is not None
+        base = f"{py_func.__module__}.{self._impl.filename_base}"
+        self._cache_file = _KernelFiles(folder, base)
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        try:
+            self._save_overload(sig, data)
+        except OSError:
+            self.disable()

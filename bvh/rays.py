@@ -1,0 +1,161 @@
+"""Batches of rays, checked once, and what a query gives back for them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bvh.arguments import kernel_input, points, reals
+
+
+class RayBatch(NamedTuple):
+    """Rays as kernels read them: flat, C-contiguous, float64.
+
+    Each array has one row for every ray, or a single row that all rays share.
+    """
+
+    origins: NDArray[np.float64]
+    directions: NDArray[np.float64]
+    t_min: NDArray[np.float64]
+    t_max: NDArray[np.float64]
+    shape: tuple[int, ...]
+
+    @property
+    def count(self) -> int:
+        """Number of rays."""
+        return math.prod(self.shape)
+
+
+def ray_batch(
+    origins: ArrayLike, directions: ArrayLike, t_min: ArrayLike, t_max: ArrayLike
+) -> RayBatch:
+    """Check and flatten rays; what is the same for all rays stays one row."""
+    o, d = points("origins", origins), points("directions", directions)
+    low, high = reals("t_min", t_min), reals("t_max", t_max)
+    shape = _common_shape(
+        origins=o.shape[:-1], directions=d.shape[:-1], t_min=low.shape, t_max=high.shape
+    )
+    return RayBatch(
+        _flat(o, shape, 3), _flat(d, shape, 3), _flat(low, shape, 0), _flat(high, shape, 0), shape
+    )
+
+
+def broadcast_rays(
+    origins: ArrayLike,
+    directions: ArrayLike,
+    t_min: ArrayLike,
+    t_max: ArrayLike,
+    **shapes: NDArray[np.float64],
+) -> tuple[RayBatch, list[NDArray[np.float64]]]:
+    """Broadcast rays against the vectors of a shape, and give every one of them a row a ray."""
+    o, d = points("origins", origins), points("directions", directions)
+    low, high = reals("t_min", t_min), reals("t_max", t_max)
+    shape = _common_shape(
+        origins=o.shape[:-1],
+        directions=d.shape[:-1],
+        t_min=low.shape,
+        t_max=high.shape,
+        **{name: array.shape[:-1] for name, array in shapes.items()},
+    )
+
+    def full(array: NDArray[np.float64], tail: tuple[int, ...]) -> NDArray[np.float64]:
+        return kernel_input(np.broadcast_to(array, shape + tail).reshape(-1, *tail))
+
+    batch = RayBatch(full(o, (3,)), full(d, (3,)), full(low, ()), full(high, ()), shape)
+    return batch, [full(array, array.shape[-1:]) for array in shapes.values()]
+
+
+def check_rays(batch: RayBatch) -> None:
+    """Raise a ValueError that names the first ray which could only miss.
+
+    Those are rays with a NaN or infinite origin or direction, a zero direction, a NaN bound, or
+    t_min above t_max.
+    """
+    with np.errstate(invalid="ignore"):
+        reasons = {
+            "origin that is not finite": ~np.isfinite(batch.origins).all(axis=-1),
+            "direction that is not finite": ~np.isfinite(batch.directions).all(axis=-1),
+            "zero direction": (batch.directions == 0).all(axis=-1),
+            "range that is empty or NaN": ~(batch.t_min <= batch.t_max),
+        }
+    for reason, bad in reasons.items():
+        if np.any(bad):
+            i = int(np.flatnonzero(bad)[0])
+            where = np.unravel_index(i, batch.shape) if len(batch.shape) > 1 else (i,)
+            ray = ", ".join(str(int(k)) for k in where)
+            raise ValueError(f"ray {ray} has a {reason}")
+
+
+def shaped(shape: tuple[int, ...], *arrays: NDArray[Any]) -> tuple[Any, ...]:
+    """Give flat results the leading shape of the rays; scalars for a single ray."""
+    if shape == ():
+        return tuple(array[0].item() for array in arrays)
+    return tuple(array.reshape(shape) for array in arrays)
+
+
+def _common_shape(**shapes: tuple[int, ...]) -> tuple[int, ...]:
+    try:
+        return np.broadcast_shapes(*shapes.values())
+    except ValueError:
+        names = ", ".join(f"{name} {shape}" for name, shape in shapes.items() if shape != ())
+        raise ValueError(f"leading shapes do not broadcast: {names}") from None
+
+
+def _flat(array: NDArray[np.float64], shape: tuple[int, ...], width: int) -> Any:
+    """Return (n, width) rows (or n numbers, for width 0); one row where all rays share it."""
+    tail = (width,) if width else ()
+    if array.size == max(width, 1):
+        return kernel_input(array.reshape(1, *tail))
+    return kernel_input(np.broadcast_to(array, shape + tail).reshape(-1, *tail))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Hits:
+    """The nearest hit of each ray, every field with the rays' leading shape.
+
+    Attributes
+    ----------
+    t : ndarray of float64 or float
+        Distance along the ray in units of its direction's length; +inf for a miss.
+    prim_id : ndarray of int32 or int
+        Face, or box, that is hit; -1 for a miss.
+    u, v : ndarray of float64 or float
+        Weights of the face's second and third vertex, so that the hit is
+        (1-u-v) v0 + u v1 + v v2. NaN for a miss and for boxes.
+    front : ndarray of bool or bool
+        The ray meets the face against its winding normal, or enters the box from outside.
+        False for a miss.
+    """
+
+    t: Any
+    prim_id: Any
+    u: Any
+    v: Any
+    front: Any
+
+    @property
+    def mask(self) -> Any:
+        """True where a ray hits."""
+        return self.prim_id >= 0
+
+    def __len__(self) -> int:
+        return len(self.t)
+
+    def __getitem__(self, index: Any) -> Hits:
+        """Select rays as from an array of the same shape."""
+        return Hits(*(getattr(self, field.name)[index] for field in fields(self)))
+
+    def __repr__(self) -> str:
+        if np.ndim(self.t) == 0:
+            inner = ", ".join(f"{f.name}={getattr(self, f.name)!r}" for f in fields(self))
+            return f"Hits({inner})"
+        mask = self.mask
+        share = f"{int(np.count_nonzero(mask))} of {mask.size} rays hit"
+        if not mask.any():
+            return f"Hits({share})"
+        near, far = float(self.t[mask].min()), float(self.t[mask].max())
+        return f"Hits({share}, t {near:.6g} to {far:.6g})"

@@ -1,0 +1,295 @@
+"""Triangles: their bounds, the exact ray test, and `ray_triangle`.
+
+The ray (o, d) passes an edge (A, B) on the side given by the sign of d . ((A-o) x (B-o)), the
+volume spanned by the ray and the edge. A triangle is hit when its three edges agree: all signs
+>= 0 or all <= 0, and not all zero (then the ray lies in the plane, or the face has no area).
+The signs are those of the real numbers, so two faces that share an edge, which run through it in
+opposite directions, can neither both miss nor, off the edge, both hit a ray.
+
+Plücker side test: Jones 2000, "Intersecting a ray and a triangle with Plücker coordinates";
+floating-point filter: Shewchuk 1997, "Adaptive precision floating-point arithmetic".
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from bvh.arguments import cull_code, points
+from bvh.rays import broadcast_rays, shaped
+from bvh.exact import add_triple, divide, new_sum, triple_sign
+from bvh.jit import entry, inlined, kernel, stay_outlined
+from bvh.numerics import (
+    DD_ERROR,
+    INF,
+    NAN,
+    cross_size,
+    dd_cross,
+    dd_dot,
+    difference,
+    dot_size,
+    exponent,
+    finite,
+    high,
+    largest,
+    power_of_two,
+    round_quotient,
+    scale_by,
+    sign,
+    vector,
+)
+
+# Outside these powers of two the filters are not used: their products could over- or underflow.
+REACH = 500
+
+# Rounding of `_side`: three products and sums deep, seven roundings of 2**-53 each, and the
+# rounding of the size itself; 9 covers (1 + 2**-53)**10 - 1 over 2**-53 many times.
+SIDE_ERROR = 9.0 * 2.0**-53
+
+
+@inlined
+def scaled_ray(o, d, reach):
+    """Prepare a ray for the filters of `sides`, `distance` and `barycentrics`.
+
+    `reach` bounds the coordinates of the triangles to come. With E = exponent of the largest
+    coordinate of all (origin included) and K = exponent of d, differences of points stay below
+    2**(E+2), so d * 2**(-K-2E) times two differences stays below 2**7: nothing overflows.
+    What underflows is bounded absolutely by `floor`: each product of two differences may lose
+    2**-1075, six of them times abs(d') < 2**(1-2E); scaling d may lose 2**-1075 a component, times
+    cross products below 2**(2E+5); three last products lose 2**-1075. In sum less than
+    2**(2*abs(E) - 1065).
+
+    Returns
+    -------
+    d_scaled : 3-tuple
+    floor : float
+        inf where the filters must not be trusted: all is decided exactly then.
+    e : int
+        The exponent E, common to origin and triangles.
+    k : int
+        The exponent K of the direction.
+    """
+    e = exponent(max(largest(o), reach))
+    k = min(exponent(largest(d)), 1022)
+    if e < -REACH or e > REACH:
+        return d, INF, e, k
+    s = power_of_two(-k)
+    q = power_of_two(-2 * e)
+    scaled = ((d[0] * s) * q, (d[1] * s) * q, (d[2] * s) * q)
+    return scaled, power_of_two(2 * abs(e) - 1064), e, k
+
+
+@inlined
+def _side(o, d, d_scaled, floor, a, b):
+    """Return the exact sign of d . ((a-o) x (b-o)), computed as d . ((a-o) x (b-a))."""
+    # With the edge instead of b-o, a far origin costs one factor of its distance, not two.
+    p = (a[0] - o[0], a[1] - o[1], a[2] - o[2])
+    q = (b[0] - a[0], b[1] - a[1], b[2] - a[2])
+    yz, zy = p[1] * q[2], p[2] * q[1]
+    zx, xz = p[2] * q[0], p[0] * q[2]
+    xy, yx = p[0] * q[1], p[1] * q[0]
+    value = d_scaled[0] * (yz - zy) + d_scaled[1] * (zx - xz) + d_scaled[2] * (xy - yx)
+    size = (
+        abs(d_scaled[0]) * (abs(yz) + abs(zy))
+        + abs(d_scaled[1]) * (abs(zx) + abs(xz))
+        + abs(d_scaled[2]) * (abs(xy) + abs(yx))
+    )
+    # A NaN or an infinite size fails this test and is decided exactly, too.
+    if abs(value) > SIDE_ERROR * size + floor:
+        return 1 if value > 0.0 else -1
+    return triple_sign(o, d, a, b)
+
+
+@inlined
+def sides(o, d, d_scaled, floor, v0, v1, v2):
+    """Return the side on which a ray passes a triangle: -1 or 1 for a hit, 0 for a miss.
+
+    -1 is the front: the ray opposes the normal (v1-v0) x (v2-v0).
+    """
+    s0 = _side(o, d, d_scaled, floor, v0, v1)
+    s1 = _side(o, d, d_scaled, floor, v1, v2)
+    if s0 * s1 < 0:
+        return 0
+    s2 = _side(o, d, d_scaled, floor, v2, v0)
+    if s0 * s2 < 0 or s1 * s2 < 0:
+        return 0
+    return sign(s0 + s1 + s2)
+
+
+@kernel
+def distance(o, d, e, k, v0, v1, v2):
+    """Return t of a hit, the real quotient n.(v0-o) / n.d rounded to the nearest double.
+
+    A t that is not zero never becomes zero, and never infinite (see `exact.divide`).
+    """
+    stay_outlined()
+    if -REACH <= e <= REACH:
+        # Double-double first: exact differences, then one cross product and two dot products.
+        a = difference(v0, o, -e)
+        p = difference(v1, v0, -e)
+        q = difference(v2, v0, -e)
+        s = power_of_two(-k)
+        r = ((d[0] * s, 0.0), (d[1] * s, 0.0), (d[2] * s, 0.0))
+        n = dd_cross(p, q)
+        n_size = cross_size(high(p), high(q))
+        decided, t = round_quotient(
+            dd_dot(n, a), dot_size(n_size, high(a)), dd_dot(n, r), dot_size(n_size, high(r))
+        )
+        at = exponent(t) + e - k
+        if decided and -1020 < at < 1020:
+            return scale_by(t, e - k)
+    n_sum, d_sum = new_sum(), new_sum()
+    add_triple(n_sum, 1, v0, v1, v2)
+    add_triple(n_sum, -1, o, v0, v1)
+    add_triple(n_sum, -1, o, v1, v2)
+    add_triple(n_sum, -1, o, v2, v0)
+    add_triple(d_sum, 1, d, v0, v1)
+    add_triple(d_sum, 1, d, v1, v2)
+    add_triple(d_sum, 1, d, v2, v0)
+    return divide(n_sum, d_sum)
+
+
+@kernel
+def _share(o, d, a, b, v0, v1, v2):
+    """Return the share of edge (a, b)'s volume in the triangle's, exactly rounded."""
+    stay_outlined()
+    n_sum, d_sum = new_sum(), new_sum()
+    add_triple(n_sum, 1, d, a, b)
+    add_triple(n_sum, 1, d, o, a)
+    add_triple(n_sum, -1, d, o, b)
+    add_triple(d_sum, 1, d, v0, v1)
+    add_triple(d_sum, 1, d, v1, v2)
+    add_triple(d_sum, 1, d, v2, v0)
+    return divide(n_sum, d_sum)
+
+
+@kernel
+def barycentrics(o, d, e, k, v0, v1, v2):
+    """Return (u, v) of a hit, the weights of v1 and v2, good to a few units in the last place.
+
+    A weight is exactly 0.0 when the ray meets the opposite edge.
+    """
+    stay_outlined()
+    if -REACH <= e <= REACH:
+        a = difference(v0, o, -e)
+        p = difference(v1, v0, -e)
+        q = difference(v2, v0, -e)
+        s = power_of_two(-k)
+        r = ((d[0] * s, 0.0), (d[1] * s, 0.0), (d[2] * s, 0.0))
+        whole = dd_dot(dd_cross(p, q), r)
+        whole_size = dot_size(cross_size(high(p), high(q)), high(r))
+        # d.((v2-o) x (v0-o)) = -(d x (v0-o)).(v2-v0), likewise for v0, v1.
+        m = dd_cross(r, a)
+        m_size = cross_size(high(r), high(a))
+        of_v1 = dd_dot(m, q)
+        of_v2 = dd_dot(m, p)
+        v1_size = dot_size(m_size, high(q))
+        v2_size = dot_size(m_size, high(p))
+        # Relative errors below 2**-54: the rounding of the quotients is all that can be seen.
+        if (
+            abs(whole[0]) > 2.0**54 * DD_ERROR * whole_size + 2.0**-700
+            and abs(of_v1[0]) > 2.0**54 * DD_ERROR * v1_size + 2.0**-700
+            and abs(of_v2[0]) > 2.0**54 * DD_ERROR * v2_size + 2.0**-700
+        ):
+            return -of_v1[0] / whole[0], of_v2[0] / whole[0]
+    return _share(o, d, v2, v0, v0, v1, v2), _share(o, d, v0, v1, v0, v1, v2)
+
+
+@inlined
+def reach_of(v0, v1, v2):
+    """Return the largest absolute coordinate of a triangle."""
+    return max(largest(v0), max(largest(v1), largest(v2)))
+
+
+@entry
+def _ray_triangle(origins, directions, v0, v1, v2, t_min, t_max, cull, hit, t, u, v):
+    """Test each ray against its own triangle."""
+    for i in range(len(hit)):
+        o, d = vector(origins, i), vector(directions, i)
+        a, b, c = vector(v0, i), vector(v1, i), vector(v2, i)
+        hit[i], t[i], u[i], v[i] = False, INF, NAN, NAN
+        # A ray or a face that is not finite, or a ray without direction, misses.
+        if not (finite(o) and finite(d) and finite(a) and finite(b) and finite(c)):
+            continue
+        d_scaled, floor, e, k = scaled_ray(o, d, reach_of(a, b, c))
+        side = sides(o, d, d_scaled, floor, a, b, c)
+        if side == 0 or side == cull:
+            continue
+        at = distance(o, d, e, k, a, b, c)
+        if t_min[i] <= at <= t_max[i]:
+            hit[i], t[i] = True, at
+            u[i], v[i] = barycentrics(o, d, e, k, a, b, c)
+
+
+class TriangleHit(NamedTuple):
+    """What `ray_triangle` returns, each with the leading shape of the arguments."""
+
+    hit: Any
+    t: Any
+    u: Any
+    v: Any
+
+
+def ray_triangle(
+    origins: ArrayLike,
+    directions: ArrayLike,
+    v0: ArrayLike,
+    v1: ArrayLike,
+    v2: ArrayLike,
+    t_min: ArrayLike = 0.0,
+    t_max: ArrayLike = np.inf,
+    *,
+    cull: str | None = None,
+) -> TriangleHit:
+    """Intersect rays with triangles, one to one after broadcasting.
+
+    Hit or miss is decided as real arithmetic on the given doubles decides it: edges and vertices
+    belong to the triangle, a ray in its plane misses, a face without area is never hit.
+
+    Parameters
+    ----------
+    origins, directions : array_like, shape (..., 3)
+        Rays o + t d. Directions need not be normalised.
+    v0, v1, v2 : array_like, shape (..., 3)
+        Corners. The normal is (v1-v0) x (v2-v0).
+    t_min, t_max : array_like, shape (...)
+        Range of t, both ends included.
+    cull : {None, "back", "front"}
+        Faces to ignore: those seen from behind, or from the front.
+
+    Returns
+    -------
+    hit : bool or ndarray of bool, shape (...)
+    t : float or ndarray, shape (...)
+        In units of the direction's length, correctly rounded; +inf for a miss.
+    u, v : float or ndarray, shape (...)
+        Weights of v1 and v2: the hit is (1-u-v) v0 + u v1 + v v2. NaN for a miss.
+
+    Raises
+    ------
+    ValueError, TypeError
+        Where an argument has the wrong shape or type; the message names it.
+
+    Examples
+    --------
+    >>> import bvh
+    >>> bvh.ray_triangle([0, 0, -2], [0, 0, 1], [-1, -1, 0], [1, -1, 0], [0, 1, 0])
+    TriangleHit(hit=True, t=2.0, u=0.25, v=0.5)
+    """
+    side = cull_code(cull)
+    rays, corners = broadcast_rays(
+        origins,
+        directions,
+        t_min,
+        t_max,
+        v0=points("v0", v0),
+        v1=points("v1", v1),
+        v2=points("v2", v2),
+    )
+    n = len(rays.t_min)
+    hit = np.empty(n, np.bool_)
+    t, u, v = np.empty(n), np.empty(n), np.empty(n)
+    _ray_triangle(rays.origins, rays.directions, *corners, rays.t_min, rays.t_max, side, hit, t, u, v)
+    return TriangleHit(*shaped(rays.shape, hit, t, u, v))
