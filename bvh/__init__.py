@@ -1,6 +1,27 @@
 """The exact nearest hit of a ray on triangle meshes and boxes."""
 
 from bvh.arguments import BVHWarning
+from bvh.boxes import ray_box
+from bvh.jit import warmup
+from bvh.obbs import ray_obb
+from bvh.planes import ray_plane
+from bvh.quality import TreeStats
+from bvh.rays import Hits
+from bvh.spheres import ray_sphere
+from bvh.tree import BVH
 from bvh.triangles import ray_triangle
 
 __version__ = "0.1.0"
+
+__all__ = [
+    "BVH",
+    "BVHWarning",
+    "Hits",
+    "TreeStats",
+    "ray_box",
+    "ray_obb",
+    "ray_plane",
+    "ray_sphere",
+    "ray_triangle",
+    "warmup",
+]

@@ -80,6 +80,36 @@ def entry(function: F) -> F:
     return dispatcher  # type: ignore[no-any-return]
 
 
+_recipes: list[tuple[str, Callable[[], None]]] = []
+
+
+def warms(name: str) -> Callable[[Callable[[], None]], Callable[[], None]]:
+    """Register a function that runs, and so compiles, one part of the package's kernels."""
+
+    def register(recipe: Callable[[], None]) -> Callable[[], None]:
+        _recipes.append((name, recipe))
+        return recipe
+
+    return register
+
+
+def warmup(progress: Callable[[str, int, int], object] | None = None) -> None:
+    """Compile all kernels now, or load them from the cache, so that no query has to wait.
+
+    Parameters
+    ----------
+    progress : callable, optional
+        Called as progress(part, done, total) before each part and after the last.
+    """
+    for i, (name, recipe) in enumerate(_recipes):
+        if progress is not None:
+            progress(name, i, len(_recipes))
+        recipe()
+    if progress is not None:
+        progress("", len(_recipes), len(_recipes))
+    prune_cache()
+
+
 def host_features() -> dict[str, bool]:
     """The CPU features that kernels are compiled for (``NUMBA_CPU_FEATURES`` overrides them)."""
     if config.CPU_FEATURES is not None:

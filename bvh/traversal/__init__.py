@@ -1,0 +1,1 @@
+"""Traversals: kernels that walk a tree, one query a file."""

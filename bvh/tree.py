@@ -1,0 +1,441 @@
+"""`BVH`: a tree over triangles, boxes or oriented boxes, and the questions it answers."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bvh import batches
+from bvh.arguments import (
+    cull_code,
+    face_rows,
+    kernel_input,
+    owned,
+    reals,
+    rows,
+    thread_count,
+)
+from bvh.builders import binned_sah
+from bvh.jit import warms
+from bvh.nodes import Nodes, local_boxes, local_frame
+from bvh.obbs import local_frames
+from bvh.primitives import BOXES, KINDS, OBBS, TRIANGLES, Primitives, world_bounds
+from bvh.quality import TreeStats, check_nodes, depths, sah_cost
+from bvh.rays import Hits, check_rays, ray_batch
+from bvh.sources import triangles_of
+from bvh.workers import Progress
+
+QUALITIES = ("medium",)
+
+
+class TreeArrays(NamedTuple):
+    """Everything that a kernel needs of a tree.
+
+    Attributes
+    ----------
+    nodes : Nodes
+    primitives : Primitives
+    frame : ndarray of float64, shape (2, 3)
+        The local frame of the node boxes (see `nodes.local_frame`).
+    """
+
+    nodes: Nodes
+    primitives: Primitives
+    frame: NDArray[np.float64]
+
+
+class BVH:
+    """A bounding volume hierarchy over triangles, boxes or oriented boxes.
+
+    Make one with `from_triangles`, `from_mesh`, `from_boxes` or `from_obbs`. A tree owns read-only
+    copies of what it was made of and never changes; it can be pickled, and queried from many
+    threads at once and after a fork.
+
+    Examples
+    --------
+    >>> import bvh
+    >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+    >>> tree
+    BVH(1 triangles, 1 nodes)
+    >>> tree.closest_hit([0.25, 0.25, 1.0], [0.0, 0.0, -1.0])
+    Hits(t=1.0, prim_id=0, u=0.25, v=0.25, front=True)
+    """
+
+    __slots__ = ("_arrays", "_bounds", "_build_seconds")
+
+    _arrays: TreeArrays
+    _bounds: NDArray[np.float64]
+    _build_seconds: float
+
+    def __init__(self) -> None:
+        raise TypeError("make a BVH with BVH.from_triangles, from_mesh, from_boxes or from_obbs")
+
+    @classmethod
+    def from_triangles(
+        cls,
+        vertices: ArrayLike,
+        faces: ArrayLike,
+        *,
+        quality: str = "medium",
+        threads: int | None = None,
+        progress: Progress | None = None,
+    ) -> BVH:
+        """Build a tree over triangles.
+
+        Parameters
+        ----------
+        vertices : array_like, shape (n, 3)
+            Coordinates, taken as float64. Faces with a NaN or infinite vertex are ignored (their
+            ids stay in place) and counted in `stats`.
+        faces : array_like of int, shape (m, 3)
+            Vertex indices; the normal is (v1-v0) x (v2-v0).
+        quality : {"medium"}
+            Builder: "medium" is binned SAH.
+        threads : int, optional
+            Threads to build with; one for each CPU by default. The tree does not depend on it.
+        progress : callable, optional
+            Called as progress(done, total) in primitives, a few times a second.
+
+        Returns
+        -------
+        BVH
+
+        Raises
+        ------
+        ValueError, TypeError
+            Where an argument has the wrong shape, type or range; the message names it.
+        """
+        points = rows("vertices", vertices)
+        index = face_rows("faces", faces, len(points))
+        primitives = Primitives(TRIANGLES, owned(points), owned(index, np.int32))
+        return cls._build(primitives, quality, threads, progress)
+
+    @classmethod
+    def from_mesh(
+        cls,
+        mesh: Any,
+        *,
+        quality: str = "medium",
+        threads: int | None = None,
+        progress: Progress | None = None,
+    ) -> BVH:
+        """Build a tree over a mesh.
+
+        Parameters
+        ----------
+        mesh : trimesh.Trimesh, trimesh.Scene or (vertices, faces)
+            A scene is flattened, its instances in the order of its graph.
+        quality, threads, progress
+            As in `from_triangles`.
+
+        Returns
+        -------
+        BVH
+        """
+        vertices, faces = triangles_of(mesh)
+        return cls.from_triangles(
+            vertices, faces, quality=quality, threads=threads, progress=progress
+        )
+
+    @classmethod
+    def from_boxes(
+        cls,
+        lower: ArrayLike,
+        upper: ArrayLike,
+        *,
+        quality: str = "medium",
+        threads: int | None = None,
+        progress: Progress | None = None,
+    ) -> BVH:
+        """Build a tree over axis-aligned boxes, solid and closed.
+
+        Parameters
+        ----------
+        lower, upper : array_like, shape (n, 3)
+            Corners. A box with lower > upper on an axis, or with a coordinate that is not finite,
+            is ignored (its id stays in place) and counted in `stats`.
+        quality, threads, progress
+            As in `from_triangles`.
+
+        Returns
+        -------
+        BVH
+
+        Examples
+        --------
+        >>> import bvh
+        >>> tree = bvh.BVH.from_boxes([[0, 0, 0], [2, 0, 0]], [[1, 1, 1], [3, 1, 1]])
+        >>> tree.closest_hit([9.0, 0.5, 0.5], [-1.0, 0.0, 0.0]).prim_id
+        1
+        """
+        low, high = _corner_rows(lower, upper)
+        primitives = Primitives(BOXES, owned(np.hstack([low, high])), _no_faces())
+        return cls._build(primitives, quality, threads, progress)
+
+    @classmethod
+    def from_obbs(
+        cls,
+        lower: ArrayLike,
+        upper: ArrayLike,
+        transforms: ArrayLike,
+        *,
+        quality: str = "medium",
+        threads: int | None = None,
+        progress: Progress | None = None,
+    ) -> BVH:
+        """Build a tree over oriented boxes: axis-aligned boxes, each under its own transform.
+
+        Parameters
+        ----------
+        lower, upper : array_like, shape (n, 3)
+            Corners in local coordinates; as in `from_boxes`.
+        transforms : array_like, shape (n, 4, 4)
+            Affine matrices from local to world coordinates: rotation, scale, shear, reflection.
+            See `ray_obb` for what is exact.
+        quality, threads, progress
+            As in `from_triangles`.
+
+        Returns
+        -------
+        BVH
+
+        Raises
+        ------
+        ValueError
+            If a matrix is singular, not finite, or not affine.
+        """
+        low, high = _corner_rows(lower, upper)
+        matrices = reals("transforms", transforms)
+        if matrices.shape != (len(low), 4, 4):
+            raise ValueError(
+                f"transforms must have shape ({len(low)}, 4, 4), got {matrices.shape}"
+            )
+        frames = local_frames("transforms", matrices)
+        parts = [low, high, frames.reshape(-1, 12), matrices[:, :3].reshape(-1, 12)]
+        primitives = Primitives(OBBS, owned(np.hstack(parts)), _no_faces())
+        return cls._build(primitives, quality, threads, progress)
+
+    @classmethod
+    def _build(
+        cls,
+        primitives: Primitives,
+        quality: str,
+        threads: int | None,
+        progress: Progress | None,
+    ) -> BVH:
+        """Build the tree over primitives."""
+        if quality not in QUALITIES:
+            raise ValueError(f"quality must be one of {QUALITIES}, got {quality!r}")
+        workers = thread_count(threads)
+        began = time.perf_counter()
+        lower, upper, valid = world_bounds(primitives)
+        ids = np.flatnonzero(valid).astype(np.int32)
+        frame, bounds = local_frame(lower[ids], upper[ids])
+        boxes = local_boxes(lower, upper, frame)
+        nodes = binned_sah.build(boxes, ids, threads=workers, progress=progress)
+        # Nothing can be seen half-built: the object comes last.
+        tree = object.__new__(cls)
+        tree._arrays = frozen(TreeArrays(nodes, primitives, frame))
+        tree._bounds = kernel_input(bounds)
+        tree._build_seconds = time.perf_counter() - began
+        return tree
+
+    def closest_hit(
+        self,
+        origins: ArrayLike,
+        directions: ArrayLike,
+        t_min: ArrayLike = 0.0,
+        t_max: ArrayLike = np.inf,
+        *,
+        cull: str | None = None,
+        threads: int | None = None,
+        validate_rays: bool = False,
+        progress: Progress | None = None,
+    ) -> Hits:
+        """Find the nearest hit of each ray.
+
+        The hit with the smallest t; of equal t, the one with the lowest id. Hit or miss is
+        decided as real arithmetic on the given doubles decides it, and t is the real distance
+        rounded to the nearest double. The answer does not depend on the tree, on threads, or on
+        the batch that a ray comes in.
+
+        Parameters
+        ----------
+        origins, directions : array_like, shape (..., 3)
+            Rays o + t d, broadcast against each other. Directions need not be normalised.
+        t_min, t_max : array_like, shape (...)
+            Range of t, both ends included, in units of the direction's length; -inf and +inf
+            make a line.
+        cull : {None, "back", "front"}
+            Triangles to ignore: those seen from behind, or from the front.
+        threads : int, optional
+            Threads to use; one for each CPU by default.
+        validate_rays : bool
+            Raise on the first ray that is not finite, has no direction or an empty range. Without
+            it such rays miss.
+        progress : callable, optional
+            Called as progress(done, total) in rays.
+
+        Returns
+        -------
+        Hits
+            With fields of the rays' leading shape; scalars for a single ray.
+
+        Raises
+        ------
+        ValueError, TypeError
+            Where an argument has the wrong shape or type; the message names it.
+        """
+        code = self._cull(cull)
+        batch = ray_batch(origins, directions, t_min, t_max)
+        if validate_rays:
+            check_rays(batch)
+        return batches.closest_hit(self._arrays, batch, code, thread_count(threads), progress)
+
+    def any_hit(
+        self,
+        origins: ArrayLike,
+        directions: ArrayLike,
+        t_min: ArrayLike = 0.0,
+        t_max: ArrayLike = np.inf,
+        *,
+        cull: str | None = None,
+        threads: int | None = None,
+        validate_rays: bool = False,
+        progress: Progress | None = None,
+    ) -> NDArray[np.bool_] | bool:
+        """Tell for each ray whether it hits anything: exactly when `closest_hit` has a hit.
+
+        Faster than `closest_hit`, because a ray ends at the first hit that is found. For whether
+        q can be seen from p, ask for the segment: origin p, direction q - p, t_max 1.
+
+        Parameters
+        ----------
+        origins, directions, t_min, t_max, cull, threads, validate_rays, progress
+            As in `closest_hit`.
+
+        Returns
+        -------
+        ndarray of bool or bool, shape (...)
+        """
+        code = self._cull(cull)
+        batch = ray_batch(origins, directions, t_min, t_max)
+        if validate_rays:
+            check_rays(batch)
+        return batches.any_hit(self._arrays, batch, code, thread_count(threads), progress)
+
+    def _cull(self, cull: str | None) -> int:
+        code = cull_code(cull)
+        if code and self._arrays.primitives.kind != TRIANGLES:
+            raise ValueError(f"cull must be None for {self.kind}: they have no winding")
+        return code
+
+    @property
+    def arrays(self) -> TreeArrays:
+        """The read-only arrays that kernels work on."""
+        return self._arrays
+
+    @property
+    def kind(self) -> str:
+        """What the tree holds: "triangles", "boxes" or "obbs"."""
+        return KINDS[self._arrays.primitives.kind]
+
+    @property
+    def bounds(self) -> NDArray[np.float64]:
+        """Lower and upper corner of all that can be hit, shape (2, 3); NaN if there is nothing."""
+        return self._bounds
+
+    @property
+    def vertices(self) -> NDArray[np.float64]:
+        """The vertices of a tree over triangles, read-only, shape (n, 3)."""
+        return self._triangles().points
+
+    @property
+    def faces(self) -> NDArray[np.int32]:
+        """The faces of a tree over triangles, read-only, shape (m, 3)."""
+        return self._triangles().faces
+
+    def _triangles(self) -> Primitives:
+        if self._arrays.primitives.kind != TRIANGLES:
+            raise AttributeError(f"a BVH over {self.kind} has no vertices and faces")
+        return self._arrays.primitives
+
+    def __len__(self) -> int:
+        """Return the number of primitives, ignored ones included."""
+        return self._arrays.primitives.count
+
+    def stats(self) -> TreeStats:
+        """Return figures of the tree: size, shape, cost, memory, ignored primitives."""
+        nodes, primitives, _ = self._arrays
+        counts = nodes.links[:, 1]
+        arrays = [*nodes, primitives.points, primitives.faces]
+        return TreeStats(
+            primitives=len(self),
+            ignored=len(self) - len(nodes.order),
+            nodes=len(nodes.links),
+            leaves=int(np.count_nonzero(counts)),
+            depth=int(depths(nodes).max(initial=0)),
+            largest_leaf=int(counts.max(initial=0)),
+            sah_cost=sah_cost(nodes),
+            bytes=sum(array.nbytes for array in arrays),
+            build_seconds=self._build_seconds,
+        )
+
+    def validate(self) -> None:
+        """Check that the tree is well-formed; raise a ValueError that names the first flaw.
+
+        Every primitive that can be hit must be in exactly one leaf, and every box must contain
+        what is below it.
+        """
+        nodes, primitives, frame = self._arrays
+        lower, upper, valid = world_bounds(primitives)
+        ids = np.flatnonzero(valid).astype(np.int32)
+        check_nodes(nodes, local_boxes(lower, upper, frame), ids)
+
+    def __repr__(self) -> str:
+        return f"BVH({len(self)} {self.kind}, {len(self._arrays.nodes.links)} nodes)"
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.__slots__}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self._arrays = frozen(state["_arrays"])
+        self._bounds = kernel_input(state["_bounds"])
+        self._build_seconds = state["_build_seconds"]
+
+
+def frozen(arrays: TreeArrays) -> TreeArrays:
+    """Return the same arrays, all read-only, as kernels are compiled for them."""
+    nodes, primitives, frame = arrays
+    return TreeArrays(
+        Nodes(*map(kernel_input, nodes)),
+        Primitives(
+            primitives.kind, kernel_input(primitives.points), kernel_input(primitives.faces)
+        ),
+        kernel_input(frame),
+    )
+
+
+def _no_faces() -> NDArray[np.int32]:
+    return np.empty((0, 3), np.int32)
+
+
+def _corner_rows(
+    lower: ArrayLike, upper: ArrayLike
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    low, high = rows("lower", lower), rows("upper", upper)
+    if low.shape != high.shape:
+        raise ValueError(f"upper must have the shape of lower, {low.shape}, got {high.shape}")
+    return low, high
+
+
+@warms("trees and queries")
+def _warm() -> None:
+    """Compile what building and querying need."""
+    tree = BVH.from_triangles(np.eye(3), [[0, 1, 2]])
+    rays = np.ones((2, 3)), -np.ones((2, 3))
+    tree.closest_hit(*rays)
+    tree.any_hit(*rays)

@@ -1,0 +1,151 @@
+"""Threads, progress and interruption, for builds and for batches of rays.
+
+Kernels release the GIL, so plain threads run them side by side. One pool serves all callers; a
+forked child makes its own. Work that a kernel does in one long call is watched from the calling
+thread, which stays free to report progress and to hear Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterable
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Progress = Callable[[int, int], object]
+
+# How often a watched job looks up from waiting: progress and Ctrl-C are felt as immediate.
+POLL_SECONDS = 0.05
+
+_lock = threading.Lock()
+_pool: ThreadPoolExecutor | None = None
+_pool_size = 0
+
+
+def pool(threads: int) -> ThreadPoolExecutor:
+    """Return the shared pool, grown to at least `threads` threads."""
+    global _pool, _pool_size
+    with _lock:
+        if _pool is None or _pool_size < threads:
+            # An outgrown pool finishes what it has; its threads end when nobody holds it.
+            _pool_size = max(threads, _pool_size)
+            _pool = ThreadPoolExecutor(_pool_size, thread_name_prefix="bvh")
+        return _pool
+
+
+def _forget_pool() -> None:
+    """Drop the parent's pool in a forked child: its threads do not exist there."""
+    global _lock, _pool, _pool_size
+    _lock, _pool, _pool_size = threading.Lock(), None, 0
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_pool)
+
+
+def watch(
+    calls: Iterable[Callable[[], object]],
+    threads: int,
+    cancel: NDArray[np.int32],
+    report: Callable[[], object] | None = None,
+) -> list[Any]:
+    """Run calls in worker threads and wait, reporting meanwhile; return their results in order.
+
+    Any exception, KeyboardInterrupt included, sets `cancel[0]`, which the kernels poll, and is
+    raised once they have stopped.
+    """
+    waiting = list(calls)
+    executor = pool(threads)
+    gate = threading.Semaphore(threads)
+
+    def run(call: Callable[[], object]) -> object:
+        with gate:
+            return None if cancel[0] else call()
+
+    futures: list[Future[object]] = []
+    try:
+        futures.extend(executor.submit(run, call) for call in waiting)
+        pending: set[Future[object]] = set(futures)
+        while pending:
+            done, pending = wait(pending, timeout=POLL_SECONDS, return_when=FIRST_EXCEPTION)
+            for future in done:
+                future.result()
+            if report is not None:
+                report()
+    except BaseException:
+        cancel[0] = 1
+        wait(futures)
+        raise
+    return [future.result() for future in futures]
+
+
+class Chunks:
+    """Hands out the ranges 0..count in chunks, each to the thread that asks next."""
+
+    def __init__(self, count: int, size: int) -> None:
+        self.count = count
+        self.size = size
+        self.next = 0
+        self.done = 0
+        self._lock = threading.Lock()
+
+    def take(self, finished: int = 0) -> tuple[int, int]:
+        """Count `finished` items as done and return the next range, empty at the end."""
+        with self._lock:
+            self.done += finished
+            start = self.next
+            self.next = min(start + self.size, self.count)
+            return start, self.next
+
+    def stop(self) -> None:
+        """Hand out nothing more."""
+        with self._lock:
+            self.next = self.count
+
+
+def share(
+    count: int,
+    size: int,
+    work: Callable[[int, int], object],
+    threads: int,
+    progress: Progress | None = None,
+) -> None:
+    """Call work(start, stop) for chunks that cover 0..count, on up to `threads` threads.
+
+    The calling thread takes part; between chunks it reports progress and hears Ctrl-C.
+    """
+    chunks = Chunks(count, size)
+
+    def help_out() -> None:
+        start, stop = chunks.take()
+        while start < stop:
+            work(start, stop)
+            start, stop = chunks.take(stop - start)
+
+    helpers = min(threads, -(-count // size)) - 1
+    futures: list[Future[None]] = []
+    try:
+        if helpers > 0:
+            executor = pool(helpers)
+            futures = [executor.submit(help_out) for _ in range(helpers)]
+        start, stop = chunks.take()
+        while start < stop:
+            work(start, stop)
+            start, stop = chunks.take(stop - start)
+            if progress is not None:
+                progress(chunks.done, count)
+    except BaseException:
+        chunks.stop()
+        raise
+    finally:
+        # A helper that has not started is not needed any more; the others end their chunk.
+        wait([future for future in futures if not future.cancel()])
+    for future in futures:
+        if not future.cancelled():
+            future.result()
+    if progress is not None:
+        progress(count, count)
