@@ -2,6 +2,7 @@
 
 from bvh.arguments import BVHWarning
 from bvh.boxes import ray_box
+from bvh.camera import Camera
 from bvh.jit import warmup
 from bvh.obbs import ray_obb
 from bvh.planes import ray_plane
@@ -16,6 +17,7 @@ __version__ = "0.1.0"
 __all__ = [
     "BVH",
     "BVHWarning",
+    "Camera",
     "Hits",
     "TreeStats",
     "ray_box",

@@ -1,0 +1,22 @@
+"""`python -m bvh`, and the `bvh` command."""
+
+from __future__ import annotations
+
+import sys
+
+
+def main() -> None:
+    """Run the command line, or tell what it needs."""
+    try:
+        from bvh.cli import run
+    except ImportError as error:
+        missing = error.name or ""
+        if missing.split(".")[0] not in ("typer", "rich", "click"):
+            raise
+        print(f'bvh: the command line needs {missing}: pip install "raybvh[cli]"', file=sys.stderr)  # noqa: T201
+        sys.exit(2)
+    run()
+
+
+if __name__ == "__main__":
+    main()

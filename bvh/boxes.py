@@ -1,0 +1,229 @@
+"""Axis-aligned boxes: the exact interval of a ray in a box, and `ray_box`.
+
+A box is the intersection of three slabs, and a ray stays in a slab between two crossings
+(b - o) / d, the near and the far plane picked by the sign of d. It meets the box when the latest
+entry is not later than the earliest exit. Here the crossings are the real quotients, rounded to
+nearest: rounding never turns two numbers around, so entries and exits that differ as doubles are
+decided, and only equal ones are compared exactly.
+
+Slab test: Kay and Kajiya 1986, "Ray tracing complex scenes"; near and far by sign: Smits 1998,
+"Efficiency issues for ray tracing"; what 1/d does at the edges: Williams et al. 2005, "An efficient
+and robust ray-box intersection algorithm".
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from bvh.arguments import points
+from bvh.exact import add_product, divide, new_sum
+from bvh.jit import entry, inlined, kernel, stay_outlined
+from bvh.numerics import (
+    INF,
+    exponent,
+    finite,
+    largest,
+    lose_nan_max,
+    lose_nan_min,
+    power_of_two,
+    two_sum,
+    vector,
+)
+from bvh.planes import crossed_later, double_quotient, hardware_quotient
+from bvh.rays import broadcast_rays, shaped
+
+# The planes of an axis-aligned box in the form that `planes.crossed_later` takes.
+UNIT_ROWS = ((1.0, 0.0, 0.0, 0.0), (0.0, 1.0, 0.0, 0.0), (0.0, 0.0, 1.0, 0.0))
+
+
+@kernel
+def _long_crossing(o, d, b):
+    """Return `slab_crossing` where b - o is not a double."""
+    stay_outlined()
+    if abs(b) == INF:
+        return b if d > 0.0 else -b
+    n = two_sum(b, -o)
+    # Scale both to about one; the numerator is exact, or its tail is far below its error bound.
+    j, k = min(exponent(n[0]), 1022), min(exponent(d), 1022)
+    s, r = power_of_two(-j), power_of_two(-k) * d
+    decided, t = double_quotient((n[0] * s, n[1] * s), abs(n[0] * s), (r, 0.0), abs(r), j - k)
+    if decided:
+        return t
+    n_sum, d_sum = new_sum(), new_sum()
+    add_product(n_sum, 1, b, 1.0, 1.0, 1.0)
+    add_product(n_sum, -1, o, 1.0, 1.0, 1.0)
+    add_product(d_sum, 1, d, 1.0, 1.0, 1.0)
+    return divide(n_sum, d_sum)
+
+
+@inlined
+def slab_crossing(o, d, b):
+    """Return t where the ray's coordinate o + t d equals b, correctly rounded, for d != 0.
+
+    A t that is not zero never becomes zero, and never infinite unless `b` is.
+    """
+    n, tail = two_sum(b, -o)
+    # An overflow or an infinite b gives a NaN tail.
+    if tail == 0.0:
+        return hardware_quotient(n, d)
+    return _long_crossing(o, d, b)
+
+
+@inlined
+def _rough_crossing(o, d, b):
+    """Return doubles (below, above) that enclose a crossing; NaN or infinite where unknown."""
+    t = (b - o) / d
+    # Two roundings of 2**-53 each, or of half the smallest denormal.
+    margin = 2.0**-51 * abs(t) + 2.0**-1072
+    return t - margin, t + margin
+
+
+@inlined
+def rough_near(near0, near1, near2):
+    """Return a number that the entry into the box is not below, from three rough crossings."""
+    return lose_nan_max(lose_nan_max(lose_nan_max(-INF, near0[0]), near1[0]), near2[0])
+
+
+@inlined
+def rough_far(far0, far1, far2):
+    """Return a number that the exit from the box is not above, from three rough crossings."""
+    return lose_nan_min(lose_nan_min(lose_nan_min(INF, far0[1]), far1[1]), far2[1])
+
+
+@inlined
+def is_box(lower, upper):
+    """Tell a box from one that is inverted or NaN, and so empty."""
+    return lower[0] <= upper[0] and lower[1] <= upper[1] and lower[2] <= upper[2]
+
+
+@kernel
+def _entered_too_late(o, d, rows, first, last, near, far, t):
+    """Tell whether an entry that rounds to t is later than an exit that rounds to t."""
+    stay_outlined()
+    for i in range(3):
+        for j in range(3):
+            # The two planes of one slab are in order by the choice of near and far.
+            if i != j and near[i] == t and far[j] == t:
+                if crossed_later(o, d, rows[i], first[i], rows[j], last[j]):
+                    return True
+    return False
+
+
+@inlined
+def common_interval(o, d, rows, first, last, near, far):
+    """Intersect the stays of a ray in three slabs.
+
+    Parameters
+    ----------
+    o, d : 3-tuple
+    rows : 3-tuple of 4-tuples
+        Coefficients of the slabs' planes, as in `planes.py`.
+    first, last : 3-tuple
+        Levels of the planes where the ray enters and leaves each slab.
+    near, far : 3-tuple
+        Correctly rounded crossings of those planes; -inf and +inf where a slab does not matter.
+
+    Returns
+    -------
+    hit : bool
+    near, far : float
+    """
+    start = max(near[0], max(near[1], near[2]))
+    end = min(far[0], min(far[1], far[2]))
+    if start < end:
+        return True, start, end
+    # An infinite bound alone (equal ends at infinity) encloses no point.
+    if start > end or abs(start) == INF:
+        return False, INF, -INF
+    if _entered_too_late(o, d, rows, first, last, near, far, start):
+        return False, INF, -INF
+    return True, start, end
+
+
+@inlined
+def _entry(o, d, b, rough, least):
+    """Return the rounded entry into a slab, or -inf where it cannot be the latest."""
+    if d == 0.0 or rough[1] < least:
+        return -INF
+    return slab_crossing(o, d, b)
+
+
+@inlined
+def _exit(o, d, b, rough, most):
+    """Return the rounded exit from a slab, or inf where it cannot be the earliest."""
+    if d == 0.0 or rough[0] > most:
+        return INF
+    return slab_crossing(o, d, b)
+
+
+@kernel
+def box_interval(o, d, lower, upper):
+    """Return the interval of all real t, of any sign, where o + t d is in a closed box.
+
+    Parameters
+    ----------
+    o, d : 3-tuple
+        Finite; d is not the zero vector.
+    lower, upper : 3-tuple
+        An infinite bound does not limit the box. Inverted or NaN bounds make an empty box.
+
+    Returns
+    -------
+    hit : bool
+        Decided exactly.
+    near, far : float
+        Both ends, correctly rounded: a non-zero end never becomes 0, a finite one never infinite.
+        +inf and -inf for a miss.
+    """
+    if not is_box(lower, upper):
+        return False, INF, -INF
+    # A ray parallel to a slab is inside for all t, or never.
+    if (
+        (d[0] == 0.0 and not lower[0] <= o[0] <= upper[0])
+        or (d[1] == 0.0 and not lower[1] <= o[1] <= upper[1])
+        or (d[2] == 0.0 and not lower[2] <= o[2] <= upper[2])
+    ):
+        return False, INF, -INF
+    first = (
+        lower[0] if d[0] > 0.0 else upper[0],
+        lower[1] if d[1] > 0.0 else upper[1],
+        lower[2] if d[2] > 0.0 else upper[2],
+    )
+    last = (
+        upper[0] if d[0] > 0.0 else lower[0],
+        upper[1] if d[1] > 0.0 else lower[1],
+        upper[2] if d[2] > 0.0 else lower[2],
+    )
+    # Most boxes are missed by far. (0/0 and 1/0 of a parallel slab: see there.)
+    near0 = _rough_crossing(o[0], d[0], first[0])
+    near1 = _rough_crossing(o[1], d[1], first[1])
+    near2 = _rough_crossing(o[2], d[2], first[2])
+    far0 = _rough_crossing(o[0], d[0], last[0])
+    far1 = _rough_crossing(o[1], d[1], last[1])
+    far2 = _rough_crossing(o[2], d[2], last[2])
+    least, most = rough_near(near0, near1, near2), rough_far(far0, far1, far2)
+    if least > most:
+        return False, INF, -INF
+    near = (
+        _entry(o[0], d[0], first[0], near0, least),
+        _entry(o[1], d[1], first[1], near1, least),
+        _entry(o[2], d[2], first[2], near2, least),
+    )
+    far = (
+        _exit(o[0], d[0], last[0], far0, most),
+        _exit(o[1], d[1], last[1], far1, most),
+        _exit(o[2], d[2], last[2], far2, most),
+    )
+    return common_interval(o, d, UNIT_ROWS, first, last, near, far)
+
+
+@inlined
+def clipped(interval, t_min, t_max):
+    """Return the part of an interval (hit, near, far) that lies in t_min..t_max."""
+    hit, near, far = interval
+    if hit and near <= t_max and far >= t_min and t_min <= t_max:
+        return True, max(near, t_min), min(far, t_max)
+    return False, INF, -INF

@@ -1,0 +1,229 @@
+"""Pinhole and orthographic cameras: pixels to rays."""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bvh.arguments import reals
+
+
+@dataclass(frozen=True, eq=False)
+class Camera:
+    """A camera over an image of `width` x `height` pixels.
+
+    Make one with `look_at`, `orthographic` or `framing`. Pixel (0, 0) is the upper left one, x
+    runs right and y down, and the centre of pixel (i, j) is at (i + 0.5, j + 0.5).
+
+    Attributes
+    ----------
+    eye : ndarray, shape (3,)
+    forward, right, up : ndarray, shape (3,)
+        Orthonormal axes of the view.
+    width, height : int
+        Pixels.
+    half_height : float
+        Half the height of the picture, at distance 1 for a perspective camera.
+    perspective : bool
+    """
+
+    eye: NDArray[np.float64]
+    forward: NDArray[np.float64]
+    right: NDArray[np.float64]
+    up: NDArray[np.float64]
+    width: int
+    height: int
+    half_height: float
+    perspective: bool
+
+    @classmethod
+    def look_at(
+        cls,
+        eye: ArrayLike,
+        target: ArrayLike,
+        up: ArrayLike = (0.0, 0.0, 1.0),
+        fov_y: float = 45.0,
+        width: int = 800,
+        height: int = 600,
+    ) -> Camera:
+        """Make a perspective camera.
+
+        Parameters
+        ----------
+        eye, target : array_like, shape (3,)
+            Where the camera is, and what is in the middle of the picture.
+        up : array_like, shape (3,)
+            Direction that points up in the picture; not along the view.
+        fov_y : float
+            Vertical field of view in degrees, between 0 and 180.
+        width, height : int
+            Pixels.
+
+        Raises
+        ------
+        ValueError
+            If eye and target coincide, `up` is along the view, or a number is out of range.
+
+        Examples
+        --------
+        >>> import bvh
+        >>> camera = bvh.Camera.look_at([0, 0, 5], [0, 0, 0], [0, 1, 0], 90.0, 4, 2)
+        >>> origin, direction = camera.ray(4.0, 1.0)
+        >>> origin.tolist(), direction.tolist()
+        ([0.0, 0.0, 5.0], [2.0, 0.0, -1.0])
+        """
+        if not 0.0 < fov_y < 180.0:
+            raise ValueError(f"fov_y must be between 0 and 180 degrees, got {fov_y}")
+        half = float(np.tan(np.radians(fov_y) / 2))
+        return cls._make(eye, target, up, half, width, height, perspective=True)
+
+    @classmethod
+    def orthographic(
+        cls,
+        eye: ArrayLike,
+        target: ArrayLike,
+        up: ArrayLike = (0.0, 0.0, 1.0),
+        view_height: float = 2.0,
+        width: int = 800,
+        height: int = 600,
+    ) -> Camera:
+        """Make a camera whose rays are parallel; `view_height` is the picture's height in space.
+
+        Rays start in the plane through `eye`. Other parameters and errors as in `look_at`.
+        """
+        if not 0.0 < view_height < np.inf:
+            raise ValueError(f"view_height must be positive and finite, got {view_height}")
+        return cls._make(eye, target, up, view_height / 2, width, height, perspective=False)
+
+    @classmethod
+    def framing(
+        cls,
+        bounds: ArrayLike,
+        direction: ArrayLike | None = None,
+        up: ArrayLike = (0.0, 0.0, 1.0),
+        fov_y: float = 35.0,
+        width: int = 800,
+        height: int = 600,
+    ) -> Camera:
+        """Make a perspective camera that looks along `direction` and sees all of a box.
+
+        Parameters
+        ----------
+        bounds : array_like, shape (2, 3)
+            Lower and upper corner, as `BVH.bounds` gives them.
+        direction : array_like, shape (3,), optional
+            Of the view; by default obliquely, and a little downward.
+        up, fov_y, width, height
+            As in `look_at`.
+        """
+        box = reals("bounds", bounds)
+        if box.shape != (2, 3) or not np.isfinite(box).all():
+            raise ValueError(f"bounds must be two finite corners, got {box.tolist()}")
+        toward = _unit("direction", _oblique(up) if direction is None else direction)
+        middle = box.mean(axis=0)
+        probe = cls.look_at(middle - toward, middle, up, fov_y, width, height)
+        # Step back until every corner is inside the picture.
+        x, y, z = np.meshgrid(*box.T, indexing="ij")
+        corners = np.stack([x, y, z], axis=-1).reshape(-1, 3) - middle
+        half = np.array([probe.half_height * width / height, probe.half_height])
+        across = np.abs(corners @ np.stack([probe.right, probe.up], axis=1)) / half
+        back = float((across.max(axis=1) - corners @ toward).max()) * 1.06
+        if back <= 0.0:
+            back = 1.0
+        return cls.look_at(middle - back * toward, middle, up, fov_y, width, height)
+
+    @classmethod
+    def _make(
+        cls,
+        eye: ArrayLike,
+        target: ArrayLike,
+        up: ArrayLike,
+        half_height: float,
+        width: int,
+        height: int,
+        *,
+        perspective: bool,
+    ) -> Camera:
+        position, aim = _vector("eye", eye), _vector("target", target)
+        if np.array_equal(position, aim):
+            raise ValueError("target must differ from eye")
+        forward = _unit("target", aim - position)
+        side = np.cross(forward, _unit("up", up))
+        if np.linalg.norm(side) < 1e-12:
+            raise ValueError("up must not be along the view")
+        right = side / np.linalg.norm(side)
+        return cls(
+            position,
+            forward,
+            right,
+            np.cross(right, forward),
+            _pixels("width", width),
+            _pixels("height", height),
+            half_height,
+            perspective,
+        )
+
+    def ray(self, x: ArrayLike, y: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the ray through a point of the picture, in pixels from its upper left corner.
+
+        Parameters
+        ----------
+        x, y : array_like, shape (...)
+            May lie outside the picture. The middle of pixel (i, j) is (i + 0.5, j + 0.5).
+
+        Returns
+        -------
+        origin, direction : ndarray, shape (..., 3)
+            The direction is not normalised: it reaches the plane at distance 1 from the eye, so t
+            is depth along the view.
+        """
+        px, py = np.broadcast_arrays(reals("x", x), reals("y", y))
+        scale = 2.0 * self.half_height / self.height
+        across = ((px - self.width / 2) * scale)[..., None] * self.right
+        across = across + ((self.height / 2 - py) * scale)[..., None] * self.up
+        if self.perspective:
+            return np.broadcast_to(self.eye, across.shape), across + self.forward
+        return self.eye + across, np.broadcast_to(self.forward, across.shape)
+
+    def rays(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the rays through all pixel centres, each of shape (height, width, 3)."""
+        x, y = np.meshgrid(np.arange(self.width) + 0.5, np.arange(self.height) + 0.5)
+        return self.ray(x, y)
+
+
+def _oblique(up: ArrayLike) -> NDArray[np.float64]:
+    """Return a pleasing direction to look along: across a corner and a little downward."""
+    axis = _unit("up", up)
+    # The world axis that `up` is farthest from gives a horizontal direction.
+    side = np.cross(axis, np.eye(3)[np.abs(axis).argmin()])
+    side /= np.linalg.norm(side)
+    return np.asarray(0.8 * np.cross(axis, side) + 0.5 * side - 0.4 * axis)
+
+
+def _vector(name: str, value: ArrayLike) -> NDArray[np.float64]:
+    vector = reals(name, value)
+    if vector.shape != (3,) or not np.isfinite(vector).all():
+        raise ValueError(f"{name} must be three finite numbers, got {np.asarray(value).tolist()}")
+    return vector.copy()
+
+
+def _unit(name: str, value: ArrayLike) -> NDArray[np.float64]:
+    vector = _vector(name, value)
+    size = np.abs(vector).max()
+    if size == 0.0:
+        raise ValueError(f"{name} must not be zero")
+    vector /= size
+    return np.asarray(vector / np.linalg.norm(vector))
+
+
+def _pixels(name: str, value: int) -> int:
+    try:
+        count = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} must be an integer, got {value!r}") from None
+    if count < 1:
+        raise ValueError(f"{name} must be at least 1, got {count}")
+    return count

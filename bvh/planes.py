@@ -1,0 +1,271 @@
+"""Planes: the exact crossing of a ray with a plane, and `ray_plane`.
+
+A plane is the set of points p with w0 x + w1 y + w2 z + w3 = b: four coefficients and a level, so
+that the two parallel planes of a slab share their coefficients. The ray (o, d) crosses it at
+t = N / D with the height N = b - w3 - (w0, w1, w2) . o and the slope D = (w0, w1, w2) . d. Both are
+sums of products of the given doubles: double-doubles find t, and exact sums where those cannot.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from bvh.arguments import cull_code, points, reals
+from bvh.exact import add_dot, add_product, divide, new_sum, take_sign
+from bvh.jit import entry, inlined, kernel, stay_outlined
+from bvh.numerics import (
+    INF,
+    LARGEST,
+    NAN,
+    SMALLEST,
+    dd_add,
+    dot_size,
+    exponent,
+    finite,
+    largest,
+    power_of_two,
+    round_quotient,
+    scale_by,
+    two_product,
+    two_sum,
+    vector,
+)
+from bvh.rays import broadcast_rays, shaped
+
+# Four products and their sum in plain float64: at most four roundings of 2**-53 of the size, which
+# is itself rounded down by as much. What underflows is far below FLOOR.
+SUM_ERROR = 6.0 * 2.0**-53
+FLOOR = 2.0**-1070
+
+
+@inlined
+def hardware_quotient(n, d):
+    """Return n/d of two doubles, rounded to nearest; non-zero stays non-zero, finite stays finite.
+
+    The one rounding of a division is all the error there is when n and d are exact.
+    """
+    q = n / d
+    if n == 0.0:
+        return 0.0
+    if q == 0.0:
+        return SMALLEST if (n > 0.0) == (d > 0.0) else -SMALLEST
+    return max(min(q, LARGEST), -LARGEST)
+
+
+@inlined
+def double_quotient(n, n_size, d, d_size, k):
+    """Round (n/d) * 2**k of two double-doubles correctly, where their precision allows.
+
+    As `round_quotient`, and neither the quotient nor the result under- or overflows: below 2**-900
+    the last bits of the division itself would be lost.
+
+    Returns
+    -------
+    decided : bool
+    quotient : float
+    """
+    decided, q = round_quotient(n, n_size, d, d_size)
+    e = exponent(q)
+    if decided and -900 < e < 900 and -1020 < e + k < 1020:
+        return True, scale_by(q, k)
+    return False, 0.0
+
+
+@kernel
+def _exact_slope_sign(w, d):
+    """Return the sign of w . d, in exact arithmetic."""
+    stay_outlined()
+    # Axis-aligned planes and rays: every product has a zero factor.
+    if (
+        (w[0] == 0.0 or d[0] == 0.0)
+        and (w[1] == 0.0 or d[1] == 0.0)
+        and (w[2] == 0.0 or d[2] == 0.0)
+    ):
+        return 0
+    total = new_sum()
+    add_dot(total, 1, w, d)
+    return take_sign(total)
+
+
+@inlined
+def slope_sign(w, d):
+    """Return the exact sign of w . d: 1 where the ray rises through the plane's levels."""
+    value = w[0] * d[0] + w[1] * d[1] + w[2] * d[2]
+    # A NaN or an infinite size fails this test and is decided exactly, too.
+    if abs(value) > SUM_ERROR * dot_size(w, d) + FLOOR:
+        return 1 if value > 0.0 else -1
+    return _exact_slope_sign(w, d)
+
+
+@kernel
+def _add_height(total, factor, o, w, b, x, y):
+    """Add factor * (b - w3 - w.o) * x * y to the sum."""
+    add_product(total, factor, b, x, y, 1.0)
+    add_product(total, -factor, w[3], x, y, 1.0)
+    for i in range(3):
+        add_product(total, -factor, w[i], o[i], x, y)
+
+
+@kernel
+def height_sign(o, w, b):
+    """Return the exact sign of b - w3 - w.o: 1 where the origin lies below the plane."""
+    stay_outlined()
+    value = (w[0] * o[0] + w[1] * o[1] + w[2] * o[2] + w[3]) - b
+    if abs(value) > SUM_ERROR * (dot_size(w, o) + abs(w[3]) + abs(b)) + FLOOR:
+        return -1 if value > 0.0 else 1
+    if abs(b) == INF:
+        return 1 if b > 0.0 else -1
+    total = new_sum()
+    _add_height(total, 1, o, w, b, 1.0, 1.0)
+    return take_sign(total)
+
+
+@kernel
+def plane_crossing(o, d, w, b):
+    """Return t where the ray meets the plane, the real quotient rounded to the nearest double.
+
+    A t that is not zero never becomes zero, and never infinite unless `b` is: an infinite level
+    is met at the infinite end of the ray that leads there. The slope must not be zero.
+    """
+    stay_outlined()
+    if abs(b) == INF:
+        return b * slope_sign(w, d)
+    # Sums of exact products: three additions of double-doubles lose 9 * 2**-106 of the size.
+    # Scaling the direction to about one keeps its products from underflow.
+    k = min(exponent(largest(d)), 1022)
+    s = power_of_two(-k)
+    r = (d[0] * s, d[1] * s, d[2] * s)
+    height = dd_add(
+        dd_add(two_product(-w[0], o[0]), two_product(-w[1], o[1])),
+        dd_add(two_product(-w[2], o[2]), two_sum(b, -w[3])),
+    )
+    slope = dd_add(
+        dd_add(two_product(w[0], r[0]), two_product(w[1], r[1])), two_product(w[2], r[2])
+    )
+    decided, t = double_quotient(
+        height, dot_size(w, o) + abs(w[3]) + abs(b), slope, dot_size(w, r), -k
+    )
+    if decided:
+        return t
+    n_sum, d_sum = new_sum(), new_sum()
+    _add_height(n_sum, 1, o, w, b, 1.0, 1.0)
+    add_dot(d_sum, 1, w, d)
+    return divide(n_sum, d_sum)
+
+
+@kernel
+def crossed_later(o, d, w, b, v, c):
+    """Tell whether the ray crosses plane (w, b) strictly later than plane (v, c).
+
+    Both levels are finite, both slopes are not zero. Multiplied by both slopes, the difference of
+    the two crossings is a sum of products of four doubles: no rounding takes part.
+    """
+    stay_outlined()
+    total = new_sum()
+    for i in range(3):
+        _add_height(total, 1, o, w, b, v[i], d[i])
+        _add_height(total, -1, o, v, c, w[i], d[i])
+    return take_sign(total) * slope_sign(w, d) * slope_sign(v, d) > 0
+
+
+@entry
+def _ray_plane(origins, directions, normal, offset, t_min, t_max, cull, hit, t):
+    """Test each ray against its own plane."""
+    for i in range(len(hit)):
+        o, d, n = vector(origins, i), vector(directions, i), vector(normal, i)
+        c = offset[i, 0]
+        hit[i], t[i] = False, INF
+        # A ray or a plane that is not finite, has no direction, or an empty range misses.
+        if not (finite(o) and finite(d) and finite(n) and c - c == 0.0):
+            continue
+        if not (largest(d) > 0.0 and largest(n) > 0.0 and t_min[i] <= t_max[i]):
+            continue
+        w = (n[0], n[1], n[2], c)
+        side = slope_sign(w, d)
+        if side == 0:
+            if height_sign(o, w, 0.0) == 0:
+                t[i] = NAN
+        elif side != cull:
+            at = plane_crossing(o, d, w, 0.0)
+            if t_min[i] <= at <= t_max[i]:
+                hit[i], t[i] = True, at
+
+
+class PlaneHit(NamedTuple):
+    """What `ray_plane` returns, each with the leading shape of the arguments."""
+
+    hit: Any
+    t: Any
+
+
+def ray_plane(
+    origins: ArrayLike,
+    directions: ArrayLike,
+    normal: ArrayLike,
+    offset: ArrayLike,
+    t_min: ArrayLike = 0.0,
+    t_max: ArrayLike = np.inf,
+    *,
+    cull: str | None = None,
+) -> PlaneHit:
+    """Intersect rays with planes, one to one after broadcasting.
+
+    The plane is {p : normal . p + offset = 0}; it is met from both sides unless `cull` says
+    otherwise. Whether a ray is parallel, or lies in the plane, is decided as real arithmetic on
+    the given doubles decides it: no tolerance takes part.
+
+    Parameters
+    ----------
+    origins, directions : array_like, shape (..., 3)
+        Rays o + t d. Directions need not be normalised.
+    normal : array_like, shape (..., 3)
+        Need not be normalised.
+    offset : array_like, shape (...)
+        In units of the normal's length: minus the normal's dot product with a point of the plane.
+    t_min, t_max : array_like, shape (...)
+        Range of t, both ends included.
+    cull : {None, "back", "front"}
+        Planes to ignore: those seen from behind (the ray runs along the normal), or from the front.
+
+    Returns
+    -------
+    hit : bool or ndarray of bool, shape (...)
+    t : float or ndarray, shape (...)
+        In units of the direction's length, correctly rounded. +inf for a miss; NaN, and no hit,
+        where the ray lies in the plane. A zero normal, or a plane or ray that is not finite, is
+        a miss.
+
+    Raises
+    ------
+    ValueError, TypeError
+        Where an argument has the wrong shape or type; the message names it.
+
+    Notes
+    -----
+    t = -(n.o + c) / (n.d); see Ericson 2005, "Real-Time Collision Detection", section 5.3.1, whose
+    test has tolerances and, for triangles, a single side.
+
+    Examples
+    --------
+    >>> import bvh
+    >>> bvh.ray_plane([0, 0, 3], [0, 0, -2], normal=[0, 0, 1], offset=-1)
+    PlaneHit(hit=True, t=1.0)
+    >>> bvh.ray_plane([0, 0, 1], [1, 0, 0], normal=[0, 0, 1], offset=-1)  # in the plane
+    PlaneHit(hit=False, t=nan)
+    """
+    side = cull_code(cull)
+    rays, plane = broadcast_rays(
+        origins,
+        directions,
+        t_min,
+        t_max,
+        normal=points("normal", normal),
+        offset=reals("offset", offset)[..., None],
+    )
+    n = len(rays.t_min)
+    hit, t = np.empty(n, np.bool_), np.empty(n)
+    _ray_plane(rays.origins, rays.directions, *plane, rays.t_min, rays.t_max, side, hit, t)
+    return PlaneHit(*shaped(rays.shape, hit, t))
