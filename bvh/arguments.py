@@ -81,8 +81,7 @@ def face_rows(name: str, value: ArrayLike, vertex_count: int) -> NDArray[np.int3
     if low < 0 or high >= vertex_count:
         bad = np.flatnonzero(((array < 0) | (array >= vertex_count)).any(axis=1))[0]
         raise ValueError(
-            f"{name} must index the {vertex_count} vertices, got {array[bad].tolist()} "
-            f"in row {bad}"
+            f"{name} must index the {vertex_count} vertices, got {array[bad].tolist()} in row {bad}"
         )
     return array.astype(np.int32, copy=False)
 

@@ -20,7 +20,7 @@ def closest_hit(
     arrays: Any, rays: RayBatch, cull: int, threads: int, progress: Progress | None
 ) -> Hits:
     """Return the nearest hit of each ray."""
-    n = rays.count
+    n = rays.size
     t, u, v = np.empty(n), np.empty(n), np.empty(n)
     prim_id, front = np.empty(n, np.int32), np.empty(n, np.bool_)
 
@@ -38,12 +38,12 @@ def any_hit(
     arrays: Any, rays: RayBatch, cull: int, threads: int, progress: Progress | None
 ) -> NDArray[np.bool_] | bool:
     """Tell for each ray whether it hits anything."""
-    hit = np.empty(rays.count, np.bool_)
+    hit = np.empty(rays.size, np.bool_)
 
     def work(begin: int, end: int) -> None:
         any_hits(
             arrays, rays.origins, rays.directions, rays.t_min, rays.t_max, cull, begin, end, hit
         )  # fmt: skip
 
-    share(rays.count, CHUNK, work, threads, progress)
+    share(rays.size, CHUNK, work, threads, progress)
     return shaped(rays.shape, hit)[0]  # type: ignore[no-any-return]

@@ -227,3 +227,86 @@ def clipped(interval, t_min, t_max):
     if hit and near <= t_max and far >= t_min and t_min <= t_max:
         return True, max(near, t_min), min(far, t_max)
     return False, INF, -INF
+
+
+@entry
+def _ray_box(origins, directions, lower, upper, t_min, t_max, hit, t_near, t_far):
+    """Test each ray against its own box."""
+    for i in range(len(hit)):
+        o, d = vector(origins, i), vector(directions, i)
+        hit[i], t_near[i], t_far[i] = False, INF, -INF
+        # A ray that is not finite, or has no direction, misses.
+        if finite(o) and finite(d) and largest(d) > 0.0:
+            interval = box_interval(o, d, vector(lower, i), vector(upper, i))
+            hit[i], t_near[i], t_far[i] = clipped(interval, t_min[i], t_max[i])
+
+
+class BoxHit(NamedTuple):
+    """What `ray_box` and `ray_obb` return, each with the leading shape of the arguments."""
+
+    hit: Any
+    t_near: Any
+    t_far: Any
+
+
+def ray_box(
+    origins: ArrayLike,
+    directions: ArrayLike,
+    lower: ArrayLike,
+    upper: ArrayLike,
+    t_min: ArrayLike = 0.0,
+    t_max: ArrayLike = np.inf,
+) -> BoxHit:
+    """Intersect rays with axis-aligned boxes, one to one after broadcasting.
+
+    Boxes are solid and closed: a ray in a face plane, along an edge or through a corner hits, and
+    a ray that starts inside hits at the start of its range. Hit or miss is decided as real
+    arithmetic on the given doubles decides it.
+
+    Parameters
+    ----------
+    origins, directions : array_like, shape (..., 3)
+        Rays o + t d. Directions need not be normalised.
+    lower, upper : array_like, shape (..., 3)
+        Corners. An infinite bound does not limit the box; a box with lower > upper or NaN on any
+        axis is empty.
+    t_min, t_max : array_like, shape (...)
+        Range of t, both ends included. It is compared with the rounded ends below.
+
+    Returns
+    -------
+    hit : bool or ndarray of bool, shape (...)
+    t_near, t_far : float or ndarray, shape (...)
+        The ray's stay in the box, clipped to the range, in units of the direction's length and
+        correctly rounded. +inf and -inf for a miss; so for a ray that is not finite, has no
+        direction, or an empty range.
+
+    Raises
+    ------
+    ValueError, TypeError
+        Where an argument has the wrong shape or type; the message names it.
+
+    Notes
+    -----
+    The slab test of Kay and Kajiya 1986, "Ray tracing complex scenes".
+
+    Examples
+    --------
+    >>> import bvh
+    >>> bvh.ray_box([-1, 0, 0], [2, 0, 0], lower=[0, 0, 0], upper=[3, 1, 1])
+    BoxHit(hit=True, t_near=0.5, t_far=2.0)
+    >>> bvh.ray_box([1, 0, 0], [2, 0, 0], lower=[0, 0, 0], upper=[3, 1, 1])  # from inside
+    BoxHit(hit=True, t_near=0.0, t_far=1.0)
+    """
+    rays, corners = broadcast_rays(
+        origins,
+        directions,
+        t_min,
+        t_max,
+        lower=points("lower", lower),
+        upper=points("upper", upper),
+    )
+    n = len(rays.t_min)
+    hit, t_near, t_far = np.empty(n, np.bool_), np.empty(n), np.empty(n)
+    _ray_box(rays.origins, rays.directions, *corners, rays.t_min, rays.t_max, hit, t_near, t_far)
+    return BoxHit(*shaped(rays.shape, hit, t_near, t_far))

@@ -154,9 +154,7 @@ def render_command(
     camera = _camera(tree, eye, target, up, fov, size)
     tree.closest_hit(camera.eye, camera.forward)
     with _bar("rendering") as progress:
-        picture = render(
-            tree, camera, shade, samples=samples, threads=threads, progress=progress
-        )
+        picture = render(tree, camera, shade, samples=samples, threads=threads, progress=progress)
     picture.save(output)
     out.print(f"{output}: {camera.width} x {camera.height} pixels, {len(tree)} triangles")
     out.print(_rate(picture.rays, picture.seconds))

@@ -230,7 +230,7 @@ def divide(n, d):
 
 @kernel
 def _round(sign, m, sticky, unit):
-    """Round sign * (m + something below one, if sticky) * 2**unit to a double, never to 0 or inf."""
+    """Round sign * (m, and a bit more if sticky) * 2**unit to a double, never to 0 or inf."""
     stay_outlined()
     length = 0
     while m >> length:

@@ -19,17 +19,20 @@ import time
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import llvmlite
 import llvmlite.binding as llvm
 import numba
 from numba import types
-from numba.core import config
-from numba.core.caching import FunctionCache
+from numba.core import caching, serialize
+from numba.core import config as _config
 from numba.extending import intrinsic
 
-F = TypeVar("F", bound=Callable[..., Any])
+# Numba's inside is untyped; what we use of it: its settings and the cache of a function.
+config: Any = _config
+FunctionCache: Any = caching.FunctionCache
+dumps: Callable[[object], bytes] = serialize.dumps
 
 # error_model="numpy": a division by zero gives inf or NaN instead of a test and an exception.
 # nogil: threads of the batch runner work side by side.
@@ -47,17 +50,22 @@ OPTIONS: dict[str, Any] = {
 STALE_AFTER_DAYS = 30
 
 
-def kernel(function: F) -> F:
+def kernel(function: Callable[..., Any]) -> Any:
     """Compile a helper into the kernels that call it; it has no entry of its own in the cache."""
-    return numba.njit(**OPTIONS)(function)  # type: ignore[no-any-return]
+    return numba.njit(**OPTIONS)(function)
 
 
-def inlined(function: F) -> F:
+def inlined(function: Callable[..., Any]) -> Any:
     """Compile a small helper that must melt into its caller (no call in an inner loop)."""
-    return numba.njit(**OPTIONS | {"forceinline": True})(function)  # type: ignore[no-any-return]
+    return numba.njit(**OPTIONS | {"forceinline": True})(function)
 
 
-@intrinsic
+def llvm_operation(function: Callable[..., Any]) -> Any:
+    """Make a function whose LLVM code is written by hand; it returns (signature, codegen)."""
+    return intrinsic(function)
+
+
+@llvm_operation
 def stay_outlined(typingctx: Any) -> Any:
     """Keep the function that calls this out of its callers: for rare, long code.
 
@@ -72,12 +80,12 @@ def stay_outlined(typingctx: Any) -> Any:
     return types.void(), codegen
 
 
-def entry(function: F) -> F:
+def entry(function: Callable[..., Any]) -> Any:
     """Compile a kernel that Python calls, and keep its machine code on disk."""
     dispatcher = numba.njit(**OPTIONS)(function)
     if cache_directory() is not None:
         dispatcher._cache = _KernelCache(function)
-    return dispatcher  # type: ignore[no-any-return]
+    return dispatcher
 
 
 _recipes: list[tuple[str, Callable[[], None]]] = []
@@ -234,8 +242,6 @@ class _KernelFiles:
 
     def save(self, key: object, data: object) -> None:
         """Store `data` under `key` in one atomic step."""
-        from numba.core.serialize import dumps
-
         payload = dumps(data)
         path = self._path(key)
         with tempfile.NamedTemporaryFile(dir=self._folder, delete=False) as file:
@@ -274,8 +280,8 @@ class _Locator:
         return cls(py_func)
 
 
-class _KernelCacheImpl(FunctionCache._impl_class):  # type: ignore[misc, name-defined]
-    _locator_classes = [_Locator]  # noqa: RUF012
+class _KernelCacheImpl(caching.CompileResultCacheImpl):
+    _locator_classes: Any = (_Locator,)
 
 
 class _KernelCache(FunctionCache):  # type: ignore[misc]

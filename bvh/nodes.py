@@ -160,7 +160,7 @@ def local_lower(t, shift):
 
 @inlined
 def enter(bounds, node, ray, t0, t1):
-    """Return (first, last) of a ray's stay in a node's box within t0..t1; it misses if first > last.
+    """Return (first, last) of a ray's stay in a node's box within t0..t1; a miss if first > last.
 
     A plane that the ray lies in gives 0 * inf = NaN, which is lost: the plane does not cut.
     """

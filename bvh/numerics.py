@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 from numba import types
-from numba.extending import intrinsic
 
-from bvh.jit import host_features, inlined
+from bvh.jit import host_features, inlined, llvm_operation
 
 INF = np.inf
 NAN = np.nan
@@ -30,7 +29,7 @@ DD_ERROR = 2.0**-100
 HAS_FMA = bool(host_features().get("fma", False) or host_features().get("neon", False))
 
 
-@intrinsic
+@llvm_operation
 def bits(typingctx: Any, x: Any) -> Any:
     """Return the 64 bits of a double as an integer."""
 
@@ -40,7 +39,7 @@ def bits(typingctx: Any, x: Any) -> Any:
     return types.int64(types.float64), codegen
 
 
-@intrinsic
+@llvm_operation
 def from_bits(typingctx: Any, x: Any) -> Any:
     """Return the double with the given 64 bits."""
 
@@ -50,7 +49,7 @@ def from_bits(typingctx: Any, x: Any) -> Any:
     return types.float64(types.int64), codegen
 
 
-@intrinsic
+@llvm_operation
 def fma(typingctx: Any, a: Any, b: Any, c: Any) -> Any:
     """Return a*b + c, rounded once."""
 

@@ -35,8 +35,8 @@ from bvh.numerics import (
 )
 from bvh.rays import broadcast_rays, shaped
 
-# Four products and their sum in plain float64: at most four roundings of 2**-53 of the size, which
-# is itself rounded down by as much. What underflows is far below FLOOR.
+# A sum of four products and a level in plain float64: no term is rounded more than five times, by
+# 2**-53 of its size; the sixth pays for the rounding of the size. What underflows is below FLOOR.
 SUM_ERROR = 6.0 * 2.0**-53
 FLOOR = 2.0**-1070
 

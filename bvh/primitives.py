@@ -15,7 +15,7 @@ from bvh.boxes import box_interval
 from bvh.jit import entry, inlined, kernel
 from bvh.numerics import INF, NAN, finite, largest, vector
 from bvh.obbs import obb_bounds, obb_interval
-from bvh.triangles import barycentrics, distance, scaled_ray, sides
+from bvh.triangles import barycentrics, distance, sides
 
 TRIANGLES, BOXES, OBBS = 0, 1, 2
 KINDS = ("triangles", "boxes", "obbs")
@@ -42,7 +42,7 @@ class Primitives(NamedTuple):
     faces: NDArray[np.int32]
 
     @property
-    def count(self) -> int:
+    def size(self) -> int:
         """Number of primitives."""
         return len(self.faces) if self.kind == TRIANGLES else len(self.points)
 
@@ -89,7 +89,7 @@ def test(primitives, prim, o, d, scaled, t_min, t_max, cull):
         d_scaled, floor, e, k = scaled
         v0, v1, v2 = corners(primitives, prim)
         side = sides(o, d, d_scaled, floor, v0, v1, v2)
-        if side == MISS or side == cull:
+        if side in (MISS, cull):
             return INF, MISS
         t = distance(o, d, e, k, v0, v1, v2)
         return t, (side if t_min <= t <= t_max else MISS)
@@ -140,7 +140,8 @@ def world_bounds(
         _triangle_bounds(points, faces, lower, upper, valid)
         return lower, upper, valid
     lower, upper = points[:, 0:3].copy(), points[:, 3:6].copy()
-    valid = (np.isfinite(lower) & np.isfinite(upper) & (lower <= upper)).all(axis=1)
+    solid = np.isfinite(lower) & np.isfinite(upper) & (lower <= upper)
+    valid = np.asarray(solid.all(axis=1))
     lower[~valid] = upper[~valid] = 0.0
     if primitives.kind == OBBS:
         transforms = np.tile(np.eye(4), (len(points), 1, 1))

@@ -25,7 +25,7 @@ class RayBatch(NamedTuple):
     shape: tuple[int, ...]
 
     @property
-    def count(self) -> int:
+    def size(self) -> int:
         """Number of rays."""
         return math.prod(self.shape)
 

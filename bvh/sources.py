@@ -38,7 +38,7 @@ def load_mesh(path: str | os.PathLike[str]) -> Any:
     if not os.path.isfile(path):
         raise FileNotFoundError(f"no such file: {os.fspath(path)}")
     try:
-        loaded = trimesh.load(path, process=False)
+        loaded: Any = trimesh.load(os.fspath(path), process=False)
     except Exception as error:
         # Readers raise whatever their format makes them trip over.
         raise ValueError(f"cannot read {os.fspath(path)} as a mesh: {error}") from error

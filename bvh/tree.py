@@ -210,9 +210,7 @@ class BVH:
         low, high = _corner_rows(lower, upper)
         matrices = reals("transforms", transforms)
         if matrices.shape != (len(low), 4, 4):
-            raise ValueError(
-                f"transforms must have shape ({len(low)}, 4, 4), got {matrices.shape}"
-            )
+            raise ValueError(f"transforms must have shape ({len(low)}, 4, 4), got {matrices.shape}")
         frames = local_frames("transforms", matrices)
         parts = [low, high, frames.reshape(-1, 12), matrices[:, :3].reshape(-1, 12)]
         primitives = Primitives(OBBS, owned(np.hstack(parts)), _no_faces())
@@ -365,13 +363,13 @@ class BVH:
 
     def __len__(self) -> int:
         """Return the number of primitives, ignored ones included."""
-        return self._arrays.primitives.count
+        return self._arrays.primitives.size
 
     def stats(self) -> TreeStats:
         """Return figures of the tree: size, shape, cost, memory, ignored primitives."""
         nodes, primitives, _ = self._arrays
         counts = nodes.links[:, 1]
-        arrays = [*nodes, primitives.points, primitives.faces]
+        arrays: list[NDArray[Any]] = [*nodes, primitives.points, primitives.faces]
         return TreeStats(
             primitives=len(self),
             ignored=len(self) - len(nodes.order),

@@ -18,7 +18,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bvh.arguments import cull_code, points
-from bvh.rays import broadcast_rays, shaped
 from bvh.exact import add_triple, divide, new_sum, triple_sign
 from bvh.jit import entry, inlined, kernel, stay_outlined
 from bvh.numerics import (
@@ -40,11 +39,12 @@ from bvh.numerics import (
     sign,
     vector,
 )
+from bvh.rays import broadcast_rays, shaped
 
 # Outside these powers of two the filters are not used: their products could over- or underflow.
 REACH = 500
 
-# Rounding of `_side`: three products and sums deep, seven roundings of 2**-53 each, and the
+# Rounding of `filtered_side`: three products and sums deep, seven roundings of 2**-53 each, and the
 # rounding of the size itself; 9 covers (1 + 2**-53)**10 - 1 over 2**-53 many times.
 SIDE_ERROR = 9.0 * 2.0**-53
 
@@ -82,9 +82,9 @@ def scaled_ray(o, d, reach):
 
 
 @inlined
-def _side(o, d, d_scaled, floor, a, b):
-    """Return the exact sign of d . ((a-o) x (b-o)), computed as d . ((a-o) x (b-a))."""
-    # With the edge instead of b-o, a far origin costs one factor of its distance, not two.
+def filtered_side(o, d_scaled, floor, a, b):
+    """Return the sign of d . ((a-o) x (b-o)), or 0 where rounding could have changed it."""
+    # With the edge b-a instead of b-o, a far origin costs one factor of its distance, not two.
     p = (a[0] - o[0], a[1] - o[1], a[2] - o[2])
     q = (b[0] - a[0], b[1] - a[1], b[2] - a[2])
     yz, zy = p[1] * q[2], p[2] * q[1]
@@ -96,10 +96,17 @@ def _side(o, d, d_scaled, floor, a, b):
         + abs(d_scaled[1]) * (abs(zx) + abs(xz))
         + abs(d_scaled[2]) * (abs(xy) + abs(yx))
     )
-    # A NaN or an infinite size fails this test and is decided exactly, too.
+    # A NaN or an infinite size fails this test and is left undecided, too.
     if abs(value) > SIDE_ERROR * size + floor:
         return 1 if value > 0.0 else -1
-    return triple_sign(o, d, a, b)
+    return 0
+
+
+@inlined
+def _side(o, d, d_scaled, floor, a, b):
+    """Return the exact sign of d . ((a-o) x (b-o))."""
+    side = filtered_side(o, d_scaled, floor, a, b)
+    return side if side != 0 else triple_sign(o, d, a, b)
 
 
 @inlined
@@ -291,5 +298,7 @@ def ray_triangle(
     n = len(rays.t_min)
     hit = np.empty(n, np.bool_)
     t, u, v = np.empty(n), np.empty(n), np.empty(n)
-    _ray_triangle(rays.origins, rays.directions, *corners, rays.t_min, rays.t_max, side, hit, t, u, v)
+    _ray_triangle(
+        rays.origins, rays.directions, *corners, rays.t_min, rays.t_max, side, hit, t, u, v
+    )
     return TriangleHit(*shaped(rays.shape, hit, t, u, v))

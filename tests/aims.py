@@ -17,7 +17,9 @@ def features(vertices: Array, faces: NDArray[np.integer], rng: np.random.Generat
     return np.concatenate([vertices[np.unique(faces)], (a + b) / 2, a + w * (b - a)])
 
 
-def random_rays(lower: Array, upper: Array, n: int, rng: np.random.Generator) -> tuple[Array, Array]:
+def random_rays(
+    lower: Array, upper: Array, n: int, rng: np.random.Generator
+) -> tuple[Array, Array]:
     """Return rays that start on a sphere around a box, or in it, and pass through the box."""
     center, radius = (lower + upper) / 2, np.linalg.norm(upper - lower)
     o = rng.normal(size=(n, 3))

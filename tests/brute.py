@@ -44,14 +44,14 @@ def closest_hit(
     rays = ray_batch(origins, directions, t_min, t_max)
     valid = np.zeros(len(tree), np.bool_)
     valid[tree.arrays.nodes.order] = True
-    t, prim = np.empty(rays.count), np.empty(rays.count, np.int32)
+    t, prim = np.empty(rays.size), np.empty(rays.size, np.int32)
 
     def work(begin: int) -> None:
         _closest(
             tree.arrays, valid, rays.origins, rays.directions, rays.t_min, rays.t_max, cull,
-            begin, min(begin + 1000, rays.count), t, prim,
+            begin, min(begin + 1000, rays.size), t, prim,
         )  # fmt: skip
 
     with ThreadPoolExecutor(2) as pool:
-        list(pool.map(work, range(0, rays.count, 1000)))
+        list(pool.map(work, range(0, rays.size, 1000)))
     return t, prim

@@ -64,7 +64,7 @@ def closest(tree, o, d, scaled, t_min, t_max, cull, any_hit, stack, entries):
         # Test the leaf's primitives.
         at = np.int64(links[node, 0])
         for i in range(at, at + links[node, 1]):
-            prim = np.int64(order[i])
+            prim = int(order[i])
             t, side = test(tree.primitives, prim, o, d, scaled, t_min, best_t, cull)
             if side != MISS and _closer(t, prim, best_t, best_prim):
                 best_t, best_prim, best_side = t, prim, side
@@ -93,9 +93,7 @@ def closest_hits(tree, origins, directions, t_min, t_max, cull, begin, end, t, p
         if not is_ray(o, d, low, high):
             continue
         scaled = scaled_ray(o, d, reach)
-        t[i], found, side = closest(
-            tree, o, d, scaled, low, high, cull, False, stack, entries
-        )
+        t[i], found, side = closest(tree, o, d, scaled, low, high, cull, False, stack, entries)
         if found >= 0:
             prim[i], front[i] = found, side == FRONT
             u[i], v[i] = weights(tree.primitives, found, o, d, scaled)

@@ -1,0 +1,1 @@
+"""Measurements. Every answer is checked before a time is printed."""
