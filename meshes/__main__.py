@@ -6,6 +6,7 @@ import argparse
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -21,16 +22,18 @@ HERE = Path(__file__).parent
 
 def write_hostile(path: Path) -> None:
     """Write all hostile meshes as ``name.vertices`` and ``name.faces`` of one npz file."""
-    arrays = {}
+    arrays: dict[str, Any] = {}
     for name, (vertices, faces) in hostile.meshes().items():
         arrays[f"{name}.vertices"] = vertices
         arrays[f"{name}.faces"] = faces
-    np.savez_compressed(path, **arrays)  # type: ignore[arg-type]
+    # Leave it uncompressed: compressors differ between machines, arrays do not.
+    np.savez(path, **arrays)
 
 
 def write_scene(path: Path) -> None:
     """Write the instanced scene as GLB."""
-    path.write_bytes(instanced.scene().export(file_type="glb"))
+    scene: Any = instanced.scene()
+    path.write_bytes(scene.export(file_type="glb"))
 
 
 def as_float(generate: Callable[[], Mesh]) -> Callable[[Path], None]:

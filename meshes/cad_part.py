@@ -6,6 +6,8 @@ as long as the part and as thin as one step of a circle; an edge break of microm
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -91,7 +93,7 @@ class _Part:
         and the last as indices.
         """
         numbers = [self._ring(ring) for ring in rings]
-        for a, b in zip(numbers, numbers[1:], strict=False):
+        for a, b in pairwise(numbers):
             a1, b1 = np.roll(a, -1), np.roll(b, -1)
             self.faces.append(np.stack([a, a1, b1, a, b1, b], axis=-1).reshape(-1, 3))
         return numbers[0], numbers[-1]

@@ -58,7 +58,14 @@ def collinear() -> Mesh:
 
 def coincident_points() -> Mesh:
     """Return triangles whose corners are different vertices at the same place."""
-    points = [[0, 0, 0], [0, 0, 0], [1, 0, 0], [0, -0.0, 0], [1, 0, 0], [0, 1, 0]]
+    points: list[list[float]] = [
+        [0, 0, 0],
+        [0, 0, 0],
+        [1, 0, 0],
+        [0, -0.0, 0],
+        [1, 0, 0],
+        [0, 1, 0],
+    ]
     return _mesh(points, [[0, 1, 2], [0, 1, 3], [0, 2, 4], [5, 0, 3]])
 
 
@@ -156,13 +163,13 @@ def fan(count: int = 1000) -> Mesh:
 
 def t_junction() -> Mesh:
     """Return a square of three triangles: a vertex of two lies on an edge of the third."""
-    points = [[0, 0, 0], [1, 0, 0], [1, 1, 0], [0, 1, 0], [0.5, 0.5, 0]]
+    points: list[list[float]] = [[0, 0, 0], [1, 0, 0], [1, 1, 0], [0, 1, 0], [0.5, 0.5, 0]]
     return _mesh(points, [[0, 1, 2], [0, 4, 3], [4, 2, 3]])
 
 
 def three_on_an_edge() -> Mesh:
     """Return three triangles that share one edge."""
-    points = [[0, 0, 0], [0, 0, 1], [1, 0, 0.5], [-1, 1, 0.5], [-1, -1, 0.5]]
+    points: list[list[float]] = [[0, 0, 0], [0, 0, 1], [1, 0, 0.5], [-1, 1, 0.5], [-1, -1, 0.5]]
     return _mesh(points, [[0, 1, 2], [0, 1, 3], [0, 1, 4]])
 
 
@@ -180,7 +187,7 @@ def far_away() -> Mesh:
 
 def _tetrahedron() -> Mesh:
     """Return the corner of the unit cube at the origin, closed, facing out."""
-    points = [[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]]
+    points: list[list[float]] = [[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]]
     return _mesh(points, [[0, 2, 1], [0, 1, 3], [0, 3, 2], [1, 2, 3]])
 
 

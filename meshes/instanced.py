@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import trimesh
@@ -51,10 +51,10 @@ def nodes() -> list[Node]:
     rng = np.random.default_rng(SEED)
     found: list[Node] = []
     for i in range(16):
-        angle = 22.5 * i
-        place = (6.0 * np.cos(np.radians(angle)), 6.0 * np.sin(np.radians(angle)), 0.0)
-        scale = (1.0, 1.0, 0.6 + 0.05 * (7 * i % 16))
-        found.append(Node(f"column_{i:02d}", "column", _matrix(place, (0, 0, 1), angle, scale)))
+        turn = 22.5 * i
+        place = (6.0 * np.cos(np.radians(turn)), 6.0 * np.sin(np.radians(turn)), 0.0)
+        tall = (1.0, 1.0, 0.6 + 0.05 * (7 * i % 16))
+        found.append(Node(f"column_{i:02d}", "column", _matrix(place, (0, 0, 1), turn, tall)))
     for i in range(12):
         x, y = rng.uniform(-4.0, 4.0, 2)
         axis, angle = rng.normal(size=3), rng.uniform(0.0, 360.0)
@@ -71,15 +71,12 @@ def nodes() -> list[Node]:
 def scene() -> trimesh.Scene:
     """Return the scene: two geometries, 32 nodes that show one, and a group node."""
     built = trimesh.Scene(base_frame=WORLD)
-    meshes = {
-        name: trimesh.Trimesh(vertices, faces, process=False)
-        for name, (vertices, faces) in geometries().items()
-    }
-    built.graph.update(frame_from=WORLD, frame_to=GROUP, matrix=group_matrix())
-    for name, mesh in meshes.items():
-        built.geometry[name] = mesh
+    graph: Any = built.graph
+    graph.update(frame_from=WORLD, frame_to=GROUP, matrix=group_matrix())
+    for name, (vertices, faces) in geometries().items():
+        built.geometry[name] = trimesh.Trimesh(vertices, faces, process=False)
     for node in nodes():
-        built.graph.update(
+        graph.update(
             frame_from=node.parent,
             frame_to=node.name,
             matrix=node.matrix,

@@ -82,7 +82,7 @@ def arch_wall(
     if moulded:
         out = near - 0.06
         wall[1:1] = [curve(radius + 0.24, near), curve(radius + 0.20, out), curve(radius, out)]
-    return grid(np.stack(wall))
+    return grid(np.stack(wall[::-1]))
 
 
 def groin_vault(width: float, depth: float, rise: float, steps: int) -> Mesh:
@@ -121,7 +121,7 @@ def rib(span: float, rise: float, width: float, depth: float, steps: int) -> Mes
         points[row, :, 0] = x * width / 2.0
         points[row, :, 1] = curve[:, 0] * (span / 2.0 - inward * depth)
         points[row, :, 2] = curve[:, 1] * (rise - inward * depth)
-    return grid(points[::-1])
+    return grid(points)
 
 
 def balustrade(length: float, count: int, steps: int) -> Mesh:
@@ -191,7 +191,7 @@ def round_window_wall(width: float, height: float, centre: float, radius: float,
 
     sections = [(reach, 0.0), (radius + 0.4, 0.0), (radius + 0.3, -0.15), (radius, 0.0)]
     wall = [ring(distance, x) for distance, x in sections] + [ring(radius, 0.5)]
-    hub = [ring(0.55, -0.06), ring(0.7, -0.06), ring(0.7, 0.06), ring(0.55, 0.06)]
+    hub = [ring(0.55, 0.06), ring(0.7, 0.06), ring(0.7, -0.06), ring(0.55, -0.06)]
     spoke = lathe([(0.05, 0.62), (0.05, radius + 0.02)], 6)
     parts = [grid(np.stack(wall), closed=True), grid(np.stack(hub + hub[:1]), closed=True)]
     for angle in np.arange(12) * np.pi / 6.0:
