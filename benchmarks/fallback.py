@@ -35,7 +35,7 @@ def _count(tree, origins, directions):
                 waiting += 2
                 continue
             for slot in range(links[node, 0], links[node, 0] + links[node, 1]):
-                v0, v1, v2 = corners(tree.primitives, order[slot])
+                v0, v1, v2 = corners(tree.primitives, np.int64(order[slot]))
                 asked += 3
                 undecided += filtered_side(o, d_scaled, floor, v0, v1) == 0
                 undecided += filtered_side(o, d_scaled, floor, v1, v2) == 0

@@ -53,9 +53,9 @@ def _long_crossing(o, d, b):
     if decided:
         return t
     n_sum, d_sum = new_sum(), new_sum()
-    add_product(n_sum, 1, b, 1.0, 1.0, 1.0)
-    add_product(n_sum, -1, o, 1.0, 1.0, 1.0)
-    add_product(d_sum, 1, d, 1.0, 1.0, 1.0)
+    add_product(n_sum, 1.0, b, 1.0, 1.0, 1.0)
+    add_product(n_sum, -1.0, o, 1.0, 1.0, 1.0)
+    add_product(d_sum, 1.0, d, 1.0, 1.0, 1.0)
     return divide(n_sum, d_sum)
 
 

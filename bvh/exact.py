@@ -64,12 +64,12 @@ def _multiply(a0, a1, b0, b1):
 
 @kernel
 def add_product(total, factor, x, y, z, w):
-    """Add factor * x * y * z * w to the sum, for factor +1 or -1 and finite doubles."""
+    """Add factor * x * y * z * w to the sum, for factor +1.0 or -1.0 and finite doubles."""
     stay_outlined()
     if x == 0.0 or y == 0.0 or z == 0.0 or w == 0.0:
         return
     negative = (bits(x) ^ bits(y) ^ bits(z) ^ bits(w)) < 0
-    if factor < 0:
+    if factor < 0.0:
         negative = not negative
     # Align the product with the limbs by shifting its factors, which have 10 spare bits each.
     position = _unit(x) + _unit(y) + _unit(z) + _unit(w) + BASE
@@ -225,7 +225,7 @@ def divide(n, d):
         if rest[i] != 0:
             sticky = 1
     # The first bit that was found counts 2**(n_top - d_top).
-    return _round(n_sign * d_sign, quotient, sticky, n_top - d_top - 55)
+    return _round(n_sign * d_sign, np.int64(quotient), np.int64(sticky), n_top - d_top - 55)
 
 
 @kernel
@@ -257,7 +257,7 @@ def triple_sign(o, d, a, b):
     """Return the exact sign of d . ((a - o) x (b - o))."""
     stay_outlined()
     total = new_sum()
-    add_triple(total, 1, d, a, b)
-    add_triple(total, 1, d, o, a)
-    add_triple(total, -1, d, o, b)
+    add_triple(total, 1.0, d, a, b)
+    add_triple(total, 1.0, d, o, a)
+    add_triple(total, -1.0, d, o, b)
     return take_sign(total)

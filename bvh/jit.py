@@ -24,15 +24,15 @@ from typing import Any
 import llvmlite
 import llvmlite.binding as llvm
 import numba
-from numba import types
+from numba import extending, types
 from numba.core import caching, serialize
 from numba.core import config as _config
-from numba.extending import intrinsic
 
 # Numba's inside is untyped; what we use of it: its settings and the cache of a function.
 config: Any = _config
 FunctionCache: Any = caching.FunctionCache
 dumps: Callable[[object], bytes] = serialize.dumps
+overload: Any = extending.overload
 
 # error_model="numpy": a division by zero gives inf or NaN instead of a test and an exception.
 # nogil: threads of the batch runner work side by side.
@@ -62,7 +62,7 @@ def inlined(function: Callable[..., Any]) -> Any:
 
 def llvm_operation(function: Callable[..., Any]) -> Any:
     """Make a function whose LLVM code is written by hand; it returns (signature, codegen)."""
-    return intrinsic(function)
+    return extending.intrinsic(function)
 
 
 @llvm_operation
@@ -78,6 +78,11 @@ def stay_outlined(typingctx: Any) -> Any:
         return context.get_dummy_value()
 
     return types.void(), codegen
+
+
+def by_type(function: Callable[..., Any]) -> Any:
+    """Let the decorated function choose what `function` compiles to, by its arguments' types."""
+    return overload(function, jit_options=dict(OPTIONS))
 
 
 def entry(function: Callable[..., Any]) -> Any:

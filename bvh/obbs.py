@@ -66,12 +66,12 @@ def _exact_entry(a, b, c, t, column):
     stay_outlined()
     n, det = new_sum(), new_sum()
     if column == 3:
-        add_triple(n, -1, t, b, c)
+        add_triple(n, -1.0, t, b, c)
     else:
         j, k = (column + 1) % 3, (column + 2) % 3
-        add_product(n, 1, b[j], c[k], 1.0, 1.0)
-        add_product(n, -1, b[k], c[j], 1.0, 1.0)
-    add_triple(det, 1, a, b, c)
+        add_product(n, 1.0, b[j], c[k], 1.0, 1.0)
+        add_product(n, -1.0, b[k], c[j], 1.0, 1.0)
+    add_triple(det, 1.0, a, b, c)
     return divide(n, det)
 
 
@@ -114,7 +114,7 @@ def _invert(matrices, rows, status):
         columns = (_column(matrices, i, 0), _column(matrices, i, 1), _column(matrices, i, 2))
         shift = _column(matrices, i, 3)
         det = new_sum()
-        add_triple(det, 1, columns[0], columns[1], columns[2])
+        add_triple(det, 1.0, columns[0], columns[1], columns[2])
         status[i] = INVERTED
         if take_sign(det) == 0:
             status[i] = SINGULAR

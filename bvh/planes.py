@@ -86,7 +86,7 @@ def _exact_slope_sign(w, d):
     ):
         return 0
     total = new_sum()
-    add_dot(total, 1, w, d)
+    add_dot(total, 1.0, w, d)
     return take_sign(total)
 
 
@@ -119,7 +119,7 @@ def height_sign(o, w, b):
     if abs(b) == INF:
         return 1 if b > 0.0 else -1
     total = new_sum()
-    _add_height(total, 1, o, w, b, 1.0, 1.0)
+    _add_height(total, 1.0, o, w, b, 1.0, 1.0)
     return take_sign(total)
 
 
@@ -134,7 +134,8 @@ def plane_crossing(o, d, w, b):
     if abs(b) == INF:
         return b * slope_sign(w, d)
     # Sums of exact products: three additions of double-doubles lose 9 * 2**-106 of the size.
-    # Scaling the direction to about one keeps its products from underflow.
+    # Scaling the direction to about one keeps its products from underflow, but may itself lose
+    # 2**-1075 of a component: that must not count against the slope.
     k = min(exponent(largest(d)), 1022)
     s = power_of_two(-k)
     r = (d[0] * s, d[1] * s, d[2] * s)
@@ -145,14 +146,13 @@ def plane_crossing(o, d, w, b):
     slope = dd_add(
         dd_add(two_product(w[0], r[0]), two_product(w[1], r[1])), two_product(w[2], r[2])
     )
-    decided, t = double_quotient(
-        height, dot_size(w, o) + abs(w[3]) + abs(b), slope, dot_size(w, r), -k
-    )
-    if decided:
+    height_size, slope_size = dot_size(w, o) + abs(w[3]) + abs(b), dot_size(w, r)
+    decided, t = double_quotient(height, height_size, slope, slope_size, -k)
+    if decided and slope_size > 2.0**-960 * largest(w):
         return t
     n_sum, d_sum = new_sum(), new_sum()
-    _add_height(n_sum, 1, o, w, b, 1.0, 1.0)
-    add_dot(d_sum, 1, w, d)
+    _add_height(n_sum, 1.0, o, w, b, 1.0, 1.0)
+    add_dot(d_sum, 1.0, w, d)
     return divide(n_sum, d_sum)
 
 
@@ -166,8 +166,8 @@ def crossed_later(o, d, w, b, v, c):
     stay_outlined()
     total = new_sum()
     for i in range(3):
-        _add_height(total, 1, o, w, b, v[i], d[i])
-        _add_height(total, -1, o, v, c, w[i], d[i])
+        _add_height(total, 1.0, o, w, b, v[i], d[i])
+        _add_height(total, -1.0, o, v, c, w[i], d[i])
     return take_sign(total) * slope_sign(w, d) * slope_sign(v, d) > 0
 
 

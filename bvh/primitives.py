@@ -1,7 +1,7 @@
 """What a leaf can hold, under one test: triangles, boxes, and oriented boxes.
 
-`Primitives` is their storage, the same arrays for every kind, so that one compiled traversal
-serves all. `test` is the leaf test that every traversal and every brute-force check shares.
+`test` is the leaf test that every traversal and every brute-force check shares. Which kind it is
+told is a matter of type, so a traversal over triangles compiles no box code.
 """
 
 from __future__ import annotations
@@ -12,102 +12,125 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.boxes import box_interval
-from bvh.jit import entry, inlined, kernel
+from bvh.jit import by_type, entry, inlined
 from bvh.numerics import INF, NAN, finite, largest, vector
 from bvh.obbs import obb_bounds, obb_interval
 from bvh.triangles import barycentrics, distance, sides
 
-TRIANGLES, BOXES, OBBS = 0, 1, 2
-KINDS = ("triangles", "boxes", "obbs")
-
 FRONT, BACK, MISS = -1, 1, 0
 
 
-class Primitives(NamedTuple):
-    """The geometry of a tree's primitives.
+class Triangles(NamedTuple):
+    """Triangles by vertices (n, 3) and faces (m, 3)."""
 
-    Attributes
-    ----------
-    kind : int
-        TRIANGLES, BOXES or OBBS.
-    points : ndarray of float64
-        Vertices (n, 3); lower and upper corners (n, 6); or those, three rows of the inverse
-        transform and three rows of the transform (n, 30).
-    faces : ndarray of int32, shape (m, 3)
-        Vertices of each triangle; empty for the other kinds.
-    """
-
-    kind: int
     points: NDArray[np.float64]
     faces: NDArray[np.int32]
 
-    @property
-    def size(self) -> int:
-        """Number of primitives."""
-        return len(self.faces) if self.kind == TRIANGLES else len(self.points)
+
+class Boxes(NamedTuple):
+    """Axis-aligned boxes by lower and upper corners (n, 6)."""
+
+    points: NDArray[np.float64]
+
+
+class Obbs(NamedTuple):
+    """Oriented boxes by corners, rows of the inverse transform and of the transform (n, 30)."""
+
+    points: NDArray[np.float64]
+
+
+Primitives = Triangles | Boxes | Obbs
+
+
+def count_of(primitives: Primitives) -> int:
+    """Return the number of primitives."""
+    return len(primitives.faces) if isinstance(primitives, Triangles) else len(primitives.points)
 
 
 @inlined
-def corners(primitives, prim):
+def corners(triangles, prim):
     """Return the three vertices of a triangle."""
-    faces, points = primitives.faces, primitives.points
+    faces, points = triangles.faces, triangles.points
     return (
-        vector(points, faces[prim, 0]),
-        vector(points, faces[prim, 1]),
-        vector(points, faces[prim, 2]),
+        vector(points, np.int64(faces[prim, 0])),
+        vector(points, np.int64(faces[prim, 1])),
+        vector(points, np.int64(faces[prim, 2])),
     )
 
 
-@inlined
-def _row(points, i, first):
-    """Return three numbers of a row."""
-    return (points[i, first], points[i, first + 1], points[i, first + 2])
-
-
-@kernel
-def _interval(primitives, prim, o, d):
-    """Return (hit, near, far) of a ray's stay in a box or an oriented box."""
-    points = primitives.points
-    lower, upper = _row(points, prim, 0), _row(points, prim, 3)
-    if primitives.kind == BOXES:
-        return box_interval(o, d, lower, upper)
-    rows = (
-        (points[prim, 6], points[prim, 7], points[prim, 8], points[prim, 9]),
-        (points[prim, 10], points[prim, 11], points[prim, 12], points[prim, 13]),
-        (points[prim, 14], points[prim, 15], points[prim, 16], points[prim, 17]),
-    )
-    return obb_interval(o, d, lower, upper, rows)
-
-
-@inlined
 def test(primitives, prim, o, d, scaled, t_min, t_max, cull):
     """Return (t, side) where a ray meets a primitive in t_min..t_max; side MISS where not.
 
     `scaled` is what `triangles.scaled_ray` returns for the ray.
     """
-    if primitives.kind == TRIANGLES:
-        d_scaled, floor, e, k = scaled
-        v0, v1, v2 = corners(primitives, prim)
-        side = sides(o, d, d_scaled, floor, v0, v1, v2)
-        if side in (MISS, cull):
-            return INF, MISS
-        t = distance(o, d, e, k, v0, v1, v2)
-        return t, (side if t_min <= t <= t_max else MISS)
-    hit, near, far = _interval(primitives, prim, o, d)
-    if not hit or near > t_max or far < t_min:
+    return TESTS[type(primitives)](primitives, prim, o, d, scaled, t_min, t_max, cull)
+
+
+def _test_triangle(primitives, prim, o, d, scaled, t_min, t_max, cull):
+    d_scaled, floor, e, k = scaled
+    v0, v1, v2 = corners(primitives, prim)
+    side = sides(o, d, d_scaled, floor, v0, v1, v2)
+    if side in (MISS, cull):
         return INF, MISS
-    # A box is solid: from inside, it is met at the start of the range.
-    return max(t_min, near), (FRONT if near >= t_min else BACK)
+    t = distance(o, d, e, k, v0, v1, v2)
+    return t, (side if t_min <= t <= t_max else MISS)
+
+
+def _test_box(primitives, prim, o, d, scaled, t_min, t_max, cull):
+    p = primitives.points
+    lower, upper = (p[prim, 0], p[prim, 1], p[prim, 2]), (p[prim, 3], p[prim, 4], p[prim, 5])
+    return _stay(box_interval(o, d, lower, upper), t_min, t_max)
+
+
+def _test_obb(primitives, prim, o, d, scaled, t_min, t_max, cull):
+    p = primitives.points
+    lower, upper = (p[prim, 0], p[prim, 1], p[prim, 2]), (p[prim, 3], p[prim, 4], p[prim, 5])
+    rows = (
+        (p[prim, 6], p[prim, 7], p[prim, 8], p[prim, 9]),
+        (p[prim, 10], p[prim, 11], p[prim, 12], p[prim, 13]),
+        (p[prim, 14], p[prim, 15], p[prim, 16], p[prim, 17]),
+    )
+    return _stay(obb_interval(o, d, lower, upper, rows), t_min, t_max)
 
 
 @inlined
+def _stay(interval, t_min, t_max):
+    """Return (t, side) of a ray's stay in a solid, which begins at t_min when it starts inside."""
+    hit, near, far = interval
+    if not hit or near > t_max or far < t_min:
+        return INF, MISS
+    return max(t_min, near), (FRONT if near >= t_min else BACK)
+
+
+TESTS = {Triangles: _test_triangle, Boxes: _test_box, Obbs: _test_obb}
+
+
+@by_type(test)
+def _choose_test(primitives, prim, o, d, scaled, t_min, t_max, cull):
+    return TESTS[primitives.instance_class]
+
+
 def weights(primitives, prim, o, d, scaled):
     """Return (u, v) where a ray meets a primitive; NaN for boxes."""
-    if primitives.kind != TRIANGLES:
-        return NAN, NAN
+    return WEIGHTS[type(primitives)](primitives, prim, o, d, scaled)
+
+
+def _weights_of_triangle(primitives, prim, o, d, scaled):
     _, _, e, k = scaled
     v0, v1, v2 = corners(primitives, prim)
     return barycentrics(o, d, e, k, v0, v1, v2)
+
+
+def _no_weights(primitives, prim, o, d, scaled):
+    return NAN, NAN
+
+
+WEIGHTS = {Triangles: _weights_of_triangle, Boxes: _no_weights, Obbs: _no_weights}
+
+
+@by_type(weights)
+def _choose_weights(primitives, prim, o, d, scaled):
+    return WEIGHTS[primitives.instance_class]
 
 
 @inlined
@@ -120,9 +143,9 @@ def is_ray(o, d, t_min, t_max):
 def _triangle_bounds(points, faces, lower, upper, valid):
     """Bound each triangle; mark those with a vertex that is not finite as invalid."""
     for i in range(len(faces)):
-        a = vector(points, faces[i, 0])
-        b = vector(points, faces[i, 1])
-        c = vector(points, faces[i, 2])
+        a = vector(points, np.int64(faces[i, 0]))
+        b = vector(points, np.int64(faces[i, 1]))
+        c = vector(points, np.int64(faces[i, 2]))
         valid[i] = finite(a) and finite(b) and finite(c)
         for axis in range(3):
             lower[i, axis] = min(a[axis], min(b[axis], c[axis]))
@@ -133,8 +156,9 @@ def world_bounds(
     primitives: Primitives,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.bool_]]:
     """Bound every primitive: lower and upper corners, (n, 3), and which of them can be hit."""
-    points, faces = primitives.points, primitives.faces
-    if primitives.kind == TRIANGLES:
+    points = primitives.points
+    if isinstance(primitives, Triangles):
+        faces = primitives.faces
         lower, upper = np.empty((len(faces), 3)), np.empty((len(faces), 3))
         valid = np.empty(len(faces), np.bool_)
         _triangle_bounds(points, faces, lower, upper, valid)
@@ -143,7 +167,7 @@ def world_bounds(
     solid = np.isfinite(lower) & np.isfinite(upper) & (lower <= upper)
     valid = np.asarray(solid.all(axis=1))
     lower[~valid] = upper[~valid] = 0.0
-    if primitives.kind == OBBS:
+    if isinstance(primitives, Obbs):
         transforms = np.tile(np.eye(4), (len(points), 1, 1))
         transforms[:, :3] = points[:, 18:30].reshape(-1, 3, 4)
         rows = np.ascontiguousarray(points[:, 6:18]).reshape(-1, 3, 4)

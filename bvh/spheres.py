@@ -67,7 +67,7 @@ def _rounded(total, x, y, z, w):
     """Return total / (x * y * z * w), correctly rounded, as a double-double."""
     stay_outlined()
     unit = new_sum()
-    add_product(unit, 1, x, y, z, w)
+    add_product(unit, 1.0, x, y, z, w)
     return divide(total, unit), 0.0
 
 
@@ -89,12 +89,12 @@ def _exact_discriminant(o, d, center, r, x, y):
     stay_outlined()
     total = new_sum()
     for i in range(3):
-        _add_surface(total, -1, o, center, r, d[i])
+        _add_surface(total, -1.0, o, center, r, d[i])
         for j in range(3):
-            add_product(total, 1, d[i], d[j], o[i], o[j])
-            add_product(total, -1, d[i], d[j], o[i], center[j])
-            add_product(total, -1, d[i], d[j], center[i], o[j])
-            add_product(total, 1, d[i], d[j], center[i], center[j])
+            add_product(total, 1.0, d[i], d[j], o[i], o[j])
+            add_product(total, -1.0, d[i], d[j], o[i], center[j])
+            add_product(total, -1.0, d[i], d[j], center[i], o[j])
+            add_product(total, 1.0, d[i], d[j], center[i], center[j])
     return _rounded(total, x, x, y, y)
 
 
@@ -103,8 +103,8 @@ def _exact_half_slope(o, d, center, x, y):
     """Return d.m over x * y, correctly rounded."""
     stay_outlined()
     total = new_sum()
-    add_dot(total, 1, d, o)
-    add_dot(total, -1, d, center)
+    add_dot(total, 1.0, d, o)
+    add_dot(total, -1.0, d, center)
     return _rounded(total, x, y, 1.0, 1.0)
 
 
@@ -113,7 +113,7 @@ def _exact_surface(o, center, r, y):
     """Return m.m - r**2 over y**2, correctly rounded."""
     stay_outlined()
     total = new_sum()
-    _add_surface(total, 1, o, center, r, 1.0)
+    _add_surface(total, 1.0, o, center, r, 1.0)
     return _rounded(total, y, y, 1.0, 1.0)
 
 

@@ -22,7 +22,7 @@ from bvh.builders import binned_sah
 from bvh.jit import warms
 from bvh.nodes import Nodes, local_boxes, local_frame
 from bvh.obbs import local_frames
-from bvh.primitives import BOXES, KINDS, OBBS, TRIANGLES, Primitives, world_bounds
+from bvh.primitives import Boxes, Obbs, Primitives, Triangles, count_of, world_bounds
 from bvh.quality import TreeStats, check_nodes, depths, sah_cost
 from bvh.rays import Hits, check_rays, ray_batch
 from bvh.sources import triangles_of
@@ -110,7 +110,7 @@ class BVH:
         """
         points = rows("vertices", vertices)
         index = face_rows("faces", faces, len(points))
-        primitives = Primitives(TRIANGLES, owned(points), owned(index, np.int32))
+        primitives = Triangles(owned(points), owned(index, np.int32))
         return cls._build(primitives, quality, threads, progress)
 
     @classmethod
@@ -172,7 +172,7 @@ class BVH:
         1
         """
         low, high = _corner_rows(lower, upper)
-        primitives = Primitives(BOXES, owned(np.hstack([low, high])), _no_faces())
+        primitives = Boxes(owned(np.hstack([low, high])))
         return cls._build(primitives, quality, threads, progress)
 
     @classmethod
@@ -213,7 +213,7 @@ class BVH:
             raise ValueError(f"transforms must have shape ({len(low)}, 4, 4), got {matrices.shape}")
         frames = local_frames("transforms", matrices)
         parts = [low, high, frames.reshape(-1, 12), matrices[:, :3].reshape(-1, 12)]
-        primitives = Primitives(OBBS, owned(np.hstack(parts)), _no_faces())
+        primitives = Obbs(owned(np.hstack(parts)))
         return cls._build(primitives, quality, threads, progress)
 
     @classmethod
@@ -327,7 +327,7 @@ class BVH:
 
     def _cull(self, cull: str | None) -> int:
         code = cull_code(cull)
-        if code and self._arrays.primitives.kind != TRIANGLES:
+        if code and not isinstance(self._arrays.primitives, Triangles):
             raise ValueError(f"cull must be None for {self.kind}: they have no winding")
         return code
 
@@ -339,7 +339,7 @@ class BVH:
     @property
     def kind(self) -> str:
         """What the tree holds: "triangles", "boxes" or "obbs"."""
-        return KINDS[self._arrays.primitives.kind]
+        return type(self._arrays.primitives).__name__.lower()
 
     @property
     def bounds(self) -> NDArray[np.float64]:
@@ -356,20 +356,21 @@ class BVH:
         """The faces of a tree over triangles, read-only, shape (m, 3)."""
         return self._triangles().faces
 
-    def _triangles(self) -> Primitives:
-        if self._arrays.primitives.kind != TRIANGLES:
+    def _triangles(self) -> Triangles:
+        primitives = self._arrays.primitives
+        if not isinstance(primitives, Triangles):
             raise AttributeError(f"a BVH over {self.kind} has no vertices and faces")
-        return self._arrays.primitives
+        return primitives
 
     def __len__(self) -> int:
         """Return the number of primitives, ignored ones included."""
-        return self._arrays.primitives.size
+        return count_of(self._arrays.primitives)
 
     def stats(self) -> TreeStats:
         """Return figures of the tree: size, shape, cost, memory, ignored primitives."""
         nodes, primitives, _ = self._arrays
         counts = nodes.links[:, 1]
-        arrays: list[NDArray[Any]] = [*nodes, primitives.points, primitives.faces]
+        arrays: list[NDArray[Any]] = [*nodes, *primitives]
         return TreeStats(
             primitives=len(self),
             ignored=len(self) - len(nodes.order),
@@ -410,15 +411,9 @@ def frozen(arrays: TreeArrays) -> TreeArrays:
     nodes, primitives, frame = arrays
     return TreeArrays(
         Nodes(*map(kernel_input, nodes)),
-        Primitives(
-            primitives.kind, kernel_input(primitives.points), kernel_input(primitives.faces)
-        ),
+        type(primitives)(*(kernel_input(array) for array in primitives)),
         kernel_input(frame),
     )
-
-
-def _no_faces() -> NDArray[np.int32]:
-    return np.empty((0, 3), np.int32)
 
 
 def _corner_rows(
@@ -435,5 +430,7 @@ def _warm() -> None:
     """Compile what building and querying need."""
     tree = BVH.from_triangles(np.eye(3), [[0, 1, 2]])
     rays = np.ones((2, 3)), -np.ones((2, 3))
-    tree.closest_hit(*rays)
-    tree.any_hit(*rays)
+    corners = np.zeros((1, 3)), np.ones((1, 3))
+    for any_tree in (tree, BVH.from_boxes(*corners), BVH.from_obbs(*corners, np.eye(4)[None])):
+        any_tree.closest_hit(*rays)
+        any_tree.any_hit(*rays)

@@ -148,13 +148,13 @@ def distance(o, d, e, k, v0, v1, v2):
         if decided and -1020 < at < 1020:
             return scale_by(t, e - k)
     n_sum, d_sum = new_sum(), new_sum()
-    add_triple(n_sum, 1, v0, v1, v2)
-    add_triple(n_sum, -1, o, v0, v1)
-    add_triple(n_sum, -1, o, v1, v2)
-    add_triple(n_sum, -1, o, v2, v0)
-    add_triple(d_sum, 1, d, v0, v1)
-    add_triple(d_sum, 1, d, v1, v2)
-    add_triple(d_sum, 1, d, v2, v0)
+    add_triple(n_sum, 1.0, v0, v1, v2)
+    add_triple(n_sum, -1.0, o, v0, v1)
+    add_triple(n_sum, -1.0, o, v1, v2)
+    add_triple(n_sum, -1.0, o, v2, v0)
+    add_triple(d_sum, 1.0, d, v0, v1)
+    add_triple(d_sum, 1.0, d, v1, v2)
+    add_triple(d_sum, 1.0, d, v2, v0)
     return divide(n_sum, d_sum)
 
 
@@ -163,12 +163,12 @@ def _share(o, d, a, b, v0, v1, v2):
     """Return the share of edge (a, b)'s volume in the triangle's, exactly rounded."""
     stay_outlined()
     n_sum, d_sum = new_sum(), new_sum()
-    add_triple(n_sum, 1, d, a, b)
-    add_triple(n_sum, 1, d, o, a)
-    add_triple(n_sum, -1, d, o, b)
-    add_triple(d_sum, 1, d, v0, v1)
-    add_triple(d_sum, 1, d, v1, v2)
-    add_triple(d_sum, 1, d, v2, v0)
+    add_triple(n_sum, 1.0, d, a, b)
+    add_triple(n_sum, 1.0, d, o, a)
+    add_triple(n_sum, -1.0, d, o, b)
+    add_triple(d_sum, 1.0, d, v0, v1)
+    add_triple(d_sum, 1.0, d, v1, v2)
+    add_triple(d_sum, 1.0, d, v2, v0)
     return divide(n_sum, d_sum)
 
 

@@ -57,7 +57,7 @@ KEPT: dict[str, Callable[[Path], None]] = {
 
 LARGE: dict[str, Callable[[Path], None]] = {
     "organic.ply": as_float(lambda: organic(224)),
-    "interior.ply": as_float(lambda: interior(16.0)),
+    "interior.ply": as_float(lambda: interior(20.0)),
     "terrain.ply": as_double(lambda: terrain(512)),
     "cad_part.ply": as_double(lambda: cad_part(384)),
 }

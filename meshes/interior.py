@@ -28,7 +28,7 @@ def interior(detail: float = 1.0) -> Mesh:
     ----------
     detail
         Number of triangles relative to the committed mesh, roughly: 1 gives about 25 000 of them,
-        16 about 400 000. Walls and floors stay two triangles each.
+        16 about 300 000. Walls and floors stay two triangles each.
 
     Returns
     -------

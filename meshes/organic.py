@@ -34,7 +34,7 @@ def organic(frequency: int = 51) -> Mesh:
     Returns
     -------
     vertices, faces
-        A closed surface about 2.6 units across, wound outward, centred near the origin.
+        A closed surface about 2.3 units across, wound outward, centred near the origin.
     """
     directions, faces = sphere(frequency)
     points = directions * _radius(directions)[:, None]

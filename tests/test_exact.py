@@ -30,9 +30,9 @@ def _signs(o, d, a, b, out, undecided):
 def _quotient(n, d):
     top, bottom = exact.new_sum(), exact.new_sum()
     for i in range(len(n)):
-        exact.add_product(top, 1, n[i, 0], n[i, 1], n[i, 2], n[i, 3])
+        exact.add_product(top, 1.0, n[i, 0], n[i, 1], n[i, 2], n[i, 3])
     for i in range(len(d)):
-        exact.add_product(bottom, 1, d[i, 0], d[i, 1], d[i, 2], d[i, 3])
+        exact.add_product(bottom, 1.0, d[i, 0], d[i, 1], d[i, 2], d[i, 3])
     return exact.divide(top, bottom)
 
 

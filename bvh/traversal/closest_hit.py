@@ -23,16 +23,17 @@ def closest(tree, o, d, scaled, t_min, t_max, cull, any_hit, stack, entries):
 
     With `any_hit`, stop at the first hit that is found.
     """
-    best_t, best_prim, best_side = t_max, -1, MISS
+    best_t, best_prim, best_side = t_max, np.int64(-1), np.int64(MISS)
     bounds, links, order = tree.nodes.bounds, tree.nodes.links, tree.nodes.order
     if len(links) == 0:
         return INF, -1, MISS
     ray = local_ray(vector(tree.frame, 0), int(tree.frame[1, 0]), o, d)
     start, end = local_lower(t_min, ray.shift), local_upper(t_max, ray.shift)
-    first, last = enter(bounds, 0, ray, start, end)
+    root = np.int64(0)
+    first, last = enter(bounds, root, ray, start, end)
     if first > last:
         return INF, -1, MISS
-    stack[0], entries[0] = 0, first
+    stack[0], entries[0] = root, first
     waiting = 1
     while waiting > 0:
         waiting -= 1
@@ -64,7 +65,7 @@ def closest(tree, o, d, scaled, t_min, t_max, cull, any_hit, stack, entries):
         # Test the leaf's primitives.
         at = np.int64(links[node, 0])
         for i in range(at, at + links[node, 1]):
-            prim = int(order[i])
+            prim = np.int64(order[i])
             t, side = test(tree.primitives, prim, o, d, scaled, t_min, best_t, cull)
             if side != MISS and _closer(t, prim, best_t, best_prim):
                 best_t, best_prim, best_side = t, prim, side
