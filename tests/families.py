@@ -43,24 +43,36 @@ class Family:
 FAMILIES: dict[str, Callable[[Rng], Family]] = {}
 
 
-def family(name: str, *values: Any) -> Callable[[Any], Any]:
-    """Register a builder f(rng), or f(rng, value) once for each value, as name_value."""
+def registrar(registry: dict[str, Any]) -> Callable[..., Callable[[Any], Any]]:
+    """Return a decorator that puts builders into a registry."""
 
-    def register(builder: Any) -> Any:
-        for value in values:
-            FAMILIES[f"{name}_{value:g}" if isinstance(value, float) else f"{name}_{value}"] = (
-                partial(builder, value=value)
-            )
-        if not values:
-            FAMILIES[name] = builder
-        return builder
+    def family(name: str, *values: Any) -> Callable[[Any], Any]:
+        """Register a builder f(rng), or f(rng, value) once for each value, as name_value."""
 
-    return register
+        def register(builder: Any) -> Any:
+            for value in values:
+                text = f"{value:g}" if isinstance(value, float) else str(value)
+                registry[f"{name}_{text}"] = partial(builder, value=value)
+            if not values:
+                registry[name] = builder
+            return builder
+
+        return register
+
+    return family
+
+
+family = registrar(FAMILIES)
+
+
+def rng_of(name: str, seed: int) -> Rng:
+    """Return a family's own random numbers, the same whatever else is made."""
+    return np.random.default_rng([seed, crc32(name.encode())])
 
 
 def build(name: str, seed: int = 0) -> Family:
-    """Make one family; it does not depend on which others are made."""
-    return FAMILIES[name](np.random.default_rng([seed, crc32(name.encode())]))
+    """Make one family."""
+    return FAMILIES[name](rng_of(name, seed))
 
 
 def families(seed: int = 0) -> dict[str, Family]:
@@ -102,9 +114,7 @@ def octahedron(size: float) -> Mesh:
     points = np.concatenate([np.eye(3), -np.eye(3)]) * size
     octants = [(x, y, z) for x in (0, 3) for y in (1, 4) for z in (2, 5)]
     odd = [(x > 0) ^ (y > 1) ^ (z > 2) for x, y, z in octants]
-    return mesh_of(
-        points, [f[::-1] if turn else f for f, turn in zip(octants, odd, strict=True)]
-    )
+    return mesh_of(points, [f[::-1] if turn else f for f, turn in zip(octants, odd, strict=True)])
 
 
 def sphere(levels: int = 1) -> Mesh:
@@ -178,12 +188,12 @@ def axes(n: int, rng: Rng) -> Floats:
     return np.eye(3)[rng.integers(0, 3, n)] * rng.choice([-1.0, 1.0], (n, 1))
 
 
-def points_on(mesh: Mesh, n: int, rng: Rng, kind: str = "face") -> Floats:
+def points_on(mesh: Mesh, n: int, rng: Rng, *kinds: str) -> Floats:
     """Return points of faces, of edges, or vertices; dyadic weights make lattice points exact."""
     corners = mesh[0][some(mesh[1], n, rng)]
     weights = {"face": [0.25, 0.25, 0.5], "edge": [0.375, 0.625, 0.0], "vertex": [1.0, 0.0, 0.0]}
-    w = rng.permuted(np.tile(weights[kind], (n, 1)), axis=1)
-    return np.sum(w[..., None] * corners, axis=1)
+    w = some(np.array([weights[kind] for kind in kinds or weights]), n, rng)
+    return np.sum(rng.permuted(w, axis=1)[..., None] * corners, axis=1)
 
 
 def aimed(mesh: Mesh, n: int, rng: Rng, inside: bool | None = None) -> tuple[Floats, Floats]:
@@ -234,7 +244,8 @@ def tiny_components(rng: Rng, value: float) -> Family:
     mesh = cube(1.0)
     axis = axes(80, rng)
     d = np.where(axis == 0, value * rng.integers(-3, 4, (80, 3)), axis)
-    return made(mesh, some(features(*mesh, rng), 80, rng) - rng.choice([0, 1, 4], (80, 1)) * axis, d)
+    o = some(features(*mesh, rng), 80, rng) - rng.choice([0, 1, 4], (80, 1)) * axis
+    return made(mesh, o, d)
 
 
 @family("denormal_directions", 1.0, 2.0**-500)
@@ -305,14 +316,14 @@ def origins_near_sphere(rng: Rng, value: str) -> Family:
 def one_ulp_off_plane(rng: Rng, value: float) -> Family:
     vertices, faces = grid(4)
     o = points_on((vertices, faces), 90, rng, "edge")
-    o[:, 2] = [np.nextafter(value, side) if side else value for side in rng.choice([-INF, 0, INF], 90)]
+    o[:, 2] = rng.choice([np.nextafter(value, -INF), value, np.nextafter(value, INF)], 90)
     return made((vertices + [0, 0, value], faces), o, rng.integers(-2, 3, (90, 3)))
 
 
 @family("one_ulp_off_tilted")
 def one_ulp_off_tilted(rng: Rng) -> Family:
     mesh = soup(rng.uniform(-1, 1, (20, 3, 3)))
-    o = points_on(mesh, 90, rng)
+    o = points_on(mesh, 90, rng, "face")
     at = np.arange(90), rng.integers(0, 3, 90)
     o[at] = np.nextafter(o[at], rng.choice([-INF, INF], 90))
     return made(mesh, o, units(90, rng))
@@ -331,7 +342,7 @@ def far_lattice_origins(rng: Rng, value: float) -> Family:
     """Meet features exactly, from far away."""
     mesh = merged(cube(8.0), octahedron(16.0))
     d = oblique(60, rng)
-    return made(mesh, points_on(mesh, 60, rng, rng.choice(["edge", "vertex"])) - value * d, d)
+    return made(mesh, points_on(mesh, 60, rng, "edge", "vertex") - value * d, d)
 
 
 @family("far_along_axis", 1e20, 1e150, 1e300)
@@ -402,6 +413,15 @@ def coplanar_tilted(rng: Rng) -> Family:
     o, d = rng.integers(-6, 7, (80, 3)), rng.integers(-3, 4, (80, 3))
     o[:, 2], d[:, 2] = -o[:, 0] - o[:, 1], -d[:, 0] - d[:, 1]
     d[::4, 2] += 1
+    return made(mesh, o, d, -INF)
+
+
+@family("denormal_heights", float(TINY), 1e-310, 1e-200)
+def denormal_heights(rng: Rng, value: float) -> Family:
+    """Run along next to flat ground at next to no height."""
+    mesh = terrain(4, value * rng.integers(-2, 3, 25))
+    d = rng.integers(-2, 3, (90, 3)) * np.where(rng.random((90, 1)) < 0.7, [1, 1, value], 1.0)
+    o = rng.integers(-1, 6, (90, 3)) * [1, 1, value]
     return made(mesh, o, d, -INF)
 
 
@@ -522,7 +542,8 @@ def t_range_of_doubles(rng: Rng, value: str) -> Family:
 def beyond_largest(rng: Rng) -> Family:
     vertices, faces = sphere()
     o, d = aimed((vertices, faces), 60, rng)
-    return made((vertices * 1.7e308, faces), o * 5e307, d * rng.choice([1.0, 1e-300, 4e307], (60, 1)))
+    d = d * rng.choice([1.0, 1e-300, 4e307], (60, 1))
+    return made((vertices * 1.7e308, faces), o * 5e307, d)
 
 
 @family("beyond_denormal")
@@ -542,7 +563,7 @@ def needles(rng: Rng, value: float) -> Family:
     across = value * np.cross(along, [0.3, -0.5, 0.8])
     mesh = soup(np.stack([base, base + along, base + along / 2 + across], axis=1))
     o = rng.uniform(-2, 2, (80, 3))
-    return made(mesh, o, points_on(mesh, 80, rng, rng.choice(["face", "edge", "vertex"])) - o)
+    return made(mesh, o, points_on(mesh, 80, rng) - o)
 
 
 @family("slivers", 1e-6, 1e-12)
@@ -606,6 +627,16 @@ def duplicate_faces(rng: Rng) -> Family:
     again = np.concatenate([faces, faces[:40], np.roll(faces, 1, axis=1), faces[:, ::-1]])
     mesh = shuffled((vertices, again), rng)
     return made(mesh, *aimed(mesh, 80, rng))
+
+
+@family("one_face_often")
+def one_face_often(rng: Rng) -> Family:
+    """Repeat one triangle 300 times, among a few others: nothing can split them."""
+    triangle = rng.integers(-4, 5, (1, 3, 3))
+    mesh = soup(np.concatenate([rng.integers(-4, 5, (20, 3, 3)), np.tile(triangle, (300, 1, 1))]))
+    mesh = shuffled(mesh, rng)
+    d = oblique(40, rng)
+    return made(mesh, points_on(mesh, 40, rng) - 2 * d, d)
 
 
 @family("layers", 0.0, 1e-7, 2.0**-52)
@@ -714,7 +745,7 @@ def segments_rounded(rng: Rng, value: str) -> Family:
     """Join points of the surface: both ends may or may not touch it."""
     mesh = sphere()
     if value == "face":
-        p, q = rng.uniform(-2, 2, (90, 3)), points_on(mesh, 90, rng)
+        p, q = rng.uniform(-2, 2, (90, 3)), points_on(mesh, 90, rng, "face")
     else:
         p, q = some(features(*mesh, rng), 90, rng), some(features(*mesh, rng), 90, rng)
     return made(mesh, p, q - p, 0.0, 1.0)
@@ -743,8 +774,7 @@ def inside(rng: Rng, value: str) -> Family:
 def inside_lattice(rng: Rng) -> Family:
     mesh = cube(8.0)
     o = rng.integers(-7, 8, (100, 3))
-    kinds = [points_on(mesh, 50, rng, kind) for kind in ("edge", "vertex")]
-    return made(mesh, o, np.concatenate(kinds) - o)
+    return made(mesh, o, points_on(mesh, 100, rng, "edge", "vertex") - o)
 
 
 @family("cull", "back", "front")
@@ -771,7 +801,8 @@ def lattice(rng: Rng, value: int) -> Family:
     """Shoot integers at integers: many rays meet edges and vertices exactly."""
     mesh = soup(rng.integers(-value, value + 1, (40, 3, 3)))
     o = rng.integers(-2 * value, 2 * value + 1, (120, 3))
-    target = np.where(rng.random((120, 1)) < 0.5, some(mesh[0], 120, rng), rng.integers(-3, 4, (120, 3)))
+    target = some(mesh[0], 120, rng)
+    target[::2] = rng.integers(-3, 4, (60, 3))
     return made(mesh, o, target - o)
 
 
@@ -781,20 +812,22 @@ def lattice_axis(rng: Rng) -> Family:
     return made(mesh, rng.integers(-2, 3, (120, 3)), axes(120, rng), rng.choice([0.0, -INF], 120))
 
 
+def any_numbers(kind: str, n: int, width: int, rng: Rng) -> Floats:
+    """Return (n, width) numbers: ordinary, of any scale a row, or any bits at all."""
+    x = rng.uniform(-1, 1, (n, width))
+    if kind == "scales":
+        x *= 10.0 ** rng.uniform(-150, 150, (n, 1))
+    if kind == "bits":
+        wild = rng.random((n, width)) < 0.03
+        x[wild] = rng.integers(0, 2**64, int(wild.sum()), dtype=np.uint64).view(np.float64)
+        x[rng.random((n, width)) < 0.01] = rng.choice([NAN, INF, -INF, TINY, -0.0])
+    return x
+
+
 @family("chaos", "uniform", "scales", "bits")
 def chaos(rng: Rng, value: str) -> Family:
-    def numbers(*shape: int) -> Floats:
-        if value == "bits":
-            # Any bits at all: denormal, infinite and NaN, with exponents near 0 more often.
-            narrow = rng.integers(0x3F0, 0x410, shape, dtype=np.uint64) << np.uint64(52)
-            wide = rng.integers(0, 2**64, shape, dtype=np.uint64)
-            mantissa = wide & np.uint64(0x800FFFFFFFFFFFFF)
-            return np.where(rng.random(shape) < 0.03, wide, mantissa | narrow).view(np.float64)
-        size = 150 if value == "scales" else 0
-        return rng.uniform(-1, 1, shape) * 10.0 ** (size * rng.uniform(-1, 1, (shape[0],) + (1,) * (len(shape) - 1)))
-
-    mesh = soup(numbers(60, 3, 3))
-    o, d = numbers(120, 3), numbers(120, 3)
+    mesh = soup(any_numbers(value, 60, 9, rng))
+    o, d = any_numbers(value, 120, 3, rng), any_numbers(value, 120, 3, rng)
     with np.errstate(all="ignore"):
         d[::2] = some(mesh[0], 60, rng) - o[::2]
     return made(mesh, o, d, rng.choice([0.0, -INF], 120))

@@ -189,7 +189,6 @@ def surely_missed(o: ArrayLike, d: ArrayLike, corners: Floats) -> NDArray[np.boo
     """
     origin, direction = np.asarray(o, np.float64), np.asarray(d, np.float64)
     top = np.frexp(max(np.abs(origin).max(), np.abs(corners).max(initial=0.0)))[1]
-    # The scale must not overflow itself: ldexp takes it as an exponent.
     origin, points = np.ldexp(origin, -top), np.ldexp(corners, -top)
     direction = np.ldexp(direction, -np.frexp(np.abs(direction).max())[1])
     p = points - origin
@@ -282,7 +281,7 @@ def closest_hit_float(
     t_min: ArrayLike = 0.0,
     t_max: ArrayLike = math.inf,
 ) -> Hits:
-    """Return nearest hits by Möller and Trumbore's float64 test. NOT exact: a sanity check at scale.
+    """Return nearest hits by Möller and Trumbore's float64 test: NOT exact, for checks at scale.
 
     Möller and Trumbore 1997, "Fast, minimum storage ray/triangle intersection".
     """
@@ -300,7 +299,8 @@ def closest_hit_float(
             t[~((u >= 0) & (v >= 0) & (u + v <= 1) & (begin <= t) & (t <= end))] = np.inf
         i = int(np.argmin(t)) if len(t) else -1
         hit = i >= 0 and t[i] < np.inf
-        best.append((t[i], i, u[i], v[i], det[i] > 0) if hit else (np.inf, -1, np.nan, np.nan, False))
+        miss = (math.inf, -1, math.nan, math.nan, False)
+        best.append((t[i], i, u[i], v[i], det[i] > 0) if hit else miss)
     return _as_hits(best)
 
 
