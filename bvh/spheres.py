@@ -43,6 +43,7 @@ from bvh.numerics import (
     largest,
     power_of_two,
     scale_by,
+    sign,
     two_product,
     vector,
 )
@@ -63,11 +64,13 @@ def _is_settled(value, size):
 
 
 @kernel
-def _rounded(total, x, y, z, w):
-    """Return total / (x * y * z * w), correctly rounded, as a double-double."""
+def _rounded(total, k):
+    """Return total / 2**k, correctly rounded, as a double-double."""
     stay_outlined()
     unit = new_sum()
-    add_product(unit, 1.0, x, y, z, w)
+    # A quarter of k each: the four factors make 2**k, and none leaves the range of doubles.
+    p = power_of_two
+    add_product(unit, 1.0, p(k >> 2), p((k + 1) >> 2), p((k + 2) >> 2), p((k + 3) >> 2))
     return divide(total, unit), 0.0
 
 
@@ -84,8 +87,8 @@ def _add_surface(total, factor, o, center, r, x):
 
 
 @kernel
-def _exact_discriminant(o, d, center, r, x, y):
-    """Return (d.m)**2 - d.d (m.m - r**2) over (x * y)**2, correctly rounded."""
+def _discriminant(o, d, center, r):
+    """Return the sum (d.m)**2 - d.d (m.m - r**2)."""
     stay_outlined()
     total = new_sum()
     for i in range(3):
@@ -95,26 +98,7 @@ def _exact_discriminant(o, d, center, r, x, y):
             add_product(total, -1.0, d[i], d[j], o[i], center[j])
             add_product(total, -1.0, d[i], d[j], center[i], o[j])
             add_product(total, 1.0, d[i], d[j], center[i], center[j])
-    return _rounded(total, x, x, y, y)
-
-
-@kernel
-def _exact_half_slope(o, d, center, x, y):
-    """Return d.m over x * y, correctly rounded."""
-    stay_outlined()
-    total = new_sum()
-    add_dot(total, 1.0, d, o)
-    add_dot(total, -1.0, d, center)
-    return _rounded(total, x, y, 1.0, 1.0)
-
-
-@kernel
-def _exact_surface(o, center, r, y):
-    """Return m.m - r**2 over y**2, correctly rounded."""
-    stay_outlined()
-    total = new_sum()
-    _add_surface(total, 1.0, o, center, r, 1.0)
-    return _rounded(total, y, y, 1.0, 1.0)
+    return total
 
 
 @inlined
@@ -123,6 +107,39 @@ def _dd_sqrt(f):
     s = math.sqrt(f[0])
     p, e = two_product(s, s)
     return fast_two_sum(s, (((f[0] - p) - e) + f[1]) / (2.0 * s))
+
+
+@kernel
+def _exact_root(o, d, center, r, k, e):
+    """Return the sign of the discriminant, and its root over 2**(k + e)."""
+    stay_outlined()
+    f = _rounded(_discriminant(o, d, center, r), 2 * (k + e))
+    if f[0] <= 0.0:
+        return sign(f[0]), (0.0, 0.0)
+    if f[0] > 2.0**-900 or k + e < -1500:
+        return 1, _dd_sqrt(f)
+    # Keep the bits of a small discriminant: it is the square of a root that is not so small.
+    root = _dd_sqrt(_rounded(_discriminant(o, d, center, r), 2 * (k + e) - 1000))
+    return 1, (root[0] * 2.0**-500, root[1] * 2.0**-500)
+
+
+@kernel
+def _exact_half_slope(o, d, center, k):
+    """Return d.m over 2**k, correctly rounded."""
+    stay_outlined()
+    total = new_sum()
+    add_dot(total, 1.0, d, o)
+    add_dot(total, -1.0, d, center)
+    return _rounded(total, k)
+
+
+@kernel
+def _exact_surface(o, center, r, k):
+    """Return m.m - r**2 over 2**k, correctly rounded."""
+    stay_outlined()
+    total = new_sum()
+    _add_surface(total, 1.0, o, center, r, 1.0)
+    return _rounded(total, k)
 
 
 @inlined
@@ -163,7 +180,6 @@ def sphere_interval(o, d, center, r):
     )
     e = min(max(exponent(max(largest(half), 0.5 * r)) + 1, -1022), 1022)
     k = min(max(exponent(largest(d)), -1022), 1022)
-    x, y = power_of_two(k), power_of_two(e)
     s = power_of_two(-k)
     u = ((d[0] * s, 0.0), (d[1] * s, 0.0), (d[2] * s, 0.0))
     a = dd_dot(u, u)
@@ -175,23 +191,25 @@ def sphere_interval(o, d, center, r):
     normal, normal_size = dd_cross(u, m), cross_size(high(u), high(m))
     f = dd_sub(dd_mul(a, square), dd_dot(normal, normal))
     f_size = a[0] * square[0] + dot_size(normal_size, normal_size)
-    if not (usable and _is_settled(f, f_size)):
-        f = _exact_discriminant(o, d, center, r, x, y)
-    if f[0] < 0.0:
+    if usable and _is_settled(f, f_size):
+        side = sign(f[0])
+        root = _dd_sqrt((abs(f[0]), f[1]))
+    else:
+        side, root = _exact_root(o, d, center, r, k, e)
+    if side < 0:
         return False, INF, -INF
 
     b = dd_dot(u, m)
     if not (usable and _is_settled(b, dot_size(high(u), high(m)))):
-        b = _exact_half_slope(o, d, center, x, y)
-    if f[0] == 0.0:
+        b = _exact_half_slope(o, d, center, k + e)
+    if side == 0:
         t = _unscaled((-b[0], -b[1]), a, e - k)
         return True, t, t
 
     c = dd_sub(dd_dot(m, m), square)
     if not (usable and _is_settled(c, dot_size(high(m), high(m)) + square[0])):
-        c = _exact_surface(o, center, r, y)
+        c = _exact_surface(o, center, r, 2 * e)
     # Add what has the same sign, so that no root suffers from cancellation.
-    root = _dd_sqrt(f)
     if b[0] >= 0.0:
         q = dd_add((-b[0], -b[1]), (-root[0], -root[1]))
         near, far = _unscaled(q, a, e - k), _unscaled(c, q, e - k)
