@@ -184,8 +184,8 @@ class _Shader:
         key = np.clip(normal @ lamp, 0.0, 1.0) * np.where(lit, 1.0, 0.25)
         sky = 0.5 + 0.5 * (normal @ camera.up)
         warm, cool = np.array([1.0, 0.93, 0.84]), np.array([0.62, 0.72, 0.88])
-        albedo = np.array([0.86, 0.72, 0.62])
-        light = 0.72 * key[..., None] * warm + 0.34 * sky[..., None] * cool
+        albedo = np.array([0.88, 0.70, 0.58])
+        light = 0.95 * key[..., None] * warm + 0.36 * sky[..., None] * cool
         return np.asarray((albedo * light) ** (1 / 1.6))
 
     def smooth_normals(self) -> NDArray[np.float64]:
