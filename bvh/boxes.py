@@ -19,20 +19,17 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bvh.arguments import points
-from bvh.exact import add_product, divide, new_sum
 from bvh.jit import entry, inlined, kernel, stay_outlined
 from bvh.numerics import (
     INF,
-    exponent,
     finite,
     largest,
     lose_nan_max,
     lose_nan_min,
-    power_of_two,
     two_sum,
     vector,
 )
-from bvh.planes import crossed_later, double_quotient, hardware_quotient
+from bvh.planes import crossed_later, hardware_quotient, plane_crossing
 from bvh.rays import broadcast_rays, shaped
 
 # The planes of an axis-aligned box in the form that `planes.crossed_later` takes.
@@ -40,36 +37,17 @@ UNIT_ROWS = ((1.0, 0.0, 0.0, 0.0), (0.0, 1.0, 0.0, 0.0), (0.0, 0.0, 1.0, 0.0))
 
 
 @kernel
-def _long_crossing(o, d, b):
-    """Return `slab_crossing` where b - o is not a double."""
-    stay_outlined()
-    if abs(b) == INF:
-        return b if d > 0.0 else -b
-    n = two_sum(b, -o)
-    # Scale both to about one; the numerator is exact, or its tail is far below its error bound.
-    j, k = min(exponent(n[0]), 1022), min(exponent(d), 1022)
-    s, r = power_of_two(-j), power_of_two(-k) * d
-    decided, t = double_quotient((n[0] * s, n[1] * s), abs(n[0] * s), (r, 0.0), abs(r), j - k)
-    if decided:
-        return t
-    n_sum, d_sum = new_sum(), new_sum()
-    add_product(n_sum, 1.0, b, 1.0, 1.0, 1.0)
-    add_product(n_sum, -1.0, o, 1.0, 1.0, 1.0)
-    add_product(d_sum, 1.0, d, 1.0, 1.0, 1.0)
-    return divide(n_sum, d_sum)
-
-
-@inlined
 def slab_crossing(o, d, b):
     """Return t where the ray's coordinate o + t d equals b, correctly rounded, for d != 0.
 
     A t that is not zero never becomes zero, and never infinite unless `b` is.
     """
+    stay_outlined()
     n, tail = two_sum(b, -o)
     # An overflow or an infinite b gives a NaN tail.
     if tail == 0.0:
         return hardware_quotient(n, d)
-    return _long_crossing(o, d, b)
+    return plane_crossing((o, 0.0, 0.0), (d, 0.0, 0.0), UNIT_ROWS[0], b)
 
 
 @inlined
@@ -100,19 +78,6 @@ def is_box(lower, upper):
 
 
 @kernel
-def _entered_too_late(o, d, rows, first, last, near, far, t):
-    """Tell whether an entry that rounds to t is later than an exit that rounds to t."""
-    stay_outlined()
-    for i in range(3):
-        for j in range(3):
-            # The two planes of one slab are in order by the choice of near and far.
-            if i != j and near[i] == t and far[j] == t:
-                if crossed_later(o, d, rows[i], first[i], rows[j], last[j]):
-                    return True
-    return False
-
-
-@inlined
 def common_interval(o, d, rows, first, last, near, far):
     """Intersect the stays of a ray in three slabs.
 
@@ -131,6 +96,7 @@ def common_interval(o, d, rows, first, last, near, far):
     hit : bool
     near, far : float
     """
+    stay_outlined()
     start = max(near[0], max(near[1], near[2]))
     end = min(far[0], min(far[1], far[2]))
     if start < end:
@@ -138,25 +104,13 @@ def common_interval(o, d, rows, first, last, near, far):
     # An infinite bound alone (equal ends at infinity) encloses no point.
     if start > end or abs(start) == INF:
         return False, INF, -INF
-    if _entered_too_late(o, d, rows, first, last, near, far, start):
-        return False, INF, -INF
+    for i in range(3):
+        for j in range(3):
+            # The two planes of one slab are in order by the choice of first and last.
+            if i != j and near[i] == start and far[j] == start:
+                if crossed_later(o, d, rows[i], first[i], rows[j], last[j]):
+                    return False, INF, -INF
     return True, start, end
-
-
-@inlined
-def _entry(o, d, b, rough, least):
-    """Return the rounded entry into a slab, or -inf where it cannot be the latest."""
-    if d == 0.0 or rough[1] < least:
-        return -INF
-    return slab_crossing(o, d, b)
-
-
-@inlined
-def _exit(o, d, b, rough, most):
-    """Return the rounded exit from a slab, or inf where it cannot be the earliest."""
-    if d == 0.0 or rough[0] > most:
-        return INF
-    return slab_crossing(o, d, b)
 
 
 @kernel
@@ -207,15 +161,16 @@ def box_interval(o, d, lower, upper):
     least, most = rough_near(near0, near1, near2), rough_far(far0, far1, far2)
     if least > most:
         return False, INF, -INF
+    # Leave out what cannot be the latest entry or the earliest exit.
     near = (
-        _entry(o[0], d[0], first[0], near0, least),
-        _entry(o[1], d[1], first[1], near1, least),
-        _entry(o[2], d[2], first[2], near2, least),
+        slab_crossing(o[0], d[0], first[0]) if d[0] != 0.0 and not near0[1] < least else -INF,
+        slab_crossing(o[1], d[1], first[1]) if d[1] != 0.0 and not near1[1] < least else -INF,
+        slab_crossing(o[2], d[2], first[2]) if d[2] != 0.0 and not near2[1] < least else -INF,
     )
     far = (
-        _exit(o[0], d[0], last[0], far0, most),
-        _exit(o[1], d[1], last[1], far1, most),
-        _exit(o[2], d[2], last[2], far2, most),
+        slab_crossing(o[0], d[0], last[0]) if d[0] != 0.0 and not far0[0] > most else INF,
+        slab_crossing(o[1], d[1], last[1]) if d[1] != 0.0 and not far1[0] > most else INF,
+        slab_crossing(o[2], d[2], last[2]) if d[2] != 0.0 and not far2[0] > most else INF,
     )
     return common_interval(o, d, UNIT_ROWS, first, last, near, far)
 

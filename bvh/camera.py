@@ -72,7 +72,7 @@ class Camera:
         >>> import bvh
         >>> camera = bvh.Camera.look_at([0, 0, 5], [0, 0, 0], [0, 1, 0], 90.0, 4, 2)
         >>> origin, direction = camera.ray(4.0, 1.0)
-        >>> origin.tolist(), direction.tolist()
+        >>> origin.tolist(), direction.round(6).tolist()
         ([0.0, 0.0, 5.0], [2.0, 0.0, -1.0])
         """
         if not 0.0 < fov_y < 180.0:

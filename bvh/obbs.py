@@ -64,11 +64,14 @@ def _scaled(v, k):
 def _exact_entry(a, b, c, t, column):
     """Return an entry of the first row of the inverse of (a, b, c | t), in exact arithmetic."""
     stay_outlined()
+    j, k = (column + 1) % 3, (column + 2) % 3
+    # Rotations about an axis and the like have zeros, and so have their inverses.
+    if column != 3 and (b[j] == 0.0 or c[k] == 0.0) and (b[k] == 0.0 or c[j] == 0.0):
+        return 0.0
     n, det = new_sum(), new_sum()
     if column == 3:
         add_triple(n, -1.0, t, b, c)
     else:
-        j, k = (column + 1) % 3, (column + 2) % 3
         add_product(n, 1.0, b[j], c[k], 1.0, 1.0)
         add_product(n, -1.0, b[k], c[j], 1.0, 1.0)
     add_triple(det, 1.0, a, b, c)
@@ -244,28 +247,6 @@ def _rough_slab(o, d, w, lower, upper):
     )
 
 
-@inlined
-def _outside(o, w, lower, upper, slope):
-    """Tell a ray that is parallel to a slab and not inside it."""
-    return slope == 0 and (height_sign(o, w, lower) > 0 or height_sign(o, w, upper) < 0)
-
-
-@inlined
-def _entry(o, d, w, b, slope, rough, least):
-    """Return the rounded entry into a slab, or -inf where it cannot be the latest."""
-    if slope == 0 or rough[1] < least:
-        return -INF
-    return plane_crossing(o, d, w, b)
-
-
-@inlined
-def _exit(o, d, w, b, slope, rough, most):
-    """Return the rounded exit from a slab, or inf where it cannot be the earliest."""
-    if slope == 0 or rough[0] > most:
-        return INF
-    return plane_crossing(o, d, w, b)
-
-
 @kernel
 def obb_interval(o, d, lower, upper, rows):
     """Return the interval of all real t, of any sign, where o + t d is in a closed oriented box.
@@ -296,10 +277,11 @@ def obb_interval(o, d, lower, upper, rows):
     least, most = rough_near(near0, near1, near2), rough_far(far0, far1, far2)
     if least > most:
         return False, INF, -INF
+    # A ray parallel to a slab is inside for all t, or never.
     if (
-        _outside(o, u, lower[0], upper[0], s0)
-        or _outside(o, v, lower[1], upper[1], s1)
-        or _outside(o, w, lower[2], upper[2], s2)
+        (s0 == 0 and (height_sign(o, u, lower[0]) > 0 or height_sign(o, u, upper[0]) < 0))
+        or (s1 == 0 and (height_sign(o, v, lower[1]) > 0 or height_sign(o, v, upper[1]) < 0))
+        or (s2 == 0 and (height_sign(o, w, lower[2]) > 0 or height_sign(o, w, upper[2]) < 0))
     ):
         return False, INF, -INF
     first = (
@@ -312,15 +294,16 @@ def obb_interval(o, d, lower, upper, rows):
         upper[1] if s1 > 0 else lower[1],
         upper[2] if s2 > 0 else lower[2],
     )
+    # Leave out what cannot be the latest entry or the earliest exit.
     near = (
-        _entry(o, d, u, first[0], s0, near0, least),
-        _entry(o, d, v, first[1], s1, near1, least),
-        _entry(o, d, w, first[2], s2, near2, least),
+        plane_crossing(o, d, u, first[0]) if s0 != 0 and not near0[1] < least else -INF,
+        plane_crossing(o, d, v, first[1]) if s1 != 0 and not near1[1] < least else -INF,
+        plane_crossing(o, d, w, first[2]) if s2 != 0 and not near2[1] < least else -INF,
     )
     far = (
-        _exit(o, d, u, last[0], s0, far0, most),
-        _exit(o, d, v, last[1], s1, far1, most),
-        _exit(o, d, w, last[2], s2, far2, most),
+        plane_crossing(o, d, u, last[0]) if s0 != 0 and not far0[0] > most else INF,
+        plane_crossing(o, d, v, last[1]) if s1 != 0 and not far1[0] > most else INF,
+        plane_crossing(o, d, w, last[2]) if s2 != 0 and not far2[0] > most else INF,
     )
     return common_interval(o, d, rows, first, last, near, far)
 

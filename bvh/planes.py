@@ -75,9 +75,13 @@ def double_quotient(n, n_size, d, d_size, k):
 
 
 @kernel
-def _exact_slope_sign(w, d):
-    """Return the sign of w . d, in exact arithmetic."""
+def slope_sign(w, d):
+    """Return the exact sign of w . d: 1 where the ray rises through the plane's levels."""
     stay_outlined()
+    value = w[0] * d[0] + w[1] * d[1] + w[2] * d[2]
+    # A NaN or an infinite size fails this test and is decided exactly, too.
+    if abs(value) > SUM_ERROR * dot_size(w, d) + FLOOR:
+        return 1 if value > 0.0 else -1
     # Axis-aligned planes and rays: every product has a zero factor.
     if (
         (w[0] == 0.0 or d[0] == 0.0)
@@ -88,16 +92,6 @@ def _exact_slope_sign(w, d):
     total = new_sum()
     add_dot(total, 1.0, w, d)
     return take_sign(total)
-
-
-@inlined
-def slope_sign(w, d):
-    """Return the exact sign of w . d: 1 where the ray rises through the plane's levels."""
-    value = w[0] * d[0] + w[1] * d[1] + w[2] * d[2]
-    # A NaN or an infinite size fails this test and is decided exactly, too.
-    if abs(value) > SUM_ERROR * dot_size(w, d) + FLOOR:
-        return 1 if value > 0.0 else -1
-    return _exact_slope_sign(w, d)
 
 
 @kernel
@@ -166,8 +160,10 @@ def crossed_later(o, d, w, b, v, c):
     stay_outlined()
     total = new_sum()
     for i in range(3):
-        _add_height(total, 1.0, o, w, b, v[i], d[i])
-        _add_height(total, -1.0, o, v, c, w[i], d[i])
+        if v[i] != 0.0:
+            _add_height(total, 1.0, o, w, b, v[i], d[i])
+        if w[i] != 0.0:
+            _add_height(total, -1.0, o, v, c, w[i], d[i])
     return take_sign(total) * slope_sign(w, d) * slope_sign(v, d) > 0
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.nodes import Nodes
+from bvh.arrays import TreeArrays
+from bvh.nodes import Nodes, local_boxes
+from bvh.primitives import count_of, world_bounds
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,24 @@ class TreeStats:
     sah_cost: float
     bytes: int
     build_seconds: float
+
+
+def stats_of(arrays: TreeArrays, build_seconds: float) -> TreeStats:
+    """Return the figures of a tree."""
+    nodes, primitives, _ = arrays
+    counts = nodes.links[:, 1]
+    stored: list[NDArray[Any]] = [*nodes, *primitives]
+    return TreeStats(
+        primitives=count_of(primitives),
+        ignored=count_of(primitives) - len(nodes.order),
+        nodes=len(nodes.links),
+        leaves=int(np.count_nonzero(counts)),
+        depth=int(depths(nodes).max(initial=0)),
+        largest_leaf=int(counts.max(initial=0)),
+        sah_cost=sah_cost(nodes),
+        bytes=sum(array.nbytes for array in stored),
+        build_seconds=build_seconds,
+    )
 
 
 def half_areas(bounds: NDArray[np.float32]) -> NDArray[np.float64]:
@@ -78,6 +99,13 @@ def depths(nodes: Nodes) -> NDArray[np.int32]:
         if depth > len(level):
             raise ValueError("the tree has a cycle")
     return level
+
+
+def check(arrays: TreeArrays) -> None:
+    """Raise a ValueError that names the first way in which a tree is not well-formed."""
+    lower, upper, valid = world_bounds(arrays.primitives)
+    ids = np.flatnonzero(valid).astype(np.int32)
+    check_nodes(arrays.nodes, local_boxes(lower, upper, arrays.frame), ids)
 
 
 def check_nodes(nodes: Nodes, boxes: NDArray[np.float32], ids: NDArray[np.int32]) -> None:

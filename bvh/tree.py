@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,33 +18,14 @@ from bvh.arguments import (
     rows,
     thread_count,
 )
-from bvh.builders import binned_sah
+from bvh.arrays import TreeArrays, build, frozen
 from bvh.jit import warms
-from bvh.nodes import Nodes, local_boxes, local_frame
 from bvh.obbs import local_frames
-from bvh.primitives import Boxes, Obbs, Primitives, Triangles, count_of, world_bounds
-from bvh.quality import TreeStats, check_nodes, depths, sah_cost
+from bvh.primitives import Boxes, Obbs, Primitives, Triangles, count_of
+from bvh.quality import TreeStats, check, stats_of
 from bvh.rays import Hits, check_rays, ray_batch
 from bvh.sources import triangles_of
 from bvh.workers import Progress
-
-QUALITIES = ("medium",)
-
-
-class TreeArrays(NamedTuple):
-    """Everything that a kernel needs of a tree.
-
-    Attributes
-    ----------
-    nodes : Nodes
-    primitives : Primitives
-    frame : ndarray of float64, shape (2, 3)
-        The local frame of the node boxes (see `nodes.local_frame`).
-    """
-
-    nodes: Nodes
-    primitives: Primitives
-    frame: NDArray[np.float64]
 
 
 class BVH:
@@ -225,19 +206,13 @@ class BVH:
         progress: Progress | None,
     ) -> BVH:
         """Build the tree over primitives."""
-        if quality not in QUALITIES:
-            raise ValueError(f"quality must be one of {QUALITIES}, got {quality!r}")
         workers = thread_count(threads)
         began = time.perf_counter()
-        lower, upper, valid = world_bounds(primitives)
-        ids = np.flatnonzero(valid).astype(np.int32)
-        frame, bounds = local_frame(lower[ids], upper[ids])
-        boxes = local_boxes(lower, upper, frame)
-        nodes = binned_sah.build(boxes, ids, threads=workers, progress=progress)
+        arrays, bounds = build(primitives, quality, workers, progress)
         # Nothing can be seen half-built: the object comes last.
         tree = object.__new__(cls)
-        tree._arrays = frozen(TreeArrays(nodes, primitives, frame))
-        tree._bounds = kernel_input(bounds)
+        tree._arrays = arrays
+        tree._bounds = bounds
         tree._build_seconds = time.perf_counter() - began
         return tree
 
@@ -368,20 +343,7 @@ class BVH:
 
     def stats(self) -> TreeStats:
         """Return figures of the tree: size, shape, cost, memory, ignored primitives."""
-        nodes, primitives, _ = self._arrays
-        counts = nodes.links[:, 1]
-        arrays: list[NDArray[Any]] = [*nodes, *primitives]
-        return TreeStats(
-            primitives=len(self),
-            ignored=len(self) - len(nodes.order),
-            nodes=len(nodes.links),
-            leaves=int(np.count_nonzero(counts)),
-            depth=int(depths(nodes).max(initial=0)),
-            largest_leaf=int(counts.max(initial=0)),
-            sah_cost=sah_cost(nodes),
-            bytes=sum(array.nbytes for array in arrays),
-            build_seconds=self._build_seconds,
-        )
+        return stats_of(self._arrays, self._build_seconds)
 
     def validate(self) -> None:
         """Check that the tree is well-formed; raise a ValueError that names the first flaw.
@@ -389,10 +351,7 @@ class BVH:
         Every primitive that can be hit must be in exactly one leaf, and every box must contain
         what is below it.
         """
-        nodes, primitives, frame = self._arrays
-        lower, upper, valid = world_bounds(primitives)
-        ids = np.flatnonzero(valid).astype(np.int32)
-        check_nodes(nodes, local_boxes(lower, upper, frame), ids)
+        check(self._arrays)
 
     def __repr__(self) -> str:
         return f"BVH({len(self)} {self.kind}, {len(self._arrays.nodes.links)} nodes)"
@@ -404,16 +363,6 @@ class BVH:
         self._arrays = frozen(state["_arrays"])
         self._bounds = kernel_input(state["_bounds"])
         self._build_seconds = state["_build_seconds"]
-
-
-def frozen(arrays: TreeArrays) -> TreeArrays:
-    """Return the same arrays, all read-only, as kernels are compiled for them."""
-    nodes, primitives, frame = arrays
-    return TreeArrays(
-        Nodes(*map(kernel_input, nodes)),
-        type(primitives)(*(kernel_input(array) for array in primitives)),
-        kernel_input(frame),
-    )
 
 
 def _corner_rows(

@@ -1,0 +1,57 @@
+"""`TreeArrays`: everything that a kernel needs of a tree, and how it is put together."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bvh.arguments import kernel_input
+from bvh.builders import binned_sah
+from bvh.nodes import Nodes, local_boxes, local_frame
+from bvh.primitives import Primitives, world_bounds
+from bvh.workers import Progress
+
+# Builders by the name of the quality they give.
+BUILDERS = {"medium": binned_sah.build}
+
+
+class TreeArrays(NamedTuple):
+    """The arrays of a tree, all read-only.
+
+    Attributes
+    ----------
+    nodes : Nodes
+    primitives : Triangles, Boxes or Obbs
+    frame : ndarray of float64, shape (2, 3)
+        The local frame of the node boxes (see `nodes.local_frame`).
+    """
+
+    nodes: Nodes
+    primitives: Primitives
+    frame: NDArray[np.float64]
+
+
+def build(
+    primitives: Primitives, quality: str, threads: int, progress: Progress | None
+) -> tuple[TreeArrays, NDArray[np.float64]]:
+    """Build the tree over primitives; return it with its bounds in the world, shape (2, 3)."""
+    if quality not in BUILDERS:
+        raise ValueError(f"quality must be one of {sorted(BUILDERS)}, got {quality!r}")
+    lower, upper, valid = world_bounds(primitives)
+    ids = np.flatnonzero(valid).astype(np.int32)
+    frame, bounds = local_frame(lower[ids], upper[ids])
+    boxes = local_boxes(lower, upper, frame)
+    nodes = BUILDERS[quality](boxes, ids, threads=threads, progress=progress)
+    return frozen(TreeArrays(nodes, primitives, frame)), kernel_input(bounds)
+
+
+def frozen(arrays: TreeArrays) -> TreeArrays:
+    """Return the same arrays, all read-only, as kernels are compiled for them."""
+    nodes, primitives, frame = arrays
+    return TreeArrays(
+        Nodes(*(kernel_input(array) for array in nodes)),
+        type(primitives)(*(kernel_input(array) for array in primitives)),
+        kernel_input(frame),
+    )
