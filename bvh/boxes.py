@@ -26,6 +26,7 @@ from bvh.numerics import (
     largest,
     lose_nan_max,
     lose_nan_min,
+    two_product,
     two_sum,
     vector,
 )
@@ -47,6 +48,15 @@ def slab_crossing(o, d, b):
     # An overflow or an infinite b gives a NaN tail.
     if tail == 0.0:
         return hardware_quotient(n, d)
+    # n - q d is a double, so the correction of q is wrong by two roundings of its own; where
+    # 2**-50 of it makes no difference, the sum is the nearest double (Ziv's test).
+    q = n / d
+    p, e = two_product(q, d)
+    correction = (((n - p) - e) + tail) / d
+    margin = 2.0**-50 * abs(correction)
+    t = q + (correction + margin)
+    if t == q + (correction - margin) and min(abs(n), abs(q)) > 2.0**-900 and abs(q) < 2.0**900:
+        return t
     return plane_crossing((o, 0.0, 0.0), (d, 0.0, 0.0), UNIT_ROWS[0], b)
 
 

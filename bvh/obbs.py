@@ -103,10 +103,10 @@ def _inverse_row(a, b, c, t):
     ok2, z = double_quotient(n[2], n_size[2], det, det_size, -i)
     ok3, h = double_quotient(shift, dot_size(n_size, high(s)), det, det_size, m - i)
     return (
-        x if ok0 else _exact_entry(a, b, c, t, 0),
-        y if ok1 else _exact_entry(a, b, c, t, 1),
-        z if ok2 else _exact_entry(a, b, c, t, 2),
-        -h if ok3 else _exact_entry(a, b, c, t, 3),
+        x if ok0 else _exact_entry(a, b, c, t, np.int64(0)),
+        y if ok1 else _exact_entry(a, b, c, t, np.int64(1)),
+        z if ok2 else _exact_entry(a, b, c, t, np.int64(2)),
+        -h if ok3 else _exact_entry(a, b, c, t, np.int64(3)),
     )
 
 

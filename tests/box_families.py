@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from families import (
+from family_parts import (
     INF,
     NAN,
     RANGES,
@@ -229,7 +229,7 @@ def special_range(rng: Rng, value: str) -> BoxFamily:
 def bound_at_end(rng: Rng, value: str) -> BoxFamily:
     """End the range where the ray enters or leaves, one ulp before it and one ulp after it."""
     boxes = random_boxes(1, rng)
-    o, d = aimed(boxes, 40, rng)
+    o, _ = aimed(boxes, 40, rng)
     d = points_of(boxes, 40, rng, "inside") - o
     # A point of the inside keeps the ray in the box, rounded or not.
     ends = [box_interval(*ray, boxes[0][0], boxes[1][0]) for ray in zip(o, d, strict=True)]
@@ -245,7 +245,7 @@ def bad_rays(rng: Rng) -> BoxFamily:
     boxes = lattice_boxes(8, rng)
     o, d = through(boxes, 90, rng)
     t_min, t_max = np.zeros(90), np.full(90, INF)
-    d = d.astype(float)
+    d = d.astype(np.float64)
     bad = rng.integers(0, 3, 15)
     o[np.arange(0, 15), bad] = rng.choice([NAN, INF, -INF], 15)
     d[np.arange(20, 35), bad] = rng.choice([NAN, INF, -INF], 15)
