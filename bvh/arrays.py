@@ -37,7 +37,7 @@ def build(
     primitives: Primitives, quality: str, threads: int, progress: Progress | None
 ) -> tuple[TreeArrays, NDArray[np.float64]]:
     """Build the tree over primitives; return it with its bounds in the world, shape (2, 3)."""
-    if quality not in BUILDERS:
+    if not isinstance(quality, str) or quality not in BUILDERS:
         raise ValueError(f"quality must be one of {sorted(BUILDERS)}, got {quality!r}")
     lower, upper, valid = world_bounds(primitives)
     ids = np.flatnonzero(valid).astype(np.int32)

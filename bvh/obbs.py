@@ -13,6 +13,8 @@ coordinates: w_i . p = b - w_i3 is crossed at t = (b - w_i3 - w_i . o) / (w_i . 
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -165,7 +167,7 @@ def local_frames(name: str, transform: ArrayLike) -> NDArray[np.float64]:
     shape = matrices.shape[:-2]
     flat = matrices.reshape(-1, 4, 4)
     _refuse(name, shape, ~np.isfinite(flat).all(axis=(1, 2)), "finite")
-    _refuse(name, shape, (flat[:, 3] != [0.0, 0.0, 0.0, 1.0]).any(axis=1), "affine")
+    _refuse(name, shape, np.not_equal(flat[:, 3], [0.0, 0.0, 0.0, 1.0]).any(axis=1), "affine")
     rows, status = _inverses(flat[:, :3])
     _refuse(name, shape, status == SINGULAR, "invertible")
     far_from_singular = "far enough from singular for a finite inverse"
@@ -174,7 +176,7 @@ def local_frames(name: str, transform: ArrayLike) -> NDArray[np.float64]:
     return rows.reshape(*shape, 3, 4)
 
 
-def _refuse(name: str, shape: tuple[int, ...], bad: NDArray[np.bool_], wanted: str) -> None:
+def _refuse(name: str, shape: tuple[int, ...], bad: Any, wanted: str) -> None:
     """Raise a ValueError that names the first bad matrix."""
     if bad.any():
         index = [int(k) for k in np.unravel_index(int(bad.argmax()), shape)]

@@ -75,19 +75,19 @@ def check_rays(batch: RayBatch) -> None:
     Those are rays with a NaN or infinite origin or direction, a zero direction, a NaN bound, or
     t_min above t_max.
     """
-    with np.errstate(invalid="ignore"):
-        reasons = {
-            "origin that is not finite": ~np.isfinite(batch.origins).all(axis=-1),
-            "direction that is not finite": ~np.isfinite(batch.directions).all(axis=-1),
-            "zero direction": (batch.directions == 0).all(axis=-1),
-            "range that is empty or NaN": ~(batch.t_min <= batch.t_max),
-        }
-    for reason, bad in reasons.items():
-        if np.any(bad):
-            i = int(np.flatnonzero(bad)[0])
-            where = np.unravel_index(i, batch.shape) if len(batch.shape) > 1 else (i,)
-            ray = ", ".join(str(int(k)) for k in where)
-            raise ValueError(f"ray {ray} has a {reason}")
+    reasons = {
+        "an origin that is not finite": ~np.isfinite(batch.origins).all(axis=-1),
+        "a direction that is not finite": ~np.isfinite(batch.directions).all(axis=-1),
+        "a zero direction": (batch.directions == 0).all(axis=-1),
+        "a range that is empty or NaN": ~(batch.t_min <= batch.t_max),
+    }
+    # A row that all rays share is the fault of the first of them.
+    found = [(int(bad.argmax()), reason) for reason, bad in reasons.items() if bad.any()]
+    if not found or batch.size == 0:
+        return
+    first, reason = min(found, key=lambda item: item[0])
+    where = ", ".join(str(int(i)) for i in np.unravel_index(first, batch.shape)) or "0"
+    raise ValueError(f"ray {where} has {reason}")
 
 
 def shaped(shape: tuple[int, ...], *arrays: NDArray[Any]) -> tuple[Any, ...]:

@@ -135,22 +135,26 @@ def _exact_half_slope(o, d, center, k):
 
 @kernel
 def _exact_surface(o, center, r, k):
-    """Return m.m - r**2 over 2**k, correctly rounded."""
+    """Return m.m - r**2 over 2**(k - lift), correctly rounded, and the lift that keeps its bits."""
     stay_outlined()
     total = new_sum()
     _add_surface(total, 1.0, o, center, r, 1.0)
-    return _rounded(total, k)
+    c = _rounded(total, k)
+    if c[0] == 0.0 or abs(c[0]) > 2.0**-900:
+        return c, 0
+    total = new_sum()
+    _add_surface(total, 1.0, o, center, r, 1.0)
+    return _rounded(total, k - 1000), 1000
 
 
 @inlined
 def _unscaled(n, d, k):
     """Return (n/d) * 2**k; what is not zero never becomes zero, and never infinite."""
-    q = dd_div(n, d)[0]
-    if q == 0.0:
+    if n[0] == 0.0:
         return 0.0
-    t = scale_by(q, k)
+    t = scale_by(dd_div(n, d)[0], k)
     if t == 0.0:
-        return SMALLEST if q > 0.0 else -SMALLEST
+        return SMALLEST if (n[0] > 0.0) == (d[0] > 0.0) else -SMALLEST
     return max(min(t, LARGEST), -LARGEST)
 
 
@@ -206,16 +210,16 @@ def sphere_interval(o, d, center, r):
         t = _unscaled((-b[0], -b[1]), a, e - k)
         return True, t, t
 
-    c = dd_sub(dd_dot(m, m), square)
+    c, lift = dd_sub(dd_dot(m, m), square), 0
     if not (usable and _is_settled(c, dot_size(high(m), high(m)) + square[0])):
-        c = _exact_surface(o, center, r, 2 * e)
+        c, lift = _exact_surface(o, center, r, 2 * e)
     # Add what has the same sign, so that no root suffers from cancellation.
     if b[0] >= 0.0:
         q = dd_add((-b[0], -b[1]), (-root[0], -root[1]))
-        near, far = _unscaled(q, a, e - k), _unscaled(c, q, e - k)
+        near, far = _unscaled(q, a, e - k), _unscaled(c, q, e - k - lift)
     else:
         q = dd_sub(root, b)
-        near, far = _unscaled(c, q, e - k), _unscaled(q, a, e - k)
+        near, far = _unscaled(c, q, e - k - lift), _unscaled(q, a, e - k)
     return True, min(near, far), max(near, far)
 
 

@@ -277,6 +277,8 @@ def build(
     """
     count = len(ids)
     if count == 0:
+        if progress is not None:
+            progress(0, 0)
         return Nodes(np.empty((0, 6), np.float32), np.empty((0, 2), np.int32), ids)
     bounds = np.empty((2 * count - 1, 6), np.float32)
     links = np.empty((2 * count - 1, 2), np.int32)
