@@ -19,11 +19,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bvh.arguments import points
-from bvh.jit import entry, inlined, kernel, stay_outlined
+from bvh.jit import entry, inlined, kernel, stay_outlined, warms
 from bvh.numerics import (
     INF,
-    finite,
-    largest,
+    can_hit,
     lose_nan_max,
     lose_nan_min,
     two_product,
@@ -201,7 +200,7 @@ def _ray_box(origins, directions, lower, upper, t_min, t_max, hit, t_near, t_far
         o, d = vector(origins, i), vector(directions, i)
         hit[i], t_near[i], t_far[i] = False, INF, -INF
         # A ray that is not finite, or has no direction, misses.
-        if finite(o) and finite(d) and largest(d) > 0.0:
+        if can_hit(o, d):
             interval = box_interval(o, d, vector(lower, i), vector(upper, i))
             hit[i], t_near[i], t_far[i] = clipped(interval, t_min[i], t_max[i])
 
@@ -275,3 +274,10 @@ def ray_box(
     hit, t_near, t_far = np.empty(n, np.bool_), np.empty(n), np.empty(n)
     _ray_box(rays.origins, rays.directions, *corners, rays.t_min, rays.t_max, hit, t_near, t_far)
     return BoxHit(*shaped(rays.shape, hit, t_near, t_far))
+
+
+@warms("rays and boxes")
+def _warm() -> None:
+    """Compile what `ray_box` needs."""
+    ray = np.full(3, 5.0), np.full(3, -1.0)
+    ray_box(*ray, np.zeros(3), np.ones(3))

@@ -123,18 +123,9 @@ def finite(v):
 
 
 @inlined
-def saturate(t, is_zero):
-    """Keep the sign of a rounded quotient real: non-zero never becomes 0, finite never inf.
-
-    `is_zero` tells that the quotient is exactly zero; then +0.0 comes back, never -0.0.
-    """
-    if is_zero:
-        return 0.0
-    if t > LARGEST:
-        return LARGEST
-    if t < -LARGEST:
-        return -LARGEST
-    return t
+def can_hit(o, d):
+    """Tell a ray that has a place and a direction from one that can only miss."""
+    return finite(o) and finite(d) and largest(d) > 0.0
 
 
 @inlined
@@ -278,5 +269,6 @@ def round_quotient(n, n_size, d, d_size):
     margin = 1.01 * relative * abs(q)
     up = q + (rest + margin)
     down = q + (rest - margin)
-    # Far below one, so that the linear error estimate above holds.
-    return up == down and relative < 2.0**-40, up
+    # The estimate is linear, so errors must be far below one; and far from under- and overflow.
+    sound = relative < 2.0**-40 and 2.0**-900 < abs(q) < 2.0**900
+    return sound and up == down, up

@@ -21,16 +21,16 @@ from numpy.typing import ArrayLike, NDArray
 from bvh.arguments import kernel_input, points, reals
 from bvh.boxes import BoxHit, clipped, common_interval, is_box, rough_far, rough_near
 from bvh.exact import add_product, add_triple, divide, new_sum, take_sign
-from bvh.jit import entry, inlined, kernel, stay_outlined
+from bvh.jit import entry, inlined, kernel, stay_outlined, warms
 from bvh.numerics import (
     INF,
     LARGEST,
+    can_hit,
     cross_size,
     dd_cross,
     dd_dot,
     dot_size,
     exponent,
-    finite,
     high,
     largest,
     power_of_two,
@@ -187,7 +187,6 @@ def _refuse(name: str, shape: tuple[int, ...], bad: Any, wanted: str) -> None:
 def obb_bounds(
     lower: NDArray[np.float64],
     upper: NDArray[np.float64],
-    transform: NDArray[np.float64],
     rows: NDArray[np.float64],
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return world boxes (n, 3), (n, 3) that surely contain the oriented boxes.
@@ -196,8 +195,6 @@ def obb_bounds(
     ----------
     lower, upper : ndarray, shape (n, 3)
         Local corners, lower <= upper.
-    transform : ndarray, shape (n, 4, 4)
-        Not used: the rows alone define the boxes.
     rows : ndarray, shape (n, 3, 4)
         From `local_frames`.
     """
@@ -317,7 +314,7 @@ def _ray_obb(origins, directions, lower, upper, rows, t_min, t_max, hit, t_near,
         o, d = vector(origins, i), vector(directions, i)
         hit[i], t_near[i], t_far[i] = False, INF, -INF
         # A ray that is not finite, or has no direction, misses.
-        if finite(o) and finite(d) and largest(d) > 0.0:
+        if can_hit(o, d):
             frame = (
                 (rows[i, 0], rows[i, 1], rows[i, 2], rows[i, 3]),
                 (rows[i, 4], rows[i, 5], rows[i, 6], rows[i, 7]),
@@ -394,3 +391,10 @@ def ray_obb(
     hit, t_near, t_far = np.empty(n, np.bool_), np.empty(n), np.empty(n)
     _ray_obb(rays.origins, rays.directions, *box, rays.t_min, rays.t_max, hit, t_near, t_far)
     return BoxHit(*shaped(rays.shape, hit, t_near, t_far))
+
+
+@warms("rays and oriented boxes")
+def _warm() -> None:
+    """Compile what `ray_obb` needs."""
+    ray = np.full(3, 5.0), np.full(3, -1.0)
+    ray_obb(*ray, np.zeros(3), np.ones(3), np.eye(4))

@@ -15,12 +15,13 @@ from numpy.typing import ArrayLike
 
 from bvh.arguments import cull_code, points, reals
 from bvh.exact import add_dot, add_product, divide, new_sum, take_sign
-from bvh.jit import entry, inlined, kernel, stay_outlined
+from bvh.jit import entry, inlined, kernel, stay_outlined, warms
 from bvh.numerics import (
     INF,
     LARGEST,
     NAN,
     SMALLEST,
+    can_hit,
     dd_add,
     dot_size,
     exponent,
@@ -175,7 +176,7 @@ def _ray_plane(origins, directions, normal, offset, t_min, t_max, cull, hit, t):
         c = offset[i, 0]
         hit[i], t[i] = False, INF
         # A ray or a plane that is not finite, has no direction, or an empty range misses.
-        if not (finite(o) and finite(d) and finite(n) and c - c == 0.0):
+        if not (can_hit(o, d) and finite(n) and c - c == 0.0):
             continue
         if not (largest(d) > 0.0 and largest(n) > 0.0 and t_min[i] <= t_max[i]):
             continue
@@ -265,3 +266,10 @@ def ray_plane(
     hit, t = np.empty(n, np.bool_), np.empty(n)
     _ray_plane(rays.origins, rays.directions, *plane, rays.t_min, rays.t_max, side, hit, t)
     return PlaneHit(*shaped(rays.shape, hit, t))
+
+
+@warms("rays and planes")
+def _warm() -> None:
+    """Compile what `ray_plane` needs."""
+    ray = np.full(3, 5.0), np.full(3, -1.0)
+    ray_plane(*ray, np.ones(3), 0.0)

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from bvh.boxes import box_interval
 from bvh.jit import by_type, entry, inlined
-from bvh.numerics import INF, NAN, finite, largest, vector
+from bvh.numerics import INF, NAN, can_hit, finite, vector
 from bvh.obbs import obb_bounds, obb_interval
 from bvh.triangles import barycentrics, distance, sides
 
@@ -34,7 +34,7 @@ class Boxes(NamedTuple):
 
 
 class Obbs(NamedTuple):
-    """Oriented boxes by corners, rows of the inverse transform and of the transform (n, 30)."""
+    """Oriented boxes by corners and three rows of the inverse transform (n, 18)."""
 
     points: NDArray[np.float64]
 
@@ -136,7 +136,7 @@ def _choose_weights(primitives, prim, o, d, scaled):
 @inlined
 def is_ray(o, d, t_min, t_max):
     """Tell a ray that can hit from one that can only miss."""
-    return finite(o) and finite(d) and largest(d) > 0.0 and t_min <= t_max
+    return can_hit(o, d) and t_min <= t_max
 
 
 @entry
@@ -168,9 +168,7 @@ def world_bounds(
     valid = np.asarray(solid.all(axis=1))
     lower[~valid] = upper[~valid] = 0.0
     if isinstance(primitives, Obbs):
-        transforms = np.tile(np.eye(4), (len(points), 1, 1))
-        transforms[:, :3] = points[:, 18:30].reshape(-1, 3, 4)
         rows = np.ascontiguousarray(points[:, 6:18]).reshape(-1, 3, 4)
-        lower, upper = obb_bounds(lower, upper, transforms, rows)
+        lower, upper = obb_bounds(lower, upper, rows)
     valid &= np.isfinite(lower).all(axis=1) & np.isfinite(upper).all(axis=1)
     return lower, upper, valid

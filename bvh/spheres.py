@@ -21,12 +21,13 @@ from numpy.typing import ArrayLike
 from bvh.arguments import points, reals
 from bvh.boxes import clipped
 from bvh.exact import add_dot, add_product, divide, new_sum
-from bvh.jit import entry, inlined, kernel, stay_outlined
+from bvh.jit import entry, inlined, kernel, stay_outlined, warms
 from bvh.numerics import (
     DD_ERROR,
     INF,
     LARGEST,
     SMALLEST,
+    can_hit,
     cross_size,
     dd_add,
     dd_cross,
@@ -231,7 +232,7 @@ def _ray_sphere(origins, directions, center, radius, t_min, t_max, hit, t_near, 
         r = radius[i, 0]
         hit[i], t_near[i], t_far[i] = False, INF, -INF
         # A ray or a ball that is not finite, or a ray without direction, misses.
-        if finite(o) and finite(d) and finite(m) and largest(d) > 0.0 and 0.0 <= r < INF:
+        if can_hit(o, d) and finite(m) and 0.0 <= r < INF:
             interval = sphere_interval(o, d, m, r)
             hit[i], t_near[i], t_far[i] = clipped(interval, t_min[i], t_max[i])
 
@@ -308,3 +309,10 @@ def ray_sphere(
     hit, t_near, t_far = np.empty(n, np.bool_), np.empty(n), np.empty(n)
     _ray_sphere(rays.origins, rays.directions, *ball, rays.t_min, rays.t_max, hit, t_near, t_far)
     return SphereHit(*shaped(rays.shape, hit, t_near, t_far))
+
+
+@warms("rays and spheres")
+def _warm() -> None:
+    """Compile what `ray_sphere` needs."""
+    ray = np.full(3, 5.0), np.full(3, -1.0)
+    ray_sphere(*ray, np.zeros(3), 1.0)

@@ -193,8 +193,7 @@ class BVH:
         if matrices.shape != (len(low), 4, 4):
             raise ValueError(f"transforms must have shape ({len(low)}, 4, 4), got {matrices.shape}")
         frames = local_frames("transforms", matrices)
-        parts = [low, high, frames.reshape(-1, 12), matrices[:, :3].reshape(-1, 12)]
-        primitives = Obbs(owned(np.hstack(parts)))
+        primitives = Obbs(owned(np.hstack([low, high, frames.reshape(-1, 12)])))
         return cls._build(primitives, quality, threads, progress)
 
     @classmethod

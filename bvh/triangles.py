@@ -19,11 +19,12 @@ from numpy.typing import ArrayLike
 
 from bvh.arguments import cull_code, points
 from bvh.exact import add_triple, divide, new_sum, triple_sign
-from bvh.jit import entry, inlined, kernel, stay_outlined
+from bvh.jit import entry, inlined, kernel, stay_outlined, warms
 from bvh.numerics import (
     DD_ERROR,
     INF,
     NAN,
+    can_hit,
     cross_size,
     dd_cross,
     dd_dot,
@@ -218,7 +219,7 @@ def _ray_triangle(origins, directions, v0, v1, v2, t_min, t_max, cull, hit, t, u
         a, b, c = vector(v0, i), vector(v1, i), vector(v2, i)
         hit[i], t[i], u[i], v[i] = False, INF, NAN, NAN
         # A ray or a face that is not finite, or a ray without direction, misses.
-        if not (finite(o) and finite(d) and finite(a) and finite(b) and finite(c)):
+        if not (can_hit(o, d) and finite(a) and finite(b) and finite(c)):
             continue
         d_scaled, floor, e, k = scaled_ray(o, d, reach_of(a, b, c))
         side = sides(o, d, d_scaled, floor, a, b, c)
@@ -302,3 +303,10 @@ def ray_triangle(
         rays.origins, rays.directions, *corners, rays.t_min, rays.t_max, side, hit, t, u, v
     )
     return TriangleHit(*shaped(rays.shape, hit, t, u, v))
+
+
+@warms("rays and triangles")
+def _warm() -> None:
+    """Compile what `ray_triangle` needs."""
+    ray = np.full(3, 5.0), np.full(3, -1.0)
+    ray_triangle(*ray, *np.eye(3))

@@ -200,7 +200,7 @@ def test_bounds_contain_every_corner(seed: int) -> None:
     )
     lower, upper = boxes(rng, len(transform))
     rows = local_frames("transforms", transform)
-    low, high = obb_bounds(lower, upper, transform, rows)
+    low, high = obb_bounds(lower, upper, rows)
     for i in range(len(transform)):
         back = exact_inverse(np.vstack([rows[i], [0, 0, 0, 1]]))
         for corner in product(*zip(lower[i].tolist(), upper[i].tolist(), strict=True)):

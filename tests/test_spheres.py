@@ -178,6 +178,22 @@ def test_the_range_is_closed_to_the_last_ulp() -> None:
     assert np.array_equal(clipped.t_far, far)
 
 
+def test_a_discriminant_below_the_denormals() -> None:
+    # From the surface, almost along it: c = 0, and the root is b itself.
+    slant = 1.1 * 2.0**-530
+    near = bvh.ray_sphere([1, 0, 0], [slant, 1, 0], [0, 0, 0], 1, -INF)
+    assert near == (True, -2 * slant, 0.0)
+    far = bvh.ray_sphere([1, 0, 0], [-slant, 1, 0], [0, 0, 0], 1, -INF)
+    assert far == (True, 0.0, 2 * slant)
+
+
+def test_an_origin_next_to_the_surface_of_a_huge_ball() -> None:
+    o, d, r = [2.0**-52, 0, 0], [1, 0.5, 0], 2.0**500
+    near, far = exact_interval(o, d, [0, -r, 0], r)[1:]
+    got = bvh.ray_sphere(o, d, [0, -r, 0], r, -INF)
+    assert got.hit and is_close(got.t_near, near) and is_close(got.t_far, far)
+
+
 def test_shapes() -> None:
     hit, near, far = bvh.ray_sphere([-2, 0, 0], [1, 0, 0], [0, 0, 0], 1)
     assert (type(hit), type(near), type(far)) == (bool, float, float)
