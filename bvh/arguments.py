@@ -99,15 +99,20 @@ def thread_count(threads: int | None) -> int:
         if hasattr(os, "sched_getaffinity"):
             return len(os.sched_getaffinity(0))
         return os.cpu_count() or 1
-    if isinstance(threads, bool):
-        raise TypeError(f"threads must be None or an integer, got {threads!r}")
+    return whole_number("threads", threads)
+
+
+def whole_number(name: str, value: int) -> int:
+    """Return `value` as an integer of at least 1."""
+    if isinstance(value, bool):
+        raise TypeError(f"{name} must be an integer, got {value!r}")
     try:
-        count = operator.index(threads)
+        number = operator.index(value)
     except TypeError:
-        raise TypeError(f"threads must be None or an integer, got {threads!r}") from None
-    if count < 1:
-        raise ValueError(f"threads must be at least 1, got {count}")
-    return count
+        raise TypeError(f"{name} must be an integer, got {value!r}") from None
+    if number < 1:
+        raise ValueError(f"{name} must be at least 1, got {number}")
+    return number
 
 
 def _plain(name: str, value: ArrayLike) -> NDArray[Any]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import operator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bvh.arguments import reals
+from bvh.arguments import reals, whole_number
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,10 +74,9 @@ class Camera:
         >>> origin.tolist(), direction.round(6).tolist()
         ([0.0, 0.0, 5.0], [2.0, 0.0, -1.0])
         """
-        if not 0.0 < fov_y < 180.0:
-            raise ValueError(f"fov_y must be between 0 and 180 degrees, got {fov_y}")
-        half = float(np.tan(np.radians(fov_y) / 2))
-        return cls._make(eye, target, up, half, width, height, perspective=True)
+        half = _half_height(fov_y)
+        position = _vector("eye", eye)
+        return cls._make(position, _toward(position, target), up, half, width, height, True)
 
     @classmethod
     def orthographic(
@@ -96,7 +94,8 @@ class Camera:
         """
         if not 0.0 < view_height < np.inf:
             raise ValueError(f"view_height must be positive and finite, got {view_height}")
-        return cls._make(eye, target, up, view_height / 2, width, height, perspective=False)
+        position, half = _vector("eye", eye), view_height / 2
+        return cls._make(position, _toward(position, target), up, half, width, height, False)
 
     @classmethod
     def framing(
@@ -124,44 +123,39 @@ class Camera:
             raise ValueError(f"bounds must be two finite corners, got {box.tolist()}")
         toward = _unit("direction", _oblique(up) if direction is None else direction)
         middle = box.mean(axis=0)
-        probe = cls.look_at(middle - toward, middle, up, fov_y, width, height)
+        half_height = _half_height(fov_y)
+        probe = cls._make(middle, toward, up, half_height, width, height, True)
         # Step back until every corner is inside the picture.
-        x, y, z = np.meshgrid(*box.T, indexing="ij")
-        corners = np.stack([x, y, z], axis=-1).reshape(-1, 3) - middle
-        half = np.array([probe.half_height * width / height, probe.half_height])
+        corners = np.stack(np.meshgrid(*box.T, indexing="ij"), axis=-1).reshape(-1, 3) - middle
+        half = half_height * np.array([probe.width / probe.height, 1.0])
         across = np.abs(corners @ np.stack([probe.right, probe.up], axis=1)) / half
-        back = float((across.max(axis=1) - corners @ toward).max()) * 1.06
+        back = 1.06 * float((across.max(axis=1) - corners @ toward).max())
         if back <= 0.0:
-            back = 1.0
-        return cls.look_at(middle - back * toward, middle, up, fov_y, width, height)
+            back = max(1.0, np.abs(middle).max() / 1024)
+        return replace(probe, eye=middle - back * toward)
 
     @classmethod
     def _make(
         cls,
-        eye: ArrayLike,
-        target: ArrayLike,
+        eye: NDArray[np.float64],
+        forward: NDArray[np.float64],
         up: ArrayLike,
         half_height: float,
         width: int,
         height: int,
-        *,
         perspective: bool,
     ) -> Camera:
-        position, aim = _vector("eye", eye), _vector("target", target)
-        if np.array_equal(position, aim):
-            raise ValueError("target must differ from eye")
-        forward = _unit("target", aim - position)
         side = np.cross(forward, _unit("up", up))
         if np.linalg.norm(side) < 1e-12:
             raise ValueError("up must not be along the view")
         right = side / np.linalg.norm(side)
         return cls(
-            position,
+            eye,
             forward,
             right,
             np.cross(right, forward),
-            _pixels("width", width),
-            _pixels("height", height),
+            whole_number("width", width),
+            whole_number("height", height),
             half_height,
             perspective,
         )
@@ -210,6 +204,21 @@ def _vector(name: str, value: ArrayLike) -> NDArray[np.float64]:
     return vector.copy()
 
 
+def _toward(eye: NDArray[np.float64], target: ArrayLike) -> NDArray[np.float64]:
+    """Return the direction from the eye to a target."""
+    aim = _vector("target", target)
+    if np.array_equal(eye, aim):
+        raise ValueError("target must differ from eye")
+    return _unit("target", aim - eye)
+
+
+def _half_height(fov_y: float) -> float:
+    """Return half the picture's height at distance 1."""
+    if not 0.0 < fov_y < 180.0:
+        raise ValueError(f"fov_y must be between 0 and 180 degrees, got {fov_y}")
+    return float(np.tan(np.radians(fov_y) / 2))
+
+
 def _unit(name: str, value: ArrayLike) -> NDArray[np.float64]:
     vector = _vector(name, value)
     size = np.abs(vector).max()
@@ -217,13 +226,3 @@ def _unit(name: str, value: ArrayLike) -> NDArray[np.float64]:
         raise ValueError(f"{name} must not be zero")
     vector /= size
     return np.asarray(vector / np.linalg.norm(vector))
-
-
-def _pixels(name: str, value: int) -> int:
-    try:
-        count = operator.index(value)
-    except TypeError:
-        raise TypeError(f"{name} must be an integer, got {value!r}") from None
-    if count < 1:
-        raise ValueError(f"{name} must be at least 1, got {count}")
-    return count

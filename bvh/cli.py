@@ -21,7 +21,7 @@ from rich.table import Table
 import bvh
 from bvh.camera import Camera
 from bvh.jit import cache_directory, warmup
-from bvh.rays import Hits
+from bvh.ray_files import HIT_ENDINGS, read_rays, write_hits
 from bvh.render import SHADES, render
 from bvh.sources import load_mesh
 from bvh.tree import BVH
@@ -35,9 +35,6 @@ app = typer.Typer(
 )
 out = Console(highlight=False, soft_wrap=True)
 err = Console(stderr=True, highlight=False, soft_wrap=True)
-
-RAY_COLUMNS = ("ox", "oy", "oz", "dx", "dy", "dz", "t_min", "t_max")
-HIT_COLUMNS = ("t", "prim_id", "u", "v", "front")
 
 MeshPath = Annotated[Path, typer.Argument(metavar="MESH", help="Any file that trimesh reads.")]
 Threads = Annotated[int | None, typer.Option(min=1, help="Threads; one for each CPU by default.")]
@@ -111,9 +108,9 @@ def cast(
     Without --rays the rays are those of a camera, which frames the whole mesh unless --eye and
     --target say otherwise.
     """
-    if output is not None and output.suffix not in (".npz", ".csv"):
+    if output is not None and output.suffix not in HIT_ENDINGS:
         raise ValueError(f"--output must end in .npz or .csv, got {output}")
-    columns = _read_rays(rays) if rays is not None else None
+    columns = read_rays(rays) if rays is not None else None
     tree = _build(load_mesh(mesh), threads)
     if columns is None:
         origins, directions = _camera(tree, eye, target, up, fov, size).rays()
@@ -129,7 +126,7 @@ def cast(
         )
         seconds = time.perf_counter() - began
     if output is not None:
-        _write_hits(output, hits)
+        write_hits(output, hits)
     out.print(f"{hits!r}")
     out.print(_rate(len(columns), seconds))
 
@@ -226,36 +223,6 @@ def _pixels(size: str) -> tuple[int, int]:
     except ValueError:
         raise ValueError(f"--size must look like 800x600, got {size!r}") from None
     return width, height
-
-
-def _read_rays(path: Path) -> NDArray[np.float64]:
-    if not path.is_file():
-        raise FileNotFoundError(f"no such file: {path}")
-    if path.suffix == ".npy":
-        columns = np.load(path, allow_pickle=False)
-    elif path.suffix == ".csv":
-        with path.open() as file:
-            named = any(char.isalpha() and char not in "eEnNaAiIfF" for char in file.readline())
-        columns = np.loadtxt(path, delimiter=",", skiprows=int(named), ndmin=2)
-    else:
-        raise ValueError(f"--rays must be a .npy or .csv file, got {path}")
-    if columns.ndim != 2 or columns.shape[1] not in (6, 8):
-        raise ValueError(
-            f"{path} must have 6 or 8 columns ({' '.join(RAY_COLUMNS)}), got shape {columns.shape}"
-        )
-    return np.asarray(columns, dtype=np.float64)
-
-
-def _write_hits(path: Path, hits: Hits) -> None:
-    arrays = {name: np.atleast_1d(getattr(hits, name)) for name in HIT_COLUMNS}
-    if path.suffix == ".npz":
-        np.savez_compressed(path, allow_pickle=False, **arrays)
-        return
-    formats = ["%.17g", "%d", "%.17g", "%.17g", "%d"]
-    np.savetxt(
-        path, np.column_stack(list(arrays.values())), formats, ",", header=",".join(HIT_COLUMNS),
-        comments="",
-    )  # fmt: skip
 
 
 def _rate(rays: int, seconds: float) -> str:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from bvh.arguments import whole_number
 from bvh.camera import Camera
 from bvh.rays import Hits
 from bvh.tree import BVH
@@ -88,8 +89,7 @@ def render(
     """
     if shade not in SHADES:
         raise ValueError(f"shade must be one of {SHADES}, got {shade!r}")
-    if samples < 1:
-        raise ValueError(f"samples must be at least 1, got {samples}")
+    samples = whole_number("samples", samples)
     if tree.kind != "triangles":
         raise ValueError(f"tree must hold triangles, got {tree.kind}")
     shader = _Shader(tree, camera, threads)

@@ -40,7 +40,6 @@ FORMS: dict[str, Callable[[np.ndarray], Any]] = {
     "int8": lambda a: a.astype(np.int8),
     "float32": lambda a: a.astype(np.float32),
     "float16": lambda a: a.astype(np.float16),
-    "longdouble": lambda a: a.astype(np.longdouble),
     "big-endian": lambda a: a.astype(">f8"),
     "Fortran": np.asfortranarray,
     "strided": lambda a: np.repeat(a, 3, axis=0)[::3],

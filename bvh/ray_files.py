@@ -1,0 +1,84 @@
+"""Rays from files, hits to files."""
+
+from __future__ import annotations
+
+import csv
+import warnings
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bvh.rays import Hits
+
+RAY_COLUMNS = ("ox", "oy", "oz", "dx", "dy", "dz", "t_min", "t_max")
+HIT_COLUMNS = ("t", "prim_id", "u", "v", "front")
+HIT_FORMATS = ("%.17g", "%d", "%.17g", "%.17g", "%d")
+HIT_ENDINGS = (".npz", ".csv")
+
+
+def read_rays(path: Path) -> NDArray[np.float64]:
+    """Read rays from a .npy or .csv file.
+
+    Parameters
+    ----------
+    path : Path
+        Rows of six numbers, origin and direction, or eight, t_min and t_max as well. A .csv file
+        may have a line of names first.
+
+    Returns
+    -------
+    ndarray of float64, shape (n, 6) or (n, 8)
+
+    Raises
+    ------
+    ValueError
+        If the file holds something else; the message names it.
+    FileNotFoundError
+        If there is none.
+    """
+    if path.suffix not in (".npy", ".csv"):
+        raise ValueError(f"rays must be in a .npy or .csv file, got {path}")
+    if not path.is_file():
+        raise FileNotFoundError(f"no such file: {path}")
+    try:
+        columns = np.load(path) if path.suffix == ".npy" else _read_csv(path)
+    except (ValueError, EOFError) as error:
+        raise ValueError(f"cannot read rays from {path}: {error}") from error
+    if not isinstance(columns, np.ndarray) or columns.dtype.kind not in "iuf":
+        raise ValueError(f"{path} must hold one array of real numbers")
+    if columns.ndim != 2 or columns.shape[1] not in (6, 8):
+        names = " ".join(RAY_COLUMNS)
+        raise ValueError(f"{path} must have 6 or 8 columns ({names}), got shape {columns.shape}")
+    return columns.astype(np.float64)
+
+
+def write_hits(path: Path, hits: Hits) -> None:
+    """Write hits to a .npz file, an array a field, or to a .csv file with a line of names."""
+    arrays = [np.atleast_1d(getattr(hits, name)) for name in HIT_COLUMNS]
+    if path.suffix == ".npz":
+        t, prim_id, u, v, front = arrays
+        np.savez_compressed(path, t=t, prim_id=prim_id, u=u, v=v, front=front)
+        return
+    header = ",".join(HIT_COLUMNS)
+    np.savetxt(path, np.column_stack(arrays), HIT_FORMATS, ",", header=header, comments="")
+
+
+def _read_csv(path: Path) -> NDArray[np.float64]:
+    with path.open(newline="") as file:
+        first = next(csv.reader(file), [])
+    with warnings.catch_warnings():
+        # A file without rows is told by its shape.
+        warnings.simplefilter("ignore", UserWarning)
+        return np.loadtxt(path, delimiter=",", skiprows=int(not _numeric(first)), ndmin=2)
+
+
+def _numeric(fields: list[str]) -> bool:
+    """Tell numbers from names; a row with a single number in it is no line of names."""
+    for field in fields:
+        try:
+            float(field)
+        except ValueError:
+            continue
+        return True
+    return not fields

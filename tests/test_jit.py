@@ -1,0 +1,393 @@
+"""Compiled kernels: their cache on disk, their options, and `warmup`."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from numba.core.dispatcher import Dispatcher
+
+import bvh
+from bvh import jit
+
+PACKAGE = Path(bvh.__file__).parent
+posix = pytest.mark.skipif(os.name != "posix", reason="permissions of POSIX")
+
+# One small kernel, which needs a helper from another file.
+PROBE = """
+import json
+import numpy as np
+from bvh.jit import cache_directory
+from bvh.nodes import _local_boxes, local_boxes
+{before}
+boxes = local_boxes(np.zeros((1, 3)), np.ones((1, 3)), np.zeros((2, 3)))
+stats = _local_boxes.stats
+print(json.dumps({{
+    "upper": round(float(boxes[0, 3])), "folder": str(cache_directory()),
+    "loaded": sum(stats.cache_hits.values()), "compiled": sum(stats.cache_misses.values()),
+}}))
+"""
+
+
+def start(script: str, package: Path = PACKAGE, **settings: Any) -> subprocess.Popen[str]:
+    """Run a script in a process of its own, with changes of the environment (None removes)."""
+    settings = {"PYTHONPATH": package.parent, "PYTHONDONTWRITEBYTECODE": 1} | settings
+    changed = {name: str(value) for name, value in settings.items() if value is not None}
+    env = {k: v for k, v in os.environ.items() if k not in settings} | changed
+    return subprocess.Popen(
+        [sys.executable, "-P", "-c", script], env=env, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+
+
+def answer(process: subprocess.Popen[str]) -> dict[str, Any]:
+    """Return what a script printed as JSON; it must not have complained."""
+    output, errors = process.communicate(timeout=300)
+    assert (process.returncode, errors) == (0, "")
+    return json.loads(output)
+
+
+def probe(package: Path = PACKAGE, before: str = "", **settings: Any) -> dict[str, Any]:
+    """Run the small kernel."""
+    return answer(start(PROBE.format(before=before), package, **settings))
+
+
+def files(folder: Path) -> dict[Path, int]:
+    """Return all files below a folder with their times."""
+    return {path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}
+
+
+def test_kernels_are_stored_and_loaded(tmp_path: Path) -> None:
+    """The second process compiles nothing and writes nothing; a damaged file is made again."""
+    cache = tmp_path / "deep" / "cache"
+    first = probe(BVH_CACHE_DIR=cache)
+    assert (first["loaded"], first["compiled"], first["upper"]) == (0, 1, 1)
+    stored = files(cache)
+    assert [path.parent for path in stored] == [cache / jit.fingerprint()]
+    second = probe(BVH_CACHE_DIR=cache)
+    assert (second["loaded"], second["compiled"], second["upper"]) == (1, 0, 1)
+    assert files(cache) == stored
+    [kernel] = stored
+    whole = kernel.read_bytes()
+    kernel.write_bytes(whole[: len(whole) // 2])
+    third = probe(BVH_CACHE_DIR=cache)
+    assert (third["loaded"], third["compiled"], third["upper"]) == (0, 1, 1)
+    assert list(files(cache)) == [kernel] and kernel.stat().st_size > len(whole) // 2
+
+
+def test_a_change_anywhere_in_the_package_takes_effect(tmp_path: Path) -> None:
+    """Also one in a helper, in another file than the kernel's; changed back, the old one serves."""
+    package = tmp_path / "bvh"
+    shutil.copytree(PACKAGE, package, ignore=shutil.ignore_patterns("__pycache__"))
+    cache, helpers = tmp_path / "cache", package / "numerics.py"
+    before = probe(package, BVH_CACHE_DIR=cache)
+    source = helpers.read_text()
+    helpers.write_text(source + "\n\n@inlined\ndef power_of_two(k):\n    return 4.0\n")
+    after = probe(package, BVH_CACHE_DIR=cache)
+    helpers.write_text(source)
+    again = probe(package, BVH_CACHE_DIR=cache)
+    assert (before["upper"], after["upper"], again["upper"]) == (1, 4, 1)
+    assert (before["loaded"], after["loaded"], again["loaded"]) == (0, 0, 1)
+    assert before["folder"] == again["folder"] != after["folder"]
+
+
+def test_processes_that_start_together(tmp_path: Path) -> None:
+    """All of them succeed, and leave one file and no scraps."""
+    script = PROBE.format(before="")
+    processes = [start(script, BVH_CACHE_DIR=tmp_path / "cache") for _ in range(4)]
+    answers = [answer(process) for process in processes]
+    assert [one["upper"] for one in answers] == [1, 1, 1, 1]
+    [kernel] = files(tmp_path)
+    assert kernel.name.startswith("bvh.nodes.")
+
+
+def test_without_a_cache(tmp_path: Path) -> None:
+    """Switched off, nowhere to write, or a folder that vanishes: kernels stay in memory."""
+    (tmp_path / "file").touch()
+    home = {"HOME": tmp_path, "XDG_CACHE_HOME": None, "LOCALAPPDATA": tmp_path}
+    assert probe(BVH_CACHE_DIR="off", **home)["folder"] == "None"
+    assert list(files(tmp_path)) == [tmp_path / "file"]
+    nowhere = tmp_path / "file" / "below"
+    places = {"HOME": nowhere, "XDG_CACHE_HOME": nowhere, "BVH_CACHE_DIR": nowhere}
+    blocked = f"import tempfile; tempfile.tempdir = {str(nowhere)!r}\n"
+    one = answer(start(blocked + PROBE.format(before=""), **places))
+    assert (one["folder"], one["compiled"], one["upper"]) == ("None", 1, 1)
+    vanish = "cache_directory().rmdir(); cache_directory().touch()"
+    one = probe(before=vanish, BVH_CACHE_DIR=tmp_path / "gone")
+    assert (one["compiled"], one["upper"]) == (1, 1)
+
+
+@pytest.fixture
+def roots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Path]:
+    """Give the user's cache folder and the temporary folder places of their own."""
+    for name in ("user", "temporary"):
+        (tmp_path / name).mkdir(mode=0o700)
+    monkeypatch.delenv("BVH_CACHE_DIR", raising=False)
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "user"))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    (tmp_path / "file").touch()
+    user = tmp_path / "user" / "raybvh" / jit.fingerprint()
+    temporary = tmp_path / "temporary" / f"raybvh-{os.getuid()}" / jit.fingerprint()
+    return {"user": user, "temporary": temporary, "nowhere": tmp_path / "file" / "below"}
+
+
+def directory() -> Path | None:
+    """Choose the folder anew."""
+    return jit.cache_directory.__wrapped__()
+
+
+@posix
+def test_the_first_folder_that_serves(
+    roots: dict[str, Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """BVH_CACHE_DIR, the user's cache folder, a temporary folder, none."""
+    monkeypatch.setenv("BVH_CACHE_DIR", str(tmp_path / "wanted"))
+    assert directory() == tmp_path / "wanted" / jit.fingerprint()
+    for off in ("off", "OFF"):
+        monkeypatch.setenv("BVH_CACHE_DIR", off)
+        assert directory() is None
+    monkeypatch.setenv("BVH_CACHE_DIR", "")
+    assert directory() == roots["user"]
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", str(roots["nowhere"]))
+    assert directory() == roots["temporary"]
+    monkeypatch.setattr(tempfile, "tempdir", str(roots["nowhere"]))
+    assert directory() is None
+
+
+@posix
+def test_a_wanted_folder_that_does_not_serve(
+    roots: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next one is taken, as `cache_directory` says."""
+    monkeypatch.setenv("BVH_CACHE_DIR", str(roots["nowhere"]))
+    assert directory() == roots["user"]
+
+
+@posix
+@pytest.mark.parametrize("mode", [0o777, 0o707, 0o1777, 0o770])
+@pytest.mark.parametrize("level", ["folder", "parent"])
+def test_a_folder_that_others_can_fill_is_refused(
+    level: str, mode: int, roots: dict[str, Path]
+) -> None:
+    """A cached kernel is code that will run."""
+    assert directory() == roots["user"]
+    (roots["user"] if level == "folder" else roots["user"].parent).chmod(mode)
+    assert directory() == roots["temporary"]
+
+
+@posix
+@pytest.mark.skipif(os.name == "posix" and os.getuid() != 0, reason="needs root")
+def test_a_folder_of_another_user_is_refused(
+    roots: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The folder and the one above it must be ours or the system's."""
+    for path in (roots["user"], roots["user"].parent):
+        assert directory() == roots["user"]
+        os.chown(path, 12345, -1)
+        assert directory() == roots["temporary"]
+        os.chown(path, 0, -1)
+
+
+@posix
+@pytest.mark.parametrize("mask", [0o077, 0o022, 0o002, 0o000])
+def test_new_folders_are_private(mask: int, roots: dict[str, Path]) -> None:
+    """Whatever the umask is."""
+    before = os.umask(mask)
+    try:
+        assert directory() == roots["user"]
+    finally:
+        os.umask(before)
+    assert roots["user"].stat().st_mode & 0o777 == 0o700
+
+
+def test_damaged_files_count_as_absent(tmp_path: Path) -> None:
+    """Cut short at any place, changed in any place, or not ours at all."""
+    store = jit._KernelFiles(tmp_path, "kernel")
+    assert store.load("key") is None
+    store.save("key", {"code": b"abc" * 100})
+    assert store.load("key") == {"code": b"abc" * 100}
+    assert store.load("other key") is None
+    [path] = tmp_path.iterdir()
+    whole = path.read_bytes()
+    for length in (0, 1, 31, 32, 33, 100, len(whole) - 1):
+        path.write_bytes(whole[:length])
+        assert store.load("key") is None
+    for place in range(0, len(whole), 7):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        assert store.load("key") is None
+    path.write_bytes(b"something else")
+    assert store.load("key") is None
+    store.save("key", 2)
+    assert store.load("key") == 2
+    path.unlink()
+    path.mkdir()
+    assert store.load("key") is None
+    store.save("key", 3)
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def age(folder: Path, days: float) -> Path:
+    """Make a folder with a file, both last touched some days ago."""
+    folder.mkdir()
+    (folder / "kernel").write_bytes(b"code")
+    for path in (folder / "kernel", folder):
+        os.utime(path, (time.time() - days * 86400,) * 2)
+    return folder
+
+
+def test_pruning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Old versions go; the current one, fresh ones and whatever is not ours stay."""
+    current = age(tmp_path / jit.fingerprint(), 400)
+    monkeypatch.setattr(jit, "cache_directory", lambda: current)
+    stay = [
+        current,
+        age(tmp_path / ("a" * 20), 29),
+        age(tmp_path / "notes", 400),
+        # As long as a fingerprint, but none.
+        age(tmp_path / "my_important_results", 400),
+    ]
+    used = age(tmp_path / ("b" * 20), 400)
+    (used / "new kernel").touch()
+    (tmp_path / ("c" * 20)).touch()
+    gone = [age(tmp_path / ("d" * 20), 31), age(tmp_path / "0123456789abcdef0123", 4000)]
+    assert sorted(jit.prune_cache()) == sorted(gone)
+    assert all((folder / "kernel").is_file() for folder in (*stay, used))
+    assert not any(folder.exists() for folder in gone)
+    assert jit.prune_cache() == []
+    monkeypatch.setattr(jit, "cache_directory", lambda: None)
+    assert jit.prune_cache() == []
+
+
+def test_pruning_gives_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An old folder that cannot be removed is no reason to fail."""
+    current = age(tmp_path / jit.fingerprint(), 0)
+    monkeypatch.setattr(jit, "cache_directory", lambda: current)
+    (age(tmp_path / ("a" * 20), 400) / "folder").mkdir()
+    os.utime(tmp_path / ("a" * 20), (0, 0))
+    os.utime(tmp_path / ("a" * 20) / "folder", (0, 0))
+    jit.prune_cache()
+
+
+WARM = """
+import json, sys
+import numpy as np
+import bvh
+from numba.core.dispatcher import Dispatcher
+parts = []
+bvh.warmup(lambda *call: parts.append(call))
+
+def signatures():
+    return {
+        f"{name}.{key}": len(value.signatures)
+        for name, module in list(sys.modules.items()) if name.split(".")[0] == "bvh"
+        for key, value in vars(module).items()
+        if isinstance(value, Dispatcher) and isinstance(value._cache, bvh.jit._KernelCache)
+    }
+
+warm = signatures()
+rng = np.random.default_rng(0)
+lower = rng.random((9000, 3))
+corners = lower, lower + 0.01
+small = lower[:, None] + 0.01 * np.eye(3)
+trees = [
+    bvh.BVH.from_triangles(small.reshape(-1, 3), np.arange(27000).reshape(-1, 3), threads=2),
+    bvh.BVH.from_triangles([], []), bvh.BVH.from_boxes(*corners, threads=2),
+    bvh.BVH.from_obbs(*corners, np.tile(np.eye(4), (9000, 1, 1))),
+]
+for tree in trees:
+    for rays in ((lower, lower - 0.5), (lower[0], lower), ([0, 0, 0], [1, 1, 1])):
+        tree.closest_hit(*rays)
+        tree.any_hit(*rays, t_min=-1, t_max=np.ones(9000) if np.ndim(rays[1]) > 1 else 2)
+MORE
+print(json.dumps({"parts": parts, "cold": [k for k in warm if not warm[k]],
+                  "compiled": [k for k, n in signatures().items() if n > warm[k]]}))
+"""
+
+
+def test_warmup_compiles_what_building_and_querying_need() -> None:
+    """It names its parts, and afterwards nothing is compiled."""
+    result = answer(start(WARM.replace("MORE", "")))
+    total = len(result["parts"]) - 1
+    assert total >= 1 and all(name for name, *_ in result["parts"][:-1])
+    assert [call[1:] for call in result["parts"]] == [[i, total] for i in range(total + 1)]
+    assert result["compiled"] == []
+
+
+def test_warmup_compiles_everything() -> None:
+    """No kernel that Python calls is left out, nor any way of calling it."""
+    more = """
+for tree in trees:
+    tree.validate()
+o, d = [0, 0, 0], [1, 1, 1]
+bvh.ray_plane(o, d, d, 1.0), bvh.ray_sphere(o, d, d, 1.0), bvh.ray_box(o, d, o, d)
+bvh.ray_triangle(o, d, o, d, [1, 0, 0]), bvh.ray_obb(o, d, o, d, np.eye(4))
+"""
+    result = answer(start(WARM.replace("MORE", more)))
+    assert (result["cold"], result["compiled"]) == ([], [])
+
+
+def test_numba_options_are_in_one_file() -> None:
+    """Only jit.py speaks of them."""
+    words = re.compile(r"njit|fastmath|\bjit\(|@jit|parallel=|error_model|cache=True")
+    for path in PACKAGE.rglob("*.py"):
+        found = words.findall(path.read_text(encoding="utf-8"))
+        assert bool(found) == (path == PACKAGE / "jit.py"), (path, found)
+    dispatchers = [
+        value
+        for name, module in list(sys.modules.items())
+        if name.split(".")[0] == "bvh"
+        for value in vars(module).values()
+        if isinstance(value, Dispatcher)
+    ]
+    assert len(dispatchers) > 50
+    for dispatcher in dispatchers:
+        options = dispatcher.targetoptions
+        assert options["fastmath"] is False and options["nogil"] is True
+        assert options["error_model"] == "numpy"
+
+
+def test_exact_arithmetic_survives_a_fast_caller() -> None:
+    """A user's fastmath kernel is the first to compile our helpers: they stay as written."""
+    script = """
+import json
+from fractions import Fraction
+import numba
+import numpy as np
+from bvh.jit import entry
+from bvh.numerics import dd_add, two_product, two_sum
+
+@numba.njit(fastmath=True)
+def fast(a, b, out):
+    for i in range(len(a)):
+        out[i, 0], out[i, 1] = two_sum(a[i], b[i])
+        out[i, 2], out[i, 3] = two_product(a[i], b[i])
+
+@entry
+def ours(a, b, out):
+    for i in range(len(a)):
+        out[i, 0], out[i, 1] = two_sum(a[i], b[i])
+        out[i, 2], out[i, 3] = two_product(a[i], b[i])
+
+rng = np.random.default_rng(0)
+a, b = rng.normal(size=(2, 1000)) * 2.0 ** rng.integers(-60, 60, (2, 1000))
+wrong = []
+for kernel in (fast, ours):
+    out = np.empty((1000, 4))
+    kernel(a, b, out)
+    exact = [[Fraction(x) for x in row] for row in np.column_stack([a, b, out]).tolist()]
+    wrong.append(sum(x + y != s + e for x, y, s, e, _, _ in exact))
+    wrong.append(sum(x * y != p + e for x, y, _, _, p, e in exact))
+print(json.dumps({"wrong": wrong}))
+"""
+    assert answer(start(script, BVH_CACHE_DIR="off"))["wrong"] == [0, 0, 0, 0]
