@@ -22,7 +22,7 @@ import bvh
 from bvh.camera import Camera
 from bvh.jit import cache_directory, warmup
 from bvh.ray_files import HIT_ENDINGS, read_rays, write_hits
-from bvh.render import SHADES, render
+from bvh.render import SHADES, check_picture_path, render
 from bvh.sources import load_mesh
 from bvh.tree import BVH
 
@@ -46,12 +46,9 @@ Fov = Annotated[float, typer.Option(help="Vertical field of view in degrees.")]
 
 
 def run() -> None:
-    """Run the command; an error is one line and exit code 2, Ctrl-C is exit code 130."""
+    """Run the command; an error is one line and exit code 2."""
     try:
         app()
-    except KeyboardInterrupt:
-        err.print("bvh: interrupted")
-        sys.exit(130)
     except (ValueError, TypeError, OSError, ImportError, MemoryError) as error:
         text = " ".join(str(error).split()) or type(error).__name__
         err.print(f"bvh: {text}", markup=False)
@@ -145,8 +142,7 @@ def render_command(
     threads: Threads = None,
 ) -> None:
     """Render a picture of a mesh by casting rays."""
-    if not output.parent.is_dir():
-        raise FileNotFoundError(f"no such folder: {output.parent}")
+    check_picture_path(output)
     tree = _build(load_mesh(mesh), threads)
     camera = _camera(tree, eye, target, up, fov, size)
     tree.closest_hit(camera.eye, camera.forward)

@@ -9,9 +9,11 @@ compiled kernel is one file, written under a temporary name and moved into place
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import pickle
+import re
 import stat
 import sys
 import tempfile
@@ -161,8 +163,12 @@ def cache_directory() -> Path | None:
     for root in _cache_roots(wanted):
         folder = root / fingerprint()
         try:
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            root.parent.mkdir(parents=True, exist_ok=True)
+            # One by one: the mode of `mkdir` is for the last folder only.
+            root.mkdir(mode=0o700, exist_ok=True)
+            folder.mkdir(mode=0o700, exist_ok=True)
             if _is_private(folder) and _is_writable(folder):
+                _touch(folder)
                 return folder
         except OSError:
             continue
@@ -170,9 +176,7 @@ def cache_directory() -> Path | None:
 
 
 def _cache_roots(wanted: str) -> list[Path]:
-    if wanted:
-        return [Path(wanted)]
-    roots = []
+    roots = [Path(wanted)] if wanted else []
     if sys.platform == "win32":
         base = os.environ.get("LOCALAPPDATA")
     elif sys.platform == "darwin":
@@ -192,7 +196,7 @@ def _is_private(folder: Path) -> bool:
         return True
     for path in (folder, folder.parent):
         status = path.stat()
-        if status.st_uid not in (os.getuid(), 0) or status.st_mode & stat.S_IWOTH:
+        if status.st_uid not in (os.getuid(), 0) or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
             return False
     return True
 
@@ -202,6 +206,12 @@ def _is_writable(folder: Path) -> bool:
     return os.access(folder, os.W_OK) or any(folder.iterdir())
 
 
+def _touch(folder: Path) -> None:
+    """Note that a folder is in use; a read-only one is never pruned anyway."""
+    with contextlib.suppress(OSError):
+        os.utime(folder)
+
+
 def prune_cache() -> list[Path]:
     """Remove kernels of other versions that have not been used for 30 days; return their paths."""
     current = cache_directory()
@@ -209,15 +219,18 @@ def prune_cache() -> list[Path]:
     if current is None:
         return removed
     oldest = time.time() - STALE_AFTER_DAYS * 86400
-    for folder in current.parent.iterdir():
-        if folder == current or len(folder.name) != len(current.name) or not folder.is_dir():
+    for folder in sorted(current.parent.iterdir()):
+        # Touch nothing but what `fingerprint` has named.
+        if folder == current or not re.fullmatch("[0-9a-f]{20}", folder.name):
             continue
-        files = list(folder.iterdir())
-        if max((f.stat().st_mtime for f in [folder, *files]), default=0.0) < oldest:
-            for file in files:
-                file.unlink(missing_ok=True)
-            folder.rmdir()
-            removed.append(folder)
+        # Another process may be at it, too, or the disk read-only.
+        with contextlib.suppress(OSError):
+            files = list(folder.iterdir())
+            if max(f.stat().st_mtime for f in [folder, *files]) < oldest:
+                for file in files:
+                    file.unlink(missing_ok=True)
+                folder.rmdir()
+                removed.append(folder)
     return removed
 
 
@@ -248,12 +261,14 @@ class _KernelFiles:
     def save(self, key: object, data: object) -> None:
         """Store `data` under `key` in one atomic step."""
         payload = dumps(data)
-        path = self._path(key)
-        with tempfile.NamedTemporaryFile(dir=self._folder, delete=False) as file:
-            file.write(hashlib.sha256(payload).digest() + payload)
-        try:
-            os.replace(file.name, path)
-        except OSError:
+        file = tempfile.NamedTemporaryFile(dir=self._folder, delete=False)  # noqa: SIM115
+        # A full disk, or a file that Windows holds in use: keep nothing, and compile next time.
+        with contextlib.suppress(OSError):
+            with file:
+                file.write(hashlib.sha256(payload).digest() + payload)
+            os.replace(file.name, self._path(key))
+            return
+        with contextlib.suppress(OSError):
             os.unlink(file.name)
 
     def flush(self) -> None:

@@ -22,6 +22,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bvh.arguments import kernel_input
 from bvh.jit import entry, inlined
 from bvh.numerics import (
     INF,
@@ -95,7 +96,7 @@ def local_boxes(
     float32 step outward from the nearest value covers both.
     """
     boxes = np.empty((len(lower), 6), np.float32)
-    _local_boxes(lower, upper, frame, boxes)
+    _local_boxes(lower, upper, kernel_input(frame), boxes)
     return boxes
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,14 +43,23 @@ class Picture:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the picture to an image file; the ending tells the format."""
-        try:
-            from PIL import Image
-        except ImportError as error:
-            raise ImportError('saving pictures needs pillow: pip install "raybvh[cli]"') from error
-        try:
-            Image.fromarray(self.pixels).save(path)
-        except (ValueError, KeyError) as error:
-            raise ValueError(f"cannot write {os.fspath(path)}: {error}") from error
+        check_picture_path(path)
+        from PIL import Image
+
+        Image.fromarray(self.pixels).save(path)
+
+
+def check_picture_path(path: str | os.PathLike[str]) -> None:
+    """Raise if no picture can be written to a path, before any work is done for it."""
+    try:
+        from PIL import Image
+    except ImportError as error:
+        raise ImportError('saving pictures needs pillow: pip install "raybvh[cli]"') from error
+    file = Path(path)
+    if file.suffix.lower() not in Image.registered_extensions():
+        raise ValueError(f"cannot write {file}: unknown picture format {file.suffix!r}")
+    if not file.parent.is_dir():
+        raise FileNotFoundError(f"no such folder: {file.parent}")
 
 
 def render(
