@@ -126,6 +126,17 @@ def sides(o, d, d_scaled, floor, v0, v1, v2):
     return sign(s0 + s1 + s2)
 
 
+@inlined
+def _scaled_vectors(o, d, e, k, v0, v1, v2):
+    """Return v0-o, v1-v0, v2-v0 and d as vectors of double-doubles, scaled to at most about one.
+
+    The differences are exact unless they underflow.
+    """
+    s = power_of_two(-k)
+    r = ((d[0] * s, 0.0), (d[1] * s, 0.0), (d[2] * s, 0.0))
+    return difference(v0, o, -e), difference(v1, v0, -e), difference(v2, v0, -e), r
+
+
 @kernel
 def distance(o, d, e, k, v0, v1, v2):
     """Return t of a hit, the real quotient n.(v0-o) / n.d rounded to the nearest double.
@@ -134,12 +145,8 @@ def distance(o, d, e, k, v0, v1, v2):
     """
     stay_outlined()
     if -REACH <= e <= REACH:
-        # Double-double first: exact differences, then one cross product and two dot products.
-        a = difference(v0, o, -e)
-        p = difference(v1, v0, -e)
-        q = difference(v2, v0, -e)
-        s = power_of_two(-k)
-        r = ((d[0] * s, 0.0), (d[1] * s, 0.0), (d[2] * s, 0.0))
+        # Double-double first: one cross product and two dot products.
+        a, p, q, r = _scaled_vectors(o, d, e, k, v0, v1, v2)
         n = dd_cross(p, q)
         n_size = cross_size(high(p), high(q))
         decided, t = round_quotient(
@@ -181,11 +188,7 @@ def barycentrics(o, d, e, k, v0, v1, v2):
     """
     stay_outlined()
     if -REACH <= e <= REACH:
-        a = difference(v0, o, -e)
-        p = difference(v1, v0, -e)
-        q = difference(v2, v0, -e)
-        s = power_of_two(-k)
-        r = ((d[0] * s, 0.0), (d[1] * s, 0.0), (d[2] * s, 0.0))
+        a, p, q, r = _scaled_vectors(o, d, e, k, v0, v1, v2)
         whole = dd_dot(dd_cross(p, q), r)
         whole_size = dot_size(cross_size(high(p), high(q)), high(r))
         # d.((v2-o) x (v0-o)) = -(d x (v0-o)).(v2-v0), likewise for v0, v1.

@@ -81,15 +81,24 @@ def _shared(array, i):
     return i if len(array) > 1 else 0
 
 
+@inlined
+def _read_ray(origins, directions, t_min, t_max, i):
+    """Return (o, d, t_min, t_max) of ray i."""
+    return (
+        vector(origins, _shared(origins, i)),
+        vector(directions, _shared(directions, i)),
+        t_min[_shared(t_min, i)],
+        t_max[_shared(t_max, i)],
+    )
+
+
 @entry
 def closest_hits(tree, origins, directions, t_min, t_max, cull, begin, end, t, prim, u, v, front):
     """Find the nearest hits of rays begin..end."""
     stack, entries = np.empty(STACK_SIZE, np.int64), np.empty(STACK_SIZE)
     reach = tree.frame[1, 1]
     for i in range(begin, end):
-        o = vector(origins, _shared(origins, i))
-        d = vector(directions, _shared(directions, i))
-        low, high = t_min[_shared(t_min, i)], t_max[_shared(t_max, i)]
+        o, d, low, high = _read_ray(origins, directions, t_min, t_max, i)
         t[i], prim[i], u[i], v[i], front[i] = INF, -1, NAN, NAN, False
         if not is_ray(o, d, low, high):
             continue
@@ -106,9 +115,7 @@ def any_hits(tree, origins, directions, t_min, t_max, cull, begin, end, hit):
     stack, entries = np.empty(STACK_SIZE, np.int64), np.empty(STACK_SIZE)
     reach = tree.frame[1, 1]
     for i in range(begin, end):
-        o = vector(origins, _shared(origins, i))
-        d = vector(directions, _shared(directions, i))
-        low, high = t_min[_shared(t_min, i)], t_max[_shared(t_max, i)]
+        o, d, low, high = _read_ray(origins, directions, t_min, t_max, i)
         hit[i] = False
         if is_ray(o, d, low, high):
             scaled = scaled_ray(o, d, reach)
