@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,11 +43,11 @@ def read_rays(path: Path) -> NDArray[np.float64]:
     if not path.is_file():
         raise FileNotFoundError(f"no such file: {path}")
     try:
-        columns = np.load(path) if path.suffix == ".npy" else _read_csv(path)
+        columns = _read_npy(path) if path.suffix == ".npy" else _read_csv(path)
     except (ValueError, EOFError) as error:
         raise ValueError(f"cannot read rays from {path}: {error}") from error
-    if not isinstance(columns, np.ndarray) or columns.dtype.kind not in "iuf":
-        raise ValueError(f"{path} must hold one array of real numbers")
+    if columns.dtype.kind not in "iuf":
+        raise ValueError(f"{path} must hold real numbers, got {columns.dtype}")
     if columns.ndim != 2 or columns.shape[1] not in (6, 8):
         names = " ".join(RAY_COLUMNS)
         raise ValueError(f"{path} must have 6 or 8 columns ({names}), got shape {columns.shape}")
@@ -62,6 +63,12 @@ def write_hits(path: Path, hits: Hits) -> None:
         return
     header = ",".join(HIT_COLUMNS)
     np.savetxt(path, np.column_stack(arrays), HIT_FORMATS, ",", header=header, comments="")
+
+
+def _read_npy(path: Path) -> NDArray[Any]:
+    # Not `np.load`: it takes zip files and pickles by any name, too.
+    with path.open("rb") as file:
+        return np.asarray(np.lib.format.read_array(file, allow_pickle=False))
 
 
 def _read_csv(path: Path) -> NDArray[np.float64]:
