@@ -1,9 +1,8 @@
 """The exact nearest hit of a ray on triangle meshes and boxes."""
 
-from bvh.arguments import BVHWarning
 from bvh.boxes import ray_box
 from bvh.camera import Camera
-from bvh.jit import warmup
+from bvh.jit import BVHWarning, warmup
 from bvh.obbs import ray_obb
 from bvh.planes import ray_plane
 from bvh.quality import TreeStats

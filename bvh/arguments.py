@@ -11,11 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 
 CULL_CODES = {None: 0, "back": 1, "front": -1}
 
-MAX_COUNT = 2**31 - 2  # ids are int32
-
-
-class BVHWarning(UserWarning):
-    """Something worth knowing that is not an error."""
+MAX_ROWS = 2**31 - 2  # vertex indices are int32
+MAX_PRIMITIVES = 2**30  # and so are the 2n - 1 nodes of a tree over n primitives
 
 
 def reals(name: str, value: ArrayLike) -> NDArray[np.float64]:
@@ -23,8 +20,10 @@ def reals(name: str, value: ArrayLike) -> NDArray[np.float64]:
     array = _plain(name, value)
     if array.dtype.kind not in "iuf" and array.size:
         raise TypeError(f"{name} must be real numbers, got an array of {array.dtype}")
+    if array.dtype == np.float64:
+        return array
     with np.errstate(over="ignore"):
-        return array.astype(np.float64, copy=False)
+        return array.astype(np.float64)
 
 
 def points(name: str, value: ArrayLike) -> NDArray[np.float64]:
@@ -44,7 +43,7 @@ def rows(name: str, value: ArrayLike, width: int = 3) -> NDArray[np.float64]:
         return array.reshape(0, width)
     if array.ndim != 2 or array.shape[1] != width:
         raise ValueError(f"{name} must have shape (n, {width}), got {array.shape}")
-    _limit(name, len(array))
+    _limit(name, len(array), MAX_ROWS)
     return array
 
 
@@ -61,7 +60,9 @@ def kernel_input(array: NDArray[Any]) -> NDArray[Any]:
     A view wherever it can be. Numba compiles a kernel anew for each layout and each read-only
     flag, so there must be only one of them.
     """
-    view = np.require(array, requirements=["C", "A"]).view(np.ndarray)
+    if not (array.flags.c_contiguous and array.flags.aligned):
+        array = np.require(array, requirements=["C", "A"])
+    view = array.view(np.ndarray)
     view.flags.writeable = False
     return view
 
@@ -76,7 +77,7 @@ def face_rows(name: str, value: ArrayLike, vertex_count: int) -> NDArray[np.int3
     if array.ndim != 2 or array.shape[1] != 3:
         hint = "; split quads into triangles first" if array.shape[1:] == (4,) else ""
         raise ValueError(f"{name} must have shape (m, 3), got {array.shape}{hint}")
-    _limit(name, len(array))
+    _limit(name, len(array), MAX_PRIMITIVES)
     low, high = int(array.min()), int(array.max())
     if low < 0 or high >= vertex_count:
         bad = np.flatnonzero(((array < 0) | (array >= vertex_count)).any(axis=1))[0]
@@ -126,6 +127,6 @@ def _plain(name: str, value: ArrayLike) -> NDArray[Any]:
         raise ValueError(f"{name} must be a regular array: {error}") from None
 
 
-def _limit(name: str, count: int) -> None:
-    if count > MAX_COUNT:
-        raise ValueError(f"{name} must have at most {MAX_COUNT} rows, got {count}")
+def _limit(name: str, count: int, most: int) -> None:
+    if count > most:
+        raise ValueError(f"{name} must have at most {most} rows, got {count}")

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.arguments import kernel_input
+from bvh.arguments import kernel_input, owned
 from bvh.builders import binned_sah
 from bvh.nodes import Nodes, local_boxes, local_frame
 from bvh.primitives import Primitives, world_bounds
@@ -44,7 +44,7 @@ def build(
     frame, bounds = local_frame(lower[ids], upper[ids])
     boxes = local_boxes(lower, upper, frame)
     nodes = BUILDERS[quality](boxes, ids, threads=threads, progress=progress)
-    return frozen(TreeArrays(nodes, primitives, frame)), kernel_input(bounds)
+    return frozen(TreeArrays(nodes, primitives, frame)), owned(bounds)
 
 
 def frozen(arrays: TreeArrays) -> TreeArrays:

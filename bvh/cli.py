@@ -36,6 +36,8 @@ app = typer.Typer(
 out = Console(highlight=False, soft_wrap=True)
 err = Console(stderr=True, highlight=False, soft_wrap=True)
 
+MAX_SIDE = 1 << 15
+
 MeshPath = Annotated[Path, typer.Argument(metavar="MESH", help="Any file that trimesh reads.")]
 Threads = Annotated[int | None, typer.Option(min=1, help="Threads; one for each CPU by default.")]
 Size = Annotated[str, typer.Option(metavar="WxH", help="Pixels of the picture.")]
@@ -46,7 +48,7 @@ Fov = Annotated[float, typer.Option(help="Vertical field of view in degrees.")]
 
 
 def run() -> None:
-    """Run the command; an error is one line and exit code 2."""
+    """Run the command; what goes wrong is told in one line, with exit code 2."""
     try:
         app()
     except (ValueError, TypeError, OSError, ImportError, MemoryError) as error:
@@ -107,6 +109,8 @@ def cast(
     """
     if output is not None and output.suffix not in HIT_ENDINGS:
         raise ValueError(f"--output must end in .npz or .csv, got {output}")
+    if output is not None and not output.parent.is_dir():
+        raise FileNotFoundError(f"no such folder: {output.parent}")
     columns = read_rays(rays) if rays is not None else None
     tree = _build(load_mesh(mesh), threads)
     if columns is None:
@@ -177,7 +181,7 @@ def _common(
 def _bar(text: str) -> Iterator[Any]:
     """Show a progress bar; yields a function (done, total)."""
     columns = (TextColumn(text), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=err, transient=True) as bars:
+    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bars:
         task = bars.add_task(text, total=None)
         yield lambda done, total: bars.update(task, completed=done, total=total)
 
@@ -218,6 +222,8 @@ def _pixels(size: str) -> tuple[int, int]:
         width, height = (int(part) for part in size.lower().split("x"))
     except ValueError:
         raise ValueError(f"--size must look like 800x600, got {size!r}") from None
+    if max(width, height) > MAX_SIDE:
+        raise ValueError(f"--size must be at most {MAX_SIDE}x{MAX_SIDE}, got {size!r}")
     return width, height
 
 

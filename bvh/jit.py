@@ -18,6 +18,7 @@ import stat
 import sys
 import tempfile
 import time
+import warnings
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
@@ -50,6 +51,10 @@ OPTIONS: dict[str, Any] = {
 }
 
 STALE_AFTER_DAYS = 30
+
+
+class BVHWarning(UserWarning):
+    """Something worth knowing that is not an error."""
 
 
 def kernel(function: Callable[..., Any]) -> Any:
@@ -145,21 +150,26 @@ def fingerprint() -> str:
         digest.update(path.read_bytes() + b"\0")
     cpu = config.CPU_NAME or llvm.get_host_cpu_name()
     features = sorted(name for name, present in host_features().items() if present)
-    for part in (numba.__version__, llvmlite.__version__, sys.version, cpu, *features):
+    names = ("BOUNDSCHECK", "DEBUGINFO", "OPT")
+    settings = [f"{name}={getattr(config, name, '')}" for name in names]
+    versions = numba.__version__, llvmlite.__version__, sys.version
+    for part in (*versions, cpu, *features, *settings):
         digest.update(part.encode() + b"\0")
     return digest.hexdigest()[:20]
 
 
 @lru_cache(maxsize=1)
 def cache_directory() -> Path | None:
-    """Folder of this version's compiled kernels, or None when no folder can be written.
+    """Folder of this version's compiled kernels, or None when no folder can be used.
 
-    The first writable one of: ``$BVH_CACHE_DIR``, the user's cache folder, a private folder in the
-    system's temporary folder. ``BVH_CACHE_DIR=off`` keeps kernels in memory only.
+    The first that can be written, and by its owner alone, of: ``$BVH_CACHE_DIR``, the user's cache
+    folder, a private folder in the system's temporary folder. ``BVH_CACHE_DIR=off`` keeps kernels
+    in memory only.
     """
     wanted = os.environ.get("BVH_CACHE_DIR", "")
     if wanted.lower() == "off":
         return None
+    folder: Path | None = None
     for root in _cache_roots(wanted):
         folder = root / fingerprint()
         try:
@@ -168,11 +178,21 @@ def cache_directory() -> Path | None:
             root.mkdir(mode=0o700, exist_ok=True)
             folder.mkdir(mode=0o700, exist_ok=True)
             if _is_private(folder) and _is_writable(folder):
-                _touch(folder)
-                return folder
+                break
         except OSError:
             continue
-    return None
+    else:
+        folder = None
+    if wanted and (folder is None or folder.parent != Path(wanted)):
+        warnings.warn(
+            f"BVH_CACHE_DIR={wanted} cannot be used: it must be a folder that only its owner can "
+            f"write to; kernels are kept in {folder or 'memory only'}",
+            BVHWarning,
+            stacklevel=2,
+        )
+    if folder is not None:
+        _touch(folder)
+    return folder
 
 
 def _cache_roots(wanted: str) -> list[Path]:

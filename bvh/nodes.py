@@ -4,15 +4,16 @@ Node i has a box, `bounds[i]` = (lower x y z, upper x y z) as float32 in the tre
 rounded outward, and a link, `links[i]` = (index, count): a leaf (count > 0) holds the primitives
 `order[index : index + count]`; an inner node (count = 0) has the children `index` and `index + 1`.
 
-Why float32 boxes discard nothing that counts. The local frame is x' = (x - c) * 2**k with
-abs(x') <= 1, so primitive boxes survive the rounding to float32 with one step outward. In the ray
+Why float32 boxes discard nothing that counts. The local frame is x' = (x - c) * 2**k with abs(x')
+<= 1, so primitive boxes survive the rounding to float32 with one step outward. (Extents near the
+largest double reach 16; there that step, 2**-25 of a plane, is wider than all below.) In the ray
 test, let o' be the ray's computed local origin and R = 1 + its largest component. Computing o'
 loses 2**-53 R; adding the margin, subtracting a plane and multiplying by the rounded inverse lose
 less than 5 * 2**-53 R, measured as a displacement of the plane; treating a component of d' below
 2**-1022 as zero displaces it by less; a hit distance t is a rounded value and stands for real
 distances up to 2**-53 t away, which is another 2**-53 R. All planes are therefore moved outward by
-16 * 2**-53 R, more than twice the sum, folded into two origins, one for near planes and one for
-far planes, so that a node costs nothing more.
+16 * 2**-53 R, more than twice the sum, folded into two origins, one for near planes and one for far
+planes, so that a node costs nothing more.
 """
 
 from __future__ import annotations
@@ -53,7 +54,8 @@ class Nodes(NamedTuple):
 class LocalRay(NamedTuple):
     """A ray in the local frame of a tree, ready for `enter`.
 
-    Its parameter is t' = t * 2**shift: the direction has its largest component in [1, 2).
+    Its parameter is t' = t * 2**shift, for a direction scaled to a largest component of about one:
+    in [1, 4), and below that only for denormal directions.
     """
 
     near: tuple[float, float, float]

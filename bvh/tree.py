@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from bvh import batches
 from bvh.arguments import (
+    MAX_PRIMITIVES,
     cull_code,
     face_rows,
     kernel_input,
@@ -190,6 +191,8 @@ class BVH:
         """
         low, high = _corner_rows(lower, upper)
         matrices = reals("transforms", transforms)
+        if matrices.size == 0:
+            matrices = matrices.reshape(0, 4, 4)
         if matrices.shape != (len(low), 4, 4):
             raise ValueError(f"transforms must have shape ({len(low)}, 4, 4), got {matrices.shape}")
         frames = local_frames("transforms", matrices)
@@ -368,6 +371,8 @@ def _corner_rows(
     lower: ArrayLike, upper: ArrayLike
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     low, high = rows("lower", lower), rows("upper", upper)
+    if len(low) > MAX_PRIMITIVES:
+        raise ValueError(f"lower must have at most {MAX_PRIMITIVES} rows, got {len(low)}")
     if low.shape != high.shape:
         raise ValueError(f"upper must have the shape of lower, {low.shape}, got {high.shape}")
     return low, high

@@ -56,9 +56,9 @@ def scaled_ray(o, d, reach):
 
     `reach` bounds the coordinates of the triangles to come. With E = exponent of the largest
     coordinate of all (origin included) and K = exponent of d, differences of points stay below
-    2**(E+2), so d * 2**(-K-2E) times two differences stays below 2**7: nothing overflows.
+    2**(E+2), so d * 2**(-K-2E) times two differences stays below 2**9: nothing overflows.
     What underflows is bounded absolutely by `floor`: each product of two differences may lose
-    2**-1075, six of them times abs(d') < 2**(1-2E); scaling d may lose 2**-1075 a component, times
+    2**-1075, six of them times abs(d') < 2**(2-2E); scaling d may lose 2**-1075 a component, times
     cross products below 2**(2E+5); three last products lose 2**-1075. In sum less than
     2**(2*abs(E) - 1065).
 
@@ -103,11 +103,18 @@ def filtered_side(o, d_scaled, floor, a, b):
     return 0
 
 
-@inlined
-def _side(o, d, d_scaled, floor, a, b):
-    """Return the exact sign of d . ((a-o) x (b-o))."""
-    side = filtered_side(o, d_scaled, floor, a, b)
-    return side if side != 0 else triple_sign(o, d, a, b)
+@kernel
+def _exact_side(o, d, a, b):
+    """Return the exact sign of d . ((a-o) x (b-a)) where the filter left it open."""
+    stay_outlined()
+    # What axis-parallel rays meet most: all six products have a factor that is exactly zero.
+    # (A computed difference is zero only if the real one is.)
+    zero = True
+    for i in range(3):
+        j, k = (i + 1) % 3, (i + 2) % 3
+        if d[i] != 0.0 and ((a[j] != o[j] and b[k] != a[k]) or (a[k] != o[k] and b[j] != a[j])):
+            zero = False
+    return 0 if zero else triple_sign(o, d, a, b)
 
 
 @inlined
@@ -116,13 +123,26 @@ def sides(o, d, d_scaled, floor, v0, v1, v2):
 
     -1 is the front: the ray opposes the normal (v1-v0) x (v2-v0).
     """
-    s0 = _side(o, d, d_scaled, floor, v0, v1)
-    s1 = _side(o, d, d_scaled, floor, v1, v2)
+    # Two edges that disagree are a miss, whatever the third says: ask the filter of all first.
+    s0 = filtered_side(o, d_scaled, floor, v0, v1)
+    s1 = filtered_side(o, d_scaled, floor, v1, v2)
     if s0 * s1 < 0:
         return 0
-    s2 = _side(o, d, d_scaled, floor, v2, v0)
+    s2 = filtered_side(o, d_scaled, floor, v2, v0)
     if s0 * s2 < 0 or s1 * s2 < 0:
         return 0
+    if s0 == 0:
+        s0 = _exact_side(o, d, v0, v1)
+        if s0 * s1 < 0 or s0 * s2 < 0:
+            return 0
+    if s1 == 0:
+        s1 = _exact_side(o, d, v1, v2)
+        if s1 * s0 < 0 or s1 * s2 < 0:
+            return 0
+    if s2 == 0:
+        s2 = _exact_side(o, d, v2, v0)
+        if s2 * s0 < 0 or s2 * s1 < 0:
+            return 0
     return sign(s0 + s1 + s2)
 
 
@@ -144,6 +164,8 @@ def distance(o, d, e, k, v0, v1, v2):
     A t that is not zero never becomes zero, and never infinite (see `exact.divide`).
     """
     stay_outlined()
+    if o == v0 or o == v1 or o == v2:
+        return 0.0
     if -REACH <= e <= REACH:
         # Double-double first: one cross product and two dot products.
         a, p, q, r = _scaled_vectors(o, d, e, k, v0, v1, v2)

@@ -58,18 +58,23 @@ def watch(
     Any exception, KeyboardInterrupt included, sets `cancel[0]`, which the kernels poll, and is
     raised once they have stopped.
     """
-    waiting = list(calls)
-    executor = pool(threads)
-    gate = threading.Semaphore(threads)
+    waiting = list(enumerate(calls))[::-1]
+    results: list[Any] = [None] * len(waiting)
 
-    def run(call: Callable[[], object]) -> object:
-        with gate:
-            return None if cancel[0] else call()
+    def run() -> None:
+        # list.pop is one step: two threads never take the same call.
+        while waiting and not cancel[0]:
+            try:
+                place, call = waiting.pop()
+            except IndexError:
+                return
+            results[place] = call()
 
-    futures: list[Future[object]] = []
+    futures: list[Future[None]] = []
     try:
-        futures.extend(executor.submit(run, call) for call in waiting)
-        pending: set[Future[object]] = set(futures)
+        executor = pool(threads)
+        futures.extend(executor.submit(run) for _ in range(min(threads, len(waiting))))
+        pending: set[Future[None]] = set(futures)
         while pending:
             done, pending = wait(pending, timeout=POLL_SECONDS, return_when=FIRST_EXCEPTION)
             for future in done:
@@ -80,7 +85,7 @@ def watch(
         cancel[0] = 1
         wait(futures)
         raise
-    return [future.result() for future in futures]
+    return results
 
 
 class Chunks:
@@ -118,6 +123,9 @@ def share(
 
     The calling thread takes part; between chunks it reports progress and hears Ctrl-C.
     """
+    if count <= size and progress is None:
+        work(0, count)
+        return
     chunks = Chunks(count, size)
 
     def help_out() -> None:
