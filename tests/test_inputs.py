@@ -397,3 +397,10 @@ def test_no_input_makes_a_kernel_compile_again(rng: np.random.Generator) -> None
     for dispatcher in (closest_hits, any_hits):
         assert len([s for s in dispatcher.signatures if "Triangles" in str(s)]) == 1
     assert len(binned_sah._build.signatures) == len(binned_sah._compact.signatures) == 1
+
+
+def test_more_primitives_than_ids() -> None:
+    """A tree over n primitives has 2n - 1 nodes, and their ids are int32."""
+    faces = np.broadcast_to(np.int8(0), (2**30 + 1, 3))
+    with pytest.raises(ValueError, match=r"faces must have at most 1073741824 rows"):
+        BVH.from_triangles(np.zeros((1, 3)), faces)
