@@ -92,7 +92,7 @@ class Camera:
 
         Rays start in the plane through `eye`. Other parameters and errors as in `look_at`.
         """
-        if not 0.0 < view_height < np.inf:
+        if reals("view_height", view_height).shape != () or not 0.0 < view_height < np.inf:
             raise ValueError(f"view_height must be positive and finite, got {view_height}")
         position, half = _vector("eye", eye), view_height / 2
         return cls._make(position, _toward(position, target), up, half, width, height, False)
@@ -122,7 +122,7 @@ class Camera:
         if box.shape != (2, 3) or not np.isfinite(box).all():
             raise ValueError(f"bounds must be two finite corners, got {box.tolist()}")
         toward = _unit("direction", _oblique(up) if direction is None else direction)
-        middle = box.mean(axis=0)
+        middle = 0.5 * box[0] + 0.5 * box[1]
         half_height = _half_height(fov_y)
         probe = cls._make(middle, toward, up, half_height, width, height, True)
         # Step back until every corner is inside the picture.
@@ -132,6 +132,8 @@ class Camera:
         back = 1.06 * float((across.max(axis=1) - corners @ toward).max())
         if back <= 0.0:
             back = max(1.0, np.abs(middle).max() / 1024)
+        if not np.isfinite(middle - back * toward).all():
+            raise ValueError("bounds are too large to step back from")
         return replace(probe, eye=middle - back * toward)
 
     @classmethod
@@ -209,12 +211,13 @@ def _toward(eye: NDArray[np.float64], target: ArrayLike) -> NDArray[np.float64]:
     aim = _vector("target", target)
     if np.array_equal(eye, aim):
         raise ValueError("target must differ from eye")
-    return _unit("target", aim - eye)
+    # Halves, because the difference of two finite numbers may not be finite.
+    return _unit("target", 0.5 * aim - 0.5 * eye)
 
 
 def _half_height(fov_y: float) -> float:
     """Return half the picture's height at distance 1."""
-    if not 0.0 < fov_y < 180.0:
+    if reals("fov_y", fov_y).shape != () or not 0.0 < fov_y < 180.0:
         raise ValueError(f"fov_y must be between 0 and 180 degrees, got {fov_y}")
     return float(np.tan(np.radians(fov_y) / 2))
 

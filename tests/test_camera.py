@@ -234,3 +234,14 @@ def test_refused_openings_and_bounds() -> None:
         Camera.framing(bounds, [0, 0, 2])
     with pytest.raises(ValueError, match="bounds"):
         Camera.framing(bvh.BVH.from_triangles([], []).bounds)
+
+
+def test_numbers_near_the_largest() -> None:
+    """Differences that overflow do not become directions; what has no answer is a ValueError."""
+    camera = Camera.look_at([1e308, 0, 5], [-1e308, 0, 5])
+    assert camera.forward.tolist() == [-1.0, 0.0, 0.0]
+    with np.errstate(over="ignore"), pytest.raises(ValueError, match="bounds"):
+        Camera.framing([[-1e308] * 3, [1e308] * 3])
+    for bad in ("45", None, [45.0, 46.0]):
+        with pytest.raises((TypeError, ValueError), match="fov_y"):
+            Camera.look_at([0, 0, 5], [0, 0, 0], [0, 1, 0], fov_y=bad)
