@@ -67,6 +67,14 @@ def kernel_input(array: NDArray[Any]) -> NDArray[Any]:
     return view
 
 
+def aligned(count: int, dtype: Any) -> NDArray[Any]:
+    """Return an array that begins on a cache line."""
+    itemsize = np.dtype(dtype).itemsize
+    raw = np.empty(count * itemsize + 64, np.uint8)
+    begin = -raw.ctypes.data % 64
+    return raw[begin : begin + count * itemsize].view(dtype)
+
+
 def face_rows(name: str, value: ArrayLike, vertex_count: int) -> NDArray[np.int32]:
     """Return `value` as int32 of shape (m, 3), every index below `vertex_count`."""
     array = _plain(name, value)

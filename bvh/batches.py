@@ -8,12 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.rays import Hits, RayBatch, shaped
-from bvh.traversal.closest_hit import any_hits, closest_hits
+from bvh.traversal.block import Rays
+from bvh.traversal.closest_hit import any_hits, closest_hits, new_scratch
 from bvh.workers import Progress, share
 
 # Rays in a chunk: long enough to hide the call (about 1 us), short enough to balance two threads
 # and to hear Ctrl-C at once.
-CHUNK = 2048
+CHUNK = 4096
 
 
 def closest_hit(
@@ -26,7 +27,7 @@ def closest_hit(
 
     def work(begin: int, end: int) -> None:
         closest_hits(
-            arrays, rays.origins, rays.directions, rays.t_min, rays.t_max, cull, begin, end,
+            arrays, Rays(*rays[:4]), new_scratch(), cull, begin, end,
             t, prim_id, u, v, front,
         )  # fmt: skip
 
@@ -42,7 +43,7 @@ def any_hit(
 
     def work(begin: int, end: int) -> None:
         any_hits(
-            arrays, rays.origins, rays.directions, rays.t_min, rays.t_max, cull, begin, end, hit
+            arrays, Rays(*rays[:4]), new_scratch(), cull, begin, end, hit
         )  # fmt: skip
 
     share(rays.size, CHUNK, work, threads, progress)

@@ -85,7 +85,8 @@ def local_frame(
     half = (0.5 * bounds[1] - 0.5 * bounds[0]).max()
     # Twice the half extent leaves room for the rounding of the centre.
     k = -int(np.frexp(half)[1]) if half > 0.0 else 0
-    frame[1] = min(max(k, -1020), 1020), np.abs(bounds).max(), 0.0
+    k = min(max(k, -1020), 1020)
+    frame[1] = k, np.abs(bounds).max(), max(1.0, float(np.ldexp(half, k)) * (1.0 + 2.0**-20))
     return frame, bounds
 
 

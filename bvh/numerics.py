@@ -15,6 +15,7 @@ from llvmlite import ir
 from numba import types
 
 from bvh.jit import host_features, inlined, llvm_operation
+from bvh.simd import fma, peek
 
 INF = np.inf
 NAN = np.nan
@@ -47,17 +48,6 @@ def from_bits(typingctx: Any, x: Any) -> Any:
         return builder.bitcast(args[0], ir.DoubleType())
 
     return types.float64(types.int64), codegen
-
-
-@llvm_operation
-def fma(typingctx: Any, a: Any, b: Any, c: Any) -> Any:
-    """Return a*b + c, rounded once."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.fma(*args)
-
-    f8 = types.float64
-    return f8(f8, f8, f8), codegen
 
 
 @inlined
@@ -111,7 +101,7 @@ def largest(v):
 @inlined
 def vector(array, i):
     """Read row i of an (n, 3) array as a 3-tuple."""
-    return (array[i, 0], array[i, 1], array[i, 2])
+    return (peek(array, 3 * i), peek(array, 3 * i + 1), peek(array, 3 * i + 2))
 
 
 @inlined

@@ -15,6 +15,7 @@ from bvh.boxes import box_interval
 from bvh.jit import by_type, entry, inlined
 from bvh.numerics import INF, NAN, can_hit, finite, vector
 from bvh.obbs import obb_bounds, obb_interval
+from bvh.simd import peek, pointer
 from bvh.triangles import barycentrics, distance, sides
 
 FRONT, BACK, MISS = -1, 1, 0
@@ -42,6 +43,20 @@ class Obbs(NamedTuple):
 Primitives = Triangles | Boxes | Obbs
 
 
+def pointed(primitives):
+    """Return primitives with pointers in place of arrays (see `simd.pointer`)."""
+
+
+@by_type(pointed)
+def _choose_pointed(primitives):
+    kind = primitives.instance_class
+    if kind is Triangles:
+        return lambda primitives: Triangles(pointer(primitives.points), pointer(primitives.faces))
+    if kind is Boxes:
+        return lambda primitives: Boxes(pointer(primitives.points))
+    return lambda primitives: Obbs(pointer(primitives.points))
+
+
 def count_of(primitives: Primitives) -> int:
     """Return the number of primitives."""
     return len(primitives.faces) if isinstance(primitives, Triangles) else len(primitives.points)
@@ -52,9 +67,9 @@ def corners(triangles, prim):
     """Return the three vertices of a triangle."""
     faces, points = triangles.faces, triangles.points
     return (
-        vector(points, np.int64(faces[prim, 0])),
-        vector(points, np.int64(faces[prim, 1])),
-        vector(points, np.int64(faces[prim, 2])),
+        vector(points, np.int64(peek(faces, 3 * prim))),
+        vector(points, np.int64(peek(faces, 3 * prim + 1))),
+        vector(points, np.int64(peek(faces, 3 * prim + 2))),
     )
 
 
@@ -77,20 +92,21 @@ def _test_triangle(primitives, prim, o, d, scaled, t_min, t_max, cull):
 
 
 def _test_box(primitives, prim, o, d, scaled, t_min, t_max, cull):
-    p = primitives.points
-    lower, upper = (p[prim, 0], p[prim, 1], p[prim, 2]), (p[prim, 3], p[prim, 4], p[prim, 5])
+    lower, upper = vector(primitives.points, 2 * prim), vector(primitives.points, 2 * prim + 1)
     return _stay(box_interval(o, d, lower, upper), t_min, t_max)
 
 
 def _test_obb(primitives, prim, o, d, scaled, t_min, t_max, cull):
-    p = primitives.points
-    lower, upper = (p[prim, 0], p[prim, 1], p[prim, 2]), (p[prim, 3], p[prim, 4], p[prim, 5])
-    rows = (
-        (p[prim, 6], p[prim, 7], p[prim, 8], p[prim, 9]),
-        (p[prim, 10], p[prim, 11], p[prim, 12], p[prim, 13]),
-        (p[prim, 14], p[prim, 15], p[prim, 16], p[prim, 17]),
-    )
+    p, at = primitives.points, 18 * prim
+    lower, upper = vector(p, 6 * prim), vector(p, 6 * prim + 1)
+    rows = (_row(p, at + 6), _row(p, at + 10), _row(p, at + 14))
     return _stay(obb_interval(o, d, lower, upper, rows), t_min, t_max)
+
+
+@inlined
+def _row(array, at):
+    """Read four numbers of an array."""
+    return (peek(array, at), peek(array, at + 1), peek(array, at + 2), peek(array, at + 3))
 
 
 @inlined

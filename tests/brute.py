@@ -43,7 +43,7 @@ def closest_hit(
     """Return (t, prim_id) of flat rays by brute force over a tree's primitives."""
     rays = ray_batch(origins, directions, t_min, t_max)
     valid = np.zeros(len(tree), np.bool_)
-    valid[tree.arrays.nodes.order] = True
+    valid[tree.arrays.nodes.ids[tree.arrays.nodes.ids >= 0]] = True
     t, prim = np.empty(rays.size), np.empty(rays.size, np.int32)
 
     def work(begin: int) -> None:

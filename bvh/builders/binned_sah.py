@@ -25,9 +25,9 @@ from bvh.numerics import INF
 from bvh.workers import Progress, watch
 
 BINS = 16
-MAX_LEAF = 8
+MAX_LEAF = 16
 # Cost of one primitive test in units of one node visit, measured for scalar kernels.
-PRIMITIVE_COST = 1.5
+PRIMITIVE_COST = 1.0
 # Ranges up to a 16th of all primitives (and at least this many) are left to single threads.
 SMALLEST_TASK = 4096
 TASKS = 16
@@ -120,13 +120,13 @@ def _best_split(bins, counts, scales, right_cost, scratch):
         for b in range(BINS - 1, 0, -1):
             _grow(scratch, SWEEP, bins, axis * BINS + b)
             count += counts[axis * BINS + b]
-            right_cost[b] = _half_area(scratch, SWEEP) * count
+            right_cost[b] = _half_area(scratch, SWEEP) * ((count + 7) >> 3)
         _clear(scratch, SWEEP)
         count = 0
         for b in range(BINS - 1):
             _grow(scratch, SWEEP, bins, axis * BINS + b)
             count += counts[axis * BINS + b]
-            cost = _half_area(scratch, SWEEP) * count + right_cost[b + 1]
+            cost = _half_area(scratch, SWEEP) * ((count + 7) >> 3) + right_cost[b + 1]
             if cost < best:
                 best, best_axis, best_bin = cost, axis, b
     return best, best_axis, best_bin
@@ -200,7 +200,7 @@ def _build(boxes, order, bounds, links, start, grain, deepest, tasks, cancel, do
             _fill_bins(boxes, order, begin, end, scratch, scales, bins, counts)
             cost, axis, last_bin = _best_split(bins, counts, scales, right_cost, scratch)
             split_cost = area + PRIMITIVE_COST * cost
-            if count <= MAX_LEAF and (axis < 0 or PRIMITIVE_COST * area * count <= split_cost):
+            if count <= MAX_LEAF and (axis < 0 or PRIMITIVE_COST * area * ((count + 7) >> 3) <= split_cost):
                 link_leaf(links, node, begin, count)
                 done[0] += count
                 continue

@@ -1,123 +1,118 @@
-"""The nearest hit of each ray, or whether there is one: ordered traversal with early out."""
+"""The nearest hit of each ray, or whether there is one."""
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
+from numpy.typing import NDArray
 
 from bvh.jit import entry, inlined, kernel
-from bvh.nodes import STACK_SIZE, enter, is_leaf, local_lower, local_ray, local_upper
-from bvh.numerics import INF, NAN, vector
-from bvh.primitives import FRONT, MISS, is_ray, test, weights
+from bvh.numerics import INF, NAN
+from bvh.primitives import FRONT, is_ray, pointed, test, weights
+from bvh.simd import peek, peek_int, pointer, poke
+from bvh.traversal.block import (
+    BLOCK, PRIM, STRIDE, Block, new_block, pointed_block, pointed_rays, prepare, read_ray
+)
+from bvh.traversal.singles import Slots, new_slots, pointed_slots, trace
 from bvh.triangles import scaled_ray
 
 
-@inlined
-def _closer(t, prim, best_t, best_prim):
-    """Order hits by t, then by id: the answer cannot depend on the order of the search."""
-    return best_prim < 0 or t < best_t or (t == best_t and prim < best_prim)
+class Scratch(NamedTuple):
+    """What one thread needs beside its rays."""
+
+    block: Block
+    slots: Slots
+    alive: NDArray[np.int64]
 
 
-@kernel
-def closest(tree, o, d, scaled, t_min, t_max, cull, any_hit, stack, entries):
-    """Return (t, prim_id, side) of the nearest hit of a valid ray; prim_id -1 for a miss.
+def new_scratch() -> Scratch:
+    """Return the scratch of one thread."""
+    return Scratch(new_block(), new_slots(), np.empty(BLOCK, np.int64))
 
-    With `any_hit`, stop at the first hit that is found.
-    """
-    best_t, best_prim, best_side = t_max, np.int64(-1), np.int64(MISS)
-    bounds, links, order = tree.nodes.bounds, tree.nodes.links, tree.nodes.order
-    if len(links) == 0:
-        return INF, -1, MISS
-    ray = local_ray(vector(tree.frame, 0), int(tree.frame[1, 0]), o, d)
-    start, end = local_lower(t_min, ray.shift), local_upper(t_max, ray.shift)
-    root = np.int64(0)
-    first, last = enter(bounds, root, ray, start, end)
-    if first > last:
-        return INF, -1, MISS
-    stack[0], entries[0] = root, first
-    waiting = 1
-    while waiting > 0:
-        waiting -= 1
-        # An entry equal to the best distance stays: a tie goes to the lower id.
-        if entries[waiting] > end:
-            continue
-        node = stack[waiting]
-        # Walk down to a leaf, nearer child first.
-        while not is_leaf(links, node):
-            left = np.int64(links[node, 0])
-            l_first, l_last = enter(bounds, left, ray, start, end)
-            r_first, r_last = enter(bounds, left + 1, ray, start, end)
-            l_hit, r_hit = l_first <= l_last, r_first <= r_last
-            if l_hit and r_hit:
-                swap = r_first < l_first
-                stack[waiting] = left if swap else left + 1
-                entries[waiting] = l_first if swap else r_first
-                waiting += 1
-                node = left + 1 if swap else left
-            elif l_hit:
-                node = left
-            elif r_hit:
-                node = left + 1
-            else:
-                node = -1
-                break
-        if node < 0:
-            continue
-        # Test the leaf's primitives.
-        at = np.int64(links[node, 0])
-        for i in range(at, at + links[node, 1]):
-            prim = np.int64(order[i])
-            t, side = test(tree.primitives, prim, o, d, scaled, t_min, best_t, cull)
-            if side != MISS and _closer(t, prim, best_t, best_prim):
-                best_t, best_prim, best_side = t, prim, side
-                if any_hit:
-                    return best_t, best_prim, best_side
-                end = local_upper(best_t, ray.shift)
-    return (best_t if best_prim >= 0 else INF), best_prim, best_side
+
+class TreePointers(NamedTuple):
+    """A tree inside kernels."""
+
+    blocks: Any
+    ids: Any
+    groups: Any
+    primitives: Any
+    frame: Any
 
 
 @inlined
-def _shared(array, i):
-    """Return the row of ray i in an array that may hold one row for all rays."""
-    return i if len(array) > 1 else 0
-
-
-@inlined
-def _read_ray(origins, directions, t_min, t_max, i):
-    """Return (o, d, t_min, t_max) of ray i."""
-    return (
-        vector(origins, _shared(origins, i)),
-        vector(directions, _shared(directions, i)),
-        t_min[_shared(t_min, i)],
-        t_max[_shared(t_max, i)],
+def pointed_tree(tree):
+    """Return a tree with pointers in place of arrays."""
+    return TreePointers(
+        pointer(tree.nodes.blocks),
+        pointer(tree.nodes.ids),
+        pointer(tree.groups),
+        pointed(tree.primitives),
+        pointer(tree.frame),
     )
 
 
 @entry
-def closest_hits(tree, origins, directions, t_min, t_max, cull, begin, end, t, prim, u, v, front):
+def closest_hits(tree, rays, scratch, cull, begin, end, t, prim, u, v, front):
     """Find the nearest hits of rays begin..end."""
-    stack, entries = np.empty(STACK_SIZE, np.int64), np.empty(STACK_SIZE)
-    reach = tree.frame[1, 1]
-    for i in range(begin, end):
-        o, d, low, high = _read_ray(origins, directions, t_min, t_max, i)
-        t[i], prim[i], u[i], v[i], front[i] = INF, -1, NAN, NAN, False
-        if not is_ray(o, d, low, high):
-            continue
-        scaled = scaled_ray(o, d, reach)
-        t[i], found, side = closest(tree, o, d, scaled, low, high, cull, False, stack, entries)
-        if found >= 0:
+    empty = len(tree.nodes.blocks) == 0
+    _closest_hits(
+        pointed_tree(tree), pointed_rays(rays), pointed_block(scratch.block), pointed_slots(scratch.slots),
+        pointer(scratch.alive), empty, cull, begin, end, t, prim, u, v, front,
+    )
+
+
+@kernel
+def _closest_hits(tree, rays, block, slots, alive, empty, cull, begin, end, t, prim, u, v, front):
+    for start in range(begin, end, BLOCK):
+        count = np.int64(0)
+        size = min(end - start, BLOCK)
+        for r in range(size):
+            i = start + r
+            poke(block.which, r, i)
+            t[i], prim[i], u[i], v[i], front[i] = INF, -1, NAN, NAN, False
+            o, d, low, high = read_ray(rays, i)
+            if not empty and is_ray(o, d, low, high) and prepare(block, tree.frame, r, o, d, low, high):
+                poke(alive, count, r)
+                count += 1
+        trace(tree, rays, block, slots, alive, count, False, cull)
+        for j in range(count):
+            r = peek(alive, j)
+            found = np.int64(peek_int(block.lanes, r * STRIDE + PRIM))
+            if found < 0:
+                continue
+            i = start + r
+            o, d, low, high = read_ray(rays, i)
+            scaled = scaled_ray(o, d, peek(tree.frame, 4))
+            t[i], side = test(tree.primitives, found, o, d, scaled, low, high, 0)
             prim[i], front[i] = found, side == FRONT
             u[i], v[i] = weights(tree.primitives, found, o, d, scaled)
 
 
 @entry
-def any_hits(tree, origins, directions, t_min, t_max, cull, begin, end, hit):
+def any_hits(tree, rays, scratch, cull, begin, end, hit):
     """Tell for rays begin..end whether they hit anything."""
-    stack, entries = np.empty(STACK_SIZE, np.int64), np.empty(STACK_SIZE)
-    reach = tree.frame[1, 1]
-    for i in range(begin, end):
-        o, d, low, high = _read_ray(origins, directions, t_min, t_max, i)
-        hit[i] = False
-        if is_ray(o, d, low, high):
-            scaled = scaled_ray(o, d, reach)
-            _, found, _ = closest(tree, o, d, scaled, low, high, cull, True, stack, entries)
-            hit[i] = found >= 0
+    empty = len(tree.nodes.blocks) == 0
+    _any_hits(
+        pointed_tree(tree), pointed_rays(rays), pointed_block(scratch.block), pointed_slots(scratch.slots),
+        pointer(scratch.alive), empty, cull, begin, end, hit,
+    )
+
+
+@kernel
+def _any_hits(tree, rays, block, slots, alive, empty, cull, begin, end, hit):
+    for start in range(begin, end, BLOCK):
+        count = np.int64(0)
+        for r in range(min(end - start, BLOCK)):
+            i = start + r
+            poke(block.which, r, i)
+            hit[i] = False
+            o, d, low, high = read_ray(rays, i)
+            if not empty and is_ray(o, d, low, high) and prepare(block, tree.frame, r, o, d, low, high):
+                poke(alive, count, r)
+                count += 1
+        trace(tree, rays, block, slots, alive, count, True, cull)
+        for j in range(count):
+            r = peek(alive, j)
+            hit[start + r] = peek_int(block.lanes, r * STRIDE + PRIM) >= 0

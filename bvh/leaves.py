@@ -1,0 +1,158 @@
+"""Leaf groups: WIDTH triangles side by side as float32, and the filter of a ray against them.
+
+A group has ten rows of WIDTH lanes: v0 (x y z), e1 = v1 - v0, e2 = v2 - v0 in the tree's local
+frame, and a tolerance. The filter computes, with C = v0 - o, N = e1 x e2 and R = C x d,
+
+    den = d . N,   U = R . e2,   V = -R . e1,   W = den - U - V,   T = N . C,
+
+whose real values have one sign in U, V and W where the ray meets the triangle (that of den), at
+T / den. It only ever answers "surely not", "surely" (within an interval of t) or "ask the exact
+test", by the error bounds below.
+
+The bounds. All is float32 with unit roundoff e = 2**-24; B bounds the coordinates of the local
+frame (1 but for extents near the largest double) and those of the ray's origin, which has been
+brought to the root's box; D = abs(dx) + abs(dy) + abs(dz); x = max(abs(e1)) * sum(abs(e2)). Second
+order terms are paid by rounding all constants up.
+
+- C: rounding of v0, of o and of the difference, e B (0.5 + 1 + 2.1) = 3.6 e B a component.
+- R: 3.6 e B D from C, e * 2.1 B D from d, 2 e * 2.1 B D from two products and a sum: 9.9 e B D.
+- U, V: that times sum(abs(e2)) or sum(abs(e1)), and their own rounding, that of e2 or e1 and of
+  three fused steps, 4 e * 2.1 B D: 18.3 e B D s with s = sum(abs(e1)) + sum(abs(e2)), in sum.
+- N: 4 e of its terms (edges and two roundings), which are x at most; den: 4 e of those from three
+  steps and d, so 8 e D x.
+- W: those of U, V and den, and two differences, e (D x + 4.2 B D s): 22.5 e B D s + 9 e D x.
+
+So 24 e B D * tolerance with tolerance >= s + s * max(abs(e)) / (2 B) >= s + x / (2 B) covers U, V
+and W. For T, a component of N is wrong by 4 e of its terms, C by 3.6 e B, three steps by 3 e: of
+terms that sum to 2 x, that is 2 x * (4 * 2.1 + 3.6 + 3 * 2.1) e B = 37 e B x. A distance t within the
+box has abs(t) <= 2.1 B, so t * den is wrong by 2.1 B (8 + 1) e D x = 19 e B D x. With
+x <= s**2 / 4, e B (10 + 5 D) * tolerance**2 covers T and t * den together, and 2 e D * tolerance**2
+covers den. Underflow loses 2**-149 a few times: the tolerance is kept above 2**-100, and 2**-126 is
+added to the bound of T.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bvh.jit import entry, inlined
+from bvh.numerics import largest, power_of_two, vector
+from bvh.simd import WIDTH, as_floats, as_ints, fma, greater, lesser, load
+
+ROWS = 10
+V0, E1, E2, TOLERANCE = 0, 3, 6, 9
+GROUP_SIZE = ROWS * WIDTH
+
+UNIT = 2.0**-24
+EDGE_ERROR = 24.0 * UNIT
+TINY = np.float32(2.0**-126)
+SIGN_BIT = np.int32(-(2**31))
+
+
+@entry
+def pack_triangles(points, faces, ids, frame, begin, end, groups):
+    """Fill the groups begin..end with the triangles `ids`, -1 for an unused lane."""
+    c, s, bound = vector(frame, 0), power_of_two(int(frame[1, 0])), frame[1, 2]
+    for g in range(begin, end):
+        for k in range(WIDTH):
+            at = g * GROUP_SIZE + k
+            prim = np.int64(ids[g, k])
+            if prim < 0:
+                # A negative tolerance fails every comparison.
+                for row in range(9):
+                    groups[at + row * WIDTH] = 0.0
+                groups[at + TOLERANCE * WIDTH] = -1.0
+                continue
+            a = vector(points, np.int64(faces[prim, 0]))
+            b = vector(points, np.int64(faces[prim, 1]))
+            d = vector(points, np.int64(faces[prim, 2]))
+            # Halve before subtracting, so that no extent overflows.
+            h = 2.0 * s
+            e1 = (
+                (0.5 * b[0] - 0.5 * a[0]) * h,
+                (0.5 * b[1] - 0.5 * a[1]) * h,
+                (0.5 * b[2] - 0.5 * a[2]) * h,
+            )
+            e2 = (
+                (0.5 * d[0] - 0.5 * a[0]) * h,
+                (0.5 * d[1] - 0.5 * a[1]) * h,
+                (0.5 * d[2] - 0.5 * a[2]) * h,
+            )
+            for axis in range(3):
+                groups[at + (V0 + axis) * WIDTH] = (a[axis] - c[axis]) * s
+                groups[at + (E1 + axis) * WIDTH] = e1[axis]
+                groups[at + (E2 + axis) * WIDTH] = e2[axis]
+            sums = abs(e1[0]) + abs(e1[1]) + abs(e1[2]) + abs(e2[0]) + abs(e2[1]) + abs(e2[2])
+            longest = max(largest(e1), largest(e2))
+            tolerance = sums * (1.0 + 0.5 * longest / bound)
+            groups[at + TOLERANCE * WIDTH] = tolerance * (1.0 + 2.0**-20) + 2.0**-100
+
+
+@inlined
+def read_group(groups, group):
+    """Return (v0, e1, e2, tolerance) of a group, as vectors."""
+    at = group * GROUP_SIZE
+    return (
+        (load(groups, at, WIDTH), load(groups, at + WIDTH, WIDTH), load(groups, at + 2 * WIDTH, WIDTH)),
+        (load(groups, at + 3 * WIDTH, WIDTH), load(groups, at + 4 * WIDTH, WIDTH), load(groups, at + 5 * WIDTH, WIDTH)),
+        (load(groups, at + 6 * WIDTH, WIDTH), load(groups, at + 7 * WIDTH, WIDTH), load(groups, at + 8 * WIDTH, WIDTH)),
+        load(groups, at + 9 * WIDTH, WIDTH),
+    )
+
+
+@inlined
+def cross(a, b):
+    """Return the cross product of two vectors of lanes."""
+    return (
+        fma(a[1], b[2], -(a[2] * b[1])),
+        fma(a[2], b[0], -(a[0] * b[2])),
+        fma(a[0], b[1], -(a[1] * b[0])),
+    )
+
+
+@inlined
+def dot(a, b):
+    """Return the dot product of two vectors of lanes."""
+    return fma(a[0], b[0], fma(a[1], b[1], a[2] * b[2]))
+
+
+@inlined
+def with_sign_of(a, b):
+    """Return a, its sign flipped where b is negative."""
+    return as_floats(as_ints(a) ^ (as_ints(b) & SIGN_BIT))
+
+
+@inlined
+def filter_triangles(o, d, edge_error, t_error, low, high, triangle):
+    """Test rays against triangles, lane by lane.
+
+    Returns
+    -------
+    maybe : mask
+        Lanes that are not surely missed for t in low..high.
+    inside, outside : Vec
+        The least and the greatest of U, V, W.
+    den, size, numerator : Vec
+        den, its magnitude, and T with the sign of den taken out.
+    margin, t_margin : Vec
+        The error bounds of U, V, W and of T.
+    """
+    v0, e1, e2, tolerance = triangle
+    c = (v0[0] - o[0], v0[1] - o[1], v0[2] - o[2])
+    n = cross(e1, e2)
+    r = cross(c, d)
+    den = dot(d, n)
+    u = dot(r, e2)
+    v = -dot(r, e1)
+    w = (den - u) - v
+    inside = lesser(lesser(u, v), w)
+    outside = greater(greater(u, v), w)
+    margin = edge_error * tolerance
+    t_margin = fma(t_error * tolerance, tolerance, TINY)
+    size = abs(den)
+    t = dot(n, c)
+    numerator = with_sign_of(t, den)
+    maybe = ((inside >= -margin) | (outside <= margin)) & (
+        numerator <= fma(high, size, t_margin)
+    ) & (numerator >= fma(low, size, -t_margin))
+    return maybe, inside, outside, den, size, numerator, margin, t_margin

@@ -1,0 +1,269 @@
+"""A block of rays on its way through a tree: float32 lanes, and how a ray is brought there.
+
+A ray enters the local frame x' = (x - c) * 2**k with its direction scaled to a largest component in
+[1, 2), so its parameter is t' = t * 2**shift. It is clipped to the root's box in float64 and given
+a new origin there; tau = t' - entry is what float32 lanes count, from 0 to about 2.
+
+Margins. Near and far planes of a box are met at fma(plane, inverse, near) and fma(plane, inverse,
+far) with near, far = -o / d -+ margin * abs(1 / d), rounded from float64. With e = 2**-24 and B the
+bound of coordinates, o included, rounding moves a plane by at most e B (inverse) + e B (near or
+far) + 2 e B (the fused step); a component of d below 2**-60 is taken for that, which moves nothing
+by more than 2**-58 B; rounding of o in float64 is below 2**-30 B. The margin of 6 e B covers all.
+
+Far origins. The new origin is o + entry * d. Up to 2**20 times the size of the tree float64 loses
+at most 2**-30 B; beyond that the sum is done in double-doubles and the entry is refined, up to
+2**70. Still farther rays, and frames that cannot hold the ray at all, enter every node and have
+every primitive decided exactly.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bvh.arguments import aligned
+from bvh.jit import inlined, kernel
+from bvh.leaves import EDGE_ERROR, UNIT
+from bvh.numerics import (
+    INF,
+    LARGEST,
+    NAN,
+    SMALLEST,
+    exponent,
+    largest,
+    power_of_two,
+    scale_by,
+    two_product,
+    two_sum,
+    vector,
+)
+from bvh.simd import WIDTH, peek, pointer, poke, poke_int
+
+# Rays in a block: their lanes fit the first-level cache.
+BLOCK = 256
+
+# Rows of lanes. NEAR, FAR, INVERSE, ORIGIN, DIRECTION have one for each axis.
+NEAR, FAR, INVERSE, ORIGIN, DIRECTION = 0, 3, 6, 9, 12
+EDGE, T_ERROR, LOW, END, SURE_LOW, SURE_HIGH, SLACK, BEST_LOW = 15, 16, 17, 18, 19, 20, 21, 22
+OCTANT, PRIM = 23, 24
+LANE_ROWS = 25
+STRIDE = 32
+SPARE = STRIDE * BLOCK
+
+# Rows of doubles: the entry in two parts, the exact t of the best hit or NaN, the shift.
+ENTRY, ENTRY_REST, BEST_T, SHIFT = 0, 1, 2, 3
+DOUBLE_ROWS = 4
+
+MARGIN = 6.0 * UNIT
+STEEPEST = 2.0**60
+NEAR_ORIGIN, FAR_ORIGIN = 2.0**20, 2.0**70
+
+
+class Rays(NamedTuple):
+    """Rays of a batch; an array may have one row for all of them."""
+
+    origins: NDArray[np.float64]
+    directions: NDArray[np.float64]
+    t_min: NDArray[np.float64]
+    t_max: NDArray[np.float64]
+
+
+class RayPointers(NamedTuple):
+    """Rays inside kernels: pointers, and 0 for an array that has one row for all rays, else 1."""
+
+    origins: Any
+    directions: Any
+    t_min: Any
+    t_max: Any
+    o_step: int
+    d_step: int
+    low_step: int
+    high_step: int
+
+
+class Block(NamedTuple):
+    """Scratch of one thread; pointers inside kernels."""
+
+    lanes: NDArray[np.float32]
+    doubles: NDArray[np.float64]
+    which: NDArray[np.int64]  # the rays' places in the batch
+
+
+def new_block() -> Block:
+    """Return the scratch of one thread."""
+    return Block(
+        aligned(STRIDE * BLOCK + 2 * WIDTH, np.float32),
+        np.empty(DOUBLE_ROWS * BLOCK),
+        np.empty(BLOCK, np.int64),
+    )
+
+
+@inlined
+def pointed_block(block):
+    """Return a block with pointers in place of arrays."""
+    return Block(pointer(block.lanes), pointer(block.doubles), pointer(block.which))
+
+
+@inlined
+def pointed_rays(rays):
+    """Return rays with pointers and steps in place of arrays."""
+    return RayPointers(
+        pointer(rays.origins),
+        pointer(rays.directions),
+        pointer(rays.t_min),
+        pointer(rays.t_max),
+        np.int64(len(rays.origins) > 1),
+        np.int64(len(rays.directions) > 1),
+        np.int64(len(rays.t_min) > 1),
+        np.int64(len(rays.t_max) > 1),
+    )
+
+
+@inlined
+def read_ray(rays, i):
+    """Return (o, d, t_min, t_max) of ray i."""
+    return (
+        vector(rays.origins, i * rays.o_step),
+        vector(rays.directions, i * rays.d_step),
+        peek(rays.t_min, i * rays.low_step),
+        peek(rays.t_max, i * rays.high_step),
+    )
+
+
+@inlined
+def _local_bound(t, shift, step):
+    """Return t, one float step off, as a local parameter; infinite where t is as good as."""
+    if t >= LARGEST or t <= -LARGEST:
+        return INF if t > 0.0 else -INF
+    return scale_by(t + step, shift)
+
+
+@inlined
+def _inverse(d):
+    """Return 1/d, its size limited."""
+    if abs(d) < 1.0 / STEEPEST:
+        return -STEEPEST if d < 0.0 else STEEPEST
+    return 1.0 / d
+
+
+@inlined
+def _clip(frame, o, inverse, room, start, stop):
+    """Return (entry, exit) of a ray's stay in the root's box, `room` larger on every side."""
+    for axis in range(3):
+        a = (peek(frame, 6 + axis) - room - o[axis]) * inverse[axis]
+        b = (peek(frame, 9 + axis) + room - o[axis]) * inverse[axis]
+        start, stop = max(start, min(a, b)), min(stop, max(a, b))
+    return start, stop
+
+
+@inlined
+def _along(o, rest, t, d):
+    """Return o + rest + t*d as (high, low)."""
+    p, e = two_product(t, d)
+    s, f = two_sum(o, p)
+    return two_sum(s, f + (e + rest))
+
+
+@kernel
+def prepare(block, frame, r, o, d, t_min, t_max):
+    """Bring a valid ray to place r of the block; return False where it misses the root's box."""
+    lanes, doubles = block.lanes, block.doubles
+    s, bound = power_of_two(int(peek(frame, 3))), peek(frame, 5)
+    # Scale the direction; a denormal one needs a second step.
+    k = exponent(largest(d))
+    scale = power_of_two(-k)
+    x, y, z = d[0] * scale, d[1] * scale, d[2] * scale
+    if k <= -1022 or k > 1021:
+        k2 = exponent(largest((x, y, z)))
+        scale = power_of_two(-k2)
+        x, y, z = x * scale, y * scale, z * scale
+        k = min(max(k, -1022), 1022) + k2
+    shift = int(peek(frame, 3)) + k
+    ix, iy, iz = _inverse(x), _inverse(y), _inverse(z)
+    (px, qx), (py, qy), (pz, qz) = (
+        two_sum(o[0], -peek(frame, 0)),
+        two_sum(o[1], -peek(frame, 1)),
+        two_sum(o[2], -peek(frame, 2)),
+    )
+    px, py, pz = px * s, py * s, pz * s
+    away = largest((px, py, pz))
+    start = _local_bound(t_min, shift, -SMALLEST)
+    stop = _local_bound(t_max, shift, SMALLEST)
+    rest = 0.0
+    if away <= FAR_ORIGIN:
+        room = 2.0**-18 * bound + 2.0**-50 * away
+        entry, leave = _clip(frame, (px, py, pz), (ix, iy, iz), room, start, stop)
+        if entry > leave:
+            return False
+        if away <= NEAR_ORIGIN:
+            px, py, pz = px + entry * x, py + entry * y, pz + entry * z
+        else:
+            px, qx = _along(px, qx * s, entry, x)
+            py, qy = _along(py, qy * s, entry, y)
+            pz, qz = _along(pz, qz * s, entry, z)
+            # What is left is small, but perhaps not as small as the box.
+            room = 2.0**-18 * bound + 2.0**-50 * largest((px, py, pz))
+            rest, leave = _clip(frame, (px, py, pz), (ix, iy, iz), room, start - entry, stop - entry)
+            if rest > leave:
+                return False
+            px, _ = _along(px, qx, rest, x)
+            py, _ = _along(py, qy, rest, y)
+            pz, _ = _along(pz, qz, rest, z)
+            leave += entry
+        spread = abs(x) + abs(y) + abs(z)
+        slack = 16.0 * UNIT * bound + 2.0**-51 * (abs(entry) + 4.0 * bound)
+        end = ((leave - entry) - rest) * (1.0 + 2.0**-20) + slack
+        low = max((start - entry) - rest, -bound) - slack
+        edge, t_error = EDGE_ERROR * bound * spread, UNIT * bound * (10.0 + 5.0 * spread)
+        sure_low = (_local_bound(t_min, shift, SMALLEST) - entry) - rest + slack
+        sure_high = (_local_bound(t_max, shift, -SMALLEST) - entry) - rest - slack
+    else:
+        # Keep the ray's signs and give up the rest.
+        entry, slack, end, low, edge, t_error = 0.0, INF, bound, -INF, INF, INF
+        sure_low, sure_high = INF, -INF
+    m = MARGIN * bound
+    at = r
+    octant = 0
+    for axis in range(3):
+        i, p, q = (ix, px, x) if axis == 0 else ((iy, py, y) if axis == 1 else (iz, pz, z))
+        if i < 0.0:
+            octant |= 1 << axis
+        if slack < INF:
+            poke(lanes, at * STRIDE + (INVERSE + axis), np.float32(i))
+            poke(lanes, at * STRIDE + (NEAR + axis), np.float32(-p * i - m * abs(i)))
+            poke(lanes, at * STRIDE + (FAR + axis), np.float32(-p * i + m * abs(i)))
+            poke(lanes, at * STRIDE + (ORIGIN + axis), np.float32(p))
+        else:
+            # Planes count for nothing but those of unused lanes, which are infinite.
+            poke(lanes, at * STRIDE + (INVERSE + axis), np.float32(-(2.0**-100) if i < 0.0 else 2.0**-100))
+            poke(lanes, at * STRIDE + (NEAR + axis), np.float32(-1.0))
+            poke(lanes, at * STRIDE + (FAR + axis), np.float32(1.0))
+            poke(lanes, at * STRIDE + (ORIGIN + axis), np.float32(0.0))
+        poke(lanes, at * STRIDE + (DIRECTION + axis), np.float32(q))
+    up = 1.0 + 2.0**-20
+    poke(lanes, at * STRIDE + EDGE, np.float32(edge * up))
+    poke(lanes, at * STRIDE + T_ERROR, np.float32(t_error * up))
+    poke(lanes, at * STRIDE + LOW, np.float32(low))
+    poke(lanes, at * STRIDE + END, np.float32(end))
+    poke(lanes, at * STRIDE + SURE_LOW, np.float32(sure_low))
+    poke(lanes, at * STRIDE + SURE_HIGH, np.float32(sure_high))
+    poke(lanes, at * STRIDE + SLACK, np.float32(slack))
+    poke_int(lanes, at * STRIDE + OCTANT, octant)
+    poke_int(lanes, at * STRIDE + PRIM, -1)
+    poke(doubles, at * DOUBLE_ROWS + ENTRY, entry)
+    poke(doubles, at * DOUBLE_ROWS + ENTRY_REST, rest)
+    poke(doubles, at * DOUBLE_ROWS + BEST_T, NAN)
+    poke(doubles, at * DOUBLE_ROWS + SHIFT, float(shift))
+    return True
+
+
+@inlined
+def local_interval(block, r, t):
+    """Return (low, high) in float32 around the tau of an exact hit distance t."""
+    doubles = block.doubles
+    scaled = scale_by(t, int(peek(doubles, r * DOUBLE_ROWS + SHIFT)))
+    tau = (scaled - peek(doubles, r * DOUBLE_ROWS + ENTRY)) - peek(doubles, r * DOUBLE_ROWS + ENTRY_REST)
+    slack = np.float64(peek(block.lanes, r * STRIDE + SLACK))
+    return np.float32(tau - slack), np.float32(tau + slack)

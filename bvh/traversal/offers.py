@@ -1,0 +1,77 @@
+"""Which of the triangles that a filter lets through is the nearest hit.
+
+A block keeps for each ray its best hit so far, with an interval of tau that surely contains the
+rounded t. A hit whose interval lies before that replaces it, one behind it is dropped; where the
+intervals meet, and where the filter could not tell whether there is a hit, exact t decide.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bvh.jit import inlined, kernel, stay_outlined
+from bvh.leaves import UNIT
+from bvh.numerics import INF, NAN
+from bvh.primitives import MISS, test
+from bvh.simd import peek, peek_int, poke, poke_int
+from bvh.traversal.block import (
+    BEST_LOW,
+    BEST_T,
+    BLOCK,
+    DOUBLE_ROWS,
+    STRIDE,
+    END,
+    PRIM,
+    local_interval,
+    read_ray,
+)
+from bvh.triangles import scaled_ray
+
+
+@inlined
+def _take(block, r, prim, t, low, high):
+    """Make a hit the best of ray r."""
+    lanes = block.lanes
+    poke_int(lanes, r * STRIDE + PRIM, prim)
+    poke(block.doubles, r * DOUBLE_ROWS + BEST_T, t)
+    poke(lanes, r * STRIDE + BEST_LOW, low)
+    poke(lanes, r * STRIDE + END, min(peek(lanes, r * STRIDE + END), high))
+
+
+@kernel
+def offer_exact(tree, rays, block, r, prim, cull):
+    """Test a primitive exactly and keep the hit if it is the best; tell whether there is a hit."""
+    stay_outlined()
+    o, d, t_min, t_max = read_ray(rays, peek(block.which, r))
+    scaled = scaled_ray(o, d, peek(tree.frame, 4))
+    t, side = test(tree.primitives, prim, o, d, scaled, t_min, t_max, cull)
+    if side == MISS:
+        return False
+    lanes = block.lanes
+    low, high = local_interval(block, r, t)
+    best = np.int64(peek_int(lanes, r * STRIDE + PRIM))
+    if best < 0 or high < peek(lanes, r * STRIDE + BEST_LOW):
+        _take(block, r, prim, t, low, high)
+    elif low <= peek(lanes, r * STRIDE + END) and best != prim:
+        # Both are hits: compare their exact distances.
+        best_t = peek(block.doubles, r * DOUBLE_ROWS + BEST_T)
+        if best_t != best_t:
+            best_t, _ = test(tree.primitives, best, o, d, scaled, t_min, t_max, 0)
+        if t < best_t or (t == best_t and prim < best):
+            _take(block, r, prim, t, low, high)
+        else:
+            low, high = local_interval(block, r, best_t)
+            _take(block, r, best, best_t, low, high)
+    return True
+
+
+@inlined
+def offer_sure(tree, rays, block, r, prim, low, high, cull):
+    """Keep a sure hit within an interval of tau if it is the best."""
+    lanes = block.lanes
+    if low > peek(lanes, r * STRIDE + END):
+        return
+    if peek_int(lanes, r * STRIDE + PRIM) < 0 or high < peek(lanes, r * STRIDE + BEST_LOW):
+        _take(block, r, prim, NAN, low, high)
+    else:
+        offer_exact(tree, rays, block, r, prim, cull)
