@@ -28,7 +28,7 @@ def closest_hit(
     def work(begin: int, end: int) -> None:
         closest_hits(
             arrays, Rays(*rays[:4]), new_scratch(), cull, begin, end,
-            t, prim_id, u, v, front,
+            t, prim_id, u, v, front.view(np.uint8),
         )  # fmt: skip
 
     share(n, CHUNK, work, threads, progress)
@@ -43,7 +43,7 @@ def any_hit(
 
     def work(begin: int, end: int) -> None:
         any_hits(
-            arrays, Rays(*rays[:4]), new_scratch(), cull, begin, end, hit
+            arrays, Rays(*rays[:4]), new_scratch(), cull, begin, end, hit.view(np.uint8)
         )  # fmt: skip
 
     share(rays.size, CHUNK, work, threads, progress)

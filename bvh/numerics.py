@@ -245,20 +245,31 @@ def round_quotient(n, n_size, d, d_size):
     DD_ERROR times its size. The quotient's relative error is the sum of both operands' relative
     errors and the division's own. If the double nearest to the two ends of that interval is the
     same, it is the nearest to the true quotient (Ziv's test). Sizes below 2**-700 could hide an
-    underflow and are left undecided.
+    underflow and are left undecided. The operands may be doubles or vectors of lanes.
 
     Returns
     -------
     decided : bool
     quotient : float
     """
-    if not (n_size > 2.0**-700 and d_size > 2.0**-700 and n_size < 2.0**700 and d_size < 2.0**700):
-        return False, 0.0
     relative = DD_ERROR * (n_size / abs(n[0]) + d_size / abs(d[0]) + 4.0)
-    q, rest = dd_div(n, d)
+    # The remainder of the high parts is exact; the low parts correct it.
+    q = n[0] / d[0]
+    p, e = two_product(q, d[0])
+    rest = (((n[0] - p) - e) + (n[1] - q * d[1])) / d[0]
     margin = 1.01 * relative * abs(q)
     up = q + (rest + margin)
     down = q + (rest - margin)
+    size = abs(q)
     # The estimate is linear, so errors must be far below one; and far from under- and overflow.
-    sound = relative < 2.0**-40 and 2.0**-900 < abs(q) < 2.0**900
-    return sound and up == down, up
+    decided = (
+        (up == down)
+        & (relative < 2.0**-40)
+        & (size > 2.0**-900)
+        & (size < 2.0**900)
+        & (n_size > 2.0**-700)
+        & (d_size > 2.0**-700)
+        & (n_size < 2.0**700)
+        & (d_size < 2.0**700)
+    )
+    return decided, up

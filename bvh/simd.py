@@ -29,7 +29,7 @@ _INT, _FLOAT, _DOUBLE, _LONG, _BIT = (
 )  # fmt: skip
 _LLVM = {
     types.float32: _FLOAT, types.float64: _DOUBLE, types.int32: _INT, types.int64: _LONG,
-    types.boolean: _BIT,
+    types.boolean: _BIT, types.uint8: ir.IntType(8),
 }  # fmt: skip
 
 
@@ -257,6 +257,61 @@ def store(typingctx: Any, array: Any, index: Any, value: Any) -> Any:
         return context.get_dummy_value()
 
     return types.void(array, types.intp, value), codegen
+
+
+@_operation
+def store_ints(typingctx: Any, array: Any, index: Any, value: Any) -> Any:
+    """Store the bits of int32 lanes into a float32 array from flat element `index` on."""
+    if not (_is_flat(array) and array.dtype == types.float32 and value.dtype == types.int32):
+        return None
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        llvm = context.get_value_type(value)
+        place = _pointer(context, builder, sig.args[0], args[0], args[1], llvm)
+        builder.store(args[2], place, align=4)
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp, value), codegen
+
+
+@_operation
+def gather(typingctx: Any, array: Any, index: Any, step: Any, offset: Any) -> Any:
+    """Read elements index[k] * step + offset of an array, lane by lane."""
+    if not (_is_flat(array) and index.dtype == types.int64):
+        return None
+    vec = Vec(array.dtype, index.n)
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        data = _data(context, builder, sig.args[0], args[0])
+        result = ir.Constant(context.get_value_type(vec), ir.Undefined)
+        for k in range(vec.n):
+            at = builder.extract_element(args[1], ir.Constant(_INT, k))
+            at = builder.add(builder.mul(at, args[2]), args[3])
+            value = builder.load(builder.gep(data, [at]))
+            result = builder.insert_element(result, value, ir.Constant(_INT, k))
+        return result
+
+    return vec(array, index, types.intp, types.intp), codegen
+
+
+@_operation
+def gather_ints(typingctx: Any, array: Any, index: Any, offset: Any) -> Any:
+    """Read elements index[k] + offset of a float32 array as the integers whose bits they hold."""
+    if not (_is_flat(array) and array.dtype == types.float32 and index.dtype == types.int64):
+        return None
+    vec = Vec(types.int64, index.n)
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        result = ir.Constant(context.get_value_type(vec), ir.Undefined)
+        for k in range(vec.n):
+            at = builder.extract_element(args[1], ir.Constant(_INT, k))
+            at = builder.add(at, args[2])
+            value = builder.load(_pointer(context, builder, sig.args[0], args[0], at, _INT))
+            value = builder.sext(value, _LONG)
+            result = builder.insert_element(result, value, ir.Constant(_INT, k))
+        return result
+
+    return vec(array, index, types.intp), codegen
 
 
 @_operation

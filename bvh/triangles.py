@@ -25,19 +25,17 @@ from bvh.numerics import (
     INF,
     NAN,
     can_hit,
-    cross_size,
-    dd_cross,
-    dd_dot,
     difference,
-    dot_size,
     exponent,
+    fast_two_sum,
     finite,
-    high,
     largest,
     power_of_two,
     round_quotient,
     scale_by,
     sign,
+    two_product,
+    two_sum,
     vector,
 )
 from bvh.rays import broadcast_rays, shaped
@@ -157,6 +155,81 @@ def _scaled_vectors(o, d, e, k, v0, v1, v2):
     return difference(v0, o, -e), difference(v1, v0, -e), difference(v2, v0, -e), r
 
 
+@inlined
+def _minus(a, b):
+    """Return the difference of two products of a double-double component, and its size.
+
+    Each of a and b is ((high, low), (high, low)). Low parts are at most 2**-53 of high ones, so
+    leaving out the product of two of them and rounding the other corrections lose less than
+    10 * 2**-106 of the size.
+    """
+    (ah, al), (bh, bl) = a
+    (ch, cl), (dh, dl) = b
+    m, e = two_product(ah, bh)
+    n, f = two_product(ch, dh)
+    s, g = two_sum(m, -n)
+    return (s, g + ((e - f) + ((ah * bl + al * bh) - (ch * dl + cl * dh)))), abs(m) + abs(n)
+
+
+@inlined
+def _cross(a, b):
+    """Return the cross product of two vectors of double-doubles, and the sizes of its terms."""
+    x, sx = _minus((a[1], b[2]), (a[2], b[1]))
+    y, sy = _minus((a[2], b[0]), (a[0], b[2]))
+    z, sz = _minus((a[0], b[1]), (a[1], b[0]))
+    return (x, y, z), (sx, sy, sz)
+
+
+@inlined
+def _dot(n, sizes, a):
+    """Return the dot product of a cross product with a vector of double-doubles, and its size.
+
+    Its error, that of the cross product included, is below 32 * 2**-106 of the size.
+    """
+    x, ex = two_product(n[0][0], a[0][0])
+    y, ey = two_product(n[1][0], a[1][0])
+    z, ez = two_product(n[2][0], a[2][0])
+    xy, f = two_sum(x, y)
+    s, g = two_sum(xy, z)
+    low = (
+        (ex + (n[0][0] * a[0][1] + n[0][1] * a[0][0]))
+        + (ey + (n[1][0] * a[1][1] + n[1][1] * a[1][0]))
+        + (ez + (n[2][0] * a[2][1] + n[2][1] * a[2][0]))
+    )
+    size = sizes[0] * abs(a[0][0]) + sizes[1] * abs(a[1][0]) + sizes[2] * abs(a[2][0])
+    return fast_two_sum(s, low + (f + g)), size
+
+
+@inlined
+def solve_plane(a, p, q, r):
+    """Return n.a and n.r with their sizes, n = p x q, of vectors of double-doubles.
+
+    The operands may be doubles or vectors of lanes.
+    """
+    n, sizes = _cross(p, q)
+    along, along_size = _dot(n, sizes, a)
+    whole, whole_size = _dot(n, sizes, r)
+    return along, along_size, whole, whole_size
+
+
+@inlined
+def solve_weights(a, p, q, r, whole, whole_size):
+    """Return (decided, u, v) with relative errors of a few units in the last place.
+
+    d.((v2-o) x (v0-o)) = -(d x (v0-o)).(v2-v0), likewise for v0, v1.
+    """
+    m, sizes = _cross(r, a)
+    of_v1, v1_size = _dot(m, sizes, q)
+    of_v2, v2_size = _dot(m, sizes, p)
+    # Relative errors below 2**-54: the rounding of the quotients is all that can be seen.
+    decided = (
+        (abs(whole[0]) > 2.0**54 * DD_ERROR * whole_size + 2.0**-700)
+        & (abs(of_v1[0]) > 2.0**54 * DD_ERROR * v1_size + 2.0**-700)
+        & (abs(of_v2[0]) > 2.0**54 * DD_ERROR * v2_size + 2.0**-700)
+    )
+    return decided, -of_v1[0] / whole[0], of_v2[0] / whole[0]
+
+
 @kernel
 def distance(o, d, e, k, v0, v1, v2):
     """Return t of a hit, the real quotient n.(v0-o) / n.d rounded to the nearest double.
@@ -169,11 +242,7 @@ def distance(o, d, e, k, v0, v1, v2):
     if -REACH <= e <= REACH:
         # Double-double first: one cross product and two dot products.
         a, p, q, r = _scaled_vectors(o, d, e, k, v0, v1, v2)
-        n = dd_cross(p, q)
-        n_size = cross_size(high(p), high(q))
-        decided, t = round_quotient(
-            dd_dot(n, a), dot_size(n_size, high(a)), dd_dot(n, r), dot_size(n_size, high(r))
-        )
+        decided, t = round_quotient(*solve_plane(a, p, q, r))
         at = exponent(t) + e - k
         if decided and -1020 < at < 1020:
             return scale_by(t, e - k)
@@ -211,22 +280,10 @@ def barycentrics(o, d, e, k, v0, v1, v2):
     stay_outlined()
     if -REACH <= e <= REACH:
         a, p, q, r = _scaled_vectors(o, d, e, k, v0, v1, v2)
-        whole = dd_dot(dd_cross(p, q), r)
-        whole_size = dot_size(cross_size(high(p), high(q)), high(r))
-        # d.((v2-o) x (v0-o)) = -(d x (v0-o)).(v2-v0), likewise for v0, v1.
-        m = dd_cross(r, a)
-        m_size = cross_size(high(r), high(a))
-        of_v1 = dd_dot(m, q)
-        of_v2 = dd_dot(m, p)
-        v1_size = dot_size(m_size, high(q))
-        v2_size = dot_size(m_size, high(p))
-        # Relative errors below 2**-54: the rounding of the quotients is all that can be seen.
-        if (
-            abs(whole[0]) > 2.0**54 * DD_ERROR * whole_size + 2.0**-700
-            and abs(of_v1[0]) > 2.0**54 * DD_ERROR * v1_size + 2.0**-700
-            and abs(of_v2[0]) > 2.0**54 * DD_ERROR * v2_size + 2.0**-700
-        ):
-            return -of_v1[0] / whole[0], of_v2[0] / whole[0]
+        _, _, whole, whole_size = solve_plane(a, p, q, r)
+        decided, u, v = solve_weights(a, p, q, r, whole, whole_size)
+        if decided:
+            return u, v
     return _share(o, d, v2, v0, v0, v1, v2), _share(o, d, v0, v1, v0, v1, v2)
 
 

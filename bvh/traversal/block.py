@@ -39,7 +39,26 @@ from bvh.numerics import (
     two_sum,
     vector,
 )
-from bvh.simd import WIDTH, peek, pointer, poke, poke_int
+from bvh.primitives import is_ray
+from bvh.simd import (
+    WIDTH,
+    as_floats,
+    as_ints,
+    convert,
+    gather,
+    greater,
+    lesser,
+    load,
+    mask_bits,
+    peek,
+    pointer,
+    poke,
+    poke_int,
+    select,
+    splat,
+    store,
+    store_ints,
+)
 
 # Rays in a block: their lanes fit the first-level cache.
 BLOCK = 256
@@ -49,8 +68,11 @@ NEAR, FAR, INVERSE, ORIGIN, DIRECTION = 0, 3, 6, 9, 12
 EDGE, T_ERROR, LOW, END, SURE_LOW, SURE_HIGH, SLACK, BEST_LOW = 15, 16, 17, 18, 19, 20, 21, 22
 OCTANT, PRIM = 23, 24
 LANE_ROWS = 25
-STRIDE = 32
-SPARE = STRIDE * BLOCK
+
+# WIDTH rays lie side by side, their rows one below the other: a ray's numbers are near each other,
+# and those of WIDTH rays make a vector. A ray is known by the index of its first number.
+GROUP = 32 * WIDTH
+SPARE = 32 * BLOCK
 
 # Rows of doubles: the entry in two parts, the exact t of the best hit or NaN, the shift.
 ENTRY, ENTRY_REST, BEST_T, SHIFT = 0, 1, 2, 3
@@ -58,6 +80,7 @@ DOUBLE_ROWS = 4
 
 MARGIN = 6.0 * UNIT
 STEEPEST = 2.0**60
+F = np.float32
 NEAR_ORIGIN, FAR_ORIGIN = 2.0**20, 2.0**70
 
 
@@ -94,10 +117,28 @@ class Block(NamedTuple):
 def new_block() -> Block:
     """Return the scratch of one thread."""
     return Block(
-        aligned(STRIDE * BLOCK + 2 * WIDTH, np.float32),
+        aligned(32 * BLOCK + 2 * WIDTH, np.float32),
         np.empty(DOUBLE_ROWS * BLOCK),
         np.empty(BLOCK, np.int64),
     )
+
+
+@inlined
+def place(i):
+    """Return what ray i of a block is known by."""
+    return (i // WIDTH) * GROUP + i % WIDTH
+
+
+@inlined
+def place_of_double(r, row):
+    """Return where a ray's double of some row is."""
+    return (r // GROUP) * (DOUBLE_ROWS * WIDTH) + r % GROUP + row * WIDTH
+
+
+@inlined
+def number_of(r):
+    """Return which ray of the block is known by r."""
+    return (r // GROUP) * WIDTH + r % GROUP
 
 
 @inlined
@@ -231,31 +272,31 @@ def prepare(block, frame, r, o, d, t_min, t_max):
         if i < 0.0:
             octant |= 1 << axis
         if slack < INF:
-            poke(lanes, at * STRIDE + (INVERSE + axis), np.float32(i))
-            poke(lanes, at * STRIDE + (NEAR + axis), np.float32(-p * i - m * abs(i)))
-            poke(lanes, at * STRIDE + (FAR + axis), np.float32(-p * i + m * abs(i)))
-            poke(lanes, at * STRIDE + (ORIGIN + axis), np.float32(p))
+            poke(lanes, at + WIDTH * (INVERSE + axis), np.float32(i))
+            poke(lanes, at + WIDTH * (NEAR + axis), np.float32(-p * i - m * abs(i)))
+            poke(lanes, at + WIDTH * (FAR + axis), np.float32(-p * i + m * abs(i)))
+            poke(lanes, at + WIDTH * (ORIGIN + axis), np.float32(p))
         else:
             # Planes count for nothing but those of unused lanes, which are infinite.
-            poke(lanes, at * STRIDE + (INVERSE + axis), np.float32(-(2.0**-100) if i < 0.0 else 2.0**-100))
-            poke(lanes, at * STRIDE + (NEAR + axis), np.float32(-1.0))
-            poke(lanes, at * STRIDE + (FAR + axis), np.float32(1.0))
-            poke(lanes, at * STRIDE + (ORIGIN + axis), np.float32(0.0))
-        poke(lanes, at * STRIDE + (DIRECTION + axis), np.float32(q))
+            poke(lanes, at + WIDTH * (INVERSE + axis), np.float32(-(2.0**-100) if i < 0.0 else 2.0**-100))
+            poke(lanes, at + WIDTH * (NEAR + axis), np.float32(-1.0))
+            poke(lanes, at + WIDTH * (FAR + axis), np.float32(1.0))
+            poke(lanes, at + WIDTH * (ORIGIN + axis), np.float32(0.0))
+        poke(lanes, at + WIDTH * (DIRECTION + axis), np.float32(q))
     up = 1.0 + 2.0**-20
-    poke(lanes, at * STRIDE + EDGE, np.float32(edge * up))
-    poke(lanes, at * STRIDE + T_ERROR, np.float32(t_error * up))
-    poke(lanes, at * STRIDE + LOW, np.float32(low))
-    poke(lanes, at * STRIDE + END, np.float32(end))
-    poke(lanes, at * STRIDE + SURE_LOW, np.float32(sure_low))
-    poke(lanes, at * STRIDE + SURE_HIGH, np.float32(sure_high))
-    poke(lanes, at * STRIDE + SLACK, np.float32(slack))
-    poke_int(lanes, at * STRIDE + OCTANT, octant)
-    poke_int(lanes, at * STRIDE + PRIM, -1)
-    poke(doubles, at * DOUBLE_ROWS + ENTRY, entry)
-    poke(doubles, at * DOUBLE_ROWS + ENTRY_REST, rest)
-    poke(doubles, at * DOUBLE_ROWS + BEST_T, NAN)
-    poke(doubles, at * DOUBLE_ROWS + SHIFT, float(shift))
+    poke(lanes, at + EDGE * WIDTH, np.float32(edge * up))
+    poke(lanes, at + T_ERROR * WIDTH, np.float32(t_error * up))
+    poke(lanes, at + LOW * WIDTH, np.float32(low))
+    poke(lanes, at + END * WIDTH, np.float32(end))
+    poke(lanes, at + SURE_LOW * WIDTH, np.float32(sure_low))
+    poke(lanes, at + SURE_HIGH * WIDTH, np.float32(sure_high))
+    poke(lanes, at + SLACK * WIDTH, np.float32(slack))
+    poke_int(lanes, at + OCTANT * WIDTH, octant)
+    poke_int(lanes, at + PRIM * WIDTH, -1)
+    poke(doubles, place_of_double(at, ENTRY), entry)
+    poke(doubles, place_of_double(at, ENTRY_REST), rest)
+    poke(doubles, place_of_double(at, BEST_T), NAN)
+    poke(doubles, place_of_double(at, SHIFT), float(shift))
     return True
 
 
@@ -263,7 +304,148 @@ def prepare(block, frame, r, o, d, t_min, t_max):
 def local_interval(block, r, t):
     """Return (low, high) in float32 around the tau of an exact hit distance t."""
     doubles = block.doubles
-    scaled = scale_by(t, int(peek(doubles, r * DOUBLE_ROWS + SHIFT)))
-    tau = (scaled - peek(doubles, r * DOUBLE_ROWS + ENTRY)) - peek(doubles, r * DOUBLE_ROWS + ENTRY_REST)
-    slack = np.float64(peek(block.lanes, r * STRIDE + SLACK))
+    scaled = scale_by(t, int(peek(doubles, place_of_double(r, SHIFT))))
+    tau = (scaled - peek(doubles, place_of_double(r, ENTRY))) - peek(doubles, place_of_double(r, ENTRY_REST))
+    slack = np.float64(peek(block.lanes, r + SLACK * WIDTH))
     return np.float32(tau - slack), np.float32(tau + slack)
+
+
+# Vectors of doubles have as many bytes as those of float32.
+HALF = max(WIDTH // 2, 2)
+
+
+@inlined
+def _narrow(lanes, at, value):
+    """Store doubles as float32."""
+    store(lanes, at, convert(value, F(0.0)))
+
+
+@inlined
+def _scale_lanes(biased):
+    """Return 2**(biased - 1023), for biased exponents of normal numbers."""
+    return as_floats(biased << 52)
+
+
+@inlined
+def _limit(x):
+    """Keep infinities out of differences: nothing within reach of a ray is that far."""
+    return greater(lesser(x, splat(2.0**1000, HALF)), splat(-(2.0**1000), HALF))
+
+
+@inlined
+def prepare_lanes(block, frame, r, o, d, t_min, t_max):
+    """Bring HALF rays side by side to the block at r, all at once.
+
+    Returns the bits of rays that meet the root's box, and of those that are not ordinary and must
+    be brought by `prepare`: far, of extreme length, or not valid.
+    """
+    lanes, doubles = block.lanes, block.doubles
+    s, bound = power_of_two(int(peek(frame, 3))), peek(frame, 5)
+    zero = splat(0.0, HALF)
+    size = greater(abs(d[0]), greater(abs(d[1]), abs(d[2])))
+    k = as_ints(size) >> 52
+    scale = _scale_lanes(2046 - k)
+    shift = k + (int(peek(frame, 3)) - 1023)
+    x, y, z = d[0] * scale, d[1] * scale, d[2] * scale
+    px, py, pz = (o[0] - peek(frame, 0)) * s, (o[1] - peek(frame, 1)) * s, (o[2] - peek(frame, 2)) * s
+    away = greater(abs(px), greater(abs(py), abs(pz)))
+    # A NaN anywhere makes the sum NaN.
+    sound = ((d[0] + d[1] + d[2]) + (px + py + pz)) * 0.0 == zero
+    ordinary = (
+        sound & (k > 123) & (k < 1923) & (shift > -1000) & (shift < 1000)
+        & (away <= NEAR_ORIGIN) & (t_min <= t_max)
+    )
+    to_local = _scale_lanes(shift + 1023)
+    t0, t1 = _limit(t_min * to_local), _limit(t_max * to_local)
+    start, stop = t0 - abs(t0) * 2.0**-52, t1 + abs(t1) * 2.0**-52
+    entry, leave = start, stop
+    room = away * 2.0**-50 + 2.0**-18 * bound
+    steep, flat = splat(STEEPEST, HALF), splat(1.0 / STEEPEST, HALF)
+    i0 = select(abs(x) < flat, select(x < zero, -steep, steep), 1.0 / x)
+    i1 = select(abs(y) < flat, select(y < zero, -steep, steep), 1.0 / y)
+    i2 = select(abs(z) < flat, select(z < zero, -steep, steep), 1.0 / z)
+    a, b = ((peek(frame, 6) - px) - room) * i0, ((peek(frame, 9) - px) + room) * i0
+    entry, leave = greater(entry, lesser(a, b)), lesser(leave, greater(a, b))
+    a, b = ((peek(frame, 7) - py) - room) * i1, ((peek(frame, 10) - py) + room) * i1
+    entry, leave = greater(entry, lesser(a, b)), lesser(leave, greater(a, b))
+    a, b = ((peek(frame, 8) - pz) - room) * i2, ((peek(frame, 11) - pz) + room) * i2
+    entry, leave = greater(entry, lesser(a, b)), lesser(leave, greater(a, b))
+    meets = mask_bits(ordinary & (entry <= leave))
+    others = mask_bits(ordinary) ^ ((1 << HALF) - 1)
+    if meets == 0:
+        return meets, others
+    px, py, pz = px + entry * x, py + entry * y, pz + entry * z
+    m = MARGIN * bound
+    _store_axis(lanes, r, px, x, i0, m)
+    _store_axis(lanes, r + WIDTH, py, y, i1, m)
+    _store_axis(lanes, r + 2 * WIDTH, pz, z, i2, m)
+    spread = abs(x) + abs(y) + abs(z)
+    slack = abs(entry) * 2.0**-51 + (16.0 * UNIT + 2.0**-49) * bound
+    up = 1.0 + 2.0**-20
+    _narrow(lanes, r + EDGE * WIDTH, spread * (EDGE_ERROR * up * bound))
+    _narrow(lanes, r + T_ERROR * WIDTH, (spread * 5.0 + 10.0) * (UNIT * up * bound))
+    _narrow(lanes, r + LOW * WIDTH, greater(start - entry, splat(-bound, HALF)) - slack)
+    _narrow(lanes, r + END * WIDTH, (leave - entry) * up + slack)
+    _narrow(lanes, r + SURE_LOW * WIDTH, (t0 - entry) + slack)
+    _narrow(lanes, r + SURE_HIGH * WIDTH, (t1 - entry) - slack)
+    _narrow(lanes, r + SLACK * WIDTH, slack)
+    one = splat(np.int64(1), HALF)
+    none = splat(np.int64(0), HALF)
+    octant = (
+        select(i0 < zero, one, none)
+        | (select(i1 < zero, one, none) << 1)
+        | (select(i2 < zero, one, none) << 2)
+    )
+    store_ints(lanes, r + OCTANT * WIDTH, convert(octant, np.int32(0)))
+    store_ints(lanes, r + PRIM * WIDTH, splat(np.int32(-1), HALF))
+    at = place_of_double(r, 0)
+    store(doubles, at + ENTRY * WIDTH, entry)
+    store(doubles, at + ENTRY_REST * WIDTH, zero)
+    store(doubles, at + BEST_T * WIDTH, splat(NAN, HALF))
+    store(doubles, at + SHIFT * WIDTH, convert(shift, 0.0))
+    return meets, others
+
+
+@inlined
+def _store_axis(lanes, at, p, d, i, m):
+    """Store what an axis needs."""
+    across, room = p * i, abs(i) * m
+    _narrow(lanes, at + NEAR * WIDTH, -across - room)
+    _narrow(lanes, at + FAR * WIDTH, room - across)
+    _narrow(lanes, at + INVERSE * WIDTH, i)
+    _narrow(lanes, at + ORIGIN * WIDTH, p)
+    _narrow(lanes, at + DIRECTION * WIDTH, d)
+
+
+@kernel
+def fill(block, frame, rays, count, alive):
+    """Bring the rays `block.which` to the block; list those that meet the root's box.
+
+    Returns how many do.
+    """
+    found = np.int64(0)
+    for i in range(0, count, HALF):
+        r = place(i)
+        index = load(block.which, i, HALF)
+        o = (
+            gather(rays.origins, index, 3 * rays.o_step, 0),
+            gather(rays.origins, index, 3 * rays.o_step, 1),
+            gather(rays.origins, index, 3 * rays.o_step, 2),
+        )
+        d = (
+            gather(rays.directions, index, 3 * rays.d_step, 0),
+            gather(rays.directions, index, 3 * rays.d_step, 1),
+            gather(rays.directions, index, 3 * rays.d_step, 2),
+        )
+        low, high = gather(rays.t_min, index, rays.low_step, 0), gather(rays.t_max, index, rays.high_step, 0)
+        meets, others = prepare_lanes(block, frame, r, o, d, low, high)
+        for j in range(min(HALF, count - i)):
+            if others >> j & 1:
+                oj, dj, lj, hj = read_ray(rays, peek(block.which, i + j))
+                if not (is_ray(oj, dj, lj, hj) and prepare(block, frame, r + j, oj, dj, lj, hj)):
+                    continue
+            elif not meets >> j & 1:
+                continue
+            poke(alive, found, r + j)
+            found += 1
+    return found

@@ -9,13 +9,21 @@ from numpy.typing import NDArray
 
 from bvh.jit import entry, inlined, kernel
 from bvh.numerics import INF, NAN
-from bvh.primitives import FRONT, is_ray, pointed, test, weights
-from bvh.simd import peek, peek_int, pointer, poke
+from bvh.primitives import pointed
+from bvh.simd import WIDTH, peek, peek_int, pointer, poke
 from bvh.traversal.block import (
-    BLOCK, PRIM, STRIDE, Block, new_block, pointed_block, pointed_rays, prepare, read_ray
+    BLOCK,
+    HALF,
+    PRIM,
+    Block,
+    fill,
+    new_block,
+    number_of,
+    pointed_block,
+    pointed_rays,
 )
+from bvh.traversal.finish import finish
 from bvh.traversal.singles import Slots, new_slots, pointed_slots, trace
-from bvh.triangles import scaled_ray
 
 
 class Scratch(NamedTuple):
@@ -28,7 +36,7 @@ class Scratch(NamedTuple):
 
 def new_scratch() -> Scratch:
     """Return the scratch of one thread."""
-    return Scratch(new_block(), new_slots(), np.empty(BLOCK, np.int64))
+    return Scratch(new_block(), new_slots(), np.empty(BLOCK + HALF, np.int64))
 
 
 class TreePointers(NamedTuple):
@@ -53,66 +61,74 @@ def pointed_tree(tree):
     )
 
 
+class Out(NamedTuple):
+    """Where hits are written."""
+
+    t: Any
+    u: Any
+    v: Any
+    front: Any
+
+
 @entry
 def closest_hits(tree, rays, scratch, cull, begin, end, t, prim, u, v, front):
     """Find the nearest hits of rays begin..end."""
     empty = len(tree.nodes.blocks) == 0
+    for i in range(begin, end):
+        t[i], prim[i], u[i], v[i], front[i] = INF, -1, NAN, NAN, 0
+    if empty:
+        return
     _closest_hits(
         pointed_tree(tree), pointed_rays(rays), pointed_block(scratch.block), pointed_slots(scratch.slots),
-        pointer(scratch.alive), empty, cull, begin, end, t, prim, u, v, front,
+        pointer(scratch.alive), cull, begin, end, pointer(prim),
+        Out(pointer(t), pointer(u), pointer(v), pointer(front)),
     )
 
 
 @kernel
-def _closest_hits(tree, rays, block, slots, alive, empty, cull, begin, end, t, prim, u, v, front):
+def _closest_hits(tree, rays, block, slots, alive, cull, begin, end, prim, out):
     for start in range(begin, end, BLOCK):
-        count = np.int64(0)
         size = min(end - start, BLOCK)
-        for r in range(size):
-            i = start + r
-            poke(block.which, r, i)
-            t[i], prim[i], u[i], v[i], front[i] = INF, -1, NAN, NAN, False
-            o, d, low, high = read_ray(rays, i)
-            if not empty and is_ray(o, d, low, high) and prepare(block, tree.frame, r, o, d, low, high):
-                poke(alive, count, r)
-                count += 1
+        for i in range(size):
+            poke(block.which, i, start + i)
+        for i in range(size, min(size + HALF, BLOCK)):
+            poke(block.which, i, start)
+        count = fill(block, tree.frame, rays, size, alive)
         trace(tree, rays, block, slots, alive, count, False, cull)
+        hits = np.int64(0)
         for j in range(count):
             r = peek(alive, j)
-            found = np.int64(peek_int(block.lanes, r * STRIDE + PRIM))
-            if found < 0:
-                continue
-            i = start + r
-            o, d, low, high = read_ray(rays, i)
-            scaled = scaled_ray(o, d, peek(tree.frame, 4))
-            t[i], side = test(tree.primitives, found, o, d, scaled, low, high, 0)
-            prim[i], front[i] = found, side == FRONT
-            u[i], v[i] = weights(tree.primitives, found, o, d, scaled)
+            found = peek_int(block.lanes, r + PRIM * WIDTH)
+            poke(prim, peek(block.which, number_of(r)), found)
+            poke(alive, hits, r)
+            hits += np.int64(found >= 0)
+        finish(tree.primitives, tree, rays, block, alive, hits, out)
 
 
 @entry
 def any_hits(tree, rays, scratch, cull, begin, end, hit):
     """Tell for rays begin..end whether they hit anything."""
-    empty = len(tree.nodes.blocks) == 0
+    for i in range(begin, end):
+        hit[i] = 0
+    if len(tree.nodes.blocks) == 0:
+        return
     _any_hits(
         pointed_tree(tree), pointed_rays(rays), pointed_block(scratch.block), pointed_slots(scratch.slots),
-        pointer(scratch.alive), empty, cull, begin, end, hit,
+        pointer(scratch.alive), cull, begin, end, pointer(hit),
     )
 
 
 @kernel
-def _any_hits(tree, rays, block, slots, alive, empty, cull, begin, end, hit):
+def _any_hits(tree, rays, block, slots, alive, cull, begin, end, hit):
     for start in range(begin, end, BLOCK):
-        count = np.int64(0)
-        for r in range(min(end - start, BLOCK)):
-            i = start + r
-            poke(block.which, r, i)
-            hit[i] = False
-            o, d, low, high = read_ray(rays, i)
-            if not empty and is_ray(o, d, low, high) and prepare(block, tree.frame, r, o, d, low, high):
-                poke(alive, count, r)
-                count += 1
+        size = min(end - start, BLOCK)
+        for i in range(size):
+            poke(block.which, i, start + i)
+        for i in range(size, min(size + HALF, BLOCK)):
+            poke(block.which, i, start)
+        count = fill(block, tree.frame, rays, size, alive)
         trace(tree, rays, block, slots, alive, count, True, cull)
         for j in range(count):
             r = peek(alive, j)
-            hit[start + r] = peek_int(block.lanes, r * STRIDE + PRIM) >= 0
+            found = peek_int(block.lanes, r + PRIM * WIDTH)
+            poke(hit, peek(block.which, number_of(r)), np.uint8(found >= 0))

@@ -13,16 +13,15 @@ from bvh.jit import inlined, kernel, stay_outlined
 from bvh.leaves import UNIT
 from bvh.numerics import INF, NAN
 from bvh.primitives import MISS, test
-from bvh.simd import peek, peek_int, poke, poke_int
+from bvh.simd import WIDTH, peek, peek_int, poke, poke_int
 from bvh.traversal.block import (
     BEST_LOW,
     BEST_T,
-    BLOCK,
-    DOUBLE_ROWS,
-    STRIDE,
     END,
     PRIM,
     local_interval,
+    number_of,
+    place_of_double,
     read_ray,
 )
 from bvh.triangles import scaled_ray
@@ -32,29 +31,29 @@ from bvh.triangles import scaled_ray
 def _take(block, r, prim, t, low, high):
     """Make a hit the best of ray r."""
     lanes = block.lanes
-    poke_int(lanes, r * STRIDE + PRIM, prim)
-    poke(block.doubles, r * DOUBLE_ROWS + BEST_T, t)
-    poke(lanes, r * STRIDE + BEST_LOW, low)
-    poke(lanes, r * STRIDE + END, min(peek(lanes, r * STRIDE + END), high))
+    poke_int(lanes, r + PRIM * WIDTH, prim)
+    poke(block.doubles, place_of_double(r, BEST_T), t)
+    poke(lanes, r + BEST_LOW * WIDTH, low)
+    poke(lanes, r + END * WIDTH, min(peek(lanes, r + END * WIDTH), high))
 
 
 @kernel
 def offer_exact(tree, rays, block, r, prim, cull):
     """Test a primitive exactly and keep the hit if it is the best; tell whether there is a hit."""
     stay_outlined()
-    o, d, t_min, t_max = read_ray(rays, peek(block.which, r))
+    o, d, t_min, t_max = read_ray(rays, peek(block.which, number_of(r)))
     scaled = scaled_ray(o, d, peek(tree.frame, 4))
     t, side = test(tree.primitives, prim, o, d, scaled, t_min, t_max, cull)
     if side == MISS:
         return False
     lanes = block.lanes
     low, high = local_interval(block, r, t)
-    best = np.int64(peek_int(lanes, r * STRIDE + PRIM))
-    if best < 0 or high < peek(lanes, r * STRIDE + BEST_LOW):
+    best = np.int64(peek_int(lanes, r + PRIM * WIDTH))
+    if best < 0 or high < peek(lanes, r + BEST_LOW * WIDTH):
         _take(block, r, prim, t, low, high)
-    elif low <= peek(lanes, r * STRIDE + END) and best != prim:
+    elif low <= peek(lanes, r + END * WIDTH) and best != prim:
         # Both are hits: compare their exact distances.
-        best_t = peek(block.doubles, r * DOUBLE_ROWS + BEST_T)
+        best_t = peek(block.doubles, place_of_double(r, BEST_T))
         if best_t != best_t:
             best_t, _ = test(tree.primitives, best, o, d, scaled, t_min, t_max, 0)
         if t < best_t or (t == best_t and prim < best):
@@ -69,9 +68,9 @@ def offer_exact(tree, rays, block, r, prim, cull):
 def offer_sure(tree, rays, block, r, prim, low, high, cull):
     """Keep a sure hit within an interval of tau if it is the best."""
     lanes = block.lanes
-    if low > peek(lanes, r * STRIDE + END):
+    if low > peek(lanes, r + END * WIDTH):
         return
-    if peek_int(lanes, r * STRIDE + PRIM) < 0 or high < peek(lanes, r * STRIDE + BEST_LOW):
+    if peek_int(lanes, r + PRIM * WIDTH) < 0 or high < peek(lanes, r + BEST_LOW * WIDTH):
         _take(block, r, prim, NAN, low, high)
     else:
         offer_exact(tree, rays, block, r, prim, cull)

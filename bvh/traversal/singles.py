@@ -40,8 +40,6 @@ from bvh.simd import (
     store,
 )
 from bvh.traversal.block import (
-    BLOCK,
-    STRIDE,
     DIRECTION,
     EDGE,
     END,
@@ -71,14 +69,14 @@ F = np.float32
 @inlined
 def spread(lanes, row, r):
     """Return a ray's number in all lanes."""
-    return splat(peek(lanes, r * STRIDE + row), WIDTH)
+    return splat(peek(lanes, r + row * WIDTH), WIDTH)
 
 
 @inlined
 def enter_children(blocks, node, lanes, r):
     """Return (first, last) of ray r's stay in each of a node's children."""
     at = node * BLOCK_SIZE
-    octant = np.int64(peek_int(lanes, r * STRIDE + OCTANT))
+    octant = np.int64(peek_int(lanes, r + OCTANT * WIDTH))
     # Choose near and far planes by the sign of the direction, not by comparing their distances.
     nx = at + 3 * WIDTH * (octant & 1)
     ny = at + WIDTH + 3 * WIDTH * (octant >> 1 & 1)
@@ -105,7 +103,7 @@ def step(blocks, node, lanes, r, codes, entries, top):
     """Push the children that ray r enters, nearest last; return the new top of its stack."""
     first, last = enter_children(blocks, node, lanes, r)
     at = node * BLOCK_SIZE
-    octant = np.int32(peek_int(lanes, r * STRIDE + OCTANT))
+    octant = np.int32(peek_int(lanes, r + OCTANT * WIDTH))
     order = load_ints(blocks, at + ORDER * WIDTH, WIDTH) >> (octant * np.int32(LANE_BITS))
     child = permute(load_ints(blocks, at + CODES * WIDTH, WIDTH), order)
     first = permute(first, order)
@@ -156,7 +154,7 @@ def settle(tree, rays, block, r, group, bits, sure, back, any_hit, cull):
             continue
         if any_hit:
             # Nothing is left to find.
-            poke(lanes, r * STRIDE + END, F(-INF))
+            poke(lanes, r + END * WIDTH, F(-INF))
             return
 
 
@@ -175,7 +173,7 @@ def _test_solids(primitives, tree, rays, block, r, code, any_hit, cull):
     for i in range(first, first + count):
         prim = np.int64(peek(tree.ids, i))
         if offer_exact(tree, rays, block, r, prim, cull) and any_hit:
-            poke(block.lanes, r * STRIDE + END, F(-INF))
+            poke(block.lanes, r + END * WIDTH, F(-INF))
 
 
 LEAF_TESTS = {Triangles: _test_triangles, Boxes: _test_solids, Obbs: _test_solids}
@@ -226,7 +224,7 @@ def pointed_slots(slots):
 def pop_behind(slots, lanes, slot, top, r):
     """Drop entries that begin behind the best hit; one that begins with it stays, for a tie."""
     base = slot * STACK
-    end = peek(lanes, r * STRIDE + END)
+    end = peek(lanes, r + END * WIDTH)
     while top > base and peek(slots.entries, top - 1) > end:
         top -= 1
     return top

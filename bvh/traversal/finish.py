@@ -1,0 +1,113 @@
+"""From the primitive that a ray hits to the hit: correctly rounded t, weights and side.
+
+The winners of a block are solved side by side in double-doubles; what those cannot decide, a ray
+alone does exactly.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bvh.jit import by_type, inlined, kernel
+from bvh.numerics import DD_ERROR, round_quotient, two_sum
+from bvh.primitives import FRONT, Boxes, Obbs, Triangles, test, weights
+from bvh.simd import WIDTH, convert, gather, gather_ints, lane, load, mask_bits, peek, peek_int, poke
+from bvh.traversal.block import GROUP, HALF, PRIM, number_of, read_ray
+from bvh.triangles import scaled_ray, solve_plane, solve_weights
+
+LANE_BITS = WIDTH.bit_length() - 1
+GROUP_BITS = GROUP.bit_length() - 1
+
+
+@inlined
+def finish_one(tree, rays, i, found, out):
+    """Write the hit of ray i with a primitive, exactly."""
+    o, d, low, high = read_ray(rays, i)
+    scaled = scaled_ray(o, d, peek(tree.frame, 4))
+    t, side = test(tree.primitives, found, o, d, scaled, low, high, 0)
+    u, v = weights(tree.primitives, found, o, d, scaled)
+    poke(out.t, i, t)
+    poke(out.front, i, np.uint8(side == FRONT))
+    poke(out.u, i, u)
+    poke(out.v, i, v)
+
+
+@inlined
+def number_of_lanes(r):
+    """Return `number_of` for lanes."""
+    return ((r >> GROUP_BITS) << LANE_BITS) | (r & (WIDTH - 1))
+
+
+def finish(primitives, tree, rays, block, winners, count, out):
+    """Write the hits of the rays `winners[:count]` of a block."""
+
+
+def _finish_solids(primitives, tree, rays, block, winners, count, out):
+    for j in range(count):
+        r = peek(winners, j)
+        i = peek(block.which, number_of(r))
+        finish_one(tree, rays, i, np.int64(peek_int(block.lanes, r + PRIM * WIDTH)), out)
+
+
+@inlined
+def _difference(a, b):
+    """Return a - b as a vector of double-doubles."""
+    return two_sum(a[0], -b[0]), two_sum(a[1], -b[1]), two_sum(a[2], -b[2])
+
+
+@inlined
+def _rows(array, index, step):
+    """Return rows of an (n, 3) array as three vectors of lanes."""
+    return (
+        gather(array, index, 3 * step, 0),
+        gather(array, index, 3 * step, 1),
+        gather(array, index, 3 * step, 2),
+    )
+
+
+def _finish_triangles(primitives, tree, rays, block, winners, count, out):
+    points, faces = primitives.points, primitives.faces
+    # Fill the last vector with copies of the last winner.
+    for j in range(count, count + HALF):
+        poke(winners, j, peek(winners, max(count - 1, 0)))
+    for j in range(0, count, HALF):
+        _finish_lanes(tree, rays, block, winners, j, count, out, points, faces)
+
+
+@kernel
+def _finish_lanes(tree, rays, block, winners, j, count, out, points, faces):
+    """Write the hits of up to HALF triangles."""
+    r = load(winners, j, HALF)
+    which = gather(block.which, number_of_lanes(r), 1, 0)
+    face = gather_ints(block.lanes, r, PRIM * WIDTH)
+    v0 = _rows(points, convert(gather(faces, face, 3, 0), np.int64(0)), 1)
+    v1 = _rows(points, convert(gather(faces, face, 3, 1), np.int64(0)), 1)
+    v2 = _rows(points, convert(gather(faces, face, 3, 2), np.int64(0)), 1)
+    o = _rows(rays.origins, which, rays.o_step)
+    d = _rows(rays.directions, which, rays.d_step)
+    zero = d[0] * 0.0
+    ray = (d[0], zero), (d[1], zero), (d[2], zero)
+    a, p, q = _difference(v0, o), _difference(v1, v0), _difference(v2, v0)
+    along, along_size, whole, whole_size = solve_plane(a, p, q, ray)
+    decided, t = round_quotient(along, along_size, whole, whole_size)
+    weighed, u, v = solve_weights(a, p, q, ray, whole, whole_size)
+    # The ray opposes the normal: a sign that the test of the weights has made sure of.
+    front = mask_bits(whole[0] < 0.0)
+    good = mask_bits(decided & weighed)
+    for k in range(min(HALF, count - j)):
+        i = peek(block.which, number_of(peek(winners, j + k)))
+        if good >> k & 1:
+            poke(out.t, i, lane(t, k))
+            poke(out.u, i, lane(u, k))
+            poke(out.v, i, lane(v, k))
+            poke(out.front, i, np.uint8(front >> k & 1))
+        else:
+            finish_one(tree, rays, i, lane(face, k), out)
+
+
+FINISHES = {Triangles: _finish_triangles, Boxes: _finish_solids, Obbs: _finish_solids}
+
+
+@by_type(finish)
+def _choose_finish(primitives, tree, rays, block, winners, count, out):
+    return FINISHES[primitives.instance_class]
