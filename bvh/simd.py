@@ -578,9 +578,12 @@ def permute(typingctx: Any, vector: Any, order: Any) -> Any:
 def _count_bits(name: str) -> Any:
     def build(typingctx: Any, x: Any) -> Any:
         def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-            args = [args[0]] + ([ir.Constant(_BIT, 0)] if name == "llvm.cttz" else [])
+            args = [args[0]] + ([] if name == "llvm.ctpop" else [ir.Constant(_BIT, 0)])
             function = _declare(builder, name, [a.type for a in args], _LONG)
-            return builder.call(function, args)
+            count = builder.call(function, args)
+            if name == "llvm.ctlz":
+                return builder.sub(ir.Constant(_LONG, 63), count)
+            return count
 
         return types.int64(types.int64), codegen
 
@@ -591,6 +594,8 @@ popcount = _operation(_count_bits("llvm.ctpop"))
 popcount.__doc__ = "Return the number of set bits."
 lowest_bit = _operation(_count_bits("llvm.cttz"))
 lowest_bit.__doc__ = "Return the place of the lowest set bit; 64 for 0."
+highest_bit = _operation(_count_bits("llvm.ctlz"))
+highest_bit.__doc__ = "Return the place of the highest set bit; -1 for 0."
 
 
 def compress_orders(n: int) -> NDArray[np.int32]:

@@ -22,6 +22,8 @@ from bvh.simd import (
     compress,
     fma,
     greater,
+    highest_bit,
+    lane,
     lesser,
     load,
     load_ints,
@@ -32,10 +34,7 @@ from bvh.simd import (
     permute,
     pointer,
     poke,
-    poke_int,
     popcount,
-    prefetch,
-    select,
     splat,
     store,
 )
@@ -100,7 +99,11 @@ def enter_children(blocks, node, lanes, r):
 
 @inlined
 def step(blocks, node, lanes, r, codes, entries, top):
-    """Push the children that ray r enters, nearest last; return the new top of its stack."""
+    """Push the children that ray r enters but the nearest, nearest last.
+
+    Returns the new top of the stack, how many children are entered, and the nearest one's code. It
+    is taken from the register: a load that follows a wider store to its place has to wait.
+    """
     first, last = enter_children(blocks, node, lanes, r)
     at = node * BLOCK_SIZE
     octant = np.int32(peek_int(lanes, r + OCTANT * WIDTH))
@@ -111,7 +114,8 @@ def step(blocks, node, lanes, r, codes, entries, top):
     bits = mask_bits(hit)
     store(codes, top, compress(child, hit, bits))
     store(entries, top, compress(first, hit, bits))
-    return top + popcount(bits)
+    nearest = lane(permute(child, splat(np.int32(highest_bit(bits)), WIDTH)), 0)
+    return top + popcount(bits) - 1, bits, np.int64(nearest)
 
 
 @inlined
@@ -191,6 +195,7 @@ class Slots(NamedTuple):
     entries: NDArray[np.float32]
     ray: NDArray[np.int64]
     top: NDArray[np.int64]
+    code: NDArray[np.int64]
     at_node: NDArray[np.int64]
     at_leaf: NDArray[np.int64]
 
@@ -200,6 +205,7 @@ def new_slots() -> Slots:
     return Slots(
         np.empty(SLOTS * STACK, np.int32),
         np.empty(SLOTS * STACK, np.float32),
+        np.empty(SLOTS, np.int64),
         np.empty(SLOTS, np.int64),
         np.empty(SLOTS, np.int64),
         np.empty(SLOTS + 1, np.int64),
@@ -215,19 +221,34 @@ def pointed_slots(slots):
         pointer(slots.entries),
         pointer(slots.ray),
         pointer(slots.top),
+        pointer(slots.code),
         pointer(slots.at_node),
         pointer(slots.at_leaf),
     )
 
 
 @inlined
-def pop_behind(slots, lanes, slot, top, r):
-    """Drop entries that begin behind the best hit; one that begins with it stays, for a tie."""
+def pop(slots, lanes, slot, top, r):
+    """Take the next entry that does not begin behind the best hit; one with it stays, for a tie.
+
+    Returns (code, top), with top below the slot's stack when it is empty.
+    """
     base = slot * STACK
     end = peek(lanes, r + END * WIDTH)
-    while top > base and peek(slots.entries, top - 1) > end:
+    top -= 1
+    while top >= base and peek(slots.entries, top) > end:
         top -= 1
-    return top
+    return np.int64(peek(slots.codes, max(top, base))), top
+
+
+@inlined
+def _queue(slots, slot, code, nodes_waiting, leaves_waiting):
+    """List a slot by what its ray has come to, without a branch."""
+    is_node = np.int64(code >= 0)
+    poke(slots.code, slot, code)
+    poke(slots.at_node, nodes_waiting, slot)
+    poke(slots.at_leaf, leaves_waiting, slot)
+    return nodes_waiting + is_node, leaves_waiting + (1 - is_node)
 
 
 @kernel
@@ -236,42 +257,33 @@ def trace(tree, rays, block, slots, alive, count, any_hit, cull):
     lanes, blocks = block.lanes, tree.blocks
     taken = np.int64(0)
     nodes_waiting, leaves_waiting = np.int64(0), np.int64(0)
-    # Fill the slots with rays at the root.
+    # Let a ray into each slot, at the root.
     while taken < count and taken < SLOTS:
         poke(slots.ray, taken, peek(alive, taken))
-        poke(slots.top, taken, taken * STACK + 1)
-        poke(slots.codes, taken * STACK, 0)
-        poke(slots.entries, taken * STACK, F(0.0))
+        poke(slots.top, taken, taken * STACK)
+        poke(slots.code, taken, 0)
         poke(slots.at_node, taken, taken)
         taken += 1
     nodes_waiting = taken
     while nodes_waiting + leaves_waiting > 0:
         # Let every ray at a node take one step.
         now, nodes_waiting = nodes_waiting, np.int64(0)
-        finished = np.int64(0)
         for i in range(now):
             slot = peek(slots.at_node, i)
             r = peek(slots.ray, slot)
-            top = peek(slots.top, slot) - 1
-            node = np.int64(peek(slots.codes, top))
-            top = step(blocks, node, lanes, r, slots.codes, slots.entries, top)
-            top = pop_behind(slots, lanes, slot, top, r)
-            if top == slot * STACK:
-                # Take the next ray in place of one that is done.
-                if taken == count:
-                    continue
-                poke(slots.ray, slot, peek(alive, taken))
-                poke(slots.codes, top, 0)
-                poke(slots.entries, top, F(0.0))
-                taken += 1
-                top += 1
+            node = peek(slots.code, slot)
+            top, bits, code = step(blocks, node, lanes, r, slots.codes, slots.entries, peek(slots.top, slot))
+            if bits == 0:
+                code, top = pop(slots, lanes, slot, top + 1, r)
+                if top < slot * STACK:
+                    # Take the next ray in place of one that is done.
+                    if taken == count:
+                        continue
+                    poke(slots.ray, slot, peek(alive, taken))
+                    taken += 1
+                    top, code = slot * STACK, np.int64(0)
             poke(slots.top, slot, top)
-            code = peek(slots.codes, top - 1)
-            is_node = code >= 0
-            poke(slots.at_node, nodes_waiting, slot)
-            poke(slots.at_leaf, leaves_waiting, slot)
-            nodes_waiting += np.int64(is_node)
-            leaves_waiting += np.int64(not is_node)
+            nodes_waiting, leaves_waiting = _queue(slots, slot, code, nodes_waiting, leaves_waiting)
         if nodes_waiting > 0 and leaves_waiting < SLOTS // 2:
             continue
         # Then test the leaves that were reached.
@@ -279,22 +291,14 @@ def trace(tree, rays, block, slots, alive, count, any_hit, cull):
         for i in range(now):
             slot = peek(slots.at_leaf, i)
             r = peek(slots.ray, slot)
-            top = peek(slots.top, slot) - 1
-            code = np.int64(peek(slots.codes, top))
+            code = peek(slots.code, slot)
             test_leaf(tree.primitives, tree, rays, block, r, code, any_hit, cull)
-            top = pop_behind(slots, lanes, slot, top, r)
-            if top == slot * STACK:
+            code, top = pop(slots, lanes, slot, peek(slots.top, slot), r)
+            if top < slot * STACK:
                 if taken == count:
                     continue
                 poke(slots.ray, slot, peek(alive, taken))
-                poke(slots.codes, top, 0)
-                poke(slots.entries, top, F(0.0))
                 taken += 1
-                top += 1
+                top, code = slot * STACK, np.int64(0)
             poke(slots.top, slot, top)
-            code = np.int64(peek(slots.codes, top - 1))
-            is_node = code >= 0
-            poke(slots.at_node, nodes_waiting, slot)
-            poke(slots.at_leaf, leaves_waiting, slot)
-            nodes_waiting += np.int64(is_node)
-            leaves_waiting += np.int64(not is_node)
+            nodes_waiting, leaves_waiting = _queue(slots, slot, code, nodes_waiting, leaves_waiting)
