@@ -245,6 +245,56 @@ def load_ints(typingctx: Any, array: Any, index: Any, n: Any) -> Any:
 
 
 @_operation
+def load_bytes(typingctx: Any, array: Any, index: Any, n: Any) -> Any:
+    """Load n bytes of an array, each into a lane of int32."""
+    if not (_is_flat(array) and array.dtype == types.uint8):
+        return None
+    vec = Vec(types.int32, n.literal_value)
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        bytes_ = ir.VectorType(ir.IntType(8), vec.n)
+        place = _pointer(context, builder, sig.args[0], args[0], args[1], bytes_)
+        return builder.zext(builder.load(place, align=1), context.get_value_type(vec))
+
+    return vec(array, types.intp, n), codegen
+
+
+@_operation
+def lane_numbers(typingctx: Any, n: Any) -> Any:
+    """Return the int32 lanes 0, 1, 2 ... n - 1."""
+    vec = Vec(types.int32, n.literal_value)
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return ir.Constant(context.get_value_type(vec), list(range(vec.n)))
+
+    return vec(n), codegen
+
+
+@_operation
+def _mask_of(typingctx: Any, bits: Any, n: Any) -> Any:
+    """Return n bits of an integer as a mask, lane 0 from the lowest."""
+    vec = Vec(types.boolean, n.literal_value)
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        small = builder.trunc(args[0], ir.IntType(vec.n))
+        return builder.bitcast(small, context.get_value_type(vec))
+
+    return vec(types.int64, n), codegen
+
+
+@_operation
+def shifted(typingctx: Any, array: Any, offset: Any) -> Any:
+    """Return the pointer to element `offset` of an array behind a pointer."""
+    if not isinstance(array, types.CPointer):
+        return None
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return builder.gep(args[0], [args[1]])
+
+    return array(array, types.intp), codegen
+
+
+@_operation
 def store(typingctx: Any, array: Any, index: Any, value: Any) -> Any:
     """Store a vector into a C-contiguous array from flat element `index` on."""
     if not (_is_flat(array) and isinstance(value, Vec) and value.dtype == array.dtype):
@@ -621,22 +671,19 @@ def _compress(typingctx: Any, vector: Any, mask: Any) -> Any:
 
 
 if WIDTH <= 8:
-    COMPRESS_ORDERS = compress_orders(WIDTH).ravel()
+    COMPRESS_ORDERS = compress_orders(WIDTH).astype(np.uint8).ravel()
 
     @inlined
-    def compress(vector, mask, order_bits):
-        """Return the lanes of a mask at the front of a vector of WIDTH lanes, in their order.
-
-        `order_bits` is `mask_bits(mask)`, computed once for several vectors.
-        """
-        return permute(vector, load(COMPRESS_ORDERS, order_bits * WIDTH, WIDTH))
+    def compress_order(bits):
+        """Return the permutation that moves the lanes of a mask, given as bits, to the front."""
+        return load_bytes(COMPRESS_ORDERS, bits * WIDTH, WIDTH)
 
 else:
 
     @inlined
-    def compress(vector, mask, order_bits):
-        """Return the lanes of a mask at the front of a vector of WIDTH lanes, in their order."""
-        return _compress(vector, mask)
+    def compress_order(bits):
+        """Return the permutation that moves the lanes of a mask, given as bits, to the front."""
+        return _compress(lane_numbers(WIDTH), _mask_of(bits, WIDTH))
 
 
 @_operation

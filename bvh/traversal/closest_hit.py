@@ -23,7 +23,7 @@ from bvh.traversal.block import (
     pointed_rays,
 )
 from bvh.traversal.finish import finish
-from bvh.traversal.singles import Slots, new_slots, pointed_slots, trace
+from bvh.traversal.singles import Slots, new_slots, pointed_slots, trace_all
 
 
 class Scratch(NamedTuple):
@@ -94,7 +94,7 @@ def _closest_hits(tree, rays, block, slots, alive, cull, begin, end, prim, out):
         for i in range(size, min(size + HALF, BLOCK)):
             poke(block.which, i, start)
         count = fill(block, tree.frame, rays, size, alive)
-        trace(tree, rays, block, slots, alive, count, False, cull)
+        trace_all(tree, rays, block, slots, alive, count, False, cull)
         hits = np.int64(0)
         for j in range(count):
             r = peek(alive, j)
@@ -127,7 +127,7 @@ def _any_hits(tree, rays, block, slots, alive, cull, begin, end, hit):
         for i in range(size, min(size + HALF, BLOCK)):
             poke(block.which, i, start)
         count = fill(block, tree.frame, rays, size, alive)
-        trace(tree, rays, block, slots, alive, count, True, cull)
+        trace_all(tree, rays, block, slots, alive, count, True, cull)
         for j in range(count):
             r = peek(alive, j)
             found = peek_int(block.lanes, r + PRIM * WIDTH)

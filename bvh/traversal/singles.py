@@ -13,17 +13,17 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bvh.arguments import aligned
 from bvh.jit import by_type, inlined, kernel, stay_outlined
 from bvh.leaves import filter_triangles, read_group
 from bvh.numerics import INF
 from bvh.primitives import Boxes, Obbs, Triangles
 from bvh.simd import (
     WIDTH,
-    compress,
+    compress_order,
     fma,
     greater,
     highest_bit,
-    lane,
     lesser,
     load,
     load_ints,
@@ -35,10 +35,12 @@ from bvh.simd import (
     pointer,
     poke,
     popcount,
+    shifted,
     splat,
     store,
 )
 from bvh.traversal.block import (
+    BLOCK,
     DIRECTION,
     EDGE,
     END,
@@ -72,50 +74,33 @@ def spread(lanes, row, r):
 
 
 @inlined
-def enter_children(blocks, node, lanes, r):
-    """Return (first, last) of ray r's stay in each of a node's children."""
+def enter_children(blocks, node, lanes, r, planes):
+    """Return (first, last) of ray r's stay in each of a node's children.
+
+    `planes` are the rows of near and far planes: chosen by the sign of the direction, not by
+    comparing their distances.
+    """
     at = node * BLOCK_SIZE
-    octant = np.int64(peek_int(lanes, r + OCTANT * WIDTH))
-    # Choose near and far planes by the sign of the direction, not by comparing their distances.
-    nx = at + 3 * WIDTH * (octant & 1)
-    ny = at + WIDTH + 3 * WIDTH * (octant >> 1 & 1)
-    nz = at + 2 * WIDTH + 3 * WIDTH * (octant >> 2)
+    nx, ny, nz, fx, fy, fz = planes
     ix, iy, iz = spread(lanes, INVERSE, r), spread(lanes, INVERSE + 1, r), spread(lanes, INVERSE + 2, r)
-    tx = fma(load(blocks, nx, WIDTH), ix, spread(lanes, NEAR, r))
-    ty = fma(load(blocks, ny, WIDTH), iy, spread(lanes, NEAR + 1, r))
-    tz = fma(load(blocks, nz, WIDTH), iz, spread(lanes, NEAR + 2, r))
+    tx = fma(load(blocks, at + nx, WIDTH), ix, spread(lanes, NEAR, r))
+    ty = fma(load(blocks, at + ny, WIDTH), iy, spread(lanes, NEAR + 1, r))
+    tz = fma(load(blocks, at + nz, WIDTH), iz, spread(lanes, NEAR + 2, r))
     first = greater(greater(tx, ty), greater(tz, splat(F(0.0), WIDTH)))
-    fx, fy, fz = (
-        2 * at + 3 * WIDTH - nx,
-        2 * at + 5 * WIDTH - ny,
-        2 * at + 7 * WIDTH - nz,
-    )
-    tx = fma(load(blocks, fx, WIDTH), ix, spread(lanes, FAR, r))
-    ty = fma(load(blocks, fy, WIDTH), iy, spread(lanes, FAR + 1, r))
-    tz = fma(load(blocks, fz, WIDTH), iz, spread(lanes, FAR + 2, r))
+    tx = fma(load(blocks, at + fx, WIDTH), ix, spread(lanes, FAR, r))
+    ty = fma(load(blocks, at + fy, WIDTH), iy, spread(lanes, FAR + 1, r))
+    tz = fma(load(blocks, at + fz, WIDTH), iz, spread(lanes, FAR + 2, r))
     last = lesser(lesser(tx, ty), lesser(tz, spread(lanes, END, r)))
     return first, last
 
 
 @inlined
-def step(blocks, node, lanes, r, codes, entries, top):
-    """Push the children that ray r enters but the nearest, nearest last.
-
-    Returns the new top of the stack, how many children are entered, and the nearest one's code. It
-    is taken from the register: a load that follows a wider store to its place has to wait.
-    """
-    first, last = enter_children(blocks, node, lanes, r)
-    at = node * BLOCK_SIZE
-    octant = np.int32(peek_int(lanes, r + OCTANT * WIDTH))
-    order = load_ints(blocks, at + ORDER * WIDTH, WIDTH) >> (octant * np.int32(LANE_BITS))
-    child = permute(load_ints(blocks, at + CODES * WIDTH, WIDTH), order)
-    first = permute(first, order)
-    hit = first <= permute(last, order)
-    bits = mask_bits(hit)
-    store(codes, top, compress(child, hit, bits))
-    store(entries, top, compress(first, hit, bits))
-    nearest = lane(permute(child, splat(np.int32(highest_bit(bits)), WIDTH)), 0)
-    return top + popcount(bits) - 1, bits, np.int64(nearest)
+def plane_rows(octant):
+    """Return the places of near and far planes in a node, for rays of an octant."""
+    nx = 3 * WIDTH * (octant & 1)
+    ny = WIDTH + 3 * WIDTH * (octant >> 1 & 1)
+    nz = 2 * WIDTH + 3 * WIDTH * (octant >> 2)
+    return nx, ny, nz, 3 * WIDTH - nx, 5 * WIDTH - ny, 7 * WIDTH - nz
 
 
 @inlined
@@ -189,27 +174,32 @@ def _choose_leaf_test(primitives, tree, rays, block, r, code, any_hit, cull):
 
 
 class Slots(NamedTuple):
-    """Scratch of the rays that are under way."""
+    """Scratch of the rays that are under way; pointers inside kernels."""
 
     codes: NDArray[np.int32]
     entries: NDArray[np.float32]
+    child: NDArray[np.int32]
+    first: NDArray[np.float32]
+    hits: NDArray[np.int64]
     ray: NDArray[np.int64]
     top: NDArray[np.int64]
     code: NDArray[np.int64]
     at_node: NDArray[np.int64]
     at_leaf: NDArray[np.int64]
+    bucket: NDArray[np.int64]
+    sizes: NDArray[np.int64]
 
 
 def new_slots() -> Slots:
     """Return the scratch of one thread."""
     return Slots(
-        np.empty(SLOTS * STACK, np.int32),
-        np.empty(SLOTS * STACK, np.float32),
-        np.empty(SLOTS, np.int64),
-        np.empty(SLOTS, np.int64),
-        np.empty(SLOTS, np.int64),
-        np.empty(SLOTS + 1, np.int64),
-        np.empty(SLOTS + 1, np.int64),
+        aligned(SLOTS * STACK, np.int32),
+        aligned(SLOTS * STACK, np.float32),
+        aligned(SLOTS * WIDTH, np.int32),
+        aligned(SLOTS * WIDTH, np.float32),
+        *(np.empty(SLOTS + 1, np.int64) for _ in range(6)),
+        np.empty(BLOCK, np.int64),
+        np.empty(9, np.int64),
     )
 
 
@@ -219,11 +209,16 @@ def pointed_slots(slots):
     return Slots(
         pointer(slots.codes),
         pointer(slots.entries),
+        pointer(slots.child),
+        pointer(slots.first),
+        pointer(slots.hits),
         pointer(slots.ray),
         pointer(slots.top),
         pointer(slots.code),
         pointer(slots.at_node),
         pointer(slots.at_leaf),
+        pointer(slots.bucket),
+        pointer(slots.sizes),
     )
 
 
@@ -252,9 +247,10 @@ def _queue(slots, slot, code, nodes_waiting, leaves_waiting):
 
 
 @kernel
-def trace(tree, rays, block, slots, alive, count, any_hit, cull):
-    """Take the rays `alive[:count]` of a block through the tree."""
+def trace(tree, rays, block, slots, alive, count, octant, any_hit, cull):
+    """Take the rays `alive[:count]` of a block, all of one octant, through the tree."""
     lanes, blocks = block.lanes, tree.blocks
+    planes, shift = plane_rows(octant), np.int32(octant * LANE_BITS)
     taken = np.int64(0)
     nodes_waiting, leaves_waiting = np.int64(0), np.int64(0)
     # Let a ray into each slot, at the root.
@@ -266,14 +262,31 @@ def trace(tree, rays, block, slots, alive, count, any_hit, cull):
         taken += 1
     nodes_waiting = taken
     while nodes_waiting + leaves_waiting > 0:
-        # Let every ray at a node take one step.
+        # Test the children of every ray's node, in the order in which they will be pushed.
+        for i in range(nodes_waiting):
+            slot = peek(slots.at_node, i)
+            node = peek(slots.code, slot)
+            first, last = enter_children(blocks, node, lanes, peek(slots.ray, slot), planes)
+            at = node * BLOCK_SIZE
+            order = load_ints(blocks, at + ORDER * WIDTH, WIDTH) >> shift
+            first = permute(first, order)
+            poke(slots.hits, i, mask_bits(first <= permute(last, order)))
+            store(slots.first, i * WIDTH, first)
+            store(slots.child, i * WIDTH, permute(load_ints(blocks, at + CODES * WIDTH, WIDTH), order))
+        # Push those that are entered. The two loops are apart so that more rays overlap: the second
+        # waits for what the first computes.
         now, nodes_waiting = nodes_waiting, np.int64(0)
         for i in range(now):
-            slot = peek(slots.at_node, i)
-            r = peek(slots.ray, slot)
-            node = peek(slots.code, slot)
-            top, bits, code = step(blocks, node, lanes, r, slots.codes, slots.entries, peek(slots.top, slot))
+            slot, bits = peek(slots.at_node, i), peek(slots.hits, i)
+            top = peek(slots.top, slot)
+            order = compress_order(bits)
+            store(slots.codes, top, permute(load(slots.child, i * WIDTH, WIDTH), order))
+            store(slots.entries, top, permute(load(slots.first, i * WIDTH, WIDTH), order))
+            # The nearest is not pushed but visited next.
+            code = np.int64(peek(slots.child, i * WIDTH + (highest_bit(bits) & (WIDTH - 1))))
+            top += popcount(bits) - 1
             if bits == 0:
+                r = peek(slots.ray, slot)
                 code, top = pop(slots, lanes, slot, top + 1, r)
                 if top < slot * STACK:
                     # Take the next ray in place of one that is done.
@@ -302,3 +315,28 @@ def trace(tree, rays, block, slots, alive, count, any_hit, cull):
                 top, code = slot * STACK, np.int64(0)
             poke(slots.top, slot, top)
             nodes_waiting, leaves_waiting = _queue(slots, slot, code, nodes_waiting, leaves_waiting)
+
+
+@inlined
+def trace_all(tree, rays, block, slots, alive, count, any_hit, cull):
+    """Take the rays `alive[:count]` of a block through the tree, octant by octant."""
+    lanes, sizes, bucket = block.lanes, slots.sizes, slots.bucket
+    for k in range(9):
+        poke(sizes, k, 0)
+    for j in range(count):
+        k = np.int64(peek_int(lanes, peek(alive, j) + OCTANT * WIDTH))
+        poke(sizes, k + 1, peek(sizes, k + 1) + 1)
+    for k in range(8):
+        poke(sizes, k + 1, peek(sizes, k) + peek(sizes, k + 1))
+    for j in range(count):
+        r = peek(alive, j)
+        k = np.int64(peek_int(lanes, r + OCTANT * WIDTH))
+        at = peek(sizes, k)
+        poke(bucket, at, r)
+        poke(sizes, k, at + 1)
+    begin = np.int64(0)
+    for k in range(8):
+        end = peek(sizes, k)
+        if end > begin:
+            trace(tree, rays, block, slots, shifted(bucket, begin), end - begin, k, any_hit, cull)
+        begin = end
