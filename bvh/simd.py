@@ -392,20 +392,32 @@ def poke(typingctx: Any, array: Any, index: Any, value: Any) -> Any:
 
 
 @_operation
-def prefetch(typingctx: Any, array: Any, index: Any) -> Any:
-    """Ask for the cache line of flat element `index`; it may lie outside the array."""
-    byte = ir.IntType(8)
+def address(typingctx: Any, array: Any, index: Any) -> Any:
+    """Return the address of flat element `index` of an array as an integer."""
+    if not _is_flat(array):
+        return None
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        place = _pointer(context, builder, sig.args[0], args[0], args[1], byte)
-        name = "llvm.prefetch.p0" if place.type.is_opaque else "llvm.prefetch.p0i8"
+        data = _data(context, builder, sig.args[0], args[0])
+        return builder.ptrtoint(builder.gep(data, [args[1]]), _LONG)
+
+    return types.int64(array, types.intp), codegen
+
+
+@_operation
+def prefetch_address(typingctx: Any, place: Any) -> Any:
+    """Ask for the cache line at an address, whether there is memory or not."""
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        place = builder.inttoptr(args[0], ir.IntType(8).as_pointer())
+        name = "llvm.prefetch.p0" if getattr(place.type, "is_opaque", False) else "llvm.prefetch.p0i8"
         function = _declare(
             builder, name, [place.type, _INT, _INT, _INT], ir.VoidType(), plain=True
         )
         builder.call(function, [place, *(ir.Constant(_INT, i) for i in (0, 3, 1))])
         return context.get_dummy_value()
 
-    return types.void(array, types.intp), codegen
+    return types.void(types.int64), codegen
 
 
 @_operation

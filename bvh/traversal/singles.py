@@ -15,11 +15,12 @@ from numpy.typing import NDArray
 
 from bvh.arguments import aligned
 from bvh.jit import by_type, inlined, kernel, stay_outlined
-from bvh.leaves import filter_triangles, read_group
+from bvh.leaves import GROUP_SIZE, filter_triangles, read_group
 from bvh.numerics import INF
 from bvh.primitives import Boxes, Obbs, Triangles
 from bvh.simd import (
     WIDTH,
+    address,
     compress_order,
     fma,
     greater,
@@ -34,6 +35,7 @@ from bvh.simd import (
     permute,
     pointer,
     poke,
+    prefetch_address,
     popcount,
     shifted,
     splat,
@@ -58,7 +60,7 @@ from bvh.traversal.block import (
     T_ERROR,
 )
 from bvh.traversal.offers import offer_exact, offer_sure
-from bvh.wide_nodes import BLOCK_SIZE, CODES, LANE_BITS, LOWER, ORDER, UPPER, leaf_rows
+from bvh.wide_nodes import BLOCK_SIZE, CODES, LANE_BITS, LOWER, MAX_LEAF_ROWS, ORDER, UPPER, leaf_rows
 
 SLOTS = 16
 # Depth never exceeds 2 * log2(n) + 8 <= 68; each level leaves up to WIDTH - 1 entries.
@@ -237,9 +239,17 @@ def pop(slots, lanes, slot, top, r):
 
 
 @inlined
-def _queue(slots, slot, code, nodes_waiting, leaves_waiting):
-    """List a slot by what its ray has come to, without a branch."""
+def _queue(tree, slots, slot, code, nodes_waiting, leaves_waiting):
+    """List a slot by what its ray has come to, without a branch; ask for its memory."""
     is_node = np.int64(code >= 0)
+    node = address(tree.blocks, code * BLOCK_SIZE)
+    leaf = address(tree.groups, (~code // MAX_LEAF_ROWS) * GROUP_SIZE)
+    at = node if code >= 0 else leaf
+    prefetch_address(at)
+    prefetch_address(at + 64)
+    prefetch_address(at + 128)
+    prefetch_address(at + 192)
+    prefetch_address(at + 256)
     poke(slots.code, slot, code)
     poke(slots.at_node, nodes_waiting, slot)
     poke(slots.at_leaf, leaves_waiting, slot)
@@ -296,7 +306,7 @@ def trace(tree, rays, block, slots, alive, count, octant, any_hit, cull):
                     taken += 1
                     top, code = slot * STACK, np.int64(0)
             poke(slots.top, slot, top)
-            nodes_waiting, leaves_waiting = _queue(slots, slot, code, nodes_waiting, leaves_waiting)
+            nodes_waiting, leaves_waiting = _queue(tree, slots, slot, code, nodes_waiting, leaves_waiting)
         if nodes_waiting > 0 and leaves_waiting < SLOTS // 2:
             continue
         # Then test the leaves that were reached.
@@ -314,7 +324,7 @@ def trace(tree, rays, block, slots, alive, count, octant, any_hit, cull):
                 taken += 1
                 top, code = slot * STACK, np.int64(0)
             poke(slots.top, slot, top)
-            nodes_waiting, leaves_waiting = _queue(slots, slot, code, nodes_waiting, leaves_waiting)
+            nodes_waiting, leaves_waiting = _queue(tree, slots, slot, code, nodes_waiting, leaves_waiting)
 
 
 @inlined
