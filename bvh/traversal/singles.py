@@ -63,6 +63,8 @@ from bvh.traversal.offers import offer_exact, offer_sure
 from bvh.wide_nodes import BLOCK_SIZE, CODES, LANE_BITS, LOWER, MAX_LEAF_ROWS, ORDER, UPPER, leaf_rows
 
 SLOTS = 16
+# Numbers of a ray that a slot keeps side by side, up to END.
+SLOT_ROWS = 32
 # Depth never exceeds 2 * log2(n) + 8 <= 68; each level leaves up to WIDTH - 1 entries.
 STACK = 70 * WIDTH
 
@@ -70,29 +72,29 @@ F = np.float32
 
 
 @inlined
-def spread(lanes, row, r):
+def spread(rows, row):
     """Return a ray's number in all lanes."""
-    return splat(peek(lanes, r + row * WIDTH), WIDTH)
+    return splat(peek(rows, row), WIDTH)
 
 
 @inlined
-def enter_children(blocks, node, lanes, r, planes):
-    """Return (first, last) of ray r's stay in each of a node's children.
+def enter_children(blocks, node, rows, planes):
+    """Return (first, last) of a ray's stay in each of a node's children.
 
     `planes` are the rows of near and far planes: chosen by the sign of the direction, not by
     comparing their distances.
     """
     at = node * BLOCK_SIZE
     nx, ny, nz, fx, fy, fz = planes
-    ix, iy, iz = spread(lanes, INVERSE, r), spread(lanes, INVERSE + 1, r), spread(lanes, INVERSE + 2, r)
-    tx = fma(load(blocks, at + nx, WIDTH), ix, spread(lanes, NEAR, r))
-    ty = fma(load(blocks, at + ny, WIDTH), iy, spread(lanes, NEAR + 1, r))
-    tz = fma(load(blocks, at + nz, WIDTH), iz, spread(lanes, NEAR + 2, r))
+    ix, iy, iz = spread(rows, INVERSE), spread(rows, INVERSE + 1), spread(rows, INVERSE + 2)
+    tx = fma(load(blocks, at + nx, WIDTH), ix, spread(rows, NEAR))
+    ty = fma(load(blocks, at + ny, WIDTH), iy, spread(rows, NEAR + 1))
+    tz = fma(load(blocks, at + nz, WIDTH), iz, spread(rows, NEAR + 2))
     first = greater(greater(tx, ty), greater(tz, splat(F(0.0), WIDTH)))
-    tx = fma(load(blocks, at + fx, WIDTH), ix, spread(lanes, FAR, r))
-    ty = fma(load(blocks, at + fy, WIDTH), iy, spread(lanes, FAR + 1, r))
-    tz = fma(load(blocks, at + fz, WIDTH), iz, spread(lanes, FAR + 2, r))
-    last = lesser(lesser(tx, ty), lesser(tz, spread(lanes, END, r)))
+    tx = fma(load(blocks, at + fx, WIDTH), ix, spread(rows, FAR))
+    ty = fma(load(blocks, at + fy, WIDTH), iy, spread(rows, FAR + 1))
+    tz = fma(load(blocks, at + fz, WIDTH), iz, spread(rows, FAR + 2))
+    last = lesser(lesser(tx, ty), lesser(tz, spread(rows, END)))
     return first, last
 
 
@@ -106,21 +108,21 @@ def plane_rows(octant):
 
 
 @inlined
-def test_group(tree, rays, block, r, group, any_hit, cull):
+def test_group(tree, rays, block, r, rows, group, any_hit, cull):
     """Test ray r against a group of triangles and keep the best hit."""
     lanes = block.lanes
-    o = (spread(lanes, ORIGIN, r), spread(lanes, ORIGIN + 1, r), spread(lanes, ORIGIN + 2, r))
-    d = (spread(lanes, DIRECTION, r), spread(lanes, DIRECTION + 1, r), spread(lanes, DIRECTION + 2, r))
+    o = (spread(rows, ORIGIN), spread(rows, ORIGIN + 1), spread(rows, ORIGIN + 2))
+    d = (spread(rows, DIRECTION), spread(rows, DIRECTION + 1), spread(rows, DIRECTION + 2))
     maybe, inside, outside, den, size, numerator, margin, t_margin = filter_triangles(
-        o, d, spread(lanes, EDGE, r), spread(lanes, T_ERROR, r),
-        spread(lanes, LOW, r), spread(lanes, END, r), read_group(tree.groups, group),
+        o, d, spread(rows, EDGE), spread(rows, T_ERROR),
+        spread(rows, LOW), spread(rows, END), read_group(tree.groups, group),
     )
     bits = mask_bits(maybe)
     if bits != 0:
-        q, spread_of_t = numerator / size, t_margin / size + spread(lanes, SLACK, r)
+        q, spread_of_t = numerator / size, t_margin / size + splat(peek(lanes, r + SLACK * WIDTH), WIDTH)
         first, last = q - spread_of_t, q + spread_of_t
         sure = ((inside > margin) | (outside < -margin)) & (
-            (first >= spread(lanes, SURE_LOW, r)) & (last <= spread(lanes, SURE_HIGH, r))
+            (first >= splat(peek(lanes, r + SURE_LOW * WIDTH), WIDTH)) & (last <= splat(peek(lanes, r + SURE_HIGH * WIDTH), WIDTH))
         )
         store(lanes, SPARE, first)
         store(lanes, SPARE + WIDTH, last)
@@ -149,29 +151,32 @@ def settle(tree, rays, block, r, group, bits, sure, back, any_hit, cull):
             return
 
 
-def test_leaf(primitives, tree, rays, block, r, code, any_hit, cull):
+def test_leaf(primitives, tree, rays, block, r, rows, code, any_hit, cull):
     """Test ray r against the primitives of a leaf and keep the best hit."""
 
 
-def _test_triangles(primitives, tree, rays, block, r, code, any_hit, cull):
+def _test_triangles(primitives, tree, rays, block, r, rows, code, any_hit, cull):
     group, count = leaf_rows(code)
     for g in range(group, group + count):
-        test_group(tree, rays, block, r, g, any_hit, cull)
+        test_group(tree, rays, block, r, rows, g, any_hit, cull)
+        # A hit brings the end nearer for the next group.
+        poke(rows, END, peek(block.lanes, r + END * WIDTH))
 
 
-def _test_solids(primitives, tree, rays, block, r, code, any_hit, cull):
+def _test_solids(primitives, tree, rays, block, r, rows, code, any_hit, cull):
     first, count = leaf_rows(code)
     for i in range(first, first + count):
         prim = np.int64(peek(tree.ids, i))
         if offer_exact(tree, rays, block, r, prim, cull) and any_hit:
             poke(block.lanes, r + END * WIDTH, F(-INF))
+    poke(rows, END, peek(block.lanes, r + END * WIDTH))
 
 
 LEAF_TESTS = {Triangles: _test_triangles, Boxes: _test_solids, Obbs: _test_solids}
 
 
 @by_type(test_leaf)
-def _choose_leaf_test(primitives, tree, rays, block, r, code, any_hit, cull):
+def _choose_leaf_test(primitives, tree, rays, block, r, rows, code, any_hit, cull):
     return LEAF_TESTS[primitives.instance_class]
 
 
@@ -182,6 +187,7 @@ class Slots(NamedTuple):
     entries: NDArray[np.float32]
     child: NDArray[np.int32]
     first: NDArray[np.float32]
+    rows: NDArray[np.float32]
     hits: NDArray[np.int64]
     ray: NDArray[np.int64]
     top: NDArray[np.int64]
@@ -199,6 +205,7 @@ def new_slots() -> Slots:
         aligned(SLOTS * STACK, np.float32),
         aligned(SLOTS * WIDTH, np.int32),
         aligned(SLOTS * WIDTH, np.float32),
+        aligned(SLOTS * SLOT_ROWS, np.float32),
         *(np.empty(SLOTS + 1, np.int64) for _ in range(6)),
         np.empty(BLOCK, np.int64),
         np.empty(9, np.int64),
@@ -213,6 +220,7 @@ def pointed_slots(slots):
         pointer(slots.entries),
         pointer(slots.child),
         pointer(slots.first),
+        pointer(slots.rows),
         pointer(slots.hits),
         pointer(slots.ray),
         pointer(slots.top),
@@ -225,13 +233,21 @@ def pointed_slots(slots):
 
 
 @inlined
-def pop(slots, lanes, slot, top, r):
+def _seat(slots, slot, lanes, r):
+    """Give ray r to a slot, with its numbers side by side."""
+    poke(slots.ray, slot, r)
+    for row in range(END + 1):
+        poke(slots.rows, slot * SLOT_ROWS + row, peek(lanes, r + row * WIDTH))
+
+
+@inlined
+def pop(slots, slot, top):
     """Take the next entry that does not begin behind the best hit; one with it stays, for a tie.
 
     Returns (code, top), with top below the slot's stack when it is empty.
     """
     base = slot * STACK
-    end = peek(lanes, r + END * WIDTH)
+    end = peek(slots.rows, slot * SLOT_ROWS + END)
     top -= 1
     while top >= base and peek(slots.entries, top) > end:
         top -= 1
@@ -265,7 +281,7 @@ def trace(tree, rays, block, slots, alive, count, octant, any_hit, cull):
     nodes_waiting, leaves_waiting = np.int64(0), np.int64(0)
     # Let a ray into each slot, at the root.
     while taken < count and taken < SLOTS:
-        poke(slots.ray, taken, peek(alive, taken))
+        _seat(slots, taken, lanes, peek(alive, taken))
         poke(slots.top, taken, taken * STACK)
         poke(slots.code, taken, 0)
         poke(slots.at_node, taken, taken)
@@ -276,7 +292,7 @@ def trace(tree, rays, block, slots, alive, count, octant, any_hit, cull):
         for i in range(nodes_waiting):
             slot = peek(slots.at_node, i)
             node = peek(slots.code, slot)
-            first, last = enter_children(blocks, node, lanes, peek(slots.ray, slot), planes)
+            first, last = enter_children(blocks, node, shifted(slots.rows, slot * SLOT_ROWS), planes)
             at = node * BLOCK_SIZE
             order = load_ints(blocks, at + ORDER * WIDTH, WIDTH) >> shift
             first = permute(first, order)
@@ -296,13 +312,12 @@ def trace(tree, rays, block, slots, alive, count, octant, any_hit, cull):
             code = np.int64(peek(slots.child, i * WIDTH + (highest_bit(bits) & (WIDTH - 1))))
             top += popcount(bits) - 1
             if bits == 0:
-                r = peek(slots.ray, slot)
-                code, top = pop(slots, lanes, slot, top + 1, r)
+                code, top = pop(slots, slot, top + 1)
                 if top < slot * STACK:
                     # Take the next ray in place of one that is done.
                     if taken == count:
                         continue
-                    poke(slots.ray, slot, peek(alive, taken))
+                    _seat(slots, slot, lanes, peek(alive, taken))
                     taken += 1
                     top, code = slot * STACK, np.int64(0)
             poke(slots.top, slot, top)
@@ -315,12 +330,13 @@ def trace(tree, rays, block, slots, alive, count, octant, any_hit, cull):
             slot = peek(slots.at_leaf, i)
             r = peek(slots.ray, slot)
             code = peek(slots.code, slot)
-            test_leaf(tree.primitives, tree, rays, block, r, code, any_hit, cull)
-            code, top = pop(slots, lanes, slot, peek(slots.top, slot), r)
+            rows = shifted(slots.rows, slot * SLOT_ROWS)
+            test_leaf(tree.primitives, tree, rays, block, r, rows, code, any_hit, cull)
+            code, top = pop(slots, slot, peek(slots.top, slot))
             if top < slot * STACK:
                 if taken == count:
                     continue
-                poke(slots.ray, slot, peek(alive, taken))
+                _seat(slots, slot, lanes, peek(alive, taken))
                 taken += 1
                 top, code = slot * STACK, np.int64(0)
             poke(slots.top, slot, top)
