@@ -15,6 +15,8 @@ from bvh.workers import Progress, share
 # Rays in a chunk: long enough to hide the call (about 1 us), short enough to balance two threads
 # and to hear Ctrl-C at once.
 CHUNK = 4096
+import os
+PACKETS = np.int64(os.environ.get('PK','0'))
 
 
 def closest_hit(
@@ -27,7 +29,7 @@ def closest_hit(
 
     def work(begin: int, end: int) -> None:
         closest_hits(
-            arrays, Rays(*rays[:4]), new_scratch(), cull, begin, end,
+            arrays, Rays(*rays[:4]), new_scratch(), PACKETS, cull, begin, end,
             t, prim_id, u, v, front.view(np.uint8),
         )  # fmt: skip
 
@@ -43,7 +45,7 @@ def any_hit(
 
     def work(begin: int, end: int) -> None:
         any_hits(
-            arrays, Rays(*rays[:4]), new_scratch(), cull, begin, end, hit.view(np.uint8)
+            arrays, Rays(*rays[:4]), new_scratch(), PACKETS, cull, begin, end, hit.view(np.uint8)
         )  # fmt: skip
 
     share(rays.size, CHUNK, work, threads, progress)

@@ -29,7 +29,6 @@ from bvh.leaves import EDGE_ERROR, UNIT
 from bvh.numerics import (
     INF,
     LARGEST,
-    NAN,
     SMALLEST,
     exponent,
     largest,
@@ -66,15 +65,14 @@ BLOCK = 256
 # Rows of lanes. NEAR, FAR, INVERSE, ORIGIN, DIRECTION have one for each axis.
 NEAR, FAR, INVERSE, ORIGIN, DIRECTION = 0, 3, 6, 9, 12
 EDGE, T_ERROR, LOW, END, SURE_LOW, SURE_HIGH, SLACK, BEST_LOW = 15, 16, 17, 18, 19, 20, 21, 22
-OCTANT, PRIM = 23, 24
-LANE_ROWS = 25
+OCTANT, PRIM, T_PRIM = 23, 24, 25
 
 # WIDTH rays lie side by side, their rows one below the other: a ray's numbers are near each other,
 # and those of WIDTH rays make a vector. A ray is known by the index of its first number.
 GROUP = 32 * WIDTH
 SPARE = 32 * BLOCK
 
-# Rows of doubles: the entry in two parts, the exact t of the best hit or NaN, the shift.
+# Rows of doubles: the entry in two parts, the exact t of T_PRIM's hit, the shift.
 ENTRY, ENTRY_REST, BEST_T, SHIFT = 0, 1, 2, 3
 DOUBLE_ROWS = 4
 
@@ -266,7 +264,8 @@ def prepare(block, frame, r, o, d, t_min, t_max):
         sure_low, sure_high = INF, -INF
     m = MARGIN * bound
     at = r
-    octant = 0
+    # Rays that have been given up have bit 3: no packet takes them.
+    octant = 0 if slack < INF else 8
     for axis in range(3):
         i, p, q = (ix, px, x) if axis == 0 else ((iy, py, y) if axis == 1 else (iz, pz, z))
         if i < 0.0:
@@ -293,9 +292,9 @@ def prepare(block, frame, r, o, d, t_min, t_max):
     poke(lanes, at + SLACK * WIDTH, np.float32(slack))
     poke_int(lanes, at + OCTANT * WIDTH, octant)
     poke_int(lanes, at + PRIM * WIDTH, -1)
+    poke_int(lanes, at + T_PRIM * WIDTH, -1)
     poke(doubles, place_of_double(at, ENTRY), entry)
     poke(doubles, place_of_double(at, ENTRY_REST), rest)
-    poke(doubles, place_of_double(at, BEST_T), NAN)
     poke(doubles, place_of_double(at, SHIFT), float(shift))
     return True
 
@@ -370,9 +369,12 @@ def prepare_lanes(block, frame, r, o, d, t_min, t_max):
     entry, leave = greater(entry, lesser(a, b)), lesser(leave, greater(a, b))
     a, b = ((peek(frame, 8) - pz) - room) * i2, ((peek(frame, 11) - pz) + room) * i2
     entry, leave = greater(entry, lesser(a, b)), lesser(leave, greater(a, b))
-    meets = mask_bits(ordinary & (entry <= leave))
+    reached = ordinary & (entry <= leave)
+    meets = mask_bits(reached)
     others = mask_bits(ordinary) ^ ((1 << HALF) - 1)
+    asleep = splat(-INF, HALF)
     if meets == 0:
+        _narrow(lanes, r + END * WIDTH, asleep)
         return meets, others
     px, py, pz = px + entry * x, py + entry * y, pz + entry * z
     m = MARGIN * bound
@@ -385,7 +387,7 @@ def prepare_lanes(block, frame, r, o, d, t_min, t_max):
     _narrow(lanes, r + EDGE * WIDTH, spread * (EDGE_ERROR * up * bound))
     _narrow(lanes, r + T_ERROR * WIDTH, (spread * 5.0 + 10.0) * (UNIT * up * bound))
     _narrow(lanes, r + LOW * WIDTH, greater(start - entry, splat(-bound, HALF)) - slack)
-    _narrow(lanes, r + END * WIDTH, (leave - entry) * up + slack)
+    _narrow(lanes, r + END * WIDTH, select(reached, (leave - entry) * up + slack, asleep))
     _narrow(lanes, r + SURE_LOW * WIDTH, (t0 - entry) + slack)
     _narrow(lanes, r + SURE_HIGH * WIDTH, (t1 - entry) - slack)
     _narrow(lanes, r + SLACK * WIDTH, slack)
@@ -398,10 +400,10 @@ def prepare_lanes(block, frame, r, o, d, t_min, t_max):
     )
     store_ints(lanes, r + OCTANT * WIDTH, convert(octant, np.int32(0)))
     store_ints(lanes, r + PRIM * WIDTH, splat(np.int32(-1), HALF))
+    store_ints(lanes, r + T_PRIM * WIDTH, splat(np.int32(-1), HALF))
     at = place_of_double(r, 0)
     store(doubles, at + ENTRY * WIDTH, entry)
     store(doubles, at + ENTRY_REST * WIDTH, zero)
-    store(doubles, at + BEST_T * WIDTH, splat(NAN, HALF))
     store(doubles, at + SHIFT * WIDTH, convert(shift, 0.0))
     return meets, others
 
@@ -424,6 +426,8 @@ def fill(block, frame, rays, count, alive):
     Returns how many do.
     """
     found = np.int64(0)
+    for i in range(count // HALF * HALF, BLOCK, HALF):
+        _narrow(block.lanes, place(i) + END * WIDTH, splat(-INF, HALF))
     for i in range(0, count, HALF):
         r = place(i)
         index = load(block.which, i, HALF)

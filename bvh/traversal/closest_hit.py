@@ -23,6 +23,7 @@ from bvh.traversal.block import (
     pointed_rays,
 )
 from bvh.traversal.finish import finish
+from bvh.traversal.packets import PacketStack, new_packet_stack, pointed_packet, trace_packets
 from bvh.traversal.singles import Slots, new_slots, pointed_slots, trace_all
 
 
@@ -31,12 +32,13 @@ class Scratch(NamedTuple):
 
     block: Block
     slots: Slots
+    packet: PacketStack
     alive: NDArray[np.int64]
 
 
 def new_scratch() -> Scratch:
     """Return the scratch of one thread."""
-    return Scratch(new_block(), new_slots(), np.empty(BLOCK + HALF, np.int64))
+    return Scratch(new_block(), new_slots(), new_packet_stack(), np.empty(BLOCK + HALF, np.int64))
 
 
 class TreePointers(NamedTuple):
@@ -71,7 +73,7 @@ class Out(NamedTuple):
 
 
 @entry
-def closest_hits(tree, rays, scratch, cull, begin, end, t, prim, u, v, front):
+def closest_hits(tree, rays, scratch, packets, cull, begin, end, t, prim, u, v, front):
     """Find the nearest hits of rays begin..end."""
     empty = len(tree.nodes.blocks) == 0
     for i in range(begin, end):
@@ -79,14 +81,14 @@ def closest_hits(tree, rays, scratch, cull, begin, end, t, prim, u, v, front):
     if empty:
         return
     _closest_hits(
-        pointed_tree(tree), pointed_rays(rays), pointed_block(scratch.block), pointed_slots(scratch.slots),
-        pointer(scratch.alive), cull, begin, end, pointer(prim),
+        pointed_tree(tree), pointed_rays(rays), pointed_block(scratch.block), pointed_slots(scratch.slots), pointed_packet(scratch.packet),
+        pointer(scratch.alive), packets, cull, begin, end, pointer(prim),
         Out(pointer(t), pointer(u), pointer(v), pointer(front)),
     )
 
 
 @kernel
-def _closest_hits(tree, rays, block, slots, alive, cull, begin, end, prim, out):
+def _closest_hits(tree, rays, block, slots, packet, alive, packets, cull, begin, end, prim, out):
     for start in range(begin, end, BLOCK):
         size = min(end - start, BLOCK)
         for i in range(size):
@@ -94,7 +96,10 @@ def _closest_hits(tree, rays, block, slots, alive, cull, begin, end, prim, out):
         for i in range(size, min(size + HALF, BLOCK)):
             poke(block.which, i, start)
         count = fill(block, tree.frame, rays, size, alive)
-        trace_all(tree, rays, block, slots, alive, count, False, cull)
+        if packets:
+            trace_packets(tree.primitives, tree, rays, block, slots, packet, alive, count, False, cull)
+        else:
+            trace_all(tree, rays, block, slots, alive, count, False, cull)
         hits = np.int64(0)
         for j in range(count):
             r = peek(alive, j)
@@ -106,20 +111,20 @@ def _closest_hits(tree, rays, block, slots, alive, cull, begin, end, prim, out):
 
 
 @entry
-def any_hits(tree, rays, scratch, cull, begin, end, hit):
+def any_hits(tree, rays, scratch, packets, cull, begin, end, hit):
     """Tell for rays begin..end whether they hit anything."""
     for i in range(begin, end):
         hit[i] = 0
     if len(tree.nodes.blocks) == 0:
         return
     _any_hits(
-        pointed_tree(tree), pointed_rays(rays), pointed_block(scratch.block), pointed_slots(scratch.slots),
-        pointer(scratch.alive), cull, begin, end, pointer(hit),
+        pointed_tree(tree), pointed_rays(rays), pointed_block(scratch.block), pointed_slots(scratch.slots), pointed_packet(scratch.packet),
+        pointer(scratch.alive), packets, cull, begin, end, pointer(hit),
     )
 
 
 @kernel
-def _any_hits(tree, rays, block, slots, alive, cull, begin, end, hit):
+def _any_hits(tree, rays, block, slots, packet, alive, packets, cull, begin, end, hit):
     for start in range(begin, end, BLOCK):
         size = min(end - start, BLOCK)
         for i in range(size):
@@ -127,7 +132,10 @@ def _any_hits(tree, rays, block, slots, alive, cull, begin, end, hit):
         for i in range(size, min(size + HALF, BLOCK)):
             poke(block.which, i, start)
         count = fill(block, tree.frame, rays, size, alive)
-        trace_all(tree, rays, block, slots, alive, count, True, cull)
+        if packets:
+            trace_packets(tree.primitives, tree, rays, block, slots, packet, alive, count, True, cull)
+        else:
+            trace_all(tree, rays, block, slots, alive, count, True, cull)
         for j in range(count):
             r = peek(alive, j)
             found = peek_int(block.lanes, r + PRIM * WIDTH)

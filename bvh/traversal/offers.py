@@ -10,8 +10,6 @@ from __future__ import annotations
 import numpy as np
 
 from bvh.jit import inlined, kernel, stay_outlined
-from bvh.leaves import UNIT
-from bvh.numerics import INF, NAN
 from bvh.primitives import MISS, test
 from bvh.simd import WIDTH, peek, peek_int, poke, poke_int
 from bvh.traversal.block import (
@@ -19,6 +17,7 @@ from bvh.traversal.block import (
     BEST_T,
     END,
     PRIM,
+    T_PRIM,
     local_interval,
     number_of,
     place_of_double,
@@ -28,13 +27,19 @@ from bvh.triangles import scaled_ray
 
 
 @inlined
-def _take(block, r, prim, t, low, high):
+def _take(block, r, prim, low, high):
     """Make a hit the best of ray r."""
     lanes = block.lanes
     poke_int(lanes, r + PRIM * WIDTH, prim)
-    poke(block.doubles, place_of_double(r, BEST_T), t)
     poke(lanes, r + BEST_LOW * WIDTH, low)
     poke(lanes, r + END * WIDTH, min(peek(lanes, r + END * WIDTH), high))
+
+
+@inlined
+def _note(block, r, prim, t):
+    """Keep the exact t of a hit."""
+    poke_int(block.lanes, r + T_PRIM * WIDTH, prim)
+    poke(block.doubles, place_of_double(r, BEST_T), t)
 
 
 @kernel
@@ -50,17 +55,20 @@ def offer_exact(tree, rays, block, r, prim, cull):
     low, high = local_interval(block, r, t)
     best = np.int64(peek_int(lanes, r + PRIM * WIDTH))
     if best < 0 or high < peek(lanes, r + BEST_LOW * WIDTH):
-        _take(block, r, prim, t, low, high)
+        _take(block, r, prim, low, high)
+        _note(block, r, prim, t)
     elif low <= peek(lanes, r + END * WIDTH) and best != prim:
         # Both are hits: compare their exact distances.
         best_t = peek(block.doubles, place_of_double(r, BEST_T))
-        if best_t != best_t:
+        if peek_int(lanes, r + T_PRIM * WIDTH) != best:
             best_t, _ = test(tree.primitives, best, o, d, scaled, t_min, t_max, 0)
         if t < best_t or (t == best_t and prim < best):
-            _take(block, r, prim, t, low, high)
+            _take(block, r, prim, low, high)
+            _note(block, r, prim, t)
         else:
             low, high = local_interval(block, r, best_t)
-            _take(block, r, best, best_t, low, high)
+            _take(block, r, best, low, high)
+            _note(block, r, best, best_t)
     return True
 
 
@@ -71,6 +79,6 @@ def offer_sure(tree, rays, block, r, prim, low, high, cull):
     if low > peek(lanes, r + END * WIDTH):
         return
     if peek_int(lanes, r + PRIM * WIDTH) < 0 or high < peek(lanes, r + BEST_LOW * WIDTH):
-        _take(block, r, prim, NAN, low, high)
+        _take(block, r, prim, low, high)
     else:
         offer_exact(tree, rays, block, r, prim, cull)

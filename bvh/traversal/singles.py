@@ -195,6 +195,7 @@ class Slots(NamedTuple):
     at_node: NDArray[np.int64]
     at_leaf: NDArray[np.int64]
     bucket: NDArray[np.int64]
+    spare: NDArray[np.int64]
     sizes: NDArray[np.int64]
 
 
@@ -207,6 +208,7 @@ def new_slots() -> Slots:
         aligned(SLOTS * WIDTH, np.float32),
         aligned(SLOTS * SLOT_ROWS, np.float32),
         *(np.empty(SLOTS + 1, np.int64) for _ in range(6)),
+        np.empty(BLOCK, np.int64),
         np.empty(BLOCK, np.int64),
         np.empty(9, np.int64),
     )
@@ -228,6 +230,7 @@ def pointed_slots(slots):
         pointer(slots.at_node),
         pointer(slots.at_leaf),
         pointer(slots.bucket),
+        pointer(slots.spare),
         pointer(slots.sizes),
     )
 
@@ -350,13 +353,13 @@ def trace_all(tree, rays, block, slots, alive, count, any_hit, cull):
     for k in range(9):
         poke(sizes, k, 0)
     for j in range(count):
-        k = np.int64(peek_int(lanes, peek(alive, j) + OCTANT * WIDTH))
+        k = np.int64(peek_int(lanes, peek(alive, j) + OCTANT * WIDTH) & 7)
         poke(sizes, k + 1, peek(sizes, k + 1) + 1)
     for k in range(8):
         poke(sizes, k + 1, peek(sizes, k) + peek(sizes, k + 1))
     for j in range(count):
         r = peek(alive, j)
-        k = np.int64(peek_int(lanes, r + OCTANT * WIDTH))
+        k = np.int64(peek_int(lanes, r + OCTANT * WIDTH) & 7)
         at = peek(sizes, k)
         poke(bucket, at, r)
         poke(sizes, k, at + 1)

@@ -1,0 +1,382 @@
+"""Rays in packets: those that keep together share the way through the nodes.
+
+A packet is a run of vectors of rays of one octant. Nodes are tested for all of its rays at once, by
+the interval of their origins and inverse directions: a child is left out only if no ray between
+them enters it. At a leaf each vector of rays is tested against the leaf's box, and where enough of
+its rays enter, against one triangle after the other; where few do, they go one by one.
+
+The interval test. For an inverse i > 0 (and mirrored for i < 0) a near plane p is met no sooner
+than min((p - o) i) over the box of origins and inverses, which its corners bound; a far plane no
+later than max. With e = 2**-24, rounding of p - o (2.1 e B), of the product, of i (2.1 e B each)
+and of o (1.1 e B) moves a plane by less than 8 e B, paid by a margin of 10 e B.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bvh.arguments import aligned
+from bvh.jit import by_type, inlined, kernel, stay_outlined
+from bvh.leaves import GROUP_SIZE, UNIT, filter_triangles
+from bvh.numerics import INF
+from bvh.primitives import Boxes, Obbs, Triangles
+from bvh.simd import (
+    WIDTH,
+    compress_order,
+    fma,
+    greater,
+    lesser,
+    load,
+    load_ints,
+    lowest,
+    lowest_bit,
+    mask_bits,
+    peek,
+    peek_int,
+    permute,
+    pointer,
+    poke,
+    popcount,
+    select,
+    splat,
+    store,
+    store_ints,
+)
+from bvh.traversal.block import (
+    BEST_LOW,
+    DIRECTION,
+    EDGE,
+    END,
+    FAR,
+    GROUP,
+    INVERSE,
+    LOW,
+    NEAR,
+    OCTANT,
+    ORIGIN,
+    PRIM,
+    SLACK,
+    SPARE,
+    SURE_HIGH,
+    SURE_LOW,
+    T_ERROR,
+)
+from bvh.traversal.offers import offer_exact, offer_sure
+from bvh.traversal.singles import STACK, plane_rows, test_group, trace_all
+from bvh.wide_nodes import BLOCK_SIZE, CODES, LANE_BITS, ORDER, leaf_rows
+
+# Rays of a vector that enter a leaf, at least, for it to be tested triangle by triangle.
+ENOUGH = WIDTH // 2
+# Rays of a packet.
+PACKET_RAYS = 4 * WIDTH
+PACKET = PACKET_RAYS // WIDTH * GROUP
+F = np.float32
+PACKET_MARGIN = F(10.0 * UNIT)
+
+
+class PacketStack(NamedTuple):
+    """Scratch of a packet; pointers inside kernels."""
+
+    codes: NDArray[np.int32]
+    entries: NDArray[np.float32]
+    boxes: NDArray[np.int32]
+    rows: NDArray[np.float32]
+
+
+def new_packet_stack() -> PacketStack:
+    """Return the scratch of one thread."""
+    return PacketStack(
+        aligned(STACK, np.int32),
+        aligned(STACK, np.float32),
+        aligned(STACK, np.int32),
+        aligned(64, np.float32),
+    )
+
+
+@inlined
+def pointed_packet(stack):
+    """Return a packet's scratch with pointers in place of arrays."""
+    return PacketStack(
+        pointer(stack.codes), pointer(stack.entries), pointer(stack.boxes), pointer(stack.rows)
+    )
+
+
+@inlined
+def _highest(vector):
+    """Return the largest lane."""
+    return -lowest(-vector)
+
+
+@inlined
+def _range(lanes, row, begin, end):
+    """Return (least, greatest) of a row over the rays of a packet that are under way."""
+    low, high = splat(F(INF), WIDTH), splat(F(-INF), WIDTH)
+    for at in range(begin, end, GROUP):
+        value = load(lanes, at + row * WIDTH, WIDTH)
+        awake = load(lanes, at + END * WIDTH, WIDTH) > F(-INF)
+        low = lesser(low, select(awake, value, low))
+        high = greater(high, select(awake, value, high))
+    return lowest(low), _highest(high)
+
+
+@inlined
+def _end(lanes, begin, end):
+    """Return the greatest end of a packet's rays."""
+    high = splat(F(-INF), WIDTH)
+    for at in range(begin, end, GROUP):
+        high = greater(high, load(lanes, at + END * WIDTH, WIDTH))
+    return _highest(high)
+
+
+@inlined
+def _axis(lanes, axis, negative, begin, end, bound):
+    """Return the interval of an axis: origins for near and far planes, and both inverses."""
+    o_low, o_high = _range(lanes, ORIGIN + axis, begin, end)
+    i_low, i_high = _range(lanes, INVERSE + axis, begin, end)
+    room = PACKET_MARGIN * bound
+    o_low, o_high = o_low - room, o_high + room
+    near, far = (o_low, o_high) if negative else (o_high, o_low)
+    return splat(near, WIDTH), splat(far, WIDTH), splat(i_low, WIDTH), splat(i_high, WIDTH)
+
+
+@inlined
+def _sooner(blocks, at, axis):
+    near, _, low, high = axis
+    away = load(blocks, at, WIDTH) - near
+    return lesser(away * low, away * high)
+
+
+@inlined
+def _later(blocks, at, axis):
+    _, far, low, high = axis
+    away = load(blocks, at, WIDTH) - far
+    return greater(away * low, away * high)
+
+
+@kernel
+def trace_packet(tree, rays, block, stack, begin, end, octant, any_hit, cull):
+    """Take the vectors of rays begin..end of a block, all of one octant, through the tree."""
+    lanes, blocks = block.lanes, tree.blocks
+    nx, ny, nz, fx, fy, fz = plane_rows(octant)
+    shift = np.int32(octant * LANE_BITS)
+    bound = F(peek(tree.frame, 5))
+    x = _axis(lanes, 0, octant & 1 != 0, begin, end, bound)
+    y = _axis(lanes, 1, octant & 2 != 0, begin, end, bound)
+    z = _axis(lanes, 2, octant & 4 != 0, begin, end, bound)
+    limit = _end(lanes, begin, end)
+    code, box, top = np.int64(0), np.int64(0), np.int64(0)
+    while True:
+        if code >= 0:
+            at = code * BLOCK_SIZE
+            first = greater(
+                greater(_sooner(blocks, at + nx, x), _sooner(blocks, at + ny, y)),
+                greater(_sooner(blocks, at + nz, z), splat(F(0.0), WIDTH)),
+            )
+            last = lesser(
+                lesser(_later(blocks, at + fx, x), _later(blocks, at + fy, y)),
+                lesser(_later(blocks, at + fz, z), splat(limit, WIDTH)),
+            )
+            order = load_ints(blocks, at + ORDER * WIDTH, WIDTH) >> shift
+            first = permute(first, order)
+            # An unused lane gives inf - inf or inf * 0 at worst, and a NaN enters nothing.
+            bits = mask_bits(first <= permute(last, order))
+            if bits != 0:
+                front = compress_order(bits)
+                child = permute(load_ints(blocks, at + CODES * WIDTH, WIDTH), order)
+                store(stack.codes, top, permute(child, front))
+                store(stack.entries, top, permute(first, front))
+                store(stack.boxes, top, (permute(order, front) & np.int32(WIDTH - 1)) + np.int32(at))
+                top += popcount(bits)
+        else:
+            hit = _packet_leaf(
+                tree.primitives, tree, rays, block, stack, begin, end, code, box,
+                (nx, ny, nz, fx, fy, fz), any_hit, cull,
+            )
+            if hit:
+                limit = _end(lanes, begin, end)
+        # Take the next entry that does not begin behind all best hits.
+        top -= 1
+        while top >= 0 and peek(stack.entries, top) > limit:
+            top -= 1
+        if top < 0:
+            return
+        code, box = np.int64(peek(stack.codes, top)), np.int64(peek(stack.boxes, top))
+
+
+@inlined
+def _enter_box(blocks, box, lanes, at, planes):
+    """Return which rays of a vector enter a box."""
+    nx, ny, nz, fx, fy, fz = planes
+    ix, iy, iz = (
+        load(lanes, at + INVERSE * WIDTH, WIDTH),
+        load(lanes, at + (INVERSE + 1) * WIDTH, WIDTH),
+        load(lanes, at + (INVERSE + 2) * WIDTH, WIDTH),
+    )
+    tx = fma(splat(peek(blocks, box + nx), WIDTH), ix, load(lanes, at + NEAR * WIDTH, WIDTH))
+    ty = fma(splat(peek(blocks, box + ny), WIDTH), iy, load(lanes, at + (NEAR + 1) * WIDTH, WIDTH))
+    tz = fma(splat(peek(blocks, box + nz), WIDTH), iz, load(lanes, at + (NEAR + 2) * WIDTH, WIDTH))
+    first = greater(greater(tx, ty), greater(tz, splat(F(0.0), WIDTH)))
+    tx = fma(splat(peek(blocks, box + fx), WIDTH), ix, load(lanes, at + FAR * WIDTH, WIDTH))
+    ty = fma(splat(peek(blocks, box + fy), WIDTH), iy, load(lanes, at + (FAR + 1) * WIDTH, WIDTH))
+    tz = fma(splat(peek(blocks, box + fz), WIDTH), iz, load(lanes, at + (FAR + 2) * WIDTH, WIDTH))
+    last = lesser(lesser(tx, ty), lesser(tz, load(lanes, at + END * WIDTH, WIDTH)))
+    return mask_bits(first <= last)
+
+
+@inlined
+def _packet_leaf(primitives, tree, rays, block, stack, begin, end, code, box, planes, any_hit, cull):
+    """Test a packet's rays against a leaf; tell whether any of them has a new best hit."""
+    lanes = block.lanes
+    group, count = leaf_rows(code)
+    changed = False
+    for at in range(begin, end, GROUP):
+        inside = _enter_box(tree.blocks, box, lanes, at, planes)
+        if inside == 0:
+            continue
+        if popcount(inside) < ENOUGH:
+            while inside != 0:
+                r = at + lowest_bit(inside)
+                inside &= inside - 1
+                for row in range(END + 1):
+                    poke(stack.rows, row, peek(lanes, r + row * WIDTH))
+                for g in range(group, group + count):
+                    test_group(tree, rays, block, r, stack.rows, g, any_hit, cull)
+                    poke(stack.rows, END, peek(lanes, r + END * WIDTH))
+            changed = True
+            continue
+        for g in range(group, group + count):
+            for k in range(WIDTH):
+                if _triangle(tree, rays, block, at, g, k, any_hit, cull):
+                    changed = True
+    return changed
+
+
+@inlined
+def _three(lanes, at, row):
+    return (
+        load(lanes, at + row * WIDTH, WIDTH),
+        load(lanes, at + (row + 1) * WIDTH, WIDTH),
+        load(lanes, at + (row + 2) * WIDTH, WIDTH),
+    )
+
+
+@inlined
+def _corner(groups, at):
+    return (
+        splat(peek(groups, at), WIDTH),
+        splat(peek(groups, at + WIDTH), WIDTH),
+        splat(peek(groups, at + 2 * WIDTH), WIDTH),
+    )
+
+
+@inlined
+def _triangle(tree, rays, block, at, group, k, any_hit, cull):
+    """Test a vector of rays against one triangle; tell whether a best hit may have changed."""
+    lanes, groups = block.lanes, tree.groups
+    base = group * GROUP_SIZE + k
+    tolerance = peek(groups, base + 9 * WIDTH)
+    if tolerance < F(0.0):
+        return False
+    end = load(lanes, at + END * WIDTH, WIDTH)
+    maybe, inside, outside, den, size, numerator, margin, t_margin = filter_triangles(
+        _three(lanes, at, ORIGIN), _three(lanes, at, DIRECTION),
+        load(lanes, at + EDGE * WIDTH, WIDTH), load(lanes, at + T_ERROR * WIDTH, WIDTH),
+        load(lanes, at + LOW * WIDTH, WIDTH), end,
+        (
+            _corner(groups, base), _corner(groups, base + 3 * WIDTH),
+            _corner(groups, base + 6 * WIDTH), splat(tolerance, WIDTH),
+        ),
+    )
+    bits = mask_bits(maybe & (end > F(-INF)))
+    if bits == 0:
+        return False
+    prim = np.int32(peek(tree.ids, group * WIDTH + k))
+    q, room = numerator / size, t_margin / size + load(lanes, at + SLACK * WIDTH, WIDTH)
+    low, high = q - room, q + room
+    sure = (
+        maybe
+        & ((inside > margin) | (outside < -margin))
+        & (low >= load(lanes, at + SURE_LOW * WIDTH, WIDTH))
+        & (high <= load(lanes, at + SURE_HIGH * WIDTH, WIDTH))
+    )
+    if cull != 0:
+        # Drop sure hits from the side that is not asked for.
+        zero = splat(F(0.0), WIDTH)
+        unseen = mask_bits(sure & (den > zero if cull > 0 else den < zero))
+        bits &= ~unseen
+        if bits == 0:
+            return False
+        sure = sure & (den < zero if cull > 0 else den > zero)
+    held = load_ints(lanes, at + PRIM * WIDTH, WIDTH)
+    best_low = load(lanes, at + BEST_LOW * WIDTH, WIDTH)
+    # What is surely nearer than the best replaces it, in all lanes at once.
+    better = sure & (end > F(-INF)) & (low <= end) & ((held < np.int32(0)) | (high < best_low))
+    store_ints(lanes, at + PRIM * WIDTH, select(better, splat(prim, WIDTH), held))
+    store(lanes, at + BEST_LOW * WIDTH, select(better, low, best_low))
+    nearer = splat(F(-INF), WIDTH) if any_hit else lesser(high, end)
+    store(lanes, at + END * WIDTH, select(better, nearer, end))
+    bits &= ~mask_bits(better | (sure & (low > end)))
+    if bits != 0:
+        store(lanes, SPARE, low)
+        store(lanes, SPARE + WIDTH, high)
+        settle_rays(tree, rays, block, at, np.int64(prim), bits, mask_bits(sure), any_hit, cull)
+    return True
+
+
+@kernel
+def settle_rays(tree, rays, block, at, prim, bits, sure, any_hit, cull):
+    """Offer a triangle as a hit to those rays of a vector that the lanes could not settle."""
+    stay_outlined()
+    lanes = block.lanes
+    while bits != 0:
+        k = lowest_bit(bits)
+        bits &= bits - 1
+        if sure >> k & 1:
+            low, high = peek(lanes, SPARE + k), peek(lanes, SPARE + WIDTH + k)
+            offer_sure(tree, rays, block, at + k, prim, low, high, cull)
+        elif not offer_exact(tree, rays, block, at + k, prim, cull):
+            continue
+        if any_hit:
+            poke(lanes, at + k + END * WIDTH, F(-INF))
+
+
+def trace_packets(primitives, tree, rays, block, slots, stack, alive, count, any_hit, cull):
+    """Take the rays `alive[:count]` of a block through the tree, in packets where they can."""
+
+
+def _trace_solids(primitives, tree, rays, block, slots, stack, alive, count, any_hit, cull):
+    trace_all(tree, rays, block, slots, alive, count, any_hit, cull)
+
+
+def _trace_triangles(primitives, tree, rays, block, slots, stack, alive, count, any_hit, cull):
+    lanes = block.lanes
+    j = np.int64(0)
+    single = np.int64(0)
+    while j < count:
+        # Take the rays that lie in the vectors of one packet.
+        begin = peek(alive, j) // PACKET * PACKET
+        octant = peek_int(lanes, peek(alive, j) + OCTANT * WIDTH)
+        same = octant < 8
+        k = j
+        while k < count and peek(alive, k) < begin + PACKET:
+            same = same and peek_int(lanes, peek(alive, k) + OCTANT * WIDTH) == octant
+            k += 1
+        if same and k - j >= PACKET_RAYS // 4:
+            trace_packet(tree, rays, block, stack, begin, begin + PACKET, np.int64(octant), any_hit, cull)
+        else:
+            for i in range(j, k):
+                poke(slots.spare, single, peek(alive, i))
+                single += 1
+        j = k
+    trace_all(tree, rays, block, slots, slots.spare, single, any_hit, cull)
+
+
+PACKET_TRACES = {Triangles: _trace_triangles, Boxes: _trace_solids, Obbs: _trace_solids}
+
+
+@by_type(trace_packets)
+def _choose_trace(primitives, tree, rays, block, slots, stack, alive, count, any_hit, cull):
+    return PACKET_TRACES[primitives.instance_class]
