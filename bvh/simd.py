@@ -295,6 +295,26 @@ def shifted(typingctx: Any, array: Any, offset: Any) -> Any:
 
 
 @_operation
+def load_threes(typingctx: Any, array: Any, index: Any, n: Any) -> Any:
+    """Load n rows of three from flat element `index` on, as three vectors: all x, all y, all z."""
+    if not (_is_flat(array) and isinstance(n, types.IntegerLiteral)):
+        return None
+    vec = Vec(array.dtype, n.literal_value)
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        whole = ir.VectorType(_LLVM[array.dtype], 3 * vec.n)
+        place = _pointer(context, builder, sig.args[0], args[0], args[1], whole)
+        rows = builder.load(place, align=context.get_abi_sizeof(whole.element))
+        columns = [
+            builder.shuffle_vector(rows, rows, _indices(range(axis, 3 * vec.n, 3)))
+            for axis in range(3)
+        ]
+        return context.make_tuple(builder, sig.return_type, columns)
+
+    return types.UniTuple(vec, 3)(array, types.intp, n), codegen
+
+
+@_operation
 def store(typingctx: Any, array: Any, index: Any, value: Any) -> Any:
     """Store a vector into a C-contiguous array from flat element `index` on."""
     if not (_is_flat(array) and isinstance(value, Vec) and value.dtype == array.dtype):

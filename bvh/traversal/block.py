@@ -48,6 +48,8 @@ from bvh.simd import (
     greater,
     lesser,
     load,
+    load_threes,
+    lowest_bit,
     mask_bits,
     peek,
     pointer,
@@ -419,37 +421,61 @@ def _store_axis(lanes, at, p, d, i, m):
     _narrow(lanes, at + DIRECTION * WIDTH, d)
 
 
+@inlined
+def _rows(array, step, consecutive, first, index):
+    """Return rows of three of the rays `index`, as three vectors."""
+    if step == 0:
+        x, y, z = vector(array, np.int64(0))
+        return splat(x, HALF), splat(y, HALF), splat(z, HALF)
+    if consecutive:
+        return load_threes(array, 3 * first, HALF)
+    return gather(array, index, 3, 0), gather(array, index, 3, 1), gather(array, index, 3, 2)
+
+
+@inlined
+def _numbers(array, step, index):
+    """Return numbers of the rays `index`."""
+    if step == 0:
+        return splat(peek(array, np.int64(0)), HALF)
+    return gather(array, index, 1, 0)
+
+
 @kernel
-def fill(block, frame, rays, count, alive):
+def fill(block, frame, rays, count, consecutive, alive):
     """Bring the rays `block.which` to the block; list those that meet the root's box.
 
-    Returns how many do.
+    `consecutive` tells that their places follow each other. Returns how many there are.
     """
     found = np.int64(0)
-    for i in range(count // HALF * HALF, BLOCK, HALF):
+    whole = count // HALF * HALF
+    for i in range(whole, BLOCK, HALF):
         _narrow(block.lanes, place(i) + END * WIDTH, splat(-INF, HALF))
-    for i in range(0, count, HALF):
+    for i in range(0, whole, HALF):
         r = place(i)
         index = load(block.which, i, HALF)
-        o = (
-            gather(rays.origins, index, 3 * rays.o_step, 0),
-            gather(rays.origins, index, 3 * rays.o_step, 1),
-            gather(rays.origins, index, 3 * rays.o_step, 2),
-        )
-        d = (
-            gather(rays.directions, index, 3 * rays.d_step, 0),
-            gather(rays.directions, index, 3 * rays.d_step, 1),
-            gather(rays.directions, index, 3 * rays.d_step, 2),
-        )
-        low, high = gather(rays.t_min, index, rays.low_step, 0), gather(rays.t_max, index, rays.high_step, 0)
+        first = peek(block.which, i)
+        o = _rows(rays.origins, rays.o_step, consecutive, first, index)
+        d = _rows(rays.directions, rays.d_step, consecutive, first, index)
+        low, high = _numbers(rays.t_min, rays.low_step, index), _numbers(rays.t_max, rays.high_step, index)
         meets, others = prepare_lanes(block, frame, r, o, d, low, high)
-        for j in range(min(HALF, count - i)):
-            if others >> j & 1:
-                oj, dj, lj, hj = read_ray(rays, peek(block.which, i + j))
-                if not (is_ray(oj, dj, lj, hj) and prepare(block, frame, r + j, oj, dj, lj, hj)):
-                    continue
-            elif not meets >> j & 1:
-                continue
-            poke(alive, found, r + j)
+        # Those that are out of the ordinary come one by one.
+        while others != 0:
+            j = lowest_bit(others)
+            others &= others - 1
+            meets |= _prepare_one(block, frame, rays, i + j) << j
+        while meets != 0:
+            poke(alive, found, r + lowest_bit(meets))
+            found += 1
+            meets &= meets - 1
+    for i in range(whole, count):
+        if _prepare_one(block, frame, rays, i):
+            poke(alive, found, place(i))
             found += 1
     return found
+
+
+@inlined
+def _prepare_one(block, frame, rays, i):
+    """Bring ray i to the block; return 1 if it meets the root's box, else 0."""
+    o, d, low, high = read_ray(rays, peek(block.which, i))
+    return np.int64(is_ray(o, d, low, high) and prepare(block, frame, place(i), o, d, low, high))

@@ -76,8 +76,17 @@ class Out(NamedTuple):
 def closest_hits(tree, rays, scratch, packets, cull, begin, end, t, prim, u, v, front):
     """Find the nearest hits of rays begin..end."""
     empty = len(tree.nodes.blocks) == 0
+    # One loop an array: that is what becomes vector stores.
     for i in range(begin, end):
-        t[i], prim[i], u[i], v[i], front[i] = INF, -1, NAN, NAN, 0
+        t[i] = INF
+    for i in range(begin, end):
+        prim[i] = -1
+    for i in range(begin, end):
+        u[i] = NAN
+    for i in range(begin, end):
+        v[i] = NAN
+    for i in range(begin, end):
+        front[i] = 0
     if empty:
         return
     _closest_hits(
@@ -93,9 +102,7 @@ def _closest_hits(tree, rays, block, slots, packet, alive, packets, cull, begin,
         size = min(end - start, BLOCK)
         for i in range(size):
             poke(block.which, i, start + i)
-        for i in range(size, min(size + HALF, BLOCK)):
-            poke(block.which, i, start)
-        count = fill(block, tree.frame, rays, size, alive)
+        count = fill(block, tree.frame, rays, size, True, alive)
         if packets:
             trace_packets(tree.primitives, tree, rays, block, slots, packet, alive, count, False, cull)
         else:
@@ -129,9 +136,7 @@ def _any_hits(tree, rays, block, slots, packet, alive, packets, cull, begin, end
         size = min(end - start, BLOCK)
         for i in range(size):
             poke(block.which, i, start + i)
-        for i in range(size, min(size + HALF, BLOCK)):
-            poke(block.which, i, start)
-        count = fill(block, tree.frame, rays, size, alive)
+        count = fill(block, tree.frame, rays, size, True, alive)
         if packets:
             trace_packets(tree.primitives, tree, rays, block, slots, packet, alive, count, True, cull)
         else:
