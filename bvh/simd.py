@@ -657,6 +657,19 @@ def permute(typingctx: Any, vector: Any, order: Any) -> Any:
     return vector(vector, order), codegen
 
 
+@_operation
+def cycles(typingctx: Any) -> Any:
+    """Return the CPU's own clock, in ticks of no stated length; 0 where it cannot be read."""
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        name = "llvm.readcyclecounter"
+        module = builder.module
+        function = module.globals.get(name) or ir.Function(module, ir.FunctionType(_LONG, []), name)
+        return builder.call(function, [])
+
+    return types.int64(), codegen
+
+
 def _count_bits(name: str) -> Any:
     def build(typingctx: Any, x: Any) -> Any:
         def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:

@@ -441,10 +441,10 @@ def _numbers(array, step, index):
 
 
 @kernel
-def fill(block, frame, rays, count, consecutive, alive):
+def fill(block, frame, rays, count, alive):
     """Bring the rays `block.which` to the block; list those that meet the root's box.
 
-    `consecutive` tells that their places follow each other. Returns how many there are.
+    Returns how many there are.
     """
     found = np.int64(0)
     whole = count // HALF * HALF
@@ -454,6 +454,7 @@ def fill(block, frame, rays, count, consecutive, alive):
         r = place(i)
         index = load(block.which, i, HALF)
         first = peek(block.which, i)
+        consecutive = peek(block.which, i + HALF - 1) == first + (HALF - 1)
         o = _rows(rays.origins, rays.o_step, consecutive, first, index)
         d = _rows(rays.directions, rays.d_step, consecutive, first, index)
         low, high = _numbers(rays.t_min, rays.low_step, index), _numbers(rays.t_max, rays.high_step, index)

@@ -374,6 +374,38 @@ def _trace_triangles(primitives, tree, rays, block, slots, stack, alive, count, 
     trace_all(tree, rays, block, slots, slots.spare, single, any_hit, cull)
 
 
+def packable(primitives, block, alive, count):
+    """Tell whether packets may pay: most rays look where the one before them in the block looks."""
+
+
+def _never(primitives, block, alive, count):
+    return False
+
+
+def _packable_triangles(primitives, block, alive, count):
+    lanes = block.lanes
+    close = np.int64(0)
+    tries = np.int64(0)
+    # Compare some rays with those a few places further on.
+    for j in range(0, count - 8, 16):
+        a, b = peek(alive, j), peek(alive, j + 8)
+        apart = F(0.0)
+        for axis in range(3):
+            row = (DIRECTION + axis) * WIDTH
+            apart += abs(peek(lanes, a + row) - peek(lanes, b + row))
+        close += np.int64(apart < F(0.25))
+        tries += 1
+    return 2 * close > tries
+
+
+PACKABLE = {Triangles: _packable_triangles, Boxes: _never, Obbs: _never}
+
+
+@by_type(packable)
+def _choose_packable(primitives, block, alive, count):
+    return PACKABLE[primitives.instance_class]
+
+
 PACKET_TRACES = {Triangles: _trace_triangles, Boxes: _trace_solids, Obbs: _trace_solids}
 
 
