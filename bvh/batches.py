@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from bvh.rays import Hits, RayBatch, shaped
 from bvh.traversal.block import BLOCK, Rays
-from bvh.traversal.choice import new_scratch
+from bvh.traversal.choice import new_scratch, nothing_learnt
 from bvh.traversal.closest_hit import any_hits, closest_hits
-from bvh.traversal.order import AUTO, TILE, Order
+from bvh.traversal.order import AUTO, TILE_HEIGHT, TILE_WIDTH, Order
 from bvh.workers import Progress, share
 
 # Blocks in a chunk: long enough to hide the call (a few us), short enough to balance two threads
@@ -19,6 +19,8 @@ from bvh.workers import Progress, share
 CHUNK = 16
 # Rays of a batch from which on its results share one piece of memory, which large pages can hold.
 LARGE = 1 << 17
+
+SMALLEST_IMAGE = 1 << 12
 
 NO_PLACES = np.empty(0, np.int64)
 
@@ -29,11 +31,11 @@ def closest_hit(
     """Return the nearest hit of each ray."""
     n = rays.size
     t, u, v, prim_id, front = _results(n)
-    order, batch = _order(rays), Rays(*rays[:4])
+    order, batch, learnt = _order(rays), Rays(*rays[:4]), nothing_learnt()
 
     def work(begin: int, end: int) -> None:
         closest_hits(
-            arrays, batch, order, new_scratch(), cull, begin, end,
+            arrays, batch, order, new_scratch(learnt), cull, begin, end,
             t, prim_id, u, v, front.view(np.uint8),
         )  # fmt: skip
 
@@ -49,10 +51,10 @@ def any_hit(
 ) -> NDArray[np.bool_] | bool:
     """Tell for each ray whether it hits anything."""
     hit = np.zeros(rays.size, np.bool_)
-    order, batch = _order(rays), Rays(*rays[:4])
+    order, batch, learnt = _order(rays), Rays(*rays[:4]), nothing_learnt()
 
     def work(begin: int, end: int) -> None:
-        any_hits(arrays, batch, order, new_scratch(), cull, begin, end, hit.view(np.uint8))
+        any_hits(arrays, batch, order, new_scratch(learnt), cull, begin, end, hit.view(np.uint8))
 
     _share(order, work, threads, progress)
     return shaped(rays.shape, hit)[0]  # type: ignore[no-any-return]
@@ -92,18 +94,16 @@ def _order(rays: RayBatch) -> Order:
 def _row_length(rays: RayBatch) -> int:
     """Return the rays in a row, where a batch is an image, and 0 where it is none."""
     n = rays.size
+    row = 0
     if len(rays.shape) >= 2:
         row = rays.shape[-1]
-        return row if row >= TILE and n // max(row, 1) >= TILE else 0
-    if len(rays.directions) < n or n < TILE * TILE:
-        return 0
-    # Neighbours in a row differ by little, always the same; the first of the next row is a jump.
-    d = rays.directions[: 1 << 14]
-    steps = np.abs(np.diff(d, axis=0)).sum(axis=1)
-    usual = float(np.median(steps[: 4 * TILE]))
-    jumps = np.flatnonzero(~(steps < 8.0 * usual))
-    if len(jumps) < 2:
-        return 0
-    row = int(jumps[0]) + 1
-    regular = row >= TILE and n % row == 0 and n // row >= TILE
-    return row if regular and np.array_equal(jumps[1:] - jumps[:-1], np.full(len(jumps) - 1, row)) else 0
+    elif len(rays.directions) == n > SMALLEST_IMAGE:
+        # In a row the direction moves on by steady small steps; the next row begins with a jump.
+        d = rays.directions[: 1 << 14]
+        steps = np.abs(np.diff(d, axis=0)).sum(axis=1)
+        usual = float(np.median(steps[: 4 * TILE_WIDTH]))
+        jumps = np.flatnonzero(~((steps < 2.0 * usual) & (steps > 0.5 * usual)))
+        if len(jumps) > 1 and (np.diff(jumps) == jumps[0] + 1).all():
+            row = int(jumps[0]) + 1
+    image = row >= TILE_WIDTH and n % row == 0 and n // row >= TILE_HEIGHT
+    return row if image else 0

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from bvh.jit import inlined, kernel
 from bvh.primitives import pointed
-from bvh.simd import cycles, pointer
+from bvh.simd import cycles, peek, pointer, poke
 from bvh.traversal.block import BLOCK, HALF, Block, new_block, pointed_block
 from bvh.traversal.order import AUTO, PACKETS
 from bvh.traversal.packets import (
@@ -26,7 +26,7 @@ from bvh.traversal.packets import (
 from bvh.traversal.singles import Slots, new_slots, pointed_slots, trace_all
 
 # Blocks from one trial to the next.
-PERIOD = 16
+PERIOD = 32
 
 
 class Scratch(NamedTuple):
@@ -36,11 +36,21 @@ class Scratch(NamedTuple):
     slots: Slots
     packet: PacketStack
     alive: NDArray[np.int64]
+    learnt: NDArray[np.float64]
 
 
-def new_scratch() -> Scratch:
-    """Return the scratch of one thread."""
-    return Scratch(new_block(), new_slots(), new_packet_stack(), np.empty(BLOCK + HALF, np.int64))
+def new_scratch(learnt: NDArray[np.float64]) -> Scratch:
+    """Return the scratch of one thread; what is learnt may be shared by all threads of a batch."""
+    alive = np.empty(BLOCK + HALF, np.int64)
+    return Scratch(new_block(), new_slots(), new_packet_stack(), alive, learnt)
+
+
+def nothing_learnt() -> NDArray[np.float64]:
+    """Return what `trace_block` knows at the start of a batch.
+
+    Cycles a ray in packets and alone, both at the last trials, and blocks since the first.
+    """
+    return np.zeros(3)
 
 
 @inlined
@@ -51,6 +61,7 @@ def pointed_scratch(scratch):
         pointed_slots(scratch.slots),
         pointed_packet(scratch.packet),
         pointer(scratch.alive),
+        pointer(scratch.learnt),
     )
 
 
@@ -76,33 +87,25 @@ def pointed_tree(tree):
     )
 
 
-# Cycles a ray took in packets and alone at the last trial, and blocks since.
-START = (0.0, 0.0, 0)
-
-
 @kernel
-def trace_block(tree, rays, scratch, count, forced, choice, any_hit, cull):
-    """Take the rays `alive[:count]` of a block through the tree; return what was learnt."""
-    in_packets, alone, age = choice
-    block, slots, alive = scratch.block, scratch.slots, scratch.alive
-    if forced == AUTO and (count < BLOCK // 4 or not packable(tree.primitives, block, alive, count)):
-        packets = False
-        age_next = age
-    else:
-        trial = age % PERIOD
-        packets = trial == 0 or (trial > 1 and in_packets < alone)
-        if forced != AUTO:
-            packets = forced == PACKETS
-        age_next = age + 1
+def trace_block(tree, rays, scratch, count, forced, any_hit, cull):
+    """Take the rays `alive[:count]` of a block through the tree."""
+    block, slots, alive, learnt = scratch.block, scratch.slots, scratch.alive, scratch.learnt
+    trial = np.int64(2)
+    packets = forced == PACKETS
+    if forced == AUTO and count >= BLOCK // 4 and packable(tree.primitives, block, alive, count):
+        age = peek(learnt, 2)
+        poke(learnt, 2, age + 1.0)
+        trial = np.int64(age) % PERIOD
+        packets = trial == 0 or (trial > 1 and peek(learnt, 0) < peek(learnt, 1))
     began = cycles()
     if packets:
-        trace_packets(tree.primitives, tree, rays, block, slots, scratch.packet, alive, count, any_hit, cull)
+        trace_packets(
+            tree.primitives, tree, rays, block, slots, scratch.packet, alive, count, any_hit, cull
+        )
     else:
         trace_all(tree, rays, block, slots, alive, count, any_hit, cull)
-    spent = np.float64(cycles() - began) / max(count, 1)
-    if age_next > age:
-        if age % PERIOD == 0:
-            in_packets = spent
-        elif age % PERIOD == 1:
-            alone = spent
-    return in_packets, alone, age_next
+    if trial < 2:
+        # Half of what was known stays: blocks differ.
+        before, spent = peek(learnt, trial), np.float64(cycles() - began) / count
+        poke(learnt, trial, spent if before == 0.0 else 0.5 * (before + spent))

@@ -6,13 +6,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bvh.jit import entry, kernel
+from bvh.jit import entry, inlined, kernel
 from bvh.numerics import INF, NAN
 from bvh.simd import WIDTH, peek, peek_int, pointer, poke
 from bvh.traversal.block import PRIM, fill, number_of, pointed_rays
-from bvh.traversal.choice import START, pointed_scratch, pointed_tree, trace_block
+from bvh.traversal.choice import pointed_scratch, pointed_tree, trace_block
 from bvh.traversal.finish import finish
-from bvh.traversal.order import pick_rays, pointed_order
+from bvh.traversal.order import ask_for_next, pick_rays, pointed_order, tile_of
 
 
 class Out(NamedTuple):
@@ -35,20 +35,44 @@ def closest_hits(tree, rays, order, scratch, cull, begin, end, t, prim, u, v, fr
 
 
 @kernel
+def _miss_all(order, b, which, size, prim, out):
+    """Write misses for the rays of a block, run by run of neighbours."""
+    if order.plain:
+        begin = peek(which, np.int64(0))
+        _miss_run(begin, begin + size, prim, out)
+    elif order.row > 0:
+        top, bottom, left, right = tile_of(order, b)
+        for y in range(top, bottom):
+            _miss_run(y * order.row + left, y * order.row + right, prim, out)
+    else:
+        for i in range(size):
+            _miss_run(peek(which, i), peek(which, i) + 1, prim, out)
+
+
+@inlined
+def _miss_run(begin, end, prim, out):
+    """Write misses array by array, which makes them vector stores."""
+    for k in range(begin, end):
+        poke(out.t, k, INF)
+    for k in range(begin, end):
+        poke(prim, k, np.int32(-1))
+    for k in range(begin, end):
+        poke(out.u, k, NAN)
+    for k in range(begin, end):
+        poke(out.v, k, NAN)
+    for k in range(begin, end):
+        poke(out.front, k, np.uint8(0))
+
+
+@kernel
 def _closest_hits(tree, rays, order, scratch, cull, begin, end, prim, out):
     block, alive = scratch.block, scratch.alive
-    choice = START
     for b in range(begin, end):
         size = pick_rays(order, b, block.which)
-        for i in range(size):
-            at = peek(block.which, i)
-            poke(out.t, at, INF)
-            poke(prim, at, np.int32(-1))
-            poke(out.u, at, NAN)
-            poke(out.v, at, NAN)
-            poke(out.front, at, np.uint8(0))
+        _miss_all(order, b, block.which, size, prim, out)
         count = fill(block, tree.frame, rays, size, alive)
-        choice = trace_block(tree, rays, scratch, count, order.kernel, choice, False, cull)
+        ask_for_next(order, b, rays)
+        trace_block(tree, rays, scratch, count, order.kernel, False, cull)
         hits = np.int64(0)
         for j in range(count):
             r = peek(alive, j)
@@ -72,13 +96,13 @@ def any_hits(tree, rays, order, scratch, cull, begin, end, hit):
 @kernel
 def _any_hits(tree, rays, order, scratch, cull, begin, end, hit):
     block, alive = scratch.block, scratch.alive
-    choice = START
     for b in range(begin, end):
         size = pick_rays(order, b, block.which)
         for i in range(size):
             poke(hit, peek(block.which, i), np.uint8(0))
         count = fill(block, tree.frame, rays, size, alive)
-        choice = trace_block(tree, rays, scratch, count, order.kernel, choice, True, cull)
+        ask_for_next(order, b, rays)
+        trace_block(tree, rays, scratch, count, order.kernel, True, cull)
         for j in range(count):
             r = peek(alive, j)
             found = peek_int(block.lanes, r + PRIM * WIDTH)

@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.jit import inlined
-from bvh.simd import WIDTH, peek, pointer, poke
+from bvh.simd import address, peek, pointer, poke, prefetch_address
 from bvh.traversal.block import BLOCK
 
-# Pixels of a block: PATCHES_ACROSS patches side by side, each of one packet's rays.
-TILE = 16
+# Pixels of a block: patches side by side, each of one packet's rays.
+TILE_WIDTH, TILE_HEIGHT = 64, 4
 PATCH_WIDTH, PATCH_HEIGHT = 8, 4
 
 # Kernels: chosen by trial, or forced.
@@ -44,7 +44,7 @@ class Order(NamedTuple):
         """Number of blocks."""
         if self.row:
             rows = self.count // self.row
-            return -(-rows // TILE) * -(-self.row // TILE)
+            return -(-rows // TILE_HEIGHT) * -(-self.row // TILE_WIDTH)
         return -(-self.count // BLOCK)
 
 
@@ -54,6 +54,7 @@ class OrderPointers(NamedTuple):
     count: Any
     row: Any
     given: Any
+    plain: Any
     places: Any
     kernel: Any
 
@@ -65,6 +66,7 @@ def pointed_order(order):
         np.int64(order.count),
         np.int64(order.row),
         len(order.places) > 0,
+        order.row == 0 and len(order.places) == 0,
         pointer(order.places),
         np.int64(order.kernel),
     )
@@ -87,11 +89,18 @@ def pick_rays(order, block, which):
 
 
 @inlined
+def tile_of(order, block):
+    """Return (top, bottom, left, right) of a tile."""
+    across = (order.row + TILE_WIDTH - 1) // TILE_WIDTH
+    top, left = block // across * TILE_HEIGHT, block % across * TILE_WIDTH
+    rows = order.count // order.row
+    return top, min(rows, top + TILE_HEIGHT), left, min(order.row, left + TILE_WIDTH)
+
+
+@inlined
 def _pick_tile(order, block, which):
     """Write the places of a tile's pixels, patch by patch; return how many there are."""
-    across = (order.row + TILE - 1) // TILE
-    top, left = block // across * TILE, block % across * TILE
-    bottom, right = min(order.count // order.row, top + TILE), min(order.row, left + TILE)
+    top, bottom, left, right = tile_of(order, block)
     size = np.int64(0)
     for y0 in range(top, bottom, PATCH_HEIGHT):
         for x0 in range(left, right, PATCH_WIDTH):
@@ -100,3 +109,30 @@ def _pick_tile(order, block, which):
                     poke(which, size, y * order.row + x)
                     size += 1
     return size
+
+
+@inlined
+def ask_for_next(order, block, rays):
+    """Ask for the memory of the next block's rays, while this one is worked on.
+
+    Between two blocks the CPU's own prefetching loses track.
+    """
+    if order.plain:
+        begin = (block + 1) * BLOCK
+        for i in range(begin, min(begin + BLOCK, order.count), 2):
+            _ask(rays, i)
+    elif order.row > 0:
+        top, bottom, left, right = tile_of(order, block + 1)
+        for y in range(top, bottom):
+            for x in range(left, right, 2):
+                _ask(rays, y * order.row + x)
+    else:
+        begin = (block + 1) * BLOCK
+        for i in range(begin, min(begin + BLOCK, order.count)):
+            _ask(rays, peek(order.places, i))
+
+
+@inlined
+def _ask(rays, i):
+    prefetch_address(address(rays.origins, 3 * i * rays.o_step))
+    prefetch_address(address(rays.directions, 3 * i * rays.d_step))
