@@ -14,6 +14,9 @@ Seconds = dict[str, list[float]]
 # The share of our CPUs that other processes may take before a figure is in doubt.
 DISTURBED = 0.05
 
+# Seconds to wait for a busy neighbour to end before another attempt.
+PATIENCE = 30.0
+
 
 def interleaved(contestants: dict[str, Callable[[], object]], rounds: int) -> Seconds:
     """Run all contestants once to warm them up, then `rounds` times in turn; return seconds."""
@@ -54,6 +57,7 @@ def undisturbed(
             return seconds, foreign
         if best is None or best[1] is None or foreign < best[1]:
             best = seconds, foreign
+        _wait_for_calm()
     return best or (interleaved(contestants, rounds), None)
 
 
@@ -68,6 +72,16 @@ def foreign_share(before: Clocks | None, after: Clocks | None) -> float | None:
     # The system counts in hundredths of a second; a shorter measurement says nothing.
     cpus = len(os.sched_getaffinity(0))
     return max(0.0, busy - own) / (wall * cpus) if wall > 0.2 else None
+
+
+def _wait_for_calm() -> None:
+    """Return when others leave our CPUs alone, or when patience ends."""
+    until = time.perf_counter() + PATIENCE
+    while time.perf_counter() < until:
+        before = _clocks()
+        time.sleep(0.5)
+        if (foreign_share(before, _clocks()) or 0.0) <= DISTURBED:
+            return
 
 
 def _clocks() -> Clocks | None:
