@@ -14,16 +14,27 @@ Seconds = dict[str, list[float]]
 # The share of our CPUs that other processes may take before a figure is in doubt.
 DISTURBED = 0.05
 
+# Seconds that a measurement takes at least, and the shortest that the system's clock can judge.
+LEAST = 0.5
+JUDGED = 0.2
+
 # Seconds to wait for a busy neighbour to end before another attempt.
 PATIENCE = 30.0
 
 
-def interleaved(contestants: dict[str, Callable[[], object]], rounds: int) -> Seconds:
-    """Run all contestants once to warm them up, then `rounds` times in turn; return seconds."""
+def interleaved(
+    contestants: dict[str, Callable[[], object]], rounds: int, least: float = 0.0
+) -> Seconds:
+    """Run all contestants once to warm them up, then in turn; return seconds.
+
+    At least `rounds` times, and for at least `least` seconds.
+    """
     for call in contestants.values():
         call()
     seconds: Seconds = {name: [] for name in contestants}
-    for _ in range(rounds):
+    until = time.perf_counter() + least
+    while rounds > 0 or time.perf_counter() < until:
+        rounds -= 1
         for name, call in contestants.items():
             began = time.perf_counter()
             result = call()
@@ -51,7 +62,8 @@ def undisturbed(
     best: tuple[Seconds, float | None] | None = None
     for _ in range(attempts):
         before = _clocks()
-        seconds = interleaved(contestants, rounds)
+        # A shorter time than this is too short to tell who else was busy in it.
+        seconds = interleaved(contestants, rounds, LEAST)
         foreign = foreign_share(before, _clocks())
         if foreign is None or foreign <= DISTURBED:
             return seconds, foreign
@@ -69,9 +81,9 @@ def foreign_share(before: Clocks | None, after: Clocks | None) -> float | None:
     if before is None or after is None:
         return None
     wall, own, busy = (b - a for a, b in zip(before, after, strict=True))
-    # The system counts in hundredths of a second; a shorter measurement says nothing.
+    # The system counts in hundredths of a second.
     cpus = len(os.sched_getaffinity(0))
-    return max(0.0, busy - own) / (wall * cpus) if wall > 0.2 else None
+    return max(0.0, busy - own) / (wall * cpus) if wall > JUDGED else None
 
 
 def _wait_for_calm() -> None:

@@ -188,3 +188,10 @@ def test_charts_are_xml() -> None:
 
 def test_bytes_of_a_tree(tree: bvh.BVH) -> None:
     assert 0 < memory.tree_bytes(tree) < 500 * len(tree)
+
+
+def test_no_measurement_is_too_short_to_judge() -> None:
+    seconds, foreign = timing.undisturbed({"nothing": lambda: None}, 1, attempts=1)
+    assert len(seconds["nothing"]) > 1
+    if timing._clocks() is not None:
+        assert foreign is not None
