@@ -60,7 +60,7 @@ def measure(names: list[str], options: argparse.Namespace) -> list[Row]:
         # Leaks do not depend on the mesh.
         only = [what for what in options.only if what != "leaks" or number == 0]
         task = {"mesh": name, "only": only, "rounds": options.rounds, "side": options.side,
-                "quality": options.quality}  # fmt: skip
+                "quality": options.quality, "attempts": 1 if options.quick else 3}  # fmt: skip
         here: list[Row] = []
         for threads in options.threads:
             if sys.stderr.isatty():

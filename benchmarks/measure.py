@@ -28,13 +28,13 @@ RTREE_TRIANGLES = 100_000
 def measure(options: dict[str, Any]) -> Iterator[Row]:
     """Yield a row for each workload: seconds of each caster and round, and what was cast."""
     scene = load(options["mesh"])
-    only, rounds, threads = options["only"], options["rounds"], options["threads"]
+    only, threads = options["only"], options["threads"]
     common = {"mesh": scene.name, "triangles": len(scene.faces), "threads": threads}
     vertices, faces = scene.vertices.astype(np.float32), scene.faces.astype(np.uint32)
     makers = {name: make for name, make in PEERS.items() if installed(name)}
 
     if "build" in only:
-        yield from ({**common, **row} for row in builds(scene, threads, rounds))
+        yield from ({**common, **row} for row in builds(scene, options))
     asked = [name for name in only if name in (*BATCHES, "single", "r-tree")]
     if asked:
         quality = {"quality": options["quality"]} if options["quality"] else {}
@@ -44,7 +44,7 @@ def measure(options: dict[str, Any]) -> Iterator[Row]:
             if work.name in only and len(work):
                 yield {**common, **batch(tree, work, peers, scene, options)}
             if work.name == "random" and "single" in only:
-                yield {**common, **singles(tree, work, peers, rounds)}
+                yield {**common, **singles(tree, work, peers, options)}
             if work.name == "random" and "r-tree" in only and threads == 1:
                 if installed("rtree") and len(faces) <= RTREE_TRIANGLES:
                     few = work.some("r-tree", FEW)
@@ -63,19 +63,23 @@ def qualities() -> Iterator[str]:
         yield quality
 
 
-def builds(scene: Scene, threads: int, rounds: int) -> Iterator[Row]:
+def builds(scene: Scene, options: dict[str, Any]) -> Iterator[Row]:
     """Yield the time of building with each quality that there is, beside the peers."""
     vertices, faces = scene.vertices.astype(np.float32), scene.faces.astype(np.uint32)
     for quality in qualities():
         ours = partial(
-            bvh.BVH.from_triangles, scene.vertices, scene.faces, quality=quality, threads=threads
+            bvh.BVH.from_triangles,
+            scene.vertices,
+            scene.faces,
+            quality=quality,
+            threads=options["threads"],
         )
         ours().validate()
         calls: dict[str, Callable[[], object]] = {"bvh": ours}
         for name, make in PEERS.items():
             if installed(name):
                 calls[make.name] = partial(make, vertices, faces)
-        yield {"what": f"build {quality}", "count": 1, **timed(calls, rounds)}
+        yield {"what": f"build {quality}", "count": 1, **timed(calls, options)}
 
 
 def batch(
@@ -104,23 +108,23 @@ def batch(
         "count": len(work),
         "hits": float(expected.hit.mean()),
         "agreement": agreed,
-        **timed(calls, options["rounds"]),
+        **timed(calls, options),
     }
 
 
-def singles(tree: bvh.BVH, work: Workload, peers: list[Caster], rounds: int) -> Row:
+def singles(tree: bvh.BVH, work: Workload, peers: list[Caster], options: dict[str, Any]) -> Row:
     """Measure single rays, one call each; many different ones, so that none is in a cache."""
     some = work.some("single", SINGLES)
     ours = Ours(tree, 1)
     against_brute_force(tree, some)
     calls = {ours.name: ours.singles(some), f"{ours.name}, floats": ours.floats(some)}
     calls.update({peer.name: peer.singles(some) for peer in peers})
-    return {"what": "single", "count": len(some), **timed(calls, rounds)}
+    return {"what": "single", "count": len(some), **timed(calls, options)}
 
 
-def timed(calls: dict[str, Callable[[], object]], rounds: int) -> Row:
+def timed(calls: dict[str, Callable[[], object]], options: dict[str, Any]) -> Row:
     """Return the seconds of each caster, and how much other processes disturbed them."""
-    seconds, foreign = undisturbed(calls, rounds)
+    seconds, foreign = undisturbed(calls, options["rounds"], options["attempts"])
     return {"seconds": seconds, "foreign": foreign}
 
 

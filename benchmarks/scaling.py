@@ -80,11 +80,12 @@ def main() -> None:
     about = {**machine(), "side": options.side, "rounds": options.rounds}
     if options.json:
         options.json.write_text(json.dumps({**about, "rows": rows}, indent=1) + "\n")
-    if options.svg:
-        picture = draw_curves(curves_of(rows), "Time per ray", "triangles", "microseconds")
+    calm = curves_of([row for row in rows if not disturbed(row)])
+    if options.svg and calm:
+        picture = draw_curves(calm, "Time per ray", "triangles", "microseconds")
         options.svg.write_text(picture, encoding="utf-8")
     failed = False
-    for name, points in curves_of([row for row in rows if not disturbed(row)]).items():
+    for name, points in calm.items():
         if len(points) > 1:
             time, logarithm = growth(points)
             failed |= (slow := time > SLACK * logarithm)
