@@ -1,95 +1,90 @@
-"""`python -m benchmarks`: build times, rays per second, and the share of exact decisions."""
+"""`python -m benchmarks`: rays per second and build times, beside the peers that are installed."""
 
 from __future__ import annotations
 
 import argparse
 import json
-import platform
-from collections.abc import Callable, Iterator
-from functools import partial
+import sys
 from pathlib import Path
 
-import numpy as np
+from benchmarks import compare, report, scenes
+from benchmarks.machine import machine
+from benchmarks.processes import Row, rows_of
+from benchmarks.workloads import BATCHES, TILE
 
-import bvh
-from benchmarks.fallback import fallback_share
-from benchmarks.timing import interleaved, medians
-from benchmarks.workloads import workloads
-from bvh.sources import load_mesh
-
-MESHES = Path(__file__).parent.parent / "meshes"
-
-
-def validate(tree: bvh.BVH, query: str, rays: tuple[np.ndarray, np.ndarray]) -> None:
-    """Check a sample of the answers: one ray at a time, and against each single face."""
-    rng = np.random.default_rng(0)
-    sample = rng.choice(len(rays[0]), min(len(rays[0]), 40), replace=False)
-    origins, directions = rays[0][sample], rays[1][sample]
-    corners = [tree.vertices[tree.faces[:, i]] for i in range(3)]
-    hits = tree.closest_hit(origins, directions)
-    for i, (o, d) in enumerate(zip(origins, directions, strict=True)):
-        each = bvh.ray_triangle(o, d, *corners)
-        nearest = each.t.min(initial=np.inf)
-        if hits.t[i] != nearest or hits.mask[i] != np.isfinite(nearest):
-            raise SystemExit(f"wrong answer: ray {o} {d} has t {hits.t[i]}, not {nearest}")
-        if query == "any_hit" and tree.any_hit(o, d) != np.isfinite(nearest):
-            raise SystemExit(f"wrong answer: ray {o} {d}")
-
-
-def on_threads(call: Callable[[int], object], rounds: int) -> dict[str, float]:
-    """Return the median time of a call on one thread and on two."""
-    return medians(interleaved({str(n): partial(call, n) for n in (1, 2)}, rounds))
-
-
-def measure(path: Path, count: int, rounds: int) -> Iterator[dict[str, object]]:
-    """Measure one mesh; print a row for each figure and yield it."""
-    mesh = load_mesh(path)
-    tree = bvh.BVH.from_mesh(mesh)
-    seconds = on_threads(lambda n: bvh.BVH.from_mesh(mesh, threads=n), rounds)
-    times = "".join(f" {seconds[n] * 1e3:>11.1f} ms" for n in ("1", "2"))
-    print(f"{path.stem:<16} {'build':<10}{times}")
-    yield {"mesh": path.name, "what": "build", "triangles": len(tree), "seconds": seconds}
-    for name, query, rays in workloads(tree, count):
-        if len(rays[0]) == 0:
-            continue
-        validate(tree, query, rays)
-        seconds = on_threads(partial(_ask, getattr(tree, query), rays), rounds)
-        share = fallback_share(tree, *(a[:20_000] for a in rays))
-        rates = "".join(f" {len(rays[0]) / seconds[n] / 1e6:>9.2f} Mray" for n in ("1", "2"))
-        print(f"{'':<16} {name:<10}{rates} {share:>11.4%}")
-        yield {
-            "mesh": path.name,
-            "what": name,
-            "rays": len(rays[0]),
-            "seconds": seconds,
-            "fallback": share,
-        }
-
-
-def _ask(query: Callable[..., object], rays: tuple[np.ndarray, np.ndarray], n: int) -> object:
-    return query(*rays, threads=n)
+EVERYTHING = ["build", *BATCHES, "single", "r-tree", "leaks"]
 
 
 def main() -> None:
-    """Measure, print a table, and write JSON if asked to."""
+    """Measure, print tables, and write JSON if asked to."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("meshes", nargs="*", type=Path, help="mesh files (default: our own)")
-    parser.add_argument("--quick", action="store_true", help="few rays, a smoke test")
-    parser.add_argument("--rays", type=int, default=1 << 19, help="rays of each workload")
-    parser.add_argument("--rounds", type=int, default=5, help="rounds of each measurement")
+    parser.add_argument("meshes", nargs="*", help=f"{scenes.NAMES} (default: some of our own)")
+    parser.add_argument("--large", action="store_true", help=f"also {', '.join(scenes.LARGE)}")
+    parser.add_argument("--quick", action="store_true", help="few rays, one round: a smoke test")
+    parser.add_argument("--only", type=_words, default=EVERYTHING, metavar="A,B",
+                        help=f"some of: {', '.join(EVERYTHING)}")  # fmt: skip
+    parser.add_argument("--threads", type=_numbers, default=[1, 2], metavar="N,M")
+    parser.add_argument("--rounds", type=int, default=5, help="of each measurement")
+    parser.add_argument("--side", type=int, default=1024, help="of the camera's picture")
+    parser.add_argument("--quality", help="of the tree that rays are cast at (default: bvh's)")
     parser.add_argument("--json", type=Path, help="write the figures to this file")
+    parser.add_argument("--compare", type=Path, help="flag changes over 3 %% since this file")
     options = parser.parse_args()
-    count, rounds = (1 << 14, 1) if options.quick else (options.rays, options.rounds)
-    paths = options.meshes or sorted(MESHES.glob("*.ply"))
-    figures: list[dict[str, object]] = []
-    print(
-        f"bvh {bvh.__version__}, {platform.processor() or platform.machine()}, median of {rounds}"
-    )
-    print(f"{'mesh':<16} {'what':<10} {'1 thread':>14} {'2 threads':>14} {'exact share':>12}")
-    for path in paths:
-        figures.extend(measure(path, count, rounds))
+    unknown = set(options.only) - set(EVERYTHING)
+    if unknown:
+        parser.error(f"--only knows {EVERYTHING}, not {sorted(unknown)}")
+    if options.side < TILE or options.side % TILE:
+        parser.error(f"--side must be a multiple of {TILE}")
+    names = options.meshes + scenes.LARGE * options.large
+    if options.quick:
+        options.side, options.rounds = min(options.side, 64), 1
+    names = names or (scenes.QUICK if options.quick else scenes.USUAL)
+    old = compare.read(options.compare) if options.compare else []
+
+    about = machine()
+    versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
+    print(f"{about['processor']}, {about['cpus']} CPUs; {versions}")
+    print(f"median of {options.rounds}; ratio: our speed over the fastest peer's\n", flush=True)
+    rows = measure(names, options)
     if options.json:
-        options.json.write_text(json.dumps(figures, indent=1))
+        settings = {"side": options.side, "rounds": options.rounds, "quality": options.quality}
+        options.json.write_text(json.dumps({**about, **settings, "rows": rows}, indent=1) + "\n")
+    if old:
+        print(*compare.lines(old, rows), sep="\n")
+
+
+def measure(names: list[str], options: argparse.Namespace) -> list[Row]:
+    """Measure all meshes, each in a process for each number of threads; print their tables."""
+    rows: list[Row] = []
+    for number, name in enumerate(names):
+        # Leaks do not depend on the mesh.
+        only = [what for what in options.only if what != "leaks" or number == 0]
+        task = {"mesh": name, "only": only, "rounds": options.rounds, "side": options.side,
+                "quality": options.quality, "attempts": 1 if options.quick else 3}  # fmt: skip
+        here: list[Row] = []
+        for threads in options.threads:
+            if sys.stderr.isatty():
+                print(f"{name} on {threads} ...", end="\r", file=sys.stderr)
+            here += rows_of("benchmarks.measure", task, threads)
+        print(*report.lines(here), sep="\n", flush=True)
+        rows += here
+    for threads in options.threads:
+        mean = report.mean_ratio(rows, threads)
+        if mean == mean:
+            print(f"geometric mean over all meshes and batches, {threads} threads: {mean:.3f}")
+    for row in rows:
+        if row["what"] == "leaks":
+            lost = ", ".join(f"{name} {count}" for name, count in row["lost"].items())
+            print(f"lost of {row['count']:,} rays aimed at vertices and edges: {lost}")
+    return rows
+
+
+def _words(text: str) -> list[str]:
+    return [word.strip() for word in text.split(",")]
+
+
+def _numbers(text: str) -> list[int]:
+    return [int(word) for word in text.split(",")]
 
 
 if __name__ == "__main__":

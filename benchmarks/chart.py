@@ -1,95 +1,156 @@
-"""`python -m benchmarks.chart FILE.svg`: speed and leaks beside the peers, as a picture."""
+"""`python -m benchmarks.chart FIGURES.json FILE.svg`: rays per second beside the peers."""
 
 from __future__ import annotations
 
+import argparse
+import json
 import math
-import sys
-import time
 from pathlib import Path
+from typing import Any
 
-import numpy as np
+from benchmarks.processes import Row
+from benchmarks.report import disturbed, times
+from benchmarks.workloads import BATCHES
 
-import bvh
-from benchmarks.peers import casters
-from benchmarks.workloads import workloads
-from meshes.organic import organic
-from meshes.sphere import geodesic_sphere
-
-OURS, THEIRS, TEXT, FAINT = "#d9622b", "#8d99a6", "#2b2f33", "#6b7280"
-
-
-def measure() -> dict[str, tuple[float, int, int]]:
-    """Return (median seconds a ray, rays lost, rays aimed) of each caster found."""
-    vertices, faces = organic()
-    sphere, sphere_faces = geodesic_sphere(32)
-    edges = np.concatenate([sphere_faces[:, [0, 1]], sphere_faces[:, [1, 2]]])
-    aims = np.concatenate([sphere, sphere[edges].mean(axis=1)])
-    tree = bvh.BVH.from_triangles(vertices, faces)
-    rays = {name: r for name, _, r in workloads(tree, 1 << 16)}["random"]
-    contestants = list(casters(vertices, faces))
-    seconds: dict[str, list[float]] = {name: [] for name, _ in contestants}
-    expected = tree.closest_hit(*rays).mask
-    for turn in range(6):
-        for name, cast in contestants:
-            # A slow caster gets fewer rays, but the same ones.
-            count = len(rays[0]) if name != "trimesh r-tree" else 1_000
-            began = time.perf_counter()
-            ids = cast(rays[0][:count], rays[1][:count])
-            if turn:
-                seconds[name].append((time.perf_counter() - began) / count)
-            elif np.mean((ids >= 0) != expected[:count]) > 1e-3:
-                raise SystemExit(f"{name} answers something else")
-    result = {}
-    for name, cast in casters(sphere, sphere_faces):
-        some = aims if name != "trimesh r-tree" else aims[:: len(aims) // 2_000]
-        eyes = np.full_like(some, 0.1)
-        lost = int(np.count_nonzero(cast(eyes, some - eyes) < 0))
-        result[name] = float(np.median(seconds[name])), lost, len(some)
-    return result
+TEXT, FAINT, LINE = "#2b2f33", "#6b7280", "#e3e6ea"
+BARS = {
+    "bvh": ("bvh", "#d9622b"),
+    "Open3D": ("Embree via Open3D", "#6f7c8a"),
+    "embreex": ("Embree via embreex", "#b4bec8"),
+}
+WIDTH, LEFT, TOP, BAR, GAP = 760, 130, 72, 13, 14
 
 
-def draw(result: dict[str, tuple[float, int, int]]) -> str:
-    """Return the chart as SVG: a bar of rays per second (logarithmic) and a count of leaks."""
-    rows = sorted(result.items(), key=lambda item: item[1][0])
-    top, step, left, width = 64, 34, 150, 330
-    rates = [1 / seconds for _, (seconds, _, _) in rows]
-    low, high = 10 ** math.floor(math.log10(min(rates))), max(rates) * 1.05
+def draw(figures: dict[str, Any], mesh: str, threads: int) -> str:
+    """Return the chart of one mesh as SVG: a group of bars for each workload.
+
+    Raises
+    ------
+    SystemExit
+        If there are no figures of it that can be relied on.
+    """
+    rows = [r for r in figures["rows"] if r["mesh"] == mesh and r["threads"] == threads]
+    found = {r["what"]: r for r in rows if r["what"] in BATCHES}
+    groups = [found[what] for what in BATCHES if what in found]
+    if not groups:
+        raise SystemExit(f"no figures of {mesh} on {threads} threads")
+    if any(disturbed(row) for row in groups):
+        raise SystemExit(f"other processes disturbed {mesh} on {threads} threads: measure it again")
+    casters = [name for name in BARS if any(name in row["seconds"] for row in groups)]
+    rates = [{name: 1e-6 / s for name, s in times(row).items()} for row in groups]
+    scale = (WIDTH - LEFT - 60) / max(max(rate.values()) for rate in rates)
+    step = len(casters) * BAR + GAP
+    bottom = TOP + len(groups) * step
+    lost = [row for row in figures["rows"] if row["what"] == "leaks"]
+    height = bottom + (34 if lost else 12)
+
+    title = "Million rays per second" + (", one thread" if threads == 1 else f", {threads} threads")
     lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="760" height="{top + step * len(rows)}" '
-        'font-family="system-ui, sans-serif" font-size="13">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" '
+        'font-family="system-ui, sans-serif" font-size="12">',
         '<rect width="100%" height="100%" fill="white"/>',
-        f'<text x="{left}" y="24" font-weight="600" fill="{TEXT}">Rays per second</text>',
-        f'<text x="{left}" y="42" fill="{FAINT}" font-size="11">one thread, random rays, '
-        "52 020 triangles, logarithmic</text>",
-        f'<text x="580" y="24" font-weight="600" fill="{TEXT}">Rays lost</text>',
-        f'<text x="580" y="42" fill="{FAINT}" font-size="11">aimed at vertices and edges</text>',
+        _text(LEFT, 24, title, TEXT, 'font-weight="600" font-size="13"'),
+        _text(WIDTH - 16, 24, f"{mesh}, {_spaced(groups[0]['triangles'])} triangles", FAINT,
+              'text-anchor="end"'),
+    ]  # fmt: skip
+    x = LEFT
+    for name in casters:
+        label, colour = BARS[name]
+        lines.append(f'<rect x="{x}" y="41" width="10" height="10" rx="2" fill="{colour}"/>')
+        lines.append(_text(x + 15, 50, label, TEXT))
+        x += 40 + 7 * len(label)
+    lines.append(f'<path d="M{LEFT} {TOP - 8}V{bottom - GAP + 8}" stroke="{LINE}"/>')
+    for i, (row, rate) in enumerate(zip(groups, rates, strict=True)):
+        y = TOP + i * step
+        middle = y + len(casters) * BAR / 2 + 4
+        lines.append(_text(LEFT - 12, middle, row["what"], TEXT, 'text-anchor="end"'))
+        for k, name in enumerate(casters):
+            if name in rate:
+                lines += _bar(y + k * BAR, scale * rate[name], rate[name], name)
+    if lost:
+        lines.append(_text(LEFT, height - 14, _lost(lost[0]), FAINT, 'font-size="11"'))
+    return "\n".join([*lines, "</svg>", ""])
+
+
+def _bar(y: float, length: float, rate: float, name: str) -> list[str]:
+    weight = 'font-size="10"' + (' font-weight="600"' if name == "bvh" else "")
+    return [
+        f'<rect x="{LEFT}" y="{y}" width="{max(length, 2):.1f}" height="{BAR - 2}" rx="2" '
+        f'fill="{BARS[name][1]}"/>',
+        _text(LEFT + max(length, 2) + 6, y + BAR - 4, f"{rate:.1f}", TEXT, weight),
     ]
-    for i, (name, (seconds, lost, aimed)) in enumerate(rows):
-        y = top + step * i
-        share = math.log(1 / seconds / low) / math.log(high / low)
-        colour = OURS if name == "bvh" else THEIRS
-        weight = "600" if name == "bvh" else "400"
-        rate = 1 / seconds
-        label = f"{rate / 1e6:.1f} million" if rate > 1e5 else f"{rate:,.0f}".replace(",", " ")
-        lines += [
-            f'<text x="{left - 10}" y="{y + 15}" text-anchor="end" fill="{TEXT}" '
-            f'font-weight="{weight}">{name}</text>',
-            f'<rect x="{left}" y="{y}" width="{max(width * share, 2):.0f}" height="20" rx="3" '
-            f'fill="{colour}"/>',
-            f'<text x="{left + max(width * share, 2) + 8:.0f}" y="{y + 15}" fill="{TEXT}">'
-            f"{label}</text>",
-            f'<text x="580" y="{y + 15}" fill="{TEXT}" font-weight="{weight}">'
-            f"{lost:,} of {aimed:,}</text>".replace(",", " "),
-        ]
+
+
+def _lost(row: Row) -> str:
+    counts = [f"{BARS[name][0]} {_spaced(n)}" for name, n in row["lost"].items() if name in BARS]
+    return f"Lost of {_spaced(row['count'])} rays aimed at vertices and edges: {', '.join(counts)}"
+
+
+def _text(x: float, y: float, words: str, colour: str, more: str = "") -> str:
+    space = " " if more else ""
+    return f'<text x="{x:.0f}" y="{y:.0f}" fill="{colour}"{space}{more}>{words}</text>'
+
+
+def _spaced(number: int) -> str:
+    return f"{number:,}".replace(",", "\u2009")
+
+
+def draw_curves(
+    curves: dict[str, list[tuple[float, float]]], title: str, across: str, up: str
+) -> str:
+    """Return curves as SVG: x logarithmic, y linear and from 0, a legend at each curve's end."""
+    width, height, left, top, right, low = 760, 380, 64, 56, 170, 48
+    points = [point for curve in curves.values() for point in curve]
+    x0, x1 = (math.log10(f(x for x, _ in points)) for f in (min, max))
+    highest = 1.08 * max(y for _, y in points)
+    palette = ["#d9622b", "#f0a988", "#6f7c8a", "#b4bec8", "#3f7f6d", "#9cc7bb"]
+
+    def place(x: float, y: float) -> tuple[float, float]:
+        share = (math.log10(x) - x0) / max(x1 - x0, 1e-9)
+        return left + share * (width - left - right), height - low - y / highest * (
+            height - low - top
+        )
+
+    lines = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
+        'font-family="system-ui, sans-serif" font-size="12">',
+        '<rect width="100%" height="100%" fill="white"/>',
+        _text(left, 24, title, TEXT, 'font-weight="600" font-size="13"'),
+        _text(left, 42, up, FAINT, 'font-size="11"'),
+        _text((left + width - right) / 2, height - 10, across, FAINT, 'text-anchor="middle"'),
+    ]
+    for k in range(5):
+        y = place(10**x0, highest * k / 4)[1]
+        lines.append(f'<path d="M{left} {y:.1f}H{width - right}" stroke="{LINE}"/>')
+        label = f"{highest * k / 4:.2f}"
+        lines.append(_text(left - 8, y + 4, label, FAINT, 'text-anchor="end" font-size="11"'))
+    for power in range(math.ceil(x0 - 0.02), math.floor(x1 + 0.02) + 1):
+        x = place(10.0**power, 0)[0]
+        label = f"10<tspan dy='-5' font-size='8'>{power}</tspan>"
+        lines.append(_text(x, height - low + 18, label, FAINT, 'text-anchor="middle"'))
+    taken: list[float] = []
+    for i, (name, curve) in enumerate(sorted(curves.items(), key=lambda item: -item[1][-1][1])):
+        colour = palette[list(curves).index(name) % len(palette)]
+        path = "L".join("{:.1f} {:.1f}".format(*place(x, y)) for x, y in curve)
+        lines.append(f'<path d="M{path}" fill="none" stroke="{colour}" stroke-width="2"/>')
+        x, y = place(*curve[-1])
+        y = max(y, taken[-1] + 14) if i else y
+        taken.append(y)
+        lines.append(_text(x + 8, y + 4, name, TEXT, 'font-size="11"'))
     return "\n".join([*lines, "</svg>", ""])
 
 
 def main() -> None:
-    """Measure, print and draw."""
-    result = measure()
-    for name, (seconds, lost, aimed) in result.items():
-        print(f"{name:<18} {1e-6 / seconds:>8.3f} Mray/s, {lost} of {aimed} rays lost")
-    Path(sys.argv[1]).write_text(draw(result))
+    """Draw the figures of a file."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.chart", description=__doc__)
+    parser.add_argument("figures", type=Path, help="what `python -m benchmarks --json` wrote")
+    parser.add_argument("picture", type=Path)
+    parser.add_argument("--mesh", help="default: the first one")
+    parser.add_argument("--threads", type=int, default=1)
+    options = parser.parse_args()
+    figures = json.loads(options.figures.read_text())
+    mesh = options.mesh or next(r["mesh"] for r in figures["rows"] if r["what"] in BATCHES)
+    options.picture.write_text(draw(figures, mesh, options.threads), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,10 +1,14 @@
-"""Counts how often the floating-point filter of the ray/triangle test cannot decide."""
+"""`python -m benchmarks.fallback [MESH ...]`: how often the filter of a hit cannot decide."""
 
 from __future__ import annotations
+
+import sys
 
 import numpy as np
 
 import bvh
+from benchmarks.scenes import USUAL, load
+from benchmarks.workloads import workloads
 from bvh.jit import entry
 from bvh.nodes import STACK_SIZE, enter, is_leaf, local_ray
 from bvh.numerics import vector
@@ -49,3 +53,17 @@ def fallback_share(tree: bvh.BVH, origins: np.ndarray, directions: np.ndarray) -
         tree.arrays, np.ascontiguousarray(origins), np.ascontiguousarray(directions)
     )
     return undecided / max(asked, 1)
+
+
+def main() -> None:
+    """Print the share for each mesh and workload."""
+    for name in sys.argv[1:] or USUAL:
+        scene = load(name)
+        tree = bvh.BVH.from_triangles(scene.vertices, scene.faces)
+        for work in workloads(tree, 128, inside=scene.inside):
+            share = fallback_share(tree, work.origins, work.directions)
+            print(f"{scene.name:<24} {work.name:<17} {share:>10.4%}")
+
+
+if __name__ == "__main__":
+    main()

@@ -2,26 +2,120 @@
 
 from __future__ import annotations
 
+import math
+import os
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+Seconds = dict[str, list[float]]
+
+# The share of our CPUs that other processes may take before a figure is in doubt.
+DISTURBED = 0.05
+
+# Seconds that a measurement takes at least, and the shortest that the system's clock can judge.
+LEAST = 0.5
+JUDGED = 0.2
+
+# Seconds to wait for a busy neighbour to end before another attempt.
+PATIENCE = 30.0
 
 
 def interleaved(
-    contestants: dict[str, Callable[[], object]], rounds: int
-) -> dict[str, list[float]]:
-    """Run all contestants once to warm them up, then `rounds` times in turn; return seconds."""
+    contestants: dict[str, Callable[[], object]], rounds: int, least: float = 0.0
+) -> Seconds:
+    """Run all contestants once to warm them up, then in turn; return seconds.
+
+    At least `rounds` times, and for at least `least` seconds.
+    """
     for call in contestants.values():
         call()
-    seconds: dict[str, list[float]] = {name: [] for name in contestants}
-    for _ in range(rounds):
+    seconds: Seconds = {name: [] for name in contestants}
+    until = time.perf_counter() + least
+    while rounds > 0 or time.perf_counter() < until:
+        rounds -= 1
         for name, call in contestants.items():
             began = time.perf_counter()
-            call()
+            result = call()
             seconds[name].append(time.perf_counter() - began)
+            # What the result takes to free is not part of its making.
+            del result
     return seconds
 
 
-def medians(seconds: dict[str, list[float]]) -> dict[str, float]:
+def undisturbed(
+    contestants: dict[str, Callable[[], object]], rounds: int, attempts: int = 3
+) -> tuple[Seconds, float | None]:
+    """Time as `interleaved` does, again if other processes took our CPUs meanwhile.
+
+    Taking turns is not enough on several threads: a busy neighbour slows down a caster that uses
+    all CPUs and spares one that uses a single thread.
+
+    Returns
+    -------
+    seconds
+        Of the attempt that was disturbed least.
+    foreign : float or None
+        The share of our CPUs that others had during it; None where the system does not tell.
+    """
+    best: tuple[Seconds, float | None] | None = None
+    for _ in range(attempts):
+        before = _clocks()
+        # A shorter time than this is too short to tell who else was busy in it.
+        seconds = interleaved(contestants, rounds, LEAST)
+        foreign = foreign_share(before, _clocks())
+        if foreign is None or foreign <= DISTURBED:
+            return seconds, foreign
+        if best is None or best[1] is None or foreign < best[1]:
+            best = seconds, foreign
+        _wait_for_calm()
+    return best or (interleaved(contestants, rounds), None)
+
+
+Clocks = tuple[float, float, float]
+
+
+def foreign_share(before: Clocks | None, after: Clocks | None) -> float | None:
+    """Return the share of our CPUs that others had between two readings of `_clocks`."""
+    if before is None or after is None:
+        return None
+    wall, own, busy = (b - a for a, b in zip(before, after, strict=True))
+    # The system counts in hundredths of a second.
+    cpus = len(os.sched_getaffinity(0))
+    return max(0.0, busy - own) / (wall * cpus) if wall > JUDGED else None
+
+
+def _wait_for_calm() -> None:
+    """Return when others leave our CPUs alone, or when patience ends."""
+    until = time.perf_counter() + PATIENCE
+    while time.perf_counter() < until:
+        before = _clocks()
+        time.sleep(0.5)
+        if (foreign_share(before, _clocks()) or 0.0) <= DISTURBED:
+            return
+
+
+def _clocks() -> Clocks | None:
+    """Return wall time, our own CPU time, and the time that our CPUs were busy, in seconds."""
+    try:
+        ours = {f"cpu{i}" for i in os.sched_getaffinity(0)}
+        lines = [line.split() for line in Path("/proc/stat").read_text().splitlines()]
+    except (OSError, AttributeError):
+        return None
+    # user, nice, system, idle, iowait, irq, softirq, steal
+    ticks = sum(
+        int(f[i]) for f in lines if f and f[0] in ours for i in (1, 2, 3, 6, 7, 8) if i < len(f)
+    )
+    return time.perf_counter(), time.process_time(), ticks / os.sysconf("SC_CLK_TCK")
+
+
+def medians(seconds: Seconds) -> dict[str, float]:
     """Return the median time of each contestant."""
     return {name: statistics.median(times) for name, times in seconds.items()}
+
+
+def geometric_mean(values: Iterable[float]) -> float:
+    """Return the geometric mean of positive numbers; NaN of none."""
+    logs = [math.log(value) for value in values]
+    return math.exp(math.fsum(logs) / len(logs)) if logs else math.nan

@@ -1,0 +1,114 @@
+"""Meshes to measure, by name: files, generators at a size of choice, and subdivisions of either."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from meshes.interior import interior
+from meshes.organic import organic
+
+MESHES = Path(__file__).parent.parent / "meshes"
+GENERATORS = {"organic": lambda size: organic(int(size)), "interior": interior}
+
+QUICK = ["organic-16"]
+USUAL = ["organic", "interior", "cad_part"]
+LARGE = ["interior-16", "organic-224"]
+
+NAMES = (
+    "FILE (of any format that trimesh reads), organic, interior, terrain, cad_part, "
+    "organic-FREQUENCY, interior-DETAIL, and any of these with @COUNT: subdivided until it has "
+    "more triangles than that"
+)
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A mesh and where its camera stands.
+
+    Attributes
+    ----------
+    name : str
+    vertices : ndarray, shape (n, 3)
+    faces : ndarray, shape (m, 3)
+    inside : bool
+        The camera stands in the mesh and looks along its length; else it sees it from outside.
+    """
+
+    name: str
+    vertices: NDArray[np.float64]
+    faces: NDArray[np.int32]
+    inside: bool = False
+
+    @property
+    def single_precision(self) -> bool:
+        """Whether float32 holds every coordinate, so that peers cast at the very same mesh."""
+        return bool((self.vertices == self.vertices.astype(np.float32)).all())
+
+
+def load(name: str) -> Scene:
+    """Make the scene of a name.
+
+    Parameters
+    ----------
+    name
+        One of the forms in `NAMES`.
+
+    Raises
+    ------
+    SystemExit
+        If there is no such mesh.
+    """
+    source, _, count = name.partition("@")
+    kind, _, size = Path(source).stem.partition("-")
+    path = MESHES / f"{source}.ply" if (MESHES / f"{source}.ply").is_file() else Path(source)
+    if path.is_file():
+        vertices, faces = read(path)
+    elif kind in GENERATORS and size:
+        vertices, faces = GENERATORS[kind](float(size))
+        vertices = vertices.astype(np.float32).astype(np.float64)
+    else:
+        raise SystemExit(f"no mesh {name!r}; what can be named: {NAMES}")
+    if count:
+        while len(faces) <= float(count):
+            vertices, faces = subdivided(vertices, faces)
+    stem = Path(source).stem + (f"@{count}" if count else "")
+    return Scene(stem, vertices, faces.astype(np.int32), kind == "interior")
+
+
+def read(path: Path) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Read the triangles of a file, a scene's instances as one mesh."""
+    import trimesh
+
+    loaded: Any = trimesh.load(path, process=False)
+    if isinstance(loaded, trimesh.Scene):
+        loaded = loaded.to_geometry() if hasattr(loaded, "to_geometry") else loaded.dump(True)
+    return np.asarray(loaded.vertices, np.float64), np.asarray(loaded.faces, np.int64)
+
+
+def subdivided(
+    vertices: NDArray[np.float64], faces: NDArray[Any]
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Cut each triangle in four at the middles of its edges.
+
+    The two sides of an edge share its new vertex. If float32 holds the vertices, it holds the new
+    ones as well: they are rounded.
+    """
+    index = faces.astype(np.int64)
+    edges = np.sort(index[:, [0, 1, 1, 2, 2, 0]].reshape(-1, 2), axis=1)
+    _, first, middle = np.unique(
+        edges[:, 0] * len(vertices) + edges[:, 1], return_index=True, return_inverse=True
+    )
+    ends = edges[first]
+    points = 0.5 * vertices[ends[:, 0]] + 0.5 * vertices[ends[:, 1]]
+    if (vertices == vertices.astype(np.float32)).all():
+        points = points.astype(np.float32).astype(np.float64)
+    a, b, c = index.T
+    ab, bc, ca = len(vertices) + middle.reshape(-1, 3).T
+    parts = [(a, ab, ca), (ab, b, bc), (ca, bc, c), (ab, bc, ca)]
+    cut = np.stack([np.stack(part, axis=1) for part in parts], axis=1)
+    return np.concatenate([vertices, points]), cut.reshape(-1, 3)

@@ -1,0 +1,197 @@
+"""The harness: its rays, its checks of answers, and what it makes of figures. No times."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+import bvh
+from benchmarks import chart, compare, memory, report, scenes, timing, validation
+from benchmarks.casters import Answer, Ours
+from benchmarks.scaling import growth
+from benchmarks.workloads import BATCHES, Workload, tiles, workloads
+from meshes.interior import interior
+from meshes.organic import organic
+
+SIDE = 32
+
+
+@pytest.fixture(scope="module")
+def tree() -> bvh.BVH:
+    vertices, faces = organic(8)
+    return bvh.BVH.from_triangles(vertices.astype(np.float32), faces)
+
+
+@pytest.fixture(scope="module")
+def works(tree: bvh.BVH) -> dict[str, Workload]:
+    return {work.name: work for work in workloads(tree, SIDE)}
+
+
+def test_workloads_are_what_they_say(works: dict[str, Workload]) -> None:
+    assert list(works) == BATCHES
+    for name in ("primary", "primary tiled", "random"):
+        assert works[name].origins.shape == works[name].directions.shape == (SIDE * SIDE, 3)
+    for work in works.values():
+        assert np.isfinite(work.origins).all() and np.isfinite(work.directions).all()
+        assert work.origins.flags.c_contiguous and work.origins.dtype == np.float64
+        # Peers are asked the same, because float32 holds every number.
+        assert (work.directions == work.directions.astype(np.float32)).all()
+        assert (work.query, work.t_max) == (
+            ("any_hit", 1.0) if work.name == "shadow" else ("closest_hit", np.inf)
+        )
+
+
+@pytest.mark.parametrize("name, same", [("primary tiled", "primary"),
+                                        ("diffuse shuffled", "diffuse")])  # fmt: skip
+def test_the_same_rays_in_another_order(works: dict[str, Workload], name: str, same: str) -> None:
+    rows = [np.hstack([works[n].origins, works[n].directions]) for n in (name, same)]
+    assert not np.array_equal(*rows)
+    assert np.array_equal(*(row[np.lexsort(row.T)] for row in rows))
+
+
+def test_tiles() -> None:
+    assert tiles(8, 4)[:20].tolist() == [
+        *(0, 1, 2, 3), *(8, 9, 10, 11), *(16, 17, 18, 19), *(24, 25, 26, 27), *(4, 5, 6, 7)
+    ]  # fmt: skip
+
+
+def test_bounces_leave_the_surface(tree: bvh.BVH, works: dict[str, Workload]) -> None:
+    # A closed surface seen from outside: no segment to the lamp starts below it.
+    work = works["diffuse"]
+    hits = tree.closest_hit(works["primary"].origins, works["primary"].directions)
+    assert len(work) == np.count_nonzero(hits.mask)
+    out = Workload("out", "closest_hit", work.origins, -works["primary"].directions[hits.mask])
+    back = tree.closest_hit(out.origins, out.directions)
+    # The way back to the camera is free, but for grazing rays.
+    assert np.mean(back.mask) < 0.01
+
+
+def test_the_inner_camera_sees_walls() -> None:
+    vertices, faces = interior(1.0)
+    hall = bvh.BVH.from_triangles(vertices, faces)
+    work = next(workloads(hall, SIDE, inside=True))
+    assert np.all((work.origins > hall.bounds[0]) & (work.origins < hall.bounds[1]))
+    # Some bays of the vault and the round windows are open.
+    assert hall.any_hit(work.origins, work.directions).mean() > 0.95
+
+
+def test_subdivision_keeps_the_surface(tree: bvh.BVH) -> None:
+    vertices, faces = scenes.subdivided(tree.vertices, tree.faces)
+    assert len(faces) == 4 * len(tree)
+    # Closed: V - E + F is 2, and each edge has two sides.
+    edges = np.sort(faces[:, [0, 1, 1, 2, 2, 0]].reshape(-1, 2), axis=1)
+    _, sides = np.unique(edges, axis=0, return_counts=True)
+    assert set(sides) == {2} and len(vertices) - len(sides) + len(faces) == 2
+    assert (vertices == vertices.astype(np.float32)).all()
+    area = [np.cross(v[f[:, 1]] - v[f[:, 0]], v[f[:, 2]] - v[f[:, 0]])
+            for v, f in ((tree.vertices, tree.faces), (vertices, faces))]  # fmt: skip
+    assert np.allclose(area[1].reshape(-1, 4, 3).sum(axis=1), area[0], atol=1e-6)
+
+
+def test_scenes_by_name() -> None:
+    scene = scenes.load("organic-4@1000")
+    assert (scene.name, len(scene.faces)) == ("organic-4@1000", 1280)
+    assert scene.single_precision and not scene.inside
+    assert scenes.load("interior").inside
+    with pytest.raises(SystemExit, match="no mesh 'nothing'"):
+        scenes.load("nothing")
+
+
+def test_validation_finds_a_wrong_answer(tree: bvh.BVH, works: dict[str, Workload]) -> None:
+    work = works["random"]
+    validation.against_brute_force(tree, work)
+
+    class Wrong:
+        vertices, faces, any_hit = tree.vertices, tree.faces, tree.any_hit
+
+        def __len__(self) -> int:
+            return len(tree)
+
+        def closest_hit(self, *args: Any, **kwargs: Any) -> bvh.Hits:
+            hits = tree.closest_hit(*args, **kwargs)
+            return replace(hits, t=np.nextafter(hits.t, 0))
+
+    wrong: Any = Wrong()
+    with pytest.raises(SystemExit, match="wrong answer"):
+        validation.against_brute_force(wrong, work)
+
+
+def test_agreement_counts_rays(tree: bvh.BVH, works: dict[str, Workload]) -> None:
+    work = works["random"]
+    ours = Ours(tree, 1)
+    right = ours.answer(work, ours.batch(work)())
+    assert right.t is not None and right.ids is not None
+    assert validation.agreement(right, right, work, 2.0) == 1.0
+    some = np.flatnonzero(right.hit)[:10]
+    share = 1 - 10 / len(work)
+    t, hit = right.t.copy(), right.hit.copy()
+    t[some] += 0.01
+    hit[some] = False
+    for other in (right._replace(t=t), right._replace(hit=hit)):
+        assert validation.agreement(right, other, work, 2.0) == pytest.approx(share)
+    assert validation.agreement(Answer(right.hit), Answer(hit), work, 2.0) == pytest.approx(share)
+
+
+def row(what: str, ours: float, theirs: float | None = None, **more: Any) -> dict[str, Any]:
+    seconds = {"bvh": [ours] * 3} | ({} if theirs is None else {"Open3D": [theirs] * 3})
+    return {"mesh": "m", "triangles": 9, "threads": 1, "what": what, "count": 1000,
+            "seconds": seconds, "foreign": 0.0, **more}  # fmt: skip
+
+
+def test_changes_over_three_percent_are_flagged() -> None:
+    old = [row("primary", 1.0, 2.0), row("random", 1.0), row("shadow", 1.0), row("diffuse", 1.0)]
+    new = [row("primary", 2.0, 4.0), row("random", 0.98), row("shadow", 1.1),
+           row("diffuse", 9.0, foreign=0.5), row("single", 1.0)]  # fmt: skip
+    found = {change.key[1]: change for change in compare.changes(old, new)}
+    # What was disturbed, or is in one run only, is not compared.
+    assert list(found) == ["primary", "random", "shadow"]
+    # The whole machine was slower: the peer too.
+    assert found["primary"].ratio == 1.0 and not found["primary"].flagged
+    assert not found["random"].flagged and found["shadow"].flagged
+    text = list(compare.lines(old, new))
+    assert [line.split()[1] for line in text if "SLOWER" in line] == ["shadow"]
+
+
+def test_tables_and_means() -> None:
+    rows = [row("primary", 1.0, 2.0), row("random", 1.0, 0.5), row("single", 1.0, 9.0)]
+    assert report.mean_ratio(rows, 1) == pytest.approx(1.0)
+    assert report.mean_ratio([*rows, row("shadow", 1.0, 99.0, foreign=0.3)], 1) == 1.0
+    assert any("2.00" in line and line.startswith("primary") for line in report.lines(rows))
+    assert np.isnan(report.mean_ratio([row("primary", 1.0)], 1))
+    assert timing.geometric_mean([1.0, 4.0]) == pytest.approx(2.0)
+
+
+def test_others_on_our_cpus() -> None:
+    cpus = len(timing.os.sched_getaffinity(0)) if hasattr(timing.os, "sched_getaffinity") else 1
+    if timing._clocks() is None:
+        pytest.skip("this system does not tell")
+    share = timing.foreign_share((0.0, 0.0, 0.0), (1.0, 0.5, 0.5 + 0.5 * cpus))
+    assert share == pytest.approx(0.5)
+    assert timing.foreign_share((0.0, 0.0, 0.0), (0.01, 0.0, 0.01)) is None
+
+
+def test_charts_are_xml() -> None:
+    rows = [row(what, 1.0, 2.0) for what in BATCHES]
+    lost = {"what": "leaks", "mesh": "s", "threads": 1, "count": 5, "lost": {"bvh": 0}}
+    picture = chart.draw({"rows": [*rows, lost]}, "m", 1)
+    assert len(ElementTree.fromstring(picture).findall("{*}rect")) == 1 + 2 + 2 * len(BATCHES)
+    with pytest.raises(SystemExit, match="disturbed"):
+        chart.draw({"rows": [row("primary", 1.0, foreign=0.5)]}, "m", 1)
+    curve = [(1e4, 1.0), (1e6, 1.4)]
+    ElementTree.fromstring(chart.draw_curves({"primary": curve}, "t", "x", "y"))
+    assert growth(curve) == (1.4, 1.5)
+
+
+def test_bytes_of_a_tree(tree: bvh.BVH) -> None:
+    assert 0 < memory.tree_bytes(tree) < 500 * len(tree)
+
+
+def test_no_measurement_is_too_short_to_judge() -> None:
+    seconds, foreign = timing.undisturbed({"nothing": lambda: None}, 1, attempts=1)
+    assert len(seconds["nothing"]) > 1
+    if timing._clocks() is not None:
+        assert foreign is not None
