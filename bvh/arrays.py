@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 from bvh.arguments import kernel_input, owned
 from bvh.builders import binned_sah
-from bvh.nodes import Nodes, local_boxes, local_frame
-from bvh.primitives import Primitives, world_bounds
+from bvh.nodes import Nodes
+from bvh.preparation import prepare
+from bvh.primitives import Primitives
 from bvh.workers import Progress
 
 # Builders by the name of the quality they give.
@@ -39,11 +40,8 @@ def build(
     """Build the tree over primitives; return it with its bounds in the world, shape (2, 3)."""
     if not isinstance(quality, str) or quality not in BUILDERS:
         raise ValueError(f"quality must be one of {sorted(BUILDERS)}, got {quality!r}")
-    lower, upper, valid = world_bounds(primitives)
-    ids = np.flatnonzero(valid).astype(np.int32)
-    frame, bounds = local_frame(lower[ids], upper[ids])
-    boxes = local_boxes(lower, upper, frame)
-    nodes = BUILDERS[quality](boxes, ids, threads=threads, progress=progress)
+    records, frame, bounds = prepare(primitives, threads)
+    nodes = BUILDERS[quality](records, threads=threads, progress=progress)
     return frozen(TreeArrays(nodes, primitives, frame)), owned(bounds)
 
 

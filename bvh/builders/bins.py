@@ -1,0 +1,142 @@
+"""Bins: a range of records sorted into equal intervals of its centres, and split between two.
+
+Records move back and forth between the two halves of one array, in their order, so a range that
+many threads move in chunks ends as one thread would leave it. The bins tell the boxes of both
+sides and where each chunk's records go; the move itself bounds the centres, which the next split
+needs.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bvh.builders.records import (
+    UPPER,
+    bins_of,
+    centre,
+    half_area,
+    join,
+    lane4,
+    lane_of,
+    load,
+    nothing,
+    only_if,
+    store,
+)
+from bvh.jit import inlined, kernel
+from bvh.numerics import INF
+
+BINS = 16
+# Primitives that are tested together.
+GROUP_BITS = 3
+GROUP = 1 << GROUP_BITS
+
+# Boxes of a range's halves, then of the halves' centres.
+LEFT, RIGHT, LEFT_CENTRES, RIGHT_CENTRES = range(4)
+
+
+@inlined
+def groups(count):
+    """Return how many groups a number of primitives fills or starts."""
+    return np.float32((count + (GROUP - 1)) >> GROUP_BITS)
+
+
+@kernel
+def fill_bins(records, begin, end, centres, scale, bins, counts):
+    """Count the primitives of each bin of each axis, and bound them."""
+    for b in range(3 * BINS):
+        store(bins, b, nothing())
+        counts[b] = 0
+    for i in range(begin, end):
+        r = load(records, i)
+        x, y, z = bins_of(centre(r), centres, scale, BINS - 1)
+        y, z = y + BINS, z + 2 * BINS
+        counts[x] += 1
+        counts[y] += 1
+        counts[z] += 1
+        store(bins, x, join(load(bins, x), r))
+        store(bins, y, join(load(bins, y), r))
+        store(bins, z, join(load(bins, z), r))
+
+
+@kernel
+def best_split(bins, counts, scale, costs):
+    """Return (cost, axis, bin, primitives on the left) of the cheapest split; axis -1 if none.
+
+    No side is ever empty: the lowest centre is in the first bin and the highest in the last.
+    """
+    best, best_axis, best_bin, best_count = np.float32(INF), -1, 0, 0
+    for axis in range(3):
+        if lane4(scale, axis) == 0.0:
+            continue
+        # Sweep from the right, then from the left, and add both sides' costs.
+        first = axis * BINS
+        box, count = nothing(), 0
+        for b in range(BINS - 1, 0, -1):
+            box = join(box, load(bins, first + b))
+            count += counts[first + b]
+            costs[b] = half_area(box) * groups(count)
+        box, count = nothing(), 0
+        for b in range(BINS - 1):
+            box = join(box, load(bins, first + b))
+            count += counts[first + b]
+            cost = half_area(box) * groups(count) + costs[b + 1]
+            if cost < best:
+                best, best_axis, best_bin, best_count = cost, axis, b, count
+    return best, best_axis, best_bin, best_count
+
+
+@kernel
+def bound_halves(bins, axis, last, boxes, row):
+    """Write the boxes of both sides of a split."""
+    box = nothing()
+    for b in range(axis * BINS, axis * BINS + last + 1):
+        box = join(box, load(bins, b))
+    store(boxes, row + LEFT, box)
+    box = nothing()
+    for b in range(axis * BINS + last + 1, (axis + 1) * BINS):
+        box = join(box, load(bins, b))
+    store(boxes, row + RIGHT, box)
+
+
+@kernel
+def move(records, begin, end, axis, last, low, scale, left, right, boxes, boxes_row):
+    """Move records of bins up to `last` to the rows from `left` on, the others to `right` on.
+
+    `low` and `scale` are of the axis. Bounds the centres of both sides.
+    """
+    lefts, rights = nothing(), nothing()
+    for i in range(begin, end):
+        r = load(records, i)
+        # The same float32 arithmetic as in `bins_of`.
+        at = lane_of(records, i, axis + UPPER) - lane_of(records, i, axis)
+        is_left = np.int32((at + low) * scale) <= last
+        store(records, left if is_left else right, r)
+        step = np.int64(is_left)
+        left += step
+        right += 1 - step
+        c = centre(r)
+        lefts = join(lefts, only_if(is_left, c))
+        rights = join(rights, only_if(not is_left, c))
+    store(boxes, boxes_row, lefts)
+    store(boxes, boxes_row + 1, rights)
+
+
+@kernel
+def bound(records, begin, end, boxes, box_row, centres_row):
+    """Bound a range of records and their centres."""
+    box, centres = nothing(), nothing()
+    for i in range(begin, end):
+        r = load(records, i)
+        box = join(box, r)
+        centres = join(centres, centre(r))
+    store(boxes, box_row, box)
+    store(boxes, centres_row, centres)
+
+
+@kernel
+def cut_in_half(records, begin, end, boxes, row):
+    """Bound both halves of a range as it lies."""
+    middle = begin + ((end - begin) >> 1)
+    bound(records, begin, middle, boxes, row + LEFT, row + LEFT_CENTRES)
+    bound(records, middle, end, boxes, row + RIGHT, row + RIGHT_CENTRES)
