@@ -8,14 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.arguments import kernel_input, owned
-from bvh.builders import binned_sah
+from bvh.builders import binned_sah, lbvh
 from bvh.nodes import Nodes
 from bvh.preparation import prepare
 from bvh.primitives import Primitives
 from bvh.workers import Progress
 
 # Builders by the name of the quality they give.
-BUILDERS = {"medium": binned_sah.build}
+BUILDERS = {"low": lbvh.build, "medium": binned_sah.build}
 
 
 class TreeArrays(NamedTuple):

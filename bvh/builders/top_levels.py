@@ -151,7 +151,7 @@ def split_top(
     half = len(records) // 2
     grain = task_size(half)
     ranges = np.array([[0, 0, half, 0, 0]], np.int64)
-    boxes = _bound_all(records, half, threads)[None]
+    boxes = bound_all(records, half, threads)[None]
     whole, parents = [boxes[:, 0]], [np.empty(0, np.int64)]
     tasks, task_boxes = [], []
     used = 1
@@ -202,7 +202,7 @@ def _chunks_of(ranges: NDArray[np.int64], half: int) -> NDArray[np.int64]:
     return np.array(rows, np.int64)
 
 
-def _bound_all(records: NDArray[np.float32], count: int, threads: int) -> NDArray[np.float32]:
+def bound_all(records: NDArray[np.float32], count: int, threads: int) -> NDArray[np.float32]:
     """Return the box of all records and that of their centres."""
     boxes = np.empty((-(-count // CHUNK), 2, WIDTH), np.float32)
 
