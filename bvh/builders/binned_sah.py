@@ -9,18 +9,17 @@ deep, the range is cut in half instead.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
 from bvh.builders.bins import (
     BINS,
-    GROUP,
+    GROUP_BITS,
     LEFT,
     LEFT_CENTRES,
     RIGHT,
     best_split,
+    bins_for,
     bound_halves,
     cut_in_half,
     fill_bins,
@@ -51,15 +50,16 @@ from bvh.builders.subtrees import (
     new_block,
     no_nodes,
     put_together,
-    run_tasks,
+    run_batches,
 )
 from bvh.builders.top_levels import split_top
-from bvh.jit import entry, inlined
+from bvh.jit import entry, inlined, kernel
 from bvh.nodes import Nodes, link_inner, link_leaf
 from bvh.numerics import INF
 from bvh.workers import Progress
 
-MAX_LEAF = 2 * GROUP
+# A leaf has at most this many groups.
+MAX_GROUPS = 2
 # Cost of testing a group in units of one node visit.
 GROUP_COST = 1.0
 
@@ -72,13 +72,14 @@ def _put_leaf(records, shift, begin, end, node, links, order):
     link_leaf(links, node, begin, end - begin)
 
 
-@entry
-def _build_subtree(records, start, boxes, block, deepest, cancel, done):
+@kernel
+def _build_subtree(records, start, boxes, block, deepest, group_bits, cancel, done):
     """Build the subtree of one range; return the number of its nodes.
 
     `boxes` holds the box of the range and that of its centres.
     """
     half = len(records) >> 1
+    group = 1 << group_bits
     bounds, links, order = block
     pending = np.empty((128, RANGE_WIDTH), np.int64)
     waiting_centres = np.empty((128, WIDTH), np.float32)
@@ -92,7 +93,7 @@ def _build_subtree(records, start, boxes, block, deepest, cancel, done):
     pending[0, NODE] = base
     store_bounds(bounds, base, load(boxes, 0))
     store(waiting_centres, 0, load(boxes, 1))
-    if start[END] - start[BEGIN] <= GROUP:
+    if start[END] - start[BEGIN] <= group:
         _put_leaf(records, start[SIDE] * half, start[BEGIN], start[END], base, links, order)
         done[0] += start[END] - start[BEGIN]
         return used
@@ -105,20 +106,21 @@ def _build_subtree(records, start, boxes, block, deepest, cancel, done):
         centres = load(waiting_centres, waiting)
         # Split by the cheapest bin, or in half when that is impossible or would go too deep.
         axis, last, lefts, cost = -1, 0, 0, np.float32(INF)
-        scale = scales(centres, np.float32(BINS))
+        bins_used = bins_for(count)
+        scale = scales(centres, np.float32(bins_used))
         if may_choose(count, depth, deepest):
-            fill_bins(records, shift + begin, shift + end, centres, scale, bins, counts)
-            cost, axis, last, lefts = best_split(bins, counts, scale, costs)
-        if count <= MAX_LEAF:
+            fill_bins(records, shift + begin, shift + end, centres, scale, bins_used, bins, counts)
+            cost, axis, last, lefts = best_split(bins, counts, scale, bins_used, group_bits, costs)
+        if count <= MAX_GROUPS * group:
             area = half_area(load_bounds(bounds, node))
-            leaf_cost = np.float32(GROUP_COST) * area * groups(count)
+            leaf_cost = np.float32(GROUP_COST) * area * groups(count, group_bits)
             if leaf_cost <= area + np.float32(GROUP_COST) * cost:
                 _put_leaf(records, shift, begin, end, node, links, order)
                 done[0] += count
                 continue
         if axis >= 0:
             middle = begin + lefts
-            bound_halves(bins, axis, last, halves, 0)
+            bound_halves(bins, bins_used, axis, last, halves, 0)
             side = 1 - side
             other = side * half
             low = lane_of(waiting_centres, waiting, axis)
@@ -139,7 +141,7 @@ def _build_subtree(records, start, boxes, block, deepest, cancel, done):
         for k in range(2):
             right = (k == 0) == (middle - begin > end - middle)
             low, high = (middle, end) if right else (begin, middle)
-            if high - low <= GROUP:
+            if high - low <= group:
                 _put_leaf(records, shift, low, high, child + np.int64(right), links, order)
                 done[0] += high - low
                 continue
@@ -153,8 +155,24 @@ def _build_subtree(records, start, boxes, block, deepest, cancel, done):
     return used
 
 
+@entry
+def build_batch(records, tasks, boxes, begin, end, block, deepest, group_bits, cancel, done, used):
+    """Build the subtrees of the tasks begin..end, and tell how many nodes each has.
+
+    `boxes` holds the box of each task's range and that of its centres.
+    """
+    for i in range(begin, end):
+        used[i] = _build_subtree(
+            records, tasks[i], boxes[2 * i : 2 * i + 2], block, deepest, group_bits, cancel, done
+        )
+
+
 def build(
-    records: NDArray[np.float32], *, threads: int = 1, progress: Progress | None = None
+    records: NDArray[np.float32],
+    *,
+    threads: int = 1,
+    progress: Progress | None = None,
+    group_bits: int = GROUP_BITS,
 ) -> Nodes:
     """Build a tree.
 
@@ -166,6 +184,8 @@ def build(
         Threads to use. The tree is the same for any number of them.
     progress : callable, optional
         Called with (primitives done, all primitives) a few times a second.
+    group_bits : int
+        Leaves cost one for each started group of 1 << group_bits records.
 
     Returns
     -------
@@ -177,11 +197,31 @@ def build(
     if count == 0:
         return no_nodes()
     deepest = deepest_level(count)
-    top, tasks, boxes = split_top(records, deepest, threads)
-    block = new_block(count)
+    links, tasks, boxes = split_top(records, deepest, group_bits, threads)
+    batches = [(i, i + 1) for i in range(len(tasks))]
+    return build_tasks(
+        records, (links, tasks, boxes, batches), deepest, group_bits, threads, progress
+    )
 
-    def subtree(task: int, cancel: NDArray[np.int32], done: NDArray[np.int64]) -> Any:
-        return _build_subtree(records, tasks[task], boxes[task], block, deepest, cancel, done)
 
-    used = run_tasks(tasks, subtree, block, threads, progress)
-    return put_together(top, tasks, used, block, threads)
+def build_tasks(
+    records: NDArray[np.float32],
+    top: tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.float32], list[tuple[int, int]]],
+    deepest: int,
+    group_bits: int,
+    threads: int,
+    progress: Progress | None,
+) -> Nodes:
+    """Build what is below the top of a tree (see `top_levels.split_top`), batch by batch."""
+    links, tasks, boxes, batches = top
+    block = new_block(len(records) // 2)
+    used = np.zeros(len(tasks), np.int64)
+    rows = boxes.reshape(-1, WIDTH)
+
+    def batch(begin: int, end: int, cancel: NDArray[np.int32], done: NDArray[np.int64]) -> None:
+        build_batch(
+            records, tasks, rows, begin, end, block, deepest, group_bits, cancel, done, used
+        )
+
+    run_batches(batches, tasks, batch, threads, progress)
+    return put_together(links, tasks, used, block, threads)

@@ -27,29 +27,36 @@ from bvh.jit import inlined, kernel
 from bvh.numerics import INF
 
 BINS = 16
-# Primitives that are tested together.
+FEWEST_BINS = 4
+# Eight primitives, 1 << GROUP_BITS, are tested together.
 GROUP_BITS = 3
-GROUP = 1 << GROUP_BITS
 
 # Boxes of a range's halves, then of the halves' centres.
 LEFT, RIGHT, LEFT_CENTRES, RIGHT_CENTRES = range(4)
 
 
 @inlined
-def groups(count):
-    """Return how many groups a number of primitives fills or starts."""
-    return np.float32((count + (GROUP - 1)) >> GROUP_BITS)
+def groups(count, bits):
+    """Return how many groups of 1 << bits records a number of them fills or starts."""
+    return np.float32((count + (1 << bits) - 1) >> bits)
+
+
+@inlined
+def bins_for(count):
+    """Return how many bins a range of some records is worth."""
+    return min(BINS, FEWEST_BINS + (count >> 3))
 
 
 @kernel
-def fill_bins(records, begin, end, centres, scale, bins, counts):
-    """Count the primitives of each bin of each axis, and bound them."""
-    for b in range(3 * BINS):
-        store(bins, b, nothing())
-        counts[b] = 0
+def fill_bins(records, begin, end, centres, scale, used, bins, counts):
+    """Count the records of the `used` bins of each axis, and bound them."""
+    for axis in range(3):
+        for b in range(axis * BINS, axis * BINS + used):
+            store(bins, b, nothing())
+            counts[b] = 0
     for i in range(begin, end):
         r = load(records, i)
-        x, y, z = bins_of(centre(r), centres, scale, BINS - 1)
+        x, y, z = bins_of(centre(r), centres, scale, used - 1)
         y, z = y + BINS, z + 2 * BINS
         counts[x] += 1
         counts[y] += 1
@@ -60,8 +67,8 @@ def fill_bins(records, begin, end, centres, scale, bins, counts):
 
 
 @kernel
-def best_split(bins, counts, scale, costs):
-    """Return (cost, axis, bin, primitives on the left) of the cheapest split; axis -1 if none.
+def best_split(bins, counts, scale, used, group_bits, costs):
+    """Return (cost, axis, bin, records on the left) of the cheapest split; axis -1 if none.
 
     No side is ever empty: the lowest centre is in the first bin and the highest in the last.
     """
@@ -72,29 +79,29 @@ def best_split(bins, counts, scale, costs):
         # Sweep from the right, then from the left, and add both sides' costs.
         first = axis * BINS
         box, count = nothing(), 0
-        for b in range(BINS - 1, 0, -1):
+        for b in range(used - 1, 0, -1):
             box = join(box, load(bins, first + b))
             count += counts[first + b]
-            costs[b] = half_area(box) * groups(count)
+            costs[b] = half_area(box) * groups(count, group_bits)
         box, count = nothing(), 0
-        for b in range(BINS - 1):
+        for b in range(used - 1):
             box = join(box, load(bins, first + b))
             count += counts[first + b]
-            cost = half_area(box) * groups(count) + costs[b + 1]
+            cost = half_area(box) * groups(count, group_bits) + costs[b + 1]
             if cost < best:
                 best, best_axis, best_bin, best_count = cost, axis, b, count
     return best, best_axis, best_bin, best_count
 
 
 @kernel
-def bound_halves(bins, axis, last, boxes, row):
+def bound_halves(bins, used, axis, last, boxes, row):
     """Write the boxes of both sides of a split."""
     box = nothing()
     for b in range(axis * BINS, axis * BINS + last + 1):
         box = join(box, load(bins, b))
     store(boxes, row + LEFT, box)
     box = nothing()
-    for b in range(axis * BINS + last + 1, (axis + 1) * BINS):
+    for b in range(axis * BINS + last + 1, axis * BINS + used):
         box = join(box, load(bins, b))
     store(boxes, row + RIGHT, box)
 

@@ -12,8 +12,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.builders.records import bins_of, centre, load, scales
-from bvh.jit import entry
+from bvh.builders.records import UPPER, bins_of, centre, load, scales
+from bvh.jit import entry, inlined
 from bvh.workers import share
 
 CODE_BITS = 32
@@ -21,7 +21,7 @@ AXIS_BITS = 16
 # Digits of the radix sort.
 DIGIT_BITS = 11
 DIGITS = 1 << DIGIT_BITS
-# Keys that a thread takes at a time.
+# Keys that are worth a thread.
 CHUNK = 65536
 
 
@@ -47,10 +47,16 @@ def bit_tables(extents: NDArray[np.float64]) -> tuple[NDArray[np.uint32], NDArra
     return tables, bits
 
 
+@inlined
+def row_of(keys, i):
+    """Return the row of a key's record."""
+    return np.int64(keys[i] & np.uint64(0xFFFFFFFF))
+
+
 @entry
-def _make_keys(records, begin, end, centres, tables, bits, keys):
+def _make_keys(records, begin, end, boxes, tables, bits, keys):
     """Write the key of each record of a range; `keys` are of all records."""
-    box = load(centres, 0)
+    box = load(boxes, 1)
     scale = scales(box, np.float32(1 << AXIS_BITS))
     shifts = AXIS_BITS - bits[0], AXIS_BITS - bits[1], AXIS_BITS - bits[2]
     for i in range(begin, end):
@@ -90,31 +96,33 @@ def _scatter(keys, begin, end, shift, places, out):
         places[digit] += 1
 
 
-def in_chunks(count: int, threads: int, work: Callable[[int, int, int], object]) -> int:
-    """Call work(chunk, begin, end) for equal chunks, about one a thread; return their number."""
-    size = max(-(-count // threads), CHUNK)
+def in_chunks(
+    count: int, smallest: int, threads: int, work: Callable[[int, int, int], object]
+) -> int:
+    """Call work(chunk, begin, end) for equal chunks, one a thread or less; return their number."""
+    size = max(-(-count // threads), smallest)
     share(count, size, lambda begin, end: work(begin // size, begin, end), threads)
     return -(-count // size)
 
 
 def sorted_keys(
-    records: NDArray[np.float32], centres: NDArray[np.float32], threads: int
+    records: NDArray[np.float32], boxes: NDArray[np.float32], threads: int
 ) -> NDArray[np.uint64]:
     """Return the keys of all records (but not the room behind them) in ascending order.
 
-    `centres` is the box of the records' centres. The order does not depend on the threads: equal
+    `boxes` are that of all records and that of their centres. The order does not depend on the threads: equal
     codes stay in the order of their rows.
     """
     count = len(records) // 2
-    extents = centres[0, 4:7].astype(np.float64) + centres[0, :3]
+    extents = boxes[1, UPPER : UPPER + 3].astype(np.float64) + boxes[1, :3]
     tables, bits = bit_tables(extents)
     keys, other = np.empty(count, np.uint64), np.empty(count, np.uint64)
     counts = np.empty((threads + 1, DIGITS), np.int64)
 
     def make(_: int, begin: int, end: int) -> None:
-        _make_keys(records, begin, end, centres, tables, bits, keys)
+        _make_keys(records, begin, end, boxes, tables, bits, keys)
 
-    chunks = in_chunks(count, threads, make)
+    chunks = in_chunks(count, CHUNK, threads, make)
     for low in range(32, 32 + CODE_BITS, DIGIT_BITS):
         shift = np.uint64(low)
 
@@ -124,8 +132,8 @@ def sorted_keys(
         def scatter(chunk: int, begin: int, end: int, shift: np.uint64 = shift) -> None:
             _scatter(keys, begin, end, shift, counts[chunk], other)
 
-        in_chunks(count, threads, count_digits)
+        in_chunks(count, CHUNK, threads, count_digits)
         _first_places(counts[:chunks])
-        in_chunks(count, threads, scatter)
+        in_chunks(count, CHUNK, threads, scatter)
         keys, other = other, keys
     return keys

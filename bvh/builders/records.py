@@ -140,9 +140,7 @@ def centre(typingctx: Any, v: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         low, high = _halves(builder, args[0])
         # Both halves round alike, so one is exactly minus the other.
-        return _shuffle(
-            builder, builder.fsub(low, high), builder.fsub(high, low), list(range(8))
-        )
+        return _shuffle(builder, builder.fsub(low, high), builder.fsub(high, low), list(range(8)))
 
     return v8(v8), codegen
 
@@ -216,6 +214,16 @@ def record(typingctx: Any, x: Any, y: Any, z: Any, id: Any, u: Any, v: Any, w: A
 
     f4 = types.float32
     return v8(f4, f4, f4, types.int32, f4, f4, f4), codegen
+
+
+@llvm_operation
+def with_id(typingctx: Any, v: Any, id: Any) -> Any:
+    """Return a box as the record of the primitive `id`."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.insert_element(args[0], builder.bitcast(args[1], F32), I32(ID))
+
+    return v8(v8, types.int32), codegen
 
 
 @llvm_operation

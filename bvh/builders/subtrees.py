@@ -8,16 +8,19 @@ last pass puts top and subtrees together without gaps.
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bvh.builders.refit import join_children
 from bvh.jit import entry, inlined
 from bvh.nodes import Nodes, is_leaf, link_inner, link_leaf
-from bvh.workers import Progress, watch
+from bvh.workers import Progress, share, watch
 
 # Ranges up to a 16th of all primitives (and at least this many) are left to single threads.
 SMALLEST_TASK = 4096
@@ -72,68 +75,91 @@ def may_choose(count, depth, deepest):
 
 
 @entry
-def _place(block, base, used, bounds, links, root, first):
-    """Copy a subtree: its root to row `root`, the other nodes to the rows from `first` on."""
-    for i in range(used):
-        at = root if i == 0 else first + i - 1
-        for lane in range(6):
-            bounds[at, lane] = block.bounds[base + i, lane]
-        if is_leaf(block.links, base + i):
-            link_leaf(links, at, block.links[base + i, 0], block.links[base + i, 1])
-        else:
-            link_inner(links, at, block.links[base + i, 0] - base - 1 + first)
+def _place(block, tasks, used, first, begin, end, bounds, links):
+    """Copy the subtrees of the tasks begin..end to the rows from `first` on, roots to the top."""
+    for task in range(begin, end):
+        base = 2 * tasks[task, BEGIN]
+        shift = first[task] - 1
+        for i in range(used[task]):
+            at = tasks[task, NODE] if i == 0 else shift + i
+            for lane in range(6):
+                bounds[at, lane] = block.bounds[base + i, lane]
+            if is_leaf(block.links, base + i):
+                link_leaf(links, at, block.links[base + i, 0], block.links[base + i, 1])
+            else:
+                link_inner(links, at, block.links[base + i, 0] - base + shift)
 
 
-def run_tasks(
+@entry
+def _bound_top(links, tasks, bounds):
+    """Bound the nodes of the top above the tasks, whose own nodes are bounded."""
+    is_task = np.zeros(len(links), np.bool_)
+    for task in range(len(tasks)):
+        is_task[tasks[task, NODE]] = True
+    for node in range(len(links) - 1, -1, -1):
+        if not is_task[node]:
+            join_children(bounds, links, node)
+
+
+def batches_of(tasks: NDArray[np.int64], count: int) -> list[tuple[int, int]]:
+    """Cut the list of tasks into runs of about `count` primitives, or single tasks."""
+    sizes = np.cumsum(tasks[:, END] - tasks[:, BEGIN])
+    edges = np.flatnonzero(np.diff((sizes - 1) // count)) + 1
+    stops = [0, *edges.tolist(), len(tasks)]
+    return list(itertools.pairwise(stops))
+
+
+def run_batches(
+    batches: list[tuple[int, int]],
     tasks: NDArray[np.int64],
-    subtree: Any,
-    block: Block,
+    build: Callable[[int, int, NDArray[np.int32], NDArray[np.int64]], object],
     threads: int,
     progress: Progress | None,
-) -> list[int]:
-    """Call subtree(task, cancel, done) for each task; return how many nodes each has made.
+) -> None:
+    """Call build(first task, last task, cancel, done) for each batch, the largest first.
 
-    `subtree` adds the primitives it has put into leaves to `done[0]`, and stops when `cancel[0]`
+    `build` adds the primitives it has put into leaves to `done[0]`, and stops when `cancel[0]`
     is set.
     """
-    count = len(block.order)
     cancel = np.zeros(1, np.int32)
-    done = np.zeros((len(tasks), 8), np.int64)
+    # A cache line for each thread's count.
+    done = np.zeros((len(batches), 8), np.int64)
+    sizes = [int((tasks[i:j, END] - tasks[i:j, BEGIN]).sum()) for i, j in batches]
+    count = sum(sizes)
 
     def report() -> None:
         if progress is not None:
             progress(int(done[:, 0].sum()), count)
 
-    if count <= SMALLEST_TASK and progress is None:
-        return [subtree(0, cancel, done[0])]
+    if count <= SMALLEST_TASK:
+        build(0, len(tasks), cancel, done[0])
+        report()
+        return
     # Largest first, so that no thread is left alone with a big one at the end.
-    order = np.argsort(tasks[:, BEGIN] - tasks[:, END], kind="stable").tolist()
-    calls = [partial(subtree, task, cancel, done[task]) for task in order]
-    made = watch(calls, threads, cancel, report)
-    return [made[order.index(task)] for task in range(len(tasks))]
+    order = sorted(range(len(batches)), key=lambda i: -sizes[i])
+    watch([partial(build, *batches[i], cancel, done[i]) for i in order], threads, cancel, report)
 
 
 def put_together(
-    top: tuple[NDArray[np.float32], NDArray[np.int32]],
+    links: NDArray[np.int32],
     tasks: NDArray[np.int64],
-    used: list[int],
+    used: NDArray[np.int64],
     block: Block,
     threads: int,
 ) -> Nodes:
-    """Return the tree of the `top` nodes with the subtrees of the tasks in their places."""
-    first = len(top[0]) + np.concatenate([[0], np.cumsum(np.array(used, np.int64) - 1)])
-    out = Nodes(
-        np.empty((first[-1], 6), np.float32), np.empty((first[-1], 2), np.int32), block.order
-    )
-    out.bounds[: len(top[0])], out.links[: len(top[1])] = top
+    """Return the tree whose top has the given links, with the subtrees of the tasks below it.
 
-    def place(task: int) -> None:
-        node, begin = int(tasks[task, NODE]), int(tasks[task, BEGIN])
-        _place(block, 2 * begin, used[task], out.bounds, out.links, node, int(first[task]))
+    `used` tells how many nodes each subtree has.
+    """
+    top = len(links)
+    first = np.cumsum(used - 1) - (used - 1) + top
+    count = int(top + (used - 1).sum())
+    bounds, all_links = np.empty((count, 6), np.float32), np.empty((count, 2), np.int32)
+    all_links[:top] = links
 
-    if len(tasks) == 1:
-        place(0)
-    else:
-        calls = [partial(place, task) for task in range(len(tasks))]
-        watch(calls, threads, np.zeros(1, np.int32))
-    return out
+    def place(begin: int, end: int) -> None:
+        _place(block, tasks, used, first, begin, end, bounds, all_links)
+
+    share(len(tasks), -(-len(tasks) // (2 * threads)), place, threads)
+    _bound_top(links, tasks, bounds)
+    return Nodes(bounds, all_links, block.order)

@@ -19,7 +19,6 @@ from bvh.builders.bins import (
     move,
 )
 from bvh.builders.records import (
-    UPPER,
     WIDTH,
     join,
     lane4,
@@ -34,7 +33,6 @@ from bvh.builders.subtrees import (
     DEPTH,
     END,
     NODE,
-    RANGE_WIDTH,
     SIDE,
     may_choose,
     task_size,
@@ -62,11 +60,11 @@ def _bin_chunk(records, chunk, centres, bins, counts):
     """Fill the bins of one chunk of a range."""
     c = load(centres, chunk[RANGE])
     scale = scales(c, np.float32(BINS))
-    fill_bins(records, chunk[FROM], chunk[TO], c, scale, bins, counts)
+    fill_bins(records, chunk[FROM], chunk[TO], c, scale, BINS, bins, counts)
 
 
 @entry
-def _choose(records, ranges, centres, chunks, bins, counts, deepest, splits, boxes):
+def _choose(records, ranges, centres, chunks, bins, counts, deepest, group_bits, splits, boxes):
     """Split every range by the bins of its chunks; tell each chunk where its records go."""
     all_bins, all_counts = np.empty((3 * BINS, WIDTH), np.float32), np.empty(3 * BINS, np.int32)
     costs = np.empty(BINS, np.float32)
@@ -86,7 +84,7 @@ def _choose(records, ranges, centres, chunks, bins, counts, deepest, splits, box
         scale = scales(load(centres, i), np.float32(BINS))
         axis, last, lefts = -1, 0, 0
         if may_choose(end - begin, ranges[i, DEPTH], deepest):
-            _, axis, last, lefts = best_split(all_bins, all_counts, scale, costs)
+            _, axis, last, lefts = best_split(all_bins, all_counts, scale, BINS, group_bits, costs)
         splits[i, AXIS], splits[i, LAST] = axis, last
         shift = ranges[i, SIDE] * half
         if axis < 0:
@@ -94,7 +92,7 @@ def _choose(records, ranges, centres, chunks, bins, counts, deepest, splits, box
             cut_in_half(records, shift + begin, shift + end, boxes, 4 * i)
         else:
             splits[i, MIDDLE] = begin + lefts
-            bound_halves(all_bins, axis, last, boxes, 4 * i)
+            bound_halves(all_bins, BINS, axis, last, boxes, 4 * i)
             store(boxes, 4 * i + LEFT_CENTRES, nothing())
             store(boxes, 4 * i + RIGHT_CENTRES, nothing())
             left, right = half - shift + begin, half - shift + begin + lefts
@@ -133,16 +131,14 @@ def _join_chunks(chunks, chunk_boxes, boxes):
 
 
 def split_top(
-    records: NDArray[np.float32], deepest: int, threads: int
-) -> tuple[
-    tuple[NDArray[np.float32], NDArray[np.int32]], NDArray[np.int64], NDArray[np.float32]
-]:
+    records: NDArray[np.float32], deepest: int, group_bits: int, threads: int
+) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.float32]]:
     """Split all records into ranges that are small enough for one thread.
 
     Returns
     -------
-    top : (bounds, links)
-        The nodes above and at those ranges.
+    links : ndarray of int32, shape (t, 2)
+        Of the nodes above those ranges; the ranges' own come later.
     tasks : ndarray of int64, shape (k, 5)
         The ranges (see `subtrees`).
     boxes : ndarray of float32, shape (k, 2, 8)
@@ -152,7 +148,7 @@ def split_top(
     grain = task_size(half)
     ranges = np.array([[0, 0, half, 0, 0]], np.int64)
     boxes = bound_all(records, half, threads)[None]
-    whole, parents = [boxes[:, 0]], [np.empty(0, np.int64)]
+    parents = [np.empty(0, np.int64)]
     tasks, task_boxes = [], []
     used = 1
     while True:
@@ -162,20 +158,19 @@ def split_top(
         ranges, boxes = ranges[~small], boxes[~small]
         if len(ranges) == 0:
             break
-        splits, halves = _split_level(records, ranges, boxes[:, 1].copy(), deepest, threads)
+        splits, halves = _split_level(
+            records, ranges, boxes[:, 1].copy(), deepest, group_bits, threads
+        )
         child = used + 2 * np.arange(len(ranges))
         parents.append(ranges[:, NODE])
-        whole.append(halves[:, :2].reshape(-1, WIDTH))
         boxes = halves[:, [[LEFT, LEFT_CENTRES], [RIGHT, RIGHT_CENTRES]]].reshape(-1, 2, WIDTH)
         ranges = _halves_of(ranges, splits, child)
         used += len(ranges)
-    bounds = np.concatenate(whole)
-    corners = np.hstack([-bounds[:, :3], bounds[:, UPPER : UPPER + 3]])
     links = np.zeros((used, 2), np.int32)
     # Children were numbered pair by pair, in the order of their parents.
     inner = np.concatenate(parents)
     links[inner, 0] = 1 + 2 * np.arange(len(inner))
-    return (corners, links), np.concatenate(tasks), np.concatenate(task_boxes)
+    return links, np.concatenate(tasks), np.concatenate(task_boxes)
 
 
 def _halves_of(
@@ -218,6 +213,7 @@ def _split_level(
     ranges: NDArray[np.int64],
     centres: NDArray[np.float32],
     deepest: int,
+    group_bits: int,
     threads: int,
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
     """Split each range; return the splits and the boxes of their halves, shape (k, 4, 8)."""
@@ -238,7 +234,7 @@ def _split_level(
     share(len(chunks), 1, fill, threads)
     _choose(
         records, ranges, centres, chunks, bins.reshape(-1, WIDTH), counts.reshape(-1), deepest,
-        splits, halves.reshape(-1, WIDTH),
+        group_bits, splits, halves.reshape(-1, WIDTH),
     )  # fmt: skip
     share(len(chunks), 1, transfer, threads)
     _join_chunks(chunks, found.reshape(-1, WIDTH), halves.reshape(-1, WIDTH))
