@@ -84,7 +84,7 @@ def _build_subtree(records, start, boxes, block, deepest, group_bits, cancel, do
     pending = np.empty((128, RANGE_WIDTH), np.int64)
     waiting_centres = np.empty((128, WIDTH), np.float32)
     halves = np.empty((4, WIDTH), np.float32)
-    bins, counts = np.empty((3 * BINS, WIDTH), np.float32), np.empty(3 * BINS, np.int32)
+    bins, counts = np.empty((6 * BINS, WIDTH), np.float32), np.empty(6 * BINS, np.int32)
     costs = np.empty(BINS, np.float32)
     base = 2 * start[BEGIN]
     used, waiting = 1, 1

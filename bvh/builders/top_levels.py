@@ -78,8 +78,8 @@ def _choose(records, ranges, centres, chunks, bins, counts, deepest, group_bits,
             all_counts[b] = 0
         while past < len(chunks) and chunks[past, RANGE] == i:
             for b in range(3 * BINS):
-                store(all_bins, b, join(load(all_bins, b), load(bins, past * 3 * BINS + b)))
-                all_counts[b] += counts[past * 3 * BINS + b]
+                store(all_bins, b, join(load(all_bins, b), load(bins, past * 6 * BINS + b)))
+                all_counts[b] += counts[past * 6 * BINS + b]
             past += 1
         scale = scales(load(centres, i), np.float32(BINS))
         axis, last, lefts = -1, 0, 0
@@ -100,7 +100,7 @@ def _choose(records, ranges, centres, chunks, bins, counts, deepest, group_bits,
                 chunks[j, TO_LEFT], chunks[j, TO_RIGHT] = left, right
                 count = 0
                 for b in range(axis * BINS, axis * BINS + last + 1):
-                    count += counts[j * 3 * BINS + b]
+                    count += counts[j * 6 * BINS + b]
                 left += count
                 right += chunks[j, TO] - chunks[j, FROM] - count
         first = past
@@ -219,8 +219,8 @@ def _split_level(
     """Split each range; return the splits and the boxes of their halves, shape (k, 4, 8)."""
     half = len(records) // 2
     chunks = _chunks_of(ranges, half)
-    bins = np.empty((len(chunks), 3 * BINS, WIDTH), np.float32)
-    counts = np.empty((len(chunks), 3 * BINS), np.int32)
+    bins = np.empty((len(chunks), 6 * BINS, WIDTH), np.float32)
+    counts = np.empty((len(chunks), 6 * BINS), np.int32)
     splits = np.empty((len(ranges), 3), np.int64)
     halves = np.empty((len(ranges), 4, WIDTH), np.float32)
     found = np.empty((len(chunks), 2, WIDTH), np.float32)
