@@ -8,14 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.arguments import kernel_input, owned
-from bvh.builders import binned_sah, morton_cells
+from bvh.builders import binned_sah, hlbvh
 from bvh.nodes import Nodes
 from bvh.preparation import prepare
 from bvh.primitives import Primitives
 from bvh.workers import Progress
 
 # Builders by the name of the quality they give.
-BUILDERS = {"low": morton_cells.build, "medium": binned_sah.build}
+BUILDERS = {"low": hlbvh.build, "medium": binned_sah.build}
 
 
 class TreeArrays(NamedTuple):

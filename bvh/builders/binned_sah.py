@@ -58,8 +58,7 @@ from bvh.nodes import Nodes, link_inner, link_leaf
 from bvh.numerics import INF
 from bvh.workers import Progress
 
-# A leaf has at most this many groups.
-MAX_GROUPS = 2
+MAX_LEAF = 2 << GROUP_BITS
 # Cost of testing a group in units of one node visit.
 GROUP_COST = 1.0
 
@@ -73,7 +72,7 @@ def _put_leaf(records, shift, begin, end, node, links, order):
 
 
 @kernel
-def _build_subtree(records, start, boxes, block, deepest, group_bits, cancel, done):
+def _build_subtree(records, start, boxes, block, deepest, group_bits, max_leaf, cancel, done):
     """Build the subtree of one range; return the number of its nodes.
 
     `boxes` holds the box of the range and that of its centres.
@@ -111,7 +110,7 @@ def _build_subtree(records, start, boxes, block, deepest, group_bits, cancel, do
         if may_choose(count, depth, deepest):
             fill_bins(records, shift + begin, shift + end, centres, scale, bins_used, bins, counts)
             cost, axis, last, lefts = best_split(bins, counts, scale, bins_used, group_bits, costs)
-        if count <= MAX_GROUPS * group:
+        if count <= max_leaf:
             area = half_area(load_bounds(bounds, node))
             leaf_cost = np.float32(GROUP_COST) * area * groups(count, group_bits)
             if leaf_cost <= area + np.float32(GROUP_COST) * cost:
@@ -139,7 +138,7 @@ def _build_subtree(records, start, boxes, block, deepest, group_bits, cancel, do
         store_bounds(bounds, child + 1, load(halves, RIGHT))
         # The smaller half is built first, so that few ranges wait.
         for k in range(2):
-            right = (k == 0) == (middle - begin > end - middle)
+            right = (k == 0) == (middle - begin <= end - middle)
             low, high = (middle, end) if right else (begin, middle)
             if high - low <= group:
                 _put_leaf(records, shift, low, high, child + np.int64(right), links, order)
@@ -156,14 +155,16 @@ def _build_subtree(records, start, boxes, block, deepest, group_bits, cancel, do
 
 
 @entry
-def build_batch(records, tasks, boxes, begin, end, block, deepest, group_bits, cancel, done, used):
+def _build_batch(
+    records, tasks, boxes, begin, end, block, deepest, group_bits, max_leaf, cancel, done, used
+):
     """Build the subtrees of the tasks begin..end, and tell how many nodes each has.
 
     `boxes` holds the box of each task's range and that of its centres.
     """
     for i in range(begin, end):
         used[i] = _build_subtree(
-            records, tasks[i], boxes[2 * i : 2 * i + 2], block, deepest, group_bits, cancel, done
+            records, tasks[i], boxes[i], block, deepest, group_bits, max_leaf, cancel, done
         )
 
 
@@ -173,6 +174,8 @@ def build(
     threads: int = 1,
     progress: Progress | None = None,
     group_bits: int = GROUP_BITS,
+    max_leaf: int = MAX_LEAF,
+    deepest: int | None = None,
 ) -> Nodes:
     """Build a tree.
 
@@ -184,8 +187,11 @@ def build(
         Threads to use. The tree is the same for any number of them.
     progress : callable, optional
         Called with (primitives done, all primitives) a few times a second.
-    group_bits : int
-        Leaves cost one for each started group of 1 << group_bits records.
+    group_bits, max_leaf : int
+        Leaves cost one for each started group of 1 << group_bits records, and have at most
+        `max_leaf`.
+    deepest : int, optional
+        The depth that the tree may have; `subtrees.deepest_level` by default.
 
     Returns
     -------
@@ -196,32 +202,16 @@ def build(
         progress(0, count)
     if count == 0:
         return no_nodes()
-    deepest = deepest_level(count)
+    deepest = deepest_level(count) if deepest is None else deepest
     links, tasks, boxes = split_top(records, deepest, group_bits, threads)
-    batches = [(i, i + 1) for i in range(len(tasks))]
-    return build_tasks(
-        records, (links, tasks, boxes, batches), deepest, group_bits, threads, progress
-    )
-
-
-def build_tasks(
-    records: NDArray[np.float32],
-    top: tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.float32], list[tuple[int, int]]],
-    deepest: int,
-    group_bits: int,
-    threads: int,
-    progress: Progress | None,
-) -> Nodes:
-    """Build what is below the top of a tree (see `top_levels.split_top`), batch by batch."""
-    links, tasks, boxes, batches = top
-    block = new_block(len(records) // 2)
+    block = new_block(count)
     used = np.zeros(len(tasks), np.int64)
-    rows = boxes.reshape(-1, WIDTH)
 
     def batch(begin: int, end: int, cancel: NDArray[np.int32], done: NDArray[np.int64]) -> None:
-        build_batch(
-            records, tasks, rows, begin, end, block, deepest, group_bits, cancel, done, used
-        )
+        _build_batch(
+            records, tasks, boxes, begin, end, block, deepest, group_bits, max_leaf, cancel, done,
+            used,
+        )  # fmt: skip
 
-    run_batches(batches, tasks, batch, threads, progress)
+    run_batches([(i, i + 1) for i in range(len(tasks))], tasks, batch, threads, progress)
     return put_together(links, tasks, used, block, threads)

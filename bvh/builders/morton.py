@@ -110,30 +110,36 @@ def sorted_keys(
 ) -> NDArray[np.uint64]:
     """Return the keys of all records (but not the room behind them) in ascending order.
 
-    `boxes` are that of all records and that of their centres. The order does not depend on the threads: equal
-    codes stay in the order of their rows.
+    `boxes` are that of all records and that of their centres. The order does not depend on the
+    threads: equal codes stay in the order of their rows.
     """
     count = len(records) // 2
     extents = boxes[1, UPPER : UPPER + 3].astype(np.float64) + boxes[1, :3]
     tables, bits = bit_tables(extents)
     keys, other = np.empty(count, np.uint64), np.empty(count, np.uint64)
-    counts = np.empty((threads + 1, DIGITS), np.int64)
 
     def make(_: int, begin: int, end: int) -> None:
         _make_keys(records, begin, end, boxes, tables, bits, keys)
 
-    chunks = in_chunks(count, CHUNK, threads, make)
+    in_chunks(count, CHUNK, threads, make)
     for low in range(32, 32 + CODE_BITS, DIGIT_BITS):
-        shift = np.uint64(low)
-
-        def count_digits(chunk: int, begin: int, end: int, shift: np.uint64 = shift) -> None:
-            _count_digits(keys, begin, end, shift, counts[chunk])
-
-        def scatter(chunk: int, begin: int, end: int, shift: np.uint64 = shift) -> None:
-            _scatter(keys, begin, end, shift, counts[chunk], other)
-
-        in_chunks(count, CHUNK, threads, count_digits)
-        _first_places(counts[:chunks])
-        in_chunks(count, CHUNK, threads, scatter)
+        _sort_by_digit(keys, other, np.uint64(low), threads)
         keys, other = other, keys
     return keys
+
+
+def _sort_by_digit(
+    keys: NDArray[np.uint64], out: NDArray[np.uint64], shift: np.uint64, threads: int
+) -> None:
+    """Sort keys by the digit that begins at bit `shift`."""
+    counts = np.empty((threads + 1, DIGITS), np.int64)
+
+    def count_digits(chunk: int, begin: int, end: int) -> None:
+        _count_digits(keys, begin, end, shift, counts[chunk])
+
+    def scatter(chunk: int, begin: int, end: int) -> None:
+        _scatter(keys, begin, end, shift, counts[chunk], out)
+
+    chunks = in_chunks(len(keys), CHUNK, threads, count_digits)
+    _first_places(counts[:chunks])
+    in_chunks(len(keys), CHUNK, threads, scatter)
