@@ -41,7 +41,7 @@ def build(
     if not isinstance(quality, str) or quality not in BUILDERS:
         raise ValueError(f"quality must be one of {sorted(BUILDERS)}, got {quality!r}")
     records, frame, bounds = prepare(primitives, threads)
-    nodes = BUILDERS[quality](records, threads=threads, progress=progress)
+    nodes = BUILDERS[quality](primitives, records, frame, threads, progress)
     return frozen(TreeArrays(nodes, primitives, frame)), owned(bounds)
 
 

@@ -64,7 +64,7 @@ GROUP_COST = 1.0
 
 
 @inlined
-def _put_leaf(records, shift, begin, end, node, links, order):
+def put_leaf(records, shift, begin, end, node, links, order):
     """Make a node the leaf of a range, whose records lie `shift` rows further on."""
     for i in range(begin, end):
         order[i] = id_of(records, shift + i)
@@ -93,7 +93,7 @@ def _build_subtree(records, start, boxes, block, deepest, group_bits, max_leaf, 
     store_bounds(bounds, base, load(boxes, 0))
     store(waiting_centres, 0, load(boxes, 1))
     if start[END] - start[BEGIN] <= group:
-        _put_leaf(records, start[SIDE] * half, start[BEGIN], start[END], base, links, order)
+        put_leaf(records, start[SIDE] * half, start[BEGIN], start[END], base, links, order)
         done[0] += start[END] - start[BEGIN]
         return used
     while waiting > 0 and cancel[0] == 0:
@@ -114,7 +114,7 @@ def _build_subtree(records, start, boxes, block, deepest, group_bits, max_leaf, 
             area = half_area(load_bounds(bounds, node))
             leaf_cost = np.float32(GROUP_COST) * area * groups(count, group_bits)
             if leaf_cost <= area + np.float32(GROUP_COST) * cost:
-                _put_leaf(records, shift, begin, end, node, links, order)
+                put_leaf(records, shift, begin, end, node, links, order)
                 done[0] += count
                 continue
         if axis >= 0:
@@ -141,7 +141,7 @@ def _build_subtree(records, start, boxes, block, deepest, group_bits, max_leaf, 
             right = (k == 0) == (middle - begin <= end - middle)
             low, high = (middle, end) if right else (begin, middle)
             if high - low <= group:
-                _put_leaf(records, shift, low, high, child + np.int64(right), links, order)
+                put_leaf(records, shift, low, high, child + np.int64(right), links, order)
                 done[0] += high - low
                 continue
             pending[waiting, NODE] = child + np.int64(right)

@@ -110,6 +110,33 @@ def join(typingctx: Any, a: Any, b: Any) -> Any:
 
 
 @llvm_operation
+def meet(typingctx: Any, a: Any, b: Any) -> Any:
+    """Return the box that two boxes share; its corners change places if there is none."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        kind = ir.FunctionType(V8, [V8, V8])
+        smaller = cgutils.get_or_insert_function(builder.module, kind, "llvm.minnum.v8f32")
+        return builder.call(smaller, args, fastmath=("nnan",))
+
+    return v8(v8, v8), codegen
+
+
+@llvm_operation
+def overlaps(typingctx: Any, v: Any) -> Any:
+    """Tell whether what `meet` has returned is a box."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        size = _size(builder, args[0])
+        x, y, z = (
+            builder.fcmp_ordered(">=", builder.extract_element(size, I32(i)), F32(0.0))
+            for i in range(3)
+        )
+        return builder.and_(builder.and_(x, y), z)
+
+    return types.boolean(v8), codegen
+
+
+@llvm_operation
 def nothing(typingctx: Any) -> Any:
     """Return the empty box."""
 
