@@ -8,14 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.arguments import kernel_input, owned
-from bvh.builders import binned_sah, hlbvh
+from bvh.builders import binned_sah, hlbvh, sbvh
 from bvh.nodes import Nodes
 from bvh.preparation import prepare
-from bvh.primitives import Primitives
+from bvh.primitives import Primitives, Triangles
 from bvh.workers import Progress
 
-# Builders by the name of the quality they give.
-BUILDERS = {"low": hlbvh.build, "medium": binned_sah.build}
+# Builders by the name of the quality they give; "high" splits triangles, and only them, in space.
+BUILDERS = {"low": hlbvh.build, "medium": binned_sah.build, "high": binned_sah.build}
 
 
 class TreeArrays(NamedTuple):
@@ -41,7 +41,10 @@ def build(
     if not isinstance(quality, str) or quality not in BUILDERS:
         raise ValueError(f"quality must be one of {sorted(BUILDERS)}, got {quality!r}")
     records, frame, bounds = prepare(primitives, threads)
-    nodes = BUILDERS[quality](primitives, records, frame, threads, progress)
+    if quality == "high" and isinstance(primitives, Triangles):
+        nodes = sbvh.build(primitives, records, frame, threads=threads, progress=progress)
+    else:
+        nodes = BUILDERS[quality](records, threads=threads, progress=progress)
     return frozen(TreeArrays(nodes, primitives, frame)), owned(bounds)
 
 

@@ -52,7 +52,7 @@ def stats_of(arrays: TreeArrays, build_seconds: float) -> TreeStats:
     stored: list[NDArray[Any]] = [*nodes, *primitives]
     return TreeStats(
         primitives=count_of(primitives),
-        ignored=count_of(primitives) - len(nodes.order),
+        ignored=count_of(primitives) - len(np.unique(nodes.order)),
         nodes=len(nodes.links),
         leaves=int(np.count_nonzero(counts)),
         depth=int(depths(nodes).max(initial=0)),
@@ -111,8 +111,9 @@ def check(arrays: TreeArrays) -> None:
 def check_nodes(nodes: Nodes, boxes: NDArray[np.float32], ids: NDArray[np.int32]) -> None:
     """Raise a ValueError that names the first way in which a tree is not well-formed.
 
-    Every one of the primitives `ids` must be in exactly one leaf, every node must have one parent
-    and lie within its box, and every leaf's box must contain its primitives' `boxes`.
+    Every one of the primitives `ids` must be in a leaf, and in none twice; every node must have
+    one parent and lie within its box; and the boxes of a primitive's leaves must together reach as
+    far as its own of the `boxes`. Mostly that is one leaf, but builders may split primitives.
     """
     bounds, links, order = nodes
     n = len(links)
@@ -139,11 +140,17 @@ def check_nodes(nodes: Nodes, boxes: NDArray[np.float32], ids: NDArray[np.int32]
         raise ValueError(f"node {children[~inside.all(axis=1)][0]} sticks out of its parent")
     slots = np.repeat(index[leaf] - np.cumsum(count[leaf]) + count[leaf], count[leaf])
     slots = slots + np.arange(len(slots))
-    if not np.array_equal(np.sort(order[slots]), np.sort(ids)):
-        raise ValueError("a primitive is in no leaf, or in more than one")
+    if len(slots) != len(order) or len(np.unique(slots)) != len(slots):
+        raise ValueError("a primitive's place in the order is in no leaf, or in more than one")
+    prims = order[slots].astype(np.int64)
+    if not np.array_equal(np.unique(prims), np.sort(ids)):
+        raise ValueError("a primitive is in no leaf, or one that cannot be hit is in a leaf")
     owner = np.repeat(np.flatnonzero(leaf), count[leaf])
-    held = boxes[order[slots]]
-    inside = (held[:, :3] >= bounds[owner, :3]) & (held[:, 3:] <= bounds[owner, 3:])
+    if len(np.unique(owner * (int(prims.max()) + 1) + prims)) != len(prims):
+        raise ValueError("a primitive is in a leaf twice")
+    low, high = np.full((len(boxes), 3), np.inf), np.full((len(boxes), 3), -np.inf)
+    np.minimum.at(low, prims, bounds[owner, :3])
+    np.maximum.at(high, prims, bounds[owner, 3:])
+    inside = (low[ids] <= boxes[ids, :3]) & (high[ids] >= boxes[ids, 3:])
     if not inside.all():
-        prim = order[slots][~inside.all(axis=1)][0]
-        raise ValueError(f"primitive {prim} sticks out of its leaf")
+        raise ValueError(f"primitive {ids[~inside.all(axis=1)][0]} sticks out of its leaves")

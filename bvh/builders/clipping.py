@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bvh.builders.records import UPPER, id_of, load, meet, outward, record, store
+from bvh.builders.records import UPPER, id_of, load, meet, outward, overlaps, record, store
 from bvh.jit import kernel
 from bvh.numerics import INF, power_of_two
 from bvh.primitives import corners
@@ -76,7 +76,4 @@ def clip(v, records, row, axis, low, high, out, target):
     store(out, target, meet(part, load(records, row)))
     out[target, axis] = min(out[target, axis], np.float32(-low))
     out[target, axis + UPPER] = min(out[target, axis + UPPER], np.float32(high))
-    for k in range(3):
-        if out[target, k + UPPER] + out[target, k] < 0.0:
-            return False
-    return True
+    return overlaps(load(out, target))

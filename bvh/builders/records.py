@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 from numba import types
-from numba.core import cgutils, datamodel
-from numba.extending import register_model
+from numba.core import cgutils, extending
 
 from bvh.jit import llvm_operation
 
@@ -23,19 +22,23 @@ WIDTH, ID, UPPER = 8, 3, 4
 F32, I32, I64 = ir.FloatType(), ir.IntType(32), ir.IntType(64)
 V4, V8 = ir.VectorType(F32, 4), ir.VectorType(F32, 8)
 
+# Numba's inside is untyped.
+_function: Any = cgutils.get_or_insert_function
+_tuple_type: Any = types.UniTuple
+
 # Narrower than this, an interval of centres is not divided: its scale must not overflow.
-NARROWEST = np.float32(2.0**-100)
+NARROWEST = 2.0**-100
 
 
-class Vector(types.Type):  # type: ignore[misc]
+class Vector(types.Type):
     """Numba's type of a vector of float32."""
 
     def __init__(self, lanes: int) -> None:
-        super().__init__(name=f"builders.f32x{lanes}")
+        super().__init__(name=f"builders.f32x{lanes}")  # type: ignore[no-untyped-call]
         self.lanes = lanes
 
 
-@register_model(Vector)
+@extending.register_model(Vector)
 class _VectorModel(datamodel.models.PrimitiveModel):  # type: ignore[misc]
     """A vector is held as LLVM's own."""
 
@@ -103,7 +106,7 @@ def join(typingctx: Any, a: Any, b: Any) -> Any:
         # No lane is ever NaN. A comparison and a choice instead would become a masked store, which
         # some CPUs are slow at.
         kind = ir.FunctionType(V8, [V8, V8])
-        larger = cgutils.get_or_insert_function(builder.module, kind, "llvm.maxnum.v8f32")
+        larger = _function(builder.module, kind, "llvm.maxnum.v8f32")
         return builder.call(larger, args, fastmath=("nnan",))
 
     return v8(v8, v8), codegen
@@ -115,7 +118,7 @@ def meet(typingctx: Any, a: Any, b: Any) -> Any:
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         kind = ir.FunctionType(V8, [V8, V8])
-        smaller = cgutils.get_or_insert_function(builder.module, kind, "llvm.minnum.v8f32")
+        smaller = _function(builder.module, kind, "llvm.minnum.v8f32")
         return builder.call(smaller, args, fastmath=("nnan",))
 
     return v8(v8, v8), codegen
@@ -201,7 +204,7 @@ def bins_of(typingctx: Any, point: Any, box: Any, scale: Any, last: Any) -> Any:
         lanes = [builder.zext(builder.extract_element(b, I32(i)), I64) for i in range(3)]
         return context.make_tuple(builder, signature.return_type, lanes)
 
-    return types.UniTuple(types.int64, 3)(v8, v8, v4, types.int32), codegen
+    return _tuple_type(types.int64, 3)(v8, v8, v4, types.int32), codegen
 
 
 @llvm_operation

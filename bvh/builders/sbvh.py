@@ -9,6 +9,8 @@ halves, so that the tree does not depend on threads. Pieces that end in one leaf
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -19,7 +21,6 @@ from bvh.builders.bins import (
     LEFT,
     LEFT_CENTRES,
     RIGHT,
-    RIGHT_CENTRES,
     best_split,
     bins_for,
     bound_halves,
@@ -28,24 +29,20 @@ from bvh.builders.bins import (
     groups,
     move,
 )
-from bvh.builders.clipping import clip, local_triangle
 from bvh.builders.records import (
     UPPER,
     WIDTH,
-    centre,
     half_area,
-    id_of,
-    join,
     lane4,
     lane_of,
     load,
     meet,
-    nothing,
     overlaps,
     scales,
     store,
     store_bounds,
 )
+from bvh.builders.space import best_plane, fill_space, part
 from bvh.builders.subtrees import (
     BEGIN,
     DEPTH,
@@ -61,181 +58,20 @@ from bvh.builders.subtrees import (
     task_size,
 )
 from bvh.builders.top_levels import bound_all
-from bvh.jit import entry, inlined, kernel
+from bvh.jit import entry
 from bvh.nodes import Nodes, is_leaf, link_inner, link_leaf
 from bvh.numerics import INF
 from bvh.primitives import Triangles
 from bvh.workers import Progress, watch
 
 # Pieces that may be added, as a share of the number of triangles.
-BUDGET = 0.5
+BUDGET = 0.3
 # Halves overlap enough to try planes if what they share has this part of the root's surface.
-OVERLAP = 1e-5
+OVERLAP = 1e-3
 
 # A range also knows where its room ends.
 LIMIT = 5
 RANGE_WIDTH = 6
-
-
-@inlined
-def _span(records, i, axis, low, scale):
-    """Return the first and the last of the BINS intervals of space that a record lies in."""
-    first = np.int64((-lane_of(records, i, axis) - low) * scale)
-    last = np.int64((lane_of(records, i, axis + UPPER) - low) * scale)
-    first = min(max(first, 0), BINS - 1)
-    return first, min(max(last, first), BINS - 1)
-
-
-@inlined
-def _plane(low, scale, b):
-    """Return where interval b of space begins."""
-    return np.float64(np.float32(low + np.float32(b) / scale))
-
-
-@kernel
-def _fill_space(triangles, frame, records, begin, end, box, scale, bins, counts, v):
-    """Bound what lies in each interval of each axis; count what begins and what ends there.
-
-    `counts` has the beginnings, then the endings. The last row of the bins is overwritten.
-    """
-    spare = len(bins) - 1
-    for b in range(3 * BINS):
-        store(bins, b, nothing())
-        counts[b] = 0
-        counts[3 * BINS + b] = 0
-    for i in range(begin, end):
-        r = load(records, i)
-        is_known = False
-        for axis in range(3):
-            times = lane4(scale, axis)
-            if times == 0.0:
-                continue
-            low = -lane_of(box, 0, axis)
-            first, last = _span(records, i, axis, low, times)
-            row = axis * BINS
-            counts[row + first] += 1
-            counts[3 * BINS + row + last] += 1
-            if first == last:
-                store(bins, row + first, join(load(bins, row + first), r))
-                continue
-            if not is_known:
-                local_triangle(triangles, np.int64(id_of(records, i)), frame, v)
-                is_known = True
-            for b in range(first, last + 1):
-                start, stop = _plane(low, times, b), _plane(low, times, b + 1)
-                if clip(v, records, i, axis, start, stop, bins, spare):
-                    store(bins, row + b, join(load(bins, row + b), load(bins, spare)))
-
-
-@kernel
-def _best_plane(bins, counts, scale, room, group_bits, costs):
-    """Return (cost, axis, bin, left, right) of the cheapest plane with room for all its pieces."""
-    best, best_axis, best_bin, best_left, best_right = np.float32(INF), -1, 0, 0, 0
-    for axis in range(3):
-        if lane4(scale, axis) == 0.0:
-            continue
-        first = axis * BINS
-        box, right = nothing(), 0
-        for b in range(BINS - 1, 0, -1):
-            box = join(box, load(bins, first + b))
-            right += counts[3 * BINS + first + b]
-            costs[b] = half_area(box) * groups(right, group_bits) if right > 0 else np.float32(0.0)
-        all_of = right + counts[3 * BINS + first]
-        box, left = nothing(), 0
-        for b in range(BINS - 1):
-            box = join(box, load(bins, first + b))
-            left += counts[first + b]
-            right = all_of - _ended(counts, first, b)
-            if left == 0 or right == 0 or left == all_of or right == all_of or left + right > room:
-                continue
-            cost = half_area(box) * groups(left, group_bits) + costs[b + 1]
-            if cost < best:
-                best, best_axis, best_bin, best_left, best_right = cost, axis, b, left, right
-    return best, best_axis, best_bin, best_left, best_right
-
-
-@inlined
-def _ended(counts, first, b):
-    """Return how many records end in the intervals up to b."""
-    count = 0
-    for k in range(first, first + b + 1):
-        count += counts[3 * BINS + k]
-    return count
-
-
-@kernel
-def _part(
-    triangles,
-    frame,
-    records,
-    begin,
-    end,
-    box,
-    axis,
-    last,
-    scale,
-    left,
-    right,
-    counts,
-    halves,
-    pieces,
-    v,
-):
-    """Move records to the sides of a plane that they lie on, and pieces of those on both.
-
-    Bounds both sides, and returns how many are on each. A record that crosses the plane stays
-    whole where that is cheaper. `counts` are those on each side if all are cut.
-    """
-    low, times = -lane_of(box, 0, axis), lane4(scale, axis)
-    plane = _plane(low, times, last + 1)
-    whole_left, whole_right = load(halves, LEFT), load(halves, RIGHT)
-    lefts, rights = counts
-    left_box, right_box, left_centres, right_centres = nothing(), nothing(), nothing(), nothing()
-    left_at, right_at = left, right
-    for i in range(begin, end):
-        r = load(records, i)
-        from_bin, to_bin = _span(records, i, axis, low, times)
-        goes_left, goes_right = from_bin <= last, to_bin > last
-        left_piece, right_piece = r, r
-        if goes_left and goes_right:
-            local_triangle(triangles, np.int64(id_of(records, i)), frame, v)
-            has_left = clip(
-                v, records, i, axis, -np.float64(lane_of(records, i, axis)), plane, pieces, 0
-            )
-            has_right = clip(
-                v, records, i, axis, plane, np.float64(lane_of(records, i, axis + UPPER)), pieces, 1
-            )
-            area_left, area_right = half_area(whole_left), half_area(whole_right)
-            cut = area_left * lefts + area_right * rights
-            keep_left = half_area(join(whole_left, r)) * lefts + area_right * (rights - 1)
-            keep_right = area_left * (lefts - 1) + half_area(join(whole_right, r)) * rights
-            if not has_right or (has_left and keep_left <= min(cut, keep_right)):
-                goes_right = False
-                whole_left = join(whole_left, r)
-                rights -= 1
-            elif not has_left or keep_right <= cut:
-                goes_left = False
-                whole_right = join(whole_right, r)
-                lefts -= 1
-            else:
-                left_piece, right_piece = load(pieces, 0), load(pieces, 1)
-        if goes_left:
-            store(records, left_at, left_piece)
-            left_box, left_centres = (
-                join(left_box, left_piece),
-                join(left_centres, centre(left_piece)),
-            )
-            left_at += 1
-        if goes_right:
-            store(records, right_at, right_piece)
-            right_box = join(right_box, right_piece)
-            right_centres = join(right_centres, centre(right_piece))
-            right_at += 1
-    store(halves, LEFT, left_box)
-    store(halves, RIGHT, right_box)
-    store(halves, LEFT_CENTRES, left_centres)
-    store(halves, RIGHT_CENTRES, right_centres)
-    return left_at - left, right_at - right
 
 
 @entry
@@ -312,11 +148,11 @@ def _build(
                 shared = meet(load(halves, LEFT), load(halves, RIGHT))
                 wanted = overlaps(shared) and half_area(shared) > least
             if wanted and limit > end:
-                _fill_space(
+                fill_space(
                     triangles, frame, records, shift + begin, shift + end,
                     waiting_boxes[2 * waiting:], space_scale, space, space_counts, v,
                 )  # fmt: skip
-                plane_cost, plane_axis, plane_bin, plane_lefts, plane_rights = _best_plane(
+                plane_cost, plane_axis, plane_bin, plane_lefts, plane_rights = best_plane(
                     space, space_counts, space_scale, limit - begin, GROUP_BITS, costs
                 )
                 if plane_cost < cost:
@@ -337,7 +173,7 @@ def _build(
             room = limit - begin - plane_lefts - plane_rights
             middle = begin + plane_lefts + room * plane_lefts // (plane_lefts + plane_rights)
             bound_halves(space, BINS, plane_axis, plane_bin, halves, 0)
-            lefts, rights = _part(
+            lefts, rights = part(
                 triangles, frame, records, shift + begin, shift + end,
                 waiting_boxes[2 * waiting:], plane_axis, plane_bin, space_scale,
                 other + begin, other + middle, (plane_lefts, plane_rights), halves, pieces, v,
@@ -441,25 +277,26 @@ def build(
     block = new_block(room)
     # On each level at most room / grain ranges are split, each into two.
     most = 2 * (room // grain + 1) * (deepest + 1)
-    tasks, task_boxes = (
-        np.empty((most, RANGE_WIDTH), np.int64),
-        np.empty((2 * most, WIDTH), np.float32),
-    )
+    tasks = np.empty((most, RANGE_WIDTH), np.int64)
+    task_boxes = np.empty((2 * most, WIDTH), np.float32)
     none = np.empty((0, RANGE_WIDTH), np.int64), np.empty((0, WIDTH), np.float32)
 
-    def work(start, box, grain, left, cancel, done):  # type: ignore[no-untyped-def]
+    def work(start: Any, box: Any, grain: int, left: Any, cancel: Any, done: Any) -> Any:
         return _build(
             triangles, frame, space, start, box, block, grain, deepest, least, *left, cancel, done
         )
 
-    root, cancel, done = (
-        np.array([0, 0, count, 0, 0, room], np.int64),
-        np.zeros(1, np.int32),
-        np.zeros(1, np.int64),
-    )
-    [(top, made)] = watch(
-        [lambda: work(root, boxes, grain, (tasks, task_boxes), cancel, done)], 1, cancel
-    )
+    def whole() -> Any:
+        root = np.array([0, 0, count, 0, 0, room], np.int64)
+        return work(root, boxes, grain, (tasks, task_boxes), cancel, np.zeros(1, np.int64))
+
+    def report(done: int, _: int) -> None:
+        # Pieces count, too.
+        if progress is not None:
+            progress(min(done, count), count)
+
+    cancel = np.zeros(1, np.int32)
+    [(top, made)] = watch([whole], 1, cancel)
     links = block.links[:top].copy()
     tasks = tasks[:made].copy()
     used = np.zeros(made, np.int64)
@@ -468,5 +305,5 @@ def build(
         for i in range(begin, end):
             used[i] = work(tasks[i], task_boxes[2 * i : 2 * i + 2], 0, none, cancel, done)[0]
 
-    run_batches([(i, i + 1) for i in range(made)], tasks, batch, threads, progress)
+    run_batches([(i, i + 1) for i in range(made)], tasks, batch, threads, report)
     return _merged(put_together(links, tasks, used, block, threads))
