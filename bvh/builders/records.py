@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import types
-from numba.core import cgutils, extending
+from numba import extending, types
+from numba.core import cgutils, datamodel
 
 from bvh.jit import llvm_operation
 
@@ -25,6 +25,7 @@ V4, V8 = ir.VectorType(F32, 4), ir.VectorType(F32, 8)
 # Numba's inside is untyped.
 _function: Any = cgutils.get_or_insert_function
 _tuple_type: Any = types.UniTuple
+_Model: Any = datamodel.models.PrimitiveModel
 
 # Narrower than this, an interval of centres is not divided: its scale must not overflow.
 NARROWEST = 2.0**-100
@@ -34,12 +35,12 @@ class Vector(types.Type):
     """Numba's type of a vector of float32."""
 
     def __init__(self, lanes: int) -> None:
-        super().__init__(name=f"builders.f32x{lanes}")  # type: ignore[no-untyped-call]
+        super().__init__(name=f"builders.f32x{lanes}")
         self.lanes = lanes
 
 
 @extending.register_model(Vector)
-class _VectorModel(datamodel.models.PrimitiveModel):  # type: ignore[misc]
+class _VectorModel(_Model):  # type: ignore[misc]
     """A vector is held as LLVM's own."""
 
     def __init__(self, dmm: Any, fe_type: Any) -> None:
