@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 
 from bvh.arguments import kernel_input, owned
 from bvh.builders import binned_sah, hlbvh, sbvh
+from bvh.builders.subtrees import SMALLEST_TASK
+from bvh.jit import warms
 from bvh.nodes import Nodes
 from bvh.preparation import prepare
 from bvh.primitives import Primitives, Triangles
@@ -40,10 +42,11 @@ def build(
     """Build the tree over primitives; return it with its bounds in the world, shape (2, 3)."""
     if not isinstance(quality, str) or quality not in BUILDERS:
         raise ValueError(f"quality must be one of {sorted(BUILDERS)}, got {quality!r}")
-    records, frame, bounds = prepare(primitives, threads)
     if quality == "high" and isinstance(primitives, Triangles):
-        nodes = sbvh.build(primitives, records, frame, threads=threads, progress=progress)
+        records, count, frame, bounds = prepare(primitives, threads, sbvh.BUDGET)
+        nodes = sbvh.build(primitives, records, count, frame, threads=threads, progress=progress)
     else:
+        records, _, frame, bounds = prepare(primitives, threads)
         nodes = BUILDERS[quality](records, threads=threads, progress=progress)
     return frozen(TreeArrays(nodes, primitives, frame)), owned(bounds)
 
@@ -53,6 +56,22 @@ def frozen(arrays: TreeArrays) -> TreeArrays:
     nodes, primitives, frame = arrays
     return TreeArrays(
         Nodes(*(kernel_input(array) for array in nodes)),
-        type(primitives)(*(kernel_input(array) for array in primitives)),
+        frozen_primitives(primitives),
         kernel_input(frame),
     )
+
+
+def frozen_primitives(primitives: Primitives) -> Primitives:
+    """Return the same primitives, read-only."""
+    return type(primitives)(*(kernel_input(array) for array in primitives))
+
+
+@warms("builders")
+def _warm() -> None:
+    """Compile what building in every quality needs."""
+    # More triangles than one thread builds alone.
+    count = 2 * SMALLEST_TASK
+    points = np.random.default_rng(0).random((3 * count, 3))
+    triangles = Triangles(points, np.arange(3 * count, dtype=np.int32).reshape(-1, 3))
+    for quality in BUILDERS:
+        build(frozen_primitives(triangles), quality, 1, None)

@@ -25,7 +25,9 @@ class Prepared(NamedTuple):
     Attributes
     ----------
     records : ndarray of float32, shape (2 m, 8)
-        One for each primitive that can be hit (see `builders.records`), then as many rows of room.
+        One for each primitive that can be hit (see `builders.records`), then room to move them.
+    used : int
+        Primitives that can be hit; m or less.
     frame : ndarray of float64, shape (2, 3)
         The local frame (see `nodes.local_frame`).
     bounds : ndarray of float64, shape (2, 3)
@@ -33,6 +35,7 @@ class Prepared(NamedTuple):
     """
 
     records: NDArray[np.float32]
+    used: int
     frame: NDArray[np.float64]
     bounds: NDArray[np.float64]
 
@@ -111,17 +114,20 @@ def records_of(boxes: NDArray[np.float32], ids: NDArray[np.int32]) -> NDArray[np
     return records
 
 
-def prepare(primitives: Primitives, threads: int = 1) -> Prepared:
-    """Find the local frame of primitives, and the records of those that can be hit."""
+def prepare(primitives: Primitives, threads: int = 1, spare: float = 0.0) -> Prepared:
+    """Find the local frame of primitives, and the records of those that can be hit.
+
+    The share `spare` of triangles is added to the room for them.
+    """
     if isinstance(primitives, Triangles):
-        return _prepare_triangles(primitives, threads)
+        return _prepare_triangles(primitives, threads, spare)
     lower, upper, valid = world_bounds(primitives)
     ids = np.flatnonzero(valid).astype(np.int32)
     frame, bounds = local_frame(lower[ids], upper[ids])
-    return Prepared(records_of(local_boxes(lower, upper, frame), ids), frame, bounds)
+    return Prepared(records_of(local_boxes(lower, upper, frame), ids), len(ids), frame, bounds)
 
 
-def _prepare_triangles(triangles: Triangles, threads: int) -> Prepared:
+def _prepare_triangles(triangles: Triangles, threads: int, spare: float) -> Prepared:
     """Prepare triangles in two passes over them, with nothing in between."""
     triangles = Triangles(*(kernel_input(array) for array in triangles))
     count = len(triangles.faces)
@@ -139,10 +145,11 @@ def _prepare_triangles(triangles: Triangles, threads: int) -> Prepared:
     some = bounds[valid > 0]
     frame, whole = local_frame(some[:, :3], some[:, 3:])
     frame = kernel_input(frame)
-    records = np.empty((2 * int(valid.sum()), WIDTH), np.float32)
+    made = int(valid.sum())
+    records = np.empty((2 * (made + int(spare * made)), WIDTH), np.float32)
     first = (np.cumsum(valid) - valid).tolist()
     _in_chunks(count, write, threads)
-    return Prepared(records, frame, whole)
+    return Prepared(records, made, frame, whole)
 
 
 def _in_chunks(count: int, work: Any, threads: int) -> None:

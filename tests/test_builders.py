@@ -139,9 +139,9 @@ def test_preparation(offset: float, rng: Rng) -> None:
     lower, upper, _ = world_bounds(triangles)
     frame, bounds = local_frame(lower[ids], upper[ids])
     for threads in (1, 3):
-        records, other_frame, other_bounds = prepare(triangles, threads)
+        records, count, other_frame, other_bounds = prepare(triangles, threads)
         made = records[: len(ids)]
-        assert len(records) == 2 * len(ids)
+        assert len(records) == 2 * count == 2 * len(ids)
         assert (made[:, 3].view(np.int32) == ids).all()
         assert (np.hstack([-made[:, :3], made[:, 4:7]]) == boxes[ids]).all()
         assert (other_frame == frame).all() and (other_bounds == bounds).all()

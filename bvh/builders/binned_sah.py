@@ -72,7 +72,7 @@ def put_leaf(records, shift, begin, end, node, links, order):
 
 
 @kernel
-def _build_subtree(records, start, boxes, block, deepest, group_bits, max_leaf, cancel, done):
+def _build_subtree(records, start, boxes, base, block, deepest, group_bits, max_leaf, cancel, done):
     """Build the subtree of one range; return the number of its nodes.
 
     `boxes` holds the box of the range and that of its centres.
@@ -85,7 +85,6 @@ def _build_subtree(records, start, boxes, block, deepest, group_bits, max_leaf, 
     halves = np.empty((4, WIDTH), np.float32)
     bins, counts = np.empty((6 * BINS, WIDTH), np.float32), np.empty(6 * BINS, np.int32)
     costs = np.empty(BINS, np.float32)
-    base = 2 * start[BEGIN]
     used, waiting = 1, 1
     for i in range(RANGE_WIDTH):
         pending[0, i] = start[i]
@@ -156,16 +155,19 @@ def _build_subtree(records, start, boxes, block, deepest, group_bits, max_leaf, 
 
 @entry
 def _build_batch(
-    records, tasks, boxes, begin, end, block, deepest, group_bits, max_leaf, cancel, done, used
+    records, tasks, boxes, begin, end, block, deepest, group_bits, max_leaf, cancel, done, rows
 ):
-    """Build the subtrees of the tasks begin..end, and tell how many nodes each has.
+    """Build the subtrees of the tasks begin..end; tell where each begins, and its nodes.
 
     `boxes` holds the box of each task's range and that of its centres.
     """
+    base = 2 * tasks[begin, BEGIN]
     for i in range(begin, end):
-        used[i] = _build_subtree(
-            records, tasks[i], boxes[i], block, deepest, group_bits, max_leaf, cancel, done
+        rows[i, 0] = base
+        rows[i, 1] = _build_subtree(
+            records, tasks[i], boxes[i], base, block, deepest, group_bits, max_leaf, cancel, done
         )
+        base += rows[i, 1]
 
 
 def build(
@@ -205,13 +207,13 @@ def build(
     deepest = deepest_level(count) if deepest is None else deepest
     links, tasks, boxes = split_top(records, deepest, group_bits, threads)
     block = new_block(count)
-    used = np.zeros(len(tasks), np.int64)
+    rows = np.zeros((len(tasks), 2), np.int64)
 
     def batch(begin: int, end: int, cancel: NDArray[np.int32], done: NDArray[np.int64]) -> None:
         _build_batch(
             records, tasks, boxes, begin, end, block, deepest, group_bits, max_leaf, cancel, done,
-            used,
+            rows,
         )  # fmt: skip
 
     run_batches([(i, i + 1) for i in range(len(tasks))], tasks, batch, threads, progress)
-    return put_together(links, tasks, used, block, threads)
+    return put_together(links, tasks, rows, block, threads)

@@ -116,9 +116,8 @@ def _put_leaf(records, begin, end, node, block):
 
 
 @kernel
-def _build_cell(records, keys, start, deepest, block, pending):
+def _build_cell(records, keys, start, base, deepest, block, pending):
     """Build the subtree of a cell; return the number of its nodes."""
-    base = 2 * start[BEGIN]
     pending[0, NODE], pending[0, DEPTH] = base, start[DEPTH]
     pending[0, BEGIN], pending[0, END] = start[BEGIN], start[END]
     waiting, used = 1, 1
@@ -147,13 +146,16 @@ def _build_cell(records, keys, start, deepest, block, pending):
 
 
 @entry
-def _build_cells(records, keys, tasks, begin, end, deepest, block, cancel, done, used):
+def _build_cells(records, keys, tasks, begin, end, deepest, block, cancel, done, rows):
     """Build the subtrees of the cells begin..end."""
     pending = np.empty((CELL + 1, RANGE_WIDTH), np.int64)
+    base = 2 * tasks[begin, BEGIN]
     for cell in range(begin, end):
         if cancel[0] != 0:
             return
-        used[cell] = _build_cell(records, keys, tasks[cell], deepest, block, pending)
+        rows[cell, 0] = base
+        rows[cell, 1] = _build_cell(records, keys, tasks[cell], base, deepest, block, pending)
+        base += rows[cell, 1]
         done[0] += tasks[cell, END] - tasks[cell, BEGIN]
 
 
@@ -195,10 +197,10 @@ def build(
         cells, threads=threads, group_bits=0, max_leaf=1, deepest=deepest - CELL_BITS
     )
     _hang(top, tasks)
-    block, used = new_block(count), np.zeros(made, np.int64)
+    block, rows = new_block(count), np.zeros((made, 2), np.int64)
 
     def batch(begin: int, end: int, cancel: NDArray[np.int32], done: NDArray[np.int64]) -> None:
-        _build_cells(records, keys, tasks, begin, end, deepest, block, cancel, done, used)
+        _build_cells(records, keys, tasks, begin, end, deepest, block, cancel, done, rows)
 
     run_batches(batches_of(tasks, task_size(count)), tasks, batch, threads, progress)
-    return put_together(top.links, tasks, used, block, threads)
+    return put_together(top.links, tasks, rows, block, threads)

@@ -64,7 +64,7 @@ from bvh.numerics import INF
 from bvh.primitives import Triangles
 from bvh.workers import Progress, watch
 
-# Pieces that may be added, as a share of the number of triangles.
+# Pieces that may be added, as a share of the number of triangles, unless the caller has another.
 BUDGET = 0.3
 # Halves overlap enough to try planes if what they share has this part of the root's surface.
 OVERLAP = 1e-3
@@ -241,6 +241,7 @@ def _merged(nodes: Nodes) -> Nodes:
 def build(
     triangles: Triangles,
     records: NDArray[np.float32],
+    count: int,
     frame: NDArray[np.float64],
     *,
     threads: int = 1,
@@ -251,8 +252,11 @@ def build(
     Parameters
     ----------
     triangles : Triangles
-    records : ndarray of float32, shape (2 n, 8)
-        One record for each triangle that takes part, and as many rows of room.
+    records : ndarray of float32, shape (2 m, 8)
+        One record for each triangle that takes part. Of the m rows of either half, those that are
+        more than `count` bound how many pieces there can be. Overwritten.
+    count : int
+        Triangles that take part.
     frame : ndarray of float64, shape (2, 3)
         The local frame that the records are in.
     threads, progress
@@ -262,15 +266,12 @@ def build(
     -------
     Nodes
     """
-    count = len(records) // 2
+    room = len(records) // 2
     if progress is not None:
         progress(0, count)
     if count == 0:
         return no_nodes()
     deepest, grain = deepest_level(count), task_size(count)
-    room = count + int(BUDGET * count)
-    space = np.empty((2 * room, WIDTH), np.float32)
-    space[:count] = records[:count]
     boxes = bound_all(records, count, threads)
     x, y, z = (boxes[0, UPPER : UPPER + 3] + boxes[0, :3]).tolist()
     least = np.float32(OVERLAP * (x * y + y * z + z * x))
@@ -283,7 +284,7 @@ def build(
 
     def work(start: Any, box: Any, grain: int, left: Any, cancel: Any, done: Any) -> Any:
         return _build(
-            triangles, frame, space, start, box, block, grain, deepest, least, *left, cancel, done
+            triangles, frame, records, start, box, block, grain, deepest, least, *left, cancel, done
         )
 
     def whole() -> Any:
@@ -299,11 +300,12 @@ def build(
     [(top, made)] = watch([whole], 1, cancel)
     links = block.links[:top].copy()
     tasks = tasks[:made].copy()
-    used = np.zeros(made, np.int64)
+    rows = np.zeros((made, 2), np.int64)
 
     def batch(begin: int, end: int, cancel: NDArray[np.int32], done: NDArray[np.int64]) -> None:
         for i in range(begin, end):
-            used[i] = work(tasks[i], task_boxes[2 * i : 2 * i + 2], 0, none, cancel, done)[0]
+            box = task_boxes[2 * i : 2 * i + 2]
+            rows[i] = 2 * tasks[i, BEGIN], work(tasks[i], box, 0, none, cancel, done)[0]
 
     run_batches([(i, i + 1) for i in range(made)], tasks, batch, threads, report)
-    return _merged(put_together(links, tasks, used, block, threads))
+    return _merged(put_together(links, tasks, rows, block, threads))

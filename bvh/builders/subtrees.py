@@ -1,9 +1,9 @@
 """What all builders share: the bound on depth, and subtrees that threads fill side by side.
 
 A builder splits the top of the tree until ranges of primitives are small enough to be tasks. A
-task over the primitives begin..end of the order owns the rows 2 * begin..2 * end of a block of
-nodes, more than it can need, so threads share no counter and the tree does not depend on them. A
-last pass puts top and subtrees together without gaps.
+batch of tasks over the primitives begin..end of the order owns the rows 2 * begin..2 * end of a
+block of nodes, more than it can need, so threads share no counter and the tree does not depend on
+them. A last pass puts top and subtrees together without gaps.
 """
 
 from __future__ import annotations
@@ -75,12 +75,12 @@ def may_choose(count, depth, deepest):
 
 
 @entry
-def _place(block, tasks, used, first, begin, end, bounds, links):
+def _place(block, tasks, rows, first, begin, end, bounds, links):
     """Copy the subtrees of the tasks begin..end to the rows from `first` on, roots to the top."""
     for task in range(begin, end):
-        base = 2 * tasks[task, BEGIN]
+        base = rows[task, 0]
         shift = first[task] - 1
-        for i in range(used[task]):
+        for i in range(rows[task, 1]):
             at = tasks[task, NODE] if i == 0 else shift + i
             for lane in range(6):
                 bounds[at, lane] = block.bounds[base + i, lane]
@@ -143,22 +143,22 @@ def run_batches(
 def put_together(
     links: NDArray[np.int32],
     tasks: NDArray[np.int64],
-    used: NDArray[np.int64],
+    rows: NDArray[np.int64],
     block: Block,
     threads: int,
 ) -> Nodes:
     """Return the tree whose top has the given links, with the subtrees of the tasks below it.
 
-    `used` tells how many nodes each subtree has.
+    `rows` tells where each subtree begins in the block, and how many nodes it has.
     """
-    top = len(links)
+    top, used = len(links), rows[:, 1]
     first = np.cumsum(used - 1) - (used - 1) + top
     count = int(top + (used - 1).sum())
     bounds, all_links = np.empty((count, 6), np.float32), np.empty((count, 2), np.int32)
     all_links[:top] = links
 
     def place(begin: int, end: int) -> None:
-        _place(block, tasks, used, first, begin, end, bounds, all_links)
+        _place(block, tasks, rows, first, begin, end, bounds, all_links)
 
     share(len(tasks), -(-len(tasks) // (2 * threads)), place, threads)
     _bound_top(links, tasks, bounds)
