@@ -9,11 +9,12 @@ from numpy.typing import NDArray
 
 from bvh.arguments import kernel_input, owned
 from bvh.builders import binned_sah, hlbvh, sbvh
+from bvh.builders.refit import refit
 from bvh.builders.subtrees import SMALLEST_TASK
 from bvh.jit import warms
-from bvh.nodes import Nodes
+from bvh.nodes import Nodes, local_boxes
 from bvh.preparation import prepare
-from bvh.primitives import Primitives, Triangles
+from bvh.primitives import Primitives, Triangles, world_bounds
 from bvh.workers import Progress
 
 # Builders by the name of the quality they give; "high" splits triangles, and only them, in space.
@@ -74,4 +75,6 @@ def _warm() -> None:
     points = np.random.default_rng(0).random((3 * count, 3))
     triangles = Triangles(points, np.arange(3 * count, dtype=np.int32).reshape(-1, 3))
     for quality in BUILDERS:
-        build(frozen_primitives(triangles), quality, 1, None)
+        arrays, _ = build(frozen_primitives(triangles), quality, 1, None)
+    lower, upper, _ = world_bounds(arrays.primitives)
+    refit(arrays.nodes, local_boxes(lower, upper, arrays.frame))

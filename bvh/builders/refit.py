@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from bvh.arguments import kernel_input
 from bvh.builders.records import join, load_bounds, nothing, store_bounds
 from bvh.jit import entry, inlined
 from bvh.nodes import Nodes, is_leaf
@@ -59,12 +60,13 @@ def refit(nodes: Nodes, boxes: NDArray[np.float32], threads: int = 1) -> Nodes:
         With the links and the order of the given tree. Where that has split primitives, their
         whole boxes are taken: the tree stays right, but not as tight as it was built.
     """
-    bounds = np.empty((len(nodes.links), 6), np.float32)
+    boxes, links, order = kernel_input(boxes), kernel_input(nodes.links), kernel_input(nodes.order)
+    bounds = np.empty((len(links), 6), np.float32)
 
     def leaves(begin: int, end: int) -> None:
-        _bound_leaves(boxes, nodes.links, nodes.order, begin, end, bounds)
+        _bound_leaves(boxes, links, order, begin, end, bounds)
 
     if len(bounds):
         share(len(bounds), CHUNK, leaves, threads)
-        _bound_inner(nodes.links, bounds)
-    return Nodes(bounds, nodes.links, nodes.order)
+        _bound_inner(links, bounds)
+    return Nodes(bounds, links, order)
