@@ -131,6 +131,9 @@ def _build_cell(records, keys, start, base, deepest, block, pending):
         middle = begin + ((end - begin) >> 1)
         if may_choose(end - begin, depth, deepest):
             middle = _cut(keys, begin, end)
+        if end - begin <= 2 << GROUP_BITS:
+            # Two full leaves rather than three.
+            middle = min(max(middle, end - (1 << GROUP_BITS)), begin + (1 << GROUP_BITS))
         link_inner(block.links, node, base + used)
         for k in range(2):
             pending[waiting, NODE] = base + used + k
