@@ -396,7 +396,7 @@ def test_no_input_makes_a_kernel_compile_again(rng: np.random.Generator) -> None
     BVH.from_triangles([], []).closest_hit(*rays)
     for dispatcher in (closest_hits, any_hits):
         assert len([s for s in dispatcher.signatures if "Triangles" in str(s)]) == 1
-    assert len(binned_sah._build_batch.signatures) == 1
+    assert len(binned_sah._build_subtree.signatures) == 1
     assert len(preparation._record_triangles.signatures) == 1
 
 

@@ -53,7 +53,7 @@ from bvh.builders.subtrees import (
     run_batches,
 )
 from bvh.builders.top_levels import split_top
-from bvh.jit import entry, inlined, kernel
+from bvh.jit import entry, inlined
 from bvh.nodes import Nodes, link_inner, link_leaf
 from bvh.numerics import INF
 from bvh.workers import Progress
@@ -71,8 +71,8 @@ def put_leaf(records, shift, begin, end, node, links, order):
     link_leaf(links, node, begin, end - begin)
 
 
-@kernel
-def _build_subtree(records, start, boxes, base, block, deepest, group_bits, max_leaf, cancel, done):
+@entry
+def _build_subtree(records, start, boxes, block, deepest, group_bits, max_leaf, cancel, done):
     """Build the subtree of one range; return the number of its nodes.
 
     `boxes` holds the box of the range and that of its centres.
@@ -85,6 +85,7 @@ def _build_subtree(records, start, boxes, base, block, deepest, group_bits, max_
     halves = np.empty((4, WIDTH), np.float32)
     bins, counts = np.empty((6 * BINS, WIDTH), np.float32), np.empty(6 * BINS, np.int32)
     costs = np.empty(BINS, np.float32)
+    base = 2 * start[BEGIN]
     used, waiting = 1, 1
     for i in range(RANGE_WIDTH):
         pending[0, i] = start[i]
@@ -153,23 +154,6 @@ def _build_subtree(records, start, boxes, base, block, deepest, group_bits, max_
     return used
 
 
-@entry
-def _build_batch(
-    records, tasks, boxes, begin, end, block, deepest, group_bits, max_leaf, cancel, done, rows
-):
-    """Build the subtrees of the tasks begin..end; tell where each begins, and its nodes.
-
-    `boxes` holds the box of each task's range and that of its centres.
-    """
-    base = 2 * tasks[begin, BEGIN]
-    for i in range(begin, end):
-        rows[i, 0] = base
-        rows[i, 1] = _build_subtree(
-            records, tasks[i], boxes[i], base, block, deepest, group_bits, max_leaf, cancel, done
-        )
-        base += rows[i, 1]
-
-
 def build(
     records: NDArray[np.float32],
     *,
@@ -210,10 +194,13 @@ def build(
     rows = np.zeros((len(tasks), 2), np.int64)
 
     def batch(begin: int, end: int, cancel: NDArray[np.int32], done: NDArray[np.int64]) -> None:
-        _build_batch(
-            records, tasks, boxes, begin, end, block, deepest, group_bits, max_leaf, cancel, done,
-            rows,
-        )  # fmt: skip
+        for i in range(begin, end):
+            rows[i] = (
+                2 * tasks[i, BEGIN],
+                _build_subtree(
+                    records, tasks[i], boxes[i], block, deepest, group_bits, max_leaf, cancel, done
+                ),
+            )
 
     run_batches([(i, i + 1) for i in range(len(tasks))], tasks, batch, threads, progress)
     return put_together(links, tasks, rows, block, threads)

@@ -63,7 +63,7 @@ def _drop(r, at, first, bins, counts):
 def fill_bins(records, begin, end, centres, scale, used, bins, counts):
     """Count the records of the `used` bins of each axis, and bound them.
 
-    Neighbours tend to fall into the same bins, which makes one wait for the other: in long ranges
+    Neighbours tend to fall into the same bins, and one has to wait for the other: in long ranges
     every second record goes into a second set of bins.
     """
     second = 3 * BINS if end - begin >= 4 * BINS else 0
@@ -72,15 +72,11 @@ def fill_bins(records, begin, end, centres, scale, used, bins, counts):
             for b in range(first + axis * BINS, first + axis * BINS + used):
                 store(bins, b, nothing())
                 counts[b] = 0
-    for i in range(begin, end - 1, 2):
-        r, s = load(records, i), load(records, i + 1)
-        r_at = bins_of(centre(r), centres, scale, used - 1)
-        s_at = bins_of(centre(s), centres, scale, used - 1)
-        _drop(r, r_at, 0, bins, counts)
-        _drop(s, s_at, second, bins, counts)
-    if (end - begin) & 1:
-        r = load(records, end - 1)
-        _drop(r, bins_of(centre(r), centres, scale, used - 1), 0, bins, counts)
+    first = 0
+    for i in range(begin, end):
+        r = load(records, i)
+        _drop(r, bins_of(centre(r), centres, scale, used - 1), first, bins, counts)
+        first = second - first
     if second > 0:
         for axis in range(3):
             for b in range(axis * BINS, axis * BINS + used):
