@@ -5,7 +5,7 @@ triangle is in a box of one of its parts, however often they are cut again. Vert
 the local frame, by at most 2**-49 (coordinates are below 16). A point of the real triangle, and
 the point of the rounded triangle with the same barycentric coordinates, differ no more than that.
 So each part is cut off at planes SLACK further out than it has to reach, where its corners are
-computed with an error below 2**-47; SLACK further out again, and rounded outward to float32, its
+computed with an error below 2**-45; SLACK further out again, and rounded outward to float32, its
 box holds the real points up to the planes themselves, where the box is cut off.
 """
 
@@ -19,7 +19,7 @@ from bvh.numerics import INF, power_of_two
 from bvh.primitives import corners
 
 # See above: more than all rounding of vertices and corners.
-SLACK = 2.0**-46
+SLACK = 2.0**-44
 
 
 @kernel
