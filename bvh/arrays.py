@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bvh.arguments import aligned, kernel_input, owned
-from bvh.builders import binned_sah
+from bvh.builders import binned_sah, hlbvh, sbvh
+from bvh.builders.refit import refit
+from bvh.builders.subtrees import SMALLEST_TASK
+from bvh.jit import warms
 from bvh.leaves import GROUP_SIZE, pack_triangles
-from bvh.nodes import Nodes, local_boxes, local_frame
+from bvh.nodes import Nodes, local_boxes
+from bvh.preparation import prepare
 from bvh.primitives import Primitives, Triangles, world_bounds
 from bvh.simd import WIDTH
-from bvh.wide_nodes import BLOCK_SIZE, WideNodes, collapse
+from bvh.wide_nodes import BLOCK_SIZE, MAX_LEAF_ROWS, WideNodes, collapse
 from bvh.workers import Progress, share
 
-# Builders by the name of the quality they give.
-BUILDERS = {"medium": binned_sah.build}
+# Builders of trees over triangles by the name of the quality they give; "high" splits them.
+BUILDERS = {"low": hlbvh.build, "medium": binned_sah.build, "high": sbvh.build}
+
+# Groups that a thread packs at a time.
+PACK_CHUNK = 2048
 
 
 class TreeArrays(NamedTuple):
@@ -45,36 +52,64 @@ def build(
     """Build the tree over primitives; return it with its bounds in the world, shape (2, 3)."""
     if not isinstance(quality, str) or quality not in BUILDERS:
         raise ValueError(f"quality must be one of {sorted(BUILDERS)}, got {quality!r}")
-    lower, upper, valid = world_bounds(primitives)
-    ids = np.flatnonzero(valid).astype(np.int32)
-    frame, bounds = local_frame(lower[ids], upper[ids])
-    boxes = local_boxes(lower, upper, frame)
-    binary = BUILDERS[quality](boxes, ids, threads=threads, progress=progress)
-    frame = np.vstack([frame, binary.bounds[:1].reshape(-1, 3) if len(ids) else np.zeros((2, 3))])
+    binary, frame, bounds = _binary(primitives, quality, threads, progress)
     nodes = widen(binary, WIDTH if isinstance(primitives, Triangles) else 1)
-    groups = aligned(0, np.float32)
-    if isinstance(primitives, Triangles):
-        groups = aligned(len(nodes.ids) * GROUP_SIZE, np.float32)
-
-        def work(begin: int, end: int) -> None:
-            pack_triangles(
-                primitives.points, primitives.faces, nodes.ids, frame, begin, end, groups
-            )
-
-        share(len(nodes.ids), 4096, work, threads)
+    frame = np.vstack([frame, _root_box(binary)])
+    groups = pack(primitives, nodes, frame, threads)
     return frozen(TreeArrays(nodes, groups, primitives, frame)), owned(bounds)
+
+
+def _binary(
+    primitives: Primitives, quality: str, threads: int, progress: Progress | None
+) -> tuple[Nodes, NDArray[np.float64], NDArray[np.float64]]:
+    """Build the binary tree; return it with its local frame and its bounds in the world."""
+    if not isinstance(primitives, Triangles):
+        # Boxes are tested one by one, whatever the quality.
+        records, _, frame, bounds = prepare(primitives, threads)
+        nodes = binned_sah.build(
+            records, threads=threads, progress=progress, group_bits=0, max_leaf=MAX_LEAF_ROWS
+        )
+    elif quality == "high":
+        records, count, frame, bounds = prepare(primitives, threads, sbvh.BUDGET)
+        nodes = sbvh.build(primitives, records, count, frame, threads=threads, progress=progress)
+    else:
+        records, _, frame, bounds = prepare(primitives, threads)
+        nodes = BUILDERS[quality](records, threads=threads, progress=progress)
+    return nodes, frame, bounds
+
+
+def _root_box(binary: Nodes) -> NDArray[np.float64]:
+    if len(binary.links) == 0:
+        return np.zeros((2, 3))
+    return binary.bounds[0].reshape(2, 3).astype(np.float64)
 
 
 def widen(binary: Nodes, lanes: int) -> WideNodes:
     """Collapse a binary tree to wide nodes, with rows of `lanes` primitives."""
+    none, no_ids = aligned(0, np.float32), np.empty((0, lanes), np.int32)
     if len(binary.links) == 0:
-        return WideNodes(aligned(0, np.float32), np.empty((0, lanes), np.int32))
-    ids = np.empty((0, lanes), np.int32)
-    count, rows = collapse(*binary, lanes, aligned(0, np.float32), ids, True)
-    blocks = aligned(count * BLOCK_SIZE, np.float32)
-    ids = np.empty((rows, lanes), np.int32)
-    collapse(*binary, lanes, blocks, ids, False)
-    return WideNodes(blocks, ids)
+        return WideNodes(none, no_ids)
+    count, rows = collapse(*binary, lanes, none, no_ids, True)
+    nodes = WideNodes(aligned(count * BLOCK_SIZE, np.float32), np.empty((rows, lanes), np.int32))
+    collapse(*binary, lanes, *nodes, False)
+    return nodes
+
+
+def pack(
+    primitives: Primitives, nodes: WideNodes, frame: NDArray[np.float64], threads: int
+) -> NDArray[np.float32]:
+    """Lay out the triangles of all leaves for the filter; nothing for boxes."""
+    if not isinstance(primitives, Triangles):
+        return aligned(0, np.float32)
+    points, faces = primitives
+    groups = aligned(len(nodes.ids) * GROUP_SIZE, np.float32)
+    frame = kernel_input(frame)
+
+    def work(begin: int, end: int) -> None:
+        pack_triangles(points, faces, nodes.ids, frame, begin, end, groups)
+
+    share(len(nodes.ids), PACK_CHUNK, work, threads)
+    return groups
 
 
 def frozen(arrays: TreeArrays) -> TreeArrays:
@@ -83,6 +118,25 @@ def frozen(arrays: TreeArrays) -> TreeArrays:
     return TreeArrays(
         WideNodes(*(kernel_input(array) for array in nodes)),
         kernel_input(groups),
-        type(primitives)(*(kernel_input(array) for array in primitives)),
+        frozen_primitives(primitives),
         kernel_input(frame),
     )
+
+
+def frozen_primitives(primitives: Primitives) -> Primitives:
+    """Return the same primitives, read-only."""
+    return type(primitives)(*(kernel_input(array) for array in primitives))
+
+
+@warms("builders")
+def _warm() -> None:
+    """Compile what building in every quality needs."""
+    # More triangles than one thread builds alone.
+    count = 2 * SMALLEST_TASK
+    points = np.random.default_rng(0).random((3 * count, 3))
+    triangles = Triangles(points, np.arange(3 * count, dtype=np.int32).reshape(-1, 3))
+    for quality in BUILDERS:
+        build(frozen_primitives(triangles), quality, 1, None)
+    binary, frame, _ = _binary(triangles, "medium", 1, None)
+    lower, upper, _ = world_bounds(triangles)
+    refit(binary, local_boxes(lower, upper, frame))

@@ -19,13 +19,15 @@ from bvh.arguments import (
     rows,
     thread_count,
 )
-from bvh.arrays import TreeArrays, build, frozen
+from bvh.arrays import TreeArrays, build, frozen, frozen_primitives
 from bvh.jit import warms
 from bvh.obbs import local_frames
 from bvh.primitives import Boxes, Obbs, Primitives, Triangles, count_of
 from bvh.quality import TreeStats, check, stats_of
 from bvh.rays import Hits, check_rays, ray_batch
+from bvh.simd import WIDTH
 from bvh.sources import triangles_of
+from bvh.wide_nodes import BLOCK_SIZE
 from bvh.workers import Progress
 
 
@@ -46,11 +48,12 @@ class BVH:
     Hits(t=1.0, prim_id=0, u=0.25, v=0.25, front=True)
     """
 
-    __slots__ = ("_arrays", "_bounds", "_build_seconds")
+    __slots__ = ("_arrays", "_bounds", "_build_seconds", "_quality")
 
     _arrays: TreeArrays
     _bounds: NDArray[np.float64]
     _build_seconds: float
+    _quality: str
 
     def __init__(self) -> None:
         raise TypeError("make a BVH with BVH.from_triangles, from_mesh, from_boxes or from_obbs")
@@ -74,8 +77,10 @@ class BVH:
             ids stay in place) and counted in `stats`.
         faces : array_like of int, shape (m, 3)
             Vertex indices; the normal is (v1-v0) x (v2-v0).
-        quality : {"medium"}
-            Builder: "medium" is binned SAH.
+        quality : {"low", "medium", "high"}
+            Builder: "medium" is binned SAH; "low" builds in half the time and is traced a little
+            slower; "high" also splits large triangles between nodes, which pays where they are
+            long and oblique, and takes several times as long.
         threads : int, optional
             Threads to build with; one for each CPU by default. The tree does not depend on it.
         progress : callable, optional
@@ -215,6 +220,7 @@ class BVH:
         tree = object.__new__(cls)
         tree._arrays = arrays
         tree._bounds = bounds
+        tree._quality = quality
         tree._build_seconds = time.perf_counter() - began
         return tree
 
@@ -350,21 +356,27 @@ class BVH:
     def validate(self) -> None:
         """Check that the tree is well-formed; raise a ValueError that names the first flaw.
 
-        Every primitive that can be hit must be in exactly one leaf, and every box must contain
-        what is below it.
+        Every primitive that can be hit must be in a leaf, and every box must contain what is below
+        it.
         """
         check(self._arrays)
 
     def __repr__(self) -> str:
-        return f"BVH({len(self)} {self.kind}, {len(self._arrays.nodes.links)} nodes)"
+        return f"BVH({len(self)} {self.kind}, {len(self._arrays.nodes.blocks) // BLOCK_SIZE} nodes)"
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__slots__}
+        return {"_width": WIDTH} | {name: getattr(self, name) for name in self.__slots__}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self._arrays = frozen(state["_arrays"])
         self._bounds = kernel_input(state["_bounds"])
-        self._build_seconds = state["_build_seconds"]
+        self._build_seconds, self._quality = state["_build_seconds"], state["_quality"]
+        width, primitives = state["_width"], state["_arrays"].primitives
+        if width == WIDTH:
+            self._arrays = frozen(state["_arrays"])
+        else:
+            # Pickled on a CPU with other vectors.
+            primitives = frozen_primitives(primitives)
+            self._arrays, _ = build(primitives, self._quality, thread_count(None), None)
 
 
 def _corner_rows(

@@ -1,5 +1,5 @@
-"""Builders: each takes the boxes of primitives and returns a tree of nodes.
+"""Builders: each takes records of primitives' boxes and returns a tree of nodes.
 
-They know no geometry. Whatever they do, the answers of a tree stay the same; only its speed and
-its shape depend on them.
+They know no geometry, but for `clipping`, which cuts triangles. Whatever they do, the answers of a
+tree stay the same; only its speed and its shape depend on them.
 """

@@ -1,310 +1,206 @@
 """Top-down builder: binned surface area heuristic (Wald 2007, "On fast construction of SAH-based
 bounding volume hierarchies").
 
-A range of primitives is split where the estimated cost of traversing the two halves is least,
-among 16 bins on each axis. Where all centroids coincide, or where a split would let the tree grow
-too deep, the range is cut in half instead.
-
-The children of the node that splits its range at `middle` live at 2 * middle - 1 and 2 * middle.
-No other node splits there, so threads build subtrees side by side without sharing a counter, and
-the result does not depend on them. A last pass closes the gaps.
+A range of primitives is split where the estimated cost of the two halves is least, among the
+borders of equal bins on each axis. A leaf costs one for each started group of primitives, for that
+is how leaves are tested. Where all centres coincide, or where a split would let the tree grow too
+deep, the range is cut in half instead.
 """
 
 from __future__ import annotations
 
-import math
-from functools import partial
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.jit import entry, inlined, kernel
-from bvh.nodes import Nodes, is_leaf, link_inner, link_leaf
+from bvh.builders.bins import (
+    BINS,
+    GROUP_BITS,
+    LEFT,
+    LEFT_CENTRES,
+    RIGHT,
+    best_split,
+    bins_for,
+    bound_halves,
+    cut_in_half,
+    fill_bins,
+    groups,
+    move,
+)
+from bvh.builders.records import (
+    WIDTH,
+    half_area,
+    id_of,
+    lane4,
+    lane_of,
+    load,
+    load_bounds,
+    scales,
+    store,
+    store_bounds,
+)
+from bvh.builders.subtrees import (
+    BEGIN,
+    DEPTH,
+    END,
+    NODE,
+    RANGE_WIDTH,
+    SIDE,
+    deepest_level,
+    may_choose,
+    new_block,
+    no_nodes,
+    put_together,
+    run_batches,
+)
+from bvh.builders.top_levels import split_top
+from bvh.jit import entry, inlined
+from bvh.nodes import Nodes, link_inner, link_leaf
 from bvh.numerics import INF
-from bvh.workers import Progress, watch
+from bvh.workers import Progress
 
-BINS = 16
-MAX_LEAF = 16
-# Cost of one primitive test in units of one node visit, measured for scalar kernels.
-PRIMITIVE_COST = 1.0
-# Ranges up to a 16th of all primitives (and at least this many) are left to single threads.
-SMALLEST_TASK = 4096
-TASKS = 16
-
-# What a pending range needs: node, begin, end, depth.
-RANGE_WIDTH = 4
-
-# Rows of the scratch boxes: of a range, of its centres, of a sweep over bins.
-BOX, CENTROIDS, SWEEP = 0, 1, 2
+MAX_LEAF = 2 << GROUP_BITS
+# Cost of testing a group in units of one node visit.
+GROUP_COST = 1.0
 
 
 @inlined
-def _half_area(boxes, i):
-    """Return half the surface of box i (lower, upper), 0 for an empty one."""
-    x, y, z = boxes[i, 3] - boxes[i, 0], boxes[i, 4] - boxes[i, 1], boxes[i, 5] - boxes[i, 2]
-    if x < 0.0:
-        return 0.0
-    return x * y + y * z + z * x
-
-
-@inlined
-def _clear(boxes, i):
-    """Make box i empty."""
-    for axis in range(3):
-        boxes[i, axis] = INF
-        boxes[i, axis + 3] = -INF
-
-
-@inlined
-def _grow(boxes, i, others, j):
-    """Enlarge box i so that it holds box j of the others."""
-    for axis in range(3):
-        boxes[i, axis] = min(boxes[i, axis], others[j, axis])
-        boxes[i, axis + 3] = max(boxes[i, axis + 3], others[j, axis + 3])
-
-
-@inlined
-def _centroid(boxes, i, axis):
-    """Return twice the centre of box i."""
-    return np.float64(boxes[i, axis]) + np.float64(boxes[i, axis + 3])
-
-
-@inlined
-def _bin_of(boxes, i, axis, low, scale):
-    """Return the bin that the centre of box i falls into."""
-    # The same double arithmetic decides when bins are filled and when primitives are moved.
-    return min(int((_centroid(boxes, i, axis) - low) * scale), BINS - 1)
-
-
-@kernel
-def _bound_range(boxes, order, begin, end, scratch):
-    """Compute the box of a range and the box of its centres (times two)."""
-    _clear(scratch, BOX)
-    _clear(scratch, CENTROIDS)
+def put_leaf(records, shift, begin, end, node, links, order):
+    """Make a node the leaf of a range, whose records lie `shift` rows further on."""
     for i in range(begin, end):
-        _grow(scratch, BOX, boxes, order[i])
-        for axis in range(3):
-            c = _centroid(boxes, order[i], axis)
-            scratch[CENTROIDS, axis] = min(scratch[CENTROIDS, axis], c)
-            scratch[CENTROIDS, axis + 3] = max(scratch[CENTROIDS, axis + 3], c)
-
-
-@kernel
-def _fill_bins(boxes, order, begin, end, scratch, scales, bins, counts):
-    """Count the primitives of each bin of each axis, and bound them."""
-    for b in range(3 * BINS):
-        _clear(bins, b)
-        counts[b] = 0
-    for i in range(begin, end):
-        for axis in range(3):
-            low = scratch[CENTROIDS, axis]
-            b = axis * BINS + _bin_of(boxes, order[i], axis, low, scales[axis])
-            counts[b] += 1
-            _grow(bins, b, boxes, order[i])
-
-
-@kernel
-def _best_split(bins, counts, scales, right_cost, scratch):
-    """Return (cost, axis, bin) of the cheapest split; axis -1 if there is none.
-
-    No side is ever empty: the lowest centre is in the first bin and the highest in the last.
-    """
-    best, best_axis, best_bin = INF, -1, 0
-    for axis in range(3):
-        if scales[axis] == 0.0:
-            continue
-        # Sweep from the right, then from the left, and add both sides' costs.
-        _clear(scratch, SWEEP)
-        count = 0
-        for b in range(BINS - 1, 0, -1):
-            _grow(scratch, SWEEP, bins, axis * BINS + b)
-            count += counts[axis * BINS + b]
-            right_cost[b] = _half_area(scratch, SWEEP) * ((count + 7) >> 3)
-        _clear(scratch, SWEEP)
-        count = 0
-        for b in range(BINS - 1):
-            _grow(scratch, SWEEP, bins, axis * BINS + b)
-            count += counts[axis * BINS + b]
-            cost = _half_area(scratch, SWEEP) * ((count + 7) >> 3) + right_cost[b + 1]
-            if cost < best:
-                best, best_axis, best_bin = cost, axis, b
-    return best, best_axis, best_bin
-
-
-@kernel
-def _partition(boxes, order, begin, end, axis, last_bin, low, scale):
-    """Move the primitives of bins up to `last_bin` to the front; return where the others begin."""
-    i, j = begin, end - 1
-    while True:
-        while i <= j and _bin_of(boxes, order[i], axis, low, scale) <= last_bin:
-            i += 1
-        while i <= j and _bin_of(boxes, order[j], axis, low, scale) > last_bin:
-            j -= 1
-        if i >= j:
-            return i
-        order[i], order[j] = order[j], order[i]
-
-
-@inlined
-def _levels(count):
-    """Return the depth of a tree that halves `count` primitives down to single ones."""
-    levels = 0
-    while (1 << levels) < count:
-        levels += 1
-    return levels
+        order[i] = id_of(records, shift + i)
+    link_leaf(links, node, begin, end - begin)
 
 
 @entry
-def _build(boxes, order, bounds, links, start, grain, deepest, tasks, cancel, done):
-    """Build the subtree of one range; leave ranges of up to `grain` primitives as tasks.
+def _build_subtree(records, start, boxes, block, deepest, group_bits, max_leaf, cancel, done):
+    """Build the subtree of one range; return the number of its nodes.
 
-    Returns the number of tasks. `done` counts primitives that are in leaves.
+    `boxes` holds the box of the range and that of its centres.
     """
+    half = len(records) >> 1
+    group = 1 << group_bits
+    bounds, links, order = block
     pending = np.empty((128, RANGE_WIDTH), np.int64)
+    waiting_centres = np.empty((128, WIDTH), np.float32)
+    halves = np.empty((4, WIDTH), np.float32)
+    bins, counts = np.empty((6 * BINS, WIDTH), np.float32), np.empty(6 * BINS, np.int32)
+    costs = np.empty(BINS, np.float32)
+    base = 2 * start[BEGIN]
+    used, waiting = 1, 1
     for i in range(RANGE_WIDTH):
         pending[0, i] = start[i]
-    waiting = 1
-    left_over = 0
-    scratch, scales, right_cost = np.empty((3, 6)), np.empty(3), np.empty(BINS)
-    bins, counts = np.empty((3 * BINS, 6)), np.empty(3 * BINS, np.int64)
+    pending[0, NODE] = base
+    store_bounds(bounds, base, load(boxes, 0))
+    store(waiting_centres, 0, load(boxes, 1))
+    if start[END] - start[BEGIN] <= group:
+        put_leaf(records, start[SIDE] * half, start[BEGIN], start[END], base, links, order)
+        done[0] += start[END] - start[BEGIN]
+        return used
     while waiting > 0 and cancel[0] == 0:
         waiting -= 1
-        node, begin, end, depth = (
-            pending[waiting, 0],
-            pending[waiting, 1],
-            pending[waiting, 2],
-            pending[waiting, 3],
-        )
+        node, begin, end = pending[waiting, NODE], pending[waiting, BEGIN], pending[waiting, END]
+        depth, side = pending[waiting, DEPTH], pending[waiting, SIDE]
         count = end - begin
-        if count <= grain:
-            for i in range(RANGE_WIDTH):
-                tasks[left_over, i] = pending[waiting, i]
-            left_over += 1
-            continue
-        _bound_range(boxes, order, begin, end, scratch)
-        for i in range(6):
-            bounds[node, i] = scratch[BOX, i]
-        if count == 1:
-            link_leaf(links, node, begin, count)
-            done[0] += count
-            continue
+        shift = side * half
+        centres = load(waiting_centres, waiting)
         # Split by the cheapest bin, or in half when that is impossible or would go too deep.
-        for axis in range(3):
-            extent = scratch[CENTROIDS, axis + 3] - scratch[CENTROIDS, axis]
-            scales[axis] = BINS / extent if extent > 0.0 else 0.0
-        middle = begin + count // 2
-        may_choose = depth + 1 + _levels(count) <= deepest
-        if may_choose or count <= MAX_LEAF:
-            area = _half_area(scratch, BOX)
-            _fill_bins(boxes, order, begin, end, scratch, scales, bins, counts)
-            cost, axis, last_bin = _best_split(bins, counts, scales, right_cost, scratch)
-            split_cost = area + PRIMITIVE_COST * cost
-            if count <= MAX_LEAF and (axis < 0 or PRIMITIVE_COST * area * ((count + 7) >> 3) <= split_cost):
-                link_leaf(links, node, begin, count)
+        axis, last, lefts, cost = -1, 0, 0, np.float32(INF)
+        bins_used = bins_for(count)
+        scale = scales(centres, np.float32(bins_used))
+        if may_choose(count, depth, deepest):
+            fill_bins(records, shift + begin, shift + end, centres, scale, bins_used, bins, counts)
+            cost, axis, last, lefts = best_split(bins, counts, scale, bins_used, group_bits, costs)
+        if count <= max_leaf:
+            area = half_area(load_bounds(bounds, node))
+            leaf_cost = np.float32(GROUP_COST) * area * groups(count, group_bits)
+            if leaf_cost <= area + np.float32(GROUP_COST) * cost:
+                put_leaf(records, shift, begin, end, node, links, order)
                 done[0] += count
                 continue
-            if may_choose and axis >= 0:
-                low, scale = scratch[CENTROIDS, axis], scales[axis]
-                middle = _partition(boxes, order, begin, end, axis, last_bin, low, scale)
-        child = 2 * middle - 1
+        if axis >= 0:
+            middle = begin + lefts
+            bound_halves(bins, bins_used, axis, last, halves, 0)
+            side = 1 - side
+            other = side * half
+            low = lane_of(waiting_centres, waiting, axis)
+            move(
+                records, shift + begin, shift + end, axis, last, low, lane4(scale, axis),
+                other + begin, other + middle, halves, LEFT_CENTRES,
+            )  # fmt: skip
+            shift = other
+        else:
+            cut_in_half(records, shift + begin, shift + end, halves, 0)
+            middle = begin + (count >> 1)
+        child = base + used
+        used += 2
         link_inner(links, node, child)
+        store_bounds(bounds, child, load(halves, LEFT))
+        store_bounds(bounds, child + 1, load(halves, RIGHT))
         # The smaller half is built first, so that few ranges wait.
-        for side in range(2):
-            first = (side == 0) == (middle - begin > end - middle)
-            pending[waiting, 0] = child if first else child + 1
-            pending[waiting, 1] = begin if first else middle
-            pending[waiting, 2] = middle if first else end
-            pending[waiting, 3] = depth + 1
+        for k in range(2):
+            right = (k == 0) == (middle - begin <= end - middle)
+            low, high = (middle, end) if right else (begin, middle)
+            if high - low <= group:
+                put_leaf(records, shift, low, high, child + np.int64(right), links, order)
+                done[0] += high - low
+                continue
+            pending[waiting, NODE] = child + np.int64(right)
+            pending[waiting, BEGIN] = low
+            pending[waiting, END] = high
+            pending[waiting, DEPTH] = depth + 1
+            pending[waiting, SIDE] = side
+            store(waiting_centres, waiting, load(halves, LEFT_CENTRES + np.int64(right)))
             waiting += 1
-    return left_over
-
-
-@entry
-def _compact(bounds, links, out_bounds, out_links, count_only):
-    """Copy the nodes in depth-first order, siblings side by side; return how many there are."""
-    pending = np.empty((128, 2), np.int64)
-    pending[0, 0], pending[0, 1] = 0, 0
-    waiting, used = 1, 1
-    while waiting > 0:
-        waiting -= 1
-        node, at = pending[waiting, 0], pending[waiting, 1]
-        child = np.int64(links[node, 0])
-        leaf = is_leaf(links, node)
-        if not count_only:
-            for i in range(6):
-                out_bounds[at, i] = bounds[node, i]
-            if leaf:
-                link_leaf(out_links, at, links[node, 0], links[node, 1])
-            else:
-                link_inner(out_links, at, used)
-        if not leaf:
-            for side in range(1, -1, -1):
-                pending[waiting, 0], pending[waiting, 1] = child + side, used + side
-                waiting += 1
-            used += 2
     return used
 
 
-def deepest_level(count: int) -> int:
-    """Return the depth that no tree of `count` primitives exceeds: 2 log2 n + 8."""
-    return math.floor(2 * math.log2(max(count, 1))) + 8
-
-
 def build(
-    boxes: NDArray[np.float32],
-    ids: NDArray[np.int32],
+    records: NDArray[np.float32],
     *,
     threads: int = 1,
     progress: Progress | None = None,
+    group_bits: int = GROUP_BITS,
+    max_leaf: int = MAX_LEAF,
+    deepest: int | None = None,
 ) -> Nodes:
-    """Build a tree over boxes.
+    """Build a tree.
 
     Parameters
     ----------
-    boxes : ndarray of float32, shape (n, 6)
-        Lower and upper corner of each primitive, finite.
-    ids : ndarray of int32, shape (m,)
-        Rows of `boxes` that take part; overwritten with their order in the leaves.
+    records : ndarray of float32, shape (2 n, 8)
+        One record for each primitive (see `records`), and as many rows of room. Overwritten.
     threads : int
         Threads to use. The tree is the same for any number of them.
     progress : callable, optional
         Called with (primitives done, all primitives) a few times a second.
+    group_bits, max_leaf : int
+        Leaves cost one for each started group of 1 << group_bits records, and have at most
+        `max_leaf`.
+    deepest : int, optional
+        The depth that the tree may have; `subtrees.deepest_level` by default.
 
     Returns
     -------
     Nodes
     """
-    count = len(ids)
+    count = len(records) // 2
+    if progress is not None:
+        progress(0, count)
     if count == 0:
-        if progress is not None:
-            progress(0, 0)
-        return Nodes(np.empty((0, 6), np.float32), np.empty((0, 2), np.int32), ids)
-    bounds = np.empty((2 * count - 1, 6), np.float32)
-    links = np.empty((2 * count - 1, 2), np.int32)
-    cancel = np.zeros(1, np.int32)
-    deepest = deepest_level(count)
-    grain = max(count // TASKS, SMALLEST_TASK) if count > 2 * SMALLEST_TASK else 0
-    # On each level at most count / grain <= TASKS + 1 ranges are split, each into two.
-    tasks = np.empty((2 * (TASKS + 1) * (deepest + 1), RANGE_WIDTH), np.int64)
-    done = np.zeros((len(tasks) + 1, 1), np.int64)
+        return no_nodes()
+    deepest = deepest_level(count) if deepest is None else deepest
+    links, tasks, boxes = split_top(records, deepest, group_bits, threads)
+    block = new_block(count)
+    rows = np.zeros((len(tasks), 2), np.int64)
 
-    def report() -> None:
-        if progress is not None:
-            progress(int(done.sum()), count)
+    def batch(begin: int, end: int, cancel: NDArray[np.int32], done: NDArray[np.int64]) -> None:
+        for i in range(begin, end):
+            rows[i] = (
+                2 * tasks[i, BEGIN],
+                _build_subtree(
+                    records, tasks[i], boxes[i], block, deepest, group_bits, max_leaf, cancel, done
+                ),
+            )
 
-    def subtree(start: NDArray[np.int64], grain: int, row: int) -> Any:
-        return _build(boxes, ids, bounds, links, start, grain, deepest, tasks, cancel, done[row])
-
-    root = np.array([0, 0, count, 0], np.int64)
-    [left_over] = watch([partial(subtree, root, grain, len(tasks))], 1, cancel, report)
-    # Largest first, so that no thread is left alone with a big one at the end.
-    sizes = tasks[:left_over, 2] - tasks[:left_over, 1]
-    largest_first = np.argsort(-sizes, kind="stable")
-    starts = [(tasks[i].copy(), int(i)) for i in largest_first]
-    watch([partial(subtree, start, 0, row) for start, row in starts], threads, cancel, report)
-
-    used = _compact(bounds, links, bounds, links, True)
-    out = Nodes(np.empty((used, 6), np.float32), np.empty((used, 2), np.int32), ids)
-    _compact(bounds, links, out.bounds, out.links, False)
-    return out
+    run_batches([(i, i + 1) for i in range(len(tasks))], tasks, batch, threads, progress)
+    return put_together(links, tasks, rows, block, threads)

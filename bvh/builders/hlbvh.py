@@ -1,0 +1,209 @@
+"""Fast builder: cells of the Morton order, with binned SAH above them (Pantaleoni and Luebke 2010,
+"HLBVH: hierarchical LBVH construction for real-time ray tracing of dynamic geometry").
+
+A range of the order is cut where the highest bit that differs among its codes changes, that is,
+in the middle of its cell of space; equal codes are cut in half. That costs next to nothing, but
+cuts through large primitives without looking. So only cells of a few primitives are made in this
+way. They go into a tree by SAH as if each were one primitive.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bvh.builders import binned_sah
+from bvh.builders.bins import GROUP_BITS
+from bvh.builders.morton import in_chunks, row_of, sorted_keys
+from bvh.builders.records import id_of, join, load, nothing, store, store_bounds, with_id
+from bvh.builders.refit import join_children
+from bvh.builders.subtrees import (
+    BEGIN,
+    DEPTH,
+    END,
+    NODE,
+    RANGE_WIDTH,
+    SMALLEST_TASK,
+    batches_of,
+    deepest_level,
+    may_choose,
+    new_block,
+    no_nodes,
+    put_together,
+    run_batches,
+    task_size,
+)
+from bvh.builders.top_levels import bound_all
+from bvh.jit import entry, inlined, kernel
+from bvh.nodes import Nodes, is_leaf, link_inner, link_leaf
+from bvh.workers import Progress
+
+# Primitives that a cell may have.
+CELL_BITS = 5
+CELL = 1 << CELL_BITS
+
+
+@inlined
+def _cut(keys, begin, end):
+    """Return where the highest bit that differs in a range of codes becomes one."""
+    first, last = keys[begin] >> np.uint64(32), keys[end - 1] >> np.uint64(32)
+    if first == last:
+        return begin + ((end - begin) >> 1)
+    # Fill up the difference with ones: all but its highest bit are cleared in `last`, which gives
+    # the lowest code of the right side.
+    ones = first ^ last
+    ones |= ones >> np.uint64(1)
+    ones |= ones >> np.uint64(2)
+    ones |= ones >> np.uint64(4)
+    ones |= ones >> np.uint64(8)
+    ones |= ones >> np.uint64(16)
+    limit = (last & ~(ones >> np.uint64(1))) << np.uint64(32)
+    at, size = begin, end - begin
+    while size > 0:
+        half = size >> 1
+        if keys[at + half] < limit:
+            at += half + 1
+            size -= half + 1
+        else:
+            size = half
+    return at
+
+
+@entry
+def _cut_cells(keys, tasks):
+    """Cut the order into cells; return their number."""
+    # Every bit of a code is cut at most once, and then halves.
+    pending = np.empty((128, 2), np.int64)
+    pending[0, 0], pending[0, 1] = 0, len(keys)
+    waiting, made = 1, 0
+    while waiting > 0:
+        waiting -= 1
+        begin, end = pending[waiting, 0], pending[waiting, 1]
+        if end - begin <= CELL:
+            tasks[made, BEGIN], tasks[made, END] = begin, end
+            made += 1
+            continue
+        middle = _cut(keys, begin, end)
+        # The left side comes first: cells are numbered in the order of their primitives.
+        pending[waiting, 0], pending[waiting, 1] = middle, end
+        pending[waiting + 1, 0], pending[waiting + 1, 1] = begin, middle
+        waiting += 2
+    return made
+
+
+@entry
+def _gather(records, keys, tasks, begin, end, cells):
+    """Bring the records of the cells begin..end in order, and write those of the cells."""
+    half = len(keys)
+    for cell in range(begin, end):
+        box = nothing()
+        for i in range(tasks[cell, BEGIN], tasks[cell, END]):
+            r = load(records, row_of(keys, i))
+            store(records, half + i, r)
+            box = join(box, r)
+        store(cells, cell, with_id(box, cell))
+
+
+@inlined
+def _put_leaf(records, begin, end, node, block):
+    """Make a node the leaf of a range of the order."""
+    box = nothing()
+    for i in range(begin, end):
+        block.order[i] = id_of(records, len(block.order) + i)
+        box = join(box, load(records, len(block.order) + i))
+    store_bounds(block.bounds, node, box)
+    link_leaf(block.links, node, begin, end - begin)
+
+
+@kernel
+def _build_cell(records, keys, start, base, deepest, block, pending):
+    """Build the subtree of a cell; return the number of its nodes."""
+    pending[0, NODE], pending[0, DEPTH] = base, start[DEPTH]
+    pending[0, BEGIN], pending[0, END] = start[BEGIN], start[END]
+    waiting, used = 1, 1
+    while waiting > 0:
+        waiting -= 1
+        node, begin, end = pending[waiting, NODE], pending[waiting, BEGIN], pending[waiting, END]
+        depth = pending[waiting, DEPTH]
+        if end - begin <= 1 << GROUP_BITS:
+            _put_leaf(records, begin, end, node, block)
+            continue
+        middle = begin + ((end - begin) >> 1)
+        if may_choose(end - begin, depth, deepest):
+            middle = _cut(keys, begin, end)
+        if end - begin <= 2 << GROUP_BITS:
+            # Two full leaves rather than three.
+            middle = min(max(middle, end - (1 << GROUP_BITS)), begin + (1 << GROUP_BITS))
+        link_inner(block.links, node, base + used)
+        for k in range(2):
+            pending[waiting, NODE] = base + used + k
+            pending[waiting, BEGIN] = begin if k == 0 else middle
+            pending[waiting, END] = middle if k == 0 else end
+            pending[waiting, DEPTH] = depth + 1
+            waiting += 1
+        used += 2
+    for node in range(base + used - 1, base - 1, -1):
+        if not is_leaf(block.links, node):
+            join_children(block.bounds, block.links, node)
+    return used
+
+
+@entry
+def _build_cells(records, keys, tasks, begin, end, deepest, block, cancel, done, rows):
+    """Build the subtrees of the cells begin..end."""
+    pending = np.empty((CELL + 1, RANGE_WIDTH), np.int64)
+    base = 2 * tasks[begin, BEGIN]
+    for cell in range(begin, end):
+        if cancel[0] != 0:
+            return
+        rows[cell, 0] = base
+        rows[cell, 1] = _build_cell(records, keys, tasks[cell], base, deepest, block, pending)
+        base += rows[cell, 1]
+        done[0] += tasks[cell, END] - tasks[cell, BEGIN]
+
+
+@entry
+def _hang(top, tasks):
+    """Tell each cell the node and the depth that the tree over the cells has given it."""
+    depths = np.zeros(len(top.links), np.int64)
+    for node in range(len(top.links)):
+        child = np.int64(top.links[node, 0])
+        if is_leaf(top.links, node):
+            cell = np.int64(top.order[child])
+            tasks[cell, NODE], tasks[cell, DEPTH] = node, depths[node]
+        else:
+            depths[child] = depths[child + 1] = depths[node] + 1
+
+
+def build(
+    records: NDArray[np.float32], *, threads: int = 1, progress: Progress | None = None
+) -> Nodes:
+    """Build a tree; see `binned_sah.build` for the arguments."""
+    count = len(records) // 2
+    if progress is not None:
+        progress(0, count)
+    if count == 0:
+        return no_nodes()
+    deepest = deepest_level(count)
+    keys = sorted_keys(records, bound_all(records, count, threads), threads)
+    tasks = np.empty((count, RANGE_WIDTH), np.int64)
+    made = _cut_cells(keys, tasks)
+    tasks = tasks[:made].copy()
+    cells = np.empty((2 * made, records.shape[1]), np.float32)
+
+    def gather(_: int, begin: int, end: int) -> None:
+        _gather(records, keys, tasks, begin, end, cells)
+
+    in_chunks(made, SMALLEST_TASK // CELL, threads, gather)
+    # A cell can always be halved in the levels that are left to it.
+    top = binned_sah.build(
+        cells, threads=threads, group_bits=0, max_leaf=1, deepest=deepest - CELL_BITS
+    )
+    _hang(top, tasks)
+    block, rows = new_block(count), np.zeros((made, 2), np.int64)
+
+    def batch(begin: int, end: int, cancel: NDArray[np.int32], done: NDArray[np.int64]) -> None:
+        _build_cells(records, keys, tasks, begin, end, deepest, block, cancel, done, rows)
+
+    run_batches(batches_of(tasks, task_size(count)), tasks, batch, threads, progress)
+    return put_together(top.links, tasks, rows, block, threads)

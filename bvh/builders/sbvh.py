@@ -1,0 +1,311 @@
+"""Builder with spatial splits (Stich, Friedrich and Dietrich 2009, "Spatial splits in bounding
+volume hierarchies").
+
+Where the halves of the cheapest split of a range overlap, planes of space are tried as well: a
+primitive that crosses the plane goes to both sides, each time with the box of what is there. A
+budget bounds how many are added: every range owns room for its share, and hands it down to its
+halves, so that the tree does not depend on threads. Pieces that end in one leaf become one again.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bvh.builders.binned_sah import GROUP_COST, MAX_LEAF, put_leaf
+from bvh.builders.bins import (
+    BINS,
+    GROUP_BITS,
+    LEFT,
+    LEFT_CENTRES,
+    RIGHT,
+    best_split,
+    bins_for,
+    bound_halves,
+    cut_in_half,
+    fill_bins,
+    groups,
+    move,
+)
+from bvh.builders.records import (
+    UPPER,
+    WIDTH,
+    half_area,
+    lane4,
+    lane_of,
+    load,
+    meet,
+    overlaps,
+    scales,
+    store,
+    store_bounds,
+)
+from bvh.builders.space import best_plane, fill_space, part
+from bvh.builders.subtrees import (
+    BEGIN,
+    DEPTH,
+    END,
+    NODE,
+    SIDE,
+    deepest_level,
+    may_choose,
+    new_block,
+    no_nodes,
+    put_together,
+    run_batches,
+    task_size,
+)
+from bvh.builders.top_levels import bound_all
+from bvh.jit import entry
+from bvh.nodes import Nodes, is_leaf, link_inner, link_leaf
+from bvh.numerics import INF
+from bvh.primitives import Triangles
+from bvh.workers import Progress, watch
+
+# Pieces that may be added, as a share of the number of triangles, unless the caller has another.
+BUDGET = 0.3
+# Halves overlap enough to try planes if what they share has this part of the root's surface.
+OVERLAP = 1e-3
+
+# A range also knows where its room ends.
+LIMIT = 5
+RANGE_WIDTH = 6
+
+
+@entry
+def _build(
+    triangles,
+    frame,
+    records,
+    start,
+    boxes,
+    block,
+    grain,
+    deepest,
+    least,
+    tasks,
+    task_boxes,
+    cancel,
+    done,
+):
+    """Build the subtree of one range, but leave ranges of up to `grain` records as tasks.
+
+    Returns the numbers of nodes and of tasks.
+    """
+    half = len(records) >> 1
+    group = 1 << GROUP_BITS
+    bounds, links, order = block
+    pending = np.empty((128, RANGE_WIDTH), np.int64)
+    waiting_boxes = np.empty((2 * 128, WIDTH), np.float32)
+    halves, pieces = np.empty((4, WIDTH), np.float32), np.empty((2, WIDTH), np.float32)
+    bins, counts = np.empty((6 * BINS, WIDTH), np.float32), np.empty(6 * BINS, np.int32)
+    space, space_counts = np.empty((3 * BINS + 1, WIDTH), np.float32), np.empty(6 * BINS, np.int32)
+    costs, v = np.empty(BINS, np.float32), np.empty((3, 3))
+    base = 2 * start[BEGIN]
+    used, waiting, left_over = 1, 1, 0
+    for i in range(RANGE_WIDTH):
+        pending[0, i] = start[i]
+    pending[0, NODE] = base
+    store(waiting_boxes, 0, load(boxes, 0))
+    store(waiting_boxes, 1, load(boxes, 1))
+    while waiting > 0 and cancel[0] == 0:
+        waiting -= 1
+        node, begin, end = pending[waiting, NODE], pending[waiting, BEGIN], pending[waiting, END]
+        depth, side, limit = (
+            pending[waiting, DEPTH],
+            pending[waiting, SIDE],
+            pending[waiting, LIMIT],
+        )
+        count = end - begin
+        shift = side * half
+        box, centres = load(waiting_boxes, 2 * waiting), load(waiting_boxes, 2 * waiting + 1)
+        store_bounds(bounds, node, box)
+        if count <= grain:
+            for i in range(RANGE_WIDTH):
+                tasks[left_over, i] = pending[waiting, i]
+            store(task_boxes, 2 * left_over, box)
+            store(task_boxes, 2 * left_over + 1, centres)
+            left_over += 1
+            continue
+        if count <= group:
+            put_leaf(records, shift, begin, end, node, links, order)
+            done[0] += count
+            continue
+        # Split by the cheapest bin or plane, or in half when none can be or would go too deep.
+        axis, last, lefts, cost = -1, 0, 0, np.float32(INF)
+        plane_axis, plane_bin, plane_lefts, plane_rights = -1, 0, 0, 0
+        bins_used = bins_for(count)
+        scale = scales(centres, np.float32(bins_used))
+        space_scale = scales(box, np.float32(BINS))
+        if may_choose(count, depth, deepest):
+            fill_bins(records, shift + begin, shift + end, centres, scale, bins_used, bins, counts)
+            cost, axis, last, lefts = best_split(bins, counts, scale, bins_used, GROUP_BITS, costs)
+            wanted = axis < 0
+            if axis >= 0:
+                bound_halves(bins, bins_used, axis, last, halves, 0)
+                shared = meet(load(halves, LEFT), load(halves, RIGHT))
+                wanted = overlaps(shared) and half_area(shared) > least
+            if wanted and limit > end:
+                fill_space(
+                    triangles, frame, records, shift + begin, shift + end,
+                    waiting_boxes[2 * waiting:], space_scale, space, space_counts, v,
+                )  # fmt: skip
+                plane_cost, plane_axis, plane_bin, plane_lefts, plane_rights = best_plane(
+                    space, space_counts, space_scale, limit - begin, GROUP_BITS, costs
+                )
+                if plane_cost < cost:
+                    cost = plane_cost
+                else:
+                    plane_axis = -1
+        if count <= MAX_LEAF:
+            area = half_area(box)
+            leaf_cost = np.float32(GROUP_COST) * area * groups(count, GROUP_BITS)
+            if leaf_cost <= area + np.float32(GROUP_COST) * cost:
+                put_leaf(records, shift, begin, end, node, links, order)
+                done[0] += count
+                continue
+        other = (1 - side) * half
+        rights = count - lefts
+        if plane_axis >= 0:
+            # Each side gets a share of the room that is left.
+            room = limit - begin - plane_lefts - plane_rights
+            middle = begin + plane_lefts + room * plane_lefts // (plane_lefts + plane_rights)
+            bound_halves(space, BINS, plane_axis, plane_bin, halves, 0)
+            lefts, rights = part(
+                triangles, frame, records, shift + begin, shift + end,
+                waiting_boxes[2 * waiting:], plane_axis, plane_bin, space_scale,
+                other + begin, other + middle, (plane_lefts, plane_rights), halves, pieces, v,
+            )  # fmt: skip
+            side = 1 - side
+        elif axis >= 0:
+            room = limit - end
+            middle = begin + lefts + room * lefts // count
+            low = -lane_of(waiting_boxes, 2 * waiting + 1, axis)
+            move(
+                records, shift + begin, shift + end, axis, last, -low, lane4(scale, axis),
+                other + begin, other + middle, halves, LEFT_CENTRES,
+            )  # fmt: skip
+            side = 1 - side
+        else:
+            cut_in_half(records, shift + begin, shift + end, halves, 0)
+            lefts = count >> 1
+            rights = count - lefts
+            middle = begin + lefts
+        child = base + used
+        used += 2
+        link_inner(links, node, child)
+        # The smaller half is built first, so that few ranges wait.
+        for k in range(2):
+            right = (k == 0) == (lefts <= rights)
+            pending[waiting, NODE] = child + np.int64(right)
+            pending[waiting, BEGIN] = middle if right else begin
+            pending[waiting, END] = middle + rights if right else begin + lefts
+            pending[waiting, DEPTH] = depth + 1
+            pending[waiting, SIDE] = side
+            pending[waiting, LIMIT] = limit if right else middle
+            store(waiting_boxes, 2 * waiting, load(halves, LEFT + np.int64(right)))
+            store(waiting_boxes, 2 * waiting + 1, load(halves, LEFT_CENTRES + np.int64(right)))
+            waiting += 1
+    return used, left_over
+
+
+@entry
+def _merge(links, order, out):
+    """Leave each primitive in a leaf only once; return how many ids are left."""
+    used = 0
+    for node in range(len(links)):
+        if not is_leaf(links, node):
+            continue
+        first = np.int64(links[node, 0])
+        begin = used
+        for i in range(first, first + links[node, 1]):
+            known = False
+            for j in range(begin, used):
+                known = known or out[j] == order[i]
+            if not known:
+                out[used] = order[i]
+                used += 1
+        link_leaf(links, node, begin, used - begin)
+    return used
+
+
+def _merged(nodes: Nodes) -> Nodes:
+    """Return the tree with the pieces of a primitive that share a leaf made one."""
+    order = np.empty_like(nodes.order)
+    used = _merge(nodes.links, nodes.order, order)
+    return Nodes(nodes.bounds, nodes.links, order[:used].copy())
+
+
+def build(
+    triangles: Triangles,
+    records: NDArray[np.float32],
+    count: int,
+    frame: NDArray[np.float64],
+    *,
+    threads: int = 1,
+    progress: Progress | None = None,
+) -> Nodes:
+    """Build a tree over triangles.
+
+    Parameters
+    ----------
+    triangles : Triangles
+    records : ndarray of float32, shape (2 m, 8)
+        One record for each triangle that takes part. Of the m rows of either half, those that are
+        more than `count` bound how many pieces there can be. Overwritten.
+    count : int
+        Triangles that take part.
+    frame : ndarray of float64, shape (2, 3)
+        The local frame that the records are in.
+    threads, progress
+        As in `binned_sah.build`.
+
+    Returns
+    -------
+    Nodes
+    """
+    room = len(records) // 2
+    if progress is not None:
+        progress(0, count)
+    if count == 0:
+        return no_nodes()
+    deepest, grain = deepest_level(count), task_size(count)
+    boxes = bound_all(records, count, threads)
+    x, y, z = (boxes[0, UPPER : UPPER + 3] + boxes[0, :3]).tolist()
+    least = np.float32(OVERLAP * (x * y + y * z + z * x))
+    block = new_block(room)
+    # On each level at most room / grain ranges are split, each into two.
+    most = 2 * (room // grain + 1) * (deepest + 1)
+    tasks = np.empty((most, RANGE_WIDTH), np.int64)
+    task_boxes = np.empty((2 * most, WIDTH), np.float32)
+    none = np.empty((0, RANGE_WIDTH), np.int64), np.empty((0, WIDTH), np.float32)
+
+    def work(start: Any, box: Any, grain: int, left: Any, cancel: Any, done: Any) -> Any:
+        return _build(
+            triangles, frame, records, start, box, block, grain, deepest, least, *left, cancel, done
+        )
+
+    def whole() -> Any:
+        root = np.array([0, 0, count, 0, 0, room], np.int64)
+        return work(root, boxes, grain, (tasks, task_boxes), cancel, np.zeros(1, np.int64))
+
+    def report(done: int, _: int) -> None:
+        # Pieces count, too.
+        if progress is not None:
+            progress(min(done, count), count)
+
+    cancel = np.zeros(1, np.int32)
+    [(top, made)] = watch([whole], 1, cancel)
+    links = block.links[:top].copy()
+    tasks = tasks[:made].copy()
+    rows = np.zeros((made, 2), np.int64)
+
+    def batch(begin: int, end: int, cancel: NDArray[np.int32], done: NDArray[np.int64]) -> None:
+        for i in range(begin, end):
+            box = task_boxes[2 * i : 2 * i + 2]
+            rows[i] = 2 * tasks[i, BEGIN], work(tasks[i], box, 0, none, cancel, done)[0]
+
+    run_batches([(i, i + 1) for i in range(made)], tasks, batch, threads, report)
+    return _merged(put_together(links, tasks, rows, block, threads))
