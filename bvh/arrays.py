@@ -52,14 +52,14 @@ def build(
     """Build the tree over primitives; return it with its bounds in the world, shape (2, 3)."""
     if not isinstance(quality, str) or quality not in BUILDERS:
         raise ValueError(f"quality must be one of {sorted(BUILDERS)}, got {quality!r}")
-    binary, frame, bounds = _binary(primitives, quality, threads, progress)
+    binary, frame, bounds = build_binary(primitives, quality, threads, progress)
     nodes = widen(binary, WIDTH if isinstance(primitives, Triangles) else 1)
     frame = np.vstack([frame, _root_box(binary)])
     groups = pack(primitives, nodes, frame, threads)
     return frozen(TreeArrays(nodes, groups, primitives, frame)), owned(bounds)
 
 
-def _binary(
+def build_binary(
     primitives: Primitives, quality: str, threads: int, progress: Progress | None
 ) -> tuple[Nodes, NDArray[np.float64], NDArray[np.float64]]:
     """Build the binary tree; return it with its local frame and its bounds in the world."""
@@ -137,6 +137,6 @@ def _warm() -> None:
     triangles = Triangles(points, np.arange(3 * count, dtype=np.int32).reshape(-1, 3))
     for quality in BUILDERS:
         build(frozen_primitives(triangles), quality, 1, None)
-    binary, frame, _ = _binary(triangles, "medium", 1, None)
+    binary, frame, _ = build_binary(triangles, "medium", 1, None)
     lower, upper, _ = world_bounds(triangles)
     refit(binary, local_boxes(lower, upper, frame))

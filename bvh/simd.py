@@ -215,6 +215,17 @@ def pointer(typingctx: Any, array: Any) -> Any:
 
 
 @_operation
+def pointer_to(typingctx: Any, place: Any, like: Any) -> Any:
+    """Return the pointer to numbers of the type of `like` at an address."""
+    kind = types.CPointer(types.unliteral(like))
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return builder.inttoptr(args[0], context.get_value_type(kind))
+
+    return kind(types.int64, like), codegen
+
+
+@_operation
 def load(typingctx: Any, array: Any, index: Any, n: Any) -> Any:
     """Load n elements of a C-contiguous array from flat element `index` on. Nothing is checked."""
     if not (_is_flat(array) and isinstance(n, types.IntegerLiteral)):

@@ -220,7 +220,7 @@ def prepare(block, frame, r, o, d, t_min, t_max):
         k2 = exponent(largest((x, y, z)))
         scale = power_of_two(-k2)
         x, y, z = x * scale, y * scale, z * scale
-        k = min(max(k, -1022), 1022) + k2
+        k = min(k, 1022) + k2
     shift = int(peek(frame, 3)) + k
     ix, iy, iz = _inverse(x), _inverse(y), _inverse(z)
     (px, qx), (py, qy), (pz, qz) = (
@@ -233,7 +233,9 @@ def prepare(block, frame, r, o, d, t_min, t_max):
     start = _local_bound(t_min, shift, -SMALLEST)
     stop = _local_bound(t_max, shift, SMALLEST)
     rest = 0.0
-    if away <= FAR_ORIGIN:
+    # Distances that share a double, denormal or the largest one, must not be told apart.
+    grain, most = scale_by(SMALLEST, shift), scale_by(LARGEST, shift)
+    if away <= FAR_ORIGIN and grain < UNIT and most > 4.0 * (away + bound):
         room = 2.0**-18 * bound + 2.0**-50 * away
         entry, leave = _clip(frame, (px, py, pz), (ix, iy, iz), room, start, stop)
         if entry > leave:
@@ -254,7 +256,7 @@ def prepare(block, frame, r, o, d, t_min, t_max):
             pz, _ = _along(pz, qz, rest, z)
             leave += entry
         spread = abs(x) + abs(y) + abs(z)
-        slack = 16.0 * UNIT * bound + 2.0**-51 * (abs(entry) + 4.0 * bound)
+        slack = 16.0 * UNIT * bound + 2.0**-51 * (abs(entry) + 4.0 * bound) + 2.0 * grain
         end = ((leave - entry) - rest) * (1.0 + 2.0**-20) + slack
         low = max((start - entry) - rest, -bound) - slack
         edge, t_error = EDGE_ERROR * bound * spread, UNIT * bound * (10.0 + 5.0 * spread)
