@@ -69,6 +69,30 @@ def broadcast_rays(
     return batch, [full(array, array.shape[-1:]) for array in shapes.values()]
 
 
+def plain_ray(origin: Any, direction: Any) -> tuple[float, ...] | None:
+    """Return the six numbers of a ray given in the plainest way; None for all else.
+
+    Plain are two float64 arrays, or sequences, of three: nothing that has to be checked or cast.
+    """
+    try:
+        if type(origin) is np.ndarray and type(direction) is np.ndarray:
+            if origin.dtype is FLOAT64 and direction.dtype is FLOAT64 and origin.ndim == 1:
+                if direction.ndim == 1:
+                    ox, oy, oz = origin.tolist()
+                    dx, dy, dz = direction.tolist()
+                    return ox, oy, oz, dx, dy, dz
+            return None
+        ray = (*origin, *direction)
+    except (TypeError, ValueError):
+        return None
+    if len(ray) != 6 or len(origin) != 3:
+        return None
+    for x in ray:
+        if type(x) is not float:
+            return None
+    return ray
+
+
 def check_rays(batch: RayBatch) -> None:
     """Raise a ValueError that names the first ray which could only miss.
 
@@ -111,6 +135,9 @@ def _flat(array: NDArray[np.float64], shape: tuple[int, ...], width: int) -> Any
     if array.size == max(width, 1):
         return kernel_input(array.reshape(1, *tail))
     return kernel_input(np.broadcast_to(array, shape + tail).reshape(-1, *tail))
+
+
+FLOAT64 = np.dtype(np.float64)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -159,3 +186,11 @@ class Hits:
             return f"Hits({share})"
         near, far = float(self.t[mask].min()), float(self.t[mask].max())
         return f"Hits({share}, t {near:.6g} to {far:.6g})"
+
+
+def single_hit(hit: tuple[float, int, float, float, bool]) -> Hits:
+    """Return the hit of one ray, past the slow `__init__` of a frozen class."""
+    hits = object.__new__(Hits)
+    fields = hits.__dict__
+    fields["t"], fields["prim_id"], fields["u"], fields["v"], fields["front"] = hit
+    return hits

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -24,11 +25,14 @@ from bvh.jit import warms
 from bvh.obbs import local_frames
 from bvh.primitives import Boxes, Obbs, Primitives, Triangles, count_of
 from bvh.quality import TreeStats, check, stats_of
-from bvh.rays import Hits, check_rays, ray_batch
+from bvh.rays import Hits, check_rays, plain_ray, ray_batch, single_hit
 from bvh.simd import WIDTH
 from bvh.sources import triangles_of
+from bvh.traversal.one_ray import CASTS, addresses_of
 from bvh.wide_nodes import BLOCK_SIZE
 from bvh.workers import Progress
+
+Caster = Callable[..., tuple[float, int, float, float, bool]]
 
 
 class BVH:
@@ -48,12 +52,16 @@ class BVH:
     Hits(t=1.0, prim_id=0, u=0.25, v=0.25, front=True)
     """
 
-    __slots__ = ("_arrays", "_bounds", "_build_seconds", "_quality")
+    __slots__ = ("_arrays", "_bounds", "_build_seconds", "_quality", "_cast", "_place", "_places")
 
     _arrays: TreeArrays
     _bounds: NDArray[np.float64]
     _build_seconds: float
     _quality: str
+    # What a single ray needs: its kernel, and where the tree's arrays are.
+    _cast: Any
+    _places: NDArray[np.int64]
+    _place: int
 
     def __init__(self) -> None:
         raise TypeError("make a BVH with BVH.from_triangles, from_mesh, from_boxes or from_obbs")
@@ -218,7 +226,7 @@ class BVH:
         arrays, bounds = build(primitives, quality, workers, progress)
         # Nothing can be seen half-built: the object comes last.
         tree = object.__new__(cls)
-        tree._arrays = arrays
+        tree._set_arrays(arrays)
         tree._bounds = bounds
         tree._quality = quality
         tree._build_seconds = time.perf_counter() - began
@@ -270,11 +278,59 @@ class BVH:
         ValueError, TypeError
             Where an argument has the wrong shape or type; the message names it.
         """
+        if (
+            type(t_min) is type(t_max) is float
+            and cull is threads is progress is None
+            and not validate_rays
+        ):
+            ray = plain_ray(origins, directions)
+            if ray is not None:
+                return single_hit(self._cast(self._place, *ray, t_min, t_max, 0))
         code = self._cull(cull)
         batch = ray_batch(origins, directions, t_min, t_max)
         if validate_rays:
             check_rays(batch)
         return batches.closest_hit(self._arrays, batch, code, thread_count(threads), progress)
+
+    def caster(self, *, cull: str | None = None) -> Caster:
+        """Return a function that casts one ray at a time, as fast as Python can call it.
+
+        For a cursor that hovers, or for loops that must see one hit before they know the next ray.
+        It takes plain numbers and checks nothing: ``cast(ox, oy, oz, dx, dy, dz, t_min, t_max)``
+        returns ``(t, prim_id, u, v, front)``, as `closest_hit` has them; t_min and t_max default
+        to 0 and +inf. It can be called from many threads at once.
+
+        Parameters
+        ----------
+        cull : {None, "back", "front"}
+            As in `closest_hit`.
+
+        Returns
+        -------
+        callable
+
+        Examples
+        --------
+        >>> import bvh
+        >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+        >>> cast = tree.caster()
+        >>> cast(0.25, 0.25, 1.0, 0.0, 0.0, -1.0)
+        (1.0, 0, 0.25, 0.25, True)
+        """
+        code, kernel, place = self._cull(cull), self._cast, self._place
+
+        def cast(
+            ox: float, oy: float, oz: float, dx: float, dy: float, dz: float,
+            t_min: float = 0.0, t_max: float = np.inf, _tree: BVH = self,
+        ) -> tuple[float, int, float, float, bool]:  # fmt: skip
+            # The tree among the defaults stays alive as long as the function does.
+            hit: tuple[float, int, float, float, bool] = kernel(
+                place, float(ox), float(oy), float(oz), float(dx), float(dy), float(dz),
+                float(t_min), float(t_max), code,
+            )  # fmt: skip
+            return hit
+
+        return cast
 
     def any_hit(
         self,
@@ -365,18 +421,25 @@ class BVH:
         return f"BVH({len(self)} {self.kind}, {len(self._arrays.nodes.blocks) // BLOCK_SIZE} nodes)"
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"_width": WIDTH} | {name: getattr(self, name) for name in self.__slots__}
+        kept = ("_arrays", "_bounds", "_build_seconds", "_quality")
+        return {"_width": WIDTH} | {name: getattr(self, name) for name in kept}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self._bounds = kernel_input(state["_bounds"])
         self._build_seconds, self._quality = state["_build_seconds"], state["_quality"]
         width, primitives = state["_width"], state["_arrays"].primitives
         if width == WIDTH:
-            self._arrays = frozen(state["_arrays"])
+            self._set_arrays(frozen(state["_arrays"]))
         else:
             # Pickled on a CPU with other vectors.
             primitives = frozen_primitives(primitives)
-            self._arrays, _ = build(primitives, self._quality, thread_count(None), None)
+            self._set_arrays(build(primitives, self._quality, thread_count(None), None)[0])
+
+    def _set_arrays(self, arrays: TreeArrays) -> None:
+        self._arrays = arrays
+        self._cast = CASTS[type(arrays.primitives)]
+        self._places = addresses_of(arrays)
+        self._place = self._places.ctypes.data
 
 
 def _corner_rows(

@@ -72,7 +72,7 @@ OCTANT, PRIM, T_PRIM = 23, 24, 25
 # WIDTH rays lie side by side, their rows one below the other: a ray's numbers are near each other,
 # and those of WIDTH rays make a vector. A ray is known by the index of its first number.
 GROUP = 32 * WIDTH
-SPARE = 32 * BLOCK
+SPARE = 30 * WIDTH
 
 # Rows of doubles: the entry in two parts, the exact t of T_PRIM's hit, the shift.
 ENTRY, ENTRY_REST, BEST_T, SHIFT = 0, 1, 2, 3
@@ -117,7 +117,7 @@ class Block(NamedTuple):
 def new_block() -> Block:
     """Return the scratch of one thread."""
     return Block(
-        aligned(32 * BLOCK + 2 * WIDTH, np.float32),
+        aligned(32 * BLOCK, np.float32),
         np.empty(DOUBLE_ROWS * BLOCK),
         np.empty(BLOCK, np.int64),
     )

@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from bvh.jit import by_type, inlined, kernel
-from bvh.numerics import DD_ERROR, round_quotient, two_sum
-from bvh.primitives import FRONT, Boxes, Obbs, Triangles, test, weights
+from bvh.numerics import round_quotient, two_sum
+from bvh.primitives import FRONT, Boxes, Obbs, Triangles, corners, test, weights
 from bvh.simd import WIDTH, convert, gather, gather_ints, lane, load, mask_bits, peek, peek_int, poke
 from bvh.traversal.block import GROUP, HALF, PRIM, number_of, read_ray
 from bvh.triangles import scaled_ray, solve_plane, solve_weights
@@ -20,16 +20,51 @@ GROUP_BITS = GROUP.bit_length() - 1
 
 
 @inlined
-def finish_one(tree, rays, i, found, out):
-    """Write the hit of ray i with a primitive, exactly."""
-    o, d, low, high = read_ray(rays, i)
+def _finish_exactly(tree, found, o, d, low, high):
+    """Return (t, u, v, front) of a hit, whatever it takes."""
     scaled = scaled_ray(o, d, peek(tree.frame, 4))
     t, side = test(tree.primitives, found, o, d, scaled, low, high, 0)
     u, v = weights(tree.primitives, found, o, d, scaled)
+    return t, u, v, side == FRONT
+
+
+@inlined
+def finish_one(tree, rays, i, found, out):
+    """Write the hit of ray i with a primitive, exactly."""
+    o, d, low, high = read_ray(rays, i)
+    t, u, v, front = _finish_exactly(tree, found, o, d, low, high)
     poke(out.t, i, t)
-    poke(out.front, i, np.uint8(side == FRONT))
+    poke(out.front, i, np.uint8(front))
     poke(out.u, i, u)
     poke(out.v, i, v)
+
+
+def finish_alone(primitives, tree, found, o, d, low, high):
+    """Return (t, u, v, front) of a ray's hit with a primitive."""
+
+
+def _finish_triangle(primitives, tree, found, o, d, low, high):
+    v0, v1, v2 = corners(primitives, found)
+    ray = (d[0], 0.0), (d[1], 0.0), (d[2], 0.0)
+    a, p, q = _difference(v0, o), _difference(v1, v0), _difference(v2, v0)
+    along, along_size, whole, whole_size = solve_plane(a, p, q, ray)
+    decided, t = round_quotient(along, along_size, whole, whole_size)
+    weighed, u, v = solve_weights(a, p, q, ray, whole, whole_size)
+    if decided and weighed:
+        return t, u, v, whole[0] < 0.0
+    return _finish_exactly(tree, found, o, d, low, high)
+
+
+def _finish_solid(primitives, tree, found, o, d, low, high):
+    return _finish_exactly(tree, found, o, d, low, high)
+
+
+FINISHES_ALONE = {Triangles: _finish_triangle, Boxes: _finish_solid, Obbs: _finish_solid}
+
+
+@by_type(finish_alone)
+def _choose_finish_alone(primitives, tree, found, o, d, low, high):
+    return FINISHES_ALONE[primitives.instance_class]
 
 
 @inlined

@@ -1,0 +1,160 @@
+"""One ray, by the shortest way from Python: numbers in, a tuple out.
+
+An array costs more at the border of a kernel than a ray inside, so a tree is handed over as the
+addresses of its arrays, in one array. Scratch memory is made and freed by the call: any number of
+threads may ask at once.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bvh.arrays import TreeArrays
+from bvh.jit import entry, inlined, kernel
+from bvh.numerics import INF, NAN
+from bvh.primitives import Boxes, Obbs, Triangles, is_ray
+from bvh.simd import WIDTH, address, peek, peek_int, pointer_to, poke
+from bvh.traversal.block import DOUBLE_ROWS, GROUP, OCTANT, PRIM, Block, RayPointers, prepare
+from bvh.traversal.choice import TreePointers
+from bvh.traversal.finish import finish_alone
+from bvh.traversal.singles import SLOT_ROWS, STACK, Slots, trace
+
+# Where the parts of the scratch memory begin, in bytes.
+DOUBLES = 4 * GROUP
+RAY = DOUBLES + 8 * DOUBLE_ROWS * WIDTH
+LONGS = RAY + 64
+ROWS = LONGS + 64
+CHILD = ROWS + 4 * SLOT_ROWS
+FIRST = CHILD + 4 * WIDTH
+CODES = FIRST + 4 * WIDTH
+ENTRIES = CODES + 4 * (STACK + WIDTH)
+SCRATCH_BYTES = ENTRIES + 4 * (STACK + WIDTH) + 64
+
+# Values whose types pointers take.
+F4, F8, I4, I8 = np.float32(0.0), 0.0, np.int32(0), np.int64(0)
+
+
+def addresses_of(arrays: TreeArrays) -> NDArray[np.int64]:
+    """Return where a tree's arrays are: whoever keeps the result must keep the tree."""
+    primitives = arrays.primitives
+    parts = (arrays.nodes.blocks, arrays.nodes.ids, arrays.groups, arrays.frame, *primitives)
+    places = np.array([*(part.ctypes.data for part in parts), 0], np.int64)
+    places[-1] = len(arrays.nodes.blocks)
+    return places
+
+
+@inlined
+def _slots(at):
+    """Cut scratch memory into a single slot."""
+    longs = at + LONGS
+    return Slots(
+        pointer_to(at + CODES, I4),
+        pointer_to(at + ENTRIES, F4),
+        pointer_to(at + CHILD, I4),
+        pointer_to(at + FIRST, F4),
+        pointer_to(at + ROWS, F4),
+        pointer_to(longs, I8),
+        pointer_to(longs + 8, I8),
+        pointer_to(longs + 16, I8),
+        pointer_to(longs + 24, I8),
+        pointer_to(longs + 32, I8),
+        pointer_to(longs + 40, I8),
+        pointer_to(longs + 48, I8),
+        pointer_to(longs + 48, I8),
+        pointer_to(longs + 48, I8),
+    )
+
+
+@kernel
+def _cast(tree, memory, ox, oy, oz, dx, dy, dz, t_min, t_max, cull):
+    """Return (t, prim_id, u, v, front) of the nearest hit."""
+    o, d = (ox, oy, oz), (dx, dy, dz)
+    if not is_ray(o, d, t_min, t_max):
+        return INF, -1, NAN, NAN, False
+    at = address(memory, np.int64(0))
+    at += -at & 63
+    ray = pointer_to(at + RAY, F8)
+    poke(ray, 0, ox)
+    poke(ray, 1, oy)
+    poke(ray, 2, oz)
+    poke(ray, 3, dx)
+    poke(ray, 4, dy)
+    poke(ray, 5, dz)
+    poke(ray, 6, t_min)
+    poke(ray, 7, t_max)
+    none = np.int64(0)
+    rays = RayPointers(
+        ray, pointer_to(at + RAY + 24, F8), pointer_to(at + RAY + 48, F8),
+        pointer_to(at + RAY + 56, F8), none, none, none, none,
+    )  # fmt: skip
+    which = pointer_to(at + LONGS + 56, I8)
+    poke(which, 0, 0)
+    block = Block(pointer_to(at, F4), pointer_to(at + DOUBLES, F8), which)
+    if not prepare(block, tree.frame, none, o, d, t_min, t_max):
+        return INF, -1, NAN, NAN, False
+    octant = np.int64(peek_int(block.lanes, OCTANT * WIDTH)) & 7
+    # The only ray of the block is known by 0, which is also what `which` holds.
+    trace(tree, rays, block, _slots(at), which, np.int64(1), octant, False, cull)
+    found = np.int64(peek_int(block.lanes, PRIM * WIDTH))
+    if found < 0:
+        return INF, -1, NAN, NAN, False
+    t, u, v, front = finish_alone(tree.primitives, tree, found, o, d, t_min, t_max)
+    return t, found, u, v, front
+
+
+@inlined
+def _tree(places, primitives):
+    return TreePointers(
+        pointer_to(peek(places, 0), F4),
+        pointer_to(peek(places, 1), I4),
+        pointer_to(peek(places, 2), F4),
+        primitives,
+        pointer_to(peek(places, 3), F8),
+    )
+
+
+@entry
+def cast_at_triangles(place, ox, oy, oz, dx, dy, dz, t_min, t_max, cull):
+    """Return (t, prim_id, u, v, front) of one ray in a tree over triangles."""
+    places = pointer_to(place, I8)
+    if peek(places, 6) == 0:
+        return INF, -1, NAN, NAN, False
+    memory = np.empty(SCRATCH_BYTES // 8, np.int64)
+    primitives = Triangles(pointer_to(peek(places, 4), F8), pointer_to(peek(places, 5), I4))
+    tree = _tree(places, primitives)
+    hit = _cast(tree, memory, ox, oy, oz, dx, dy, dz, t_min, t_max, cull)
+    # Keeps the memory until here: it is freed after its last use.
+    memory[0] = 0
+    return hit
+
+
+@entry
+def cast_at_boxes(place, ox, oy, oz, dx, dy, dz, t_min, t_max, cull):
+    """Return (t, prim_id, u, v, front) of one ray in a tree over boxes."""
+    places = pointer_to(place, I8)
+    if peek(places, 5) == 0:
+        return INF, -1, NAN, NAN, False
+    memory = np.empty(SCRATCH_BYTES // 8, np.int64)
+    tree = _tree(places, Boxes(pointer_to(peek(places, 4), F8)))
+    hit = _cast(tree, memory, ox, oy, oz, dx, dy, dz, t_min, t_max, cull)
+    memory[0] = 0
+    return hit
+
+
+@entry
+def cast_at_obbs(place, ox, oy, oz, dx, dy, dz, t_min, t_max, cull):
+    """Return (t, prim_id, u, v, front) of one ray in a tree over oriented boxes."""
+    places = pointer_to(place, I8)
+    if peek(places, 5) == 0:
+        return INF, -1, NAN, NAN, False
+    memory = np.empty(SCRATCH_BYTES // 8, np.int64)
+    tree = _tree(places, Obbs(pointer_to(peek(places, 4), F8)))
+    hit = _cast(tree, memory, ox, oy, oz, dx, dy, dz, t_min, t_max, cull)
+    memory[0] = 0
+    return hit
+
+
+CASTS: dict[type, Any] = {Triangles: cast_at_triangles, Boxes: cast_at_boxes, Obbs: cast_at_obbs}
