@@ -67,12 +67,14 @@ def _miss_run(begin, end, prim, out):
 @kernel
 def _closest_hits(tree, rays, order, scratch, cull, begin, end, prim, out):
     block, alive = scratch.block, scratch.alive
+    # A variable, not a literal: one compilation serves both queries.
+    any_hit = bool(begin < 0)
     for b in range(begin, end):
         size = pick_rays(order, b, block.which)
         _miss_all(order, b, block.which, size, prim, out)
         count = fill(block, tree.frame, rays, size, alive)
         ask_for_next(order, b, rays)
-        trace_block(tree, rays, scratch, count, order.kernel, False, cull)
+        trace_block(tree, rays, scratch, count, order.kernel, any_hit, cull)
         hits = np.int64(0)
         for j in range(count):
             r = peek(alive, j)
@@ -96,13 +98,15 @@ def any_hits(tree, rays, order, scratch, cull, begin, end, hit):
 @kernel
 def _any_hits(tree, rays, order, scratch, cull, begin, end, hit):
     block, alive = scratch.block, scratch.alive
+    # A variable, not a literal: one compilation serves both queries.
+    any_hit = bool(begin >= 0)
     for b in range(begin, end):
         size = pick_rays(order, b, block.which)
         for i in range(size):
             poke(hit, peek(block.which, i), np.uint8(0))
         count = fill(block, tree.frame, rays, size, alive)
         ask_for_next(order, b, rays)
-        trace_block(tree, rays, scratch, count, order.kernel, True, cull)
+        trace_block(tree, rays, scratch, count, order.kernel, any_hit, cull)
         for j in range(count):
             r = peek(alive, j)
             found = peek_int(block.lanes, r + PRIM * WIDTH)

@@ -232,6 +232,8 @@ def _packet_leaf(primitives, tree, rays, block, stack, begin, end, code, box, pl
     lanes = block.lanes
     group, count = leaf_rows(code)
     changed = False
+    # As many as there are lanes, which the compiler must not see: it would write the loop out.
+    triangles = WIDTH + np.int64(code > 0)
     for at in range(begin, end, GROUP):
         inside = _enter_box(tree.blocks, box, lanes, at, planes)
         if inside == 0:
@@ -248,7 +250,7 @@ def _packet_leaf(primitives, tree, rays, block, stack, begin, end, code, box, pl
             changed = True
             continue
         for g in range(group, group + count):
-            for k in range(WIDTH):
+            for k in range(triangles):
                 if _triangle(tree, rays, block, at, g, k, any_hit, cull):
                     changed = True
     return changed
