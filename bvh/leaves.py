@@ -93,9 +93,21 @@ def read_group(groups, group):
     """Return (v0, e1, e2, tolerance) of a group, as vectors."""
     at = group * GROUP_SIZE
     return (
-        (load(groups, at, WIDTH), load(groups, at + WIDTH, WIDTH), load(groups, at + 2 * WIDTH, WIDTH)),
-        (load(groups, at + 3 * WIDTH, WIDTH), load(groups, at + 4 * WIDTH, WIDTH), load(groups, at + 5 * WIDTH, WIDTH)),
-        (load(groups, at + 6 * WIDTH, WIDTH), load(groups, at + 7 * WIDTH, WIDTH), load(groups, at + 8 * WIDTH, WIDTH)),
+        (
+            load(groups, at, WIDTH),
+            load(groups, at + WIDTH, WIDTH),
+            load(groups, at + 2 * WIDTH, WIDTH),
+        ),
+        (
+            load(groups, at + 3 * WIDTH, WIDTH),
+            load(groups, at + 4 * WIDTH, WIDTH),
+            load(groups, at + 5 * WIDTH, WIDTH),
+        ),
+        (
+            load(groups, at + 6 * WIDTH, WIDTH),
+            load(groups, at + 7 * WIDTH, WIDTH),
+            load(groups, at + 8 * WIDTH, WIDTH),
+        ),
         load(groups, at + 9 * WIDTH, WIDTH),
     )
 
@@ -152,7 +164,9 @@ def filter_triangles(o, d, edge_error, t_error, low, high, triangle):
     size = abs(den)
     t = dot(n, c)
     numerator = with_sign_of(t, den)
-    maybe = ((inside >= -margin) | (outside <= margin)) & (
-        numerator <= fma(high, size, t_margin)
-    ) & (numerator >= fma(low, size, -t_margin))
+    maybe = (
+        ((inside >= -margin) | (outside <= margin))
+        & (numerator <= fma(high, size, t_margin))
+        & (numerator >= fma(low, size, -t_margin))
+    )
     return maybe, inside, outside, den, size, numerator, margin, t_margin

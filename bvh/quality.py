@@ -207,7 +207,10 @@ def check_wide(nodes: WideNodes, boxes: NDArray[np.float32], ids: NDArray[np.int
         raise ValueError("a row of primitives is in no leaf, or in more than one")
     held_ids = nodes.ids[rows]
     used = held_ids >= 0
-    owner, prims = np.broadcast_to(owner[:, None], used.shape)[used], held_ids[used].astype(np.int64)
+    owner, prims = (
+        np.broadcast_to(owner[:, None], used.shape)[used],
+        held_ids[used].astype(np.int64),
+    )
     _check_primitives(bounds[view.leaf], owner, prims, boxes, ids)
     places = np.sort(
         view.orders[:, None, :] >> (LANE_BITS * np.arange(8))[None, :, None] & (WIDTH - 1), axis=2

@@ -441,7 +441,9 @@ def prefetch_address(typingctx: Any, place: Any) -> Any:
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         place = builder.inttoptr(args[0], ir.IntType(8).as_pointer())
-        name = "llvm.prefetch.p0" if getattr(place.type, "is_opaque", False) else "llvm.prefetch.p0i8"
+        name = (
+            "llvm.prefetch.p0" if getattr(place.type, "is_opaque", False) else "llvm.prefetch.p0i8"
+        )
         function = _declare(
             builder, name, [place.type, _INT, _INT, _INT], ir.VoidType(), plain=True
         )

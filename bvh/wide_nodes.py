@@ -69,7 +69,11 @@ def _order_children(bounds, children, n, keys, rank, orders):
         for c in range(n):
             # Distance of the box's centre along the diagonal of the octant.
             i = children[c]
-            x, y, z = bounds[i, 0] + bounds[i, 3], bounds[i, 1] + bounds[i, 4], bounds[i, 2] + bounds[i, 5]
+            x, y, z = (
+                bounds[i, 0] + bounds[i, 3],
+                bounds[i, 1] + bounds[i, 4],
+                bounds[i, 2] + bounds[i, 5],
+            )
             keys[c] = (-x if octant & 1 else x) + (-y if octant & 2 else y) + z
         # Sort by insertion: nearest first.
         for c in range(1, n):
@@ -124,8 +128,12 @@ def collapse(bounds, links, order, lanes, blocks, ids, count_only):
             if not count_only:
                 for axis in range(3):
                     used = c < n
-                    blocks[base + (LOWER + axis) * WIDTH] = bounds[children[c], axis] if used else INF
-                    blocks[base + (UPPER + axis) * WIDTH] = bounds[children[c], axis + 3] if used else -INF
+                    blocks[base + (LOWER + axis) * WIDTH] = (
+                        bounds[children[c], axis] if used else INF
+                    )
+                    blocks[base + (UPPER + axis) * WIDTH] = (
+                        bounds[children[c], axis + 3] if used else -INF
+                    )
                 poke_int(blocks, base + ORDER * WIDTH, orders[c])
                 poke_int(blocks, base + CODES * WIDTH, 0)
             if c >= n:

@@ -248,7 +248,9 @@ def prepare(block, frame, r, o, d, t_min, t_max):
             pz, qz = _along(pz, qz * s, entry, z)
             # What is left is small, but perhaps not as small as the box.
             room = 2.0**-18 * bound + 2.0**-50 * largest((px, py, pz))
-            rest, leave = _clip(frame, (px, py, pz), (ix, iy, iz), room, start - entry, stop - entry)
+            rest, leave = _clip(
+                frame, (px, py, pz), (ix, iy, iz), room, start - entry, stop - entry
+            )
             if rest > leave:
                 return False
             px, _ = _along(px, qx, rest, x)
@@ -281,7 +283,11 @@ def prepare(block, frame, r, o, d, t_min, t_max):
             poke(lanes, at + WIDTH * (ORIGIN + axis), np.float32(p))
         else:
             # Planes count for nothing but those of unused lanes, which are infinite.
-            poke(lanes, at + WIDTH * (INVERSE + axis), np.float32(-(2.0**-100) if i < 0.0 else 2.0**-100))
+            poke(
+                lanes,
+                at + WIDTH * (INVERSE + axis),
+                np.float32(-(2.0**-100) if i < 0.0 else 2.0**-100),
+            )
             poke(lanes, at + WIDTH * (NEAR + axis), np.float32(-1.0))
             poke(lanes, at + WIDTH * (FAR + axis), np.float32(1.0))
             poke(lanes, at + WIDTH * (ORIGIN + axis), np.float32(0.0))
@@ -308,7 +314,9 @@ def local_interval(block, r, t):
     """Return (low, high) in float32 around the tau of an exact hit distance t."""
     doubles = block.doubles
     scaled = scale_by(t, int(peek(doubles, place_of_double(r, SHIFT))))
-    tau = (scaled - peek(doubles, place_of_double(r, ENTRY))) - peek(doubles, place_of_double(r, ENTRY_REST))
+    tau = (scaled - peek(doubles, place_of_double(r, ENTRY))) - peek(
+        doubles, place_of_double(r, ENTRY_REST)
+    )
     slack = np.float64(peek(block.lanes, r + SLACK * WIDTH))
     return np.float32(tau - slack), np.float32(tau + slack)
 
@@ -350,13 +358,22 @@ def prepare_lanes(block, frame, r, o, d, t_min, t_max):
     scale = _scale_lanes(2046 - k)
     shift = k + (int(peek(frame, 3)) - 1023)
     x, y, z = d[0] * scale, d[1] * scale, d[2] * scale
-    px, py, pz = (o[0] - peek(frame, 0)) * s, (o[1] - peek(frame, 1)) * s, (o[2] - peek(frame, 2)) * s
+    px, py, pz = (
+        (o[0] - peek(frame, 0)) * s,
+        (o[1] - peek(frame, 1)) * s,
+        (o[2] - peek(frame, 2)) * s,
+    )
     away = greater(abs(px), greater(abs(py), abs(pz)))
     # A NaN anywhere makes the sum NaN.
     sound = ((d[0] + d[1] + d[2]) + (px + py + pz)) * 0.0 == zero
     ordinary = (
-        sound & (k > 123) & (k < 1923) & (shift > -1000) & (shift < 1000)
-        & (away <= NEAR_ORIGIN) & (t_min <= t_max)
+        sound
+        & (k > 123)
+        & (k < 1923)
+        & (shift > -1000)
+        & (shift < 1000)
+        & (away <= NEAR_ORIGIN)
+        & (t_min <= t_max)
     )
     to_local = _scale_lanes(shift + 1023)
     t0, t1 = _limit(t_min * to_local), _limit(t_max * to_local)
@@ -459,7 +476,10 @@ def fill(block, frame, rays, count, alive):
         consecutive = peek(block.which, i + HALF - 1) == first + (HALF - 1)
         o = _rows(rays.origins, rays.o_step, consecutive, first, index)
         d = _rows(rays.directions, rays.d_step, consecutive, first, index)
-        low, high = _numbers(rays.t_min, rays.low_step, index), _numbers(rays.t_max, rays.high_step, index)
+        low, high = (
+            _numbers(rays.t_min, rays.low_step, index),
+            _numbers(rays.t_max, rays.high_step, index),
+        )
         meets, others = prepare_lanes(block, frame, r, o, d, low, high)
         # Those that are out of the ordinary come one by one.
         while others != 0:

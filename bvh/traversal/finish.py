@@ -11,7 +11,18 @@ import numpy as np
 from bvh.jit import by_type, inlined, kernel
 from bvh.numerics import round_quotient, two_sum
 from bvh.primitives import FRONT, Boxes, Obbs, Triangles, corners, test, weights
-from bvh.simd import WIDTH, convert, gather, gather_ints, lane, load, mask_bits, peek, peek_int, poke
+from bvh.simd import (
+    WIDTH,
+    convert,
+    gather,
+    gather_ints,
+    lane,
+    load,
+    mask_bits,
+    peek,
+    peek_int,
+    poke,
+)
 from bvh.traversal.block import GROUP, HALF, PRIM, number_of, read_ray
 from bvh.triangles import scaled_ray, solve_plane, solve_weights
 

@@ -188,12 +188,24 @@ def trace_packet(tree, rays, block, stack, begin, end, octant, any_hit, cull):
                 child = permute(load_ints(blocks, at + CODES * WIDTH, WIDTH), order)
                 store(stack.codes, top, permute(child, front))
                 store(stack.entries, top, permute(first, front))
-                store(stack.boxes, top, (permute(order, front) & np.int32(WIDTH - 1)) + np.int32(at))
+                store(
+                    stack.boxes, top, (permute(order, front) & np.int32(WIDTH - 1)) + np.int32(at)
+                )
                 top += popcount(bits)
         else:
             hit = _packet_leaf(
-                tree.primitives, tree, rays, block, stack, begin, end, code, box,
-                (nx, ny, nz, fx, fy, fz), any_hit, cull,
+                tree.primitives,
+                tree,
+                rays,
+                block,
+                stack,
+                begin,
+                end,
+                code,
+                box,
+                (nx, ny, nz, fx, fy, fz),
+                any_hit,
+                cull,
             )
             if hit:
                 limit = _end(lanes, begin, end)
@@ -227,7 +239,9 @@ def _enter_box(blocks, box, lanes, at, planes):
 
 
 @inlined
-def _packet_leaf(primitives, tree, rays, block, stack, begin, end, code, box, planes, any_hit, cull):
+def _packet_leaf(
+    primitives, tree, rays, block, stack, begin, end, code, box, planes, any_hit, cull
+):
     """Test a packet's rays against a leaf; tell whether any of them has a new best hit."""
     lanes = block.lanes
     group, count = leaf_rows(code)
@@ -284,12 +298,17 @@ def _triangle(tree, rays, block, at, group, k, any_hit, cull):
         return False
     end = load(lanes, at + END * WIDTH, WIDTH)
     maybe, inside, outside, den, size, numerator, margin, t_margin = filter_triangles(
-        _three(lanes, at, ORIGIN), _three(lanes, at, DIRECTION),
-        load(lanes, at + EDGE * WIDTH, WIDTH), load(lanes, at + T_ERROR * WIDTH, WIDTH),
-        load(lanes, at + LOW * WIDTH, WIDTH), end,
+        _three(lanes, at, ORIGIN),
+        _three(lanes, at, DIRECTION),
+        load(lanes, at + EDGE * WIDTH, WIDTH),
+        load(lanes, at + T_ERROR * WIDTH, WIDTH),
+        load(lanes, at + LOW * WIDTH, WIDTH),
+        end,
         (
-            _corner(groups, base), _corner(groups, base + 3 * WIDTH),
-            _corner(groups, base + 6 * WIDTH), splat(tolerance, WIDTH),
+            _corner(groups, base),
+            _corner(groups, base + 3 * WIDTH),
+            _corner(groups, base + 6 * WIDTH),
+            splat(tolerance, WIDTH),
         ),
     )
     bits = mask_bits(maybe & (end > F(-INF)))
@@ -367,7 +386,9 @@ def _trace_triangles(primitives, tree, rays, block, slots, stack, alive, count, 
             same = same and peek_int(lanes, peek(alive, k) + OCTANT * WIDTH) == octant
             k += 1
         if same and k - j >= PACKET_RAYS // 4:
-            trace_packet(tree, rays, block, stack, begin, begin + PACKET, np.int64(octant), any_hit, cull)
+            trace_packet(
+                tree, rays, block, stack, begin, begin + PACKET, np.int64(octant), any_hit, cull
+            )
         else:
             for i in range(j, k):
                 poke(slots.spare, single, peek(alive, i))

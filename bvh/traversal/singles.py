@@ -60,7 +60,16 @@ from bvh.traversal.block import (
     T_ERROR,
 )
 from bvh.traversal.offers import offer_exact, offer_sure
-from bvh.wide_nodes import BLOCK_SIZE, CODES, LANE_BITS, LOWER, MAX_LEAF_ROWS, ORDER, UPPER, leaf_rows
+from bvh.wide_nodes import (
+    BLOCK_SIZE,
+    CODES,
+    LANE_BITS,
+    LOWER,
+    MAX_LEAF_ROWS,
+    ORDER,
+    UPPER,
+    leaf_rows,
+)
 
 SLOTS = 16
 # Numbers of a ray that a slot keeps side by side, up to END.
@@ -114,19 +123,39 @@ def test_group(tree, rays, block, r, rows, group, any_hit, cull):
     o = (spread(rows, ORIGIN), spread(rows, ORIGIN + 1), spread(rows, ORIGIN + 2))
     d = (spread(rows, DIRECTION), spread(rows, DIRECTION + 1), spread(rows, DIRECTION + 2))
     maybe, inside, outside, den, size, numerator, margin, t_margin = filter_triangles(
-        o, d, spread(rows, EDGE), spread(rows, T_ERROR),
-        spread(rows, LOW), spread(rows, END), read_group(tree.groups, group),
+        o,
+        d,
+        spread(rows, EDGE),
+        spread(rows, T_ERROR),
+        spread(rows, LOW),
+        spread(rows, END),
+        read_group(tree.groups, group),
     )
     bits = mask_bits(maybe)
     if bits != 0:
-        q, spread_of_t = numerator / size, t_margin / size + splat(peek(lanes, r + SLACK * WIDTH), WIDTH)
+        q, spread_of_t = (
+            numerator / size,
+            t_margin / size + splat(peek(lanes, r + SLACK * WIDTH), WIDTH),
+        )
         first, last = q - spread_of_t, q + spread_of_t
         sure = ((inside > margin) | (outside < -margin)) & (
-            (first >= splat(peek(lanes, r + SURE_LOW * WIDTH), WIDTH)) & (last <= splat(peek(lanes, r + SURE_HIGH * WIDTH), WIDTH))
+            (first >= splat(peek(lanes, r + SURE_LOW * WIDTH), WIDTH))
+            & (last <= splat(peek(lanes, r + SURE_HIGH * WIDTH), WIDTH))
         )
         store(lanes, SPARE, first)
         store(lanes, SPARE + WIDTH, last)
-        settle(tree, rays, block, r, group, bits, mask_bits(sure), mask_bits(den > F(0.0)), any_hit, cull)
+        settle(
+            tree,
+            rays,
+            block,
+            r,
+            group,
+            bits,
+            mask_bits(sure),
+            mask_bits(den > F(0.0)),
+            any_hit,
+            cull,
+        )
 
 
 @kernel
@@ -295,13 +324,17 @@ def trace(tree, rays, block, slots, alive, count, octant, any_hit, cull):
         for i in range(nodes_waiting):
             slot = peek(slots.at_node, i)
             node = peek(slots.code, slot)
-            first, last = enter_children(blocks, node, shifted(slots.rows, slot * SLOT_ROWS), planes)
+            first, last = enter_children(
+                blocks, node, shifted(slots.rows, slot * SLOT_ROWS), planes
+            )
             at = node * BLOCK_SIZE
             order = load_ints(blocks, at + ORDER * WIDTH, WIDTH) >> shift
             first = permute(first, order)
             poke(slots.hits, i, mask_bits(first <= permute(last, order)))
             store(slots.first, i * WIDTH, first)
-            store(slots.child, i * WIDTH, permute(load_ints(blocks, at + CODES * WIDTH, WIDTH), order))
+            store(
+                slots.child, i * WIDTH, permute(load_ints(blocks, at + CODES * WIDTH, WIDTH), order)
+            )
         # Push those that are entered. The two loops are apart so that more rays overlap: the second
         # waits for what the first computes.
         now, nodes_waiting = nodes_waiting, np.int64(0)
@@ -324,7 +357,9 @@ def trace(tree, rays, block, slots, alive, count, octant, any_hit, cull):
                     taken += 1
                     top, code = slot * STACK, np.int64(0)
             poke(slots.top, slot, top)
-            nodes_waiting, leaves_waiting = _queue(tree, slots, slot, code, nodes_waiting, leaves_waiting)
+            nodes_waiting, leaves_waiting = _queue(
+                tree, slots, slot, code, nodes_waiting, leaves_waiting
+            )
         if nodes_waiting > 0 and leaves_waiting < SLOTS // 2:
             continue
         # Then test the leaves that were reached.
@@ -343,7 +378,9 @@ def trace(tree, rays, block, slots, alive, count, octant, any_hit, cull):
                 taken += 1
                 top, code = slot * STACK, np.int64(0)
             poke(slots.top, slot, top)
-            nodes_waiting, leaves_waiting = _queue(tree, slots, slot, code, nodes_waiting, leaves_waiting)
+            nodes_waiting, leaves_waiting = _queue(
+                tree, slots, slot, code, nodes_waiting, leaves_waiting
+            )
 
 
 @inlined
