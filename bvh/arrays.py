@@ -103,12 +103,12 @@ def pack(
         return aligned(0, np.float32)
     points, faces = primitives
     groups = aligned(len(nodes.ids) * GROUP_SIZE, np.float32)
-    frame = kernel_input(frame)
+    ids, frame = kernel_input(nodes.ids), kernel_input(frame)
 
     def work(begin: int, end: int) -> None:
-        pack_triangles(points, faces, nodes.ids, frame, begin, end, groups)
+        pack_triangles(points, faces, ids, frame, begin, end, groups)
 
-    share(len(nodes.ids), PACK_CHUNK, work, threads)
+    share(len(ids), PACK_CHUNK, work, threads)
     return groups
 
 
@@ -134,9 +134,10 @@ def _warm() -> None:
     # More triangles than one thread builds alone.
     count = 2 * SMALLEST_TASK
     points = np.random.default_rng(0).random((3 * count, 3))
-    triangles = Triangles(points, np.arange(3 * count, dtype=np.int32).reshape(-1, 3))
+    faces = np.arange(3 * count, dtype=np.int32).reshape(-1, 3)
+    triangles = frozen_primitives(Triangles(points, faces))
     for quality in BUILDERS:
-        build(frozen_primitives(triangles), quality, 1, None)
+        build(triangles, quality, 1, None)
     binary, frame, _ = build_binary(triangles, "medium", 1, None)
     lower, upper, _ = world_bounds(triangles)
     refit(binary, local_boxes(lower, upper, frame))

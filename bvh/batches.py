@@ -39,10 +39,10 @@ def closest_hit(
             t, prim_id, u, v, front.view(np.uint8),
         )  # fmt: skip
 
-    if len(arrays.nodes.blocks):
-        _share(order, work, threads, progress)
-    else:
+    if len(arrays.nodes.blocks) == 0:
+        # The kernel leaves results alone; progress is told all the same.
         t.fill(np.inf), u.fill(np.nan), v.fill(np.nan), prim_id.fill(-1), front.fill(False)
+    _share(order, work, threads, progress)
     return Hits(*shaped(rays.shape, t, prim_id, u, v, front))
 
 

@@ -159,6 +159,8 @@ def fingerprint() -> str:
     features = sorted(name for name, present in host_features().items() if present)
     names = ("BOUNDSCHECK", "DEBUGINFO", "OPT")
     settings = [f"{name}={getattr(config, name, '')}" for name in names]
+    # Kernels of another width are other kernels.
+    settings.append(f"BVH_WIDTH={os.environ.get('BVH_WIDTH', '')}")
     versions = numba.__version__, llvmlite.__version__, sys.version
     for part in (*versions, cpu, *features, *settings):
         digest.update(part.encode() + b"\0")

@@ -13,17 +13,18 @@ import pytest
 
 from bvh import BVH
 from bvh.arguments import kernel_input
-from bvh.arrays import BUILDERS
+from bvh.arrays import BUILDERS, build_binary
 from bvh.builders import sbvh
 from bvh.builders.morton import bit_tables
 from bvh.builders.records import load, outward, store
 from bvh.builders.refit import refit
 from bvh.builders.subtrees import deepest_level
 from bvh.jit import entry
-from bvh.nodes import local_boxes, local_frame
+from bvh.nodes import Nodes, local_boxes, local_frame
 from bvh.preparation import prepare
 from bvh.primitives import Triangles, world_bounds
 from bvh.quality import check_nodes, depths, sah_cost
+from bvh.simd import WIDTH
 
 Mesh = tuple[np.ndarray, np.ndarray]
 Rng = np.random.Generator
@@ -75,9 +76,25 @@ MESHES: dict[str, Callable[[Rng], Mesh]] = {
 }  # fmt: skip
 
 
+def triangles_of(mesh: Mesh) -> Triangles:
+    """Return a mesh as kernels take it."""
+    return Triangles(kernel_input(mesh[0]), kernel_input(mesh[1].astype(np.int32)))
+
+
+def binary_of(mesh: Mesh, quality: str, threads: int = 1) -> Nodes:
+    """Return the binary tree that a mesh's wide nodes are made of."""
+    return build_binary(triangles_of(mesh), quality, threads, None)[0]
+
+
+def assert_same(some: Any, others: Any) -> None:
+    """Compare arrays byte for byte."""
+    for a, b in zip(some, others, strict=True):
+        assert (a.dtype, a.shape, a.tobytes()) == (b.dtype, b.shape, b.tobytes())
+
+
 def boxes_of(mesh: Mesh) -> tuple[np.ndarray, np.ndarray, Triangles]:
     """Return local boxes and ids of what can be hit, by the way that is not fused."""
-    triangles = Triangles(kernel_input(mesh[0]), kernel_input(mesh[1].astype(np.int32)))
+    triangles = triangles_of(mesh)
     lower, upper, valid = world_bounds(triangles)
     ids = np.flatnonzero(valid).astype(np.int32)
     frame, _ = local_frame(lower[ids], upper[ids])
@@ -101,21 +118,26 @@ def rays_through(tree: BVH, rng: Rng, n: int = 300) -> tuple[np.ndarray, np.ndar
 def test_trees(name: str, quality: str, rng: Rng) -> None:
     """Well-formed, bounded in depth, the same for any threads; answers are those of brute force."""
     mesh = MESHES[name](rng)
-    tree = BVH.from_triangles(*mesh, quality=quality, threads=1)
-    nodes = tree.arrays.nodes
     boxes, ids, _ = boxes_of(mesh)
+    nodes = binary_of(mesh, quality)
     check_nodes(nodes, boxes, ids)
-    tree.validate()
     assert depths(nodes).max(initial=0) <= deepest_level(len(ids))
-    assert nodes.links[:, 1].max(initial=0) <= 16
+    assert nodes.links[:, 1].max(initial=0) <= 2 * WIDTH
     inner = np.flatnonzero(nodes.links[:, 1] == 0)
     assert (nodes.links[inner, 0] > inner).all()
-    assert tree.stats().ignored == len(mesh[1]) - len(ids)
     assert len(nodes.order) <= (1.0 + sbvh.BUDGET * (quality == "high")) * len(ids)
+    tree = BVH.from_triangles(*mesh, quality=quality, threads=1)
+    tree.validate()
+    held = tree.arrays.nodes.ids
+    assert np.array_equal(np.sort(held[held >= 0]), np.sort(nodes.order))
+    assert tree.stats().ignored == len(mesh[1]) - len(ids)
     for threads in (2, 3):
-        other = BVH.from_triangles(*mesh, quality=quality, threads=threads).arrays.nodes
-        for a, b in zip(nodes, other, strict=True):
-            assert (a.dtype, a.tobytes()) == (b.dtype, b.tobytes())
+        assert_same(binary_of(mesh, quality, threads), nodes)
+        other = BVH.from_triangles(*mesh, quality=quality, threads=threads).arrays
+        assert_same(
+            (*other.nodes, other.groups, other.frame),
+            (*tree.arrays.nodes, tree.arrays.groups, tree.arrays.frame),
+        )
     rays = rays_through(tree, rng)
     hits = tree.closest_hit(*rays)
     t, prim = brute.closest_hit(tree, *rays)
@@ -183,17 +205,22 @@ def test_quality_pays(rng: Rng) -> None:
     small, large = random(rng, 5_000), long_thin(rng, 100)
     mesh = placed(np.concatenate([m[0][m[1]] for m in (small, large)]))
     costs = [
-        sah_cost(BVH.from_triangles(*mesh, quality=quality).arrays.nodes, 1.0 / 8.0)
+        (
+            sah_cost(binary_of(mesh, quality), 1.0 / WIDTH),
+            BVH.from_triangles(*mesh, quality=quality).stats().sah_cost,
+        )
         for quality in ("low", "medium", "high")
     ]
-    assert costs[2] < costs[1] < costs[0]
+    (low, wide_low), (medium, wide_medium), (high, wide_high) = costs
+    assert high < medium < low
+    assert wide_high < min(wide_low, wide_medium)
 
 
 @pytest.mark.parametrize("quality", BUILDERS)
 def test_refit(quality: str, rng: Rng) -> None:
     """A tree over triangles that have moved is well-formed; over the same ones it stays."""
     points, faces = random(rng, 20_000)
-    nodes = BVH.from_triangles(points, faces, quality=quality).arrays.nodes
+    nodes = binary_of((points, faces), quality)
     boxes, ids, _ = boxes_of((points, faces))
     same = refit(nodes, boxes, 2)
     if quality != "high":
@@ -229,7 +256,7 @@ def test_memory(quality: str, rng: Rng) -> None:
     """A build takes at most twice the memory of a finished tree on top of it."""
     n = 200_000
     mesh = random(rng, n)
-    triangles = Triangles(kernel_input(mesh[0]), kernel_input(mesh[1].astype(np.int32)))
+    triangles = triangles_of(mesh)
     BUILDERS[quality](prepare(triangles, 2).records, threads=2)
     tracemalloc.start()
     BUILDERS[quality](prepare(triangles, 2).records, threads=2)

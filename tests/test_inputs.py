@@ -371,8 +371,9 @@ def test_a_tree_owns_its_arrays(rng: np.random.Generator) -> None:
     lower[:] = 7.0
     assert_same(boxes.closest_hit(*rays), held)
     for any_tree in (tree, boxes):
-        nodes, primitives, frame = any_tree.arrays
-        for array in (*nodes, *primitives, frame, any_tree.bounds):
+        nodes, groups, primitives, frame = any_tree.arrays
+        arrays = (*nodes, *([groups] if any_tree is tree else []), *primitives, frame)
+        for array in (*arrays, any_tree.bounds):
             with pytest.raises(ValueError, match="read-only"):
                 array[...] = 0
 

@@ -19,10 +19,13 @@ import numpy as np
 import pytest
 
 from bvh import BVH, Hits
+from bvh.arrays import build_binary
 from bvh.nodes import Nodes, local_boxes
 from bvh.primitives import world_bounds
-from bvh.quality import check_nodes
+from bvh.quality import check, check_nodes, check_wide, lanes_of
+from bvh.simd import WIDTH
 from bvh.traversal.closest_hit import any_hits, closest_hits
+from bvh.wide_nodes import WideNodes
 
 Mesh = tuple[np.ndarray, np.ndarray]
 MANY = 20_000
@@ -91,8 +94,9 @@ def test_builds(name: str, rng: np.random.Generator) -> None:
     stats, n = tree.stats(), len(mesh[1])
     assert (len(tree), stats.primitives) == (n, n)
     assert stats.depth <= 2 * math.log2(max(n, 1)) + 8
-    assert stats.nodes == max(2 * stats.leaves - 1, 0)
-    assert stats.largest_leaf <= 16
+    # Every node but the root is one of a node's WIDTH children.
+    assert 0 <= stats.leaves <= (WIDTH - 1) * stats.nodes + 1
+    assert stats.largest_leaf <= 2 * WIDTH
     assert stats.ignored == (n if name == "all NaN" else 0)
     for threads in (2, 5):
         other = BVH.from_triangles(*mesh, threads=threads)
@@ -110,28 +114,41 @@ def test_copies_of_a_triangle_give_the_lowest_id() -> None:
 def test_stats(rng: np.random.Generator) -> None:
     """Figures of a known tree, and of a random one counted again."""
     one = BVH.from_triangles(FLAT, [[0, 1, 2]]).stats()
-    assert (one.primitives, one.ignored, one.nodes, one.leaves, one.depth) == (1, 0, 1, 1, 0)
-    assert (one.largest_leaf, one.sah_cost) == (1, 1.0)
-    # A box of six float32, a link and an order entry of int32; three vertices and a face.
-    assert one.bytes == 24 + 8 + 4 + 72 + 12
+    assert (one.primitives, one.ignored, one.nodes, one.leaves, one.depth) == (1, 0, 1, 1, 1)
+    assert one.largest_leaf == 1
+    # The root is visited, and its only leaf's only row, which has the same box.
+    assert one.sah_cost == 2.0
+    # In WIDTH lanes of four bytes each: eight rows of a node, a row of ids, ten rows of a group of
+    # triangles; three vertices and a face.
+    assert one.bytes == 4 * WIDTH * (8 + 1 + 10) + 72 + 12
     tree = BVH.from_triangles(*soup(rng, 3_000))
-    stats, nodes = tree.stats(), tree.arrays.nodes
-    inside, leaves, depth, cost = [(0, 0)], [], 0, 0.0
-    x, y, z = (nodes.bounds[:, 3:] - nodes.bounds[:, :3]).astype(float).T
-    areas = x * y + y * z + z * x
+    stats, ids = tree.stats(), tree.arrays.nodes.ids
+    boxes, codes, _, inner, leaf = lanes_of(tree.arrays.nodes.blocks)
+    inside, leaves, depth, cost = [(0, 1)], [], 0, 1.0
+    whole = surface(tree.arrays.frame[2:].reshape(6))
     while inside:
         node, level = inside.pop()
-        index, count = nodes.links[node]
         depth = max(depth, level)
-        cost += areas[node] / areas[0] * (count or 1)
-        if count:
-            leaves.append(count)
-        else:
-            inside += [(index, level + 1), (index + 1, level + 1)]
+        for k in range(WIDTH):
+            share = surface(boxes[node, :, k]) / whole
+            if inner[node, k]:
+                cost += share
+                inside.append((codes[node, k], level + 1))
+            elif leaf[node, k]:
+                rows, first = (~codes[node, k]) % 8 + 1, (~codes[node, k]) // 8
+                leaves.append((ids[first : first + rows] >= 0).sum())
+                cost += share * rows
     assert (stats.leaves, stats.depth, stats.largest_leaf) == (len(leaves), depth, max(leaves))
-    assert (stats.nodes, sum(leaves)) == (2 * len(leaves) - 1, 3_000)
+    assert (stats.nodes, sum(leaves)) == (len(codes), 3_000)
     assert stats.sah_cost == pytest.approx(cost) and 0.0 < stats.build_seconds < 60.0
-    assert BVH.from_triangles([], []).stats().sah_cost == 0.0
+    empty = BVH.from_triangles([], []).stats()
+    assert (empty.sah_cost, empty.nodes, empty.leaves, empty.depth) == (0.0, 0, 0, 0)
+
+
+def surface(box: np.ndarray) -> float:
+    """Return half the surface of a box of six numbers."""
+    x, y, z = (box[3:] - box[:3]).astype(float)
+    return x * y + y * z + z * x
 
 
 def test_properties(rng: np.random.Generator) -> None:
@@ -217,8 +234,9 @@ def test_pickles_and_copies(kind: str, rng: np.random.Generator) -> None:
         other.validate()
         assert (repr(other), other.stats()) == (repr(tree), tree.stats())
         assert np.array_equal(other.bounds, tree.bounds)
-        nodes, primitives, frame = other.arrays
-        assert not any(a.flags.writeable for a in (*nodes, *primitives, frame, other.bounds))
+        nodes, groups, primitives, frame = other.arrays
+        arrays = (*nodes, groups, *primitives, frame, other.bounds)
+        assert not any(a.flags.writeable for a in arrays)
     assert (len(closest_hits.signatures), len(any_hits.signatures)) == compiled
 
 
@@ -246,13 +264,19 @@ CORRUPTIONS = {
 }
 
 
+def boxes_of(tree: BVH) -> tuple[np.ndarray, np.ndarray]:
+    """Return the local boxes of a tree's primitives, and the ids of all."""
+    lower, upper, _ = world_bounds(tree.arrays.primitives)
+    return local_boxes(lower, upper, tree.arrays.frame), np.arange(len(tree), dtype=np.int32)
+
+
 @pytest.mark.parametrize("change", CORRUPTIONS)
-def test_the_audit_finds(change: str, rng: np.random.Generator) -> None:
+def test_the_audit_of_binary_trees_finds(change: str, rng: np.random.Generator) -> None:
     """Every kind of corruption."""
     tree = BVH.from_triangles(*soup(rng, 200, 0.5))
-    lower, upper, _ = world_bounds(tree.arrays.primitives)
-    boxes, ids = local_boxes(lower, upper, tree.arrays.frame), np.arange(200, dtype=np.int32)
-    nodes = Nodes(*(array.copy() for array in tree.arrays.nodes))
+    boxes, ids = boxes_of(tree)
+    made, _, _ = build_binary(tree.arrays.primitives, "medium", 1, None)
+    nodes = Nodes(*(array.copy() for array in made))
     check_nodes(nodes, boxes, ids)
     places = {
         "inner": np.flatnonzero(nodes.links[1:, 1] == 0)[0] + 1,
@@ -273,6 +297,68 @@ def test_the_audit_finds_what_no_single_entry_shows() -> None:
         check_nodes(Nodes(boxes, links, order), boxes[:3], order)
     with pytest.raises(ValueError, match="3 primitives"):
         check_nodes(Nodes(boxes[:0], links[:0], order[:0]), boxes[:3], order)
+
+
+# The same for wide nodes: lane k of node p is the last inner child, l of node q the fullest leaf.
+WIDE_CORRUPTIONS = {
+    "codes[p, k] = 0": "no parent",
+    "codes[p, k] = p": "no parent",
+    "codes[p, k] = len(codes)": "no parent",
+    "codes[p, k] = 2**31 - 1": "no parent",
+    "codes[p, k] = codes[0, inner[0]][0]": "no parent",
+    "codes[p, k], codes[0, inner[0].argmax()] = codes[0, inner[0].argmax()], p": "no parent",
+    "codes[p, k] = ~(8 * len(ids))": "no parent",
+    "boxes[p, 0, k] = inf": "no parent",
+    "codes[q, l] = ~(8 * len(ids))": "outside",
+    "codes[q, l] = -(2**31)": "outside",
+    "codes[q, l] -= 1": "(?:row of primitives|outside)",
+    "codes[q, l] += 1 if ~codes[q, l] % 8 else 8": "row of primitives",
+    "codes[q, l] = codes[leaf][codes[leaf] != codes[q, l]][0]": "row of primitives",
+    "boxes[q, 3, l] = -inf": "row of primitives",
+    "ids[0, 0] = ids[1, 0]": "primitive is in no leaf",
+    "ids[0, 0] = 10**6": "primitive is in no leaf",
+    "ids[0, 0] = -1": "primitive is in no leaf",
+    "ids[where(ids < 0)[0][0], -1] = ids[where(ids < 0)[0][0], 0]": "in a leaf twice",
+    "boxes[p, 0, k] = nextafter(boxes[p, 0, k], boxes[p, 3, k])": "sticks out of its parent",
+    "boxes[p, 4, k] = nextafter(boxes[p, 4, k], boxes[p, 1, k])": "sticks out of its parent",
+    "boxes[q, 2, l] = nextafter(boxes[q, 2, l], boxes[q, 5, l])": "sticks out of its leaves",
+    "boxes[q, 5, l] = nextafter(boxes[q, 5, l], boxes[q, 2, l])": "sticks out of its leaves",
+    "orders[q, 0] ^= 1": "visiting order",
+    "orders[p, -1] ^= 1 << 15": "visiting order",
+    "orders[q] = 0": "visiting order",
+}
+
+
+@pytest.mark.parametrize("change", WIDE_CORRUPTIONS)
+def test_the_audit_finds(change: str, rng: np.random.Generator) -> None:
+    """Every kind of corruption."""
+    tree = BVH.from_triangles(*soup(rng, 2_000, 0.5))
+    boxes, ids = boxes_of(tree)
+    nodes = WideNodes(*(array.copy() for array in tree.arrays.nodes))
+    check_wide(nodes, boxes, ids)
+    view = lanes_of(nodes.blocks)
+    p, k = np.argwhere(view.inner)[-1]
+    q, l = np.unravel_index(np.where(view.leaf, ~view.codes % 8, -1).argmax(), view.leaf.shape)  # noqa: E741
+    places = {"ids": nodes.ids, "p": p, "k": k, "q": q, "l": l}
+    with np.errstate(invalid="ignore"):
+        exec(change, vars(np) | view._asdict() | places)
+        with pytest.raises(ValueError, match=WIDE_CORRUPTIONS[change]):
+            check_wide(nodes, boxes, ids)
+
+
+def test_the_audit_finds_what_is_not_in_the_nodes(rng: np.random.Generator) -> None:
+    """A tree that is missing, and copies of triangles that are none."""
+    tree = BVH.from_triangles(*soup(rng, 200))
+    boxes, ids = boxes_of(tree)
+    with pytest.raises(ValueError, match="200 primitives are in no leaf"):
+        check_wide(WideNodes(*(array[:0] for array in tree.arrays.nodes)), boxes, ids)
+    groups = tree.arrays.groups.copy()
+    check(tree.arrays._replace(groups=groups))
+    for place in (0, 7 * WIDTH, 9 * WIDTH, len(groups) - 1):
+        spoiled = groups.copy()
+        spoiled.view(np.int32)[place] ^= 1
+        with pytest.raises(ValueError, match="copy of its triangles"):
+            check(tree.arrays._replace(groups=spoiled))
 
 
 def test_many_threads_share_a_tree(rng: np.random.Generator) -> None:
