@@ -46,6 +46,7 @@ from bvh.simd import (
     convert,
     gather,
     greater,
+    lane_numbers,
     lesser,
     load,
     load_threes,
@@ -473,7 +474,9 @@ def fill(block, frame, rays, count, alive):
         r = place(i)
         index = load(block.which, i, HALF)
         first = peek(block.which, i)
-        consecutive = peek(block.which, i + HALF - 1) == first + (HALF - 1)
+        # Each of them: in an order that is given, the first and the last alone would not tell.
+        steps = convert(lane_numbers(HALF), np.int64(0))
+        consecutive = mask_bits(index == steps + first) == (1 << HALF) - 1
         o = _rows(rays.origins, rays.o_step, consecutive, first, index)
         d = _rows(rays.directions, rays.d_step, consecutive, first, index)
         low, high = (
