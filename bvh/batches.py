@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.rays import Hits, RayBatch, shaped
-from bvh.traversal.block import BLOCK, Rays
 from bvh.traversal.choice import new_scratch, nothing_learnt
 from bvh.traversal.closest_hit import any_hits, closest_hits
 from bvh.traversal.order import AUTO, TILE_HEIGHT, TILE_WIDTH, Order
+from bvh.traversal.query import Rays
 from bvh.workers import Progress, share
 
 # Blocks in a chunk: long enough to hide the call (a few us), short enough to balance two threads

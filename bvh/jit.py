@@ -94,9 +94,12 @@ def stay_outlined(typingctx: Any) -> Any:
     return types.void(), codegen
 
 
-def by_type(function: Callable[..., Any]) -> Any:
-    """Let the decorated function choose what `function` compiles to, by its arguments' types."""
-    return overload(function, jit_options=OPTIONS | NOT_FROM_PYTHON)
+def by_type(function: Callable[..., Any], melt: bool = False) -> Any:
+    """Let the decorated function choose what `function` compiles to, by its arguments' types.
+
+    With `melt` it melts into its caller, as what is `inlined` does.
+    """
+    return overload(function, jit_options=OPTIONS | NOT_FROM_PYTHON | {"forceinline": melt})
 
 
 def entry(function: Callable[..., Any]) -> Any:

@@ -1,7 +1,8 @@
 """Leaf groups: WIDTH triangles side by side as float32, and the filter of a ray against them.
 
-A group has ten rows of WIDTH lanes: v0 (x y z), e1 = v1 - v0, e2 = v2 - v0 in the tree's local
-frame, and a tolerance. The filter computes, with C = v0 - o, N = e1 x e2 and R = C x d,
+A group has fourteen rows of WIDTH lanes: v0 (x y z), e1 = v1 - v0, e2 = v2 - v0 and the normal
+N = e1 x e2 in the tree's local frame, and two sizes for error bounds. The filter computes, with
+C = v0 - o and R = C x d,
 
     den = d . N,   U = R . e2,   V = -R . e1,   W = den - U - V,   T = N . C,
 
@@ -11,24 +12,24 @@ test", by the error bounds below.
 
 The bounds. All is float32 with unit roundoff e = 2**-24; B bounds the coordinates of the local
 frame (1 but for extents near the largest double) and those of the ray's origin, which has been
-brought to the root's box; D = abs(dx) + abs(dy) + abs(dz); x = max(abs(e1)) * sum(abs(e2)). Second
-order terms are paid by rounding all constants up.
+brought to the root's box; D = abs(dx) + abs(dy) + abs(dz); x = max(abs(e1)) * sum(abs(e2)), which
+no component of N exceeds. Second order terms are paid by rounding all constants up.
 
 - C: rounding of v0, of o and of the difference, e B (0.5 + 1 + 2.1) = 3.6 e B a component.
 - R: 3.6 e B D from C, e * 2.1 B D from d, 2 e * 2.1 B D from two products and a sum: 9.9 e B D.
 - U, V: that times sum(abs(e2)) or sum(abs(e1)), and their own rounding, that of e2 or e1 and of
   three fused steps, 4 e * 2.1 B D: 18.3 e B D s with s = sum(abs(e1)) + sum(abs(e2)), in sum.
-- N: 4 e of its terms (edges and two roundings), which are x at most; den: 4 e of those from three
-  steps and d, so 8 e D x.
-- W: those of U, V and den, and two differences, e (D x + 4.2 B D s): 22.5 e B D s + 9 e D x.
+- N comes from float64, where it is wrong by 2**-51 of its terms, and is rounded: by e M in sum,
+  M = sum(abs(N)) + 2**-26 x.
+- den: one e of those terms from N, one from d, three from three steps: 5 e D x, or with the
+  largest component of d, 5 e max(abs(d)) M.
+- W: those of U, V and den, and two differences, e (D x + 4.2 B D s): 22.5 e B D s + 6 e D x.
 
 So 24 e B D * tolerance with tolerance >= s + s * max(abs(e)) / (2 B) >= s + x / (2 B) covers U, V
-and W. For T, a component of N is wrong by 4 e of its terms, C by 3.6 e B, three steps by 3 e: of
-terms that sum to 2 x, that is 2 x * (4 * 2.1 + 3.6 + 3 * 2.1) e B = 37 e B x. A distance t within the
-box has abs(t) <= 2.1 B, so t * den is wrong by 2.1 B (8 + 1) e D x = 19 e B D x. With
-x <= s**2 / 4, e B (10 + 5 D) * tolerance**2 covers T and t * den together, and 2 e D * tolerance**2
-covers den. Underflow loses 2**-149 a few times: the tolerance is kept above 2**-100, and 2**-126 is
-added to the bound of T.
+and W. T is wrong by 2.1 e B M from N, 3.6 e B M from C and 6.3 e B M from three steps: 12 e B M. A
+distance t within the box has t * max(abs(d)) <= 2.1 B, so t * den is wrong by 10.5 e B M, and
+24 e B M covers T and t * den together. Underflow loses 2**-149 a few times: the tolerance is kept
+above 2**-100, and 2**-126 is added to the bound of T.
 """
 
 from __future__ import annotations
@@ -37,14 +38,15 @@ import numpy as np
 
 from bvh.jit import entry, inlined
 from bvh.numerics import largest, power_of_two, vector
-from bvh.simd import WIDTH, as_floats, as_ints, fma, greater, lesser, load
+from bvh.simd import WIDTH, as_floats, as_ints, fma, greater, lesser, load, splat
 
-ROWS = 10
-V0, E1, E2, TOLERANCE = 0, 3, 6, 9
+ROWS = 14
+V0, E1, E2, NORMAL, TOLERANCE, SIZE = 0, 3, 6, 9, 12, 13
 GROUP_SIZE = ROWS * WIDTH
 
 UNIT = 2.0**-24
 EDGE_ERROR = 24.0 * UNIT
+T_BOUND = 24.0 * UNIT
 TINY = np.float32(2.0**-126)
 SIGN_BIT = np.int32(-(2**31))
 
@@ -59,7 +61,7 @@ def pack_triangles(points, faces, ids, frame, begin, end, groups):
             prim = np.int64(ids[g, k])
             if prim < 0:
                 # A negative tolerance fails every comparison.
-                for row in range(9):
+                for row in range(ROWS):
                     groups[at + row * WIDTH] = 0.0
                 groups[at + TOLERANCE * WIDTH] = -1.0
                 continue
@@ -82,33 +84,29 @@ def pack_triangles(points, faces, ids, frame, begin, end, groups):
                 groups[at + (V0 + axis) * WIDTH] = (a[axis] - c[axis]) * s
                 groups[at + (E1 + axis) * WIDTH] = e1[axis]
                 groups[at + (E2 + axis) * WIDTH] = e2[axis]
+            n = (
+                e1[1] * e2[2] - e1[2] * e2[1],
+                e1[2] * e2[0] - e1[0] * e2[2],
+                e1[0] * e2[1] - e1[1] * e2[0],
+            )
+            for axis in range(3):
+                groups[at + (NORMAL + axis) * WIDTH] = n[axis]
             sums = abs(e1[0]) + abs(e1[1]) + abs(e1[2]) + abs(e2[0]) + abs(e2[1]) + abs(e2[2])
             longest = max(largest(e1), largest(e2))
+            up = 1.0 + 2.0**-20
             tolerance = sums * (1.0 + 0.5 * longest / bound)
-            groups[at + TOLERANCE * WIDTH] = tolerance * (1.0 + 2.0**-20) + 2.0**-100
+            size = abs(n[0]) + abs(n[1]) + abs(n[2]) + 2.0**-26 * longest * sums
+            groups[at + TOLERANCE * WIDTH] = tolerance * up + 2.0**-100
+            groups[at + SIZE * WIDTH] = size * up
 
 
 @inlined
-def read_group(groups, group):
-    """Return (v0, e1, e2, tolerance) of a group, as vectors."""
-    at = group * GROUP_SIZE
+def three(array, at):
+    """Return three rows of WIDTH lanes."""
     return (
-        (
-            load(groups, at, WIDTH),
-            load(groups, at + WIDTH, WIDTH),
-            load(groups, at + 2 * WIDTH, WIDTH),
-        ),
-        (
-            load(groups, at + 3 * WIDTH, WIDTH),
-            load(groups, at + 4 * WIDTH, WIDTH),
-            load(groups, at + 5 * WIDTH, WIDTH),
-        ),
-        (
-            load(groups, at + 6 * WIDTH, WIDTH),
-            load(groups, at + 7 * WIDTH, WIDTH),
-            load(groups, at + 8 * WIDTH, WIDTH),
-        ),
-        load(groups, at + 9 * WIDTH, WIDTH),
+        load(array, at, WIDTH),
+        load(array, at + WIDTH, WIDTH),
+        load(array, at + 2 * WIDTH, WIDTH),
     )
 
 
@@ -135,23 +133,20 @@ def with_sign_of(a, b):
 
 
 @inlined
-def filter_triangles(o, d, edge_error, t_error, low, high, triangle):
-    """Test rays against triangles, lane by lane.
+def test_edges(o, d, edge_error, v0, e1, e2, n, tolerance):
+    """Test on which side of the edges of triangles rays pass, lane by lane.
 
     Returns
     -------
     maybe : mask
-        Lanes that are not surely missed for t in low..high.
-    inside, outside : Vec
-        The least and the greatest of U, V, W.
-    den, size, numerator : Vec
-        den, its magnitude, and T with the sign of den taken out.
-    margin, t_margin : Vec
-        The error bounds of U, V, W and of T.
+        Lanes that do not surely pass the triangle by.
+    sure : mask
+        Lanes that surely do not.
+    c : three of Vec
+        From the origin to v0.
+    den : Vec
     """
-    v0, e1, e2, tolerance = triangle
     c = (v0[0] - o[0], v0[1] - o[1], v0[2] - o[2])
-    n = cross(e1, e2)
     r = cross(c, d)
     den = dot(d, n)
     u = dot(r, e2)
@@ -160,13 +155,23 @@ def filter_triangles(o, d, edge_error, t_error, low, high, triangle):
     inside = lesser(lesser(u, v), w)
     outside = greater(greater(u, v), w)
     margin = edge_error * tolerance
-    t_margin = fma(t_error * tolerance, tolerance, TINY)
+    maybe = (inside >= -margin) | (outside <= margin)
+    return maybe, (inside > margin) | (outside < -margin), c, den
+
+
+@inlined
+def test_distance(c, den, t_error, low, high, n, triangle_size):
+    """Find where rays meet the planes of triangles, lane by lane.
+
+    Returns
+    -------
+    maybe : mask
+        Lanes where t may be in low..high.
+    t, room : Vec
+        The distance, and how far it may be from the real one.
+    """
     size = abs(den)
-    t = dot(n, c)
-    numerator = with_sign_of(t, den)
-    maybe = (
-        ((inside >= -margin) | (outside <= margin))
-        & (numerator <= fma(high, size, t_margin))
-        & (numerator >= fma(low, size, -t_margin))
-    )
-    return maybe, inside, outside, den, size, numerator, margin, t_margin
+    numerator = with_sign_of(dot(n, c), den)
+    margin = fma(t_error, triangle_size, splat(TINY, WIDTH))
+    maybe = (numerator <= fma(high, size, margin)) & (numerator >= fma(low, size, -margin))
+    return maybe, numerator / size, margin / size

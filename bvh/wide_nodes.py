@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.jit import entry, inlined, kernel
-from bvh.nodes import Nodes, is_leaf
+from bvh.nodes import is_leaf
 from bvh.numerics import INF
 from bvh.simd import WIDTH, poke_int
 
@@ -26,7 +26,8 @@ BLOCK_SIZE = ROWS * WIDTH
 LOWER, UPPER, CODES, ORDER = 0, 3, 6, 7
 LANE_BITS = {4: 2, 8: 3, 16: 4}[WIDTH]
 
-MAX_LEAF_ROWS = 8
+LEAF_BITS = 3
+MAX_LEAF_ROWS = 1 << LEAF_BITS
 
 
 class WideNodes(NamedTuple):
@@ -46,7 +47,7 @@ def leaf_code(first, count):
 def leaf_rows(code):
     """Return (first, count) of a leaf's rows."""
     at = ~code
-    return at // MAX_LEAF_ROWS, at % MAX_LEAF_ROWS + 1
+    return at >> LEAF_BITS, (at & (MAX_LEAF_ROWS - 1)) + 1
 
 
 @inlined
@@ -99,7 +100,6 @@ def collapse(bounds, links, order, lanes, blocks, ids, count_only):
     pending = np.empty((len(links) // 2 + 2, 2), np.int64)
     children, areas = np.empty(WIDTH, np.int64), np.empty(WIDTH)
     keys, rank, orders = np.empty(WIDTH), np.empty(WIDTH, np.int64), np.empty(WIDTH, np.int64)
-    codes = np.empty(1, np.int32)
     pending[0, 0], pending[0, 1] = 0, 0
     waiting, nodes, rows = 1, 1, 0
     while waiting > 0:

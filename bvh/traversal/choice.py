@@ -6,13 +6,12 @@ next ones. Both give the same answers, so nothing but time depends on it.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bvh.jit import inlined, kernel
-from bvh.primitives import pointed
 from bvh.simd import cycles, peek, pointer, poke
 from bvh.traversal.block import BLOCK, HALF, Block, new_block, pointed_block
 from bvh.traversal.order import AUTO, PACKETS
@@ -23,6 +22,7 @@ from bvh.traversal.packets import (
     pointed_packet,
     trace_packets,
 )
+from bvh.traversal.query import Query
 from bvh.traversal.singles import Slots, new_slots, pointed_slots, trace_all
 
 # Blocks from one trial to the next.
@@ -65,32 +65,11 @@ def pointed_scratch(scratch):
     )
 
 
-class TreePointers(NamedTuple):
-    """A tree inside kernels."""
-
-    blocks: Any
-    ids: Any
-    groups: Any
-    primitives: Any
-    frame: Any
-
-
-@inlined
-def pointed_tree(tree):
-    """Return a tree with pointers in place of arrays."""
-    return TreePointers(
-        pointer(tree.nodes.blocks),
-        pointer(tree.nodes.ids),
-        pointer(tree.groups),
-        pointed(tree.primitives),
-        pointer(tree.frame),
-    )
-
-
 @kernel
 def trace_block(tree, rays, scratch, count, forced, any_hit, cull):
     """Take the rays `alive[:count]` of a block through the tree."""
     block, slots, alive, learnt = scratch.block, scratch.slots, scratch.alive, scratch.learnt
+    parts = Query(tree, rays, block)
     trial = np.int64(2)
     packets = forced == PACKETS
     if forced == AUTO and count >= BLOCK // 4 and packable(tree.primitives, block, alive, count):
@@ -100,11 +79,9 @@ def trace_block(tree, rays, scratch, count, forced, any_hit, cull):
         packets = trial == 0 or (trial > 1 and peek(learnt, 0) < peek(learnt, 1))
     began = cycles()
     if packets:
-        trace_packets(
-            tree.primitives, tree, rays, block, slots, scratch.packet, alive, count, any_hit, cull
-        )
+        trace_packets(tree.primitives, parts, slots, scratch.packet, alive, count, any_hit, cull)
     else:
-        trace_all(tree, rays, block, slots, alive, count, any_hit, cull)
+        trace_all(parts, slots, alive, count, any_hit, cull)
     if trial < 2:
         # Half of what was known stays: blocks differ.
         before, spent = peek(learnt, trial), np.float64(cycles() - began) / count

@@ -9,10 +9,12 @@ import numpy as np
 from bvh.jit import entry, inlined, kernel
 from bvh.numerics import INF, NAN
 from bvh.simd import WIDTH, peek, peek_int, pointer, poke
-from bvh.traversal.block import PRIM, fill, number_of, pointed_rays
-from bvh.traversal.choice import pointed_scratch, pointed_tree, trace_block
+from bvh.traversal.block import PRIM, number_of
+from bvh.traversal.choice import pointed_scratch, trace_block
+from bvh.traversal.entrance import fill
 from bvh.traversal.finish import finish
 from bvh.traversal.order import ask_for_next, pick_rays, pointed_order, tile_of
+from bvh.traversal.query import pointed_rays, pointed_tree
 
 
 class Out(NamedTuple):
@@ -29,8 +31,8 @@ def closest_hits(tree, rays, order, scratch, cull, begin, end, t, prim, u, v, fr
     """Find the nearest hits of the rays in the blocks begin..end of an order."""
     if len(tree.nodes.blocks) > 0:
         _closest_hits(
-            pointed_tree(tree), pointed_rays(rays), pointed_order(order), pointed_scratch(scratch), cull,
-            begin, end, pointer(prim), Out(pointer(t), pointer(u), pointer(v), pointer(front)),
+            pointed_tree(tree), pointed_rays(rays), pointed_order(order),
+            pointed_scratch(scratch), cull, begin, end, pointer(prim), Out(pointer(t), pointer(u), pointer(v), pointer(front)),
         )  # fmt: skip
 
 
@@ -90,8 +92,8 @@ def any_hits(tree, rays, order, scratch, cull, begin, end, hit):
     """Tell for the rays in the blocks begin..end of an order whether they hit anything."""
     if len(tree.nodes.blocks) > 0:
         _any_hits(
-            pointed_tree(tree), pointed_rays(rays), pointed_order(order), pointed_scratch(scratch), cull,
-            begin, end, pointer(hit),
+            pointed_tree(tree), pointed_rays(rays), pointed_order(order),
+            pointed_scratch(scratch), cull, begin, end, pointer(hit),
         )  # fmt: skip
 
 

@@ -23,11 +23,9 @@ from bvh.simd import (
     peek_int,
     poke,
 )
-from bvh.traversal.block import GROUP, HALF, PRIM, number_of, read_ray
+from bvh.traversal.block import HALF, PRIM, number_of
+from bvh.traversal.query import read_ray
 from bvh.triangles import scaled_ray, solve_plane, solve_weights
-
-LANE_BITS = WIDTH.bit_length() - 1
-GROUP_BITS = GROUP.bit_length() - 1
 
 
 @inlined
@@ -78,12 +76,6 @@ def _choose_finish_alone(primitives, tree, found, o, d, low, high):
     return FINISHES_ALONE[primitives.instance_class]
 
 
-@inlined
-def number_of_lanes(r):
-    """Return `number_of` for lanes."""
-    return ((r >> GROUP_BITS) << LANE_BITS) | (r & (WIDTH - 1))
-
-
 def finish(primitives, tree, rays, block, winners, count, out):
     """Write the hits of the rays `winners[:count]` of a block."""
 
@@ -124,7 +116,7 @@ def _finish_triangles(primitives, tree, rays, block, winners, count, out):
 def _finish_lanes(tree, rays, block, winners, j, count, out, points, faces):
     """Write the hits of up to HALF triangles."""
     r = load(winners, j, HALF)
-    which = gather(block.which, number_of_lanes(r), 1, 0)
+    which = gather(block.which, number_of(r), 1, 0)
     face = gather_ints(block.lanes, r, PRIM * WIDTH)
     v0 = _rows(points, convert(gather(faces, face, 3, 0), np.int64(0)), 1)
     v1 = _rows(points, convert(gather(faces, face, 3, 1), np.int64(0)), 1)

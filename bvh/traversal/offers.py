@@ -11,6 +11,7 @@ import numpy as np
 
 from bvh.jit import inlined, kernel, stay_outlined
 from bvh.primitives import MISS, test
+from bvh.references import follow
 from bvh.simd import WIDTH, peek, peek_int, poke, poke_int
 from bvh.traversal.block import (
     BEST_LOW,
@@ -21,13 +22,13 @@ from bvh.traversal.block import (
     local_interval,
     number_of,
     place_of_double,
-    read_ray,
 )
+from bvh.traversal.query import read_ray
 from bvh.triangles import scaled_ray
 
 
 @inlined
-def _take(block, r, prim, low, high):
+def take(block, r, prim, low, high):
     """Make a hit the best of ray r."""
     lanes = block.lanes
     poke_int(lanes, r + PRIM * WIDTH, prim)
@@ -43,9 +44,10 @@ def _note(block, r, prim, t):
 
 
 @kernel
-def offer_exact(tree, rays, block, r, prim, cull):
+def offer_exact(query, r, prim, cull):
     """Test a primitive exactly and keep the hit if it is the best; tell whether there is a hit."""
     stay_outlined()
+    tree, rays, block = follow(query)
     o, d, t_min, t_max = read_ray(rays, peek(block.which, number_of(r)))
     scaled = scaled_ray(o, d, peek(tree.frame, 4))
     t, side = test(tree.primitives, prim, o, d, scaled, t_min, t_max, cull)
@@ -55,7 +57,7 @@ def offer_exact(tree, rays, block, r, prim, cull):
     low, high = local_interval(block, r, t)
     best = np.int64(peek_int(lanes, r + PRIM * WIDTH))
     if best < 0 or high < peek(lanes, r + BEST_LOW * WIDTH):
-        _take(block, r, prim, low, high)
+        take(block, r, prim, low, high)
         _note(block, r, prim, t)
     elif low <= peek(lanes, r + END * WIDTH) and best != prim:
         # Both are hits: compare their exact distances.
@@ -63,22 +65,22 @@ def offer_exact(tree, rays, block, r, prim, cull):
         if peek_int(lanes, r + T_PRIM * WIDTH) != best:
             best_t, _ = test(tree.primitives, best, o, d, scaled, t_min, t_max, 0)
         if t < best_t or (t == best_t and prim < best):
-            _take(block, r, prim, low, high)
+            take(block, r, prim, low, high)
             _note(block, r, prim, t)
         else:
             low, high = local_interval(block, r, best_t)
-            _take(block, r, best, low, high)
+            take(block, r, best, low, high)
             _note(block, r, best, best_t)
     return True
 
 
 @inlined
-def offer_sure(tree, rays, block, r, prim, low, high, cull):
+def offer_sure(query, block, r, prim, low, high, cull):
     """Keep a sure hit within an interval of tau if it is the best."""
     lanes = block.lanes
     if low > peek(lanes, r + END * WIDTH):
         return
     if peek_int(lanes, r + PRIM * WIDTH) < 0 or high < peek(lanes, r + BEST_LOW * WIDTH):
-        _take(block, r, prim, low, high)
+        take(block, r, prim, low, high)
     else:
-        offer_exact(tree, rays, block, r, prim, cull)
+        offer_exact(query, r, prim, cull)

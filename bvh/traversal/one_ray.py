@@ -17,21 +17,18 @@ from bvh.jit import entry, inlined, kernel
 from bvh.numerics import INF, NAN
 from bvh.primitives import Boxes, Obbs, Triangles, is_ray
 from bvh.simd import WIDTH, address, peek, peek_int, pointer_to, poke
-from bvh.traversal.block import DOUBLE_ROWS, GROUP, OCTANT, PRIM, Block, RayPointers, prepare
-from bvh.traversal.choice import TreePointers
+from bvh.traversal.block import DOUBLE_ROWS, GROUP, OCTANT, PRIM, Block
+from bvh.traversal.entrance import prepare
 from bvh.traversal.finish import finish_alone
-from bvh.traversal.singles import SLOT_ROWS, STACK, Slots, trace
+from bvh.traversal.query import Query, RayPointers, TreePointers
+from bvh.traversal.singles import HEADER, SLOT_SIZE, trace
 
 # Where the parts of the scratch memory begin, in bytes.
 DOUBLES = 4 * GROUP
 RAY = DOUBLES + 8 * DOUBLE_ROWS * WIDTH
-LONGS = RAY + 64
-ROWS = LONGS + 64
-CHILD = ROWS + 4 * SLOT_ROWS
-FIRST = CHILD + 4 * WIDTH
-CODES = FIRST + 4 * WIDTH
-ENTRIES = CODES + 4 * (STACK + WIDTH)
-SCRATCH_BYTES = ENTRIES + 4 * (STACK + WIDTH) + 64
+WHICH = RAY + 64
+SLOT = WHICH + 64
+SCRATCH_BYTES = SLOT + 4 * (HEADER + SLOT_SIZE) + 64
 
 # Values whose types pointers take.
 F4, F8, I4, I8 = np.float32(0.0), 0.0, np.int32(0), np.int64(0)
@@ -44,28 +41,6 @@ def addresses_of(arrays: TreeArrays) -> NDArray[np.int64]:
     places = np.array([*(part.ctypes.data for part in parts), 0], np.int64)
     places[-1] = len(arrays.nodes.blocks)
     return places
-
-
-@inlined
-def _slots(at):
-    """Cut scratch memory into a single slot."""
-    longs = at + LONGS
-    return Slots(
-        pointer_to(at + CODES, I4),
-        pointer_to(at + ENTRIES, F4),
-        pointer_to(at + CHILD, I4),
-        pointer_to(at + FIRST, F4),
-        pointer_to(at + ROWS, F4),
-        pointer_to(longs, I8),
-        pointer_to(longs + 8, I8),
-        pointer_to(longs + 16, I8),
-        pointer_to(longs + 24, I8),
-        pointer_to(longs + 32, I8),
-        pointer_to(longs + 40, I8),
-        pointer_to(longs + 48, I8),
-        pointer_to(longs + 48, I8),
-        pointer_to(longs + 48, I8),
-    )
 
 
 @kernel
@@ -90,14 +65,15 @@ def _cast(tree, memory, ox, oy, oz, dx, dy, dz, t_min, t_max, cull):
         ray, pointer_to(at + RAY + 24, F8), pointer_to(at + RAY + 48, F8),
         pointer_to(at + RAY + 56, F8), none, none, none, none,
     )  # fmt: skip
-    which = pointer_to(at + LONGS + 56, I8)
+    which = pointer_to(at + WHICH, I8)
     poke(which, 0, 0)
     block = Block(pointer_to(at, F4), pointer_to(at + DOUBLES, F8), which)
     if not prepare(block, tree.frame, none, o, d, t_min, t_max):
         return INF, -1, NAN, NAN, False
     octant = np.int64(peek_int(block.lanes, OCTANT * WIDTH)) & 7
     # The only ray of the block is known by 0, which is also what `which` holds.
-    trace(tree, rays, block, _slots(at), which, np.int64(1), octant, False, cull)
+    parts = Query(tree, rays, block)
+    trace(parts, pointer_to(at + SLOT, F4), which, np.int64(1), octant, False, cull)
     found = np.int64(peek_int(block.lanes, PRIM * WIDTH))
     if found < 0:
         return INF, -1, NAN, NAN, False

@@ -20,9 +20,10 @@ from numpy.typing import NDArray
 
 from bvh.arguments import aligned
 from bvh.jit import by_type, inlined, kernel, stay_outlined
-from bvh.leaves import GROUP_SIZE, UNIT, filter_triangles
+from bvh.leaves import GROUP_SIZE, NORMAL, SIZE, TOLERANCE, UNIT, test_distance, test_edges
 from bvh.numerics import INF
 from bvh.primitives import Boxes, Obbs, Triangles
+from bvh.references import follow, refer
 from bvh.simd import (
     WIDTH,
     compress_order,
@@ -64,8 +65,9 @@ from bvh.traversal.block import (
     SURE_LOW,
     T_ERROR,
 )
+from bvh.traversal.leaf_visits import test_group
 from bvh.traversal.offers import offer_exact, offer_sure
-from bvh.traversal.singles import STACK, plane_rows, test_group, trace_all
+from bvh.traversal.singles import STACK, plane_rows, trace_all
 from bvh.wide_nodes import BLOCK_SIZE, CODES, LANE_BITS, ORDER, leaf_rows
 
 # Rays of a vector that enter a leaf, at least, for it to be tested triangle by triangle.
@@ -157,8 +159,10 @@ def _later(blocks, at, axis):
 
 
 @kernel
-def trace_packet(tree, rays, block, stack, begin, end, octant, any_hit, cull):
+def trace_packet(parts, stack, begin, end, octant, any_hit, cull):
     """Take the vectors of rays begin..end of a block, all of one octant, through the tree."""
+    tree, _, block = parts
+    query = refer(parts)
     lanes, blocks = block.lanes, tree.blocks
     nx, ny, nz, fx, fy, fz = plane_rows(octant)
     shift = np.int32(octant * LANE_BITS)
@@ -194,10 +198,9 @@ def trace_packet(tree, rays, block, stack, begin, end, octant, any_hit, cull):
                 top += popcount(bits)
         else:
             hit = _packet_leaf(
-                tree.primitives,
                 tree,
-                rays,
                 block,
+                query,
                 stack,
                 begin,
                 end,
@@ -239,9 +242,7 @@ def _enter_box(blocks, box, lanes, at, planes):
 
 
 @inlined
-def _packet_leaf(
-    primitives, tree, rays, block, stack, begin, end, code, box, planes, any_hit, cull
-):
+def _packet_leaf(tree, block, query, stack, begin, end, code, box, planes, any_hit, cull):
     """Test a packet's rays against a leaf; tell whether any of them has a new best hit."""
     lanes = block.lanes
     group, count = leaf_rows(code)
@@ -256,16 +257,15 @@ def _packet_leaf(
             while inside != 0:
                 r = at + lowest_bit(inside)
                 inside &= inside - 1
-                for row in range(END + 1):
+                for row in range(SLACK + 1):
                     poke(stack.rows, row, peek(lanes, r + row * WIDTH))
                 for g in range(group, group + count):
-                    test_group(tree, rays, block, r, stack.rows, g, any_hit, cull)
-                    poke(stack.rows, END, peek(lanes, r + END * WIDTH))
+                    test_group(tree, block, query, r, stack.rows, g, any_hit, cull)
             changed = True
             continue
         for g in range(group, group + count):
             for k in range(triangles):
-                if _triangle(tree, rays, block, at, g, k, any_hit, cull):
+                if _triangle(tree, block, query, at, g, k, any_hit, cull):
                     changed = True
     return changed
 
@@ -289,37 +289,46 @@ def _corner(groups, at):
 
 
 @inlined
-def _triangle(tree, rays, block, at, group, k, any_hit, cull):
+def _triangle(tree, block, query, at, group, k, any_hit, cull):
     """Test a vector of rays against one triangle; tell whether a best hit may have changed."""
     lanes, groups = block.lanes, tree.groups
     base = group * GROUP_SIZE + k
-    tolerance = peek(groups, base + 9 * WIDTH)
+    tolerance = peek(groups, base + TOLERANCE * WIDTH)
     if tolerance < F(0.0):
         return False
-    end = load(lanes, at + END * WIDTH, WIDTH)
-    maybe, inside, outside, den, size, numerator, margin, t_margin = filter_triangles(
+    n = _corner(groups, base + NORMAL * WIDTH)
+    maybe, passes, c, den = test_edges(
         _three(lanes, at, ORIGIN),
         _three(lanes, at, DIRECTION),
         load(lanes, at + EDGE * WIDTH, WIDTH),
+        _corner(groups, base),
+        _corner(groups, base + 3 * WIDTH),
+        _corner(groups, base + 6 * WIDTH),
+        n,
+        splat(tolerance, WIDTH),
+    )
+    if mask_bits(maybe) == 0:
+        return False
+    end = load(lanes, at + END * WIDTH, WIDTH)
+    within, t, room = test_distance(
+        c,
+        den,
         load(lanes, at + T_ERROR * WIDTH, WIDTH),
         load(lanes, at + LOW * WIDTH, WIDTH),
         end,
-        (
-            _corner(groups, base),
-            _corner(groups, base + 3 * WIDTH),
-            _corner(groups, base + 6 * WIDTH),
-            splat(tolerance, WIDTH),
-        ),
+        n,
+        splat(peek(groups, base + SIZE * WIDTH), WIDTH),
     )
-    bits = mask_bits(maybe & (end > F(-INF)))
+    maybe = maybe & within & (end > F(-INF))
+    bits = mask_bits(maybe)
     if bits == 0:
         return False
     prim = np.int32(peek(tree.ids, group * WIDTH + k))
-    q, room = numerator / size, t_margin / size + load(lanes, at + SLACK * WIDTH, WIDTH)
-    low, high = q - room, q + room
+    room = room + load(lanes, at + SLACK * WIDTH, WIDTH)
+    low, high = t - room, t + room
     sure = (
         maybe
-        & ((inside > margin) | (outside < -margin))
+        & passes
         & (low >= load(lanes, at + SURE_LOW * WIDTH, WIDTH))
         & (high <= load(lanes, at + SURE_HIGH * WIDTH, WIDTH))
     )
@@ -334,7 +343,7 @@ def _triangle(tree, rays, block, at, group, k, any_hit, cull):
     held = load_ints(lanes, at + PRIM * WIDTH, WIDTH)
     best_low = load(lanes, at + BEST_LOW * WIDTH, WIDTH)
     # What is surely nearer than the best replaces it, in all lanes at once.
-    better = sure & (end > F(-INF)) & (low <= end) & ((held < np.int32(0)) | (high < best_low))
+    better = sure & (low <= end) & ((held < np.int32(0)) | (high < best_low))
     store_ints(lanes, at + PRIM * WIDTH, select(better, splat(prim, WIDTH), held))
     store(lanes, at + BEST_LOW * WIDTH, select(better, low, best_low))
     nearer = splat(F(-INF), WIDTH) if any_hit else lesser(high, end)
@@ -343,37 +352,38 @@ def _triangle(tree, rays, block, at, group, k, any_hit, cull):
     if bits != 0:
         store(lanes, SPARE, low)
         store(lanes, SPARE + WIDTH, high)
-        settle_rays(tree, rays, block, at, np.int64(prim), bits, mask_bits(sure), any_hit, cull)
+        settle_rays(query, at, np.int64(prim), bits, mask_bits(sure), any_hit, cull)
     return True
 
 
 @kernel
-def settle_rays(tree, rays, block, at, prim, bits, sure, any_hit, cull):
+def settle_rays(query, at, prim, bits, sure, any_hit, cull):
     """Offer a triangle as a hit to those rays of a vector that the lanes could not settle."""
     stay_outlined()
+    _, _, block = follow(query)
     lanes = block.lanes
     while bits != 0:
         k = lowest_bit(bits)
         bits &= bits - 1
         if sure >> k & 1:
             low, high = peek(lanes, SPARE + k), peek(lanes, SPARE + WIDTH + k)
-            offer_sure(tree, rays, block, at + k, prim, low, high, cull)
-        elif not offer_exact(tree, rays, block, at + k, prim, cull):
+            offer_sure(query, block, at + k, prim, low, high, cull)
+        elif not offer_exact(query, at + k, prim, cull):
             continue
         if any_hit:
             poke(lanes, at + k + END * WIDTH, F(-INF))
 
 
-def trace_packets(primitives, tree, rays, block, slots, stack, alive, count, any_hit, cull):
+def trace_packets(primitives, parts, slots, stack, alive, count, any_hit, cull):
     """Take the rays `alive[:count]` of a block through the tree, in packets where they can."""
 
 
-def _trace_solids(primitives, tree, rays, block, slots, stack, alive, count, any_hit, cull):
-    trace_all(tree, rays, block, slots, alive, count, any_hit, cull)
+def _trace_solids(primitives, parts, slots, stack, alive, count, any_hit, cull):
+    trace_all(parts, slots, alive, count, any_hit, cull)
 
 
-def _trace_triangles(primitives, tree, rays, block, slots, stack, alive, count, any_hit, cull):
-    lanes = block.lanes
+def _trace_triangles(primitives, parts, slots, stack, alive, count, any_hit, cull):
+    lanes = parts.block.lanes
     j = np.int64(0)
     single = np.int64(0)
     while j < count:
@@ -386,15 +396,13 @@ def _trace_triangles(primitives, tree, rays, block, slots, stack, alive, count, 
             same = same and peek_int(lanes, peek(alive, k) + OCTANT * WIDTH) == octant
             k += 1
         if same and k - j >= PACKET_RAYS // 4:
-            trace_packet(
-                tree, rays, block, stack, begin, begin + PACKET, np.int64(octant), any_hit, cull
-            )
+            trace_packet(parts, stack, begin, begin + PACKET, np.int64(octant), any_hit, cull)
         else:
             for i in range(j, k):
                 poke(slots.spare, single, peek(alive, i))
                 single += 1
         j = k
-    trace_all(tree, rays, block, slots, slots.spare, single, any_hit, cull)
+    trace_all(parts, slots, slots.spare, single, any_hit, cull)
 
 
 def packable(primitives, block, alive, count):
@@ -433,5 +441,5 @@ PACKET_TRACES = {Triangles: _trace_triangles, Boxes: _trace_solids, Obbs: _trace
 
 
 @by_type(trace_packets)
-def _choose_trace(primitives, tree, rays, block, slots, stack, alive, count, any_hit, cull):
+def _choose_trace(primitives, parts, slots, stack, alive, count, any_hit, cull):
     return PACKET_TRACES[primitives.instance_class]

@@ -1,0 +1,59 @@
+"""References: a tuple of many pointers handed to a function as one.
+
+A tuple's members are arguments each; a function with twenty of them, called for every hit, spends
+more on its call than on its work.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba import types as _types
+from numba.core import cgutils
+from numba.extending import models, register_model
+
+from bvh.jit import llvm_operation
+
+types: Any = _types
+Type: Any = types.Type
+PrimitiveModel: Any = models.PrimitiveModel
+
+
+class Reference(Type):
+    """The place of a tuple in the memory of a function that is still running."""
+
+    def __init__(self, target: Any) -> None:
+        self.target = target
+        super().__init__(name=f"Reference({target})")
+
+
+@register_model(Reference)
+class _ReferenceModel(PrimitiveModel):
+    def __init__(self, manager: Any, kind: Any) -> None:
+        pointer = manager.lookup(kind.target).get_value_type().as_pointer()
+        super().__init__(manager, kind, pointer)
+
+
+@llvm_operation
+def refer(typingctx: Any, value: Any) -> Any:
+    """Keep a tuple in the memory of the calling function; return the reference to it.
+
+    The caller must outlive all uses: a function that melts into another may not return it.
+    """
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return cgutils.alloca_once_value(builder, args[0])
+
+    return Reference(value)(value), codegen
+
+
+@llvm_operation
+def follow(typingctx: Any, reference: Any) -> Any:
+    """Return the tuple that a reference stands for."""
+    if not isinstance(reference, Reference):
+        return None
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.load(args[0])
+
+    return reference.target(reference), codegen
