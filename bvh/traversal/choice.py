@@ -1,7 +1,8 @@
 """Packets or single rays: whichever was faster on a block of the same run.
 
-Every few blocks each kernel takes one block, and the clock of the CPU tells which will take the
-next ones. Both give the same answers, so nothing but time depends on it.
+Now and then each kernel takes one block, and the clock of the CPU tells which will take the next
+ones: twice as many as before for as long as the answer stays the same. Both kernels give the same
+answers, so nothing but time depends on it.
 """
 
 from __future__ import annotations
@@ -25,8 +26,12 @@ from bvh.traversal.packets import (
 from bvh.traversal.query import Query
 from bvh.traversal.singles import Slots, new_slots, pointed_slots, trace_all
 
-# Blocks from one trial to the next.
-PERIOD = 32
+# Blocks from one trial to the next: at first, and at most.
+PERIOD, LONGEST_PERIOD = 16.0, 256.0
+
+# What is learnt: cycles a ray in packets and alone, the blocks until the next trial and in all from
+# one to the next, and which of the two it was (-1 before the first trial).
+IN_PACKETS, ALONE, LEFT, BETWEEN, WINNER = range(5)
 
 
 class Scratch(NamedTuple):
@@ -46,11 +51,8 @@ def new_scratch(learnt: NDArray[np.float64]) -> Scratch:
 
 
 def nothing_learnt() -> NDArray[np.float64]:
-    """Return what `trace_block` knows at the start of a batch.
-
-    Cycles a ray in packets and alone, both at the last trials, and blocks since the first.
-    """
-    return np.zeros(3)
+    """Return what `trace_block` knows at the start of a batch."""
+    return np.array([0.0, 0.0, 0.0, PERIOD, -1.0])
 
 
 @inlined
@@ -65,6 +67,18 @@ def pointed_scratch(scratch):
     )
 
 
+@inlined
+def _blocks_to_go(learnt):
+    """Return for how many blocks the winner of a trial takes all; longer if it is the last one's."""
+    winner = np.float64(peek(learnt, ALONE) <= peek(learnt, IN_PACKETS))
+    between = PERIOD
+    if winner == peek(learnt, WINNER):
+        between = min(2.0 * peek(learnt, BETWEEN), LONGEST_PERIOD)
+    poke(learnt, BETWEEN, between)
+    poke(learnt, WINNER, winner)
+    return between
+
+
 @kernel
 def trace_block(tree, rays, scratch, count, forced, any_hit, cull):
     """Take the rays `alive[:count]` of a block through the tree."""
@@ -73,10 +87,17 @@ def trace_block(tree, rays, scratch, count, forced, any_hit, cull):
     trial = np.int64(2)
     packets = forced == PACKETS
     if forced == AUTO and count >= BLOCK // 4 and packable(tree.primitives, block, alive, count):
-        age = peek(learnt, 2)
-        poke(learnt, 2, age + 1.0)
-        trial = np.int64(age) % PERIOD
-        packets = trial == 0 or (trial > 1 and peek(learnt, 0) < peek(learnt, 1))
+        # Two blocks of trial, then as many as are worth it. Threads may count at the same time: they
+        # lose a block at worst.
+        left = peek(learnt, LEFT)
+        if left <= 0.0:
+            trial, left = (IN_PACKETS, -1.0) if left == 0.0 else (ALONE, _blocks_to_go(learnt))
+        else:
+            left -= 1.0
+        poke(learnt, LEFT, left)
+        packets = trial == IN_PACKETS or (
+            trial != ALONE and peek(learnt, IN_PACKETS) < peek(learnt, ALONE)
+        )
     began = cycles()
     if packets:
         trace_packets(tree.primitives, parts, slots, scratch.packet, alive, count, any_hit, cull)
