@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.rays import Hits, RayBatch, shaped
-from bvh.traversal.block import BLOCK, Rays
+from bvh.traversal.block import Rays
 from bvh.traversal.choice import new_scratch, nothing_learnt
 from bvh.traversal.closest_hit import any_hits, closest_hits
 from bvh.traversal.order import AUTO, TILE_HEIGHT, TILE_WIDTH, Order

@@ -27,11 +27,12 @@ from typing import Any
 import llvmlite
 import llvmlite.binding as llvm
 import numba
-from numba import extending, types
+from numba import extending
 from numba.core import caching, serialize
 from numba.core import config as _config
 
-# Numba's inside is untyped; what we use of it: its settings and the cache of a function.
+# Numba's inside is untyped; what we use of it: its types, settings and the cache of a function.
+types: Any = numba.types
 config: Any = _config
 FunctionCache: Any = caching.FunctionCache
 dumps: Callable[[object], bytes] = serialize.dumps
@@ -77,6 +78,11 @@ def inlined(function: Callable[..., Any]) -> Any:
 def llvm_operation(function: Callable[..., Any]) -> Any:
     """Make a function whose LLVM code is written by hand; it returns (signature, codegen)."""
     return extending.intrinsic(function)
+
+
+def literal_operation(function: Callable[..., Any]) -> Any:
+    """Make such a function whose constant arguments keep their values in their types."""
+    return extending.intrinsic(prefer_literal=True)(function)
 
 
 @llvm_operation
