@@ -41,7 +41,8 @@ def closest_hit(
 
     if len(arrays.nodes.blocks) == 0:
         # The kernel leaves results alone; progress is told all the same.
-        t.fill(np.inf), u.fill(np.nan), v.fill(np.nan), prim_id.fill(-1), front.fill(False)
+        for array, value in (t, np.inf), (u, np.nan), (v, np.nan), (prim_id, -1), (front, False):
+            array.fill(value)
     _share(order, work, threads, progress)
     return Hits(*shaped(rays.shape, t, prim_id, u, v, front))
 
@@ -62,11 +63,11 @@ def any_hit(
 
 def _share(order: Order, work: Any, threads: int, progress: Progress | None) -> None:
     """Call work on chunks of blocks; report progress in rays."""
-    count, blocks = order.count, order.blocks
+    size, blocks = order.size, order.blocks
 
     def report(done: int, total: int) -> None:
         assert progress is not None
-        progress(count * done // max(total, 1), count)
+        progress(size * done // max(total, 1), size)
 
     share(blocks, CHUNK, work, threads, None if progress is None else report)
 

@@ -52,7 +52,7 @@ class BVH:
     Hits(t=1.0, prim_id=0, u=0.25, v=0.25, front=True)
     """
 
-    __slots__ = ("_arrays", "_bounds", "_build_seconds", "_quality", "_cast", "_place", "_places")
+    __slots__ = ("_arrays", "_bounds", "_build_seconds", "_cast", "_place", "_places", "_quality")
 
     _arrays: TreeArrays
     _bounds: NDArray[np.float64]

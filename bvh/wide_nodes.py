@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.jit import entry, inlined, kernel
-from bvh.nodes import is_leaf
+from bvh.nodes import Nodes, is_leaf
 from bvh.numerics import INF
 from bvh.simd import WIDTH, poke_int
 

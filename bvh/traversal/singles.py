@@ -236,10 +236,7 @@ def new_slots() -> Slots:
         aligned(SLOTS * WIDTH, np.int32),
         aligned(SLOTS * WIDTH, np.float32),
         aligned(SLOTS * SLOT_ROWS, np.float32),
-        *(np.empty(SLOTS + 1, np.int64) for _ in range(6)),
-        np.empty(BLOCK, np.int64),
-        np.empty(BLOCK, np.int64),
-        np.empty(9, np.int64),
+        *(np.empty(n, np.int64) for n in (*[SLOTS + 1] * 6, BLOCK, BLOCK, 9)),
     )
 
 
