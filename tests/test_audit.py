@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from binary_trees import check_nodes
 from soups import soup
 
 from bvh import BVH
 from bvh.arrays import build_binary
 from bvh.nodes import Nodes, local_boxes
 from bvh.primitives import world_bounds
-from bvh.quality import check, check_nodes, check_wide, lanes_of
+from bvh.quality import check, check_wide, lanes_of
 from bvh.simd import WIDTH
 from bvh.wide_nodes import WideNodes
 
