@@ -28,13 +28,14 @@ import llvmlite
 import llvmlite.binding as llvm
 import numba
 from numba import extending
-from numba.core import caching, serialize
+from numba.core import caching, codegen, serialize
 from numba.core import config as _config
 
 # Numba's inside is untyped; what we use of it: its types, settings and the cache of a function.
 types: Any = numba.types
 config: Any = _config
 FunctionCache: Any = caching.FunctionCache
+get_host_cpu_features: Callable[[], str] = codegen.get_host_cpu_features
 dumps: Callable[[object], bytes] = serialize.dumps
 overload: Any = extending.overload
 
@@ -144,13 +145,14 @@ def warmup(progress: Callable[[str, int, int], object] | None = None) -> None:
 
 
 def host_features() -> dict[str, bool]:
-    """The CPU features that kernels are compiled for (``NUMBA_CPU_FEATURES`` overrides them)."""
-    if config.CPU_FEATURES is not None:
-        names = config.CPU_FEATURES.split(",")
-        return {name.strip("+- "): name.strip().startswith("+") for name in names if name}
-    if config.CPU_NAME:
-        return {}
-    return dict(llvm.get_host_cpu_features())
+    """The CPU features that kernels are compiled for, as Numba tells LLVM.
+
+    They are the host's, less AVX with ``NUMBA_ENABLE_AVX=0``; ``NUMBA_CPU_FEATURES`` overrides
+    them, and ``NUMBA_CPU_NAME=generic`` leaves none. Another ``NUMBA_CPU_NAME`` changes nothing.
+    """
+    told = config.CPU_FEATURES
+    names = (get_host_cpu_features() if told is None else told).split(",")
+    return {name.strip("+- "): name.strip().startswith("+") for name in names if name}
 
 
 @lru_cache(maxsize=1)

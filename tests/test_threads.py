@@ -89,7 +89,14 @@ def test_progress(n: int, threads: int, rng: np.random.Generator) -> None:
     assert len(tree.closest_hit(*rays, threads=threads)) == n
 
 
-RUNNING = "import numpy as np; from bvh import BVH; say = lambda *_: print('running', flush=True)"
+# What a shell starts in the background ignores SIGINT, and all that it starts, too.
+RUNNING = """
+import signal
+import numpy as np
+from bvh import BVH
+signal.signal(signal.SIGINT, signal.default_int_handler)
+say = lambda *_: print('running', flush=True)
+"""
 LONG = {
     "build": """
 faces = np.random.default_rng(0).integers(0, 10**6, (3 * 10**6, 3))
