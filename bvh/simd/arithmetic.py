@@ -27,7 +27,7 @@ def fma(typingctx: Any, a: Any, b: Any, c: Any) -> Any:
     """Return a*b + c, rounded once, of doubles or of lanes (scalars among them are copied)."""
     vecs = [ty for ty in (a, b, c) if isinstance(ty, Vec)]
     kind = vecs[0] if vecs else types.float64
-    if any(vec != kind for vec in vecs):
+    if any(vec != kind or not isinstance(vec.dtype, types.Float) for vec in vecs):
         return None
     operands = [ty if isinstance(ty, Vec) or not vecs else types.unliteral(ty) for ty in (a, b, c)]
 
@@ -64,7 +64,7 @@ greater.__doc__ = "Return a where a > b, else b: a NaN on either side gives b. O
 
 @literal_operation
 def lowest(typingctx: Any, vector: Any) -> Any:
-    """Return the smallest lane, of lanes that are not NaN."""
+    """Return the smallest lane, of lanes that are not NaN; of zeros, any."""
     if not isinstance(vector, Vec):
         return None
 
@@ -86,7 +86,11 @@ def lowest(typingctx: Any, vector: Any) -> Any:
 
 @literal_operation
 def convert(typingctx: Any, vector: Any, like: Any) -> Any:
-    """Convert lanes to the type of the scalar `like`, floats rounding to nearest."""
+    """Convert lanes to the type of the scalar `like`.
+
+    Floats round to nearest as floats, and towards zero as integers, which must hold them; integers
+    keep their low bits.
+    """
     if not isinstance(vector, Vec):
         return None
     kind = types.unliteral(like)

@@ -1,8 +1,9 @@
 """The type of vectors, and their operators.
 
-+ - * / on lanes, < <= > >= == != giving a mask, & | ^ ~ on masks and integers, << and >> (logical)
-on integers, unary minus and abs. One operand may be a scalar: it is converted to the lanes' type
-and copied into all of them. Comparisons with a NaN are false, but for !=.
++ - * on lanes, / on floats, < <= > >= == != giving a mask, & | ^ ~ on masks and integers, << and >>
+(logical) on integers, by less than their bits, unary minus and abs. One operand may be a scalar: it
+is converted to the lanes' type and copied into all of them. As in numpy, comparisons with a NaN are
+false, but for !=, and integers wrap around.
 """
 
 from __future__ import annotations
@@ -93,13 +94,16 @@ def _vec_of(args: Any) -> Any:
     return vecs[0]
 
 
-def _define(symbol: Any, arity: int, emit: Any, to_mask: bool = False) -> None:
-    """Give an operator its meaning on vectors; emit(builder, is_float, *lanes)."""
+def _define(symbol: Any, arity: int, emit: Any, to_mask: bool = False, only: Any = None) -> None:
+    """Give an operator its meaning on vectors, or on those of some types of lanes alone.
+
+    emit(builder, is_float, *lanes) writes it.
+    """
 
     class Template(_Template):  # type: ignore[misc]
         def generic(self, args: Any, kws: Any) -> Any:
             vec = _vec_of(args) if len(args) == arity else None
-            if vec is None:
+            if vec is None or not isinstance(vec.dtype, only or types.Type):
                 return None
             result = Vec(types.boolean, vec.n) if to_mask else vec
             return _signature(result, *args)
@@ -138,18 +142,20 @@ def _absolute(builder: Any, real: bool, a: Any) -> Any:
     return builder.call(function, [a, ir.Constant(BIT, 0)])
 
 
+WHOLE, BITS = types.Integer, (types.Integer, types.Boolean)
+
 _define(operator.add, 2, lambda b, real, x, y: b.fadd(x, y) if real else b.add(x, y))
 _define(operator.sub, 2, lambda b, real, x, y: b.fsub(x, y) if real else b.sub(x, y))
 _define(operator.mul, 2, lambda b, real, x, y: b.fmul(x, y) if real else b.mul(x, y))
-_define(operator.truediv, 2, lambda b, real, x, y: b.fdiv(x, y))
+_define(operator.truediv, 2, lambda b, real, x, y: b.fdiv(x, y), only=types.Float)
 _define(operator.neg, 1, lambda b, real, x: b.fneg(x) if real else b.neg(x))
 _define(abs, 1, _absolute)
-_define(operator.and_, 2, lambda b, real, x, y: b.and_(x, y))
-_define(operator.or_, 2, lambda b, real, x, y: b.or_(x, y))
-_define(operator.xor, 2, lambda b, real, x, y: b.xor(x, y))
-_define(operator.invert, 1, _invert)
-_define(operator.lshift, 2, lambda b, real, x, y: b.shl(x, y))
-_define(operator.rshift, 2, lambda b, real, x, y: b.lshr(x, y))
+_define(operator.and_, 2, lambda b, real, x, y: b.and_(x, y), only=BITS)
+_define(operator.or_, 2, lambda b, real, x, y: b.or_(x, y), only=BITS)
+_define(operator.xor, 2, lambda b, real, x, y: b.xor(x, y), only=BITS)
+_define(operator.invert, 1, _invert, only=BITS)
+_define(operator.lshift, 2, lambda b, real, x, y: b.shl(x, y), only=WHOLE)
+_define(operator.rshift, 2, lambda b, real, x, y: b.lshr(x, y), only=WHOLE)
 for _name, _symbol in (
     (operator.lt, "<"), (operator.le, "<="), (operator.gt, ">"), (operator.ge, ">="),
     (operator.eq, "=="), (operator.ne, "!="),
