@@ -375,3 +375,4 @@ def _warm() -> None:
     for any_tree in (tree, BVH.from_boxes(*corners), BVH.from_obbs(*corners, np.eye(4)[None])):
         any_tree.closest_hit(*rays)
         any_tree.any_hit(*rays)
+        any_tree.caster()(1.0, 1.0, 1.0, -1.0, -1.0, -1.0)
