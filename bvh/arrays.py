@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -21,7 +22,9 @@ from bvh.wide_nodes import BLOCK_SIZE, MAX_LEAF_ROWS, WideNodes, collapse
 from bvh.workers import Progress, share
 
 # Builders of trees over triangles by the name of the quality they give; "high" splits them.
-BUILDERS = {"low": hlbvh.build, "medium": binned_sah.build, "high": sbvh.build}
+BUILDERS: dict[str, Callable[..., Nodes]] = {
+    "low": hlbvh.build, "medium": binned_sah.build, "high": sbvh.build
+}  # fmt: skip
 
 # Groups that a thread packs at a time.
 PACK_CHUNK = 2048
@@ -79,9 +82,10 @@ def build_binary(
 
 
 def _root_box(binary: Nodes) -> NDArray[np.float64]:
-    if len(binary.links) == 0:
-        return np.zeros((2, 3))
-    return binary.bounds[0].reshape(2, 3).astype(np.float64)
+    box = np.zeros((2, 3))
+    if len(binary.links) > 0:
+        box[:] = binary.bounds[0].reshape(2, 3)
+    return box
 
 
 def widen(binary: Nodes, lanes: int) -> WideNodes:

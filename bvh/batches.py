@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bvh.rays import Hits, RayBatch, shaped
-from bvh.traversal.choice import new_scratch, nothing_learnt
+from bvh.traversal.choice import Scratch, new_scratch, nothing_learnt
 from bvh.traversal.closest_hit import any_hits, closest_hits
 from bvh.traversal.order import AUTO, TILE_HEIGHT, TILE_WIDTH, Order
 from bvh.traversal.query import Rays
 from bvh.workers import Progress, share
 
-# Blocks in a chunk: long enough to hide the call (a few us), short enough to balance two threads
-# and to hear Ctrl-C at once.
-CHUNK = 16
+# Blocks in a chunk: long enough to hide the call (some 20 us), short enough to balance threads and to
+# hear Ctrl-C at once.
+SMALLEST_CHUNK, LARGEST_CHUNK = 16, 128
 # Rays of a batch from which on its results share one piece of memory, which large pages can hold.
 LARGE = 1 << 17
 
@@ -25,23 +27,44 @@ SMALLEST_IMAGE = 1 << 12
 NO_PLACES = np.empty(0, np.int64)
 
 
+class Shelf:
+    """Scratch memory that is not in use, and what the threads of a batch have learnt."""
+
+    def __init__(self) -> None:
+        self._learnt = nothing_learnt()
+        self._free: list[Scratch] = []
+
+    @contextlib.contextmanager
+    def scratch(self) -> Iterator[Scratch]:
+        """Lend scratch memory to one thread."""
+        # pop and append are one step each, whatever the threads do.
+        try:
+            scratch = self._free.pop()
+        except IndexError:
+            scratch = new_scratch(self._learnt)
+        yield scratch
+        self._free.append(scratch)
+
+
 def closest_hit(
     arrays: Any, rays: RayBatch, cull: int, threads: int, progress: Progress | None
 ) -> Hits:
     """Return the nearest hit of each ray."""
     n = rays.size
     t, u, v, prim_id, front = _results(n)
-    order, batch, learnt = _order(rays), Rays(*rays[:4]), nothing_learnt()
+    order, batch, shelf = _order(rays), Rays(*rays[:4]), Shelf()
 
     def work(begin: int, end: int) -> None:
-        closest_hits(
-            arrays, batch, order, new_scratch(learnt), cull, begin, end,
-            t, prim_id, u, v, front.view(np.uint8),
-        )  # fmt: skip
+        with shelf.scratch() as scratch:
+            closest_hits(
+                arrays, batch, order, scratch, cull, begin, end,
+                t, prim_id, u, v, front.view(np.uint8),
+            )  # fmt: skip
 
     if len(arrays.nodes.blocks) == 0:
         # The kernel leaves results alone; progress is told all the same.
-        t.fill(np.inf), u.fill(np.nan), v.fill(np.nan), prim_id.fill(-1), front.fill(False)
+        for array, value in (t, np.inf), (u, np.nan), (v, np.nan), (prim_id, -1), (front, False):
+            array.fill(value)
     _share(order, work, threads, progress)
     return Hits(*shaped(rays.shape, t, prim_id, u, v, front))
 
@@ -51,10 +74,11 @@ def any_hit(
 ) -> NDArray[np.bool_] | bool:
     """Tell for each ray whether it hits anything."""
     hit = np.zeros(rays.size, np.bool_)
-    order, batch, learnt = _order(rays), Rays(*rays[:4]), nothing_learnt()
+    order, batch, shelf = _order(rays), Rays(*rays[:4]), Shelf()
 
     def work(begin: int, end: int) -> None:
-        any_hits(arrays, batch, order, new_scratch(learnt), cull, begin, end, hit.view(np.uint8))
+        with shelf.scratch() as scratch:
+            any_hits(arrays, batch, order, scratch, cull, begin, end, hit.view(np.uint8))
 
     _share(order, work, threads, progress)
     return shaped(rays.shape, hit)[0]  # type: ignore[no-any-return]
@@ -62,13 +86,14 @@ def any_hit(
 
 def _share(order: Order, work: Any, threads: int, progress: Progress | None) -> None:
     """Call work on chunks of blocks; report progress in rays."""
-    count, blocks = order.count, order.blocks
+    size, blocks = order.size, order.blocks
 
     def report(done: int, total: int) -> None:
         assert progress is not None
-        progress(count * done // max(total, 1), count)
+        progress(size * done // max(total, 1), size)
 
-    share(blocks, CHUNK, work, threads, None if progress is None else report)
+    chunk = min(max(blocks // (16 * threads), SMALLEST_CHUNK), LARGEST_CHUNK)
+    share(blocks, chunk, work, threads, None if progress is None else report)
 
 
 def _results(n: int) -> tuple[NDArray[Any], ...]:

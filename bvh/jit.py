@@ -27,13 +27,15 @@ from typing import Any
 import llvmlite
 import llvmlite.binding as llvm
 import numba
-from numba import extending, types
-from numba.core import caching, serialize
+from numba import extending
+from numba.core import caching, codegen, serialize
 from numba.core import config as _config
 
-# Numba's inside is untyped; what we use of it: its settings and the cache of a function.
+# Numba's inside is untyped; what we use of it: its types, settings and the cache of a function.
+types: Any = numba.types
 config: Any = _config
 FunctionCache: Any = caching.FunctionCache
+get_host_cpu_features: Callable[[], str] = codegen.get_host_cpu_features
 dumps: Callable[[object], bytes] = serialize.dumps
 overload: Any = extending.overload
 
@@ -77,6 +79,11 @@ def inlined(function: Callable[..., Any]) -> Any:
 def llvm_operation(function: Callable[..., Any]) -> Any:
     """Make a function whose LLVM code is written by hand; it returns (signature, codegen)."""
     return extending.intrinsic(function)
+
+
+def literal_operation(function: Callable[..., Any]) -> Any:
+    """Make such a function whose constant arguments keep their values in their types."""
+    return extending.intrinsic(prefer_literal=True)(function)
 
 
 @llvm_operation
@@ -141,13 +148,14 @@ def warmup(progress: Callable[[str, int, int], object] | None = None) -> None:
 
 
 def host_features() -> dict[str, bool]:
-    """The CPU features that kernels are compiled for (``NUMBA_CPU_FEATURES`` overrides them)."""
-    if config.CPU_FEATURES is not None:
-        names = config.CPU_FEATURES.split(",")
-        return {name.strip("+- "): name.strip().startswith("+") for name in names if name}
-    if config.CPU_NAME:
-        return {}
-    return dict(llvm.get_host_cpu_features())
+    """The CPU features that kernels are compiled for, as Numba tells LLVM.
+
+    They are the host's, less AVX with ``NUMBA_ENABLE_AVX=0``; ``NUMBA_CPU_FEATURES`` overrides
+    them, and ``NUMBA_CPU_NAME=generic`` leaves none. Another ``NUMBA_CPU_NAME`` changes nothing.
+    """
+    told = config.CPU_FEATURES
+    names = (get_host_cpu_features() if told is None else told).split(",")
+    return {name.strip("+- "): name.strip().startswith("+") for name in names if name}
 
 
 @lru_cache(maxsize=1)

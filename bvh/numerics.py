@@ -12,9 +12,8 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import types
 
-from bvh.jit import host_features, inlined, llvm_operation
+from bvh.jit import host_features, inlined, llvm_operation, types
 from bvh.simd import fma, peek
 
 INF = np.inf

@@ -83,7 +83,7 @@ def plain_ray(origin: Any, direction: Any) -> tuple[float, ...] | None:
                     return ox, oy, oz, dx, dy, dz
             return None
         ray = (*origin, *direction)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, NotImplementedError):  # the last from views of memory
         return None
     if len(ray) != 6 or len(origin) != 3:
         return None

@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import types as _types
 from numba.core import cgutils
 from numba.extending import models, register_model
 
-from bvh.jit import llvm_operation
+from bvh.jit import llvm_operation, types
 
-types: Any = _types
 Type: Any = types.Type
 PrimitiveModel: Any = models.PrimitiveModel
 

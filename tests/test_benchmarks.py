@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import bvh
-from benchmarks import chart, compare, memory, report, scenes, timing, validation
+from benchmarks import chart, compare, fallback, memory, report, scenes, timing, validation
 from benchmarks.casters import Answer, Ours
 from benchmarks.scaling import growth
 from benchmarks.workloads import BATCHES, Workload, tiles, workloads
@@ -195,3 +195,10 @@ def test_no_measurement_is_too_short_to_judge() -> None:
     assert len(seconds["nothing"]) > 1
     if timing._clocks() is not None:
         assert foreign is not None
+
+
+def test_the_filter_decides_all_but_what_is_aimed_at_edges(tree: bvh.BVH) -> None:
+    eye = np.full((len(tree.vertices), 3), 0.125)
+    anywhere = np.random.default_rng(0).normal(size=eye.shape)
+    assert fallback.fallback_share(tree, eye, anywhere) == 0.0
+    assert 0.0 < fallback.fallback_share(tree, eye, tree.vertices - eye) <= 1.0

@@ -10,6 +10,7 @@ from typing import Any
 import brute
 import numpy as np
 import pytest
+from binary_trees import check_nodes, depths, sah_cost
 
 from bvh import BVH
 from bvh.arguments import kernel_input
@@ -23,7 +24,6 @@ from bvh.jit import entry
 from bvh.nodes import Nodes, local_boxes, local_frame
 from bvh.preparation import prepare
 from bvh.primitives import Triangles, world_bounds
-from bvh.quality import check_nodes, depths, sah_cost
 from bvh.simd import WIDTH
 
 Mesh = tuple[np.ndarray, np.ndarray]

@@ -309,7 +309,8 @@ trees = [
     bvh.BVH.from_obbs(*corners, np.tile(np.eye(4), (9000, 1, 1))),
 ]
 for tree in trees:
-    for rays in ((lower, lower - 0.5), (lower[0], lower), ([0, 0, 0], [1, 1, 1])):
+    one = ([0, 0, 0], [1, 1, 1]), ([0.0, 0.0, 0.0], [1.0, 1.0, 1.0])
+    for rays in ((lower, lower - 0.5), (lower[0], lower), *one):
         tree.closest_hit(*rays)
         tree.any_hit(*rays, t_min=-1, t_max=np.ones(9000) if np.ndim(rays[1]) > 1 else 2)
 MORE

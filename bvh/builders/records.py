@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import extending, types
+from numba import extending
 from numba.core import cgutils, datamodel
 
-from bvh.jit import llvm_operation
+from bvh.jit import llvm_operation, types
 
 # Lanes of a record: -x -y -z of the lower corner, id, x y z of the upper corner, nothing.
 WIDTH, ID, UPPER = 8, 3, 4
@@ -31,7 +31,7 @@ _Model: Any = datamodel.models.PrimitiveModel
 NARROWEST = 2.0**-100
 
 
-class Vector(types.Type):
+class Vector(types.Type):  # type: ignore[misc]
     """Numba's type of a vector of float32."""
 
     def __init__(self, lanes: int) -> None:

@@ -57,6 +57,7 @@ from bvh.simd import (
     store_ints,
 )
 from bvh.traversal.block import (
+    BEST_LOW,
     BLOCK,
     DIRECTION,
     EDGE,
@@ -215,6 +216,7 @@ def prepare(block, frame, r, o, d, t_min, t_max):
     poke(lanes, at + SURE_LOW * WIDTH, np.float32(sure_low))
     poke(lanes, at + SURE_HIGH * WIDTH, np.float32(sure_high))
     poke(lanes, at + SLACK * WIDTH, np.float32(slack))
+    poke(lanes, at + BEST_LOW * WIDTH, np.float32(INF))
     poke_int(lanes, at + OCTANT * WIDTH, octant)
     poke_int(lanes, at + PRIM * WIDTH, -1)
     poke_int(lanes, at + T_PRIM * WIDTH, -1)
@@ -311,6 +313,7 @@ def prepare_lanes(block, frame, r, o, d, t_min, t_max):
     _narrow(lanes, r + SURE_LOW * WIDTH, (t0 - entry) + slack)
     _narrow(lanes, r + SURE_HIGH * WIDTH, (t1 - entry) - slack)
     _narrow(lanes, r + SLACK * WIDTH, slack)
+    _narrow(lanes, r + BEST_LOW * WIDTH, splat(INF, HALF))
     one = splat(np.int64(1), HALF)
     none = splat(np.int64(0), HALF)
     octant = (

@@ -15,7 +15,6 @@ from bvh.simd import (
     lowest_bit,
     mask_bits,
     peek,
-    peek_int,
     poke,
     poke_int,
     splat,
@@ -91,7 +90,7 @@ def test_group(tree, block, query, r, rows, group, any_hit, cull):
         # What happens most: one hit, sure, and nearer than the best.
         k = lowest_bit(bits)
         low, high = peek(lanes, SPARE + k), peek(lanes, SPARE + WIDTH + k)
-        if peek_int(lanes, r + PRIM * WIDTH) < 0 or high < peek(lanes, r + BEST_LOW * WIDTH):
+        if high < peek(lanes, r + BEST_LOW * WIDTH):
             end = min(high, peek(rows, END))
             if any_hit:
                 # Nothing is left to find.

@@ -80,7 +80,7 @@ def offer_sure(query, block, r, prim, low, high, cull):
     lanes = block.lanes
     if low > peek(lanes, r + END * WIDTH):
         return
-    if peek_int(lanes, r + PRIM * WIDTH) < 0 or high < peek(lanes, r + BEST_LOW * WIDTH):
+    if high < peek(lanes, r + BEST_LOW * WIDTH):
         take(block, r, prim, low, high)
     else:
         offer_exact(query, r, prim, cull)

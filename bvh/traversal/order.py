@@ -24,7 +24,7 @@ class Order(NamedTuple):
 
     Attributes
     ----------
-    count : int
+    size : int
         Rays of the batch.
     row : int
         Rays in a row of the image, 0 where the batch is none.
@@ -34,7 +34,7 @@ class Order(NamedTuple):
         AUTO, PACKETS or SINGLES.
     """
 
-    count: int
+    size: int
     row: int
     places: NDArray[np.int64]
     kernel: int
@@ -43,15 +43,15 @@ class Order(NamedTuple):
     def blocks(self) -> int:
         """Number of blocks."""
         if self.row:
-            rows = self.count // self.row
+            rows = self.size // self.row
             return -(-rows // TILE_HEIGHT) * -(-self.row // TILE_WIDTH)
-        return -(-self.count // BLOCK)
+        return -(-self.size // BLOCK)
 
 
 class OrderPointers(NamedTuple):
     """An order inside kernels."""
 
-    count: Any
+    size: Any
     row: Any
     given: Any
     plain: Any
@@ -63,7 +63,7 @@ class OrderPointers(NamedTuple):
 def pointed_order(order):
     """Return an order with pointers in place of arrays."""
     return OrderPointers(
-        np.int64(order.count),
+        np.int64(order.size),
         np.int64(order.row),
         len(order.places) > 0,
         order.row == 0 and len(order.places) == 0,
@@ -78,7 +78,7 @@ def pick_rays(order, block, which):
     if order.row > 0:
         return _pick_tile(order, block, which)
     begin = block * BLOCK
-    size = min(order.count - begin, BLOCK)
+    size = min(order.size - begin, BLOCK)
     if order.given:
         for i in range(size):
             poke(which, i, peek(order.places, begin + i))
@@ -93,7 +93,7 @@ def tile_of(order, block):
     """Return (top, bottom, left, right) of a tile."""
     across = (order.row + TILE_WIDTH - 1) // TILE_WIDTH
     top, left = block // across * TILE_HEIGHT, block % across * TILE_WIDTH
-    rows = order.count // order.row
+    rows = order.size // order.row
     return top, min(rows, top + TILE_HEIGHT), left, min(order.row, left + TILE_WIDTH)
 
 
@@ -119,7 +119,7 @@ def ask_for_next(order, block, rays):
     """
     if order.plain:
         begin = (block + 1) * BLOCK
-        for i in range(begin, min(begin + BLOCK, order.count), 2):
+        for i in range(begin, min(begin + BLOCK, order.size), 2):
             _ask(rays, i)
     elif order.row > 0:
         top, bottom, left, right = tile_of(order, block + 1)
@@ -128,7 +128,7 @@ def ask_for_next(order, block, rays):
                 _ask(rays, y * order.row + x)
     else:
         begin = (block + 1) * BLOCK
-        for i in range(begin, min(begin + BLOCK, order.count)):
+        for i in range(begin, min(begin + BLOCK, order.size)):
             _ask(rays, peek(order.places, i))
 
 

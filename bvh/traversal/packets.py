@@ -340,14 +340,17 @@ def _triangle(tree, block, query, at, group, k, any_hit, cull):
         if bits == 0:
             return False
         sure = sure & (den < zero if cull > 0 else den > zero)
-    held = load_ints(lanes, at + PRIM * WIDTH, WIDTH)
     best_low = load(lanes, at + BEST_LOW * WIDTH, WIDTH)
     # What is surely nearer than the best replaces it, in all lanes at once.
-    better = sure & (low <= end) & ((held < np.int32(0)) | (high < best_low))
-    store_ints(lanes, at + PRIM * WIDTH, select(better, splat(prim, WIDTH), held))
-    store(lanes, at + BEST_LOW * WIDTH, select(better, low, best_low))
-    nearer = splat(F(-INF), WIDTH) if any_hit else lesser(high, end)
-    store(lanes, at + END * WIDTH, select(better, nearer, end))
+    better = sure & (low <= end) & (high < best_low)
+    if mask_bits(better) != 0:
+        # Minima, for a choice between old and new would become a masked store, which may be slow.
+        none = splat(F(INF), WIDTH)
+        held = load_ints(lanes, at + PRIM * WIDTH, WIDTH)
+        store_ints(lanes, at + PRIM * WIDTH, select(better, splat(prim, WIDTH), held))
+        store(lanes, at + BEST_LOW * WIDTH, lesser(select(better, low, none), best_low))
+        nearer = splat(F(-INF), WIDTH) if any_hit else high
+        store(lanes, at + END * WIDTH, lesser(select(better, nearer, none), end))
     bits &= ~mask_bits(better | (sure & (low > end)))
     if bits != 0:
         store(lanes, SPARE, low)

@@ -1,0 +1,105 @@
+"""`Hierarchy`: a built tree as it is held: its arrays, what can be said of it, and its copies."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bvh.arguments import kernel_input, thread_count
+from bvh.arrays import TreeArrays, build, frozen, frozen_primitives
+from bvh.primitives import Triangles, count_of
+from bvh.quality import TreeStats, check, stats_of
+from bvh.simd import WIDTH
+from bvh.traversal.one_ray import CASTS, addresses_of
+from bvh.wide_nodes import BLOCK_SIZE
+
+
+class Hierarchy:
+    """What `BVH` is apart from how it is made and what it is asked."""
+
+    __slots__ = ("_arrays", "_bounds", "_build_seconds", "_cast", "_place", "_places", "_quality")
+
+    _arrays: TreeArrays
+    _bounds: NDArray[np.float64]
+    _build_seconds: float
+    _quality: str
+    # What a single ray needs: its kernel, and where the tree's arrays are.
+    _cast: Any
+    _places: NDArray[np.int64]
+    _place: int
+
+    def __init__(self) -> None:
+        raise TypeError("make a BVH with BVH.from_triangles, from_mesh, from_boxes or from_obbs")
+
+    @property
+    def arrays(self) -> TreeArrays:
+        """The read-only arrays that kernels work on."""
+        return self._arrays
+
+    @property
+    def kind(self) -> str:
+        """What the tree holds: "triangles", "boxes" or "obbs"."""
+        return type(self._arrays.primitives).__name__.lower()
+
+    @property
+    def bounds(self) -> NDArray[np.float64]:
+        """Lower and upper corner of all that can be hit, shape (2, 3); NaN if there is nothing."""
+        return self._bounds
+
+    @property
+    def vertices(self) -> NDArray[np.float64]:
+        """The vertices of a tree over triangles, read-only, shape (n, 3)."""
+        return self._triangles().points
+
+    @property
+    def faces(self) -> NDArray[np.int32]:
+        """The faces of a tree over triangles, read-only, shape (m, 3)."""
+        return self._triangles().faces
+
+    def _triangles(self) -> Triangles:
+        primitives = self._arrays.primitives
+        if not isinstance(primitives, Triangles):
+            raise AttributeError(f"a BVH over {self.kind} has no vertices and faces")
+        return primitives
+
+    def __len__(self) -> int:
+        """Return the number of primitives, ignored ones included."""
+        return count_of(self._arrays.primitives)
+
+    def stats(self) -> TreeStats:
+        """Return figures of the tree: size, shape, cost, memory, ignored primitives."""
+        return stats_of(self._arrays, self._build_seconds)
+
+    def validate(self) -> None:
+        """Check that the tree is well-formed; raise a ValueError that names the first flaw.
+
+        Every primitive that can be hit must be in a leaf, and every box must contain what is below
+        it.
+        """
+        check(self._arrays)
+
+    def __repr__(self) -> str:
+        return f"BVH({len(self)} {self.kind}, {len(self._arrays.nodes.blocks) // BLOCK_SIZE} nodes)"
+
+    def __getstate__(self) -> dict[str, Any]:
+        kept = ("_arrays", "_bounds", "_build_seconds", "_quality")
+        return {"_width": WIDTH} | {name: getattr(self, name) for name in kept}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self._bounds = kernel_input(state["_bounds"])
+        self._build_seconds, self._quality = state["_build_seconds"], state["_quality"]
+        width, primitives = state["_width"], state["_arrays"].primitives
+        if width == WIDTH:
+            self._set_arrays(frozen(state["_arrays"]))
+        else:
+            # Pickled on a CPU with other vectors.
+            primitives = frozen_primitives(primitives)
+            self._set_arrays(build(primitives, self._quality, thread_count(None), None)[0])
+
+    def _set_arrays(self, arrays: TreeArrays) -> None:
+        self._arrays = arrays
+        self._cast = CASTS[type(arrays.primitives)]
+        self._places = addresses_of(arrays)
+        self._place = self._places.ctypes.data

@@ -1,0 +1,133 @@
+"""What vectors compute beyond operators: choices, fused products, extremes, conversions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+
+from bvh.jit import literal_operation, types
+from bvh.simd.vectors import INT, Vec, as_lanes, declare, indices
+
+
+@literal_operation
+def select(typingctx: Any, mask: Any, a: Any, b: Any) -> Any:
+    """Return the lanes of a where the mask is set, those of b elsewhere."""
+    if not (isinstance(mask, Vec) and isinstance(a, Vec) and a == b):
+        return None
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return builder.select(*args)
+
+    return a(mask, a, b), codegen
+
+
+@literal_operation
+def fma(typingctx: Any, a: Any, b: Any, c: Any) -> Any:
+    """Return a*b + c, rounded once, of doubles or of lanes (scalars among them are copied)."""
+    vecs = [ty for ty in (a, b, c) if isinstance(ty, Vec)]
+    kind = vecs[0] if vecs else types.float64
+    if any(vec != kind or not isinstance(vec.dtype, types.Float) for vec in vecs):
+        return None
+    operands = [ty if isinstance(ty, Vec) or not vecs else types.unliteral(ty) for ty in (a, b, c)]
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        if vecs:
+            pairs = zip(sig.args, args, strict=True)
+            args = [as_lanes(context, builder, ty, value, kind) for ty, value in pairs]
+        kinds = [arg.type for arg in args]
+        return builder.call(declare(builder, "llvm.fma", kinds, kinds[0]), args)
+
+    return (kind(*operands) if vecs else kind(kind, kind, kind)), codegen
+
+
+def _extreme(symbol: str) -> Any:
+    def build(typingctx: Any, a: Any, b: Any) -> Any:
+        if not (isinstance(a, Vec) and a == b):
+            return None
+
+        def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+            real = isinstance(a.dtype, types.Float)
+            compare = builder.fcmp_ordered if real else builder.icmp_signed
+            return builder.select(compare(symbol, *args), *args)
+
+        return a(a, b), codegen
+
+    return build
+
+
+lesser = literal_operation(_extreme("<"))
+lesser.__doc__ = "Return a where a < b, else b: a NaN on either side gives b. One instruction."
+greater = literal_operation(_extreme(">"))
+greater.__doc__ = "Return a where a > b, else b: a NaN on either side gives b. One instruction."
+
+
+@literal_operation
+def lowest(typingctx: Any, vector: Any) -> Any:
+    """Return the smallest lane, of lanes that are not NaN; of zeros, any."""
+    if not isinstance(vector, Vec):
+        return None
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        value, n = args[0], vector.n
+        while n > 1:
+            n //= 2
+            halves = [
+                builder.shuffle_vector(value, value, indices(range(begin, begin + n)))
+                for begin in (0, n)
+            ]
+            real = isinstance(vector.dtype, types.Float)
+            compare = builder.fcmp_ordered if real else builder.icmp_signed
+            value = builder.select(compare("<", *halves), *halves)
+        return builder.extract_element(value, ir.Constant(INT, 0))
+
+    return vector.dtype(vector), codegen
+
+
+@literal_operation
+def convert(typingctx: Any, vector: Any, like: Any) -> Any:
+    """Convert lanes to the type of the scalar `like`.
+
+    Floats round to nearest as floats, and towards zero as integers, which must hold them; integers
+    keep their low bits.
+    """
+    if not isinstance(vector, Vec):
+        return None
+    kind = types.unliteral(like)
+    source, result = vector.dtype, Vec(kind, vector.n)
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        llvm = context.get_value_type(result)
+        real = isinstance(source, types.Float), isinstance(kind, types.Float)
+        wider = kind.bitwidth > source.bitwidth
+        if real == (True, True):
+            return (builder.fpext if wider else builder.fptrunc)(args[0], llvm)
+        if real == (False, False):
+            return (builder.sext if wider else builder.trunc)(args[0], llvm)
+        return (builder.fptosi if real[0] else builder.sitofp)(args[0], llvm)
+
+    return result(vector, like), codegen
+
+
+@literal_operation
+def as_ints(typingctx: Any, vector: Any) -> Any:
+    """Return the bits of floating-point lanes as integers."""
+    kind = types.int32 if vector.dtype == types.float32 else types.int64
+    result = Vec(kind, vector.n)
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return builder.bitcast(args[0], context.get_value_type(result))
+
+    return result(vector), codegen
+
+
+@literal_operation
+def as_floats(typingctx: Any, vector: Any) -> Any:
+    """Return the floating-point lanes that integers hold the bits of."""
+    kind = types.float32 if vector.dtype == types.int32 else types.float64
+    result = Vec(kind, vector.n)
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return builder.bitcast(args[0], context.get_value_type(result))
+
+    return result(vector), codegen
