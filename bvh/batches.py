@@ -16,8 +16,8 @@ from bvh.traversal.order import AUTO, TILE_HEIGHT, TILE_WIDTH, Order
 from bvh.traversal.query import Rays
 from bvh.workers import Progress, share
 
-# Blocks in a chunk: long enough to hide the call (some 20 us), short enough to balance threads and to
-# hear Ctrl-C at once.
+# Blocks in a chunk: long enough to hide the call (some 20 us), short enough to balance threads and
+# to hear Ctrl-C at once.
 SMALLEST_CHUNK, LARGEST_CHUNK = 16, 128
 # Rays of a batch from which on its results share one piece of memory, which large pages can hold.
 LARGE = 1 << 17

@@ -69,7 +69,7 @@ def pointed_scratch(scratch):
 
 @inlined
 def _blocks_to_go(learnt):
-    """Return for how many blocks the winner of a trial takes all; longer if it is the last one's."""
+    """Return for how many blocks the winner of a trial takes all; more if it has won before."""
     winner = np.float64(peek(learnt, ALONE) <= peek(learnt, IN_PACKETS))
     between = PERIOD
     if winner == peek(learnt, WINNER):
@@ -87,8 +87,8 @@ def trace_block(tree, rays, scratch, count, forced, any_hit, cull):
     trial = np.int64(2)
     packets = forced == PACKETS
     if forced == AUTO and count >= BLOCK // 4 and packable(tree.primitives, block, alive, count):
-        # Two blocks of trial, then as many as are worth it. Threads may count at the same time: they
-        # lose a block at worst.
+        # Two blocks of trial, then as many as are worth it. Threads that count at the same time lose
+        # a block at worst.
         left = peek(learnt, LEFT)
         if left <= 0.0:
             trial, left = (IN_PACKETS, -1.0) if left == 0.0 else (ALONE, _blocks_to_go(learnt))

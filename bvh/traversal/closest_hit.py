@@ -32,7 +32,8 @@ def closest_hits(tree, rays, order, scratch, cull, begin, end, t, prim, u, v, fr
     if len(tree.nodes.blocks) > 0:
         _closest_hits(
             pointed_tree(tree), pointed_rays(rays), pointed_order(order),
-            pointed_scratch(scratch), cull, begin, end, pointer(prim), Out(pointer(t), pointer(u), pointer(v), pointer(front)),
+            pointed_scratch(scratch), cull, begin, end, pointer(prim),
+            Out(pointer(t), pointer(u), pointer(v), pointer(front)),
         )  # fmt: skip
 
 

@@ -48,7 +48,7 @@ from bvh.traversal.block import BLOCK, END, FAR, INVERSE, NEAR, OCTANT, SLACK
 from bvh.traversal.leaf_visits import spread, test_leaf
 from bvh.wide_nodes import BLOCK_SIZE, CODES, LANE_BITS, LEAF_BITS, ORDER
 
-SLOTS = 16
+SLOTS = 32
 # Depth never exceeds 2 * log2(n) + 8 <= 68; each level leaves up to WIDTH - 1 entries.
 STACK = 70 * WIDTH
 
