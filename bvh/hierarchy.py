@@ -12,7 +12,7 @@ from bvh.arrays import TreeArrays, build, frozen, frozen_primitives
 from bvh.primitives import Triangles, count_of
 from bvh.quality import TreeStats, check, stats_of
 from bvh.simd import WIDTH
-from bvh.traversal.one_ray import CASTS, addresses_of
+from bvh.traversal.one_ray import addresses_of, way_in
 from bvh.wide_nodes import BLOCK_SIZE
 
 
@@ -25,7 +25,7 @@ class Hierarchy:
     _bounds: NDArray[np.float64]
     _build_seconds: float
     _quality: str
-    # What a single ray needs: its kernel, and where the tree's arrays are.
+    # What a single ray needs: its kernel, once there has been one, and where the tree's arrays are.
     _cast: Any
     _places: NDArray[np.int64]
     _place: int
@@ -98,8 +98,13 @@ class Hierarchy:
             primitives = frozen_primitives(primitives)
             self._set_arrays(build(primitives, self._quality, thread_count(None), None)[0])
 
+    def _single_ray(self) -> Any:
+        """Return the kernel for a single ray; compile it if it is the first."""
+        self._cast = way_in(type(self._arrays.primitives))
+        return self._cast
+
     def _set_arrays(self, arrays: TreeArrays) -> None:
         self._arrays = arrays
-        self._cast = CASTS[type(arrays.primitives)]
+        self._cast = None
         self._places = addresses_of(arrays)
         self._place = self._places.ctypes.data

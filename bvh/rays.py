@@ -76,12 +76,11 @@ def plain_ray(origin: Any, direction: Any) -> tuple[float, ...] | None:
     """
     try:
         if type(origin) is np.ndarray and type(direction) is np.ndarray:
-            if origin.dtype is FLOAT64 and direction.dtype is FLOAT64 and origin.ndim == 1:
-                if direction.ndim == 1:
-                    ox, oy, oz = origin.tolist()
-                    dx, dy, dz = direction.tolist()
-                    return ox, oy, oz, dx, dy, dz
-            return None
+            if origin.dtype is not FLOAT64 or direction.dtype is not FLOAT64:
+                return None
+            if origin.shape != THREE or direction.shape != THREE:
+                return None
+            return (*origin.tolist(), *direction.tolist())
         ray = (*origin, *direction)
     except (TypeError, ValueError, NotImplementedError):  # the last from views of memory
         return None
@@ -138,6 +137,8 @@ def _flat(array: NDArray[np.float64], shape: tuple[int, ...], width: int) -> Any
 
 
 FLOAT64 = np.dtype(np.float64)
+THREE = (3,)
+new_object = object.__new__
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -190,7 +191,7 @@ class Hits:
 
 def single_hit(hit: tuple[float, int, float, float, bool]) -> Hits:
     """Return the hit of one ray, past the slow `__init__` of a frozen class."""
-    hits = object.__new__(Hits)
+    hits = new_object(Hits)
     fields = hits.__dict__
     fields["t"], fields["prim_id"], fields["u"], fields["v"], fields["front"] = hit
     return hits

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from llvmlite import ir
 from numba.core import cgutils
 from numba.extending import models, register_model
 
-from bvh.jit import llvm_operation, types
+from bvh.jit import literal_operation, llvm_operation, types
 
 Type: Any = types.Type
 PrimitiveModel: Any = models.PrimitiveModel
@@ -55,3 +56,16 @@ def follow(typingctx: Any, reference: Any) -> Any:
         return builder.load(args[0])
 
     return reference.target(reference), codegen
+
+
+@literal_operation
+def stack_memory(typingctx: Any, size: Any) -> Any:
+    """Return the address of some bytes that the calling function has until it ends."""
+    if not isinstance(size, types.IntegerLiteral):
+        return None
+    kind = ir.ArrayType(ir.IntType(8), size.literal_value)
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.ptrtoint(cgutils.alloca_once(builder, kind), ir.IntType(64))
+
+    return types.int64(size), codegen

@@ -269,7 +269,8 @@ class BVH(Hierarchy):
         ):
             ray = plain_ray(origins, directions)
             if ray is not None:
-                return single_hit(self._cast(self._place, *ray, t_min, t_max, 0))
+                cast = self._cast or self._single_ray()
+                return single_hit(cast(self._place, *ray, t_min, t_max, 0))
         code = self._cull(cull)
         batch = ray_batch(origins, directions, t_min, t_max)
         if validate_rays:
@@ -301,7 +302,8 @@ class BVH(Hierarchy):
         >>> cast(0.25, 0.25, 1.0, 0.0, 0.0, -1.0)
         (1.0, 0, 0.25, 0.25, True)
         """
-        code, kernel, place = self._cull(cull), self._cast, self._place
+        code, place = self._cull(cull), self._place
+        kernel = self._cast or self._single_ray()
 
         def cast(
             ox: float, oy: float, oz: float, dx: float, dy: float, dz: float,

@@ -87,8 +87,8 @@ def trace_block(tree, rays, scratch, count, forced, any_hit, cull):
     trial = np.int64(2)
     packets = forced == PACKETS
     if forced == AUTO and count >= BLOCK // 4 and packable(tree.primitives, block, alive, count):
-        # Two blocks of trial, then as many as are worth it. Threads that count at the same time lose
-        # a block at worst.
+        # Two blocks of trial, then as many as are worth it. Threads that count together lose one
+        # at worst.
         left = peek(learnt, LEFT)
         if left <= 0.0:
             trial, left = (IN_PACKETS, -1.0) if left == 0.0 else (ALONE, _blocks_to_go(learnt))
