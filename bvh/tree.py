@@ -227,6 +227,7 @@ class BVH(Hierarchy):
         threads: int | None = None,
         validate_rays: bool = False,
         progress: Progress | None = None,
+        sort: bool | None = None,
     ) -> Hits:
         """Find the nearest hit of each ray.
 
@@ -251,6 +252,9 @@ class BVH(Hierarchy):
             it such rays miss.
         progress : callable, optional
             Called as progress(done, total) in rays.
+        sort : bool, optional
+            Take the rays in an order that suits the caches. By default done where a sample shows
+            that it pays: in large batches of dear rays. The answers are the same, in your order.
 
         Returns
         -------
@@ -275,7 +279,7 @@ class BVH(Hierarchy):
         batch = ray_batch(origins, directions, t_min, t_max)
         if validate_rays:
             check_rays(batch)
-        return batches.closest_hit(self._arrays, batch, code, thread_count(threads), progress)
+        return batches.closest_hit(self._arrays, batch, code, thread_count(threads), progress, sort)
 
     def caster(self, *, cull: str | None = None) -> Caster:
         """Return a function that casts one ray at a time, as fast as Python can call it.
@@ -329,6 +333,7 @@ class BVH(Hierarchy):
         threads: int | None = None,
         validate_rays: bool = False,
         progress: Progress | None = None,
+        sort: bool | None = None,
     ) -> NDArray[np.bool_] | bool:
         """Tell for each ray whether it hits anything: exactly when `closest_hit` has a hit.
 
@@ -337,7 +342,7 @@ class BVH(Hierarchy):
 
         Parameters
         ----------
-        origins, directions, t_min, t_max, cull, threads, validate_rays, progress
+        origins, directions, t_min, t_max, cull, threads, validate_rays, progress, sort
             As in `closest_hit`.
 
         Returns
@@ -348,7 +353,7 @@ class BVH(Hierarchy):
         batch = ray_batch(origins, directions, t_min, t_max)
         if validate_rays:
             check_rays(batch)
-        return batches.any_hit(self._arrays, batch, code, thread_count(threads), progress)
+        return batches.any_hit(self._arrays, batch, code, thread_count(threads), progress, sort)
 
     def _cull(self, cull: str | None) -> int:
         code = cull_code(cull)
