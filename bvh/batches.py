@@ -30,9 +30,9 @@ SMALLEST_IMAGE = 1 << 12
 NO_PLACES = np.empty(0, np.int64)
 
 # Rays that lie about are sorted where that pays: for many rays in a tree that the caches do not
-# hold. Sorted rays were seen to save up to a fifth of their time there, say 15 %. Beside the sorting
-# itself, which one thread does, to read rays and to write hits out of their order costs about twice
-# as much again.
+# hold. Sorted rays were seen to save up to a fifth of their time there, say 15 %. Beside the
+# sorting itself, which one thread does, to read rays and to write hits out of their order costs
+# about twice as much again.
 SORTABLE, LARGE_TREE, PROBE, SAVED = 1 << 18, 1 << 24, 64, 0.15
 
 Work = Callable[[Order, int, int], None]

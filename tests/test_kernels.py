@@ -385,22 +385,3 @@ def test_many_more(rng: Rng, monkeypatch: pytest.MonkeyPatch) -> None:
                 rays = RAYS[what](mesh, 900, rng)
                 cull = CULLS[rng.integers(3)]
                 assert_brute(tree, rays, orders(rays, rng, 90), monkeypatch, cull)
-
-
-def test_sorted_batches(rng: Rng, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sorting, wanted or found to pay, changes no answer; what a sample showed is not done twice."""
-    mesh = clean(organic(rng))
-    tree = BVH.from_triangles(*mesh)
-    rays = towards(mesh, 5 * BLOCK + 77, rng)
-    rays.o[::50], rays.d[7::50] = np.nan, 0.0
-    wanted = tree.closest_hit(*rays, sort=False)
-    hit = tree.any_hit(*rays, sort=False)
-    for saved in (0.0, 1e9):
-        for name, value in (("SORTABLE", 1), ("LARGE_TREE", 0), ("PROBE", 2), ("SAVED", saved)):
-            monkeypatch.setattr(batches, name, value)
-        for sort in (None, True):
-            told: list[tuple[int, int]] = []
-            hits = tree.closest_hit(*rays, sort=sort, progress=lambda *p: told.append(p))
-            assert_same(hits, wanted)
-            assert told == sorted(told) and told[-1] == (len(rays.o), len(rays.o))
-            np.testing.assert_array_equal(tree.any_hit(*rays, sort=sort), hit)

@@ -11,7 +11,7 @@ from bvh.numerics import INF, NAN
 from bvh.simd import WIDTH, peek, peek_int, pointer, poke
 from bvh.traversal.block import PRIM, number_of
 from bvh.traversal.choice import pointed_scratch, trace_block
-from bvh.traversal.entrance import fill
+from bvh.traversal.filling import fill
 from bvh.traversal.finish import finish
 from bvh.traversal.order import ask_for_next, pick_rays, pointed_order, tile_of
 from bvh.traversal.query import pointed_rays, pointed_tree

@@ -7,7 +7,6 @@ ask at once.
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -130,14 +129,18 @@ def cast_at_obbs(place, ox, oy, oz, dx, dy, dz, t_min, t_max, cull):
 CASTS: dict[type, Any] = {Triangles: cast_at_triangles, Boxes: cast_at_boxes, Obbs: cast_at_obbs}
 
 
-@lru_cache(maxsize=3)
+_ways_in: dict[type, Any] = {}
+
+
 def way_in(kind: type) -> Any:
     """Return the compiled function of `CASTS` for a kind of primitives.
 
     It takes an int, eight floats and an int, and never asks for their types as Numba's dispatcher
     does, which costs a third of the call.
     """
-    dispatcher = CASTS[kind]
-    signature = (types.int64, *(types.float64,) * 8, types.int64)
-    dispatcher.compile(signature)
-    return dispatcher.overloads[signature].entry_point
+    if kind not in _ways_in:
+        dispatcher = CASTS[kind]
+        signature = (types.int64, *(types.float64,) * 8, types.int64)
+        dispatcher.compile(signature)
+        _ways_in[kind] = dispatcher.overloads[signature].entry_point
+    return _ways_in[kind]
