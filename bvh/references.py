@@ -8,16 +8,17 @@ from __future__ import annotations
 
 from typing import Any
 
+from numba import extending
 from numba.core import cgutils
-from numba.extending import models, register_model
 
 from bvh.jit import llvm_operation, types
 
-Type: Any = types.Type
-PrimitiveModel: Any = models.PrimitiveModel
+# Numba's inside is untyped.
+_Model: Any = extending.models.PrimitiveModel
+_keep: Any = cgutils.alloca_once_value
 
 
-class Reference(Type):
+class Reference(types.Type):  # type: ignore[misc]
     """The place of a tuple in the memory of a function that is still running."""
 
     def __init__(self, target: Any) -> None:
@@ -25,8 +26,8 @@ class Reference(Type):
         super().__init__(name=f"Reference({target})")
 
 
-@register_model(Reference)
-class _ReferenceModel(PrimitiveModel):
+@extending.register_model(Reference)
+class _ReferenceModel(_Model):  # type: ignore[misc]
     def __init__(self, manager: Any, kind: Any) -> None:
         pointer = manager.lookup(kind.target).get_value_type().as_pointer()
         super().__init__(manager, kind, pointer)
@@ -40,7 +41,7 @@ def refer(typingctx: Any, value: Any) -> Any:
     """
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return cgutils.alloca_once_value(builder, args[0])
+        return _keep(builder, args[0])
 
     return Reference(value)(value), codegen
 
