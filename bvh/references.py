@@ -9,16 +9,18 @@ from __future__ import annotations
 from typing import Any
 
 from llvmlite import ir
+from numba import extending
 from numba.core import cgutils
-from numba.extending import models, register_model
 
 from bvh.jit import literal_operation, llvm_operation, types
 
-Type: Any = types.Type
-PrimitiveModel: Any = models.PrimitiveModel
+# Numba's inside is untyped.
+_Model: Any = extending.models.PrimitiveModel
+_keep: Any = cgutils.alloca_once_value
+_make_room: Any = cgutils.alloca_once
 
 
-class Reference(Type):
+class Reference(types.Type):  # type: ignore[misc]
     """The place of a tuple in the memory of a function that is still running."""
 
     def __init__(self, target: Any) -> None:
@@ -26,8 +28,8 @@ class Reference(Type):
         super().__init__(name=f"Reference({target})")
 
 
-@register_model(Reference)
-class _ReferenceModel(PrimitiveModel):
+@extending.register_model(Reference)
+class _ReferenceModel(_Model):  # type: ignore[misc]
     def __init__(self, manager: Any, kind: Any) -> None:
         pointer = manager.lookup(kind.target).get_value_type().as_pointer()
         super().__init__(manager, kind, pointer)
@@ -41,7 +43,7 @@ def refer(typingctx: Any, value: Any) -> Any:
     """
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return cgutils.alloca_once_value(builder, args[0])
+        return _keep(builder, args[0])
 
     return Reference(value)(value), codegen
 
@@ -66,6 +68,6 @@ def stack_memory(typingctx: Any, size: Any) -> Any:
     kind = ir.ArrayType(ir.IntType(8), size.literal_value)
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.ptrtoint(cgutils.alloca_once(builder, kind), ir.IntType(64))
+        return builder.ptrtoint(_make_room(builder, kind), ir.IntType(64))
 
     return types.int64(size), codegen
