@@ -28,8 +28,9 @@ no component of N exceeds. Second order terms are paid by rounding all constants
 So 24 e B D * tolerance with tolerance >= s + s * max(abs(e)) / (2 B) >= s + x / (2 B) covers U, V
 and W. T is wrong by 2.1 e B M from N, 3.6 e B M from C and 6.3 e B M from three steps: 12 e B M. A
 distance t within the box has t * max(abs(d)) <= 2.1 B, so t * den is wrong by 10.5 e B M, and
-24 e B M covers T and t * den together. Underflow loses 2**-149 a few times: the tolerance is kept
-above 2**-100, and 2**-126 is added to the bound of T.
+24 e B M covers T and t * den together. Underflow loses 2**-149 a few times: both sizes are kept
+above 2**-100, also lest an infinite bound times nothing be no number, and 2**-126 is added to the
+bound of T.
 """
 
 from __future__ import annotations
@@ -97,7 +98,7 @@ def pack_triangles(points, faces, ids, frame, begin, end, groups):
             tolerance = sums * (1.0 + 0.5 * longest / bound)
             size = abs(n[0]) + abs(n[1]) + abs(n[2]) + 2.0**-26 * longest * sums
             groups[at + TOLERANCE * WIDTH] = tolerance * up + 2.0**-100
-            groups[at + SIZE * WIDTH] = size * up
+            groups[at + SIZE * WIDTH] = size * up + 2.0**-100
 
 
 @inlined

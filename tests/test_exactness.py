@@ -42,6 +42,12 @@ def test_triangles(name: str) -> None:
     assert_exact(build(name, SEED))
 
 
+@pytest.mark.parametrize(("name", "seed"), [("chaos_bits", 1027967213)])
+def test_seeds_that_failed(name: str, seed: int) -> None:
+    """A ray too far for the local frame meets a triangle too small for it."""
+    assert_exact(build(name, seed))
+
+
 @pytest.mark.parametrize("name", FAMILIES)
 def test_triangles_one_by_one(name: str) -> None:
     """`ray_triangle` agrees with the tree: the nearest of all single tests is the closest hit."""

@@ -160,8 +160,9 @@ def prepare(block, frame, r, o, d, t_min, t_max):
         sure_low = (_local_bound(t_min, shift, SMALLEST) - entry) - rest + slack
         sure_high = (_local_bound(t_max, shift, -SMALLEST) - entry) - rest - slack
     else:
-        # Keep the ray's signs and give up the rest.
-        entry, slack, end, low, edge, t_error = 0.0, INF, bound, -INF, INF, INF
+        # Keep the ray's signs and give up the rest. `low` is finite: it will be multiplied by den,
+        # which may be zero.
+        entry, slack, end, low, edge, t_error = 0.0, INF, bound, -(2.0**100), INF, INF
         sure_low, sure_high = INF, -INF
     m = MARGIN * bound
     at = r
