@@ -59,7 +59,7 @@ def _half_area(bounds, i):
 
 
 @kernel
-def _order_children(bounds, children, n, keys, rank, orders):
+def order_children(bounds, children, n, keys, rank, orders):
     """Pack the visiting order of a node's n children for all octants."""
     for k in range(WIDTH):
         orders[k] = 0
@@ -122,7 +122,7 @@ def collapse(bounds, links, order, lanes, blocks, ids, count_only):
                 areas[c] = -1.0 if is_leaf(links, i) else _half_area(bounds, i)
             n += 1
         if not count_only:
-            _order_children(bounds, children, n, keys, rank, orders)
+            order_children(bounds, children, n, keys, rank, orders)
         for c in range(WIDTH):
             base = at * BLOCK_SIZE + c
             if not count_only:
