@@ -79,8 +79,8 @@ def test_stats(rng: np.random.Generator) -> None:
     assert one.largest_leaf == 1
     # The root is visited, and its only leaf's only row, which has the same box.
     assert one.sah_cost == 2.0
-    # In WIDTH lanes of four bytes each: eight rows of a node, a row of ids, fourteen rows of a group
-    # of triangles; three vertices and a face.
+    # In WIDTH lanes of four bytes each: eight rows of a node, a row of ids, fourteen rows of a
+    # group of triangles; three vertices and a face.
     assert one.bytes == 4 * WIDTH * (8 + 1 + 14) + 72 + 12
     tree = BVH.from_triangles(*soup(rng, 3_000))
     stats, ids = tree.stats(), tree.arrays.nodes.ids
