@@ -136,3 +136,42 @@ def test_boxes(rng: np.random.Generator) -> None:
             assert np.array_equal(hits.prim_id, prim)
             assert np.array_equal(hits.t, t)
             assert np.array_equal(tree.any_hit(o, d, low, high), hits.mask)
+
+
+def test_far_origins(rng: np.random.Generator) -> None:
+    """From so far away that float32 knows nothing: speck beside giant, and distances all alike."""
+    corner = np.array([[0.0, 0, 0], [1, 0, 0], [0, 1, 0]])
+    # A triangle that vanishes beside another one, and a ray that float64 hardly holds.
+    vertices = np.concatenate([corner, corner * 1e188 + [0, 0, 1e188]])
+    tree = bvh.BVH.from_triangles(vertices, [[0, 1, 2], [3, 4, 5]])
+    o, d = np.array([[0.25, -7e291, -1.0]]), np.array([[0.0, 7e291, 1.0]])
+    for t_min in (-np.inf, 0.0):
+        t, prim = brute.closest_hit(tree, o, d, t_min)
+        hits = tree.closest_hit(o, d, t_min)
+        assert (prim.tolist(), t.tolist()) == ([0], [1.0])
+        assert (hits.prim_id.tolist(), hits.t.tolist()) == ([0], [1.0])
+    # Distances that share a double: the lowest id wins.
+    n = 300
+    levels = rng.permutation(n)[:, None, None] / n * [0.0, 0.0, 1.0]
+    vertices = (corner + levels).reshape(-1, 3) * 1e-150
+    tree = bvh.BVH.from_triangles(vertices, np.arange(3 * n).reshape(-1, 3))
+    for away, length in ((1e200, 1.0), (-1e200, 1.0), (1e200, 1e100), (1e100, 1e-100)):
+        o = np.array([0.25e-150, 0.25e-150, away])
+        d = np.array([0.0, 0.0, -np.copysign(length, away)])
+        hit = tree.closest_hit(o, d)
+        assert (hit.prim_id, hit.t) == (0, abs(away) / length)
+
+
+def test_products_that_underflow() -> None:
+    """Small numbers times smaller ones, which a large direction brings back into sight."""
+    triangle = np.array(
+        [[4.9689721843293556e-61, 1.3548617843556614e-302, 1.1129297390984752e156],
+         [-1.7310611450389874e-112, 1.2555063654244246e-260, 1.0691249908648119e-305],
+         [9.86762915247846e-194, -8.120154611990115e-272, 5.274618224570865e-139]]
+    )  # fmt: skip
+    o = np.array([-8.015722029746516e-287, 1.135121134343677e-286, 4.490709450456516e91])
+    d = np.array([8.901095091087818e-153, -6.65935510237017e-203, -5.255388857073262e230])
+    tree = bvh.BVH.from_triangles(triangle, [[0, 1, 2]])
+    t = bvh.ray_triangle(o, d, *triangle, -np.inf).t
+    assert t == -4.6860414420238265e-138
+    assert tree.closest_hit(o, d, -np.inf).t == tree.closest_hit(o[None], d, -np.inf).t[0] == t

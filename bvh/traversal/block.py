@@ -81,10 +81,13 @@ def pointed_block(block):
 @inlined
 def local_interval(block, r, t):
     """Return (low, high) in float32 around the tau of an exact hit distance t."""
+    slack = np.float64(peek(block.lanes, r + SLACK * WIDTH))
+    if slack == np.inf:
+        # The ray has been given up: its tau may overflow, and all is decided exactly.
+        return np.float32(-np.inf), np.float32(np.inf)
     doubles = block.doubles
     scaled = scale_by(t, int(peek(doubles, place_of_double(r, SHIFT))))
     tau = (scaled - peek(doubles, place_of_double(r, ENTRY))) - peek(
         doubles, place_of_double(r, ENTRY_REST)
     )
-    slack = np.float64(peek(block.lanes, r + SLACK * WIDTH))
     return np.float32(tau - slack), np.float32(tau + slack)

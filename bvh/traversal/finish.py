@@ -27,6 +27,10 @@ from bvh.traversal.block import HALF, PRIM, number_of
 from bvh.traversal.query import read_ray
 from bvh.triangles import scaled_ray, solve_plane, solve_weights
 
+# Double-doubles lose a few times 2**-1074 to underflow, and that times a component of the next
+# product: below 2**-860 with this, where their bounds need 2**-800 (see `round_quotient`).
+LARGEST_COMPONENT = 2.0**200
+
 
 @inlined
 def _finish_exactly(tree, found, o, d, low, high):
@@ -59,7 +63,7 @@ def _finish_triangle(primitives, tree, found, o, d, low, high):
     along, along_size, whole, whole_size = solve_plane(a, p, q, ray)
     decided, t = round_quotient(along, along_size, whole, whole_size)
     weighed, u, v = solve_weights(a, p, q, ray, whole, whole_size)
-    if decided and weighed:
+    if decided and weighed and _is_moderate(a, p, q, ray):
         return t, u, v, whole[0] < 0.0
     return _finish_exactly(tree, found, o, d, low, high)
 
@@ -91,6 +95,16 @@ def _finish_solids(primitives, tree, rays, block, winners, count, out):
 def _difference(a, b):
     """Return a - b as a vector of double-doubles."""
     return two_sum(a[0], -b[0]), two_sum(a[1], -b[1]), two_sum(a[2], -b[2])
+
+
+@inlined
+def _is_moderate(a, p, q, r):
+    """Tell whether no component of four vectors is so large that an underflow could show."""
+    result = abs(a[0][0]) < LARGEST_COMPONENT
+    for vector in (a, p, q, r):
+        for axis in range(3):
+            result = result & (abs(vector[axis][0]) < LARGEST_COMPONENT)
+    return result
 
 
 @inlined
@@ -131,7 +145,7 @@ def _finish_lanes(tree, rays, block, winners, j, count, out, points, faces):
     weighed, u, v = solve_weights(a, p, q, ray, whole, whole_size)
     # The ray opposes the normal: a sign that the test of the weights has made sure of.
     front = mask_bits(whole[0] < 0.0)
-    good = mask_bits(decided & weighed)
+    good = mask_bits(decided & weighed & _is_moderate(a, p, q, ray))
     for k in range(min(HALF, count - j)):
         i = peek(block.which, number_of(peek(winners, j + k)))
         if good >> k & 1:
