@@ -1,79 +1,104 @@
-"""`python -m benchmarks.fallback [MESH ...]`: how often the filter of a hit cannot decide."""
+"""`python -m benchmarks.fallback [MESH ...]`: how often the filter of leaves asks the exact test.
+
+Each ray is tested against the triangles of all leaves that it enters before its nearest hit, as
+`pairs` finds them, with the filter of `bvh.leaves` in float32. Counted are the triangles that it
+cannot decide, and those it surely hits so near to the nearest hit that only exact distances tell
+which is nearer. The figures are what no order of visits avoids; a traversal that has not found the
+nearest hit yet may ask a little more. Shadow rays are asked for their nearest hit, too. The exact
+distance of the hit that is returned is not counted: every hit has one.
+"""
 
 from __future__ import annotations
 
 import sys
+from typing import NamedTuple
 
 import numpy as np
 
 import bvh
+from benchmarks.pairs import filtered, pairs_of
 from benchmarks.scenes import USUAL, load
 from benchmarks.workloads import workloads
-from bvh.arrays import build_binary
 from bvh.jit import entry
-from bvh.nodes import is_leaf
-from bvh.numerics import power_of_two, vector
-from bvh.primitives import corners
-from bvh.triangles import filtered_side, scaled_ray
+from bvh.simd import WIDTH, lowest_bit
 
-# More than a tree is ever deep (see `bvh.nodes`).
-STACK_SIZE = 96
+# Rays of each workload that are looked at.
+SAMPLE = 2000
+
+
+class Fallback(NamedTuple):
+    """What the filter leaves open.
+
+    Attributes
+    ----------
+    rays : float
+        Share of rays with at least one exact test.
+    undecided : float
+        Triangles a ray of which the filter cannot tell whether they are hit.
+    ties : float
+        Triangles a ray that are surely hit, perhaps as near as the nearest.
+    tested : float
+        Triangles a ray that the filter was asked about.
+    """
+
+    rays: float
+    undecided: float
+    ties: float
+    tested: float
 
 
 @entry
-def _count(bounds, links, order, frame, primitives, origins, directions):
-    """Return (sides asked for, sides left undecided) over all leaves that the rays pass."""
-    stack = np.empty(STACK_SIZE, np.int64)
-    asked, undecided = 0, 0
-    size = power_of_two(int(frame[1, 0]))
-    for i in range(len(origins)):
-        o, d = vector(origins, i), vector(directions, i)
-        d_scaled, floor, _, _ = scaled_ray(o, d, frame[1, 1])
-        stack[0] = 0
-        waiting = 1
-        while waiting > 0:
-            waiting -= 1
-            node = stack[waiting]
-            # Clip the ray to the box; a plane that it lies in does not count.
-            first, last = 0.0, np.inf
-            for axis in range(3):
-                local = (o[axis] - frame[0, axis]) * size
-                a = (bounds[node, axis] - local) / (d[axis] * size)
-                b = (bounds[node, axis + 3] - local) / (d[axis] * size)
-                if a == a and b == b:
-                    first, last = max(first, min(a, b)), min(last, max(a, b))
-            if first > last:
-                continue
-            if not is_leaf(links, node):
-                stack[waiting], stack[waiting + 1] = links[node, 0], links[node, 0] + 1
-                waiting += 2
-                continue
-            for slot in range(links[node, 0], links[node, 0] + links[node, 1]):
-                v0, v1, v2 = corners(primitives, np.int64(order[slot]))
-                asked += 3
-                undecided += filtered_side(o, d_scaled, floor, v0, v1) == 0
-                undecided += filtered_side(o, d_scaled, floor, v1, v2) == 0
-                undecided += filtered_side(o, d_scaled, floor, v2, v0) == 0
-    return asked, undecided
+def _count(rows, ends, groups, ids, rays, met, nearest, counts):
+    """Count triangles left undecided, ties, and all that are tested, in three columns."""
+    sure_before = np.zeros(len(rows), np.bool_)
+    for p in range(len(rays)):
+        i, group = rays[p], met[p]
+        for k in range(WIDTH):
+            counts[i, 2] += ids[group, k] >= 0
+        bits, sure = filtered(rows, i, ends[i], groups, group)
+        while bits != 0:
+            k = lowest_bit(bits)
+            bits &= bits - 1
+            # The nearest hit itself needs no test where it is sure, but for a second copy of it.
+            if sure >> k & 1 == 0:
+                counts[i, 0] += 1
+            elif ids[group, k] == nearest[i] and not sure_before[i]:
+                sure_before[i] = True
+            else:
+                counts[i, 1] += 1
 
 
-def fallback_share(tree: bvh.BVH, origins: np.ndarray, directions: np.ndarray) -> float:
-    """Return the share of side tests that exact arithmetic has to decide."""
-    primitives = tree.arrays.primitives
-    nodes, frame, _ = build_binary(primitives, "medium", 1, None)
-    rays = np.ascontiguousarray(origins), np.ascontiguousarray(directions)
-    asked, undecided = _count(*nodes, frame, primitives, *rays)
-    return undecided / max(asked, 1)
+def fallback(
+    tree: bvh.BVH, origins: np.ndarray, directions: np.ndarray, t_max: float = np.inf
+) -> Fallback:
+    """Return how often exact tests decide about rays."""
+    pairs = pairs_of(tree, origins, directions, t_max)
+    nearest = np.asarray(tree.closest_hit(origins, directions, 0.0, t_max).prim_id)
+    counts = np.zeros((len(origins), 3), np.int64)
+    _count(
+        pairs.rows, pairs.ends, tree.arrays.groups, tree.arrays.nodes.ids, pairs.rays,
+        pairs.groups, nearest, counts,
+    )  # fmt: skip
+    return Fallback(float(counts[:, :2].any(axis=1).mean()), *counts.mean(axis=0).tolist())
 
 
 def main() -> None:
-    """Print the share for each mesh and workload."""
+    """Print the figures for each mesh and workload."""
+    print(f"{'':<38} {'rays with':>12} {'triangles a ray:':>32}")
+    print(
+        f"{'mesh':<20} {'rays':<17} {'exact tests':>12} {'undecided':>12} {'ties':>10} "
+        f"{'tested':>8}"
+    )
     for name in sys.argv[1:] or USUAL:
         scene = load(name)
         tree = bvh.BVH.from_triangles(scene.vertices, scene.faces)
         for work in workloads(tree, 128, inside=scene.inside):
-            share = fallback_share(tree, work.origins, work.directions)
-            print(f"{scene.name:<24} {work.name:<17} {share:>10.4%}")
+            some = work.some(work.name, SAMPLE)
+            found = fallback(tree, some.origins, some.directions, some.t_max)
+            print(
+                f"{scene.name:<20} {work.name:<17} {found.rays:>12.3%} {found.undecided:>12.5f} "
+                f"{found.ties:>10.5f} {found.tested:>8.1f}"
+            )
 
 
 if __name__ == "__main__":

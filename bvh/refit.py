@@ -194,8 +194,7 @@ def refitted(
         )
     if lost:
         ids = np.where((ids >= 0) & valid[ids], ids, np.int32(-1))
-    every = bool(valid.all())
-    frame, bounds = local_frame(*((lower, upper) if every else (lower[valid], upper[valid])))
+    frame, bounds = local_frame(*_extent(lower, upper, valid))
     if not valid.any():
         nodes = WideNodes(aligned(0, np.float32), ids[:0])
         whole = np.zeros((2, 3))
@@ -206,6 +205,18 @@ def refitted(
     frame = np.vstack([frame, whole])
     groups = pack(moved, nodes, frame, threads)
     return frozen(TreeArrays(nodes, groups, moved, frame)), owned(bounds)
+
+
+def _extent(
+    lower: NDArray[np.float64], upper: NDArray[np.float64], valid: NDArray[np.bool_]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the one box around all that are valid, or none."""
+    if not valid.all():
+        lower, upper = lower[valid], upper[valid]
+    if len(lower) == 0:
+        return lower, upper
+    # Column by column: along rows of three it takes ten times as long.
+    return np.array([[x.min() for x in lower.T]]), np.array([[x.max() for x in upper.T]])
 
 
 def _blocks(

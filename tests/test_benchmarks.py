@@ -10,7 +10,17 @@ import numpy as np
 import pytest
 
 import bvh
-from benchmarks import chart, compare, fallback, memory, report, scenes, timing, validation
+from benchmarks import (
+    chart,
+    compare,
+    fallback,
+    leaf_tests,
+    memory,
+    report,
+    scenes,
+    timing,
+    validation,
+)
 from benchmarks.casters import Answer, Ours
 from benchmarks.scaling import growth
 from benchmarks.workloads import BATCHES, Workload, tiles, workloads
@@ -200,5 +210,22 @@ def test_no_measurement_is_too_short_to_judge() -> None:
 def test_the_filter_decides_all_but_what_is_aimed_at_edges(tree: bvh.BVH) -> None:
     eye = np.full((len(tree.vertices), 3), 0.125)
     anywhere = np.random.default_rng(0).normal(size=eye.shape)
-    assert fallback.fallback_share(tree, eye, anywhere) == 0.0
-    assert 0.0 < fallback.fallback_share(tree, eye, tree.vertices - eye) <= 1.0
+    found = fallback.fallback(tree, eye, anywhere)
+    assert found.rays < 0.02 and found.undecided + found.ties < 0.04 and found.tested > 1.0
+    found = fallback.fallback(tree, eye, tree.vertices - eye)
+    # A vertex belongs to several triangles.
+    assert found.rays > 0.9 and found.undecided + found.ties > 2.0
+
+
+def test_both_leaf_tests_are_exact(tree: bvh.BVH, monkeypatch: pytest.MonkeyPatch) -> None:
+    works = {work.name: work for work in leaf_tests.works_of(tree, SIDE, inside=False)}
+    for work in works.values():
+        # It ends the program at a wrong answer.
+        found = leaf_tests.compare(tree, work, 1, shuffled=True)
+        assert found["pairs"] > 100
+        assert found["undecided"]["float64"] <= found["undecided"]["float32"]
+    assert found["undecided"]["float64"] > 0.01
+    groups = leaf_tests.packed(tree.arrays)
+    monkeypatch.setattr(leaf_tests, "packed", lambda arrays: 2.0 * groups)
+    with pytest.raises(SystemExit, match="wrong answer in float64"):
+        leaf_tests.compare(tree, works["random"], 1, shuffled=False)
