@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import extending
-from numba.core import cgutils, datamodel
+from numba.core import cgutils
 
 from bvh.jit import llvm_operation, types
+from bvh.simd import FEATURES, Vec
 
 # Lanes of a record: -x -y -z of the lower corner, id, x y z of the upper corner, nothing.
 WIDTH, ID, UPPER = 8, 3, 4
@@ -25,29 +25,12 @@ V4, V8 = ir.VectorType(F32, 4), ir.VectorType(F32, 8)
 # Numba's inside is untyped.
 _function: Any = cgutils.get_or_insert_function
 _tuple_type: Any = types.UniTuple
-_Model: Any = datamodel.models.PrimitiveModel
 
 # Narrower than this, an interval of centres is not divided: its scale must not overflow.
 NARROWEST = 2.0**-100
 
 
-class Vector(types.Type):  # type: ignore[misc]
-    """Numba's type of a vector of float32."""
-
-    def __init__(self, lanes: int) -> None:
-        super().__init__(name=f"builders.f32x{lanes}")
-        self.lanes = lanes
-
-
-@extending.register_model(Vector)
-class _VectorModel(_Model):  # type: ignore[misc]
-    """A vector is held as LLVM's own."""
-
-    def __init__(self, dmm: Any, fe_type: Any) -> None:
-        super().__init__(dmm, fe_type, ir.VectorType(F32, fe_type.lanes))
-
-
-v4, v8 = Vector(4), Vector(8)
+v4, v8 = Vec(types.float32, 4), Vec(types.float32, 8)
 
 
 def _pointer(context: Any, builder: Any, array_type: Any, array: Any, row: Any) -> Any:
@@ -99,16 +82,25 @@ def store(typingctx: Any, array: Any, row: Any, value: Any) -> Any:
     return types.void(array, types.int64, v8), codegen
 
 
+def _extreme(builder: Any, name: str, args: Any) -> Any:
+    """Return the lanes of two vectors that are "max" or "min"; none of them is ever NaN.
+
+    A comparison and a choice instead would become a masked store, which some CPUs are slow at.
+    """
+    if FEATURES.get("avx"):
+        name = f"llvm.x86.avx.{name}.ps.256"
+    else:
+        name = f"llvm.{name}num.v8f32"
+    function = _function(builder.module, ir.FunctionType(V8, [V8, V8]), name)
+    return builder.call(function, args)
+
+
 @llvm_operation
 def join(typingctx: Any, a: Any, b: Any) -> Any:
     """Return the box that holds two boxes."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        # No lane is ever NaN. A comparison and a choice instead would become a masked store, which
-        # some CPUs are slow at.
-        kind = ir.FunctionType(V8, [V8, V8])
-        larger = _function(builder.module, kind, "llvm.maxnum.v8f32")
-        return builder.call(larger, args, fastmath=("nnan",))
+        return _extreme(builder, "max", args)
 
     return v8(v8, v8), codegen
 
@@ -118,9 +110,7 @@ def meet(typingctx: Any, a: Any, b: Any) -> Any:
     """Return the box that two boxes share; its corners change places if there is none."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        kind = ir.FunctionType(V8, [V8, V8])
-        smaller = _function(builder.module, kind, "llvm.minnum.v8f32")
-        return builder.call(smaller, args, fastmath=("nnan",))
+        return _extreme(builder, "min", args)
 
     return v8(v8, v8), codegen
 
