@@ -6,7 +6,7 @@ from bvh.jit import BVHWarning, warmup
 from bvh.obbs import ray_obb
 from bvh.planes import ray_plane
 from bvh.quality import TreeStats
-from bvh.rays import Hits
+from bvh.rays import AllHits, CountedHits, Hits
 from bvh.spheres import ray_sphere
 from bvh.tree import BVH
 from bvh.triangles import ray_triangle
@@ -15,8 +15,10 @@ __version__ = "0.1.0"
 
 __all__ = [
     "BVH",
+    "AllHits",
     "BVHWarning",
     "Camera",
+    "CountedHits",
     "Hits",
     "TreeStats",
     "ray_box",

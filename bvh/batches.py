@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.rays import Hits, RayBatch, shaped
+from bvh.rays import CountedHits, Hits, RayBatch, shaped
 from bvh.traversal.block import BLOCK
 from bvh.traversal.choice import Scratch, new_scratch, nothing_learnt
 from bvh.traversal.closest_hit import any_hits, closest_hits
+from bvh.traversal.goals import Counted, Nearest, Ranked, new_kept
 from bvh.traversal.order import AUTO, SINGLES, TILE_HEIGHT, TILE_WIDTH, Order
 from bvh.traversal.query import Rays
 from bvh.traversal.sorting import sorted_places
@@ -64,6 +65,8 @@ def closest_hit(
     threads: int,
     progress: Progress | None,
     sort: bool | None = None,
+    accept: Any = None,
+    data: Any = None,
 ) -> Hits:
     """Return the nearest hit of each ray."""
     t, u, v, prim_id, front = _results(rays.size)
@@ -71,8 +74,9 @@ def closest_hit(
 
     def work(order: Order, begin: int, end: int) -> None:
         with shelf.scratch() as scratch:
+            goal = _goal(False, cull, accept, data)
             closest_hits(
-                arrays, batch, order, scratch, cull, begin, end,
+                arrays, batch, order, scratch, goal, begin, end,
                 t, prim_id, u, v, front.view(np.uint8),
             )  # fmt: skip
 
@@ -84,6 +88,28 @@ def closest_hit(
     return Hits(*shaped(rays.shape, t, prim_id, u, v, front))
 
 
+def counted_hits(
+    arrays: Any, rays: RayBatch, cull: int, threads: int, progress: Progress | None
+) -> CountedHits:
+    """Return the nearest hit of each ray, and what it took to find it."""
+    t, u, v, prim_id, front = _results(rays.size)
+    nodes, tests = np.zeros(rays.size, np.int32), np.zeros(rays.size, np.int32)
+    batch, shelf, goal = Rays(*rays[:4]), Shelf(), Counted(False, cull, nodes, tests)
+
+    def work(order: Order, begin: int, end: int) -> None:
+        with shelf.scratch() as scratch:
+            closest_hits(
+                arrays, batch, order, scratch, goal, begin, end,
+                t, prim_id, u, v, front.view(np.uint8),
+            )  # fmt: skip
+
+    if len(arrays.nodes.blocks) == 0:
+        for result, miss in ((t, np.inf), (u, np.nan), (v, np.nan), (prim_id, -1), (front, False)):
+            result.fill(miss)
+    _run(arrays, rays, batch, work, threads, progress, False)
+    return CountedHits(*shaped(rays.shape, t, prim_id, u, v, front, nodes, tests))
+
+
 def any_hit(
     arrays: Any,
     rays: RayBatch,
@@ -91,6 +117,8 @@ def any_hit(
     threads: int,
     progress: Progress | None,
     sort: bool | None = None,
+    accept: Any = None,
+    data: Any = None,
 ) -> NDArray[np.bool_] | bool:
     """Tell for each ray whether it hits anything."""
     hit = np.zeros(rays.size, np.bool_)
@@ -98,10 +126,18 @@ def any_hit(
 
     def work(order: Order, begin: int, end: int) -> None:
         with shelf.scratch() as scratch:
-            any_hits(arrays, batch, order, scratch, cull, begin, end, hit.view(np.uint8))
+            goal = _goal(True, cull, accept, data)
+            any_hits(arrays, batch, order, scratch, goal, begin, end, hit.view(np.uint8))
 
     _run(arrays, rays, batch, work, threads, progress, sort)
     return shaped(rays.shape, hit)[0]  # type: ignore[no-any-return]
+
+
+def _goal(any_hit: bool, cull: int, accept: Any, data: Any) -> Nearest | Ranked:
+    """Return the goal of one thread."""
+    if accept is None:
+        return Nearest(any_hit, cull)
+    return Ranked(any_hit, cull, False, 1, accept, data, new_kept(1))
 
 
 def _run(
@@ -139,6 +175,13 @@ def _run(
 
 def _sorted(arrays: Any, batch: Rays, begin: int, end: int) -> Order:
     return Order(end - begin, 0, sorted_places(arrays, batch, begin, end), SINGLES)
+
+
+def share_blocks(
+    order: Order, work: Callable[[int, int], None], threads: int, progress: Progress | None
+) -> None:
+    """Call work on all blocks of an order that is plain."""
+    _share(order, 0, 0, order.size, lambda _, begin, end: work(begin, end), threads, progress)
 
 
 def _share(

@@ -28,7 +28,7 @@ import llvmlite
 import llvmlite.binding as llvm
 import numba
 from numba import extending
-from numba.core import caching, codegen, serialize
+from numba.core import caching, codegen, dispatcher, serialize
 from numba.core import config as _config
 
 # Numba's inside is untyped; what we use of it: its types, settings and the cache of a function.
@@ -38,6 +38,7 @@ FunctionCache: Any = caching.FunctionCache
 get_host_cpu_features: Callable[[], str] = codegen.get_host_cpu_features
 dumps: Callable[[object], bytes] = serialize.dumps
 overload: Any = extending.overload
+Dispatcher: Any = dispatcher.Dispatcher
 
 # error_model="numpy": a division by zero gives inf or NaN instead of a test and an exception.
 # nogil: threads of the batch runner work side by side.
@@ -64,6 +65,11 @@ STALE_AFTER_DAYS = 30
 
 class BVHWarning(UserWarning):
     """Something worth knowing that is not an error."""
+
+
+def is_compiled(function: object) -> bool:
+    """Tell whether a function can be called by kernels: one that numba.njit has made."""
+    return isinstance(function, Dispatcher) and not function.targetoptions.get("forceobj", False)
 
 
 def kernel(function: Callable[..., Any]) -> Any:
@@ -111,10 +117,10 @@ def by_type(function: Callable[..., Any], melt: bool = False) -> Any:
 
 def entry(function: Callable[..., Any]) -> Any:
     """Compile a kernel that Python calls, and keep its machine code on disk."""
-    dispatcher = numba.njit(**OPTIONS)(function)
+    compiled = numba.njit(**OPTIONS)(function)
     if cache_directory() is not None:
-        dispatcher._cache = _KernelCache(function)
-    return dispatcher
+        compiled._cache = _KernelCache(function)
+    return compiled
 
 
 _recipes: list[tuple[str, Callable[[], None]]] = []
@@ -356,8 +362,23 @@ class _KernelCache(FunctionCache):  # type: ignore[misc]
         base = f"{py_func.__module__}.{self._impl.filename_base}"
         self._cache_file = _KernelFiles(folder, base)
 
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        # A user's function is known by its place in memory, where the next process has another.
+        return None if _holds_function(sig) else super().load_overload(sig, target_context)
+
     def save_overload(self, sig: Any, data: Any) -> None:
+        if _holds_function(sig):
+            return
         try:
             self._save_overload(sig, data)
         except OSError:
             self.disable()
+
+
+def _holds_function(kinds: Any) -> bool:
+    """Tell whether there is a compiled function among argument types, or in a tuple of them."""
+    return any(
+        isinstance(kind, types.Dispatcher)
+        or (isinstance(kind, types.BaseTuple) and _holds_function(kind))
+        for kind in kinds
+    )

@@ -15,7 +15,7 @@ from bvh.boxes import box_interval
 from bvh.jit import by_type, entry, inlined
 from bvh.numerics import INF, NAN, can_hit, finite, vector
 from bvh.obbs import obb_bounds, obb_interval
-from bvh.simd import peek, pointer
+from bvh.simd import WIDTH, peek, pointer
 from bvh.triangles import barycentrics, distance, sides
 
 FRONT, BACK, MISS = -1, 1, 0
@@ -71,6 +71,16 @@ def corners(triangles, prim):
         vector(points, np.int64(peek(faces, 3 * prim + 1))),
         vector(points, np.int64(peek(faces, 3 * prim + 2))),
     )
+
+
+def lanes_of(primitives):
+    """Return how many primitives a row of a leaf's ids holds."""
+
+
+@by_type(lanes_of)
+def _choose_lanes(primitives):
+    lanes = np.int64(WIDTH if primitives.instance_class is Triangles else 1)
+    return lambda primitives: lanes
 
 
 def test(primitives, prim, o, d, scaled, t_min, t_max, cull):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,7 +12,8 @@ from bvh import batches
 from bvh.arguments import cull_code, thread_count
 from bvh.hierarchy import Hierarchy
 from bvh.primitives import Triangles
-from bvh.rays import Hits, check_rays, plain_ray, ray_batch, single_hit
+from bvh.rays import Hits, RayBatch, check_rays, plain_ray, ray_batch, single_hit
+from bvh.user_code import optional_function
 from bvh.workers import Progress
 
 Caster = Callable[..., tuple[float, int, float, float, bool]]
@@ -34,6 +36,9 @@ class RayQueries(Hierarchy):
         validate_rays: bool = False,
         progress: Progress | None = None,
         sort: bool | None = None,
+        filter: Any = None,
+        data: Any = None,
+        counters: bool = False,
     ) -> Hits:
         """Find the nearest hit of each ray.
 
@@ -61,11 +66,22 @@ class RayQueries(Hierarchy):
         sort : bool, optional
             Take the rays in an order that suits the caches. By default done where a sample shows
             that it pays: in large batches of dear rays. The answers are the same, in your order.
+        filter : function compiled with numba.njit, optional
+            ``filter(ray_id, prim_id, t, u, v, data) -> bool`` says whether a hit counts: cut-outs,
+            groups, the face that a ray starts on. It is compiled into the traversal, which takes
+            some seconds, once for each function and type of `data` in a process. It is called in
+            no particular order, from several threads, for hits that may be the nearest, so it
+            should have no effects. ray_id counts the rays of the batch flat.
+        data : object, optional
+            What the filter is given as its last argument: an array, a number, or a tuple of them.
+        counters : bool
+            Count what each ray costs. Rays are then taken one by one, never in packets.
 
         Returns
         -------
         Hits
-            With fields of the rays' leading shape; scalars for a single ray.
+            With fields of the rays' leading shape; scalars for a single ray. With `counters` a
+            `CountedHits`, which has `nodes` and `tests`, too.
 
         Raises
         ------
@@ -74,18 +90,22 @@ class RayQueries(Hierarchy):
         """
         if (
             type(t_min) is type(t_max) is float
-            and cull is threads is progress is None
-            and not validate_rays
+            and cull is threads is progress is filter is None
+            and not (validate_rays or counters)
         ):
             ray = plain_ray(origins, directions)
             if ray is not None:
                 cast = self._cast or self._single_ray()
                 return single_hit(cast(self._place, *ray, t_min, t_max, 0))
-        code = self._cull(cull)
-        batch = ray_batch(origins, directions, t_min, t_max)
-        if validate_rays:
-            check_rays(batch)
-        return batches.closest_hit(self._arrays, batch, code, thread_count(threads), progress, sort)
+        batch, code = self._batch(origins, directions, t_min, t_max, cull, validate_rays)
+        accept = optional_function("filter", filter)
+        if counters:
+            if accept is not None:
+                raise ValueError("counters must be False where there is a filter, got True")
+            return batches.counted_hits(self._arrays, batch, code, thread_count(threads), progress)
+        return batches.closest_hit(
+            self._arrays, batch, code, thread_count(threads), progress, sort, accept, data
+        )
 
     def caster(self, *, cull: str | None = None) -> Caster:
         """Return a function that casts one ray at a time, as fast as Python can call it.
@@ -140,6 +160,8 @@ class RayQueries(Hierarchy):
         validate_rays: bool = False,
         progress: Progress | None = None,
         sort: bool | None = None,
+        filter: Any = None,
+        data: Any = None,
     ) -> NDArray[np.bool_] | bool:
         """Tell for each ray whether it hits anything: exactly when `closest_hit` has a hit.
 
@@ -150,16 +172,29 @@ class RayQueries(Hierarchy):
         ----------
         origins, directions, t_min, t_max, cull, threads, validate_rays, progress, sort
             As in `closest_hit`.
+        filter, data
+            As in `closest_hit`; the filter is called until it accepts a hit.
 
         Returns
         -------
         ndarray of bool or bool, shape (...)
         """
+        batch, code = self._batch(origins, directions, t_min, t_max, cull, validate_rays)
+        accept = optional_function("filter", filter)
+        return batches.any_hit(
+            self._arrays, batch, code, thread_count(threads), progress, sort, accept, data
+        )
+
+    def _batch(
+        self, origins: ArrayLike, directions: ArrayLike, t_min: ArrayLike, t_max: ArrayLike,
+        cull: str | None, validate_rays: bool,
+    ) -> tuple[RayBatch, int]:  # fmt: skip
+        """Return checked rays and the side to cull."""
         code = self._cull(cull)
         batch = ray_batch(origins, directions, t_min, t_max)
         if validate_rays:
             check_rays(batch)
-        return batches.any_hit(self._arrays, batch, code, thread_count(threads), progress, sort)
+        return batch, code
 
     def _cull(self, cull: str | None) -> int:
         code = cull_code(cull)

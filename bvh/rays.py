@@ -195,3 +195,63 @@ def single_hit(hit: tuple[float, int, float, float, bool]) -> Hits:
     fields = hits.__dict__
     fields["t"], fields["prim_id"], fields["u"], fields["v"], fields["front"] = hit
     return hits
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CountedHits(Hits):
+    """The nearest hits of rays, and what it took to find each.
+
+    Attributes
+    ----------
+    nodes : ndarray of int32 or int
+        Nodes whose children the ray was tested against, `WIDTH` of them at a time.
+    tests : ndarray of int32 or int
+        Primitives that the ray was tested against.
+    """
+
+    nodes: Any
+    tests: Any
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class AllHits:
+    """All hits of each ray, those of ray i at ``offsets[i] : offsets[i + 1]``, nearest first.
+
+    Attributes
+    ----------
+    prim_id : ndarray of int32, shape (m,)
+        Faces, or boxes, that are hit.
+    t, u, v : ndarray of float64, shape (m,)
+        As in `Hits`.
+    front : ndarray of bool, shape (m,)
+        As in `Hits`.
+    offsets : ndarray of int64, shape (n + 1,)
+        Where the hits of each ray begin, rays counted flat; the last entry is m.
+    shape : tuple of int
+        Leading shape of the rays.
+    """
+
+    prim_id: NDArray[np.int32]
+    t: NDArray[np.float64]
+    u: NDArray[np.float64]
+    v: NDArray[np.float64]
+    front: NDArray[np.bool_]
+    offsets: NDArray[np.int64]
+    shape: tuple[int, ...]
+
+    @property
+    def ray_id(self) -> NDArray[np.int64]:
+        """The ray of each hit, counted flat, shape (m,)."""
+        return np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
+
+    @property
+    def counts(self) -> Any:
+        """Hits of each ray, with the rays' leading shape; an int for a single ray."""
+        return shaped(self.shape, np.diff(self.offsets))[0]
+
+    def __len__(self) -> int:
+        return len(self.t)
+
+    def __repr__(self) -> str:
+        n = len(self.offsets) - 1
+        return f"AllHits({len(self)} hits of {n} ray{'s' if n != 1 else ''})"

@@ -12,9 +12,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.jit import inlined, kernel
+from bvh.jit import by_type, inlined
 from bvh.simd import cycles, peek, pointer, poke
 from bvh.traversal.block import BLOCK, HALF, Block, new_block, pointed_block
+from bvh.traversal.goals import Nearest, begin_block
 from bvh.traversal.order import AUTO, PACKETS
 from bvh.traversal.packets import (
     PacketStack,
@@ -79,9 +80,21 @@ def _blocks_to_go(learnt):
     return between
 
 
-@kernel
-def trace_block(tree, rays, scratch, count, forced, any_hit, cull):
+def trace_block(tree, rays, scratch, count, forced, goal):
     """Take the rays `alive[:count]` of a block through the tree."""
+
+
+@by_type(trace_block)
+def _choose_trace(tree, rays, scratch, count, forced, goal):
+    return _trace_either_way if goal.instance_class is Nearest else _trace_one_by_one
+
+
+def _trace_one_by_one(tree, rays, scratch, count, forced, goal):
+    begin_block(goal)
+    trace_all(Query(tree, rays, scratch.block), scratch.slots, scratch.alive, count, goal)
+
+
+def _trace_either_way(tree, rays, scratch, count, forced, goal):
     block, slots, alive, learnt = scratch.block, scratch.slots, scratch.alive, scratch.learnt
     parts = Query(tree, rays, block)
     trial = np.int64(2)
@@ -100,9 +113,9 @@ def trace_block(tree, rays, scratch, count, forced, any_hit, cull):
         )
     began = cycles()
     if packets:
-        trace_packets(tree.primitives, parts, slots, scratch.packet, alive, count, any_hit, cull)
+        trace_packets(tree.primitives, parts, slots, scratch.packet, alive, count, goal)
     else:
-        trace_all(parts, slots, alive, count, any_hit, cull)
+        trace_all(parts, slots, alive, count, goal)
     if trial < 2:
         # Half of what was known stays: blocks differ.
         before, spent = peek(learnt, trial), np.float64(cycles() - began) / count

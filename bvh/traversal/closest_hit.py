@@ -13,6 +13,7 @@ from bvh.traversal.block import PRIM, number_of
 from bvh.traversal.choice import pointed_scratch, trace_block
 from bvh.traversal.filling import fill
 from bvh.traversal.finish import finish
+from bvh.traversal.goals import pointed_goal
 from bvh.traversal.order import ask_for_next, pick_rays, pointed_order, tile_of
 from bvh.traversal.query import pointed_rays, pointed_tree
 
@@ -27,12 +28,12 @@ class Out(NamedTuple):
 
 
 @entry
-def closest_hits(tree, rays, order, scratch, cull, begin, end, t, prim, u, v, front):
+def closest_hits(tree, rays, order, scratch, goal, begin, end, t, prim, u, v, front):
     """Find the nearest hits of the rays in the blocks begin..end of an order."""
     if len(tree.nodes.blocks) > 0:
         _closest_hits(
             pointed_tree(tree), pointed_rays(rays), pointed_order(order),
-            pointed_scratch(scratch), cull, begin, end, pointer(prim),
+            pointed_scratch(scratch), pointed_goal(goal), begin, end, pointer(prim),
             Out(pointer(t), pointer(u), pointer(v), pointer(front)),
         )  # fmt: skip
 
@@ -68,16 +69,14 @@ def _miss_run(begin, end, prim, out):
 
 
 @kernel
-def _closest_hits(tree, rays, order, scratch, cull, begin, end, prim, out):
+def _closest_hits(tree, rays, order, scratch, goal, begin, end, prim, out):
     block, alive = scratch.block, scratch.alive
-    # A variable, not a literal: one compilation serves both queries.
-    any_hit = bool(begin < 0)
     for b in range(begin, end):
         size = pick_rays(order, b, block.which)
         _miss_all(order, b, block.which, size, prim, out)
         count = fill(block, tree.frame, rays, size, alive)
         ask_for_next(order, b, rays)
-        trace_block(tree, rays, scratch, count, order.kernel, any_hit, cull)
+        trace_block(tree, rays, scratch, count, order.kernel, goal)
         hits = np.int64(0)
         for j in range(count):
             r = peek(alive, j)
@@ -89,27 +88,25 @@ def _closest_hits(tree, rays, order, scratch, cull, begin, end, prim, out):
 
 
 @entry
-def any_hits(tree, rays, order, scratch, cull, begin, end, hit):
+def any_hits(tree, rays, order, scratch, goal, begin, end, hit):
     """Tell for the rays in the blocks begin..end of an order whether they hit anything."""
     if len(tree.nodes.blocks) > 0:
         _any_hits(
             pointed_tree(tree), pointed_rays(rays), pointed_order(order),
-            pointed_scratch(scratch), cull, begin, end, pointer(hit),
+            pointed_scratch(scratch), pointed_goal(goal), begin, end, pointer(hit),
         )  # fmt: skip
 
 
 @kernel
-def _any_hits(tree, rays, order, scratch, cull, begin, end, hit):
+def _any_hits(tree, rays, order, scratch, goal, begin, end, hit):
     block, alive = scratch.block, scratch.alive
-    # A variable, not a literal: one compilation serves both queries.
-    any_hit = bool(begin >= 0)
     for b in range(begin, end):
         size = pick_rays(order, b, block.which)
         for i in range(size):
             poke(hit, peek(block.which, i), np.uint8(0))
         count = fill(block, tree.frame, rays, size, alive)
         ask_for_next(order, b, rays)
-        trace_block(tree, rays, scratch, count, order.kernel, any_hit, cull)
+        trace_block(tree, rays, scratch, count, order.kernel, goal)
         for j in range(count):
             r = peek(alive, j)
             found = peek_int(block.lanes, r + PRIM * WIDTH)

@@ -126,12 +126,12 @@ def _finish_triangles(primitives, tree, rays, block, winners, count, out):
         _finish_lanes(tree, rays, block, winners, j, count, out, points, faces)
 
 
-@kernel
-def _finish_lanes(tree, rays, block, winners, j, count, out, points, faces):
-    """Write the hits of up to HALF triangles."""
-    r = load(winners, j, HALF)
-    which = gather(block.which, number_of(r), 1, 0)
-    face = gather_ints(block.lanes, r, PRIM * WIDTH)
+@inlined
+def _solve_lanes(points, faces, rays, which, face):
+    """Solve HALF pairs of a ray and a triangle.
+
+    Returns (t, u, v, front, good), the last two as bits; where not good, nothing is decided.
+    """
     v0 = _rows(points, convert(gather(faces, face, 3, 0), np.int64(0)), 1)
     v1 = _rows(points, convert(gather(faces, face, 3, 1), np.int64(0)), 1)
     v2 = _rows(points, convert(gather(faces, face, 3, 2), np.int64(0)), 1)
@@ -145,7 +145,16 @@ def _finish_lanes(tree, rays, block, winners, j, count, out, points, faces):
     weighed, u, v = solve_weights(a, p, q, ray, whole, whole_size)
     # The ray opposes the normal: a sign that the test of the weights has made sure of.
     front = mask_bits(whole[0] < 0.0)
-    good = mask_bits(decided & weighed & _is_moderate(a, p, q, ray))
+    return t, u, v, front, mask_bits(decided & weighed & _is_moderate(a, p, q, ray))
+
+
+@kernel
+def _finish_lanes(tree, rays, block, winners, j, count, out, points, faces):
+    """Write the hits of up to HALF triangles."""
+    r = load(winners, j, HALF)
+    which = gather(block.which, number_of(r), 1, 0)
+    face = gather_ints(block.lanes, r, PRIM * WIDTH)
+    t, u, v, front, good = _solve_lanes(points, faces, rays, which, face)
     for k in range(min(HALF, count - j)):
         i = peek(block.which, number_of(peek(winners, j + k)))
         if good >> k & 1:
@@ -163,3 +172,51 @@ FINISHES = {Triangles: _finish_triangles, Boxes: _finish_solids, Obbs: _finish_s
 @by_type(finish)
 def _choose_finish(primitives, tree, rays, block, winners, count, out):
     return FINISHES[primitives.instance_class]
+
+
+def finish_pairs(primitives, tree, rays, which, prims, count, out):
+    """Write the hits of the rays `which[:count]`, each with its own of the `prims`, side by side.
+
+    Both arrays have room for HALF more entries.
+    """
+
+
+def _finish_pairs_of_solids(primitives, tree, rays, which, prims, count, out):
+    for j in range(count):
+        _finish_pair(tree, rays, peek(which, j), np.int64(peek(prims, j)), j, out)
+
+
+@inlined
+def _finish_pair(tree, rays, i, prim, j, out):
+    o, d, low, high = read_ray(rays, i)
+    t, u, v, front = _finish_exactly(tree, prim, o, d, low, high)
+    poke(out.t, j, t)
+    poke(out.u, j, u)
+    poke(out.v, j, v)
+    poke(out.front, j, np.uint8(front))
+
+
+def _finish_pairs_of_triangles(primitives, tree, rays, which, prims, count, out):
+    points, faces = primitives.points, primitives.faces
+    # Fill the last vector with copies of the last pair.
+    for j in range(count, count + HALF):
+        poke(which, j, peek(which, max(count - 1, 0)))
+        poke(prims, j, peek(prims, max(count - 1, 0)))
+    for j in range(0, count, HALF):
+        face = convert(load(prims, j, HALF), np.int64(0))
+        t, u, v, front, good = _solve_lanes(points, faces, rays, load(which, j, HALF), face)
+        for k in range(min(HALF, count - j)):
+            if good >> k & 1:
+                poke(out.t, j + k, lane(t, k))
+                poke(out.u, j + k, lane(u, k))
+                poke(out.v, j + k, lane(v, k))
+                poke(out.front, j + k, np.uint8(front >> k & 1))
+            else:
+                _finish_pair(tree, rays, peek(which, j + k), lane(face, k), j + k, out)
+
+
+@by_type(finish_pairs)
+def _choose_finish_pairs(primitives, tree, rays, which, prims, count, out):
+    if primitives.instance_class is Triangles:
+        return _finish_pairs_of_triangles
+    return _finish_pairs_of_solids

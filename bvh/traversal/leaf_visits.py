@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from bvh.jit import by_type, inlined, kernel, stay_outlined
+from bvh.jit import inlined, kernel, stay_outlined
 from bvh.leaves import GROUP_SIZE, NORMAL, SIZE, TOLERANCE, test_distance, test_edges, three
 from bvh.numerics import INF
-from bvh.primitives import Boxes, Obbs, Triangles
 from bvh.references import follow
 from bvh.simd import (
     WIDTH,
@@ -34,6 +33,7 @@ from bvh.traversal.block import (
     SURE_LOW,
     T_ERROR,
 )
+from bvh.traversal.goals import note_leaf
 from bvh.traversal.offers import offer_exact, offer_sure
 from bvh.wide_nodes import leaf_rows
 
@@ -53,9 +53,13 @@ def spread_three(rows, row):
 
 
 @inlined
-def test_group(tree, block, query, r, rows, group, any_hit, cull):
-    """Test ray r, its numbers side by side in `rows`, against a group; keep the best hit."""
-    lanes, groups, at = block.lanes, tree.groups, group * GROUP_SIZE
+def filter_group(tree, rows, group):
+    """Filter a group of triangles for the ray whose numbers lie side by side in `rows`.
+
+    Returns (bits, sure, den, first, last): lanes that may be hit, those that surely are, d . N,
+    and the interval of tau that surely holds the hit of each.
+    """
+    groups, at = tree.groups, group * GROUP_SIZE
     n = three(groups, at + NORMAL * WIDTH)
     maybe, passes, c, den = test_edges(
         spread_three(rows, ORIGIN),
@@ -67,8 +71,9 @@ def test_group(tree, block, query, r, rows, group, any_hit, cull):
         n,
         load(groups, at + TOLERANCE * WIDTH, WIDTH),
     )
+    none = splat(F(0.0), WIDTH)
     if mask_bits(maybe) == 0:
-        return
+        return np.int64(0), np.int64(0), den, none, none
     within, t, room = test_distance(
         c,
         den,
@@ -78,12 +83,22 @@ def test_group(tree, block, query, r, rows, group, any_hit, cull):
         n,
         load(groups, at + SIZE * WIDTH, WIDTH),
     )
-    bits = mask_bits(maybe & within)
+    bits = np.int64(mask_bits(maybe & within))
     if bits == 0:
-        return
+        return bits, np.int64(0), den, none, none
     room = room + spread(rows, SLACK)
     first, last = t - room, t + room
     sure = mask_bits(passes & (first >= spread(rows, SURE_LOW)) & (last <= spread(rows, SURE_HIGH)))
+    return bits, np.int64(sure), den, first, last
+
+
+@inlined
+def test_group(tree, block, query, r, rows, group, any_hit, cull):
+    """Test ray r, its numbers side by side in `rows`, against a group; keep the best hit."""
+    lanes = block.lanes
+    bits, sure, den, first, last = filter_group(tree, rows, group)
+    if bits == 0:
+        return
     store(lanes, SPARE, first)
     store(lanes, SPARE + WIDTH, last)
     if cull == 0 and bits & (bits - 1) == 0 and bits & sure != 0:
@@ -127,30 +142,20 @@ def settle(query, r, group, bits, sure, back, any_hit, cull):
             return
 
 
-def test_leaf(primitives, tree, block, query, r, rows, code, any_hit, cull):
-    """Test ray r against the primitives of a leaf and keep the best hit."""
-
-
-def _test_triangles(primitives, tree, block, query, r, rows, code, any_hit, cull):
+def visit_triangles(primitives, tree, block, query, r, rows, code, goal):
+    """Keep the best hit of ray r with the triangles of a leaf."""
     group, count = leaf_rows(code)
+    note_leaf(goal, tree, block, r, group, count)
     for g in range(group, group + count):
-        test_group(tree, block, query, r, rows, g, any_hit, cull)
+        test_group(tree, block, query, r, rows, g, goal.any_hit, goal.cull)
 
 
-def _test_solids(primitives, tree, block, query, r, rows, code, any_hit, cull):
+def visit_solids(primitives, tree, block, query, r, rows, code, goal):
+    """Keep the best hit of ray r with the solids of a leaf."""
     first, count = leaf_rows(code)
+    note_leaf(goal, tree, block, r, first, count)
     for i in range(first, first + count):
         prim = np.int64(peek(tree.ids, i))
-        if offer_exact(query, r, prim, cull) and any_hit:
+        if offer_exact(query, r, prim, goal.cull) and goal.any_hit:
             poke(block.lanes, r + END * WIDTH, F(-INF))
     poke(rows, END, peek(block.lanes, r + END * WIDTH))
-
-
-LEAF_TESTS = {Triangles: _test_triangles, Boxes: _test_solids, Obbs: _test_solids}
-
-
-def _choose_leaf_test(primitives, tree, block, query, r, rows, code, any_hit, cull):
-    return LEAF_TESTS[primitives.instance_class]
-
-
-by_type(test_leaf, melt=True)(_choose_leaf_test)

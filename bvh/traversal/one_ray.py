@@ -21,6 +21,7 @@ from bvh.simd import WIDTH, peek, peek_int, pointer_to, poke
 from bvh.traversal.block import DOUBLE_ROWS, GROUP, OCTANT, PRIM, Block
 from bvh.traversal.entrance import prepare
 from bvh.traversal.finish import finish_alone
+from bvh.traversal.goals import Nearest
 from bvh.traversal.query import Query, RayPointers, TreePointers
 from bvh.traversal.singles import HEADER, SLOT_SIZE, trace
 
@@ -73,7 +74,7 @@ def _cast(tree, memory, ox, oy, oz, dx, dy, dz, t_min, t_max, cull):
     octant = np.int64(peek_int(block.lanes, OCTANT * WIDTH)) & 7
     # The only ray of the block is known by 0, which is also what `which` holds.
     parts = Query(tree, rays, block)
-    trace(parts, pointer_to(at + SLOT, F4), which, np.int64(1), octant, False, cull)
+    trace(parts, pointer_to(at + SLOT, F4), which, np.int64(1), octant, Nearest(False, cull))
     found = np.int64(peek_int(block.lanes, PRIM * WIDTH))
     if found < 0:
         return INF, -1, NAN, NAN, False

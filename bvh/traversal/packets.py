@@ -142,7 +142,7 @@ def _later(blocks, at, axis):
 
 
 @kernel
-def trace_packet(parts, stack, begin, end, octant, any_hit, cull):
+def trace_packet(parts, stack, begin, end, octant, goal):
     """Take the vectors of rays begin..end of a block, all of one octant, through the tree."""
     tree, _, block = parts
     query = refer(parts)
@@ -190,8 +190,8 @@ def trace_packet(parts, stack, begin, end, octant, any_hit, cull):
                 code,
                 box,
                 (nx, ny, nz, fx, fy, fz),
-                any_hit,
-                cull,
+                goal.any_hit,
+                goal.cull,
             )
             if hit:
                 limit = _end(lanes, begin, end)
@@ -204,15 +204,15 @@ def trace_packet(parts, stack, begin, end, octant, any_hit, cull):
         code, box = np.int64(peek(stack.codes, top)), np.int64(peek(stack.boxes, top))
 
 
-def trace_packets(primitives, parts, slots, stack, alive, count, any_hit, cull):
+def trace_packets(primitives, parts, slots, stack, alive, count, goal):
     """Take the rays `alive[:count]` of a block through the tree, in packets where they can."""
 
 
-def _trace_solids(primitives, parts, slots, stack, alive, count, any_hit, cull):
-    trace_all(parts, slots, alive, count, any_hit, cull)
+def _trace_solids(primitives, parts, slots, stack, alive, count, goal):
+    trace_all(parts, slots, alive, count, goal)
 
 
-def _trace_triangles(primitives, parts, slots, stack, alive, count, any_hit, cull):
+def _trace_triangles(primitives, parts, slots, stack, alive, count, goal):
     lanes = parts.block.lanes
     j = np.int64(0)
     single = np.int64(0)
@@ -226,13 +226,13 @@ def _trace_triangles(primitives, parts, slots, stack, alive, count, any_hit, cul
             same = same and peek_int(lanes, peek(alive, k) + OCTANT * WIDTH) == octant
             k += 1
         if same and k - j >= PACKET_RAYS // 4:
-            trace_packet(parts, stack, begin, begin + PACKET, np.int64(octant), any_hit, cull)
+            trace_packet(parts, stack, begin, begin + PACKET, np.int64(octant), goal)
         else:
             for i in range(j, k):
                 poke(slots.spare, single, peek(alive, i))
                 single += 1
         j = k
-    trace_all(parts, slots, slots.spare, single, any_hit, cull)
+    trace_all(parts, slots, slots.spare, single, goal)
 
 
 def packable(primitives, block, alive, count):
@@ -271,5 +271,5 @@ PACKET_TRACES = {Triangles: _trace_triangles, Boxes: _trace_solids, Obbs: _trace
 
 
 @by_type(trace_packets)
-def _choose_trace(primitives, parts, slots, stack, alive, count, any_hit, cull):
+def _choose_trace(primitives, parts, slots, stack, alive, count, goal):
     return PACKET_TRACES[primitives.instance_class]

@@ -45,7 +45,9 @@ from bvh.simd import (
     store_ints,
 )
 from bvh.traversal.block import BLOCK, END, FAR, INVERSE, NEAR, OCTANT, SLACK
-from bvh.traversal.leaf_visits import spread, test_leaf
+from bvh.traversal.goals import note_node
+from bvh.traversal.leaf_tests import test_leaf
+from bvh.traversal.leaf_visits import spread
 from bvh.wide_nodes import BLOCK_SIZE, CODES, LANE_BITS, LEAF_BITS, ORDER
 
 SLOTS = 32
@@ -162,7 +164,7 @@ def _queue(tree, memory, slot, code, nodes_waiting, leaves_waiting):
 
 
 @kernel
-def trace(parts, memory, alive, count, octant, any_hit, cull):
+def trace(parts, memory, alive, count, octant, goal):
     """Take the rays `alive[:count]` of a query's block, all of one octant, through the tree."""
     tree, _, block = parts
     query = refer(parts)
@@ -185,6 +187,7 @@ def trace(parts, memory, alive, count, octant, any_hit, cull):
         for i in range(nodes_waiting):
             slot = np.int64(peek_int(memory, AT_NODE + i))
             at = np.int64(peek_int(memory, slot + CODE)) * BLOCK_SIZE
+            note_node(goal, block, np.int64(peek_int(memory, slot + RAY)))
             first, last = enter_children(blocks, at, shifted(memory, slot), planes)
             # Bring the answers into the order in which the children will be pushed.
             order = load_ints(blocks, at + ORDER * WIDTH, WIDTH) >> shift
@@ -232,9 +235,7 @@ def trace(parts, memory, alive, count, octant, any_hit, cull):
             slot = np.int64(peek_int(memory, AT_LEAF + i))
             r = np.int64(peek_int(memory, slot + RAY))
             code = np.int64(peek_int(memory, slot + CODE))
-            test_leaf(
-                tree.primitives, tree, block, query, r, shifted(memory, slot), code, any_hit, cull
-            )
+            test_leaf(tree.primitives, tree, block, query, r, shifted(memory, slot), code, goal)
             code, top = pop(memory, slot, np.int64(peek_int(memory, slot + TOP)))
             if top < slot:
                 if taken == count:
@@ -249,7 +250,7 @@ def trace(parts, memory, alive, count, octant, any_hit, cull):
 
 
 @inlined
-def trace_all(parts, slots, alive, count, any_hit, cull):
+def trace_all(parts, slots, alive, count, goal):
     """Take the rays `alive[:count]` of a query's block through the tree, octant by octant."""
     lanes, sizes, bucket = parts.block.lanes, slots.sizes, slots.bucket
     for k in range(9):
@@ -269,5 +270,5 @@ def trace_all(parts, slots, alive, count, any_hit, cull):
     for k in range(8):
         end = peek(sizes, k)
         if end > begin:
-            trace(parts, slots.memory, shifted(bucket, begin), end - begin, k, any_hit, cull)
+            trace(parts, slots.memory, shifted(bucket, begin), end - begin, k, goal)
         begin = end

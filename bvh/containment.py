@@ -1,0 +1,79 @@
+"""Inside or outside of a closed mesh, by the parity of crossings.
+
+A ray from a point crosses a closed surface an odd number of times if the point is inside, whatever
+its direction, because every crossing has one owner (see `crossings`). So each point takes the
+direction that soonest leaves the box of the mesh, a little off the axis, along which many edges
+run.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bvh import batches
+from bvh.arrays import TreeArrays
+from bvh.many_hits import Request
+from bvh.numerics import SMALLEST
+from bvh.rays import RayBatch, ray_batch
+from bvh.workers import Progress
+
+# Points whose rays are in memory at a time.
+CHUNK = 1 << 19
+
+# Next to an axis, and in no plane that meshes are likely to have faces in.
+ASIDE = np.array([1.0, 0.0131875, 0.0294375])
+
+
+def inside(
+    arrays: TreeArrays,
+    points: NDArray[np.float64],
+    threads: int,
+    progress: Progress | None = None,
+    split: bool = True,
+) -> NDArray[np.bool_]:
+    """Tell which points (n, 3) are inside a closed mesh or on its surface.
+
+    `split` trees hold primitives in several leaves. Points that are not finite are outside.
+    """
+    result = np.zeros(len(points), np.bool_)
+    for begin in range(0, len(points), CHUNK):
+        some = points[begin : begin + CHUNK]
+        ways_out = _ways_out(arrays, some)
+        rays = ray_batch(some, ways_out, SMALLEST, np.inf)
+        crossings = Request(arrays, rays, 0, True, None, None).counts(split, threads, None)
+        result[begin : begin + CHUNK] = (crossings & 1 == 1) | _on_surface(arrays, rays, threads)
+        if progress is not None:
+            progress(min(begin + CHUNK, len(points)), len(points))
+    return result
+
+
+def _ways_out(arrays: TreeArrays, points: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return for each point the direction, of six, that leaves the box of the mesh soonest."""
+    frame = arrays.frame
+    scale = 2.0 ** -frame[1, 0]
+    with np.errstate(all="ignore"):
+        lower, upper = frame[0] + frame[2] * scale, frame[0] + frame[3] * scale
+        away = np.hstack([points - lower, upper - points])
+        way = np.argmin(np.where(np.isnan(away), np.inf, away), axis=1)
+    return DIRECTIONS[way]
+
+
+def _six_directions() -> NDArray[np.float64]:
+    up = np.stack([np.roll(ASIDE, axis) for axis in range(3)])
+    return np.vstack([-up, up])
+
+
+DIRECTIONS = _six_directions()
+
+
+def _on_surface(arrays: TreeArrays, rays: RayBatch, threads: int) -> NDArray[np.bool_]:
+    """Tell which of the rays begin on a face."""
+    result = np.zeros(rays.size, np.bool_)
+    nothing = np.zeros(1)
+    # A ray misses a face that it lies in, but no face holds three directions.
+    for turn in range(3):
+        turned = np.roll(rays.directions, turn, axis=1)
+        short = rays._replace(directions=turned, t_min=nothing, t_max=nothing)
+        result |= batches.any_hit(arrays, short, 0, threads, None, False)
+    return result

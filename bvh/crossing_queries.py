@@ -1,0 +1,144 @@
+"""What rays ask of a tree beyond the nearest hit: all of them, the first few, or how many."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bvh.arguments import thread_count, whole_number
+from bvh.many_hits import Request
+from bvh.ray_queries import RayQueries
+from bvh.rays import AllHits
+from bvh.user_code import optional_function
+from bvh.workers import Progress
+
+EDGES = {"closed": False, "once": True}
+
+
+class CrossingQueries(RayQueries):
+    """The questions whose answer is many hits a ray."""
+
+    __slots__ = ()
+
+    def all_hits(
+        self,
+        origins: ArrayLike,
+        directions: ArrayLike,
+        t_min: ArrayLike = 0.0,
+        t_max: ArrayLike = np.inf,
+        *,
+        max_hits: int | None = None,
+        edges: str = "closed",
+        cull: str | None = None,
+        threads: int | None = None,
+        validate_rays: bool = False,
+        progress: Progress | None = None,
+        filter: Any = None,
+        data: Any = None,
+    ) -> AllHits:
+        """Find all hits of each ray, or the first few.
+
+        The list is complete, and sorted by ray, t and prim_id. It takes twice its own memory (37
+        bytes a hit) for a moment, and some 70 bytes for each hit of 256 rays on every thread.
+
+        Parameters
+        ----------
+        origins, directions, t_min, t_max, cull, threads, validate_rays, progress
+            As in `closest_hit`.
+        max_hits : int, optional
+            Keep the nearest of each ray only, as many as this; what lies behind them is not
+            visited. All by default.
+        edges : {"closed", "once"}
+            Which of the faces are hit that a ray meets at a shared edge or vertex: "closed" all
+            that it touches; "once" those that it would cross if it were moved a little, by less
+            than any number and the same way for all faces (Edelsbrunner and Mücke 1990,
+            "Simulation of simplicity"). Each crossing of a closed mesh is then one hit, however
+            the ray is aimed. Boxes are hit alike either way.
+        filter, data
+            As in `closest_hit`; the filter says which hits are kept, and counted by `max_hits`.
+
+        Returns
+        -------
+        AllHits
+            Flat arrays, and offsets to each ray's hits.
+
+        Raises
+        ------
+        ValueError, TypeError
+            Where an argument has the wrong shape, type or range; the message names it.
+
+        Examples
+        --------
+        >>> import bvh
+        >>> vertices = [[0, 0, 0], [1, 0, 0], [1, 1, 0], [0, 1, 0]]
+        >>> tree = bvh.BVH.from_triangles(vertices, [[0, 1, 2], [0, 2, 3]])
+        >>> diagonal = [0.5, 0.5, 1.0], [0.0, 0.0, -1.0]
+        >>> tree.all_hits(*diagonal).prim_id
+        array([0, 1], dtype=int32)
+        >>> tree.all_hits(*diagonal, edges="once").prim_id
+        array([1], dtype=int32)
+        """
+        most = None if max_hits is None else whole_number("max_hits", max_hits)
+        request = self._request(
+            origins, directions, t_min, t_max, cull, validate_rays, edges, filter, data
+        )
+        return request.all_hits(most, thread_count(threads), progress)
+
+    def count_hits(
+        self,
+        origins: ArrayLike,
+        directions: ArrayLike,
+        t_min: ArrayLike = 0.0,
+        t_max: ArrayLike = np.inf,
+        *,
+        edges: str = "once",
+        cull: str | None = None,
+        threads: int | None = None,
+        validate_rays: bool = False,
+        progress: Progress | None = None,
+        filter: Any = None,
+        data: Any = None,
+    ) -> NDArray[np.int64] | int:
+        """Count the hits of each ray.
+
+        Parameters
+        ----------
+        origins, directions, t_min, t_max, cull, threads, validate_rays, progress
+            As in `closest_hit`.
+        edges : {"once", "closed"}
+            As in `all_hits`. By default each crossing of a closed mesh counts once: an even number
+            for rays from outside, an odd number from inside.
+        filter, data
+            As in `all_hits`.
+
+        Returns
+        -------
+        ndarray of int64 or int, shape (...)
+
+        Examples
+        --------
+        >>> import bvh, trimesh
+        >>> tree = bvh.BVH.from_mesh(trimesh.creation.box())
+        >>> tree.count_hits([0.0, 0.0, 0.0], [1.0, 1.0, 1.0])
+        1
+        """
+        request = self._request(
+            origins, directions, t_min, t_max, cull, validate_rays, edges, filter, data
+        )
+        counts: NDArray[np.int64] | int = request.counts(
+            self._quality == "high", thread_count(threads), progress
+        )
+        return counts
+
+    def _request(
+        self, origins: ArrayLike, directions: ArrayLike, t_min: ArrayLike, t_max: ArrayLike,
+        cull: str | None, validate_rays: bool, edges: str, filter: Any, data: Any,
+    ) -> Request:  # fmt: skip
+        """Return the checked request."""
+        if not isinstance(edges, str) or edges not in EDGES:
+            raise ValueError(f"edges must be 'closed' or 'once', got {edges!r}")
+        batch, code = self._batch(origins, directions, t_min, t_max, cull, validate_rays)
+        accept = optional_function("filter", filter)
+        return Request(self._arrays, batch, code, EDGES[edges], accept, data)

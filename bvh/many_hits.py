@@ -1,0 +1,157 @@
+"""Runs queries for many hits a ray: memory that grows to what a block of rays needs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from bvh.batches import share_blocks
+from bvh.rays import AllHits, RayBatch, shaped
+from bvh.traversal.all_hits import (
+    FILLED,
+    NEXT,
+    SIZE,
+    Columns,
+    Pairs,
+    gather_hits,
+    new_columns,
+    new_pairs,
+)
+from bvh.traversal.block import BLOCK, HALF
+from bvh.traversal.choice import Scratch, new_scratch, nothing_learnt
+from bvh.traversal.goals import Collected, Ranked, new_found, new_kept
+from bvh.traversal.order import SINGLES, Order
+from bvh.traversal.query import Rays
+from bvh.workers import Progress
+
+# More hits of a ray than this are all collected before they are cut to the nearest.
+MOST_RANKED = 64
+ALL = 2**62
+
+FIRST_ROOM = 16 * BLOCK
+NO_PLACES = np.empty(0, np.int64)
+
+
+class _Bench:
+    """What one thread works with: scratch for a block, and the hits of a chunk."""
+
+    def __init__(self, ranked: int) -> None:
+        self.scratch: Scratch = new_scratch(nothing_learnt())
+        self.kept = new_kept(max(ranked, 1))
+        self.state = np.zeros(3, np.int64)
+        self.out: Columns = new_columns(FIRST_ROOM)
+        self.make_room(max(ranked * BLOCK, FIRST_ROOM))
+
+    def make_room(self, room: int) -> None:
+        """Make room for the hits of a block."""
+        self.found = new_found(room)
+        self.pairs: Pairs = new_pairs(room)
+
+
+class Request:
+    """Which hits are wanted of a batch of rays, and how they are to be found."""
+
+    def __init__(
+        self, arrays: Any, rays: RayBatch, cull: int, once: bool, accept: Any, data: Any
+    ) -> None:
+        self._arrays, self._rays, self._batch = arrays, rays, Rays(*rays[:4])
+        self._cull, self._once, self._accept, self._data = cull, once, accept, data
+        self._counts = np.zeros(rays.size, np.int64)
+
+    def all_hits(self, most: int | None, threads: int, progress: Progress | None) -> AllHits:
+        """Return all hits, or the `most` nearest of each ray."""
+        parts: dict[int, Columns] = {}
+        self._run(parts, most, True, threads, progress)
+        offsets = np.zeros(self._rays.size + 1, np.int64)
+        np.cumsum(self._counts, out=offsets[1:])
+        columns = []
+        for kind in range(len(Columns._fields)):
+            pieces = [parts[begin][kind] for begin in sorted(parts)]
+            whole = np.concatenate(pieces) if pieces else new_columns(0)[kind][:0]
+            columns.append(whole)
+            for begin in parts:
+                # Not twice in memory for longer than it takes.
+                parts[begin] = parts[begin]._replace(**{Columns._fields[kind]: whole[:0]})
+        prim_id, t, u, v, front = columns
+        return AllHits(prim_id, t, u, v, front.view(np.bool_), offsets, self._rays.shape)
+
+    def counts(self, split: bool, threads: int, progress: Progress | None) -> Any:
+        """Return how many hits each ray has; `split` trees have primitives in several leaves."""
+        whole = split or self._accept is not None
+        self._run(None, None, whole, threads, progress)
+        return shaped(self._rays.shape, self._counts)[0]
+
+    def _run(
+        self,
+        parts: dict[int, Columns] | None,
+        most: int | None,
+        whole: bool,
+        threads: int,
+        progress: Progress | None,
+    ) -> None:
+        ranked = most if most is not None and most <= MOST_RANKED else 0
+        free: list[_Bench] = []
+        order = Order(self._rays.size, 0, NO_PLACES, SINGLES)
+        limit = ALL if most is None else most
+        keep = parts is not None
+
+        def work(begin: int, end: int) -> None:
+            # pop and append are one step each, whatever the threads do.
+            try:
+                bench = free.pop()
+            except IndexError:
+                bench = _Bench(ranked)
+            pieces = self._chunk(bench, order, ranked, limit, whole, keep, begin, end)
+            if parts is not None:
+                parts[begin] = pieces
+            free.append(bench)
+
+        if len(self._arrays.nodes.blocks) > 0:
+            share_blocks(order, work, threads, progress)
+
+    def _chunk(
+        self,
+        bench: _Bench,
+        order: Order,
+        ranked: int,
+        limit: int,
+        whole: bool,
+        keep: bool,
+        begin: int,
+        end: int,
+    ) -> Columns:
+        """Find the hits of the blocks begin..end; return them."""
+        filled = 0
+        pieces: list[Columns] = []
+        while begin < end:
+            accept, data = (None, None) if ranked else (self._accept, self._data)
+            gather_hits(
+                self._arrays, self._batch, order, bench.scratch, self._goal(bench, ranked),
+                accept, data, limit, whole, keep, begin, end, bench.pairs, bench.out,
+                self._counts, bench.state,
+            )  # fmt: skip
+            begin, filled = int(bench.state[NEXT]), int(bench.state[FILLED])
+            if keep and filled:
+                pieces.append(Columns(*(column[:filled].copy() for column in bench.out)))
+            if begin < end:
+                needed = int(bench.state[SIZE])
+                if needed > bench.found.room:
+                    bench.make_room(needed + needed // 4)
+                if needed > len(bench.out.t) - HALF:
+                    bench.out = new_columns(needed + needed // 4)
+        if len(pieces) == 1:
+            return pieces[0]
+        return Columns(
+            *(
+                np.concatenate([piece[kind] for piece in pieces] or [bench.out[kind][:0]])
+                for kind in range(len(Columns._fields))
+            )
+        )
+
+    def _goal(self, bench: _Bench, ranked: int) -> Collected | Ranked:
+        if ranked:
+            return Ranked(
+                False, self._cull, self._once, ranked, self._accept, self._data, bench.kept
+            )
+        return Collected(self._cull, self._once, bench.found)
