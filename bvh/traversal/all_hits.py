@@ -28,11 +28,11 @@ SHORT = 24
 class Columns(NamedTuple):
     """Hits, as arrays; pointers inside kernels."""
 
-    prim_id: NDArray[np.int32]
-    t: NDArray[np.float64]
-    u: NDArray[np.float64]
-    v: NDArray[np.float64]
-    front: NDArray[np.uint8]
+    prim_id: Any  # int32
+    t: Any  # float64, as u and v
+    u: Any
+    v: Any
+    front: Any  # uint8
 
 
 class Pairs(NamedTuple):
