@@ -16,7 +16,7 @@ from bvh.jit import warms
 from bvh.leaves import GROUP_SIZE, pack_triangles
 from bvh.nodes import Nodes, local_boxes
 from bvh.preparation import prepare
-from bvh.primitives import Primitives, Triangles, world_bounds
+from bvh.primitives import Custom, Primitives, Triangles, world_bounds
 from bvh.simd import WIDTH
 from bvh.wide_nodes import BLOCK_SIZE, MAX_LEAF_ROWS, WideNodes, collapse
 from bvh.workers import Progress, share
@@ -38,7 +38,7 @@ class TreeArrays(NamedTuple):
     nodes : WideNodes
     groups : ndarray of float32
         Triangles as leaves hold them (see `leaves`); empty for boxes.
-    primitives : Triangles, Boxes or Obbs
+    primitives : Triangles, Boxes, Obbs or Custom
     frame : ndarray of float64, shape (4, 3)
         The local frame of the node boxes (see `nodes.local_frame`), and the root's box in it.
     """
@@ -129,6 +129,8 @@ def frozen(arrays: TreeArrays) -> TreeArrays:
 
 def frozen_primitives(primitives: Primitives) -> Primitives:
     """Return the same primitives, read-only."""
+    if isinstance(primitives, Custom):
+        return primitives._replace(points=kernel_input(primitives.points))
     return type(primitives)(*(kernel_input(array) for array in primitives))
 
 

@@ -31,7 +31,7 @@ class Hierarchy:
     _place: int
 
     def __init__(self) -> None:
-        raise TypeError("make a BVH with BVH.from_triangles, from_mesh, from_boxes or from_obbs")
+        raise TypeError("make a BVH with one of BVH.from_triangles, from_mesh, from_boxes, ...")
 
     @property
     def arrays(self) -> TreeArrays:
@@ -40,7 +40,7 @@ class Hierarchy:
 
     @property
     def kind(self) -> str:
-        """What the tree holds: "triangles", "boxes" or "obbs"."""
+        """What the tree holds: "triangles", "boxes", "obbs" or "custom"."""
         return type(self._arrays.primitives).__name__.lower()
 
     @property
@@ -100,7 +100,7 @@ class Hierarchy:
 
     def _single_ray(self) -> Any:
         """Return the kernel for a single ray; compile it if it is the first."""
-        self._cast = way_in(type(self._arrays.primitives))
+        self._cast = way_in(self._arrays)
         return self._cast
 
     def _set_arrays(self, arrays: TreeArrays) -> None:

@@ -1,4 +1,4 @@
-"""What a leaf can hold, under one test: triangles, boxes, and oriented boxes.
+"""What a leaf can hold, under one test: triangles, boxes, oriented boxes, and users' own.
 
 `test` is the leaf test that every traversal and every brute-force check shares. Which kind it is
 told is a matter of type, so a traversal over triangles compiles no box code.
@@ -6,7 +6,7 @@ told is a matter of type, so a traversal over triangles compiles no box code.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,7 +40,15 @@ class Obbs(NamedTuple):
     points: NDArray[np.float64]
 
 
-Primitives = Triangles | Boxes | Obbs
+class Custom(NamedTuple):
+    """A user's primitives by the boxes that hold them (n, 6), and the test of a ray with one."""
+
+    points: NDArray[np.float64]
+    intersect: Any
+    data: Any
+
+
+Primitives = Triangles | Boxes | Obbs | Custom
 
 
 def pointed(primitives):
@@ -54,12 +62,23 @@ def _choose_pointed(primitives):
         return lambda primitives: Triangles(pointer(primitives.points), pointer(primitives.faces))
     if kind is Boxes:
         return lambda primitives: Boxes(pointer(primitives.points))
-    return lambda primitives: Obbs(pointer(primitives.points))
+    if kind is Obbs:
+        return lambda primitives: Obbs(pointer(primitives.points))
+    return lambda primitives: Custom(
+        pointer(primitives.points), primitives.intersect, primitives.data
+    )
 
 
 def count_of(primitives: Primitives) -> int:
     """Return the number of primitives."""
     return len(primitives.faces) if isinstance(primitives, Triangles) else len(primitives.points)
+
+
+def arrays_of(primitives: Primitives) -> list[NDArray[Any]]:
+    """Return the arrays of primitives that the tree owns."""
+    if isinstance(primitives, Triangles):
+        return [primitives.points, primitives.faces]
+    return [primitives.points]
 
 
 @inlined
@@ -113,6 +132,12 @@ def _test_obb(primitives, prim, o, d, scaled, t_min, t_max, cull):
     return _stay(obb_interval(o, d, lower, upper, rows), t_min, t_max)
 
 
+def _test_custom(primitives, prim, o, d, scaled, t_min, t_max, cull):
+    t, _, _ = primitives.intersect(prim, o, d, t_min, t_max, primitives.data)
+    # A NaN fails here, as a miss does.
+    return t, (FRONT if t_min <= t <= t_max and abs(t) < INF else MISS)
+
+
 @inlined
 def _row(array, at):
     """Read four numbers of an array."""
@@ -128,7 +153,7 @@ def _stay(interval, t_min, t_max):
     return max(t_min, near), (FRONT if near >= t_min else BACK)
 
 
-TESTS = {Triangles: _test_triangle, Boxes: _test_box, Obbs: _test_obb}
+TESTS = {Triangles: _test_triangle, Boxes: _test_box, Obbs: _test_obb, Custom: _test_custom}
 
 
 @by_type(test)
@@ -136,26 +161,36 @@ def _choose_test(primitives, prim, o, d, scaled, t_min, t_max, cull):
     return TESTS[primitives.instance_class]
 
 
-def weights(primitives, prim, o, d, scaled):
+def weights(primitives, prim, o, d, scaled, t_min, t_max):
     """Return (u, v) where a ray meets a primitive; NaN for boxes."""
-    return WEIGHTS[type(primitives)](primitives, prim, o, d, scaled)
+    return WEIGHTS[type(primitives)](primitives, prim, o, d, scaled, t_min, t_max)
 
 
-def _weights_of_triangle(primitives, prim, o, d, scaled):
+def _weights_of_triangle(primitives, prim, o, d, scaled, t_min, t_max):
     _, _, e, k = scaled
     v0, v1, v2 = corners(primitives, prim)
     return barycentrics(o, d, e, k, v0, v1, v2)
 
 
-def _no_weights(primitives, prim, o, d, scaled):
+def _no_weights(primitives, prim, o, d, scaled, t_min, t_max):
     return NAN, NAN
 
 
-WEIGHTS = {Triangles: _weights_of_triangle, Boxes: _no_weights, Obbs: _no_weights}
+def _custom_weights(primitives, prim, o, d, scaled, t_min, t_max):
+    _, u, v = primitives.intersect(prim, o, d, t_min, t_max, primitives.data)
+    return u, v
+
+
+WEIGHTS = {
+    Triangles: _weights_of_triangle,
+    Boxes: _no_weights,
+    Obbs: _no_weights,
+    Custom: _custom_weights,
+}
 
 
 @by_type(weights)
-def _choose_weights(primitives, prim, o, d, scaled):
+def _choose_weights(primitives, prim, o, d, scaled, t_min, t_max):
     return WEIGHTS[primitives.instance_class]
 
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from bvh.arrays import TreeArrays, pack
 from bvh.nodes import local_boxes
-from bvh.primitives import count_of, world_bounds
+from bvh.primitives import arrays_of, count_of, world_bounds
 from bvh.simd import WIDTH
 from bvh.wide_nodes import CODES, LANE_BITS, LOWER, MAX_LEAF_ROWS, ORDER, ROWS, UPPER, WideNodes
 
@@ -50,7 +50,7 @@ class TreeStats:
 def stats_of(arrays: TreeArrays, build_seconds: float) -> TreeStats:
     """Return the figures of a tree."""
     view = lanes_of(arrays.nodes.blocks)
-    stored: list[NDArray[Any]] = [*arrays.nodes, arrays.groups, *arrays.primitives]
+    stored: list[NDArray[Any]] = [*arrays.nodes, arrays.groups, *arrays_of(arrays.primitives)]
     ids = arrays.nodes.ids
     first, count = rows_of(view.codes[view.leaf])
     held = np.concatenate([[0], np.cumsum((ids >= 0).sum(axis=1))])

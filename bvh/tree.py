@@ -20,8 +20,9 @@ from bvh.arrays import build
 from bvh.crossing_queries import CrossingQueries
 from bvh.jit import warms
 from bvh.obbs import local_frames
-from bvh.primitives import Boxes, Obbs, Primitives, Triangles
+from bvh.primitives import Boxes, Custom, Obbs, Primitives, Triangles
 from bvh.sources import triangles_of
+from bvh.user_code import user_function
 from bvh.workers import Progress
 
 
@@ -189,6 +190,59 @@ class BVH(CrossingQueries):
         frames = local_frames("transforms", matrices)
         primitives = Obbs(owned(np.hstack([low, high, frames.reshape(-1, 12)])))
         return cls._build(primitives, quality, threads, progress)
+
+    @classmethod
+    def from_custom(
+        cls,
+        lower: ArrayLike,
+        upper: ArrayLike,
+        intersect: Any,
+        data: Any = None,
+        *,
+        threads: int | None = None,
+        progress: Progress | None = None,
+    ) -> BVH:
+        """Build a tree over primitives of your own: spheres, capsules, patches.
+
+        All queries by rays work on it, `cull` excepted. The test is compiled into each of them
+        when it is first asked, which takes some seconds a process.
+
+        Parameters
+        ----------
+        lower, upper : array_like, shape (n, 3)
+            Corners of a box around each primitive. Boxes that are empty or not finite are ignored.
+        intersect : function compiled with numba.njit
+            ``intersect(prim_id, origin, direction, t_min, t_max, data) -> (t, u, v)``: the smallest
+            t in the range at which a ray meets the primitive, and two numbers of your choice, all
+            float64; a t that is infinite, NaN or out of range is a miss. Origin and direction are
+            tuples. It is called from several threads, and may be called twice for one hit: it must
+            answer the same. A hit may lie outside its box by no more than 1e-8 of the scene's size.
+        data : object, optional
+            What `intersect` is given as its last argument: an array, a number, or a tuple of them.
+            It is not copied, and must not change.
+        threads, progress
+            As in `from_triangles`.
+
+        Returns
+        -------
+        BVH
+
+        Examples
+        --------
+        >>> import bvh, math, numba, numpy as np
+        >>> @numba.njit
+        ... def disc(prim_id, origin, direction, t_min, t_max, radii):
+        ...     t = -origin[2] / direction[2]
+        ...     x, y = origin[0] + t * direction[0], origin[1] + t * direction[1]
+        ...     return (t, x, y) if x * x + y * y <= radii[prim_id] ** 2 else (math.inf, x, y)
+        >>> tree = bvh.BVH.from_custom([[-2, -2, 0]], [[2, 2, 0]], disc, np.array([2.0]))
+        >>> tree.closest_hit([1.5, 0.0, 1.0], [0.0, 0.0, -1.0]).t
+        1.0
+        """
+        low, high = _corner_rows(lower, upper)
+        function = user_function("intersect", intersect)
+        primitives = Custom(owned(np.hstack([low, high])), function, data)
+        return cls._build(primitives, "medium", threads, progress)
 
     @classmethod
     def _build(

@@ -10,7 +10,7 @@ import numpy as np
 
 from bvh.jit import by_type, inlined, kernel
 from bvh.numerics import round_quotient, two_sum
-from bvh.primitives import FRONT, Boxes, Obbs, Triangles, corners, test, weights
+from bvh.primitives import FRONT, Triangles, corners, test, weights
 from bvh.simd import (
     WIDTH,
     convert,
@@ -37,7 +37,7 @@ def _finish_exactly(tree, found, o, d, low, high):
     """Return (t, u, v, front) of a hit, whatever it takes."""
     scaled = scaled_ray(o, d, peek(tree.frame, 4))
     t, side = test(tree.primitives, found, o, d, scaled, low, high, 0)
-    u, v = weights(tree.primitives, found, o, d, scaled)
+    u, v = weights(tree.primitives, found, o, d, scaled, low, high)
     return t, u, v, side == FRONT
 
 
@@ -72,12 +72,9 @@ def _finish_solid(primitives, tree, found, o, d, low, high):
     return _finish_exactly(tree, found, o, d, low, high)
 
 
-FINISHES_ALONE = {Triangles: _finish_triangle, Boxes: _finish_solid, Obbs: _finish_solid}
-
-
 @by_type(finish_alone)
 def _choose_finish_alone(primitives, tree, found, o, d, low, high):
-    return FINISHES_ALONE[primitives.instance_class]
+    return _finish_triangle if primitives.instance_class is Triangles else _finish_solid
 
 
 def finish(primitives, tree, rays, block, winners, count, out):
@@ -166,12 +163,9 @@ def _finish_lanes(tree, rays, block, winners, j, count, out, points, faces):
             finish_one(tree, rays, i, lane(face, k), out)
 
 
-FINISHES = {Triangles: _finish_triangles, Boxes: _finish_solids, Obbs: _finish_solids}
-
-
 @by_type(finish)
 def _choose_finish(primitives, tree, rays, block, winners, count, out):
-    return FINISHES[primitives.instance_class]
+    return _finish_triangles if primitives.instance_class is Triangles else _finish_solids
 
 
 def finish_pairs(primitives, tree, rays, which, prims, count, out):

@@ -15,14 +15,14 @@ from numpy.typing import NDArray
 from bvh.arrays import TreeArrays
 from bvh.jit import entry, inlined, kernel, types
 from bvh.numerics import INF, NAN
-from bvh.primitives import Boxes, Obbs, Triangles, is_ray
+from bvh.primitives import Boxes, Custom, Obbs, Triangles, arrays_of, is_ray
 from bvh.references import stack_memory
 from bvh.simd import WIDTH, peek, peek_int, pointer_to, poke
 from bvh.traversal.block import DOUBLE_ROWS, GROUP, OCTANT, PRIM, Block
 from bvh.traversal.entrance import prepare
 from bvh.traversal.finish import finish_alone
 from bvh.traversal.goals import Nearest
-from bvh.traversal.query import Query, RayPointers, TreePointers
+from bvh.traversal.query import Query, RayPointers, TreePointers, pointed_tree
 from bvh.traversal.singles import HEADER, SLOT_SIZE, trace
 
 # Where the parts of the scratch memory begin, in bytes.
@@ -38,7 +38,7 @@ F4, F8, I4, I8 = np.float32(0.0), 0.0, np.int32(0), np.int64(0)
 
 def addresses_of(arrays: TreeArrays) -> NDArray[np.int64]:
     """Return where a tree's arrays are: whoever keeps the result must keep the tree."""
-    primitives = arrays.primitives
+    primitives = arrays_of(arrays.primitives)
     parts = (arrays.nodes.blocks, arrays.nodes.ids, arrays.groups, arrays.frame, *primitives)
     places = np.array([*(part.ctypes.data for part in parts), 0], np.int64)
     places[-1] = len(arrays.nodes.blocks)
@@ -46,11 +46,14 @@ def addresses_of(arrays: TreeArrays) -> NDArray[np.int64]:
 
 
 @kernel
-def _cast(tree, memory, ox, oy, oz, dx, dy, dz, t_min, t_max, cull):
-    """Return (t, prim_id, u, v, front) of the nearest hit."""
+def trace_alone(tree, memory, ox, oy, oz, dx, dy, dz, t_min, t_max, goal):
+    """Take one ray through a tree, to the goal's end; return the primitive it names, or -1.
+
+    `memory` is SCRATCH_BYTES from there on.
+    """
     o, d = (ox, oy, oz), (dx, dy, dz)
     if not is_ray(o, d, t_min, t_max):
-        return INF, -1, NAN, NAN, False
+        return np.int64(-1)
     at = memory + (-memory & 63)
     ray = pointer_to(at + RAY, F8)
     poke(ray, 0, ox)
@@ -70,14 +73,22 @@ def _cast(tree, memory, ox, oy, oz, dx, dy, dz, t_min, t_max, cull):
     poke(which, 0, 0)
     block = Block(pointer_to(at, F4), pointer_to(at + DOUBLES, F8), which)
     if not prepare(block, tree.frame, none, o, d, t_min, t_max):
-        return INF, -1, NAN, NAN, False
+        return np.int64(-1)
     octant = np.int64(peek_int(block.lanes, OCTANT * WIDTH)) & 7
     # The only ray of the block is known by 0, which is also what `which` holds.
     parts = Query(tree, rays, block)
-    trace(parts, pointer_to(at + SLOT, F4), which, np.int64(1), octant, Nearest(False, cull))
-    found = np.int64(peek_int(block.lanes, PRIM * WIDTH))
+    trace(parts, pointer_to(at + SLOT, F4), which, np.int64(1), octant, goal)
+    return np.int64(peek_int(block.lanes, PRIM * WIDTH))
+
+
+@inlined
+def cast(tree, memory, ox, oy, oz, dx, dy, dz, t_min, t_max, cull):
+    """Return (t, prim_id, u, v, front) of the nearest hit."""
+    goal = Nearest(False, cull)
+    found = trace_alone(tree, memory, ox, oy, oz, dx, dy, dz, t_min, t_max, goal)
     if found < 0:
         return INF, -1, NAN, NAN, False
+    o, d = (ox, oy, oz), (dx, dy, dz)
     t, u, v, front = finish_alone(tree.primitives, tree, found, o, d, t_min, t_max)
     return t, found, u, v, front
 
@@ -102,7 +113,7 @@ def cast_at_triangles(place, ox, oy, oz, dx, dy, dz, t_min, t_max, cull):
     memory = stack_memory(SCRATCH_BYTES)
     primitives = Triangles(pointer_to(peek(places, 4), F8), pointer_to(peek(places, 5), I4))
     tree = _tree(places, primitives)
-    return _cast(tree, memory, ox, oy, oz, dx, dy, dz, t_min, t_max, cull)
+    return cast(tree, memory, ox, oy, oz, dx, dy, dz, t_min, t_max, cull)
 
 
 @entry
@@ -113,7 +124,7 @@ def cast_at_boxes(place, ox, oy, oz, dx, dy, dz, t_min, t_max, cull):
         return INF, -1, NAN, NAN, False
     memory = stack_memory(SCRATCH_BYTES)
     tree = _tree(places, Boxes(pointer_to(peek(places, 4), F8)))
-    return _cast(tree, memory, ox, oy, oz, dx, dy, dz, t_min, t_max, cull)
+    return cast(tree, memory, ox, oy, oz, dx, dy, dz, t_min, t_max, cull)
 
 
 @entry
@@ -124,7 +135,16 @@ def cast_at_obbs(place, ox, oy, oz, dx, dy, dz, t_min, t_max, cull):
         return INF, -1, NAN, NAN, False
     memory = stack_memory(SCRATCH_BYTES)
     tree = _tree(places, Obbs(pointer_to(peek(places, 4), F8)))
-    return _cast(tree, memory, ox, oy, oz, dx, dy, dz, t_min, t_max, cull)
+    return cast(tree, memory, ox, oy, oz, dx, dy, dz, t_min, t_max, cull)
+
+
+@entry
+def cast_at_custom(arrays, ox, oy, oz, dx, dy, dz, t_min, t_max, cull):
+    """Return (t, prim_id, u, v, front) of one ray in a tree over a user's primitives."""
+    if len(arrays.nodes.blocks) == 0:
+        return INF, -1, NAN, NAN, False
+    memory = stack_memory(SCRATCH_BYTES)
+    return cast(pointed_tree(arrays), memory, ox, oy, oz, dx, dy, dz, t_min, t_max, cull)
 
 
 CASTS: dict[type, Any] = {Triangles: cast_at_triangles, Boxes: cast_at_boxes, Obbs: cast_at_obbs}
@@ -133,12 +153,15 @@ CASTS: dict[type, Any] = {Triangles: cast_at_triangles, Boxes: cast_at_boxes, Ob
 _ways_in: dict[type, Any] = {}
 
 
-def way_in(kind: type) -> Any:
-    """Return the compiled function of `CASTS` for a kind of primitives.
+def way_in(arrays: TreeArrays) -> Any:
+    """Return the function that casts a ray into a tree.
 
-    It takes an int, eight floats and an int, and never asks for their types as Numba's dispatcher
-    does, which costs a third of the call.
+    It takes an int, which says where the arrays are, eight floats and an int, and never asks for
+    their types as Numba's dispatcher does, which costs a third of the call.
     """
+    kind = type(arrays.primitives)
+    if kind is Custom:
+        return lambda place, *ray: cast_at_custom(arrays, *ray)
     if kind not in _ways_in:
         dispatcher = CASTS[kind]
         signature = (types.int64, *(types.float64,) * 8, types.int64)

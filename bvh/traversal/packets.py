@@ -22,7 +22,7 @@ from bvh.arguments import aligned
 from bvh.jit import by_type, inlined, kernel
 from bvh.leaves import UNIT
 from bvh.numerics import INF
-from bvh.primitives import Boxes, Obbs, Triangles
+from bvh.primitives import Triangles
 from bvh.references import refer
 from bvh.simd import (
     WIDTH,
@@ -259,17 +259,11 @@ def _packable_triangles(primitives, block, alive, count):
     return 2 * close > tries
 
 
-PACKABLE = {Triangles: _packable_triangles, Boxes: _never, Obbs: _never}
-
-
 @by_type(packable)
 def _choose_packable(primitives, block, alive, count):
-    return PACKABLE[primitives.instance_class]
-
-
-PACKET_TRACES = {Triangles: _trace_triangles, Boxes: _trace_solids, Obbs: _trace_solids}
+    return _packable_triangles if primitives.instance_class is Triangles else _never
 
 
 @by_type(trace_packets)
 def _choose_trace(primitives, parts, slots, stack, alive, count, goal):
-    return PACKET_TRACES[primitives.instance_class]
+    return _trace_triangles if primitives.instance_class is Triangles else _trace_solids

@@ -50,7 +50,7 @@ def rank(query, r, prim, goal):
         return
     if goal.once and not crosses(tree.primitives, prim, o, d):
         return
-    u, v = weights(tree.primitives, prim, o, d, scaled)
+    u, v = weights(tree.primitives, prim, o, d, scaled, t_min, t_max)
     if not accepts(goal.accept, ray, prim, t, u, v, goal.data):
         return
     last = min(count, goal.most - 1)

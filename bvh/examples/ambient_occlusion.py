@@ -1,0 +1,45 @@
+"""Ambient occlusion: how much of the sky each pixel of a picture sees.
+
+Run with ``python -m bvh.examples.ambient_occlusion MESH PICTURE.png``.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+from numpy.typing import NDArray
+
+import bvh
+from bvh.sources import load_mesh
+
+
+def open_sky(tree: bvh.BVH, camera: bvh.Camera, samples: int = 64) -> NDArray[np.float64]:
+    """Return for each pixel the share of the sky that it sees, 1 where there is only sky."""
+    rng = np.random.default_rng(0)
+    origins, directions = camera.rays()
+    hits = tree.closest_hit(origins, directions)
+    a, b, c = np.moveaxis(tree.vertices[tree.faces[hits.prim_id]], -2, 0)
+    normal = np.cross(b - a, c - a)
+    normal *= np.where(hits.front, 1.0, -1.0)[..., None]
+    normal /= np.maximum(np.linalg.norm(normal, axis=-1, keepdims=True), 1e-300)
+    u, v = hits.u[..., None], hits.v[..., None]
+    point = (1.0 - u - v) * a + u * b + v * c
+    span = float(np.ptp(tree.bounds, axis=0).max())
+    sky = np.where(hits.mask, 0.0, 1.0)
+    for _ in range(samples):
+        # A point on the unit sphere plus the normal is distributed like the cosine.
+        way = rng.normal(size=point.shape)
+        way = way / np.linalg.norm(way, axis=-1, keepdims=True) + normal
+        blocked = tree.any_hit(point + 1e-9 * span * normal, way, t_max=span)
+        sky += np.where(hits.mask & ~blocked, 1.0 / samples, 0.0)
+    return sky
+
+
+if __name__ == "__main__":
+    from PIL import Image
+
+    tree = bvh.BVH.from_mesh(load_mesh(sys.argv[1]))
+    middle, size = tree.bounds.mean(axis=0), np.ptp(tree.bounds, axis=0).max()
+    camera = bvh.Camera.look_at(middle + size * np.array([1.0, 0.7, 1.4]), middle, [0, 1, 0])
+    Image.fromarray((255 * open_sky(tree, camera)).astype(np.uint8)).save(sys.argv[2])
