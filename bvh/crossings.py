@@ -16,7 +16,7 @@ one without area.
 from __future__ import annotations
 
 from bvh.exact import add_product, new_sum, take_sign, triple_sign
-from bvh.jit import by_type, kernel, stay_outlined
+from bvh.jit import by_type, kept_kernel, kernel, stay_outlined
 from bvh.primitives import Triangles, corners
 
 
@@ -48,7 +48,7 @@ def crosses(primitives, prim, o, d):
     """Tell whether a ray crosses a primitive that it touches; solids are always crossed."""
 
 
-@kernel
+@kept_kernel
 def _crosses_triangle(primitives, prim, o, d):
     stay_outlined()
     v0, v1, v2 = corners(primitives, prim)

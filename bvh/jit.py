@@ -77,6 +77,14 @@ def kernel(function: Callable[..., Any]) -> Any:
     return numba.njit(**OPTIONS | NOT_FROM_PYTHON)(function)
 
 
+def kept_kernel(function: Callable[..., Any]) -> Any:
+    """Compile a helper of kernels that are made for a user's function, and keep it on disk.
+
+    Those kernels are compiled in every process, and need not compile what they share.
+    """
+    return _kept(numba.njit(**OPTIONS | NOT_FROM_PYTHON)(function), function)
+
+
 def inlined(function: Callable[..., Any]) -> Any:
     """Compile a small helper that must melt into its caller (no call in an inner loop)."""
     return numba.njit(**OPTIONS | NOT_FROM_PYTHON | {"forceinline": True})(function)
@@ -117,7 +125,11 @@ def by_type(function: Callable[..., Any], melt: bool = False) -> Any:
 
 def entry(function: Callable[..., Any]) -> Any:
     """Compile a kernel that Python calls, and keep its machine code on disk."""
-    compiled = numba.njit(**OPTIONS)(function)
+    return _kept(numba.njit(**OPTIONS)(function), function)
+
+
+def _kept(compiled: Any, function: Callable[..., Any]) -> Any:
+    """Give a compiled function its place on disk."""
     if cache_directory() is not None:
         compiled._cache = _KernelCache(function)
     return compiled

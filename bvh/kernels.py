@@ -31,7 +31,7 @@ import numpy as np
 
 from bvh.jit import by_type, entry
 from bvh.numerics import INF
-from bvh.references import stack_memory
+from bvh.references import borrowed, stack_memory
 from bvh.simd import peek, pointer, pointer_to, poke
 from bvh.traversal.goals import Kept, Nearest, Ranked
 from bvh.traversal.one_ray import SCRATCH_BYTES, cast, trace_alone
@@ -172,7 +172,7 @@ def _visit(arrays, ox, oy, oz, dx, dy, dz, t_min, t_max, visit, data):
     poke(counts, 0, 0)
     # The hit that ends the search is the only one that is kept.
     kept = Kept(pointer_to(spare + 8, 0.0), pointer_to(spare + 16, np.int32(0)), counts)
-    goal = Ranked(True, np.int64(0), False, np.int64(1), visit, data, kept)
+    goal = Ranked(True, np.int64(0), False, np.int64(1), visit, borrowed(data), kept)
     trace_alone(pointed_tree(arrays), memory, ox, oy, oz, dx, dy, dz, t_min, t_max, goal)
     return peek(counts, 0) > 0
 

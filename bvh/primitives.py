@@ -15,6 +15,7 @@ from bvh.boxes import box_interval
 from bvh.jit import by_type, entry, inlined
 from bvh.numerics import INF, NAN, can_hit, finite, vector
 from bvh.obbs import obb_bounds, obb_interval
+from bvh.references import borrowed
 from bvh.simd import WIDTH, peek, pointer
 from bvh.triangles import barycentrics, distance, sides
 
@@ -65,7 +66,7 @@ def _choose_pointed(primitives):
     if kind is Obbs:
         return lambda primitives: Obbs(pointer(primitives.points))
     return lambda primitives: Custom(
-        pointer(primitives.points), primitives.intersect, primitives.data
+        pointer(primitives.points), primitives.intersect, borrowed(primitives.data)
     )
 
 

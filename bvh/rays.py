@@ -175,7 +175,7 @@ class Hits:
 
     def __getitem__(self, index: Any) -> Hits:
         """Select rays as from an array of the same shape."""
-        return Hits(*(getattr(self, field.name)[index] for field in fields(self)))
+        return type(self)(*(getattr(self, field.name)[index] for field in fields(self)))
 
     def __repr__(self) -> str:
         if np.ndim(self.t) == 0:

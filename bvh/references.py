@@ -55,9 +55,40 @@ def follow(typingctx: Any, reference: Any) -> Any:
         return None
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.load(args[0])
+        value = builder.load(args[0])
+        # The caller gives up what it is given.
+        context.nrt.incref(builder, reference.target, value)
+        return value
 
     return reference.target(reference), codegen
+
+
+@llvm_operation
+def borrowed(typingctx: Any, value: Any) -> Any:
+    """Return an array, or a tuple of them, that counts no references; the owner must outlive it.
+
+    Threads that count references to one array wait for each other.
+    """
+
+    def strip(context: Any, builder: Any, kind: Any, value: Any) -> Any:
+        if isinstance(kind, types.Array):
+            array = context.make_array(kind)(context, builder, value)
+            for field in ("meminfo", "parent"):
+                setattr(array, field, cgutils.get_null_value(getattr(array, field).type))
+            return array._getvalue()
+        if isinstance(kind, types.BaseTuple):
+            parts = [
+                strip(context, builder, part, builder.extract_value(value, i))
+                for i, part in enumerate(kind)
+            ]
+            return context.make_tuple(builder, kind, parts)
+        context.nrt.incref(builder, kind, value)
+        return value
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return strip(context, builder, value, args[0])
+
+    return value(value), codegen
 
 
 @literal_operation

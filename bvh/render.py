@@ -12,14 +12,20 @@ from numpy.typing import NDArray
 
 from bvh.arguments import whole_number
 from bvh.camera import Camera
-from bvh.rays import Hits
+from bvh.rays import CountedHits, Hits
+from bvh.simd import WIDTH
 from bvh.tree import BVH
 from bvh.workers import Progress
 
-SHADES = ("normals", "clay", "depth", "id")
+SHADES = ("normals", "clay", "depth", "id", "cost")
 
 # Rays traced at once: a band of rows, small enough to keep memory low and progress lively.
 BAND_RAYS = 1 << 18
+
+# Colours of a ray's cost, from nothing to as much as HOTTEST visits of nodes and groups of
+# primitives: the same in all pictures, so that they can be compared.
+HEAT = np.array([[0.0, 0.0, 0.05], [0.1, 0.1, 0.6], [0.7, 0.1, 0.4], [1.0, 0.6, 0.1], [1, 1, 0.9]])
+HOTTEST = 60.0
 
 SKY = np.array([[0.93, 0.95, 0.98], [0.78, 0.83, 0.90]])
 
@@ -78,9 +84,11 @@ def render(
     tree : BVH
         Over triangles.
     camera : Camera
-    shade : {"normals", "clay", "depth", "id"}
+    shade : {"normals", "clay", "depth", "id", "cost"}
         "normals" colours by the face normal turned to the camera, "clay" lights smooth normals
-        with a lamp and its shadow, "depth" fades with distance, "id" gives each face a colour.
+        with a lamp and its shadow, "depth" fades with distance, "id" gives each face a colour,
+        "cost" shows what each ray takes to trace: nodes and groups of triangles, black for none,
+        white for 60 and more.
     samples : int
         Rays along each side of a pixel: 2 means four rays a pixel.
     threads : int, optional
@@ -114,13 +122,16 @@ def render(
         rows = (np.arange(top, bottom)[:, None] + offsets).reshape(-1)
         origins, directions = camera.ray(*np.meshgrid(columns, rows))
         began = time.perf_counter()
-        hits = tree.closest_hit(origins, directions, threads=threads)
+        hits = tree.closest_hit(origins, directions, threads=threads, counters=shade == "cost")
         seconds += time.perf_counter() - began
-        colours = np.where(
-            hits.mask[..., None],
-            shader.colours(shade, hits, origins, directions),
-            shader.sky(rows)[:, None],
-        )
+        if isinstance(hits, CountedHits):
+            colours = _heat(hits)
+        else:
+            colours = np.where(
+                hits.mask[..., None],
+                shader.colours(shade, hits, origins, directions),
+                shader.sky(rows)[:, None],
+            )
         # Average the samples of each pixel.
         blocks = colours.reshape(bottom - top, samples, camera.width, samples, 3)
         mean = blocks.mean(axis=(1, 3))
@@ -212,6 +223,15 @@ def _normalised(vectors: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return vectors of length 1; zero where there is no direction."""
     length = np.linalg.norm(vectors, axis=-1, keepdims=True)
     return np.asarray(np.divide(vectors, length, out=np.zeros_like(vectors), where=length > 0.0))
+
+
+def _heat(hits: CountedHits) -> NDArray[np.float64]:
+    """Return the colours of what rays cost."""
+    cost = hits.nodes + hits.tests / WIDTH
+    place = np.clip(cost / HOTTEST, 0.0, 1.0) * (len(HEAT) - 1)
+    return np.stack(
+        [np.interp(place, np.arange(len(HEAT)), HEAT[:, channel]) for channel in range(3)], axis=-1
+    )
 
 
 def _hashed_colours(ids: NDArray[np.int32]) -> NDArray[np.float64]:

@@ -49,10 +49,20 @@ def test_sky(sphere: BVH, camera: Camera) -> None:
     nothing = render(BVH.from_triangles([], []), camera).pixels
     assert np.all(nothing == nothing[:, :1]) and len(np.unique(nothing[:, 0], axis=0)) > 5
     mask = sphere.closest_hit(*camera.rays()).mask
-    for shade in SHADES:
+    for shade in set(SHADES) - {"cost"}:
         pixels = render(sphere, camera, shade).pixels
         assert np.array_equal(pixels[~mask], nothing[~mask])
         assert (pixels[mask] != nothing[mask]).any(axis=-1).mean() > 0.95
+
+
+def test_cost(sphere: BVH, camera: Camera) -> None:
+    """The brighter, the dearer; what misses everything is black, and two trees can be compared."""
+    hits = sphere.closest_hit(*camera.rays(), counters=True)
+    assert isinstance(hits, bvh.CountedHits)
+    pixels = render(sphere, camera, "cost").pixels.astype(int)
+    assert np.all(pixels[hits.nodes == 0] == pixels[0, 0]) and pixels[0, 0].sum() < 20
+    dear, cheap = hits.nodes + hits.tests >= 20, hits.nodes + hits.tests < 5
+    assert pixels[dear].sum(axis=1).min() > pixels[cheap].sum(axis=1).max()
 
 
 @pytest.mark.filterwarnings("error")

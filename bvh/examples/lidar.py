@@ -16,9 +16,8 @@ RETURNS = 3
 
 
 @numba.njit
-def scan(arrays, origin, directions, reach, dropout, seed, returns):
+def scan(arrays, origin, directions, reach, dropout, rng, returns):
     """Fill `returns`, (pulses, RETURNS), with distances; NaN where none came back."""
-    np.random.seed(seed)
     t, prim_id = np.empty(8), np.empty(8, np.int32)
     for i in range(len(directions)):
         found = kernels.first_hits(arrays, origin, directions[i], 0.0, reach, t, prim_id)
@@ -26,7 +25,7 @@ def scan(arrays, origin, directions, reach, dropout, seed, returns):
         for k in range(found):
             # The farther, the fainter.
             lost = dropout + (1.0 - dropout) * (t[k] / reach) ** 2
-            if kept < RETURNS and np.random.random() >= lost:
+            if kept < RETURNS and rng.random() >= lost:
                 returns[i, kept] = t[k]
                 kept += 1
 
@@ -52,9 +51,9 @@ def pulses(rings: int = 32, around: int = 720) -> NDArray[np.float64]:
 def simulate(dropout: float = 0.1, seed: int = 1) -> NDArray[np.float64]:
     """Return the distances of all returns of one turn, (pulses, RETURNS)."""
     tree = bvh.BVH.from_triangles(*terrain())
-    directions = pulses()
+    directions, rng = pulses(), np.random.default_rng(seed)
     returns = np.full((len(directions), RETURNS), np.nan)
-    scan(tree.arrays, np.array([0.0, 0.0, 6.0]), directions, 80.0, dropout, seed, returns)
+    scan(tree.arrays, np.array([0.0, 0.0, 6.0]), directions, 80.0, dropout, rng, returns)
     return returns
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.jit import by_type, entry, inlined, kernel
+from bvh.references import borrowed
 from bvh.simd import peek, pointer, poke
 from bvh.traversal.accepting import accepts
 from bvh.traversal.block import BLOCK, HALF
@@ -98,7 +99,7 @@ def gather_hits(
         columns = _pointed_columns(pairs.columns)
         _gather_hits(
             pointed_tree(tree), pointed_rays(rays), pointed_order(order),
-            pointed_scratch(scratch), pointed_goal(goal), accept, data, most, whole, keep,
+            pointed_scratch(scratch), pointed_goal(goal), accept, borrowed(data), most, whole, keep,
             begin, end,
             Pairs(pointer(pairs.which), columns, pointer(pairs.order), pointer(pairs.starts)),
             np.int64(len(pairs.order)), _pointed_columns(out), np.int64(len(out.t) - HALF),

@@ -12,6 +12,7 @@ import numpy as np
 
 from bvh.jit import by_type, inlined
 from bvh.primitives import lanes_of
+from bvh.references import borrowed
 from bvh.simd import peek, pointer, poke
 from bvh.traversal.block import BLOCK, number_of
 
@@ -104,7 +105,8 @@ def _pointed_counted(goal):
 
 def _pointed_ranked(goal):
     kept = Kept(pointer(goal.kept.t), pointer(goal.kept.prims), pointer(goal.kept.counts))
-    return Ranked(goal.any_hit, goal.cull, goal.once, goal.most, goal.accept, goal.data, kept)
+    data = borrowed(goal.data)
+    return Ranked(goal.any_hit, goal.cull, goal.once, goal.most, goal.accept, data, kept)
 
 
 def _pointed_collected(goal):

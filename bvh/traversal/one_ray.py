@@ -38,8 +38,8 @@ F4, F8, I4, I8 = np.float32(0.0), 0.0, np.int32(0), np.int64(0)
 
 def addresses_of(arrays: TreeArrays) -> NDArray[np.int64]:
     """Return where a tree's arrays are: whoever keeps the result must keep the tree."""
-    primitives = arrays_of(arrays.primitives)
-    parts = (arrays.nodes.blocks, arrays.nodes.ids, arrays.groups, arrays.frame, *primitives)
+    nodes, primitives = arrays.nodes, arrays_of(arrays.primitives)
+    parts: list[NDArray[Any]] = [nodes.blocks, nodes.ids, arrays.groups, arrays.frame, *primitives]
     places = np.array([*(part.ctypes.data for part in parts), 0], np.int64)
     places[-1] = len(arrays.nodes.blocks)
     return places

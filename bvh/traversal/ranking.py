@@ -75,6 +75,12 @@ def _before(t, prim, kept, i):
     return t < other or (t == other and prim < peek(kept.prims, i))
 
 
+@inlined
+def _is_done(block, r, goal):
+    """Tell whether a ray that wants any hit has one."""
+    return goal.any_hit and peek(block.lanes, r + END * WIDTH) == F(-INF)
+
+
 def rank_triangles(primitives, tree, block, query, r, rows, code, goal):
     """Rank the hits of ray r with the triangles of a leaf."""
     group, count = leaf_rows(code)
@@ -84,7 +90,11 @@ def rank_triangles(primitives, tree, block, query, r, rows, code, goal):
             k = lowest_bit(bits)
             bits &= bits - 1
             rank(query, r, np.int64(peek(tree.ids, g * WIDTH + k)), goal)
+            if _is_done(block, r, goal):
+                bits = np.int64(0)
         poke(rows, END, peek(block.lanes, r + END * WIDTH))
+        if _is_done(block, r, goal):
+            return
 
 
 def rank_solids(primitives, tree, block, query, r, rows, code, goal):
@@ -92,4 +102,6 @@ def rank_solids(primitives, tree, block, query, r, rows, code, goal):
     first, count = leaf_rows(code)
     for i in range(first, first + count):
         rank(query, r, np.int64(peek(tree.ids, i)), goal)
+        if _is_done(block, r, goal):
+            break
     poke(rows, END, peek(block.lanes, r + END * WIDTH))
