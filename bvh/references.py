@@ -18,6 +18,7 @@ from bvh.jit import literal_operation, llvm_operation, types
 _Model: Any = extending.models.PrimitiveModel
 _keep: Any = cgutils.alloca_once_value
 _make_room: Any = cgutils.alloca_once
+_nothing: Any = cgutils.get_null_value
 
 
 class Reference(types.Type):  # type: ignore[misc]
@@ -74,7 +75,7 @@ def borrowed(typingctx: Any, value: Any) -> Any:
         if isinstance(kind, types.Array):
             array = context.make_array(kind)(context, builder, value)
             for field in ("meminfo", "parent"):
-                setattr(array, field, cgutils.get_null_value(getattr(array, field).type))
+                setattr(array, field, _nothing(getattr(array, field).type))
             return array._getvalue()
         if isinstance(kind, types.BaseTuple):
             parts = [
