@@ -36,7 +36,6 @@ class TreeStats:
     build_seconds : float
         Time that the build took.
     bytes_per_primitive : float
-        NaN where there is none.
     leaf_depths : tuple of int
         Entry k: the leaves on level k; the root is level 0, and never a leaf itself.
     leaf_sizes : tuple of int
@@ -93,10 +92,12 @@ def stats_of(arrays: TreeArrays, build_seconds: float, epo: bool = False) -> Tre
     held = np.concatenate([[0], np.cumsum((ids >= 0).sum(axis=1))])
     sizes = held[first + rows] - held[first]
     depths = wide_levels(view)[np.nonzero(view.leaf)[0]] + 1
+    known = np.zeros(count, np.bool_)
+    known[ids[ids >= 0]] = True
     size = sum(array.nbytes for array in stored)
     return TreeStats(
         primitives=count,
-        ignored=count - len(np.unique(ids[ids >= 0])),
+        ignored=count - int(np.count_nonzero(known)),
         nodes=len(view.codes),
         leaves=len(sizes),
         depth=int(depths.max(initial=0)),
@@ -104,7 +105,7 @@ def stats_of(arrays: TreeArrays, build_seconds: float, epo: bool = False) -> Tre
         sah_cost=wide_cost(view, arrays.frame),
         bytes=size,
         build_seconds=build_seconds,
-        bytes_per_primitive=size / count if count else float("nan"),
+        bytes_per_primitive=size / max(count, 1),
         leaf_depths=tuple(np.bincount(depths).tolist()),
         leaf_sizes=tuple(np.bincount(sizes).tolist()),
         epo=overlap_of(arrays, thread_count(None)) if epo else None,

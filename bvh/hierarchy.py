@@ -90,7 +90,7 @@ class Hierarchy:
         ----------
         epo : bool
             Compute the effective partial overlap, too. It clips every triangle to every box that
-            it reaches into, which takes several times as long as to build the tree.
+            it reaches into, which takes ten times as long as to build the tree.
 
         Returns
         -------

@@ -80,7 +80,12 @@ class Saving(Hierarchy):
 def stored_arrays(arrays: TreeArrays) -> dict[str, NDArray[Any]]:
     """Return a tree's arrays by their names in its file, as they lie in it."""
     (blocks, ids), groups, primitives, frame = arrays
-    stored = {"frame": frame, "blocks": blocks, "ids": ids, "groups": groups}
+    stored: dict[str, NDArray[Any]] = {
+        "frame": frame,
+        "blocks": blocks,
+        "ids": ids,
+        "groups": groups,
+    }
     stored["points"] = primitives.points
     if isinstance(primitives, Triangles):
         stored["faces"] = primitives.faces

@@ -117,6 +117,7 @@ def load(
         size = os.fstat(file.fileno()).st_size
         start = file.read(HEADER_SIZE)
         header = unpacked(start, size)
+        content: NDArray[np.uint8]
         if mmap:
             content = np.memmap(file, np.uint8, "r", shape=(size,))
         else:
@@ -258,8 +259,8 @@ def _build_again(
         with _not_valid():
             check_primitives(primitives, threads)
     # Own copies: what lies in the file is not needed any more.
-    primitives = type(primitives)(*(array.copy() for array in primitives))
-    arrays, tree._bounds = build(frozen_primitives(primitives), header.quality, threads, None)
+    primitives = frozen_primitives(CLASSES[header.kind](*(array.copy() for array in primitives)))
+    arrays, tree._bounds = build(primitives, header.quality, threads, None)
     tree._set_arrays(arrays)
 
 

@@ -12,7 +12,7 @@ offset bytes header
 40     8 * 4 vertices (or boxes), primitives, nodes, rows of ids
 72     8 * 7 seconds of the build, lower and upper corner of all that can be hit
 128    8     bytes of the file
-136    72 n  for each array: name (16), dtype (8), rows, columns, offset, bytes (8 each), digest (16)
+136    72 n  arrays: name (16), dtype (8), rows, columns, offset, bytes (8 each), digest (16)
 ...          zeros
 1008   16    BLAKE2b of all before
 ====== ===== =====================================================================================
@@ -163,16 +163,16 @@ def unpacked(data: bytes, size: int) -> Header:
     if any(count > most for count, most in zip(counts, limits, strict=True)):
         raise ValueError("is not valid: its header counts more than a tree can hold")
     triangles = KINDS[kind] == "triangles"
-    if not triangles and counts[0] != counts[1] or entries != 5 + triangles:
+    if (not triangles and counts[0] != counts[1]) or entries != 5 + triangles:
         raise ValueError("is not valid: its header contradicts itself")
     seconds, *bounds = fields[13:20]
     if not (math.isfinite(seconds) and seconds >= 0.0 and _are_bounds(bounds)):
         raise ValueError("is not valid: its header has a time or bounds that cannot be")
     ends = (_FIXED.size + (k + 1) * _ENTRY.size for k in range(entries))
     digests = tuple(data[end - DIGEST_SIZE : end] for end in ends)
-    header = Header(
-        KINDS[kind], QUALITIES[quality], width, *counts, seconds, tuple(bounds), digests
-    )
+    names = KINDS[kind], QUALITIES[quality]
+    points, primitives, nodes, rows = counts
+    header = Header(*names, width, points, primitives, nodes, rows, seconds, tuple(bounds), digests)
     # Whatever else is in it follows from what has been read.
     if packed(header) != data[:HEADER_SIZE]:
         raise ValueError("is not valid: its table of arrays contradicts its counts")
@@ -198,7 +198,7 @@ def digest_of(array: NDArray[Any], threads: int) -> bytes:
 
     def work(begin: int, end: int) -> None:
         for i in range(begin, end):
-            sums[i] = zlib.crc32(data[i * PIECE : (i + 1) * PIECE])
+            sums[i] = zlib.crc32(data[i * PIECE : (i + 1) * PIECE].data)
 
     share(len(sums), 4, work, threads)
     return blake2b(sums.tobytes(), digest_size=DIGEST_SIZE).digest()
