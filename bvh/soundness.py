@@ -30,8 +30,9 @@ from bvh.workers import share
 # stack and adds WIDTH.
 DEEPEST = STACK // WIDTH - 2
 
-# Primitives, and groups of triangles, that a thread takes at a time.
-CHUNK, GROUP_CHUNK = 1 << 14, 256
+# Primitives, and groups of triangles, that a thread takes at a time: few enough for what is made of
+# them to be small beside a file, and to stay in the caches.
+CHUNK, GROUP_CHUNK = 1 << 11, 256
 
 SOUND, ORPHAN, GAP, BOX, CHILD, PARENTS, DEEP, ROWS, SHARED, LOST, PERMUTATION = range(11)
 FLAWS = {
