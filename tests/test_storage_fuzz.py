@@ -219,7 +219,8 @@ def run(total: int, mmap: bool, tmp_path: Path, rng: Rng) -> Counter[str]:
             tree = tree_of(kind, rng, n)
             tree.save(tmp_path / "good.bvh")
             rays = rays_at(tree, rng, 48)
-            ask(tree, rays)
+            # Compiling is not loading.
+            ask(bvh.load(tmp_path / "good.bvh"), rays)
             brute.closest_hit(tree, *rays)
             files.append(((tmp_path / "good.bvh").read_bytes(), rays))
     path = tmp_path / "bad.bvh"
