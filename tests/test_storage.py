@@ -132,7 +132,7 @@ def test_another_width_is_built_again(kind: str, width: int, tmp_path: Path, rng
     path.write_bytes(Parts(path.read_bytes()).joined(width=width))
     rays = rays_at(tree, rng)
     if width == WIDTH:
-        return
+        pytest.skip("not another width")
     other = bvh.load(path)
     other.validate()
     assert same(other.closest_hit(*rays), tree.closest_hit(*rays))
