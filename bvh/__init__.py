@@ -2,12 +2,13 @@
 
 from bvh.boxes import ray_box
 from bvh.camera import Camera
+from bvh.figures import TreeStats
 from bvh.jit import BVHWarning, warmup
 from bvh.obbs import ray_obb
 from bvh.planes import ray_plane
-from bvh.quality import TreeStats
 from bvh.rays import AllHits, CountedHits, Hits
 from bvh.spheres import ray_sphere
+from bvh.storage import load
 from bvh.tree import BVH
 from bvh.triangles import ray_triangle
 
@@ -21,6 +22,7 @@ __all__ = [
     "CountedHits",
     "Hits",
     "TreeStats",
+    "load",
     "ray_box",
     "ray_obb",
     "ray_plane",

@@ -1,4 +1,4 @@
-"""The command line: info, cast, render, warmup."""
+"""The command line: info, stats, build, cast, render, warmup."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ from bvh.jit import cache_directory, warmup
 from bvh.ray_files import HIT_ENDINGS, read_rays, write_hits
 from bvh.render import SHADES, check_picture_path, render
 from bvh.sources import load_mesh
+from bvh.storage import is_saved_tree, load
 from bvh.tree import BVH
 
 app = typer.Typer(
@@ -39,6 +40,10 @@ err = Console(stderr=True, highlight=False, soft_wrap=True)
 MAX_SIDE = 1 << 15
 
 MeshPath = Annotated[Path, typer.Argument(metavar="MESH", help="Any file that trimesh reads.")]
+MeshOrTree = Annotated[
+    Path, typer.Argument(metavar="MESH", help="Any file that trimesh reads, or a saved tree.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Threads = Annotated[int | None, typer.Option(min=1, help="Threads; one for each CPU by default.")]
 Size = Annotated[str, typer.Option(metavar="WxH", help="Pixels of the picture.")]
 Eye = Annotated[str | None, typer.Option(metavar="X,Y,Z", help="Where the camera is.")]
@@ -61,7 +66,7 @@ def run() -> None:
 def info(
     mesh: MeshPath,
     threads: Threads = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Tell a mesh's size, and the cost, depth and memory of its tree."""
     loaded = load_mesh(mesh)
@@ -86,8 +91,36 @@ def info(
 
 
 @app.command()
-def cast(
+def stats(
+    mesh: MeshOrTree,
+    epo: Annotated[
+        bool, typer.Option("--epo", help="Compute the effective partial overlap, too: slow.")
+    ] = False,
+    threads: Threads = None,
+    as_json: AsJson = False,
+) -> None:
+    """Tell the shape, cost and memory of a tree, saved or built from a mesh."""
+    told = _tree(mesh, threads).stats(epo=epo)
+    print(json.dumps(_without_nan(asdict(told))) if as_json else told)  # noqa: T201
+
+
+@app.command()
+def build(
     mesh: MeshPath,
+    output: Annotated[Path, typer.Option("--output", "-o", help="File to write the tree to.")],
+    quality: Annotated[str, typer.Option(help="low, medium or high.")] = "medium",
+    threads: Threads = None,
+) -> None:
+    """Build the tree of a mesh and save it, for all commands that take a saved tree."""
+    _check_folder(output)
+    tree = _build(load_mesh(mesh), threads, quality)
+    tree.save(output, threads=threads)
+    out.print(f"{output}: {len(tree)} triangles, {output.stat().st_size / 2**20:.2f} MiB")
+
+
+@app.command()
+def cast(
+    mesh: MeshOrTree,
     rays: Annotated[
         Path | None,
         typer.Option(help="Rays: .npy or .csv with columns ox oy oz dx dy dz [t_min t_max]."),
@@ -109,10 +142,10 @@ def cast(
     """
     if output is not None and output.suffix not in HIT_ENDINGS:
         raise ValueError(f"--output must end in .npz or .csv, got {output}")
-    if output is not None and not output.parent.is_dir():
-        raise FileNotFoundError(f"no such folder: {output.parent}")
+    if output is not None:
+        _check_folder(output)
     columns = read_rays(rays) if rays is not None else None
-    tree = _build(load_mesh(mesh), threads)
+    tree = _tree(mesh, threads)
     if columns is None:
         origins, directions = _camera(tree, eye, target, up, fov, size).rays()
         columns = np.column_stack([origins.reshape(-1, 3), directions.reshape(-1, 3)])
@@ -134,7 +167,7 @@ def cast(
 
 @app.command(name="render")
 def render_command(
-    mesh: MeshPath,
+    mesh: MeshOrTree,
     output: Annotated[Path, typer.Option("--output", "-o", help="Picture to write.")],
     shade: Annotated[str, typer.Option(help=f"One of: {', '.join(SHADES)}.")] = "normals",
     eye: Eye = None,
@@ -147,7 +180,9 @@ def render_command(
 ) -> None:
     """Render a picture of a mesh by casting rays."""
     check_picture_path(output)
-    tree = _build(load_mesh(mesh), threads)
+    tree = _tree(mesh, threads)
+    if tree.kind != "triangles":
+        raise ValueError(f"{mesh} holds {tree.kind}; a picture needs triangles")
     camera = _camera(tree, eye, target, up, fov, size)
     tree.closest_hit(camera.eye, camera.forward)
     with _bar("rendering") as progress:
@@ -186,9 +221,21 @@ def _bar(text: str) -> Iterator[Any]:
         yield lambda done, total: bars.update(task, completed=done, total=total)
 
 
-def _build(mesh: Any, threads: int | None) -> BVH:
+def _build(mesh: Any, threads: int | None, quality: str = "medium") -> BVH:
     with _bar("building") as progress:
-        return BVH.from_mesh(mesh, threads=threads, progress=progress)
+        return BVH.from_mesh(mesh, quality=quality, threads=threads, progress=progress)
+
+
+def _tree(path: Path, threads: int | None) -> BVH:
+    """Return the tree in a file, or that of the mesh in it."""
+    if path.is_file() and is_saved_tree(path):
+        return load(path, mmap=True, threads=threads)
+    return _build(load_mesh(path), threads)
+
+
+def _check_folder(output: Path) -> None:
+    if not output.parent.is_dir():
+        raise FileNotFoundError(f"no such folder: {output.parent}")
 
 
 def _camera(

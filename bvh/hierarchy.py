@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bvh.arguments import kernel_input, thread_count
 from bvh.arrays import TreeArrays, build, frozen, frozen_primitives
+from bvh.figures import TreeStats, stats_of
 from bvh.primitives import Triangles, count_of
-from bvh.quality import TreeStats, check, stats_of
+from bvh.quality import check
 from bvh.simd import WIDTH
 from bvh.traversal.one_ray import addresses_of, way_in
 from bvh.wide_nodes import BLOCK_SIZE
@@ -19,7 +21,10 @@ from bvh.wide_nodes import BLOCK_SIZE
 class Hierarchy:
     """What `BVH` is apart from how it is made and what it is asked."""
 
-    __slots__ = ("_arrays", "_bounds", "_build_seconds", "_cast", "_place", "_places", "_quality")
+    __slots__ = (
+        "_arrays", "_bounds", "_build_seconds", "_cast", "_first_use", "_place", "_places",
+        "_quality",
+    )  # fmt: skip
 
     _arrays: TreeArrays
     _bounds: NDArray[np.float64]
@@ -29,9 +34,19 @@ class Hierarchy:
     _cast: Any
     _places: NDArray[np.int64]
     _place: int
+    # Sets the four above of a tree whose file has not been checked yet (see `storage`).
+    _first_use: Callable[[Hierarchy], None]
 
     def __init__(self) -> None:
         raise TypeError("make a BVH with one of BVH.from_triangles, from_mesh, from_boxes, ...")
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Let the first use of a memory-mapped tree check it; only what is unset comes here."""
+            if name in ("_arrays", "_cast", "_place", "_places"):
+                object.__getattribute__(self, "_first_use")(self)
+            return object.__getattribute__(self, name)
 
     @property
     def arrays(self) -> TreeArrays:
@@ -68,9 +83,28 @@ class Hierarchy:
         """Return the number of primitives, ignored ones included."""
         return count_of(self._arrays.primitives)
 
-    def stats(self) -> TreeStats:
-        """Return figures of the tree: size, shape, cost, memory, ignored primitives."""
-        return stats_of(self._arrays, self._build_seconds)
+    def stats(self, *, epo: bool = False) -> TreeStats:
+        """Return figures of the tree: size, shape, cost, memory, ignored primitives.
+
+        Parameters
+        ----------
+        epo : bool
+            Compute the effective partial overlap, too. It clips every triangle to every box that
+            it reaches into, which takes ten times as long as to build the tree.
+
+        Returns
+        -------
+        TreeStats
+            Its `str` is a table for people.
+
+        Examples
+        --------
+        >>> import bvh
+        >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+        >>> tree.stats().leaf_sizes
+        (0, 1)
+        """
+        return stats_of(self._arrays, self._build_seconds, epo)
 
     def validate(self) -> None:
         """Check that the tree is well-formed; raise a ValueError that names the first flaw.

@@ -133,7 +133,7 @@ def _invert(matrices, rows, status):
                     status[i] = OVERFLOWN
 
 
-def _inverses(maps: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.int8]]:
+def inverses(maps: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.int8]]:
     """Return the correctly rounded inverses of affine maps (n, 3, 4), and the status of each."""
     rows, status = np.zeros(maps.shape), np.empty(len(maps), np.int8)
     _invert(kernel_input(maps), rows, status)
@@ -168,11 +168,11 @@ def local_frames(name: str, transform: ArrayLike) -> NDArray[np.float64]:
     flat = matrices.reshape(-1, 4, 4)
     _refuse(name, shape, ~np.isfinite(flat).all(axis=(1, 2)), "finite")
     _refuse(name, shape, np.not_equal(flat[:, 3], [0.0, 0.0, 0.0, 1.0]).any(axis=1), "affine")
-    rows, status = _inverses(flat[:, :3])
+    rows, status = inverses(flat[:, :3])
     _refuse(name, shape, status == SINGULAR, "invertible")
     far_from_singular = "far enough from singular for a finite inverse"
     _refuse(name, shape, status == OVERFLOWN, far_from_singular)
-    _refuse(name, shape, _inverses(rows)[1] != INVERTED, far_from_singular)
+    _refuse(name, shape, inverses(rows)[1] != INVERTED, far_from_singular)
     return rows.reshape(*shape, 3, 4)
 
 
@@ -198,13 +198,13 @@ def obb_bounds(
     rows : ndarray, shape (n, 3, 4)
         From `local_frames`.
     """
-    # The rows' true inverse takes local y to p = V y + v; `_inverses` has each entry of it within
+    # The rows' true inverse takes local y to p = V y + v; `inverses` has each entry of it within
     # 2**-53 of its size (or half a denormal). A coordinate of p is a sum of four terms, so it is
     # bounded by the sum of the terms' bounds. Together with the rounding of the products (2**-53)
     # and of the sum (3 * 2**-53), and of that of the pad itself, less than 6 * 2**-53 of the sum
     # of the terms' sizes is lost; the pad has 8. Its product with a denormal entry may lose
     # 2**-1075 times the coordinate.
-    inverse, _ = _inverses(rows)
+    inverse, _ = inverses(rows)
     linear, shift = inverse[:, :, :3], inverse[:, :, 3]
     with np.errstate(over="ignore", invalid="ignore"):
         ends = linear * lower[:, None, :], linear * upper[:, None, :]

@@ -49,7 +49,8 @@ class Custom(NamedTuple):
     data: Any
 
 
-Primitives = Triangles | Boxes | Obbs | Custom
+Plain = Triangles | Boxes | Obbs  # nothing but arrays
+Primitives = Plain | Custom
 
 
 def pointed(primitives):

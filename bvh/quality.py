@@ -1,71 +1,17 @@
-"""What a tree is worth: its cost by the surface area heuristic, its shape, and its audit."""
+"""What a tree is worth: its cost by the surface area heuristic, and its audit."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bvh.arrays import TreeArrays, pack
 from bvh.nodes import local_boxes
-from bvh.primitives import arrays_of, count_of, world_bounds
+from bvh.primitives import world_bounds
 from bvh.simd import WIDTH
 from bvh.wide_nodes import CODES, LANE_BITS, LOWER, MAX_LEAF_ROWS, ORDER, ROWS, UPPER, WideNodes
-
-
-@dataclass(frozen=True)
-class TreeStats:
-    """Figures of a tree, as `BVH.stats` returns them.
-
-    Attributes
-    ----------
-    primitives, ignored : int
-        All primitives, and those that no ray can hit because a coordinate is not finite or a
-        box is empty.
-    nodes, leaves, depth : int
-        Nodes of the tree, the leaves among them, and the levels below the root.
-    largest_leaf : int
-        Primitives in the fullest leaf.
-    sah_cost : float
-        Expected node visits plus primitive tests of a random ray that meets the root's box.
-    bytes : int
-        Memory of nodes and primitives together.
-    build_seconds : float
-        Time that the build took.
-    """
-
-    primitives: int
-    ignored: int
-    nodes: int
-    leaves: int
-    depth: int
-    largest_leaf: int
-    sah_cost: float
-    bytes: int
-    build_seconds: float
-
-
-def stats_of(arrays: TreeArrays, build_seconds: float) -> TreeStats:
-    """Return the figures of a tree."""
-    view = lanes_of(arrays.nodes.blocks)
-    stored: list[NDArray[Any]] = [*arrays.nodes, arrays.groups, *arrays_of(arrays.primitives)]
-    ids = arrays.nodes.ids
-    first, count = rows_of(view.codes[view.leaf])
-    held = np.concatenate([[0], np.cumsum((ids >= 0).sum(axis=1))])
-    sizes = held[first + count] - held[first]
-    return TreeStats(
-        primitives=count_of(arrays.primitives),
-        ignored=count_of(arrays.primitives) - len(np.unique(ids[ids >= 0])),
-        nodes=len(view.codes),
-        leaves=int(np.count_nonzero(view.leaf)),
-        depth=wide_depth(view),
-        largest_leaf=int(sizes.max(initial=0)),
-        sah_cost=wide_cost(view, arrays.frame),
-        bytes=sum(array.nbytes for array in stored),
-        build_seconds=build_seconds,
-    )
 
 
 class Lanes(NamedTuple):
@@ -94,17 +40,17 @@ def rows_of(codes: NDArray[np.int32]) -> tuple[NDArray[np.int64], NDArray[np.int
     return at // MAX_LEAF_ROWS, at % MAX_LEAF_ROWS + 1
 
 
-def wide_depth(view: Lanes) -> int:
-    """Return the levels below the root of a wide tree, leaves being the last."""
-    if len(view.codes) == 0:
-        return 0
-    depth, front = 0, np.zeros(1, np.int64)
+def wide_levels(view: Lanes) -> NDArray[np.int64]:
+    """Return on which level below the root each node of a wide tree is."""
+    levels = np.zeros(len(view.codes), np.int64)
+    level, front = 0, np.zeros(min(len(view.codes), 1), np.int64)
     while len(front):
-        front = view.codes[front][view.inner[front]].astype(np.int64)
-        depth += 1
-        if depth > len(view.codes):
+        if level > len(view.codes):
             raise ValueError("the tree has a cycle")
-    return depth
+        levels[front] = level
+        front = view.codes[front][view.inner[front]].astype(np.int64)
+        level += 1
+    return levels
 
 
 def wide_cost(view: Lanes, frame: NDArray[np.float64]) -> float:

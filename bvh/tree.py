@@ -21,12 +21,13 @@ from bvh.crossing_queries import CrossingQueries
 from bvh.jit import warms
 from bvh.obbs import local_frames
 from bvh.primitives import Boxes, Custom, Obbs, Primitives, Triangles
+from bvh.saving import Saving
 from bvh.sources import triangles_of
 from bvh.user_code import user_function
 from bvh.workers import Progress
 
 
-class BVH(CrossingQueries):
+class BVH(CrossingQueries, Saving):
     """A bounding volume hierarchy over triangles, boxes or oriented boxes.
 
     Make one with `from_triangles`, `from_mesh`, `from_boxes` or `from_obbs`. A tree owns read-only

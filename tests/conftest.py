@@ -1,12 +1,47 @@
-"""Seeds: fixed in ordinary runs, fresh when BVH_FUZZ_SEED says so, printed on failure."""
+"""Seeds, and the audit of every tree that a test makes.
+
+Seeds are fixed in ordinary runs, fresh when BVH_FUZZ_SEED says so, and printed on failure.
+"""
 
 from __future__ import annotations
 
 import os
 import zlib
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
+
+from bvh.arrays import TreeArrays
+from bvh.hierarchy import Hierarchy
+from bvh.primitives import count_of
+from bvh.quality import check
+
+# Larger trees are audited where a test is about that.
+LARGEST_AUDITED = 20_000
+
+_set_arrays = Hierarchy._set_arrays
+_audits = True
+
+
+def _set_and_audit(tree: Hierarchy, arrays: TreeArrays) -> None:
+    """Give a tree its arrays, be it built, moved, copied or loaded, if they pass the audit."""
+    if _audits and count_of(arrays.primitives) <= LARGEST_AUDITED:
+        check(arrays)
+    _set_arrays(tree, arrays)
+
+
+if os.environ.get("BVH_AUDIT", "1") != "0":
+    Hierarchy._set_arrays = _set_and_audit  # type: ignore[method-assign]
+
+
+@pytest.fixture(autouse=True)
+def _audit(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Leave out the audit of trees in tests that are marked as unaudited."""
+    global _audits
+    _audits = request.node.get_closest_marker("unaudited") is None
+    yield
+    _audits = True
 
 
 @pytest.fixture

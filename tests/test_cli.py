@@ -357,3 +357,34 @@ def test_interruption(run: Run, mesh: Path, monkeypatch: pytest.MonkeyPatch) -> 
     code, out, err = run("info", mesh)
     assert (code, out) == (130, "")
     assert err.strip() in ("", "bvh: interrupted")
+
+
+def test_stats_and_saved_trees(run: Run, mesh: Path) -> None:
+    """Build once; the other commands take the tree for the mesh, and answer the same."""
+    code, out, err = run("build", mesh, "-o", "sphere.bvh", "--quality", "high")
+    assert (code, err.strip()) == (0, "") and "sphere.bvh: 720 triangles" in out
+    tree = bvh.load("sphere.bvh", audit=True)
+    for given in ("sphere.bvh", mesh):
+        code, out, _ = run("stats", given, "--epo")
+        assert code == 0 and "SAH cost" in out and "EPO" in out
+    code, out, _ = run("stats", "sphere.bvh", "--json")
+    told = json.loads(out)
+    assert code == 0 and told["leaf_sizes"] == list(tree.stats().leaf_sizes)
+    assert told["epo"] is None and told["build_seconds"] == tree.stats().build_seconds
+    for given, picture in (("sphere.bvh", "a.png"), (mesh, "b.png")):
+        assert run("render", given, "-o", picture, "--size", "40x30")[0] == 0
+        assert run("cast", given, "-o", f"{picture}.npz", "--size", "40x30")[0] == 0
+    assert Path("a.png").read_bytes() == Path("b.png").read_bytes()
+    first, second = read_hits(Path("a.png.npz")), read_hits(Path("b.png.npz"))
+    assert all(np.array_equal(first[name], second[name], equal_nan=True) for name in FIELDS)
+    data = bytearray(Path("sphere.bvh").read_bytes())
+    data[-1] ^= 1
+    Path("bad.bvh").write_bytes(data)
+    code, _, err = run("stats", "bad.bvh")
+    assert code == 2 and "bad.bvh: is damaged" in err
+    bvh.BVH.from_boxes([[0, 0, 0]], [[1, 1, 1]]).save("boxes.bvh")
+    assert run("stats", "boxes.bvh")[0] == 0
+    code, _, err = run("render", "boxes.bvh", "-o", "c.png")
+    assert code == 2 and "boxes" in err
+    assert run("build", mesh, "-o", "no/x.bvh")[0] == 2
+    assert run("build", mesh, "-o", "x.bvh", "--quality", "best")[0] == 2

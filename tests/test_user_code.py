@@ -145,6 +145,8 @@ def test_primitives_of_ones_own(rng: np.random.Generator) -> None:
     assert tree.closest_hit(o[0], d[0]).prim_id == prim[0]
     assert tree.caster()(*o[1], *d[1])[1] == prim[1]
     assert np.array_equal(pickle.loads(pickle.dumps(tree)).closest_hit(o, d).t, t)
+    with pytest.raises(TypeError, match="cannot be saved"):
+        tree.save("spheres.bvh")
     for refused in ("cull", "vertices"):
         with pytest.raises((ValueError, AttributeError), match=refused):
             tree.closest_hit(o, d, cull="back") if refused == "cull" else tree.vertices
