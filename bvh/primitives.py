@@ -49,8 +49,7 @@ class Custom(NamedTuple):
     data: Any
 
 
-Plain = Triangles | Boxes | Obbs  # nothing but arrays
-Primitives = Plain | Custom
+Primitives = Triangles | Boxes | Obbs | Custom
 
 
 def pointed(primitives):

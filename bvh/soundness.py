@@ -20,7 +20,7 @@ from bvh.leaves import GROUP_SIZE, pack_triangles
 from bvh.nodes import local_frame
 from bvh.numerics import INF, finite, vector
 from bvh.obbs import INVERTED, inverses
-from bvh.primitives import Boxes, Obbs, Plain, Triangles, count_of, world_bounds
+from bvh.primitives import Boxes, Custom, Obbs, Primitives, Triangles, count_of, world_bounds
 from bvh.simd import WIDTH, peek, peek_int
 from bvh.traversal.singles import STACK
 from bvh.wide_nodes import BLOCK_SIZE, CODES, LANE_BITS, LOWER, ORDER, UPPER, leaf_rows
@@ -154,7 +154,7 @@ def _check_ids(ids, least, begin, end, valid):
     return -1
 
 
-def check_primitives(primitives: Plain, threads: int) -> tuple[
+def check_primitives(primitives: Primitives, threads: int) -> tuple[
     NDArray[np.uint8], NDArray[np.float64]
 ]:  # fmt: skip
     """Check that primitives can be read; return which can be hit (1 or 0), and their bounds.
@@ -176,7 +176,7 @@ def check_primitives(primitives: Plain, threads: int) -> tuple[
                 bad = _survey(*primitives, start, stop, valid, bounds[start // CHUNK])
                 if bad >= 0:
                     raise ValueError(f"face {bad} has a vertex that is out of range")
-            else:
+            elif not isinstance(primitives, Custom):
                 part = type(primitives)(primitives.points[start:stop])
                 _survey_solids(part, start, valid[start:stop], bounds[start // CHUNK])
 

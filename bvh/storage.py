@@ -23,7 +23,7 @@ from bvh.arguments import aligned, kernel_input, thread_count
 from bvh.arrays import TreeArrays, build, frozen, frozen_primitives
 from bvh.hierarchy import Hierarchy
 from bvh.jit import BVHWarning
-from bvh.primitives import Boxes, Obbs, Plain, Triangles
+from bvh.primitives import Boxes, Obbs, Primitives, Triangles
 from bvh.simd import WIDTH
 from bvh.soundness import check_primitives, check_tree
 from bvh.tree import BVH
@@ -201,7 +201,7 @@ def _parts(header: Header, content: NDArray[np.uint8]) -> dict[str, NDArray[Any]
     return parts
 
 
-def _primitives(header: Header, parts: dict[str, NDArray[Any]]) -> Plain:
+def _primitives(header: Header, parts: dict[str, NDArray[Any]]) -> Primitives:
     kind = CLASSES[header.kind]
     return frozen_primitives(kind(*(parts[name] for name in kind._fields)))
 
