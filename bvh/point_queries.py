@@ -1,0 +1,214 @@
+"""What points ask of a tree over triangles: what is nearest, and whether they are inside."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bvh import containment, point_batches
+from bvh.arguments import thread_count, whole_number
+from bvh.hierarchy import Hierarchy
+from bvh.jit import warms
+from bvh.points import ClosestPoints, PointBatch, point_batch
+from bvh.primitives import Triangles
+from bvh.rays import shaped
+from bvh.workers import Progress
+
+
+class PointQueries(Hierarchy):
+    """The questions that points ask."""
+
+    __slots__ = ()
+
+    def closest_point(
+        self,
+        points: ArrayLike,
+        max_distance: ArrayLike = np.inf,
+        *,
+        k: int | None = None,
+        threads: int | None = None,
+        progress: Progress | None = None,
+    ) -> ClosestPoints:
+        """Find the nearest point of the surface for each point.
+
+        The face with the smallest distance; of equal distances, the one with the lowest id. The
+        distance is the real one to 4 units in the last place, at any scale and far from the origin,
+        and 0.0 on the surface. It depends on the point and the face alone: not on the tree, on
+        threads, or on the batch. A face without area is the segment or the point that it is.
+
+        Parameters
+        ----------
+        points : array_like, shape (..., 3)
+            Points with a coordinate that is not finite miss.
+        max_distance : array_like, shape (...)
+            How far to look, that distance included; broadcast against the points. Points for which
+            it is NaN or negative miss.
+        k : int, optional
+            Find the nearest points in this many faces, nearest first, on one more axis.
+        threads : int, optional
+            Threads to use; one for each CPU by default.
+        progress : callable, optional
+            Called as progress(done, total) in points.
+
+        Returns
+        -------
+        ClosestPoints
+            With fields of the points' leading shape; scalars for a single point. A miss has
+            distance +inf, prim_id -1, and NaN for the rest.
+
+        Raises
+        ------
+        ValueError, TypeError
+            Where an argument has the wrong shape or type, or the tree holds boxes.
+
+        Notes
+        -----
+        A flat face is taken for its edges where its height is below 2**-90 of its length.
+
+        Examples
+        --------
+        >>> import bvh
+        >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+        >>> near = tree.closest_point([0.25, 0.25, 2.0])
+        >>> near.distance, near.prim_id, near.u, near.v
+        (2.0, 0, 0.25, 0.25)
+        >>> tree.closest_point([[3.0, 0.0, 0.0], [0.5, 0.5, 0.5]], max_distance=1.0).prim_id
+        array([-1,  0], dtype=int32)
+        """
+        self._over_triangles("closest_point")
+        batch, workers = point_batch(points, max_distance), thread_count(threads)
+        if k is None:
+            return point_batches.closest(self._arrays, batch, workers, progress)
+        count = whole_number("k", k)
+        return point_batches.nearest(self._arrays, batch, count, workers, progress)
+
+    def distance(
+        self,
+        points: ArrayLike,
+        max_distance: ArrayLike = np.inf,
+        *,
+        threads: int | None = None,
+        progress: Progress | None = None,
+    ) -> Any:
+        """Return the distance of each point from the surface, as `closest_point` has it.
+
+        Parameters
+        ----------
+        points, max_distance, threads, progress
+            As in `closest_point`.
+
+        Returns
+        -------
+        ndarray of float64 or float, shape (...)
+            +inf for points that miss.
+
+        Examples
+        --------
+        >>> import bvh
+        >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+        >>> tree.distance([[1.0, 1.0, 0.0], [3.0, 0.0, 0.0]])
+        array([0.70710678, 2.        ])
+        """
+        self._over_triangles("distance")
+        batch = point_batch(points, max_distance)
+        flat = point_batches.distances(self._arrays, batch, thread_count(threads), progress)
+        return shaped(batch.shape, flat)[0]
+
+    def signed_distance(
+        self,
+        points: ArrayLike,
+        *,
+        threads: int | None = None,
+        progress: Progress | None = None,
+    ) -> Any:
+        """Return the distance of each point from a closed surface, negative inside.
+
+        The sign is that of `contains`, so it does not depend on normals, and is right where the
+        nearest point lies on an edge or a vertex. Points on the surface have 0.0.
+
+        Parameters
+        ----------
+        points, threads, progress
+            As in `closest_point`.
+
+        Returns
+        -------
+        ndarray of float64 or float, shape (...)
+            +inf for points that are not finite, or if there is no surface.
+
+        Examples
+        --------
+        >>> import bvh
+        >>> vertices = [[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]]
+        >>> tree = bvh.BVH.from_triangles(vertices, [[0, 2, 1], [0, 1, 3], [1, 2, 3], [2, 0, 3]])
+        >>> tree.signed_distance([[0.25, 0.25, 0.125], [0.0, 0.0, 2.0], [1.0, 0.0, 0.0]])
+        array([-0.125,  1.   ,  0.   ])
+        """
+        self._over_triangles("signed_distance")
+        batch, workers = point_batch(points), thread_count(threads)
+        flat = point_batches.distances(self._arrays, batch, workers, progress)
+        inside = self._inside(batch, workers, None)
+        np.negative(flat, out=flat, where=inside & (flat > 0.0) & (flat < np.inf))
+        return shaped(batch.shape, flat)[0]
+
+    def contains(
+        self,
+        points: ArrayLike,
+        *,
+        method: str = "parity",
+        threads: int | None = None,
+        progress: Progress | None = None,
+    ) -> Any:
+        """Tell for each point whether it is inside the surface.
+
+        Parameters
+        ----------
+        points : array_like, shape (..., 3)
+            Points that are not finite are outside.
+        method : {"parity", "winding"}
+            "parity" counts how often a ray from the point crosses the surface: right for closed
+            meshes however their faces are turned; a point on the surface is inside. "winding" asks
+            whether `winding_number` exceeds a half: for meshes with holes, gaps and overlaps, whose
+            normals point outward.
+        threads, progress
+            As in `closest_point`.
+
+        Returns
+        -------
+        ndarray of bool or bool, shape (...)
+
+        Raises
+        ------
+        ValueError, TypeError
+            Where an argument has the wrong shape or type, or the tree holds boxes.
+
+        Examples
+        --------
+        >>> import bvh
+        >>> vertices = [[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]]
+        >>> tree = bvh.BVH.from_triangles(vertices, [[0, 2, 1], [0, 1, 3], [1, 2, 3], [2, 0, 3]])
+        >>> tree.contains([[0.1, 0.1, 0.1], [1.0, 1.0, 1.0]])
+        array([ True, False])
+        """
+        self._over_triangles("contains")
+        if method not in ("parity", "winding"):
+            raise ValueError(f"method must be 'parity' or 'winding', got {method!r}")
+        batch, workers = point_batch(points), thread_count(threads)
+        return shaped(batch.shape, self._inside(batch, workers, progress))[0]
+
+    def _inside(
+        self, batch: PointBatch, threads: int, progress: Progress | None
+    ) -> NDArray[np.bool_]:
+        return containment.inside(self._arrays, batch.points, threads, progress)
+
+    def _over_triangles(self, question: str) -> None:
+        if not isinstance(self._arrays.primitives, Triangles):
+            raise TypeError(f"{question} needs a tree over triangles, this one is over {self.kind}")
+
+
+@warms("point queries")
+def _warm() -> None:
+    """Compile what points need."""
+    from bvh.arrays import build
