@@ -1,10 +1,11 @@
-"""The exact nearest hit of a ray on triangle meshes and boxes."""
+"""The exact nearest hit of a ray on triangle meshes and boxes, and the nearest point."""
 
 from bvh.boxes import ray_box
 from bvh.camera import Camera
 from bvh.jit import BVHWarning, warmup
 from bvh.obbs import ray_obb
 from bvh.planes import ray_plane
+from bvh.points import ClosestPoints
 from bvh.quality import TreeStats
 from bvh.rays import Hits
 from bvh.spheres import ray_sphere
@@ -17,6 +18,7 @@ __all__ = [
     "BVH",
     "BVHWarning",
     "Camera",
+    "ClosestPoints",
     "Hits",
     "TreeStats",
     "ray_box",

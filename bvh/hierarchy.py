@@ -19,7 +19,9 @@ from bvh.wide_nodes import BLOCK_SIZE
 class Hierarchy:
     """What `BVH` is apart from how it is made and what it is asked."""
 
-    __slots__ = ("_arrays", "_bounds", "_build_seconds", "_cast", "_place", "_places", "_quality")
+    __slots__ = (
+        "_arrays", "_bounds", "_build_seconds", "_cast", "_place", "_places", "_quality", "_winding"
+    )  # fmt: skip
 
     _arrays: TreeArrays
     _bounds: NDArray[np.float64]
@@ -29,6 +31,8 @@ class Hierarchy:
     _cast: Any
     _places: NDArray[np.int64]
     _place: int
+    # What its nodes look like from far away, once somebody has asked for winding numbers.
+    _winding: Any
 
     def __init__(self) -> None:
         raise TypeError("make a BVH with BVH.from_triangles, from_mesh, from_boxes or from_obbs")
@@ -105,6 +109,6 @@ class Hierarchy:
 
     def _set_arrays(self, arrays: TreeArrays) -> None:
         self._arrays = arrays
-        self._cast = None
+        self._cast = self._winding = None
         self._places = addresses_of(arrays)
         self._place = self._places.ctypes.data

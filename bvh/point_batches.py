@@ -10,10 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.points import ClosestPoints, PointBatch
+from bvh.primitives import world_bounds
 from bvh.rays import shaped
 from bvh.traversal.closest_point import closest_points
 from bvh.traversal.nearest_many import nearest_points
 from bvh.traversal.points_scratch import PointScratch, new_scratch
+from bvh.traversal.winding_number import winding_numbers as winding_numbers_at
+from bvh.traversal.winding_number import winding_sums
+from bvh.winding import WindingTerms
 from bvh.workers import Progress, share
 
 # Points in a chunk: long enough to hide the call, short enough to balance threads and to hear
@@ -103,3 +107,30 @@ def nearest(
     shape = (*batch.shape, count)
     d, prim_id, u, v = shaped(shape, distance, prim, weights[:, 0], weights[:, 1])
     return ClosestPoints(d, position.reshape(*shape, 3), prim_id, u, v)
+
+
+def winding_numbers(
+    arrays: Any,
+    terms: WindingTerms | None,
+    points: NDArray[np.float64],
+    accuracy: float,
+    threads: int,
+    progress: Progress | None,
+) -> NDArray[np.float64]:
+    """Return the winding number at each of the points (n, 3); exact sums without terms."""
+    found, shelf = np.empty(len(points)), Shelf()
+    if terms is None:
+        valid = world_bounds(arrays.primitives)[2]
+
+        def add_up(begin: int, end: int) -> None:
+            winding_sums(arrays.primitives, arrays.frame, valid, points, begin, end, found)
+
+        share(len(points), 16, add_up, threads, progress)
+        return found
+
+    def work(begin: int, end: int) -> None:
+        with shelf.scratch() as scratch:
+            winding_numbers_at(arrays, terms, points, scratch, accuracy**2, begin, end, found)
+
+    in_chunks(len(points), work, threads, progress)
+    return found

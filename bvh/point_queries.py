@@ -8,12 +8,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bvh import containment, point_batches
-from bvh.arguments import thread_count, whole_number
+from bvh.arguments import kernel_input, thread_count, whole_number
+from bvh.arrays import build
 from bvh.hierarchy import Hierarchy
 from bvh.jit import warms
 from bvh.points import ClosestPoints, PointBatch, point_batch
 from bvh.primitives import Triangles
 from bvh.rays import shaped
+from bvh.winding import WindingTerms, winding_terms
 from bvh.workers import Progress
 
 
@@ -195,8 +197,75 @@ class PointQueries(Hierarchy):
         self._over_triangles("contains")
         if method not in ("parity", "winding"):
             raise ValueError(f"method must be 'parity' or 'winding', got {method!r}")
+        if method == "winding":
+            winding = self.winding_number(points, threads=threads, progress=progress)
+            return winding > 0.5
         batch, workers = point_batch(points), thread_count(threads)
         return shaped(batch.shape, self._inside(batch, workers, progress))[0]
+
+    def winding_number(
+        self,
+        points: ArrayLike,
+        accuracy: float = 2.0,
+        *,
+        threads: int | None = None,
+        progress: Progress | None = None,
+    ) -> Any:
+        """Return how often the surface winds around each point.
+
+        The sum of the faces' solid angles over 4 pi: 1 inside a closed surface whose normals point
+        outward, 0 outside of it, and for a surface with holes a smooth function in between.
+
+        Parameters
+        ----------
+        points : array_like, shape (..., 3)
+        accuracy : float
+            Faces further away than this many times the radius of their node are summed up as one,
+            by the first two terms of a series: see Notes. `numpy.inf` adds up every face, in time
+            that grows with their number.
+        threads, progress
+            As in `closest_point`.
+
+        Returns
+        -------
+        ndarray of float64 or float, shape (...)
+            NaN for points that are not finite. On the surface, of the values on its two sides,
+            either or the middle.
+
+        Raises
+        ------
+        ValueError, TypeError
+            Where an argument has the wrong shape, type or range, or the tree holds boxes.
+
+        Notes
+        -----
+        Barill, Dickson, Schmidt, Levin and Jacobson 2018, "Fast winding numbers for soups and
+        clouds". What is left out of the series falls with the square of the accuracy: for closed
+        scans the result is off by up to 0.03 with an accuracy of 2, and 0.006 with 4.
+        Unlike other answers of a tree, it depends on the tree in these digits.
+
+        Examples
+        --------
+        >>> import bvh
+        >>> vertices = [[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]]
+        >>> tree = bvh.BVH.from_triangles(vertices, [[0, 2, 1], [0, 1, 3], [1, 2, 3], [2, 0, 3]])
+        >>> tree.winding_number([[0.1, 0.1, 0.1], [1.0, 1.0, 1.0]]).round(3) + 0.0
+        array([1., 0.])
+        """
+        self._over_triangles("winding_number")
+        beta, batch = _accuracy(accuracy), point_batch(points)
+        terms = None if beta == np.inf else self._winding_terms()
+        flat = point_batches.winding_numbers(
+            self._arrays, terms, batch.points, beta, thread_count(threads), progress
+        )
+        return shaped(batch.shape, flat)[0]
+
+    def _winding_terms(self) -> WindingTerms:
+        # Two threads may both sum them up: they find the same.
+        if self._winding is None:
+            self._winding = winding_terms(self._arrays)
+        terms: WindingTerms = self._winding
+        return terms
 
     def _inside(
         self, batch: PointBatch, threads: int, progress: Progress | None
@@ -208,7 +277,24 @@ class PointQueries(Hierarchy):
             raise TypeError(f"{question} needs a tree over triangles, this one is over {self.kind}")
 
 
+def _accuracy(accuracy: float) -> float:
+    """Check what must be a number of at least 1; below it, a node would be far from itself."""
+    if isinstance(accuracy, (bool, str)) or not isinstance(accuracy, (int, float, np.number)):
+        raise TypeError(f"accuracy must be a number, got {accuracy!r}")
+    if not accuracy >= 1.0:
+        raise ValueError(f"accuracy must be at least 1, got {accuracy!r}")
+    # Nothing is further away than this in float32.
+    return float(accuracy) if accuracy < 1e6 else np.inf
+
+
 @warms("point queries")
 def _warm() -> None:
     """Compile what points need."""
-    from bvh.arrays import build
+    points, faces = kernel_input(np.eye(3)), np.arange(3, dtype=np.int32).reshape(1, 3)
+    arrays, _ = build(Triangles(points, kernel_input(faces)), "medium", 1, None)
+    batch = point_batch(np.zeros((1, 3)))
+    point_batches.closest(arrays, batch, 1, None)
+    point_batches.nearest(arrays, batch, 1, 1, None)
+    containment.inside(arrays, batch.points, 1, None)
+    for terms in (None, winding_terms(arrays)):
+        point_batches.winding_numbers(arrays, terms, batch.points, 2.0, 1, None)

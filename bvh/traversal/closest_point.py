@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bvh.jit import entry, inlined, kernel, stay_outlined
+from bvh.jit import entry, inlined, kernel
 from bvh.nearest import between, nearest_on_triangle
 from bvh.numerics import INF, NAN, finite, power_of_two, vector
 from bvh.primitives import corners
@@ -24,13 +24,11 @@ from bvh.simd import (
     pointer,
     poke,
     popcount,
-    splat,
     store,
 )
 from bvh.simd.lanes import compress_order
 from bvh.traversal.nearest_many import measure_far
 from bvh.traversal.point_visits import (
-    BOUNDLESS,
     BOX_ERROR,
     FAR,
     LEAF_ERROR,
@@ -130,9 +128,7 @@ def _nearest(tree, scratch, p, x, reach, limit):
             if count > ROOM - WIDTH:
                 count = keep_near(scratch, count, bound)
                 if count > ROOM // 2:
-                    best, prim, u, v = settle(
-                        tree.primitives, scratch, count, p, best, prim, u, v
-                    )
+                    best, prim, u, v = settle(tree.primitives, scratch, count, p, best, prim, u, v)
                     count = np.int64(0)
                     bound = min(bound, np.float32(min(best * scale * UP + 1e-30, 1e15)))
                     square = square_bound(bound, box_error)

@@ -16,7 +16,6 @@ from bvh.numerics import INF, finite, power_of_two, vector
 from bvh.primitives import corners
 from bvh.simd import (
     WIDTH,
-    load,
     mask_bits,
     peek,
     peek_int,
