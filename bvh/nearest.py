@@ -44,6 +44,8 @@ from bvh.numerics import (
 KEPT = 2.0**-45
 DOUBT = 2.0**-98
 FLAT = 2.0**-90
+# A face of which less than this is left has its weights from double-doubles.
+SLENDER = 2.0**-10
 # A sign computed in doubles from rounded operands: fewer than 16 roundings on any path.
 SIDE_ERROR = 2.0**-48
 
@@ -233,10 +235,7 @@ def _to_edge(p, a, b, k):
 def _side(n, e, a):
     """Return the sign of n . (e x a), and the value; sign 0 where double-doubles do not tell."""
     h, eh, ah = high(n), high(e), high(a)
-    value = dot(h, cross(eh, ah))
     size = dot_size(h, cross_size(eh, ah))
-    if abs(value) > SIDE_ERROR * size:
-        return (1 if value > 0.0 else -1), value
     exact = dd_dot(n, dd_cross(e, a))[0]
     if abs(exact) > DOUBT * size:
         return (1 if exact > 0.0 else -1), exact
@@ -264,6 +263,22 @@ def _to_plane(p, v0, v1, v2, k, n, n_size, a):
     return scale_by(_root(dd_div(dd_mul(volume, volume), square)), e - scale)
 
 
+@inlined
+def _sure_side(n, sizes, e, a):
+    """Return the sign of n . (e x a) of doubles, and the value; sign 0 where rounding may tell."""
+    value = dot(n, cross(e, a))
+    if abs(value) > SIDE_ERROR * dot_size(sizes, cross_size(e, a)):
+        return (1 if value > 0.0 else -1), value
+    return 0, value
+
+
+@inlined
+def _sure_corner(off, e, f):
+    """Tell a point that is surely beyond a corner: `off` leads away from both edges, e and f."""
+    room = SIDE_ERROR * largest(off)
+    return dot(e, off) < -room * largest(e) and dot(f, off) < -room * largest(f)
+
+
 @kernel
 def nearest_on_triangle(p, v0, v1, v2):
     """Return (distance, u, v) of the point (1-u-v) v0 + u v1 + v v2 that is nearest to p.
@@ -284,22 +299,80 @@ def nearest_on_triangle(p, v0, v1, v2):
     if size == 0.0:
         return 0.0, 0.0, 0.0
     k = min(-exponent(size), 1022)
-    a, b, c = difference(p, v0, k), difference(p, v1, k), difference(p, v2, k)
+    d, u, v = _nearest(p, v0, v1, v2, k)
+    return scale_by(d, post - k), u, v
+
+
+@inlined
+def _nearest(p, v0, v1, v2, k):
+    """Return (distance times 2**k, u, v): by the region that doubles tell, if they do."""
+    s = power_of_two(k)
+    a, b, c = _times(minus(p, v0), s), _times(minus(p, v1), s), _times(minus(p, v2), s)
+    ab, bc, ca = _times(minus(v1, v0), s), _times(minus(v2, v1), s), _times(minus(v0, v2), s)
+    ba, cb, ac = _turned(ab), _turned(bc), _turned(ca)
+    if _sure_corner(a, ab, ac):
+        return _to_corner(p, v0, k), 0.0, 0.0
+    if _sure_corner(b, bc, ba):
+        return _to_corner(p, v1, k), 1.0, 0.0
+    if _sure_corner(c, ca, cb):
+        return _to_corner(p, v2, k), 0.0, 1.0
+    n, sizes = cross(ab, ac), cross_size(ab, ac)
+    s0, w2 = _sure_side(n, sizes, ab, a)
+    s1, w0 = _sure_side(n, sizes, bc, b)
+    s2, w1 = _sure_side(n, sizes, ca, c)
+    whole = w0 + w1 + w2
+    if s0 > 0 and s1 > 0 and s2 > 0 and whole > SLENDER * dot_size(sizes, sizes):
+        area, areas = _double_area(v0, v1, v2, k)
+        d = _to_plane(p, v0, v1, v2, k, area, areas, difference(p, v0, k))
+        return d, w1 / whole, w2 / whole
+    # Beyond one edge and between its ends: it has the nearest point.
+    if s0 < 0 and dot(ab, a) > 0.0 and dot(ba, b) > 0.0:
+        d, t = _to_edge(p, v0, v1, k)
+        return d, t, 0.0
+    if s1 < 0 and dot(bc, b) > 0.0 and dot(cb, c) > 0.0:
+        d, t = _to_edge(p, v1, v2, k)
+        return d, 1.0 - t, t
+    if s2 < 0 and dot(ca, c) > 0.0 and dot(ac, a) > 0.0:
+        d, t = _to_edge(p, v2, v0, k)
+        return d, 0.0, 1.0 - t
+    return _nearest_of_all(p, v0, v1, v2, k)
+
+
+@inlined
+def _turned(v):
+    return (-v[0], -v[1], -v[2])
+
+
+@kernel
+def _to_corner(p, corner, k):
+    """Return the distance to a corner, times 2**k."""
+    stay_outlined()
+    square, scale = _square(difference(p, corner, k))
+    return scale_by(_root(square), scale)
+
+
+@inlined
+def _double_area(v0, v1, v2, k):
+    """Return the normal of a face as double-doubles, and the sizes of its terms."""
     ab, ac = difference(v1, v0, k), difference(v2, v0, k)
-    n = dd_cross(ab, ac)
-    n_size = cross_size(high(ab), high(ac))
+    return dd_cross(ab, ac), cross_size(high(ab), high(ac))
+
+
+@kernel
+def _nearest_of_all(p, v0, v1, v2, k):
+    """Return what `_nearest` does where doubles do not tell the region."""
+    stay_outlined()
+    a, b, c = difference(p, v0, k), difference(p, v1, k), difference(p, v2, k)
+    n, n_size = _double_area(v0, v1, v2, k)
     # Edges that the point is surely within need no look.
     s0, s1, s2 = 0, 0, 0
     if largest(high(n)) > FLAT * largest(n_size):
-        bc = difference(v2, v1, k)
-        s0, w2 = _side(n, ab, a)
-        s1, w0 = _side(n, bc, b)
-        ca = ((-ac[0][0], -ac[0][1]), (-ac[1][0], -ac[1][1]), (-ac[2][0], -ac[2][1]))
-        s2, w1 = _side(n, ca, c)
+        s0, w2 = _side(n, difference(v1, v0, k), a)
+        s1, w0 = _side(n, difference(v2, v1, k), b)
+        s2, w1 = _side(n, difference(v0, v2, k), c)
         if s0 > 0 and s1 > 0 and s2 > 0:
-            d = _to_plane(p, v0, v1, v2, k, n, n_size, a)
             whole = w0 + w1 + w2
-            return scale_by(d, post - k), w1 / whole, w2 / whole
+            return _to_plane(p, v0, v1, v2, k, n, n_size, a), w1 / whole, w2 / whole
     best, u, v = INF, 0.0, 0.0
     if s0 <= 0:
         best, u = _to_edge(p, v0, v1, k)
@@ -311,4 +384,4 @@ def nearest_on_triangle(p, v0, v1, v2):
         d, t = _to_edge(p, v2, v0, k)
         if d < best:
             best, u, v = d, 0.0, 1.0 - t
-    return scale_by(best, post - k), u, v
+    return best, u, v

@@ -36,6 +36,7 @@ from bvh.traversal.point_visits import (
     code_of,
     group_bounds,
     key_of,
+    local_bound,
     local_point,
     push_children,
     spread_point,
@@ -97,7 +98,7 @@ def _nearest(tree, scratch, p, x, reach, limit):
     error = np.float32((LEAF_ERROR * (reach + peek(tree.frame, 5))) * UP + 1e-30)
     point = spread_point(x)
     best, prim, u, v = limit, np.int64(NOBODY), NAN, NAN
-    bound = np.float32(min(limit * scale * UP + 1e-30, 1e15))
+    bound = local_bound(limit, scale)
     square = square_bound(bound, box_error)
     poke(stack, 0, np.int64(0))
     top, count = np.int64(1), np.int64(0)
@@ -130,7 +131,7 @@ def _nearest(tree, scratch, p, x, reach, limit):
                 if count > ROOM // 2:
                     best, prim, u, v = settle(tree.primitives, scratch, count, p, best, prim, u, v)
                     count = np.int64(0)
-                    bound = min(bound, np.float32(min(best * scale * UP + 1e-30, 1e15)))
+                    bound = min(bound, local_bound(best, scale))
                     square = square_bound(bound, box_error)
     count = keep_near(scratch, count, bound)
     return settle(tree.primitives, scratch, count, p, best, prim, u, v)

@@ -29,6 +29,7 @@ from bvh.traversal.point_visits import (
     LEAF_ERROR,
     UP,
     group_bounds,
+    local_distance,
     local_point,
     spread_point,
 )
@@ -53,7 +54,7 @@ def _box_square(blocks, at, x):
 
 @inlined
 def _square_bound(best, scale, reach):
-    bound = (best * scale + 2.0**-49 * reach + 1e-300) * (1.0 + 2.0**-48)
+    bound = (local_distance(best, scale) + 2.0**-49 * reach + 1e-300) * (1.0 + 2.0**-48)
     return bound * bound * (1.0 + 2.0**-48)
 
 
@@ -125,7 +126,7 @@ def nearest_many(tree, scratch, p, limit, count, distance, ids):
             bits = all_lanes
             if near:
                 low, _ = group_bounds(tree.groups, group, point)
-                worst = peek(distance, count - 1) * scale * UP + error
+                worst = local_distance(peek(distance, count - 1), scale) * UP + error
                 bits = mask_bits(low <= splat(np.float32(min(worst, 1e30)), WIDTH))
             for lane in range(WIDTH):
                 prim = peek(tree.ids, group * WIDTH + lane)

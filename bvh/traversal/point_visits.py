@@ -74,6 +74,19 @@ def spread_point(x):
 
 
 @inlined
+def local_distance(distance, scale):
+    """Return no less than what a distance, which was rounded, can be in the local frame."""
+    # Near the least denormal, rounding is not relative.
+    return (distance * (1.0 + 2.0**-49) + 1e-323) * scale
+
+
+@inlined
+def local_bound(distance, scale):
+    """Return `local_distance` in float32, rounded up, and finite."""
+    return F(min(local_distance(distance, scale) * UP + 1e-30, 1e15))
+
+
+@inlined
 def square_bound(best, box_error):
     """Return what the square of a box's distance must exceed to be of no use."""
     bound = (np.float64(best) + box_error) * UP
