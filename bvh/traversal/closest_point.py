@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bvh.jit import entry, inlined, kernel
+from bvh.jit import entry, inlined, kernel, stay_outlined
 from bvh.nearest import between, nearest_on_triangle
 from bvh.numerics import INF, NAN, finite, power_of_two, vector
 from bvh.primitives import corners
@@ -52,6 +52,7 @@ NOBODY = 2**31 - 1
 @kernel
 def settle(primitives, scratch, count, p, best, prim, u, v):
     """Return (distance, id, u, v) of the nearest among candidates and the best before."""
+    stay_outlined()
     ids, lows = scratch.ids, scratch.lows
     limit = best
     if count > 1:
