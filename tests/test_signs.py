@@ -166,8 +166,7 @@ def test_terms_are_lazy_and_not_pickled(rng: np.random.Generator) -> None:
     points = rng.random((500, 3))
     found: list[np.ndarray] = []
     workers = [
-        threading.Thread(target=lambda: found.append(tree.winding_number(points)))
-        for _ in range(4)
+        threading.Thread(target=lambda: found.append(tree.winding_number(points))) for _ in range(4)
     ]
     for worker in workers:
         worker.start()
