@@ -77,8 +77,8 @@ def _libigl(tree: bvh.BVH, query: str, points: Points) -> Call:
     igl = importlib.import_module("igl")
     vertices, faces = np.array(tree.vertices), np.array(tree.faces, np.int64)
     if query == QUERIES[1]:
-        # Builds its tree at every call: it can be had in no other way. Its other ways to find a sign
-        # give other distances.
+        # Builds its tree at every call: it can be had in no other way. With its other ways to find
+        # a sign, its distances are off.
         sign = igl.SIGNED_DISTANCE_TYPE_PSEUDONORMAL
         return lambda: igl.signed_distance(points, vertices, faces, sign_type=sign)[0]
     if not hasattr(igl, "AABB"):
