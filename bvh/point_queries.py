@@ -221,8 +221,8 @@ class PointQueries(Hierarchy):
         points : array_like, shape (..., 3)
         accuracy : float
             Faces further away than this many times the radius of their node are summed up as one,
-            by the first two terms of a series: see Notes. `numpy.inf` adds up every face, in time
-            that grows with their number.
+            by the first two terms of a series: see Notes. At least 1; `numpy.inf`, or 1e6 and
+            above, adds up every face, in time that grows with their number.
         threads, progress
             As in `closest_point`.
 
