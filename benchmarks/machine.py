@@ -15,7 +15,7 @@ import bvh
 def machine() -> dict[str, Any]:
     """Return the processor, versions of all that matters, and the date."""
     versions = {"bvh": bvh.__version__, "python": platform.python_version()}
-    for name in ("numpy", "numba", "llvmlite", "open3d", "embreex", "rtree", "trimesh"):
+    for name in ("numpy", "numba", "llvmlite", "open3d", "embreex", "libigl", "rtree", "trimesh"):
         try:
             versions[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:

@@ -1,4 +1,4 @@
-"""The exact nearest hit of a ray on triangle meshes and boxes."""
+"""The exact nearest hit of a ray on triangle meshes and boxes, and the nearest point."""
 
 from bvh.boxes import ray_box
 from bvh.camera import Camera
@@ -6,6 +6,7 @@ from bvh.figures import TreeStats
 from bvh.jit import BVHWarning, warmup
 from bvh.obbs import ray_obb
 from bvh.planes import ray_plane
+from bvh.points import ClosestPoints
 from bvh.rays import AllHits, CountedHits, Hits
 from bvh.spheres import ray_sphere
 from bvh.storage import load
@@ -19,6 +20,7 @@ __all__ = [
     "AllHits",
     "BVHWarning",
     "Camera",
+    "ClosestPoints",
     "CountedHits",
     "Hits",
     "TreeStats",

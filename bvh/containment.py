@@ -30,9 +30,11 @@ def inside(
     points: NDArray[np.float64],
     threads: int,
     progress: Progress | None = None,
+    *,
     split: bool = True,
+    surface: bool = True,
 ) -> NDArray[np.bool_]:
-    """Tell which points (n, 3) are inside a closed mesh or on its surface.
+    """Tell which points (n, 3) are inside a closed mesh or, with `surface`, on its surface.
 
     `split` trees hold primitives in several leaves. Points that are not finite are outside.
     """
@@ -42,7 +44,10 @@ def inside(
         ways_out = _ways_out(arrays, some)
         rays = ray_batch(some, ways_out, SMALLEST, np.inf)
         crossings = Request(arrays, rays, 0, True, None, None).counts(split, threads, None)
-        result[begin : begin + CHUNK] = (crossings & 1 == 1) | _on_surface(arrays, rays, threads)
+        found = crossings & 1 == 1
+        if surface:
+            found |= _on_surface(arrays, rays, threads)
+        result[begin : begin + CHUNK] = found
         if progress is not None:
             progress(min(begin + CHUNK, len(points)), len(points))
     return result

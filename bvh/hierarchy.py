@@ -23,7 +23,7 @@ class Hierarchy:
 
     __slots__ = (
         "_arrays", "_bounds", "_build_seconds", "_cast", "_first_use", "_place", "_places",
-        "_quality",
+        "_quality", "_winding",
     )  # fmt: skip
 
     _arrays: TreeArrays
@@ -36,6 +36,8 @@ class Hierarchy:
     _place: int
     # Sets the four above of a tree whose file has not been checked yet (see `storage`).
     _first_use: Callable[[Hierarchy], None]
+    # What its nodes look like from far away, once somebody has asked for winding numbers.
+    _winding: Any
 
     def __init__(self) -> None:
         raise TypeError("make a BVH with one of BVH.from_triangles, from_mesh, from_boxes, ...")
@@ -139,6 +141,6 @@ class Hierarchy:
 
     def _set_arrays(self, arrays: TreeArrays) -> None:
         self._arrays = arrays
-        self._cast = None
+        self._cast = self._winding = None
         self._places = addresses_of(arrays)
         self._place = self._places.ctypes.data

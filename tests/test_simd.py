@@ -33,6 +33,7 @@ from bvh.simd import (
     popcount,
     select,
     splat,
+    sqrt,
     store,
 )
 
@@ -190,7 +191,7 @@ def float_kernel(n: int, other: Any, whole: Any) -> Any:
             x, y, z = load(a, i, n), load(b, i, n), load(c, i, n)
             results = (
                 x / y, s / x, fma(x, y, z), fma(x, s, z), fma(x, y, s), as_floats(as_ints(x)),
-                as_floats(as_ints(x) ^ as_ints(y)),
+                as_floats(as_ints(x) ^ as_ints(y)), sqrt(x),
             )  # fmt: skip
             for k in range(len(results)):
                 store(out, k * size + i, results[k])
@@ -204,13 +205,13 @@ def float_kernel(n: int, other: Any, whole: Any) -> Any:
 @pytest.mark.parametrize("kind", FLOATS)
 @pytest.mark.parametrize("n", WIDTHS)
 def test_what_floats_can_do(n: int, kind: Any, rng: Rng) -> None:
-    """Quotients, fused products, conversions, bits."""
+    """Quotients, fused products, roots, conversions, bits."""
     a, b, c = floats(kind, rng)
     other = np.float64 if kind is np.float32 else np.float32
     whole = np.int32 if kind is np.float32 else np.int64
     s, small = kind(-1.75), rng.uniform(-3e4, 3e4, SIZE).astype(kind)
     out, others, wholes = (
-        np.empty((7, SIZE), kind),
+        np.empty((8, SIZE), kind),
         np.empty(SIZE, other),
         np.empty(2 * SIZE, whole),
     )
@@ -218,7 +219,7 @@ def test_what_floats_can_do(n: int, kind: Any, rng: Rng) -> None:
     with np.errstate(all="ignore"):
         same = np.full(SIZE, s)
         wanted = [a / b, s / a, fused(a, b, c), fused(a, same, c), fused(a, b, same), a]
-        wanted.append((a.view(whole) ^ b.view(whole)).view(kind))
+        wanted += [(a.view(whole) ^ b.view(whole)).view(kind), np.sqrt(a)]
         assert_lanes(others, a.astype(other), "convert")
     for i, (got, want) in enumerate(zip(out, wanted, strict=True)):
         assert_lanes(got, want, i)

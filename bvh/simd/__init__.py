@@ -13,6 +13,7 @@ from bvh.simd.arithmetic import (
     lesser,
     lowest,
     select,
+    sqrt,
 )
 from bvh.simd.bits import highest_bit, lowest_bit, popcount
 from bvh.simd.cpu import FEATURES, WIDTH, cycles
@@ -84,6 +85,7 @@ __all__ = [
     "select",
     "shifted",
     "splat",
+    "sqrt",
     "store",
     "store_ints",
 ]

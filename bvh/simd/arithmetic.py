@@ -41,6 +41,18 @@ def fma(typingctx: Any, a: Any, b: Any, c: Any) -> Any:
     return (kind(*operands) if vecs else kind(kind, kind, kind)), codegen
 
 
+@literal_operation
+def sqrt(typingctx: Any, a: Any) -> Any:
+    """Return the square roots of floating-point lanes, rounded correctly; NaN below zero."""
+    if not (isinstance(a, Vec) and isinstance(a.dtype, types.Float)):
+        return None
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return builder.call(declare(builder, "llvm.sqrt", [args[0].type], args[0].type), args)
+
+    return a(a), codegen
+
+
 def _extreme(symbol: str) -> Any:
     def build(typingctx: Any, a: Any, b: Any) -> Any:
         if not (isinstance(a, Vec) and a == b):

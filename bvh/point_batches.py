@@ -1,0 +1,136 @@
+"""Chunks of points on threads."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bvh.points import ClosestPoints, PointBatch
+from bvh.primitives import world_bounds
+from bvh.rays import shaped
+from bvh.traversal.closest_point import closest_points
+from bvh.traversal.nearest_many import nearest_points
+from bvh.traversal.points_scratch import PointScratch, new_scratch
+from bvh.traversal.winding_number import winding_numbers as winding_numbers_at
+from bvh.traversal.winding_number import winding_sums
+from bvh.winding import WindingTerms
+from bvh.workers import Progress, share
+
+# Points in a chunk: long enough to hide the call, short enough to balance threads and to hear
+# Ctrl-C at once.
+SMALLEST_CHUNK, LARGEST_CHUNK = 128, 4096
+
+
+class Shelf:
+    """Scratch memory that is not in use."""
+
+    def __init__(self) -> None:
+        self._free: list[PointScratch] = []
+
+    @contextlib.contextmanager
+    def scratch(self) -> Iterator[PointScratch]:
+        """Lend scratch memory to one thread."""
+        # pop and append are one step each, whatever the threads do.
+        try:
+            scratch = self._free.pop()
+        except IndexError:
+            scratch = new_scratch()
+        yield scratch
+        self._free.append(scratch)
+
+
+def in_chunks(
+    count: int, work: Callable[[int, int], object], threads: int, progress: Progress | None
+) -> None:
+    """Call work on chunks of points."""
+    chunk = min(max(count // (16 * threads), SMALLEST_CHUNK), LARGEST_CHUNK)
+    share(count, chunk, work, threads, progress)
+
+
+def closest(
+    arrays: Any, batch: PointBatch, threads: int, progress: Progress | None
+) -> ClosestPoints:
+    """Return the nearest point for each point."""
+    n = batch.size
+    weights, position = np.empty((n, 2)), np.empty((n, 3))
+    distance, prim = _run(arrays, batch, weights, position, threads, progress)
+    d, prim_id, u, v = shaped(batch.shape, distance, prim, weights[:, 0], weights[:, 1])
+    return ClosestPoints(d, position.reshape(*batch.shape, 3), prim_id, u, v)
+
+
+def distances(arrays: Any, batch: PointBatch, threads: int, progress: Progress | None) -> Any:
+    """Return the distance of each point, flat."""
+    return _run(arrays, batch, np.empty((0, 2)), np.empty((0, 3)), threads, progress)[0]
+
+
+def _run(
+    arrays: Any,
+    batch: PointBatch,
+    weights: NDArray[np.float64],
+    position: NDArray[np.float64],
+    threads: int,
+    progress: Progress | None,
+) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
+    distance, prim, shelf = np.empty(batch.size), np.empty(batch.size, np.int32), Shelf()
+
+    def work(begin: int, end: int) -> None:
+        with shelf.scratch() as scratch:
+            closest_points(
+                arrays, batch.points, batch.limits, scratch, begin, end, distance, prim,
+                weights, position,
+            )  # fmt: skip
+
+    in_chunks(batch.size, work, threads, progress)
+    return distance, prim
+
+
+def nearest(
+    arrays: Any, batch: PointBatch, count: int, threads: int, progress: Progress | None
+) -> ClosestPoints:
+    """Return the nearest points in `count` triangles for each point, on one more axis."""
+    n = batch.size * count
+    distance, prim, shelf = np.empty(n), np.empty(n, np.int32), Shelf()
+    weights, position = np.empty((n, 2)), np.empty((n, 3))
+
+    def work(begin: int, end: int) -> None:
+        with shelf.scratch() as scratch:
+            nearest_points(
+                arrays, batch.points, batch.limits, scratch, begin, end, count, distance, prim,
+                weights, position,
+            )  # fmt: skip
+
+    in_chunks(batch.size, work, threads, progress)
+    shape = (*batch.shape, count)
+    d, prim_id, u, v = shaped(shape, distance, prim, weights[:, 0], weights[:, 1])
+    return ClosestPoints(d, position.reshape(*shape, 3), prim_id, u, v)
+
+
+def winding_numbers(
+    arrays: Any,
+    terms: WindingTerms | None,
+    points: NDArray[np.float64],
+    accuracy: float,
+    threads: int,
+    progress: Progress | None,
+) -> NDArray[np.float64]:
+    """Return the winding number at each of the points (n, 3); exact sums without terms."""
+    found, shelf = np.empty(len(points)), Shelf()
+    if terms is None:
+        valid = world_bounds(arrays.primitives)[2]
+
+        def add_up(begin: int, end: int) -> None:
+            winding_sums(arrays.primitives, arrays.frame, valid, points, begin, end, found)
+
+        share(len(points), 16, add_up, threads, progress)
+        return found
+
+    def work(begin: int, end: int) -> None:
+        with shelf.scratch() as scratch:
+            winding_numbers_at(arrays, terms, points, scratch, accuracy**2, begin, end, found)
+
+    in_chunks(len(points), work, threads, progress)
+    return found

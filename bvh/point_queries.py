@@ -1,0 +1,308 @@
+"""What points ask of a tree over triangles: what is nearest, and whether they are inside."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bvh import containment, point_batches
+from bvh.arguments import kernel_input, thread_count, whole_number
+from bvh.arrays import build
+from bvh.hierarchy import Hierarchy
+from bvh.jit import warms
+from bvh.points import ClosestPoints, PointBatch, point_batch
+from bvh.primitives import Triangles
+from bvh.rays import shaped
+from bvh.winding import WindingTerms, winding_terms
+from bvh.workers import Progress
+
+
+class PointQueries(Hierarchy):
+    """The questions that points ask."""
+
+    __slots__ = ()
+
+    def closest_point(
+        self,
+        points: ArrayLike,
+        max_distance: ArrayLike = np.inf,
+        *,
+        k: int | None = None,
+        threads: int | None = None,
+        progress: Progress | None = None,
+    ) -> ClosestPoints:
+        """Find the nearest point of the surface for each point.
+
+        The face with the smallest distance; of equal distances, the one with the lowest id. The
+        distance is the real one to 4 units in the last place, at any scale and far from the origin,
+        and 0.0 on the surface. It depends on the point and the face alone: not on the tree, on
+        threads, or on the batch. A face without area is the segment or the point that it is.
+
+        Parameters
+        ----------
+        points : array_like, shape (..., 3)
+            Points with a coordinate that is not finite miss.
+        max_distance : array_like, shape (...)
+            How far to look, that distance included; broadcast against the points. Points for which
+            it is NaN or negative miss.
+        k : int, optional
+            Find the nearest points in this many faces, nearest first, on one more axis.
+        threads : int, optional
+            Threads to use; one for each CPU by default.
+        progress : callable, optional
+            Called as progress(done, total) in points.
+
+        Returns
+        -------
+        ClosestPoints
+            With fields of the points' leading shape; scalars for a single point. A miss has
+            distance +inf, prim_id -1, and NaN for the rest.
+
+        Raises
+        ------
+        ValueError, TypeError
+            Where an argument has the wrong shape or type, or the tree holds boxes.
+
+        Notes
+        -----
+        A flat face is taken for its edges where its height is below 2**-90 of its length.
+
+        Examples
+        --------
+        >>> import bvh
+        >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+        >>> near = tree.closest_point([0.25, 0.25, 2.0])
+        >>> near.distance, near.prim_id, near.u, near.v
+        (2.0, 0, 0.25, 0.25)
+        >>> tree.closest_point([[3.0, 0.0, 0.0], [0.5, 0.5, 0.5]], max_distance=1.0).prim_id
+        array([-1,  0], dtype=int32)
+        """
+        self._over_triangles("closest_point")
+        batch, workers = point_batch(points, max_distance), thread_count(threads)
+        if k is None:
+            return point_batches.closest(self._arrays, batch, workers, progress)
+        count = whole_number("k", k)
+        return point_batches.nearest(self._arrays, batch, count, workers, progress)
+
+    def distance(
+        self,
+        points: ArrayLike,
+        max_distance: ArrayLike = np.inf,
+        *,
+        threads: int | None = None,
+        progress: Progress | None = None,
+    ) -> Any:
+        """Return the distance of each point from the surface, as `closest_point` has it.
+
+        Parameters
+        ----------
+        points, max_distance, threads, progress
+            As in `closest_point`.
+
+        Returns
+        -------
+        ndarray of float64 or float, shape (...)
+            +inf for points that miss.
+
+        Examples
+        --------
+        >>> import bvh
+        >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+        >>> tree.distance([[1.0, 1.0, 0.0], [3.0, 0.0, 0.0]])
+        array([0.70710678, 2.        ])
+        """
+        self._over_triangles("distance")
+        batch = point_batch(points, max_distance)
+        flat = point_batches.distances(self._arrays, batch, thread_count(threads), progress)
+        return shaped(batch.shape, flat)[0]
+
+    def signed_distance(
+        self,
+        points: ArrayLike,
+        *,
+        threads: int | None = None,
+        progress: Progress | None = None,
+    ) -> Any:
+        """Return the distance of each point from a closed surface, negative inside.
+
+        The sign is that of `contains`, so it does not depend on normals, and is right where the
+        nearest point lies on an edge or a vertex. Points on the surface have 0.0.
+
+        Parameters
+        ----------
+        points, threads, progress
+            As in `closest_point`.
+
+        Returns
+        -------
+        ndarray of float64 or float, shape (...)
+            +inf for points that are not finite, or if there is no surface.
+
+        Examples
+        --------
+        >>> import bvh
+        >>> vertices = [[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]]
+        >>> tree = bvh.BVH.from_triangles(vertices, [[0, 2, 1], [0, 1, 3], [1, 2, 3], [2, 0, 3]])
+        >>> tree.signed_distance([[0.25, 0.25, 0.125], [0.0, 0.0, 2.0], [1.0, 0.0, 0.0]])
+        array([-0.125,  1.   ,  0.   ])
+        """
+        self._over_triangles("signed_distance")
+        batch, workers = point_batch(points), thread_count(threads)
+        flat = point_batches.distances(self._arrays, batch, workers, progress)
+        # A point on the surface is neither: its distance is 0.
+        inside = self._inside(batch, workers, None, surface=False)
+        np.negative(flat, out=flat, where=inside & (flat > 0.0) & (flat < np.inf))
+        return shaped(batch.shape, flat)[0]
+
+    def contains(
+        self,
+        points: ArrayLike,
+        *,
+        method: str = "parity",
+        threads: int | None = None,
+        progress: Progress | None = None,
+    ) -> Any:
+        """Tell for each point whether it is inside the surface.
+
+        Parameters
+        ----------
+        points : array_like, shape (..., 3)
+            Points that are not finite are outside.
+        method : {"parity", "winding"}
+            "parity" counts how often a ray from the point crosses the surface: right for closed
+            meshes however their faces are turned; a point on the surface is inside. "winding" asks
+            whether `winding_number` exceeds a half: for meshes with holes, gaps and overlaps, whose
+            normals point outward.
+        threads, progress
+            As in `closest_point`.
+
+        Returns
+        -------
+        ndarray of bool or bool, shape (...)
+
+        Raises
+        ------
+        ValueError, TypeError
+            Where an argument has the wrong shape or type, or the tree holds boxes.
+
+        Examples
+        --------
+        >>> import bvh
+        >>> vertices = [[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]]
+        >>> tree = bvh.BVH.from_triangles(vertices, [[0, 2, 1], [0, 1, 3], [1, 2, 3], [2, 0, 3]])
+        >>> tree.contains([[0.1, 0.1, 0.1], [1.0, 1.0, 1.0]])
+        array([ True, False])
+        """
+        self._over_triangles("contains")
+        if method not in ("parity", "winding"):
+            raise ValueError(f"method must be 'parity' or 'winding', got {method!r}")
+        if method == "winding":
+            winding = self.winding_number(points, threads=threads, progress=progress)
+            return winding > 0.5
+        batch, workers = point_batch(points), thread_count(threads)
+        return shaped(batch.shape, self._inside(batch, workers, progress))[0]
+
+    def winding_number(
+        self,
+        points: ArrayLike,
+        accuracy: float = 2.0,
+        *,
+        threads: int | None = None,
+        progress: Progress | None = None,
+    ) -> Any:
+        """Return how often the surface winds around each point.
+
+        The sum of the faces' solid angles over 4 pi: 1 inside a closed surface whose normals point
+        outward, 0 outside of it, and for a surface with holes a smooth function in between.
+
+        Parameters
+        ----------
+        points : array_like, shape (..., 3)
+        accuracy : float
+            Faces further away than this many times the radius of their node are summed up as one,
+            by the first two terms of a series: see Notes. At least 1; `numpy.inf`, or 1e6 and
+            above, adds up every face, in time that grows with their number.
+        threads, progress
+            As in `closest_point`.
+
+        Returns
+        -------
+        ndarray of float64 or float, shape (...)
+            NaN for points that are not finite. On the surface, of the values on its two sides,
+            either or the middle.
+
+        Raises
+        ------
+        ValueError, TypeError
+            Where an argument has the wrong shape, type or range, or the tree holds boxes.
+
+        Notes
+        -----
+        Barill, Dickson, Schmidt, Levin and Jacobson 2018, "Fast winding numbers for soups and
+        clouds". What is left out of the series falls with the square of the accuracy: for closed
+        scans the result is off by up to 0.03 with an accuracy of 2, and 0.006 with 4.
+        Unlike other answers of a tree, it depends on the tree in these digits.
+
+        Examples
+        --------
+        >>> import bvh
+        >>> vertices = [[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]]
+        >>> tree = bvh.BVH.from_triangles(vertices, [[0, 2, 1], [0, 1, 3], [1, 2, 3], [2, 0, 3]])
+        >>> tree.winding_number([[0.1, 0.1, 0.1], [1.0, 1.0, 1.0]]).round(3) + 0.0
+        array([1., 0.])
+        """
+        self._over_triangles("winding_number")
+        beta, batch = _accuracy(accuracy), point_batch(points)
+        terms = None if beta == np.inf else self._winding_terms()
+        flat = point_batches.winding_numbers(
+            self._arrays, terms, batch.points, beta, thread_count(threads), progress
+        )
+        return shaped(batch.shape, flat)[0]
+
+    def _winding_terms(self) -> WindingTerms:
+        # Two threads may both sum them up: they find the same.
+        if self._winding is None:
+            self._winding = winding_terms(self._arrays)
+        terms: WindingTerms = self._winding
+        return terms
+
+    def _inside(
+        self,
+        batch: PointBatch,
+        threads: int,
+        progress: Progress | None,
+        surface: bool = True,
+    ) -> NDArray[np.bool_]:
+        split = self._quality == "high"
+        return containment.inside(
+            self._arrays, batch.points, threads, progress, split=split, surface=surface
+        )
+
+    def _over_triangles(self, question: str) -> None:
+        if not isinstance(self._arrays.primitives, Triangles):
+            raise TypeError(f"{question} needs a tree over triangles, this one is over {self.kind}")
+
+
+def _accuracy(accuracy: float) -> float:
+    """Check what must be a number of at least 1; below it, a node would be far from itself."""
+    if isinstance(accuracy, (bool, str)) or not isinstance(accuracy, (int, float, np.number)):
+        raise TypeError(f"accuracy must be a number, got {accuracy!r}")
+    if not accuracy >= 1.0:
+        raise ValueError(f"accuracy must be at least 1, got {accuracy!r}")
+    # Nothing is further away than this in float32.
+    return float(accuracy) if accuracy < 1e6 else np.inf
+
+
+@warms("point queries")
+def _warm() -> None:
+    """Compile what points need."""
+    points, faces = kernel_input(np.eye(3)), np.arange(3, dtype=np.int32).reshape(1, 3)
+    arrays, _ = build(Triangles(points, kernel_input(faces)), "medium", 1, None)
+    batch = point_batch(np.zeros((1, 3)))
+    point_batches.closest(arrays, batch, 1, None)
+    point_batches.nearest(arrays, batch, 1, 1, None)
+    containment.inside(arrays, batch.points, 1, None)
+    for terms in (None, winding_terms(arrays)):
+        point_batches.winding_numbers(arrays, terms, batch.points, 2.0, 1, None)

@@ -1,0 +1,94 @@
+"""Batches of points, checked once, and what a query gives back for them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, fields
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bvh.arguments import kernel_input, points, reals
+
+
+class PointBatch(NamedTuple):
+    """Points as kernels read them: flat, C-contiguous, float64.
+
+    There is a limit of the distance for every point, or a single one for all.
+    """
+
+    points: NDArray[np.float64]
+    limits: NDArray[np.float64]
+    shape: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        """Number of points."""
+        return math.prod(self.shape)
+
+
+def point_batch(places: ArrayLike, max_distance: ArrayLike = np.inf) -> PointBatch:
+    """Check and flatten points, and broadcast the limits of their distances."""
+    rows, limits = points("points", places), reals("max_distance", max_distance)
+    try:
+        shape = np.broadcast_shapes(rows.shape[:-1], limits.shape)
+    except ValueError:
+        raise ValueError(
+            f"leading shapes do not broadcast: points {rows.shape[:-1]}, "
+            f"max_distance {limits.shape}"
+        ) from None
+    flat = kernel_input(np.broadcast_to(rows, (*shape, 3)).reshape(-1, 3))
+    if limits.size == 1:
+        return PointBatch(flat, kernel_input(limits.reshape(1)), shape)
+    return PointBatch(flat, kernel_input(np.broadcast_to(limits, shape).reshape(-1)), shape)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ClosestPoints:
+    """The nearest point of a tree for each point, every field with the points' leading shape.
+
+    Where several were asked for, with one more axis: the nearest, the second, and so on, by
+    (distance, prim_id), filled up with misses.
+
+    Attributes
+    ----------
+    distance : ndarray of float64 or float
+        +inf for a miss.
+    position : ndarray of float64, shape (..., 3)
+        The nearest point; NaN for a miss.
+    prim_id : ndarray of int32 or int
+        The face that it lies in, the lowest of several as near; -1 for a miss.
+    u, v : ndarray of float64 or float
+        Weights of the face's second and third vertex, so that the position is
+        (1-u-v) v0 + u v1 + v v2. NaN for a miss.
+    """
+
+    distance: Any
+    position: Any
+    prim_id: Any
+    u: Any
+    v: Any
+
+    @property
+    def mask(self) -> Any:
+        """True where there is a nearest point."""
+        return self.prim_id >= 0
+
+    def __len__(self) -> int:
+        return len(self.distance)
+
+    def __getitem__(self, index: Any) -> ClosestPoints:
+        """Select points as from an array of the same shape."""
+        return ClosestPoints(*(getattr(self, field.name)[index] for field in fields(self)))
+
+    def __repr__(self) -> str:
+        if np.ndim(self.distance) == 0:
+            inner = ", ".join(f"{f.name}={getattr(self, f.name)!r}" for f in fields(self))
+            return f"ClosestPoints({inner})"
+        mask = self.mask
+        share = f"{int(np.count_nonzero(mask))} of {mask.size} found"
+        if not mask.any():
+            return f"ClosestPoints({share})"
+        near, far = float(self.distance[mask].min()), float(self.distance[mask].max())
+        return f"ClosestPoints({share}, distance {near:.6g} to {far:.6g})"

@@ -1,0 +1,61 @@
+"""Distances from points to triangles in rational arithmetic: slow, obvious, and right."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+
+Vector = Sequence[Fraction]
+
+
+def squared_distance(p: Sequence[float], *corners: Sequence[float]) -> Fraction:
+    """Return the exact square of the distance from a point to a triangle."""
+    q = [Fraction(x) for x in p]
+    a, b, c = ([Fraction(x) for x in corner] for corner in corners)
+    best = min(_to_segment(q, a, b), _to_segment(q, b, c), _to_segment(q, c, a))
+    n = _cross(_sub(b, a), _sub(c, a))
+    if any(n) and all(
+        _dot(n, _cross(_sub(end, begin), _sub(q, begin))) >= 0
+        for begin, end in ((a, b), (b, c), (c, a))
+    ):
+        best = min(best, _dot(n, _sub(q, a)) ** 2 / _dot(n, n))
+    return best
+
+
+def ulps_off(distance: float, square: Fraction) -> float:
+    """Return by how many units in the last place a distance misses the root of an exact square."""
+    if square == 0:
+        return 0.0 if distance == 0.0 else math.inf
+    if not math.isfinite(distance):
+        return math.inf
+    d = Fraction(distance)
+    half = (square.numerator.bit_length() - square.denominator.bit_length()) // 2
+    unit = Fraction(2) ** (half - 200)
+    root = math.isqrt(int(square / unit**2)) * unit
+    return float(abs(d - root) / Fraction(math.ulp(float(root))))
+
+
+def _to_segment(p: Vector, a: Vector, b: Vector) -> Fraction:
+    d = _sub(b, a)
+    t = Fraction(0)
+    if any(d):
+        t = min(max(_dot(_sub(p, a), d) / _dot(d, d), Fraction(0)), Fraction(1))
+    off = [p[i] - a[i] - t * d[i] for i in range(3)]
+    return _dot(off, off)
+
+
+def _sub(a: Vector, b: Vector) -> list[Fraction]:
+    return [x - y for x, y in zip(a, b, strict=True)]
+
+
+def _dot(a: Vector, b: Vector) -> Fraction:
+    return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
+
+
+def _cross(a: Vector, b: Vector) -> list[Fraction]:
+    return [
+        a[1] * b[2] - a[2] * b[1],
+        a[2] * b[0] - a[0] * b[2],
+        a[0] * b[1] - a[1] * b[0],
+    ]
