@@ -7,10 +7,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bvh.arguments import thread_count, whole_number
+from bvh.arguments import kernel_input, thread_count, whole_number
+from bvh.arrays import build
+from bvh.batches import counted_hits
+from bvh.jit import warms
 from bvh.many_hits import Request
+from bvh.primitives import Triangles
 from bvh.ray_queries import RayQueries
-from bvh.rays import AllHits
+from bvh.rays import AllHits, ray_batch
 from bvh.user_code import optional_function
 from bvh.workers import Progress
 
@@ -142,3 +146,15 @@ class CrossingQueries(RayQueries):
         batch, code = self._batch(origins, directions, t_min, t_max, cull, validate_rays)
         accept = optional_function("filter", filter)
         return Request(self._arrays, batch, code, EDGES[edges], accept, data)
+
+
+@warms("all hits")
+def _warm() -> None:
+    """Compile what lists and counts of hits need."""
+    points, faces = kernel_input(np.eye(3)), np.arange(3, dtype=np.int32).reshape(1, 3)
+    arrays, _ = build(Triangles(points, kernel_input(faces)), "medium", 1, None)
+    rays = ray_batch(np.ones((2, 3)), -np.ones((2, 3)), 0.0, np.inf)
+    request = Request(arrays, rays, 0, True, None, None)
+    for most in (None, 1):
+        request.all_hits(most, 1, None)
+    counted_hits(arrays, rays, 0, 1, None)
