@@ -4,6 +4,7 @@ from bvh.boxes import ray_box
 from bvh.camera import Camera
 from bvh.jit import BVHWarning, warmup
 from bvh.obbs import ray_obb
+from bvh.overlap_queries import Overlaps
 from bvh.planes import ray_plane
 from bvh.quality import TreeStats
 from bvh.rays import Hits
@@ -18,6 +19,7 @@ __all__ = [
     "BVHWarning",
     "Camera",
     "Hits",
+    "Overlaps",
     "TreeStats",
     "ray_box",
     "ray_obb",

@@ -237,11 +237,7 @@ def triangle_meets_box(v0, v1, v2, low, high):
         if max(v0[i], max(v1[i], v2[i])) < low[i] or min(v0[i], min(v1[i], v2[i])) > high[i]:
             return False
     for v in (v0, v1, v2):
-        if (
-            low[0] <= v[0] <= high[0]
-            and low[1] <= v[1] <= high[1]
-            and low[2] <= v[2] <= high[2]
-        ):
+        if low[0] <= v[0] <= high[0] and low[1] <= v[1] <= high[1] and low[2] <= v[2] <= high[2]:
             return True
     # Each axis that is normal to an edge and to an axis, seen along that axis. All that can part
     # them are these, the axes, and the triangle's normal; flat boxes and triangles have no others,

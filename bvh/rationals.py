@@ -37,8 +37,7 @@ def triangle_meets_sphere(
     edges = [_minus(points[(i + 1) % 3], points[i]) for i in range(3)]
     normal = _cross(edges[0], edges[1])
     if any(normal) and all(
-        _dot(_cross(normal, edge), point) <= 0
-        for point, edge in zip(points, edges, strict=True)
+        _dot(_cross(normal, edge), point) <= 0 for point, edge in zip(points, edges, strict=True)
     ):
         return _dot(normal, points[0]) ** 2 <= square * _dot(normal, normal)
     for point, edge in zip(points, edges, strict=True):

@@ -10,9 +10,12 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from bvh.jit import inlined, kernel, stay_outlined
 from bvh.numerics import INF
 from bvh.orientation import minus
+from bvh.simd import peek, poke
 
 APART, MEET, UNSURE = 0, 1, -1
 
@@ -125,23 +128,26 @@ def box_and_sphere(low, high, center, radius):
 
 @inlined
 def _inside(low, high, p):
-    return (
-        low[0] <= p[0] <= high[0] and low[1] <= p[1] <= high[1] and low[2] <= p[2] <= high[2]
-    )
+    return low[0] <= p[0] <= high[0] and low[1] <= p[1] <= high[1] and low[2] <= p[2] <= high[2]
 
 
 @inlined
 def _height(planes, i, p):
     """Return n . p + offset for plane i, and what it may be wrong by."""
-    x, y, z, w = planes[i, 0] * p[0], planes[i, 1] * p[1], planes[i, 2] * p[2], planes[i, 3]
+    x, y, z = (
+        peek(planes, 4 * i) * p[0],
+        peek(planes, 4 * i + 1) * p[1],
+        peek(planes, 4 * i + 2) * p[2],
+    )
+    w = peek(planes, 4 * i + 3)
     return (x + y + z) + w, ERROR * (abs(x) + abs(y) + abs(z) + abs(w)) + TINY
 
 
 @kernel
-def triangle_and_planes(v0, v1, v2, planes, first, last, polygon):
+def triangle_and_planes(v0, v1, v2, planes, first, last, scratch):
     """Tell whether a triangle meets the polytope of planes first..last-1: APART, MEET or UNSURE.
 
-    `polygon` is scratch, (2, 3 + planes, 3).
+    `scratch` has room for 2 * polygon_room(last - first) numbers.
     """
     inside0, inside1, inside2 = True, True, True
     for i in range(first, last):
@@ -155,11 +161,29 @@ def triangle_and_planes(v0, v1, v2, planes, first, last, polygon):
         inside2 &= f2 >= e2
     if inside0 or inside1 or inside2:
         return MEET
-    return _clipped(v0, v1, v2, planes, first, last, polygon)
+    return _clipped(v0, v1, v2, planes, first, last, scratch)
+
+
+@inlined
+def polygon_room(planes):
+    """Return the numbers that a triangle clipped by some planes may take."""
+    return 3 * (2 * planes + 16)
+
+
+@inlined
+def _corner(scratch, at):
+    return peek(scratch, at), peek(scratch, at + 1), peek(scratch, at + 2)
+
+
+@inlined
+def _set_corner(scratch, at, x, y, z):
+    poke(scratch, at, x)
+    poke(scratch, at + 1, y)
+    poke(scratch, at + 2, z)
 
 
 @kernel
-def _clipped(v0, v1, v2, planes, first, last, polygon):
+def _clipped(v0, v1, v2, planes, first, last, scratch):
     """Clip the triangle, in weights of its corners, by planes moved outward by their errors.
 
     Each step may place a corner of the polygon wrongly by 8 * 2**-53, counted in weights, which
@@ -168,47 +192,48 @@ def _clipped(v0, v1, v2, planes, first, last, polygon):
     if nothing is left, nothing was. If the middle of what is left is surely inside, they meet.
     """
     stay_outlined()
-    count, now = 3, 0
-    for j in range(3):
-        for k in range(3):
-            polygon[0, j, k] = 1.0 if j == k else 0.0
+    room = polygon_room(last - first)
+    count, old, new = np.int64(3), np.int64(0), np.int64(room)
+    _set_corner(scratch, 0, 1.0, 0.0, 0.0)
+    _set_corner(scratch, 3, 0.0, 1.0, 0.0)
+    _set_corner(scratch, 6, 0.0, 0.0, 1.0)
     for i in range(first, last):
+        # Rounding can make a polygon not quite convex, and a line then cut it more than twice.
+        if 6 * count > room:
+            return UNSURE
         f0, e0 = _height(planes, i, v0)
         f1, e1 = _height(planes, i, v1)
         f2, e2 = _height(planes, i, v2)
         size = abs(f0) + abs(f1) + abs(f2)
-        room = max(e0, max(e1, e2)) + size * ((i - first) + 4) * 2.0**-48
-        if not room < INF:
+        outward = max(e0, max(e1, e2)) + size * ((i - first) + 4) * 2.0**-48
+        if not outward < INF:
             return UNSURE
-        made = 0
+        made = new
+        p0, p1, p2 = _corner(scratch, old + 3 * (count - 1))
+        f = (p0 * f0 + p1 * f1 + p2 * f2) + outward
         for j in range(count):
-            h = j - 1 if j > 0 else count - 1
-            p0, p1, p2 = polygon[now, h, 0], polygon[now, h, 1], polygon[now, h, 2]
-            q0, q1, q2 = polygon[now, j, 0], polygon[now, j, 1], polygon[now, j, 2]
-            f = (p0 * f0 + p1 * f1 + p2 * f2) + room
-            g = (q0 * f0 + q1 * f1 + q2 * f2) + room
+            q0, q1, q2 = _corner(scratch, old + 3 * j)
+            g = (q0 * f0 + q1 * f1 + q2 * f2) + outward
             if (f < 0.0) != (g < 0.0):
                 t = f / (f - g)
-                polygon[1 - now, made, 0] = p0 + t * (q0 - p0)
-                polygon[1 - now, made, 1] = p1 + t * (q1 - p1)
-                polygon[1 - now, made, 2] = p2 + t * (q2 - p2)
-                made += 1
-            if not g < 0.0:
-                polygon[1 - now, made, 0] = q0
-                polygon[1 - now, made, 1] = q1
-                polygon[1 - now, made, 2] = q2
-                made += 1
-        count, now = made, 1 - now
+                _set_corner(
+                    scratch, made, p0 + t * (q0 - p0), p1 + t * (q1 - p1), p2 + t * (q2 - p2)
+                )
+                made += 3
+            if g >= 0.0:
+                _set_corner(scratch, made, q0, q1, q2)
+                made += 3
+            p0, p1, p2, f = q0, q1, q2, g
+        count = (made - new) // 3
+        old, new = new, old
         if count == 0:
             return APART
-        # Rounding can make a polygon not quite convex, and then twice cut.
-        if count + 2 > polygon.shape[1]:
-            return UNSURE
     w0, w1, w2 = 0.0, 0.0, 0.0
     for j in range(count):
-        w0 += max(polygon[now, j, 0], 0.0)
-        w1 += max(polygon[now, j, 1], 0.0)
-        w2 += max(polygon[now, j, 2], 0.0)
+        q0, q1, q2 = _corner(scratch, old + 3 * j)
+        w0 += max(q0, 0.0)
+        w1 += max(q1, 0.0)
+        w2 += max(q2, 0.0)
     for i in range(first, last):
         f0, e0 = _height(planes, i, v0)
         f1, e1 = _height(planes, i, v1)
@@ -219,4 +244,3 @@ def _clipped(v0, v1, v2, planes, first, last, polygon):
         if not height >= 2.0 * error + TINY:
             return UNSURE
     return MEET
-

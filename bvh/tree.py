@@ -19,13 +19,14 @@ from bvh.arguments import (
 from bvh.arrays import build
 from bvh.jit import warms
 from bvh.obbs import local_frames
+from bvh.overlap_queries import OverlapQueries
 from bvh.primitives import Boxes, Obbs, Primitives, Triangles
 from bvh.ray_queries import RayQueries
 from bvh.sources import triangles_of
 from bvh.workers import Progress
 
 
-class BVH(RayQueries):
+class BVH(RayQueries, OverlapQueries):
     """A bounding volume hierarchy over triangles, boxes or oriented boxes.
 
     Make one with `from_triangles`, `from_mesh`, `from_boxes` or `from_obbs`. A tree owns read-only
