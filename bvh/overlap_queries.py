@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from bvh.arguments import points, reals, thread_count
 from bvh.hierarchy import Hierarchy
 from bvh.primitives import Boxes, Triangles
-from bvh.searches import find_pairs, find_regions
+from bvh.searches import find_pairs, find_region, find_regions
 from bvh.traversal.region_reach import BoxRegions, PlaneRegions, Regions, SphereRegions
 from bvh.workers import Progress
 
@@ -161,7 +161,7 @@ class OverlapQueries(Hierarchy):
         self._must_hold(Triangles, Boxes)
         at, size = points("center", center), reals("radius", radius)
         shape = _common_shape(center=at.shape[:-1], radius=size.shape)
-        regions = SphereRegions(_flat(at, shape, 3), np.broadcast_to(size, shape).reshape(-1))
+        regions = SphereRegions(_flat(at, shape, 3), _flat(size[..., None], shape, 1)[:, 0])
         return self._find(regions, shape, threads, progress)
 
     def overlap_frustum(
@@ -324,12 +324,18 @@ class OverlapQueries(Hierarchy):
         threads: int | None,
         progress: Progress | None,
     ) -> Ids | Overlaps:
+        if shape == () and progress is None:
+            if threads is not None:
+                thread_count(threads)
+            return find_region(self._arrays, regions)
         count = int(np.prod(shape, dtype=np.int64))
         offsets, ids = find_regions(self._arrays, regions, count, thread_count(threads), progress)
         return ids if shape == () else Overlaps(ids, offsets)
 
 
 def _common_shape(**shapes: tuple[int, ...]) -> tuple[int, ...]:
+    if not any(shapes.values()):
+        return ()
     try:
         return np.broadcast_shapes(*shapes.values())
     except ValueError:
@@ -338,4 +344,6 @@ def _common_shape(**shapes: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _flat(array: NDArray[np.float64], shape: tuple[int, ...], width: int) -> NDArray[np.float64]:
-    return np.broadcast_to(array, (*shape, width)).reshape(-1, width)
+    if shape != array.shape[:-1]:
+        array = np.broadcast_to(array, (*shape, width))
+    return array.reshape(-1, width)

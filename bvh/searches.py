@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 from bvh import rationals
 from bvh.arguments import kernel_input
-from bvh.arrays import TreeArrays
-from bvh.primitives import Triangles
+from bvh.arrays import TreeArrays, build, frozen_primitives
+from bvh.jit import warms
+from bvh.primitives import Boxes, Primitives, Triangles
 from bvh.traversal.overlaps import (
     COUNT,
     MOST_OF_LEAF,
@@ -20,7 +21,7 @@ from bvh.traversal.overlaps import (
     search_regions,
 )
 from bvh.traversal.placing import way_between
-from bvh.traversal.region_reach import PlaneRegions, Regions, SphereRegions
+from bvh.traversal.region_reach import BoxRegions, PlaneRegions, Regions, SphereRegions
 from bvh.traversal.tree_pairs import (
     ENTRY,
     MET,
@@ -69,6 +70,14 @@ def find_regions(
     return offsets, keys.astype(np.int32)
 
 
+def find_region(arrays: TreeArrays, regions: Regions) -> Ids:
+    """Return the primitives that the only region meets, ascending."""
+    if len(arrays.nodes.blocks) == 0:
+        return np.empty(0, np.int32)
+    regions = type(regions)(*(kernel_input(array) for array in regions))
+    return _search(arrays, regions, 0, 1).astype(np.int32)
+
+
 def _search(arrays: TreeArrays, regions: Regions, begin: int, end: int) -> Keys:
     """Return the keys of what queries begin..end find: the query above, the primitive below."""
     search, room, done = new_search(regions, begin), ROOM, False
@@ -86,9 +95,9 @@ def _search(arrays: TreeArrays, regions: Regions, begin: int, end: int) -> Keys:
 def _decided(arrays: TreeArrays, regions: Regions, found: Found, count: int) -> Keys:
     """Return the keys of results, those decided that the kernel left open."""
     query, prim = found.query[:count], found.prim[:count]
-    unsure = np.flatnonzero(prim < 0)
-    if len(unsure):
-        prim = prim.copy()
+    open_ = prim < 0
+    if open_.any():
+        unsure, prim = np.flatnonzero(open_), prim.copy()
         prim[unsure] = ~prim[unsure]
         met = [_meets(arrays, regions, int(query[i]), int(prim[i])) for i in unsure]
         kept = np.ones(count, np.bool_)
@@ -150,15 +159,34 @@ def find_pairs(
 
 
 def _joined(parts: list[Keys]) -> Keys:
+    if len(parts) == 1:
+        return parts[0]
     return np.concatenate(parts) if parts else np.empty(0, np.int64)
 
 
 def _ordered(keys: Keys) -> Keys:
     """Return keys in ascending order, each once: a leaf may not be the only one with a face."""
-    keys = np.sort(keys)
     if len(keys) > 1:
+        keys = np.sort(keys)
         first = np.ones(len(keys), np.bool_)
         np.not_equal(keys[1:], keys[:-1], out=first[1:])
         if not first.all():
             keys = keys[first]
     return keys
+
+
+@warms("overlaps")
+def _warm() -> None:
+    """Compile what the queries of overlap need."""
+    kinds: tuple[Primitives, ...] = (
+        Triangles(np.eye(3), np.arange(3, dtype=np.int32).reshape(1, 3)),
+        Boxes(np.array([[0.0, 0.0, 0.0, 1.0, 1.0, 1.0]])),
+    )
+    corners = np.zeros((1, 3)), np.ones((1, 3))
+    for kind in kinds:
+        arrays, _ = build(frozen_primitives(kind), "medium", 1, None)
+        find_region(arrays, BoxRegions(*corners))
+        find_region(arrays, SphereRegions(corners[0], np.ones(1)))
+        if isinstance(kind, Triangles):
+            find_region(arrays, PlaneRegions(np.ones((1, 1, 4)), np.ones(1, np.int64)))
+            find_pairs(arrays, arrays, None, True, 1, None)
