@@ -91,9 +91,9 @@ def _put_ends(rows, at, row, low, high, margin):
     """Store the ends of intervals, moved outward."""
     low, high = low - margin, high + margin
     low, high = low - abs(low) * 2.0**-22, high + abs(high) * 2.0**-22
-    # No number fails the comparison, and becomes the farthest.
-    low = greater(lesser(low, splat(FARTHEST, WIDTH)), splat(-FARTHEST, WIDTH))
-    high = lesser(greater(high, splat(-FARTHEST, WIDTH)), splat(FARTHEST, WIDTH))
+    # What is no number fails the first comparison, and becomes the farthest.
+    low = lesser(greater(low, splat(-FARTHEST, WIDTH)), splat(FARTHEST, WIDTH))
+    high = greater(lesser(high, splat(FARTHEST, WIDTH)), splat(-FARTHEST, WIDTH))
     _put(rows, at + (LOW + row) * WIDTH, low)
     _put(rows, at + (HIGH + row) * WIDTH, high)
 
