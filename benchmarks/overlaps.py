@@ -1,4 +1,4 @@
-"""`python -m benchmarks.overlaps [mesh ...]`: pairs of faces that meet, beside python-fcl and others.
+"""`python -m benchmarks.overlaps [mesh ...]`: overlaps of meshes, beside fcl and others.
 
 Each mesh is taken against itself, moved by a tenth of its extent. All answers are compared before
 anything is timed, and all contestants take turns. A peer is left out where it is not installed;

@@ -26,6 +26,8 @@ from bvh.traversal.tree_pairs import (
     ENTRY,
     MET,
     MOST_OF_LEAVES,
+    Meeting,
+    begin_with,
     meet,
     new_meeting,
     split,
@@ -134,20 +136,25 @@ def find_pairs(
     tasks = np.empty((0, ENTRY), np.int64)
     if len(arrays.nodes.blocks) and len(others.nodes.blocks):
         way = way_between(arrays.frame, others.frame, transform)
-        start = new_meeting(np.zeros((1, ENTRY), np.int64))
-        wanted = TASKS * threads if threads > 1 or progress is not None else 1
-        first, end = split(arrays, others, way, itself, start, wanted)
+        start = new_meeting(TASKS * threads)
+        begin_with(start, np.zeros((1, ENTRY), np.int64))
+        first, end = split(arrays, others, way, itself, start, TASKS * threads)
         tasks = start.stack[first:end].reshape(-1, ENTRY)
+    # Scratch that no thread uses; pop and append are one step each, whatever the threads do.
+    free: list[tuple[Meeting, Ids]] = []
 
     def work(begin: int, end: int) -> None:
-        meeting, done = new_meeting(tasks[begin:end]), False
-        pairs = np.empty((PAIRS, 2), np.int32)
-        found = []
+        try:
+            meeting, pairs = free.pop()
+        except IndexError:
+            meeting, pairs = new_meeting(len(tasks)), np.empty((PAIRS, 2), np.int32)
+        begin_with(meeting, tasks[begin:end])
+        found, done = [], False
         while not done:
             done = meet(arrays, others, way, itself, meeting, pairs)
             rows = pairs[: int(meeting.state[MET])]
             found.append(rows[:, 0].astype(np.int64) << 32 | rows[:, 1])
-        # One step, whatever the threads do.
+        free.append((meeting, pairs))
         parts.append(_joined(found))
 
     if len(tasks):

@@ -68,11 +68,16 @@ class Meeting(NamedTuple):
     rows: NDArray[np.float32]
 
 
-def new_meeting(entries: NDArray[np.int64]) -> Meeting:
-    """Return the scratch of a search that begins with some pairs of subtrees."""
-    stack = np.empty(STACK + entries.size, np.int64)
-    stack[: entries.size] = entries.ravel()
-    return Meeting(np.array([entries.size, 0]), stack, np.empty(ROWS_SIZE, np.float32))
+def new_meeting(entries: int) -> Meeting:
+    """Return the scratch of a search that begins with up to some pairs of subtrees."""
+    stack = np.empty(STACK + ENTRY * entries, np.int64)
+    return Meeting(np.zeros(2, np.int64), stack, np.empty(ROWS_SIZE, np.float32))
+
+
+def begin_with(meeting: Meeting, entries: NDArray[np.int64]) -> None:
+    """Begin a search with some pairs of subtrees."""
+    meeting.stack[: entries.size] = entries.ravel()
+    meeting.state[:] = entries.size, 0
 
 
 class Task(NamedTuple):
