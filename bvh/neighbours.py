@@ -147,6 +147,12 @@ def _flat_sectors(a, b, axis):
 
 
 @kernel
+def _touch(a0, a1, a2, b0, b1, b2):
+    stay_outlined()
+    return triangles_touch(a0, a1, a2, b0, b1, b2)
+
+
+@kernel
 def _overlap_thin(a, b, i, j):
     """Decide on faces with the same first corner of which one has no area (i, j < 0).
 
@@ -161,7 +167,7 @@ def _overlap_thin(a, b, i, j):
             b1, b2 = (b[1 + m], b[1 + m]) if j < 0 else (b[1], b[2])
             if a1 == v or b1 == v:
                 continue
-            if triangles_touch(a1, a2, a2, v, b1, b2) or triangles_touch(b1, b2, b2, v, a1, a2):
+            if _touch(a1, a2, a2, v, b1, b2) or _touch(b1, b2, b2, v, a1, a2):
                 return True
     return False
 

@@ -36,9 +36,10 @@ def drop_axis(p, axis):
     return p[0], p[1]
 
 
-@inlined
+@kernel
 def orient2d(a, b, c):
     """Return the sign of the area of the triangle a, b, c in the plane: 1 if it turns left."""
+    stay_outlined()
     ux, vy = b[0] - a[0], c[1] - a[1]
     uy, vx = b[1] - a[1], c[0] - a[0]
     left, right = ux * vy, uy * vx
@@ -95,9 +96,10 @@ def filtered_above(plane, a, p):
     return 0
 
 
-@inlined
+@kernel
 def orient3d(a, b, c, p):
     """Return the sign of the volume (p-a) . ((b-a) x (c-a)): 1 if p is above the triangle."""
+    stay_outlined()
     side = filtered_above(plane_of(a, b, c), a, p)
     return side if side != 0 else exact_volume(a, b, c, p)
 

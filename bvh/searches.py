@@ -24,13 +24,14 @@ from bvh.traversal.placing import way_between
 from bvh.traversal.region_reach import BoxRegions, PlaneRegions, Regions, SphereRegions
 from bvh.traversal.tree_pairs import (
     ENTRY,
+    FIRST,
+    HEIGHT,
     MET,
     MOST_OF_LEAVES,
     Meeting,
     begin_with,
     meet,
     new_meeting,
-    split,
 )
 from bvh.workers import Progress, share
 
@@ -138,8 +139,8 @@ def find_pairs(
         way = way_between(arrays.frame, others.frame, transform)
         start = new_meeting(TASKS * threads)
         begin_with(start, np.zeros((1, ENTRY), np.int64))
-        first, end = split(arrays, others, way, itself, start, TASKS * threads)
-        tasks = start.stack[first:end].reshape(-1, ENTRY)
+        meet(arrays, others, way, itself, start, np.empty((0, 2), np.int32), TASKS * threads)
+        tasks = start.stack[start.state[FIRST] : start.state[HEIGHT]].reshape(-1, ENTRY)
     # Scratch that no thread uses; pop and append are one step each, whatever the threads do.
     free: list[tuple[Meeting, Ids]] = []
 
@@ -151,7 +152,7 @@ def find_pairs(
         begin_with(meeting, tasks[begin:end])
         found, done = [], False
         while not done:
-            done = meet(arrays, others, way, itself, meeting, pairs)
+            done = meet(arrays, others, way, itself, meeting, pairs, 0)
             rows = pairs[: int(meeting.state[MET])]
             found.append(rows[:, 0].astype(np.int64) << 32 | rows[:, 1])
         free.append((meeting, pairs))

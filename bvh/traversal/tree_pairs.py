@@ -54,16 +54,18 @@ ENTRY = 4
 # Opening a pair takes one entry and makes up to WIDTH**2; no tree is deeper than 68, and a path
 # of pairs opens each side at most that often.
 STACK = ENTRY * (WIDTH * WIDTH * 70 + WIDTH * 140)
+# What one step may push.
+SPARE = ENTRY * (WIDTH * WIDTH + 1)
 MOST_OF_LEAVES = (MAX_LEAF_ROWS * WIDTH) ** 2
 ROWS_SIZE = GROUP_ROWS * WIDTH * MAX_LEAF_ROWS
 
-HEIGHT, MET = 0, 1
+HEIGHT, MET, FIRST = 0, 1, 2
 
 
 class Meeting(NamedTuple):
     """Where a search for pairs is, and its scratch."""
 
-    state: NDArray[np.int64]  # the height of the stack in numbers, pairs found
+    state: NDArray[np.int64]  # the stack's height in numbers, pairs found, its first number
     stack: NDArray[np.int64]
     rows: NDArray[np.float32]
 
@@ -71,13 +73,13 @@ class Meeting(NamedTuple):
 def new_meeting(entries: int) -> Meeting:
     """Return the scratch of a search that begins with up to some pairs of subtrees."""
     stack = np.empty(STACK + ENTRY * entries, np.int64)
-    return Meeting(np.zeros(2, np.int64), stack, np.empty(ROWS_SIZE, np.float32))
+    return Meeting(np.zeros(3, np.int64), stack, np.empty(ROWS_SIZE, np.float32))
 
 
 def begin_with(meeting: Meeting, entries: NDArray[np.int64]) -> None:
     """Begin a search with some pairs of subtrees."""
     meeting.stack[: entries.size] = entries.ravel()
-    meeting.state[:] = entries.size, 0
+    meeting.state[:] = entries.size, 0, 0
 
 
 class Task(NamedTuple):
@@ -259,51 +261,40 @@ def _from(rows, m):
 
 
 @entry
-def meet(arrays, others, way, itself, meeting, pairs):
+def meet(arrays, others, way, itself, meeting, pairs, wanted):
     """Go on with a search for pairs until its end, or until pairs might not fit.
 
-    Returns whether it has come to its end.
+    Returns whether it has come to its end. If entries are `wanted`, pairs are only opened until
+    there are as many, for threads to share: in the stack from FIRST to HEIGHT.
     """
     task = Task(
         pointed_tree(arrays), pointed_tree(others), pointer(way), pointer(meeting.rows),
         pointer(meeting.stack),
     )  # fmt: skip
     found = pointer(pairs)
-    stack = task.stack
-    top, count = meeting.state[HEIGHT], np.int64(0)
-    while top > 0 and count + MOST_OF_LEAVES <= len(pairs):
-        top -= ENTRY
-        code, place = peek(stack, top), peek(stack, top + 1)
-        code2, place2 = peek(stack, top + 2), peek(stack, top + 3)
-        if code < 0 and code2 < 0:
-            count = _leaves(task, itself, code, code2, found, count)
+    stack, top, count = task.stack, meeting.state[HEIGHT], np.int64(0)
+    first, idle, room = np.int64(0), np.int64(0), len(meeting.stack) - SPARE
+    while top > first:
+        if wanted > 0:
+            # The oldest first, until all that are left are leaves.
+            at = first
+            if top > room or top - first >= ENTRY * wanted or ENTRY * idle >= top - first:
+                break
+            first += ENTRY
         else:
+            if count + MOST_OF_LEAVES > len(pairs):
+                break
+            top -= ENTRY
+            at = top
+        code, place = peek(stack, at), peek(stack, at + 1)
+        code2, place2 = peek(stack, at + 2), peek(stack, at + 3)
+        if code >= 0 or code2 >= 0:
             top = _open(task, itself, top, code, place, code2, place2)
-    meeting.state[HEIGHT], meeting.state[MET] = top, count
-    return top == 0
-
-
-@entry
-def split(arrays, others, way, itself, meeting, wanted):
-    """Open pairs, the oldest first, until there are `wanted` or only leaves are left.
-
-    Returns (first, end): the numbers of the stack in which they are.
-    """
-    task = Task(
-        pointed_tree(arrays), pointed_tree(others), pointer(way), pointer(meeting.rows),
-        pointer(meeting.stack),
-    )  # fmt: skip
-    stack = task.stack
-    first, top, idle = np.int64(0), meeting.state[HEIGHT], np.int64(0)
-    room = len(meeting.stack) - ENTRY * (WIDTH * WIDTH + 1)
-    while first < top < room and top - first < ENTRY * wanted and ENTRY * idle < top - first:
-        code, place = peek(stack, first), peek(stack, first + 1)
-        code2, place2 = peek(stack, first + 2), peek(stack, first + 3)
-        first += ENTRY
-        if code < 0 and code2 < 0:
+            idle = np.int64(0)
+        elif wanted > 0:
             top = _push(stack, top, code, place, code2, place2)
             idle += 1
         else:
-            top = _open(task, itself, top, code, place, code2, place2)
-            idle = np.int64(0)
-    return first, top
+            count = _leaves(task, itself, code, code2, found, count)
+    meeting.state[FIRST], meeting.state[HEIGHT], meeting.state[MET] = first, top, count
+    return top == first
