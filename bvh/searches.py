@@ -159,7 +159,7 @@ def find_pairs(
         parts.append(_joined(found))
 
     if len(tasks):
-        share(len(tasks), max(1, len(tasks) // (16 * threads)), work, threads, progress)
+        share(len(tasks), max(1, len(tasks) // (8 * threads)), work, threads, progress)
     elif progress is not None:
         progress(0, 0)
     keys = _ordered(_joined(parts))
