@@ -5,6 +5,7 @@ from bvh.camera import Camera
 from bvh.figures import TreeStats
 from bvh.jit import BVHWarning, warmup
 from bvh.obbs import ray_obb
+from bvh.overlap_queries import Overlaps
 from bvh.planes import ray_plane
 from bvh.points import ClosestPoints
 from bvh.rays import AllHits, CountedHits, Hits
@@ -23,6 +24,7 @@ __all__ = [
     "ClosestPoints",
     "CountedHits",
     "Hits",
+    "Overlaps",
     "TreeStats",
     "load",
     "ray_box",

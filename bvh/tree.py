@@ -20,6 +20,7 @@ from bvh.arrays import build
 from bvh.crossing_queries import CrossingQueries
 from bvh.jit import warms
 from bvh.obbs import local_frames
+from bvh.overlap_queries import OverlapQueries
 from bvh.point_queries import PointQueries
 from bvh.primitives import Boxes, Custom, Obbs, Primitives, Triangles
 from bvh.saving import Saving
@@ -28,7 +29,7 @@ from bvh.user_code import user_function
 from bvh.workers import Progress
 
 
-class BVH(CrossingQueries, PointQueries, Saving):
+class BVH(CrossingQueries, PointQueries, OverlapQueries, Saving):
     """A bounding volume hierarchy over triangles, boxes or oriented boxes.
 
     Make one with `from_triangles`, `from_mesh`, `from_boxes` or `from_obbs`. A tree owns read-only

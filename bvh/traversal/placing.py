@@ -1,0 +1,165 @@
+"""Where a second tree lies in the first one's local frame: how its boxes are brought there.
+
+x' = L x + T takes a coordinate of the second tree's local frame to the first one's; L and T come
+from both frames and the affine matrix between them. A box goes by its centre and half extents, the
+latter by the absolute values of L. `margin` covers what the float64 computation of L, T and x'
+loses, what the vertices lose that the matrix moves and rounds, and the float32 rows of leaf groups;
+the rounding to float32 at the end is covered by 2**-22 of the numbers themselves. What overflows
+makes a box larger, up to all of space.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bvh.arguments import kernel_input
+from bvh.jit import inlined
+from bvh.leaves import GROUP_SIZE, three
+from bvh.numerics import finite
+from bvh.primitives import corners
+from bvh.simd import WIDTH, convert, greater, lesser, peek, splat, store
+from bvh.wide_nodes import BLOCK_SIZE, LOWER, UPPER
+
+# The parts of a way: L, abs(L), T, margin, the matrix's three rows, whether it moves anything.
+MATRIX, SIZES, SHIFT, MARGIN, ROWS, MOVES, WAY_SIZE = 0, 9, 18, 21, 24, 36, 37
+
+ERROR = 2.0**-48
+GROUP_ERROR = 2.0**-19
+FARTHEST = 3.0e38
+
+# Rows of lanes for a group of the second tree: box, corners, largest coordinate.
+LOW, HIGH, V0, V1, V2, LARGEST, GROUP_ROWS = 0, 3, 6, 9, 12, 15, 16
+
+
+def way_between(
+    frame: NDArray[np.float64], other: NDArray[np.float64], transform: NDArray[np.float64] | None
+) -> NDArray[np.float64]:
+    """Return the way from the local frame of one tree to that of another."""
+    matrix = np.eye(4) if transform is None else transform
+    linear, shift = matrix[:3, :3], matrix[:3, 3]
+    (c, (k, _, bound)), (c2, (k2, reach, bound2)) = frame[:2].tolist(), other[:2].tolist()
+    centre, centre2 = np.array(c), np.array(c2)
+    way = np.zeros(WAY_SIZE)
+    with np.errstate(all="ignore"):
+        local = np.ldexp(linear, int(k - k2))
+        scale = np.ldexp(1.0, int(k))
+        terms = np.abs(linear) @ np.abs(centre2) + np.abs(shift) + np.abs(centre)
+        moved = np.abs(linear).sum(axis=1) * reach + np.abs(shift)
+        way[MATRIX:SIZES] = local.ravel()
+        way[SIZES:SHIFT] = np.abs(local).ravel()
+        way[SHIFT:MARGIN] = (linear @ centre2 + (shift - centre)) * scale
+        way[MARGIN:ROWS] = (
+            (terms + moved) * scale * ERROR
+            + np.abs(local).sum(axis=1) * bound2 * GROUP_ERROR
+            + bound * GROUP_ERROR
+            + 2.0**-100
+        )
+    way[ROWS:MOVES] = matrix[:3].ravel()
+    way[MOVES] = transform is not None
+    return kernel_input(way)
+
+
+@inlined
+def _along(way, row, v):
+    """Return a row of L times three vectors of lanes."""
+    at = MATRIX + 3 * row
+    return v[0] * peek(way, at) + v[1] * peek(way, at + 1) + v[2] * peek(way, at + 2)
+
+
+@inlined
+def _extent(way, row, v):
+    at = SIZES + 3 * row
+    return v[0] * peek(way, at) + v[1] * peek(way, at + 1) + v[2] * peek(way, at + 2)
+
+
+@inlined
+def _doubles(v):
+    """Return lanes as doubles."""
+    zero = np.float64(0.0)
+    return convert(v[0], zero), convert(v[1], zero), convert(v[2], zero)
+
+
+@inlined
+def _put(rows, at, lanes):
+    """Store doubles as float32, no number as one that is far."""
+    store(rows, at, convert(lanes, np.float32(0.0)))
+
+
+@inlined
+def _put_ends(rows, at, row, low, high, margin):
+    """Store the ends of intervals, moved outward."""
+    low, high = low - margin, high + margin
+    low, high = low - abs(low) * 2.0**-22, high + abs(high) * 2.0**-22
+    # What is no number fails the first comparison, and becomes the farthest.
+    low = lesser(greater(low, splat(-FARTHEST, WIDTH)), splat(FARTHEST, WIDTH))
+    high = greater(lesser(high, splat(FARTHEST, WIDTH)), splat(-FARTHEST, WIDTH))
+    _put(rows, at + (LOW + row) * WIDTH, low)
+    _put(rows, at + (HIGH + row) * WIDTH, high)
+
+
+@inlined
+def place_children(blocks, node, way, rows):
+    """Bring the boxes of a node's children to the first tree's frame; return the lanes in use."""
+    at = node * BLOCK_SIZE
+    first, last = three(blocks, at + LOWER * WIDTH), three(blocks, at + UPPER * WIDTH)
+    low, high = _doubles(first), _doubles(last)
+    centre = (
+        (low[0] + high[0]) * 0.5,
+        (low[1] + high[1]) * 0.5,
+        (low[2] + high[2]) * 0.5,
+    )
+    half = (
+        (high[0] - low[0]) * 0.5,
+        (high[1] - low[1]) * 0.5,
+        (high[2] - low[2]) * 0.5,
+    )
+    for row in range(3):
+        x = _along(way, row, centre) + peek(way, SHIFT + row)
+        h = _extent(way, row, half)
+        _put_ends(rows, 0, row, x - h, x + h, peek(way, MARGIN + row))
+    return first[0] <= last[0]
+
+
+@inlined
+def place_group(groups, group, way, rows, at):
+    """Bring a group of triangles to the first tree's frame: boxes and corners."""
+    start = group * GROUP_SIZE
+    v0 = _doubles(three(groups, start))
+    e1 = _doubles(three(groups, start + 3 * WIDTH))
+    e2 = _doubles(three(groups, start + 6 * WIDTH))
+    size = splat(np.float64(0.0), WIDTH)
+    for row in range(3):
+        a = _along(way, row, v0) + peek(way, SHIFT + row)
+        b = a + _along(way, row, e1)
+        c = a + _along(way, row, e2)
+        low, high = lesser(a, lesser(b, c)), greater(a, greater(b, c))
+        size = greater(size, greater(abs(a), greater(abs(b), abs(c))))
+        _put_ends(rows, at, row, low, high, peek(way, MARGIN + row))
+        _put(rows, at + (V0 + row) * WIDTH, a)
+        _put(rows, at + (V1 + row) * WIDTH, b)
+        _put(rows, at + (V2 + row) * WIDTH, c)
+    _put(rows, at + LARGEST * WIDTH, size)
+
+
+@inlined
+def _moved(way, p):
+    """Return a vertex as the matrix moves it, every operation rounded."""
+    return (
+        peek(way, ROWS) * p[0] + peek(way, ROWS + 1) * p[1] + peek(way, ROWS + 2) * p[2]
+        + peek(way, ROWS + 3),
+        peek(way, ROWS + 4) * p[0] + peek(way, ROWS + 5) * p[1] + peek(way, ROWS + 6) * p[2]
+        + peek(way, ROWS + 7),
+        peek(way, ROWS + 8) * p[0] + peek(way, ROWS + 9) * p[1] + peek(way, ROWS + 10) * p[2]
+        + peek(way, ROWS + 11),
+    )  # fmt: skip
+
+
+@inlined
+def placed_corners(triangles, prim, way):
+    """Return (finite, corners) of a triangle of the second tree in the first one's world."""
+    a, b, c = corners(triangles, prim)
+    if peek(way, MOVES) != 0.0:
+        a, b, c = _moved(way, a), _moved(way, b), _moved(way, c)
+        return finite(a) and finite(b) and finite(c), (a, b, c)
+    return True, (a, b, c)
