@@ -13,6 +13,7 @@ from soups import soup
 import bvh
 from meshes.cad_part import cad_part
 from meshes.organic import organic
+from meshes.sphere import geodesic_sphere
 
 TETRAHEDRON = (
     np.array([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]),
@@ -157,6 +158,24 @@ def test_winding_numbers_of_closed_meshes(rng: np.random.Generator) -> None:
     holed = bvh.BVH.from_triangles(vertices, np.delete(faces, slice(None, None, 50), axis=0))
     far = tree.distance(points) > 0.2
     assert np.array_equal(holed.contains(points[far], method="winding"), inside[far])
+
+
+def test_winding_numbers_next_to_a_centre() -> None:
+    """A point that float32 cannot tell from the centre of the tree, or from that of a node."""
+    vertices, faces = geodesic_sphere(8)
+    points = np.zeros((400, 3))
+    points[:, 0] = 10.0 ** np.linspace(-320, -1, 400)
+    ball = bvh.BVH.from_triangles(vertices, faces)
+    assert np.abs(ball.winding_number(points) - 1.0).max() < 0.06
+    assert ball.contains(points, method="winding").all()
+    # A small part of a large surface: its nodes are no further away than what rounding moves them.
+    small, at = 1e-6 * vertices, np.array([0.3, 0.4, 0.5])
+    both = np.concatenate([small + at, vertices + 10.0])
+    tree = bvh.BVH.from_triangles(both, np.concatenate([faces, faces + len(small)]))
+    for size in (1e-7, 3e-7, 9e-7, 1.2e-6, 2e-6, 5e-6):
+        points = at + size * vertices
+        error = tree.winding_number(points) - tree.winding_number(points, np.inf)
+        assert np.abs(error).max() < 0.04
 
 
 def test_terms_are_lazy_and_not_pickled(rng: np.random.Generator) -> None:

@@ -21,6 +21,7 @@ from bvh.primitives import corners
 from bvh.simd import (
     WIDTH,
     fma,
+    greater,
     load,
     lowest_bit,
     mask_bits,
@@ -42,6 +43,9 @@ from bvh.winding import AREA, CENTRE, FIRST, RADIUS, TERMS_SIZE
 F = np.float32
 # From further away, in the local frame, there is nothing left to be seen.
 OUT_OF_SIGHT = 2.0**20
+# A centre less than 2**-18 away is near whatever its radius: float32 holds the point to 2**-24 of
+# the tree's size, and knows the way to it to 2**-6. Nothing under- or overflows beyond it, either.
+AT_HAND = 2.0**-36
 
 
 @inlined
@@ -50,14 +54,16 @@ def _far_sum(terms, at, p, beta):
     c, n = three(terms, at + CENTRE * WIDTH), three(terms, at + AREA * WIDTH)
     r = (c[0] - p[0], c[1] - p[1], c[2] - p[2])
     square = dot(r, r)
-    near = square <= beta * load(terms, at + RADIUS * WIDTH, WIDTH)
+    radius, none = load(terms, at + RADIUS * WIDTH, WIDTH), splat(F(0.0), WIDTH)
+    child = radius >= none
+    near = child & (square <= greater(beta * radius, splat(F(AT_HAND), WIDTH)))
     t, o = three(terms, at + FIRST * WIDTH), three(terms, at + (FIRST + 3) * WIDTH)
     across = fma(r[0], fma(t[0], r[0], fma(o[0], r[1], o[1] * r[2])), dot_two(t, o, r))
     inverse = splat(F(1.0), WIDTH) / square
     once = dot(n, r) + (t[0] + t[1] + t[2]) - F(3.0) * across * inverse
     value = once * inverse * sqrt(inverse)
-    none = splat(F(0.0), WIDTH)
-    return select(near | (square <= none), none, value), mask_bits(near)
+    # Where there is no child, the value may be no number.
+    return select(near | ~child, none, value), mask_bits(near)
 
 
 @inlined
