@@ -80,7 +80,13 @@ class ClosestPoints:
 
     def __getitem__(self, index: Any) -> ClosestPoints:
         """Select points as from an array of the same shape."""
-        return ClosestPoints(*(getattr(self, field.name)[index] for field in fields(self)))
+        picked = {field.name: getattr(self, field.name) for field in fields(self)}
+        parts = index if isinstance(index, tuple) else (index,)
+        # An ellipsis would take in the axis of coordinates, too.
+        full = (*parts, slice(None)) if any(part is Ellipsis for part in parts) else index
+        return ClosestPoints(
+            **{name: a[full if name == "position" else index] for name, a in picked.items()}
+        )
 
     def __repr__(self) -> str:
         if np.ndim(self.distance) == 0:

@@ -185,6 +185,11 @@ def test_shapes(rng: np.random.Generator) -> None:
     assert batch.position.shape == (2, 5, 3)
     assert len(batch) == 2
     assert batch[1].distance.shape == (5,)
+    several = tree.closest_point(rng.random((2, 5, 3)), k=3)
+    for nearest in (several[..., 0], several[:, :, 0], several[..., :1][..., 0]):
+        assert np.array_equal(nearest.position, several.position[:, :, 0])
+        assert np.array_equal(nearest.distance, several.distance[:, :, 0])
+    assert np.array_equal(several[several.mask].position, several.position[several.mask])
     assert "10 of 10 found" in repr(batch)
     empty = tree.closest_point(np.empty((0, 3)))
     assert empty.distance.shape == (0,)
