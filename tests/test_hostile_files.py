@@ -21,6 +21,10 @@ import bvh
 from bvh import storage
 from bvh.simd import WIDTH
 from bvh.soundness import DEEPEST
+from bvh.traversal.overlaps import new_search
+from bvh.traversal.points_scratch import new_scratch
+from bvh.traversal.region_reach import BoxRegions
+from bvh.traversal.tree_pairs import ENTRY, new_meeting
 from bvh.tree_file import HEADER_SIZE, MAGIC, places_of, unpacked
 from bvh.wide_nodes import BLOCK_SIZE, MAX_LEAF_ROWS
 
@@ -185,6 +189,15 @@ def test_deep_trees(tmp_path: Path, rng: Rng) -> None:
     assert_refused(chain(Parts(data), DEEPEST + 1), "deeper than", tmp_path)
     assert_refused(chain(Parts(data), 100_000), "deeper than", tmp_path)
     assert_refused(chain(Parts(data), 40, branches=True), "another parent", tmp_path)
+
+
+def test_stacks() -> None:
+    """What the checks let pass has room on the stack of every query."""
+    most = DEEPEST * (WIDTH - 1) + WIDTH
+    search = new_search(BoxRegions(np.zeros((1, 3)), np.ones((1, 3))), 0)
+    scratch = new_scratch()
+    assert min(map(len, (search.stack, scratch.stack, scratch.squares))) >= most
+    assert len(new_meeting(0).stack) >= ENTRY * (DEEPEST * (WIDTH**2 - 1) + WIDTH**2)
 
 
 # Entries of arrays, and what is said; p, k is the last lane with a child, q, l one with a leaf.

@@ -38,10 +38,9 @@ from bvh.traversal.region_reach import (
     scale_of,
     settle,
 )
+from bvh.traversal.singles import STACK
 from bvh.wide_nodes import BLOCK_SIZE, CODES, LOWER, MAX_LEAF_ROWS, UPPER, leaf_rows
 
-# Depth never exceeds 2 * log2(n) + 8 <= 68; each level leaves up to WIDTH - 1 entries.
-STACK = 70 * WIDTH
 MOST_OF_LEAF = MAX_LEAF_ROWS * WIDTH
 # Corners computed from a group's float32 rows are wrong by less than 8 * 2**-24 of the largest
 # coordinate: v0, an edge and their sum, each rounded.

@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 from bvh.arguments import aligned
 from bvh.jit import inlined
 from bvh.simd import WIDTH, pointer
+from bvh.traversal.singles import STACK
 
-# Depth never exceeds 2 * log2(n) + 8 <= 68; each level leaves up to WIDTH - 1 entries.
-STACK = 72 * WIDTH
 # Triangles that wait to be measured.
 ROOM = 256
 

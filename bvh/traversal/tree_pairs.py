@@ -48,12 +48,13 @@ from bvh.traversal.placing import (
     placed_corners,
 )
 from bvh.traversal.query import pointed_tree
+from bvh.traversal.singles import STACK
 from bvh.wide_nodes import BLOCK_SIZE, CODES, LOWER, MAX_LEAF_ROWS, UPPER, leaf_rows
 
 ENTRY = 4
-# Opening a pair takes one entry and makes up to WIDTH**2; no tree is deeper than 68, and a path
-# of pairs opens each side at most that often.
-STACK = ENTRY * (WIDTH * WIDTH * 70 + WIDTH * 140)
+# Opening a pair takes one entry and makes up to WIDTH**2 where opening a node makes WIDTH; a path
+# of pairs opens each side at most as often as a ray does.
+PAIRS_STACK = ENTRY * (WIDTH + 2) * STACK
 # What one step may push.
 SPARE = ENTRY * (WIDTH * WIDTH + 1)
 MOST_OF_LEAVES = (MAX_LEAF_ROWS * WIDTH) ** 2
@@ -72,7 +73,7 @@ class Meeting(NamedTuple):
 
 def new_meeting(entries: int) -> Meeting:
     """Return the scratch of a search that begins with up to some pairs of subtrees."""
-    stack = np.empty(STACK + ENTRY * entries, np.int64)
+    stack = np.empty(PAIRS_STACK + ENTRY * entries, np.int64)
     return Meeting(np.zeros(3, np.int64), stack, np.empty(ROWS_SIZE, np.float32))
 
 
