@@ -81,6 +81,12 @@ class Hierarchy:
             raise AttributeError(f"a BVH over {self.kind} has no vertices and faces")
         return primitives
 
+    def _must_hold(self, question: str, *kinds: type) -> None:
+        """Refuse a question that only trees over some kinds of primitives can be asked."""
+        if not isinstance(self._arrays.primitives, kinds):
+            names = " or ".join(kind.__name__.lower() for kind in kinds)
+            raise TypeError(f"{question} needs a BVH over {names}, not over {self.kind}")
+
     def __len__(self) -> int:
         """Return the number of primitives, ignored ones included."""
         return count_of(self._arrays.primitives)

@@ -96,7 +96,8 @@ class OverlapQueries(Hierarchy):
         Raises
         ------
         ValueError, TypeError
-            Where an argument has the wrong shape or type, or the tree is over oriented boxes.
+            Where an argument has the wrong shape or type, or the tree is over anything but
+            triangles or boxes.
 
         Examples
         --------
@@ -107,7 +108,7 @@ class OverlapQueries(Hierarchy):
         >>> tree.overlap_box([[0.6, 0.5, 0], [0, 0, -1]], [1, 1, 1])
         Overlaps(1 of 2 queries meet 1 primitives)
         """
-        self._must_hold(Triangles, Boxes)
+        self._must_hold("overlap_box", Triangles, Boxes)
         low, high = points("lower", lower), points("upper", upper)
         shape = _common_shape(lower=low.shape[:-1], upper=high.shape[:-1])
         low, high = _flat(low, shape, 3), _flat(high, shape, 3)
@@ -149,7 +150,8 @@ class OverlapQueries(Hierarchy):
         Raises
         ------
         ValueError, TypeError
-            Where an argument has the wrong shape or type, or the tree is over oriented boxes.
+            Where an argument has the wrong shape or type, or the tree is over anything but
+            triangles or boxes.
 
         Examples
         --------
@@ -158,7 +160,7 @@ class OverlapQueries(Hierarchy):
         >>> tree.overlap_sphere([0.25, 0.25, 2], 2)
         array([0], dtype=int32)
         """
-        self._must_hold(Triangles, Boxes)
+        self._must_hold("overlap_sphere", Triangles, Boxes)
         at, size = points("center", center), reals("radius", radius)
         shape = _common_shape(center=at.shape[:-1], radius=size.shape)
         regions = SphereRegions(_flat(at, shape, 3), _flat(size[..., None], shape, 1)[:, 0])
@@ -202,7 +204,7 @@ class OverlapQueries(Hierarchy):
         >>> tree.overlap_frustum([[1, 0, 0, -0.5], [0, 1, 0, -0.5]])
         array([0], dtype=int32)
         """
-        self._must_hold(Triangles)
+        self._must_hold("overlap_frustum", Triangles)
         rows = reals("planes", planes)
         if rows.shape == (0,):
             rows = rows.reshape(0, 4)
@@ -263,10 +265,10 @@ class OverlapQueries(Hierarchy):
         >>> a.overlap_tree(b, [[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 9], [0, 0, 0, 1]])
         array([], shape=(0, 2), dtype=int32)
         """
-        self._must_hold(Triangles)
+        self._must_hold("overlap_tree", Triangles)
         if not isinstance(other, OverlapQueries):
             raise TypeError(f"other must be a BVH, got {type(other).__name__}")
-        other._must_hold(Triangles)
+        other._must_hold("overlap_tree", Triangles)
         matrix = None
         if transform is not None:
             matrix = reals("transform", transform)
@@ -308,14 +310,9 @@ class OverlapQueries(Hierarchy):
         >>> bvh.BVH.from_triangles(vertices, [[0, 1, 2], [0, 1, 3], [0, 1, 4]]).self_overlaps()
         array([[0, 1]], dtype=int32)
         """
-        self._must_hold(Triangles)
+        self._must_hold("self_overlaps", Triangles)
         workers = thread_count(threads)
         return find_pairs(self._arrays, self._arrays, None, True, workers, progress)
-
-    def _must_hold(self, *kinds: type) -> None:
-        if not isinstance(self._arrays.primitives, kinds):
-            names = " or ".join(kind.__name__.lower() for kind in kinds)
-            raise TypeError(f"this query needs a BVH over {names}, not over {self.kind}")
 
     def _find(
         self,

@@ -63,7 +63,7 @@ class PointQueries(Hierarchy):
         Raises
         ------
         ValueError, TypeError
-            Where an argument has the wrong shape or type, or the tree holds boxes.
+            Where an argument has the wrong shape or type, or the tree is not over triangles.
 
         Notes
         -----
@@ -79,7 +79,7 @@ class PointQueries(Hierarchy):
         >>> tree.closest_point([[3.0, 0.0, 0.0], [0.5, 0.5, 0.5]], max_distance=1.0).prim_id
         array([-1,  0], dtype=int32)
         """
-        self._over_triangles("closest_point")
+        self._must_hold("closest_point", Triangles)
         batch, workers = point_batch(points, max_distance), thread_count(threads)
         if k is None:
             return point_batches.closest(self._arrays, batch, workers, progress)
@@ -113,7 +113,7 @@ class PointQueries(Hierarchy):
         >>> tree.distance([[1.0, 1.0, 0.0], [3.0, 0.0, 0.0]])
         array([0.70710678, 2.        ])
         """
-        self._over_triangles("distance")
+        self._must_hold("distance", Triangles)
         batch = point_batch(points, max_distance)
         flat = point_batches.distances(self._arrays, batch, thread_count(threads), progress)
         return shaped(batch.shape, flat)[0]
@@ -148,7 +148,7 @@ class PointQueries(Hierarchy):
         >>> tree.signed_distance([[0.25, 0.25, 0.125], [0.0, 0.0, 2.0], [1.0, 0.0, 0.0]])
         array([-0.125,  1.   ,  0.   ])
         """
-        self._over_triangles("signed_distance")
+        self._must_hold("signed_distance", Triangles)
         batch, workers = point_batch(points), thread_count(threads)
         flat = point_batches.distances(self._arrays, batch, workers, progress)
         # A point on the surface is neither: its distance is 0.
@@ -185,7 +185,7 @@ class PointQueries(Hierarchy):
         Raises
         ------
         ValueError, TypeError
-            Where an argument has the wrong shape or type, or the tree holds boxes.
+            Where an argument has the wrong shape or type, or the tree is not over triangles.
 
         Examples
         --------
@@ -195,7 +195,7 @@ class PointQueries(Hierarchy):
         >>> tree.contains([[0.1, 0.1, 0.1], [1.0, 1.0, 1.0]])
         array([ True, False])
         """
-        self._over_triangles("contains")
+        self._must_hold("contains", Triangles)
         if method not in ("parity", "winding"):
             raise ValueError(f"method must be 'parity' or 'winding', got {method!r}")
         if method == "winding":
@@ -236,7 +236,8 @@ class PointQueries(Hierarchy):
         Raises
         ------
         ValueError, TypeError
-            Where an argument has the wrong shape, type or range, or the tree holds boxes.
+            Where an argument has the wrong shape, type or range, or the tree is not over
+            triangles.
 
         Notes
         -----
@@ -253,7 +254,7 @@ class PointQueries(Hierarchy):
         >>> tree.winding_number([[0.1, 0.1, 0.1], [1.0, 1.0, 1.0]]).round(3) + 0.0
         array([1., 0.])
         """
-        self._over_triangles("winding_number")
+        self._must_hold("winding_number", Triangles)
         beta, batch = _accuracy(accuracy), point_batch(points)
         terms = None if beta == np.inf else self._winding_terms()
         flat = point_batches.winding_numbers(
@@ -279,10 +280,6 @@ class PointQueries(Hierarchy):
         return containment.inside(
             self._arrays, batch.points, threads, progress, split=split, surface=surface
         )
-
-    def _over_triangles(self, question: str) -> None:
-        if not isinstance(self._arrays.primitives, Triangles):
-            raise TypeError(f"{question} needs a tree over triangles, this one is over {self.kind}")
 
 
 def _accuracy(accuracy: float) -> float:

@@ -152,6 +152,27 @@ def test_primitives_of_ones_own(rng: np.random.Generator) -> None:
             tree.closest_hit(o, d, cull="back") if refused == "cull" else tree.vertices
 
 
+def test_refused_questions() -> None:
+    """What asks for the distance from a primitive, or whether it overlaps, says that it cannot."""
+    spheres = np.array([[0.0, 0.0, 0.0, 1.0]])
+    tree = bvh.BVH.from_custom([[-1, -1, -1]], [[1, 1, 1]], meet_sphere, spheres)
+    place = np.zeros(3)
+    for ask in ("closest_point", "distance", "signed_distance", "contains", "winding_number"):
+        with pytest.raises(TypeError, match=f"{ask} needs a BVH over triangles, not over custom"):
+            getattr(tree, ask)(place)
+    questions = {
+        "overlap_box": ("triangles or boxes", (place, place)),
+        "overlap_sphere": ("triangles or boxes", (place, 1.0)),
+        "overlap_frustum": ("triangles", (np.zeros((1, 4)),)),
+        "overlap_tree": ("triangles", (tree,)),
+        "self_overlaps": ("triangles", ()),
+    }
+    for ask, (kinds, arguments) in questions.items():
+        with pytest.raises(TypeError, match=f"{ask} needs a BVH over {kinds}, not over custom"):
+            getattr(tree, ask)(*arguments)
+    assert tree.stats(epo=True).epo is None
+
+
 @numba.njit
 def loops(arrays, origins, directions, t, prim, hit, counts, first_t, first_prim, seen):
     """Ask everything that kernels answer."""
