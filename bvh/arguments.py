@@ -36,6 +36,17 @@ def points(name: str, value: ArrayLike) -> NDArray[np.float64]:
     return array
 
 
+def common_shape(**shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """Return what the leading shapes of arguments, by their names, broadcast to."""
+    if not any(shapes.values()):
+        return ()
+    try:
+        return np.broadcast_shapes(*shapes.values())
+    except ValueError:
+        names = ", ".join(f"{name} {shape}" for name, shape in shapes.items() if shape != ())
+        raise ValueError(f"leading shapes do not broadcast: {names}") from None
+
+
 def rows(name: str, value: ArrayLike, width: int = 3) -> NDArray[np.float64]:
     """Return `value` as float64 of shape (n, width)."""
     array = reals(name, value)

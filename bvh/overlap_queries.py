@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bvh.arguments import points, reals, thread_count
+from bvh.arguments import common_shape, points, reals, thread_count
 from bvh.hierarchy import Hierarchy
 from bvh.primitives import Boxes, Triangles
 from bvh.searches import find_pairs, find_region, find_regions
@@ -110,7 +110,7 @@ class OverlapQueries(Hierarchy):
         """
         self._must_hold("overlap_box", Triangles, Boxes)
         low, high = points("lower", lower), points("upper", upper)
-        shape = _common_shape(lower=low.shape[:-1], upper=high.shape[:-1])
+        shape = common_shape(lower=low.shape[:-1], upper=high.shape[:-1])
         low, high = _flat(low, shape, 3), _flat(high, shape, 3)
         # Nothing is outside the tree's bounds; this also makes all corners finite.
         with np.errstate(invalid="ignore"):
@@ -162,7 +162,7 @@ class OverlapQueries(Hierarchy):
         """
         self._must_hold("overlap_sphere", Triangles, Boxes)
         at, size = points("center", center), reals("radius", radius)
-        shape = _common_shape(center=at.shape[:-1], radius=size.shape)
+        shape = common_shape(center=at.shape[:-1], radius=size.shape)
         regions = SphereRegions(_flat(at, shape, 3), _flat(size[..., None], shape, 1)[:, 0])
         return self._find(regions, shape, threads, progress)
 
@@ -328,16 +328,6 @@ class OverlapQueries(Hierarchy):
         count = int(np.prod(shape, dtype=np.int64))
         offsets, ids = find_regions(self._arrays, regions, count, thread_count(threads), progress)
         return ids if shape == () else Overlaps(ids, offsets)
-
-
-def _common_shape(**shapes: tuple[int, ...]) -> tuple[int, ...]:
-    if not any(shapes.values()):
-        return ()
-    try:
-        return np.broadcast_shapes(*shapes.values())
-    except ValueError:
-        names = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
-        raise ValueError(f"leading shapes do not broadcast: {names}") from None
 
 
 def _flat(array: NDArray[np.float64], shape: tuple[int, ...], width: int) -> NDArray[np.float64]:

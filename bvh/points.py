@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bvh.arguments import kernel_input, points, reals
+from bvh.arguments import common_shape, kernel_input, points, reals
 
 
 class PointBatch(NamedTuple):
@@ -31,13 +31,7 @@ class PointBatch(NamedTuple):
 def point_batch(places: ArrayLike, max_distance: ArrayLike = np.inf) -> PointBatch:
     """Check and flatten points, and broadcast the limits of their distances."""
     rows, limits = points("points", places), reals("max_distance", max_distance)
-    try:
-        shape = np.broadcast_shapes(rows.shape[:-1], limits.shape)
-    except ValueError:
-        raise ValueError(
-            f"leading shapes do not broadcast: points {rows.shape[:-1]}, "
-            f"max_distance {limits.shape}"
-        ) from None
+    shape = common_shape(points=rows.shape[:-1], max_distance=limits.shape)
     flat = kernel_input(np.broadcast_to(rows, (*shape, 3)).reshape(-1, 3))
     if limits.size == 1:
         return PointBatch(flat, kernel_input(limits.reshape(1)), shape)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bvh.arguments import kernel_input, points, reals
+from bvh.arguments import common_shape, kernel_input, points, reals
 
 
 class RayBatch(NamedTuple):
@@ -36,7 +36,7 @@ def ray_batch(
     """Check and flatten rays; what is the same for all rays stays one row."""
     o, d = points("origins", origins), points("directions", directions)
     low, high = reals("t_min", t_min), reals("t_max", t_max)
-    shape = _common_shape(
+    shape = common_shape(
         origins=o.shape[:-1], directions=d.shape[:-1], t_min=low.shape, t_max=high.shape
     )
     return RayBatch(
@@ -54,7 +54,7 @@ def broadcast_rays(
     """Broadcast rays against the vectors of a shape, and give every one of them a row a ray."""
     o, d = points("origins", origins), points("directions", directions)
     low, high = reals("t_min", t_min), reals("t_max", t_max)
-    shape = _common_shape(
+    shape = common_shape(
         origins=o.shape[:-1],
         directions=d.shape[:-1],
         t_min=low.shape,
@@ -118,14 +118,6 @@ def shaped(shape: tuple[int, ...], *arrays: NDArray[Any]) -> tuple[Any, ...]:
     if shape == ():
         return tuple(array[0].item() for array in arrays)
     return tuple(array.reshape(shape) for array in arrays)
-
-
-def _common_shape(**shapes: tuple[int, ...]) -> tuple[int, ...]:
-    try:
-        return np.broadcast_shapes(*shapes.values())
-    except ValueError:
-        names = ", ".join(f"{name} {shape}" for name, shape in shapes.items() if shape != ())
-        raise ValueError(f"leading shapes do not broadcast: {names}") from None
 
 
 def _flat(array: NDArray[np.float64], shape: tuple[int, ...], width: int) -> Any:
