@@ -30,20 +30,23 @@ class Overlaps:
         Faces, or boxes; ascending within each query, each once.
     offsets : ndarray of int64, shape (n + 1,)
         Where each query's part of `prim_id` begins; the last is m.
+    shape : tuple of int
+        Leading shape of the batch.
     """
 
     prim_id: Ids
     offsets: NDArray[np.int64]
+    shape: tuple[int, ...]
 
     @property
     def query_id(self) -> NDArray[np.int64]:
-        """The query of each entry of `prim_id`, shape (m,)."""
-        return np.repeat(np.arange(len(self)), self.counts)
+        """The query of each entry of `prim_id`, counted flat, shape (m,)."""
+        return np.repeat(np.arange(len(self)), np.diff(self.offsets))
 
     @property
     def counts(self) -> NDArray[np.int64]:
-        """How many primitives each query meets, shape (n,)."""
-        return np.diff(self.offsets)
+        """How many primitives each query meets, with the batch's leading shape."""
+        return np.diff(self.offsets).reshape(self.shape)
 
     def __len__(self) -> int:
         """Return the number of queries."""
@@ -327,7 +330,7 @@ class OverlapQueries(Hierarchy):
             return find_region(self._arrays, regions)
         count = int(np.prod(shape, dtype=np.int64))
         offsets, ids = find_regions(self._arrays, regions, count, thread_count(threads), progress)
-        return ids if shape == () else Overlaps(ids, offsets)
+        return ids if shape == () else Overlaps(ids, offsets, shape)
 
 
 def _flat(array: NDArray[np.float64], shape: tuple[int, ...], width: int) -> NDArray[np.float64]:

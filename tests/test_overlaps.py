@@ -125,7 +125,9 @@ def test_shapes() -> None:
     ):
         assert ids.dtype == np.int32
         assert ids.tolist() == [0]
-    assert len(tree.overlap_box(np.zeros((2, 3, 3)), np.ones(3))) == 6
+    batch = tree.overlap_box(np.zeros((2, 3, 3)), np.ones(3))
+    assert (len(batch), batch.shape, batch.counts.tolist()) == (6, (2, 3), [[1, 1, 1], [1, 1, 1]])
+    assert batch.query_id.tolist() == [0, 1, 2, 3, 4, 5]
     assert len(tree.overlap_sphere(np.zeros(3), np.ones(4))) == 4
     assert len(tree.overlap_frustum(np.zeros((5, 2, 4)))) == 5
     assert len(tree.overlap_frustum(np.zeros((5, 0, 4))).prim_id) == 5
