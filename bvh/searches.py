@@ -43,8 +43,8 @@ Keys = NDArray[np.int64]
 CHUNK = 256
 ROOM = 4 * MOST_OF_LEAF
 LARGEST_ROOM = 1 << 20
-# Pairs of subtrees for each thread, and the room for pairs of faces.
-TASKS = 64
+# Pairs of subtrees for each thread, and for all; and the room for pairs of faces.
+TASKS, MOST_TASKS = 64, 1 << 14
 PAIRS = 4 * MOST_OF_LEAVES
 
 
@@ -137,9 +137,10 @@ def find_pairs(
     tasks = np.empty((0, ENTRY), np.int64)
     if len(arrays.nodes.blocks) and len(others.nodes.blocks):
         way = way_between(arrays.frame, others.frame, transform)
-        start = new_meeting(TASKS * threads)
+        wanted = min(TASKS * threads, MOST_TASKS)
+        start = new_meeting(wanted)
         begin_with(start, np.zeros((1, ENTRY), np.int64))
-        meet(arrays, others, way, itself, start, np.empty((0, 2), np.int32), TASKS * threads)
+        meet(arrays, others, way, itself, start, np.empty((0, 2), np.int32), wanted)
         tasks = start.stack[start.state[FIRST] : start.state[HEIGHT]].reshape(-1, ENTRY)
     # Scratch that no thread uses; pop and append are one step each, whatever the threads do.
     free: list[tuple[Meeting, Ids]] = []

@@ -221,6 +221,8 @@ def test_refusals_and_nothing() -> None:
     for matrix in (np.eye(3), bad, np.full((4, 4), np.nan)):
         with pytest.raises(ValueError, match="transform"):
             tree.overlap_tree(tree, matrix)
+    # Pairs to share are not made for as many threads as somebody names.
+    assert tree.overlap_tree(tree, threads=10**9).tolist() == [[0, 0]]
     empty = BVH.from_triangles(np.empty((0, 3)), [])
     for pairs in (tree.overlap_tree(empty), empty.overlap_tree(tree), empty.self_overlaps()):
         assert (pairs.shape, pairs.dtype) == ((0, 2), np.int32)
