@@ -39,6 +39,8 @@ def inside(
     `split` trees hold primitives in several leaves. Points that are not finite are outside.
     """
     result = np.zeros(len(points), np.bool_)
+    if len(points) == 0 and progress is not None:
+        progress(0, 0)
     for begin in range(0, len(points), CHUNK):
         some = points[begin : begin + CHUNK]
         ways_out = _ways_out(arrays, some)

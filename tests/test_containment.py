@@ -43,7 +43,9 @@ def test_strange_points() -> None:
     tree = bvh.BVH.from_triangles(*needle_prism())
     points = np.array([[1e300, 0, 0], [np.nan, 0, 0], [np.inf, 0, 0], [0, -1e-300, 1e200]])
     assert not tree.contains(points).any()
-    assert tree.contains(np.zeros((0, 3))).shape == (0,)
+    calls: list[tuple[int, int]] = []
+    none = tree.contains(np.zeros((0, 3)), progress=lambda *call: calls.append(call))
+    assert (none.shape, calls) == ((0,), [(0, 0)])
     nothing = bvh.BVH.from_triangles(np.zeros((0, 3)), np.zeros((0, 3), int))
     assert nothing.contains([0.0, 0.0, 0.0]) is False
 
