@@ -65,7 +65,7 @@ def _apex(s):
 
 
 @inlined
-def _turned(t, first):
+def turned(t, first):
     """Return a triangle that begins with another corner."""
     if first == 0:
         return t
@@ -95,7 +95,7 @@ def _settle(a, b, s, t):
     # Both cross the line that their planes share, each in an interval: do these overlap?
     i, up = _apex(s)
     j, up_b = _apex(t)
-    p, q = _turned(a, i), _turned(b, j)
+    p, q = turned(a, i), turned(b, j)
     if not up:
         q = _flipped(q)
     if not up_b:

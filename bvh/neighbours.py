@@ -8,7 +8,7 @@ tell, as in `contacts`.
 
 from __future__ import annotations
 
-from bvh.contacts import spread_axis, triangles_touch
+from bvh.contacts import spread_axis, triangles_touch, turned
 from bvh.jit import inlined, kernel, stay_outlined
 from bvh.orientation import (
     drop_axis,
@@ -24,15 +24,6 @@ from bvh.orientation import (
 def _place(p, t):
     """Return which corner of a triangle a point is, -1 for none."""
     return 0 if p == t[0] else (1 if p == t[1] else (2 if p == t[2] else -1))
-
-
-@inlined
-def _turned(t, first):
-    if first == 0:
-        return t
-    if first == 1:
-        return (t[1], t[2], t[0])
-    return (t[2], t[0], t[1])
 
 
 @inlined
@@ -62,10 +53,10 @@ def faces_overlap(a, b):
     if k >= 0 and i >= 0:
         return _fold(a[2], a[0], a[1], b[3 - k - i])
     if i >= 0:
-        return _sectors_meet(a, _turned(b, i))
+        return _sectors_meet(a, turned(b, i))
     if j >= 0:
-        return _sectors_meet(_turned(a, 1), _turned(b, j))
-    return _sectors_meet(_turned(a, 2), _turned(b, k))
+        return _sectors_meet(turned(a, 1), turned(b, j))
+    return _sectors_meet(turned(a, 2), turned(b, k))
 
 
 @inlined
@@ -184,5 +175,5 @@ def _overlap_repeated(a, b):
     if shared != 1:
         # An edge, with no area beside it.
         return False
-    a, b = _turned(a, other), _turned(b, _place(v, b))
+    a, b = turned(a, other), turned(b, _place(v, b))
     return _overlap_thin(a, b, spread_axis(a), spread_axis(b))

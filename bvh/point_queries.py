@@ -243,7 +243,8 @@ class PointQueries(Hierarchy):
         -----
         Barill, Dickson, Schmidt, Levin and Jacobson 2018, "Fast winding numbers for soups and
         clouds". What is left out of the series falls with the square of the accuracy: for closed
-        scans the result is off by up to 0.03 with an accuracy of 2, and 0.006 with 4.
+        scans the result is off by up to 0.03 with an accuracy of 2, and 0.006 with 4; in the centre
+        of a ball, where errors add up, by 0.05 with 2.
         Unlike other answers of a tree, it depends on the tree in these digits.
 
         Examples

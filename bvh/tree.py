@@ -1,4 +1,4 @@
-"""`BVH`: a tree over triangles, boxes or oriented boxes, and how it is made."""
+"""`BVH`: a tree over triangles, boxes, oriented boxes or users' primitives; how it is made."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from bvh.workers import Progress
 
 
 class BVH(CrossingQueries, PointQueries, OverlapQueries, Saving):
-    """A bounding volume hierarchy over triangles, boxes or oriented boxes.
+    """A bounding volume hierarchy over triangles, boxes, oriented boxes or primitives of one's own.
 
-    Make one with `from_triangles`, `from_mesh`, `from_boxes` or `from_obbs`. A tree owns read-only
-    copies of what it was made of and never changes; it can be pickled, and queried from many
-    threads at once and after a fork.
+    Make one with `from_triangles`, `from_mesh`, `from_boxes`, `from_obbs` or `from_custom`. A tree
+    owns read-only copies of what it was made of and never changes; it can be pickled, and queried
+    from many threads at once and after a fork.
 
     Examples
     --------
@@ -207,7 +207,8 @@ class BVH(CrossingQueries, PointQueries, OverlapQueries, Saving):
     ) -> BVH:
         """Build a tree over primitives of your own: spheres, capsules, patches.
 
-        All queries by rays work on it, `cull` excepted. The test is compiled into each of them
+        All queries by rays work on it, `cull` excepted; those by points and of overlap need other
+        trees, and it cannot be saved. The test is compiled into each of them
         when it is first asked, which takes some seconds a process.
 
         Parameters
