@@ -15,7 +15,7 @@ from bvh.many_hits import Request
 from bvh.primitives import Triangles
 from bvh.ray_queries import RayQueries
 from bvh.rays import AllHits, ray_batch
-from bvh.user_code import optional_function
+from bvh.user_code import optional_filter
 from bvh.workers import Progress
 
 EDGES = {"closed": False, "once": True}
@@ -144,7 +144,7 @@ class CrossingQueries(RayQueries):
         if not isinstance(edges, str) or edges not in EDGES:
             raise ValueError(f"edges must be 'closed' or 'once', got {edges!r}")
         batch, code = self._batch(origins, directions, t_min, t_max, cull, validate_rays)
-        accept = optional_function("filter", filter)
+        accept, data = optional_filter(filter, data)
         return Request(self._arrays, batch, code, EDGES[edges], accept, data)
 
 

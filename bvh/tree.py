@@ -25,7 +25,7 @@ from bvh.point_queries import PointQueries
 from bvh.primitives import Boxes, Custom, Obbs, Primitives, Triangles
 from bvh.saving import Saving
 from bvh.sources import triangles_of
-from bvh.user_code import user_function
+from bvh.user_code import INTERSECT, user_data, user_function
 from bvh.workers import Progress
 
 
@@ -243,8 +243,8 @@ class BVH(CrossingQueries, PointQueries, OverlapQueries, Saving):
         1.0
         """
         low, high = _corner_rows(lower, upper)
-        function = user_function("intersect", intersect)
-        primitives = Custom(owned(np.hstack([low, high])), function, data)
+        function = user_function("intersect", intersect, INTERSECT)
+        primitives = Custom(owned(np.hstack([low, high])), function, user_data(data))
         return cls._build(primitives, "medium", threads, progress)
 
     @classmethod
