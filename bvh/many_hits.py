@@ -93,7 +93,7 @@ class Request:
         ranked = most if most is not None and most <= MOST_RANKED else 0
         free: list[_Bench] = []
         order = Order(self._rays.size, 0, NO_PLACES, SINGLES)
-        limit = ALL if most is None else most
+        limit = ALL if most is None else min(most, ALL)
         keep = parts is not None
 
         def work(begin: int, end: int) -> None:

@@ -190,6 +190,12 @@ def test_shapes() -> None:
     assert nothing.count_hits(np.zeros((3, 3)), np.ones(3)).tolist() == [0, 0, 0]
 
 
+def test_more_than_an_integer_holds() -> None:
+    """A `max_hits` past 64 bits keeps all."""
+    tree = bvh.BVH.from_triangles(*sphere())
+    assert len(tree.all_hits([0.0, 0.0, -9.0], [0.01, 0.02, 1.0], max_hits=2**70)) == 2
+
+
 def test_refusals() -> None:
     """Arguments that mean nothing are named."""
     tree = bvh.BVH.from_triangles(*sphere())
