@@ -109,6 +109,9 @@ class Request:
 
         if len(self._arrays.nodes.blocks) > 0:
             share_blocks(order, work, threads, progress)
+        elif progress is not None:
+            # The kernel leaves `state` alone; progress is told all the same.
+            progress(self._rays.size, self._rays.size)
 
     def _chunk(
         self,

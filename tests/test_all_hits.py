@@ -217,3 +217,8 @@ def test_progress() -> None:
     told: list[tuple[int, int]] = []
     tree.all_hits(np.zeros((9_000, 3)), np.ones(3), progress=lambda *at: told.append(at))
     assert told[-1] == (9_000, 9_000)
+    nothing = bvh.BVH.from_triangles(np.zeros((0, 3)), np.zeros((0, 3), int))
+    for ask in (nothing.all_hits, nothing.count_hits):
+        told.clear()
+        ask(np.zeros((9, 3)), np.ones(3), progress=lambda *at: told.append(at))
+        assert told[-1] == (9, 9)
