@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tracemalloc
 from typing import Any
 
 import aims
@@ -144,6 +145,20 @@ def test_many_hits_a_ray(rng: np.random.Generator) -> None:
         assert hits.counts[[3, 255, 256, 599]].tolist() == [n] * 4 and len(hits) == 4 * n
         assert np.array_equal(hits.prim_id[:n], np.argsort(heights))
         assert np.array_equal(hits.t.reshape(4, n)[2], np.arange(n) + 1.0)
+
+
+def test_memory(rng: np.random.Generator) -> None:
+    """What is promised: 37 bytes a hit, and 110 for those of a block, whatever the chunks."""
+    n, rays = 500, 8_192
+    tree = bvh.BVH.from_triangles(*layers(np.arange(float(n)), rng))
+    o = np.tile([0.1, 0.2, -5.0], (rays, 1))
+    tree.all_hits(o[:300], [0.0, 0.0, 1.0])
+    for count in (rays // 2, rays):
+        tracemalloc.start()
+        hits = len(tree.all_hits(o[:count], [0.0, 0.0, 1.0], threads=1))
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert peak < 37 * hits + 110 * hits * 256 / count + 2e6
 
 
 def test_soups(rng: np.random.Generator) -> None:
