@@ -87,9 +87,9 @@ def first_hits(
     ----------
     arrays, origin, direction, t_min, t_max
         As in `closest_hit`.
-    t : ndarray of float64, shape (k,)
+    t : ndarray of float64, shape (k,), C-contiguous
         Filled with the distances of hits, nearest first.
-    prim_id : ndarray of int32, shape (k,)
+    prim_id : ndarray of int32, shape (k,), C-contiguous
         Filled with what is hit.
 
     Returns

@@ -1,4 +1,4 @@
-"""`BVH`: a tree over triangles, boxes or oriented boxes, and how it is made."""
+"""`BVH`: a tree over triangles, boxes or users' own primitives, and how it is made."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from bvh.workers import Progress
 
 
 class BVH(CrossingQueries, PointQueries, OverlapQueries, Saving):
-    """A bounding volume hierarchy over triangles, boxes or oriented boxes.
+    """A bounding volume hierarchy over triangles, boxes, oriented boxes or primitives of your own.
 
-    Make one with `from_triangles`, `from_mesh`, `from_boxes` or `from_obbs`. A tree owns read-only
-    copies of what it was made of and never changes; it can be pickled, and queried from many
-    threads at once and after a fork.
+    Make one with `from_triangles`, `from_mesh`, `from_boxes`, `from_obbs` or `from_custom`. A tree
+    owns read-only copies of what it was made of (but for the data of `from_custom`) and never
+    changes; it can be pickled, and queried from many threads at once and after a fork.
 
     Examples
     --------
