@@ -29,8 +29,11 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from bvh.jit import by_type, entry
+from bvh.arguments import kernel_input
+from bvh.arrays import build
+from bvh.jit import by_type, entry, warms
 from bvh.numerics import INF
+from bvh.primitives import Triangles
 from bvh.references import borrowed, stack_memory
 from bvh.simd import peek, pointer, pointer_to, poke
 from bvh.traversal.goals import Kept, Nearest, Ranked
@@ -87,9 +90,9 @@ def first_hits(
     ----------
     arrays, origin, direction, t_min, t_max
         As in `closest_hit`.
-    t : ndarray of float64, shape (k,)
+    t : ndarray of float64, shape (k,), C-contiguous
         Filled with the distances of hits, nearest first.
-    prim_id : ndarray of int32, shape (k,)
+    prim_id : ndarray of int32, shape (k,), C-contiguous
         Filled with what is hit.
 
     Returns
@@ -219,3 +222,14 @@ def _compile_visit_hits(arrays, origin, direction, t_min, t_max, visit, data):
         )  # fmt: skip
 
     return call
+
+
+@warms("kernels")
+def _warm() -> None:
+    """Compile what users' loops call."""
+    points, faces = kernel_input(np.eye(3)), np.arange(3, dtype=np.int32).reshape(1, 3)
+    arrays, _ = build(Triangles(points, kernel_input(faces)), "medium", 1, None)
+    ray = 1.0, 1.0, 1.0, -1.0, -1.0, -1.0, 0.0, INF
+    _cast(arrays, *ray)
+    _is_hit(arrays, *ray)
+    _rank(arrays, *ray, np.empty(1), np.empty(1, np.int32))

@@ -61,19 +61,21 @@ class Request:
 
     def all_hits(self, most: int | None, threads: int, progress: Progress | None) -> AllHits:
         """Return all hits, or the `most` nearest of each ray."""
-        parts: dict[int, Columns] = {}
+        parts: dict[int, list[Columns]] = {}
         self._run(parts, most, True, threads, progress)
         offsets = np.zeros(self._rays.size + 1, np.int64)
         np.cumsum(self._counts, out=offsets[1:])
-        columns = []
-        for kind in range(len(Columns._fields)):
-            pieces = [parts[begin][kind] for begin in sorted(parts)]
-            whole = np.concatenate(pieces) if pieces else new_columns(0)[kind][:0]
-            columns.append(whole)
-            for begin in parts:
-                # Not twice in memory for longer than it takes.
-                parts[begin] = parts[begin]._replace(**{Columns._fields[kind]: whole[:0]})
-        prim_id, t, u, v, front = columns
+        none = Columns(*(column[:0] for column in new_columns(0)))
+        columns = [
+            list(column)
+            for column in zip(
+                none, *(piece for begin in sorted(parts) for piece in parts[begin]), strict=True
+            )
+        ]
+        parts.clear()
+        # One column after the other, so that only one at a time is in memory twice.
+        columns.reverse()
+        prim_id, t, u, v, front = (np.concatenate(columns.pop()) for _ in Columns._fields)
         return AllHits(prim_id, t, u, v, front.view(np.bool_), offsets, self._rays.shape)
 
     def counts(self, split: bool, threads: int, progress: Progress | None) -> Any:
@@ -84,7 +86,7 @@ class Request:
 
     def _run(
         self,
-        parts: dict[int, Columns] | None,
+        parts: dict[int, list[Columns]] | None,
         most: int | None,
         whole: bool,
         threads: int,
@@ -93,7 +95,7 @@ class Request:
         ranked = most if most is not None and most <= MOST_RANKED else 0
         free: list[_Bench] = []
         order = Order(self._rays.size, 0, NO_PLACES, SINGLES)
-        limit = ALL if most is None else most
+        limit = ALL if most is None else min(most, ALL)
         keep = parts is not None
 
         def work(begin: int, end: int) -> None:
@@ -109,6 +111,9 @@ class Request:
 
         if len(self._arrays.nodes.blocks) > 0:
             share_blocks(order, work, threads, progress)
+        elif progress is not None:
+            # The kernel leaves `state` alone; progress is told all the same.
+            progress(self._rays.size, self._rays.size)
 
     def _chunk(
         self,
@@ -120,8 +125,8 @@ class Request:
         keep: bool,
         begin: int,
         end: int,
-    ) -> Columns:
-        """Find the hits of the blocks begin..end; return them."""
+    ) -> list[Columns]:
+        """Find the hits of the blocks begin..end; return them in pieces."""
         filled = 0
         pieces: list[Columns] = []
         while begin < end:
@@ -140,14 +145,7 @@ class Request:
                     bench.make_room(needed + needed // 4)
                 if needed > len(bench.out.t) - HALF:
                     bench.out = new_columns(needed + needed // 4)
-        if len(pieces) == 1:
-            return pieces[0]
-        return Columns(
-            *(
-                np.concatenate([piece[kind] for piece in pieces] or [bench.out[kind][:0]])
-                for kind in range(len(Columns._fields))
-            )
-        )
+        return pieces
 
     def _goal(self, bench: _Bench, ranked: int) -> Collected | Ranked:
         if ranked:

@@ -13,7 +13,7 @@ from bvh.arguments import cull_code, thread_count
 from bvh.hierarchy import Hierarchy
 from bvh.primitives import Triangles
 from bvh.rays import Hits, RayBatch, check_rays, plain_ray, ray_batch, single_hit
-from bvh.user_code import optional_function
+from bvh.user_code import optional_filter
 from bvh.workers import Progress
 
 Caster = Callable[..., tuple[float, int, float, float, bool]]
@@ -98,7 +98,7 @@ class RayQueries(Hierarchy):
                 cast = self._cast or self._single_ray()
                 return single_hit(cast(self._place, *ray, t_min, t_max, 0))
         batch, code = self._batch(origins, directions, t_min, t_max, cull, validate_rays)
-        accept = optional_function("filter", filter)
+        accept, data = optional_filter(filter, data)
         if counters:
             if accept is not None:
                 raise ValueError("counters must be False where there is a filter, got True")
@@ -180,7 +180,7 @@ class RayQueries(Hierarchy):
         ndarray of bool or bool, shape (...)
         """
         batch, code = self._batch(origins, directions, t_min, t_max, cull, validate_rays)
-        accept = optional_function("filter", filter)
+        accept, data = optional_filter(filter, data)
         return batches.any_hit(
             self._arrays, batch, code, thread_count(threads), progress, sort, accept, data
         )

@@ -1,4 +1,4 @@
-"""`BVH`: a tree over triangles, boxes, oriented boxes or users' primitives; how it is made."""
+"""`BVH`: a tree over triangles, boxes or users' own primitives, and how it is made."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from bvh.point_queries import PointQueries
 from bvh.primitives import Boxes, Custom, Obbs, Primitives, Triangles
 from bvh.saving import Saving
 from bvh.sources import triangles_of
-from bvh.user_code import user_function
+from bvh.user_code import INTERSECT, user_data, user_function
 from bvh.workers import Progress
 
 
 class BVH(CrossingQueries, PointQueries, OverlapQueries, Saving):
-    """A bounding volume hierarchy over triangles, boxes, oriented boxes or primitives of one's own.
+    """A bounding volume hierarchy over triangles, boxes, oriented boxes or primitives of your own.
 
     Make one with `from_triangles`, `from_mesh`, `from_boxes`, `from_obbs` or `from_custom`. A tree
-    owns read-only copies of what it was made of and never changes; it can be pickled, and queried
-    from many threads at once and after a fork.
+    owns read-only copies of what it was made of (but for the data of `from_custom`) and never
+    changes; it can be pickled, and queried from many threads at once and after a fork.
 
     Examples
     --------
@@ -244,8 +244,8 @@ class BVH(CrossingQueries, PointQueries, OverlapQueries, Saving):
         1.0
         """
         low, high = _corner_rows(lower, upper)
-        function = user_function("intersect", intersect)
-        primitives = Custom(owned(np.hstack([low, high])), function, data)
+        function = user_function("intersect", intersect, INTERSECT)
+        primitives = Custom(owned(np.hstack([low, high])), function, user_data(data))
         return cls._build(primitives, "medium", threads, progress)
 
     @classmethod

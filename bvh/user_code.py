@@ -1,20 +1,43 @@
-"""Functions that users compile with Numba and hand to a query or a tree."""
+"""Functions that users compile with Numba and hand to a query or a tree, and their data."""
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
-from bvh.jit import is_compiled
+from bvh.jit import is_compiled, is_passable
+
+FILTER = ("ray_id", "prim_id", "t", "u", "v", "data")
+INTERSECT = ("prim_id", "origin", "direction", "t_min", "t_max", "data")
 
 
-def user_function(name: str, function: Any) -> Any:
-    """Return a compiled function; refuse what kernels cannot call."""
-    if is_compiled(function):
-        return function
+def user_function(name: str, function: Any, parameters: tuple[str, ...]) -> Any:
+    """Return a compiled function; refuse what kernels cannot call with these parameters."""
     got = getattr(function, "__name__", None) or type(function).__name__
-    raise TypeError(f"{name} must be a function compiled with numba.njit, got {got}")
+    if not is_compiled(function):
+        raise TypeError(f"{name} must be a function compiled with numba.njit, got {got}")
+    signature = inspect.signature(function.py_func)
+    try:
+        signature.bind(*parameters)
+    except TypeError:
+        raise TypeError(
+            f"{name} must take ({', '.join(parameters)}), got {got}{signature}"
+        ) from None
+    return function
 
 
-def optional_function(name: str, function: Any) -> Any:
-    """Return a compiled function, or None."""
-    return None if function is None else user_function(name, function)
+def user_data(data: Any) -> Any:
+    """Return the data of a user's function; refuse what kernels cannot be handed."""
+    if not is_passable(data):
+        raise TypeError(
+            "data must be an array of numbers, a number, or a tuple of them, got "
+            f"{type(data).__name__}"
+        )
+    return data
+
+
+def optional_filter(function: Any, data: Any) -> tuple[Any, Any]:
+    """Return a filter and its data; None for both where there is no filter."""
+    if function is None:
+        return None, None
+    return user_function("filter", function, FILTER), user_data(data)

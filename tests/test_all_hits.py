@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tracemalloc
 from typing import Any
 
 import aims
@@ -146,6 +147,20 @@ def test_many_hits_a_ray(rng: np.random.Generator) -> None:
         assert np.array_equal(hits.t.reshape(4, n)[2], np.arange(n) + 1.0)
 
 
+def test_memory(rng: np.random.Generator) -> None:
+    """What is promised: 37 bytes a hit, and 110 for those of a block, whatever the chunks."""
+    n, rays = 500, 8_192
+    tree = bvh.BVH.from_triangles(*layers(np.arange(float(n)), rng))
+    o = np.tile([0.1, 0.2, -5.0], (rays, 1))
+    tree.all_hits(o[:300], [0.0, 0.0, 1.0])
+    for count in (rays // 2, rays):
+        tracemalloc.start()
+        hits = len(tree.all_hits(o[:count], [0.0, 0.0, 1.0], threads=1))
+        _, peak = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        assert peak < 37 * hits + 110 * hits * 256 / count + 2e6
+
+
 def test_soups(rng: np.random.Generator) -> None:
     """Batches of every size, and split trees, which hold a triangle more than once."""
     for quality in ("medium", "high"):
@@ -190,6 +205,12 @@ def test_shapes() -> None:
     assert nothing.count_hits(np.zeros((3, 3)), np.ones(3)).tolist() == [0, 0, 0]
 
 
+def test_more_than_an_integer_holds() -> None:
+    """A `max_hits` past 64 bits keeps all."""
+    tree = bvh.BVH.from_triangles(*sphere())
+    assert len(tree.all_hits([0.0, 0.0, -9.0], [0.01, 0.02, 1.0], max_hits=2**70)) == 2
+
+
 def test_refusals() -> None:
     """Arguments that mean nothing are named."""
     tree = bvh.BVH.from_triangles(*sphere())
@@ -211,3 +232,8 @@ def test_progress() -> None:
     told: list[tuple[int, int]] = []
     tree.all_hits(np.zeros((9_000, 3)), np.ones(3), progress=lambda *at: told.append(at))
     assert told[-1] == (9_000, 9_000)
+    nothing = bvh.BVH.from_triangles(np.zeros((0, 3)), np.zeros((0, 3), int))
+    for ask in (nothing.all_hits, nothing.count_hits):
+        told.clear()
+        ask(np.zeros((9, 3)), np.ones(3), progress=lambda *at: told.append(at))
+        assert told[-1] == (9, 9)

@@ -212,6 +212,29 @@ def test_kernels_in_ones_own_loop(rng: np.random.Generator) -> None:
         assert np.array_equal(seen, np.minimum(asked.count_hits(o, d, edges="closed"), 50))
 
 
+def test_code_and_data_that_kernels_cannot_take() -> None:
+    """The argument that is at fault is named, before anything is compiled."""
+    tree = bvh.BVH.from_triangles(np.eye(3), [[0, 1, 2]])
+    corner = np.zeros((1, 3))
+    for ask in (tree.closest_hit, tree.any_hit, tree.all_hits, tree.count_hits):
+        with pytest.raises(TypeError, match=r"filter must take \(ray_id.*, got too_few\(a, b\)"):
+            ask(corner, corner + 1.0, filter=too_few)
+        for data in ({1: 2}, np.array([None]), (np.ones(2), ({},))):
+            with pytest.raises(TypeError, match="data must be an array of numbers"):
+                ask(corner, corner + 1.0, filter=_not_mine, data=data)
+        # Nobody is given the data.
+        ask(corner, corner + 1.0, data={1: 2})
+    with pytest.raises(TypeError, match=r"intersect must take \(prim_id, origin"):
+        bvh.BVH.from_custom(corner, corner, too_few)
+    with pytest.raises(TypeError, match=r"data must be an array of numbers.*, got dict"):
+        bvh.BVH.from_custom(corner, corner, meet_sphere, {})
+
+
+@numba.njit
+def too_few(a, b):
+    return a < b
+
+
 def test_refusals() -> None:
     """What is not compiled is not called; kernels are not called from Python."""
     tree = bvh.BVH.from_triangles(np.eye(3), [[0, 1, 2]])
