@@ -1,4 +1,4 @@
-"""Queries for your own compiled loops, one ray at a time.
+"""Queries for your own compiled loops, one ray or point at a time.
 
 Each function here is to be called from a function that is compiled with `numba.njit`, on the
 `arrays` of a tree. Rays are checked like those of a batch: one that is not finite, or has no
@@ -36,8 +36,11 @@ from bvh.numerics import INF
 from bvh.primitives import Triangles
 from bvh.references import borrowed, stack_memory
 from bvh.simd import peek, pointer, pointer_to, poke
+from bvh.traversal.closest_point import NOBODY, nearest_to
 from bvh.traversal.goals import Kept, Nearest, Ranked
 from bvh.traversal.one_ray import SCRATCH_BYTES, cast, trace_alone
+from bvh.traversal.points_scratch import SCRATCH_BYTES as POINT_BYTES
+from bvh.traversal.points_scratch import scratch_at
 from bvh.traversal.query import pointed_tree
 
 # With room for what a goal writes.
@@ -127,6 +130,27 @@ def visit_hits(
     _not_compiled("visit_hits")
 
 
+def closest_point(
+    arrays: Any, point: Any, max_distance: float = INF
+) -> tuple[float, int, float, float]:
+    """Find the nearest point of a tree over triangles.
+
+    Parameters
+    ----------
+    arrays : TreeArrays
+        The `arrays` of a tree over triangles.
+    point : array or tuple of three float64
+    max_distance : float64
+        As in `BVH.closest_point`.
+
+    Returns
+    -------
+    distance, prim_id, u, v
+        As in `BVH.closest_point`; the nearest point is (1-u-v) v0 + u v1 + v v2.
+    """
+    _not_compiled("closest_point")
+
+
 def _not_compiled(name: str) -> NoReturn:
     raise TypeError(f"kernels.{name} must be called from a function compiled with numba.njit")
 
@@ -178,6 +202,27 @@ def _visit(arrays, ox, oy, oz, dx, dy, dz, t_min, t_max, visit, data):
     goal = Ranked(True, np.int64(0), False, np.int64(1), visit, borrowed(data), kept)
     trace_alone(pointed_tree(arrays), memory, ox, oy, oz, dx, dy, dz, t_min, t_max, goal)
     return peek(counts, 0) > 0
+
+
+@entry
+def _approach(arrays, x, y, z, limit):
+    if len(arrays.nodes.blocks) == 0:
+        return INF, np.int64(-1), np.nan, np.nan
+    scratch = scratch_at(stack_memory(POINT_BYTES))
+    distance, prim, u, v = nearest_to(pointed_tree(arrays), scratch, (x, y, z), limit)
+    if prim == NOBODY:
+        return INF, np.int64(-1), np.nan, np.nan
+    return distance, np.int64(prim), u, v
+
+
+@by_type(closest_point)
+def _compile_closest_point(arrays, point, max_distance=INF):
+    def call(arrays, point, max_distance=INF):
+        return _approach(
+            arrays, float(point[0]), float(point[1]), float(point[2]), float(max_distance)
+        )
+
+    return call
 
 
 @by_type(closest_hit)
@@ -232,4 +277,5 @@ def _warm() -> None:
     ray = 1.0, 1.0, 1.0, -1.0, -1.0, -1.0, 0.0, INF
     _cast(arrays, *ray)
     _is_hit(arrays, *ray)
+    _approach(arrays, 1.0, 1.0, 1.0, INF)
     _rank(arrays, *ray, np.empty(1), np.empty(1, np.int32))

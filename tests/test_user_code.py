@@ -235,6 +235,29 @@ def too_few(a, b):
     return a < b
 
 
+@numba.njit
+def approach(arrays, points, limit, distance, prim):
+    """Ask for the nearest point, with a limit and without."""
+    for i in range(len(points)):
+        distance[i, 0], prim[i, 0], _, _ = kernels.closest_point(arrays, points[i])
+        distance[i, 1], prim[i, 1], _, _ = kernels.closest_point(arrays, points[i], limit)
+
+
+def test_nearest_points_in_ones_own_loop(rng: np.random.Generator) -> None:
+    """The same answers as the batches, far away and for bad points, too."""
+    tree = bvh.BVH.from_triangles(*soup(rng, N, 0.5))
+    nothing = bvh.BVH.from_triangles(np.zeros((0, 3)), np.zeros((0, 3), int))
+    points = rng.normal(size=(300, 3)) * 10.0 ** rng.integers(-2, 15, (300, 1))
+    points[5] = np.nan
+    for asked in (tree, nothing):
+        distance, prim = np.empty((300, 2)), np.empty((300, 2), np.int64)
+        approach(asked.arrays, points, 0.7, distance, prim)
+        for column, limit in enumerate((np.inf, 0.7)):
+            near = asked.closest_point(points, limit)
+            assert np.array_equal(near.distance, distance[:, column])
+            assert np.array_equal(near.prim_id, prim[:, column])
+
+
 def test_refusals() -> None:
     """What is not compiled is not called; kernels are not called from Python."""
     tree = bvh.BVH.from_triangles(np.eye(3), [[0, 1, 2]])

@@ -139,6 +139,19 @@ def _nearest(tree, scratch, p, x, reach, limit):
 
 
 @inlined
+def nearest_to(tree, scratch, p, limit):
+    """Return (distance, id, u, v) of the triangle nearest to p; NOBODY for points not finite."""
+    d, found, u, v = INF, np.int64(NOBODY), NAN, NAN
+    if finite(p) and limit >= 0.0:
+        x, reach = local_point(tree.frame, p)
+        if reach <= FAR:
+            d, found, u, v = _nearest(tree, scratch, p, x, reach, limit)
+        else:
+            d, found, u, v = measure_far(tree, scratch, p, limit)
+    return d, found, u, v
+
+
+@inlined
 def _place(primitives, prim, u, v, position, i):
     """Write the point of given weights."""
     a, b, c = corners(primitives, prim)
@@ -172,13 +185,7 @@ def _closest_points(
 ):  # fmt: skip
     for i in range(begin, end):
         p, limit = vector(points, i), peek(limits, i * step)
-        d, found, u, v = INF, np.int64(NOBODY), NAN, NAN
-        if finite(p) and limit >= 0.0:
-            x, reach = local_point(tree.frame, p)
-            if reach <= FAR:
-                d, found, u, v = _nearest(tree, scratch, p, x, reach, limit)
-            else:
-                d, found, u, v = measure_far(tree, scratch, p, limit)
+        d, found, u, v = nearest_to(tree, scratch, p, limit)
         if found == NOBODY:
             poke(distance, i, INF)
             poke(prim, i, np.int32(-1))

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from bvh.arguments import aligned
 from bvh.jit import inlined
-from bvh.simd import WIDTH, pointer
+from bvh.simd import WIDTH, pointer, pointer_to
 from bvh.traversal.singles import STACK
 
 # Triangles that wait to be measured.
@@ -49,4 +49,25 @@ def pointed_scratch(scratch):
         pointer(scratch.bounds),
         pointer(scratch.ids),
         pointer(scratch.lows),
+    )
+
+
+# Where the parts of a scratch begin in plain memory, in bytes, each on a cache line.
+_SIZES = (8 * STACK, 8 * STACK, 8 * WIDTH, *(n * (ROOM + WIDTH) for n in (4, 4, 8)))
+_PLACES = [sum(-(-size // 64) * 64 for size in _SIZES[:part]) for part in range(len(_SIZES))]
+SQUARES, SPARE, BOUNDS, IDS, LOWS = _PLACES[1:]
+SCRATCH_BYTES = LOWS + _SIZES[-1] + 64
+
+
+@inlined
+def scratch_at(memory):
+    """Return scratch in SCRATCH_BYTES of memory, pointers in place of arrays."""
+    at = memory + (-memory & 63)
+    return PointScratch(
+        pointer_to(at, np.int64(0)),
+        pointer_to(at + SQUARES, 0.0),
+        pointer_to(at + SPARE, np.float32(0.0)),
+        pointer_to(at + BOUNDS, np.float32(0.0)),
+        pointer_to(at + IDS, np.int32(0)),
+        pointer_to(at + LOWS, 0.0),
     )
