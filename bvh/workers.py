@@ -129,10 +129,15 @@ def share(
     chunks = Chunks(count, size)
 
     def help_out() -> None:
-        start, stop = chunks.take()
-        while start < stop:
-            work(start, stop)
-            start, stop = chunks.take(stop - start)
+        try:
+            start, stop = chunks.take()
+            while start < stop:
+                work(start, stop)
+                start, stop = chunks.take(stop - start)
+        except BaseException:
+            # What others would still do is of no use.
+            chunks.stop()
+            raise
 
     helpers = min(threads, -(-count // size)) - 1
     futures: list[Future[None]] = []

@@ -6,6 +6,7 @@ import multiprocessing
 import signal
 import subprocess
 import sys
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,7 +15,7 @@ import numpy as np
 import pytest
 from soups import MANY, rays_at, same, soup
 
-from bvh import BVH
+from bvh import BVH, workers
 
 
 def test_many_threads_share_a_tree(rng: np.random.Generator) -> None:
@@ -93,7 +94,7 @@ def test_progress(n: int, threads: int, rng: np.random.Generator) -> None:
 RUNNING = """
 import signal
 import numpy as np
-from bvh import BVH
+from bvh import BVH, workers
 signal.signal(signal.SIGINT, signal.default_int_handler)
 say = lambda *_: print('running', flush=True)
 """
@@ -132,3 +133,22 @@ def test_ctrl_c(what: str, threads: int) -> None:
         assert errors.rstrip().endswith("KeyboardInterrupt")
     finally:
         process.kill()
+
+
+def test_a_helper_that_fails_ends_the_work() -> None:
+    """What is left is not worked off before the exception arrives."""
+    failed = threading.Event()
+    done: list[int] = []
+
+    def work(begin: int, end: int) -> None:
+        if threading.current_thread() is not threading.main_thread():
+            failed.set()
+            raise ValueError("a helper's")
+        assert failed.wait(60.0)
+        # Let the helper hand in its exception.
+        time.sleep(0.05)
+        done.append(begin)
+
+    with pytest.raises(ValueError, match="a helper's"):
+        workers.share(100, 1, work, 2)
+    assert len(done) < 10
