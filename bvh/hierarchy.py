@@ -34,10 +34,11 @@ class Hierarchy:
     _cast: Any
     _places: NDArray[np.int64]
     _place: int
-    # Sets the four above of a tree whose file has not been checked yet (see `storage`).
-    _first_use: Callable[[Hierarchy], None]
     # What its nodes look like from far away, once somebody has asked for winding numbers.
     _winding: Any
+    # Sets the arrays, and the four above, of a tree whose file has not been checked yet (see
+    # `storage`).
+    _first_use: Callable[[Hierarchy], None]
 
     def __init__(self) -> None:
         raise TypeError("make a BVH with one of BVH.from_triangles, from_mesh, from_boxes, ...")
@@ -46,7 +47,7 @@ class Hierarchy:
 
         def __getattr__(self, name: str) -> Any:
             """Let the first use of a memory-mapped tree check it; only what is unset comes here."""
-            if name in ("_arrays", "_cast", "_place", "_places"):
+            if name in ("_arrays", "_cast", "_place", "_places", "_winding"):
                 object.__getattribute__(self, "_first_use")(self)
             return object.__getattribute__(self, name)
 

@@ -208,8 +208,8 @@ class BVH(CrossingQueries, PointQueries, OverlapQueries, Saving):
         """Build a tree over primitives of your own: spheres, capsules, patches.
 
         All queries by rays work on it, `cull` excepted; those by points and of overlap need other
-        trees, and it cannot be saved. The test is compiled into each of them
-        when it is first asked, which takes some seconds a process.
+        trees, and it cannot be saved. The test is compiled into each query when that is first
+        asked, which takes some seconds a process.
 
         Parameters
         ----------

@@ -234,6 +234,10 @@ def test_a_mapped_tree_is_checked_once_at_its_first_use(
         lambda t: t.closest_hit(*one), lambda t: t.closest_hit(*rays), lambda t: t.caster(),
         lambda t: t.any_hit(*rays), lambda t: t.stats(), lambda t: t.validate(),
         lambda t: t.save(tmp_path / "again.bvh"),
+        lambda t: t.winding_number(rays[0]), lambda t: t.closest_point(rays[0]),
+        lambda t: t.overlap_box(rays[0], rays[0]), lambda t: tree.overlap_tree(t),
+        # Whichever a thread comes to first while another sets them.
+        lambda t: t._winding, lambda t: t._cast, lambda t: t._place, lambda t: t._places,
     ]  # fmt: skip
     for use in uses:
         calls.clear()
