@@ -1,6 +1,6 @@
 """The exact nearest hit of a ray on triangle meshes and boxes, and the nearest point."""
 
-from bvh import kernels
+from bvh import kernels as kernels
 from bvh.boxes import ray_box
 from bvh.camera import Camera
 from bvh.figures import TreeStats
@@ -27,7 +27,6 @@ __all__ = [
     "Hits",
     "Overlaps",
     "TreeStats",
-    "kernels",
     "load",
     "ray_box",
     "ray_obb",

@@ -38,6 +38,7 @@ FunctionCache: Any = caching.FunctionCache
 get_host_cpu_features: Callable[[], str] = codegen.get_host_cpu_features
 dumps: Callable[[object], bytes] = serialize.dumps
 overload: Any = extending.overload
+TypingError: Any = numba.core.errors.TypingError
 typeof: Callable[[object], Any] = numba.typeof
 Dispatcher: Any = dispatcher.Dispatcher
 
@@ -66,27 +67,6 @@ STALE_AFTER_DAYS = 30
 
 class BVHWarning(UserWarning):
     """Something worth knowing that is not an error."""
-
-
-def is_compiled(function: object) -> bool:
-    """Tell whether a function can be called by kernels: one that numba.njit has made."""
-    return isinstance(function, Dispatcher) and not function.targetoptions.get("forceobj", False)
-
-
-def is_passable(value: object) -> bool:
-    """Tell whether kernels can be handed a value: Numba has a type for all of it."""
-    try:
-        kind = typeof(value)
-    except (TypeError, ValueError):
-        return False
-    return not _holds_object(kind)
-
-
-def _holds_object(kind: Any) -> bool:
-    """Tell whether a type is that of Python's objects, or of an array or a tuple of them."""
-    if isinstance(kind, types.BaseTuple):
-        return any(_holds_object(part) for part in kind)
-    return types.pyobject in (kind, getattr(kind, "dtype", None))
 
 
 def kernel(function: Callable[..., Any]) -> Any:

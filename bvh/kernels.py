@@ -2,7 +2,8 @@
 
 Each function here is to be called from a function that is compiled with `numba.njit`, on the
 `arrays` of a tree. Rays are checked like those of a batch: one that is not finite, or has no
-direction, misses. Nothing is allocated, and any number of threads may ask at once.
+direction, misses. Nothing is allocated, but by the exact test where it is asked, and any number of
+threads may ask at once.
 
 Examples
 --------
@@ -31,7 +32,7 @@ import numpy as np
 
 from bvh.arguments import kernel_input
 from bvh.arrays import build
-from bvh.jit import by_type, entry, warms
+from bvh.jit import TypingError, by_type, entry, types, warms
 from bvh.numerics import INF
 from bvh.primitives import Triangles
 from bvh.references import borrowed, stack_memory
@@ -43,8 +44,9 @@ from bvh.traversal.points_scratch import SCRATCH_BYTES as POINT_BYTES
 from bvh.traversal.points_scratch import scratch_at
 from bvh.traversal.query import pointed_tree
 
-# With room for what a goal writes.
-BYTES = SCRATCH_BYTES + 64
+# With room for what a goal writes, on a cache line of its own.
+GOAL = (SCRATCH_BYTES + 63) // 64 * 64
+BYTES = GOAL + 128
 
 
 def closest_hit(
@@ -181,7 +183,7 @@ def _rank(arrays, ox, oy, oz, dx, dy, dz, t_min, t_max, t, prim_id):
     if len(arrays.nodes.blocks) == 0 or most == 0:
         return np.int64(0)
     memory = stack_memory(BYTES)
-    counts = pointer_to(memory + SCRATCH_BYTES, np.int64(0))
+    counts = pointer_to(memory + (-memory & 63) + GOAL, np.int64(0))
     poke(counts, 0, 0)
     kept = Kept(pointer(t), pointer(prim_id), counts)
     goal = Ranked(False, np.int64(0), False, most, None, None, kept)
@@ -194,7 +196,7 @@ def _visit(arrays, ox, oy, oz, dx, dy, dz, t_min, t_max, visit, data):
     if len(arrays.nodes.blocks) == 0:
         return False
     memory = stack_memory(BYTES)
-    spare = memory + SCRATCH_BYTES
+    spare = memory + (-memory & 63) + GOAL
     counts = pointer_to(spare, np.int64(0))
     poke(counts, 0, 0)
     # The hit that ends the search is the only one that is kept.
@@ -249,6 +251,11 @@ def _compile_any_hit(arrays, origin, direction, t_min=0.0, t_max=INF):
 
 @by_type(first_hits)
 def _compile_first_hits(arrays, origin, direction, t_min, t_max, t, prim_id):
+    for name, array, dtype in (("t", t, types.float64), ("prim_id", prim_id, types.int32)):
+        good = isinstance(array, types.Array) and (array.dtype, array.layout) == (dtype, "C")
+        if not (good and array.mutable):
+            raise TypingError(f"{name} must be a contiguous, writable array of {dtype}")
+
     def call(arrays, origin, direction, t_min, t_max, t, prim_id):
         return _rank(
             arrays, float(origin[0]), float(origin[1]), float(origin[2]), float(direction[0]),

@@ -234,7 +234,7 @@ class AllHits:
     @property
     def ray_id(self) -> NDArray[np.int64]:
         """The ray of each hit, counted flat, shape (m,)."""
-        return np.repeat(np.arange(len(self.offsets) - 1), np.diff(self.offsets))
+        return np.repeat(np.arange(len(self.offsets) - 1, dtype=np.int64), np.diff(self.offsets))
 
     @property
     def counts(self) -> Any:

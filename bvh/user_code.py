@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-from bvh.jit import is_compiled, is_passable
+from bvh.jit import Dispatcher, typeof, types
 
 FILTER = ("ray_id", "prim_id", "t", "u", "v", "data")
 INTERSECT = ("prim_id", "origin", "direction", "t_min", "t_max", "data")
@@ -14,7 +14,7 @@ INTERSECT = ("prim_id", "origin", "direction", "t_min", "t_max", "data")
 def user_function(name: str, function: Any, parameters: tuple[str, ...]) -> Any:
     """Return a compiled function; refuse what kernels cannot call with these parameters."""
     got = getattr(function, "__name__", None) or type(function).__name__
-    if not is_compiled(function):
+    if not _is_compiled(function):
         raise TypeError(f"{name} must be a function compiled with numba.njit, got {got}")
     signature = inspect.signature(function.py_func)
     try:
@@ -28,7 +28,7 @@ def user_function(name: str, function: Any, parameters: tuple[str, ...]) -> Any:
 
 def user_data(data: Any) -> Any:
     """Return the data of a user's function; refuse what kernels cannot be handed."""
-    if not is_passable(data):
+    if not _is_passable(data):
         raise TypeError(
             "data must be an array of numbers, a number, or a tuple of them, got "
             f"{type(data).__name__}"
@@ -41,3 +41,24 @@ def optional_filter(function: Any, data: Any) -> tuple[Any, Any]:
     if function is None:
         return None, None
     return user_function("filter", function, FILTER), user_data(data)
+
+
+def _is_compiled(function: object) -> bool:
+    """Tell whether a function can be called by kernels: one that numba.njit has made."""
+    return isinstance(function, Dispatcher) and not function.targetoptions.get("forceobj", False)
+
+
+def _is_passable(value: object) -> bool:
+    """Tell whether kernels can be handed a value: Numba has a type for all of it."""
+    try:
+        kind = typeof(value)
+    except (TypeError, ValueError):
+        return False
+    return not _holds_object(kind)
+
+
+def _holds_object(kind: Any) -> bool:
+    """Tell whether a type is that of Python's objects, or of an array or a tuple of them."""
+    if isinstance(kind, types.BaseTuple):
+        return any(_holds_object(part) for part in kind)
+    return types.pyobject in (kind, getattr(kind, "dtype", None))

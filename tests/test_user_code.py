@@ -275,6 +275,24 @@ def test_refusals() -> None:
 
 
 @numba.njit
+def into(arrays, t, prim_id):
+    """Ask for first hits."""
+    return kernels.first_hits(arrays, (0.0, 0.0, 5.0), (0.0, 0.0, -1.0), 0.0, 9.0, t, prim_id)
+
+
+def test_first_hits_go_where_they_can() -> None:
+    """Arrays that cannot be written, or hold something else, are named."""
+    tree = bvh.BVH.from_triangles(np.eye(3), [[0, 1, 2]])
+    constant = np.empty(3)
+    constant.flags.writeable = False
+    for t in (constant, np.empty(3, np.float32), np.empty(6)[::2]):
+        with pytest.raises(numba.TypingError, match="t must be a contiguous, writable array"):
+            into(tree.arrays, t, np.empty(3, np.int32))
+    with pytest.raises(numba.TypingError, match=r"prim_id must be .* int32"):
+        into(tree.arrays, np.empty(3), np.empty(3, np.int64))
+
+
+@numba.njit
 def fails(ray_id, prim_id, t, u, v, data):
     """Trip over the second face."""
     if prim_id == 1:
