@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh import batches
+from bvh.arguments import kernel_input
 from bvh.arrays import TreeArrays
 from bvh.many_hits import Request
 from bvh.numerics import SMALLEST
@@ -77,10 +78,10 @@ DIRECTIONS = _six_directions()
 def _on_surface(arrays: TreeArrays, rays: RayBatch, threads: int) -> NDArray[np.bool_]:
     """Tell which of the rays begin on a face."""
     result = np.zeros(rays.size, np.bool_)
-    nothing = np.zeros(1)
+    nothing = kernel_input(np.zeros(1))
     # A ray misses a face that it lies in, but no face holds three directions.
     for turn in range(3):
-        turned = np.roll(rays.directions, turn, axis=1)
+        turned = kernel_input(np.roll(rays.directions, turn, axis=1))
         short = rays._replace(directions=turned, t_min=nothing, t_max=nothing)
         result |= batches.any_hit(arrays, short, 0, threads, None, False)
     return result

@@ -172,9 +172,9 @@ class PointQueries(Hierarchy):
             Points that are not finite are outside.
         method : {"parity", "winding"}
             "parity" counts how often a ray from the point crosses the surface: right for closed
-            meshes however their faces are turned; a point on the surface is inside. "winding" asks
-            whether `winding_number` exceeds a half: for meshes with holes, gaps and overlaps, whose
-            normals point outward.
+            meshes however their faces are turned; a point on a face, one with an area, is inside.
+            "winding" asks whether `winding_number` exceeds a half: for meshes with holes, gaps and
+            overlaps, whose normals point outward.
         threads, progress
             As in `closest_point`.
 

@@ -14,8 +14,10 @@ import pytest
 from families import FAMILIES, Family, build
 from family_parts import cube, layers, sphere
 from soups import soup
+from test_brute import SCAN_NAMES, SCANS
 
 import bvh
+from bvh.sources import load_mesh
 from meshes.hostile import needle_prism
 from meshes.sphere import geodesic_sphere
 
@@ -237,3 +239,18 @@ def test_progress() -> None:
         told.clear()
         ask(np.zeros((9, 3)), np.ones(3), progress=lambda *at: told.append(at))
         assert told[-1] == (9, 9)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SCAN_NAMES)
+def test_scans(name: str, rng: np.random.Generator) -> None:
+    """2 000 random rays, some of them aimed at features, against rational arithmetic."""
+    if not (SCANS / name).is_file():
+        pytest.skip(f"{name} is not at hand")
+    tree = bvh.BVH.from_mesh(load_mesh(SCANS / name))
+    o, d = aims.random_rays(*tree.bounds, 2_000, rng)
+    d[::4] = aims.features(tree.vertices, tree.faces, rng)[: len(d[::4])] - o[::4]
+    got = assert_agree(tree, (o, d))
+    want = oracle.all_hits(tree.vertices, tree.faces, o, d)
+    assert np.array_equal(got.ray_id, want.ray_id) and np.array_equal(got.prim_id, want.prim_id)
+    assert np.array_equal(got.t, want.t)

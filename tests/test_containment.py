@@ -74,3 +74,15 @@ def test_parity_of_three_hundred_thousand_rays(rng: np.random.Generator) -> None
                 counts = tree.count_hits(origin * scale, targets - origin * scale)
                 inside = np.linalg.norm(origin) < 1.0
                 assert np.count_nonzero(counts % 2 != inside) == 0
+
+
+@pytest.mark.slow
+def test_a_hundred_thousand_points_beside_features(rng: np.random.Generator) -> None:
+    """1e-9 of the size within and without every vertex and edge: 0 wrong, signs included."""
+    vertices, faces = geodesic_sphere(32)
+    tree = bvh.BVH.from_triangles(vertices, faces)
+    targets = aims.features(vertices, faces, rng)
+    for step, parity in ((-1e-9, True), (1e-9, False)):
+        points = targets * (1.0 + step)
+        assert np.all(tree.contains(points) == parity)
+        assert np.all((tree.signed_distance(points) < 0.0) == parity)

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
-import re
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
@@ -14,12 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from numba.core.dispatcher import Dispatcher
+from children import PACKAGE, answer, start
 
-import bvh
 from bvh import jit
 
-PACKAGE = Path(bvh.__file__).parent
 posix = pytest.mark.skipif(os.name != "posix", reason="permissions of POSIX")
 
 # One small kernel, which needs a helper from another file.
@@ -36,24 +31,6 @@ print(json.dumps({{
     "loaded": sum(stats.cache_hits.values()), "compiled": sum(stats.cache_misses.values()),
 }}))
 """
-
-
-def start(script: str, package: Path = PACKAGE, **settings: Any) -> subprocess.Popen[str]:
-    """Run a script in a process of its own, with changes of the environment (None removes)."""
-    settings = {"PYTHONPATH": package.parent, "PYTHONDONTWRITEBYTECODE": 1} | settings
-    changed = {name: str(value) for name, value in settings.items() if value is not None}
-    env = {k: v for k, v in os.environ.items() if k not in settings} | changed
-    return subprocess.Popen(
-        [sys.executable, "-P", "-c", script], env=env, text=True,
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-    )  # fmt: skip
-
-
-def answer(process: subprocess.Popen[str]) -> dict[str, Any]:
-    """Return what a script printed as JSON; it must not have complained."""
-    output, errors = process.communicate(timeout=300)
-    assert (process.returncode, errors) == (0, "")
-    return json.loads(output)
 
 
 def probe(package: Path = PACKAGE, before: str = "", **settings: Any) -> dict[str, Any]:
@@ -296,9 +273,8 @@ def signatures():
         for name, module in list(sys.modules.items()) if name.split(".")[0] == "bvh"
         for key, value in vars(module).items()
         if isinstance(value, Dispatcher) and isinstance(value._cache, bvh.jit._KernelCache)
-        # Helpers are compiled only for kernels that are not in the cache, and with users' code.
-        and not value.targetoptions.get("no_cpython_wrapper") and key != "cast_at_custom"
-        and key != "_visit"
+        # Not helpers of kernels with users' code, nor these.
+        and not ("no_cpython_wrapper" in value.targetoptions or key in ("cast_at_custom", "_visit"))
     }
 
 warm = signatures()
@@ -339,65 +315,13 @@ for tree in trees:
 o, d = [0, 0, 0], [1, 1, 1]
 bvh.ray_plane(o, d, d, 1.0), bvh.ray_sphere(o, d, d, 1.0), bvh.ray_box(o, d, o, d)
 bvh.ray_triangle(o, d, o, d, [1, 0, 0]), bvh.ray_obb(o, d, o, d, np.eye(4))
+for tree in trees[:2]:
+    tree.all_hits(lower, lower - 0.5), tree.all_hits(o, d, max_hits=2, edges="once")
+    tree.count_hits(lower, lower - 0.5), tree.closest_hit(o, d, counters=True)
+    tree.closest_point(lower, 1), tree.closest_point(lower, k=2), tree.distance(o)
+    tree.contains(lower), tree.signed_distance(lower), tree.winding_number(lower)
+    tree.overlap_box(lower, lower), tree.overlap_sphere(lower, 0.1), tree.overlap_frustum([[*d, 1]])
+    tree.overlap_tree(trees[0], np.eye(4)), tree.self_overlaps()
 """
     result = answer(start(WARM.replace("MORE", more)))
     assert (result["cold"], result["compiled"]) == ([], [])
-
-
-def test_numba_options_are_in_one_file() -> None:
-    """Only jit.py speaks of them."""
-    words = re.compile(r"njit|fastmath|\bjit\(|@jit|parallel=|error_model|cache=True")
-    for path in PACKAGE.rglob("*.py"):
-        if "examples" in path.parts:
-            continue
-        code = re.sub(r'"""(?s:.*?)"""', "", path.read_text(encoding="utf-8"))
-        found = words.findall(re.sub(r"compiled with numba\.njit", "", code))
-        assert bool(found) == (path == PACKAGE / "jit.py"), (path, found)
-    dispatchers = [
-        value
-        for name, module in list(sys.modules.items())
-        if name.split(".")[0] == "bvh"
-        for value in vars(module).values()
-        if isinstance(value, Dispatcher)
-    ]
-    assert len(dispatchers) > 50
-    for dispatcher in dispatchers:
-        options = dispatcher.targetoptions
-        assert options["fastmath"] is False and options["nogil"] is True
-        assert options["error_model"] == "numpy"
-
-
-def test_exact_arithmetic_survives_a_fast_caller() -> None:
-    """A user's fastmath kernel is the first to compile our helpers: they stay as written."""
-    script = """
-import json
-from fractions import Fraction
-import numba
-import numpy as np
-from bvh.jit import entry
-from bvh.numerics import dd_add, two_product, two_sum
-
-@numba.njit(fastmath=True)
-def fast(a, b, out):
-    for i in range(len(a)):
-        out[i, 0], out[i, 1] = two_sum(a[i], b[i])
-        out[i, 2], out[i, 3] = two_product(a[i], b[i])
-
-@entry
-def ours(a, b, out):
-    for i in range(len(a)):
-        out[i, 0], out[i, 1] = two_sum(a[i], b[i])
-        out[i, 2], out[i, 3] = two_product(a[i], b[i])
-
-rng = np.random.default_rng(0)
-a, b = rng.normal(size=(2, 1000)) * 2.0 ** rng.integers(-60, 60, (2, 1000))
-wrong = []
-for kernel in (fast, ours):
-    out = np.empty((1000, 4))
-    kernel(a, b, out)
-    exact = [[Fraction(x) for x in row] for row in np.column_stack([a, b, out]).tolist()]
-    wrong.append(sum(x + y != s + e for x, y, s, e, _, _ in exact))
-    wrong.append(sum(x * y != p + e for x, y, _, _, p, e in exact))
-print(json.dumps({"wrong": wrong}))
-"""
-    assert answer(start(script, BVH_CACHE_DIR="off"))["wrong"] == [0, 0, 0, 0]
