@@ -98,22 +98,22 @@ def _peers(
             lambda: caster.count_intersections(rays),
             lambda found: found.numpy(),
         )
-    if few:
-        import trimesh
+    import trimesh
 
-        mesh = trimesh.Trimesh(scene.vertices, scene.faces, process=False)
+    mesh = trimesh.Trimesh(scene.vertices, scene.faces, process=False)
 
-        def through(module: Any) -> Peer:
-            intersector = module.RayMeshIntersector(mesh)
-            return (
-                lambda: intersector.intersects_id(o, d, return_locations=True, multiple_hits=True),
-                lambda found: np.bincount(found[1], minlength=len(o)),
-            )
+    def through(module: Any) -> Peer:
+        intersector = module.RayMeshIntersector(mesh)
+        return (
+            lambda: intersector.intersects_id(o, d, return_locations=True, multiple_hits=True),
+            lambda found: np.bincount(found[1], minlength=len(o)),
+        )
 
-        if installed("embreex"):
-            peers["all hits"]["trimesh + embreex"] = through(trimesh.ray.ray_pyembree)
-        if installed("rtree"):
-            peers["all hits"]["trimesh"] = through(trimesh.ray.ray_triangle)
+    if installed("embreex") and not few:
+        peers["all hits"]["trimesh + embreex"] = through(trimesh.ray.ray_pyembree)
+    if installed("rtree") and few:
+        # Apart from the others: it leaves nothing of theirs in the caches.
+        peers["all hits"]["trimesh"] = through(trimesh.ray.ray_triangle)
     return peers
 
 
