@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -69,14 +70,36 @@ def closest_hit(
     data: Any = None,
 ) -> Hits:
     """Return the nearest hit of each ray."""
+    goal = partial(_goal, False, cull, accept, data)
+    return Hits(*shaped(rays.shape, *_nearest(arrays, rays, goal, threads, progress, sort)))
+
+
+def counted_hits(
+    arrays: Any, rays: RayBatch, cull: int, threads: int, progress: Progress | None
+) -> CountedHits:
+    """Return the nearest hit of each ray, and what it took to find it."""
+    nodes, tests = np.zeros(rays.size, np.int32), np.zeros(rays.size, np.int32)
+    goal = Counted(False, cull, nodes, tests)
+    hits = _nearest(arrays, rays, lambda: goal, threads, progress, False)
+    return CountedHits(*shaped(rays.shape, *hits, nodes, tests))
+
+
+def _nearest(
+    arrays: Any,
+    rays: RayBatch,
+    goal: Callable[[], Any],
+    threads: int,
+    progress: Progress | None,
+    sort: bool | None,
+) -> tuple[NDArray[Any], ...]:
+    """Return t, prim_id, u, v and front of the hits that a goal leads to."""
     t, u, v, prim_id, front = _results(rays.size)
     batch, shelf = Rays(*rays[:4]), Shelf()
 
     def work(order: Order, begin: int, end: int) -> None:
         with shelf.scratch() as scratch:
-            goal = _goal(False, cull, accept, data)
             closest_hits(
-                arrays, batch, order, scratch, goal, begin, end,
+                arrays, batch, order, scratch, goal(), begin, end,
                 t, prim_id, u, v, front.view(np.uint8),
             )  # fmt: skip
 
@@ -85,29 +108,7 @@ def closest_hit(
         for result, miss in ((t, np.inf), (u, np.nan), (v, np.nan), (prim_id, -1), (front, False)):
             result.fill(miss)
     _run(arrays, rays, batch, work, threads, progress, sort)
-    return Hits(*shaped(rays.shape, t, prim_id, u, v, front))
-
-
-def counted_hits(
-    arrays: Any, rays: RayBatch, cull: int, threads: int, progress: Progress | None
-) -> CountedHits:
-    """Return the nearest hit of each ray, and what it took to find it."""
-    t, u, v, prim_id, front = _results(rays.size)
-    nodes, tests = np.zeros(rays.size, np.int32), np.zeros(rays.size, np.int32)
-    batch, shelf, goal = Rays(*rays[:4]), Shelf(), Counted(False, cull, nodes, tests)
-
-    def work(order: Order, begin: int, end: int) -> None:
-        with shelf.scratch() as scratch:
-            closest_hits(
-                arrays, batch, order, scratch, goal, begin, end,
-                t, prim_id, u, v, front.view(np.uint8),
-            )  # fmt: skip
-
-    if len(arrays.nodes.blocks) == 0:
-        for result, miss in ((t, np.inf), (u, np.nan), (v, np.nan), (prim_id, -1), (front, False)):
-            result.fill(miss)
-    _run(arrays, rays, batch, work, threads, progress, False)
-    return CountedHits(*shaped(rays.shape, t, prim_id, u, v, front, nodes, tests))
+    return t, prim_id, u, v, front
 
 
 def any_hit(
