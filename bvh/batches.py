@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -19,7 +18,7 @@ from bvh.traversal.goals import Counted, Nearest, Ranked, new_kept
 from bvh.traversal.order import AUTO, SINGLES, TILE_HEIGHT, TILE_WIDTH, Order
 from bvh.traversal.query import Rays
 from bvh.traversal.sorting import sorted_places
-from bvh.workers import Progress, share
+from bvh.workers import Progress, Shelf, share
 
 # Blocks in a chunk: long enough to hide the call (some 20 us), short enough to balance threads and
 # to hear Ctrl-C at once.
@@ -40,23 +39,9 @@ SORTABLE, LARGE_TREE, PROBE, SAVED = 1 << 18, 1 << 24, 64, 0.15
 Work = Callable[[Order, int, int], None]
 
 
-class Shelf:
-    """Scratch memory that is not in use, and what the threads of a batch have learnt."""
-
-    def __init__(self) -> None:
-        self._learnt = nothing_learnt()
-        self._free: list[Scratch] = []
-
-    @contextlib.contextmanager
-    def scratch(self) -> Iterator[Scratch]:
-        """Lend scratch memory to one thread."""
-        # pop and append are one step each, whatever the threads do.
-        try:
-            scratch = self._free.pop()
-        except IndexError:
-            scratch = new_scratch(self._learnt)
-        yield scratch
-        self._free.append(scratch)
+def _shelf() -> Shelf[Scratch]:
+    """Return scratch for the threads of a batch, which share what they learn."""
+    return Shelf(partial(new_scratch, nothing_learnt()))
 
 
 def closest_hit(
@@ -94,7 +79,7 @@ def _nearest(
 ) -> tuple[NDArray[Any], ...]:
     """Return t, prim_id, u, v and front of the hits that a goal leads to."""
     t, u, v, prim_id, front = _results(rays.size)
-    batch, shelf = Rays(*rays[:4]), Shelf()
+    batch, shelf = Rays(*rays[:4]), _shelf()
 
     def work(order: Order, begin: int, end: int) -> None:
         with shelf.scratch() as scratch:
@@ -123,7 +108,7 @@ def any_hit(
 ) -> NDArray[np.bool_] | bool:
     """Tell for each ray whether it hits anything."""
     hit = np.zeros(rays.size, np.bool_)
-    batch, shelf = Rays(*rays[:4]), Shelf()
+    batch, shelf = Rays(*rays[:4]), _shelf()
 
     def work(order: Order, begin: int, end: int) -> None:
         with shelf.scratch() as scratch:

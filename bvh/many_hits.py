@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from bvh.traversal.choice import Scratch, new_scratch, nothing_learnt
 from bvh.traversal.goals import Collected, Ranked, new_found, new_kept
 from bvh.traversal.order import SINGLES, Order
 from bvh.traversal.query import Rays
-from bvh.workers import Progress
+from bvh.workers import Progress, Shelf
 
 # More hits of a ray than this are all collected before they are cut to the nearest.
 MOST_RANKED = 64
@@ -93,21 +94,16 @@ class Request:
         progress: Progress | None,
     ) -> None:
         ranked = most if most is not None and most <= MOST_RANKED else 0
-        free: list[_Bench] = []
+        shelf = Shelf(partial(_Bench, ranked))
         order = Order(self._rays.size, 0, NO_PLACES, SINGLES)
         limit = ALL if most is None else min(most, ALL)
         keep = parts is not None
 
         def work(begin: int, end: int) -> None:
-            # pop and append are one step each, whatever the threads do.
-            try:
-                bench = free.pop()
-            except IndexError:
-                bench = _Bench(ranked)
-            pieces = self._chunk(bench, order, ranked, limit, whole, keep, begin, end)
+            with shelf.scratch() as bench:
+                pieces = self._chunk(bench, order, ranked, limit, whole, keep, begin, end)
             if parts is not None:
                 parts[begin] = pieces
-            free.append(bench)
 
         if len(self._arrays.nodes.blocks) > 0:
             share_blocks(order, work, threads, progress)
@@ -133,7 +129,8 @@ class Request:
             accept, data = (None, None) if ranked else (self._accept, self._data)
             gather_hits(
                 self._arrays, self._batch, order, bench.scratch, self._goal(bench, ranked),
-                accept, data, limit, whole, keep, begin, end, bench.pairs, bench.out,
+                accept, data, limit, whole, keep or accept is not None, keep, begin, end,
+                bench.pairs, bench.out,
                 self._counts, bench.state,
             )  # fmt: skip
             begin, filled = int(bench.state[NEXT]), int(bench.state[FILLED])

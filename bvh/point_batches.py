@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,33 +13,15 @@ from bvh.primitives import world_bounds
 from bvh.rays import shaped
 from bvh.traversal.closest_point import closest_points
 from bvh.traversal.nearest_many import nearest_points
-from bvh.traversal.points_scratch import PointScratch, new_scratch
+from bvh.traversal.points_scratch import new_scratch
 from bvh.traversal.winding_number import winding_numbers as winding_numbers_at
 from bvh.traversal.winding_number import winding_sums
 from bvh.winding import WindingTerms
-from bvh.workers import Progress, share
+from bvh.workers import Progress, Shelf, share
 
 # Points in a chunk: long enough to hide the call, short enough to balance threads and to hear
 # Ctrl-C at once.
 SMALLEST_CHUNK, LARGEST_CHUNK = 128, 4096
-
-
-class Shelf:
-    """Scratch memory that is not in use."""
-
-    def __init__(self) -> None:
-        self._free: list[PointScratch] = []
-
-    @contextlib.contextmanager
-    def scratch(self) -> Iterator[PointScratch]:
-        """Lend scratch memory to one thread."""
-        # pop and append are one step each, whatever the threads do.
-        try:
-            scratch = self._free.pop()
-        except IndexError:
-            scratch = new_scratch()
-        yield scratch
-        self._free.append(scratch)
 
 
 def in_chunks(
@@ -75,7 +56,7 @@ def _run(
     threads: int,
     progress: Progress | None,
 ) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
-    distance, prim, shelf = np.empty(batch.size), np.empty(batch.size, np.int32), Shelf()
+    distance, prim, shelf = np.empty(batch.size), np.empty(batch.size, np.int32), Shelf(new_scratch)
 
     def work(begin: int, end: int) -> None:
         with shelf.scratch() as scratch:
@@ -93,7 +74,7 @@ def nearest(
 ) -> ClosestPoints:
     """Return the nearest points in `count` triangles for each point, on one more axis."""
     n = batch.size * count
-    distance, prim, shelf = np.empty(n), np.empty(n, np.int32), Shelf()
+    distance, prim, shelf = np.empty(n), np.empty(n, np.int32), Shelf(new_scratch)
     weights, position = np.empty((n, 2)), np.empty((n, 3))
 
     def work(begin: int, end: int) -> None:
@@ -118,7 +99,7 @@ def winding_numbers(
     progress: Progress | None,
 ) -> NDArray[np.float64]:
     """Return the winding number at each of the points (n, 3); exact sums without terms."""
-    found, shelf = np.empty(len(points)), Shelf()
+    found, shelf = np.empty(len(points)), Shelf(new_scratch)
     if terms is None:
         valid = world_bounds(arrays.primitives)[2]
 

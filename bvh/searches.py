@@ -28,12 +28,11 @@ from bvh.traversal.tree_pairs import (
     HEIGHT,
     MET,
     MOST_OF_LEAVES,
-    Meeting,
     begin_with,
     meet,
     new_meeting,
 )
-from bvh.workers import Progress, share
+from bvh.workers import Progress, Shelf, share
 
 Ids = NDArray[np.int32]
 Keys = NDArray[np.int64]
@@ -142,21 +141,16 @@ def find_pairs(
         begin_with(start, np.zeros((1, ENTRY), np.int64))
         meet(arrays, others, way, itself, start, np.empty((0, 2), np.int32), wanted)
         tasks = start.stack[start.state[FIRST] : start.state[HEIGHT]].reshape(-1, ENTRY)
-    # Scratch that no thread uses; pop and append are one step each, whatever the threads do.
-    free: list[tuple[Meeting, Ids]] = []
+    shelf = Shelf(lambda: (new_meeting(len(tasks)), np.empty((PAIRS, 2), np.int32)))
 
     def work(begin: int, end: int) -> None:
-        try:
-            meeting, pairs = free.pop()
-        except IndexError:
-            meeting, pairs = new_meeting(len(tasks)), np.empty((PAIRS, 2), np.int32)
-        begin_with(meeting, tasks[begin:end])
         found, done = [], False
-        while not done:
-            done = meet(arrays, others, way, itself, meeting, pairs, 0)
-            rows = pairs[: int(meeting.state[MET])]
-            found.append(rows[:, 0].astype(np.int64) << 32 | rows[:, 1])
-        free.append((meeting, pairs))
+        with shelf.scratch() as (meeting, pairs):
+            begin_with(meeting, tasks[begin:end])
+            while not done:
+                done = meet(arrays, others, way, itself, meeting, pairs, 0)
+                rows = pairs[: int(meeting.state[MET])]
+                found.append(rows[:, 0].astype(np.int64) << 32 | rows[:, 1])
         parts.append(_joined(found))
 
     if len(tasks):

@@ -7,16 +7,18 @@ thread, which stays free to report progress and to hear Ctrl-C.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 Progress = Callable[[int, int], object]
+Scratch = TypeVar("Scratch")
 
 # How often a watched job looks up from waiting: progress and Ctrl-C are felt as immediate.
 POLL_SECONDS = 0.05
@@ -86,6 +88,25 @@ def watch(
         wait(futures)
         raise
     return results
+
+
+class Shelf(Generic[Scratch]):
+    """Scratch memory that is not in use, lent to one thread at a time."""
+
+    def __init__(self, make: Callable[[], Scratch]) -> None:
+        self._make = make
+        self._free: list[Scratch] = []
+
+    @contextlib.contextmanager
+    def scratch(self) -> Iterator[Scratch]:
+        """Lend scratch memory to one thread; what an exception interrupts is not used again."""
+        # pop and append are one step each, whatever the threads do.
+        try:
+            scratch = self._free.pop()
+        except IndexError:
+            scratch = self._make()
+        yield scratch
+        self._free.append(scratch)
 
 
 class Chunks:

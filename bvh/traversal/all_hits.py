@@ -76,8 +76,8 @@ def _pointed_columns(columns):
 
 @entry
 def gather_hits(
-    tree, rays, order, scratch, goal, accept, data, most, whole, keep, begin, end, pairs, out,
-    counts, state,
+    tree, rays, order, scratch, goal, accept, data, most, whole, solve, keep, begin, end, pairs,
+    out, counts, state,
 ):  # fmt: skip
     """Find the hits of the rays in the blocks begin..end of an order that is plain.
 
@@ -92,6 +92,8 @@ def gather_hits(
         Hits of a ray to keep.
     whole : bool
         Without it only the goal's counts are wanted.
+    solve : bool
+        Find t, u and v: for hits that are kept, or that a filter is asked about.
     keep : bool
         Write the hits to `out`, and not only how many there are to `counts`.
     """
@@ -99,8 +101,8 @@ def gather_hits(
         columns = _pointed_columns(pairs.columns)
         _gather_hits(
             pointed_tree(tree), pointed_rays(rays), pointed_order(order),
-            pointed_scratch(scratch), pointed_goal(goal), accept, borrowed(data), most, whole, keep,
-            begin, end,
+            pointed_scratch(scratch), pointed_goal(goal), accept, borrowed(data), most,
+            whole, solve, keep, begin, end,
             Pairs(pointer(pairs.which), columns, pointer(pairs.order), pointer(pairs.starts)),
             np.int64(len(pairs.order)), _pointed_columns(out), np.int64(len(out.t) - HALF),
             pointer(counts), pointer(state),
@@ -109,8 +111,8 @@ def gather_hits(
 
 @kernel
 def _gather_hits(
-    tree, rays, order, scratch, goal, accept, data, most, whole, keep, begin, end, pairs, room,
-    out, space, counts, state,
+    tree, rays, order, scratch, goal, accept, data, most, whole, solve, keep, begin, end, pairs,
+    room, out, space, counts, state,
 ):  # fmt: skip
     block = scratch.block
     columns = pairs.columns
@@ -133,10 +135,15 @@ def _gather_hits(
         if found > room or (keep and filled + found > space):
             return
         by_ray(goal, block, size, pairs)
-        finish_pairs(
-            tree.primitives, tree, rays, pairs.which, columns.prim_id, found,
-            Out(columns.t, columns.u, columns.v, columns.front),
-        )  # fmt: skip
+        if solve:
+            finish_pairs(
+                tree.primitives, tree, rays, pairs.which, columns.prim_id, found,
+                Out(columns.t, columns.u, columns.v, columns.front),
+            )  # fmt: skip
+        else:
+            # To tell a hit that was found twice, its primitive is enough.
+            for j in range(found):
+                poke(columns.t, j, 0.0)
         for i in range(size):
             kept = _pick(pairs, i, accept, data, most, keep, out, filled)
             poke(counts, peek(block.which, i), kept)

@@ -55,8 +55,6 @@ FAR = 64.0
 BOX_ERROR = 2.0 * UNIT
 LEAF_ERROR = 32.0 * UNIT
 UP = 1.0 + 2.0**-20
-# No square that is not infinite exceeds this.
-BOUNDLESS = F(1e30)
 
 
 @inlined

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from bvh.crossings import crosses
-from bvh.jit import inlined, kernel, stay_outlined
+from bvh.jit import by_type, inlined, kernel, stay_outlined, types
 from bvh.numerics import INF
 from bvh.primitives import MISS, test, weights
 from bvh.references import follow
@@ -50,8 +50,7 @@ def rank(query, r, prim, goal):
         return
     if goal.once and not crosses(tree.primitives, prim, o, d):
         return
-    u, v = weights(tree.primitives, prim, o, d, scaled, t_min, t_max)
-    if not accepts(goal.accept, ray, prim, t, u, v, goal.data):
+    if not _is_wanted(goal.accept, goal.data, tree, ray, prim, o, d, scaled, t_min, t_max, t):
         return
     last = min(count, goal.most - 1)
     for j in range(last, at, -1):
@@ -66,6 +65,22 @@ def rank(query, r, prim, goal):
     elif last + 1 == goal.most:
         _, high = local_interval(block, r, peek(kept.t, first + last))
         poke(lanes, r + END * WIDTH, min(peek(lanes, r + END * WIDTH), high))
+
+
+def _is_wanted(accept, data, tree, ray, prim, o, d, scaled, t_min, t_max, t):
+    """Tell whether a hit passes the filter, for which alone u and v are worth finding."""
+
+
+def _ask(accept, data, tree, ray, prim, o, d, scaled, t_min, t_max, t):
+    u, v = weights(tree.primitives, prim, o, d, scaled, t_min, t_max)
+    return accepts(accept, ray, prim, t, u, v, data)
+
+
+@by_type(_is_wanted)
+def _choose_wish(accept, data, tree, ray, prim, o, d, scaled, t_min, t_max, t):
+    if isinstance(accept, types.NoneType):
+        return lambda accept, data, tree, ray, prim, o, d, scaled, t_min, t_max, t: True
+    return _ask
 
 
 @inlined
