@@ -268,10 +268,11 @@ class Scene(SceneSaving):
         instance_id : int
         name : str or None
         """
-        self._row(instance_id)
-        self._instances.names.pop(instance_id, None)
-        if label("name", name) is not None:
-            self._instances.names[int(instance_id)] = str(name)
+        number = int(self._instances.column("ids")[self._row(instance_id)])
+        if label("name", name) is None:
+            self._instances.names.pop(number, None)
+        else:
+            self._instances.names[number] = str(name)
 
     def _rows(self, ids: int | ArrayLike) -> NDArray[np.int64]:
         if np.ndim(ids) == 0:

@@ -42,7 +42,8 @@ class SceneContent(Assembly):
     """What `Scene` is apart from how it is made and changed, and what it is asked."""
 
     __slots__ = (
-        "_arrays", "_attributes", "_expansion", "_meshes", "_read", "_seen", "_view", "_view_of",
+        "_arrays", "_attributes", "_deformed", "_expansion", "_meshes", "_read", "_seen", "_view",
+        "_view_of",
     )  # fmt: skip
 
     # By Python's id of a tree, which it holds so that the id stays its own.
@@ -55,8 +56,9 @@ class SceneContent(Assembly):
     _view_of: Expansion | None
     _read: tuple[int, int]
     _arrays: list[Any]
-    # The number of the last change in the process that has been looked at.
+    # The numbers of the last changes in the process that have been looked at.
     _seen: int
+    _deformed: int
 
     def __init__(self) -> None:
         self._begin(Instances(), {})
@@ -65,7 +67,7 @@ class SceneContent(Assembly):
         """Hold a table; nothing has been asked yet."""
         self._instances, self._attributes, self._meshes = table, attributes, {}
         self._expansion = self._view = self._view_of = None
-        self._arrays, self._read, self._seen = [], (0, 0), -1
+        self._arrays, self._read, self._seen, self._deformed = [], (0, 0), -1, -1
 
     def _current(self) -> TwoLevel:
         """Return what kernels work on, up to date."""
@@ -77,28 +79,32 @@ class SceneContent(Assembly):
         """Bring what kernels work on up to date."""
         with _lock:
             # What changes from now on will be noticed by the next who asks.
-            seen = changes.count
+            seen, deformed = changes.count, changes.trees
             leaves = self._followed()
-            view, self._view = self._view, None
-            arrays = [tree._arrays for tree in leaves.trees]
+            # Should anything fail below, all is made anew; who has been let past the lock by an
+            # earlier look may still be about to take the old one.
+            view, view_of, self._view_of = self._view, self._view_of, None
             read = leaves.moved.end, leaves.masked.end
-            same = self._view_of is leaves and all(
-                a is b for a, b in zip(arrays, self._arrays, strict=True)
-            )
+            same = view is not None and view_of is leaves
+            if same and deformed != self._deformed:
+                held = zip(leaves.trees, self._arrays, strict=True)
+                same = all(tree._arrays is arrays for tree, arrays in held)
             if view is None or not same:
+                self._arrays = [tree._arrays for tree in leaves.trees]
                 view = TwoLevel(leaves.trees, leaves.tree_of, leaves.maps, leaves.masks)
             else:
-                everything = np.arange(len(leaves))
                 moved = leaves.moved.since(self._read[0])
-                moved = everything if moved is None else moved
-                if len(moved):
+                if moved is None:
+                    view.move(np.arange(len(leaves)), leaves.maps)
+                elif len(moved):
                     view.move(moved, leaves.maps[moved])
                 masked = leaves.masked.since(self._read[1])
-                masked = everything if masked is None else masked
-                if len(masked):
+                if masked is None:
+                    view.set_masks(np.arange(len(leaves)), leaves.masks)
+                elif len(masked):
                     view.set_masks(masked, leaves.masks[masked])
-            self._view, self._view_of = view, leaves
-            self._read, self._arrays, self._seen = read, arrays, seen
+            self._view, self._view_of, self._read = view, leaves, read
+            self._deformed, self._seen = deformed, seen
             return view
 
     def _followed(self) -> Expansion:
