@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,9 +20,6 @@ from bvh.arguments import kernel_input
 from bvh.hierarchy import Hierarchy
 from bvh.instances import Assembly, Instances, Journal, below, depth_of
 from bvh.jit import entry, warms
-
-if TYPE_CHECKING:
-    from bvh.tree import BVH
 
 # Two halves, each of two quarters, and so on: a few instances can have any number of leaves.
 MAX_LEAVES = 2**24
@@ -47,7 +44,7 @@ class Leaf:
     """
 
     path: tuple[int, ...]
-    tree: BVH
+    tree: Any
     transform: NDArray[np.float64]
     name: str | None
     mask: int

@@ -9,17 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bvh.changes import changes
 from bvh.hierarchy import Hierarchy
-
-if TYPE_CHECKING:
-    from bvh.scene import Scene
-    from bvh.tree import BVH
 
 ALL_BITS = 0xFFFFFFFF
 
@@ -69,7 +65,7 @@ class Instance:
     """
 
     id: int
-    child: BVH | Scene
+    child: Any
     transform: NDArray[np.float64]
     name: str | None
     mask: int
@@ -225,7 +221,7 @@ class Instances:
         transform = np.eye(4)
         transform[:3] = columns["maps"][row]
         transform.flags.writeable = False
-        child: Any = self.children[columns["child"][row]]
+        child = self.children[columns["child"][row]]
         name = self.names.get(number)
         mask, visible = int(columns["masks"][row]), bool(columns["visible"][row])
         return Instance(number, child, transform, name, mask, visible)
