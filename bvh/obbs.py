@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bvh.affine import refuse
 from bvh.arguments import kernel_input, points, reals
 from bvh.boxes import BoxHit, clipped, common_interval, is_box, rough_far, rough_near
 from bvh.exact import add_product, add_triple, divide, new_sum, take_sign
@@ -166,22 +167,14 @@ def local_frames(name: str, transform: ArrayLike) -> NDArray[np.float64]:
         raise ValueError(f"{name} must have shape (..., 4, 4), got {matrices.shape}")
     shape = matrices.shape[:-2]
     flat = matrices.reshape(-1, 4, 4)
-    _refuse(name, shape, ~np.isfinite(flat).all(axis=(1, 2)), "finite")
-    _refuse(name, shape, np.not_equal(flat[:, 3], [0.0, 0.0, 0.0, 1.0]).any(axis=1), "affine")
+    refuse(name, shape, ~np.isfinite(flat).all(axis=(1, 2)), "finite")
+    refuse(name, shape, np.not_equal(flat[:, 3], [0.0, 0.0, 0.0, 1.0]).any(axis=1), "affine")
     rows, status = inverses(flat[:, :3])
-    _refuse(name, shape, status == SINGULAR, "invertible")
+    refuse(name, shape, status == SINGULAR, "invertible")
     far_from_singular = "far enough from singular for a finite inverse"
-    _refuse(name, shape, status == OVERFLOWN, far_from_singular)
-    _refuse(name, shape, inverses(rows)[1] != INVERTED, far_from_singular)
+    refuse(name, shape, status == OVERFLOWN, far_from_singular)
+    refuse(name, shape, inverses(rows)[1] != INVERTED, far_from_singular)
     return rows.reshape(*shape, 3, 4)
-
-
-def _refuse(name: str, shape: tuple[int, ...], bad: Any, wanted: str) -> None:
-    """Raise a ValueError that names the first bad matrix."""
-    if bad.any():
-        index = [int(k) for k in np.unravel_index(int(bad.argmax()), shape)]
-        where = f"{name}{index}" if index else name
-        raise ValueError(f"{where} must be {wanted}")
 
 
 def obb_bounds(
