@@ -44,13 +44,9 @@ def maps(rng: Rng, n: int) -> np.ndarray:
 
 def moved_vertex(matrix: np.ndarray, v: np.ndarray) -> list[float]:
     """Return M v, every coordinate rounded once."""
-    x = [Fraction(float(c)) for c in v] + [Fraction(1)]
-    return [
-        round_fraction(
-            sum((Fraction(float(a)) * b for a, b in zip(row, x, strict=True)), Fraction())
-        )
-        for row in matrix
-    ]
+    x = [*map(Fraction, v.tolist()), Fraction(1)]
+    rows = [[*map(Fraction, row)] for row in matrix.tolist()]
+    return [round_fraction(sum(map(operator.mul, row, x), Fraction())) for row in rows]
 
 
 def assert_held(tree: BVH, matrices: np.ndarray) -> None:
