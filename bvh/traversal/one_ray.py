@@ -13,17 +13,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.arrays import TreeArrays
-from bvh.jit import entry, inlined, kernel, types
+from bvh.jit import by_type, entry, inlined, kernel, types
 from bvh.numerics import INF, NAN
+from bvh.placed import Placed
 from bvh.primitives import Boxes, Custom, Obbs, Triangles, arrays_of, is_ray
 from bvh.references import stack_memory
 from bvh.simd import WIDTH, peek, peek_int, pointer_to, poke
-from bvh.traversal.block import DOUBLE_ROWS, GROUP, OCTANT, PRIM, Block
+from bvh.traversal.block import DOUBLE_ROWS, GROUP, OCTANT, Block
 from bvh.traversal.entrance import prepare
 from bvh.traversal.finish import finish_alone
 from bvh.traversal.goals import Nearest
 from bvh.traversal.query import Query, RayPointers, TreePointers, pointed_tree
+from bvh.traversal.scene_walk import walk
 from bvh.traversal.singles import HEADER, SLOT_SIZE, trace
+from bvh.traversal.winners import winner
 
 # Where the parts of the scratch memory begin, in bytes.
 DOUBLES = 4 * GROUP
@@ -35,6 +38,8 @@ SCRATCH_BYTES = SLOT + 4 * (HEADER + SLOT_SIZE) + 64
 # Values whose types pointers take.
 F4, F8, I4, I8 = np.float32(0.0), 0.0, np.int32(0), np.int64(0)
 
+EVERY = np.int64(-1)
+
 
 def addresses_of(arrays: TreeArrays) -> NDArray[np.int64]:
     """Return where a tree's arrays are: whoever keeps the result must keep the tree."""
@@ -45,8 +50,25 @@ def addresses_of(arrays: TreeArrays) -> NDArray[np.int64]:
     return places
 
 
+def trace_one(primitives, parts, memory, alive, octant, goal):
+    """Take the only ray of a block through what it is to go through."""
+
+
+def _trace_tree(primitives, parts, memory, alive, octant, goal):
+    trace(parts, memory, alive, np.int64(1), octant, goal)
+
+
+def _walk_scene(primitives, parts, memory, alive, octant, goal):
+    walk(parts, memory, alive, np.int64(1), goal)
+
+
+@by_type(trace_one)
+def _choose_trace(primitives, parts, memory, alive, octant, goal):
+    return _walk_scene if primitives.instance_class is Placed else _trace_tree
+
+
 @kernel
-def trace_alone(tree, memory, ox, oy, oz, dx, dy, dz, t_min, t_max, goal):
+def trace_alone(tree, memory, ox, oy, oz, dx, dy, dz, t_min, t_max, mask, goal):
     """Take one ray through a tree, to the goal's end; return the primitive it names, or -1.
 
     `memory` is SCRATCH_BYTES from there on.
@@ -67,25 +89,26 @@ def trace_alone(tree, memory, ox, oy, oz, dx, dy, dz, t_min, t_max, goal):
     none = np.int64(0)
     rays = RayPointers(
         ray, pointer_to(at + RAY + 24, F8), pointer_to(at + RAY + 48, F8),
-        pointer_to(at + RAY + 56, F8), none, none, none, none,
+        pointer_to(at + RAY + 56, F8), pointer_to(at + WHICH + 8, I4), none, none, none, none, none,
     )  # fmt: skip
     which = pointer_to(at + WHICH, I8)
     poke(which, 0, 0)
+    poke(which, 1, mask)
     block = Block(pointer_to(at, F4), pointer_to(at + DOUBLES, F8), which)
     if not prepare(block, tree.frame, none, o, d, t_min, t_max):
         return np.int64(-1)
     octant = np.int64(peek_int(block.lanes, OCTANT * WIDTH)) & 7
     # The only ray of the block is known by 0, which is also what `which` holds.
     parts = Query(tree, rays, block)
-    trace(parts, pointer_to(at + SLOT, F4), which, np.int64(1), octant, goal)
-    return np.int64(peek_int(block.lanes, PRIM * WIDTH))
+    trace_one(tree.primitives, parts, pointer_to(at + SLOT, F4), which, octant, goal)
+    return winner(tree.primitives, block, np.int64(0))
 
 
 @inlined
 def cast(tree, memory, ox, oy, oz, dx, dy, dz, t_min, t_max, cull):
     """Return (t, prim_id, u, v, front) of the nearest hit."""
     goal = Nearest(False, cull)
-    found = trace_alone(tree, memory, ox, oy, oz, dx, dy, dz, t_min, t_max, goal)
+    found = trace_alone(tree, memory, ox, oy, oz, dx, dy, dz, t_min, t_max, EVERY, goal)
     if found < 0:
         return INF, -1, NAN, NAN, False
     o, d = (ox, oy, oz), (dx, dy, dz)
