@@ -148,7 +148,7 @@ class TwoLevel:
     """
 
     __slots__ = (
-        "_extents", "_frames", "_inverses", "_maps", "_masks", "_placed", "_places", "_top",
+        "_extents", "_frames", "_inverses", "_maps", "_masks", "_placed", "_places", "_split", "_top",
         "_tree_of", "_trees", "_ways", "arrays", "place",
     )  # fmt: skip
 
@@ -173,6 +173,7 @@ class TwoLevel:
         self._frames = kernel_input(
             np.stack([tree.frame for tree in self._trees]) if len(trees) else np.empty((0, 4, 3))
         )
+        self._split = any(tree._quality == "high" for tree in trees)
         table = np.array([_addresses(tree) for tree in trees], np.int64).reshape(-1, TREE_SIZE)
         self._ways = np.zeros(len(self._maps) * WAY_SIZE)
         self._extents = gathered([extent_of(tree.arrays, tree.bounds) for tree in trees])
@@ -190,6 +191,15 @@ class TwoLevel:
     def __len__(self) -> int:
         """Return the number of leaves."""
         return len(self._maps)
+
+    @property
+    def split(self) -> bool:
+        """Whether some tree has primitives in several of its leaves."""
+        return self._split
+
+    def owner(self, leaf: int) -> int:
+        """Return the instance that a leaf belongs to; -1 for -1."""
+        return int(self._placed.owners[leaf]) if leaf >= 0 else -1
 
     @property
     def bounds(self) -> NDArray[np.float64]:
