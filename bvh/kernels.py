@@ -187,9 +187,7 @@ def _rank(arrays, ox, oy, oz, dx, dy, dz, t_min, t_max, t, prim_id):
     poke(counts, 0, 0)
     kept = Kept(pointer(t), pointer(prim_id), counts)
     goal = Ranked(False, np.int64(0), False, most, None, None, kept)
-    trace_alone(
-        pointed_tree(arrays), memory, ox, oy, oz, dx, dy, dz, t_min, t_max, EVERY, goal
-    )
+    trace_alone(pointed_tree(arrays), memory, ox, oy, oz, dx, dy, dz, t_min, t_max, EVERY, goal)
     return peek(counts, 0)
 
 
@@ -204,9 +202,7 @@ def _visit(arrays, ox, oy, oz, dx, dy, dz, t_min, t_max, visit, data):
     # The hit that ends the search is the only one that is kept.
     kept = Kept(pointer_to(spare + 8, 0.0), pointer_to(spare + 16, np.int32(0)), counts)
     goal = Ranked(True, np.int64(0), False, np.int64(1), visit, borrowed(data), kept)
-    trace_alone(
-        pointed_tree(arrays), memory, ox, oy, oz, dx, dy, dz, t_min, t_max, EVERY, goal
-    )
+    trace_alone(pointed_tree(arrays), memory, ox, oy, oz, dx, dy, dz, t_min, t_max, EVERY, goal)
     return peek(counts, 0) > 0
 
 

@@ -50,7 +50,7 @@ class Custom(NamedTuple):
     data: Any
 
 
-Primitives = Triangles | Boxes | Obbs | Custom
+Primitives = Triangles | Boxes | Obbs | Custom | Placed
 
 
 def pointed(primitives):
@@ -89,6 +89,8 @@ def arrays_of(primitives: Primitives) -> list[NDArray[Any]]:
     """Return the arrays of primitives that the tree owns."""
     if isinstance(primitives, Triangles):
         return [primitives.points, primitives.faces]
+    if isinstance(primitives, Placed):
+        return list(primitives)
     return [primitives.points]
 
 
@@ -150,9 +152,7 @@ def _test_obb(primitives, prim, o, d, scaled, t_min, t_max, cull):
 
 def _test_placed(primitives, prim, o, d, scaled, t_min, t_max, cull):
     if kind_of(primitives, leaf_of(prim)) == TRIANGLES:
-        return _test_corners(
-            placed_corners(primitives, prim), o, d, scaled, t_min, t_max, cull
-        )
+        return _test_corners(placed_corners(primitives, prim), o, d, scaled, t_min, t_max, cull)
     return _stay(placed_interval(primitives, prim, o, d), t_min, t_max)
 
 

@@ -8,21 +8,46 @@ x'' = A x' + b with A = W * 2**(k'' - k), exact, and b = (W c - c'') * 2**k''.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from bvh.affine import determinant_sign, near_sum
+from bvh.arguments import kernel_input
+from bvh.arrays import TreeArrays
+from bvh.extents import extent_of, gathered, instance_bounds
+from bvh.hierarchy import Hierarchy
 from bvh.jit import entry, inlined
 from bvh.numerics import power_of_two, scale_by
+from bvh.obbs import inverses
 from bvh.placed import (
     BOUND,
+    BOXES,
+    FACES,
     FLIPS,
     HIGHEST,
+    KIND,
     LOWEST,
     NORM,
+    OBBS,
+    POINTS,
     SHIFT_ERROR,
+    TREE_SIZE,
+    TRIANGLES,
     VERTEX_ERROR,
     WAY_SIZE,
+    Placed,
 )
+from bvh.placed import BLOCKS as AT_BLOCKS
+from bvh.placed import GROUPS as AT_GROUPS
+from bvh.placed import IDS as AT_IDS
+from bvh.primitives import Boxes, Obbs, Triangles, arrays_of
+from bvh.top_level import TopLevel
+from bvh.traversal.one_ray import addresses_of
+
+KINDS: dict[type, int] = {Triangles: TRIANGLES, Boxes: BOXES, Obbs: OBBS}
 
 
 @entry
@@ -84,3 +109,145 @@ def _column_sign(maps, i):
         (maps[i, 0, 1], maps[i, 1, 1], maps[i, 2, 1]),
         (maps[i, 0, 2], maps[i, 1, 2], maps[i, 2, 2]),
     )
+
+
+def _addresses(tree: Hierarchy) -> list[int]:
+    """Return the row of a tree in `Placed.trees`."""
+    arrays = tree.arrays
+    row = [0] * TREE_SIZE
+    points, *faces = arrays_of(arrays.primitives)
+    row[AT_BLOCKS], row[AT_GROUPS] = arrays.nodes.blocks.ctypes.data, arrays.groups.ctypes.data
+    row[AT_IDS], row[POINTS] = arrays.nodes.ids.ctypes.data, points.ctypes.data
+    row[FACES] = faces[0].ctypes.data if faces else 0
+    row[KIND] = KINDS[type(arrays.primitives)]
+    return row
+
+
+class TwoLevel:
+    """What kernels work on when a scene is asked: its leaves, and a tree over their boxes.
+
+    Parameters
+    ----------
+    trees : sequence of BVH
+        Over triangles, boxes or oriented boxes.
+    tree_of : ndarray of int32, shape (n,)
+        Which of the trees each leaf is.
+    maps : ndarray of float64, shape (n, 3, 4)
+        Affine maps of the leaves, invertible.
+    masks : ndarray of uint32, shape (n,)
+    owners : ndarray of int32, shape (n,)
+        The instances that leaves belong to.
+
+    Attributes
+    ----------
+    arrays : TreeArrays
+        Over `Placed`. They change in place when leaves move, and are others when the top level has
+        been built anew.
+    place : int
+        The address of the addresses of all arrays, for the kernel of a single ray.
+    """
+
+    __slots__ = (
+        "_extents", "_frames", "_inverses", "_maps", "_masks", "_placed", "_places", "_split", "_top",
+        "_tree_of", "_trees", "_ways", "arrays", "place",
+    )  # fmt: skip
+
+    arrays: TreeArrays
+    place: int
+    _places: NDArray[np.int64]
+
+    def __init__(
+        self,
+        trees: Sequence[Hierarchy],
+        tree_of: NDArray[np.int32],
+        maps: NDArray[np.float64],
+        masks: NDArray[np.uint32],
+        owners: NDArray[np.int32],
+    ) -> None:
+        # The arrays whose addresses kernels are told must live as long as this does.
+        self._trees = [tree.arrays for tree in trees]
+        self._tree_of = kernel_input(np.array(tree_of, np.int32))
+        self._maps = np.array(maps, np.float64, order="C").reshape(-1, 3, 4)
+        self._inverses, _ = inverses(self._maps)
+        self._masks = np.array(masks, np.uint32).view(np.int32)
+        self._frames = kernel_input(
+            np.stack([tree.frame for tree in self._trees]) if len(trees) else np.empty((0, 4, 3))
+        )
+        self._split = any(tree._quality == "high" for tree in trees)
+        table = np.array([_addresses(tree) for tree in trees], np.int64).reshape(-1, TREE_SIZE)
+        self._ways = np.zeros(len(self._maps) * WAY_SIZE)
+        self._extents = gathered([extent_of(tree.arrays, tree.bounds) for tree in trees])
+        self._top = TopLevel(instance_bounds(self._extents, self._tree_of, self._maps))
+        self._placed = Placed(
+            kernel_input(self._maps.reshape(-1)),
+            kernel_input(self._inverses.reshape(-1)),
+            kernel_input(self._ways),
+            kernel_input(table[self._tree_of].reshape(-1)),
+            kernel_input(self._masks),
+            kernel_input(np.array(owners, np.int32)),
+        )
+        self._open()
+
+    def __len__(self) -> int:
+        """Return the number of leaves."""
+        return len(self._maps)
+
+    @property
+    def split(self) -> bool:
+        """Whether some tree has primitives in several of its leaves."""
+        return self._split
+
+    def owner(self, leaf: int) -> int:
+        """Return the instance that a leaf belongs to; -1 for -1."""
+        return int(self._placed.owners[leaf]) if leaf >= 0 else -1
+
+    @property
+    def bounds(self) -> NDArray[np.float64]:
+        """Lower and upper corner of all leaves, shape (2, 3); NaN if there is nothing in them."""
+        return self._top.bounds
+
+    @property
+    def boxes(self) -> NDArray[np.float64]:
+        """Lower and upper corner of each leaf, shape (n, 6); +inf and -inf if there is nothing."""
+        return self._top.boxes
+
+    def move(
+        self, leaves: NDArray[np.int64], maps: NDArray[np.float64], rays: float | None = None
+    ) -> None:
+        """Give leaves other maps.
+
+        Parameters
+        ----------
+        leaves : ndarray of int64, shape (k,)
+        maps : ndarray of float64, shape (k, 3, 4)
+        rays : float, optional
+            Rays that have been cast since the last time, where it is known.
+        """
+        some = kernel_input(maps)
+        self._maps[leaves] = some
+        self._inverses[leaves], _ = inverses(some)
+        boxes = instance_bounds(self._extents, self._tree_of[leaves], some)
+        told: dict[str, Any] = {} if rays is None else {"rays": rays}
+        if self._top.update(kernel_input(leaves), boxes, **told):
+            self._open()
+        else:
+            self._place(leaves)
+
+    def set_masks(self, leaves: NDArray[np.int64], masks: NDArray[np.uint32]) -> None:
+        """Give leaves other masks."""
+        self._masks[leaves] = np.asarray(masks, np.uint32).view(np.int32)
+
+    def _place(self, leaves: NDArray[np.int64]) -> None:
+        """Find the ways to leaves."""
+        fill_ways(
+            kernel_input(leaves), kernel_input(self._maps), kernel_input(self._inverses),
+            self._top.boxes, self.arrays.frame, self._frames, self._tree_of, self._ways,
+        )  # fmt: skip
+
+    def _open(self) -> None:
+        """Take up a top level that has been built anew."""
+        top = self._top.arrays
+        self.arrays = top._replace(primitives=self._placed)
+        self._place(np.arange(len(self), dtype=np.int64))
+        self._places = addresses_of(self.arrays)
+        self.place = self._places.ctypes.data

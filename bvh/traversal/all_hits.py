@@ -170,9 +170,7 @@ def _pick(primitives, pairs, i, accept, data, most, keep, out, at):
             continue
         before = prim
         t, u, v = peek(hits.t, h), peek(hits.u, h), peek(hits.v, h)
-        if not accepts(
-            accept, primitives, peek(pairs.which, h), np.int64(prim), t, u, v, data
-        ):
+        if not accepts(accept, primitives, peek(pairs.which, h), np.int64(prim), t, u, v, data):
             continue
         if keep:
             poke(out.prim_id, at + kept, prim)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from bvh.arrays import TreeArrays
 from bvh.jit import by_type, entry, inlined, kernel, types
 from bvh.numerics import INF, NAN
-from bvh.placed import Placed
+from bvh.placed import Placed, leaf_of, prim_of
 from bvh.primitives import Boxes, Custom, Obbs, Triangles, arrays_of, is_ray
 from bvh.references import stack_memory
 from bvh.simd import WIDTH, peek, peek_int, pointer_to, poke
@@ -24,6 +24,8 @@ from bvh.traversal.entrance import prepare
 from bvh.traversal.finish import finish_alone
 from bvh.traversal.goals import Nearest
 from bvh.traversal.query import Query, RayPointers, TreePointers, pointed_tree
+from bvh.traversal.scene_slots import HEADER as SCENE_HEADER
+from bvh.traversal.scene_slots import SLOT_SIZE as SCENE_SLOT
 from bvh.traversal.scene_walk import walk
 from bvh.traversal.singles import HEADER, SLOT_SIZE, trace
 from bvh.traversal.winners import winner
@@ -34,6 +36,7 @@ RAY = DOUBLES + 8 * DOUBLE_ROWS * WIDTH
 WHICH = RAY + 64
 SLOT = WHICH + 64
 SCRATCH_BYTES = SLOT + 4 * (HEADER + SLOT_SIZE) + 64
+SCENE_BYTES = SLOT + 4 * (SCENE_HEADER + SCENE_SLOT) + 64
 
 # Values whose types pointers take.
 F4, F8, I4, I8 = np.float32(0.0), 0.0, np.int32(0), np.int64(0)
@@ -162,6 +165,29 @@ def cast_at_obbs(place, ox, oy, oz, dx, dy, dz, t_min, t_max, cull):
 
 
 @entry
+def cast_at_scene(place, ox, oy, oz, dx, dy, dz, t_min, t_max, cull, mask):
+    """Return (t, prim_id, u, v, front, leaf) of one ray in a scene."""
+    places = pointer_to(place, I8)
+    if peek(places, 10) == 0:
+        return INF, -1, NAN, NAN, False, -1
+    memory = stack_memory(SCENE_BYTES)
+    placed = Placed(
+        pointer_to(peek(places, 4), F8), pointer_to(peek(places, 5), F8),
+        pointer_to(peek(places, 6), F8), pointer_to(peek(places, 7), I8),
+        pointer_to(peek(places, 8), I4), pointer_to(peek(places, 9), I4),
+    )  # fmt: skip
+    tree = _tree(places, placed)
+    found = trace_alone(
+        tree, memory, ox, oy, oz, dx, dy, dz, t_min, t_max, mask, Nearest(False, cull)
+    )
+    if found < 0:
+        return INF, -1, NAN, NAN, False, -1
+    o, d = (ox, oy, oz), (dx, dy, dz)
+    t, u, v, front = finish_alone(placed, tree, found, o, d, t_min, t_max)
+    return t, prim_of(found), u, v, front, leaf_of(found)
+
+
+@entry
 def cast_at_custom(arrays, ox, oy, oz, dx, dy, dz, t_min, t_max, cull):
     """Return (t, prim_id, u, v, front) of one ray in a tree over a user's primitives."""
     if len(arrays.nodes.blocks) == 0:
@@ -171,6 +197,7 @@ def cast_at_custom(arrays, ox, oy, oz, dx, dy, dz, t_min, t_max, cull):
 
 
 CASTS: dict[type, Any] = {Triangles: cast_at_triangles, Boxes: cast_at_boxes, Obbs: cast_at_obbs}
+CASTS[Placed] = cast_at_scene
 
 
 _ways_in: dict[type, Any] = {}
@@ -188,6 +215,8 @@ def way_in(arrays: TreeArrays) -> Any:
     if kind not in _ways_in:
         dispatcher = CASTS[kind]
         signature = (types.int64, *(types.float64,) * 8, types.int64)
+        if kind is Placed:
+            signature += (types.int64,)
         dispatcher.compile(signature)
         _ways_in[kind] = dispatcher.overloads[signature].entry_point
     return _ways_in[kind]

@@ -211,7 +211,7 @@ def enter_leaf(tree, rays, block, memory, slot, r, leaf):
     # From here on `scale` takes distances of the top level to those of the leaf.
     scale = power_of_two(k)
     doubles = block.doubles
-    before = abs(peek(doubles, place_of_double(r, ENTRY))) + 4.0
+    before = abs(peek(doubles, place_of_double(r, ENTRY))) + 4.0 * peek(tree.frame, 5)
     grain = scale_by(SMALLEST, int(peek(doubles, place_of_double(r, SHIFT)))) * scale
     if not (delta <= WORST * bound and grain < UNIT):
         _open_tree(placed, memory, slot, leaf)

@@ -231,9 +231,7 @@ def _find_nearest(goal, tree, block, query, r, memory, slot, code):
                     poke(memory, slot + END, F(-INF))
                 continue
         back = mask_bits(den > F(0.0))
-        _settle(
-            query, r, memory, slot, ids, leaf, g, bits, sure, back, goal.any_hit, goal.cull
-        )
+        _settle(query, r, memory, slot, ids, leaf, g, bits, sure, back, goal.any_hit, goal.cull)
 
 
 def _visit_nearest(goal, tree, block, query, r, memory, slot, code):

@@ -199,9 +199,7 @@ def walk(parts, memory, alive, count, goal):
             blocks = blocks_of(memory, slot)
             at = np.int64(peek_int(memory, slot + CODE)) * BLOCK_SIZE
             note_node(goal, block, np.int64(peek_int(memory, slot + RAY)))
-            first, last = enter_children(
-                blocks, at, shifted(memory, slot), planes_of(memory, slot)
-            )
+            first, last = enter_children(blocks, at, shifted(memory, slot), planes_of(memory, slot))
             shift = np.int32(peek_int(memory, slot + OCTANT_SHIFT))
             order = load_ints(blocks, at + ORDER * WIDTH, WIDTH) >> shift
             inside = permute(select(first <= last, entered, none), order)
