@@ -68,22 +68,18 @@ def test_mapped_trees_are_checked_at_their_first_use(tmp_path: Path, rng: Rng) -
         other[1].child.arrays  # noqa: B018
 
 
-def test_what_cannot_be_saved(tmp_path: Path) -> None:
-    """Users' primitives; the file that was there stays."""
-    import numba
-
-    scene, path = Scene(), tmp_path / "scene.bvh"
+@pytest.mark.parametrize("mmap", [False, True])
+def test_a_loaded_scene_answers_bit_for_bit(mmap: bool, tmp_path: Path, rng: Rng) -> None:
+    """Rays of several masks, at every kind of tree."""
+    scene, path = scene_of(rng), tmp_path / "scene.bvh"
+    rays = rng.normal(size=(500, 3)), rng.normal(size=(500, 3))
     scene.save(path)
-    before = path.read_bytes()
-
-    @numba.njit
-    def test(prim: int, o: Any, d: Any, t_min: float, t_max: float, data: Any) -> Any:
-        return 0.0, 0.0, 0.0
-
-    scene.add(bvh.BVH.from_custom([[0, 0, 0]], [[1, 1, 1]], test))
-    with pytest.raises(TypeError, match="custom primitives cannot be saved"):
-        scene.save(path)
-    assert path.read_bytes() == before and os.listdir(tmp_path) == ["scene.bvh"]
+    other = bvh.load(path, mmap=mmap)
+    for mask in (1, 6, 2**32 - 1):
+        wanted, got = (one.closest_hit(*rays, mask=mask) for one in (scene, other))
+        assert np.isfinite(wanted.t).any()
+        for name in ("t", "u", "v", "prim_id", "instance_id", "leaf", "front"):
+            assert getattr(got, name).tobytes() == getattr(wanted, name).tobytes()
 
 
 def put(table: str, at: Any, value: Any) -> Callable[[SceneParts], None]:
