@@ -115,6 +115,8 @@ def is_inside(outline: Sequence[Sequence[float]], corners: Sequence[Sequence[flo
     marks = [*triangle, *(p for p, _ in edges)]
     for one, two in combinations([*edges, *sides], 2):
         marks += crossings(one, two)
+    if not all(holds_point(edges, v) for v in triangle):
+        return False
     if not all(holds_point(edges, m) for m in marks if _in_hull(m, triangle)):
         return False
     # On the triangle's sides: between the marks that lie on them.
