@@ -1,208 +1,267 @@
-"""What a rectangle or a lasso in the picture selects of a scene."""
+"""What a scene is asked by rectangles and lassos in the picture."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bvh.arguments import kernel_input, reals, rows
+from bvh.affine import moved
+from bvh.arguments import thread_count, whole_number
 from bvh.camera import Camera
-from bvh.enclosing import encloses
-from bvh.hierarchy import Hierarchy
-from bvh.outlines import MEET, UNSURE, judge_points, judge_triangles
 from bvh.primitives import Triangles
-from bvh.projected import Surface, placed, project_points, project_triangles, surface_of
-from bvh.workers import Progress, share
+from bvh.projected import Surface, box_corners, placed, surface_of
+from bvh.selecting import (
+    KINDS,
+    MODES,
+    Part,
+    Region,
+    check_choice,
+    lasso,
+    near_leaves,
+    rectangle,
+    select_part,
+)
+from bvh.selections import Selection
+from bvh.visibility import codes_of, pixel_codes, seen_by_own_rays, seen_vertices
 
-KINDS = ("faces", "vertices", "instances")
-MODES = ("touching", "inside")
-
-# Trees of fewer faces are gone through; in larger ones the faces near the region are looked up.
-FEW_FACES = 2048
-# Triangles that a thread judges at a time.
-CHUNK = 8192
-# How much wider than the region the frustum of candidates is, in sizes of the coordinates: far
-# more than projecting and moving vertices round.
-SLACK = 2.0**-30
-
-
-class Region(NamedTuple):
-    """A closed outline in the picture (see `outlines`), and a frustum that holds all behind it."""
-
-    outline: NDArray[np.float64]
-    convex: bool
-    planes: NDArray[np.float64]
-
-    @property
-    def box(self) -> tuple[float, float, float, float]:
-        """Its bounds: x0, y0, x1, y1."""
-        x0, y0 = self.outline.min(axis=0).tolist()
-        x1, y1 = self.outline.max(axis=0).tolist()
-        return x0, y0, x1, y1
+ALL_BITS = 0xFFFFFFFF
 
 
-class Part(NamedTuple):
-    """What is selected of one leaf.
+class Marquee:
+    """The questions that rectangles and lassos ask."""
 
-    Attributes
-    ----------
-    faces : ndarray of int32
-        Primitives that the region holds, in the way that was asked for.
-    vertices : ndarray of int32
-        Vertices that it holds, where those were asked for.
-    all : bool
-        Whether these are all of its primitives.
-    """
+    __slots__ = ()
 
-    faces: NDArray[np.int32]
-    vertices: NDArray[np.int32]
-    all: bool
+    if TYPE_CHECKING:
+        leaves: Any
+        closest_hit: Any
+
+    def pick_rect(
+        self,
+        camera: Camera,
+        x0: float,
+        y0: float,
+        x1: float,
+        y1: float,
+        *,
+        what: str = "faces",
+        mode: str = "touching",
+        visible_only: bool = False,
+        samples: int = 1,
+        mask: int = ALL_BITS,
+        threads: int | None = None,
+    ) -> Selection:
+        """Select what a rectangle in the picture touches or holds.
+
+        Corners are rounded to doubles as `Camera.project` gives them; from there on the answer is
+        exact: the rectangle and the images of faces are closed sets, and touching counts. What
+        reaches behind the eye touches by its part in front, and is never inside. Faces without
+        area are the segments or points that they are.
+
+        Parameters
+        ----------
+        camera : Camera
+        x0, y0, x1, y1 : float
+            Opposite corners, in the camera's pixels; they may lie outside the picture.
+        what : {"faces", "vertices", "instances"}
+            What to select. An instance touches if one of its faces does, and is inside if all of
+            them are. For boxes, faces are whole boxes.
+        mode : {"touching", "inside"}
+            What of it has to be in the region: something, or all. The same for vertices.
+        visible_only : bool
+            Leave out what the camera does not see because something else of the scene is in front
+            of it, or because it is outside the picture. A face is seen if it is the first that
+            some ray meets: through the middle of a device pixel in the region, at the face's
+            middle, or next to one of its corners. So at most faces are missed that show less than
+            a pixel and not their corners. A vertex is seen if nothing is in front of it; an
+            instance, if a face of it is that counts for `mode`.
+        samples : int
+            Rays to a side of a device pixel, for `visible_only`.
+        mask : int
+            Instances that share no bit with it are neither selected nor in front of others.
+        threads : int, optional
+            Threads to use; one for each CPU by default.
+
+        Returns
+        -------
+        Selection
+            Empty if nothing is selected.
+
+        Raises
+        ------
+        ValueError, TypeError
+            Where an argument has the wrong type or range, or a tree that may be selected from is
+            over primitives of your own (or has no vertices, where those are asked for).
+        """
+        region = rectangle(camera, x0, y0, x1, y1)
+        return self._select(camera, region, what, mode, visible_only, samples, mask, threads)
+
+    def pick_lasso(
+        self,
+        camera: Camera,
+        polygon: ArrayLike,
+        *,
+        what: str = "faces",
+        mode: str = "touching",
+        visible_only: bool = False,
+        samples: int = 1,
+        mask: int = ALL_BITS,
+        threads: int | None = None,
+    ) -> Selection:
+        """Select what a closed polygon in the picture touches or holds.
+
+        Parameters
+        ----------
+        camera : Camera
+        polygon : array_like, shape (n, 2)
+            Corners in the camera's pixels, the last joined to the first. The region is the polygon
+            with all points that it winds about an odd number of times; it may cross itself.
+        what, mode, visible_only, samples, mask, threads
+            As in `pick_rect`.
+
+        Returns
+        -------
+        Selection
+
+        Raises
+        ------
+        ValueError, TypeError
+            As in `pick_rect`; also if the polygon has no corners, or one that is not finite.
+        """
+        region = lasso(camera, polygon)
+        return self._select(camera, region, what, mode, visible_only, samples, mask, threads)
+
+    def _select(
+        self, camera: Camera, region: Region, what: str, mode: str, visible_only: bool,
+        samples: int, mask: int, threads: int | None,
+    ) -> Selection:  # fmt: skip
+        check_choice("what", what, KINDS)
+        check_choice("mode", mode, MODES)
+        workers, want_inside = thread_count(threads), mode == "inside"
+        finder = _Finder(self, camera, mask, whole_number("samples", samples), workers)
+        rows = finder.near(region)
+        parts: dict[int, Part] = {}
+        for row in rows.tolist():
+            tree, matrix = finder.leaf(row)
+            part = select_part(camera, region, tree, matrix, what, want_inside, workers)
+            if len(part.faces) or len(part.vertices):
+                parts[row] = part
+        if visible_only:
+            parts = finder.visible(region, parts)
+        if what == "instances":
+            return finder.instances(parts, want_inside)
+        return finder.selection(what, parts)
 
 
-NOTHING = np.empty(0, np.int32)
+class _Finder:
+    """The leaves of a scene while a selection is made."""
 
+    def __init__(self, scene: Any, camera: Camera, mask: int, samples: int, threads: int) -> None:
+        self.scene, self.camera, self.mask, self.samples = scene, camera, mask, samples
+        self.threads = threads
+        self.leaves = scene.leaves
+        self.shown = (self.leaves.masks & np.uint32(mask)) != 0
 
-def rectangle(camera: Camera, x0: float, y0: float, x1: float, y1: float) -> Region:
-    """Return the region of a rectangle between two opposite corners."""
-    numbers = []
-    for name, value in {"x0": x0, "y0": y0, "x1": x1, "y1": y1}.items():
-        number = reals(name, value)
-        if number.shape != () or not np.isfinite(number):
-            raise ValueError(f"{name} must be a finite number, got {value}")
-        numbers.append(float(number))
-    (left, right), (low, high) = sorted(numbers[0::2]), sorted(numbers[1::2])
-    outline = np.array([[left, low], [right, low], [right, high], [left, high]])
-    return _region(camera, outline, True)
+    def near(self, region: Region) -> NDArray[np.int64]:
+        """Return the leaves that may be seen in a region, those that are masked left out."""
+        leaves = self.leaves
+        if len(leaves) == 0:
+            return np.empty(0, np.int64)
+        bounds = np.array([tree.bounds for tree in leaves.trees])[leaves.tree_of]
+        return np.flatnonzero(self.shown & near_leaves(region, bounds, leaves.matrices))
 
+    def leaf(self, row: int) -> tuple[Any, NDArray[np.float64]]:
+        """Return the tree and the map of a leaf."""
+        return self.leaves.trees[self.leaves.tree_of[row]], self.leaves.matrices[row]
 
-def lasso(camera: Camera, polygon: ArrayLike) -> Region:
-    """Return the region of a closed polygon."""
-    outline = rows("polygon", polygon, 2)
-    if len(outline) == 0 or not np.isfinite(outline).all():
-        raise ValueError("polygon must be at least one point, all of them finite")
-    return _region(camera, outline, False)
-
-
-def _region(camera: Camera, outline: NDArray[np.float64], convex: bool) -> Region:
-    """Return the region of an outline without the points that repeat the one before them."""
-    if not isinstance(camera, Camera):
-        raise TypeError(f"camera must be a Camera, got {type(camera).__name__}")
-    kept = outline[(outline != np.roll(outline, 1, axis=0)).any(axis=1)]
-    kept = kernel_input(kept if len(kept) else outline[:1].copy())
-    planes = camera.frustum(*kept.min(axis=0).tolist(), *kept.max(axis=0).tolist())
-    return Region(kept, convex, planes)
-
-
-def near_leaves(
-    region: Region,
-    bounds: NDArray[np.float64],
-    matrices: NDArray[np.float64],
-) -> NDArray[np.bool_]:
-    """Tell which boxes (n, 2, 3), under maps (n, 3, 4), are not surely outside of a frustum."""
-    with np.errstate(invalid="ignore", over="ignore"):
-        middle = 0.5 * bounds[:, 0] + 0.5 * bounds[:, 1]
-        half = 0.5 * bounds[:, 1] - 0.5 * bounds[:, 0]
-        centre = np.einsum("nij,nj->ni", matrices[:, :, :3], middle) + matrices[:, :, 3]
-        reach = np.einsum("nij,nj->ni", np.abs(matrices[:, :, :3]), half)
-        size = np.abs(centre) + reach + np.einsum(
-            "nij,nj->ni", np.abs(matrices[:, :, :3]), np.abs(middle)
-        )  # fmt: skip
-        normals, offsets = region.planes[:, :3], region.planes[:, 3]
-        highest = centre @ normals.T + reach @ np.abs(normals).T + offsets
-        margin = SLACK * (size @ np.abs(normals).T + np.abs(offsets))
-        # What overflows stays; a tree of nothing has bounds that are NaN.
-        outside = (highest < -margin).any(axis=1) | np.isnan(bounds).any(axis=(1, 2))
-    return ~np.asarray(outside)
-
-
-def candidates(
-    tree: Hierarchy, matrix: NDArray[np.float64], region: Region
-) -> tuple[Surface, bool]:
-    """Return the triangles of a tree, in its own coordinates, that may be seen in a region.
-
-    And whether these are all of its triangles.
-    """
-    surface = surface_of(tree)
-    if len(surface.faces) <= FEW_FACES or not isinstance(tree.arrays.primitives, Triangles):
-        return surface, True
-    normals, offsets = region.planes[:, :3], region.planes[:, 3]
-    largest = np.abs(tree.bounds).max(axis=0)
-    size = np.abs(matrix[:, :3]) @ largest + np.abs(matrix[:, 3])
-    margin = 2.0 * SLACK * (np.abs(normals) @ size + np.abs(offsets))
-    local = np.column_stack([normals @ matrix[:, :3], normals @ matrix[:, 3] + offsets + margin])
-    if not np.isfinite(local).all():
-        return surface, True
-    ids = tree.overlap_frustum(local)  # type: ignore[attr-defined]
-    if len(ids) == len(surface.faces):
-        return surface, True
-    faces = tree.faces[ids]
-    used = np.unique(faces)
-    renumbered = np.searchsorted(used, faces).astype(np.int32)
-    return Surface(tree.vertices[used], renumbered, ids), False
-
-
-def select_faces(
-    camera: Camera,
-    region: Region,
-    surface: Surface,
-    want_inside: bool,
-    threads: int,
-    progress: Progress | None = None,
-) -> NDArray[np.int32]:
-    """Return the primitives that touch a region, or are all inside, by their placed surface."""
-    seen = project_triangles(camera, surface.points, surface.faces)
-    corners, faces = kernel_input(seen.corners), kernel_input(seen.faces)
-    verdicts = np.empty(len(faces), np.int8)
-
-    def work(begin: int, end: int) -> None:
-        judge_triangles(
-            region.outline, region.convex, want_inside, corners, faces, begin, end, verdicts
+    def _cast(self, origins: Any, directions: Any, t_min: Any, t_max: Any) -> Any:
+        return self.scene.closest_hit(
+            origins, directions, t_min, t_max, mask=self.mask, threads=self.threads
         )
 
-    share(len(faces), CHUNK, work, threads, progress)
-    for i in np.flatnonzero(verdicts == UNSURE):
-        verdicts[i] = encloses(region.outline.tolist(), corners[faces[i]].tolist())
-    held = seen.owners[(verdicts == MEET) & (seen.whole if want_inside else True)]
-    found = surface.owners[held]
-    if not want_inside:
-        return np.unique(found)
-    # A box is inside if all its triangles are.
-    ids, counts = np.unique(found, return_counts=True)
-    lowest, totals = np.unique(surface.owners, return_counts=True)
-    return np.asarray(ids[counts == totals[np.searchsorted(lowest, ids)]], np.int32)
+    def visible(self, region: Region, parts: dict[int, Part]) -> dict[int, Part]:
+        """Return of what is selected what the camera sees."""
+        if any(len(part.vertices) for part in parts.values()):
+            return {row: kept for row, part in parts.items()
+                    if len((kept := self._seen_vertices(row, part)).vertices)}  # fmt: skip
+        if not parts:
+            return parts
+        seen = pixel_codes(self._cast, self.camera, region, self.samples)
+        kept_parts = {}
+        for row, part in parts.items():
+            codes = codes_of(row, part.faces)
+            found = np.isin(codes, seen)
+            unseen = np.flatnonzero(~found)
+            surface = self._placed(row, part.faces[unseen])
+            own = seen_by_own_rays(
+                self._cast, self.camera, region, surface, codes_of(row, surface.owners)
+            )
+            found[unseen] = np.isin(part.faces[unseen], surface.owners[own])
+            if found.any():
+                kept_parts[row] = part._replace(faces=part.faces[found])
+        return kept_parts
 
+    def _seen_vertices(self, row: int, part: Part) -> Part:
+        tree, matrix = self.leaf(row)
+        points = moved(tree.vertices[part.vertices], matrix)
+        seen = seen_vertices(self._cast, self.camera, points, self._corners)
+        return part._replace(vertices=part.vertices[seen])
 
-def select_points(
-    camera: Camera, region: Region, points: NDArray[np.float64]
-) -> NDArray[np.int32]:
-    """Return which points in space are seen in a region."""
-    corners, seen = project_points(camera, points)
-    verdicts = np.empty(len(points), np.int8)
-    judge_points(region.outline, kernel_input(corners), verdicts)
-    return np.flatnonzero((verdicts == MEET) & seen).astype(np.int32)
+    def _placed(self, row: int, prims: NDArray[Any]) -> Surface:
+        """Return the placed surface of some primitives of a leaf."""
+        tree, matrix = self.leaf(row)
+        surface = surface_of(tree)
+        chosen = np.isin(surface.owners, prims)
+        faces = surface.faces[chosen]
+        used = np.unique(faces)
+        renumbered = np.searchsorted(used, faces).astype(np.int32)
+        return placed(Surface(surface.points[used], renumbered, surface.owners[chosen]), matrix)
 
+    def _corners(self, rows: NDArray[Any], prims: NDArray[Any]) -> NDArray[np.float64]:
+        """Return the placed corners of primitives of several leaves, (n, 8, 3)."""
+        corners = np.full((len(rows), 8, 3), np.nan)
+        for row in np.unique(rows):
+            tree, matrix = self.leaf(int(row))
+            of_row = np.flatnonzero(rows == row)
+            primitives = tree.arrays.primitives
+            if isinstance(primitives, Triangles):
+                local = primitives.points[primitives.faces[prims[of_row]]]
+            else:
+                local = box_corners(primitives, prims[of_row])
+            world = moved(local.reshape(-1, 3), matrix).reshape(local.shape)
+            corners[of_row, : local.shape[1]] = world
+        return corners
 
-def select_part(
-    camera: Camera,
-    region: Region,
-    tree: Hierarchy,
-    matrix: NDArray[np.float64],
-    what: str,
-    want_inside: bool,
-    threads: int,
-) -> Part:
-    """Return what a region holds of one leaf: a tree under an affine map (3, 4)."""
-    if what == "vertices":
-        points = placed(Surface(tree.vertices, NOTHING, NOTHING), matrix).points
-        return Part(NOTHING, select_points(camera, region, points), False)
-    surface, complete = candidates(tree, matrix, region)
-    found = select_faces(camera, region, placed(surface, matrix), want_inside, threads)
-    return Part(found, NOTHING, complete and len(found) == len(np.unique(surface.owners)))
+    def selection(self, what: str, parts: dict[int, Part]) -> Selection:
+        """Return what is selected of all leaves."""
+        held = [part.faces if what == "faces" else part.vertices for part in parts.values()]
+        offsets = np.zeros(len(held) + 1, np.int64)
+        np.cumsum([len(ids) for ids in held], out=offsets[1:])
+        rows = np.array(list(parts), np.int32)
+        ids = np.concatenate([np.empty(0, np.int32), *held])
+        return self._of_rows(what, rows, ids, offsets)
 
+    def instances(self, parts: dict[int, Part], want_inside: bool) -> Selection:
+        """Return the instances that have a leaf which is selected, or only such leaves."""
+        owners = self.leaves.instance_id
+        rows = np.array(list(parts), np.int64)
+        chosen = np.unique(owners[rows])
+        if want_inside:
+            partly = self.shown.copy()
+            partly[[row for row, part in parts.items() if part.all]] = False
+            # Leaves of nothing are inside wherever the rest is.
+            full = np.array([not np.isnan(tree.bounds).any() for tree in self.leaves.trees])
+            partly &= full[self.leaves.tree_of]
+            chosen = chosen[~np.isin(chosen, owners[partly])]
+        first = np.searchsorted(owners, chosen).astype(np.int32)
+        none = np.empty(0, np.int32)
+        return self._of_rows("instances", first, none, np.zeros(len(first) + 1, np.int64))
 
-def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
-    """Refuse what is none of the choices."""
-    if not isinstance(value, str) or value not in choices:
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}")
+    def _of_rows(
+        self, what: str, rows: NDArray[np.int32], ids: NDArray[np.int32], offsets: NDArray[np.int64]
+    ) -> Selection:
+        names = tuple(self.leaves[row].name for row in rows.tolist())
+        owners = np.asarray(self.leaves.instance_id[rows], np.int32)
+        return Selection(what, owners, rows, names, ids, offsets)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 import bvh
 from bvh.affine import moved
-from bvh.marquee import lasso, rectangle, select_part
+from bvh.selecting import lasso, rectangle, select_part
 from bvh.projected import project_points, surface_of
 from tests import oracle_picking
 

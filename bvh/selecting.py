@@ -1,0 +1,217 @@
+"""What a rectangle or a lasso in the picture holds of one tree, and which trees to look at."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bvh.arguments import kernel_input, reals, rows
+from bvh.camera import Camera
+from bvh.enclosing import encloses
+from bvh.hierarchy import Hierarchy
+from bvh.outlines import MEET, UNSURE, judge_points, judge_triangles
+from bvh.primitives import Triangles
+from bvh.projected import Surface, placed, project_points, project_triangles, surface_of
+from bvh.workers import Progress, share
+
+KINDS = ("faces", "vertices", "instances")
+MODES = ("touching", "inside")
+
+# Trees of fewer faces are gone through; in larger ones the faces near the region are looked up.
+FEW_FACES = 2048
+# Triangles that a thread judges at a time.
+CHUNK = 8192
+# How much wider than the region the frustum of candidates is, in sizes of the coordinates: far
+# more than projecting and moving vertices round.
+SLACK = 2.0**-30
+
+
+class Region(NamedTuple):
+    """A closed outline in the picture (see `outlines`), and a frustum that holds all behind it."""
+
+    outline: NDArray[np.float64]
+    convex: bool
+    planes: NDArray[np.float64]
+
+    @property
+    def box(self) -> tuple[float, float, float, float]:
+        """Its bounds: x0, y0, x1, y1."""
+        x0, y0 = self.outline.min(axis=0).tolist()
+        x1, y1 = self.outline.max(axis=0).tolist()
+        return x0, y0, x1, y1
+
+
+class Part(NamedTuple):
+    """What is selected of one leaf.
+
+    Attributes
+    ----------
+    faces : ndarray of int32
+        Primitives that the region holds, in the way that was asked for.
+    vertices : ndarray of int32
+        Vertices that it holds, where those were asked for.
+    all : bool
+        Whether these are all of its primitives.
+    """
+
+    faces: NDArray[np.int32]
+    vertices: NDArray[np.int32]
+    all: bool
+
+
+NOTHING = np.empty(0, np.int32)
+
+
+def rectangle(camera: Camera, x0: float, y0: float, x1: float, y1: float) -> Region:
+    """Return the region of a rectangle between two opposite corners."""
+    numbers = []
+    for name, value in {"x0": x0, "y0": y0, "x1": x1, "y1": y1}.items():
+        number = reals(name, value)
+        if number.shape != () or not np.isfinite(number):
+            raise ValueError(f"{name} must be a finite number, got {value}")
+        numbers.append(float(number))
+    (left, right), (low, high) = sorted(numbers[0::2]), sorted(numbers[1::2])
+    outline = np.array([[left, low], [right, low], [right, high], [left, high]])
+    return _region(camera, outline, True)
+
+
+def lasso(camera: Camera, polygon: ArrayLike) -> Region:
+    """Return the region of a closed polygon."""
+    outline = rows("polygon", polygon, 2)
+    if len(outline) == 0 or not np.isfinite(outline).all():
+        raise ValueError("polygon must be at least one point, all of them finite")
+    return _region(camera, outline, False)
+
+
+def _region(camera: Camera, outline: NDArray[np.float64], convex: bool) -> Region:
+    """Return the region of an outline without the points that repeat the one before them."""
+    if not isinstance(camera, Camera):
+        raise TypeError(f"camera must be a Camera, got {type(camera).__name__}")
+    kept = outline[(outline != np.roll(outline, 1, axis=0)).any(axis=1)]
+    kept = kernel_input(kept if len(kept) else outline[:1].copy())
+    planes = camera.frustum(*kept.min(axis=0).tolist(), *kept.max(axis=0).tolist())
+    return Region(kept, convex, planes)
+
+
+def near_leaves(
+    region: Region,
+    bounds: NDArray[np.float64],
+    matrices: NDArray[np.float64],
+) -> NDArray[np.bool_]:
+    """Tell which boxes (n, 2, 3), under maps (n, 3, 4), are not surely outside of a frustum."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        middle = 0.5 * bounds[:, 0] + 0.5 * bounds[:, 1]
+        half = 0.5 * bounds[:, 1] - 0.5 * bounds[:, 0]
+        centre = np.einsum("nij,nj->ni", matrices[:, :, :3], middle) + matrices[:, :, 3]
+        reach = np.einsum("nij,nj->ni", np.abs(matrices[:, :, :3]), half)
+        size = np.abs(centre) + reach + np.einsum(
+            "nij,nj->ni", np.abs(matrices[:, :, :3]), np.abs(middle)
+        )  # fmt: skip
+        normals, offsets = region.planes[:, :3], region.planes[:, 3]
+        highest = centre @ normals.T + reach @ np.abs(normals).T + offsets
+        margin = SLACK * (size @ np.abs(normals).T + np.abs(offsets))
+        # What overflows stays; a tree of nothing has bounds that are NaN.
+        outside = (highest < -margin).any(axis=1) | np.isnan(bounds).any(axis=(1, 2))
+    return ~np.asarray(outside)
+
+
+def candidates(
+    tree: Hierarchy, matrix: NDArray[np.float64], region: Region
+) -> tuple[Surface, bool]:
+    """Return the triangles of a tree, in its own coordinates, that may be seen in a region.
+
+    And whether these are all of its triangles.
+    """
+    surface = surface_of(tree)
+    if len(surface.faces) <= FEW_FACES or not isinstance(tree.arrays.primitives, Triangles):
+        return surface, True
+    normals, offsets = region.planes[:, :3], region.planes[:, 3]
+    largest = np.abs(tree.bounds).max(axis=0)
+    size = np.abs(matrix[:, :3]) @ largest + np.abs(matrix[:, 3])
+    margin = 2.0 * SLACK * (np.abs(normals) @ size + np.abs(offsets))
+    local = np.column_stack([normals @ matrix[:, :3], normals @ matrix[:, 3] + offsets + margin])
+    if not np.isfinite(local).all():
+        return surface, True
+    ids = tree.overlap_frustum(local)  # type: ignore[attr-defined]
+    if len(ids) == len(surface.faces):
+        return surface, True
+    faces = tree.faces[ids]
+    used = np.unique(faces)
+    renumbered = np.searchsorted(used, faces).astype(np.int32)
+    return Surface(tree.vertices[used], renumbered, ids), False
+
+
+def select_faces(
+    camera: Camera,
+    region: Region,
+    surface: Surface,
+    want_inside: bool,
+    threads: int,
+    progress: Progress | None = None,
+) -> NDArray[np.int32]:
+    """Return the primitives that touch a region, or are all inside, by their placed surface."""
+    seen = project_triangles(camera, surface.points, surface.faces)
+    corners, faces = kernel_input(seen.corners), kernel_input(seen.faces)
+    verdicts = np.empty(len(faces), np.int8)
+
+    def work(begin: int, end: int) -> None:
+        judge_triangles(
+            region.outline, region.convex, want_inside, corners, faces, begin, end, verdicts
+        )
+
+    share(len(faces), CHUNK, work, threads, progress)
+    for i in np.flatnonzero(verdicts == UNSURE):
+        verdicts[i] = encloses(region.outline.tolist(), corners[faces[i]].tolist())
+    held = seen.owners[(verdicts == MEET) & (seen.whole if want_inside else True)]
+    found = surface.owners[held]
+    if not want_inside:
+        return np.unique(found)
+    # A box is inside if all its triangles are.
+    ids, counts = np.unique(found, return_counts=True)
+    lowest, totals = np.unique(surface.owners, return_counts=True)
+    return np.asarray(ids[counts == totals[np.searchsorted(lowest, ids)]], np.int32)
+
+
+def select_points(
+    camera: Camera, region: Region, points: NDArray[np.float64]
+) -> NDArray[np.int32]:
+    """Return which points in space are seen in a region."""
+    corners, seen = project_points(camera, points)
+    verdicts = np.empty(len(points), np.int8)
+    judge_points(region.outline, kernel_input(corners), verdicts)
+    return np.flatnonzero((verdicts == MEET) & seen).astype(np.int32)
+
+
+def select_part(
+    camera: Camera,
+    region: Region,
+    tree: Hierarchy,
+    matrix: NDArray[np.float64],
+    what: str,
+    want_inside: bool,
+    threads: int,
+) -> Part:
+    """Return what a region holds of one leaf: a tree under an affine map (3, 4)."""
+    if what == "vertices":
+        used = _used_vertices(tree)
+        points = placed(Surface(tree.vertices[used], NOTHING, NOTHING), matrix).points
+        return Part(NOTHING, used[select_points(camera, region, points)], False)
+    surface, complete = candidates(tree, matrix, region)
+    found = select_faces(camera, region, placed(surface, matrix), want_inside, threads)
+    return Part(found, NOTHING, complete and len(found) == len(np.unique(surface.owners)))
+
+
+def _used_vertices(tree: Hierarchy) -> NDArray[np.int32]:
+    """Return the vertices of a tree that have a face."""
+    tree._must_hold("a selection of vertices", Triangles)
+    used = np.zeros(len(tree.vertices), np.bool_)
+    used[surface_of(tree).faces.ravel()] = True
+    return np.flatnonzero(used).astype(np.int32)
+
+
+def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
+    """Refuse what is none of the choices."""
+    if not isinstance(value, str) or value not in choices:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}")
