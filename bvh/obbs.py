@@ -13,8 +13,6 @@ coordinates: w_i . p = b - w_i3 is crossed at t = (b - w_i3 - w_i . o) / (w_i . 
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
