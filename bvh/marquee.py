@@ -140,7 +140,7 @@ class Marquee:
         check_choice("what", what, KINDS)
         check_choice("mode", mode, MODES)
         workers, want_inside = thread_count(threads), mode == "inside"
-        finder = _Finder(self, camera, mask, whole_number("samples", samples), workers)
+        finder = Finder(self, camera, mask, whole_number("samples", samples), workers)
         rows = finder.near(region)
         parts: dict[int, Part] = {}
         for row in rows.tolist():
@@ -155,7 +155,7 @@ class Marquee:
         return finder.selection(what, parts)
 
 
-class _Finder:
+class Finder:
     """The leaves of a scene while a selection is made."""
 
     def __init__(self, scene: Any, camera: Camera, mask: int, samples: int, threads: int) -> None:
@@ -176,7 +176,7 @@ class _Finder:
         """Return the tree and the map of a leaf."""
         return self.leaves.trees[self.leaves.tree_of[row]], self.leaves.matrices[row]
 
-    def _cast(self, origins: Any, directions: Any, t_min: Any, t_max: Any) -> Any:
+    def cast(self, origins: Any, directions: Any, t_min: Any, t_max: Any) -> Any:
         return self.scene.closest_hit(
             origins, directions, t_min, t_max, mask=self.mask, threads=self.threads
         )
@@ -188,7 +188,7 @@ class _Finder:
                     if len((kept := self._seen_vertices(row, part)).vertices)}  # fmt: skip
         if not parts:
             return parts
-        seen = pixel_codes(self._cast, self.camera, region, self.samples)
+        seen = pixel_codes(self.cast, self.camera, region, self.samples)
         kept_parts = {}
         for row, part in parts.items():
             codes = codes_of(row, part.faces)
@@ -196,7 +196,7 @@ class _Finder:
             unseen = np.flatnonzero(~found)
             surface = self._placed(row, part.faces[unseen])
             own = seen_by_own_rays(
-                self._cast, self.camera, region, surface, codes_of(row, surface.owners)
+                self.cast, self.camera, region, surface, codes_of(row, surface.owners)
             )
             found[unseen] = np.isin(part.faces[unseen], surface.owners[own])
             if found.any():
@@ -206,7 +206,7 @@ class _Finder:
     def _seen_vertices(self, row: int, part: Part) -> Part:
         tree, matrix = self.leaf(row)
         points = moved(tree.vertices[part.vertices], matrix)
-        seen = seen_vertices(self._cast, self.camera, points, self._corners)
+        seen = seen_vertices(self.cast, self.camera, points, self._corners)
         return part._replace(vertices=part.vertices[seen])
 
     def _placed(self, row: int, prims: NDArray[Any]) -> Surface:

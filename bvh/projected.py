@@ -69,7 +69,7 @@ def surface_of(tree: Hierarchy) -> Surface:
         raise TypeError("selections need triangles or boxes, not primitives of your own")
     if isinstance(primitives, Triangles):
         points, faces = primitives
-        good = np.isfinite(points).all(axis=1)
+        good = np.asarray(np.isfinite(points).all(axis=1))
         if good.all():
             return Surface(points, faces, np.arange(len(faces), dtype=np.int32))
         kept = np.flatnonzero(good[faces].all(axis=1)).astype(np.int32)
@@ -131,7 +131,7 @@ def project_triangles(
     corners, seen = project_points(camera, points)
     owners = np.arange(len(faces), dtype=np.int32)
     flags = seen[faces]
-    whole = flags.all(axis=1)
+    whole = np.asarray(flags.all(axis=1))
     if whole.all():
         return Projected(corners, faces, owners, whole)
     if camera.perspective and camera.near == 0.0 and camera.far == np.inf:
@@ -142,7 +142,7 @@ def project_triangles(
         crossing = ~whole & (depth.max(axis=1) >= camera.near) & (depth.min(axis=1) <= camera.far)
     pieces: list[NDArray[np.float64]] = []
     parents: list[int] = []
-    for i in np.flatnonzero(crossing):
+    for i in np.flatnonzero(crossing).tolist():
         polygon = _cut(camera, points[faces[i]])
         for k in range(1, len(polygon) - 1) if len(polygon) > 2 else range(len(polygon) > 0):
             last = min(k + 1, len(polygon) - 1)

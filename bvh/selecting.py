@@ -91,7 +91,9 @@ def _region(camera: Camera, outline: NDArray[np.float64], convex: bool) -> Regio
         raise TypeError(f"camera must be a Camera, got {type(camera).__name__}")
     kept = outline[(outline != np.roll(outline, 1, axis=0)).any(axis=1)]
     kept = kernel_input(kept if len(kept) else outline[:1].copy())
-    planes = camera.frustum(*kept.min(axis=0).tolist(), *kept.max(axis=0).tolist())
+    # What overflows far outside of the picture parts nothing from anything.
+    with np.errstate(over="ignore", invalid="ignore"):
+        planes = camera.frustum(*kept.min(axis=0).tolist(), *kept.max(axis=0).tolist())
     return Region(kept, convex, planes)
 
 
@@ -174,9 +176,7 @@ def select_faces(
     return np.asarray(ids[counts == totals[np.searchsorted(lowest, ids)]], np.int32)
 
 
-def select_points(
-    camera: Camera, region: Region, points: NDArray[np.float64]
-) -> NDArray[np.int32]:
+def select_points(camera: Camera, region: Region, points: NDArray[np.float64]) -> NDArray[np.int32]:
     """Return which points in space are seen in a region."""
     corners, seen = project_points(camera, points)
     verdicts = np.empty(len(points), np.int8)

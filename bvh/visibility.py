@@ -32,9 +32,7 @@ CONTACT = 2.0**-32
 Cast = Callable[..., Any]
 
 
-def pixel_codes(
-    cast: Cast, camera: Camera, region: Region, samples: int
-) -> NDArray[np.int64]:
+def pixel_codes(cast: Cast, camera: Camera, region: Region, samples: int) -> NDArray[np.int64]:
     """Return the codes of the faces that rays through the pixels of a region meet first."""
     x0, y0, x1, y1 = region.box
     scale = samples * camera.pixel_ratio

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 import bvh
 from bvh.affine import moved
-from bvh.selecting import lasso, rectangle, select_part
 from bvh.projected import project_points, surface_of
+from bvh.selecting import lasso, rectangle, select_part
 from tests import oracle_picking
 
 IDENTITY = np.eye(4)[:3]
