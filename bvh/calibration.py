@@ -17,7 +17,7 @@ from bvh.projections import (
     picture_rows,
     pinhole,
     product,
-    rationals,
+    whole,
 )
 
 # How far from a rotation a matrix may be that went through a file of four digits.
@@ -43,10 +43,10 @@ def of_opencv(
         raise ValueError(f"extrinsics must be a rotation and a translation, got {pose.tolist()}")
     if distortion is not None and not np.all(reals("distortion", distortion) == 0.0):
         raise ValueError("distortion must be zero: undistort the pixels first")
-    x, y, w = product(rationals(k), rationals(pose[:3]))
+    x, y, w = product(whole(k)[0], whole(pose[:3])[0])
     # OpenCV's pixel (0, 0) has its centre at (0, 0), ours at (0.5, 0.5).
-    x, y = ([a + b / 2 for a, b in zip(row, w, strict=True)] for row in (x, y))
-    return pinhole("intrinsics", *picture_rows(x, y, w, raster))
+    x, y = ([2 * a + b for a, b in zip(row, w, strict=True)] for row in (x, y))
+    return pinhole("intrinsics", *picture_rows([x, y, [2 * a for a in w]], raster))
 
 
 def of_trimesh(
@@ -58,19 +58,21 @@ def of_trimesh(
         # In this order: a scene that has no camera makes one, and puts it in its place.
         lens = source.camera
         transform = source.camera_transform if transform is None else transform
-    if not (hasattr(lens, "resolution") and hasattr(lens, "focal")):
+    if not (hasattr(lens, "resolution") and hasattr(lens, "fov")):
         raise TypeError(f"source must be a trimesh scene or camera, got {type(source).__name__}")
     width, height = (int(n) for n in lens.resolution)
     raster = Raster.checked(width, height, y, pixel_ratio)
-    focal = reals("focal", lens.focal)
-    if not (np.isfinite(focal).all() and (focal > 0.0).all()):
+    with np.errstate(all="ignore"):
+        focal, fov = reals("focal", lens.focal), reals("fov", lens.fov)
+    if not ((focal > 0.0) & (focal < np.inf) & (fov > 0.0) & (fov < 180.0)).all():
         raise ValueError(
-            f"source must have a finite, positive focal length, got {focal.tolist()} pixels"
+            f"source must have a field of view between 0 and 180 degrees, got {fov.tolist()}"
         )
     towards_camera = inverse(affine("transform", np.eye(4) if transform is None else transform))
     a, b, c, _ = towards_camera
-    ((fx, fy),) = rationals(focal[None])
+    ((fx, fy),), scale = whole(focal[None])
     # It looks along -z, y is up, and the middle of the picture is in its axis.
-    x = [fx * right - width * back / 2 for right, back in zip(a, c, strict=True)]
-    v = [-fy * up - height * back / 2 for up, back in zip(b, c, strict=True)]
-    return pinhole("transform", *picture_rows(x, v, [-back for back in c], raster)), raster
+    x = [2 * fx * right - scale * width * back for right, back in zip(a, c, strict=True)]
+    v = [-2 * fy * up - scale * height * back for up, back in zip(b, c, strict=True)]
+    w = [-2 * scale * back for back in c]
+    return pinhole("transform", *picture_rows([x, v, w], raster)), raster

@@ -147,10 +147,11 @@ class Lens:
         """
         size = np.array([whole_number("width", width), whole_number("height", height)])
         before = np.array([self.width, self.height])
-        # By quotients of integers, so that powers of two stay exact.
-        step_x, step_y = (step * (self.height / height) for step in (self.step_x, self.step_y))
-        middle = (self.centre - before / 2 / self.pixel_ratio) * (height / self.height)
-        centre = size / 2 / self.pixel_ratio + middle
+        share = self.height / height
+        step_x, step_y = self.step_x * share, self.step_y * share
+        # The middle of the picture stays where it is.
+        grown = height / self.height
+        centre = self.centre * grown + (size - before * grown) / 2 / self.pixel_ratio
         return replace(
             self, step_x=step_x, step_y=step_y, centre=centre, width=width, height=height
         )

@@ -1,14 +1,14 @@
 """What matrices of cameras say about pixels: where the eye is, and which way each pixel looks.
 
-Everything is found in rational numbers from the doubles of the matrices and rounded in the end, so
-that no digit is lost in inverses and products, however far from the origin the camera stands.
+Everything is found exactly and rounded in the end, so that no digit is lost in inverses and
+products, however far from the origin the camera stands. Rows of a projection may all be multiplied
+by one number; so those of doubles are brought to whole numbers, which Python holds of any size.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from fractions import Fraction
+import operator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,13 +16,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from bvh.arguments import reals, whole_number
 
-Row = list[Fraction]
+Row = list[int]
+
+# Lengths are whole multiples of 1 / UNIT, far finer than a double.
+UNIT = 1 << 70
 
 # Depth at the near and far end of what is visible, and the sign of y that is up, in clip space.
 CONVENTIONS = {"opengl": (-1, 1, 1), "vulkan": (0, 1, -1), "direct3d": (0, 1, 1)}
 
-# How far, in units of normalised depth, the depth of a float32 matrix may vary across the picture.
-DEPTH_SLACK = 1e-6
+# The depth of a float32 matrix may vary across the picture by one in so many.
+DEPTH_SLACK = 10**6
 
 
 class Raster(NamedTuple):
@@ -75,58 +78,66 @@ def matrix(name: str, value: ArrayLike, *shapes: tuple[int, int]) -> NDArray[np.
 
 
 def affine(name: str, value: ArrayLike) -> list[Row]:
-    """Return the rows of an invertible 4 x 4 matrix whose last row is 0 0 0 1."""
+    """Return the rows of an invertible 4 x 4 matrix whose last row is 0 0 0 1, times a number."""
     found = matrix(name, value, (4, 4))
     if found[3].tolist() != [0.0, 0.0, 0.0, 1.0]:
         raise ValueError(
             f"{name} must have the last row 0 0 0 1, as it multiplies column vectors, "
             f"got {found[3].tolist()}"
         )
-    rows = rationals(found)
-    _columns(name, *rows[:3])
+    rows, _ = whole(found)
+    _adjugate(name, *rows[:3])
     return rows
 
 
-def rationals(values: NDArray[np.float64]) -> list[Row]:
-    """Return the rows of a matrix as rational numbers."""
-    return [[Fraction(x) for x in row] for row in values.tolist()]
+def whole(values: NDArray[np.float64]) -> tuple[list[Row], int]:
+    """Return the rows of a matrix times a power of two that makes them whole, and that power."""
+    ratios = [[x.as_integer_ratio() for x in row] for row in values.tolist()]
+    scale = max(d for row in ratios for _, d in row)
+    return [[n * (scale // d) for n, d in row] for row in ratios], scale
 
 
 def product(a: list[Row], b: list[Row]) -> list[Row]:
     """Return the product of two matrices."""
-    return [[sum((x * y for x, y in zip(row, column, strict=True)), Fraction(0))
-             for column in zip(*b, strict=True)] for row in a]  # fmt: skip
+    columns = list(zip(*b, strict=True))
+    return [[sum(map(operator.mul, row, column)) for column in columns] for row in a]
 
 
 def inverse(rows: list[Row]) -> list[Row]:
-    """Return the inverse of an affine matrix that has one."""
+    """Return the inverse of an affine matrix that has one, times a number."""
     x, y, z, last = rows
-    columns = _columns("matrix", x, y, z)
-    shift = _origin(columns, x, y, z)
-    return [[*(column[k] for column in columns), shift[k]] for k in range(3)] + [last]
+    columns, det = _adjugate("matrix", x, y, z)
+    shift, _ = _origin(columns, det, x, y, z)
+    sign = 1 if det > 0 else -1
+    linear = [[sign * last[3] * column[k] for column in columns] for k in range(3)]
+    return [[*linear[k], shift[k]] for k in range(3)] + [[0, 0, 0, sign * det]]
 
 
 def inverse_rows(name: str, basis: NDArray[np.float64]) -> list[list[float]]:
     """Return the inverse of a 3 x 3 matrix, each entry the nearest double."""
-    columns = _columns(name, *rationals(basis))
-    return [_floats(name, [column[k] for column in columns]) for k in range(3)]
+    rows, scale = whole(basis)
+    columns, det = _adjugate(name, *rows)
+    return [_floats(name, [scale * column[k] for column in columns], det) for k in range(3)]
 
 
-def device_rows(clip: list[Row], raster: Raster, up: int) -> tuple[Row, Row]:
-    """Return the rows of a clip matrix that give pixels from the upper left corner, times w."""
-    x, y, _, w = clip
-    return (
-        [(a + b) * raster.width / 2 for a, b in zip(x, w, strict=True)],
-        [(b - up * a) * raster.height / 2 for a, b in zip(y, w, strict=True)],
-    )
+def device_rows(clip: list[Row], raster: Raster, up: int) -> list[Row]:
+    """Return the rows of a clip matrix with x and y in pixels from the upper left corner."""
+    x, y, z, w = clip
+    return [
+        [(a + b) * raster.width for a, b in zip(x, w, strict=True)],
+        [(b - up * a) * raster.height for a, b in zip(y, w, strict=True)],
+        [2 * a for a in z],
+        [2 * a for a in w],
+    ]
 
 
-def picture_rows(x: Row, y: Row, w: Row, raster: Raster) -> tuple[Row, Row, Row]:
-    """Return rows of device pixels, y down, in the units and the direction of the picture."""
+def picture_rows(rows: list[Row], raster: Raster) -> list[Row]:
+    """Return rows x, y, ..., w of device pixels, y down, in the units and way of the picture."""
+    x, y, *rest = rows
     if raster.y == "up":
-        y = [raster.height * b - a for a, b in zip(y, w, strict=True)]
-    ratio = Fraction(raster.pixel_ratio)
-    return [a / ratio for a in x], [a / ratio for a in y], w
+        y = [raster.height * b - a for a, b in zip(y, rest[-1], strict=True)]
+    most, least = raster.pixel_ratio.as_integer_ratio()
+    return [_times(least, x), _times(least, y), *(_times(most, row) for row in rest)]
 
 
 def pinhole(name: str, x: Row, y: Row, w: Row) -> Geometry:
@@ -137,33 +148,32 @@ def pinhole(name: str, x: Row, y: Row, w: Row) -> Geometry:
     ValueError
         If the rows are singular, or what they mean is not finite.
     """
-    columns = _columns(name, x, y, w)
+    columns, det = _adjugate(name, x, y, w)
     # Dividing w by its length makes t the distance from the plane of the eye.
-    square, length = _dot(w, w), _length(w)
-    return _rounded(
-        name,
-        eye=_origin(columns, x, y, w),
-        forward=[a / length for a in w[:3]],
-        step_x=[a * length for a in columns[0]],
-        step_y=[a * length for a in columns[1]],
-        centre=[_dot(x, w) / square, _dot(y, w) / square],
+    length, square = _length(w), _dot(w, w)
+    return Geometry(
+        eye=_floats(name, *_origin(columns, det, x, y, w)),
+        forward=_floats(name, _times(UNIT, w[:3]), length),
+        step_x=_floats(name, _times(length, columns[0]), det * UNIT),
+        step_y=_floats(name, _times(length, columns[1]), det * UNIT),
+        centre=_floats(name, [_dot(x, w), _dot(y, w)], square),
     )
 
 
-def parallel(name: str, x: Row, y: Row, z: Row, eye: Row) -> Geometry:
-    """Return how the pixels (x, y) of a parallel projection lie in space; z grows with depth.
+def parallel(name: str, x: Row, y: Row, z: Row, w: int, eye: tuple[Row, int]) -> Geometry:
+    """Return how the pixels (x, y) / w of a parallel projection lie in space; z grows with depth.
 
     Rays start in the plane through the eye that has z as its normal.
     """
-    columns = _columns(name, x, y, z)
-    length = _length(z)
-    return _rounded(
-        name,
-        eye=eye,
-        forward=[a * length for a in columns[2]],
-        step_x=columns[0],
-        step_y=columns[1],
-        centre=[_dot(x, eye) + x[3], _dot(y, eye) + y[3]],
+    columns, det = _adjugate(name, x, y, z)
+    at, below = eye
+    middle = [_dot(row, at) + row[3] * below for row in (x, y)]
+    return Geometry(
+        eye=_floats(name, at, below),
+        forward=_floats(name, _times(_length(z), columns[2]), det * UNIT),
+        step_x=_floats(name, _times(w, columns[0]), det),
+        step_y=_floats(name, _times(w, columns[1]), det),
+        centre=_floats(name, middle, w * below),
     )
 
 
@@ -177,84 +187,72 @@ def from_renderer(
         raise TypeError(f"reversed_z must be True or False, got {reversed_z!r}")
     name = "projection"
     inner = affine("view", view)
-    clip = product(rationals(matrix(name, projection, (4, 4))), inner)
-    low, high, up = CONVENTIONS[depth]
-    first, last = (high, low) if reversed_z else (low, high)
+    clip = product(whole(matrix(name, projection, (4, 4)))[0], inner)
     if not any(clip[3]):
         raise ValueError(f"{name} must be invertible, got a last row of zeros")
-    perspective = any(clip[3][:3])
-    if not perspective:
-        clip = [[a / clip[3][3] for a in row] for row in clip]
-    z, w = clip[2:]
-    x, y, _ = picture_rows(*device_rows(clip, raster, up), w, raster)
-    if perspective:
+    low, high, up = CONVENTIONS[depth]
+    first, last = (high, low) if reversed_z else (low, high)
+    x, y, z, w = picture_rows(device_rows(clip, raster, up), raster)
+    if any(w[:3]):
         made = pinhole(name, x, y, w)
-        eye = _origin(_columns(name, x, y, w), x, y, w)
-        planes = _perspective_range(name, z, w, eye, first, last)
-    else:
-        eye = [row[3] for row in inverse(inner)[:3]]
-        sign = 1 if last > first else -1
-        made = parallel(name, x, y, [sign * a for a in z], eye)
-        begin, slope = _dot(z, eye) + z[3], sign * _length(z)
-        planes = [(first - begin) / slope, (last - begin) / slope]
-    near, far = [*_floats(name, planes), math.inf][:2]
-    return made, perspective, near, far
+        eye = _origin(*_adjugate(name, x, y, w), x, y, w)
+        return made, True, *_perspective_range(name, z, w, eye, first, last)
+    if w[3] < 0:
+        x, y, z, w = (_times(-1, row) for row in (x, y, z, w))
+    back = inverse(inner)
+    at, below = eye = [row[3] for row in back[:3]], back[3][3]
+    sign = 1 if last > first else -1
+    made = parallel(name, x, y, _times(sign, z), w[3], eye)
+    begin, slope = _dot(z, at) + z[3] * below, sign * _length(z)
+    steps = [(end * w[3] * below - begin) * UNIT for end in (first, last)]
+    near, far = _floats(name, steps, below * slope)
+    return made, False, near, far
 
 
 def _perspective_range(
-    name: str, z: Row, w: Row, eye: Row, first: int, last: int
-) -> list[Fraction]:
-    """Return the distances of the near and, unless it is infinite, the far plane from the eye."""
-    length = _length(w)
-    tilt = _dot(z, w) / _dot(w, w)
-    across = [a - tilt * b for a, b in zip(z[:3], w[:3], strict=True)]
-    if _dot(across, across) > (Fraction(DEPTH_SLACK) * length) ** 2:
+    name: str, z: Row, w: Row, eye: tuple[Row, int], first: int, last: int
+) -> tuple[float, float]:
+    """Return the distances of the near and far planes from the eye; the far one may be infinite."""
+    square, along = _dot(w, w), _dot(z, w)
+    across = [a * square - along * b for a, b in zip(z[:3], w[:3], strict=True)]
+    if _dot(across, across) * DEPTH_SLACK**2 > square**3:
         raise ValueError(f"{name} must have near and far planes that are parallel to the picture")
-    # So the normalised depth is tilt + level / w: the one at infinity is tilt.
-    level = _dot(z, eye) + z[3]
+    # So the normalised depth is tilt + level / w, with tilt = along / square: that at infinity.
+    at, below = eye
+    level = _dot(z, at) + z[3] * below
     towards = 1 if last > first else -1
     if level * towards > 0:
         raise ValueError(
             f"{name} must have a depth of {first} at its near plane, and the other way round with "
             f"reversed_z={towards > 0}"
         )
-    if level == 0 or (tilt - first) * towards <= 0:
-        raise ValueError(
-            f"{name} must have depths from {first} to {last}, got {float(tilt):.6g} at infinity"
-        )
-    planes = [level / (first - tilt) / length]
-    if (tilt - last) * towards > 0:
-        planes.append(level / (last - tilt) / length)
-    return planes
+    if level == 0 or (along - first * square) * towards <= 0:
+        raise ValueError(f"{name} must have depths from {first} to {last}")
+    over, under = level * square * UNIT, below * _length(w)
+    (near,) = _floats(name, [over], under * (first * square - along))
+    if (along - last * square) * towards <= 0:
+        return near, math.inf
+    return near, _floats(name, [over], under * (last * square - along))[0]
 
 
-def _rounded(name: str, **parts: Any) -> Geometry:
-    rounded = {key: _floats(name, value) for key, value in parts.items()}
-    if not all(any(rounded[key]) for key in ("forward", "step_x", "step_y")):
-        raise ValueError(f"{name} must be far enough from singular for finite rays")
-    return Geometry(**rounded)
-
-
-def _floats(name: str, numbers: Sequence[Fraction | float]) -> list[float]:
-    """Return the nearest doubles; refuse what no finite double is near to."""
+def _floats(name: str, numbers: Row, below: int) -> list[float]:
+    """Return the doubles nearest to quotients; refuse what none is near to."""
     try:
-        found = [float(x) for x in numbers]
+        return [n / below for n in numbers]
     except OverflowError:
-        found = [math.inf]
-    if not all(map(math.isfinite, found)):
-        raise ValueError(f"{name} must be far enough from singular for finite rays")
-    return found
+        raise ValueError(f"{name} must be far enough from singular for finite rays") from None
 
 
-def _length(row: Row) -> Fraction:
-    """Return the length of the first three numbers, to a rounding."""
-    most = max(abs(a) for a in row[:3])
-    # A power of two brings the square into the range of doubles.
-    scale = Fraction(2) ** (most.denominator.bit_length() - most.numerator.bit_length())
-    return Fraction(math.sqrt(_dot(row, row) * scale**2)) / scale
+def _length(row: Row) -> int:
+    """Return the length of the first three numbers, in units of 1 / UNIT."""
+    return math.isqrt(_dot(row, row) * UNIT**2)
 
 
-def _dot(a: Sequence[Fraction], b: Sequence[Fraction]) -> Fraction:
+def _times(number: int, row: Row) -> Row:
+    return [number * a for a in row]
+
+
+def _dot(a: Row, b: Row) -> int:
     return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
 
 
@@ -262,15 +260,17 @@ def _cross(a: Row, b: Row) -> Row:
     return [a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]]
 
 
-def _columns(name: str, x: Row, y: Row, z: Row) -> list[Row]:
-    """Return the columns of the inverse of a matrix, by its rows."""
-    det = _dot(_cross(x, y), z)
+def _adjugate(name: str, x: Row, y: Row, z: Row) -> tuple[list[Row], int]:
+    """Return the columns of the inverse of a matrix, by its rows, times its determinant; and it."""
+    columns = [_cross(y, z), _cross(z, x), _cross(x, y)]
+    det = _dot(x, columns[0])
     if det == 0:
         raise ValueError(f"{name} must be invertible")
-    return [[a / det for a in _cross(*pair)] for pair in ((y, z), (z, x), (x, y))]
+    return columns, det
 
 
-def _origin(columns: list[Row], *rows: Row) -> Row:
-    """Return the point where affine rows are zero, by the columns of their inverse."""
-    pairs = list(zip(columns, rows, strict=True))
-    return [-sum((column[k] * row[3] for column, row in pairs), Fraction(0)) for k in range(3)]
+def _origin(columns: list[Row], det: int, *rows: Row) -> tuple[Row, int]:
+    """Return the point where affine rows are zero, and the positive number to divide it by."""
+    sign = -1 if det > 0 else 1
+    shifts = [sign * row[3] for row in rows]
+    return [sum(c[k] * s for c, s in zip(columns, shifts, strict=True)) for k in range(3)], abs(det)

@@ -1,0 +1,253 @@
+"""Extents: a few boxes around all of a tree, from which to bound it wherever it is moved.
+
+The box of a box that has been turned is larger than that of what is in it; the boxes of a tree's
+upper nodes lie closer to its surface, the vertices of a polytope around a mesh closer still to most
+surfaces, and those of a mesh that has few are as close as can be. Each box is kept as a centre and
+what it extends to either side: its image under M is M centre -+ abs(M) half.
+
+What is added for rounding. With u = 2**-53 and S = abs(M) reach + abs(t), reach being the largest
+coordinates of the tree: vertices of a polytope are wrong by 2 u S, a coordinate of the centre's
+image by at most 3 u S (three fused steps), what is added to either side by 3 u S, their sum or
+difference by u S, and so are the shift and the last step, which adds the padding: 11 u S.
+2**-49 S = 16 u S covers that and the rounding of S itself; 2**-1060 covers what underflows. A bound
+that is a double and not beyond the real coordinate of a vertex is not beyond the double nearest to
+that either, which is the vertex (see `affine`).
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bvh.arguments import kernel_input
+from bvh.arrays import TreeArrays
+from bvh.jit import entry, inlined, warms
+from bvh.numerics import INF, LARGEST
+from bvh.polytopes import mark_used, polytope
+from bvh.primitives import Triangles
+from bvh.quality import lanes_of
+from bvh.simd import WIDTH, fma, greater, lesser, load, lowest, peek, splat
+from bvh.workers import share
+
+# Boxes, or vertices, of an extent.
+MOST = 64
+# Doubles in a vector; an extent is groups of so many boxes, six rows each: centres and halves.
+LANES = max(WIDTH // 2, 2)
+GROUP = 6 * LANES
+
+# Instances that a thread takes at a time.
+CHUNK = 2048
+
+
+def _turn(a: float, b: float) -> NDArray[np.float64]:
+    """Return the map that turns about x by a, then about z by b."""
+    about_x = np.array([[1, 0, 0, 0], [0, np.cos(a), -np.sin(a), 0], [0, np.sin(a), np.cos(a), 0]])
+    about_z = np.array([[np.cos(b), -np.sin(b), 0], [np.sin(b), np.cos(b), 0], [0, 0, 1]])
+    return np.asarray(about_z @ about_x)
+
+
+# Positions in which extents are compared.
+TURNS = np.array([_turn(a, b) for a in (0.4, 1.1, 1.9) for b in (0.5, 1.3, 2.6)])
+
+PADDING, LEAST = 2.0**-49, 2.0**-1060
+
+
+class Extents(NamedTuple):
+    """The extents of several trees."""
+
+    boxes: NDArray[np.float64]  # (groups * GROUP,)
+    offsets: NDArray[np.int64]  # (trees + 1,), in groups
+    reach: NDArray[np.float64]  # (trees, 3)
+
+
+def extent_of(arrays: TreeArrays, bounds: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return boxes in the world around all that can be hit of a tree, shape (k, 6), k <= MOST.
+
+    `bounds` are those of the whole tree, shape (2, 3). There are none for an empty tree.
+    """
+    if len(arrays.nodes.blocks) == 0:
+        return np.empty((0, 6))
+    if isinstance(arrays.primitives, Triangles):
+        points, faces = arrays.primitives
+        used = np.zeros(len(points), np.bool_)
+        used_count = mark_used(points, faces, used)
+        if used_count <= MOST:
+            few: NDArray[np.float64] | None = points[used]
+        else:
+            few = polytope(points, used, bounds, MOST)
+        if few is not None:
+            pointed = np.hstack([few, few])
+            return (
+                pointed if used_count <= MOST else _tighter(pointed, _upper_boxes(arrays, bounds))
+            )
+    return _upper_boxes(arrays, bounds)
+
+
+def _tighter(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the extent that bounds turned trees by less volume."""
+    extents = gathered([a, b])
+    tree_of = np.repeat(np.arange(2, dtype=np.int32), len(TURNS))
+    boxes = instance_bounds(extents, tree_of, np.concatenate([TURNS, TURNS]))
+    with np.errstate(over="ignore"):
+        volumes = (boxes[:, 3:] - boxes[:, :3]).prod(axis=1).reshape(2, -1).sum(axis=1)
+    return b if volumes[1] < volumes[0] else a
+
+
+def _upper_boxes(arrays: TreeArrays, bounds: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return boxes of upper nodes, in the world, that hold all."""
+    local = _opened(arrays)
+    # The order of numbers survives rounding, and a vertex is a double: it stays between the
+    # corners, but for what underflows.
+    with np.errstate(over="ignore", under="ignore"):
+        boxes = local.reshape(-1, 2, 3) * 2.0 ** -arrays.frame[1, 0] + arrays.frame[0]
+    boxes[:, 0] = np.maximum(np.nextafter(boxes[:, 0], -np.inf), bounds[0])
+    boxes[:, 1] = np.minimum(np.nextafter(boxes[:, 1], np.inf), bounds[1])
+    found: NDArray[np.float64] = boxes.reshape(-1, 6)
+    return found
+
+
+def _opened(arrays: TreeArrays) -> NDArray[np.float64]:
+    """Return boxes of nodes, in the local frame, that hold all: the largest are opened first."""
+    view = lanes_of(arrays.nodes.blocks)
+    boxes = np.moveaxis(view.boxes, 1, 2).astype(np.float64)
+    closed: list[tuple[float, int, int]] = []
+    done: list[tuple[int, int]] = []
+
+    def add(node: int) -> None:
+        for c in np.flatnonzero(view.inner[node] | view.leaf[node]).tolist():
+            if view.leaf[node, c]:
+                done.append((node, c))
+            else:
+                x, y, z = (boxes[node, c, 3:] - boxes[node, c, :3]).tolist()
+                heapq.heappush(closed, (-(x * y + y * z + z * x), node, c))
+
+    add(0)
+    # A node in place of its children, and there may be WIDTH of them.
+    while closed and len(closed) + len(done) + WIDTH - 1 <= MOST:
+        _, node, c = heapq.heappop(closed)
+        add(int(view.codes[node, c]))
+    places = np.array(done + [(node, c) for _, node, c in closed])
+    return np.asarray(boxes[places[:, 0], places[:, 1]])
+
+
+def gathered(extents: Sequence[NDArray[np.float64]]) -> Extents:
+    """Return the extents of several trees, each as `extent_of` has it, as kernels take them."""
+    groups, offsets = [], [0]
+    reach = np.zeros((len(extents), 3))
+    for i, boxes in enumerate(extents):
+        count = -(-len(boxes) // LANES)
+        offsets.append(offsets[-1] + count)
+        if count == 0:
+            continue
+        # Places that are left hold the last box once more.
+        boxes = boxes[np.minimum(np.arange(count * LANES), len(boxes) - 1)]
+        low, high = boxes[:, :3], boxes[:, 3:]
+        centre = 0.5 * low + 0.5 * high
+        half = np.maximum(high - centre, centre - low)
+        half = np.where(half > 0.0, np.nextafter(half, np.inf), 0.0)
+        reach[i] = np.abs(boxes).reshape(-1, 2, 3).max(axis=(0, 1))
+        rows = np.hstack([centre, half]).reshape(count, LANES, 6)
+        groups.append(np.swapaxes(rows, 1, 2).ravel())
+    boxes = np.concatenate(groups) if groups else np.empty(0)
+    return Extents(
+        kernel_input(boxes), kernel_input(np.array(offsets, np.int64)), kernel_input(reach)
+    )
+
+
+@inlined
+def _span(boxes, begin, end, a, b, c):
+    """Return the least and the greatest of a row of a matrix, but for the shift, over boxes."""
+    p, q, r = abs(a), abs(b), abs(c)
+    low, high = splat(INF, LANES), splat(-INF, LANES)
+    for g in range(begin, end):
+        at = g * GROUP
+        x, y, z = (
+            load(boxes, at, LANES),
+            load(boxes, at + LANES, LANES),
+            load(boxes, at + 2 * LANES, LANES),
+        )
+        u, v, w = (
+            load(boxes, at + 3 * LANES, LANES),
+            load(boxes, at + 4 * LANES, LANES),
+            load(boxes, at + 5 * LANES, LANES),
+        )
+        middle = fma(x, a, fma(y, b, z * c))
+        half = fma(u, p, fma(v, q, w * r))
+        low, high = lesser(middle - half, low), greater(middle + half, high)
+    return lowest(low), -lowest(-high)
+
+
+@entry
+def _bound(extents, tree_of, matrices, begin, end, found):
+    """Bound the instances begin..end."""
+    for i in range(begin, end):
+        tree = np.int64(tree_of[i])
+        first, last = extents.offsets[tree], extents.offsets[tree + 1]
+        for axis in range(3):
+            at = 12 * i + 4 * axis
+            a, b, c, t = (
+                peek(matrices, at),
+                peek(matrices, at + 1),
+                peek(matrices, at + 2),
+                peek(matrices, at + 3),
+            )
+            if first == last:
+                found[i, axis], found[i, axis + 3] = INF, -INF
+                continue
+            size = (
+                abs(a) * extents.reach[tree, 0]
+                + abs(b) * extents.reach[tree, 1]
+                + abs(c) * extents.reach[tree, 2]
+                + abs(t)
+            )
+            if not size < 0.25 * LARGEST:
+                # Some vertices may have no double near them; others still do.
+                found[i, axis], found[i, axis + 3] = -LARGEST, LARGEST
+                continue
+            low, high = _span(extents.boxes, first, last, a, b, c)
+            more = size * PADDING + LEAST
+            found[i, axis], found[i, axis + 3] = (low + t) - more, (high + t) + more
+
+
+def instance_bounds(
+    extents: Extents,
+    tree_of: NDArray[np.int32],
+    matrices: NDArray[np.float64],
+    threads: int = 1,
+) -> NDArray[np.float64]:
+    """Bound moved trees: every vertex, moved and correctly rounded, is in its box.
+
+    Parameters
+    ----------
+    extents : Extents
+    tree_of : ndarray of int32, shape (n,)
+        The tree of each instance.
+    matrices : ndarray of float64, shape (n, 3, 4)
+        Affine maps, finite.
+    threads : int
+        Threads to use.
+
+    Returns
+    -------
+    ndarray of float64, shape (n, 6)
+        Lower and upper corners; +inf and -inf where there is nothing to bound.
+    """
+    found = np.empty((len(matrices), 6))
+    which, maps = kernel_input(np.asarray(tree_of, np.int32)), kernel_input(matrices)
+
+    def work(begin: int, end: int) -> None:
+        _bound(extents, which, maps, begin, end, found)
+
+    share(len(found), CHUNK, work, threads)
+    return found
+
+
+@warms("extents")
+def _warm() -> None:
+    """Compile what bounds instances."""
+    extents = gathered([np.zeros((1, 6))])
+    instance_bounds(extents, np.zeros(1, np.int32), np.eye(3, 4)[None])
