@@ -35,8 +35,10 @@ class Marquee:
     __slots__ = ()
 
     if TYPE_CHECKING:
-        leaves: Any
-        closest_hit: Any
+
+        @property
+        def leaves(self) -> Any: ...
+        def closest_hit(self, *args: Any, **options: Any) -> Any: ...
 
     def pick_rect(
         self,

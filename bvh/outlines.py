@@ -19,8 +19,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from bvh.arguments import kernel_input
 from bvh.exact import add_product, add_triple, new_sum, take_sign
-from bvh.jit import entry, inlined, kernel, stay_outlined
+from bvh.jit import entry, inlined, kernel, stay_outlined, warms
 from bvh.orientation import orient2d
 
 APART, MEET, UNSURE = 0, 1, -1
@@ -292,3 +293,12 @@ def judge_points(outline, points, verdicts):
         verdicts[i] = APART
         if _all_numbers(v) and v[2] > 0.0 and place_of(outline, v) != OUTSIDE:
             verdicts[i] = MEET
+
+
+@warms("selections in a picture")
+def _warm() -> None:
+    """Compile what rectangles and lassos are decided by."""
+    outline, points = kernel_input(np.eye(3, 2)), kernel_input(np.ones((3, 3)))
+    faces, verdicts = kernel_input(np.zeros((1, 3), np.int32)), np.empty(3, np.int8)
+    judge_triangles(outline, False, False, points, faces, 0, 1, verdicts)
+    judge_points(outline, points, verdicts)

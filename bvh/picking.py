@@ -29,9 +29,9 @@ class Picking(Marquee):
     __slots__ = ()
 
     if TYPE_CHECKING:
-        all_hits: Any
-        caster: Any
-        attributes: Any
+
+        def all_hits(self, *args: Any, **options: Any) -> Any: ...
+        def caster(self, **options: Any) -> Any: ...
 
     def pick(
         self, camera: Camera, x: float, y: float, radius: float = 0.0, *, mask: int = ALL_BITS

@@ -74,6 +74,7 @@ def surface_of(tree: Hierarchy) -> Surface:
             return Surface(points, faces, np.arange(len(faces), dtype=np.int32))
         kept = np.flatnonzero(good[faces].all(axis=1)).astype(np.int32)
         return Surface(points, faces[kept], kept)
+    assert isinstance(primitives, Boxes | Obbs)
     rows = primitives.points
     with np.errstate(invalid="ignore"):
         solid = np.isfinite(rows).all(axis=1) & (rows[:, 0:3] <= rows[:, 3:6]).all(axis=1)
