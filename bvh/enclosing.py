@@ -25,9 +25,10 @@ def encloses(outline: Sequence[Sequence[float]], triangle: Sequence[Sequence[flo
     if way == 0:
         return _encloses_segment(edges, min(a, b, c), max(a, b, c))
     sides = ((a, b), (b, c), (c, a))
+    near = [edge for edge in edges if not _apart(edge, (a, b, c))]
     cut = False
-    for edge in edges:
-        for middle in _middles(edge, [*edges, *sides]):
+    for edge in near:
+        for middle in _middles(edge, [*near, *sides]):
             if all(_area(*side, middle) * way > 0 for side in sides):
                 cut = True
                 across = (edge[0][1] - edge[1][1], edge[1][0] - edge[0][0])
@@ -37,6 +38,15 @@ def encloses(outline: Sequence[Sequence[float]], triangle: Sequence[Sequence[flo
     # Where no outline runs through it, all of it lies where one of its points does.
     centre = ((a[0] + b[0] + c[0]) / 3, (a[1] + b[1] + c[1]) / 3)
     return cut or _holds(edges, centre)
+
+
+def _apart(edge: Edge, triangle: Sequence[Point]) -> bool:
+    """Tell whether an edge is beside the box of a triangle."""
+    for axis in range(2):
+        ends, corners = [p[axis] for p in edge], [p[axis] for p in triangle]
+        if max(ends) < min(corners) or min(ends) > max(corners):
+            return True
+    return False
 
 
 def _encloses_segment(edges: list[Edge], p: Point, q: Point) -> bool:

@@ -10,18 +10,21 @@ from numpy.typing import ArrayLike, NDArray
 from bvh.affine import moved
 from bvh.arguments import thread_count, whole_number
 from bvh.camera import Camera
-from bvh.primitives import Triangles
-from bvh.projected import Surface, box_corners, placed, surface_of
+from bvh.primitives import Boxes, Obbs
+from bvh.projected import Surface, box_corners, placed
 from bvh.selecting import (
     KINDS,
     MODES,
+    Leaf,
     Part,
     Region,
     check_choice,
     lasso,
     near_leaves,
+    part_of,
     rectangle,
     select_part,
+    whole_part,
 )
 from bvh.selections import Selection
 from bvh.visibility import codes_of, pixel_codes, seen_by_own_rays, seen_vertices
@@ -143,11 +146,14 @@ class Marquee:
         check_choice("mode", mode, MODES)
         workers, want_inside = thread_count(threads), mode == "inside"
         finder = Finder(self, camera, mask, whole_number("samples", samples), workers)
-        rows = finder.near(region)
+        rows, within = finder.near(region)
         parts: dict[int, Part] = {}
-        for row in rows.tolist():
-            tree, matrix = finder.leaf(row)
-            part = select_part(camera, region, tree, matrix, what, want_inside, workers)
+        for row, full in zip(rows.tolist(), within.tolist(), strict=True):
+            leaf, matrix = finder.leaf(row)
+            if full:
+                part = whole_part(leaf, what)
+            else:
+                part = select_part(camera, region, leaf, matrix, what, want_inside, workers)
             if len(part.faces) or len(part.vertices):
                 parts[row] = part
         if visible_only:
@@ -164,19 +170,25 @@ class Finder:
         self.scene, self.camera, self.mask, self.samples = scene, camera, mask, samples
         self.threads = threads
         self.leaves = scene.leaves
+        self._looked_at: dict[int, Leaf] = {}
         self.shown = (self.leaves.masks & np.uint32(mask)) != 0
 
-    def near(self, region: Region) -> NDArray[np.int64]:
-        """Return the leaves that may be seen in a region, those that are masked left out."""
+    def near(self, region: Region) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """Return the leaves that may be seen in a region, and which are surely inside."""
         leaves = self.leaves
         if len(leaves) == 0:
-            return np.empty(0, np.int64)
+            return np.empty(0, np.int64), np.empty(0, np.bool_)
         bounds = np.array([tree.bounds for tree in leaves.trees])[leaves.tree_of]
-        return np.flatnonzero(self.shown & near_leaves(region, bounds, leaves.matrices))
+        near, within = near_leaves(region, bounds, leaves.matrices)
+        rows = np.flatnonzero(self.shown & near)
+        return rows, within[rows]
 
-    def leaf(self, row: int) -> tuple[Any, NDArray[np.float64]]:
-        """Return the tree and the map of a leaf."""
-        return self.leaves.trees[self.leaves.tree_of[row]], self.leaves.matrices[row]
+    def leaf(self, row: int) -> tuple[Leaf, NDArray[np.float64]]:
+        """Return a leaf and its map."""
+        place = int(self.leaves.tree_of[row])
+        if place not in self._looked_at:
+            self._looked_at[place] = Leaf(self.leaves.trees[place])
+        return self._looked_at[place], self.leaves.matrices[row]
 
     def cast(self, origins: Any, directions: Any, t_min: Any, t_max: Any) -> Any:
         return self.scene.closest_hit(
@@ -206,32 +218,29 @@ class Finder:
         return kept_parts
 
     def _seen_vertices(self, row: int, part: Part) -> Part:
-        tree, matrix = self.leaf(row)
-        points = moved(tree.vertices[part.vertices], matrix)
+        leaf, matrix = self.leaf(row)
+        points = moved(leaf.surface.points[part.vertices], matrix)
         seen = seen_vertices(self.cast, self.camera, points, self._corners)
         return part._replace(vertices=part.vertices[seen])
 
     def _placed(self, row: int, prims: NDArray[Any]) -> Surface:
         """Return the placed surface of some primitives of a leaf."""
-        tree, matrix = self.leaf(row)
-        surface = surface_of(tree)
-        chosen = np.isin(surface.owners, prims)
-        faces = surface.faces[chosen]
-        used = np.unique(faces)
-        renumbered = np.searchsorted(used, faces).astype(np.int32)
-        return placed(Surface(surface.points[used], renumbered, surface.owners[chosen]), matrix)
+        leaf, matrix = self.leaf(row)
+        points, faces, owners = leaf.surface
+        chosen = np.isin(owners, prims)
+        return placed(part_of(Surface(points, faces[chosen], owners[chosen]))[0], matrix)
 
     def _corners(self, rows: NDArray[Any], prims: NDArray[Any]) -> NDArray[np.float64]:
         """Return the placed corners of primitives of several leaves, (n, 8, 3)."""
         corners = np.full((len(rows), 8, 3), np.nan)
         for row in np.unique(rows):
-            tree, matrix = self.leaf(int(row))
+            leaf, matrix = self.leaf(int(row))
             of_row = np.flatnonzero(rows == row)
-            primitives = tree.arrays.primitives
-            if isinstance(primitives, Triangles):
-                local = primitives.points[primitives.faces[prims[of_row]]]
-            else:
+            primitives = leaf.tree.arrays.primitives
+            if isinstance(primitives, Boxes | Obbs):
                 local = box_corners(primitives, prims[of_row])
+            else:
+                local = primitives.points[leaf.tree.faces[prims[of_row]]]
             world = moved(local.reshape(-1, 3), matrix).reshape(local.shape)
             corners[of_row, : local.shape[1]] = world
         return corners

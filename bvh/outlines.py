@@ -64,7 +64,7 @@ def turn(p, q, r):
     return take_sign(total)
 
 
-@kernel
+@inlined
 def _flat_turn(p, q, i):
     """Return the sign of p[i] q[2] - q[i] p[2]: the order of two points along an axis."""
     if p[2] == 1.0 and q[2] == 1.0:
@@ -155,15 +155,23 @@ def _all_flat(a, b, c):
     return a[2] == 1.0 and b[2] == 1.0 and c[2] == 1.0
 
 
-@kernel
-def _beside(p, q, a, b, c):
-    """Tell whether a segment lies beside the box of a triangle in front of the eye."""
-    for i in range(2):
-        if max(p[i], q[i]) < min(a[i], min(b[i], c[i])):
-            return True
-        if min(p[i], q[i]) > max(a[i], max(b[i], c[i])):
-            return True
-    return False
+@inlined
+def _box(a, b, c):
+    """Return the bounds of a triangle in front of the eye."""
+    return (
+        min(a[0], min(b[0], c[0])), min(a[1], min(b[1], c[1])),
+        max(a[0], max(b[0], c[0])), max(a[1], max(b[1], c[1])),
+    )  # fmt: skip
+
+
+@inlined
+def _beside(p, q, box):
+    """Tell whether a segment lies beside a box."""
+    x0, y0, x1, y1 = box
+    return (
+        (p[0] < x0 and q[0] < x0) or (p[0] > x1 and q[0] > x1)
+        or (p[1] < y0 and q[1] < y0) or (p[1] > y1 and q[1] > y1)
+    )  # fmt: skip
 
 
 @kernel
@@ -187,26 +195,17 @@ def _segment_meets(p, q, a, b, c, way):
 
 
 @kernel
-def touches(outline, a, b, c):
-    """Tell whether the image of a triangle has a point in the region."""
+def _outline_meets(outline, a, b, c):
+    """Tell whether the image of a triangle has a point on the outline."""
     stay_outlined()
-    seen = False
-    for v in (a, b, c):
-        if v[2] > 0.0:
-            seen = True
-            if place_of(outline, v) != OUTSIDE:
-                return True
-    if not seen:
-        return False
-    flat = _all_flat(a, b, c)
+    flat, box = _all_flat(a, b, c), _box(a, b, c)
     way = turn(a, b, c)
     p = outline_point(outline, len(outline) - 1)
     for i in range(len(outline)):
         q = outline_point(outline, i)
-        if not (flat and _beside(p, q, a, b, c)) and _segment_meets(p, q, a, b, c, way):
+        if not (flat and _beside(p, q, box)) and _segment_meets(p, q, a, b, c, way):
             return True
         p = q
-    # The outline runs past it: all of it lies where its first corner does, outside.
     return False
 
 
@@ -224,45 +223,40 @@ def _enters(p, q, a, b, c, way):
 
 
 @kernel
-def inside(outline, convex, a, b, c):
-    """Tell whether all of a triangle lies in the region: APART, MEET or UNSURE."""
+def _outline_spares(outline, deep, a, b, c):
+    """Tell whether all of a triangle lies in the region, as its corners do: MEET or UNSURE.
+
+    `deep`: one of its corners is not on the outline.
+    """
     stay_outlined()
-    if not _all_flat(a, b, c):
-        return APART
-    deep = 0
-    for v in (a, b, c):
-        place = place_of(outline, v)
-        if place == OUTSIDE:
-            return APART
-        if place == INTERIOR:
-            deep += 1
-    if convex:
-        return MEET
+    box = _box(a, b, c)
     way = turn(a, b, c)
     p = outline_point(outline, len(outline) - 1)
     for i in range(len(outline)):
         q = outline_point(outline, i)
-        if not _beside(p, q, a, b, c):
+        if not _beside(p, q, box):
             # Both sides of the outline may be in the region, where it runs along itself.
             if way == 0 or _enters(p, q, a, b, c, way):
                 return UNSURE
         p = q
     # No outline inside: all of it lies where any point that is not on the border does.
-    return MEET if deep > 0 else UNSURE
+    return MEET if deep else UNSURE
 
 
 @entry
-def judge_triangles(outline, convex, want_inside, points, faces, first, last, verdicts):
+def judge_triangles(outline, convex, want_inside, points, places, faces, first, last, verdicts):
     """Decide for triangles first..last-1 whether they touch, or lie inside, an outline's region.
 
-    `points` are homogeneous; a triangle with a corner that is NaN is apart from everything.
+    `points` are homogeneous, and `places` what `judge_points` says of them; a triangle with a
+    corner that is NaN is apart from everything.
     """
     low_x, high_x = outline[:, 0].min(), outline[:, 0].max()
     low_y, high_y = outline[:, 1].min(), outline[:, 1].max()
     for i in range(first, last):
-        a = corner(points, np.int64(faces[i, 0]))
-        b = corner(points, np.int64(faces[i, 1]))
-        c = corner(points, np.int64(faces[i, 2]))
+        fa, fb, fc = np.int64(faces[i, 0]), np.int64(faces[i, 1]), np.int64(faces[i, 2])
+        a, b, c = corner(points, fa), corner(points, fb), corner(points, fc)
+        highest = max(places[fa], max(places[fb], places[fc]))
+        lowest = min(places[fa], min(places[fb], places[fc]))
         verdicts[i] = APART
         if not (_all_numbers(a) and _all_numbers(b) and _all_numbers(c)):
             continue
@@ -274,8 +268,14 @@ def judge_triangles(outline, convex, want_inside, points, faces, first, last, ve
         ):
             continue
         if want_inside:
-            verdicts[i] = inside(outline, convex, a, b, c)
-        elif touches(outline, a, b, c):
+            if lowest >= BORDER:
+                verdicts[i] = MEET
+                if not convex:
+                    verdicts[i] = _outline_spares(outline, highest == INTERIOR, a, b, c)
+        elif highest >= BORDER:
+            verdicts[i] = MEET
+        elif (a[2] > 0.0 or b[2] > 0.0 or c[2] > 0.0) and _outline_meets(outline, a, b, c):
+            # Where the outline runs past it, all of it lies where its corners do, outside.
             verdicts[i] = MEET
 
 
@@ -286,19 +286,24 @@ def _all_numbers(v):
 
 
 @entry
-def judge_points(outline, points, verdicts):
-    """Decide for points whether they are in front of the eye and in an outline's region."""
-    for i in range(len(points)):
+def judge_points(outline, points, first, last, places):
+    """Tell where points first..last-1 lie; those that the eye does not see, OUTSIDE."""
+    low_x, high_x = outline[:, 0].min(), outline[:, 0].max()
+    low_y, high_y = outline[:, 1].min(), outline[:, 1].max()
+    for i in range(first, last):
         v = corner(points, i)
-        verdicts[i] = APART
-        if _all_numbers(v) and v[2] > 0.0 and place_of(outline, v) != OUTSIDE:
-            verdicts[i] = MEET
+        places[i] = OUTSIDE
+        if v[2] == 1.0 and not (low_x <= v[0] <= high_x and low_y <= v[1] <= high_y):
+            continue
+        if _all_numbers(v) and v[2] > 0.0:
+            places[i] = place_of(outline, v)
 
 
 @warms("selections in a picture")
 def _warm() -> None:
     """Compile what rectangles and lassos are decided by."""
     outline, points = kernel_input(np.eye(3, 2)), kernel_input(np.ones((3, 3)))
-    faces, verdicts = kernel_input(np.zeros((1, 3), np.int32)), np.empty(3, np.int8)
-    judge_triangles(outline, False, False, points, faces, 0, 1, verdicts)
-    judge_points(outline, points, verdicts)
+    faces, places = kernel_input(np.zeros((1, 3), np.int32)), np.empty(3, np.int8)
+    judge_points(outline, points, 0, 3, places)
+    places = kernel_input(places)
+    judge_triangles(outline, False, False, points, places, faces, 0, 1, np.empty(1, np.int8))

@@ -15,7 +15,7 @@ from bvh.marquee import ALL_BITS, Finder, Marquee
 from bvh.picks import Pick
 from bvh.primitives import Triangles
 from bvh.projected import placed
-from bvh.selecting import candidates, rectangle
+from bvh.selecting import rectangle
 from bvh.snapping import nearest_on_triangles
 
 # What is beside the cursor is hidden by what is nearer than it by more than this share of its
@@ -136,7 +136,7 @@ class Picking(Marquee):
             columns = (hits.t, hits.leaf, hits.prim_id, hits.u, hits.v, hits.front)
             best = tuple(column[0].item() for column in columns)
         finder = Finder(self, camera, mask, 1, 1)
-        rows = finder.near(rectangle(camera, x - reach, y - reach, x + reach, y + reach))
+        rows, _ = finder.near(rectangle(camera, x - reach, y - reach, x + reach, y + reach))
         owners = finder.leaves.instance_id
         rows = rows[~np.isin(owners[rows], hits.instance_id)]
         for instance in np.unique(owners[rows]).tolist():
@@ -155,8 +155,8 @@ def _beside(
     region = rectangle(camera, x - reach, y - reach, x + reach, y + reach)
     found: list[tuple[Any, ...]] = []
     for row in rows.tolist():
-        tree, matrix = finder.leaf(row)
-        surface = placed(candidates(tree, matrix, region)[0], matrix)
+        leaf, matrix = finder.leaf(row)
+        surface = placed(leaf.candidates(matrix, region)[0], matrix)
         triangles = surface.points[surface.faces]
         near = nearest_on_triangles(camera, triangles, x, y)
         close = np.flatnonzero(near.distance <= reach)
@@ -167,7 +167,7 @@ def _beside(
         owners = surface.owners[close]
         seen = hits.t >= depth * (1.0 - CONTACT)
         seen |= (hits.leaf == row) & (hits.prim_id == owners)
-        flat = isinstance(tree.arrays.primitives, Triangles)
+        flat = isinstance(leaf.tree.arrays.primitives, Triangles)
         for k in np.flatnonzero(seen).tolist():
             weights = near.weights[close[k]]
             u, v = (weights[1:].tolist()) if flat else (math.nan, math.nan)

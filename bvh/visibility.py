@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from bvh.arguments import kernel_input
 from bvh.camera import Camera
-from bvh.outlines import MEET, judge_points
+from bvh.outlines import BORDER, judge_points
 from bvh.projected import Surface
 from bvh.selecting import Region
 
@@ -119,9 +119,9 @@ def _held(region: Region, points: NDArray[np.float64]) -> NDArray[np.bool_]:
     """Tell which points (n, 2) of the picture are in a region."""
     corners = np.ones((len(points), 3))
     corners[:, :2] = points
-    verdicts = np.empty(len(points), np.int8)
-    judge_points(region.outline, kernel_input(corners), verdicts)
-    return np.asarray(verdicts == MEET)
+    places = np.empty(len(points), np.int8)
+    judge_points(region.outline, kernel_input(corners), 0, len(points), places)
+    return np.asarray(places >= BORDER)
 
 
 def _in_picture(camera: Camera, points: NDArray[np.float64]) -> NDArray[np.bool_]:

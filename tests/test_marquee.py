@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import bvh
-from bvh.selecting import lasso, rectangle, select_part
+from bvh.selecting import Leaf, lasso, rectangle, select_part
 from tests.family_parts import sphere
 from tests.flat_scene import FlatScene
 
@@ -57,12 +57,13 @@ def test_scenes_equal_their_leaves_one_by_one(rng: np.random.Generator, mode: st
                     assert row not in faces.leaf
                     continue
                 tree, matrix = scene.leaves.trees[row], scene.leaves.matrices[row]
+                leaf = Leaf(tree)
                 inside = mode == "inside"
-                part = select_part(camera, region, tree, matrix, "faces", inside, 1).faces
+                part = select_part(camera, region, leaf, matrix, "faces", inside, 1).faces
                 place = np.flatnonzero(faces.leaf == row)
                 told = faces[int(place[0])].tolist() if len(place) else []
                 assert told == part.tolist()
-                part = select_part(camera, region, tree, matrix, "vertices", inside, 1).vertices
+                part = select_part(camera, region, leaf, matrix, "vertices", inside, 1).vertices
                 place = np.flatnonzero(vertices.leaf == row)
                 assert (vertices[int(place[0])].tolist() if len(place) else []) == part.tolist()
                 whole.setdefault(row // 2, []).append(
