@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.placed import Placed, hit_codes, ids_of, owners_of
-from bvh.rays import CountedHits, Hits, RayBatch, SceneHits, shaped
+from bvh.rays import CountedHits, CountedSceneHits, Hits, RayBatch, SceneHits, shaped
 from bvh.traversal.block import BLOCK
 from bvh.traversal.choice import Scratch, new_scratch, nothing_learnt
 from bvh.traversal.closest_hit import any_hits, closest_hits
@@ -59,24 +59,33 @@ def closest_hit(
     sort: bool | None = None,
     accept: Any = None,
     data: Any = None,
-) -> Hits:
+) -> Any:
     """Return the nearest hit of each ray."""
     goal = partial(_goal, False, cull, accept, data, ids_of(arrays.primitives))
-    t, prim_id, *rest = _nearest(arrays, rays, goal, threads, progress, sort)
-    if prim_id.dtype == np.int32:
-        return Hits(*shaped(rays.shape, t, prim_id, *rest))
-    leaf, prim_id = hit_codes(prim_id)
-    owners = owners_of(arrays.primitives, leaf)
-    return SceneHits(*shaped(rays.shape, t, prim_id, *rest, owners, leaf))
+    found = _nearest(arrays, rays, goal, threads, progress, sort)
+    if isinstance(arrays.primitives, Placed):
+        return SceneHits(*shaped(rays.shape, *_in_scene(arrays, *found)))
+    return Hits(*shaped(rays.shape, *found))
+
+
+def _in_scene(
+    arrays: Any, t: NDArray[Any], codes: NDArray[Any], *rest: NDArray[Any]
+) -> tuple[NDArray[Any], ...]:
+    """Return the fields of a scene's hits."""
+    leaf, prim_id = hit_codes(codes)
+    return t, prim_id, *rest, owners_of(arrays.primitives, leaf), leaf
 
 
 def counted_hits(
     arrays: Any, rays: RayBatch, cull: int, threads: int, progress: Progress | None
-) -> CountedHits:
+) -> Any:
     """Return the nearest hit of each ray, and what it took to find it."""
     nodes, tests = np.zeros(rays.size, np.int32), np.zeros(rays.size, np.int32)
     goal = Counted(False, cull, nodes, tests)
     hits = _nearest(arrays, rays, lambda: goal, threads, progress, False)
+    if isinstance(arrays.primitives, Placed):
+        found = _in_scene(arrays, *hits)
+        return CountedSceneHits(*shaped(rays.shape, *found, nodes, tests))
     return CountedHits(*shaped(rays.shape, *hits, nodes, tests))
 
 

@@ -61,7 +61,7 @@ class Request:
         self._cull, self._once, self._accept, self._data = cull, once, accept, data
         self._counts = np.zeros(rays.size, np.int64)
 
-    def all_hits(self, most: int | None, threads: int, progress: Progress | None) -> AllHits:
+    def all_hits(self, most: int | None, threads: int, progress: Progress | None) -> Any:
         """Return all hits, or the `most` nearest of each ray."""
         parts: dict[int, list[Columns]] = {}
         self._run(parts, most, True, threads, progress)

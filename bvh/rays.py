@@ -282,3 +282,28 @@ class SceneAllHits(AllHits):
 
     instance_id: NDArray[np.int32]
     leaf: NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CountedSceneHits(SceneHits):
+    """The nearest hits of rays in a scene, and what it took to find each.
+
+    Attributes
+    ----------
+    nodes, tests : ndarray of int32 or int
+        As in `CountedHits`.
+    """
+
+    nodes: Any
+    tests: Any
+
+
+def single_scene_hit(hit: tuple[float, int, float, float, bool, int], owner: int) -> SceneHits:
+    """Return the hit of one ray in a scene."""
+    hits = new_object(SceneHits)
+    fields = hits.__dict__
+    (
+        fields["t"], fields["prim_id"], fields["u"], fields["v"], fields["front"], fields["leaf"]
+    ) = hit  # fmt: skip
+    fields["instance_id"] = owner
+    return hits

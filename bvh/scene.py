@@ -13,7 +13,9 @@ from bvh.affine import affine_maps
 from bvh.arguments import bit_masks, index_rows, label, one_index, truths
 from bvh.expansion import check_extent
 from bvh.instances import ALL_BITS, below
+from bvh.primitives import Custom
 from bvh.scene_graph import attributes_of, fits, placements
+from bvh.scene_rays import SceneRays
 from bvh.scene_saving import SceneSaving
 from bvh.tree import BVH
 from bvh.workers import Progress
@@ -21,7 +23,7 @@ from bvh.workers import Progress
 IDENTITY = np.eye(3, 4)
 
 
-class Scene(SceneSaving):
+class Scene(SceneRays, SceneSaving):
     """Instances of trees and of other scenes, each under an affine transform.
 
     An instance is its mesh with every vertex moved to the double nearest to M v: the scene answers
@@ -293,6 +295,8 @@ class Scene(SceneSaving):
                 child = BVH.from_mesh(mesh)
                 self._meshes[id(mesh)] = child
                 self._attributes[id(child)] = child, attributes_of(mesh)
+        elif isinstance(child.arrays.primitives, Custom):
+            raise TypeError("child must be over triangles, boxes or obbs, not over custom")
         return table.place_of(child)
 
 

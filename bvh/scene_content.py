@@ -91,7 +91,9 @@ class SceneContent(Assembly):
                 same = all(tree._arrays is arrays for tree, arrays in held)
             if view is None or not same:
                 self._arrays = [tree._arrays for tree in leaves.trees]
-                view = TwoLevel(leaves.trees, leaves.tree_of, leaves.maps, leaves.masks)
+                view = TwoLevel(
+                    leaves.trees, leaves.tree_of, leaves.maps, leaves.masks, leaves.instance_id
+                )
             else:
                 moved = leaves.moved.since(self._read[0])
                 if moved is None:
