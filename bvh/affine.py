@@ -239,7 +239,7 @@ def affine_maps(name: str, value: ArrayLike) -> NDArray[np.float64]:
     return maps.reshape(*shape, 3, 4)
 
 
-def refuse(name: str, shape: tuple[int, ...], bad: NDArray[Any], wanted: str) -> None:
+def refuse(name: str, shape: tuple[int, ...], bad: Any, wanted: str) -> None:
     """Raise a ValueError that names the first bad one of an argument's matrices."""
     if bad.any():
         index = [int(k) for k in np.unravel_index(int(bad.argmax()), shape)]

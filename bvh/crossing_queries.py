@@ -95,7 +95,8 @@ class CrossingQueries(RayQueries):
         request = self._request(
             origins, directions, t_min, t_max, cull, validate_rays, edges, filter, data
         )
-        return request.all_hits(most, thread_count(threads), progress)
+        hits: AllHits = request.all_hits(most, thread_count(threads), progress)
+        return hits
 
     def count_hits(
         self,

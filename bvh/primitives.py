@@ -50,7 +50,7 @@ class Custom(NamedTuple):
     data: Any
 
 
-Primitives = Triangles | Boxes | Obbs | Custom | Placed
+Primitives = Triangles | Boxes | Obbs | Custom
 
 
 def pointed(primitives):
@@ -85,7 +85,7 @@ def count_of(primitives: Primitives) -> int:
     return len(primitives.faces) if isinstance(primitives, Triangles) else len(primitives.points)
 
 
-def arrays_of(primitives: Primitives) -> list[NDArray[Any]]:
+def arrays_of(primitives: Primitives | Placed) -> list[NDArray[Any]]:
     """Return the arrays of primitives that the tree owns."""
     if isinstance(primitives, Triangles):
         return [primitives.points, primitives.faces]

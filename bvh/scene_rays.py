@@ -12,7 +12,6 @@ from bvh import batches
 from bvh.arguments import bit_masks, cull_code, kernel_input, thread_count, whole_number
 from bvh.crossing_queries import edge_rule
 from bvh.instances import ALL_BITS
-from bvh.jit import warms
 from bvh.many_hits import Request
 from bvh.rays import (
     RayBatch,

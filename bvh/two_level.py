@@ -22,6 +22,7 @@ from bvh.hierarchy import Hierarchy
 from bvh.jit import entry, inlined
 from bvh.numerics import power_of_two, scale_by
 from bvh.obbs import inverses
+from bvh.placed import BLOCKS as AT_BLOCKS
 from bvh.placed import (
     BOUND,
     BOXES,
@@ -40,7 +41,6 @@ from bvh.placed import (
     WAY_SIZE,
     Placed,
 )
-from bvh.placed import BLOCKS as AT_BLOCKS
 from bvh.placed import GROUPS as AT_GROUPS
 from bvh.placed import IDS as AT_IDS
 from bvh.primitives import Boxes, Obbs, Triangles, arrays_of
@@ -148,8 +148,8 @@ class TwoLevel:
     """
 
     __slots__ = (
-        "_extents", "_frames", "_inverses", "_maps", "_masks", "_placed", "_places", "_split", "_top",
-        "_tree_of", "_trees", "_ways", "arrays", "place",
+        "_extents", "_frames", "_inverses", "_maps", "_masks", "_placed", "_places", "_split",
+        "_top", "_tree_of", "_trees", "_ways", "arrays", "place",
     )  # fmt: skip
 
     arrays: TreeArrays
@@ -247,7 +247,8 @@ class TwoLevel:
     def _open(self) -> None:
         """Take up a top level that has been built anew."""
         top = self._top.arrays
-        self.arrays = top._replace(primitives=self._placed)
+        placed: Any = self._placed
+        self.arrays = top._replace(primitives=placed)
         self._place(np.arange(len(self), dtype=np.int64))
         self._places = addresses_of(self.arrays)
         self.place = self._places.ctypes.data

@@ -209,14 +209,13 @@ def way_in(arrays: TreeArrays) -> Any:
     It takes an int, which says where the arrays are, eight floats and an int, and never asks for
     their types as Numba's dispatcher does, which costs a third of the call.
     """
-    kind = type(arrays.primitives)
+    kind: type = type(arrays.primitives)
     if kind is Custom:
         return lambda place, *ray: cast_at_custom(arrays, *ray)
     if kind not in _ways_in:
         dispatcher = CASTS[kind]
-        signature = (types.int64, *(types.float64,) * 8, types.int64)
-        if kind is Placed:
-            signature += (types.int64,)
+        masks = (types.int64,) if kind is Placed else ()
+        signature = (types.int64, *(types.float64,) * 8, types.int64, *masks)
         dispatcher.compile(signature)
         _ways_in[kind] = dispatcher.overloads[signature].entry_point
     return _ways_in[kind]

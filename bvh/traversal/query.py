@@ -13,7 +13,6 @@ from bvh.numerics import vector
 from bvh.primitives import pointed
 from bvh.simd import peek, pointer
 
-
 # The mask of rays that every instance of a scene is there for.
 EVERY = kernel_input(np.full(1, -1, np.int32))
 

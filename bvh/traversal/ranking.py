@@ -18,8 +18,8 @@ from bvh.traversal.accepting import accepts
 from bvh.traversal.block import END, local_interval, number_of
 from bvh.traversal.leaf_visits import filter_group
 from bvh.traversal.query import read_ray
-from bvh.triangles import scaled_ray
 from bvh.traversal.winners import name_winner
+from bvh.triangles import scaled_ray
 from bvh.wide_nodes import leaf_rows
 
 F = np.float32

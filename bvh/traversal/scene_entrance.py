@@ -9,8 +9,9 @@ tree's frame, delta is the sum of
 - the origin's: P = o' + entry d' on the top level is wrong by eta <= 2**-51 (max(abs(P)) +
   2 abs(entry)) (far origins are summed in double-doubles), and A P + b by a eta, by 2**-50 a
   max(abs(P)) for its own rounding and that of A, and by the error of b;
-- the direction's: A d' is wrong by 2**-49 a a component, which over a way of max(abs(A P + b)) + 4 B
-  moves the ray by that many times 2**-49 a / max(abs(A d')), and by 2**-50 of it for the clipping;
+- the direction's: A d' is wrong by 2**-49 a a component, which over a way of length
+  max(abs(A P + b)) + 4 B moves the ray by that many times 2**-49 a / max(abs(A d')), and by 2**-50
+  of it for the clipping;
 - delta_v: a vertex of the tree is the ideal image of the moved vertex, which is rounded by 2**-53
   of its coordinates, but for 2**-53 abs(M**-1) times those.
 
@@ -32,7 +33,6 @@ from bvh.jit import inlined, kernel, stay_outlined
 from bvh.leaves import EDGE_ERROR, T_BOUND, TINY, UNIT
 from bvh.numerics import (
     INF,
-    LARGEST,
     SMALLEST,
     exponent,
     largest,
@@ -50,7 +50,7 @@ from bvh.placed import (
     VERTEX_ERROR,
     WAY_SIZE,
 )
-from bvh.simd import WIDTH, peek, peek_int, poke, poke_int
+from bvh.simd import WIDTH, peek, poke, poke_int
 from bvh.traversal.block import (
     BEST_LOW,
     DIRECTION,
@@ -117,7 +117,7 @@ def _row(ways, at, v):
 
 @inlined
 def _origin(tree, block, r, o, d):
-    """Return a ray's origin, direction, both in the frame of the top level, and the former's error."""
+    """Return a ray's origin and direction in the top level's frame, and the former's error."""
     doubles, frame = block.doubles, tree.frame
     s = power_of_two(int(peek(frame, 3)))
     k = int(peek(frame, 3)) - int(peek(doubles, place_of_double(r, SHIFT)))

@@ -12,7 +12,7 @@ from bvh.affine import near_sum
 from bvh.jit import inlined, kernel
 from bvh.placed import TRIANGLES, kind_of, leaf_of, local_corners, placed_corners
 from bvh.references import stack_memory
-from bvh.simd import gather, lane, load, mask_bits, peek, pointer_to, poke
+from bvh.simd import lane, load, mask_bits, peek, pointer_to, poke
 from bvh.traversal.block import HALF, number_of
 from bvh.traversal.solving import finish_one, read_rows, solve, solve_exactly
 from bvh.traversal.winners import winner
@@ -118,7 +118,7 @@ def finish_placed(primitives, tree, rays, block, winners, count, out):
 
 
 def finish_placed_pairs(primitives, tree, rays, which, prims, count, out):
-    """Write the hits of the rays `which[:count]`, each with its own of the `prims`, side by side."""
+    """Write the hits of the rays `which[:count]`, each with its own of the `prims`."""
     memory, numbers = stack_memory(ROWS_BYTES), stack_memory(NUMBERS_BYTES)
     memory += -memory & 63
     whiches, codes = pointer_to(numbers, I8), pointer_to(numbers + 8 * HALF, I8)

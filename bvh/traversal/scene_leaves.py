@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from bvh.jit import by_type, inlined, kernel, stay_outlined
-from bvh.leaves import GROUP_SIZE, NORMAL, SIZE, TINY, TOLERANCE, three, with_sign_of
+from bvh.leaves import GROUP_SIZE, NORMAL, SIZE, TOLERANCE, three, with_sign_of
 from bvh.leaves import cross as cross_lanes
 from bvh.leaves import dot as dot_lanes
 from bvh.numerics import INF
@@ -29,7 +29,6 @@ from bvh.simd import (
     peek_int,
     pointer_to,
     poke,
-    poke_int,
     splat,
     store,
 )

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from bvh.jit import inlined, kernel, stay_outlined
+from bvh.jit import by_type, inlined, kernel, stay_outlined
 from bvh.leaves import GROUP_SIZE
-from bvh.numerics import INF
 from bvh.placed import leaf_of, prim_of
 from bvh.references import follow, refer
 from bvh.simd import (
@@ -24,7 +23,6 @@ from bvh.simd import (
     peek,
     peek_int,
     permute,
-    pointer_to,
     poke,
     poke_int,
     popcount,
@@ -60,7 +58,6 @@ from bvh.traversal.scene_slots import (
     words_of,
 )
 from bvh.traversal.singles import AT_LEAF, AT_NODE, FIRST, HITS, ORDERS, SLOTS, enter_children
-from bvh.jit import by_type
 from bvh.wide_nodes import BLOCK_SIZE, CODES, LEAF_BITS, ORDER
 
 F = np.float32

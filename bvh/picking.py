@@ -1,0 +1,180 @@
+"""What a scene is asked by a cursor."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bvh.arguments import reals
+from bvh.camera import Camera
+from bvh.marquee import ALL_BITS, Finder, Marquee
+from bvh.picks import Pick
+from bvh.primitives import Triangles
+from bvh.projected import placed
+from bvh.selecting import rectangle
+from bvh.snapping import nearest_on_triangles
+
+# What is beside the cursor is hidden by what is nearer than it by more than this share of its
+# depth: its pixel is rounded, and faces that meet at a silhouette are steep.
+CONTACT = 2.0**-20
+
+
+class Picking(Marquee):
+    """The questions that a cursor asks."""
+
+    __slots__ = ()
+
+    if TYPE_CHECKING:
+
+        def all_hits(self, *args: Any, **options: Any) -> Any: ...
+        def caster(self, **options: Any) -> Any: ...
+
+    def pick(
+        self, camera: Camera, x: float, y: float, radius: float = 0.0, *, mask: int = ALL_BITS
+    ) -> Pick | None:
+        """Return what is under a cursor: the nearest hit, or None.
+
+        With a radius, thin things can be picked that the cursor misses by a few pixels: wires,
+        points, faces without area, which no ray ever hits. Each instance is stood for by the hit
+        of the cursor's own ray, or else by the point of its faces nearest to the cursor in the
+        picture, of those within the radius that nothing is in front of. The nearest to the camera
+        of these wins; of equal depth, the lowest leaf and face.
+
+        Parameters
+        ----------
+        camera : Camera
+        x, y : float
+            The cursor, in the camera's pixels.
+        radius : float
+            In pixels; with 0 the answer is that of `closest_hit` for the ray at (x, y).
+        mask : int
+            Instances that share no bit with it are not there.
+
+        Returns
+        -------
+        Pick or None
+
+        Raises
+        ------
+        ValueError, TypeError
+            If the radius is negative or not finite, or the camera is none.
+        """
+        if type(radius) is float and radius == 0.0:
+            ray = camera.cursor_ray(x, y)
+            hit = self.caster(mask=mask)(*ray, camera.near, camera.far)
+            return Pick((self, camera, x, y, ray), hit) if hit[2] >= 0 else None
+        return self._pick_near(camera, x, y, radius, mask)
+
+    def picker(self, camera: Camera, *, mask: int = ALL_BITS) -> Callable[..., Pick | None]:
+        """Return a function that picks under a hovering cursor as fast as Python can call it.
+
+        Parameters
+        ----------
+        camera : Camera
+        mask : int
+            As in `pick`.
+
+        Returns
+        -------
+        callable
+            ``picker(x, y)`` returns what ``pick(camera, x, y)`` does. It belongs to the scene as
+            it is: make another when that has changed.
+        """
+        cast, ray_of, near, far = (
+            self.caster(mask=mask), camera.cursor_ray, camera.near, camera.far
+        )  # fmt: skip
+
+        def pick(x: float, y: float) -> Pick | None:
+            ray = ray_of(x, y)
+            hit = cast(*ray, near, far)
+            return Pick((self, camera, x, y, ray), hit) if hit[2] >= 0 else None
+
+        return pick
+
+    def pick_all(self, camera: Camera, x: float, y: float, *, mask: int = ALL_BITS) -> list[Pick]:
+        """Return all that the ray of a cursor hits, front to back.
+
+        Parameters
+        ----------
+        camera, x, y, mask
+            As in `pick`.
+
+        Returns
+        -------
+        list of Pick
+            By t; of equal t, by leaf and face.
+        """
+        ray, hits = self._all_under(camera, x, y, mask)
+        where = (self, camera, x, y, ray)
+        columns = (hits.t, hits.leaf, hits.prim_id, hits.u, hits.v, hits.front)
+        rows = zip(*(column.tolist() for column in columns), strict=True)
+        return [Pick(where, row) for row in rows]
+
+    def _all_under(self, camera: Camera, x: float, y: float, mask: int) -> tuple[Any, Any]:
+        if not isinstance(camera, Camera):
+            raise TypeError(f"camera must be a Camera, got {type(camera).__name__}")
+        ray = camera.cursor_ray(x, y)
+        return ray, self.all_hits(ray[:3], ray[3:], camera.near, camera.far, mask=mask)
+
+    def _pick_near(
+        self, camera: Camera, x: float, y: float, radius: float, mask: int
+    ) -> Pick | None:
+        if reals("radius", radius).shape != () or not 0.0 <= radius < math.inf:
+            raise ValueError(f"radius must be a finite number of at least 0, got {radius}")
+        x, y, reach = float(x), float(y), float(radius)
+        if reach == 0.0:
+            return self.pick(camera, x, y, mask=mask)
+        ray, hits = self._all_under(camera, x, y, mask)
+        if not (math.isfinite(x) and math.isfinite(y)):
+            return None
+        best: tuple[Any, ...] | None = None
+        if len(hits.t):
+            columns = (hits.t, hits.leaf, hits.prim_id, hits.u, hits.v, hits.front)
+            best = tuple(column[0].item() for column in columns)
+        finder = Finder(self, camera, mask, 1, 1)
+        rows, _ = finder.near(rectangle(camera, x - reach, y - reach, x + reach, y + reach))
+        owners = finder.leaves.instance_id
+        rows = rows[~np.isin(owners[rows], hits.instance_id)]
+        for instance in np.unique(owners[rows]).tolist():
+            some = rows[owners[rows] == instance]
+            beside = _beside(finder, some, x, y, reach)
+            if beside is not None and (best is None or beside[:3] < best[:3]):
+                best = beside
+        return None if best is None else Pick((self, camera, x, y, ray), best)
+
+
+def _beside(
+    finder: Finder, rows: NDArray[np.int64], x: float, y: float, reach: float
+) -> tuple[Any, ...] | None:
+    """Return what of an instance, by its leaves, is nearest to a cursor, if it can be seen."""
+    camera = finder.camera
+    region = rectangle(camera, x - reach, y - reach, x + reach, y + reach)
+    found: list[tuple[Any, ...]] = []
+    for row in rows.tolist():
+        leaf, matrix = finder.leaf(row)
+        surface = placed(leaf.candidates(matrix, region)[0], matrix)
+        triangles = surface.points[surface.faces]
+        near = nearest_on_triangles(camera, triangles, x, y)
+        close = np.flatnonzero(near.distance <= reach)
+        if len(close) == 0:
+            continue
+        pixel, depth = near.pixel[close], near.depth[close]
+        hits = finder.cast(*camera.ray(pixel[:, 0], pixel[:, 1]), camera.near, camera.far)
+        owners = surface.owners[close]
+        seen = hits.t >= depth * (1.0 - CONTACT)
+        seen |= (hits.leaf == row) & (hits.prim_id == owners)
+        flat = isinstance(leaf.tree.arrays.primitives, Triangles)
+        for k in np.flatnonzero(seen).tolist():
+            weights = near.weights[close[k]]
+            u, v = (weights[1:].tolist()) if flat else (math.nan, math.nan)
+            at = weights @ triangles[close[k]]
+            distance = float(near.distance[close[k]])
+            t, prim = float(depth[k]), int(owners[k])
+            found.append((distance, (t, row, prim, u, v, False, distance, at)))
+    if not found:
+        return None
+    return tuple(min(found, key=lambda item: (item[0], *item[1][:3]))[1])
