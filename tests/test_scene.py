@@ -121,7 +121,7 @@ def test_leaves_follow_every_change(rng: Rng) -> None:
     for _ in range(4):
         scenes, trees = [Scene() for _ in range(4)], [tree_of(rng) for _ in range(3)]
         given: list[set[int]] = [set() for _ in scenes]
-        for _ in range(150):
+        for _ in range(100):
             change(scenes, trees, rng)
             for scene, ids in zip(scenes, given, strict=True):
                 new = set(scene.ids.tolist()) - ids

@@ -22,7 +22,7 @@ from bvh.scene_file import SCENE_MAGIC, TABLES
 
 pytestmark = pytest.mark.unaudited
 Rng = np.random.Generator
-SHARE = 300
+SHARE = 200
 ALL = int(os.environ.get("BVH_FUZZ_FILES", "10000"))
 # What Python's objects for scenes, trees and names take beside tables.
 OVERHEAD = 1 << 18
@@ -211,7 +211,7 @@ def test_bombs(tmp_path: Path, rng: Rng) -> None:
 def test_every_byte_counts(tmp_path: Path, rng: Rng) -> None:
     """A bit flipped anywhere, or a byte more or less, is found."""
     data, path = scene_bytes(tmp_path, rng), tmp_path / "bad.bvh"
-    places = {*range(0, len(data), 7), *range(1024)}
+    places = {*range(0, len(data), 29), *range(1024)}
     for at in sorted(places):
         spoiled = bytearray(data)
         spoiled[at] ^= 1 << int(rng.integers(8))
