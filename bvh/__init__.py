@@ -3,13 +3,17 @@
 from bvh import kernels as kernels
 from bvh.boxes import ray_box
 from bvh.camera import Camera
+from bvh.expansion import Leaf, Leaves
 from bvh.figures import TreeStats
+from bvh.instances import Attributes, Instance
 from bvh.jit import BVHWarning, warmup
 from bvh.obbs import ray_obb
 from bvh.overlap_queries import Overlaps
 from bvh.planes import ray_plane
 from bvh.points import ClosestPoints
 from bvh.rays import AllHits, CountedHits, Hits
+from bvh.scene import Scene
+from bvh.scene_sources import load_scene
 from bvh.spheres import ray_sphere
 from bvh.storage import load
 from bvh.tree import BVH
@@ -20,14 +24,20 @@ __version__ = "0.1.0"
 __all__ = [
     "BVH",
     "AllHits",
+    "Attributes",
     "BVHWarning",
     "Camera",
     "ClosestPoints",
     "CountedHits",
     "Hits",
+    "Instance",
+    "Leaf",
+    "Leaves",
     "Overlaps",
+    "Scene",
     "TreeStats",
     "load",
+    "load_scene",
     "ray_box",
     "ray_obb",
     "ray_plane",

@@ -138,6 +138,38 @@ def composed(outer: NDArray[np.float64], inner: NDArray[np.float64]) -> NDArray[
     return out
 
 
+@inlined
+def _determinant(a, b, c):
+    """Return the determinant of three columns, and the sum of its terms' sizes."""
+    x0, x1 = b[1] * c[2], b[2] * c[1]
+    y0, y1 = b[2] * c[0], b[0] * c[2]
+    z0, z1 = b[0] * c[1], b[1] * c[0]
+    det = a[0] * (x0 - x1) + a[1] * (y0 - y1) + a[2] * (z0 - z1)
+    size = (
+        abs(a[0]) * (abs(x0) + abs(x1))
+        + abs(a[1]) * (abs(y0) + abs(y1))
+        + abs(a[2]) * (abs(z0) + abs(z1))
+    )
+    return det, size
+
+
+@kernel
+def _exact_determinant_sign(a, b, c):
+    stay_outlined()
+    det = new_sum()
+    add_triple(det, 1.0, a, b, c)
+    return take_sign(det)
+
+
+@inlined
+def determinant_sign(a, b, c):
+    """Return the exact sign of the determinant of three columns."""
+    det, size = _determinant(a, b, c)
+    if abs(det) > DET_ERROR * size + FLOOR:
+        return np.int64(1) if det > 0.0 else np.int64(-1)
+    return np.int64(_exact_determinant_sign(a, b, c))
+
+
 @entry
 def _judge(maps, status):
     """Tell maps that are sound from singular ones, and from those with too large an inverse."""
@@ -145,15 +177,7 @@ def _judge(maps, status):
         a = (maps[i, 0, 0], maps[i, 1, 0], maps[i, 2, 0])
         b = (maps[i, 0, 1], maps[i, 1, 1], maps[i, 2, 1])
         c = (maps[i, 0, 2], maps[i, 1, 2], maps[i, 2, 2])
-        x0, x1 = b[1] * c[2], b[2] * c[1]
-        y0, y1 = b[2] * c[0], b[0] * c[2]
-        z0, z1 = b[0] * c[1], b[1] * c[0]
-        det = a[0] * (x0 - x1) + a[1] * (y0 - y1) + a[2] * (z0 - z1)
-        size = (
-            abs(a[0]) * (abs(x0) + abs(x1))
-            + abs(a[1]) * (abs(y0) + abs(y1))
-            + abs(a[2]) * (abs(z0) + abs(z1))
-        )
+        det, size = _determinant(a, b, c)
         status[i] = SOUND
         # An extreme or flat one is worth a closer look.
         if not (abs(det) > DET_ERROR * size + FLOOR and 1e-200 < abs(det) < 1e200):
@@ -164,9 +188,7 @@ def _judge(maps, status):
 def _look_closely(maps, i, a, b, c):
     """Return the status of a map by exact arithmetic."""
     stay_outlined()
-    det = new_sum()
-    add_triple(det, 1.0, a, b, c)
-    if take_sign(det) == 0:
+    if _exact_determinant_sign(a, b, c) == 0:
         return SINGULAR
     t = (maps[i, 0, 3], maps[i, 1, 3], maps[i, 2, 3])
     for k in range(3):
@@ -217,7 +239,7 @@ def affine_maps(name: str, value: ArrayLike) -> NDArray[np.float64]:
     return maps.reshape(*shape, 3, 4)
 
 
-def refuse(name: str, shape: tuple[int, ...], bad: NDArray[Any], wanted: str) -> None:
+def refuse(name: str, shape: tuple[int, ...], bad: Any, wanted: str) -> None:
     """Raise a ValueError that names the first bad one of an argument's matrices."""
     if bad.any():
         index = [int(k) for k in np.unravel_index(int(bad.argmax()), shape)]

@@ -135,6 +135,54 @@ def whole_number(name: str, value: int) -> int:
     return number
 
 
+def index_rows(name: str, value: ArrayLike) -> NDArray[np.int64]:
+    """Return `value` as int64 of shape (n,)."""
+    array = _plain(name, value)
+    if array.shape == (0,):
+        return np.empty(0, np.int64)
+    if array.dtype.kind not in "iu":
+        raise TypeError(f"{name} must be integers, got an array of {array.dtype}")
+    if array.ndim != 1:
+        raise ValueError(f"{name} must have shape (n,), got {array.shape}")
+    return array.astype(np.int64)
+
+
+def one_index(name: str, value: int) -> int:
+    """Return `value` as an integer."""
+    if isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name} must be an integer, got {value!r}")
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} must be an integer, got {value!r}") from None
+
+
+def bit_masks(name: str, value: ArrayLike) -> NDArray[np.uint32]:
+    """Return `value`, integers of 32 bits, as uint32 of its shape."""
+    array = _plain(name, value)
+    if array.dtype.kind not in "iu" and array.size:
+        raise TypeError(f"{name} must be integers, got {value!r}")
+    bad = (array < 0) | (array > 0xFFFFFFFF)
+    if bad.any():
+        raise ValueError(f"{name} must be in 0..0xFFFFFFFF, got {array[bad].ravel()[0]}")
+    return array.astype(np.uint32)
+
+
+def truths(name: str, value: ArrayLike) -> NDArray[np.bool_]:
+    """Return `value` as bool of its shape."""
+    array = _plain(name, value)
+    if array.dtype != np.bool_ and array.size:
+        raise TypeError(f"{name} must be True or False, got {value!r}")
+    return array.astype(np.bool_)
+
+
+def label(name: str, value: str | None) -> str | None:
+    """Return `value` if it is a name, or None."""
+    if value is not None and not isinstance(value, str):
+        raise TypeError(f"{name} must be a string or None, got {value!r}")
+    return value
+
+
 def _plain(name: str, value: ArrayLike) -> NDArray[Any]:
     if isinstance(value, np.ma.MaskedArray):
         raise TypeError(f"{name} must not be a masked array: fill or drop the masked rows first")

@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.rays import CountedHits, Hits, RayBatch, shaped
+from bvh.placed import Placed, hit_codes, ids_of, owners_of
+from bvh.rays import CountedHits, CountedSceneHits, Hits, RayBatch, SceneHits, shaped
 from bvh.traversal.block import BLOCK
 from bvh.traversal.choice import Scratch, new_scratch, nothing_learnt
 from bvh.traversal.closest_hit import any_hits, closest_hits
 from bvh.traversal.goals import Counted, Nearest, Ranked, new_kept
 from bvh.traversal.order import AUTO, SINGLES, TILE_HEIGHT, TILE_WIDTH, Order
-from bvh.traversal.query import Rays
+from bvh.traversal.query import EVERY, Rays
 from bvh.traversal.sorting import sorted_places
 from bvh.workers import Progress, Shelf, share
 
@@ -39,9 +40,14 @@ SORTABLE, LARGE_TREE, PROBE, SAVED = 1 << 18, 1 << 24, 64, 0.15
 Work = Callable[[Order, int, int], None]
 
 
-def _shelf() -> Shelf[Scratch]:
+def _shelf(arrays: Any) -> Shelf[Scratch]:
     """Return scratch for the threads of a batch, which share what they learn."""
-    return Shelf(partial(new_scratch, nothing_learnt()))
+    return Shelf(partial(new_scratch, nothing_learnt(), isinstance(arrays.primitives, Placed)))
+
+
+def kernel_rays(rays: RayBatch) -> Rays:
+    """Return rays as kernels are handed them."""
+    return Rays(*rays[:4], EVERY if rays.masks is None else rays.masks)
 
 
 def closest_hit(
@@ -53,19 +59,33 @@ def closest_hit(
     sort: bool | None = None,
     accept: Any = None,
     data: Any = None,
-) -> Hits:
+) -> Any:
     """Return the nearest hit of each ray."""
-    goal = partial(_goal, False, cull, accept, data)
-    return Hits(*shaped(rays.shape, *_nearest(arrays, rays, goal, threads, progress, sort)))
+    goal = partial(_goal, False, cull, accept, data, ids_of(arrays.primitives))
+    found = _nearest(arrays, rays, goal, threads, progress, sort)
+    if isinstance(arrays.primitives, Placed):
+        return SceneHits(*shaped(rays.shape, *_in_scene(arrays, *found)))
+    return Hits(*shaped(rays.shape, *found))
+
+
+def _in_scene(
+    arrays: Any, t: NDArray[Any], codes: NDArray[Any], *rest: NDArray[Any]
+) -> tuple[NDArray[Any], ...]:
+    """Return the fields of a scene's hits."""
+    leaf, prim_id = hit_codes(codes)
+    return t, prim_id, *rest, owners_of(arrays.primitives, leaf), leaf
 
 
 def counted_hits(
     arrays: Any, rays: RayBatch, cull: int, threads: int, progress: Progress | None
-) -> CountedHits:
+) -> Any:
     """Return the nearest hit of each ray, and what it took to find it."""
     nodes, tests = np.zeros(rays.size, np.int32), np.zeros(rays.size, np.int32)
     goal = Counted(False, cull, nodes, tests)
     hits = _nearest(arrays, rays, lambda: goal, threads, progress, False)
+    if isinstance(arrays.primitives, Placed):
+        found = _in_scene(arrays, *hits)
+        return CountedSceneHits(*shaped(rays.shape, *found, nodes, tests))
     return CountedHits(*shaped(rays.shape, *hits, nodes, tests))
 
 
@@ -78,8 +98,8 @@ def _nearest(
     sort: bool | None,
 ) -> tuple[NDArray[Any], ...]:
     """Return t, prim_id, u, v and front of the hits that a goal leads to."""
-    t, u, v, prim_id, front = _results(rays.size)
-    batch, shelf = Rays(*rays[:4]), _shelf()
+    t, u, v, prim_id, front = _results(rays.size, ids_of(arrays.primitives))
+    batch, shelf = kernel_rays(rays), _shelf(arrays)
 
     def work(order: Order, begin: int, end: int) -> None:
         with shelf.scratch() as scratch:
@@ -108,22 +128,22 @@ def any_hit(
 ) -> NDArray[np.bool_] | bool:
     """Tell for each ray whether it hits anything."""
     hit = np.zeros(rays.size, np.bool_)
-    batch, shelf = Rays(*rays[:4]), _shelf()
+    batch, shelf = kernel_rays(rays), _shelf(arrays)
 
     def work(order: Order, begin: int, end: int) -> None:
         with shelf.scratch() as scratch:
-            goal = _goal(True, cull, accept, data)
+            goal = _goal(True, cull, accept, data, ids_of(arrays.primitives))
             any_hits(arrays, batch, order, scratch, goal, begin, end, hit.view(np.uint8))
 
     _run(arrays, rays, batch, work, threads, progress, sort)
     return shaped(rays.shape, hit)[0]  # type: ignore[no-any-return]
 
 
-def _goal(any_hit: bool, cull: int, accept: Any, data: Any) -> Nearest | Ranked:
+def _goal(any_hit: bool, cull: int, accept: Any, data: Any, ids: Any) -> Nearest | Ranked:
     """Return the goal of one thread."""
     if accept is None:
         return Nearest(any_hit, cull)
-    return Ranked(any_hit, cull, False, 1, accept, data, new_kept(1))
+    return Ranked(any_hit, cull, False, 1, accept, data, new_kept(1, ids))
 
 
 def _run(
@@ -195,9 +215,9 @@ def _share(
     share(count, chunk, call, threads, None if progress is None else report)
 
 
-def _results(n: int) -> tuple[NDArray[Any], ...]:
+def _results(n: int, ids: Any) -> tuple[NDArray[Any], ...]:
     """Return arrays for t, u, v, prim_id and front of n rays."""
-    kinds = (np.float64, np.float64, np.float64, np.int32, np.bool_)
+    kinds = (np.float64, np.float64, np.float64, ids, np.bool_)
     if n < LARGE:
         return tuple(np.empty(n, kind) for kind in kinds)
     sizes = [n * np.dtype(kind).itemsize for kind in kinds]

@@ -1,42 +1,34 @@
-"""Pinhole and orthographic cameras: pixels to rays."""
+"""Cameras, and the ways to make them: from where they look, and from other programs' matrices."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+import math
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from bvh.arguments import reals, whole_number
+from bvh.arguments import reals
+from bvh.calibration import of_opencv, of_trimesh
+from bvh.placement import half_height_of, looking, oblique, toward, unit, vector
+from bvh.projections import Geometry, Raster, from_renderer
+from bvh.views import View
 
 
-@dataclass(frozen=True, eq=False)
-class Camera:
-    """A camera over an image of `width` x `height` pixels.
+class Camera(View):
+    """A camera over a picture of `width` x `height` pixels.
 
-    Make one with `look_at`, `orthographic` or `framing`. Pixel (0, 0) is the upper left one, x
-    runs right and y down, and the centre of pixel (i, j) is at (i + 0.5, j + 0.5).
+    Make one with `look_at`, `orthographic`, `framing`, `from_opencv`, `from_matrices` or
+    `from_trimesh`. Unless said otherwise, the upper left corner of the picture is (0, 0), x runs
+    right and y down, and the centre of pixel (i, j) is at (i + 0.5, j + 0.5).
 
-    Attributes
-    ----------
-    eye : ndarray, shape (3,)
-    forward, right, up : ndarray, shape (3,)
-        Orthonormal axes of the view.
-    width, height : int
-        Pixels.
-    half_height : float
-        Half the height of the picture, at distance 1 for a perspective camera.
-    perspective : bool
+    Where coordinates count differently, tell the camera: with `y="up"` the lower left corner is
+    (0, 0), and the first row of `rays` is the lowest. With a `pixel_ratio` the coordinates of
+    `ray`, `cursor_ray`, `project` and `frustum` are those of a cursor on a screen that shows so
+    many device pixels to one of its units (window.devicePixelRatio of a browser), while `width`,
+    `height` and `rays` count device pixels.
     """
-
-    eye: NDArray[np.float64]
-    forward: NDArray[np.float64]
-    right: NDArray[np.float64]
-    up: NDArray[np.float64]
-    width: int
-    height: int
-    half_height: float
-    perspective: bool
 
     @classmethod
     def look_at(
@@ -47,6 +39,11 @@ class Camera:
         fov_y: float = 45.0,
         width: int = 800,
         height: int = 600,
+        *,
+        near: float = 0.0,
+        far: float = math.inf,
+        y: str = "down",
+        pixel_ratio: float = 1.0,
     ) -> Camera:
         """Make a perspective camera.
 
@@ -59,12 +56,19 @@ class Camera:
         fov_y : float
             Vertical field of view in degrees, between 0 and 180.
         width, height : int
-            Pixels.
+            Device pixels.
+        near, far : float
+            Depths between which things are visible, 0 <= near < far; the camera's `t_min` and
+            `t_max`.
+        y : {"down", "up"}
+            Which way y runs in the picture.
+        pixel_ratio : float
+            Device pixels to a unit of x and y; above 0.
 
         Raises
         ------
-        ValueError
-            If eye and target coincide, `up` is along the view, or a number is out of range.
+        ValueError, TypeError
+            If eye and target coincide, `up` is along the view, or an argument is out of range.
 
         Examples
         --------
@@ -74,9 +78,11 @@ class Camera:
         >>> origin.tolist(), direction.round(6).tolist()
         ([0.0, 0.0, 5.0], [2.0, 0.0, -1.0])
         """
-        half = _half_height(fov_y)
-        position = _vector("eye", eye)
-        return cls._make(position, _toward(position, target), up, half, width, height, True)
+        raster = Raster.checked(width, height, y, pixel_ratio)
+        half = half_height_of(fov_y)
+        position = vector("eye", eye)
+        made = looking("fov_y", position, toward(position, target), up, half, raster)
+        return cls._made(made, True, raster, near, far)
 
     @classmethod
     def orthographic(
@@ -87,15 +93,47 @@ class Camera:
         view_height: float = 2.0,
         width: int = 800,
         height: int = 600,
+        *,
+        near: float = 0.0,
+        far: float = math.inf,
+        y: str = "down",
+        pixel_ratio: float = 1.0,
     ) -> Camera:
-        """Make a camera whose rays are parallel; `view_height` is the picture's height in space.
+        """Make a camera whose rays are parallel.
 
-        Rays start in the plane through `eye`. Other parameters and errors as in `look_at`.
+        Parameters
+        ----------
+        eye, target : array_like, shape (3,)
+            Rays start in the plane through `eye`; what is in the middle of the picture.
+        up : array_like, shape (3,)
+            Direction that points up in the picture; not along the view.
+        view_height : float
+            Height of the picture in space.
+        near, far : float
+            Depths between which things are visible, near < far. A negative `near` also shows what
+            is behind the eye.
+        width, height, y, pixel_ratio
+            As in `look_at`.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If eye and target coincide, `up` is along the view, or an argument is out of range.
+
+        Examples
+        --------
+        >>> import bvh
+        >>> camera = bvh.Camera.orthographic([0, 0, 5], [0, 0, 0], [0, 1, 0], 2.0, 4, 2)
+        >>> origin, direction = camera.ray(4.0, 1.0)
+        >>> origin.tolist(), direction.tolist()
+        ([2.0, 0.0, 5.0], [0.0, 0.0, -1.0])
         """
+        raster = Raster.checked(width, height, y, pixel_ratio)
         if reals("view_height", view_height).shape != () or not 0.0 < view_height < np.inf:
             raise ValueError(f"view_height must be positive and finite, got {view_height}")
-        position, half = _vector("eye", eye), view_height / 2
-        return cls._make(position, _toward(position, target), up, half, width, height, False)
+        position, half = vector("eye", eye), view_height / 2
+        made = looking("view_height", position, toward(position, target), up, half, raster)
+        return cls._made(made, False, raster, near, far)
 
     @classmethod
     def framing(
@@ -106,6 +144,9 @@ class Camera:
         fov_y: float = 35.0,
         width: int = 800,
         height: int = 600,
+        *,
+        y: str = "down",
+        pixel_ratio: float = 1.0,
     ) -> Camera:
         """Make a perspective camera that looks along `direction` and sees all of a box.
 
@@ -115,117 +156,211 @@ class Camera:
             Lower and upper corner, as `BVH.bounds` gives them.
         direction : array_like, shape (3,), optional
             Of the view; by default obliquely, and a little downward.
-        up, fov_y, width, height
+        up, fov_y, width, height, y, pixel_ratio
             As in `look_at`.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If the bounds are not finite or an argument is out of range.
+
+        Examples
+        --------
+        >>> import bvh
+        >>> camera = bvh.Camera.framing([[0, 0, 0], [1, 2, 3]], [0, 1, 0], width=40, height=30)
+        >>> [round(x, 6) for x in camera.project([0.5, 1, 1.5])[:2]]
+        [20.0, 15.0]
         """
         box = reals("bounds", bounds)
         if box.shape != (2, 3) or not np.isfinite(box).all():
             raise ValueError(f"bounds must be two finite corners, got {box.tolist()}")
-        toward = _unit("direction", _oblique(up) if direction is None else direction)
+        along = unit("direction", oblique(up) if direction is None else direction)
         middle = 0.5 * box[0] + 0.5 * box[1]
-        half_height = _half_height(fov_y)
-        probe = cls._make(middle, toward, up, half_height, width, height, True)
+        half_height = half_height_of(fov_y)
+        raster = Raster.checked(width, height, y, pixel_ratio)
+        probe = cls._made(looking("fov_y", middle, along, up, half_height, raster), True, raster)
         # Step back until every corner is inside the picture.
         corners = np.stack(np.meshgrid(*box.T, indexing="ij"), axis=-1).reshape(-1, 3) - middle
         half = half_height * np.array([probe.width / probe.height, 1.0])
         across = np.abs(corners @ np.stack([probe.right, probe.up], axis=1)) / half
-        back = 1.06 * float((across.max(axis=1) - corners @ toward).max())
+        back = 1.06 * float((across.max(axis=1) - corners @ along).max())
         if back <= 0.0:
             back = max(1.0, np.abs(middle).max() / 1024)
-        if not np.isfinite(middle - back * toward).all():
+        if not np.isfinite(middle - back * along).all():
             raise ValueError("bounds are too large to step back from")
-        return replace(probe, eye=middle - back * toward)
+        return replace(probe, eye=middle - back * along)
 
     @classmethod
-    def _make(
+    def from_opencv(
         cls,
-        eye: NDArray[np.float64],
-        forward: NDArray[np.float64],
-        up: ArrayLike,
-        half_height: float,
+        intrinsics: ArrayLike,
+        extrinsics: ArrayLike,
         width: int,
         height: int,
-        perspective: bool,
+        *,
+        distortion: ArrayLike | None = None,
+        near: float = 0.0,
+        far: float = math.inf,
+        y: str = "down",
+        pixel_ratio: float = 1.0,
     ) -> Camera:
-        side = np.cross(forward, _unit("up", up))
-        if np.linalg.norm(side) < 1e-12:
-            raise ValueError("up must not be along the view")
-        right = side / np.linalg.norm(side)
-        return cls(
-            eye,
-            forward,
-            right,
-            np.cross(right, forward),
-            whole_number("width", width),
-            whole_number("height", height),
-            half_height,
-            perspective,
-        )
+        """Make a camera of the matrices that OpenCV calibrates.
 
-    def ray(self, x: ArrayLike, y: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the ray through a point of the picture, in pixels from its upper left corner.
+        OpenCV's camera looks along z, with x to the right and y down, and its whole numbers are
+        the centres of pixels: what `cv2.projectPoints` puts at (u, v), `project` puts at
+        (u + 0.5, v + 0.5). No other shift is needed, also not for the principal point.
 
         Parameters
         ----------
-        x, y : array_like, shape (...)
-            May lie outside the picture. The middle of pixel (i, j) is (i + 0.5, j + 0.5).
+        intrinsics : array_like, shape (3, 3)
+            The camera matrix [[fx, skew, cx], [0, fy, cy], [0, 0, 1]] in pixels, fx and fy
+            positive.
+        extrinsics : array_like, shape (3, 4) or (4, 4)
+            From world to camera: [R | t] with a rotation R, as `cv2.Rodrigues` makes it of a
+            rotation vector.
+        width, height : int
+            Device pixels.
+        distortion : array_like, optional
+            Coefficients of a lens; accepted if all are 0.
+        near, far, y, pixel_ratio
+            As in `look_at`.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If a matrix is not of that form, or an argument is out of range. If the lens distorts:
+            undistort the pixels first (`cv2.undistortPoints`, `cv2.initUndistortRectifyMap`).
+
+        Examples
+        --------
+        >>> import bvh
+        >>> k = [[800, 0, 319.5], [0, 800, 239.5], [0, 0, 1]]
+        >>> camera = bvh.Camera.from_opencv(k, [[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 2]], 640, 480)
+        >>> camera.eye.tolist(), camera.project([0, 0, 2])
+        ([0.0, 0.0, -2.0], (320.0, 240.0, 4.0))
+        """
+        raster = Raster.checked(width, height, y, pixel_ratio)
+        made = of_opencv(intrinsics, extrinsics, distortion, raster)
+        return cls._made(made, True, raster, near, far)
+
+    @classmethod
+    def from_matrices(
+        cls,
+        view: ArrayLike,
+        projection: ArrayLike,
+        width: int,
+        height: int,
+        *,
+        depth: str = "opengl",
+        reversed_z: bool = False,
+        y: str = "down",
+        pixel_ratio: float = 1.0,
+    ) -> Camera:
+        """Make a camera of the matrices that a renderer uses.
+
+        Parameters
+        ----------
+        view : array_like, shape (4, 4)
+            From world to camera; affine and invertible. It may scale and mirror: t of a ray is
+            depth in units of the world all the same.
+        projection : array_like, shape (4, 4)
+            From camera to clip space; perspective or parallel, also off centre, skewed, and with
+            its far plane at infinity. Or their product, the view being the identity.
+        width, height : int
+            Device pixels that clip space from -1 to 1 covers.
+        depth : {"opengl", "vulkan", "direct3d"}
+            What the projection makes of depth and of up. "opengl": -1 to 1, y up. "vulkan": 0 to
+            1, y down. "direct3d": 0 to 1, y up; so it is in Metal, in WebGPU, and in OpenGL after
+            glClipControl(GL_LOWER_LEFT, GL_ZERO_TO_ONE).
+        reversed_z : bool
+            Whether the near plane is where the far one would be, as is done for precision.
+        y : {"down", "up"}
+            Which way y runs in the picture that the camera is asked about; `depth` says which way
+            it runs in clip space.
+        pixel_ratio : float
+            As in `look_at`.
 
         Returns
         -------
-        origin, direction : ndarray, shape (..., 3)
-            The direction is not normalised: it reaches the plane at distance 1 from the eye, so t
-            is depth along the view.
+        Camera
+            With the `near` and `far` of the projection. Rays of a parallel projection start in
+            the plane of the view's origin, and `near` may be negative.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If a matrix is singular, not finite or not of that kind, multiplies row vectors
+            (transpose it), or has its depths the other way round; or an argument is out of range.
+
+        Examples
+        --------
+        >>> import bvh, numpy as np
+        >>> view = np.eye(4)
+        >>> view[2, 3] = -5
+        >>> projection = [[0.5, 0, 0, 0], [0, 1, 0, 0], [0, 0, -1, -0.5], [0, 0, -1, 0]]
+        >>> camera = bvh.Camera.from_matrices(view, projection, 4, 2, depth="opengl")
+        >>> camera.eye.tolist(), camera.t_min, camera.t_max
+        ([0.0, 0.0, 5.0], 0.25, inf)
         """
-        px, py = np.broadcast_arrays(reals("x", x), reals("y", y))
-        scale = 2.0 * self.half_height / self.height
-        across = ((px - self.width / 2) * scale)[..., None] * self.right
-        across = across + ((self.height / 2 - py) * scale)[..., None] * self.up
-        if self.perspective:
-            return np.broadcast_to(self.eye, across.shape), across + self.forward
-        return self.eye + across, np.broadcast_to(self.forward, across.shape)
+        raster = Raster.checked(width, height, y, pixel_ratio)
+        found = from_renderer(view, projection, depth, reversed_z, raster)
+        made, perspective, near, far = found
+        return cls._made(made, perspective, raster, near, far)
 
-    def rays(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """Return the rays through all pixel centres, each of shape (height, width, 3)."""
-        x, y = np.meshgrid(np.arange(self.width) + 0.5, np.arange(self.height) + 0.5)
-        return self.ray(x, y)
+    @classmethod
+    def from_trimesh(
+        cls,
+        source: Any,
+        transform: ArrayLike | None = None,
+        *,
+        near: float = 0.0,
+        far: float = math.inf,
+        y: str = "down",
+        pixel_ratio: float = 1.0,
+    ) -> Camera:
+        """Make a camera of a trimesh scene or of a trimesh camera.
 
+        Its rays are those of `trimesh.Scene.camera_rays`, lengths apart; trimesh numbers the
+        pixels from below, as y="up" does.
 
-def _oblique(up: ArrayLike) -> NDArray[np.float64]:
-    """Return a pleasing direction to look along: across a corner and a little downward."""
-    axis = _unit("up", up)
-    # The world axis that `up` is farthest from gives a horizontal direction.
-    side = np.cross(axis, np.eye(3)[np.abs(axis).argmin()])
-    side /= np.linalg.norm(side)
-    return np.asarray(0.8 * np.cross(axis, side) + 0.5 * side - 0.4 * axis)
+        Parameters
+        ----------
+        source : trimesh.Scene or trimesh.scene.Camera
+            A scene without a camera gets the one that trimesh then gives it.
+        transform : array_like, shape (4, 4), optional
+            From camera to world; that of the scene by default, or the identity. The camera looks
+            along its -z, with y up.
+        near, far, y, pixel_ratio
+            As in `look_at`. The camera's own z_near and z_far are left aside, as trimesh's rays
+            leave them: they are seldom meant.
 
+        Raises
+        ------
+        ValueError, TypeError
+            If the source is neither, the transform is not affine and invertible, or a number is
+            out of range.
 
-def _vector(name: str, value: ArrayLike) -> NDArray[np.float64]:
-    vector = reals(name, value)
-    if vector.shape != (3,) or not np.isfinite(vector).all():
-        raise ValueError(f"{name} must be three finite numbers, got {np.asarray(value).tolist()}")
-    return vector.copy()
+        Examples
+        --------
+        >>> import bvh, trimesh
+        >>> lens = trimesh.scene.Camera(resolution=(4, 2), fov=(90, 90))
+        >>> camera = bvh.Camera.from_trimesh(lens)
+        >>> camera.ray(4, 0)[1].round(6).tolist()
+        [1.0, 1.0, -1.0]
+        """
+        made, size = of_trimesh(source, transform, y, pixel_ratio)
+        return cls._made(made, True, size, near, far)
 
-
-def _toward(eye: NDArray[np.float64], target: ArrayLike) -> NDArray[np.float64]:
-    """Return the direction from the eye to a target."""
-    aim = _vector("target", target)
-    if np.array_equal(eye, aim):
-        raise ValueError("target must differ from eye")
-    # Halves, because the difference of two finite numbers may not be finite.
-    return _unit("target", 0.5 * aim - 0.5 * eye)
-
-
-def _half_height(fov_y: float) -> float:
-    """Return half the picture's height at distance 1."""
-    if reals("fov_y", fov_y).shape != () or not 0.0 < fov_y < 180.0:
-        raise ValueError(f"fov_y must be between 0 and 180 degrees, got {fov_y}")
-    return float(np.tan(np.radians(fov_y) / 2))
-
-
-def _unit(name: str, value: ArrayLike) -> NDArray[np.float64]:
-    vector = _vector(name, value)
-    size = np.abs(vector).max()
-    if size == 0.0:
-        raise ValueError(f"{name} must not be zero")
-    vector /= size
-    return np.asarray(vector / np.linalg.norm(vector))
+    @classmethod
+    def _made(
+        cls,
+        geometry: Geometry,
+        perspective: bool,
+        raster: Raster,
+        near: float = 0.0,
+        far: float = math.inf,
+    ) -> Camera:
+        width, height, y, pixel_ratio = raster
+        eye, forward, step_x, step_y, centre = map(np.array, geometry)
+        return cls(eye, forward, step_x, step_y, centre,
+                   width, height, perspective, y, pixel_ratio, near, far)  # fmt: skip

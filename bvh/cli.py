@@ -229,7 +229,9 @@ def _build(mesh: Any, threads: int | None, quality: str = "medium") -> BVH:
 def _tree(path: Path, threads: int | None) -> BVH:
     """Return the tree in a file, or that of the mesh in it."""
     if path.is_file() and is_saved_tree(path):
-        return load(path, mmap=True, threads=threads)
+        loaded = load(path, mmap=True, threads=threads)
+        assert isinstance(loaded, BVH)
+        return loaded
     return _build(load_mesh(path), threads)
 
 

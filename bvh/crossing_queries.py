@@ -21,6 +21,13 @@ from bvh.workers import Progress
 EDGES = {"closed": False, "once": True}
 
 
+def edge_rule(edges: str) -> bool:
+    """Return whether each crossing is to be one hit."""
+    if not isinstance(edges, str) or edges not in EDGES:
+        raise ValueError(f"edges must be 'closed' or 'once', got {edges!r}")
+    return EDGES[edges]
+
+
 class CrossingQueries(RayQueries):
     """The questions whose answer is many hits a ray."""
 
@@ -88,7 +95,8 @@ class CrossingQueries(RayQueries):
         request = self._request(
             origins, directions, t_min, t_max, cull, validate_rays, edges, filter, data
         )
-        return request.all_hits(most, thread_count(threads), progress)
+        hits: AllHits = request.all_hits(most, thread_count(threads), progress)
+        return hits
 
     def count_hits(
         self,
@@ -141,11 +149,10 @@ class CrossingQueries(RayQueries):
         cull: str | None, validate_rays: bool, edges: str, filter: Any, data: Any,
     ) -> Request:  # fmt: skip
         """Return the checked request."""
-        if not isinstance(edges, str) or edges not in EDGES:
-            raise ValueError(f"edges must be 'closed' or 'once', got {edges!r}")
+        once = edge_rule(edges)
         batch, code = self._batch(origins, directions, t_min, t_max, cull, validate_rays)
         accept, data = optional_filter(filter, data)
-        return Request(self._arrays, batch, code, EDGES[edges], accept, data)
+        return Request(self._arrays, batch, code, once, accept, data)
 
 
 @warms("all hits")

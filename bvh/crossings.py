@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from bvh.exact import add_product, new_sum, take_sign, triple_sign
 from bvh.jit import by_type, kept_kernel, kernel, stay_outlined
+from bvh.placed import TRIANGLES, Placed, kind_of, leaf_of, placed_corners
 from bvh.primitives import Triangles, corners
 
 
@@ -49,15 +50,22 @@ def crosses(primitives, prim, o, d):
 
 
 @kept_kernel
-def _crosses_triangle(primitives, prim, o, d):
+def _crosses_corners(v0, v1, v2, o, d):
     stay_outlined()
-    v0, v1, v2 = corners(primitives, prim)
     side = moved_side(o, d, v0, v1)
     return side == moved_side(o, d, v1, v2) and side == moved_side(o, d, v2, v0) and side != 0
 
 
 def _cross_triangle(primitives, prim, o, d):
-    return _crosses_triangle(primitives, prim, o, d)
+    v0, v1, v2 = corners(primitives, prim)
+    return _crosses_corners(v0, v1, v2, o, d)
+
+
+def _cross_placed(primitives, prim, o, d):
+    if kind_of(primitives, leaf_of(prim)) != TRIANGLES:
+        return True
+    v0, v1, v2 = placed_corners(primitives, prim)
+    return _crosses_corners(v0, v1, v2, o, d)
 
 
 def _cross_solid(primitives, prim, o, d):
@@ -66,4 +74,5 @@ def _cross_solid(primitives, prim, o, d):
 
 @by_type(crosses)
 def _choose_crossing(primitives, prim, o, d):
-    return _cross_triangle if primitives.instance_class is Triangles else _cross_solid
+    ways = {Triangles: _cross_triangle, Placed: _cross_placed}
+    return ways.get(primitives.instance_class, _cross_solid)

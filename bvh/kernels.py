@@ -39,7 +39,7 @@ from bvh.references import borrowed, stack_memory
 from bvh.simd import peek, pointer, pointer_to, poke
 from bvh.traversal.closest_point import NOBODY, nearest_to
 from bvh.traversal.goals import Kept, Nearest, Ranked
-from bvh.traversal.one_ray import SCRATCH_BYTES, cast, trace_alone
+from bvh.traversal.one_ray import EVERY, SCRATCH_BYTES, cast, trace_alone
 from bvh.traversal.points_scratch import SCRATCH_BYTES as POINT_BYTES
 from bvh.traversal.points_scratch import scratch_at
 from bvh.traversal.query import pointed_tree
@@ -174,7 +174,7 @@ def _is_hit(arrays, ox, oy, oz, dx, dy, dz, t_min, t_max):
     memory = stack_memory(SCRATCH_BYTES)
     goal = Nearest(True, np.int64(0))
     tree = pointed_tree(arrays)
-    return trace_alone(tree, memory, ox, oy, oz, dx, dy, dz, t_min, t_max, goal) >= 0
+    return trace_alone(tree, memory, ox, oy, oz, dx, dy, dz, t_min, t_max, EVERY, goal) >= 0
 
 
 @entry
@@ -187,7 +187,7 @@ def _rank(arrays, ox, oy, oz, dx, dy, dz, t_min, t_max, t, prim_id):
     poke(counts, 0, 0)
     kept = Kept(pointer(t), pointer(prim_id), counts)
     goal = Ranked(False, np.int64(0), False, most, None, None, kept)
-    trace_alone(pointed_tree(arrays), memory, ox, oy, oz, dx, dy, dz, t_min, t_max, goal)
+    trace_alone(pointed_tree(arrays), memory, ox, oy, oz, dx, dy, dz, t_min, t_max, EVERY, goal)
     return peek(counts, 0)
 
 
@@ -202,7 +202,7 @@ def _visit(arrays, ox, oy, oz, dx, dy, dz, t_min, t_max, visit, data):
     # The hit that ends the search is the only one that is kept.
     kept = Kept(pointer_to(spare + 8, 0.0), pointer_to(spare + 16, np.int32(0)), counts)
     goal = Ranked(True, np.int64(0), False, np.int64(1), visit, borrowed(data), kept)
-    trace_alone(pointed_tree(arrays), memory, ox, oy, oz, dx, dy, dz, t_min, t_max, goal)
+    trace_alone(pointed_tree(arrays), memory, ox, oy, oz, dx, dy, dz, t_min, t_max, EVERY, goal)
     return peek(counts, 0) > 0
 
 

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from bvh.batches import share_blocks
-from bvh.rays import AllHits, RayBatch, shaped
+from bvh.batches import kernel_rays, share_blocks
+from bvh.placed import Placed, hit_codes, ids_of, owners_of
+from bvh.rays import AllHits, RayBatch, SceneAllHits, shaped
 from bvh.traversal.all_hits import (
     FILLED,
     NEXT,
@@ -23,7 +24,6 @@ from bvh.traversal.block import BLOCK, HALF
 from bvh.traversal.choice import Scratch, new_scratch, nothing_learnt
 from bvh.traversal.goals import Collected, Ranked, new_found, new_kept
 from bvh.traversal.order import SINGLES, Order
-from bvh.traversal.query import Rays
 from bvh.workers import Progress, Shelf
 
 # More hits of a ray than this are all collected before they are cut to the nearest.
@@ -37,17 +37,18 @@ NO_PLACES = np.empty(0, np.int64)
 class _Bench:
     """What one thread works with: scratch for a block, and the hits of a chunk."""
 
-    def __init__(self, ranked: int) -> None:
-        self.scratch: Scratch = new_scratch(nothing_learnt())
-        self.kept = new_kept(max(ranked, 1))
+    def __init__(self, ranked: int, primitives: Any) -> None:
+        self.ids = ids_of(primitives)
+        self.scratch: Scratch = new_scratch(nothing_learnt(), isinstance(primitives, Placed))
+        self.kept = new_kept(max(ranked, 1), self.ids)
         self.state = np.zeros(3, np.int64)
-        self.out: Columns = new_columns(FIRST_ROOM)
+        self.out: Columns = new_columns(FIRST_ROOM, self.ids)
         self.make_room(max(ranked * BLOCK, FIRST_ROOM))
 
     def make_room(self, room: int) -> None:
         """Make room for the hits of a block."""
-        self.found = new_found(room)
-        self.pairs: Pairs = new_pairs(room)
+        self.found = new_found(room, self.ids)
+        self.pairs: Pairs = new_pairs(room, self.ids)
 
 
 class Request:
@@ -56,17 +57,17 @@ class Request:
     def __init__(
         self, arrays: Any, rays: RayBatch, cull: int, once: bool, accept: Any, data: Any
     ) -> None:
-        self._arrays, self._rays, self._batch = arrays, rays, Rays(*rays[:4])
+        self._arrays, self._rays, self._batch = arrays, rays, kernel_rays(rays)
         self._cull, self._once, self._accept, self._data = cull, once, accept, data
         self._counts = np.zeros(rays.size, np.int64)
 
-    def all_hits(self, most: int | None, threads: int, progress: Progress | None) -> AllHits:
+    def all_hits(self, most: int | None, threads: int, progress: Progress | None) -> Any:
         """Return all hits, or the `most` nearest of each ray."""
         parts: dict[int, list[Columns]] = {}
         self._run(parts, most, True, threads, progress)
         offsets = np.zeros(self._rays.size + 1, np.int64)
         np.cumsum(self._counts, out=offsets[1:])
-        none = Columns(*(column[:0] for column in new_columns(0)))
+        none = Columns(*(column[:0] for column in new_columns(0, ids_of(self._arrays.primitives))))
         columns = [
             list(column)
             for column in zip(
@@ -77,7 +78,11 @@ class Request:
         # One column after the other, so that only one at a time is in memory twice.
         columns.reverse()
         prim_id, t, u, v, front = (np.concatenate(columns.pop()) for _ in Columns._fields)
-        return AllHits(prim_id, t, u, v, front.view(np.bool_), offsets, self._rays.shape)
+        hits = t, u, v, front.view(np.bool_), offsets, self._rays.shape
+        if prim_id.dtype == np.int32:
+            return AllHits(prim_id, *hits)
+        leaf, prim_id = hit_codes(prim_id)
+        return SceneAllHits(prim_id, *hits, owners_of(self._arrays.primitives, leaf), leaf)
 
     def counts(self, split: bool, threads: int, progress: Progress | None) -> Any:
         """Return how many hits each ray has; `split` trees have primitives in several leaves."""
@@ -94,7 +99,7 @@ class Request:
         progress: Progress | None,
     ) -> None:
         ranked = most if most is not None and most <= MOST_RANKED else 0
-        shelf = Shelf(partial(_Bench, ranked))
+        shelf = Shelf(partial(_Bench, ranked, self._arrays.primitives))
         order = Order(self._rays.size, 0, NO_PLACES, SINGLES)
         limit = ALL if most is None else min(most, ALL)
         keep = parts is not None
@@ -141,7 +146,7 @@ class Request:
                 if needed > bench.found.room:
                     bench.make_room(needed + needed // 4)
                 if needed > len(bench.out.t) - HALF:
-                    bench.out = new_columns(needed + needed // 4)
+                    bench.out = new_columns(needed + needed // 4, bench.ids)
         return pieces
 
     def _goal(self, bench: _Bench, ranked: int) -> Collected | Ranked:

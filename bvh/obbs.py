@@ -13,15 +13,13 @@ coordinates: w_i . p = b - w_i3 is crossed at t = (b - w_i3 - w_i . o) / (w_i . 
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bvh.affine import refuse
+from bvh.affine import determinant_sign, refuse
 from bvh.arguments import kernel_input, points, reals
 from bvh.boxes import BoxHit, clipped, common_interval, is_box, rough_far, rough_near
-from bvh.exact import add_product, add_triple, divide, new_sum, take_sign
+from bvh.exact import add_product, add_triple, divide, new_sum
 from bvh.jit import entry, inlined, kernel, stay_outlined, warms
 from bvh.numerics import (
     INF,
@@ -119,10 +117,8 @@ def _invert(matrices, rows, status):
     for i in range(len(matrices)):
         columns = (_column(matrices, i, 0), _column(matrices, i, 1), _column(matrices, i, 2))
         shift = _column(matrices, i, 3)
-        det = new_sum()
-        add_triple(det, 1.0, columns[0], columns[1], columns[2])
         status[i] = INVERTED
-        if take_sign(det) == 0:
+        if determinant_sign(columns[0], columns[1], columns[2]) == 0:
             status[i] = SINGULAR
             continue
         for j in range(3):

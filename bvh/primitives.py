@@ -15,6 +15,7 @@ from bvh.boxes import box_interval
 from bvh.jit import by_type, entry, inlined
 from bvh.numerics import INF, NAN, can_hit, finite, vector
 from bvh.obbs import obb_bounds, obb_interval
+from bvh.placed import TRIANGLES, Placed, kind_of, leaf_of, placed_corners, placed_interval
 from bvh.references import borrowed
 from bvh.simd import WIDTH, peek, pointer
 from bvh.triangles import barycentrics, distance, sides
@@ -65,9 +66,18 @@ def _choose_pointed(primitives):
         return lambda primitives: Boxes(pointer(primitives.points))
     if kind is Obbs:
         return lambda primitives: Obbs(pointer(primitives.points))
+    if kind is Placed:
+        return _pointed_placed
     return lambda primitives: Custom(
         pointer(primitives.points), primitives.intersect, borrowed(primitives.data)
     )
+
+
+def _pointed_placed(primitives):
+    return Placed(
+        pointer(primitives.maps), pointer(primitives.inverses), pointer(primitives.ways),
+        pointer(primitives.trees), pointer(primitives.masks), pointer(primitives.owners),
+    )  # fmt: skip
 
 
 def count_of(primitives: Primitives) -> int:
@@ -75,10 +85,12 @@ def count_of(primitives: Primitives) -> int:
     return len(primitives.faces) if isinstance(primitives, Triangles) else len(primitives.points)
 
 
-def arrays_of(primitives: Primitives) -> list[NDArray[Any]]:
+def arrays_of(primitives: Primitives | Placed) -> list[NDArray[Any]]:
     """Return the arrays of primitives that the tree owns."""
     if isinstance(primitives, Triangles):
         return [primitives.points, primitives.faces]
+    if isinstance(primitives, Placed):
+        return list(primitives)
     return [primitives.points]
 
 
@@ -112,8 +124,13 @@ def test(primitives, prim, o, d, scaled, t_min, t_max, cull):
 
 
 def _test_triangle(primitives, prim, o, d, scaled, t_min, t_max, cull):
+    return _test_corners(corners(primitives, prim), o, d, scaled, t_min, t_max, cull)
+
+
+@inlined
+def _test_corners(vertices, o, d, scaled, t_min, t_max, cull):
     d_scaled, floor, e, k = scaled
-    v0, v1, v2 = corners(primitives, prim)
+    v0, v1, v2 = vertices
     side = sides(o, d, d_scaled, floor, v0, v1, v2)
     if side in (MISS, cull):
         return INF, MISS
@@ -131,6 +148,12 @@ def _test_obb(primitives, prim, o, d, scaled, t_min, t_max, cull):
     lower, upper = vector(p, 6 * prim), vector(p, 6 * prim + 1)
     rows = (_row(p, at + 6), _row(p, at + 10), _row(p, at + 14))
     return _stay(obb_interval(o, d, lower, upper, rows), t_min, t_max)
+
+
+def _test_placed(primitives, prim, o, d, scaled, t_min, t_max, cull):
+    if kind_of(primitives, leaf_of(prim)) == TRIANGLES:
+        return _test_corners(placed_corners(primitives, prim), o, d, scaled, t_min, t_max, cull)
+    return _stay(placed_interval(primitives, prim, o, d), t_min, t_max)
 
 
 def _test_custom(primitives, prim, o, d, scaled, t_min, t_max, cull):
@@ -154,7 +177,13 @@ def _stay(interval, t_min, t_max):
     return max(t_min, near), (FRONT if near >= t_min else BACK)
 
 
-TESTS = {Triangles: _test_triangle, Boxes: _test_box, Obbs: _test_obb, Custom: _test_custom}
+TESTS = {
+    Triangles: _test_triangle,
+    Boxes: _test_box,
+    Obbs: _test_obb,
+    Custom: _test_custom,
+    Placed: _test_placed,
+}
 
 
 @by_type(test)
@@ -177,6 +206,14 @@ def _no_weights(primitives, prim, o, d, scaled, t_min, t_max):
     return NAN, NAN
 
 
+def _placed_weights(primitives, prim, o, d, scaled, t_min, t_max):
+    if kind_of(primitives, leaf_of(prim)) != TRIANGLES:
+        return NAN, NAN
+    _, _, e, k = scaled
+    v0, v1, v2 = placed_corners(primitives, prim)
+    return barycentrics(o, d, e, k, v0, v1, v2)
+
+
 def _custom_weights(primitives, prim, o, d, scaled, t_min, t_max):
     _, u, v = primitives.intersect(prim, o, d, t_min, t_max, primitives.data)
     return u, v
@@ -187,6 +224,7 @@ WEIGHTS = {
     Boxes: _no_weights,
     Obbs: _no_weights,
     Custom: _custom_weights,
+    Placed: _placed_weights,
 }
 
 

@@ -102,10 +102,14 @@ class RayQueries(Hierarchy):
         if counters:
             if accept is not None:
                 raise ValueError("counters must be False where there is a filter, got True")
-            return batches.counted_hits(self._arrays, batch, code, thread_count(threads), progress)
-        return batches.closest_hit(
+            counted: Hits = batches.counted_hits(
+                self._arrays, batch, code, thread_count(threads), progress
+            )
+            return counted
+        hits: Hits = batches.closest_hit(
             self._arrays, batch, code, thread_count(threads), progress, sort, accept, data
         )
+        return hits
 
     def caster(self, *, cull: str | None = None) -> Caster:
         """Return a function that casts one ray at a time, as fast as Python can call it.

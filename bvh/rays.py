@@ -15,7 +15,8 @@ from bvh.arguments import common_shape, kernel_input, points, reals
 class RayBatch(NamedTuple):
     """Rays as kernels read them: flat, C-contiguous, float64.
 
-    Each array has one row for every ray, or a single row that all rays share.
+    Each array has one row for every ray, or a single row that all rays share. `masks` choose among
+    the instances of a scene; None chooses all.
     """
 
     origins: NDArray[np.float64]
@@ -23,6 +24,7 @@ class RayBatch(NamedTuple):
     t_min: NDArray[np.float64]
     t_max: NDArray[np.float64]
     shape: tuple[int, ...]
+    masks: NDArray[np.int32] | None = None
 
     @property
     def size(self) -> int:
@@ -181,6 +183,25 @@ class Hits:
         return f"Hits({share}, t {near:.6g} to {far:.6g})"
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class SceneHits(Hits):
+    """The nearest hit of each ray in a scene.
+
+    Attributes
+    ----------
+    instance_id : ndarray of int32 or int
+        The instance that is hit, by its id in the scene that was asked; -1 for a miss.
+    leaf : ndarray of int32 or int
+        The row of `Scene.leaves` that is hit: tells the instances apart that a nested scene is
+        made of. -1 for a miss.
+    prim_id : ndarray of int32 or int
+        Face, or box, of the leaf's tree; -1 for a miss.
+    """
+
+    instance_id: Any
+    leaf: Any
+
+
 def single_hit(hit: tuple[float, int, float, float, bool]) -> Hits:
     """Return the hit of one ray, past the slow `__init__` of a frozen class."""
     hits = new_object(Hits)
@@ -247,3 +268,42 @@ class AllHits:
     def __repr__(self) -> str:
         n = len(self.offsets) - 1
         return f"AllHits({len(self)} hits of {n} ray{'s' if n != 1 else ''})"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SceneAllHits(AllHits):
+    """All hits of each ray in a scene.
+
+    Attributes
+    ----------
+    instance_id, leaf : ndarray of int32, shape (m,)
+        As in `SceneHits`.
+    """
+
+    instance_id: NDArray[np.int32]
+    leaf: NDArray[np.int32]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CountedSceneHits(SceneHits):
+    """The nearest hits of rays in a scene, and what it took to find each.
+
+    Attributes
+    ----------
+    nodes, tests : ndarray of int32 or int
+        As in `CountedHits`.
+    """
+
+    nodes: Any
+    tests: Any
+
+
+def single_scene_hit(hit: tuple[float, int, float, float, bool, int], owner: int) -> SceneHits:
+    """Return the hit of one ray in a scene."""
+    hits = new_object(SceneHits)
+    fields = hits.__dict__
+    (
+        fields["t"], fields["prim_id"], fields["u"], fields["v"], fields["front"], fields["leaf"]
+    ) = hit  # fmt: skip
+    fields["instance_id"] = owner
+    return hits

@@ -6,6 +6,8 @@ places: who is next to whom is still decided by where they were.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -15,8 +17,7 @@ from bvh.jit import entry
 from bvh.leaves import GROUP_SIZE, pack_group
 from bvh.node_boxes import box_of, half_area_of, local_box, order_node, peek_box, poke_box
 from bvh.nodes import local_boxes, local_frame
-from bvh.numerics import INF, power_of_two, vector
-from bvh.preparation import survey
+from bvh.numerics import INF, finite, power_of_two, vector
 from bvh.primitives import Triangles, count_of, world_bounds
 from bvh.simd import WIDTH, peek, peek_int
 from bvh.wide_nodes import BLOCK_SIZE, CODES, LOWER, WideNodes, leaf_rows
@@ -148,18 +149,54 @@ def _mark(ids, held):
             held[prim] = True
 
 
-def held_by(arrays: TreeArrays) -> NDArray[np.bool_]:
-    """Tell for each primitive whether it is in a leaf."""
-    held = np.zeros(count_of(arrays.primitives), np.bool_)
+@entry
+def _mark_corners(faces, held, used):
+    """Mark the vertices of triangles."""
+    for i in range(len(faces)):
+        if held[i]:
+            for k in range(3):
+                used[np.int64(peek(faces, 3 * i + k))] = True
+
+
+@entry
+def _bound_used(points, used, bounds):
+    """Bound the used vertices; tell whether all of them are finite."""
+    low, high, sound = (INF, INF, INF), (-INF, -INF, -INF), True
+    for i in range(len(used)):
+        if used[i]:
+            p = vector(points, i)
+            sound &= finite(p)
+            low = (min(low[0], p[0]), min(low[1], p[1]), min(low[2], p[2]))
+            high = (max(high[0], p[0]), max(high[1], p[1]), max(high[2], p[2]))
+    for axis in range(3):
+        bounds[0, axis], bounds[1, axis] = low[axis], high[axis]
+    return sound
+
+
+class Members(NamedTuple):
+    """Which primitives are in leaves, and which vertices are theirs."""
+
+    held: NDArray[np.bool_]
+    used: NDArray[np.bool_]  # one for each vertex; none for solids
+
+
+def members_of(arrays: TreeArrays) -> Members:
+    """Return what a tree holds."""
+    primitives = arrays.primitives
+    held = np.zeros(count_of(primitives), np.bool_)
     _mark(arrays.nodes.ids, held)
-    return held
+    if not isinstance(primitives, Triangles):
+        return Members(held, held[:0])
+    used = np.zeros(len(primitives.points), np.bool_)
+    _mark_corners(primitives.faces, held, used)
+    return Members(kernel_input(held), kernel_input(used))
 
 
 def refitted(
     arrays: TreeArrays,
     points: NDArray[np.float64],
     threads: int,
-    held: NDArray[np.bool_] | None = None,
+    members: Members | None = None,
     progress: Progress | None = None,
 ) -> tuple[TreeArrays, NDArray[np.float64]]:
     """Return the tree with its primitives moved, and its bounds in the world, shape (2, 3).
@@ -172,8 +209,8 @@ def refitted(
         What takes the place of `arrays.primitives.points`, of the same shape.
     threads : int
         Threads to use.
-    held : ndarray of bool, optional
-        What `held_by` says of the arrays, where it is known.
+    members : Members, optional
+        What `members_of` says of the arrays, where it is known.
     progress : callable, optional
         Called as progress(done, total) in nodes.
 
@@ -195,14 +232,16 @@ def refitted(
     if points.shape != primitives.points.shape:
         raise ValueError(f"{name} must have shape {primitives.points.shape}, got {points.shape}")
     moved = primitives._replace(points=owned(points))
-    held = held_by(arrays) if held is None else held
+    held, used = members_of(arrays) if members is None else members
     boxes, lost = np.empty((0, 6), np.float32), False
     if isinstance(moved, Triangles):
-        counts, some = survey(moved, threads)
-        frame, bounds = local_frame(some[:, :3], some[:, 3:])
-        if counts.sum() < len(held) or not held.all():
-            valid = world_bounds(moved)[2]
+        some = np.empty((2, 3))
+        if held.all() and len(held) > 0 and _bound_used(moved.points, used, some):
+            frame, bounds = local_frame(some[:1], some[1:])
+        else:
+            lower, upper, valid = world_bounds(moved)
             lost = _must_be_held(name, valid, held)
+            frame, bounds = local_frame(lower[valid], upper[valid])
             if lost:
                 ids = kernel_input(np.where((ids >= 0) & valid[ids], ids, np.int32(-1)))
     else:

@@ -110,6 +110,8 @@ def render(
     samples = whole_number("samples", samples)
     if tree.kind != "triangles":
         raise ValueError(f"tree must hold triangles, got {tree.kind}")
+    # Picture files begin at the top and know device pixels only.
+    camera = camera.upright()
     shader = _Shader(tree, camera, threads)
     pixels = np.empty((camera.height, camera.width, 3), np.uint8)
     offsets = (np.arange(samples) + 0.5) / samples
@@ -122,7 +124,14 @@ def render(
         rows = (np.arange(top, bottom)[:, None] + offsets).reshape(-1)
         origins, directions = camera.ray(*np.meshgrid(columns, rows))
         began = time.perf_counter()
-        hits = tree.closest_hit(origins, directions, threads=threads, counters=shade == "cost")
+        hits = tree.closest_hit(
+            origins,
+            directions,
+            camera.t_min,
+            camera.t_max,
+            threads=threads,
+            counters=shade == "cost",
+        )
         seconds += time.perf_counter() - began
         if isinstance(hits, CountedHits):
             colours = _heat(hits)

@@ -17,7 +17,7 @@ from bvh.arrays import TreeArrays
 from bvh.hierarchy import Hierarchy
 from bvh.primitives import Custom, Triangles, count_of
 from bvh.simd import WIDTH
-from bvh.tree_file import ALIGNMENT, Header, digest_of, packed, places_of
+from bvh.tree_file import ALIGNMENT, Header, Place, digest_of, file_size, packed, places_of
 from bvh.wide_nodes import BLOCK_SIZE
 
 # Bytes that are written at a time: between them Ctrl-C is heard.
@@ -62,23 +62,35 @@ class Saving(Hierarchy):
         >>> again.closest_hit([0.25, 0.25, 1.0], [0.0, 0.0, -1.0])
         Hits(t=1.0, prim_id=0, u=0.25, v=0.25, front=True)
         """
-        workers = thread_count(threads)
-        if isinstance(self._arrays.primitives, Custom):
-            raise TypeError("a BVH over custom primitives cannot be saved: their test is code")
-        arrays = stored_arrays(self._arrays)
-        header = Header(
-            self.kind,
-            self._quality,
-            WIDTH,
-            len(self._arrays.primitives.points),
-            count_of(self._arrays.primitives),
-            len(self._arrays.nodes.blocks) // BLOCK_SIZE,
-            len(self._arrays.nodes.ids),
-            self._build_seconds,
-            tuple(self._bounds.ravel().tolist()),
-            tuple(digest_of(array, workers) for array in arrays.values()),
-        )
-        replace_file(os.fspath(path), _contents(header, arrays))
+        replace_file(os.fspath(path), contents_of(self, thread_count(threads))[1])
+
+
+def contents_of(tree: Hierarchy, threads: int) -> tuple[int, Iterator[NDArray[np.uint8]]]:
+    """Return how many bytes the file of a tree has, and the bytes, piece by piece.
+
+    Raises
+    ------
+    TypeError
+        If the tree holds a user's primitives.
+    """
+    held = tree._arrays
+    if isinstance(held.primitives, Custom):
+        raise TypeError("a BVH over custom primitives cannot be saved: their test is code")
+    arrays = stored_arrays(held)
+    header = Header(
+        tree.kind,
+        tree._quality,
+        WIDTH,
+        len(held.primitives.points),
+        count_of(held.primitives),
+        len(held.nodes.blocks) // BLOCK_SIZE,
+        len(held.nodes.ids),
+        tree._build_seconds,
+        tuple(tree._bounds.ravel().tolist()),
+        tuple(digest_of(array, threads) for array in arrays.values()),
+    )
+    places = places_of(header)
+    return file_size(places), written(packed(header), places, arrays)
 
 
 def stored_arrays(arrays: TreeArrays) -> dict[str, NDArray[Any]]:
@@ -99,10 +111,12 @@ def stored_arrays(arrays: TreeArrays) -> dict[str, NDArray[Any]]:
     }
 
 
-def _contents(header: Header, arrays: dict[str, NDArray[Any]]) -> Iterator[NDArray[np.uint8]]:
-    """Yield the bytes of a file, from its beginning to its end."""
-    yield np.frombuffer(packed(header), np.uint8)
-    for place in places_of(header):
+def written(
+    start: bytes, places: list[Place], arrays: dict[str, NDArray[Any]]
+) -> Iterator[NDArray[np.uint8]]:
+    """Yield the bytes of a header and of the arrays behind it."""
+    yield np.frombuffer(start, np.uint8)
+    for place in places:
         data = arrays[place.name].reshape(-1).view(np.uint8)
         assert len(data) == place.size
         for begin in range(0, place.size, PIECE):

@@ -24,6 +24,9 @@ from bvh.arrays import TreeArrays, build, frozen, frozen_primitives
 from bvh.hierarchy import Hierarchy
 from bvh.jit import BVHWarning
 from bvh.primitives import Boxes, Obbs, Primitives, Triangles
+from bvh.scene import Scene
+from bvh.scene_file import SCENE_MAGIC, SceneHeader, unpacked_scene
+from bvh.scene_loading import scene_of
 from bvh.simd import WIDTH
 from bvh.soundness import check_primitives, check_tree
 from bvh.tree import BVH
@@ -62,8 +65,8 @@ def load(
     verify: bool = True,
     audit: bool = False,
     threads: int | None = None,
-) -> BVH:
-    """Read a tree that `BVH.save` has written.
+) -> BVH | Scene:
+    """Read a tree that `BVH.save` has written, or a scene that `Scene.save` has.
 
     A file can be damaged, or made to do harm; no such file leads to anything but a ValueError, or
     to a tree that is safe to ask. It holds no code.
@@ -89,15 +92,17 @@ def load(
 
     Returns
     -------
-    BVH
+    BVH or Scene
         Answers bit for bit as the one that was saved. Where this CPU suits nodes of another width
-        than the one that saved the tree, it is built again from its primitives.
+        than the one that saved the tree, it is built again from its primitives. Of a scene, the
+        tables of instances and attributes are always read and checked, and all else that is said
+        here of a tree goes for each of its trees.
 
     Raises
     ------
     ValueError
-        If the file is not a tree, is of another version, damaged, or not valid; the message says
-        how.
+        If the file is neither tree nor scene, is of another version, damaged, or not valid; the
+        message says how.
     FileNotFoundError
         If there is none.
 
@@ -113,15 +118,46 @@ def load(
     """
     workers = thread_count(threads)
     name = os.fspath(path)
+    header: Header | SceneHeader
     with _naming(name), _opened(name) as file:
         size = os.fstat(file.fileno()).st_size
         start = file.read(HEADER_SIZE)
-        header = unpacked(start, size)
+        scene = start.startswith(SCENE_MAGIC)
+        header = unpacked_scene(start, size) if scene else unpacked(start, size)
         content: NDArray[np.uint8]
         if mmap:
             content = np.memmap(file, np.uint8, "r", shape=(size,))
         else:
             content = _read(file, start, size)
+
+    trees: list[BVH] = []
+
+    def tree_of(header: Header, content: NDArray[np.uint8]) -> BVH:
+        trees.append(_tree(name, header, content, mmap, verify, workers))
+        return trees[-1]
+
+    loaded: BVH | Scene
+    if isinstance(header, SceneHeader):
+        with _naming(name):
+            loaded = scene_of(header, content, tree_of, workers)
+    else:
+        loaded = tree_of(header, content)
+    if audit:
+        with _naming(name):
+            for tree in trees:
+                tree.validate()
+    return loaded
+
+
+def _tree(
+    name: str,
+    header: Header,
+    content: NDArray[np.uint8],
+    mmap: bool,
+    verify: bool,
+    threads: int,
+) -> BVH:
+    """Return the tree of a file, or of the part of one that is a tree's."""
     tree: BVH = object.__new__(BVH)
     tree._bounds = kernel_input(np.array(header.bounds).reshape(2, 3))
     tree._quality, tree._build_seconds = header.quality, header.seconds
@@ -131,16 +167,13 @@ def load(
                 f"{name} was saved for vectors of {header.width}; it is read and built again for "
                 f"vectors of {WIDTH}",
                 BVHWarning,
-                stacklevel=2,
+                stacklevel=4,
             )
-        _build_again(tree, name, header, content, verify, workers)
+        _build_again(tree, name, header, content, verify, threads)
     elif mmap and verify:
-        tree._first_use = _FirstUse(name, header, content, workers)
+        tree._first_use = _FirstUse(name, header, content, threads)
     else:
-        tree._set_arrays(_tree_of(name, header, content, verify, workers))
-    if audit:
-        with _naming(name):
-            tree.validate()
+        tree._set_arrays(_tree_of(name, header, content, verify, threads))
     return tree
 
 
@@ -156,6 +189,8 @@ def _naming(name: str) -> Iterator[None]:
     try:
         yield
     except ValueError as error:
+        if str(error).startswith(f"{name}: "):
+            raise
         raise ValueError(f"{name}: {error}") from None
 
 

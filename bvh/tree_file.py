@@ -56,6 +56,7 @@ MAX_NODES, MAX_ID_ROWS = 2**31 - 1, 2 ** (31 - LEAF_BITS)
 PIECE = 1 << 20
 DIGEST_SIZE = 16
 
+_BEGIN = struct.Struct("<8sII")
 _FIXED = struct.Struct("<8s8I4Q7dQ")
 _ENTRY = struct.Struct("<16s8s4Q16s")
 
@@ -105,6 +106,11 @@ def places_of(header: Header) -> list[Place]:
     ]
     if kind == "triangles":
         shapes.append(("faces", "<i4", header.primitives, 3))
+    return laid_out(shapes)
+
+
+def laid_out(shapes: list[tuple[str, str, int, int]]) -> list[Place]:
+    """Return where arrays of the given names, dtypes, rows and columns lie behind a header."""
     places, offset = [], HEADER_SIZE
     for name, dtype, rows, columns in shapes:
         size = rows * max(columns, 1) * int(dtype[2])
@@ -122,14 +128,18 @@ def packed(header: Header) -> bytes:
     """Return the bytes of a header."""
     places = places_of(header)
     codes = KINDS.index(header.kind), QUALITIES.index(header.quality)
-    parts = [
-        _FIXED.pack(
-            MAGIC, VERSION, ORDER_MARK, HEADER_SIZE, *codes, header.width, len(places), 0,
-            header.points, header.primitives, header.nodes, header.rows,
-            header.seconds, *header.bounds, file_size(places),
-        )
-    ]  # fmt: skip
-    for place, digest in zip(places, header.digests, strict=True):
+    fixed = _FIXED.pack(
+        MAGIC, VERSION, ORDER_MARK, HEADER_SIZE, *codes, header.width, len(places), 0,
+        header.points, header.primitives, header.nodes, header.rows,
+        header.seconds, *header.bounds, file_size(places),
+    )  # fmt: skip
+    return signed(fixed, places, header.digests)
+
+
+def signed(fixed: bytes, places: list[Place], digests: tuple[bytes, ...]) -> bytes:
+    """Return a header: what is before the table of arrays, the table, and the checksum."""
+    parts = [fixed]
+    for place, digest in zip(places, digests, strict=True):
         name, dtype, *numbers = place
         parts.append(_ENTRY.pack(name.encode(), dtype.encode(), *numbers, digest))
     body = b"".join(parts).ljust(HEADER_SIZE - DIGEST_SIZE, b"\0")
@@ -144,19 +154,9 @@ def unpacked(data: bytes, size: int) -> Header:
     ValueError
         If it is not the header of a tree, is damaged, contradicts itself or the file's size.
     """
-    if not data.startswith(MAGIC):
-        raise ValueError("is not a saved tree")
-    if len(data) < HEADER_SIZE:
-        raise ValueError(f"is cut off: it has {len(data)} of the {HEADER_SIZE} bytes of a header")
+    check_header(data, MAGIC, VERSION)
     fields = _FIXED.unpack_from(data)
-    _, version, mark, _, kind, quality, width, entries, _, *counts = fields[:13]
-    if mark != ORDER_MARK:
-        raise ValueError("is damaged: its byte order mark is wrong")
-    if version != VERSION:
-        raise ValueError(f"has format version {version}; this version of bvh reads {VERSION}")
-    body = data[: HEADER_SIZE - DIGEST_SIZE]
-    if blake2b(body, digest_size=DIGEST_SIZE).digest() != data[HEADER_SIZE - DIGEST_SIZE :]:
-        raise ValueError("is damaged: the checksum of its header is wrong")
+    _, _, _, _, kind, quality, width, entries, _, *counts = fields[:13]
     if kind >= len(KINDS) or quality >= len(QUALITIES) or width not in WIDTHS:
         raise ValueError("is not valid: its header has an unknown kind, quality or width")
     limits = (MAX_ROWS, MAX_PRIMITIVES, MAX_NODES, MAX_ID_ROWS)
@@ -168,8 +168,7 @@ def unpacked(data: bytes, size: int) -> Header:
     seconds, *bounds = fields[13:20]
     if not (math.isfinite(seconds) and seconds >= 0.0 and _are_bounds(bounds)):
         raise ValueError("is not valid: its header has a time or bounds that cannot be")
-    ends = (_FIXED.size + (k + 1) * _ENTRY.size for k in range(entries))
-    digests = tuple(data[end - DIGEST_SIZE : end] for end in ends)
+    digests = digests_in(data, _FIXED.size, entries)
     names = KINDS[kind], QUALITIES[quality]
     points, primitives, nodes, rows = counts
     header = Header(*names, width, points, primitives, nodes, rows, seconds, tuple(bounds), digests)
@@ -181,6 +180,28 @@ def unpacked(data: bytes, size: int) -> Header:
         what = "is cut off" if size < whole else "is too long"
         raise ValueError(f"{what}: it has {size} bytes, its header says {whole}")
     return header
+
+
+def check_header(data: bytes, magic: bytes, version: int) -> None:
+    """Refuse what is no whole header of a file of ours, of this version, with its checksum."""
+    if not data.startswith(magic):
+        raise ValueError("is not a saved tree")
+    if len(data) < HEADER_SIZE:
+        raise ValueError(f"is cut off: it has {len(data)} of the {HEADER_SIZE} bytes of a header")
+    found, mark = _BEGIN.unpack_from(data)[1:]
+    if mark != ORDER_MARK:
+        raise ValueError("is damaged: its byte order mark is wrong")
+    if found != version:
+        raise ValueError(f"has format version {found}; this version of bvh reads {version}")
+    body = data[: HEADER_SIZE - DIGEST_SIZE]
+    if blake2b(body, digest_size=DIGEST_SIZE).digest() != data[HEADER_SIZE - DIGEST_SIZE :]:
+        raise ValueError("is damaged: the checksum of its header is wrong")
+
+
+def digests_in(data: bytes, begin: int, entries: int) -> tuple[bytes, ...]:
+    """Return the digests in a header whose table of arrays begins at `begin`."""
+    ends = (begin + (k + 1) * _ENTRY.size for k in range(entries))
+    return tuple(data[end - DIGEST_SIZE : end] for end in ends)
 
 
 def _are_bounds(bounds: list[float]) -> bool:

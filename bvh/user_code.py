@@ -8,6 +8,7 @@ from typing import Any
 from bvh.jit import Dispatcher, typeof, types
 
 FILTER = ("ray_id", "prim_id", "t", "u", "v", "data")
+SCENE_FILTER = ("ray_id", "instance_id", "prim_id", "t", "u", "v", "data")
 INTERSECT = ("prim_id", "origin", "direction", "t_min", "t_max", "data")
 
 
@@ -36,11 +37,13 @@ def user_data(data: Any) -> Any:
     return data
 
 
-def optional_filter(function: Any, data: Any) -> tuple[Any, Any]:
+def optional_filter(
+    function: Any, data: Any, parameters: tuple[str, ...] = FILTER
+) -> tuple[Any, Any]:
     """Return a filter and its data; None for both where there is no filter."""
     if function is None:
         return None, None
-    return user_function("filter", function, FILTER), user_data(data)
+    return user_function("filter", function, parameters), user_data(data)
 
 
 def _is_compiled(function: object) -> bool:

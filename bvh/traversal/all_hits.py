@@ -29,7 +29,7 @@ SHORT = 24
 class Columns(NamedTuple):
     """Hits, as arrays; pointers inside kernels."""
 
-    prim_id: Any  # int32
+    prim_id: Any  # int32, or int64 for the codes of a scene
     t: Any  # float64, as u and v
     u: Any
     v: Any
@@ -45,16 +45,16 @@ class Pairs(NamedTuple):
     starts: NDArray[np.int64]  # where each ray's hits begin
 
 
-def new_columns(room: int) -> Columns:
-    """Return columns for `room` hits."""
-    kinds = (np.int32, np.float64, np.float64, np.float64, np.uint8)
+def new_columns(room: int, ids: Any) -> Columns:
+    """Return columns for `room` hits, with ids of a type."""
+    kinds = (ids, np.float64, np.float64, np.float64, np.uint8)
     return Columns(*(np.empty(room + HALF, kind) for kind in kinds))
 
 
-def new_pairs(room: int) -> Pairs:
+def new_pairs(room: int, ids: Any) -> Pairs:
     """Return scratch for `room` hits of a block."""
     which, order = np.empty(room + HALF, np.int64), np.empty(room, np.int64)
-    return Pairs(which, new_columns(room), order, np.empty(BLOCK + 1, np.int64))
+    return Pairs(which, new_columns(room, ids), order, np.empty(BLOCK + 1, np.int64))
 
 
 class Out(NamedTuple):
@@ -145,7 +145,7 @@ def _gather_hits(
             for j in range(found):
                 poke(columns.t, j, 0.0)
         for i in range(size):
-            kept = _pick(pairs, i, accept, data, most, keep, out, filled)
+            kept = _pick(tree.primitives, pairs, i, accept, data, most, keep, out, filled)
             poke(counts, peek(block.which, i), kept)
             filled += kept if keep else 0
     poke(state, NEXT, end)
@@ -153,7 +153,7 @@ def _gather_hits(
 
 
 @inlined
-def _pick(pairs, i, accept, data, most, keep, out, at):
+def _pick(primitives, pairs, i, accept, data, most, keep, out, at):
     """Write ray i's hits in order, from `at` on; return how many they are."""
     hits, order = pairs.columns, pairs.order
     first, last = peek(pairs.starts, i), peek(pairs.starts, i + 1)
@@ -161,16 +161,16 @@ def _pick(pairs, i, accept, data, most, keep, out, at):
         poke(order, j, j)
     _sort(hits.t, hits.prim_id, order, first, last)
     kept = np.int64(0)
-    before = np.int32(-1)
+    before = np.int64(-1)
     for j in range(first, last):
         h = peek(order, j)
-        prim = peek(hits.prim_id, h)
+        prim = np.int64(peek(hits.prim_id, h))
         if prim == before:
             # It was in two leaves.
             continue
         before = prim
         t, u, v = peek(hits.t, h), peek(hits.u, h), peek(hits.v, h)
-        if not accepts(accept, peek(pairs.which, h), np.int64(prim), t, u, v, data):
+        if not accepts(accept, primitives, peek(pairs.which, h), np.int64(prim), t, u, v, data):
             continue
         if keep:
             poke(out.prim_id, at + kept, prim)

@@ -19,6 +19,8 @@ BLOCK = 256
 NEAR, FAR, INVERSE, ORIGIN, DIRECTION = 0, 3, 6, 9, 12
 EDGE, T_ERROR, LOW, END, SURE_LOW, SURE_HIGH, SLACK, BEST_LOW = 15, 16, 17, 18, 19, 20, 21, 22
 OCTANT, PRIM, T_PRIM = 23, 24, 25
+# In a scene, the leaf of PRIM.
+PRIM_LEAF = 26
 
 # WIDTH rays lie side by side, their rows one below the other: a ray's numbers are near each other,
 # and those of WIDTH rays make a vector. A ray is known by the index of its first number.

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.jit import by_type, inlined
+from bvh.placed import Placed
 from bvh.simd import cycles, peek, pointer, poke
 from bvh.traversal.block import BLOCK, HALF, Block, new_block, pointed_block
 from bvh.traversal.goals import Nearest, begin_block
@@ -25,7 +26,9 @@ from bvh.traversal.packets import (
     trace_packets,
 )
 from bvh.traversal.query import Query
-from bvh.traversal.singles import Slots, new_slots, pointed_slots, trace_all
+from bvh.traversal.scene_slots import SLOT_SIZE as SCENE_SLOT
+from bvh.traversal.scene_walk import walk
+from bvh.traversal.singles import SLOT_SIZE, Slots, new_slots, pointed_slots, trace_all
 
 # Blocks from one trial to the next: at first, and at most.
 PERIOD, LONGEST_PERIOD = 16.0, 256.0
@@ -45,10 +48,11 @@ class Scratch(NamedTuple):
     learnt: NDArray[np.float64]
 
 
-def new_scratch(learnt: NDArray[np.float64]) -> Scratch:
+def new_scratch(learnt: NDArray[np.float64], scene: bool = False) -> Scratch:
     """Return the scratch of one thread; what is learnt may be shared by all threads of a batch."""
     alive = np.empty(BLOCK + HALF, np.int64)
-    return Scratch(new_block(), new_slots(), new_packet_stack(), alive, learnt)
+    slots = new_slots(SCENE_SLOT if scene else SLOT_SIZE)
+    return Scratch(new_block(), slots, new_packet_stack(), alive, learnt)
 
 
 def nothing_learnt() -> NDArray[np.float64]:
@@ -86,7 +90,14 @@ def trace_block(tree, rays, scratch, count, forced, goal):
 
 @by_type(trace_block)
 def _choose_trace(tree, rays, scratch, count, forced, goal):
+    if tree.types[tree.fields.index("primitives")].instance_class is Placed:
+        return _walk_scene
     return _trace_either_way if goal.instance_class is Nearest else _trace_one_by_one
+
+
+def _walk_scene(tree, rays, scratch, count, forced, goal):
+    begin_block(goal)
+    walk(Query(tree, rays, scratch.block), scratch.slots.memory, scratch.alive, count, goal)
 
 
 def _trace_one_by_one(tree, rays, scratch, count, forced, goal):

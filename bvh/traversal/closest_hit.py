@@ -8,14 +8,15 @@ import numpy as np
 
 from bvh.jit import entry, inlined, kernel
 from bvh.numerics import INF, NAN
-from bvh.simd import WIDTH, peek, peek_int, pointer, poke
-from bvh.traversal.block import PRIM, number_of
+from bvh.simd import peek, pointer, poke
+from bvh.traversal.block import number_of
 from bvh.traversal.choice import pointed_scratch, trace_block
 from bvh.traversal.filling import fill
 from bvh.traversal.finish import finish
 from bvh.traversal.goals import pointed_goal
 from bvh.traversal.order import ask_for_next, pick_rays, pointed_order, tile_of
 from bvh.traversal.query import pointed_rays, pointed_tree
+from bvh.traversal.winners import winner
 
 
 class Out(NamedTuple):
@@ -59,7 +60,7 @@ def _miss_run(begin, end, prim, out):
     for k in range(begin, end):
         poke(out.t, k, INF)
     for k in range(begin, end):
-        poke(prim, k, np.int32(-1))
+        poke(prim, k, -1)
     for k in range(begin, end):
         poke(out.u, k, NAN)
     for k in range(begin, end):
@@ -80,7 +81,7 @@ def _closest_hits(tree, rays, order, scratch, goal, begin, end, prim, out):
         hits = np.int64(0)
         for j in range(count):
             r = peek(alive, j)
-            found = peek_int(block.lanes, r + PRIM * WIDTH)
+            found = winner(tree.primitives, block, r)
             poke(prim, peek(block.which, number_of(r)), found)
             poke(alive, hits, r)
             hits += np.int64(found >= 0)
@@ -109,5 +110,5 @@ def _any_hits(tree, rays, order, scratch, goal, begin, end, hit):
         trace_block(tree, rays, scratch, count, order.kernel, goal)
         for j in range(count):
             r = peek(alive, j)
-            found = peek_int(block.lanes, r + PRIM * WIDTH)
+            found = winner(tree.primitives, block, r)
             poke(hit, peek(block.which, number_of(r)), np.uint8(found >= 0))

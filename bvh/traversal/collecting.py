@@ -24,14 +24,14 @@ F = np.float32
 
 
 @inlined
-def _add(found, r, prim):
+def add_hit(found, r, prim):
     """Note a hit of ray r; count it even where there is no room for it."""
     i, at = number_of(r), peek(found.size, 0)
     poke(found.counts, i, peek(found.counts, i) + 1)
     poke(found.size, 0, at + 1)
     if at < found.room:
         poke(found.rays, at, i)
-        poke(found.prims, at, np.int32(prim))
+        poke(found.prims, at, prim)
 
 
 @kernel
@@ -61,9 +61,9 @@ def collect_triangles(primitives, tree, block, query, r, rows, code, goal):
             if sure >> k & 1:
                 # What surely passes all edges meets none, however little it is moved.
                 if cull == 0 or (cull > 0) != (back >> k & 1 == 1):
-                    _add(goal.found, r, prim)
+                    add_hit(goal.found, r, prim)
             elif touches(query, r, prim, cull, goal.once):
-                _add(goal.found, r, prim)
+                add_hit(goal.found, r, prim)
 
 
 def collect_solids(primitives, tree, block, query, r, rows, code, goal):
@@ -72,4 +72,4 @@ def collect_solids(primitives, tree, block, query, r, rows, code, goal):
     for i in range(first, first + count):
         prim = np.int64(peek(tree.ids, i))
         if touches(query, r, prim, goal.cull, goal.once):
-            _add(goal.found, r, prim)
+            add_hit(goal.found, r, prim)

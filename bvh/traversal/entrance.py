@@ -69,7 +69,7 @@ NEAR_ORIGIN, FAR_ORIGIN = 2.0**20, 2.0**70
 
 
 @inlined
-def _local_bound(t, shift, step):
+def local_bound(t, shift, step):
     """Return t, one float step off, as a local parameter; infinite where t is as good as."""
     if t >= LARGEST or t <= -LARGEST:
         return INF if t > 0.0 else -INF
@@ -77,7 +77,7 @@ def _local_bound(t, shift, step):
 
 
 @inlined
-def _inverse(d):
+def inverse_of(d):
     """Return 1/d, its size limited."""
     if abs(d) < 1.0 / STEEPEST:
         return -STEEPEST if d < 0.0 else STEEPEST
@@ -95,7 +95,7 @@ def _clip(frame, o, inverse, room, start, stop):
 
 
 @inlined
-def _along(o, rest, t, d):
+def along(o, rest, t, d):
     """Return o + rest + t*d as (high, low)."""
     p, e = two_product(t, d)
     s, f = two_sum(o, p)
@@ -117,7 +117,7 @@ def prepare(block, frame, r, o, d, t_min, t_max):
         x, y, z = x * scale, y * scale, z * scale
         k = min(k, 1022) + k2
     shift = int(peek(frame, 3)) + k
-    ix, iy, iz = _inverse(x), _inverse(y), _inverse(z)
+    ix, iy, iz = inverse_of(x), inverse_of(y), inverse_of(z)
     (px, qx), (py, qy), (pz, qz) = (
         two_sum(o[0], -peek(frame, 0)),
         two_sum(o[1], -peek(frame, 1)),
@@ -125,8 +125,8 @@ def prepare(block, frame, r, o, d, t_min, t_max):
     )
     px, py, pz = px * s, py * s, pz * s
     away = largest((px, py, pz))
-    start = _local_bound(t_min, shift, -SMALLEST)
-    stop = _local_bound(t_max, shift, SMALLEST)
+    start = local_bound(t_min, shift, -SMALLEST)
+    stop = local_bound(t_max, shift, SMALLEST)
     rest = 0.0
     # Distances that share a double, denormal or the largest one, must not be told apart.
     grain, most = scale_by(SMALLEST, shift), scale_by(LARGEST, shift)
@@ -138,9 +138,9 @@ def prepare(block, frame, r, o, d, t_min, t_max):
         if away <= NEAR_ORIGIN:
             px, py, pz = px + entry * x, py + entry * y, pz + entry * z
         else:
-            px, qx = _along(px, qx * s, entry, x)
-            py, qy = _along(py, qy * s, entry, y)
-            pz, qz = _along(pz, qz * s, entry, z)
+            px, qx = along(px, qx * s, entry, x)
+            py, qy = along(py, qy * s, entry, y)
+            pz, qz = along(pz, qz * s, entry, z)
             # What is left is small, but perhaps not as small as the box.
             room = 2.0**-18 * bound + 2.0**-50 * largest((px, py, pz))
             rest, leave = _clip(
@@ -148,17 +148,17 @@ def prepare(block, frame, r, o, d, t_min, t_max):
             )
             if rest > leave:
                 return False
-            px, _ = _along(px, qx, rest, x)
-            py, _ = _along(py, qy, rest, y)
-            pz, _ = _along(pz, qz, rest, z)
+            px, _ = along(px, qx, rest, x)
+            py, _ = along(py, qy, rest, y)
+            pz, _ = along(pz, qz, rest, z)
             leave += entry
         spread = abs(x) + abs(y) + abs(z)
         slack = 16.0 * UNIT * bound + 2.0**-51 * (abs(entry) + 4.0 * bound) + 2.0 * grain
         end = ((leave - entry) - rest) * (1.0 + 2.0**-20) + slack
         low = max((start - entry) - rest, -bound) - slack
         edge, t_error = EDGE_ERROR * bound * spread, T_BOUND * bound
-        sure_low = (_local_bound(t_min, shift, SMALLEST) - entry) - rest + slack
-        sure_high = (_local_bound(t_max, shift, -SMALLEST) - entry) - rest - slack
+        sure_low = (local_bound(t_min, shift, SMALLEST) - entry) - rest + slack
+        sure_high = (local_bound(t_max, shift, -SMALLEST) - entry) - rest - slack
     else:
         # Keep the ray's signs and give up the rest. `low` is finite: it will be multiplied by den,
         # which may be zero.

@@ -74,15 +74,15 @@ class Found(NamedTuple):
     room: Any  # how many can be kept
 
 
-def new_kept(most: int) -> Kept:
+def new_kept(most: int, ids: Any = np.int32) -> Kept:
     """Return room for the `most` nearest hits of each ray of a block."""
     places = BLOCK * most
-    return Kept(np.empty(places), np.empty(places, np.int32), np.empty(BLOCK, np.int64))
+    return Kept(np.empty(places), np.empty(places, ids), np.empty(BLOCK, np.int64))
 
 
-def new_found(room: int) -> Found:
+def new_found(room: int, ids: Any = np.int32) -> Found:
     """Return room for `room` hits of a block."""
-    rays, prims = np.empty(room, np.int64), np.empty(room, np.int32)
+    rays, prims = np.empty(room, np.int64), np.empty(room, ids)
     return Found(rays, prims, np.empty(BLOCK, np.int64), np.empty(1, np.int64), room)
 
 

@@ -13,17 +13,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.arrays import TreeArrays
-from bvh.jit import entry, inlined, kernel, types
+from bvh.jit import by_type, entry, inlined, kernel, types
 from bvh.numerics import INF, NAN
+from bvh.placed import Placed, leaf_of, prim_of
 from bvh.primitives import Boxes, Custom, Obbs, Triangles, arrays_of, is_ray
 from bvh.references import stack_memory
 from bvh.simd import WIDTH, peek, peek_int, pointer_to, poke
-from bvh.traversal.block import DOUBLE_ROWS, GROUP, OCTANT, PRIM, Block
+from bvh.traversal.block import DOUBLE_ROWS, GROUP, OCTANT, Block
 from bvh.traversal.entrance import prepare
 from bvh.traversal.finish import finish_alone
 from bvh.traversal.goals import Nearest
 from bvh.traversal.query import Query, RayPointers, TreePointers, pointed_tree
+from bvh.traversal.scene_slots import HEADER as SCENE_HEADER
+from bvh.traversal.scene_slots import SLOT_SIZE as SCENE_SLOT
+from bvh.traversal.scene_walk import walk
 from bvh.traversal.singles import HEADER, SLOT_SIZE, trace
+from bvh.traversal.winners import winner
 
 # Where the parts of the scratch memory begin, in bytes.
 DOUBLES = 4 * GROUP
@@ -31,9 +36,12 @@ RAY = DOUBLES + 8 * DOUBLE_ROWS * WIDTH
 WHICH = RAY + 64
 SLOT = WHICH + 64
 SCRATCH_BYTES = SLOT + 4 * (HEADER + SLOT_SIZE) + 64
+SCENE_BYTES = SLOT + 4 * (SCENE_HEADER + SCENE_SLOT) + 64
 
 # Values whose types pointers take.
 F4, F8, I4, I8 = np.float32(0.0), 0.0, np.int32(0), np.int64(0)
+
+EVERY = np.int64(-1)
 
 
 def addresses_of(arrays: TreeArrays) -> NDArray[np.int64]:
@@ -45,8 +53,25 @@ def addresses_of(arrays: TreeArrays) -> NDArray[np.int64]:
     return places
 
 
+def trace_one(primitives, parts, memory, alive, octant, goal):
+    """Take the only ray of a block through what it is to go through."""
+
+
+def _trace_tree(primitives, parts, memory, alive, octant, goal):
+    trace(parts, memory, alive, np.int64(1), octant, goal)
+
+
+def _walk_scene(primitives, parts, memory, alive, octant, goal):
+    walk(parts, memory, alive, np.int64(1), goal)
+
+
+@by_type(trace_one)
+def _choose_trace(primitives, parts, memory, alive, octant, goal):
+    return _walk_scene if primitives.instance_class is Placed else _trace_tree
+
+
 @kernel
-def trace_alone(tree, memory, ox, oy, oz, dx, dy, dz, t_min, t_max, goal):
+def trace_alone(tree, memory, ox, oy, oz, dx, dy, dz, t_min, t_max, mask, goal):
     """Take one ray through a tree, to the goal's end; return the primitive it names, or -1.
 
     `memory` is SCRATCH_BYTES from there on.
@@ -67,25 +92,26 @@ def trace_alone(tree, memory, ox, oy, oz, dx, dy, dz, t_min, t_max, goal):
     none = np.int64(0)
     rays = RayPointers(
         ray, pointer_to(at + RAY + 24, F8), pointer_to(at + RAY + 48, F8),
-        pointer_to(at + RAY + 56, F8), none, none, none, none,
+        pointer_to(at + RAY + 56, F8), pointer_to(at + WHICH + 8, I4), none, none, none, none, none,
     )  # fmt: skip
     which = pointer_to(at + WHICH, I8)
     poke(which, 0, 0)
+    poke(which, 1, mask)
     block = Block(pointer_to(at, F4), pointer_to(at + DOUBLES, F8), which)
     if not prepare(block, tree.frame, none, o, d, t_min, t_max):
         return np.int64(-1)
     octant = np.int64(peek_int(block.lanes, OCTANT * WIDTH)) & 7
     # The only ray of the block is known by 0, which is also what `which` holds.
     parts = Query(tree, rays, block)
-    trace(parts, pointer_to(at + SLOT, F4), which, np.int64(1), octant, goal)
-    return np.int64(peek_int(block.lanes, PRIM * WIDTH))
+    trace_one(tree.primitives, parts, pointer_to(at + SLOT, F4), which, octant, goal)
+    return winner(tree.primitives, block, np.int64(0))
 
 
 @inlined
 def cast(tree, memory, ox, oy, oz, dx, dy, dz, t_min, t_max, cull):
     """Return (t, prim_id, u, v, front) of the nearest hit."""
     goal = Nearest(False, cull)
-    found = trace_alone(tree, memory, ox, oy, oz, dx, dy, dz, t_min, t_max, goal)
+    found = trace_alone(tree, memory, ox, oy, oz, dx, dy, dz, t_min, t_max, EVERY, goal)
     if found < 0:
         return INF, -1, NAN, NAN, False
     o, d = (ox, oy, oz), (dx, dy, dz)
@@ -139,6 +165,29 @@ def cast_at_obbs(place, ox, oy, oz, dx, dy, dz, t_min, t_max, cull):
 
 
 @entry
+def cast_at_scene(place, ox, oy, oz, dx, dy, dz, t_min, t_max, cull, mask):
+    """Return (t, prim_id, u, v, front, leaf) of one ray in a scene."""
+    places = pointer_to(place, I8)
+    if peek(places, 10) == 0:
+        return INF, -1, NAN, NAN, False, -1
+    memory = stack_memory(SCENE_BYTES)
+    placed = Placed(
+        pointer_to(peek(places, 4), F8), pointer_to(peek(places, 5), F8),
+        pointer_to(peek(places, 6), F8), pointer_to(peek(places, 7), I8),
+        pointer_to(peek(places, 8), I4), pointer_to(peek(places, 9), I4),
+    )  # fmt: skip
+    tree = _tree(places, placed)
+    found = trace_alone(
+        tree, memory, ox, oy, oz, dx, dy, dz, t_min, t_max, mask, Nearest(False, cull)
+    )
+    if found < 0:
+        return INF, -1, NAN, NAN, False, -1
+    o, d = (ox, oy, oz), (dx, dy, dz)
+    t, u, v, front = finish_alone(placed, tree, found, o, d, t_min, t_max)
+    return t, prim_of(found), u, v, front, leaf_of(found)
+
+
+@entry
 def cast_at_custom(arrays, ox, oy, oz, dx, dy, dz, t_min, t_max, cull):
     """Return (t, prim_id, u, v, front) of one ray in a tree over a user's primitives."""
     if len(arrays.nodes.blocks) == 0:
@@ -148,6 +197,7 @@ def cast_at_custom(arrays, ox, oy, oz, dx, dy, dz, t_min, t_max, cull):
 
 
 CASTS: dict[type, Any] = {Triangles: cast_at_triangles, Boxes: cast_at_boxes, Obbs: cast_at_obbs}
+CASTS[Placed] = cast_at_scene
 
 
 _ways_in: dict[type, Any] = {}
@@ -159,12 +209,13 @@ def way_in(arrays: TreeArrays) -> Any:
     It takes an int, which says where the arrays are, eight floats and an int, and never asks for
     their types as Numba's dispatcher does, which costs a third of the call.
     """
-    kind = type(arrays.primitives)
+    kind: type = type(arrays.primitives)
     if kind is Custom:
         return lambda place, *ray: cast_at_custom(arrays, *ray)
     if kind not in _ways_in:
         dispatcher = CASTS[kind]
-        signature = (types.int64, *(types.float64,) * 8, types.int64)
+        masks = (types.int64,) if kind is Placed else ()
+        signature = (types.int64, *(types.float64,) * 8, types.int64, *masks)
         dispatcher.compile(signature)
         _ways_in[kind] = dispatcher.overloads[signature].entry_point
     return _ways_in[kind]

@@ -7,10 +7,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bvh.arguments import kernel_input
 from bvh.jit import inlined
 from bvh.numerics import vector
 from bvh.primitives import pointed
 from bvh.simd import peek, pointer
+
+# The mask of rays that every instance of a scene is there for.
+EVERY = kernel_input(np.full(1, -1, np.int32))
 
 
 class Rays(NamedTuple):
@@ -20,6 +24,7 @@ class Rays(NamedTuple):
     directions: NDArray[np.float64]
     t_min: NDArray[np.float64]
     t_max: NDArray[np.float64]
+    masks: NDArray[np.int32] = EVERY
 
 
 class RayPointers(NamedTuple):
@@ -29,10 +34,12 @@ class RayPointers(NamedTuple):
     directions: Any
     t_min: Any
     t_max: Any
+    masks: Any
     o_step: int
     d_step: int
     low_step: int
     high_step: int
+    mask_step: int
 
 
 class TreePointers(NamedTuple):
@@ -61,10 +68,12 @@ def pointed_rays(rays):
         pointer(rays.directions),
         pointer(rays.t_min),
         pointer(rays.t_max),
+        pointer(rays.masks),
         np.int64(len(rays.origins) > 1),
         np.int64(len(rays.directions) > 1),
         np.int64(len(rays.t_min) > 1),
         np.int64(len(rays.t_max) > 1),
+        np.int64(len(rays.masks) > 1),
     )
 
 

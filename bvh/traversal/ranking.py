@@ -13,11 +13,12 @@ from bvh.jit import by_type, inlined, kernel, stay_outlined, types
 from bvh.numerics import INF
 from bvh.primitives import MISS, test, weights
 from bvh.references import follow
-from bvh.simd import WIDTH, lowest_bit, peek, poke, poke_int
+from bvh.simd import WIDTH, lowest_bit, peek, poke
 from bvh.traversal.accepting import accepts
-from bvh.traversal.block import END, PRIM, local_interval, number_of
+from bvh.traversal.block import END, local_interval, number_of
 from bvh.traversal.leaf_visits import filter_group
 from bvh.traversal.query import read_ray
+from bvh.traversal.winners import name_winner
 from bvh.triangles import scaled_ray
 from bvh.wide_nodes import leaf_rows
 
@@ -57,9 +58,9 @@ def rank(query, r, prim, goal):
         poke(kept.t, first + j, peek(kept.t, first + j - 1))
         poke(kept.prims, first + j, peek(kept.prims, first + j - 1))
     poke(kept.t, first + at, t)
-    poke(kept.prims, first + at, np.int32(prim))
+    poke(kept.prims, first + at, prim)
     poke(kept.counts, number, last + 1)
-    poke_int(lanes, r + PRIM * WIDTH, peek(kept.prims, first))
+    name_winner(tree.primitives, block, r, np.int64(peek(kept.prims, first)))
     if goal.any_hit:
         poke(lanes, r + END * WIDTH, F(-INF))
     elif last + 1 == goal.most:
@@ -73,7 +74,7 @@ def _is_wanted(accept, data, tree, ray, prim, o, d, scaled, t_min, t_max, t):
 
 def _ask(accept, data, tree, ray, prim, o, d, scaled, t_min, t_max, t):
     u, v = weights(tree.primitives, prim, o, d, scaled, t_min, t_max)
-    return accepts(accept, ray, prim, t, u, v, data)
+    return accepts(accept, tree.primitives, ray, prim, t, u, v, data)
 
 
 @by_type(_is_wanted)
@@ -91,7 +92,7 @@ def _before(t, prim, kept, i):
 
 
 @inlined
-def _is_done(block, r, goal):
+def is_done(block, r, goal):
     """Tell whether a ray that wants any hit has one."""
     return goal.any_hit and peek(block.lanes, r + END * WIDTH) == F(-INF)
 
@@ -105,10 +106,10 @@ def rank_triangles(primitives, tree, block, query, r, rows, code, goal):
             k = lowest_bit(bits)
             bits &= bits - 1
             rank(query, r, np.int64(peek(tree.ids, g * WIDTH + k)), goal)
-            if _is_done(block, r, goal):
+            if is_done(block, r, goal):
                 bits = np.int64(0)
         poke(rows, END, peek(block.lanes, r + END * WIDTH))
-        if _is_done(block, r, goal):
+        if is_done(block, r, goal):
             return
 
 
@@ -117,6 +118,6 @@ def rank_solids(primitives, tree, block, query, r, rows, code, goal):
     first, count = leaf_rows(code)
     for i in range(first, first + count):
         rank(query, r, np.int64(peek(tree.ids, i)), goal)
-        if _is_done(block, r, goal):
+        if is_done(block, r, goal):
             break
     poke(rows, END, peek(block.lanes, r + END * WIDTH))

@@ -80,9 +80,9 @@ class Slots(NamedTuple):
     sizes: NDArray[np.int64]
 
 
-def new_slots() -> Slots:
+def new_slots(size: int = SLOT_SIZE) -> Slots:
     """Return the scratch of one thread."""
-    memory = aligned(HEADER + SLOTS * SLOT_SIZE, np.float32)
+    memory = aligned(HEADER + SLOTS * size, np.float32)
     return Slots(
         memory, np.empty(BLOCK, np.int64), np.empty(BLOCK, np.int64), np.empty(9, np.int64)
     )

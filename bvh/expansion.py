@@ -1,0 +1,378 @@
+"""Leaves: the trees that a scene leads to, each along its own path through nested scenes.
+
+The leaves below an instance stand side by side, in the order of its child's own, so the whole table
+is in the order of paths. The map of a leaf is the product of those along its path, from the outside
+in, every entry rounded to the nearest double at each step. Where an instance lies in the table
+follows from counts, so all leaves below any number of copies of a scene are found together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bvh.affine import affine_maps, moved_point
+from bvh.arguments import kernel_input
+from bvh.hierarchy import Hierarchy
+from bvh.instances import Assembly, Instances, Journal, below, depth_of
+from bvh.jit import entry, warms
+
+# Two halves, each of two quarters, and so on: a few instances can have any number of leaves.
+MAX_LEAVES = 2**24
+MAX_DEPTH = 64
+
+
+@dataclass(frozen=True, eq=False)
+class Leaf:
+    """A tree in a scene.
+
+    Attributes
+    ----------
+    path : tuple of int
+        Ids of instances, from the scene that was asked inward.
+    tree : BVH
+    transform : ndarray of float64, shape (4, 4)
+        From the tree's coordinates to the scene's.
+    name : str or None
+        That of the innermost instance on the path that has one.
+    mask : int
+        What the masks on the path have in common; 0 where one of its instances is not visible.
+    """
+
+    path: tuple[int, ...]
+    tree: Any
+    transform: NDArray[np.float64]
+    name: str | None
+    mask: int
+
+    @property
+    def instance_id(self) -> int:
+        """The id of the outermost instance on the path."""
+        return self.path[0]
+
+
+class _Part(NamedTuple):
+    """A scene as it was when its leaves were found."""
+
+    table: Instances
+    shape: int
+    ids: NDArray[np.int64]
+    child: NDArray[np.int32]
+    # By child: its number among trees, and among parts; -1 where it is none.
+    trees: NDArray[np.int32]
+    parts: NDArray[np.int32]
+    # Where the leaves of each row begin, among those of this scene.
+    begins: NDArray[np.int64]
+
+
+class _Found(NamedTuple):
+    """Some leaves."""
+
+    rows: NDArray[np.int64]
+    tree_of: NDArray[np.int32]
+    maps: NDArray[np.float64]
+    masks: NDArray[np.uint32]
+
+
+@entry
+def _compose_all(outer, linear, inner, out):
+    """Compose each of many maps with each of many; `linear` is `outer` without its shifts."""
+    for i in range(len(outer)):
+        for j in range(len(inner)):
+            for column in range(4):
+                v = (inner[j, 0, column], inner[j, 1, column], inner[j, 2, column])
+                if column == 3:
+                    x = moved_point(outer, 12 * i, v)
+                else:
+                    x = moved_point(linear, 12 * i, v)
+                for row in range(3):
+                    out[i * len(inner) + j, row, column] = x[row]
+
+
+def products(outer: NDArray[np.float64], inner: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return each outer map (k, 3, 4) composed with each inner one (m, 3, 4), (k * m, 3, 4)."""
+    out = np.empty((len(outer) * len(inner), 3, 4))
+    linear = outer.copy()
+    linear[:, :, 3] = 0.0
+    _compose_all(kernel_input(outer), kernel_input(linear), kernel_input(inner), out)
+    return out
+
+
+def leaf_counts(parts: Sequence[Assembly]) -> dict[int, int]:
+    """Return how many leaves each of some assemblies (see `below`) has, by Python's id."""
+    counts: dict[int, int] = {}
+    for part in parts:
+        table = part._instances
+        uses = np.bincount(table.column("child"), minlength=len(table.children)).tolist()
+        # Plain integers: there may be more than any array holds.
+        counts[id(part)] = sum(
+            use * counts.get(id(child), 1) for use, child in zip(uses, table.children, strict=True)
+        )
+    return counts
+
+
+def check_extent(parts: Sequence[Assembly], above: int = 0) -> dict[int, int]:
+    """Refuse what is nested too deep, or has too many leaves; return `leaf_counts`.
+
+    There are `above` scenes that hold what is checked.
+    """
+    depth = depth_of(parts) + above
+    if depth > MAX_DEPTH:
+        raise ValueError(f"scenes can be nested {MAX_DEPTH} deep, and this one is {depth}")
+    counts = leaf_counts(parts)
+    most = counts[id(parts[-1])]
+    if most > MAX_LEAVES:
+        raise ValueError(f"a scene can have {MAX_LEAVES} leaves, and this one has {most}")
+    return counts
+
+
+class Expansion:
+    """The leaves of an assembly.
+
+    Attributes
+    ----------
+    trees : list of Hierarchy
+        Each once.
+    tree_of : ndarray of int32, shape (n,)
+    maps : ndarray of float64, shape (n, 3, 4)
+    masks : ndarray of uint32, shape (n,)
+    instance_id : ndarray of int32, shape (n,)
+    moved, masked : Journal
+        Leaves whose map or mask has changed.
+    """
+
+    def __init__(self, top: Assembly) -> None:
+        parts = below(top)
+        counts = check_extent(parts)
+        self.trees: list[Hierarchy] = []
+        self.moved, self.masked = Journal(), Journal()
+        trees: dict[int, int] = {}
+        numbers = {id(part): k for k, part in enumerate(parts)}
+        self._parts: list[_Part] = []
+        for part in parts:
+            table = part._instances
+            for child in table.children:
+                if isinstance(child, Hierarchy) and id(child) not in trees:
+                    trees[id(child)] = len(self.trees)
+                    self.trees.append(child)
+            children = [id(child) for child in table.children]
+            sizes = np.array([counts.get(k, 1) for k in children], np.int64)
+            child_of = table.column("child").copy()
+            self._parts.append(
+                _Part(
+                    table,
+                    table.shape,
+                    table.column("ids").copy(),
+                    child_of,
+                    np.array([trees.get(k, -1) for k in children], np.int32),
+                    np.array([numbers.get(k, -1) for k in children], np.int32),
+                    np.concatenate([[0], np.cumsum(sizes[child_of])]).astype(np.int64),
+                )
+            )
+        self._read = self._ends()
+        found = self._spread(np.arange(len(self._parts[-1].ids)))
+        order = np.argsort(found.rows)
+        self.tree_of: NDArray[np.int32] = found.tree_of[order]
+        self.maps: NDArray[np.float64] = found.maps[order]
+        self.masks: NDArray[np.uint32] = found.masks[order]
+        ids, begins = self._parts[-1].ids, self._parts[-1].begins
+        self.instance_id = np.repeat(ids.astype(np.int32), np.diff(begins))
+
+    def __len__(self) -> int:
+        return len(self.tree_of)
+
+    def _ends(self) -> list[tuple[int, int]]:
+        """Return how far all journals go."""
+        return [(part.table.moved.end, part.table.masked.end) for part in self._parts]
+
+    def _spread(self, rows: NDArray[np.int64]) -> _Found:
+        """Find the leaves below rows of the outermost scene."""
+        last = len(self._parts) - 1
+        table, begins = self._parts[-1].table, self._parts[-1].begins
+        maps, masks = table.column("maps")[rows], _masks_of(table)[rows]
+        found: list[_Found] = []
+        # What leads to each scene: those that hold it come before it.
+        ways: list[list[Any]] = [[] for _ in self._parts]
+        for number in range(last, -1, -1):
+            part = self._parts[number]
+            if number == last:
+                at, child = begins[rows], part.child[rows]
+            elif ways[number]:
+                outer_at, outer, outer_masks = (
+                    np.concatenate(column) for column in zip(*ways[number], strict=True)
+                )
+                at = (outer_at[:, None] + part.begins[:-1]).ravel()
+                child = np.tile(part.child, len(outer))
+                maps = products(outer, part.table.column("maps"))
+                masks = (outer_masks[:, None] & _masks_of(part.table)).ravel()
+                self._check(at, child, part, maps)
+            else:
+                continue
+            order = np.argsort(child, kind="stable")
+            ends = np.cumsum(np.bincount(child, minlength=len(part.trees)))
+            for place, end in enumerate(ends):
+                chosen = order[ends[place - 1] if place else 0 : end]
+                inner = part.parts[place]
+                if inner >= 0:
+                    ways[inner].append((at[chosen], maps[chosen], masks[chosen]))
+            chosen = np.flatnonzero(part.trees[child] >= 0)
+            found.append(_Found(at[chosen], part.trees[child[chosen]], maps[chosen], masks[chosen]))
+        if len(found) == 1:
+            return found[0]
+        return _Found(*(np.concatenate(column) for column in zip(*found, strict=True)))
+
+    def _check(
+        self,
+        at: NDArray[np.int64],
+        child: NDArray[np.int32],
+        part: _Part,
+        maps: NDArray[np.float64],
+    ) -> None:
+        """Refuse products that cannot be inverted, which those of sound maps may be."""
+        whole = np.zeros((len(maps), 4, 4))
+        whole[:, :3], whole[:, 3, 3] = maps, 1.0
+        try:
+            affine_maps("transforms", whole)
+        except ValueError:
+            for i in range(len(whole)):
+                leads = part.trees[child[i]] >= 0
+                what = f"the product of the transforms along path {self.path(int(at[i]))}"
+                affine_maps(what if leads else "the product of nested transforms", whole[i])
+
+    def is_current(self) -> bool:
+        """Tell whether all scenes still hold what they held."""
+        return all(part.table.shape == part.shape for part in self._parts)
+
+    def follow(self) -> None:
+        """Move and mark the leaves that are not as they were, if all scenes hold what they held."""
+        ends, read = self._ends(), self._read
+        if ends == read:
+            return
+        part = self._parts[-1]
+        table, (moved_to, masked_to) = part.table, read[-1]
+        moved, masked = table.moved.since(moved_to), table.masked.since(masked_to)
+        if moved is None or masked is None or ends[:-1] != read[:-1]:
+            self._update(self._spread(np.arange(len(part.ids))))
+        elif len(self._parts) == 1 or not (
+            (part.parts[part.child[moved]] >= 0).any()
+            or (part.parts[part.child[masked]] >= 0).any()
+        ):
+            # Trees alone, so that an instance is a leaf.
+            self._move(part.begins[moved], table.column("maps")[moved])
+            self._mark(part.begins[masked], _masks_of(table, masked))
+        else:
+            self._update(self._spread(np.union1d(moved, masked)))
+        self._read = ends
+
+    def _update(self, found: _Found) -> None:
+        """Take over what is new of leaves that may be as they were."""
+        rows, _, maps, masks = found
+        # Compared as bits, -0.0 and 0.0 differ: a map is taken over as it is.
+        new = (maps.view(np.int64) != self.maps[rows].view(np.int64)).any(axis=(1, 2))
+        self._move(rows[new], maps[new])
+        new = masks != self.masks[rows]
+        self._mark(rows[new], masks[new])
+
+    def _move(self, leaves: NDArray[np.int64], maps: NDArray[np.float64]) -> None:
+        if len(leaves):
+            self.maps[leaves] = maps
+            self.moved.note(leaves, 2 * len(self))
+
+    def _mark(self, leaves: NDArray[np.int64], masks: NDArray[np.uint32]) -> None:
+        if len(leaves):
+            self.masks[leaves] = masks
+            self.masked.note(leaves, 2 * len(self))
+
+    def steps(self, leaf: int) -> Iterator[tuple[Instances, int]]:
+        """Yield the table and the id of each instance on the way to a leaf, from the outside."""
+        number = len(self._parts) - 1
+        while number >= 0:
+            part = self._parts[number]
+            # The last row that begins there: those before it have no leaves.
+            row = int(part.begins.searchsorted(leaf, "right")) - 1
+            leaf -= int(part.begins[row])
+            yield part.table, int(part.ids[row])
+            number = int(part.parts[part.child[row]])
+
+    def path(self, leaf: int) -> tuple[int, ...]:
+        """Return the ids of the instances on the way to a leaf."""
+        return tuple(number for _, number in self.steps(leaf))
+
+    def name_of(self, leaf: int) -> str | None:
+        """Return the innermost name on the way to a leaf."""
+        names = [table.names.get(number) for table, number in self.steps(leaf)]
+        return next((name for name in reversed(names) if name is not None), None)
+
+
+def _masks_of(table: Instances, rows: NDArray[np.int64] | None = None) -> NDArray[np.uint32]:
+    """Return the masks of rows, 0 for what is not visible."""
+    masks, visible = table.column("masks"), table.column("visible")
+    if rows is not None:
+        masks, visible = masks[rows], visible[rows]
+    return np.where(visible, masks, np.uint32(0))
+
+
+class Leaves(Sequence[Leaf]):
+    """The leaves of a scene, in the order of their paths, made when they are looked at.
+
+    A leaf's row is what `hits.leaf` tells. The table belongs to the scene as it is: ask for it
+    again when instances have come or gone. Its arrays are read-only and follow motion only once
+    the scene has been asked something.
+
+    Attributes
+    ----------
+    trees : list of BVH
+        Each once.
+    tree_of : ndarray of int32, shape (n,)
+        The leaf's tree among them.
+    matrices : ndarray of float64, shape (n, 3, 4)
+        The first three rows of each leaf's transform.
+    masks : ndarray of uint32, shape (n,)
+    instance_id : ndarray of int32, shape (n,)
+        The outermost instance on each leaf's path.
+    """
+
+    def __init__(self, expansion: Expansion) -> None:
+        self._expansion = expansion
+        self.trees: list[Any] = list(expansion.trees)
+        self.tree_of = kernel_input(expansion.tree_of)
+        self.matrices = kernel_input(expansion.maps)
+        self.masks = kernel_input(expansion.masks)
+        self.instance_id = kernel_input(expansion.instance_id)
+
+    def __len__(self) -> int:
+        return len(self._expansion)
+
+    def __getitem__(self, leaf: Any) -> Any:
+        if isinstance(leaf, slice):
+            return [self[k] for k in range(*leaf.indices(len(self)))]
+        row = self.row(leaf)
+        transform = np.eye(4)
+        transform[:3] = self.matrices[row]
+        transform.flags.writeable = False
+        return Leaf(
+            self._expansion.path(row),
+            self.trees[self.tree_of[row]],
+            transform,
+            self._expansion.name_of(row),
+            int(self.masks[row]),
+        )
+
+    def row(self, leaf: int) -> int:
+        """Return a leaf's number, counted from the end if it is negative."""
+        row = range(len(self))[leaf]
+        return row
+
+    def __repr__(self) -> str:
+        return f"Leaves({len(self)} leaves of {len(self.trees)} trees)"
+
+
+@warms("nested scenes")
+def _warm() -> None:
+    """Compile what composes the maps of nested scenes."""
+    maps = np.eye(4)[None, :3]
+    products(maps, maps)

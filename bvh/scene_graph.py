@@ -1,0 +1,90 @@
+"""Scenes of trimesh, and what their meshes know beside triangles."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bvh.affine import affine_maps
+from bvh.arguments import owned
+from bvh.instances import Attributes
+from bvh.jit import BVHWarning
+from bvh.sources import triangles_of
+
+
+class Placement(NamedTuple):
+    """A node of a scene graph that holds a mesh."""
+
+    name: str
+    geometry: str
+    matrix: NDArray[np.float64]
+
+
+def placements(scene: Any) -> list[Placement]:
+    """Return the nodes with triangles, in the order of the graph; warn of others."""
+    if not (hasattr(scene, "graph") and hasattr(scene, "geometry")):
+        raise TypeError(f"trimesh_scene must be a trimesh.Scene, got {type(scene).__name__}")
+    skipped: dict[str, str] = {}
+    found = []
+    for node in scene.graph.nodes_geometry:
+        matrix, name = scene.graph.get(node)
+        mesh = scene.geometry.get(name)
+        if not (hasattr(mesh, "vertices") and hasattr(mesh, "faces")):
+            skipped[str(node)] = f"it holds no triangles ({type(mesh).__name__})"
+            continue
+        try:
+            found.append(Placement(str(node), name, affine_maps("its transform", matrix)))
+        except (ValueError, TypeError) as error:
+            skipped[str(node)] = str(error)
+    if skipped:
+        (first, why), more = next(iter(skipped.items())), len(skipped) - 1
+        others = f", and {more} more nodes" if more else ""
+        _warn(f"node {first!r} is left out: {why}{others}")
+    return found
+
+
+def attributes_of(mesh: Any) -> Attributes:
+    """Return what a mesh knows of its vertices, as far as it has been given or worked out."""
+    vertices = getattr(mesh, "vertices", None)
+    if vertices is None or not hasattr(mesh, "faces"):
+        return Attributes()
+    # To ask a mesh that has none for its normals would have them computed, which may take longer
+    # than to build the tree.
+    known = "vertex_normals" in getattr(mesh, "_cache", ())
+    normals = _rows(lambda: mesh.vertex_normals if known else None, len(vertices), 3)
+    uv = _rows(lambda: getattr(mesh.visual, "uv", None), len(vertices), 2)
+    return Attributes(normals, uv)
+
+
+def _rows(read: Callable[[], Any], count: int, width: int) -> NDArray[np.float64] | None:
+    """Return an array of a row for each vertex; None where there is none that fits."""
+    try:
+        given = read()
+        array = None if given is None else np.asarray(given, np.float64)
+    except (AttributeError, TypeError, ValueError):
+        # A mesh of another library, or an array that is none.
+        return None
+    # A third texture coordinate is not used by anybody.
+    if array is None or array.ndim != 2 or len(array) != count or array.shape[1] < width:
+        return None
+    return owned(array[:, :width])
+
+
+def fits(mesh: Any, vertices: NDArray[np.float64], faces: NDArray[np.int32]) -> bool:
+    """Tell whether a mesh still is what a tree has been made of."""
+    points, index = (np.asarray(array) for array in triangles_of(mesh))
+    return (
+        points.shape == vertices.shape
+        and index.shape == faces.shape
+        and np.array_equal(points, vertices, equal_nan=points.dtype.kind == "f")
+        and np.array_equal(index, faces)
+    )
+
+
+def _warn(message: str) -> None:
+    # The caller of a public function of ours, two functions away.
+    warnings.warn(message, BVHWarning, stacklevel=4)

@@ -1,0 +1,222 @@
+"""What every camera answers: the rays of pixels, the pixels of points, the planes of rectangles."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from bvh.arguments import common_shape, reals
+from bvh.arguments import points as rows_of_points
+from bvh.lenses import Floats, Lens
+from bvh.projections import number
+
+
+class View(Lens):
+    """A lens that can be asked."""
+
+    def ray(self, x: ArrayLike, y: ArrayLike) -> tuple[Floats, Floats]:
+        """Return the ray through a point of the picture.
+
+        Parameters
+        ----------
+        x, y : array_like, shape (...)
+            From the left border and from the upper one (the lower one if `y` of the camera is
+            "up"), in pixels, or in units of `pixel_ratio` device pixels. They may lie outside the
+            picture, and broadcast. The middle of device pixel (i, j) is at (i + 0.5, j + 0.5)
+            divided by `pixel_ratio`.
+
+        Returns
+        -------
+        origin, direction : ndarray, shape (..., 3)
+            The direction is not normalised: t is depth, the distance from the plane through the
+            eye, and `t_min` and `t_max` of the camera are the planes that bound what is visible.
+            Where x or y is NaN or infinite the ray hits nothing.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If x or y are not numbers, or do not broadcast.
+
+        Examples
+        --------
+        >>> import bvh
+        >>> camera = bvh.Camera.look_at([0, 0, 5], [0, 0, 0], [0, 1, 0], 90.0, 4, 2)
+        >>> origin, direction = camera.ray(4.0, 1.0)
+        >>> origin.tolist(), direction.round(6).tolist()
+        ([0.0, 0.0, 5.0], [2.0, 0.0, -1.0])
+        """
+        px, py = reals("x", x), reals("y", y)
+        common_shape(x=px.shape, y=py.shape)
+        with np.errstate(invalid="ignore", over="ignore"):
+            across = (px - self.centre[0])[..., None] * self.step_x
+            across = across + (py - self.centre[1])[..., None] * self.step_y
+            if self.perspective:
+                return np.broadcast_to(self.eye, across.shape), across + self.forward
+            return self.eye + across, np.broadcast_to(self.forward, across.shape)
+
+    def rays(self) -> tuple[Floats, Floats]:
+        """Return the rays through the centres of all device pixels.
+
+        Returns
+        -------
+        origins, directions : ndarray, shape (height, width, 3)
+            Row j holds the rays at y = (j + 0.5) / pixel_ratio: the uppermost first, unless `y` is
+            "up".
+
+        Examples
+        --------
+        >>> import bvh
+        >>> camera = bvh.Camera.orthographic([0, 0, 5], [0, 0, 0], [0, 1, 0], 2.0, 2, 2)
+        >>> origins, directions = camera.rays()
+        >>> origins[0].tolist()
+        [[-0.5, 0.5, 5.0], [0.5, 0.5, 5.0]]
+        """
+        x = (np.arange(self.width) + 0.5) / self.pixel_ratio
+        y = (np.arange(self.height) + 0.5) / self.pixel_ratio
+        return self.ray(x, y[:, None])
+
+    def cursor_ray(self, x: float, y: float) -> tuple[float, float, float, float, float, float]:
+        """Return the ray through one point of the picture, quickly: as six plain numbers.
+
+        The same numbers, bit for bit, as those of `ray`, in half a microsecond.
+
+        Parameters
+        ----------
+        x, y : float
+            As in `ray`.
+
+        Returns
+        -------
+        tuple of float
+            Origin and direction: (ox, oy, oz, dx, dy, dz).
+
+        Examples
+        --------
+        >>> import bvh
+        >>> camera = bvh.Camera.orthographic([0, 0, 5], [0, 0, 0], [0, 1, 0], 2.0, 2, 2)
+        >>> camera.cursor_ray(2, 1)
+        (1.0, 0.0, 5.0, 0.0, 0.0, -1.0)
+        """
+        cx, cy, ax, ay, az, bx, by, bz, fx, fy, fz, ex, ey, ez = self._floats
+        a = float(x) - cx
+        b = float(y) - cy
+        if self.perspective:
+            return ex, ey, ez, a * ax + b * bx + fx, a * ay + b * by + fy, a * az + b * bz + fz
+        return ex + (a * ax + b * bx), ey + (a * ay + b * by), ez + (a * az + b * bz), fx, fy, fz
+
+    def project(self, points: ArrayLike) -> tuple[Any, Any, Any]:
+        """Return where points of space are in the picture: the inverse of `ray`.
+
+        Parameters
+        ----------
+        points : array_like, shape (..., 3)
+            Whether they are between `near` and `far` is not looked at.
+
+        Returns
+        -------
+        x, y, depth : float, or ndarray of float64 of the points' leading shape
+            In the picture as `ray` takes them, and the distance from the plane through the eye: t
+            of the ray at (x, y). Behind the eye of a perspective camera, or beside it, the depth
+            is negative or zero and x and y are NaN; a point that is not finite is NaN, NaN, NaN.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If the points do not have shape (..., 3) or are not numbers.
+
+        Notes
+        -----
+        A point on a ray returns to its pixel to within the rounding of the point itself: seen from
+        an eye at 1e7 its coordinates are multiples of 2e-9.
+
+        Examples
+        --------
+        >>> import bvh
+        >>> camera = bvh.Camera.look_at([0, 0, 5], [0, 0, 0], [0, 1, 0], 90.0, 4, 2)
+        >>> x, y, depth = camera.project([[0, 0, 0], [5, 0, 0], [0, 0, 7]])
+        >>> x.round(6).tolist(), depth.tolist()
+        ([2.0, 3.0, nan], [5.0, 5.0, -2.0])
+        """
+        given = rows_of_points("points", points)
+        with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
+            offset = given - self.eye
+            a, b, depth = (
+                offset[..., 0] * g[0] + offset[..., 1] * g[1] + offset[..., 2] * g[2]
+                for g in self.gradients
+            )
+            if self.perspective:
+                before = np.where(depth > 0.0, depth, np.nan)
+                a, b = a / before, b / before
+            x, y = self.centre[0] + a, self.centre[1] + b
+        lost = ~np.isfinite(given).all(axis=-1)
+        x, y, depth = (np.where(lost, np.nan, part) for part in (x, y, depth))
+        if given.ndim == 1:
+            return float(x), float(y), float(depth)
+        return x, y, depth
+
+    def frustum(self, x0: float, y0: float, x1: float, y1: float) -> Floats:
+        """Return the half-spaces whose common part is what a rectangle of the picture shows.
+
+        Parameters
+        ----------
+        x0, y0, x1, y1 : float
+            Any two opposite corners, as in `ray`. They may lie outside the picture, and the
+            rectangle may be as narrow as a line or a point.
+
+        Returns
+        -------
+        ndarray of float64, shape (n, 4)
+            Rows (nx, ny, nz, offset) with normals of length 1: inside is where
+            n . p + offset >= 0, as `BVH.overlap_frustum` takes them. Four for the borders, one for
+            `near` (the plane of the eye where that is 0), and one for `far` unless it is infinite.
+            Each is rounded to doubles, which moves it by less than one or two roundings of the
+            eye's coordinates and of its distance.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If a corner is not a finite number.
+
+        Examples
+        --------
+        >>> import bvh
+        >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+        >>> camera = bvh.Camera.look_at([0, 0, 5], [0, 0, 0], [0, 1, 0], 90.0, 20, 20)
+        >>> tree.overlap_frustum(camera.frustum(10.5, 5, 20, 9.5))
+        array([0], dtype=int32)
+        >>> tree.overlap_frustum(camera.frustum(0, 0, 5, 20))
+        array([], dtype=int32)
+        """
+        corners = {"x0": x0, "y0": y0, "x1": x1, "y1": y1}
+        borders = [number(name, value) for name, value in corners.items()]
+        for name, value in zip(corners, borders, strict=True):
+            if not math.isfinite(value):
+                raise ValueError(f"{name} must be finite, got {value}")
+        along = self.gradients[2]
+        planes = []
+        for axis in (0, 1):
+            low, high = sorted((borders[axis], borders[axis + 2]))
+            for sign, border in ((1.0, low), (-1.0, high)):
+                level = border - float(self.centre[axis])
+                normal = sign * self.gradients[axis]
+                if self.perspective:
+                    planes.append(self._plane(normal - sign * level * along, 0.0))
+                else:
+                    planes.append(self._plane(normal, sign * level))
+        for sign, depth in ((1.0, self.near), (-1.0, self.far)):
+            if math.isfinite(depth):
+                planes.append(self._plane(sign * along, sign * depth))
+        return np.array(planes)
+
+    def _plane(self, normal: Floats, level: float) -> list[float]:
+        """Return the row of the points p with normal . (p - eye) >= level."""
+        size = float(np.linalg.norm(normal))
+        row = (normal / size).tolist()
+        pairs = zip(row, self.eye.tolist(), strict=True)
+        # In rational numbers, because products of a far eye cancel.
+        shift = sum((Fraction(n) * Fraction(e) for n, e in pairs), Fraction(level / size))
+        return [*row, -float(shift)]
