@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bvh.arguments import reals, rows, thread_count
-from bvh.arrays import TreeArrays
+from bvh.arrays import TreeArrays, build, frozen_primitives
 from bvh.changes import changes
 from bvh.hierarchy import Hierarchy
 from bvh.jit import warms
@@ -190,10 +190,14 @@ def _cast_into(arrays: TreeArrays) -> Any:
 @warms("refits")
 def _warm() -> None:
     """Compile what refitting needs."""
-    from bvh.tree import BVH
-
+    points, faces = np.eye(4, 3), np.array([[0, 1, 2], [1, 2, 3]], np.int32)
+    lost = np.where(np.arange(4)[:, None] == 0, np.nan, points)
     corners = np.zeros((1, 3)), np.ones((1, 3))
-    BVH.from_triangles(np.eye(3), [[0, 1, 2]]).refit(np.eye(3))
-    lost = BVH.from_triangles(np.eye(4, 3), [[0, 1, 2], [1, 2, 3]])
-    lost.refit(np.where(np.arange(4)[:, None] == 0, np.nan, np.eye(4, 3)))
-    BVH.from_boxes(*corners).refit(*corners)
+    for primitives, moved in (
+        (Triangles(points, faces), (points,)),
+        (Triangles(points, faces), (lost,)),
+        (Boxes(np.hstack(corners)), corners),
+    ):
+        tree = object.__new__(Deforming)
+        tree._set_arrays(build(frozen_primitives(primitives), "medium", 1, None)[0])
+        tree.refit(*moved)
