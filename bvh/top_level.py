@@ -40,8 +40,8 @@ from bvh.nodes import Nodes, local_frame
 from bvh.primitives import Boxes
 from bvh.wide_nodes import BLOCK_SIZE, WideNodes, collapse
 
-# What a ray loses by one more visit of a node or a box: measured as the time of random rays over the
-# cost, for 10 000 boxes that changed places more and more.
+# What a ray loses by one more visit of a node or a box: measured as the time of random rays over
+# the cost, for 10 000 boxes that changed places more and more.
 NODE_SECONDS = 3e-8
 # Rays between two updates, where nobody has told how many.
 ASSUMED_RAYS = 1000
