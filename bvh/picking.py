@@ -167,10 +167,8 @@ class Picking(Marquee):
         rows, _ = finder.near(rectangle(camera, x - reach, y - reach, x + reach, y + reach))
         owners = finder.leaves.instance_id
         rows = rows[~np.isin(owners[rows], hits.instance_id)]
-        for instance in np.unique(owners[rows]).tolist():
-            some = rows[owners[rows] == instance]
-            beside = _beside(finder, some, x, y, reach)
-            if beside is not None and (best is None or _order(beside) < _order(best)):
+        for beside in _beside(finder, rows, x, y, reach):
+            if best is None or _order(beside) < _order(best):
                 best = beside
         return None if best is None else Pick((self, camera, x, y, ray), best)
 
@@ -182,32 +180,35 @@ def _order(hit: tuple[Any, ...]) -> tuple[float, int, int]:
 
 def _beside(
     finder: Finder, rows: NDArray[np.int64], x: float, y: float, reach: float
-) -> tuple[Any, ...] | None:
-    """Return what of an instance, by its leaves, is nearest to a cursor, if it can be seen."""
+) -> list[tuple[Any, ...]]:
+    """Return what of each instance, by its leaves, is nearest to a cursor and can be seen."""
     camera = finder.camera
     region = rectangle(camera, x - reach, y - reach, x + reach, y + reach)
-    found: list[tuple[Any, ...]] = []
+    surfaces = []
     for row in rows.tolist():
         leaf, matrix = finder.leaf(row)
-        surface = placed(leaf.candidates(matrix, region)[0], matrix)
-        triangles = surface.points[surface.faces]
-        near = nearest_on_triangles(camera, triangles, x, y)
-        close = np.flatnonzero(near.distance <= reach)
-        if len(close) == 0:
-            continue
-        pixel, depth = near.pixel[close], near.depth[close]
-        hits = finder.cast(*camera.ray(pixel[:, 0], pixel[:, 1]), camera.near, camera.far)
-        owners = surface.owners[close]
-        seen = hits.t >= depth * (1.0 - CONTACT)
-        seen |= (hits.leaf == row) & (hits.prim_id == owners)
-        flat = isinstance(leaf.tree.arrays.primitives, Triangles)
-        for k in np.flatnonzero(seen).tolist():
-            weights = near.weights[close[k]]
-            u, v = (weights[1:].tolist()) if flat else (math.nan, math.nan)
-            at = weights @ triangles[close[k]]
-            distance = float(near.distance[close[k]])
-            t, prim = float(depth[k]), int(owners[k])
-            found.append((distance, (t, prim, u, v, False, row, distance, at)))
-    if not found:
-        return None
-    return tuple(min(found, key=lambda item: (item[0], *_order(item[1])))[1])
+        surfaces.append(placed(leaf.candidates(matrix, region)[0], matrix))
+    if not surfaces:
+        return []
+    triangles = np.concatenate([surface.points[surface.faces] for surface in surfaces])
+    prims = np.concatenate([surface.owners for surface in surfaces])
+    leaves = np.repeat(rows, [len(surface.faces) for surface in surfaces])
+    near = nearest_on_triangles(camera, triangles, x, y)
+    close = np.flatnonzero(near.distance <= reach)
+    pixel, depth = near.pixel[close], near.depth[close]
+    hits = finder.cast(*camera.ray(pixel[:, 0], pixel[:, 1]), camera.near, camera.far)
+    seen = hits.t >= depth * (1.0 - CONTACT)
+    seen |= (hits.leaf == leaves[close]) & (hits.prim_id == prims[close])
+    close, depth = close[seen], depth[seen]
+    instances = finder.leaves.instance_id[leaves[close]]
+    order = np.lexsort((prims[close], leaves[close], depth, near.distance[close], instances))
+    _, first = np.unique(instances[order], return_index=True)
+    found = []
+    for k in order[first].tolist():
+        at, row = int(close[k]), int(leaves[close[k]])
+        weights, distance = near.weights[at], float(near.distance[at])
+        flat = isinstance(finder.leaf(row)[0].tree.arrays.primitives, Triangles)
+        u, v = weights[1:].tolist() if flat else (math.nan, math.nan)
+        place = weights @ triangles[at]
+        found.append((float(depth[k]), int(prims[at]), u, v, False, row, distance, place))
+    return found

@@ -142,7 +142,8 @@ def test_what_crosses_near_and_far_is_cut(rng: np.random.Generator, perspective:
         else:
             far = float(rng.choice([2.0, np.inf]))
             camera = bvh.Camera.orthographic(eye, target, [0, 0, 1], 3.0, 64, 48, far=far)
-        triangles = rng.normal(0, 1.5, (8, 1, 3)) + rng.normal(0, 1.5, (8, 3, 3))
+        size = rng.choice([0.1, 1.5])
+        triangles = rng.normal(0, 1.0, (8, 1, 3)) + rng.normal(0, size, (8, 3, 3))
         region, _ = some_region(rng, camera)
         tree = bvh.BVH.from_triangles(triangles.reshape(-1, 3), np.arange(24).reshape(8, 3))
         touching = select_part(camera, region, Leaf(tree), IDENTITY, "faces", False, 1).faces
@@ -156,4 +157,4 @@ def test_what_crosses_near_and_far_is_cut(rng: np.random.Generator, perspective:
             truth.append(whole and oracle_picking.is_inside(region.outline, parts[0]))
             assert [i in touching, i in within] == truth
             counts += (truth[0], truth[1], truth[0] and not whole)
-    assert (counts > 5).all()
+    assert (counts > [20, 3, 8]).all(), counts
