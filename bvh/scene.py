@@ -67,8 +67,9 @@ class Scene(Picking, SceneSaving):
         Parameters
         ----------
         trimesh_scene : trimesh.Scene
-            Each geometry becomes one tree, however many nodes hold it; names are those of nodes,
-            and transforms those from a node to the world. What the meshes know of vertex normals
+            Each geometry becomes one tree, however many nodes hold it; names are those of nodes
+            (trimesh makes some up, at random, where a glTF mesh has several materials), and
+            transforms those from a node to the world. What the meshes know of vertex normals
             and texture coordinates is kept (see `attributes`). Nodes with points or paths, or with
             a transform that cannot be inverted, are left out with a `BVHWarning`.
         quality, threads
