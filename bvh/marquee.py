@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bvh.affine import moved
-from bvh.arguments import thread_count, whole_number
+from bvh.arguments import bit_masks, thread_count, whole_number
 from bvh.camera import Camera
+from bvh.instances import ALL_BITS
 from bvh.primitives import Boxes, Obbs
 from bvh.projected import Surface, box_corners, placed
+from bvh.scene_rays import SceneRays
 from bvh.selecting import (
     KINDS,
     MODES,
@@ -29,19 +31,11 @@ from bvh.selecting import (
 from bvh.selections import Selection
 from bvh.visibility import codes_of, pixel_codes, seen_by_own_rays, seen_vertices
 
-ALL_BITS = 0xFFFFFFFF
 
-
-class Marquee:
+class Marquee(SceneRays):
     """The questions that rectangles and lassos ask."""
 
     __slots__ = ()
-
-    if TYPE_CHECKING:
-
-        @property
-        def leaves(self) -> Any: ...
-        def closest_hit(self, *args: Any, **options: Any) -> Any: ...
 
     def pick_rect(
         self,
@@ -99,6 +93,20 @@ class Marquee:
         ValueError, TypeError
             Where an argument has the wrong type or range, or a tree that may be selected from is
             over primitives of your own (or has no vertices, where those are asked for).
+
+        Examples
+        --------
+        >>> import bvh
+        >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+        >>> scene = bvh.Scene()
+        >>> scene.add(tree, name="a")
+        0
+        >>> camera = bvh.Camera.orthographic([0, 0, 9], [0, 0, 0], [0, 1, 0], 4.0, 100, 100)
+        >>> selection = scene.pick_rect(camera, 40, 40, 60, 60, what="vertices")
+        >>> selection.names, selection[0]
+        (('a',), array([0], dtype=int32))
+        >>> scene.pick_rect(camera, 40, 40, 60, 60, mode="inside")
+        Selection(0 faces of 0 instances)
         """
         region = rectangle(camera, x0, y0, x1, y1)
         return self._select(camera, region, what, mode, visible_only, samples, mask, threads)
@@ -134,6 +142,18 @@ class Marquee:
         ------
         ValueError, TypeError
             As in `pick_rect`; also if the polygon has no corners, or one that is not finite.
+
+        Examples
+        --------
+        >>> import bvh
+        >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+        >>> scene = bvh.Scene()
+        >>> scene.add(tree)
+        0
+        >>> camera = bvh.Camera.orthographic([0, 0, 9], [0, 0, 0], [0, 1, 0], 4.0, 100, 100)
+        >>> around = [[49, 51], [80, 51], [49, 20]]
+        >>> scene.pick_lasso(camera, around, mode="inside").ids
+        array([0], dtype=int32)
         """
         region = lasso(camera, polygon)
         return self._select(camera, region, what, mode, visible_only, samples, mask, threads)
@@ -166,12 +186,17 @@ class Marquee:
 class Finder:
     """The leaves of a scene while a selection is made."""
 
-    def __init__(self, scene: Any, camera: Camera, mask: int, samples: int, threads: int) -> None:
+    def __init__(
+        self, scene: SceneRays, camera: Camera, mask: int, samples: int, threads: int
+    ) -> None:
         self.scene, self.camera, self.mask, self.samples = scene, camera, mask, samples
         self.threads = threads
         self.leaves = scene.leaves
         self._looked_at: dict[int, Leaf] = {}
-        self.shown = (self.leaves.masks & np.uint32(mask)) != 0
+        bits = bit_masks("mask", mask)
+        if bits.ndim:
+            raise ValueError(f"mask must be one number, got an array of shape {bits.shape}")
+        self.shown = (self.leaves.masks & bits) != 0
 
     def near(self, region: Region) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
         """Return the leaves that may be seen in a region, and which are surely inside."""
@@ -240,7 +265,7 @@ class Finder:
             if isinstance(primitives, Boxes | Obbs):
                 local = box_corners(primitives, prims[of_row])
             else:
-                local = primitives.points[leaf.tree.faces[prims[of_row]]]
+                local = leaf.tree.vertices[leaf.tree.faces[prims[of_row]]]
             world = moved(local.reshape(-1, 3), matrix).reshape(local.shape)
             corners[of_row, : local.shape[1]] = world
         return corners

@@ -60,7 +60,7 @@ class Pick:
     __slots__ = ("_found", "_hit", "_where")
 
     def __init__(self, where: tuple[Any, ...], hit: tuple[Any, ...]) -> None:
-        # The scene, the camera, the cursor, its ray; t, leaf, prim_id, u, v, front, and for what
+        # The scene, the camera, the cursor, its ray; t, prim_id, u, v, front, leaf, and for what
         # is beside the cursor the distance in pixels and the place.
         self._where = where
         self._hit = hit
@@ -72,23 +72,23 @@ class Pick:
 
     @property
     def leaf(self) -> int:
-        return int(self._hit[1])
+        return int(self._hit[5])
 
     @property
     def prim_id(self) -> int:
-        return int(self._hit[2])
+        return int(self._hit[1])
 
     @property
     def u(self) -> float:
-        return float(self._hit[3])
+        return float(self._hit[2])
 
     @property
     def v(self) -> float:
-        return float(self._hit[4])
+        return float(self._hit[3])
 
     @property
     def front(self) -> bool:
-        return bool(self._hit[5])
+        return bool(self._hit[4])
 
     @property
     def screen_distance(self) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from bvh.affine import moved
 from bvh.projected import project_points, surface_of
 from bvh.selecting import Leaf, lasso, rectangle, select_part
 from tests import oracle_picking
+from tests.oracle_overlaps import clip_all
 
 IDENTITY = np.eye(4)[:3]
 
@@ -106,3 +108,53 @@ def test_large_trees_are_looked_up(rng: np.random.Generator) -> None:
             assert told.tolist() == every
             found += len(every)
     assert found > 500
+
+
+def seen_polygon(camera: bvh.Camera, triangle: NDArray[np.float64]) -> list[Any]:
+    """Return the image of what is between near and far of a triangle, homogeneous, w = 1."""
+    eye, centre = oracle_picking.exact([camera.eye])[0], oracle_picking.exact([camera.centre])[0]
+    rows = oracle_picking.exact(camera.gradients)
+    local = []
+    for p in oracle_picking.exact(triangle):
+        off = [a - b for a, b in zip(p, eye, strict=True)]
+        local.append(tuple(sum(g * x for g, x in zip(row, off, strict=True)) for row in rows))
+    planes: list[Any] = [(0, 0, 1, -Fraction(camera.near))]
+    if camera.far < np.inf:
+        planes.append((0, 0, -1, Fraction(camera.far)))
+    kept = clip_all(list(dict.fromkeys(local)), planes)
+    return [
+        (a / (d if camera.perspective else 1) + centre[0],
+         b / (d if camera.perspective else 1) + centre[1], Fraction(1))
+        for a, b, d in kept
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("perspective", [False, True])
+def test_what_crosses_near_and_far_is_cut(rng: np.random.Generator, perspective: bool) -> None:
+    """Triangles through the plane of the eye of parallel rays, and through near and far planes."""
+    counts = np.zeros(3, np.int64)
+    for _ in range(60):
+        eye, target = rng.normal(0, 0.5, 3), rng.normal(0, 2, 3)
+        if perspective:
+            camera = bvh.Camera.look_at(
+                eye, target, [0, 0, 1], 70.0, 64, 48, near=float(rng.uniform(0.1, 1)), far=3.0
+            )
+        else:
+            far = float(rng.choice([2.0, np.inf]))
+            camera = bvh.Camera.orthographic(eye, target, [0, 0, 1], 3.0, 64, 48, far=far)
+        size = rng.choice([0.1, 1.5])
+        triangles = rng.normal(0, 1.0, (8, 1, 3)) + rng.normal(0, size, (8, 3, 3))
+        region, _ = some_region(rng, camera)
+        tree = bvh.BVH.from_triangles(triangles.reshape(-1, 3), np.arange(24).reshape(8, 3))
+        touching = select_part(camera, region, Leaf(tree), IDENTITY, "faces", False, 1).faces
+        within = select_part(camera, region, Leaf(tree), IDENTITY, "faces", True, 1).faces
+        for i, triangle in enumerate(triangles):
+            depth = camera.project(triangle)[2]
+            whole = bool(((depth >= camera.near) & (depth <= camera.far)).all())
+            image = seen_polygon(camera, triangle)
+            parts = [[image[0], image[k], image[k + 1]] for k in range(1, len(image) - 1)]
+            truth = [any(oracle_picking.touches(region.outline, part) for part in parts)]
+            truth.append(whole and oracle_picking.is_inside(region.outline, parts[0]))
+            assert [i in touching, i in within] == truth
+            counts += (truth[0], truth[1], truth[0] and not whole)
+    assert (counts > [20, 3, 8]).all(), counts

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 import bvh
+from bvh.instances import Attributes
 from bvh.picks import Pick
 from bvh.snapping import nearest_on_triangles
 from tests.family_parts import sphere
@@ -35,8 +35,9 @@ def test_picks_equal_brute_force(rng: np.random.Generator) -> None:
         assert pick is not None
         assert (pick.t, pick.u, pick.v) == (t[best], u[best], v[best])
         assert (pick.leaf, pick.prim_id) == (scene.leaf[row], scene.prim[row])
-        assert pick.instance_id == pick.leaf // 2 and pick.path == (pick.leaf // 2, pick.leaf)
-        assert pick.name == f"part {pick.leaf}" and pick.screen_distance == 0.0
+        assert pick.path == (pick.leaf // 2, pick.leaf % 2)
+        assert pick.instance_id == pick.leaf // 2
+        assert pick.name == f"part {pick.leaf // 2}" and pick.screen_distance == 0.0
         hovered = scene.picker(camera)(x, y)
         assert hovered is not None and hovered._hit == pick._hit
         everything = scene.pick_all(camera, x, y)
@@ -57,8 +58,8 @@ def test_attributes_of_a_pick(rng: np.random.Generator) -> None:
         if (np.linalg.det(linear) < 0) != mirrored:
             linear[0] = -linear[0]
         matrix = np.hstack([linear, [[0.1], [0.2], [0.3]]])
-        scene = FlatScene([(ball, matrix, 1, 7)])
-        scene.known[id(ball)] = SimpleNamespace(vertex_normals=vertices, uv=vertices[:, :2])
+        scene = FlatScene([(ball, matrix, 1, 2)])
+        scene._attributes[id(ball)] = (ball, Attributes(vertices, vertices[:, :2]))
         for x, y in rng.uniform([60, 40], [100, 80], (50, 2)):
             pick = scene.pick(camera, x, y)
             if pick is None:
@@ -180,7 +181,7 @@ def test_the_nearest_of_oriented_boxes(rng: np.random.Generator, count: int) -> 
     transforms[:, :3, :3] = np.linalg.qr(rng.normal(0, 1, (count, 3, 3)))[0]
     transforms[:, :3, 3] = rng.uniform(-4, 4, (count, 3))
     tree = bvh.BVH.from_obbs(-half, half, transforms)
-    scene, camera = OneTree(tree), some_camera()
+    scene, camera = FlatScene([(tree, IDENTITY, 1, 0)]), some_camera()
     behind = found = 0
     for x, y in rng.uniform([40, 30], [120, 90], (60, 2)):
         pick = scene.pick(camera, x, y)
@@ -202,21 +203,6 @@ def test_the_nearest_of_oriented_boxes(rng: np.random.Generator, count: int) -> 
         assert pick.vertex is None and pick.edge is None and pick.uv is None
         json.dumps(pick.as_dict(), allow_nan=True)
     assert found > 20 and behind > 10
-
-
-class OneTree(FlatScene):
-    """A scene of one tree, asked itself."""
-
-    def __init__(self, tree: bvh.BVH) -> None:
-        super().__init__([(tree, IDENTITY, 1, 0)])
-        self.tree = tree
-
-    def _tree(self, mask: int) -> tuple[bvh.BVH, Any]:
-        return self.tree, np.arange(len(self.tree))
-
-    def _owners(self, prim: Any, rows: Any) -> dict[str, Any]:
-        place = np.where(np.asarray(prim) >= 0, 0, -1)
-        return {"leaf": place, "instance_id": place, "prim_id": prim}
 
 
 def test_nearest_points_on_what_reaches_behind_the_eye() -> None:
