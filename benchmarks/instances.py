@@ -111,7 +111,7 @@ def memory(name: str, count: int) -> str:
     scene, _ = placed(mesh, count)
     tree = scene.leaves[0].tree
     held = scene.nbytes
-    whole = tree.stats().memory_bytes * count
+    whole = tree.stats().bytes * count
     return (
         f"{count} instances: {held / 2**20:.1f} MiB, {held / count:.0f} bytes an instance with the "
         f"mesh's tree; as one mesh {whole / 2**30:.2f} GiB, {whole / held:.0f} times as much"
