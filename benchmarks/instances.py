@@ -78,7 +78,7 @@ def measure(options: dict[str, Any]) -> Iterator[Row]:
     ids: dict[str, Any] = {}
     casters = []
     if options["count"] * len(mesh.faces) <= MOST:
-        vertices, faces, leaf, prim = scene.flattened()
+        vertices, faces, leaf, _prim = scene.flattened()
         whole = bvh.BVH.from_triangles(vertices, faces)
         single = vertices.astype(np.float32), faces.astype(np.uint32)
         casters = [make(*single) for name, make in PEERS.items() if installed(name)]

@@ -53,7 +53,7 @@ def moving(options: dict[str, Any]) -> Iterator[Row]:
 
     calls: dict[str, Any] = {"bvh": move, "bvh, rays": rays}
     move()
-    vertices, faces, leaf, _ = scene.flattened()
+    vertices, faces, _leaf, _ = scene.flattened()
     whole = bvh.BVH.from_triangles(vertices, faces, quality="low")
     wanted = whole.closest_hit(o, d)
     if not np.array_equal(rays().t, wanted.t):
@@ -133,7 +133,7 @@ def hovering(options: dict[str, Any]) -> Iterator[Row]:
     cursors = cursors.round(3)
     points = cursors.tolist()
     picker, turn = scene.picker(camera), scene.ids[0].item()
-    maps = [m for m in _nudged(scene[turn].transform, rng)]
+    maps = list(_nudged(scene[turn].transform, rng))
 
     def spread(call: Any) -> list[float]:
         spent = []
