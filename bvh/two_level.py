@@ -44,6 +44,7 @@ from bvh.placed import (
 from bvh.placed import GROUPS as AT_GROUPS
 from bvh.placed import IDS as AT_IDS
 from bvh.primitives import Boxes, Obbs, Triangles, arrays_of
+from bvh.stretches import stretches_of
 from bvh.top_level import TopLevel
 from bvh.traversal.one_ray import addresses_of
 
@@ -149,12 +150,14 @@ class TwoLevel:
 
     __slots__ = (
         "_extents", "_frames", "_inverses", "_maps", "_masks", "_placed", "_places", "_split",
-        "_top", "_tree_of", "_trees", "_ways", "arrays", "place",
+        "_stretches", "_top", "_tree_of", "_trees", "_ways", "arrays", "place",
     )  # fmt: skip
 
     arrays: TreeArrays
     place: int
     _places: NDArray[np.int64]
+    # Of where leaves are now, once points have asked for it.
+    _stretches: NDArray[np.float64] | None
 
     def __init__(
         self,
@@ -173,6 +176,7 @@ class TwoLevel:
         self._frames = kernel_input(
             np.stack([tree.frame for tree in self._trees]) if len(trees) else np.empty((0, 4, 3))
         )
+        self._stretches = None
         self._split = any(tree._quality == "high" for tree in trees)
         table = np.array([_addresses(tree) for tree in trees], np.int64).reshape(-1, TREE_SIZE)
         self._ways = np.zeros(len(self._maps) * WAY_SIZE)
@@ -202,6 +206,31 @@ class TwoLevel:
         return int(self._placed.owners[leaf]) if leaf >= 0 else -1
 
     @property
+    def stretches(self) -> NDArray[np.float64]:
+        """What points measure leaves by: see `stretches`."""
+        # Two threads may both fill them: they find the same.
+        stretches = self._stretches
+        if stretches is None:
+            maps, tree_of = kernel_input(self._maps), kernel_input(self._tree_of)
+            stretches = self._stretches = stretches_of(maps, self._frames, tree_of)
+        return stretches
+
+    @property
+    def plain(self) -> bool:
+        """Whether all trees are over triangles."""
+        return all(isinstance(tree.primitives, Triangles) for tree in self._trees)
+
+    @property
+    def flipped(self) -> NDArray[np.bool_]:
+        """Which leaves are reflected."""
+        return self._ways.reshape(-1, WAY_SIZE)[:, FLIPS] != 0.0
+
+    def unlike(self, kind: int, mask: int) -> NDArray[np.int64]:
+        """Return the leaves that share a bit with a mask and hold something of another kind."""
+        kinds = self._placed.trees.reshape(-1, TREE_SIZE)[:, KIND]
+        return np.flatnonzero((kinds != kind) & (self._masks & np.int32(mask) != 0))
+
+    @property
     def bounds(self) -> NDArray[np.float64]:
         """Lower and upper corner of all leaves, shape (2, 3); NaN if there is nothing in them."""
         return self._top.bounds
@@ -225,6 +254,7 @@ class TwoLevel:
         """
         some = kernel_input(maps)
         self._maps[leaves] = some
+        self._stretches = None
         self._inverses[leaves], _ = inverses(some)
         boxes = instance_bounds(self._extents, self._tree_of[leaves], some)
         told: dict[str, Any] = {} if rays is None else {"rays": rays}
