@@ -13,12 +13,11 @@ from bvh.changes import changes
 from bvh.hierarchy import Hierarchy
 from bvh.instances import ALL_BITS, Attributes, Instances
 from bvh.jit import warms
-from bvh.placed import KIND, TREE_SIZE, TRIANGLES
 from bvh.points import PointBatch, SceneClosestPoints, point_batch
 from bvh.rays import shaped
 from bvh.scene_content import SceneContent
 from bvh.tree import BVH
-from bvh.two_level import KINDS, TwoLevel
+from bvh.two_level import TwoLevel
 from bvh.workers import Progress
 
 
@@ -242,16 +241,13 @@ class ScenePoints(SceneContent):
     def _over_triangles(self, question: str, bits: int) -> TwoLevel:
         """Return what kernels work on, if all that counts is over triangles."""
         view = self._current()
-        if not view.plain:
-            others = view.unlike(TRIANGLES, bits)
-            if len(others):
-                leaf = int(others[0])
-                kind = view.arrays.primitives.trees[leaf * TREE_SIZE + KIND]
-                name = next(key.__name__.lower() for key, value in KINDS.items() if value == kind)
-                raise TypeError(
-                    f"{question} needs instances over triangles, and instance {view.owner(leaf)} "
-                    f"is over {name}"
-                )
+        solid = None if view.plain else view.first_solid(bits)
+        if solid is not None:
+            leaf, kind = solid
+            raise TypeError(
+                f"{question} needs instances over triangles, and instance {view.owner(leaf)} is "
+                f"over {kind}"
+            )
         return view
 
     def _distances(
@@ -263,20 +259,23 @@ class ScenePoints(SceneContent):
 
     def _as_one_tree(self, bits: int, turned: bool) -> BVH:
         """Return the flattened scene as a tree, with the faces of reflected leaves turned back."""
-        now = changes.count
+        now, key = changes.count, (bits, turned)
         seen, kept = self._wound
-        # What has changed in the process may have been another scene, but who asks for winding
-        # numbers while others move has flattened this one for less than the answers cost.
-        if seen != now:
-            kept = {}
-            self._wound = now, kept
-        tree = kept.get((bits, turned))
-        if tree is None:
-            vertices, faces, leaf_id, _ = self.flattened(bits & ALL_BITS)
-            if turned:
-                flipped = self._current().flipped[leaf_id]
-                faces[flipped] = faces[flipped][:, ::-1]
-            tree = kept[bits, turned] = BVH.from_triangles(vertices, faces)
+        tree = kept.get(key)
+        if tree is not None and seen == now:
+            return tree
+        vertices, faces, leaf_id, _ = self.flattened(bits & ALL_BITS)
+        if turned:
+            flipped = self._current().flipped[leaf_id]
+            faces[flipped] = faces[flipped][:, ::-1]
+        # What has changed in the process may have been another scene.
+        if (
+            tree is None
+            or not np.array_equal(tree.vertices, vertices, equal_nan=True)
+            or not np.array_equal(tree.faces, faces)
+        ):
+            tree = BVH.from_triangles(vertices, faces)
+        self._wound = now, (kept if seen == now else {}) | {key: tree}
         return tree
 
 

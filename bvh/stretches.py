@@ -14,7 +14,8 @@ of the tree, for which
 
 where lambda is the least eigenvalue of the matrix of cosines between the columns. It is 1 where
 they are at right angles: for rotations and reflections, after any scaling along the axes. Shear
-makes it smaller, and boxes seem nearer than they are. The cosines' eigenvalues are
+makes it smaller, and boxes seem nearer than they are (where it matters, `traversal.stretching` has
+another way). The cosines' eigenvalues are
 1 + 2 sqrt(p) cos(angle), known well within 2**-20; that much is taken off.
 
 A moved vertex is rounded, by 2**-53 of its coordinates: that, too, is stretched here.
@@ -31,9 +32,9 @@ from bvh.arguments import kernel_input
 from bvh.jit import entry, inlined
 from bvh.numerics import exponent, power_of_two
 
-# A leaf's row: K by rows; w; n; the scale, 0 where the numbers are beyond all measure; what vertices
-# are off by.
-ROWS, WEIGHTS, LENGTHS, SCALE, ROUNDING, STRETCH_SIZE = 0, 9, 12, 15, 16, 20
+# A leaf's row: K by rows; w; n; the scale, 0 where the numbers are beyond all measure; what
+# rounding has moved vertices by; lambda.
+ROWS, WEIGHTS, LENGTHS, SCALE, ROUNDING, LEAST, STRETCH_SIZE = 0, 9, 12, 15, 16, 17, 20
 
 # Scales, and lengths of columns beside 1, within which nothing over- or underflows.
 MOST_EXPONENT, LEAST_LENGTH, LEAST_WEIGHT = 900, 2.0**-300, 2.0**-100
@@ -83,6 +84,7 @@ def _fill(maps, frames, tree_of, out):
                 )
             cosines = (cosines[1], cosines[2], product)
         eigenvalue = _least_eigenvalue(cosines[0], cosines[1], cosines[2])
+        row[LEAST] = eigenvalue
         rounding = 0.0
         for axis in range(3):
             weight = eigenvalue * row[LENGTHS + axis] * row[LENGTHS + axis]

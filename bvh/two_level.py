@@ -223,12 +223,16 @@ class TwoLevel:
     @property
     def flipped(self) -> NDArray[np.bool_]:
         """Which leaves are reflected."""
-        return self._ways.reshape(-1, WAY_SIZE)[:, FLIPS] != 0.0
+        return np.asarray(self._ways.reshape(-1, WAY_SIZE)[:, FLIPS] != 0.0)
 
-    def unlike(self, kind: int, mask: int) -> NDArray[np.int64]:
-        """Return the leaves that share a bit with a mask and hold something of another kind."""
+    def first_solid(self, mask: int) -> tuple[int, str] | None:
+        """Return the first leaf within a mask that is not over triangles, and what it is over."""
         kinds = self._placed.trees.reshape(-1, TREE_SIZE)[:, KIND]
-        return np.flatnonzero((kinds != kind) & (self._masks & np.int32(mask) != 0))
+        found = np.flatnonzero((kinds != TRIANGLES) & (self._masks & np.int32(mask) != 0))
+        if len(found) == 0:
+            return None
+        leaf = int(found[0])
+        return leaf, type(self._trees[self._tree_of[leaf]].primitives).__name__.lower()
 
     @property
     def bounds(self) -> NDArray[np.float64]:

@@ -2,19 +2,8 @@
 
 The leaves of the top level are visited like nodes, and a leaf's tree is walked to its end on the
 same stack, in its own local frame, where distances are stretched to those of the world (see
-`stretches`). How far the nearest surely is, is carried from leaf to leaf as a distance in the
+`stretching`). How far the nearest surely is, is carried from leaf to leaf as a distance in the
 world; triangles that may be as near are measured on their moved vertices.
-
-Bounds of the float32 in a leaf, in units of u = 2**-24, for n the lengths of the columns of K, B
-the bound of the tree's frame, and S = sum(n[i] (abs(q[i]) + B)), the `reach`:
-
-- Boxes: q is wrong by u n . abs(q) < u S, and the operations, with rounded weights, lose 6 u of the
-  distance, which the rounding up of the limit covers.
-- Triangles: p - v0 is wrong by 2 u (abs(q[i]) + B) a component, K and the product with it lose 4 u
-  of that: 6 u S in length. Edges are wrong by 2 u B, and stretching them loses 8 u B a component:
-  10 u S. From p to the corners it is 19 u S, then; a product with a direction of length 1 loses
-  7 u of 3 S, and the point guessed is wrong by 10 u S from each of 6 u S, 10 u S and its own steps:
-  less than 64 u S on both sides, with the 4 units in the last place that the leaf test may lose.
 """
 
 from __future__ import annotations
@@ -31,8 +20,6 @@ from bvh.numerics import INF, NAN, finite, power_of_two, vector
 from bvh.placed import BLOCKS, GROUPS, IDS, TREE_SIZE, code_of, placed_corners
 from bvh.simd import (
     WIDTH,
-    greater,
-    load,
     lowest,
     lowest_bit,
     mask_bits,
@@ -41,12 +28,10 @@ from bvh.simd import (
     pointer_to,
     poke,
     shifted,
-    splat,
     store,
 )
-from bvh.stretches import SCALE, STRETCH_SIZE, WEIGHTS
+from bvh.stretches import SCALE, STRETCH_SIZE
 from bvh.traversal.closest_point import keep_near, settle
-from bvh.traversal.point_visits import code_of as node_of
 from bvh.traversal.point_visits import (
     BOX_ERROR,
     FAR,
@@ -55,22 +40,22 @@ from bvh.traversal.point_visits import (
     local_bound,
     local_point,
     push_children,
-    push_squares,
     spread_point,
     square_bound,
 )
+from bvh.traversal.point_visits import code_of as node_of
 from bvh.traversal.points_scratch import ROOM
 from bvh.traversal.query import pointed_tree
-from bvh.traversal.scene_neighbours import (
-    NO_CODE,
-    STRETCHED_ERROR,
-    nearest_in_leaf,
-    nearest_many_in_scene,
+from bvh.traversal.scene_neighbours import NO_CODE, nearest_in_leaf, nearest_many_in_scene
+from bvh.traversal.singles import STACK
+from bvh.traversal.stretching import BOX_ERROR as STRETCHED_BOX_ERROR
+from bvh.traversal.stretching import (
+    TRIANGLE_ERROR,
+    push_stretched,
     seen_from,
     stretched_bounds,
 )
-from bvh.traversal.singles import STACK
-from bvh.wide_nodes import BLOCK_SIZE, LEAF_BITS, LOWER, UPPER, leaf_rows
+from bvh.wide_nodes import LEAF_BITS, leaf_rows
 
 F = np.float32
 F4, I4 = np.float32(0.0), np.int32(0)
@@ -112,15 +97,6 @@ def _pointed(scratch):
     )
 
 
-@inlined
-def _axis_squares(blocks, at, axis, p, weight):
-    """Return the weighted squares of distances along an axis to the children of a node."""
-    low = load(blocks, at + (LOWER + axis) * WIDTH, WIDTH) - p
-    high = p - load(blocks, at + (UPPER + axis) * WIDTH, WIDTH)
-    off = greater(greater(low, high), splat(F(0.0), WIDTH))
-    return off * off * weight
-
-
 @kernel
 def _through_leaf(tree, stretches, scratch, p, x, leaf, base, so_far):
     """Walk the tree of a leaf; `so_far` is what has been found before, and what is returned.
@@ -138,13 +114,9 @@ def _through_leaf(tree, stretches, scratch, p, x, leaf, base, so_far):
     blocks = pointer_to(peek(placed.trees, at + BLOCKS), F4)
     groups = pointer_to(peek(placed.trees, at + GROUPS), F4)
     ids = pointer_to(peek(placed.trees, at + IDS), I4)
-    weights = (
-        F(peek(stretches, row + WEIGHTS)), F(peek(stretches, row + WEIGHTS + 1)),
-        F(peek(stretches, row + WEIGHTS + 2)),
-    )  # fmt: skip
     scale = peek(stretches, row + SCALE)
-    box_error = BOX_ERROR * reach + lost + 1e-30
-    error = STRETCHED_ERROR * UP * reach + lost + 1e-30
+    box_error = STRETCHED_BOX_ERROR * reach + lost + 1e-30
+    error = TRIANGLE_ERROR * reach + lost + 1e-30
     rounded_error = F(error * UP)
     point = spread_point(q)
     bound = local_bound(near, scale)
@@ -158,11 +130,7 @@ def _through_leaf(tree, stretches, scratch, p, x, leaf, base, so_far):
             continue
         code = node_of(entry)
         if code >= 0:
-            node = code * BLOCK_SIZE
-            squares = _axis_squares(blocks, node, 0, point[0], weights[0])
-            squares = squares + _axis_squares(blocks, node, 1, point[1], weights[1])
-            squares = squares + _axis_squares(blocks, node, 2, point[2], weights[2])
-            top = push_squares(blocks, code, squares, square, stack, top, spare)
+            top = push_stretched(blocks, code, point, stretches, row, square, stack, top, spare)
             continue
         first, rows = leaf_rows(code)
         for group in range(first, first + rows):
@@ -208,7 +176,9 @@ def _far_leaf(tree, stretches, scratch, p, x, leaf, base, so_far):
     distance, ids = scratch.lows, scratch.ids
     poke(distance, 0, best)
     poke(ids, 0, found)
-    nearest_in_leaf(tree, stretches, scratch, p, x, leaf, base, np.int64(1), distance, ids)
+    nearest_in_leaf(
+        tree.primitives, stretches, scratch, p, x, leaf, base, np.int64(1), distance, ids
+    )
     if peek(ids, 0) != found:
         found = peek(ids, 0)
         best, u, v = nearest_on_triangle(p, *placed_corners(tree.primitives, found))
