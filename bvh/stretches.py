@@ -25,10 +25,6 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-from numpy.typing import NDArray
-
-from bvh.arguments import kernel_input
 from bvh.jit import entry, inlined
 from bvh.numerics import exponent, power_of_two
 
@@ -53,9 +49,20 @@ def _least_eigenvalue(a, b, c):
 
 
 @entry
-def _fill(maps, frames, tree_of, out):
-    """Fill the rows of leaves."""
-    for i in range(len(maps)):
+def fill_stretches(rows, maps, frames, tree_of, out):
+    """Fill the rows of the leaves `rows`.
+
+    Parameters
+    ----------
+    rows : ndarray of int64
+    maps : ndarray of float64, shape (n, 3, 4)
+    frames : ndarray of float64, shape (m, 4, 3)
+        Of the trees.
+    tree_of : ndarray of int32, shape (n,)
+        Which of the trees each leaf is.
+    out : ndarray of float64, shape (n, STRETCH_SIZE)
+    """
+    for i in rows:
         m, frame, row = maps[i], frames[tree_of[i]], out[i]
         size = 0.0
         for r in range(3):
@@ -97,21 +104,3 @@ def _fill(maps, frames, tree_of, out):
         row[ROUNDING] = rounding * scale * (1.0 + 2.0**-20)
         if row[ROUNDING] < 2.0**100:
             row[SCALE] = scale
-
-
-def stretches_of(
-    maps: NDArray[np.float64], frames: NDArray[np.float64], tree_of: NDArray[np.int32]
-) -> NDArray[np.float64]:
-    """Return the rows of leaves, shape (n * STRETCH_SIZE,).
-
-    Parameters
-    ----------
-    maps : ndarray of float64, shape (n, 3, 4)
-    frames : ndarray of float64, shape (m, 4, 3)
-        Of the trees.
-    tree_of : ndarray of int32, shape (n,)
-        Which of the trees each leaf is.
-    """
-    out = np.zeros((len(maps), STRETCH_SIZE))
-    _fill(maps, frames, tree_of, out)
-    return kernel_input(out.reshape(-1))

@@ -44,7 +44,7 @@ from bvh.placed import (
 from bvh.placed import GROUPS as AT_GROUPS
 from bvh.placed import IDS as AT_IDS
 from bvh.primitives import Boxes, Obbs, Triangles, arrays_of
-from bvh.stretches import stretches_of
+from bvh.stretches import STRETCH_SIZE, fill_stretches
 from bvh.top_level import TopLevel
 from bvh.traversal.one_ray import addresses_of
 
@@ -209,11 +209,11 @@ class TwoLevel:
     def stretches(self) -> NDArray[np.float64]:
         """What points measure leaves by: see `stretches`."""
         # Two threads may both fill them: they find the same.
-        stretches = self._stretches
-        if stretches is None:
-            maps, tree_of = kernel_input(self._maps), kernel_input(self._tree_of)
-            stretches = self._stretches = stretches_of(maps, self._frames, tree_of)
-        return stretches
+        if self._stretches is None:
+            found = np.zeros((len(self), STRETCH_SIZE))
+            self._stretch(np.arange(len(self), dtype=np.int64), found)
+            self._stretches = found
+        return kernel_input(self._stretches.reshape(-1))
 
     @property
     def plain(self) -> bool:
@@ -258,7 +258,8 @@ class TwoLevel:
         """
         some = kernel_input(maps)
         self._maps[leaves] = some
-        self._stretches = None
+        if self._stretches is not None:
+            self._stretch(leaves, self._stretches)
         self._inverses[leaves], _ = inverses(some)
         boxes = instance_bounds(self._extents, self._tree_of[leaves], some)
         told: dict[str, Any] = {} if rays is None else {"rays": rays}
@@ -270,6 +271,12 @@ class TwoLevel:
     def set_masks(self, leaves: NDArray[np.int64], masks: NDArray[np.uint32]) -> None:
         """Give leaves other masks."""
         self._masks[leaves] = np.asarray(masks, np.uint32).view(np.int32)
+
+    def _stretch(self, leaves: NDArray[np.int64], out: NDArray[np.float64]) -> None:
+        """Find what points measure leaves by."""
+        fill_stretches(
+            kernel_input(leaves), kernel_input(self._maps), self._frames, self._tree_of, out
+        )
 
     def _place(self, leaves: NDArray[np.int64]) -> None:
         """Find the ways to leaves."""
