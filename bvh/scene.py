@@ -15,6 +15,7 @@ from bvh.expansion import check_extent
 from bvh.instances import ALL_BITS, below
 from bvh.primitives import Custom
 from bvh.scene_graph import attributes_of, fits, placements
+from bvh.scene_overlaps import SceneOverlapQueries
 from bvh.scene_rays import SceneRays
 from bvh.scene_saving import SceneSaving
 from bvh.tree import BVH
@@ -23,7 +24,7 @@ from bvh.workers import Progress
 IDENTITY = np.eye(3, 4)
 
 
-class Scene(SceneRays, SceneSaving):
+class Scene(SceneRays, SceneOverlapQueries, SceneSaving):
     """Instances of trees and of other scenes, each under an affine transform.
 
     An instance is its mesh with every vertex moved to the double nearest to M v: the scene answers
