@@ -1,7 +1,8 @@
 """The pairs of faces of two scenes that meet: pairs of leaves whose boxes do, tree against tree.
 
-Faces meet where their moved vertices say so, in the world. The boxes of one tree are brought to the
-frame of the other only to find which faces cannot (see `traversal.placing`).
+Faces meet where their moved vertices say so, in the world; those of leaves that may meet are moved
+for the query. The boxes of one tree are brought to the frame of the other only to find which faces
+cannot meet (see `traversal.placing`).
 """
 
 from __future__ import annotations
@@ -11,11 +12,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bvh.affine import moved
 from bvh.arguments import kernel_input
 from bvh.arrays import TreeArrays
 from bvh.hierarchy import Hierarchy
 from bvh.placed import CODE_BITS
-from bvh.primitives import Moved, Triangles
+from bvh.primitives import Triangles
 from bvh.searches import PAIRS, TASKS, find_regions
 from bvh.traversal.placing import ways_between
 from bvh.traversal.region_reach import BoxRegions
@@ -37,12 +39,45 @@ Reals = NDArray[np.float64]
 
 # Pairs of leaves, or of their subtrees, that a thread takes at a time.
 CHUNK = 256
+# Moved vertices that are kept for other pairs of a query, 24 bytes each.
+MOST_VERTICES = 1 << 22
+
+STILL = np.eye(3, 4)
+
+
+class World:
+    """The trees of leaves, their vertices where they are in the world: those used last are kept.
+
+    Boxes and groups of triangles stay as they are in the trees; ways between leaves know that.
+    """
+
+    def __init__(self, trees: list[TreeArrays], tree_of: NDArray[np.int32], maps: Reals) -> None:
+        self._trees, self._tree_of, self._maps = trees, tree_of, maps
+        self._held: dict[int, TreeArrays] = {}
+        self._size = 0
+
+    def tree(self, leaf: int) -> TreeArrays:
+        """Return the tree of a leaf with moved vertices."""
+        # Two threads may both move the same one, which does no harm.
+        held = self._held.get(leaf)
+        if held is None:
+            arrays, matrix = self._trees[self._tree_of[leaf]], self._maps[leaf]
+            assert isinstance(arrays.primitives, Triangles)
+            points, faces = arrays.primitives
+            if np.array_equal(matrix, STILL):
+                return arrays
+            if self._size > MOST_VERTICES:
+                self._held, self._size = {}, 0
+            self._size += len(points)
+            placed = Triangles(kernel_input(moved(points, matrix)), faces)
+            held = self._held[leaf] = arrays._replace(primitives=placed)
+        return held
 
 
 class Side(NamedTuple):
     """One of two scenes, as far as pairs need it."""
 
-    trees: list[TreeArrays]
+    world: World
     frames: Reals  # (m, 4, 3)
     tree_of: NDArray[np.int32]
     maps: Reals  # (n, 3, 4)
@@ -56,13 +91,13 @@ def side_of(content: TwoLevel | Hierarchy) -> Side:
     if isinstance(content, TwoLevel):
         boxes = content.boxes
         seen = (content.masks != 0) & (boxes[:, 0] <= boxes[:, 3])
+        world = World(content.trees, content.tree_of, content.maps)
         return Side(
-            content.trees, content.frames, content.tree_of, content.maps, content.inverses, boxes,
-            seen,
-        )  # fmt: skip
-    arrays, still = content.arrays, np.eye(3, 4)[None]
+            world, content.frames, content.tree_of, content.maps, content.inverses, boxes, seen
+        )
+    arrays, still, first = content.arrays, STILL[None], np.zeros(1, np.int32)
     return Side(
-        [arrays], arrays.frame[None], np.zeros(1, np.int32), still, still,
+        World([arrays], first, still), arrays.frame[None], first, still, still,
         content.bounds.reshape(1, 6), np.array([len(arrays.nodes.blocks) > 0]),
     )  # fmt: skip
 
@@ -123,7 +158,8 @@ def find_leaf_pairs(
 
     A scene against itself has each pair once, the lower code first. Sorted by both.
     """
-    own, other = side_of(view), side_of(content)
+    own = side_of(view)
+    other = own if content is view else side_of(content)
     mine, theirs = _near(view, own, other, transform, threads)
     if itself:
         kept = mine <= theirs
@@ -186,18 +222,9 @@ def _ways(job: _Job, pairs: Rows) -> Reals:
     )  # fmt: skip
 
 
-def _placed_tree(side: Side, leaf: int) -> TreeArrays:
-    """Return the tree of a leaf, its triangles moved."""
-    arrays = side.trees[side.tree_of[leaf]]
-    assert isinstance(arrays.primitives, Triangles)
-    points, faces = arrays.primitives
-    placed: object = Moved(points, faces, kernel_input(side.maps[leaf].reshape(12)))
-    return arrays._replace(primitives=placed)  # type: ignore[arg-type]
-
-
 def _trees(job: _Job, k: int) -> tuple[TreeArrays, TreeArrays]:
     """Return the trees of a pair of leaves."""
-    return _placed_tree(job.own, int(job.mine[k])), _placed_tree(job.other, int(job.theirs[k]))
+    return job.own.world.tree(int(job.mine[k])), job.other.world.tree(int(job.theirs[k]))
 
 
 def _met(job: _Job, k: int, way: Reals, meeting: Meeting, pairs: NDArray[np.int32]) -> list[Rows]:

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.affine import moved_point
 from bvh.boxes import box_interval
 from bvh.jit import by_type, entry, inlined
 from bvh.numerics import INF, NAN, can_hit, finite, vector
@@ -29,14 +28,6 @@ class Triangles(NamedTuple):
 
     points: NDArray[np.float64]
     faces: NDArray[np.int32]
-
-
-class Moved(NamedTuple):
-    """Triangles of one tree, each vertex moved by an affine map and correctly rounded."""
-
-    points: NDArray[np.float64]
-    faces: NDArray[np.int32]
-    map: NDArray[np.float64]  # (12,)
 
 
 class Boxes(NamedTuple):
@@ -77,10 +68,6 @@ def _choose_pointed(primitives):
         return lambda primitives: Obbs(pointer(primitives.points))
     if kind is Placed:
         return _pointed_placed
-    if kind is Moved:
-        return lambda primitives: Moved(
-            pointer(primitives.points), pointer(primitives.faces), pointer(primitives.map)
-        )
     return lambda primitives: Custom(
         pointer(primitives.points), primitives.intersect, borrowed(primitives.data)
     )
@@ -116,26 +103,6 @@ def corners(triangles, prim):
         vector(points, np.int64(peek(faces, 3 * prim + 1))),
         vector(points, np.int64(peek(faces, 3 * prim + 2))),
     )
-
-
-def world_corners(triangles, prim):
-    """Return the three vertices of a triangle where they are in the world."""
-
-
-def _moved_corners(triangles, prim):
-    a, b, c = corners(triangles, prim)
-    return (
-        moved_point(triangles.map, 0, a),
-        moved_point(triangles.map, 0, b),
-        moved_point(triangles.map, 0, c),
-    )
-
-
-@by_type(world_corners)
-def _choose_corners(triangles, prim):
-    if triangles.instance_class is Moved:
-        return _moved_corners
-    return lambda triangles, prim: corners(triangles, prim)
 
 
 def lanes_of(primitives):

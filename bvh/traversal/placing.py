@@ -17,7 +17,7 @@ from bvh.arguments import kernel_input
 from bvh.jit import inlined
 from bvh.leaves import GROUP_SIZE, three
 from bvh.numerics import finite
-from bvh.primitives import world_corners
+from bvh.primitives import corners
 from bvh.simd import WIDTH, convert, greater, lesser, peek, splat, store
 from bvh.wide_nodes import BLOCK_SIZE, LOWER, UPPER
 
@@ -216,7 +216,7 @@ def _moved(way, p):
 @inlined
 def placed_corners(triangles, prim, way):
     """Return (finite, corners) of a triangle of the second tree in the first one's world."""
-    a, b, c = world_corners(triangles, prim)
+    a, b, c = corners(triangles, prim)
     if peek(way, MOVES) != 0.0:
         a, b, c = _moved(way, a), _moved(way, b), _moved(way, c)
         return finite(a) and finite(b) and finite(c), (a, b, c)

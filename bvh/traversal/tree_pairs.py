@@ -18,7 +18,7 @@ from bvh.contacts import triangles_touch
 from bvh.jit import entry, inlined, kernel, stay_outlined
 from bvh.leaves import GROUP_SIZE, NORMAL, SIZE, TOLERANCE, dot, three
 from bvh.neighbours import faces_overlap
-from bvh.primitives import world_corners
+from bvh.primitives import corners
 from bvh.simd import (
     WIDTH,
     greater,
@@ -206,7 +206,7 @@ def _meets(task, i, j):
     """Tell whether face i and face j of the second tree count as a pair."""
     stay_outlined()
     tree, other, way, _, _ = task
-    a = world_corners(tree.primitives, i)
+    a = corners(tree.primitives, i)
     held, b = placed_corners(other.primitives, j, way)
     if peek(way, KIN) != 0.0:
         return faces_overlap(a, b)
