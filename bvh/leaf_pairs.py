@@ -61,7 +61,7 @@ class World:
         # Two threads may both move the same one, which does no harm.
         held = self._held.get(leaf)
         if held is None:
-            arrays, matrix = self._trees[self._tree_of[leaf]], self._maps[leaf]
+            arrays, matrix = self._trees[int(self._tree_of[leaf])], self._maps[leaf]
             assert isinstance(arrays.primitives, Triangles)
             points, faces = arrays.primitives
             if np.array_equal(matrix, STILL):
@@ -70,7 +70,8 @@ class World:
                 self._held, self._size = {}, 0
             self._size += len(points)
             placed = Triangles(kernel_input(moved(points, matrix)), faces)
-            held = self._held[leaf] = arrays._replace(primitives=placed)
+            held = TreeArrays(arrays.nodes, arrays.groups, placed, arrays.frame)
+            self._held[leaf] = held
         return held
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -351,8 +352,8 @@ def _found(
     progress: Progress | None,
 ) -> SceneOverlaps:
     """Return what regions meet."""
-    count = int(np.prod(shape, dtype=np.int64))
-    offsets, codes = find_in_scene(view, regions, count, thread_count(threads), progress)
+    workers = 1 if shape == () and threads is None else thread_count(threads)
+    offsets, codes = find_in_scene(view, regions, math.prod(shape), workers, progress)
     leaf, prim = hit_codes(codes)
     return SceneOverlaps(view.owners[leaf], leaf, prim, offsets, shape)
 

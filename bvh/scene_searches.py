@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 from bvh import rationals
 from bvh.affine import moved
 from bvh.arguments import MAX_PRIMITIVES, kernel_input
+from bvh.jit import warms
 from bvh.placed import CODE_BITS, PRIM_MASK
 from bvh.primitives import Triangles
 from bvh.searches import CHUNK, LARGEST_ROOM, ROOM
 from bvh.traversal.overlaps import COUNT
-from bvh.traversal.region_reach import PlaneRegions, Regions, SphereRegions
+from bvh.traversal.region_reach import BoxRegions, PlaneRegions, Regions, SphereRegions
 from bvh.traversal.scene_regions import (
     Below,
     SceneFound,
@@ -25,6 +26,7 @@ from bvh.traversal.scene_regions import (
     new_scene_search,
     search_scene,
 )
+from bvh.tree import BVH
 from bvh.two_level import TwoLevel
 from bvh.workers import Progress, share
 
@@ -121,3 +123,15 @@ def ascending(keys: Codes) -> Codes:
         if not first.all():
             keys = keys[first]
     return keys
+
+
+@warms("overlaps in scenes")
+def _warm() -> None:
+    """Compile what regions of scenes need; pairs need what those of trees do."""
+    tree = BVH.from_triangles(np.eye(3), [[0, 1, 2]])
+    one = np.zeros(1, np.int32)
+    view = TwoLevel([tree], one, np.eye(3, 4)[None], np.ones(1, np.uint32), one)
+    corners, ones = (np.zeros((1, 3)), np.ones((1, 3))), np.ones(1)
+    every = np.ones((1, 1, 4)), np.ones(1, np.int64)
+    for regions in (BoxRegions(*corners), SphereRegions(corners[0], ones), PlaneRegions(*every)):
+        find_in_scene(view, regions, 1, 1, None)
