@@ -197,17 +197,24 @@ def test_small_pairs_equal_rational_numbers(rng: Rng) -> None:
         table = np.stack([pairs.instance_id, pairs.leaf, pairs.prim_id], axis=2).tolist()
         return [(tuple(a), tuple(b)) for a, b in table]
 
-    scene, other = (scene_of(rng, 6, faces=3, wide=1.0) for _ in range(2))
-    own, others = oracle.faces(scene), oracle.faces(other)
-    wanted = [(a[:3], b[:3]) for a, b in oracle.pairs(own, others)]
-    assert rows(scene.overlap_tree(other)) == wanted and wanted
-    matrix = transforms(rng, 1, wide=1.0)[0]
-    wanted = [
-        (a[:3], b[:3]) for a, b in oracle.pairs(own, [oracle.placed(b, matrix) for b in others])
-    ]
-    assert rows(scene.overlap_tree(other, matrix)) == wanted
-    wanted = [(a[:3], b[:3]) for a, b in oracle.self_pairs(own)]
-    assert rows(scene.self_overlaps()) == wanted and wanted
+    total = np.zeros(3, int)
+    for k in range(4):
+        scene, other = Scene(), Scene()
+        places = transforms(rng, 6, wide=0.5)
+        scene.add_many(tree_of(rng, 6, grid=k < 3), places[:4])
+        other.add_many(tree_of(rng, 6, grid=k < 3), places[2:])
+        own, others = oracle.faces(scene), oracle.faces(other)
+        matrix = np.eye(4) + np.diag(rng.normal(size=3), 1) * 0.1
+        moved = [oracle.placed(face, matrix) for face in others]
+        cases = [
+            (scene.overlap_tree(other), oracle.pairs(own, others)),
+            (scene.overlap_tree(other, matrix), oracle.pairs(own, moved)),
+            (scene.self_overlaps(), oracle.self_pairs(own)),
+        ]
+        for found, wanted in cases:
+            assert rows(found) == [(a[:3], b[:3]) for a, b in wanted]
+        total += [len(wanted) for _, wanted in cases]
+    assert (total > 5).all()
 
 
 def test_what_moves_is_found_where_it_is(rng: Rng) -> None:
@@ -241,7 +248,7 @@ def test_shapes_and_progress(rng: Rng) -> None:
     scene = scene_of(rng, 30)
     calls: list[tuple[int, int]] = []
     found = scene.overlap_box(
-        np.full((2, 3, 3), -1e9), 1e9, progress=lambda *c: calls.append(c)
+        np.full((2, 3, 3), -1e9), [1e9] * 3, progress=lambda *c: calls.append(c)
     )  # fmt: skip
     every = len(oracle.faces(scene))
     assert found.shape == (2, 3) and (found.counts == every).all() and calls[-1] == (6, 6)
