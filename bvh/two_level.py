@@ -242,6 +242,46 @@ class TwoLevel:
         return sum(array.nbytes for array in arrays)
 
     @property
+    def trees(self) -> list[TreeArrays]:
+        """The trees, each once."""
+        return self._trees
+
+    @property
+    def maps(self) -> NDArray[np.float64]:
+        """The affine maps of the leaves, read-only, shape (n, 3, 4)."""
+        return kernel_input(self._maps)
+
+    @property
+    def inverses(self) -> NDArray[np.float64]:
+        """The correctly rounded inverses of the maps, read-only, shape (n, 3, 4)."""
+        return kernel_input(self._inverses)
+
+    @property
+    def masks(self) -> NDArray[np.int32]:
+        """The masks of the leaves, read-only, shape (n,)."""
+        return kernel_input(self._masks)
+
+    @property
+    def owners(self) -> NDArray[np.int32]:
+        """The instances that leaves belong to, read-only, shape (n,)."""
+        return self._placed.owners
+
+    @property
+    def frames(self) -> NDArray[np.float64]:
+        """The frames of the trees (see `TreeArrays`), read-only, shape (m, 4, 3)."""
+        return self._frames
+
+    @property
+    def tree_of(self) -> NDArray[np.int32]:
+        """Which of the trees each leaf is, read-only, shape (n,)."""
+        return self._tree_of
+
+    @property
+    def boxes_tree(self) -> TreeArrays:
+        """The top level as a tree over the boxes of leaves."""
+        return self._top.arrays
+
+    @property
     def bounds(self) -> NDArray[np.float64]:
         """Lower and upper corner of all leaves, shape (2, 3); NaN if there is nothing in them."""
         return self._top.bounds
