@@ -25,7 +25,14 @@ MOST = 1e300
 DET_ERROR = 8.0 * 2.0**-53
 FLOOR = 2.0**-1040
 
-SOUND, SINGULAR, EXTREME = 0, 1, 2
+# What is to be said of a matrix, and how a message says it.
+SOUND, INFINITE, BENT, SINGULAR, EXTREME = 0, 1, 2, 3, 4
+WANTED = {
+    INFINITE: "finite",
+    BENT: "affine",
+    SINGULAR: "invertible",
+    EXTREME: "far enough from singular for a finite inverse",
+}
 
 
 @inlined
@@ -172,8 +179,20 @@ def determinant_sign(a, b, c):
 
 @entry
 def _judge(maps, status):
-    """Tell maps that are sound from singular ones, and from those with too large an inverse."""
+    """Judge matrices (n, 4, 4); return the first verdict against one, or SOUND."""
+    worst = SOUND
     for i in range(len(maps)):
+        total = 0.0
+        for row in range(4):
+            for column in range(4):
+                total += maps[i, row, column] * 0.0
+        if total != 0.0:
+            status[i] = worst = INFINITE
+            continue
+        last = maps[i, 3]
+        if last[0] != 0.0 or last[1] != 0.0 or last[2] != 0.0 or last[3] != 1.0:
+            status[i] = worst = BENT
+            continue
         a = (maps[i, 0, 0], maps[i, 1, 0], maps[i, 2, 0])
         b = (maps[i, 0, 1], maps[i, 1, 1], maps[i, 2, 1])
         c = (maps[i, 0, 2], maps[i, 1, 2], maps[i, 2, 2])
@@ -182,6 +201,8 @@ def _judge(maps, status):
         # An extreme or flat one is worth a closer look.
         if not (abs(det) > DET_ERROR * size + FLOOR and 1e-200 < abs(det) < 1e200):
             status[i] = _look_closely(maps, i, a, b, c)
+            worst = max(worst, status[i])
+    return worst
 
 
 @kernel
@@ -228,15 +249,13 @@ def affine_maps(name: str, value: ArrayLike) -> NDArray[np.float64]:
     if matrices.ndim < 2 or matrices.shape[-2:] != (4, 4):
         raise ValueError(f"{name} must have shape (..., 4, 4), got {matrices.shape}")
     shape = matrices.shape[:-2]
-    flat = matrices.reshape(-1, 4, 4)
-    refuse(name, shape, ~np.isfinite(flat).all(axis=(1, 2)), "finite")
-    refuse(name, shape, np.not_equal(flat[:, 3], [0.0, 0.0, 0.0, 1.0]).any(axis=1), "affine")
-    maps = np.array(flat[:, :3], order="C")
-    status = np.empty(len(maps), np.int8)
-    _judge(kernel_input(maps), status)
-    refuse(name, shape, status == SINGULAR, "invertible")
-    refuse(name, shape, status == EXTREME, "far enough from singular for a finite inverse")
-    return maps.reshape(*shape, 3, 4)
+    flat = kernel_input(matrices.reshape(-1, 4, 4))
+    status = np.empty(len(flat), np.int8)
+    if _judge(flat, status) != SOUND:
+        # One after the other: a matrix that is not affine is not asked for its inverse.
+        for verdict, wanted in WANTED.items():
+            refuse(name, shape, status == verdict, wanted)
+    return np.array(flat[:, :3], order="C").reshape(*shape, 3, 4)
 
 
 def refuse(name: str, shape: tuple[int, ...], bad: Any, wanted: str) -> None:

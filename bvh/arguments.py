@@ -159,6 +159,8 @@ def one_index(name: str, value: int) -> int:
 
 def bit_masks(name: str, value: ArrayLike) -> NDArray[np.uint32]:
     """Return `value`, integers of 32 bits, as uint32 of its shape."""
+    if type(value) is int and 0 <= value <= 0xFFFFFFFF:
+        return np.array(value, np.uint32)
     array = _plain(name, value)
     if array.dtype.kind not in "iu" and array.size:
         raise TypeError(f"{name} must be integers, got {value!r}")

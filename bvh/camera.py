@@ -214,7 +214,7 @@ class Camera(View):
         ----------
         intrinsics : array_like, shape (3, 3)
             The camera matrix [[fx, skew, cx], [0, fy, cy], [0, 0, 1]] in pixels, fx and fy
-            positive.
+            positive. The skew counts, which `cv2.projectPoints` leaves out.
         extrinsics : array_like, shape (3, 4) or (4, 4)
             From world to camera: [R | t] with a rotation R, as `cv2.Rodrigues` makes it of a
             rotation vector.

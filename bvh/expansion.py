@@ -262,8 +262,10 @@ class Expansion:
             or (part.parts[part.child[masked]] >= 0).any()
         ):
             # Trees alone, so that an instance is a leaf.
-            self._move(part.begins[moved], table.column("maps")[moved])
-            self._mark(part.begins[masked], _masks_of(table, masked))
+            if len(moved):
+                self._move(part.begins[moved], table.column("maps")[moved])
+            if len(masked):
+                self._mark(part.begins[masked], _masks_of(table, masked))
         else:
             self._update(self._spread(np.union1d(moved, masked)))
         self._read = ends

@@ -22,8 +22,8 @@ class Hierarchy:
     """What `BVH` is apart from how it is made and what it is asked."""
 
     __slots__ = (
-        "_arrays", "_bounds", "_build_seconds", "_cast", "_first_use", "_place", "_places",
-        "_quality", "_winding",
+        "_arrays", "_bounds", "_build_seconds", "_cast", "_first_use", "_origin", "_place",
+        "_places", "_quality", "_winding",
     )  # fmt: skip
 
     _arrays: TreeArrays
@@ -36,7 +36,9 @@ class Hierarchy:
     _place: int
     # What its nodes look like from far away, once somebody has asked for winding numbers.
     _winding: Any
-    # Sets the arrays, and the four above, of a tree whose file has not been checked yet (see
+    # What it was before it was refitted (see `deforming`), or None.
+    _origin: Any
+    # Sets the arrays, and the five above, of a tree whose file has not been checked yet (see
     # `storage`).
     _first_use: Callable[[Hierarchy], None]
 
@@ -47,7 +49,7 @@ class Hierarchy:
 
         def __getattr__(self, name: str) -> Any:
             """Let the first use of a memory-mapped tree check it; only what is unset comes here."""
-            if name in ("_arrays", "_cast", "_place", "_places", "_winding"):
+            if name in ("_arrays", "_cast", "_origin", "_place", "_places", "_winding"):
                 object.__getattribute__(self, "_first_use")(self)
             return object.__getattribute__(self, name)
 
@@ -148,6 +150,6 @@ class Hierarchy:
 
     def _set_arrays(self, arrays: TreeArrays) -> None:
         self._arrays = arrays
-        self._cast = self._winding = None
+        self._cast = self._origin = self._winding = None
         self._places = addresses_of(arrays)
         self._place = self._places.ctypes.data

@@ -38,8 +38,26 @@ from __future__ import annotations
 import numpy as np
 
 from bvh.jit import entry, inlined
-from bvh.numerics import largest, power_of_two, vector
-from bvh.simd import WIDTH, as_floats, as_ints, fma, greater, lesser, load, splat
+from bvh.numerics import INF, power_of_two, vector
+from bvh.primitives import Triangles
+from bvh.simd import (
+    WIDTH,
+    as_floats,
+    as_ints,
+    convert,
+    fma,
+    gather,
+    greater,
+    lane,
+    lesser,
+    load,
+    lowest,
+    lowest_bit,
+    mask_bits,
+    select,
+    splat,
+    store,
+)
 
 ROWS = 14
 V0, E1, E2, NORMAL, TOLERANCE, SIZE = 0, 3, 6, 9, 12, 13
@@ -52,53 +70,102 @@ TINY = np.float32(2.0**-126)
 SIGN_BIT = np.int32(-(2**31))
 
 
+@inlined
+def _corner(triangles, prims, k):
+    """Return the k-th vertices of triangles, one in each lane."""
+    v = convert(gather(triangles.faces, prims, 3, k), np.int64(0))
+    points = triangles.points
+    return gather(points, v, 3, 0), gather(points, v, 3, 1), gather(points, v, 3, 2)
+
+
+@inlined
+def _edge(a, b, h):
+    """Return b - a times h / 2; halved before subtracting, so that no extent overflows."""
+    return (
+        (0.5 * b[0] - 0.5 * a[0]) * h,
+        (0.5 * b[1] - 0.5 * a[1]) * h,
+        (0.5 * b[2] - 0.5 * a[2]) * h,
+    )
+
+
+@inlined
+def _longest(e):
+    return greater(abs(e[0]), greater(abs(e[1]), abs(e[2])))
+
+
+@inlined
+def _put(groups, at, row, values, used):
+    """Store a row of a group, nothing in unused lanes."""
+    none = splat(np.float32(0.0), WIDTH)
+    store(groups, at + row * WIDTH, select(used, convert(values, np.float32(0.0)), none))
+
+
+@inlined
+def pack_group(triangles, ids, c, s, bound, g, groups):
+    """Fill group g with the triangles of row g of `ids`; return the corners of their box.
+
+    Lower > upper if the row has none.
+    """
+    at = g * GROUP_SIZE
+    prims = convert(load(ids, g * WIDTH, WIDTH), np.int64(0))
+    used = prims >= np.int64(0)
+    bits = mask_bits(used)
+    if bits == 0:
+        for row in range(ROWS):
+            store(groups, at + row * WIDTH, splat(np.float32(0.0), WIDTH))
+        # A negative tolerance fails every comparison.
+        store(groups, at + TOLERANCE * WIDTH, splat(np.float32(-1.0), WIDTH))
+        return (INF, INF, INF), (-INF, -INF, -INF)
+    # Unused lanes hold a triangle twice until they are stored.
+    first = lane(prims, np.int32(lowest_bit(bits)))
+    prims = select(used, prims, splat(first, WIDTH))
+    v0, v1, v2 = (
+        _corner(triangles, prims, 0),
+        _corner(triangles, prims, 1),
+        _corner(triangles, prims, 2),
+    )
+    e1, e2 = _edge(v0, v1, 2.0 * s), _edge(v0, v2, 2.0 * s)
+    n = (
+        e1[1] * e2[2] - e1[2] * e2[1],
+        e1[2] * e2[0] - e1[0] * e2[2],
+        e1[0] * e2[1] - e1[1] * e2[0],
+    )
+    for axis in range(3):
+        _put(groups, at, V0 + axis, (v0[axis] - c[axis]) * s, used)
+        _put(groups, at, E1 + axis, e1[axis], used)
+        _put(groups, at, E2 + axis, e2[axis], used)
+        _put(groups, at, NORMAL + axis, n[axis], used)
+    sums = abs(e1[0]) + abs(e1[1]) + abs(e1[2]) + abs(e2[0]) + abs(e2[1]) + abs(e2[2])
+    longest = greater(_longest(e1), _longest(e2))
+    up = 1.0 + 2.0**-20
+    tolerance = sums * (0.5 * longest / bound + 1.0) * up + 2.0**-100
+    size = abs(n[0]) + abs(n[1]) + abs(n[2]) + longest * 2.0**-26 * sums
+    _put(groups, at, SIZE, size * up + 2.0**-100, used)
+    none = splat(np.float32(-1.0), WIDTH)
+    tolerance = select(used, convert(tolerance, np.float32(0.0)), none)
+    store(groups, at + TOLERANCE * WIDTH, tolerance)
+    return (
+        (_least(v0[0], v1[0], v2[0]), _least(v0[1], v1[1], v2[1]), _least(v0[2], v1[2], v2[2])),
+        (
+            -_least(-v0[0], -v1[0], -v2[0]),
+            -_least(-v0[1], -v1[1], -v2[1]),
+            -_least(-v0[2], -v1[2], -v2[2]),
+        ),
+    )
+
+
+@inlined
+def _least(a, b, c):
+    return lowest(lesser(a, lesser(b, c)))
+
+
 @entry
 def pack_triangles(points, faces, ids, frame, begin, end, groups):
     """Fill the groups begin..end with the triangles `ids`, -1 for an unused lane."""
     c, s, bound = vector(frame, 0), power_of_two(int(frame[1, 0])), frame[1, 2]
+    triangles = Triangles(points, faces)
     for g in range(begin, end):
-        for k in range(WIDTH):
-            at = g * GROUP_SIZE + k
-            prim = np.int64(ids[g, k])
-            if prim < 0:
-                # A negative tolerance fails every comparison.
-                for row in range(ROWS):
-                    groups[at + row * WIDTH] = 0.0
-                groups[at + TOLERANCE * WIDTH] = -1.0
-                continue
-            a = vector(points, np.int64(faces[prim, 0]))
-            b = vector(points, np.int64(faces[prim, 1]))
-            d = vector(points, np.int64(faces[prim, 2]))
-            # Halve before subtracting, so that no extent overflows.
-            h = 2.0 * s
-            e1 = (
-                (0.5 * b[0] - 0.5 * a[0]) * h,
-                (0.5 * b[1] - 0.5 * a[1]) * h,
-                (0.5 * b[2] - 0.5 * a[2]) * h,
-            )
-            e2 = (
-                (0.5 * d[0] - 0.5 * a[0]) * h,
-                (0.5 * d[1] - 0.5 * a[1]) * h,
-                (0.5 * d[2] - 0.5 * a[2]) * h,
-            )
-            for axis in range(3):
-                groups[at + (V0 + axis) * WIDTH] = (a[axis] - c[axis]) * s
-                groups[at + (E1 + axis) * WIDTH] = e1[axis]
-                groups[at + (E2 + axis) * WIDTH] = e2[axis]
-            n = (
-                e1[1] * e2[2] - e1[2] * e2[1],
-                e1[2] * e2[0] - e1[0] * e2[2],
-                e1[0] * e2[1] - e1[1] * e2[0],
-            )
-            for axis in range(3):
-                groups[at + (NORMAL + axis) * WIDTH] = n[axis]
-            sums = abs(e1[0]) + abs(e1[1]) + abs(e1[2]) + abs(e2[0]) + abs(e2[1]) + abs(e2[2])
-            longest = max(largest(e1), largest(e2))
-            up = 1.0 + 2.0**-20
-            tolerance = sums * (1.0 + 0.5 * longest / bound)
-            size = abs(n[0]) + abs(n[1]) + abs(n[2]) + 2.0**-26 * longest * sums
-            groups[at + TOLERANCE * WIDTH] = tolerance * up + 2.0**-100
-            groups[at + SIZE * WIDTH] = size * up + 2.0**-100
+        pack_group(triangles, ids, c, s, bound, g, groups)
 
 
 @inlined

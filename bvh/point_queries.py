@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from bvh import containment, point_batches
 from bvh.arguments import kernel_input, thread_count, whole_number
-from bvh.arrays import build
+from bvh.arrays import TreeArrays, build
 from bvh.hierarchy import Hierarchy
 from bvh.jit import warms
 from bvh.points import ClosestPoints, PointBatch, point_batch
@@ -257,17 +257,20 @@ class PointQueries(Hierarchy):
         """
         self._must_hold("winding_number", Triangles)
         beta, batch = _accuracy(accuracy), point_batch(points)
-        terms = None if beta == np.inf else self._winding_terms()
+        # Another thread may refit the tree meanwhile.
+        arrays = self._arrays
+        terms = None if beta == np.inf else self._winding_terms(arrays)
         flat = point_batches.winding_numbers(
-            self._arrays, terms, batch.points, beta, thread_count(threads), progress
+            arrays, terms, batch.points, beta, thread_count(threads), progress
         )
         return shaped(batch.shape, flat)[0]
 
-    def _winding_terms(self) -> WindingTerms:
-        # Two threads may both sum them up: they find the same.
-        if self._winding is None:
-            self._winding = winding_terms(self._arrays)
-        terms: WindingTerms = self._winding
+    def _winding_terms(self, arrays: TreeArrays) -> WindingTerms:
+        # Two threads may both sum them up: they find the same. A refit makes them useless.
+        known = self._winding
+        if known is None or known[0] is not arrays:
+            known = self._winding = arrays, winding_terms(arrays)
+        terms: WindingTerms = known[1]
         return terms
 
     def _inside(

@@ -127,23 +127,30 @@ def prepare(primitives: Primitives, threads: int = 1, spare: float = 0.0) -> Pre
     return Prepared(records_of(local_boxes(lower, upper, frame), ids), len(ids), frame, bounds)
 
 
-def _prepare_triangles(triangles: Triangles, threads: int, spare: float) -> Prepared:
-    """Prepare triangles in two passes over them, with nothing in between."""
-    triangles = Triangles(*(kernel_input(array) for array in triangles))
+def survey(triangles: Triangles, threads: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Count the triangles that can be hit in each chunk; bound those of chunks that have any."""
     count = len(triangles.faces)
     chunks = -(-count // CHUNK)
     bounds, valid = np.empty((chunks, 6)), np.zeros(chunks, np.int64)
 
-    def survey(begin: int, end: int) -> None:
+    def work(begin: int, end: int) -> None:
         chunk = begin // CHUNK
         valid[chunk] = _survey(triangles, begin, end, bounds[chunk])
+
+    _in_chunks(count, work, threads)
+    return valid, bounds[valid > 0]
+
+
+def _prepare_triangles(triangles: Triangles, threads: int, spare: float) -> Prepared:
+    """Prepare triangles in two passes over them, with nothing in between."""
+    triangles = Triangles(*(kernel_input(array) for array in triangles))
+    count = len(triangles.faces)
+    valid, bounds = survey(triangles, threads)
 
     def write(begin: int, end: int) -> Any:
         _record_triangles(triangles, begin, end, frame, records, first[begin // CHUNK])
 
-    _in_chunks(count, survey, threads)
-    some = bounds[valid > 0]
-    frame, whole = local_frame(some[:, :3], some[:, 3:])
+    frame, whole = local_frame(bounds[:, :3], bounds[:, 3:])
     frame = kernel_input(frame)
     made = int(valid.sum())
     records = np.empty((2 * (made + int(spare * made)), WIDTH), np.float32)

@@ -13,10 +13,10 @@ from bvh.affine import affine_maps
 from bvh.arguments import bit_masks, index_rows, label, one_index, truths
 from bvh.expansion import check_extent
 from bvh.instances import ALL_BITS, below
+from bvh.picking import Picking
 from bvh.primitives import Custom
 from bvh.scene_graph import attributes_of, fits, placements
 from bvh.scene_overlaps import SceneOverlapQueries
-from bvh.scene_rays import SceneRays
 from bvh.scene_saving import SceneSaving
 from bvh.tree import BVH
 from bvh.workers import Progress
@@ -24,7 +24,7 @@ from bvh.workers import Progress
 IDENTITY = np.eye(3, 4)
 
 
-class Scene(SceneRays, SceneOverlapQueries, SceneSaving):
+class Scene(Picking, SceneOverlapQueries, SceneSaving):
     """Instances of trees and of other scenes, each under an affine transform.
 
     An instance is its mesh with every vertex moved to the double nearest to M v: the scene answers
@@ -68,8 +68,9 @@ class Scene(SceneRays, SceneOverlapQueries, SceneSaving):
         Parameters
         ----------
         trimesh_scene : trimesh.Scene
-            Each geometry becomes one tree, however many nodes hold it; names are those of nodes,
-            and transforms those from a node to the world. What the meshes know of vertex normals
+            Each geometry becomes one tree, however many nodes hold it; names are those of nodes
+            (trimesh makes some up, at random, where a glTF mesh has several materials), and
+            transforms those from a node to the world. What the meshes know of vertex normals
             and texture coordinates is kept (see `attributes`). Nodes with points or paths, or with
             a transform that cannot be inverted, are left out with a `BVHWarning`.
         quality, threads

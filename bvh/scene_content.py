@@ -123,8 +123,18 @@ class SceneContent(Assembly):
 
     @property
     def bounds(self) -> NDArray[np.float64]:
-        """Lower and upper corner of all that can be hit, shape (2, 3); NaN if there is nothing."""
+        """Corners of a box around all leaves, visible or not, shape (2, 3); NaN if there are none.
+
+        Around an instance that is turned it may be a little larger than what the instance needs.
+        """
         return self._current().bounds
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays that rays go through: of each tree once, and of what joins them."""
+        view = self._current()
+        trees = {id(tree): tree for tree in self._followed().trees}
+        return view.nbytes + sum(tree.stats().bytes for tree in trees.values())
 
     @property
     def leaves(self) -> Leaves:

@@ -198,13 +198,14 @@ def _assembled(
     scenes: list[Scene] = []
     total = len(tables["scenes"])
     next_ids = tables["scenes"][:, 1].tolist()
+    useful = [any(array is not None for array in one) for one in known]
     for columns, found, given in _scenes(tables, names):
         children = [scenes[k] if k < total else trees[k - total] for k in found]
         state = {
             "columns": columns, "children": children, "names": given,
             "next_id": next_ids[len(scenes)],
         }  # fmt: skip
-        held = [k - total for k in found if k >= total and known[k - total] != Attributes()]
+        held = [k - total for k in found if k >= total and useful[k - total]]
         scene = Scene()
         scene._begin(Instances.of_state(state), {id(trees[k]): (trees[k], known[k]) for k in held})
         scenes.append(scene)

@@ -43,8 +43,6 @@ class SceneSaving(SceneContent):
             If the file cannot be written.
         ValueError
             If `path` is something else than a file.
-        TypeError
-            If a tree holds a user's primitives, whose test is code.
 
         Examples
         --------

@@ -18,6 +18,7 @@ from bvh.arguments import (
 )
 from bvh.arrays import build
 from bvh.crossing_queries import CrossingQueries
+from bvh.deforming import Deforming
 from bvh.jit import warms
 from bvh.obbs import local_frames
 from bvh.overlap_queries import OverlapQueries
@@ -29,7 +30,7 @@ from bvh.user_code import INTERSECT, user_data, user_function
 from bvh.workers import Progress
 
 
-class BVH(CrossingQueries, PointQueries, OverlapQueries, Saving):
+class BVH(Deforming, CrossingQueries, PointQueries, OverlapQueries, Saving):
     """A bounding volume hierarchy over triangles, boxes, oriented boxes or primitives of your own.
 
     Make one with `from_triangles`, `from_mesh`, `from_boxes`, `from_obbs` or `from_custom`. A tree

@@ -242,6 +242,13 @@ class TwoLevel:
         return self._top.arrays
 
     @property
+    def nbytes(self) -> int:
+        """Bytes of its arrays; trees are not counted."""
+        top = self.arrays
+        arrays = (*self._placed, *top.nodes, top.frame, self._top.boxes, self._tree_of)
+        return sum(array.nbytes for array in arrays)
+
+    @property
     def bounds(self) -> NDArray[np.float64]:
         """Lower and upper corner of all leaves, shape (2, 3); NaN if there is nothing in them."""
         return self._top.bounds

@@ -196,27 +196,27 @@ class View(Lens):
         for name, value in zip(corners, borders, strict=True):
             if not math.isfinite(value):
                 raise ValueError(f"{name} must be finite, got {value}")
-        along = self.gradients[2]
+        *across, along = self.gradients.tolist()
         planes = []
-        for axis in (0, 1):
+        for axis, gradient in enumerate(across):
             low, high = sorted((borders[axis], borders[axis + 2]))
             for sign, border in ((1.0, low), (-1.0, high)):
-                level = border - float(self.centre[axis])
-                normal = sign * self.gradients[axis]
+                level = sign * (border - float(self.centre[axis]))
+                normal = [sign * g for g in gradient]
                 if self.perspective:
-                    planes.append(self._plane(normal - sign * level * along, 0.0))
-                else:
-                    planes.append(self._plane(normal, sign * level))
+                    normal = [n - level * g for n, g in zip(normal, along, strict=True)]
+                    level = 0.0
+                planes.append(self._plane(normal, level))
         for sign, depth in ((1.0, self.near), (-1.0, self.far)):
             if math.isfinite(depth):
-                planes.append(self._plane(sign * along, sign * depth))
+                planes.append(self._plane([sign * g for g in along], sign * depth))
         return np.array(planes)
 
-    def _plane(self, normal: Floats, level: float) -> list[float]:
+    def _plane(self, normal: list[float], level: float) -> list[float]:
         """Return the row of the points p with normal . (p - eye) >= level."""
-        size = float(np.linalg.norm(normal))
-        row = (normal / size).tolist()
+        size = math.hypot(*normal)
+        row = [n / size for n in normal]
+        # Exactly, because the products of a far eye cancel.
         pairs = zip(row, self.eye.tolist(), strict=True)
-        # In rational numbers, because products of a far eye cancel.
         shift = sum((Fraction(n) * Fraction(e) for n, e in pairs), Fraction(level / size))
         return [*row, -float(shift)]

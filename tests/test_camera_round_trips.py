@@ -71,9 +71,9 @@ def test_round_trips(y: str, ratio: float, rng: Rng) -> None:
                 p = origin + t * direction
                 got = camera.project(p)
                 error = np.maximum(np.abs(got[0] - x), np.abs(got[1] - py))
-                assert np.all(error <= 1e-10 + 4 * blur(camera, p, t))
-                if camera.perspective and t >= 0.37:
-                    # Seen from the origin itself, points would be exact to 2**-52 of their size.
+                assert np.all(error <= 1e-10 + 2 * blur(camera, p, t))
+                # What is farther is rounded to more than that, where rays are parallel.
+                if 0.37 <= t <= (1e6 if camera.perspective else 5.0):
                     assert error.max() < 1e-9
                 assert np.allclose(got[2], t, rtol=1e-12, atol=4e-16 * np.abs(p).max() * 3)
 
@@ -200,6 +200,7 @@ def test_behind_the_eye_and_beyond(rng: Rng) -> None:
 @pytest.mark.parametrize("planes", [(0.0, math.inf), (2.0, 9.0), (2.0, math.inf)])
 def test_frusta(planes: tuple[float, float], rng: Rng) -> None:
     """Points are inside if they project into the rectangle, between near and far."""
+    met = 0
     for y, ratio in WAYS:
         for camera in cameras(rng, y=y, pixel_ratio=ratio):
             camera = Camera(**{**camera._parts(), "near": planes[0], "far": planes[1]})
@@ -218,7 +219,8 @@ def test_frusta(planes: tuple[float, float], rng: Rng) -> None:
             sure = ~(np.abs(wanted) < 1e-6)
             inside = (p @ found[:, :3].T + found[:, 3] >= 0).all(axis=1)
             assert np.array_equal(inside[sure], wanted[sure] > 0)
-    assert inside.any()
+            met += int(inside.sum())
+    assert met > 100
 
 
 def test_frusta_of_exact_cameras() -> None:

@@ -26,8 +26,8 @@ class View:
 
     made = 0
 
-    def __init__(self, trees: Any, tree_of: Any, matrices: Any, masks: Any) -> None:
-        self.trees, self.tree_of = list(trees), tree_of.copy()
+    def __init__(self, trees: Any, tree_of: Any, matrices: Any, masks: Any, owners: Any) -> None:
+        self.trees, self.tree_of, self.owners = list(trees), tree_of.copy(), owners.copy()
         self.matrices, self.masks = matrices.copy(), masks.copy()
         self.moved: list[int] = []
         View.made += 1
@@ -77,7 +77,7 @@ def assert_right(scene: Scene) -> None:
         for matrix in (leaves.matrices[k], view.matrices[k]):
             assert np.array_equal(matrix, row.matrix[:3])
         assert leaves.masks[k] == view.masks[k] == row.mask
-        assert leaves.instance_id[k] == row.path[0]
+        assert leaves.instance_id[k] == view.owners[k] == row.path[0]
     for k in range(0, len(wanted), 7):
         leaf = leaves[k]
         assert (leaf.path, leaf.name, leaf.mask) == (wanted[k].path, wanted[k].name, wanted[k].mask)
@@ -121,7 +121,7 @@ def test_leaves_follow_every_change(rng: Rng) -> None:
     for _ in range(4):
         scenes, trees = [Scene() for _ in range(4)], [tree_of(rng) for _ in range(3)]
         given: list[set[int]] = [set() for _ in scenes]
-        for _ in range(150):
+        for _ in range(100):
             change(scenes, trees, rng)
             for scene, ids in zip(scenes, given, strict=True):
                 new = set(scene.ids.tolist()) - ids
