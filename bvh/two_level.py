@@ -206,7 +206,6 @@ class TwoLevel:
         return int(self._placed.owners[leaf]) if leaf >= 0 else -1
 
     @property
-<<<<<<< HEAD
     def stretches(self) -> NDArray[np.float64]:
         """What points measure leaves by: see `stretches`."""
         # Two threads may both fill them: they find the same.
@@ -243,8 +242,6 @@ class TwoLevel:
         return sum(array.nbytes for array in arrays)
 
     @property
-=======
->>>>>>> sov
     def trees(self) -> list[TreeArrays]:
         """The trees, each once."""
         return self._trees
@@ -283,16 +280,6 @@ class TwoLevel:
     def boxes_tree(self) -> TreeArrays:
         """The top level as a tree over the boxes of leaves."""
         return self._top.arrays
-<<<<<<< HEAD
-=======
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of its arrays; trees are not counted."""
-        top = self.arrays
-        arrays = (*self._placed, *top.nodes, top.frame, self._top.boxes, self._tree_of)
-        return sum(array.nbytes for array in arrays)
->>>>>>> sov
 
     @property
     def bounds(self) -> NDArray[np.float64]:
