@@ -144,9 +144,10 @@ def not_beside(region: Region, triangles: NDArray[np.float64]) -> NDArray[np.boo
     """Tell which triangles (n, 3, 3) are not surely outside of a region."""
     normals, offsets = region.planes[:, :3], region.planes[:, 3]
     with np.errstate(invalid="ignore", over="ignore"):
-        level = triangles @ normals.T + offsets
+        level: NDArray[Any] = triangles @ normals.T + offsets
         margin = SLACK * (np.abs(triangles) @ np.abs(normals).T + np.abs(offsets))
-        return np.asarray(~(level < -margin).all(axis=1).any(axis=1))
+        outside: NDArray[Any] = (level < -margin).all(axis=1)
+        return np.asarray(~outside.any(axis=1))
 
 
 class Leaf:
