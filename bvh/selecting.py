@@ -146,8 +146,8 @@ def not_beside(region: Region, triangles: NDArray[np.float64]) -> NDArray[np.boo
     with np.errstate(invalid="ignore", over="ignore"):
         level: NDArray[Any] = triangles @ normals.T + offsets
         margin = SLACK * (np.abs(triangles) @ np.abs(normals).T + np.abs(offsets))
-        outside: NDArray[Any] = (level < -margin).all(axis=1)
-        return np.asarray(~outside.any(axis=1))
+        beyond = np.asarray(level < -margin)
+        return ~np.asarray(np.asarray(beyond.all(axis=1)).any(axis=1))
 
 
 class Leaf:
