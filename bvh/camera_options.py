@@ -32,7 +32,7 @@ CameraFile = Annotated[
         "--camera",
         metavar="FILE.json|scene",
         help='The camera, instead of --eye, --target, --up, --fov and --ortho. "scene": that of '
-        'the file itself. Else a file with an object: "kind" is one of '
+        'the SCENE file, as trimesh reads it. Else a file with an object: "kind" is one of '
         f"{', '.join(KINDS)}, all else are arguments of that method of bvh.Camera.",
     ),
 ]
