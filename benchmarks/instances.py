@@ -78,7 +78,7 @@ def measure(options: dict[str, Any]) -> Iterator[Row]:
     ids: dict[str, Any] = {}
     casters = []
     if options["count"] * len(mesh.faces) <= MOST:
-        vertices, faces, leaf, prim = scene.flattened()
+        vertices, faces, leaf, _prim = scene.flattened()
         whole = bvh.BVH.from_triangles(vertices, faces)
         single = vertices.astype(np.float32), faces.astype(np.uint32)
         casters = [make(*single) for name, make in PEERS.items() if installed(name)]
@@ -111,7 +111,7 @@ def memory(name: str, count: int) -> str:
     scene, _ = placed(mesh, count)
     tree = scene.leaves[0].tree
     held = scene.nbytes
-    whole = tree.stats().memory_bytes * count
+    whole = tree.stats().bytes * count
     return (
         f"{count} instances: {held / 2**20:.1f} MiB, {held / count:.0f} bytes an instance with the "
         f"mesh's tree; as one mesh {whole / 2**30:.2f} GiB, {whole / held:.0f} times as much"

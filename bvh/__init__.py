@@ -9,11 +9,21 @@ from bvh.instances import Attributes, Instance
 from bvh.jit import BVHWarning, warmup
 from bvh.obbs import ray_obb
 from bvh.overlap_queries import Overlaps
+from bvh.picks import Pick
 from bvh.planes import ray_plane
-from bvh.points import ClosestPoints
-from bvh.rays import AllHits, CountedHits, Hits
+from bvh.points import ClosestPoints, SceneClosestPoints
+from bvh.rays import (
+    AllHits,
+    CountedHits,
+    CountedSceneHits,
+    Hits,
+    SceneAllHits,
+    SceneHits,
+)
 from bvh.scene import Scene
+from bvh.scene_overlaps import SceneOverlaps, ScenePairs
 from bvh.scene_sources import load_scene
+from bvh.selections import Selection
 from bvh.spheres import ray_sphere
 from bvh.storage import load
 from bvh.tree import BVH
@@ -29,12 +39,20 @@ __all__ = [
     "Camera",
     "ClosestPoints",
     "CountedHits",
+    "CountedSceneHits",
     "Hits",
     "Instance",
     "Leaf",
     "Leaves",
     "Overlaps",
+    "Pick",
     "Scene",
+    "SceneAllHits",
+    "SceneClosestPoints",
+    "SceneHits",
+    "SceneOverlaps",
+    "ScenePairs",
+    "Selection",
     "TreeStats",
     "load",
     "load_scene",

@@ -4,6 +4,8 @@ A ray from a point crosses a closed surface an odd number of times if the point 
 its direction, because every crossing has one owner (see `crossings`). So each point takes the
 direction that soonest leaves the box of the mesh, a little off the axis, along which many edges
 run.
+
+In a scene, every leaf is a surface of its own, and a point is inside where it is in one of them.
 """
 
 from __future__ import annotations
@@ -16,11 +18,15 @@ from bvh.arguments import kernel_input
 from bvh.arrays import TreeArrays
 from bvh.many_hits import Request
 from bvh.numerics import SMALLEST
+from bvh.placed import Placed
 from bvh.rays import RayBatch, ray_batch
 from bvh.workers import Progress
 
 # Points whose rays are in memory at a time.
 CHUNK = 1 << 19
+
+# Crossings of a scene that are in memory at a time, if they are not of a single point.
+MOST_CROSSINGS = 1 << 22
 
 # Next to an axis, and in no plane that meshes are likely to have faces in.
 ASIDE = np.array([1.0, 0.0131875, 0.0294375])
@@ -34,10 +40,12 @@ def inside(
     *,
     split: bool = True,
     surface: bool = True,
+    masks: NDArray[np.int32] | None = None,
 ) -> NDArray[np.bool_]:
     """Tell which points (n, 3) are inside a closed mesh or, with `surface`, on its surface.
 
-    `split` trees hold primitives in several leaves. Points that are not finite are outside.
+    `split` trees hold primitives in several leaves. Points that are not finite are outside. In a
+    scene, `masks` choose among its leaves (see `RayBatch`), each of which is closed.
     """
     result = np.zeros(len(points), np.bool_)
     if len(points) == 0 and progress is not None:
@@ -45,15 +53,46 @@ def inside(
     for begin in range(0, len(points), CHUNK):
         some = points[begin : begin + CHUNK]
         ways_out = _ways_out(arrays, some)
-        rays = ray_batch(some, ways_out, SMALLEST, np.inf)
+        rays = ray_batch(some, ways_out, SMALLEST, np.inf)._replace(masks=masks)
         crossings = Request(arrays, rays, 0, True, None, None).counts(split, threads, None)
         found = crossings & 1 == 1
+        if isinstance(arrays.primitives, Placed):
+            _add_inside_leaves(arrays, rays, crossings, threads, found)
         if surface:
             found |= _on_surface(arrays, rays, threads)
         result[begin : begin + CHUNK] = found
         if progress is not None:
             progress(min(begin + CHUNK, len(points)), len(points))
     return result
+
+
+def _add_inside_leaves(
+    arrays: TreeArrays,
+    rays: RayBatch,
+    crossings: NDArray[np.int64],
+    threads: int,
+    found: NDArray[np.bool_],
+) -> None:
+    """Mark the points that are inside an even number of a scene's leaves, too."""
+    # Where the sum is odd, one of the leaves is crossed an odd number of times.
+    open_ones = np.flatnonzero(~found & (crossings > 0))
+    ends = np.cumsum(crossings[open_ones])
+    begin = 0
+    while begin < len(open_ones):
+        before = ends[begin - 1] if begin else 0
+        end = max(int(ends.searchsorted(before + MOST_CROSSINGS, "right")), begin + 1)
+        some = open_ones[begin:end]
+        part = rays._replace(
+            origins=kernel_input(rays.origins[some]),
+            directions=kernel_input(rays.directions[some]),
+            shape=(len(some),),
+        )
+        hits = Request(arrays, part, 0, True, None, None).all_hits(None, threads, None)
+        pairs = np.sort(hits.ray_id << 32 | hits.leaf)
+        starts = np.flatnonzero(np.append(True, pairs[1:] != pairs[:-1]))
+        times = np.diff(np.append(starts, len(pairs)))
+        found[some[pairs[starts[times & 1 == 1]] >> 32]] = True
+        begin = end
 
 
 def _ways_out(arrays: TreeArrays, points: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -24,6 +24,7 @@ from bvh.selecting import (
     lasso,
     near_leaves,
     part_of,
+    reaching,
     rectangle,
     select_part,
     whole_part,
@@ -203,10 +204,12 @@ class Finder:
         leaves = self.leaves
         if len(leaves) == 0:
             return np.empty(0, np.int64), np.empty(0, np.bool_)
-        bounds = np.array([tree.bounds for tree in leaves.trees])[leaves.tree_of]
-        near, within = near_leaves(region, bounds, leaves.matrices)
-        rows = np.flatnonzero(self.shown & near)
-        return rows, within[rows]
+        # Of most leaves, their boxes tell.
+        rows = np.flatnonzero(self.shown & reaching(region, self.scene._current().boxes))
+        places = leaves.tree_of[rows]
+        bounds = np.array([tree.bounds for tree in leaves.trees])[places]
+        near, within = near_leaves(region, bounds, leaves.matrices[rows])
+        return rows[near], within[near]
 
     def leaf(self, row: int) -> tuple[Leaf, NDArray[np.float64]]:
         """Return a leaf and its map."""

@@ -112,14 +112,7 @@ class OverlapQueries(Hierarchy):
         Overlaps(1 of 2 queries meet 1 primitives)
         """
         self._must_hold("overlap_box", Triangles, Boxes)
-        low, high = points("lower", lower), points("upper", upper)
-        shape = common_shape(lower=low.shape[:-1], upper=high.shape[:-1])
-        low, high = _flat(low, shape, 3), _flat(high, shape, 3)
-        # Nothing is outside the tree's bounds; this also makes all corners finite.
-        with np.errstate(invalid="ignore"):
-            low = np.maximum(low, self._bounds[0])
-            high = np.minimum(high, self._bounds[1])
-        return self._find(BoxRegions(low, high), shape, threads, progress)
+        return self._find(*box_regions(lower, upper, self._bounds), threads, progress)
 
     def overlap_sphere(
         self,
@@ -164,10 +157,7 @@ class OverlapQueries(Hierarchy):
         array([0], dtype=int32)
         """
         self._must_hold("overlap_sphere", Triangles, Boxes)
-        at, size = points("center", center), reals("radius", radius)
-        shape = common_shape(center=at.shape[:-1], radius=size.shape)
-        regions = SphereRegions(_flat(at, shape, 3), _flat(size[..., None], shape, 1)[:, 0])
-        return self._find(regions, shape, threads, progress)
+        return self._find(*sphere_regions(center, radius), threads, progress)
 
     def overlap_frustum(
         self,
@@ -208,16 +198,7 @@ class OverlapQueries(Hierarchy):
         array([0], dtype=int32)
         """
         self._must_hold("overlap_frustum", Triangles)
-        rows = reals("planes", planes)
-        if rows.shape == (0,):
-            rows = rows.reshape(0, 4)
-        if rows.ndim < 2 or rows.shape[-1] != 4:
-            raise ValueError(f"planes must have shape (..., k, 4), got {rows.shape}")
-        *leading, k, _ = rows.shape
-        shape = tuple(leading)
-        count = int(np.prod(shape, dtype=np.int64))
-        regions = PlaneRegions(rows.reshape(count, k, 4), np.array([k], np.int64))
-        return self._find(regions, shape, threads, progress)
+        return self._find(*plane_regions(planes), threads, progress)
 
     def overlap_tree(
         self,
@@ -272,13 +253,7 @@ class OverlapQueries(Hierarchy):
         if not isinstance(other, OverlapQueries):
             raise TypeError(f"other must be a BVH, got {type(other).__name__}")
         other._must_hold("overlap_tree", Triangles)
-        matrix = None
-        if transform is not None:
-            matrix = reals("transform", transform)
-            if matrix.shape != (4, 4):
-                raise ValueError(f"transform must have shape (4, 4), got {matrix.shape}")
-            if not np.isfinite(matrix).all() or (matrix[3] != [0, 0, 0, 1]).any():
-                raise ValueError("transform must be finite and affine, with last row 0 0 0 1")
+        matrix = None if transform is None else affine_matrix(transform)
         workers = thread_count(threads)
         return find_pairs(self._arrays, other._arrays, matrix, False, workers, progress)
 
@@ -337,3 +312,45 @@ def _flat(array: NDArray[np.float64], shape: tuple[int, ...], width: int) -> NDA
     if shape != array.shape[:-1]:
         array = np.broadcast_to(array, (*shape, width))
     return array.reshape(-1, width)
+
+
+def box_regions(
+    lower: ArrayLike, upper: ArrayLike, bounds: NDArray[np.float64]
+) -> tuple[BoxRegions, tuple[int, ...]]:
+    """Return checked boxes, cut to the bounds of what is asked, and their leading shape."""
+    low, high = points("lower", lower), points("upper", upper)
+    shape = common_shape(lower=low.shape[:-1], upper=high.shape[:-1])
+    low, high = _flat(low, shape, 3), _flat(high, shape, 3)
+    # Nothing is outside the bounds; this also makes all corners finite.
+    with np.errstate(invalid="ignore"):
+        return BoxRegions(np.maximum(low, bounds[0]), np.minimum(high, bounds[1])), shape
+
+
+def sphere_regions(center: ArrayLike, radius: ArrayLike) -> tuple[SphereRegions, tuple[int, ...]]:
+    """Return checked balls and their leading shape."""
+    at, size = points("center", center), reals("radius", radius)
+    shape = common_shape(center=at.shape[:-1], radius=size.shape)
+    return SphereRegions(_flat(at, shape, 3), _flat(size[..., None], shape, 1)[:, 0]), shape
+
+
+def plane_regions(planes: ArrayLike) -> tuple[PlaneRegions, tuple[int, ...]]:
+    """Return checked polytopes and their leading shape."""
+    rows = reals("planes", planes)
+    if rows.shape == (0,):
+        rows = rows.reshape(0, 4)
+    if rows.ndim < 2 or rows.shape[-1] != 4:
+        raise ValueError(f"planes must have shape (..., k, 4), got {rows.shape}")
+    *leading, k, _ = rows.shape
+    shape = tuple(leading)
+    count = int(np.prod(shape, dtype=np.int64))
+    return PlaneRegions(rows.reshape(count, k, 4), np.array([k], np.int64)), shape
+
+
+def affine_matrix(transform: ArrayLike) -> NDArray[np.float64]:
+    """Return a checked affine matrix, (4, 4); it may be singular."""
+    matrix = reals("transform", transform)
+    if matrix.shape != (4, 4):
+        raise ValueError(f"transform must have shape (4, 4), got {matrix.shape}")
+    if not np.isfinite(matrix).all() or (matrix[3] != [0, 0, 0, 1]).any():
+        raise ValueError("transform must be finite and affine, with last row 0 0 0 1")
+    return matrix

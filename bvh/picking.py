@@ -16,7 +16,7 @@ from bvh.marquee import Finder, Marquee
 from bvh.picks import Pick
 from bvh.primitives import Triangles
 from bvh.projected import placed
-from bvh.selecting import rectangle
+from bvh.selecting import Region, not_beside, rectangle
 from bvh.snapping import nearest_on_triangles
 from bvh.traversal.one_ray import way_in
 
@@ -164,10 +164,16 @@ class Picking(Marquee):
             columns = (hits.t, hits.prim_id, hits.u, hits.v, hits.front, hits.leaf)
             best = tuple(column[0].item() for column in columns)
         finder = Finder(self, camera, mask, 1, 1)
-        rows, _ = finder.near(rectangle(camera, x - reach, y - reach, x + reach, y + reach))
+        region = rectangle(camera, x - reach, y - reach, x + reach, y + reach)
+        if best is not None:
+            # What lies behind the nearest hit is not asked for.
+            end = best[0] + CONTACT * abs(best[0]) + float(camera.forward @ camera.eye)
+            plane = np.append(-camera.forward, end)
+            region = region._replace(planes=np.vstack([region.planes, plane]))
+        rows, _ = finder.near(region)
         owners = finder.leaves.instance_id
         rows = rows[~np.isin(owners[rows], hits.instance_id)]
-        for beside in _beside(finder, rows, x, y, reach):
+        for beside in _beside(finder, region, rows, x, y, reach):
             if best is None or _order(beside) < _order(best):
                 best = beside
         return None if best is None else Pick((self, camera, x, y, ray), best)
@@ -179,11 +185,10 @@ def _order(hit: tuple[Any, ...]) -> tuple[float, int, int]:
 
 
 def _beside(
-    finder: Finder, rows: NDArray[np.int64], x: float, y: float, reach: float
+    finder: Finder, region: Region, rows: NDArray[np.int64], x: float, y: float, reach: float
 ) -> list[tuple[Any, ...]]:
     """Return what of each instance, by its leaves, is nearest to a cursor and can be seen."""
     camera = finder.camera
-    region = rectangle(camera, x - reach, y - reach, x + reach, y + reach)
     surfaces = []
     for row in rows.tolist():
         leaf, matrix = finder.leaf(row)
@@ -193,6 +198,8 @@ def _beside(
     triangles = np.concatenate([surface.points[surface.faces] for surface in surfaces])
     prims = np.concatenate([surface.owners for surface in surfaces])
     leaves = np.repeat(rows, [len(surface.faces) for surface in surfaces])
+    near_by = not_beside(region, triangles)
+    triangles, prims, leaves = triangles[near_by], prims[near_by], leaves[near_by]
     near = nearest_on_triangles(camera, triangles, x, y)
     close = np.flatnonzero(near.distance <= reach)
     pixel, depth = near.pixel[close], near.depth[close]

@@ -8,12 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.points import ClosestPoints, PointBatch
+from bvh.placed import hit_codes, owners_of
+from bvh.points import ClosestPoints, PointBatch, SceneClosestPoints
 from bvh.primitives import world_bounds
 from bvh.rays import shaped
 from bvh.traversal.closest_point import closest_points
 from bvh.traversal.nearest_many import nearest_points
 from bvh.traversal.points_scratch import new_scratch
+from bvh.traversal.scene_nearest import nearest_in_scene
+from bvh.traversal.scene_nearest import new_scratch as new_scene_scratch
 from bvh.traversal.winding_number import winding_numbers as winding_numbers_at
 from bvh.traversal.winding_number import winding_sums
 from bvh.winding import WindingTerms
@@ -88,6 +91,70 @@ def nearest(
     shape = (*batch.shape, count)
     d, prim_id, u, v = shaped(shape, distance, prim, weights[:, 0], weights[:, 1])
     return ClosestPoints(d, position.reshape(*shape, 3), prim_id, u, v)
+
+
+def closest_in_scene(
+    arrays: Any,
+    stretches: NDArray[np.float64],
+    mask: int,
+    batch: PointBatch,
+    count: int | None,
+    threads: int,
+    progress: Progress | None,
+) -> SceneClosestPoints:
+    """Return the nearest point of a scene for each point, or `count` of them on one more axis."""
+    most = 1 if count is None else count
+    shape = batch.shape if count is None else (*batch.shape, count)
+    n = batch.size * most
+    weights, position = np.empty((n, 2)), np.empty((n, 3))
+    distance, codes = _run_in_scene(
+        arrays, stretches, mask, batch, most, weights, position, threads, progress
+    )
+    leaf, prim = hit_codes(codes)
+    owners = owners_of(arrays.primitives, leaf)
+    d, prim_id, u, v, instance_id, leaf_id = shaped(
+        shape, distance, prim, weights[:, 0], weights[:, 1], owners, leaf
+    )
+    places = position.reshape(*shape, 3)
+    return SceneClosestPoints(d, places, prim_id, u, v, instance_id, leaf_id)
+
+
+def distances_in_scene(
+    arrays: Any,
+    stretches: NDArray[np.float64],
+    mask: int,
+    batch: PointBatch,
+    threads: int,
+    progress: Progress | None,
+) -> NDArray[np.float64]:
+    """Return the distance of each point from a scene, flat."""
+    nothing = np.empty((0, 2)), np.empty((0, 3))
+    return _run_in_scene(arrays, stretches, mask, batch, 1, *nothing, threads, progress)[0]
+
+
+def _run_in_scene(
+    arrays: Any,
+    stretches: NDArray[np.float64],
+    mask: int,
+    batch: PointBatch,
+    count: int,
+    weights: NDArray[np.float64],
+    position: NDArray[np.float64],
+    threads: int,
+    progress: Progress | None,
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    n, shelf = batch.size * count, Shelf(new_scene_scratch)
+    distance, codes = np.empty(n), np.empty(n, np.int64)
+
+    def work(begin: int, end: int) -> None:
+        with shelf.scratch() as scratch:
+            nearest_in_scene(
+                arrays, stretches, mask, batch.points, batch.limits, scratch, begin, end, count,
+                distance, codes, weights, position,
+            )  # fmt: skip
+
+    in_chunks(batch.size, work, threads, progress)
+    return distance, codes
 
 
 def winding_numbers(

@@ -78,17 +78,39 @@ class ClosestPoints:
         parts = index if isinstance(index, tuple) else (index,)
         # An ellipsis would take in the axis of coordinates, too.
         full = (*parts, slice(None)) if any(part is Ellipsis for part in parts) else index
-        return ClosestPoints(
+        return type(self)(
             **{name: a[full if name == "position" else index] for name, a in picked.items()}
         )
 
     def __repr__(self) -> str:
         if np.ndim(self.distance) == 0:
             inner = ", ".join(f"{f.name}={getattr(self, f.name)!r}" for f in fields(self))
-            return f"ClosestPoints({inner})"
+            return f"{type(self).__name__}({inner})"
         mask = self.mask
         share = f"{int(np.count_nonzero(mask))} of {mask.size} found"
         if not mask.any():
-            return f"ClosestPoints({share})"
+            return f"{type(self).__name__}({share})"
         near, far = float(self.distance[mask].min()), float(self.distance[mask].max())
-        return f"ClosestPoints({share}, distance {near:.6g} to {far:.6g})"
+        return f"{type(self).__name__}({share}, distance {near:.6g} to {far:.6g})"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SceneClosestPoints(ClosestPoints):
+    """The nearest point of a scene for each point.
+
+    Where several were asked for, they are sorted by (distance, leaf, prim_id).
+
+    Attributes
+    ----------
+    instance_id : ndarray of int32 or int
+        The instance that the nearest point is on, by its id in the scene that was asked; -1 for a
+        miss.
+    leaf : ndarray of int32 or int
+        The row of `Scene.leaves`: tells the instances apart that a nested scene is made of. -1 for
+        a miss.
+    prim_id : ndarray of int32 or int
+        Face of the leaf's tree; -1 for a miss.
+    """
+
+    instance_id: Any
+    leaf: Any

@@ -94,15 +94,24 @@ def arrays_of(primitives: Primitives | Placed) -> list[NDArray[Any]]:
     return [primitives.points]
 
 
-@inlined
 def corners(triangles, prim):
-    """Return the three vertices of a triangle."""
+    """Return the three vertices of a triangle, in a scene those of the moved one."""
+
+
+def _own_corners(triangles, prim):
     faces, points = triangles.faces, triangles.points
     return (
         vector(points, np.int64(peek(faces, 3 * prim))),
         vector(points, np.int64(peek(faces, 3 * prim + 1))),
         vector(points, np.int64(peek(faces, 3 * prim + 2))),
     )
+
+
+@by_type(corners, melt=True)
+def _choose_corners(triangles, prim):
+    if triangles.instance_class is Placed:
+        return lambda triangles, prim: placed_corners(triangles, prim)
+    return _own_corners
 
 
 def lanes_of(primitives):

@@ -16,6 +16,8 @@ from bvh.instances import ALL_BITS, below
 from bvh.picking import Picking
 from bvh.primitives import Custom
 from bvh.scene_graph import attributes_of, fits, placements
+from bvh.scene_overlaps import SceneOverlapQueries
+from bvh.scene_points import ScenePoints
 from bvh.scene_saving import SceneSaving
 from bvh.tree import BVH
 from bvh.workers import Progress
@@ -23,7 +25,7 @@ from bvh.workers import Progress
 IDENTITY = np.eye(3, 4)
 
 
-class Scene(Picking, SceneSaving):
+class Scene(Picking, ScenePoints, SceneOverlapQueries, SceneSaving):
     """Instances of trees and of other scenes, each under an affine transform.
 
     An instance is its mesh with every vertex moved to the double nearest to M v: the scene answers

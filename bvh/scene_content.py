@@ -130,6 +130,13 @@ class SceneContent(Assembly):
         return self._current().bounds
 
     @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays that rays go through: of each tree once, and of what joins them."""
+        view = self._current()
+        trees = {id(tree): tree for tree in self._followed().trees}
+        return view.nbytes + sum(tree.stats().bytes for tree in trees.values())
+
+    @property
     def leaves(self) -> Leaves:
         """The trees that the scene leads to, nested scenes included: what `hits.leaf` counts."""
         return Leaves(self._followed())

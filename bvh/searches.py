@@ -135,7 +135,7 @@ def find_pairs(
     parts: list[Keys] = []
     tasks = np.empty((0, ENTRY), np.int64)
     if len(arrays.nodes.blocks) and len(others.nodes.blocks):
-        way = way_between(arrays.frame, others.frame, transform)
+        way = way_between(arrays.frame, others.frame, transform, itself)
         wanted = min(TASKS * threads, MOST_TASKS)
         start = new_meeting(wanted)
         begin_with(start, np.zeros((1, ENTRY), np.int64))

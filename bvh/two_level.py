@@ -44,6 +44,7 @@ from bvh.placed import (
 from bvh.placed import GROUPS as AT_GROUPS
 from bvh.placed import IDS as AT_IDS
 from bvh.primitives import Boxes, Obbs, Triangles, arrays_of
+from bvh.stretches import STRETCH_SIZE, fill_stretches
 from bvh.top_level import TopLevel
 from bvh.traversal.one_ray import addresses_of
 
@@ -149,12 +150,14 @@ class TwoLevel:
 
     __slots__ = (
         "_extents", "_frames", "_inverses", "_maps", "_masks", "_placed", "_places", "_split",
-        "_top", "_tree_of", "_trees", "_ways", "arrays", "place",
+        "_stretches", "_top", "_tree_of", "_trees", "_ways", "arrays", "place",
     )  # fmt: skip
 
     arrays: TreeArrays
     place: int
     _places: NDArray[np.int64]
+    # Of where leaves are now, once points have asked for it.
+    _stretches: NDArray[np.float64] | None
 
     def __init__(
         self,
@@ -173,6 +176,7 @@ class TwoLevel:
         self._frames = kernel_input(
             np.stack([tree.frame for tree in self._trees]) if len(trees) else np.empty((0, 4, 3))
         )
+        self._stretches = None
         self._split = any(tree._quality == "high" for tree in trees)
         table = np.array([_addresses(tree) for tree in trees], np.int64).reshape(-1, TREE_SIZE)
         self._ways = np.zeros(len(self._maps) * WAY_SIZE)
@@ -202,6 +206,82 @@ class TwoLevel:
         return int(self._placed.owners[leaf]) if leaf >= 0 else -1
 
     @property
+    def stretches(self) -> NDArray[np.float64]:
+        """What points measure leaves by: see `stretches`."""
+        # Two threads may both fill them: they find the same.
+        if self._stretches is None:
+            found = np.zeros((len(self), STRETCH_SIZE))
+            self._stretch(np.arange(len(self), dtype=np.int64), found)
+            self._stretches = found
+        return kernel_input(self._stretches.reshape(-1))
+
+    @property
+    def plain(self) -> bool:
+        """Whether all trees are over triangles."""
+        return all(isinstance(tree.primitives, Triangles) for tree in self._trees)
+
+    @property
+    def flipped(self) -> NDArray[np.bool_]:
+        """Which leaves are reflected."""
+        return np.asarray(self._ways.reshape(-1, WAY_SIZE)[:, FLIPS] != 0.0)
+
+    def first_solid(self, mask: int) -> tuple[int, str] | None:
+        """Return the first leaf within a mask that is not over triangles, and what it is over."""
+        kinds = self._placed.trees.reshape(-1, TREE_SIZE)[:, KIND]
+        found = np.flatnonzero((kinds != TRIANGLES) & (self._masks & np.int32(mask) != 0))
+        if len(found) == 0:
+            return None
+        leaf = int(found[0])
+        return leaf, type(self._trees[self._tree_of[leaf]].primitives).__name__.lower()
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of its arrays; trees are not counted."""
+        top = self.arrays
+        arrays = (*self._placed, *top.nodes, top.frame, self._top.boxes, self._tree_of)
+        return sum(array.nbytes for array in arrays)
+
+    @property
+    def trees(self) -> list[TreeArrays]:
+        """The trees, each once."""
+        return self._trees
+
+    @property
+    def maps(self) -> NDArray[np.float64]:
+        """The affine maps of the leaves, read-only, shape (n, 3, 4)."""
+        return kernel_input(self._maps)
+
+    @property
+    def inverses(self) -> NDArray[np.float64]:
+        """The correctly rounded inverses of the maps, read-only, shape (n, 3, 4)."""
+        return kernel_input(self._inverses)
+
+    @property
+    def masks(self) -> NDArray[np.int32]:
+        """The masks of the leaves, read-only, shape (n,)."""
+        return kernel_input(self._masks)
+
+    @property
+    def owners(self) -> NDArray[np.int32]:
+        """The instances that leaves belong to, read-only, shape (n,)."""
+        return self._placed.owners
+
+    @property
+    def frames(self) -> NDArray[np.float64]:
+        """The frames of the trees (see `TreeArrays`), read-only, shape (m, 4, 3)."""
+        return self._frames
+
+    @property
+    def tree_of(self) -> NDArray[np.int32]:
+        """Which of the trees each leaf is, read-only, shape (n,)."""
+        return self._tree_of
+
+    @property
+    def boxes_tree(self) -> TreeArrays:
+        """The top level as a tree over the boxes of leaves."""
+        return self._top.arrays
+
+    @property
     def bounds(self) -> NDArray[np.float64]:
         """Lower and upper corner of all leaves, shape (2, 3); NaN if there is nothing in them."""
         return self._top.bounds
@@ -225,6 +305,8 @@ class TwoLevel:
         """
         some = kernel_input(maps)
         self._maps[leaves] = some
+        if self._stretches is not None:
+            self._stretch(leaves, self._stretches)
         self._inverses[leaves], _ = inverses(some)
         boxes = instance_bounds(self._extents, self._tree_of[leaves], some)
         told: dict[str, Any] = {} if rays is None else {"rays": rays}
@@ -236,6 +318,12 @@ class TwoLevel:
     def set_masks(self, leaves: NDArray[np.int64], masks: NDArray[np.uint32]) -> None:
         """Give leaves other masks."""
         self._masks[leaves] = np.asarray(masks, np.uint32).view(np.int32)
+
+    def _stretch(self, leaves: NDArray[np.int64], out: NDArray[np.float64]) -> None:
+        """Find what points measure leaves by."""
+        fill_stretches(
+            kernel_input(leaves), kernel_input(self._maps), self._frames, self._tree_of, out
+        )
 
     def _place(self, leaves: NDArray[np.int64]) -> None:
         """Find the ways to leaves."""

@@ -337,7 +337,7 @@ def test_empty_scenes_and_trees() -> None:
         assert scene.caster()(*ray[0], *ray[1])[5] == -1
         scene.add(bvh.BVH.from_triangles(np.empty((0, 3)), np.empty((0, 3), int)))
     scene.add(bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]]))
-    assert scene.closest_hit(*ray).instance_id == 1
+    assert scene.closest_hit(*ray).instance_id == 2
 
 
 def test_bad_rays_miss(rng: np.random.Generator) -> None:

@@ -37,10 +37,12 @@ from bvh.traversal.points_scratch import pointed_scratch
 from bvh.traversal.query import pointed_tree
 from bvh.wide_nodes import BLOCK_SIZE, CODES, LOWER, UPPER, leaf_rows
 
+EVEN = (1.0, 1.0, 1.0)
+
 
 @inlined
-def _box_square(blocks, at, x):
-    """Return the square of the distance to one child, -1 where there is none."""
+def _box_square(blocks, at, x, weights):
+    """Return the square of the weighted distance to one child, -1 where there is none."""
     square = 0.0
     for axis in range(3):
         low = np.float64(peek(blocks, at + (LOWER + axis) * WIDTH))
@@ -48,24 +50,31 @@ def _box_square(blocks, at, x):
         if low > high:
             return -1.0
         off = max(max(low - x[axis], x[axis] - high), 0.0)
-        square += off * off
+        square += off * off * weights[axis]
     return square
 
 
 @inlined
-def _square_bound(best, scale, reach):
-    bound = (local_distance(best, scale) + 2.0**-49 * reach + 1e-300) * (1.0 + 2.0**-48)
+def square_limit(best, scale, lost):
+    """Return what the square of a box's distance must exceed to be of no use.
+
+    `lost` is what distances may be wrong by, apart from a share of themselves.
+    """
+    bound = (local_distance(best, scale) + lost + 1e-300) * (1.0 + 2.0**-48)
     return bound * bound * (1.0 + 2.0**-48)
 
 
 @kernel
-def _push(blocks, code, x, bound, scratch, top):
-    """Put the children that may be near enough on the stack, the nearest on top."""
+def push_near(blocks, code, x, weights, bound, scratch, top):
+    """Put the children that may be near enough on the stack, the nearest on top.
+
+    `weights` are those of the squares of the three components of a distance.
+    """
     stack, squares = scratch.stack, scratch.squares
     first = top
     for lane in range(WIDTH):
         at = code * BLOCK_SIZE + lane
-        square = _box_square(blocks, at, x)
+        square = _box_square(blocks, at, x, weights)
         # What is no number is not beyond the bound.
         if square == -1.0 or square > bound:
             continue
@@ -81,7 +90,7 @@ def _push(blocks, code, x, bound, scratch, top):
 
 
 @inlined
-def _offer(distance, ids, count, d, prim):
+def offer_near(distance, ids, count, d, prim):
     """Put a triangle among the nearest found, sorted by (distance, id), once."""
     for i in range(count):
         if peek(ids, i) == prim:
@@ -108,7 +117,8 @@ def nearest_many(tree, scratch, p, limit, count, distance, ids):
     near = reach <= FAR
     point = spread_point(x)
     error = LEAF_ERROR * (reach + peek(frame, 5)) * UP + 1e-30
-    bound = _square_bound(limit, scale, reach)
+    lost = 2.0**-49 * reach
+    bound = square_limit(limit, scale, lost)
     poke(stack, 0, np.int64(0))
     poke(squares, 0, 0.0)
     top = np.int64(1)
@@ -119,7 +129,7 @@ def nearest_many(tree, scratch, p, limit, count, distance, ids):
             continue
         code = peek(stack, top)
         if code >= 0:
-            top = _push(tree.blocks, code, x, bound, scratch, top)
+            top = push_near(tree.blocks, code, x, EVEN, bound, scratch, top)
             continue
         first, rows = leaf_rows(code)
         for group in range(first, first + rows):
@@ -138,8 +148,8 @@ def nearest_many(tree, scratch, p, limit, count, distance, ids):
                     continue
                 d = nearest_on_triangle(p, *face)[0]
                 if d < worst or (d == worst and prim < peek(ids, count - 1)):
-                    _offer(distance, ids, count, d, prim)
-                    bound = _square_bound(peek(distance, count - 1), scale, reach)
+                    offer_near(distance, ids, count, d, prim)
+                    bound = square_limit(peek(distance, count - 1), scale, lost)
 
 
 @kernel

@@ -21,10 +21,13 @@ from bvh.primitives import corners
 from bvh.simd import WIDTH, convert, greater, lesser, peek, splat, store
 from bvh.wide_nodes import BLOCK_SIZE, LOWER, UPPER
 
-# The parts of a way: L, abs(L), T, margin, the matrix's three rows, whether it moves anything.
-MATRIX, SIZES, SHIFT, MARGIN, ROWS, MOVES, WAY_SIZE = 0, 9, 18, 21, 24, 36, 37
+# The parts of a way: L, abs(L), T, margin, the matrix's three rows, whether it moves anything;
+# whether the two trees are parts of one mesh, so that what they share does not count.
+MATRIX, SIZES, SHIFT, MARGIN, ROWS, MOVES, KIN, WAY_SIZE = 0, 9, 18, 21, 24, 36, 37, 38
 
 ERROR = 2.0**-48
+# Of coordinates, where both trees are moved and a third matrix is composed.
+MOVED_ERROR = 2.0**-47
 GROUP_ERROR = 2.0**-19
 FARTHEST = 3.0e38
 
@@ -33,7 +36,10 @@ LOW, HIGH, V0, V1, V2, LARGEST, GROUP_ROWS = 0, 3, 6, 9, 12, 15, 16
 
 
 def way_between(
-    frame: NDArray[np.float64], other: NDArray[np.float64], transform: NDArray[np.float64] | None
+    frame: NDArray[np.float64],
+    other: NDArray[np.float64],
+    transform: NDArray[np.float64] | None,
+    kin: bool = False,
 ) -> NDArray[np.float64]:
     """Return the way from the local frame of one tree to that of another."""
     matrix = np.eye(4) if transform is None else transform
@@ -56,8 +62,60 @@ def way_between(
             + 2.0**-100
         )
     way[ROWS:MOVES] = matrix[:3].ravel()
-    way[MOVES] = transform is not None
+    way[MOVES], way[KIN] = transform is not None, kin
     return kernel_input(way)
+
+
+def ways_between(
+    frames: NDArray[np.float64],
+    maps: NDArray[np.float64],
+    inverses: NDArray[np.float64],
+    others: NDArray[np.float64],
+    other_maps: NDArray[np.float64],
+    transform: NDArray[np.float64] | None,
+    kin: bool,
+) -> NDArray[np.float64]:
+    """Return the ways between the trees of n pairs that have both been moved, (n, WAY_SIZE).
+
+    A tree has a frame (4, 3) and a map (3, 4), the first of a pair that map's rounded inverse W,
+    too; `transform` moves the second once more. L is W, the transform and the second map composed:
+    the boxes of the first tree stay as they are, and W times what rounding has moved its vertices
+    by is added to the margin. All errors together are below 50 * 2**-53 of the terms.
+    """
+    matrix = np.eye(4) if transform is None else transform
+    outer, shift = matrix[:3, :3], matrix[:3, 3]
+    k, k2, bound, bound2 = frames[:, 1, 0], others[:, 1, 0], frames[:, 1, 2], others[:, 1, 2]
+    w, m = inverses[:, :, :3], other_maps[:, :, :3]
+    ways = np.zeros((len(frames), WAY_SIZE))
+    with np.errstate(all="ignore"):
+        scale = np.ldexp(1.0, k.astype(np.int64))
+        local = np.ldexp(w @ (outer @ m), (k - k2).astype(np.int64)[:, None, None])
+        at = _times(m, others[:, 0]) + other_maps[:, :, 3]
+        at = _times(w, at @ outer.T + shift) + inverses[:, :, 3]
+        # How large coordinates are: of the first tree, of the second before and after `transform`.
+        size = _times(np.abs(maps[:, :, :3]), frames[:, 1, 1:2]) + np.abs(maps[:, :, 3])
+        size2 = _times(np.abs(m), others[:, 1, 1:2]) + np.abs(other_maps[:, :, 3])
+        size2 = size2 @ np.abs(outer).T + np.abs(shift)
+        terms = _times(np.abs(w), size + size2 + 2.0**-1000)
+        terms += np.abs(inverses[:, :, 3]) + np.abs(frames[:, 0])
+        ways[:, MATRIX:SIZES] = local.reshape(-1, 9)
+        ways[:, SIZES:SHIFT] = np.abs(local).reshape(-1, 9)
+        ways[:, SHIFT:MARGIN] = (at - frames[:, 0]) * scale[:, None]
+        ways[:, MARGIN:ROWS] = (
+            terms * (scale * MOVED_ERROR)[:, None]
+            + np.abs(local).sum(axis=2) * (bound2 * GROUP_ERROR)[:, None]
+            + (bound * GROUP_ERROR)[:, None]
+            + 2.0**-100
+        )
+    ways[:, ROWS:MOVES] = matrix[:3].ravel()
+    ways[:, MOVES] = transform is not None
+    ways[:, KIN] = kin
+    return kernel_input(ways)
+
+
+def _times(matrices: NDArray[np.float64], vectors: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the products of matrices (n, 3, 3) and vectors (n, 3), or of one number for all."""
+    return np.asarray((matrices * vectors[:, None, :]).sum(axis=2))
 
 
 @inlined

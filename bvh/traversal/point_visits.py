@@ -110,8 +110,14 @@ def push_children(blocks, code, p, bound, stack, top, spare):
 
     An entry is the bits of the square of the distance, which sort like the number, and the code.
     """
+    squares = box_squares(blocks, code * BLOCK_SIZE, p)
+    return push_squares(blocks, code, squares, bound, stack, top, spare)
+
+
+@inlined
+def push_squares(blocks, code, squares, bound, stack, top, spare):
+    """Put the children whose squares are within a bound on the stack, as `push_children` does."""
     at = code * BLOCK_SIZE
-    squares = box_squares(blocks, at, p)
     bits = mask_bits(squares <= bound)
     if bits == 0:
         return top
@@ -154,8 +160,14 @@ def group_bounds(groups, group, p):
         groups, at + E2 * WIDTH
     )  # fmt: skip
     n = three(groups, at + NORMAL * WIDTH)
-    none, one = splat(F(0.0), WIDTH), splat(F(1.0), WIDTH)
     a = (p[0] - v0[0], p[1] - v0[1], p[2] - v0[2])
+    return corner_bounds(a, e1, e2, n, load(groups, at + TOLERANCE * WIDTH, WIDTH))
+
+
+@inlined
+def corner_bounds(a, e1, e2, n, tolerance):
+    """Return `group_bounds` of triangles with edges e1 and e2, and a normal, off by a from v0."""
+    none, one = splat(F(0.0), WIDTH), splat(F(1.0), WIDTH)
     # As in Ericson's book: products of the edges with the ways from the corners.
     l11, l12, l22 = dot(e1, e1), dot(e1, e2), dot(e2, e2)
     d1, d2 = dot(e1, a), dot(e2, a)
@@ -196,7 +208,7 @@ def group_bounds(groups, group, p):
     to_a, along_1, along_2 = dot(g, a), dot(g, e1), dot(g, e2)
     least = to_a - greater(greater(along_1, along_2), none)
     low = select(length > F(1e-15), least / length, none)
-    empty = load(groups, at + TOLERANCE * WIDTH, WIDTH) < none
+    empty = tolerance < none
     far = splat(F(INF), WIDTH)
     return select(empty, far, low), select(empty | (high != high), far, high)
 

@@ -37,6 +37,7 @@ from bvh.traversal.overlaps import child_boxes, group_box
 from bvh.traversal.placing import (
     GROUP_ROWS,
     HIGH,
+    KIN,
     LARGEST,
     LOW,
     MARGIN,
@@ -201,14 +202,14 @@ def _height(n, v0, rows, at):
 
 
 @kernel
-def _meets(task, itself, i, j):
+def _meets(task, i, j):
     """Tell whether face i and face j of the second tree count as a pair."""
     stay_outlined()
     tree, other, way, _, _ = task
     a = corners(tree.primitives, i)
-    if itself:
-        return faces_overlap(a, corners(other.primitives, j))
     held, b = placed_corners(other.primitives, j, way)
+    if peek(way, KIN) != 0.0:
+        return faces_overlap(a, b)
     return held and triangles_touch(a[0], a[1], a[2], b[0], b[1], b[2])
 
 
@@ -248,7 +249,7 @@ def _leaves(task, itself, code, code2, pairs, count):
                     bits &= bits - 1
                     if itself and i == j:
                         continue
-                    if _meets(task, itself, i, j):
+                    if _meets(task, i, j):
                         swap = itself and i > j
                         poke(pairs, 2 * count, np.int32(j if swap else i))
                         poke(pairs, 2 * count + 1, np.int32(i if swap else j))

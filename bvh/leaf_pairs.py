@@ -1,0 +1,252 @@
+"""The pairs of faces of two scenes that meet: pairs of leaves whose boxes do, tree against tree.
+
+Faces meet where their moved vertices say so, in the world; those of leaves that may meet are moved
+for the query. The boxes of one tree are brought to the frame of the other only to find which faces
+cannot meet (see `traversal.placing`).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bvh.affine import moved
+from bvh.arguments import kernel_input
+from bvh.arrays import TreeArrays
+from bvh.hierarchy import Hierarchy
+from bvh.placed import CODE_BITS
+from bvh.primitives import Triangles
+from bvh.searches import PAIRS, TASKS, find_regions
+from bvh.traversal.placing import ways_between
+from bvh.traversal.region_reach import BoxRegions
+from bvh.traversal.tree_pairs import (
+    ENTRY,
+    FIRST,
+    HEIGHT,
+    MET,
+    Meeting,
+    begin_with,
+    meet,
+    new_meeting,
+)
+from bvh.two_level import TwoLevel
+from bvh.workers import Progress, Shelf, share
+
+Rows = NDArray[np.int64]
+Reals = NDArray[np.float64]
+
+# Pairs of leaves, or of their subtrees, that a thread takes at a time.
+CHUNK = 256
+# Moved vertices that are kept for other pairs of a query, 24 bytes each.
+MOST_VERTICES = 1 << 22
+
+STILL = np.eye(3, 4)
+
+
+class World:
+    """The trees of leaves, their vertices where they are in the world: those used last are kept.
+
+    Boxes and groups of triangles stay as they are in the trees; ways between leaves know that.
+    """
+
+    def __init__(self, trees: list[TreeArrays], tree_of: NDArray[np.int32], maps: Reals) -> None:
+        self._trees, self._tree_of, self._maps = trees, tree_of, maps
+        self._held: dict[int, TreeArrays] = {}
+        self._size = 0
+
+    def tree(self, leaf: int) -> TreeArrays:
+        """Return the tree of a leaf with moved vertices."""
+        # Two threads may both move the same one, which does no harm.
+        held = self._held.get(leaf)
+        if held is None:
+            arrays, matrix = self._trees[int(self._tree_of[leaf])], self._maps[leaf]
+            assert isinstance(arrays.primitives, Triangles)
+            points, faces = arrays.primitives
+            if np.array_equal(matrix, STILL):
+                return arrays
+            if self._size > MOST_VERTICES:
+                self._held, self._size = {}, 0
+            self._size += len(points)
+            placed = Triangles(kernel_input(moved(points, matrix)), faces)
+            held = TreeArrays(arrays.nodes, arrays.groups, placed, arrays.frame)
+            self._held[leaf] = held
+        return held
+
+
+class Side(NamedTuple):
+    """One of two scenes, as far as pairs need it."""
+
+    world: World
+    frames: Reals  # (m, 4, 3)
+    tree_of: NDArray[np.int32]
+    maps: Reals  # (n, 3, 4)
+    inverses: Reals
+    boxes: Reals  # (n, 6)
+    seen: NDArray[np.bool_]  # (n,): visible, and not empty
+
+
+def side_of(content: TwoLevel | Hierarchy) -> Side:
+    """Return what pairs need of a scene, or of a tree: a scene of one leaf that is not moved."""
+    if isinstance(content, TwoLevel):
+        boxes = content.boxes
+        seen = (content.masks != 0) & (boxes[:, 0] <= boxes[:, 3])
+        world = World(content.trees, content.tree_of, content.maps)
+        return Side(
+            world, content.frames, content.tree_of, content.maps, content.inverses, boxes, seen
+        )
+    arrays, still, first = content.arrays, STILL[None], np.zeros(1, np.int32)
+    return Side(
+        World([arrays], first, still), arrays.frame[None], first, still, still,
+        content.bounds.reshape(1, 6), np.array([len(arrays.nodes.blocks) > 0]),
+    )  # fmt: skip
+
+
+def _moved_boxes(boxes: Reals, matrix: Reals) -> Reals:
+    """Return boxes around moved boxes, and around what is in them, moved with rounding."""
+    linear, shift, size = matrix[:3, :3], matrix[:3, 3], np.abs(matrix[:3, :3])
+    with np.errstate(all="ignore"):
+        low, high = boxes[:, :3], boxes[:, 3:]
+        centre, half = 0.5 * low + 0.5 * high, 0.5 * high - 0.5 * low
+        reach = (np.abs(centre) + half) @ size.T + np.abs(shift)
+        middle, room = centre @ linear.T + shift, half @ size.T + reach * 2.0**-46 + 2.0**-1000
+        low, high = middle - room, middle + room
+        # Of what overflows nothing is known.
+        low = np.where(np.isnan(low), -np.inf, low)
+        return np.hstack([low, np.where(np.isnan(high), np.inf, high)])
+
+
+def _near(
+    view: TwoLevel, own: Side, other: Side, transform: Reals | None, threads: int
+) -> tuple[Rows, Rows]:
+    """Return the pairs of leaves whose boxes meet."""
+    theirs = np.flatnonzero(other.seen)
+    boxes = other.boxes[theirs]
+    if transform is not None:
+        boxes = _moved_boxes(boxes, transform)
+    if not (len(theirs) and own.seen.any()):
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    # Nothing is outside the scene's bounds; this also makes all corners finite.
+    low, high = np.maximum(boxes[:, :3], view.bounds[0]), np.minimum(boxes[:, 3:], view.bounds[1])
+    offsets, ids = find_regions(view.boxes_tree, BoxRegions(low, high), len(low), threads, None)
+    mine = ids.astype(np.int64)
+    theirs = np.repeat(theirs, np.diff(offsets))
+    kept = own.seen[mine]
+    return mine[kept], theirs[kept]
+
+
+class _Job(NamedTuple):
+    """What is to be found."""
+
+    own: Side
+    other: Side
+    transform: Reals | None
+    kin: bool
+    mine: Rows
+    theirs: Rows
+
+
+def find_leaf_pairs(
+    view: TwoLevel,
+    content: TwoLevel | Hierarchy,
+    transform: Reals | None,
+    itself: bool,
+    threads: int,
+    progress: Progress | None,
+) -> tuple[Rows, Rows]:
+    """Return the codes of faces of a scene, and of those of another or of a tree that they meet.
+
+    A scene against itself has each pair once, the lower code first. Sorted by both.
+    """
+    own = side_of(view)
+    other = own if content is view else side_of(content)
+    mine, theirs = _near(view, own, other, transform, threads)
+    if itself:
+        kept = mine <= theirs
+        mine, theirs = mine[kept], theirs[kept]
+    job = _Job(own, other, transform, itself, mine, theirs)
+    which, entries = _tasks(job, threads)
+    most = int(np.bincount(which).max()) if len(which) else 0
+    shelf = Shelf(lambda: (new_meeting(most), np.empty((PAIRS, 2), np.int32)))
+    parts: list[Rows] = []
+
+    def work(begin: int, end: int) -> None:
+        begins = np.flatnonzero(np.diff(which[begin:end], prepend=-1)) + begin
+        ways = _ways(job, which[begins])
+        found: list[Rows] = []
+        with shelf.scratch() as (meeting, pairs):
+            for k, stop in enumerate([*begins[1:].tolist(), end]):
+                first = int(begins[k])
+                begin_with(meeting, entries[first:stop])
+                found += _met(job, int(which[first]), ways[k], meeting, pairs)
+        parts.extend(found)
+
+    if len(which):
+        size = min(CHUNK, max(1, len(which) // (8 * threads)))
+        share(len(which), size, work, threads, progress)
+    elif progress is not None:
+        progress(0, 0)
+    return _ascending(parts)
+
+
+def _tasks(job: _Job, threads: int) -> tuple[Rows, Rows]:
+    """Return the pair of leaves of each task, and the pair of subtrees that it begins with."""
+    count = len(job.mine)
+    if count == 0 or count >= TASKS * threads or threads == 1:
+        return np.arange(count), np.zeros((count, ENTRY), np.int64)
+    # Few pairs of leaves: open them, for threads to share.
+    wanted = TASKS * threads // count
+    ways, none = _ways(job, np.arange(count)), np.empty((0, 2), np.int32)
+    start, entries = new_meeting(wanted), []
+    for k in range(count):
+        begin_with(start, np.zeros((1, ENTRY), np.int64))
+        meet(*_trees(job, k), ways[k], _is_one(job, k), start, none, wanted)
+        rows = start.stack[start.state[FIRST] : start.state[HEIGHT]]
+        entries.append(rows.reshape(-1, ENTRY).copy())
+    sizes = [len(rows) for rows in entries]
+    return np.repeat(np.arange(count), sizes), np.concatenate(entries)
+
+
+def _is_one(job: _Job, k: int) -> bool:
+    """Tell whether a pair of leaves is a leaf and itself."""
+    return job.kin and bool(job.mine[k] == job.theirs[k])
+
+
+def _ways(job: _Job, pairs: Rows) -> Reals:
+    """Return the ways between pairs of leaves."""
+    own, other = job.own, job.other
+    mine, theirs = job.mine[pairs], job.theirs[pairs]
+    return ways_between(
+        own.frames[own.tree_of[mine]], own.maps[mine], own.inverses[mine],
+        other.frames[other.tree_of[theirs]], other.maps[theirs], job.transform, job.kin,
+    )  # fmt: skip
+
+
+def _trees(job: _Job, k: int) -> tuple[TreeArrays, TreeArrays]:
+    """Return the trees of a pair of leaves."""
+    return job.own.world.tree(int(job.mine[k])), job.other.world.tree(int(job.theirs[k]))
+
+
+def _met(job: _Job, k: int, way: Reals, meeting: Meeting, pairs: NDArray[np.int32]) -> list[Rows]:
+    """Return the codes of pairs that a meeting comes to, (n, 2)."""
+    arrays, others = _trees(job, k)
+    above = np.array([job.mine[k], job.theirs[k]]) << CODE_BITS
+    found, done, one = [], False, _is_one(job, k)
+    while not done:
+        done = meet(arrays, others, way, one, meeting, pairs, 0)
+        met = int(meeting.state[MET])
+        if met:
+            found.append(above | pairs[:met].astype(np.int64))
+    return found
+
+
+def _ascending(parts: list[Rows]) -> tuple[Rows, Rows]:
+    """Return pairs in order, each once: a leaf of a tree may not be the only one with a face."""
+    rows = np.concatenate(parts) if parts else np.empty((0, 2), np.int64)
+    first, second = rows[:, 0], rows[:, 1]
+    order = np.lexsort((second, first))
+    first, second = first[order], second[order]
+    new = np.ones(len(rows), np.bool_)
+    new[1:] = (first[1:] != first[:-1]) | (second[1:] != second[:-1])
+    return first[new], second[new]

@@ -1,0 +1,315 @@
+"""What points ask of a scene: as of a tree, with the instance that is nearest."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bvh import containment, point_batches
+from bvh.arguments import bit_masks, kernel_input, thread_count, whole_number
+from bvh.changes import changes
+from bvh.hierarchy import Hierarchy
+from bvh.instances import ALL_BITS, Attributes, Instances
+from bvh.jit import warms
+from bvh.points import PointBatch, SceneClosestPoints, point_batch
+from bvh.rays import shaped
+from bvh.scene_content import SceneContent
+from bvh.tree import BVH
+from bvh.two_level import TwoLevel
+from bvh.workers import Progress
+
+
+class ScenePoints(SceneContent):
+    """The questions that points ask of a scene."""
+
+    __slots__ = ("_wound",)
+
+    # The scene as one tree, once somebody has asked for winding numbers, by the mask and whether
+    # reflected faces are turned back; and when that was.
+    _wound: tuple[int, dict[tuple[int, bool], BVH]]
+
+    def _begin(self, table: Instances, attributes: dict[int, tuple[Hierarchy, Attributes]]) -> None:
+        super()._begin(table, attributes)
+        self._wound = -1, {}
+
+    def closest_point(
+        self,
+        points: ArrayLike,
+        max_distance: ArrayLike = np.inf,
+        *,
+        k: int | None = None,
+        mask: int = ALL_BITS,
+        threads: int | None = None,
+        progress: Progress | None = None,
+    ) -> SceneClosestPoints:
+        """Find the nearest point of all instances for each point.
+
+        The same point as of the mesh that `flattened` returns, bit for bit; of equal distances, the
+        leaf that comes first, which has the lowest instance_id, and there the lowest prim_id.
+        Nothing is flattened: a scene of any number of instances takes no more memory.
+
+        Parameters
+        ----------
+        points, max_distance, k, threads, progress
+            As in `BVH.closest_point`, in the scene's coordinates.
+        mask : int
+            32 bits; leaves with whose mask it shares none, and those that are not visible, do not
+            count.
+
+        Returns
+        -------
+        SceneClosestPoints
+            With `instance_id` and `leaf`.
+
+        Raises
+        ------
+        ValueError, TypeError
+            Where an argument has the wrong shape or type, or an instance that counts is not over
+            triangles.
+
+        Notes
+        -----
+        Leaves are discarded by distances in the world, whatever their maps: scaling along the axes
+        of a tree, rotation and reflection cost nothing; shear makes its boxes seem nearer than they
+        are, by the root of the least eigenvalue of the cosines between the map's columns.
+
+        Examples
+        --------
+        >>> import bvh, numpy as np
+        >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+        >>> scene = bvh.Scene()
+        >>> scene.add(tree), scene.add(tree, np.diag([4.0, 4.0, 4.0, 1.0]))
+        (0, 1)
+        >>> near = scene.closest_point([2.0, 1.0, 0.5])
+        >>> near.distance, near.instance_id, near.u, near.v
+        (0.5, 1, 0.5, 0.25)
+        """
+        batch, workers, bits = point_batch(points, max_distance), thread_count(threads), _bits(mask)
+        count = None if k is None else whole_number("k", k)
+        view = self._over_triangles("closest_point", bits)
+        return point_batches.closest_in_scene(
+            view.arrays, view.stretches, bits, batch, count, workers, progress
+        )
+
+    def distance(
+        self,
+        points: ArrayLike,
+        max_distance: ArrayLike = np.inf,
+        *,
+        mask: int = ALL_BITS,
+        threads: int | None = None,
+        progress: Progress | None = None,
+    ) -> Any:
+        """Return the distance of each point from the nearest instance, as `closest_point` has it.
+
+        Parameters
+        ----------
+        points, max_distance, mask, threads, progress
+            As in `closest_point`.
+
+        Returns
+        -------
+        ndarray of float64 or float, shape (...)
+            +inf for points that miss.
+        """
+        batch, workers, bits = point_batch(points, max_distance), thread_count(threads), _bits(mask)
+        view = self._over_triangles("distance", bits)
+        return shaped(batch.shape, self._distances(view, bits, batch, workers, progress))[0]
+
+    def signed_distance(
+        self,
+        points: ArrayLike,
+        *,
+        mask: int = ALL_BITS,
+        threads: int | None = None,
+        progress: Progress | None = None,
+    ) -> Any:
+        """Return the distance of each point from the nearest surface, negative inside.
+
+        The sign is that of `contains`; points on a surface have 0.0. Where instances overlap, the
+        distance is that from the nearest surface all the same, be it within another instance.
+
+        Parameters
+        ----------
+        points, mask, threads, progress
+            As in `closest_point`.
+
+        Returns
+        -------
+        ndarray of float64 or float, shape (...)
+            +inf for points that are not finite, or if there is no surface.
+        """
+        batch, workers, bits = point_batch(points), thread_count(threads), _bits(mask)
+        view = self._over_triangles("signed_distance", bits)
+        flat = self._distances(view, bits, batch, workers, progress)
+        # A point on the surface is neither: its distance is 0.
+        inside = _inside(view, bits, batch, workers, None, surface=False)
+        np.negative(flat, out=flat, where=inside & (flat > 0.0) & (flat < np.inf))
+        return shaped(batch.shape, flat)[0]
+
+    def contains(
+        self,
+        points: ArrayLike,
+        *,
+        method: str = "parity",
+        mask: int = ALL_BITS,
+        threads: int | None = None,
+        progress: Progress | None = None,
+    ) -> Any:
+        """Tell for each point whether it is inside at least one leaf: in the union of all.
+
+        Parameters
+        ----------
+        points : array_like, shape (..., 3)
+            Points that are not finite are outside.
+        method : {"parity", "winding"}
+            "parity" counts for each leaf how often a ray from the point crosses it: right for
+            leaves that are closed, each by itself, however their faces are turned, and however they
+            overlap; a point on a face, one with an area, is inside. "winding" asks whether the
+            winding numbers of all leaves together exceed a half, the faces of reflected ones turned
+            back: for meshes with holes and gaps, and those that are closed only together.
+        mask, threads, progress
+            As in `closest_point`.
+
+        Returns
+        -------
+        ndarray of bool or bool, shape (...)
+
+        Raises
+        ------
+        ValueError, TypeError
+            As for `closest_point`.
+
+        Examples
+        --------
+        >>> import bvh, numpy as np
+        >>> vertices = [[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]]
+        >>> tree = bvh.BVH.from_triangles(vertices, [[0, 2, 1], [0, 1, 3], [1, 2, 3], [2, 0, 3]])
+        >>> scene = bvh.Scene()
+        >>> scene.add(tree), scene.add(tree, np.diag([2.0, 2.0, 2.0, 1.0]))
+        (0, 1)
+        >>> scene.contains([[0.1, 0.1, 0.1], [0.5, 0.5, 0.5], [1.0, 1.0, 1.0]])
+        array([ True,  True, False])
+        """
+        if method not in ("parity", "winding"):
+            raise ValueError(f"method must be 'parity' or 'winding', got {method!r}")
+        batch, workers, bits = point_batch(points), thread_count(threads), _bits(mask)
+        view = self._over_triangles("contains", bits)
+        if method == "winding":
+            tree = self._as_one_tree(bits, turned=True)
+            return tree.winding_number(points, threads=threads, progress=progress) > 0.5
+        return shaped(batch.shape, _inside(view, bits, batch, workers, progress))[0]
+
+    def winding_number(
+        self,
+        points: ArrayLike,
+        accuracy: float = 2.0,
+        *,
+        mask: int = ALL_BITS,
+        threads: int | None = None,
+        progress: Progress | None = None,
+    ) -> Any:
+        """Return how often the surfaces of all instances together wind around each point.
+
+        The sum over the leaves, as of the mesh that `flattened` returns: 2 where two closed ones
+        overlap, and -1 in one that is reflected, whose faces are turned over.
+
+        Parameters
+        ----------
+        points, accuracy
+            As in `BVH.winding_number`.
+        mask, threads, progress
+            As in `closest_point`.
+
+        Returns
+        -------
+        ndarray of float64 or float, shape (...)
+            As from `BVH.winding_number`.
+
+        Notes
+        -----
+        Solid angles change under affine maps, so this question alone flattens the scene: the tree
+        of the whole is built when it is first asked, and kept until the scene changes.
+        """
+        bits = _bits(mask)
+        self._over_triangles("winding_number", bits)
+        tree = self._as_one_tree(bits, turned=False)
+        return tree.winding_number(points, accuracy, threads=threads, progress=progress)
+
+    def _over_triangles(self, question: str, bits: int) -> TwoLevel:
+        """Return what kernels work on, if all that counts is over triangles."""
+        view = self._current()
+        solid = None if view.plain else view.first_solid(bits)
+        if solid is not None:
+            leaf, kind = solid
+            raise TypeError(
+                f"{question} needs instances over triangles, and instance {view.owner(leaf)} is "
+                f"over {kind}"
+            )
+        return view
+
+    def _distances(
+        self, view: TwoLevel, bits: int, batch: PointBatch, threads: int, progress: Progress | None
+    ) -> NDArray[np.float64]:
+        return point_batches.distances_in_scene(
+            view.arrays, view.stretches, bits, batch, threads, progress
+        )
+
+    def _as_one_tree(self, bits: int, turned: bool) -> BVH:
+        """Return the flattened scene as a tree, with the faces of reflected leaves turned back."""
+        now, key = changes.count, (bits, turned)
+        seen, kept = self._wound
+        tree = kept.get(key)
+        if tree is not None and seen == now:
+            return tree
+        vertices, faces, leaf_id, _ = self.flattened(bits & ALL_BITS)
+        if turned:
+            flipped = self._current().flipped[leaf_id]
+            faces[flipped] = faces[flipped][:, ::-1]
+        # What has changed in the process may have been another scene.
+        if (
+            tree is None
+            or not np.array_equal(tree.vertices, vertices, equal_nan=True)
+            or not np.array_equal(tree.faces, faces)
+        ):
+            tree = BVH.from_triangles(vertices, faces)
+        self._wound = now, (kept if seen == now else {}) | {key: tree}
+        return tree
+
+
+def _bits(mask: int) -> int:
+    """Return a mask as kernels read it."""
+    bits = bit_masks("mask", mask)
+    if bits.ndim:
+        raise ValueError(f"mask must be one number, got an array of shape {bits.shape}")
+    return int(bits.view(np.int32))
+
+
+def _inside(
+    view: TwoLevel,
+    bits: int,
+    batch: PointBatch,
+    threads: int,
+    progress: Progress | None,
+    surface: bool = True,
+) -> NDArray[np.bool_]:
+    return containment.inside(
+        view.arrays, batch.points, threads, progress, split=view.split, surface=surface,
+        masks=kernel_input(np.array([bits], np.int32)),
+    )  # fmt: skip
+
+
+@warms("point queries of scenes")
+def _warm() -> None:
+    """Compile what points ask of scenes."""
+    points, faces = np.eye(3), np.arange(3, dtype=np.int32).reshape(1, 3)
+    tree = BVH.from_triangles(points, faces)
+    view = TwoLevel(
+        [tree], np.zeros(1, np.int32), np.eye(4)[None, :3], np.ones(1, np.uint32),
+        np.zeros(1, np.int32),
+    )  # fmt: skip
+    batch = point_batch(np.zeros((1, 3)))
+    point_batches.closest_in_scene(view.arrays, view.stretches, -1, batch, None, 1, None)
+    _inside(view, -1, batch, 1, None)

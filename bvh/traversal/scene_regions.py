@@ -1,0 +1,247 @@
+"""The primitives of a scene that meet regions of space: the top level's leaves, then their trees.
+
+A region is brought to the top level as to any tree (see `region_reach`), and at a leaf to the frame
+of its tree (see `region_rows`). Nodes and groups that are surely inside are taken without a test;
+what else is near is decided on moved vertices in the world.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bvh.contacts import triangle_meets_box
+from bvh.jit import by_type, entry, inlined, kernel
+from bvh.leaves import GROUP_SIZE, TOLERANCE
+from bvh.numerics import vector
+from bvh.placed import BLOCKS, GROUPS, IDS, TREE_SIZE, code_of, placed_corners
+from bvh.regions import APART, MEET, triangle_and_planes, triangle_and_sphere
+from bvh.simd import (
+    WIDTH,
+    load,
+    lowest_bit,
+    mask_bits,
+    peek,
+    peek_int,
+    pointer,
+    pointer_to,
+    poke,
+    shifted,
+)
+from bvh.traversal.overlaps import (
+    COUNT,
+    GROUP_ERROR,
+    MOST_OF_LEAF,
+    QUERY,
+    TOP,
+    Search,
+    child_boxes,
+    group_box,
+    new_search,
+    pointed_region,
+)
+from bvh.traversal.query import pointed_tree
+from bvh.traversal.region_reach import (
+    BoxRegions,
+    PlaneRegions,
+    SphereRegions,
+    reach,
+    scale_of,
+    settle,
+)
+from bvh.traversal.region_rows import BOUND, FRAME, OUTSIDE, ROW, approach, sift
+from bvh.traversal.singles import STACK
+from bvh.wide_nodes import BLOCK_SIZE, CODES, leaf_rows
+
+F = np.float32
+F4, I4 = np.float32(0.0), np.int32(0)
+
+# The leaf that a search is in, -1 for none; where its stack begins; rows of the region there.
+LEAF, BASE, ROWS = 3, 4, 5
+
+
+class SceneSearch(NamedTuple):
+    """Where a search is, and its scratch."""
+
+    outer: Search
+    state: NDArray[np.int64]
+    rows: NDArray[np.float64]
+
+
+class SceneFound(NamedTuple):
+    """What has been found: queries, and codes, ~code for those that are not decided."""
+
+    query: NDArray[np.int64]
+    prim: NDArray[np.int64]
+
+
+class Below(NamedTuple):
+    """What a search needs of the leaves' trees beside `Placed`."""
+
+    frames: NDArray[np.float64]  # (m, 4, 3)
+    tree_of: NDArray[np.int32]
+
+
+def new_scene_search(region: Any, begin: int) -> SceneSearch:
+    """Return the scratch of a search that begins with query `begin`."""
+    outer = new_search(region, begin)._replace(stack=np.empty(2 * STACK, np.int64))
+    planes = max(6, int(region.shape[0]) if isinstance(region, PlaneRegions) else 0)
+    return SceneSearch(outer, np.array([begin, -1, 0, -1, 0, 0]), np.empty(ROW * planes))
+
+
+def new_scene_found(size: int) -> SceneFound:
+    """Return room for results."""
+    return SceneFound(np.empty(size, np.int64), np.empty(size, np.int64))
+
+
+def decide_placed(region, i, placed, code, scratch):
+    """Tell whether region i meets a placed triangle: APART, MEET or UNSURE."""
+
+
+def _decide_box(region, i, placed, code, scratch):
+    v0, v1, v2 = placed_corners(placed, code)
+    low, high = vector(region.lower, i), vector(region.upper, i)
+    return MEET if triangle_meets_box(v0, v1, v2, low, high) else APART
+
+
+def _decide_ball(region, i, placed, code, scratch):
+    v0, v1, v2 = placed_corners(placed, code)
+    return triangle_and_sphere(v0, v1, v2, vector(region.center, i), peek(region.radius, i))
+
+
+def _decide_planes(region, i, placed, code, scratch):
+    v0, v1, v2 = placed_corners(placed, code)
+    count = peek(region.shape, 0)
+    return triangle_and_planes(v0, v1, v2, region.planes, i * count, (i + 1) * count, scratch)
+
+
+DECIDE = {BoxRegions: _decide_box, PlaneRegions: _decide_planes, SphereRegions: _decide_ball}
+
+
+@by_type(decide_placed)
+def _choose_decide(region, i, placed, code, scratch):
+    return DECIDE[region.instance_class]
+
+
+@kernel
+def _visit(region, i, placed, leaf, code, taken, rows, many, bound, polygon, query, prim, count):
+    """Test the triangles of a leaf of a tree; return the new number of results."""
+    groups = pointer_to(peek(placed.trees, leaf * TREE_SIZE + GROUPS), F4)
+    ids = pointer_to(peek(placed.trees, leaf * TREE_SIZE + IDS), I4)
+    first, number = leaf_rows(code)
+    for group in range(first, first + number):
+        at = group * GROUP_SIZE
+        bits = np.int64(mask_bits(load(groups, at + TOLERANCE * WIDTH, WIDTH) >= F(0.0)))
+        sure = bits
+        if not taken:
+            low, high = group_box(groups, at, F(bound * GROUP_ERROR))
+            near, sure = sift(region, rows, many, low, high)
+            bits &= near
+        while bits != 0:
+            k = lowest_bit(bits)
+            bits &= bits - 1
+            one = code_of(leaf, peek(ids, group * WIDTH + k))
+            answer = np.int64(MEET)
+            if not sure >> k & 1:
+                answer = np.int64(decide_placed(region, i, placed, one, polygon))
+            if answer != APART:
+                poke(query, count, np.int64(i))
+                poke(prim, count, one if answer == MEET else ~one)
+                count += 1
+    return count
+
+
+@inlined
+def _blocks_of(placed, leaf):
+    return pointer_to(peek(placed.trees, leaf * TREE_SIZE + BLOCKS), F4)
+
+
+@entry
+def search_scene(arrays, below, regions, end, search, found):
+    """Go on with a search until query `end` or until results might not fit.
+
+    Within a leaf the stack holds 2 * code, and 1 more for what is taken untested. Returns whether
+    the search has come to its end.
+    """
+    tree, region = pointed_tree(arrays), pointed_region(regions)
+    placed, scale = tree.primitives, scale_of(tree.frame)
+    frames, tree_of = pointer(below.frames), pointer(below.tree_of)
+    stack, local = pointer(search.outer.stack), pointer(search.outer.local)
+    polygon, rows = pointer(search.outer.polygon), pointer(search.rows)
+    query, prim = pointer(found.query), pointer(found.prim)
+    state = pointer(search.state)
+    i, top, count = peek(state, QUERY), peek(state, TOP), np.int64(0)
+    leaf, base, many = peek(state, LEAF), peek(state, BASE), peek(state, ROWS)
+    blocks, bound, done = tree.blocks, 0.0, True
+    if leaf >= 0:
+        blocks = _blocks_of(placed, leaf)
+        bound = peek(frames, np.int64(peek(tree_of, leaf)) * FRAME + BOUND)
+    while i < end and done:
+        if top < 0:
+            top, leaf = np.int64(0), np.int64(-1)
+            blocks = tree.blocks
+            if settle(region, i, tree.frame, local, scale):
+                poke(stack, 0, np.int64(0))
+                top = np.int64(1)
+        while top > 0:
+            if count + MOST_OF_LEAF > len(found.prim):
+                done = False
+                break
+            if leaf >= 0 and top == base:
+                leaf = np.int64(-1)
+                blocks = tree.blocks
+            top -= 1
+            code = peek(stack, top)
+            if leaf < 0 and code < 0:
+                row, _ = leaf_rows(code)
+                one = np.int64(peek(tree.ids, row))
+                if peek(placed.masks, one) == 0:
+                    continue
+                frame_at = np.int64(peek(tree_of, one)) * FRAME
+                frame = shifted(frames, frame_at)
+                many = approach(region, i, placed, one, frame, rows)
+                if many == OUTSIDE:
+                    continue
+                leaf, base, bound = one, top, peek(frame, BOUND)
+                blocks = _blocks_of(placed, leaf)
+                poke(stack, top, np.int64(many == 0))
+                top += 1
+                continue
+            taken = leaf >= 0 and code & 1 == 1
+            node = code >> 1 if leaf >= 0 else code
+            if node < 0:
+                count = _visit(
+                    region, i, placed, leaf, node, taken, rows, many, bound, polygon, query, prim,
+                    count,
+                )  # fmt: skip
+                continue
+            at = node * BLOCK_SIZE
+            low, high = child_boxes(blocks, at)
+            sure = np.int64(0)
+            if leaf < 0:
+                bits = np.int64(mask_bits(reach(region, local, low, high)))
+            elif taken:
+                bits = np.int64(mask_bits(low[0] <= high[0]))
+                sure = bits
+            else:
+                bits, sure = sift(region, rows, many, low, high)
+            while bits != 0:
+                k = lowest_bit(bits)
+                bits &= bits - 1
+                child = np.int64(peek_int(blocks, at + CODES * WIDTH + k))
+                if leaf >= 0:
+                    child = 2 * child + (sure >> k & 1)
+                poke(stack, top, child)
+                top += 1
+        if done:
+            i += 1
+            top = np.int64(-1)
+    poke(state, QUERY, i)
+    poke(state, TOP, top)
+    poke(state, COUNT, count)
+    poke(state, LEAF, leaf)
+    poke(state, BASE, base)
+    poke(state, ROWS, many)
+    return done
