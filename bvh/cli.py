@@ -197,7 +197,8 @@ def render_command(
         raise ValueError(f"{scene} holds {source.kind}; a picture needs triangles")
     options = CameraOptions(camera, eye, target, up, fov, ortho, size)
     view = options.made(scene, source.bounds, read)
-    source.closest_hit(view.eye, view.forward)
+    # One ray first, as in `cast`.
+    source.closest_hit(view.eye[None], view.forward[None], counters=shade == "cost")
     with bar("rendering") as progress:
         picture = render(source, view, shade, samples=samples, threads=threads, progress=progress)
     picture.save(output)
