@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.rays import Hits
+from bvh.rays import Hits, SceneHits
 
 RAY_COLUMNS = ("ox", "oy", "oz", "dx", "dy", "dz", "t_min", "t_max")
 HIT_COLUMNS = ("t", "prim_id", "u", "v", "front")
+SCENE_COLUMNS = ("instance_id", "leaf")
 HIT_FORMATS = ("%.17g", "%d", "%.17g", "%.17g", "%d")
 HIT_ENDINGS = (".npz", ".csv")
 
@@ -55,14 +56,18 @@ def read_rays(path: Path) -> NDArray[np.float64]:
 
 
 def write_hits(path: Path, hits: Hits) -> None:
-    """Write hits to a .npz file, an array a field, or to a .csv file with a line of names."""
-    arrays = [np.atleast_1d(getattr(hits, name)) for name in HIT_COLUMNS]
+    """Write hits to a .npz file, an array a field, or to a .csv file with a line of names.
+
+    Those of a scene have the columns of `SCENE_COLUMNS`, too.
+    """
+    more = SCENE_COLUMNS if isinstance(hits, SceneHits) else ()
+    arrays = {name: np.atleast_1d(getattr(hits, name)) for name in HIT_COLUMNS + more}
     if path.suffix == ".npz":
-        t, prim_id, u, v, front = arrays
-        np.savez_compressed(path, t=t, prim_id=prim_id, u=u, v=v, front=front)
+        np.savez_compressed(path, **arrays)  # type: ignore[arg-type]
         return
-    header = ",".join(HIT_COLUMNS)
-    np.savetxt(path, np.column_stack(arrays), HIT_FORMATS, ",", header=header, comments="")
+    formats = HIT_FORMATS + ("%d",) * len(more)
+    columns = np.column_stack(list(arrays.values()))
+    np.savetxt(path, columns, formats, ",", header=",".join(arrays), comments="")
 
 
 def _read_npy(path: Path) -> NDArray[Any]:

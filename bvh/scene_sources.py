@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from typing import Any
 
 from bvh.scene import Scene
+from bvh.sources import read_file
 from bvh.workers import Progress
 
 
@@ -42,14 +42,7 @@ def load_scene(
     """
     import trimesh
 
-    name = os.fspath(path)
-    if not os.path.isfile(name):
-        raise FileNotFoundError(f"no such file: {name}")
-    try:
-        loaded: Any = trimesh.load(name, process=False)
-    except Exception as error:
-        # Readers raise whatever their format makes them trip over.
-        raise ValueError(f"cannot read {name} as a scene: {error}") from error
+    loaded = read_file(path, "a scene")
     if not isinstance(loaded, trimesh.Scene):
         # A mesh, or what will be left out with a warning.
         loaded = trimesh.Scene([loaded])

@@ -21,6 +21,28 @@ def triangles_of(mesh: Any) -> tuple[Any, Any]:
     raise TypeError(f"mesh must be {ACCEPTED}, got {type(mesh).__name__}")
 
 
+def read_file(path: str | os.PathLike[str], wanted: str) -> Any:
+    """Return whatever trimesh reads from a file; vertices and faces keep their places.
+
+    Raises
+    ------
+    ValueError
+        If the file cannot be read as what is wanted, which the message names.
+    FileNotFoundError
+        If there is none.
+    """
+    import trimesh
+
+    name = os.fspath(path)
+    if not os.path.isfile(name):
+        raise FileNotFoundError(f"no such file: {name}")
+    try:
+        return trimesh.load(name, process=False)
+    except Exception as error:
+        # Readers raise whatever their format makes them trip over.
+        raise ValueError(f"cannot read {name} as {wanted}: {error}") from error
+
+
 def load_mesh(path: str | os.PathLike[str]) -> Any:
     """Read a file of any format that trimesh knows, as one trimesh.Trimesh.
 
@@ -35,13 +57,7 @@ def load_mesh(path: str | os.PathLike[str]) -> Any:
     """
     import trimesh
 
-    if not os.path.isfile(path):
-        raise FileNotFoundError(f"no such file: {os.fspath(path)}")
-    try:
-        loaded: Any = trimesh.load(os.fspath(path), process=False)
-    except Exception as error:
-        # Readers raise whatever their format makes them trip over.
-        raise ValueError(f"cannot read {os.fspath(path)} as a mesh: {error}") from error
+    loaded = read_file(path, "a mesh")
     if isinstance(loaded, trimesh.Scene):
         loaded = _flatten(loaded)
     if not isinstance(loaded, trimesh.Trimesh):

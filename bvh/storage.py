@@ -177,10 +177,10 @@ def _tree(
     return tree
 
 
-def is_saved_tree(path: str | os.PathLike[str]) -> bool:
-    """Tell whether a file begins as saved trees do."""
+def is_saved(path: str | os.PathLike[str]) -> bool:
+    """Tell whether a file begins as saved trees, or saved scenes, do."""
     with _opened(os.fspath(path)) as file:
-        return file.read(len(MAGIC)) == MAGIC
+        return file.read(len(MAGIC)) in (MAGIC, SCENE_MAGIC)
 
 
 @contextlib.contextmanager

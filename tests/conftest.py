@@ -1,4 +1,4 @@
-"""Seeds, and the audit of every tree that a test makes.
+"""Seeds, the command line, and the audit of every tree that a test makes.
 
 Seeds are fixed in ordinary runs, fresh when BVH_FUZZ_SEED says so, and printed on failure.
 """
@@ -6,8 +6,11 @@ Seeds are fixed in ordinary runs, fresh when BVH_FUZZ_SEED says so, and printed 
 from __future__ import annotations
 
 import os
+import sys
 import zlib
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,6 +19,7 @@ from bvh.arrays import TreeArrays
 from bvh.hierarchy import Hierarchy
 from bvh.primitives import count_of
 from bvh.quality import check
+from tests.commands import Run
 
 # Larger trees are audited where a test is about that.
 LARGEST_AUDITED = 20_000
@@ -57,3 +61,20 @@ def seed(request: pytest.FixtureRequest) -> int:
 def rng(seed: int) -> np.random.Generator:
     """Return a random generator of the test's own."""
     return np.random.default_rng(seed)
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
+    """Return a function that runs the command in `tmp_path`; it returns (exit code, out, err)."""
+    from bvh.__main__ import main
+
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments: Any) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["bvh", *map(str, arguments)])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as ending:
+            main()
+        return (ending.value.code or 0, *capsys.readouterr())
+
+    return call

@@ -8,7 +8,6 @@ import re
 import subprocess
 import sys
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,30 +20,13 @@ from bvh.jit import cache_directory
 from bvh.render import SHADES, render
 from bvh.sources import load_mesh
 from meshes.sphere import geodesic_sphere
+from tests.commands import Run
 
 pytest.importorskip("typer")
 pytest.importorskip("rich")
 image = pytest.importorskip("PIL.Image")
 
 FIELDS = ("t", "prim_id", "u", "v", "front")
-Run = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def run(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
-    """Return a function that runs the command in `tmp_path`; it returns (exit code, out, err)."""
-    from bvh.__main__ import main
-
-    monkeypatch.chdir(tmp_path)
-
-    def call(*arguments: Any) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["bvh", *map(str, arguments)])
-        capsys.readouterr()
-        with pytest.raises(SystemExit) as ending:
-            main()
-        return (ending.value.code or 0, *capsys.readouterr())
-
-    return call
 
 
 @pytest.fixture
@@ -338,8 +320,10 @@ def test_a_missing_extra_is_named(missing: str, run: Run, monkeypatch: pytest.Mo
             if name == missing:
                 raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
+    parts = ("cli", "console", "openings", "camera_options", "pick_command")
+    ours = {f"bvh.{part}" for part in parts}
     for name in list(sys.modules):
-        if name == "bvh.cli" or name.split(".")[0] == missing:
+        if name in ours or name.split(".")[0] == missing:
             monkeypatch.delitem(sys.modules, name)
     monkeypatch.setattr(sys, "meta_path", [Finder, *sys.meta_path])
     code, out, err = run("--version")

@@ -66,7 +66,7 @@ def test_files_that_are_no_trees(name: str, tmp_path: Path) -> None:
     """They are told from trees by their first bytes."""
     data, match = NO_TREES[name]
     assert_refused(data, match, tmp_path)
-    assert storage.is_saved_tree(tmp_path / "bad.bvh") == data.startswith(MAGIC)
+    assert storage.is_saved(tmp_path / "bad.bvh") == data.startswith(MAGIC)
 
 
 def test_what_is_no_file(tmp_path: Path) -> None:

@@ -1,0 +1,100 @@
+"""The figures of a scene: what it holds, and the memory that takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from bvh.figures import TreeStats
+from bvh.instances import below, depth_of
+from bvh.scene import Scene
+
+
+@dataclass(frozen=True)
+class SceneStats:
+    """Figures of a scene. `str` makes a table of them.
+
+    Attributes
+    ----------
+    instances : int
+        Of the scene itself.
+    levels : int
+        1 for a scene of trees, one more for each scene within a scene.
+    leaves, hidden : int
+        Trees in their places, nested scenes included, and those among them that no ray sees.
+    primitives, stored : int
+        Triangles or boxes in all leaves, as often as they are placed; and in all trees.
+    bytes, instance_bytes : int
+        Memory of the trees, and of all that stands above them.
+    trees : tuple of TreeStats
+        Figures of each tree, in the order of ``scene.leaves.trees``.
+    placed : tuple of int
+        How many leaves each of them is.
+    """
+
+    instances: int
+    levels: int
+    leaves: int
+    hidden: int
+    primitives: int
+    stored: int
+    bytes: int
+    instance_bytes: int
+    trees: tuple[TreeStats, ...]
+    placed: tuple[int, ...]
+
+    def __str__(self) -> str:
+        levels = f", {self.levels} levels of scenes" if self.levels > 1 else ""
+        rows = [
+            ("instances", f"{self.instances}{levels}"),
+            ("leaves", f"{self.leaves}, {self.hidden} of them hidden"),
+            ("primitives", f"{self.primitives}, {self.stored} of them stored"),
+            ("memory", f"{_size(self.bytes)}, and {_size(self.instance_bytes)} of instances"),
+            ("trees", f"{len(self.trees)}"),
+        ]
+        lines = [f"{name:<16}{text}" for name, text in rows]
+        table = [("tree", "leaves", "primitives", "depth", "SAH cost", "memory", "build", "EPO")]
+        for k, (tree, placed) in enumerate(zip(self.trees, self.placed, strict=True)):
+            epo = "" if tree.epo is None else f"{tree.epo:.4g}"
+            row = (f"{k}", f"{placed}", f"{tree.primitives}", f"{tree.depth}")
+            cost = (f"{tree.sah_cost:.4g}", _size(tree.bytes), f"{tree.build_seconds:.3g} s", epo)
+            table.append(row + cost)
+        shown = 8 if any(line[-1] for line in table[1:]) else 7
+        widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+        for line in table if self.trees else []:
+            cells = [text.rjust(width) for text, width in zip(line, widths, strict=True)]
+            lines.append("  ".join(cells[:shown]))
+        return "\n".join(lines)
+
+
+def scene_stats(scene: Scene, epo: bool = False) -> SceneStats:
+    """Return the figures of a scene; with `epo`, also that of each tree, which is slow."""
+    leaves, parts = scene.leaves, below(scene)
+    trees = tuple(tree.stats(epo=epo) for tree in leaves.trees)
+    placed = np.bincount(leaves.tree_of, minlength=len(trees))
+    sizes = np.array([tree.primitives for tree in trees], np.int64)
+    return SceneStats(
+        instances=len(scene),
+        levels=depth_of(parts),
+        leaves=len(leaves),
+        hidden=int(np.count_nonzero(leaves.masks == 0)),
+        primitives=int((placed * sizes).sum()),
+        stored=int(sizes.sum()),
+        bytes=sum(tree.bytes for tree in trees),
+        instance_bytes=_bytes_of(scene._current().arrays),
+        trees=trees,
+        placed=tuple(placed.tolist()),
+    )
+
+
+def _bytes_of(arrays: Any) -> int:
+    """Return the memory of arrays in tuples."""
+    if isinstance(arrays, np.ndarray):
+        return arrays.nbytes
+    return sum(_bytes_of(part) for part in arrays) if isinstance(arrays, tuple) else 0
+
+
+def _size(count: int) -> str:
+    return f"{count / 2**20:.2f} MiB"
