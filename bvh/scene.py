@@ -13,6 +13,7 @@ from bvh.affine import affine_maps
 from bvh.arguments import bit_masks, index_rows, label, one_index, truths
 from bvh.expansion import check_extent
 from bvh.instances import ALL_BITS, below
+from bvh.jit import warms
 from bvh.picking import Picking
 from bvh.primitives import Custom
 from bvh.scene_graph import attributes_of, fits, placements
@@ -318,3 +319,17 @@ def _spread(name: str, values: NDArray[Any], count: int) -> NDArray[Any]:
     if values.ndim and values.shape != (count,):
         raise ValueError(f"{name} must be one value or {count} of them, got {values.shape}")
     return np.broadcast_to(values, (count,))
+
+
+@warms("rays in scenes")
+def _warm() -> None:
+    """Compile what rays ask of scenes."""
+    scene, rays = Scene(), (np.ones((2, 3)), -np.ones((2, 3)))
+    scene.add(BVH.from_triangles(np.eye(3), [[0, 1, 2]]))
+    scene.closest_hit(*rays)
+    scene.closest_hit(*rays, counters=True)
+    scene.any_hit(*rays)
+    scene.all_hits(*rays)
+    scene.all_hits(*rays, max_hits=1)
+    scene.count_hits(*rays)
+    scene.caster()(1.0, 1.0, 1.0, -1.0, -1.0, -1.0)
