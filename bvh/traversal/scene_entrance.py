@@ -33,7 +33,6 @@ from bvh.jit import inlined, kernel, stay_outlined
 from bvh.leaves import EDGE_ERROR, T_BOUND, TINY, UNIT
 from bvh.numerics import (
     INF,
-    SMALLEST,
     exponent,
     largest,
     power_of_two,
@@ -71,13 +70,14 @@ from bvh.traversal.block import (
     number_of,
     place_of_double,
 )
-from bvh.traversal.entrance import MARGIN, NEAR_ORIGIN, along, inverse_of, local_bound
+from bvh.traversal.entrance import MARGIN, NEAR_ORIGIN, along, inverse_of
 from bvh.traversal.query import read_ray
 from bvh.traversal.scene_slots import (
     AT_BLOCKS,
     AT_GROUPS,
     AT_IDS,
     BEST,
+    COURSE,
     EDGE_FLOOR,
     ENTRY_IN_LEAF,
     HIGH_T,
@@ -86,8 +86,11 @@ from bvh.traversal.scene_slots import (
     OCTANT_SHIFT,
     PLANES,
     SCALE,
+    START,
+    START_ERROR,
     T_FLOOR,
     T_SLOPE,
+    TOP_SCALE,
     doubles_of,
     words_of,
 )
@@ -98,6 +101,8 @@ F = np.float32
 WORST = 2.0**-10
 # Scales of leaves within which nothing over- or underflows.
 LEAST_SCALE, MOST_SCALE = 2.0**-400, 2.0**400
+# Powers of two between t and the distances of the top level: doubles that differ do so there.
+MOST_SHIFT = 980
 
 
 @inlined
@@ -116,11 +121,15 @@ def _row(ways, at, v):
 
 
 @inlined
-def _origin(tree, block, r, o, d):
-    """Return a ray's origin and direction in the top level's frame, and the former's error."""
+def _set_out(tree, block, own, r, o, d):
+    """Find what is the same for all leaves that a ray enters: see `scene_slots.START`.
+
+    The scale of t is zero where t would overflow, or lose digits, on the top level.
+    """
     doubles, frame = block.doubles, tree.frame
     s = power_of_two(int(peek(frame, 3)))
-    k = int(peek(frame, 3)) - int(peek(doubles, place_of_double(r, SHIFT)))
+    shift = int(peek(doubles, place_of_double(r, SHIFT)))
+    k = int(peek(frame, 3)) - shift
     x, y, z = scale_by(d[0], k), scale_by(d[1], k), scale_by(d[2], k)
     entry, rest = (
         peek(doubles, place_of_double(r, ENTRY)),
@@ -141,7 +150,14 @@ def _origin(tree, block, r, o, d):
         py, _ = along(py, qy, rest, y)
         pz, _ = along(pz, qz, rest, z)
         error = 2.0**-95 * abs(entry)
-    return (px, py, pz), (x, y, z), 2.0**-51 * largest((px, py, pz)) + error
+    poke(own, START, px)
+    poke(own, START + 1, py)
+    poke(own, START + 2, pz)
+    poke(own, COURSE, x)
+    poke(own, COURSE + 1, y)
+    poke(own, COURSE + 2, z)
+    poke(own, START_ERROR, 2.0**-51 * largest((px, py, pz)) + error)
+    poke(own, TOP_SCALE, power_of_two(shift) if -MOST_SHIFT < shift < MOST_SHIFT else 0.0)
 
 
 @inlined
@@ -155,12 +171,9 @@ def _clip(ways, at, p, inverse, room, start, stop):
 
 
 @inlined
-def _within(block, r, t, step, scale):
-    """Return t, one float step off, as a leaf counts it before it is entered."""
-    doubles = block.doubles
-    shift = int(peek(doubles, place_of_double(r, SHIFT)))
-    top = local_bound(t, shift, step) - peek(doubles, place_of_double(r, ENTRY))
-    return (top - peek(doubles, place_of_double(r, ENTRY_REST))) * scale
+def _limit(t):
+    """Keep infinities out of differences: nothing within reach of a ray is that far."""
+    return min(max(t, -(2.0**500)), 2.0**500)
 
 
 @inlined
@@ -184,54 +197,60 @@ def enter_leaf(tree, rays, block, memory, slot, r, leaf):
         return False
     ways, at = placed.ways, leaf * WAY_SIZE
     bound, norm = peek(ways, at + BOUND), peek(ways, at + NORM)
-    o, d, t_min, t_max = read_ray(rays, index)
-    p, x, error = _origin(tree, block, r, o, d)
+    own, doubles = doubles_of(memory, slot), block.doubles
+    if peek(own, START_ERROR) < 0.0:
+        o, d, _, _ = read_ray(rays, index)
+        _set_out(tree, block, own, r, o, d)
+    p = (peek(own, START), peek(own, START + 1), peek(own, START + 2))
+    x = (peek(own, COURSE), peek(own, COURSE + 1), peek(own, COURSE + 2))
+    to_top = peek(own, TOP_SCALE)
     q = (_row(ways, at, x), _row(ways, at + 4, x), _row(ways, at + 8, x))
     size = largest(q)
-    vertex_error = peek(ways, at + VERTEX_ERROR)
-    given_up = np.float64(peek(block.lanes, r + SLACK * WIDTH)) == INF
-    given_up = given_up or not (LEAST_SCALE < size < MOST_SCALE and norm < MOST_SCALE)
-    if given_up:
+    given_up = peek(block.lanes, r + SLACK * WIDTH) == F(INF) or to_top == 0.0
+    if given_up or not (LEAST_SCALE < size < MOST_SCALE and norm < MOST_SCALE):
         _open_tree(placed, memory, slot, leaf)
         _give_up(memory, slot, q, bound)
         return True
-    away = largest(p)
+    delta = peek(ways, at + SHIFT_ERROR) + norm * (peek(own, START_ERROR) + 2.0**-50 * largest(p))
     p = (
         _row(ways, at, p) + peek(ways, at + 3),
         _row(ways, at + 4, p) + peek(ways, at + 7),
         _row(ways, at + 8, p) + peek(ways, at + 11),
     )
-    delta = peek(ways, at + SHIFT_ERROR) + norm * (error + 2.0**-50 * away)
     k = exponent(size)
-    scale = power_of_two(-k)
-    q = (q[0] * scale, q[1] * scale, q[2] * scale)
+    unit = power_of_two(-k)
+    q = (q[0] * unit, q[1] * unit, q[2] * unit)
+    vertex_error = peek(ways, at + VERTEX_ERROR)
     travel = largest(p) + 4.0 * bound
     delta += travel * (2.0**-50 + 2.0**-49 * norm / size) + vertex_error
     delta *= 1.0 + 2.0**-20
-    # From here on `scale` takes distances of the top level to those of the leaf.
+    # What takes distances of the top level to those of the leaf.
     scale = power_of_two(k)
-    doubles = block.doubles
-    before = abs(peek(doubles, place_of_double(r, ENTRY))) + 4.0 * peek(tree.frame, 5)
-    grain = scale_by(SMALLEST, int(peek(doubles, place_of_double(r, SHIFT)))) * scale
-    if not (delta <= WORST * bound and grain < UNIT):
+    if not (delta <= WORST * bound and to_top * scale < 2.0**1000):
         _open_tree(placed, memory, slot, leaf)
         _give_up(memory, slot, q, bound)
         return True
-    own = doubles_of(memory, slot)
+    before = peek(doubles, place_of_double(r, ENTRY))
+    rest = peek(doubles, place_of_double(r, ENTRY_REST))
     best = peek(own, HIGH_T) if peek(words_of(memory, slot), BEST) >= 0 else INF
     inverse = inverse_of(q[0]), inverse_of(q[1]), inverse_of(q[2])
-    start = _within(block, r, t_min, -SMALLEST, scale)
-    stop = _within(block, r, min(t_max, best), SMALLEST, scale)
+    t_min, t_max = peek(rays.t_min, index * rays.low_step), peek(rays.t_max, index * rays.high_step)
     # What the top level loses of a distance, beside its own rounding.
-    lost = 2.0**-50 * before * scale
+    lost = 2.0**-50 * (abs(before) + 4.0 * peek(tree.frame, 5)) * scale
+    start = (_limit(t_min * to_top) - before - rest) * scale
+    stop = (_limit(t_max * to_top) - before - rest) * scale
+    last = min(stop, (_limit(best * to_top) - before - rest) * scale)
     room = 2.0**-18 * bound + delta
-    entry, leave = _clip(ways, at, p, inverse, room, start - lost, stop + lost)
+    entry, leave = _clip(
+        ways, at, p, inverse, room, start - abs(start) * 2.0**-50 - lost,
+        last + abs(last) * 2.0**-50 + lost,
+    )  # fmt: skip
     if entry > leave:
         return False
     p = (p[0] + entry * q[0], p[1] + entry * q[1], p[2] + entry * q[2])
     _open_tree(placed, memory, slot, leaf)
     spread = abs(q[0]) + abs(q[1]) + abs(q[2])
-    slack = 16.0 * UNIT * bound + 2.0**-50 * (abs(entry) + 4.0 * bound) + lost + 2.0 * grain
+    slack = 16.0 * UNIT * bound + 2.0**-50 * (abs(entry) + 4.0 * bound) + lost
     margin = (MARGIN * bound + delta) * (1.0 + 2.0**-20)
     octant = np.int64(0)
     for axis in range(3):
@@ -252,12 +271,13 @@ def enter_leaf(tree, rays, block, memory, slot, r, leaf):
     poke(memory, slot + T_FLOOR, F(105.0 * bound * vertex_error * vertex_error * up) + TINY)
     poke(memory, slot + LOW, F(max(start - entry, -bound) - slack))
     poke(memory, slot + END, F((leave - entry) * up + slack))
-    sure_low = _within(block, r, t_min, SMALLEST, scale)
-    sure_high = _within(block, r, t_max, -SMALLEST, scale)
-    poke(memory, slot + SURE_LOW, F(sure_low - entry + slack))
-    poke(memory, slot + SURE_HIGH, F(sure_high - entry - slack))
+    sure = 2.0**-50
+    poke(memory, slot + SURE_LOW, F(start + abs(start) * sure - entry + slack))
+    poke(memory, slot + SURE_HIGH, F(stop - abs(stop) * sure - entry - slack))
     poke(memory, slot + SLACK, F(slack))
-    first = _within(block, r, peek(own, LOW_T), 0.0, scale) - entry - slack if best < INF else INF
+    first = INF
+    if best < INF:
+        first = (_limit(peek(own, LOW_T) * to_top) - before - rest) * scale - entry - slack
     poke(memory, slot + BEST_LOW, F(first))
     poke(own, ENTRY_IN_LEAF, entry)
     poke(own, SCALE, scale)

@@ -11,14 +11,13 @@ from __future__ import annotations
 import numpy as np
 
 from bvh.jit import inlined
-from bvh.numerics import INF, scale_by
+from bvh.numerics import INF
 from bvh.simd import WIDTH, address, peek, peek_int, pointer_to, poke, poke_int
 from bvh.traversal.block import (
     BEST_LOW,
     END,
     ENTRY,
     ENTRY_REST,
-    SHIFT,
     SLACK,
     place_of_double,
 )
@@ -33,7 +32,10 @@ LEAF, BASE, PLANES, OCTANT_SHIFT = 32, 33, 34, 37
 WORDS = 38
 ENTRY_IN_LEAF, SCALE, LOW_T, HIGH_T, EXACT_T = 0, 1, 2, 3, 4
 BEST, EXACT, AT_BLOCKS, AT_GROUPS, AT_IDS = 5, 6, 7, 8, 9
-STACK_CODES = 64
+# What is the same for all leaves, found on the way into the first: origin and direction on the top
+# level, the error of the former (negative before), and the scale of t there.
+START, COURSE, START_ERROR, TOP_SCALE = 10, 13, 16, 17
+STACK_CODES = 80
 # A top level and a tree.
 STACK = 2 * 70 * WIDTH
 STACK_ENTRIES = STACK_CODES + STACK + WIDTH
@@ -72,11 +74,10 @@ def planes_of(memory, slot):
 
 
 @inlined
-def top_parameter(block, r, t):
-    """Return t as the top level counts it."""
+def top_parameter(block, own, r, t):
+    """Return t as the top level counts it; t is far from what overflows there."""
     doubles = block.doubles
-    scaled = scale_by(t, int(peek(doubles, place_of_double(r, SHIFT))))
-    return (scaled - peek(doubles, place_of_double(r, ENTRY))) - peek(
+    return (t * peek(own, TOP_SCALE) - peek(doubles, place_of_double(r, ENTRY))) - peek(
         doubles, place_of_double(r, ENTRY_REST)
     )
 
@@ -88,7 +89,7 @@ def slot_interval(block, memory, slot, r, t):
     if slack == INF:
         return F(-INF), F(INF)
     own = doubles_of(memory, slot)
-    tau = top_parameter(block, r, t) * peek(own, SCALE) - peek(own, ENTRY_IN_LEAF)
+    tau = top_parameter(block, own, r, t) * peek(own, SCALE) - peek(own, ENTRY_IN_LEAF)
     return F(tau - slack), F(tau + slack)
 
 
@@ -100,7 +101,7 @@ def _t_of(block, memory, slot, r, tau):
     top = (top + peek(doubles, place_of_double(r, ENTRY_REST))) + peek(
         doubles, place_of_double(r, ENTRY)
     )
-    return scale_by(top, -int(peek(doubles, place_of_double(r, SHIFT))))
+    return top / peek(own, TOP_SCALE)
 
 
 @inlined
@@ -128,7 +129,8 @@ def return_to_top(block, memory, slot, r):
         poke(lanes, r + END * WIDTH, F(-INF))
     elif peek(words, BEST) >= 0 and peek(words, BEST) >> 32 == leaf:
         keep_best(block, memory, slot, r)
-        if slack < F(INF):
-            end = top_parameter(block, r, peek(own, HIGH_T)) + slack
+        # Where t has no measure on the top level, its end stays what it was.
+        if slack < F(INF) and peek(own, TOP_SCALE) > 0.0:
+            end = top_parameter(block, own, r, peek(own, HIGH_T)) + slack
             poke(lanes, r + END * WIDTH, min(peek(lanes, r + END * WIDTH), F(end)))
     poke_int(memory, slot + LEAF, -1)

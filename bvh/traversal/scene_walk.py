@@ -33,7 +33,7 @@ from bvh.simd import (
     store,
     store_ints,
 )
-from bvh.traversal.block import END, OCTANT, PRIM, PRIM_LEAF, SLACK
+from bvh.traversal.block import END, INVERSE, OCTANT, PRIM, PRIM_LEAF
 from bvh.traversal.goals import Counted, Nearest, note_node
 from bvh.traversal.scene_entrance import enter_leaf, put_octant
 from bvh.traversal.scene_leaves import visit_leaf
@@ -51,8 +51,10 @@ from bvh.traversal.scene_slots import (
     SLOT_SIZE,
     STACK_CODES,
     STACK_ENTRIES,
+    START_ERROR,
     TOP,
     blocks_of,
+    doubles_of,
     planes_of,
     return_to_top,
     words_of,
@@ -67,8 +69,10 @@ F4 = np.float32(0.0)
 @inlined
 def _take_place(tree, memory, slot, lanes, r):
     """Give a slot the numbers of its ray on the top level."""
-    for row in range(SLACK + 1):
+    # What nodes need; the top level has no triangles.
+    for row in range(INVERSE + 3):
         poke(memory, slot + row, peek(lanes, r + row * WIDTH))
+    poke(memory, slot + END, peek(lanes, r + END * WIDTH))
     put_octant(memory, slot, np.int64(peek_int(lanes, r + OCTANT * WIDTH)) & 7)
     poke(words_of(memory, slot), AT_BLOCKS, address(tree.blocks, np.int64(0)))
 
@@ -80,6 +84,7 @@ def _seat(tree, memory, slot, lanes, r):
     words = words_of(memory, slot)
     poke(words, BEST, np.int64(-1))
     poke(words, EXACT, np.int64(-2))
+    poke(doubles_of(memory, slot), START_ERROR, -1.0)
     poke_int(memory, slot + RAY, r)
     poke_int(memory, slot + LEAF, -1)
     poke_int(memory, slot + BASE, slot)
