@@ -177,3 +177,16 @@ def test_polytopes(rng: Rng) -> None:
     directions = rng.normal(size=(2_000, 3))
     assert ((vertices @ directions.T).max(axis=0) >= (some @ directions.T).max(axis=0)).all()
     assert polytope(points, used, bounds, 7) is None
+
+
+def test_polytopes_of_huge_points(rng: Rng) -> None:
+    """They are found as for small ones: all is scaled by powers of two."""
+    used = np.ones(200, np.bool_)
+    for _ in range(20):
+        points = rng.uniform(-1, 1, (200, 3))
+        bounds = np.stack([points.min(axis=0), points.max(axis=0)])
+        vertices = polytope(points, used, bounds, 64)
+        assert vertices is not None
+        for size in (2.0**950, 2.0**1022):
+            huge = polytope(points * size, used, bounds * size, 64)
+            assert huge is not None and np.array_equal(huge, vertices * size)
