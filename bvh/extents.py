@@ -12,6 +12,14 @@ difference by u S, and so are the shift and the last step, which adds the paddin
 2**-49 S = 16 u S covers that and the rounding of S itself; 2**-1060 covers what underflows. A bound
 that is a double and not beyond the real coordinate of a vertex is not beyond the double nearest to
 that either, which is the vertex (see `affine`).
+
+A placed box is not what M makes of it, but what the rounded inverse W of M says (see `placed`). So
+it is bounded under the rounded inverse of W, whose entries add u S: where M is nearly singular,
+that is far from M. The rows R W of an oriented box are rounded once more: planes in the tree's
+frame, R y + r = z there, are off by u (abs(R) (abs(W) abs(x) + abs(W's shift)) + abs(r)), and
+corners by abs(R**-1) times that. With K the largest row sum of abs(R**-1) abs(R), and F that of
+abs(R**-1) (abs(R) abs(y) + abs(z)), that is no more than 2 u (K (abs(W) abs(x) + ...) + F), the
+factor 2 for coordinates that grow by it.
 """
 
 from __future__ import annotations
@@ -27,8 +35,9 @@ from bvh.arguments import kernel_input
 from bvh.arrays import TreeArrays
 from bvh.jit import entry, inlined, warms
 from bvh.numerics import INF, LARGEST
+from bvh.obbs import INVERTED, inverses
 from bvh.polytopes import mark_used, polytope
-from bvh.primitives import Triangles
+from bvh.primitives import Obbs, Triangles
 from bvh.quality import lanes_of
 from bvh.simd import WIDTH, fma, greater, lesser, load, lowest, peek, splat
 from bvh.workers import share
@@ -244,6 +253,56 @@ def instance_bounds(
 
     share(len(found), CHUNK, work, threads)
     return found
+
+
+def skew_of(arrays: TreeArrays) -> tuple[float, float]:
+    """Return (K, F) of a tree: 0 where rows of boxes are not rounded once more."""
+    points = arrays.primitives.points
+    used = np.unique(arrays.nodes.ids)
+    used = used[used >= 0]
+    if not isinstance(arrays.primitives, Obbs) or len(used) == 0:
+        return 0.0, 0.0
+    rows = np.ascontiguousarray(points[used, 6:]).reshape(-1, 3, 4)
+    back = np.abs(inverses(rows)[0][:, :, :3])
+    with np.errstate(all="ignore"):
+        most = (back @ np.abs(rows[:, :, :3])).sum(axis=2).max()
+        corners = np.maximum(np.abs(points[used, :3]), np.abs(points[used, 3:6]))
+        far = most * arrays.frame[1, 1] + (back @ corners[:, :, None]).max()
+    sound = np.isfinite(most) and np.isfinite(far)
+    return (float(most), float(far)) if sound else (np.inf, np.inf)
+
+
+def solid_bounds(
+    extents: Extents,
+    tree_of: NDArray[np.int32],
+    rows: NDArray[np.float64],
+    skews: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """Bound placed boxes and oriented boxes, as `instance_bounds` does placed triangles.
+
+    Parameters
+    ----------
+    extents : Extents
+    tree_of : ndarray of int32, shape (n,)
+    rows : ndarray of float64, shape (n, 3, 4)
+        The correctly rounded inverses of their maps.
+    skews : ndarray of float64, shape (trees, 2)
+        From `skew_of`.
+    """
+    back, status = inverses(rows)
+    found = instance_bounds(extents, tree_of, back)
+    most, far = skews[tree_of].T
+    with np.errstate(all="ignore"):
+        reach = np.maximum(np.abs(found[:, :3]), np.abs(found[:, 3:]))
+        size = (np.abs(rows[:, :, :3]) @ reach[:, :, None])[:, :, 0] + np.abs(rows[:, :, 3])
+        lost = 2.0**-52 * (most * size.max(axis=1) + far)
+        room = np.where(most == 0.0, 0.0, lost)[:, None] * np.abs(back[:, :, :3]).sum(axis=2)
+        held = (status == INVERTED) & (room <= reach).all(axis=1)
+        held &= (np.abs(found) + np.hstack([room, room]) < LARGEST).all(axis=1)
+        wide = np.hstack([found[:, :3] - room, found[:, 3:] + room])
+    whole = np.repeat([-LARGEST, LARGEST], 3)
+    empty = found[:, :1] > found[:, 3:4]
+    return np.where(empty, found, np.where(held[:, None], wide, whole))
 
 
 @warms("extents")

@@ -106,8 +106,8 @@ def polytope(
     """
     centre = 0.5 * bounds[0] + 0.5 * bounds[1]
     half = 0.5 * bounds[1] - 0.5 * bounds[0]
-    # Powers of two, so that scaling is exact.
-    power = np.clip(np.frexp(half)[1], -900, 900)
+    # Powers of two, so that scaling is exact; their inverses must not overflow.
+    power = np.maximum(np.frexp(half)[1], -900)
     scale = np.where(half > 0.0, np.ldexp(1.0, -power), 1.0)
     extremes = np.empty(len(PLANES))
     _find_extremes(

@@ -24,6 +24,7 @@ from bvh.rays import (
 )
 from bvh.scene_content import SceneContent
 from bvh.traversal.one_ray import way_in
+from bvh.two_level import TwoLevel
 from bvh.user_code import SCENE_FILTER, optional_filter
 from bvh.workers import Progress
 
@@ -111,7 +112,10 @@ class SceneRays(SceneContent):
                 return single_scene_hit(hit, view.owner(hit[5]))
         batch = _batch(origins, directions, t_min, t_max, mask, validate_rays)
         accept, data = optional_filter(filter, data, SCENE_FILTER)
-        arrays, code = self._current().arrays, cull_code(cull)
+        # Held while rays are under way: kernels know the trees by addresses alone, and `progress`
+        # may let go of them.
+        view, code = self._current(), cull_code(cull)
+        arrays = view.arrays
         if counters:
             if accept is not None:
                 raise ValueError("counters must be False where there is a filter, got True")
@@ -189,10 +193,11 @@ class SceneRays(SceneContent):
         """
         batch = _batch(origins, directions, t_min, t_max, mask, validate_rays)
         accept, data = optional_filter(filter, data, SCENE_FILTER)
+        # Held while rays are under way, as in `closest_hit`.
+        view = self._current()
         return batches.any_hit(
-            self._current().arrays, batch, cull_code(cull), thread_count(threads), progress, sort,
-            accept, data,
-        )  # fmt: skip
+            view.arrays, batch, cull_code(cull), thread_count(threads), progress, sort, accept, data
+        )
 
     def all_hits(
         self,
@@ -227,7 +232,8 @@ class SceneRays(SceneContent):
         SceneAllHits
         """
         most = None if max_hits is None else whole_number("max_hits", max_hits)
-        request, _ = self._request(
+        # The second is held while rays are under way, as in `closest_hit`.
+        request, _view = self._request(
             origins, directions, t_min, t_max, mask, cull, validate_rays, edges, filter, data
         )
         hits: SceneAllHits = request.all_hits(most, thread_count(threads), progress)
@@ -264,22 +270,23 @@ class SceneRays(SceneContent):
         -------
         ndarray of int64 or int, shape (...)
         """
-        request, split = self._request(
+        request, view = self._request(
             origins, directions, t_min, t_max, mask, cull, validate_rays, edges, filter, data
         )
-        counts: NDArray[np.int64] | int = request.counts(split, thread_count(threads), progress)
+        workers = thread_count(threads)
+        counts: NDArray[np.int64] | int = request.counts(view.split, workers, progress)
         return counts
 
     def _request(
         self, origins: ArrayLike, directions: ArrayLike, t_min: ArrayLike, t_max: ArrayLike,
         mask: ArrayLike, cull: str | None, validate_rays: bool, edges: str, filter: Any, data: Any,
-    ) -> tuple[Request, bool]:  # fmt: skip
-        """Return the checked request, and whether some primitives are in several leaves."""
+    ) -> tuple[Request, TwoLevel]:  # fmt: skip
+        """Return the checked request, and what it is made to, to be held until it is answered."""
         once = edge_rule(edges)
         batch = _batch(origins, directions, t_min, t_max, mask, validate_rays)
         accept, data = optional_filter(filter, data, SCENE_FILTER)
         view = self._current()
-        return Request(view.arrays, batch, cull_code(cull), once, accept, data), view.split
+        return Request(view.arrays, batch, cull_code(cull), once, accept, data), view
 
 
 def _batch(

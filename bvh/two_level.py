@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from bvh.affine import determinant_sign, near_sum
 from bvh.arguments import kernel_input
 from bvh.arrays import TreeArrays
-from bvh.extents import extent_of, gathered, instance_bounds
+from bvh.extents import extent_of, gathered, instance_bounds, skew_of, solid_bounds
 from bvh.hierarchy import Hierarchy
 from bvh.jit import entry, inlined
 from bvh.numerics import power_of_two, scale_by
@@ -52,7 +52,7 @@ KINDS: dict[type, int] = {Triangles: TRIANGLES, Boxes: BOXES, Obbs: OBBS}
 
 
 @entry
-def fill_ways(rows, maps, inverses, boxes, frame, frames, tree_of, ways):
+def fill_ways(rows, maps, inverses, boxes, frame, frames, skews, tree_of, ways):
     """Fill the ways of the leaves `rows`.
 
     Parameters
@@ -65,6 +65,8 @@ def fill_ways(rows, maps, inverses, boxes, frame, frames, tree_of, ways):
         Of the top level.
     frames : ndarray of float64, shape (m, 4, 3)
         Of the trees.
+    skews : ndarray of float64, shape (m, 2)
+        Of the trees (see `extents`).
     tree_of : ndarray of int32, shape (n,)
     ways : ndarray of float64, shape (n * WAY_SIZE,)
     """
@@ -92,6 +94,10 @@ def fill_ways(rows, maps, inverses, boxes, frame, frames, tree_of, ways):
             norm = max(norm, total)
             shift_error = max(shift_error, terms * scale * 2.0**-51)
             vertex_error = max(vertex_error, lost * scale)
+            most, far = skews[tree_of[i], 0], skews[tree_of[i], 1]
+            if most > 0.0:
+                lost = 2.0 * most * (lost + 2.0**-53 * abs(w[3])) + 2.0**-52 * far
+                vertex_error = max(vertex_error, lost * scale)
         for axis in range(3):
             ways[at + LOWEST + axis] = own[2, axis]
             ways[at + HIGHEST + axis] = own[3, axis]
@@ -149,8 +155,8 @@ class TwoLevel:
     """
 
     __slots__ = (
-        "_extents", "_frames", "_inverses", "_maps", "_masks", "_placed", "_places", "_split",
-        "_stretches", "_top", "_tree_of", "_trees", "_ways", "arrays", "place",
+        "_extents", "_frames", "_inverses", "_maps", "_masks", "_placed", "_places", "_skews",
+        "_solid", "_split", "_stretches", "_top", "_tree_of", "_trees", "_ways", "arrays", "place",
     )  # fmt: skip
 
     arrays: TreeArrays
@@ -181,7 +187,10 @@ class TwoLevel:
         table = np.array([_addresses(tree) for tree in trees], np.int64).reshape(-1, TREE_SIZE)
         self._ways = np.zeros(len(self._maps) * WAY_SIZE)
         self._extents = gathered([extent_of(tree.arrays, tree.bounds) for tree in trees])
-        self._top = TopLevel(instance_bounds(self._extents, self._tree_of, self._maps))
+        skews = [skew_of(tree) for tree in self._trees]
+        self._skews = kernel_input(np.array(skews, np.float64).reshape(-1, 2))
+        self._solid = np.array([not isinstance(t.primitives, Triangles) for t in self._trees], bool)
+        self._top = TopLevel(self._bounded(np.arange(len(self._maps))))
         self._placed = Placed(
             kernel_input(self._maps.reshape(-1)),
             kernel_input(self._inverses.reshape(-1)),
@@ -308,7 +317,7 @@ class TwoLevel:
         if self._stretches is not None:
             self._stretch(leaves, self._stretches)
         self._inverses[leaves], _ = inverses(some)
-        boxes = instance_bounds(self._extents, self._tree_of[leaves], some)
+        boxes = self._bounded(leaves)
         told: dict[str, Any] = {} if rays is None else {"rays": rays}
         if self._top.update(kernel_input(leaves), boxes, **told):
             self._open()
@@ -318,6 +327,16 @@ class TwoLevel:
     def set_masks(self, leaves: NDArray[np.int64], masks: NDArray[np.uint32]) -> None:
         """Give leaves other masks."""
         self._masks[leaves] = np.asarray(masks, np.uint32).view(np.int32)
+
+    def _bounded(self, leaves: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return boxes in the world around leaves, as their maps are now."""
+        which = self._tree_of[leaves]
+        boxes = instance_bounds(self._extents, which, self._maps[leaves])
+        solid = self._solid[which]
+        if solid.any():
+            rows = self._inverses[leaves[solid]]
+            boxes[solid] = solid_bounds(self._extents, which[solid], rows, self._skews)
+        return boxes
 
     def _stretch(self, leaves: NDArray[np.int64], out: NDArray[np.float64]) -> None:
         """Find what points measure leaves by."""
@@ -329,7 +348,8 @@ class TwoLevel:
         """Find the ways to leaves."""
         fill_ways(
             kernel_input(leaves), kernel_input(self._maps), kernel_input(self._inverses),
-            self._top.boxes, self.arrays.frame, self._frames, self._tree_of, self._ways,
+            self._top.boxes, self.arrays.frame, self._frames, self._skews, self._tree_of,
+            self._ways,
         )  # fmt: skip
 
     def _open(self) -> None:

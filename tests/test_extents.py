@@ -13,8 +13,9 @@ import trimesh
 from oracle import round_fraction
 from soups import soup
 
-from bvh import BVH
+from bvh import BVH, Scene, ray_obb
 from bvh.extents import MOST, Extents, extent_of, gathered, instance_bounds
+from bvh.obbs import inverses
 from bvh.polytopes import polytope
 
 Rng = np.random.Generator
@@ -177,3 +178,80 @@ def test_polytopes(rng: Rng) -> None:
     directions = rng.normal(size=(2_000, 3))
     assert ((vertices @ directions.T).max(axis=0) >= (some @ directions.T).max(axis=0)).all()
     assert polytope(points, used, bounds, 7) is None
+
+
+def test_polytopes_of_huge_points(rng: Rng) -> None:
+    """They are found as for small ones: all is scaled by powers of two."""
+    used = np.ones(200, np.bool_)
+    for _ in range(20):
+        points = rng.uniform(-1, 1, (200, 3))
+        bounds = np.stack([points.min(axis=0), points.max(axis=0)])
+        vertices = polytope(points, used, bounds, 64)
+        assert vertices is not None
+        for size in (2.0**950, 2.0**1022):
+            huge = polytope(points * size, used, bounds * size, 64)
+            assert huge is not None and np.array_equal(huge, vertices * size)
+
+
+def nearly_singular(rng: Rng) -> np.ndarray:
+    """Return a matrix that is a little more than flat, far from the origin."""
+    matrix = np.eye(4)
+    a, b = np.linalg.qr(rng.normal(size=(2, 3, 3)))[0]
+    matrix[:3, :3] = a @ np.diag([1.0, 1e-6, 1e-12]) @ b
+    matrix[:3, 3] = rng.normal(size=3) * 1e3
+    return matrix
+
+
+def corners_of(rows: np.ndarray) -> np.ndarray:
+    """Return the corners of the box -1 <= rows (x, 1) <= 1, solved for exactly."""
+    a, h = [[*map(Fraction, row[:3])] for row in rows.tolist()], [*map(Fraction, rows[:, 3])]
+    n = [
+        [a[i - 2][j - 2] * a[i - 1][j - 1] - a[i - 2][j - 1] * a[i - 1][j - 2] for j in range(3)]
+        for i in range(3)
+    ]
+    det = sum(map(operator.mul, a[0], n[0]), Fraction())
+    signs = np.array(np.meshgrid([-1, 1], [-1, 1], [-1, 1])).reshape(3, -1).T.tolist()
+    return np.array(
+        [
+            [float(sum((z[i] - h[i]) * n[i][j] for i in range(3)) / det) for j in range(3)]
+            for z in signs
+        ]
+    )
+
+
+def test_boxes_under_nearly_singular_maps(rng: Rng) -> None:
+    """A placed box is where the rounded inverse of its map has it, which may be far off."""
+    turn = np.eye(4)
+    turn[:3, :3] = np.linalg.qr(rng.normal(size=(3, 3)))[0] @ np.diag([1.0, 1e-3, 1e-6])
+    low, high = [[-1.0, -1.0, -1.0]], [[1.0, 1.0, 1.0]]
+    for _ in range(10):
+        matrix = nearly_singular(rng)
+        inverse = inverses(matrix[None, :3])[0][0]
+        for tree in (BVH.from_boxes(low, high), BVH.from_obbs(low, high, turn[None])):
+            scene, rows = Scene(), inverse
+            scene.add(tree, matrix)
+            if tree.kind == "obbs":
+                own = tree.arrays.primitives.points[0, 6:].reshape(3, 4)
+                columns = np.vstack([inverse, [0.0, 0.0, 0.0, 1.0]]).T
+                rows = np.array([moved_row(row, columns) for row in own])
+            corners = corners_of(rows)
+            room = 1e-15 * np.abs(corners).max()
+            assert (scene.bounds[0] <= corners + room).all()
+            assert (scene.bounds[1] >= corners - room).all()
+            # Through the middle, from all sides.
+            d = rng.normal(size=(50, 3))
+            o = corners.mean(axis=0) - 2.0 * d
+            if tree.kind == "boxes":
+                wanted = ray_obb(o, d, low[0], high[0], transform=matrix)
+                hits = scene.closest_hit(o, d)
+                assert np.array_equal(hits.mask, wanted.hit)
+                assert np.array_equal(hits.t, wanted.t_near)
+
+
+def moved_row(row: np.ndarray, columns: np.ndarray) -> list[float]:
+    """Return a row times a matrix of columns, each entry rounded once."""
+    terms = [*map(Fraction, row.tolist())]
+    return [
+        round_fraction(sum(map(operator.mul, terms, map(Fraction, column)), Fraction()))
+        for column in columns.tolist()
+    ]

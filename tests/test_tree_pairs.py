@@ -226,3 +226,17 @@ def test_refusals_and_nothing() -> None:
     empty = BVH.from_triangles(np.empty((0, 3)), [])
     for pairs in (tree.overlap_tree(empty), empty.overlap_tree(tree), empty.self_overlaps()):
         assert (pairs.shape, pairs.dtype) == ((0, 2), np.int32)
+
+
+@pytest.mark.parametrize("quality", QUALITIES)
+def test_faces_that_have_left_a_refitted_tree(quality: str, rng: np.random.Generator) -> None:
+    """They are no longer met; those beside them in a leaf are."""
+    vertices, faces = soups.soup(rng, 60)
+    tree = BVH.from_triangles(vertices, faces, quality=quality)
+    vertices = vertices.copy()
+    vertices[faces[::7, 0]] = np.nan
+    tree.refit(vertices)
+    new, other = BVH.from_triangles(vertices, faces), BVH.from_triangles(*soups.soup(rng, 60))
+    assert np.array_equal(ways_to_ask(tree), ways_to_ask(new))
+    assert np.array_equal(ways_to_ask(tree, other), ways_to_ask(new, other))
+    assert np.array_equal(ways_to_ask(other, tree), ways_to_ask(other, new))

@@ -233,8 +233,9 @@ def _leaves(task, itself, code, code2, pairs, count):
                 continue
             for k in range(WIDTH):
                 j = np.int64(peek(other.ids, g2 * WIDTH + k))
+                # A face that has left a refitted tree has others after it.
                 if j < 0:
-                    break
+                    continue
                 at = m * GROUP_ROWS * WIDTH + k
                 near = _overlapping(low, high, _from(rows, m), k)
                 bits = mask_bits(used & near)
