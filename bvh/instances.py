@@ -165,6 +165,9 @@ class Instances:
     ) -> NDArray[np.int64]:
         """Add instances of the children with the given numbers; return their ids."""
         first, count = self.next_id, len(maps)
+        if count == 0 or first + count > MAX_ID:
+            # A child that was new has no instance.
+            self._settled = False
         if first + count > MAX_ID:
             raise ValueError(f"a scene can give {MAX_ID} ids, and has given {first}")
         ids = np.arange(first, first + count)
