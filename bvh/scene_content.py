@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.affine import moved
-from bvh.arguments import MAX_ROWS, one_index
+from bvh.arguments import MAX_ROWS, bit_masks, one_index
 from bvh.changes import changes
 from bvh.expansion import Expansion, Leaves, leaf_counts
 from bvh.hierarchy import Hierarchy
@@ -273,10 +273,14 @@ class SceneContent(Assembly):
         TypeError
             If there is a tree over something else than triangles.
         ValueError
-            If there are too many vertices for faces of int32.
+            If there are too many vertices for faces of int32, or the mask is not one number of 32
+            bits.
         """
+        bits = bit_masks("mask", mask)
+        if bits.ndim:
+            raise ValueError(f"mask must be one number, got an array of shape {bits.shape}")
         leaves = self._followed()
-        chosen = np.flatnonzero(leaves.masks & np.uint32(mask)).tolist()
+        chosen = np.flatnonzero(leaves.masks & bits).tolist()
         trees = [leaves.trees[k] for k in leaves.tree_of[chosen]]
         for tree in {id(tree): tree for tree in trees}.values():
             tree._must_hold("a flattened scene", Triangles)
