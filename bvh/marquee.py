@@ -11,7 +11,7 @@ from bvh.affine import moved
 from bvh.arguments import bit_masks, thread_count, whole_number
 from bvh.camera import Camera
 from bvh.instances import ALL_BITS
-from bvh.primitives import Boxes, Obbs
+from bvh.primitives import Boxes, Obbs, Triangles
 from bvh.projected import Surface, box_corners, placed
 from bvh.scene_rays import SceneRays
 from bvh.selecting import (
@@ -275,13 +275,16 @@ class Finder:
 
     def _seen_vertices(self, row: int, part: Part) -> Part:
         leaf, matrix = self.leaf(row)
-        points = moved(leaf.surface.points[part.vertices], matrix)
+        points = moved(leaf.tree.vertices[part.vertices], matrix)
         seen = seen_vertices(self.cast, self.camera, points, self._corners)
         return part._replace(vertices=part.vertices[seen])
 
     def _placed(self, row: int, prims: NDArray[Any]) -> Surface:
         """Return the placed surface of some primitives of a leaf."""
         leaf, matrix = self.leaf(row)
+        if isinstance(leaf.tree.arrays.primitives, Triangles):
+            some = Surface(leaf.tree.vertices, leaf.tree.faces[prims], np.asarray(prims))
+            return placed(part_of(some)[0], matrix)
         points, faces, owners = leaf.surface
         chosen = np.isin(owners, prims)
         return placed(part_of(Surface(points, faces[chosen], owners[chosen]))[0], matrix)

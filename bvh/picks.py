@@ -62,8 +62,8 @@ class Pick:
     __slots__ = ("_found", "_hit", "_where")
 
     def __init__(self, where: tuple[Any, ...], hit: tuple[Any, ...]) -> None:
-        # The scene, the camera, the cursor, its ray, the leaves; t, prim_id, u, v, front, leaf, and for what
-        # is beside the cursor the distance in pixels and the place.
+        # The scene, the camera, the cursor, its ray, the leaves; t, prim_id, u, v, front, leaf, and
+        # for what is beside the cursor the distance in pixels and the place.
         self._where = where
         self._hit = hit
         self._found: dict[str, Any] | None = None
