@@ -186,7 +186,10 @@ class Pick:
         if self._found is None:
             self._found = {}
         if name not in self._found:
-            self._found[name] = find()
+            found = self._found[name] = find()
+            if isinstance(found, np.ndarray):
+                # What is kept is told again.
+                found.flags.writeable = False
         return self._found[name]
 
     def _held(self) -> Any:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.affine import moved
-from bvh.arguments import MAX_ROWS, bit_masks, one_index
+from bvh.arguments import MAX_ROWS, bit_masks, kernel_input, one_index
 from bvh.changes import changes
 from bvh.expansion import Expansion, Leaves, leaf_counts
 from bvh.hierarchy import Hierarchy
@@ -127,7 +127,7 @@ class SceneContent(Assembly):
 
         Around an instance that is turned it may be a little larger than what the instance needs.
         """
-        return self._current().bounds
+        return kernel_input(self._current().bounds)
 
     @property
     def nbytes(self) -> int:

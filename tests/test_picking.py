@@ -275,6 +275,8 @@ def test_a_pick_stays_what_it_was() -> None:
         scene.remove(high)
         assert scene.pick(camera, 55, 45, radius) is None
         assert pick is not None and np.allclose(pick.position[:2], 0.2)
+        kept = (pick.position, pick.local_position, pick.normal, pick.vertex.position)  # type: ignore[union-attr]
+        assert not any(array.flags.writeable for array in kept)
     with pytest.raises(TypeError, match="camera must be a Camera, got NoneType"):
         scene.pick(None, 1, 1)  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="camera must be a Camera, got int"):

@@ -13,6 +13,14 @@ from tests.test_scene import matrices, tree_of
 Rng = np.random.Generator
 
 
+def test_bounds_cannot_be_changed(rng: Rng) -> None:
+    scene = Scene()
+    scene.add(tree_of(rng))
+    assert not scene.bounds.flags.writeable and np.isfinite(scene.bounds).all()
+    scene.remove(0)
+    assert not scene.bounds.flags.writeable and np.isnan(scene.bounds).all()
+
+
 def test_instances_can_go_while_they_are_gone_through(rng: Rng) -> None:
     scene = Scene()
     seen: list[int] = []
