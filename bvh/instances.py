@@ -7,6 +7,9 @@ journals, so that whoever works on the table can follow without going through it
 
 from __future__ import annotations
 
+import contextlib
+import os
+import threading
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -22,6 +25,9 @@ ALL_BITS = 0xFFFFFFFF
 # Ids are told in int32.
 MAX_ID = 2**31 - 1
 
+# The context of what needs none.
+_NOTHING = contextlib.nullcontext()
+
 # Rows that a journal remembers, beside twice the rows of its table.
 REMEMBERED = 4096
 
@@ -32,6 +38,20 @@ COLUMNS: dict[str, tuple[Any, tuple[int, ...]]] = {
     "masks": (np.uint32, ()),
     "visible": (np.bool_, ()),
 }
+
+# Held while gaps are closed, and by whoever looks at a table that has some: a question closes them,
+# and other threads may ask at the same time.
+_lock = threading.RLock()
+
+
+def _renew_lock() -> None:
+    """Let go, in a forked child, of what a thread of the parent may have held."""
+    global _lock
+    _lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_lock)
 
 
 class Attributes(NamedTuple):
@@ -165,6 +185,9 @@ class Instances:
     ) -> NDArray[np.int64]:
         """Add instances of the children with the given numbers; return their ids."""
         first, count = self.next_id, len(maps)
+        if count == 0 or first + count > MAX_ID:
+            # A child that was new has no instance.
+            self._settled = False
         if first + count > MAX_ID:
             raise ValueError(f"a scene can give {MAX_ID} ids, and has given {first}")
         ids = np.arange(first, first + count)
@@ -259,8 +282,16 @@ class Instances:
 
     def settle(self) -> None:
         """Close the gaps that removed rows have left, and let go of children that are not used."""
-        if self._settled:
-            return
+        if not self._settled:
+            with _lock:
+                if not self._settled:
+                    self._close_gaps()
+
+    def steady(self) -> contextlib.AbstractContextManager[Any]:
+        """Return a context in which no other thread closes gaps."""
+        return _NOTHING if self._settled else _lock
+
+    def _close_gaps(self) -> None:
         used = np.zeros(len(self.children) + 1, np.bool_)
         used[self.column("child")] = True  # -1 is the last
         rows = self.living()

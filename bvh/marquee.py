@@ -11,7 +11,7 @@ from bvh.affine import moved
 from bvh.arguments import bit_masks, thread_count, whole_number
 from bvh.camera import Camera
 from bvh.instances import ALL_BITS
-from bvh.primitives import Boxes, Obbs
+from bvh.primitives import Boxes, Obbs, Triangles
 from bvh.projected import Surface, box_corners, placed
 from bvh.scene_rays import SceneRays
 from bvh.selecting import (
@@ -30,7 +30,7 @@ from bvh.selecting import (
     whole_part,
 )
 from bvh.selections import Selection
-from bvh.visibility import codes_of, pixel_codes, seen_by_own_rays, seen_vertices
+from bvh.visibility import BATCH, codes_of, pixel_codes, seen_by_own_rays, seen_vertices
 
 
 class Marquee(SceneRays):
@@ -231,29 +231,60 @@ class Finder:
         if not parts:
             return parts
         seen = pixel_codes(self.cast, self.camera, region, self.samples)
-        kept_parts = {}
-        for row, part in parts.items():
-            codes = codes_of(row, part.faces)
-            found = np.isin(codes, seen)
-            unseen = np.flatnonzero(~found)
-            surface = self._placed(row, part.faces[unseen])
-            own = seen_by_own_rays(
-                self.cast, self.camera, region, surface, codes_of(row, surface.owners)
-            )
-            found[unseen] = np.isin(part.faces[unseen], surface.owners[own])
-            if found.any():
-                kept_parts[row] = part._replace(faces=part.faces[found])
-        return kept_parts
+        # Ascending, so that those of a leaf stand together.
+        leaves = np.array(list(parts), np.int64)
+        begins = seen.searchsorted(codes_of(leaves, 0)).tolist()
+        ends = seen.searchsorted(codes_of(leaves + 1, 0)).tolist()
+        found, waiting = {}, []
+        count = 0
+        for (row, part), begin, end in zip(parts.items(), begins, ends, strict=True):
+            found[row] = np.isin(codes_of(row, part.faces), seen[begin:end])
+            if not found[row].all():
+                waiting.append(row)
+                count += len(part.faces)
+            if count > BATCH:
+                self._look_closely(region, parts, found, waiting)
+                waiting, count = [], 0
+        self._look_closely(region, parts, found, waiting)
+        return {row: part._replace(faces=part.faces[found[row]])
+                for row, part in parts.items() if found[row].any()}  # fmt: skip
+
+    def _look_closely(
+        self,
+        region: Region,
+        parts: dict[int, Part],
+        found: dict[int, NDArray[np.bool_]],
+        rows: list[int],
+    ) -> None:
+        """Mark of some leaves' faces those that are seen by rays of their own, all cast at once."""
+        if not rows:
+            return
+        surfaces = [self._placed(row, parts[row].faces[~found[row]]) for row in rows]
+        sizes = [len(surface.faces) for surface in surfaces]
+        shifts = np.cumsum([0, *(len(surface.points) for surface in surfaces)])
+        faces = [s.faces + shift for s, shift in zip(surfaces, shifts, strict=False)]
+        owners = np.concatenate([surface.owners for surface in surfaces])
+        points = np.concatenate([surface.points for surface in surfaces])
+        codes = codes_of(np.repeat(rows, sizes), owners)
+        own = seen_by_own_rays(
+            self.cast, self.camera, region, Surface(points, np.concatenate(faces), owners), codes
+        )
+        ends = np.cumsum(sizes).tolist()
+        for row, surface, size, end in zip(rows, surfaces, sizes, ends, strict=True):
+            found[row] |= np.isin(parts[row].faces, surface.owners[own[end - size : end]])
 
     def _seen_vertices(self, row: int, part: Part) -> Part:
         leaf, matrix = self.leaf(row)
-        points = moved(leaf.surface.points[part.vertices], matrix)
+        points = moved(leaf.tree.vertices[part.vertices], matrix)
         seen = seen_vertices(self.cast, self.camera, points, self._corners)
         return part._replace(vertices=part.vertices[seen])
 
     def _placed(self, row: int, prims: NDArray[Any]) -> Surface:
         """Return the placed surface of some primitives of a leaf."""
         leaf, matrix = self.leaf(row)
+        if isinstance(leaf.tree.arrays.primitives, Triangles):
+            some = Surface(leaf.tree.vertices, leaf.tree.faces[prims], np.asarray(prims))
+            return placed(part_of(some)[0], matrix)
         points, faces, owners = leaf.surface
         chosen = np.isin(owners, prims)
         return placed(part_of(Surface(points, faces[chosen], owners[chosen]))[0], matrix)
@@ -291,7 +322,8 @@ class Finder:
             partly = self.shown.copy()
             partly[[row for row, part in parts.items() if part.all]] = False
             # Leaves of nothing are inside wherever the rest is.
-            full = np.array([not np.isnan(tree.bounds).any() for tree in self.leaves.trees])
+            trees = self.leaves.trees
+            full = np.array([not np.isnan(tree.bounds).any() for tree in trees], np.bool_)
             partly &= full[self.leaves.tree_of]
             chosen = chosen[~np.isin(chosen, owners[partly])]
         first = np.searchsorted(owners, chosen).astype(np.int32)
@@ -301,6 +333,6 @@ class Finder:
     def _of_rows(
         self, what: str, rows: NDArray[np.int32], ids: NDArray[np.int32], offsets: NDArray[np.int64]
     ) -> Selection:
-        names = tuple(self.leaves[row].name for row in rows.tolist())
+        names = tuple(self.scene.name_of(row) for row in rows.tolist())
         owners = np.asarray(self.leaves.instance_id[rows], np.int32)
         return Selection(what, owners, rows, names, ids, offsets)

@@ -77,13 +77,14 @@ class Picking(Marquee):
         (0, 1.414214)
         """
         if type(radius) is float and radius == 0.0:
+            _check_camera(camera)
             ray = camera.cursor_ray(x, y)
             if mask is ALL_BITS:
                 view = self._current()
                 hit = way_in(view.arrays)(view.place, *ray, camera.near, camera.far, 0, -1)
             else:
                 hit = self.caster(mask=mask)(*ray, camera.near, camera.far)
-            return Pick((self, camera, x, y, ray), hit) if hit[1] >= 0 else None
+            return Pick((self, camera, x, y, ray, self._expansion), hit) if hit[1] >= 0 else None
         return self._pick_near(camera, x, y, radius, mask)
 
     def picker(self, camera: Camera, *, mask: int = ALL_BITS) -> Callable[..., Pick | None]:
@@ -112,6 +113,7 @@ class Picking(Marquee):
         >>> [hover(x, 40.0) is not None for x in (45.0, 55.0, 95.0)]
         [False, True, False]
         """
+        _check_camera(camera)
         cast, ray_of, near, far = (
             self.caster(mask=mask), camera.cursor_ray, camera.near, camera.far
         )  # fmt: skip
@@ -119,7 +121,7 @@ class Picking(Marquee):
         def pick(x: float, y: float) -> Pick | None:
             ray = ray_of(x, y)
             hit = cast(*ray, near, far)
-            return Pick((self, camera, x, y, ray), hit) if hit[1] >= 0 else None
+            return Pick((self, camera, x, y, ray, self._expansion), hit) if hit[1] >= 0 else None
 
         return pick
 
@@ -137,14 +139,13 @@ class Picking(Marquee):
             By t; of equal t, by leaf and face.
         """
         ray, hits = self._all_under(camera, x, y, mask)
-        where = (self, camera, x, y, ray)
+        where = (self, camera, x, y, ray, self._expansion)
         columns = (hits.t, hits.prim_id, hits.u, hits.v, hits.front, hits.leaf)
         rows = zip(*(column.tolist() for column in columns), strict=True)
         return [Pick(where, row) for row in rows]
 
     def _all_under(self, camera: Camera, x: float, y: float, mask: int) -> tuple[Any, Any]:
-        if not isinstance(camera, Camera):
-            raise TypeError(f"camera must be a Camera, got {type(camera).__name__}")
+        _check_camera(camera)
         ray = camera.cursor_ray(x, y)
         return ray, self.all_hits(ray[:3], ray[3:], camera.near, camera.far, mask=mask)
 
@@ -167,8 +168,10 @@ class Picking(Marquee):
         region = rectangle(camera, x - reach, y - reach, x + reach, y + reach)
         if best is not None:
             # What lies behind the nearest hit is not asked for.
-            end = best[0] + CONTACT * abs(best[0]) + float(camera.forward @ camera.eye)
-            plane = np.append(-camera.forward, end)
+            # Depth grows along its gradient, which slanting parallel rays do not follow.
+            along = camera.gradients[2]
+            end = best[0] + CONTACT * abs(best[0]) + float(along @ camera.eye)
+            plane = np.append(-along, end)
             region = region._replace(planes=np.vstack([region.planes, plane]))
         rows, _ = finder.near(region)
         owners = finder.leaves.instance_id
@@ -176,7 +179,13 @@ class Picking(Marquee):
         for beside in _beside(finder, region, rows, x, y, reach):
             if best is None or _order(beside) < _order(best):
                 best = beside
-        return None if best is None else Pick((self, camera, x, y, ray), best)
+        return None if best is None else Pick((self, camera, x, y, ray, self._expansion), best)
+
+
+def _check_camera(camera: Any) -> None:
+    """Refuse what is no camera."""
+    if not isinstance(camera, Camera):
+        raise TypeError(f"camera must be a Camera, got {type(camera).__name__}")
 
 
 def _order(hit: tuple[Any, ...]) -> tuple[float, int, int]:
@@ -204,7 +213,7 @@ def _beside(
     close = np.flatnonzero(near.distance <= reach)
     pixel, depth = near.pixel[close], near.depth[close]
     hits = finder.cast(*camera.ray(pixel[:, 0], pixel[:, 1]), camera.near, camera.far)
-    seen = hits.t >= depth * (1.0 - CONTACT)
+    seen = hits.t >= depth - CONTACT * np.abs(depth)
     seen |= (hits.leaf == leaves[close]) & (hits.prim_id == prims[close])
     close, depth = close[seen], depth[seen]
     instances = finder.leaves.instance_id[leaves[close]]

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.affine import moved
+from bvh.expansion import Leaves
 from bvh.obbs import inverses
 from bvh.primitives import Boxes, Triangles
 from bvh.snapping import nearest_on_triangles
@@ -39,15 +40,16 @@ class NearEdge(NamedTuple):
 class Pick:
     """What is under a cursor: plain numbers, and whatever else is asked for.
 
-    All but the first six attributes are found when they are first asked for, of the scene as it is
-    then: ask before it changes, or call `resolve`.
+    All but the first six attributes are found when they are first asked for. What was picked stays
+    the same, whatever else comes or goes; where it is, and its name, are told as they are then: ask
+    before it moves, or call `resolve`.
 
     Attributes
     ----------
     t : float
         Along the cursor's ray: depth, in units of space.
     leaf : int
-        Row of ``scene.leaves``.
+        Row of ``scene.leaves`` as they were.
     prim_id : int
         Face, or box, of that leaf's tree.
     u, v : float
@@ -60,8 +62,8 @@ class Pick:
     __slots__ = ("_found", "_hit", "_where")
 
     def __init__(self, where: tuple[Any, ...], hit: tuple[Any, ...]) -> None:
-        # The scene, the camera, the cursor, its ray; t, prim_id, u, v, front, leaf, and for what
-        # is beside the cursor the distance in pixels and the place.
+        # The scene, the camera, the cursor, its ray, the leaves; t, prim_id, u, v, front, leaf, and
+        # for what is beside the cursor the distance in pixels and the place.
         self._where = where
         self._hit = hit
         self._found: dict[str, Any] | None = None
@@ -184,12 +186,22 @@ class Pick:
         if self._found is None:
             self._found = {}
         if name not in self._found:
-            self._found[name] = find()
+            found = self._found[name] = find()
+            if isinstance(found, np.ndarray):
+                # What is kept is told again.
+                found.flags.writeable = False
         return self._found[name]
 
     def _held(self) -> Any:
         """Return the leaf."""
-        return self._keep("leaf", lambda: self._where[0].leaves[self.leaf])
+        return self._keep("leaf", self._find_leaf)
+
+    def _find_leaf(self) -> Any:
+        scene, leaves = self._where[0], self._where[5]
+        # Where instances have come or gone, the scene's leaves are others.
+        if leaves.is_current():
+            leaves = scene._followed()
+        return Leaves(leaves)[self.leaf]
 
     def _triangles(self) -> Triangles | None:
         primitives = self._held().tree.arrays.primitives
@@ -264,7 +276,7 @@ class Pick:
         return found
 
     def _find_snap(self) -> tuple[NearVertex | None, NearEdge | None]:
-        _, camera, x, y, _ = self._where
+        _, camera, x, y, _, _ = self._where
         world, triangles = self._world(), self._triangles()
         assert triangles is not None
         ids = triangles.faces[self.prim_id].tolist()

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.affine import moved
-from bvh.arguments import MAX_ROWS, one_index
+from bvh.arguments import MAX_ROWS, bit_masks, kernel_input, one_index
 from bvh.changes import changes
 from bvh.expansion import Expansion, Leaves, leaf_counts
 from bvh.hierarchy import Hierarchy
@@ -127,7 +127,7 @@ class SceneContent(Assembly):
 
         Around an instance that is turned it may be a little larger than what the instance needs.
         """
-        return self._current().bounds
+        return kernel_input(self._current().bounds)
 
     @property
     def nbytes(self) -> int:
@@ -144,8 +144,8 @@ class SceneContent(Assembly):
     @property
     def ids(self) -> NDArray[np.int64]:
         """The ids of all instances, ascending, shape (n,)."""
-        table = self._instances
-        return table.column("ids")[table.living()]
+        self._instances.settle()
+        return self._instances.column("ids").copy()
 
     def path(self, leaf: int) -> tuple[int, ...]:
         """Return the ids of the instances that lead to a leaf, from the outermost inward.
@@ -186,26 +186,31 @@ class SceneContent(Assembly):
         KeyError
             If there is none.
         """
-        return self._instances.record(self._row(instance_id))
+        with self._instances.steady():
+            return self._instances.record(self._row(instance_id))
 
     def __getitem__(self, instance_id: int) -> Instance:
         return self.instance(instance_id)
 
     def __len__(self) -> int:
         """Return the number of instances."""
-        return len(self._instances)
+        with self._instances.steady():
+            return len(self._instances)
 
     def __bool__(self) -> bool:
         return True
 
     def __iter__(self) -> Iterator[Instance]:
-        """Iterate over the instances in the order of their ids."""
-        for row in self._instances.living().tolist():
-            yield self._instances.record(row)
+        """Iterate over the instances in the order of their ids; those removed meanwhile are not."""
+        # By their ids: rows are others once the scene is asked after a removal.
+        for number in self.ids.tolist():
+            if number in self:
+                yield self.instance(number)
 
     def __contains__(self, instance_id: object) -> bool:
         try:
-            self._row(instance_id)  # type: ignore[arg-type]
+            with self._instances.steady():
+                self._row(instance_id)  # type: ignore[arg-type]
         except (KeyError, TypeError):
             return False
         return True
@@ -273,10 +278,14 @@ class SceneContent(Assembly):
         TypeError
             If there is a tree over something else than triangles.
         ValueError
-            If there are too many vertices for faces of int32.
+            If there are too many vertices for faces of int32, or the mask is not one number of 32
+            bits.
         """
+        bits = bit_masks("mask", mask)
+        if bits.ndim:
+            raise ValueError(f"mask must be one number, got an array of shape {bits.shape}")
         leaves = self._followed()
-        chosen = np.flatnonzero(leaves.masks & np.uint32(mask)).tolist()
+        chosen = np.flatnonzero(leaves.masks & bits).tolist()
         trees = [leaves.trees[k] for k in leaves.tree_of[chosen]]
         for tree in {id(tree): tree for tree in trees}.values():
             tree._must_hold("a flattened scene", Triangles)

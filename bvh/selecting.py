@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -54,7 +55,7 @@ class Part(NamedTuple):
     vertices : ndarray of int32
         Vertices that it holds, where those were asked for.
     all : bool
-        Whether these are all of its primitives.
+        Whether these are all of its primitives, where instances were asked for.
     """
 
     faces: NDArray[np.int32]
@@ -155,8 +156,16 @@ class Leaf:
 
     def __init__(self, tree: Hierarchy) -> None:
         self.tree = tree
-        self.surface = surface_of(tree)
-        self.owners = _marked(self.surface.owners, len(tree))
+
+    @cached_property
+    def surface(self) -> Surface:
+        """All its triangles, once they are needed: of a large tree a small region has few."""
+        return surface_of(self.tree)
+
+    @cached_property
+    def owners(self) -> NDArray[np.int32]:
+        """The primitives that have triangles."""
+        return _marked(self.surface.owners, len(self.tree))
 
     def vertices(self) -> NDArray[np.int32]:
         """Return the vertices that have a face."""
@@ -167,10 +176,9 @@ class Leaf:
         self, matrix: NDArray[np.float64], region: Region
     ) -> tuple[Surface, NDArray[np.int32]]:
         """Return the triangles, unplaced, that may be seen in a region, and their vertices."""
-        tree, surface = self.tree, self.surface
-        everything = surface, np.arange(len(surface.points), dtype=np.int32)
-        if len(surface.faces) <= FEW_FACES or not isinstance(tree.arrays.primitives, Triangles):
-            return everything
+        tree = self.tree
+        if len(tree) <= FEW_FACES or not isinstance(tree.arrays.primitives, Triangles):
+            return self._everything()
         normals, offsets = region.planes[:, :3], region.planes[:, 3]
         largest = np.abs(tree.bounds).max(axis=0)
         size = np.abs(matrix[:, :3]) @ largest + np.abs(matrix[:, 3])
@@ -178,11 +186,14 @@ class Leaf:
         shifts = normals @ matrix[:, 3] + offsets + margin
         local = np.column_stack([normals @ matrix[:, :3], shifts])
         if not np.isfinite(local).all():
-            return everything
+            return self._everything()
         ids = tree.overlap_frustum(local)  # type: ignore[attr-defined]
-        if len(ids) == len(surface.faces):
-            return everything
+        if len(ids) == len(tree):
+            return self._everything()
         return part_of(Surface(tree.vertices, tree.faces[ids], ids))
+
+    def _everything(self) -> tuple[Surface, NDArray[np.int32]]:
+        return self.surface, np.arange(len(self.surface.points), dtype=np.int32)
 
 
 def part_of(surface: Surface) -> tuple[Surface, NDArray[np.int32]]:
@@ -262,13 +273,14 @@ def select_part(
     if what == "vertices":
         leaf.tree._must_hold("a selection of vertices", Triangles)
         surface, used = leaf.candidates(matrix, region)
-        if len(used) == len(leaf.surface.points):
+        if len(used) == len(leaf.tree.vertices):
             used = leaf.vertices()
-        points = moved(leaf.surface.points[used], matrix)
+        points = moved(leaf.tree.vertices[used], matrix)
         return Part(NOTHING, used[select_points(camera, region, points, threads)], False)
     surface, _ = leaf.candidates(matrix, region)
     found = select_faces(camera, region, placed(surface, matrix), want_inside, threads)
-    return Part(found, NOTHING, len(found) == len(leaf.owners))
+    # Only whole instances have to know, for which all triangles are counted.
+    return Part(found, NOTHING, what == "instances" and len(found) == len(leaf.owners))
 
 
 def whole_part(leaf: Leaf, what: str) -> Part:

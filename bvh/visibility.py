@@ -87,7 +87,7 @@ def seen_vertices(
     seen = np.zeros(len(points), np.bool_)
     for first in range(0, len(good), BATCH):
         some = good[first : first + BATCH]
-        reach = np.minimum(depth[some] * (1.0 - CONTACT), camera.far)
+        reach = np.minimum(depth[some] - CONTACT * np.abs(depth[some]), camera.far)
         hits = cast(*camera.ray(x[some], y[some]), camera.near, reach)
         free = hits.prim_id < 0
         blocked = np.flatnonzero(~free)

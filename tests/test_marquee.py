@@ -203,10 +203,14 @@ def test_visible_vertices_and_instances() -> None:
 def test_nothing_is_selected_of_nothing() -> None:
     camera = some_camera()
     empty = FlatScene([(bvh.BVH.from_triangles(np.empty((0, 3)), []), IDENTITY, 1, 0)])
-    for what in ("faces", "vertices", "instances"):
-        for visible in (False, True):
-            told = empty.pick_rect(camera, 0, 0, 9, 9, what=what, visible_only=visible)
-            assert len(told) == len(told.leaf) == 0
+    for scene in (empty, bvh.Scene()):
+        for what in ("faces", "vertices", "instances"):
+            for mode in ("touching", "inside"):
+                for visible in (False, True):
+                    told = scene.pick_rect(
+                        camera, 0, 0, 9, 9, what=what, mode=mode, visible_only=visible
+                    )
+                    assert len(told) == len(told.leaf) == 0
 
 
 def test_refusals(rng: np.random.Generator) -> None:

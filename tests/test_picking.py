@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from typing import Any
 
 import numpy as np
@@ -219,6 +220,67 @@ def test_nearest_points_on_what_reaches_behind_the_eye() -> None:
     assert np.allclose(near.weights[0] @ floor[0], [0, 2, 0])
     # All of it behind.
     assert nearest_on_triangles(camera, floor - [0, 200, 0], 50.0, 75.0).distance[0] == np.inf
+
+
+def test_slanting_parallel_rays_pick_wires_in_front_of_a_wall() -> None:
+    """Depth does not grow along such rays as along the normal of the picture."""
+    wall = bvh.BVH.from_triangles(
+        [[-99, -99, -5], [99, -99, -5], [99, 99, -5], [-99, 99, -5.0]], [[0, 1, 2], [0, 2, 3]]
+    )
+    for slant in (-3.0, 0.0, 0.5, 2.0):
+        projection = np.diag([0.5, 0.5, -0.1, 1.0])
+        projection[0, 2] = slant
+        camera = bvh.Camera.from_matrices(np.eye(4), projection, 100, 100)
+        for aside in (-4.0, 2.0):
+            origin, direction = camera.ray(50.0 + aside, 50.0)
+            x, y, z = origin + 4.9 * direction
+            line = wire([[x, y - 9, z], [x, y + 9, z]])
+            scene = FlatScene([(wall, IDENTITY, 1, 0), (line, IDENTITY, 1, 1)])
+            pick = scene.pick(camera, 50.0, 50.0, 5)
+            assert pick is not None and pick.instance_id == 1
+
+
+def test_contact_behind_the_eye_of_parallel_rays() -> None:
+    """What lies on a wall is seen in front of it, also where depths are negative."""
+    for z in (-5.0, 5.0):
+        camera = bvh.Camera.orthographic([0, 0, 0], [0, 0, -1], [0, 1, 0], 4.0, 99, 99, near=-9)
+        wall = bvh.BVH.from_triangles(
+            [[-9, -9, z], [9, -9, z], [9, 9, z], [-9, 9, z]], [[0, 1, 2], [0, 2, 3]]
+        )
+        line = wire([[0.05, -5, z], [0.05, 5, z]])
+        face = bvh.BVH.from_triangles([[0, 0, z], [0.5, 0, z], [0, 0.5, z]], [[0, 1, 2]])
+        scene = FlatScene([(line, IDENTITY, 1, 0), (wall, IDENTITY, 1, 1), (face, IDENTITY, 1, 2)])
+        pick = scene.pick(camera, 49.5, 49.5, 5)
+        assert pick is not None and pick.instance_id == 0
+        told = scene.pick_rect(camera, 0, 0, 99, 99, what="vertices", visible_only=True)
+        assert told.instance_id.tolist() == [2] and told.ids.tolist() == [0, 1, 2]
+
+
+def test_a_pick_stays_what_it_was() -> None:
+    """Whatever comes or goes between the pick and the question."""
+    camera = bvh.Camera.orthographic([0, 0, 9], [0, 0, 0], [0, 1, 0], 4.0, 100, 100)
+    face = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+    for radius in (0.0, 2.0):
+        scene, lifted = bvh.Scene(), np.eye(4)
+        lifted[2, 3] = 1.0
+        low, high = scene.add(face, name="low"), scene.add(face, lifted, name="high")
+        held = [scene.pick(camera, 55, 45, radius) for _ in range(3)]
+        held += [*scene.pick_all(camera, 55, 45)[:1], scene.picker(camera)(55, 45)]
+        again = pickle.loads(pickle.dumps(held[0]))
+        scene.set_transform(high, np.diag([1.0, 1.0, -1.0, 1.0]))
+        scene.remove(low)
+        for pick in (*held, again):
+            assert pick is not None and (pick.instance_id, pick.name) == (high, "high")
+            assert scene[pick.instance_id].child is face or pick is again
+        scene.remove(high)
+        assert scene.pick(camera, 55, 45, radius) is None
+        assert pick is not None and np.allclose(pick.position[:2], 0.2)
+        kept = (pick.position, pick.local_position, pick.normal, pick.vertex.position)  # type: ignore[union-attr]
+        assert not any(array.flags.writeable for array in kept)
+    with pytest.raises(TypeError, match="camera must be a Camera, got NoneType"):
+        scene.pick(None, 1, 1)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="camera must be a Camera, got int"):
+        scene.picker(3)  # type: ignore[arg-type]
 
 
 def test_hostile_cursors(rng: np.random.Generator) -> None:

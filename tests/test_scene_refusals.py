@@ -48,6 +48,8 @@ REFUSED: dict[str, tuple[Callable[[Scene], Any], type[Exception], str]] = {
     "rename": (lambda s: s.rename(0, 3), TypeError, "name must be a string"),
     "leaf": (lambda s: s.path(5), IndexError, "leaf must be one of the 1 leaves, got 5"),
     "no leaf": (lambda s: s.name_of(-1), IndexError, "leaf must be one of"),
+    "flattened": (lambda s: s.flattened(-1), ValueError, "mask must be in 0..0xFFFFFFFF, got -1"),
+    "many flattened": (lambda s: s.flattened([1, 2]), ValueError, "mask must be one number"),  # type: ignore[arg-type]
     "row": (lambda s: s.leaves[5], IndexError, "range"),
 }  # fmt: skip
 

@@ -189,6 +189,14 @@ def scene_bytes(tmp_path: Path, rng: Rng) -> bytes:
     return (tmp_path / "good.bvh").read_bytes()
 
 
+def test_a_tree_without_instances_is_not_saved(tmp_path: Path, rng: Rng) -> None:
+    scene = Scene()
+    scene.add(tree_of("boxes", rng, 2))
+    scene.add_many(tree_of("boxes", rng, 2), np.empty((0, 4, 4)))
+    scene.save(tmp_path / "scene.bvh")
+    assert repr(bvh.load(tmp_path / "scene.bvh")) == "Scene(1 instances, 1 leaves, 1 trees)"
+
+
 def test_bombs(tmp_path: Path, rng: Rng) -> None:
     """A small file of many leaves, or of deep nesting, is refused by what it would unfold to."""
     path = tmp_path / "bomb.bvh"
