@@ -155,13 +155,16 @@ class TwoLevel:
     """
 
     __slots__ = (
-        "_extents", "_frames", "_inverses", "_maps", "_masks", "_placed", "_places", "_skews",
-        "_solid", "_split", "_stretches", "_top", "_tree_of", "_trees", "_ways", "arrays", "place",
+        "_before", "_extents", "_frames", "_inverses", "_maps", "_masks", "_now", "_placed",
+        "_skews", "_solid", "_split", "_stretches", "_top", "_tree_of", "_trees", "_ways", "arrays",
+        "place",
     )  # fmt: skip
 
     arrays: TreeArrays
     place: int
-    _places: NDArray[np.int64]
+    # What `place` leads to, and what it led to before.
+    _now: Any
+    _before: Any
     # Of where leaves are now, once points have asked for it.
     _stretches: NDArray[np.float64] | None
 
@@ -199,6 +202,7 @@ class TwoLevel:
             kernel_input(self._masks),
             kernel_input(np.array(owners, np.int32)),
         )
+        self._now = None
         self._open()
 
     def __len__(self) -> int:
@@ -355,8 +359,11 @@ class TwoLevel:
     def _open(self) -> None:
         """Take up a top level that has been built anew."""
         top = self._top.arrays
+        # A single ray in another thread knows its arrays by address: what was stays for a while.
+        self._before = self._now
         placed: Any = self._placed
         self.arrays = top._replace(primitives=placed)
         self._place(np.arange(len(self), dtype=np.int64))
-        self._places = addresses_of(self.arrays)
-        self.place = self._places.ctypes.data
+        places = addresses_of(self.arrays)
+        self._now = self.arrays, places
+        self.place = places.ctypes.data
