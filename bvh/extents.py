@@ -308,5 +308,8 @@ def solid_bounds(
 @warms("extents")
 def _warm() -> None:
     """Compile what bounds instances."""
+    points, faces, used = np.eye(3), np.arange(3, dtype=np.int32)[None], np.zeros(3, np.bool_)
+    mark_used(kernel_input(points), kernel_input(faces), used)
+    polytope(points, used, np.stack([np.zeros(3), np.ones(3)]), MOST)
     extents = gathered([np.zeros((1, 6))])
     instance_bounds(extents, np.zeros(1, np.int32), np.eye(3, 4)[None])
