@@ -208,7 +208,7 @@ def main() -> None:
     for what in ("moving", "deforming"):
         for threads in (1, 2):
             for row in rows_of("benchmarks.motion", {**given, "what": what}, threads):
-                each = times(row)
+                each = {name: each * row["count"] for name, each in times(row).items()}
                 cells = [f"bvh {1e3 * each['bvh']:.3f} ms"]
                 for other, seconds in each.items():
                     if other != "bvh":
