@@ -12,6 +12,8 @@ KINDS = (
     "large", "scales", "flat",
 )  # fmt: skip
 MILD = KINDS[:8]
+# Of one size, as parts of a machine are: no ray has to be decided exactly throughout.
+PLAIN = ("random", "rigid", "exact", "grid")
 
 
 def _turn(rng: np.random.Generator) -> np.ndarray:
@@ -88,9 +90,9 @@ def nested(inner: bvh.Scene, rng: np.random.Generator, depth: int = 2) -> bvh.Sc
 
 
 def hard_rays(
-    vertices: np.ndarray, faces: np.ndarray, n: int, rng: np.random.Generator
+    vertices: np.ndarray, faces: np.ndarray, n: int, rng: np.random.Generator, far: float = 30.0
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return rays at vertices, edges and faces, along axes, from surfaces, and from afar."""
+    """Return rays at vertices, edges and faces, along axes, from surfaces, and from 10**far."""
     low, high = vertices.min(axis=0), vertices.max(axis=0)
     extent = np.maximum(0.5 * high - 0.5 * low, 1e-300)
     origins = 0.5 * low + 0.5 * high + rng.normal(size=(n, 3)) * extent
@@ -105,7 +107,7 @@ def hard_rays(
     directions = np.where(part == 3, axes, directions)
     origins = np.where(part == 3, targets - axes * rng.integers(0, 3, (n, 1)), origins)
     origins = np.where(part == 4, within, origins)
-    afar = targets - directions * 10.0 ** rng.uniform(0, 30, (n, 1))
+    afar = targets - directions * 10.0 ** rng.uniform(0, far, (n, 1))
     origins = np.where((part == 5) & np.isfinite(afar), afar, origins)
     directions[::7] *= 10.0 ** rng.uniform(-50, 50, (len(directions[::7]), 1))
     return origins, directions
