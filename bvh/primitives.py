@@ -206,9 +206,8 @@ def weights(primitives, prim, o, d, scaled, t_min, t_max):
 
 
 def _weights_of_triangle(primitives, prim, o, d, scaled, t_min, t_max):
-    _, _, e, k = scaled
     v0, v1, v2 = corners(primitives, prim)
-    return barycentrics(o, d, e, k, v0, v1, v2)
+    return barycentrics(o, d, v0, v1, v2)
 
 
 def _no_weights(primitives, prim, o, d, scaled, t_min, t_max):
@@ -218,9 +217,8 @@ def _no_weights(primitives, prim, o, d, scaled, t_min, t_max):
 def _placed_weights(primitives, prim, o, d, scaled, t_min, t_max):
     if kind_of(primitives, leaf_of(prim)) != TRIANGLES:
         return NAN, NAN
-    _, _, e, k = scaled
     v0, v1, v2 = placed_corners(primitives, prim)
-    return barycentrics(o, d, e, k, v0, v1, v2)
+    return barycentrics(o, d, v0, v1, v2)
 
 
 def _custom_weights(primitives, prim, o, d, scaled, t_min, t_max):

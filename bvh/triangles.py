@@ -50,7 +50,7 @@ SIDE_ERROR = 9.0 * 2.0**-53
 
 @inlined
 def scaled_ray(o, d, reach):
-    """Prepare a ray for the filters of `sides`, `distance` and `barycentrics`.
+    """Prepare a ray for the filters of `sides` and `distance`, and of `barycentrics`.
 
     `reach` bounds the coordinates of the triangles to come. With E = exponent of the largest
     coordinate of all (origin included) and K = exponent of d, differences of points stay below
@@ -271,13 +271,21 @@ def _share(o, d, a, b, v0, v1, v2):
     return divide(n_sum, d_sum)
 
 
+@inlined
+def reach_of(v0, v1, v2):
+    """Return the largest absolute coordinate of a triangle."""
+    return max(largest(v0), max(largest(v1), largest(v2)))
+
+
 @kept_kernel
-def barycentrics(o, d, e, k, v0, v1, v2):
+def barycentrics(o, d, v0, v1, v2):
     """Return (u, v) of a hit, the weights of v1 and v2, good to a few units in the last place.
 
-    A weight is exactly 0.0 when the ray meets the opposite edge.
+    A weight is exactly 0.0 when the ray meets the opposite edge. It is scaled by what the ray and
+    the triangle are, and nothing else, so it is the same whatever else there is.
     """
     stay_outlined()
+    _, _, e, k = scaled_ray(o, d, reach_of(v0, v1, v2))
     if -REACH <= e <= REACH:
         a, p, q, r = _scaled_vectors(o, d, e, k, v0, v1, v2)
         _, _, whole, whole_size = solve_plane(a, p, q, r)
@@ -285,12 +293,6 @@ def barycentrics(o, d, e, k, v0, v1, v2):
         if decided:
             return u, v
     return _share(o, d, v2, v0, v0, v1, v2), _share(o, d, v0, v1, v0, v1, v2)
-
-
-@inlined
-def reach_of(v0, v1, v2):
-    """Return the largest absolute coordinate of a triangle."""
-    return max(largest(v0), max(largest(v1), largest(v2)))
 
 
 @entry
@@ -310,7 +312,7 @@ def _ray_triangle(origins, directions, v0, v1, v2, t_min, t_max, cull, hit, t, u
         at = distance(o, d, e, k, a, b, c)
         if t_min[i] <= at <= t_max[i]:
             hit[i], t[i] = True, at
-            u[i], v[i] = barycentrics(o, d, e, k, a, b, c)
+            u[i], v[i] = barycentrics(o, d, a, b, c)
 
 
 class TriangleHit(NamedTuple):

@@ -7,6 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+import bvh
 from bvh.affine import affine_maps, composed, determinant_sign, moved
 from bvh.jit import entry
 
@@ -128,3 +129,21 @@ def test_orientation_is_exact(rng: np.random.Generator) -> None:
             + x[2] * (y[0] * z[1] - y[1] * z[0])
         )
         assert _sign(a, b, c) == (det > 0) - (det < 0)
+
+
+def test_weights_of_vertices_that_fall_between_doubles(rng: np.random.Generator) -> None:
+    """Where a coordinate is moved to the middle between two doubles, u and v are no others."""
+    b = 2.0**-333
+    vertices = [[b, b * 2.0**-53, 0.0], [3.0 * b, b * 2.0**-52, 0.0], [b, 2.0 * b, b]]
+    tree, scene = bvh.BVH.from_triangles(vertices, [[0, 1, 2]]), bvh.Scene()
+    matrix = np.eye(4)
+    matrix[0, 1] = 1.0
+    scene.add(tree, matrix)
+    points, faces, _, _ = scene.flattened()
+    o = rng.dirichlet([1.0, 1.0, 1.0], 400) @ points
+    o[:, 2] = 5e6
+    d = [0.0, 0.0, -5e6]
+    hits, wanted = scene.closest_hit(o, d), bvh.BVH.from_triangles(points, faces).closest_hit(o, d)
+    assert wanted.mask.mean() > 0.9
+    for name in ("t", "u", "v"):
+        assert np.array_equal(getattr(hits, name), getattr(wanted, name), equal_nan=True)

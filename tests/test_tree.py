@@ -213,3 +213,22 @@ def test_copies_of_a_triangle_build_as_fast_as_any_mesh(rng: np.random.Generator
             BVH.from_triangles(*mesh)
             times.append(time.perf_counter() - began)
     assert min(seconds[1]) < 2.0 * min(seconds[0])
+
+
+def test_weights_do_not_depend_on_what_else_there_is() -> None:
+    """A face far away changes neither t, u nor v of a hit that is hard to weigh."""
+    tiny = np.array([
+        [-1.7302361967701516e-100, -1.3635969712657035e-101, -8.635923564887963e-101],
+        [-2.5573456499693826e-100, -8.901970953702757e-101, -7.204640109304637e-101],
+        [-2.2800663169831768e-100, -1.7496198082996254e-101, -4.048015200685472e-101],
+    ])  # fmt: skip
+    origin = [-2.0899575288905458e-100, -3.098471252443759e-101, 5000003.355464373]
+    direction = [0.0, 0.0, -5000003.355464373]
+    alone = BVH.from_triangles(tiny, [[0, 1, 2]]).closest_hit(origin, direction)
+    for power in range(0, 60, 3):
+        far = tiny + [2.0**power, 0.0, 0.0]
+        far[1] += 1.0
+        far[2, 1] += 1.0
+        points = np.concatenate([tiny, far])
+        hit = BVH.from_triangles(points, [[0, 1, 2], [3, 4, 5]]).closest_hit(origin, direction)
+        assert (hit.prim_id, hit.t, hit.u, hit.v) == (0, alone.t, alone.u, alone.v)

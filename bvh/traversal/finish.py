@@ -38,9 +38,13 @@ def _finish_solid(primitives, tree, found, o, d, low, high):
     return solve_exactly(tree, found, o, d, low, high)
 
 
+def _finish_placed(primitives, tree, found, o, d, low, high):
+    return finish_placed_alone(primitives, tree, found, o, d, low, high)
+
+
 @by_type(finish_alone)
 def _choose_finish_alone(primitives, tree, found, o, d, low, high):
-    ways = {Triangles: _finish_triangle, Placed: finish_placed_alone}
+    ways = {Triangles: _finish_triangle, Placed: _finish_placed}
     return ways.get(primitives.instance_class, _finish_solid)
 
 

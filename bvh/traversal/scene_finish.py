@@ -14,7 +14,8 @@ from bvh.placed import TRIANGLES, kind_of, leaf_of, local_corners, placed_corner
 from bvh.references import stack_memory
 from bvh.simd import lane, load, mask_bits, peek, pointer_to, poke
 from bvh.traversal.block import HALF, number_of
-from bvh.traversal.solving import finish_one, read_rows, solve, solve_exactly
+from bvh.traversal.query import read_ray
+from bvh.traversal.solving import read_rows, solve, solve_exactly
 from bvh.traversal.winners import winner
 
 # Rows of HALF doubles: the coordinates of three vertices, and a map.
@@ -24,6 +25,7 @@ F8, I8 = 0.0, np.int64(0)
 NUMBERS_BYTES = 24 * HALF
 
 
+@kernel
 def finish_placed_alone(primitives, tree, found, o, d, low, high):
     """Return (t, u, v, front) of a ray's hit with a primitive of a scene."""
     if kind_of(primitives, leaf_of(found)) == TRIANGLES:
@@ -72,6 +74,21 @@ def _coordinate(rows, row, v):
     return near_sum(m, v)
 
 
+@inlined
+def _finish_alone(tree, rays, i, found, j, out):
+    """Write the hit of ray i with a primitive to place j.
+
+    Where no more than the moving of vertices was undecided, weights must come the same way as side
+    by side: the exact way rounds them otherwise.
+    """
+    o, d, low, high = read_ray(rays, i)
+    t, u, v, front = finish_placed_alone(tree.primitives, tree, found, o, d, low, high)
+    poke(out.t, j, t)
+    poke(out.u, j, u)
+    poke(out.v, j, v)
+    poke(out.front, j, np.uint8(front))
+
+
 @kernel
 def _finish_few(tree, rays, memory, whiches, codes, places, count, out):
     """Write up to HALF hits: of the rays `whiches` with the primitives `codes`, to `places`."""
@@ -100,7 +117,7 @@ def _finish_few(tree, rays, memory, whiches, codes, places, count, out):
                 poke(out.front, j, np.uint8(fronts >> k & 1))
     for k in range(count):
         if good >> k & 1 == 0:
-            finish_one(tree, rays, peek(whiches, k), peek(codes, k), peek(places, k), out)
+            _finish_alone(tree, rays, peek(whiches, k), peek(codes, k), peek(places, k), out)
 
 
 def finish_placed(primitives, tree, rays, block, winners, count, out):
