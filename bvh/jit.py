@@ -2,8 +2,8 @@
 
 Numba's own cache looks only at the file of the function it stores, so a kernel would go stale when
 a helper in another file changes. Here the cache folder is named by a hash of everything that a
-kernel's machine code depends on: all sources of this package, Numba, llvmlite, Python and the CPU.
-A changed package starts a new folder, and several processes can fill one folder at once: each
+kernel's machine code depends on: its sources, Numba, llvmlite, Python and the CPU. Where any of
+them changes, a new folder is started, and several processes can fill one folder at once: each
 compiled kernel is one file, written under a temporary name and moved into place.
 """
 
@@ -30,6 +30,8 @@ import numba
 from numba import extending
 from numba.core import caching, codegen, dispatcher, serialize
 from numba.core import config as _config
+
+from bvh.kernel_sources import kernel_sources
 
 # Numba's inside is untyped; what we use of it: its types, settings and the cache of a function.
 types: Any = numba.types
@@ -178,7 +180,7 @@ def fingerprint() -> str:
     """Hash of all that compiled kernels depend on: sources, Numba, llvmlite, Python, CPU."""
     digest = hashlib.sha256()
     package = Path(__file__).parent
-    for path in sorted(package.rglob("*.py")):
+    for path in kernel_sources(package):
         digest.update(path.relative_to(package).as_posix().encode() + b"\0")
         digest.update(path.read_bytes() + b"\0")
     cpu = config.CPU_NAME or llvm.get_host_cpu_name()

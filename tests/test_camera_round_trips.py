@@ -16,8 +16,8 @@ import trimesh
 
 import bvh
 from bvh import Camera
+from bvh.pictures.render import render
 from bvh.rationals import triangle_meets_planes
-from bvh.render import render
 
 Rng = np.random.Generator
 WAYS = list(itertools.product(("down", "up"), (1.0, 2.0, 1.25)))

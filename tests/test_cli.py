@@ -17,7 +17,7 @@ from trimesh import PointCloud, Trimesh
 
 import bvh
 from bvh.jit import cache_directory
-from bvh.render import SHADES, render
+from bvh.pictures.render import SHADES, render
 from bvh.sources import load_mesh
 from meshes.sphere import geodesic_sphere
 from tests.commands import Run

@@ -12,8 +12,8 @@ import trimesh
 
 import bvh
 from bvh import BVH, Camera, Scene
-from bvh.camera_options import CameraOptions
-from bvh.render import render
+from bvh.commands.camera_options import CameraOptions
+from bvh.pictures.render import render
 from tests.commands import Run, strict_json
 
 pytest.importorskip("typer")

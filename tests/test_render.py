@@ -11,7 +11,7 @@ import pytest
 
 import bvh
 from bvh import BVH, Camera
-from bvh.render import SHADES, Picture, render
+from bvh.pictures.render import SHADES, Picture, render
 from meshes.sphere import geodesic_sphere
 
 SQUARE = np.array([[-1.0, -1.0, 0.0], [1.0, -1.0, 0.0], [1.0, 1.0, 0.0], [-1.0, 1.0, 0.0]])
@@ -151,7 +151,7 @@ def test_threads_and_bands_do_not_matter(
     """The picture is the same; progress never goes back and ends at the total."""
     wanted = render(sphere, camera, shade, samples=2, threads=1).pixels
     for band in (1, 48 * 4 * 5, 1 << 18):
-        monkeypatch.setattr("bvh.render.BAND_RAYS", band)
+        monkeypatch.setattr("bvh.pictures.render.BAND_RAYS", band)
         calls: list[tuple[int, int]] = []
         picture = render(sphere, camera, shade, samples=2, threads=2,
                          progress=lambda *call, calls=calls: calls.append(call))  # fmt: skip

@@ -11,8 +11,8 @@ import trimesh
 
 import bvh
 from bvh import BVH, Camera, Scene
-from bvh.render import render
-from bvh.shading import SHADES, Surfaces, instance_colours
+from bvh.pictures.render import render
+from bvh.pictures.shading import SHADES, Surfaces, instance_colours
 from meshes.sphere import geodesic_sphere
 
 ROOT = Path(__file__).parents[1]

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from bvh.arguments import whole_number
 from bvh.camera import Camera
+from bvh.pictures.shading import SHADES, Shader
 from bvh.scene import Scene
-from bvh.shading import SHADES, Shader
 from bvh.tree import BVH
 from bvh.workers import Progress
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from bvh.camera import Camera
-from bvh.camera_options import (
+from bvh.commands.camera_options import (
     CameraFile,
     CameraOptions,
     Eye,
@@ -19,8 +19,8 @@ from bvh.camera_options import (
     Up,
     numbers_of,
 )
-from bvh.console import numbers, one_line, out, print_json, print_table
-from bvh.openings import AsJson, ScenePath, Threads, opened_scene
+from bvh.commands.console import numbers, one_line, out, print_json, print_table
+from bvh.commands.openings import AsJson, ScenePath, Threads, opened_scene
 from bvh.picks import Pick
 from bvh.scene import Scene
 from bvh.selecting import KINDS, MODES

@@ -7,7 +7,7 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from bvh.console import bar
+from bvh.commands.console import bar
 from bvh.scene import Scene
 from bvh.sources import read_file
 from bvh.storage import is_saved, load

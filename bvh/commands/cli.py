@@ -12,8 +12,8 @@ import numpy as np
 import typer
 
 import bvh
-from bvh.camera_options import CameraFile, CameraOptions, Eye, Fov, Ortho, Size, Target, Up
-from bvh.console import (
+from bvh.commands.camera_options import CameraFile, CameraOptions, Eye, Fov, Ortho, Size, Target, Up
+from bvh.commands.console import (
     bar,
     err,
     mebibytes,
@@ -25,14 +25,14 @@ from bvh.console import (
     rate,
     warnings_in_a_line,
 )
+from bvh.commands.openings import AsJson, Flatten, Opened, ScenePath, Threads, check_folder, opened
+from bvh.commands.pick_command import pick_command
 from bvh.jit import cache_directory, warmup
-from bvh.openings import AsJson, Flatten, Opened, ScenePath, Threads, check_folder, opened
-from bvh.pick_command import pick_command
+from bvh.pictures.render import check_picture_path, render
+from bvh.pictures.shading import SHADES
 from bvh.ray_files import HIT_ENDINGS, read_rays, write_hits
-from bvh.render import check_picture_path, render
 from bvh.scene import Scene
 from bvh.scene_figures import scene_stats
-from bvh.shading import SHADES
 
 app = typer.Typer(
     name="bvh",
