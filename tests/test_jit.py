@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from children import PACKAGE, answer, start
 
-from bvh import jit
+from bvh import kernel_cache
 
 posix = pytest.mark.skipif(os.name != "posix", reason="permissions of POSIX")
 
@@ -49,7 +49,7 @@ def test_kernels_are_stored_and_loaded(tmp_path: Path) -> None:
     first = probe(BVH_CACHE_DIR=cache)
     assert (first["loaded"], first["compiled"], first["upper"]) == (0, 1, 1)
     stored = files(cache)
-    assert [path.parent for path in stored] == [cache / jit.fingerprint()]
+    assert [path.parent for path in stored] == [cache / kernel_cache.fingerprint()]
     second = probe(BVH_CACHE_DIR=cache)
     assert (second["loaded"], second["compiled"], second["upper"]) == (1, 0, 1)
     assert files(cache) == stored
@@ -78,11 +78,12 @@ def test_a_change_anywhere_in_the_package_takes_effect(tmp_path: Path) -> None:
 
 
 def test_processes_that_start_together(tmp_path: Path) -> None:
-    """All of them succeed, and leave one file and no scraps."""
+    """All of them succeed, one of them compiles, and they leave one file and no scraps."""
     script = PROBE.format(before="")
     processes = [start(script, BVH_CACHE_DIR=tmp_path / "cache") for _ in range(4)]
     answers = [answer(process) for process in processes]
     assert [one["upper"] for one in answers] == [1, 1, 1, 1]
+    assert sorted(one["compiled"] for one in answers) == [0, 0, 0, 1]
     [kernel] = files(tmp_path)
     assert kernel.name.startswith("bvh.nodes.")
 
@@ -115,14 +116,14 @@ def roots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Path]:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "user"))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
     (tmp_path / "file").touch()
-    user = tmp_path / "user" / "raybvh" / jit.fingerprint()
-    temporary = tmp_path / "temporary" / f"raybvh-{os.getuid()}" / jit.fingerprint()
+    user = tmp_path / "user" / "raybvh" / kernel_cache.fingerprint()
+    temporary = tmp_path / "temporary" / f"raybvh-{os.getuid()}" / kernel_cache.fingerprint()
     return {"user": user, "temporary": temporary, "nowhere": tmp_path / "file" / "below"}
 
 
 def directory() -> Path | None:
     """Choose the folder anew."""
-    return jit.cache_directory.__wrapped__()
+    return kernel_cache.cache_directory.__wrapped__()
 
 
 @posix
@@ -131,7 +132,7 @@ def test_the_first_folder_that_serves(
 ) -> None:
     """BVH_CACHE_DIR, the user's cache folder, a temporary folder, none."""
     monkeypatch.setenv("BVH_CACHE_DIR", str(tmp_path / "wanted"))
-    assert directory() == tmp_path / "wanted" / jit.fingerprint()
+    assert directory() == tmp_path / "wanted" / kernel_cache.fingerprint()
     for off in ("off", "OFF"):
         monkeypatch.setenv("BVH_CACHE_DIR", off)
         assert directory() is None
@@ -150,7 +151,7 @@ def test_a_wanted_folder_that_does_not_serve(
 ) -> None:
     """The next one is taken, and a warning says so."""
     monkeypatch.setenv("BVH_CACHE_DIR", str(roots["nowhere"]))
-    with pytest.warns(jit.BVHWarning, match=r"BVH_CACHE_DIR=.* cannot be used.*user"):
+    with pytest.warns(kernel_cache.BVHWarning, match=r"BVH_CACHE_DIR=.* cannot be used.*user"):
         assert directory() == roots["user"]
 
 
@@ -193,7 +194,7 @@ def test_new_folders_are_private(mask: int, roots: dict[str, Path]) -> None:
 
 def test_damaged_files_count_as_absent(tmp_path: Path) -> None:
     """Cut short at any place, changed in any place, or not ours at all."""
-    store = jit._KernelFiles(tmp_path, "kernel")
+    store = kernel_cache.KernelFiles(tmp_path, "kernel")
     assert store.load("key") is None
     store.save("key", {"code": b"abc" * 100})
     assert store.load("key") == {"code": b"abc" * 100}
@@ -228,8 +229,8 @@ def age(folder: Path, days: float) -> Path:
 
 def test_pruning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Old versions go; the current one, fresh ones and whatever is not ours stay."""
-    current = age(tmp_path / jit.fingerprint(), 400)
-    monkeypatch.setattr(jit, "cache_directory", lambda: current)
+    current = age(tmp_path / kernel_cache.fingerprint(), 400)
+    monkeypatch.setattr(kernel_cache, "cache_directory", lambda: current)
     stay = [
         current,
         age(tmp_path / ("a" * 20), 29),
@@ -241,22 +242,22 @@ def test_pruning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (used / "new kernel").touch()
     (tmp_path / ("c" * 20)).touch()
     gone = [age(tmp_path / ("d" * 20), 31), age(tmp_path / "0123456789abcdef0123", 4000)]
-    assert sorted(jit.prune_cache()) == sorted(gone)
+    assert sorted(kernel_cache.prune_cache()) == sorted(gone)
     assert all((folder / "kernel").is_file() for folder in (*stay, used))
     assert not any(folder.exists() for folder in gone)
-    assert jit.prune_cache() == []
-    monkeypatch.setattr(jit, "cache_directory", lambda: None)
-    assert jit.prune_cache() == []
+    assert kernel_cache.prune_cache() == []
+    monkeypatch.setattr(kernel_cache, "cache_directory", lambda: None)
+    assert kernel_cache.prune_cache() == []
 
 
 def test_pruning_gives_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """An old folder that cannot be removed is no reason to fail."""
-    current = age(tmp_path / jit.fingerprint(), 0)
-    monkeypatch.setattr(jit, "cache_directory", lambda: current)
+    current = age(tmp_path / kernel_cache.fingerprint(), 0)
+    monkeypatch.setattr(kernel_cache, "cache_directory", lambda: current)
     (age(tmp_path / ("a" * 20), 400) / "folder").mkdir()
     os.utime(tmp_path / ("a" * 20), (0, 0))
     os.utime(tmp_path / ("a" * 20) / "folder", (0, 0))
-    jit.prune_cache()
+    kernel_cache.prune_cache()
 
 
 WARM = """
@@ -272,7 +273,7 @@ def signatures():
         f"{name}.{key}": len(value.signatures)
         for name, module in list(sys.modules.items()) if name.split(".")[0] == "bvh"
         for key, value in vars(module).items()
-        if isinstance(value, Dispatcher) and isinstance(value._cache, bvh.jit._KernelCache)
+        if isinstance(value, Dispatcher) and isinstance(value._cache, bvh.kernel_cache.KernelCache)
         # Not helpers of kernels with users' code, nor these.
         and not ("no_cpython_wrapper" in value.targetoptions or key in ("cast_at_custom", "_visit"))
     }

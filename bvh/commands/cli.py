@@ -27,7 +27,7 @@ from bvh.commands.console import (
 )
 from bvh.commands.openings import AsJson, Flatten, Opened, ScenePath, Threads, check_folder, opened
 from bvh.commands.pick_command import pick_command
-from bvh.jit import cache_directory, warmup
+from bvh.commands.warmup_command import warmup_command
 from bvh.pictures.render import check_picture_path, render
 from bvh.pictures.shading import SHADES
 from bvh.ray_files import HIT_ENDINGS, read_rays, write_hits
@@ -207,17 +207,7 @@ def render_command(
 
 
 app.command(name="pick")(pick_command)
-
-
-@app.command(name="warmup")
-def warmup_command() -> None:
-    """Compile all kernels now, so that the first query does not have to."""
-    with bar("compiling") as progress:
-        began = time.perf_counter()
-        warmup(lambda part, done, total: progress(done, total))
-        seconds = time.perf_counter() - began
-    where = cache_directory()
-    out.print(f"kernels ready after {seconds:.1f} s, kept in {where or 'memory only'}")
+app.command(name="warmup")(warmup_command)
 
 
 @app.callback(invoke_without_command=True)

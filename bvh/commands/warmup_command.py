@@ -1,0 +1,57 @@
+"""The warmup command: all kernels compiled, by several processes at once."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import time
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from typing import Annotated, Any
+
+import typer
+
+import bvh
+from bvh.commands.console import bar, out
+from bvh.jit import cache_directory, prune_cache, recipes
+
+Processes = Annotated[
+    int | None,
+    typer.Option(min=1, help="Processes that compile; one for each CPU by default."),
+]
+
+
+def warmup_command(processes: Processes = None) -> None:
+    """Compile all kernels now, so that the first query does not have to."""
+    processes = processes or os.cpu_count() or 1
+    with bar("compiling") as progress:
+        began = time.perf_counter()
+        if processes == 1 or cache_directory() is None:
+            bvh.warmup(lambda part, done, total: progress(done, total))
+        else:
+            _compile_together(min(processes, len(recipes)), progress)
+        seconds = time.perf_counter() - began
+    where = cache_directory()
+    out.print(f"kernels ready after {seconds:.1f} s, kept in {where or 'memory only'}")
+
+
+def _compile_together(processes: int, progress: Any) -> None:
+    """Compile in processes of their own, each part in whichever is free.
+
+    What two parts share is compiled by one process; the other waits for the file.
+    """
+    # Spawned: a fork would take over locks of threads that it does not have.
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(processes, mp_context=context) as pool:
+        parts = [pool.submit(_compile, name) for name, _ in recipes]
+        try:
+            for done, part in enumerate(as_completed(parts), 1):
+                part.result()
+                progress(done, len(parts))
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    prune_cache()
+
+
+def _compile(name: str) -> None:
+    dict(recipes)[name]()
