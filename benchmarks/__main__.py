@@ -7,10 +7,10 @@ import json
 import sys
 from pathlib import Path
 
-from benchmarks import compare, report, scenes
-from benchmarks.machine import machine
-from benchmarks.processes import Row, rows_of
-from benchmarks.workloads import BATCHES, TILE
+from . import compare, report, scenes
+from .machine import machine
+from .processes import Row, rows_of
+from .workloads import BATCHES, TILE
 
 EVERYTHING = ["build", *BATCHES, "single", "r-tree", "leaks"]
 
@@ -65,7 +65,7 @@ def measure(names: list[str], options: argparse.Namespace) -> list[Row]:
         for threads in options.threads:
             if sys.stderr.isatty():
                 print(f"{name} on {threads} ...", end="\r", file=sys.stderr)
-            here += rows_of("benchmarks.measure", task, threads)
+            here += rows_of("measure", task, threads)
         print(*report.lines(here), sep="\n", flush=True)
         rows += here
     for threads in options.threads:

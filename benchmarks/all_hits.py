@@ -16,12 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 import bvh
-from benchmarks.casters import installed
-from benchmarks.processes import Row, answer_parent, rows_of
-from benchmarks.report import disturbed, times
-from benchmarks.scenes import USUAL, load
-from benchmarks.timing import geometric_mean, undisturbed
-from benchmarks.workloads import workloads
+from .casters import installed
+from .processes import Row, answer_parent, rows_of
+from .report import disturbed, times
+from .scenes import USUAL, load
+from .timing import geometric_mean, undisturbed
+from .workloads import workloads
 
 SIDE, SAMPLE = 256, 200
 # Rays for casters that are thousands of times slower.
@@ -122,7 +122,7 @@ def main() -> None:
     ratios: dict[str, list[float]] = {}
     for name in sys.argv[1:] or USUAL:
         for threads in (1, 2):
-            for row in rows_of("benchmarks.all_hits", {"mesh": name, "rounds": 5}, threads):
+            for row in rows_of("all_hits", {"mesh": name, "rounds": 5}, threads):
                 each = times(row)
                 cells = [f"bvh {1e6 * each['bvh']:.3f} us a ray"]
                 for peer, seconds in each.items():

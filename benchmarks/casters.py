@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import bvh
-from benchmarks.workloads import Workload
+from .workloads import Workload
 
 Call = Callable[[], Any]
 

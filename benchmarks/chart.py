@@ -8,9 +8,9 @@ import math
 from pathlib import Path
 from typing import Any
 
-from benchmarks.processes import Row
-from benchmarks.report import disturbed, times
-from benchmarks.workloads import BATCHES
+from .processes import Row
+from .report import disturbed, times
+from .workloads import BATCHES
 
 TEXT, FAINT, LINE = "#2b2f33", "#6b7280", "#e3e6ea"
 BARS = {

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks.processes import Row
-from benchmarks.report import disturbed, ratio, times
-from benchmarks.timing import geometric_mean
+from .processes import Row
+from .report import disturbed, ratio, times
+from .timing import geometric_mean
 
 FLAGGED = 0.03
 

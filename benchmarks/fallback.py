@@ -16,9 +16,9 @@ from typing import NamedTuple
 import numpy as np
 
 import bvh
-from benchmarks.pairs import filtered, pairs_of
-from benchmarks.scenes import USUAL, load
-from benchmarks.workloads import workloads
+from .pairs import filtered, pairs_of
+from .scenes import USUAL, load
+from .workloads import workloads
 from bvh.jit import entry
 from bvh.simd import WIDTH, lowest_bit
 

@@ -16,13 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 import bvh
-from benchmarks.casters import PEERS, installed
-from benchmarks.machine import machine
-from benchmarks.processes import Row, answer_parent, rows_of
-from benchmarks.report import disturbed, times
-from benchmarks.scenes import NAMES, load
-from benchmarks.timing import undisturbed
-from benchmarks.workloads import Workload
+from .casters import PEERS, installed
+from .machine import machine
+from .processes import Row, answer_parent, rows_of
+from .report import disturbed, times
+from .scenes import NAMES, load
+from .timing import undisturbed
+from .workloads import Workload
 
 COUNTS = (100, 1_000)
 # Faces up to which the whole mesh is made.
@@ -131,7 +131,7 @@ def main() -> None:
         for count in map(int, options.counts.split(",")):
             for threads in (1, 2):
                 given = {"mesh": name, "rounds": options.rounds, "count": count}
-                for row in rows_of("benchmarks.instances", given, threads):
+                for row in rows_of("instances", given, threads):
                     each = times(row)
                     cells = [f"bvh {1e9 * each['bvh']:.0f} ns a ray"]
                     for other, seconds in each.items():

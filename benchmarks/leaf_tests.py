@@ -25,10 +25,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 import bvh
-from benchmarks.pairs import Pairs, filtered, pairs_of
-from benchmarks.scenes import USUAL, load
-from benchmarks.timing import interleaved, medians
-from benchmarks.workloads import Workload, workloads
+from .pairs import Pairs, filtered, pairs_of
+from .scenes import USUAL, load
+from .timing import interleaved, medians
+from .workloads import Workload, workloads
 from bvh.arguments import aligned, kernel_input
 from bvh.arrays import TreeArrays
 from bvh.jit import entry, inlined, kernel, stay_outlined

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 import bvh
-from benchmarks.casters import Caster, Ours
-from benchmarks.workloads import Workload
+from .casters import Caster, Ours
+from .workloads import Workload
 from meshes.sphere import geodesic_sphere
 
 

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 import bvh
-from benchmarks.casters import PEERS, Caster, Ours, RTree, installed
-from benchmarks.leaks import leaks
-from benchmarks.processes import Row, answer_parent
-from benchmarks.scenes import Scene, load
-from benchmarks.timing import undisturbed
-from benchmarks.validation import AGREEMENT, against_brute_force, agreement
-from benchmarks.workloads import BATCHES, Workload, workloads
+from .casters import PEERS, Caster, Ours, RTree, installed
+from .leaks import leaks
+from .processes import Row, answer_parent
+from .scenes import Scene, load
+from .timing import undisturbed
+from .validation import AGREEMENT, against_brute_force, agreement
+from .workloads import BATCHES, Workload, workloads
 
 QUALITIES = ["low", "medium", "high"]
 SINGLES = 2_000

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 import bvh
-from benchmarks.casters import PEERS, installed
-from benchmarks.machine import machine
-from benchmarks.measure import qualities
-from benchmarks.processes import Row, answer_parent, rows_of
-from benchmarks.scenes import load
+from .casters import PEERS, installed
+from .machine import machine
+from .measure import qualities
+from .processes import Row, answer_parent, rows_of
+from .scenes import load
 
 # 1 104 500 triangles.
 MESH = "organic-235"
@@ -95,7 +95,7 @@ def main() -> None:
     print(f"{'':<16} {'peak MiB':>9} {'B/triangle':>11} {'kept MiB':>9} {'tree B/triangle':>16}")
     for builder in [*qualities(), *(name for name in PEERS if installed(name))]:
         task = {"mesh": options.mesh, "builder": builder}
-        for row in rows_of("benchmarks.memory", task, options.threads):
+        for row in rows_of("memory", task, options.threads):
             rows.append(row)
             n = row["triangles"]
             tree = f"{row['tree'] / n:.1f}" if "tree" in row else "-"

@@ -15,13 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 import bvh
-from benchmarks.casters import PEERS, installed
-from benchmarks.instances import placed
-from benchmarks.machine import machine
-from benchmarks.processes import Row, answer_parent, rows_of
-from benchmarks.report import disturbed, times
-from benchmarks.scenes import Scene, load
-from benchmarks.timing import undisturbed
+from .casters import PEERS, installed
+from .instances import placed
+from .machine import machine
+from .processes import Row, answer_parent, rows_of
+from .report import disturbed, times
+from .scenes import Scene, load
+from .timing import undisturbed
 
 INSTANCES = 10_000
 RAYS = 1 << 16
@@ -207,7 +207,7 @@ def main() -> None:
     given = {"rounds": options.rounds, "instances": options.instances}
     for what in ("moving", "deforming"):
         for threads in (1, 2):
-            for row in rows_of("benchmarks.motion", {**given, "what": what}, threads):
+            for row in rows_of("motion", {**given, "what": what}, threads):
                 each = {name: each * row["count"] for name, each in times(row).items()}
                 cells = [f"bvh {1e3 * each['bvh']:.3f} ms"]
                 for other, seconds in each.items():
@@ -217,7 +217,7 @@ def main() -> None:
                         )
                 mark = " !" if disturbed(row) else ""
                 print(f"{row['what']:<24} {threads} {', '.join(cells)}{mark}")
-    for row in rows_of("benchmarks.motion", {**given, "what": "hovering"}, 1):
+    for row in rows_of("motion", {**given, "what": "hovering"}, 1):
         low, middle, high, last = (1e6 * x for x in row["seconds"]["bvh"])
         print(
             f"{row['what']:<24} median {middle:.2f} us; a tenth below {low:.2f}, a tenth above "

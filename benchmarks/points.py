@@ -22,9 +22,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 import bvh
-from benchmarks.processes import Row, answer_parent, rows_of
-from benchmarks.scenes import NAMES, USUAL, load
-from benchmarks.timing import DISTURBED, medians, undisturbed
+from .processes import Row, answer_parent, rows_of
+from .scenes import NAMES, USUAL, load
+from .timing import DISTURBED, medians, undisturbed
 from bvh.arguments import kernel_input
 from bvh.jit import entry
 from bvh.nearest import nearest_on_triangle
@@ -209,7 +209,7 @@ def main() -> None:
     for mesh in options.meshes:
         task = {"mesh": mesh, "count": options.count, "rounds": options.rounds}
         for threads in map(int, options.threads.split(",")):
-            for row in rows_of("benchmarks.points", task, threads):
+            for row in rows_of("points", task, threads):
                 print(line(row), flush=True)
 
 

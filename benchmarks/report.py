@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from benchmarks.processes import Row
-from benchmarks.timing import DISTURBED, geometric_mean, medians
-from benchmarks.workloads import BATCHES
+from .processes import Row
+from .timing import DISTURBED, geometric_mean, medians
+from .workloads import BATCHES
 
 CASTERS = ["bvh", "Open3D", "embreex"]
 
