@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 
 import bvh
-from .casters import PEERS, installed
+
+from . import peers
+from .builds import qualities
 from .machine import machine
-from .measure import qualities
 from .processes import Row, answer_parent, rows_of
 from .scenes import load
 
@@ -28,12 +29,12 @@ def measure(options: dict[str, Any]) -> Iterator[Row]:
     vertices, faces, builder = scene.vertices, scene.faces, options["builder"]
     row = {"mesh": scene.name, "triangles": len(faces), "builder": builder,
            "threads": options["threads"]}  # fmt: skip
-    if builder in PEERS:
-        single, index = vertices.astype(np.float32), faces.astype(np.uint32)
-        make = PEERS[builder]
-        make(np.eye(3, dtype=np.float32), np.array([[0, 1, 2]], np.uint32))
+    if builder in peers.PEERS:
+        make = peers.PEERS[builder]
+        given = make.given(vertices, faces)
+        make(*make.given(np.eye(3), np.array([[0, 1, 2]])))
         before = _start()
-        kept: Any = make(single, index)
+        kept: Any = make(*given)
         yield {**row, "peak": _status("VmHWM") - before, "kept": _status("VmRSS") - before}
         del kept
         return
@@ -93,7 +94,7 @@ def main() -> None:
     options = parser.parse_args()
     rows: list[Row] = []
     print(f"{'':<16} {'peak MiB':>9} {'B/triangle':>11} {'kept MiB':>9} {'tree B/triangle':>16}")
-    for builder in [*qualities(), *(name for name in PEERS if installed(name))]:
+    for builder in [*qualities(), *(peer.name for peer in peers.found(peers.EMBREE))]:
         task = {"mesh": options.mesh, "builder": builder}
         for row in rows_of("memory", task, options.threads):
             rows.append(row)

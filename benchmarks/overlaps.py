@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import bvh
+
 from .machine import machine
 from .scenes import NAMES, Scene, load
 from .timing import undisturbed

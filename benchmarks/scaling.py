@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import bvh
+
 from .casters import Ours
 from .chart import draw_curves
 from .machine import machine

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import bvh
+
 from .casters import Answer
 from .workloads import Workload
 

@@ -1,0 +1,56 @@
+"""Nearest hits and any hits: in batches, and one ray at a time."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import bvh
+
+from .casters import Caster, Ours
+from .tasks import Entrant, Task
+from .validation import against_brute_force, agreement
+from .workloads import Workload
+
+SINGLES = 2_000
+
+
+def batch(tree: bvh.BVH, work: Workload, threads: int) -> Task:
+    """Return the task of casting all rays of a workload at once."""
+    ours = Ours(tree, threads)
+    expected = ours.answer(work, ours.batch(work)())
+    span = float(np.linalg.norm(tree.bounds[1] - tree.bounds[0]))
+
+    def entrant(peer: Caster, count: int) -> Entrant | None:
+        some, picked = work.sample(count)
+        call = peer.batch(some)
+        if call is None:
+            return None
+        return Entrant(
+            call,
+            lambda result: agreement(expected.of(picked), peer.answer(some, result), some, span),
+        )
+
+    return Task(
+        work.name, "ray", len(work), {"bvh": ours.batch(work)},
+        lambda: against_brute_force(tree, work), entrant, {"hits": float(expected.hit.mean())},
+    )  # fmt: skip
+
+
+def single(tree: bvh.BVH, work: Workload, threads: int) -> Task:
+    """Return the task of casting rays one by one; many, so that none is in a cache."""
+    some = work.some("single", SINGLES)
+    ours = Ours(tree, threads)
+
+    def entrant(peer: Caster, count: int) -> Entrant | None:
+        call = peer.singles(some.sample(count)[0])
+        # What it answers has been looked at in batches.
+        return None if call is None else Entrant(call, lambda result: 1.0)
+
+    calls = {
+        "bvh": ours.singles(some),
+        "bvh, floats": ours.floats_one_by_one(some),
+        "bvh, caster": ours.through_caster(some),
+    }
+    return Task(
+        "single", "ray", len(some), calls, lambda: against_brute_force(tree, some), entrant, {}
+    )

@@ -1,0 +1,129 @@
+"""One question, as it is put to us and to every peer, and how it is measured."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+from .casters import Call, Caster
+from .processes import Row
+from .timing import Patience, undisturbed
+
+# Rays or points that a peer is asked about first, to learn how slow it is.
+PROBES = (64, 1024)
+# A peer whose turn would take longer (in seconds) is asked about fewer, so that it takes `TURN`.
+LONGEST, TURN = 1.0, 0.2
+# What cannot be asked about fewer and takes longer is timed once.
+ONCE = 2.0
+
+
+class Entrant(NamedTuple):
+    """A peer with a question: what is timed, and which share of its answers is ours as well."""
+
+    call: Call
+    agrees: Callable[[Any], float]
+
+
+class Task(NamedTuple):
+    """One question.
+
+    Attributes
+    ----------
+    name : str
+        What rows of figures are called.
+    unit : str
+        What is counted: "ray", "point", "build".
+    count : int
+        How many of them a call of ours is asked about.
+    ours : dict
+        Calls of ours by name; "bvh" is the one that peers are compared with.
+    check : callable
+        Compares a sample of our answers with brute force; raises SystemExit where they differ.
+    entrant : callable
+        Returns how a peer is asked about so many, None if it has no answer. Below `count` those
+        asked about are picked at random.
+    facts : dict
+        What else a row tells.
+    """
+
+    name: str
+    unit: str
+    count: int
+    ours: dict[str, Call]
+    check: Callable[[], None]
+    entrant: Callable[[Caster, int], Entrant | None]
+    facts: dict[str, Any]
+
+
+def measured(task: Task, peers: Iterable[Caster], rounds: int, patience: Patience) -> Row:
+    """Check all answers, then time everybody in turn; return the row of figures.
+
+    Peers are not refused for answers that differ from ours: the row tells the share that agrees.
+    """
+    task.check()
+    calls = dict(task.ours)
+    counts: dict[str, int] = {}
+    agreement: dict[str, float] = {}
+    failed: dict[str, str] = {}
+    once: dict[str, list[float]] = {}
+    for peer in peers:
+        try:
+            count = affordable(task, peer)
+            entrant = task.entrant(peer, count) if count else None
+            if entrant is None:
+                continue
+            entrant.call()
+            began = time.perf_counter()
+            result = entrant.call()
+            spent = time.perf_counter() - began
+            agreement[peer.name] = entrant.agrees(result)
+        # Whatever a peer raises, the others are measured.
+        except Exception as error:
+            failed[peer.name] = f"{type(error).__name__}: {error}"
+            continue
+        if count < task.count:
+            counts[peer.name] = count
+        if spent > ONCE:
+            once[peer.name] = [spent]
+        else:
+            calls[peer.name] = entrant.call
+    seconds, foreign = undisturbed(calls, rounds, patience=patience)
+    row: Row = {
+        "what": task.name, "unit": task.unit, "count": task.count, "seconds": seconds | once,
+        "foreign": foreign, "agreement": agreement, **task.facts,
+    }  # fmt: skip
+    if counts:
+        row["counts"] = counts
+    if failed:
+        row["failed"] = failed
+    return row
+
+
+def affordable(task: Task, peer: Caster) -> int:
+    """Return how many a peer can be asked about in a bearable time; 0 if it has no answer.
+
+    The time of a call is taken to grow linearly between the probes and beyond: some peers do a
+    fixed work at every call, which must not be spread over too few.
+    """
+    most = min(task.count, peer.most_rays)
+    if most <= PROBES[0]:
+        return most
+    spent = []
+    for count in PROBES:
+        count = min(count, most)
+        entrant = task.entrant(peer, count)
+        if entrant is None:
+            return 0
+        # The first call may compile, or make what is kept.
+        entrant.call()
+        began = time.perf_counter()
+        entrant.call()
+        spent.append(time.perf_counter() - began)
+        if spent[-1] > TURN:
+            return count
+    first, second = PROBES[0], min(PROBES[1], most)
+    rate = max(spent[1] - spent[0], 1e-9) / (second - first)
+    if spent[1] + rate * (most - second) <= LONGEST:
+        return most
+    return max(second, min(most, second + int((TURN - spent[1]) / rate)))
