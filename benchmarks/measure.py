@@ -13,13 +13,16 @@ from .all_hits import hit_tasks
 from .builds import builds
 from .casters import Caster
 from .leaks import leaks
-from .points import places, point_task
+from .points import QUERIES, places, point_task
 from .processes import Row, answer_parent
 from .ray_tasks import batch, single
 from .scenes import Scene, load
 from .tasks import Task, measured
 from .timing import Patience
 from .workloads import BATCHES, Workload, workloads
+
+# Kinds of points that are asked about unless every kind is.
+SOME = ("near it", "in the box")
 
 
 def measure(options: dict[str, Any]) -> Iterator[Row]:
@@ -79,15 +82,18 @@ def tasks(scene: Scene, options: dict[str, Any]) -> Iterator[tuple[Task, Scene]]
         for work in workloads(tree, options["side"], inside=scene.inside):
             if work.name in only and len(work):
                 yield batch(tree, work, threads), scene
-            if work.name == "random" and "single" in only:
-                yield single(tree, work, threads), scene
+            if work.name == "random":
+                random = work
+        if "single" in only:
+            yield single(tree, random, threads), scene
     if "all-hits" in only:
         for work in _listed(tree, scene, options):
             yield from ((task, scene) for task in hit_tasks(tree, work, threads))
-    queries = [q for q in ("closest point", "signed distance") if q.replace(" ", "-") in only]
-    for kind, points in places(tree, options["points"]) if queries else ():
-        if every or kind in ("near it", "in the box"):
-            for query in queries:
+    for query in QUERIES:
+        for kind, points in (
+            places(tree, options["points"]) if query.replace(" ", "-") in only else ()
+        ):
+            if every or kind in SOME:
                 yield point_task(tree, query, kind, points, threads), scene
     del tree
     if "scene" in only:

@@ -158,11 +158,11 @@ def hovering(options: dict[str, Any]) -> Iterator[Row]:
     for peer in peers.found(peers.EMBREE):
         caster: Any = peer.made(vertices, faces)
         if peer.name == "Open3D":
-            tensors = [caster.tensor(ray[None]) for ray in rays]
-            calls["Open3D, one ray"] = lambda i, x, y, c=caster: c.scene.cast_rays(tensors[i])
+            cast, given = caster.scene.cast_rays, [(caster.tensor(ray[None]),) for ray in rays]
         else:
-            pairs = [(ray[None, :3].copy(), ray[None, 3:].copy()) for ray in rays]
-            calls["embreex, one ray"] = lambda i, x, y, c=caster: c.scene.run(*pairs[i])
+            cast = caster.scene.run
+            given = [(ray[None, :3].copy(), ray[None, 3:].copy()) for ray in rays]
+        calls[f"{peer.name}, one ray"] = lambda i, x, y, cast=cast, given=given: cast(*given[i])
     flat = bvh.BVH.from_triangles(vertices, faces).closest_hit(o, d)
     for i in range(0, PICKS, 10):
         pick = scene.pick(camera, *points[i])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -80,17 +81,16 @@ def _table(rows: list[Row]) -> Any:
         table.add_column(name, justify="right")
     before = None
     for row in rows:
-        kind = row["what"].split(",")[0].split(" ")[0]
-        if before not in (None, kind) and {before, kind} - {*_FIRST}:
+        kind = _kind(row["what"])
+        if before not in (None, kind):
             table.add_section()
         before = kind
         each = times(row)
-        cells = [Text(f"{each[n] / each['bvh']:,.2f}" if each.get(n) else "-") for n in found]
-        for name, cell in zip(found, cells, strict=True):
-            if name in each:
-                long = each[name] / each["bvh"]
-                cell.plain = _ratio(long) + ("~" if _differs(row, name) else "")
-                cell.stylize("yellow" if long < 1.0 else "")
+        cells = []
+        for name in found:
+            long = each[name] / each["bvh"] if name in each else math.inf
+            text = _ratio(long) + "~" * _differs(row, name) if name in each else "-"
+            cells.append(Text(text, style="yellow" if long < 1.0 else ""))
         mark = "!" if disturbed(row) else ""
         table.add_row(
             row["what"] + mark, Text(duration(each["bvh"]), style="bold"),
@@ -99,8 +99,12 @@ def _table(rows: list[Row]) -> Any:
     return table
 
 
-# Kinds of rows that no line divides from each other.
-_FIRST = tuple(name.split(" ")[0] for name in BATCHES)
+def _kind(what: str) -> str:
+    """Return what rows have in common that no line divides from each other."""
+    if what in (*BATCHES, "single"):
+        return "rays"
+    word = what.split(" ")[0]
+    return {"count": "all", "signed": "closest"}.get(word, word)
 
 
 def _differs(row: Row, name: str) -> bool:
@@ -121,7 +125,9 @@ def duration(seconds: float) -> str:
 
 def rate(row: Row, seconds: float) -> str:
     """Return how many of what a row counts a second has; nothing where one alone is counted."""
-    return "" if row.get("unit") == "build" else f"{1e-6 / seconds:.3g} M"
+    if row.get("unit") == "build":
+        return ""
+    return f"{1e-6 / seconds:.3g} M" if seconds < 1e-6 else f"{1e-3 / seconds:.3g} k"
 
 
 def notes(rows: list[Row]) -> Iterator[str]:

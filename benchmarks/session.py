@@ -109,7 +109,13 @@ def _options(
     add("meshes", nargs="*", help=f"default: {', '.join(scenes.DEFAULT)}")
     add("--large", action="store_true", help=f"also {', '.join(scenes.LARGE)}")
     add("--quick", action="store_true", help="few rays, one round: a smoke test of some seconds")
-    add("--only", type=_words, default=only, metavar="A,B", help=f"some of: {', '.join(only)}")
+    add(
+        "--only",
+        type=_groups,
+        default=only,
+        metavar="A,B",
+        help="some of: " + ", ".join(name.replace(" ", "-") for name in only),
+    )
     add("--peers", type=_words, metavar="A,B", help="some of: " + ", ".join(peers.PEERS))
     add("--list-peers", action="store_true", help="tell which peers are installed, and end")
     add("--threads", type=_numbers, default=[1, 2], metavar="N,M",
@@ -182,6 +188,12 @@ def _measure(rows: list[Row], options: argparse.Namespace, every: bool) -> None:
 
 def _words(text: str) -> list[str]:
     return [word.strip() for word in text.split(",")]
+
+
+def _groups(text: str) -> list[str]:
+    """Return groups of tasks; a dash stands for the space in the names of batches."""
+    dashed = {name.replace(" ", "-"): name for name in EVERYTHING}
+    return [dashed.get(word, word) for word in _words(text)]
 
 
 def _numbers(text: str) -> list[int]:

@@ -28,7 +28,10 @@ class Warp(Caster):
 
     def __init__(self, vertices: NDArray[np.float32], faces: NDArray[np.int32]) -> None:
         self.warp: Any = importlib.import_module("warp")
-        self.warp.config.quiet = True
+        if hasattr(self.warp, "LOG_ERROR"):
+            self.warp.config.log_level = self.warp.LOG_ERROR
+        else:
+            self.warp.config.quiet = True
         self.warp.init()
         points, ids = self._vectors(vertices), self._array(faces.ravel(), self.warp.int32)
         self.mesh = self.warp.Mesh(points=points, indices=ids)
