@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import math
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 from . import peers
 from .chart import FAINT, LINE, TEXT, machine_lines, spaced, words
 from .processes import Row
-from .report import AGREEMENT, disturbed, duration, rate, times
+from .report import AGREEMENT, disturbed, duration, kind_of, rate, times
 
 OURS = "#d9622b"
 COLOURS = {
@@ -23,7 +24,7 @@ COLOURS = {
     "PyVista": "#c9a227",
     "r-tree": "#8d6e63",
 }
-WIDTH, LEFT, RIGHT, TOP, STEP = 820, 300, 30, 92, 21
+WIDTH, LEFT, RIGHT, TOP, STEP, GAP = 820, 300, 30, 92, 20, 9
 TICKS = (0.1, 0.2, 0.5, 1, 2, 5, 10, 100, 1_000, 10_000, 100_000)
 
 
@@ -64,8 +65,11 @@ def draw(figures: dict[str, Any], mesh: str | None = None, threads: int | None =
         share = (math.log10(value) - low) / (high - low)
         return LEFT + share * (WIDTH - LEFT - RIGHT)
 
-    bottom = TOP + len(rows) * STEP
-    foot = machine_lines(figures, 132)
+    # A gap parts what is of different kinds.
+    kinds = [kind_of(row["what"]) for row in rows]
+    gaps = [sum(a != b for a, b in itertools.pairwise(kinds[: i + 1])) for i in range(len(rows))]
+    bottom = TOP + len(rows) * STEP + gaps[-1] * GAP
+    foot = [*_notes(figures, rows), *machine_lines(figures, 132)]
     height = bottom + 44 + 14 * len(foot)
     plural = "s" if threads > 1 else ""
     told = f"{mesh}, {spaced(rows[0]['triangles'])} triangles, {threads} thread{plural}"
@@ -74,13 +78,19 @@ def draw(figures: dict[str, Any], mesh: str | None = None, threads: int | None =
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" '
         'font-family="system-ui, sans-serif" font-size="12">',
         '<rect width="100%" height="100%" fill="white"/>',
-        words(16, 24, "Time beside bvh's", TEXT, 'font-weight="600" font-size="14"'),
+        words(
+            16,
+            24,
+            "How many times as long as bvh each peer takes",
+            TEXT,
+            'font-weight="600" font-size="14"',
+        ),
         words(WIDTH - 16, 24, told, FAINT, 'text-anchor="end"'),
         f'<rect x="{LEFT}" y="{TOP - 10}" width="{one - LEFT:.1f}" height="{bottom - TOP + 10}" '
         'fill="#f6f1ea"/>',
         words(LEFT - 12, TOP - 18, "bvh", OURS, 'text-anchor="end" font-weight="600"'),
-        words(one - 6, TOP - 18, "faster", FAINT, 'text-anchor="end" font-size="10"'),
-        words(one + 6, TOP - 18, "slower than bvh", FAINT, 'font-size="10"'),
+        words(one - 6, TOP - 18, "peer faster", FAINT, 'text-anchor="end" font-size="10"'),
+        words(one + 6, TOP - 18, "peer slower", FAINT, 'font-size="10"'),
     ]
     x = 16.0
     for name in found:
@@ -96,10 +106,22 @@ def draw(figures: dict[str, Any], mesh: str | None = None, threads: int | None =
                 words(across(tick), bottom + 15, name, FAINT, 'text-anchor="middle" font-size="10"')
             )
     for i, row in enumerate(rows):
-        lines += _line(row, TOP + i * STEP + 6, found, across)
+        lines += _line(row, TOP + i * STEP + gaps[i] * GAP + 6, found, across)
     for i, text in enumerate(foot):
         lines.append(words(16, bottom + 40 + 14 * i, text, FAINT, 'font-size="10"'))
     return "\n".join([*lines, "</svg>", ""])
+
+
+def _notes(figures: dict[str, Any], rows: list[Row]) -> list[str]:
+    """Return what has to be said below."""
+    notes = []
+    for row in figures["rows"]:
+        if row["what"] == "leaks":
+            lost = ", ".join(f"{name} {spaced(count)}" for name, count in row["lost"].items())
+            notes.append(f"Lost of {spaced(row['count'])} rays aimed at vertices and edges: {lost}")
+    if any(disturbed(row) for row in rows):
+        notes.append("! other processes were busy meanwhile: these figures are in doubt")
+    return notes
 
 
 def _line(row: Row, y: float, found: list[str], across: Any) -> list[str]:

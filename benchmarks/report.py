@@ -81,7 +81,7 @@ def _table(rows: list[Row]) -> Any:
         table.add_column(name, justify="right")
     before = None
     for row in rows:
-        kind = _kind(row["what"])
+        kind = kind_of(row["what"])
         if before not in (None, kind):
             table.add_section()
         before = kind
@@ -99,7 +99,7 @@ def _table(rows: list[Row]) -> Any:
     return table
 
 
-def _kind(what: str) -> str:
+def kind_of(what: str) -> str:
     """Return what rows have in common that no line divides from each other."""
     if what in (*BATCHES, "single"):
         return "rays"

@@ -11,7 +11,7 @@ from .processes import Row
 from .timing import Patience, undisturbed
 
 # Rays or points that a peer is asked about first, to learn how slow it is.
-PROBES = (64, 1024)
+PROBES = (64, 512)
 # A peer whose turn would take longer (in seconds) is asked about fewer, so that it takes `TURN`.
 LONGEST, TURN = 1.0, 0.2
 # What cannot be asked about fewer and takes longer is timed once.
@@ -107,23 +107,22 @@ def affordable(task: Task, peer: Caster) -> int:
     fixed work at every call, which must not be spread over too few.
     """
     most = min(task.count, peer.most_rays)
-    if most <= PROBES[0]:
-        return most
-    spent = []
-    for count in PROBES:
-        count = min(count, most)
+    spent: list[float] = []
+    probes = sorted({min(count, most) for count in PROBES})
+    for count in probes:
         entrant = task.entrant(peer, count)
         if entrant is None:
             return 0
-        # The first call may compile, or make what is kept.
-        entrant.call()
+        if not spent:
+            # The first call may compile, or make what is kept.
+            entrant.call()
         began = time.perf_counter()
         entrant.call()
         spent.append(time.perf_counter() - began)
-        if spent[-1] > TURN:
-            return count
-    first, second = PROBES[0], min(PROBES[1], most)
-    rate = max(spent[1] - spent[0], 1e-9) / (second - first)
-    if spent[1] + rate * (most - second) <= LONGEST:
+    if len(probes) == 1:
         return most
-    return max(second, min(most, second + int((TURN - spent[1]) / rate)))
+    first, second = probes
+    rate = max(spent[1] - spent[0], 1e-9) / (second - first)
+    if spent[0] + rate * (most - first) <= LONGEST:
+        return most
+    return max(first, min(most, first + int((TURN - spent[0]) / rate)))
