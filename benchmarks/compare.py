@@ -44,11 +44,14 @@ class Change(NamedTuple):
 
 
 def changes(old: list[Row], new: list[Row]) -> Iterator[Change]:
-    """Yield the change of each figure that is in both runs and that nothing disturbed."""
+    """Yield the change of each figure that is in both runs, undisturbed, of as many rays."""
     before = {_key(row): row for row in old if "seconds" in row and not disturbed(row)}
     for row in new:
         was = before.get(_key(row))
         if was is None or "seconds" not in row or disturbed(row):
+            continue
+        # Of fewer rays, each takes longer.
+        if was["count"] != row["count"]:
             continue
         rate = times(was)["bvh"] / times(row)["bvh"]
         then, now = ratio(was), ratio(row)

@@ -109,6 +109,7 @@ def instance_tasks(
             "bvh, one mesh": Ours(tree, threads).batch(work),
         }
         facts = {
+            "mesh": whole.name,
             "hits": float(flat.mask.mean()), "instances": len(scene), "triangles": len(tree),
             "bytes": scene.nbytes, "bytes as one mesh": tree.stats().bytes,
         }  # fmt: skip

@@ -49,10 +49,14 @@ def draw(figures: dict[str, Any], mesh: str | None = None, threads: int | None =
         If there are no figures of it.
     """
     timed = [row for row in figures["rows"] if "seconds" in row]
-    # A scene is measured beside the first mesh, under that one's name.
     mesh = mesh or (timed[0]["mesh"] if timed else None)
     threads = threads or min((row["threads"] for row in timed), default=1)
-    rows = [row for row in timed if row["mesh"] == mesh and row["threads"] == threads]
+    # The scene is a mesh of its own, which every chart shows.
+    rows = [
+        row
+        for row in timed
+        if row["threads"] == threads and (row["mesh"] == mesh or "instances" in row)
+    ]
     if not rows:
         raise SystemExit(f"no figures of {mesh} on {threads} threads")
     found = [name for name in peers.PEERS if any(name in row["seconds"] for row in rows)]

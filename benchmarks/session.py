@@ -64,7 +64,7 @@ def run(
     Returns
     -------
     int
-        The exit code; 130 if the run was interrupted.
+        The exit code; 130 if the run was interrupted, else not 0 if an answer was wrong.
     """
     options = _options(arguments, program, about, only or EVERYTHING)
     if options.list_peers:
@@ -78,12 +78,16 @@ def run(
         "points": options.points, "instances": options.instances, "complete": False, "rows": [],
     }  # fmt: skip
     report.print_machine(figures)
-    began = time.perf_counter()
+    began, code = time.perf_counter(), 0
     try:
         _measure(figures["rows"], options, every)
         figures["complete"] = True
     except KeyboardInterrupt:
+        code = 130
         print("interrupted: what follows is a part of it", file=sys.stderr)
+    except SystemExit as ended:
+        # The process that measures has said why. What was measured before it failed is kept.
+        code = ended.code if isinstance(ended.code, int) else 1
     figures["duration"] = round(time.perf_counter() - began, 1)
     rows = figures["rows"]
     report.print_summary(figures)
@@ -93,7 +97,7 @@ def run(
         options.chart.write_text(overview.draw(figures), encoding="utf-8")
     if old:
         print(*compare.lines(old, rows), sep="\n")
-    return 0 if figures["complete"] else 130
+    return code
 
 
 def _options(
@@ -133,6 +137,8 @@ def _options(
     add("--chart", type=Path, metavar="FILE.svg", help="draw the first mesh's figures")
     add("--compare", type=Path, metavar="OLD.json", help="flag changes over 3 %% since then")
     options = parser.parse_args(arguments)
+    # A mesh is named for nothing else.
+    options.instance_is_mesh = options.only == ["scene"] and bool(options.meshes)
     for name, given, known in (
         ("--only", options.only, only), ("--peers", options.peers or [], list(peers.PEERS))
     ):  # fmt: skip
@@ -166,12 +172,12 @@ def _measure(rows: list[Row], options: argparse.Namespace, every: bool) -> None:
     """
     for number, name in enumerate(options.meshes):
         # What does not depend on the mesh is measured beside the first one.
-        once = ("leaks", "scene") if number else ()
+        once = ("leaks", "scene") if number and not options.instance_is_mesh else ()
         task: dict[str, Any] = {
             "mesh": name, "only": [what for what in options.only if what not in once],
             "rounds": options.rounds, "side": options.side, "quality": options.quality,
             "points": options.points, "instances": options.instances, "peers": options.peers,
-            "instance": name if options.only == ["scene"] else INSTANCE,
+            "instance": name if options.instance_is_mesh else INSTANCE,
             "patience": options.patience, "every": every,
         }  # fmt: skip
         for threads in options.threads:

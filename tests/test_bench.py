@@ -15,7 +15,7 @@ import pytest
 import trimesh
 
 import bvh
-from benchmarks import overview, peers, report, scenes, session, tasks, timing
+from benchmarks import compare, overview, peers, report, scenes, session, tasks, timing
 from benchmarks.all_hits import hit_tasks
 from benchmarks.casters import Caster, installed
 from benchmarks.points import KINDS, QUERIES, places, point_task
@@ -193,6 +193,12 @@ def test_a_run_of_the_command(run: Run) -> None:
     assert code == 0 and re.search(r"^mesh +what +threads +speed +ratio$", out, re.M)
 
 
+def test_only_equal_work_is_compared() -> None:
+    old, new = row("primary", bvh=1.0), row("primary", bvh=2.0)
+    assert len(list(compare.changes([old], [new]))) == 1
+    assert not list(compare.changes([old], [{**new, "count": 10}]))
+
+
 def row(what: str, **seconds: float) -> dict[str, Any]:
     each = {name.replace("_", "-"): [value] * 3 for name, value in seconds.items()}
     return {"mesh": "organic-16", "triangles": 9, "threads": 1, "what": what, "unit": "ray",
@@ -211,6 +217,15 @@ def test_an_interrupted_run_leaves_what_it_has(run: Run, monkeypatch: pytest.Mon
     figures = json.loads(Path("part.json").read_text())
     assert not figures["complete"] and len(figures["rows"]) == 1
     ElementTree.parse("part.svg")
+
+
+def test_a_failed_run_leaves_what_it_has(capfd: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "part.json"
+    options = ["--quick", "--threads", "1", "--only", "primary", "--peers", "Open3D", "--json"]
+    assert session.run(["organic-4", "nothing", *options, str(path)], "bench") == 1
+    assert "no mesh 'nothing'" in capfd.readouterr().err
+    figures = json.loads(path.read_text())
+    assert not figures["complete"] and [row["mesh"] for row in figures["rows"]] == ["organic-4"]
 
 
 def test_the_chart_has_a_dot_for_each_figure() -> None:

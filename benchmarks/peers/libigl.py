@@ -32,9 +32,11 @@ class Libigl(Caster):
 
     def batch(self, work: Workload) -> Call | None:
         """Return the call that casts all rays of a workload at once."""
-        if work.query == "any_hit" or not hasattr(self.nodes, "intersect_ray_first"):
+        if not hasattr(self.nodes, "intersect_ray_first"):
             return None
-        return lambda: self.nodes.intersect_ray_first(*self.mesh, work.origins, work.directions)
+        rays, far = (work.origins, work.directions), float(work.t_max)
+        # What it calls min_t is the t that a hit must be nearer than. Nothing finds any hit.
+        return lambda: self.nodes.intersect_ray_first(*self.mesh, *rays, far)
 
     def singles(self, work: Workload) -> Call | None:
         """Return the call that casts the rays one by one."""
