@@ -135,6 +135,8 @@ def notes(rows: list[Row]) -> Iterator[str]:
     found = [name for name in peers.PEERS if any(name in row["seconds"] for row in rows)]
     if found:
         yield "peers: how many times as long as bvh they take; below 1 they are faster"
+    else:
+        yield 'no peer has been asked; pip install "raybvh[bench]" has some'
     mean = mean_ratio(rows, rows[0]["threads"])
     if mean == mean:
         yield f"rays: {mean:.2f} times as fast as the fastest peer, the geometric mean of batches"

@@ -92,7 +92,7 @@ def run(
     rows = figures["rows"]
     report.print_summary(figures)
     if options.json:
-        options.json.write_text(json.dumps(figures, indent=1) + "\n")
+        options.json.write_text(_text(figures))
     if options.chart and rows:
         options.chart.write_text(overview.draw(figures), encoding="utf-8")
     if old:
@@ -190,6 +190,13 @@ def _measure(rows: list[Row], options: argparse.Namespace, every: bool) -> None:
                         rows.append(row)
             finally:
                 report.print_rows(here)
+
+
+def _text(figures: dict[str, Any]) -> str:
+    """Return figures as JSON, each row on a line of its own."""
+    head = json.dumps({**figures, "rows": []}, indent=1)
+    rows = ",\n  ".join(json.dumps(row) for row in figures["rows"])
+    return head.replace('"rows": []', f'"rows": [\n  {rows}\n ]') + "\n"
 
 
 def _words(text: str) -> list[str]:

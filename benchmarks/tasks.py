@@ -88,9 +88,11 @@ def measured(task: Task, peers: Iterable[Caster], rounds: int, patience: Patienc
             once[peer.name] = [spent]
         else:
             calls[peer.name] = entrant.call
-    seconds, foreign = undisturbed(calls, rounds, patience=patience)
+    timed, foreign = undisturbed(calls, rounds, patience=patience)
+    # No clock has more digits than that.
+    seconds = {name: [round(each, 9) for each in turns] for name, turns in (timed | once).items()}
     row: Row = {
-        "what": task.name, "unit": task.unit, "count": task.count, "seconds": seconds | once,
+        "what": task.name, "unit": task.unit, "count": task.count, "seconds": seconds,
         "foreign": foreign, "agreement": agreement, **task.facts,
     }  # fmt: skip
     if counts:
