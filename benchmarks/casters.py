@@ -51,6 +51,8 @@ class Caster:
         Of the vertices and faces that it takes as they are.
     most_triangles, most_rays : int
         Above these it is not asked, because it would take minutes.
+    one_thread : bool
+        It uses one, however many CPUs its process has.
     note : str
         What a reader of its figures has to know.
     """
@@ -62,6 +64,7 @@ class Caster:
     ids: ClassVar[type] = np.int32
     most_triangles: ClassVar[int] = 1 << 31
     most_rays: ClassVar[int] = 1 << 31
+    one_thread: ClassVar[bool] = False
     note: ClassVar[str] = ""
 
     def __init__(self, vertices: NDArray[Any], faces: NDArray[Any]) -> None:

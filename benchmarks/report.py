@@ -137,6 +137,9 @@ def notes(rows: list[Row]) -> Iterator[str]:
         yield "peers: how many times as long as bvh they take; below 1 they are faster"
     else:
         yield 'no peer has been asked; pip install "raybvh[bench]" has some'
+    alone = [name for name in found if peers.PEERS[name].one_thread]
+    if alone and rows[0]["threads"] > 1:
+        yield f"on one thread all the same: {', '.join(alone)}"
     mean = mean_ratio(rows, rows[0]["threads"])
     if mean == mean:
         yield f"rays: {mean:.2f} times as fast as the fastest peer, the geometric mean of batches"

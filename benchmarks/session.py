@@ -125,7 +125,7 @@ def _options(
     add("--threads", type=_numbers, default=[1, 2], metavar="N,M",
         help="each number of CPUs in a process of its own (default: 1,2)")  # fmt: skip
     add("--rounds", type=int, default=5, help="of each measurement (default: 5)")
-    add("--side", type=int, default=512, help="of the camera's picture (default: 512)")
+    add("--side", type=int, default=384, help="of the camera's picture (default: 384)")
     add("--points", "--count", type=int, default=POINTS, help=f"(default: {POINTS})")
     add("--instances", "--counts", type=int, default=INSTANCES, metavar="N",
         help=f"of {INSTANCE}, in the scene (default: {INSTANCES})")  # fmt: skip

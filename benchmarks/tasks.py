@@ -13,9 +13,9 @@ from .timing import Patience, undisturbed
 # Rays or points that a peer is asked about first, to learn how slow it is.
 PROBES = (64, 512)
 # A peer whose turn would take longer (in seconds) is asked about fewer, so that it takes `TURN`.
-LONGEST, TURN = 1.0, 0.2
-# What cannot be asked about fewer and takes longer is timed once.
-ONCE = 2.0
+LONGEST, TURN = 0.4, 0.1
+# What cannot be asked about fewer is timed once if it takes longer, and so many times our time.
+ONCE, MUCH_SLOWER = 0.5, 10.0
 
 
 class Entrant(NamedTuple):
@@ -63,6 +63,7 @@ def measured(task: Task, peers: Iterable[Caster], rounds: int, patience: Patienc
     """
     task.check()
     calls = dict(task.ours)
+    own = _spent(calls["bvh"])
     counts: dict[str, int] = {}
     agreement: dict[str, float] = {}
     failed: dict[str, str] = {}
@@ -73,7 +74,6 @@ def measured(task: Task, peers: Iterable[Caster], rounds: int, patience: Patienc
             entrant = task.entrant(peer, count) if count else None
             if entrant is None:
                 continue
-            entrant.call()
             began = time.perf_counter()
             result = entrant.call()
             spent = time.perf_counter() - began
@@ -84,7 +84,7 @@ def measured(task: Task, peers: Iterable[Caster], rounds: int, patience: Patienc
             continue
         if count < task.count:
             counts[peer.name] = count
-        if spent > ONCE:
+        if spent > max(ONCE, MUCH_SLOWER * own):
             once[peer.name] = [spent]
         else:
             calls[peer.name] = entrant.call
@@ -109,22 +109,26 @@ def affordable(task: Task, peer: Caster) -> int:
     fixed work at every call, which must not be spread over too few.
     """
     most = min(task.count, peer.most_rays)
+    if most <= PROBES[0]:
+        return most
     spent: list[float] = []
-    probes = sorted({min(count, most) for count in PROBES})
-    for count in probes:
+    first, second = PROBES[0], min(PROBES[1], most)
+    for count in (first, second):
         entrant = task.entrant(peer, count)
         if entrant is None:
             return 0
         if not spent:
             # The first call may compile, or make what is kept.
             entrant.call()
-        began = time.perf_counter()
-        entrant.call()
-        spent.append(time.perf_counter() - began)
-    if len(probes) == 1:
-        return most
-    first, second = probes
+        spent.append(_spent(entrant.call))
     rate = max(spent[1] - spent[0], 1e-9) / (second - first)
     if spent[0] + rate * (most - first) <= LONGEST:
         return most
     return max(first, min(most, first + int((TURN - spent[0]) / rate)))
+
+
+def _spent(call: Call) -> float:
+    """Return the seconds that a call takes."""
+    began = time.perf_counter()
+    call()
+    return time.perf_counter() - began

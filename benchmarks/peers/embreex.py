@@ -18,6 +18,7 @@ class Embreex(Caster):
     name = "embreex"
     module = "embreex.rtcore_scene"
     distribution = "embreex"
+    one_thread = True
     note = "Embree, float32, one thread; all hits are collected by trimesh"
 
     def __init__(self, vertices: NDArray[np.float32], faces: NDArray[np.int32]) -> None:

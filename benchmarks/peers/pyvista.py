@@ -27,6 +27,7 @@ class PyVista(Caster):
     distribution = "pyvista"
     floats = np.float64
     ids = np.int64
+    one_thread = True
     note = "VTK's vtkStaticCellLocator, float64, one call a ray or point"
 
     def __init__(self, vertices: NDArray[np.float64], faces: NDArray[np.int64]) -> None:

@@ -23,6 +23,7 @@ class RTree(Caster):
     # Building takes minutes above the one, casting above the other.
     most_triangles = 100_000
     most_rays = 2_000
+    one_thread = True
     note = "trimesh's own rays and proximity, float64, on rtree"
 
     def __init__(self, vertices: NDArray[np.float64], faces: NDArray[np.int64]) -> None:

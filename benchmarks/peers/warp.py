@@ -24,6 +24,7 @@ class Warp(Caster):
     name = "Warp"
     module = "warp"
     distribution = "warp-lang"
+    one_thread = True
     note = "its CPU device, float32, one thread"
 
     def __init__(self, vertices: NDArray[np.float32], faces: NDArray[np.int32]) -> None:
