@@ -15,7 +15,7 @@ from .casters import Caster
 from .leaks import leaks
 from .points import QUERIES, places, point_task
 from .processes import Row, answer_parent
-from .ray_tasks import batch, single
+from .ray_tasks import batch, singles
 from .scenes import Scene, load
 from .tasks import Task, measured
 from .timing import Patience
@@ -85,7 +85,7 @@ def tasks(scene: Scene, options: dict[str, Any]) -> Iterator[tuple[Task, Scene]]
             if work.name == "random":
                 random = work
         if "single" in only:
-            yield single(tree, random, threads), scene
+            yield from ((task, scene) for task in singles(tree, random, threads))
     if "all-hits" in only:
         for work in _listed(tree, scene, options):
             yield from ((task, scene) for task in hit_tasks(tree, work, threads))

@@ -101,9 +101,9 @@ def _table(rows: list[Row]) -> Any:
 
 def kind_of(what: str) -> str:
     """Return what rows have in common that no line divides from each other."""
-    if what in (*BATCHES, "single"):
+    if what in BATCHES:
         return "rays"
-    word = what.split(" ")[0]
+    word = what.split(",")[0].split(" ")[0]
     return {"count": "all", "signed": "closest"}.get(word, word)
 
 
