@@ -44,7 +44,7 @@ def placed(mesh: Any, count: int, seed: int = 0) -> tuple[bvh.Scene, NDArray[np.
     return scene, scene.bounds
 
 
-def loads(scene: bvh.Scene, side: int, seed: int = 1) -> Iterator[Workload]:
+def loads(scene: bvh.Scene, side: int, seed: int = 0) -> Iterator[Workload]:
     """Yield camera rays, rays from what those hit into all directions, and random rays."""
     rng = np.random.default_rng(seed)
     count = side * side

@@ -89,10 +89,8 @@ def tasks(scene: Scene, options: dict[str, Any]) -> Iterator[tuple[Task, Scene]]
     if "all-hits" in only:
         for work in _listed(tree, scene, options):
             yield from ((task, scene) for task in hit_tasks(tree, work, threads))
-    for query in QUERIES:
-        for kind, points in (
-            places(tree, options["points"]) if query.replace(" ", "-") in only else ()
-        ):
+    for query in (query for query in QUERIES if query.replace(" ", "-") in only):
+        for kind, points in places(tree, options["points"]):
             if every or kind in SOME:
                 yield point_task(tree, query, kind, points, threads), scene
     del tree

@@ -14,6 +14,8 @@ from .validation import against_brute_force, agreement
 from .workloads import Workload
 
 SINGLES = 2_000
+# Single rays whose answers are looked at.
+FEW = 100
 
 
 def batch(tree: bvh.BVH, work: Workload, threads: int) -> Task:
@@ -53,6 +55,11 @@ def singles(tree: bvh.BVH, work: Workload, threads: int) -> Iterator[Task]:
 
     def check() -> None:
         against_brute_force(tree, some)
+        few = some.sample(FEW)[0]
+        hits, cast = tree.closest_hit(few.origins, few.directions), tree.caster()
+        rays = np.hstack([few.origins, few.directions]).tolist()
+        if [cast(*ray)[:2] for ray in rays] != list(zip(hits.t, hits.prim_id, strict=True)):
+            raise SystemExit("wrong answer: the caster differs from closest_hit")
 
     method = {"bvh": ours.singles(some), "bvh, floats": ours.floats_one_by_one(some)}
     yield Task("single", "ray", len(some), method, check, entrant, {})

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import textwrap
 import time
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ ABOUT = """\
 How fast bvh answers, beside the peers that are installed. Every answer is checked before a time is
 printed: ours by brute force, a peer's beside ours.
 
-meshes: {names}
+A mesh is one of: {names}.
 """
 
 
@@ -75,7 +76,9 @@ def run(
         **machine(),
         "program": program, "arguments": arguments, "seed": SEED,
         "side": options.side, "rounds": options.rounds, "quality": options.quality,
-        "points": options.points, "instances": options.instances, "complete": False, "rows": [],
+        "points": options.points, "instances": options.instances,
+        "peers": {peer.name: peer.note for peer in peers.found(options.peers)},
+        "complete": False, "rows": [],
     }  # fmt: skip
     report.print_machine(figures)
     began, code = time.perf_counter(), 0
@@ -106,7 +109,7 @@ def _options(
     """Return the options of a command line, or end the program as argparse does."""
     parser = argparse.ArgumentParser(
         prog=program,
-        description=about or ABOUT.format(names=scenes.NAMES),
+        description=_wrapped(about or ABOUT.format(names=scenes.NAMES)),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
@@ -197,6 +200,11 @@ def _text(figures: dict[str, Any]) -> str:
     head = json.dumps({**figures, "rows": []}, indent=1)
     rows = ",\n  ".join(json.dumps(row) for row in figures["rows"])
     return head.replace('"rows": []', f'"rows": [\n  {rows}\n ]') + "\n"
+
+
+def _wrapped(text: str) -> str:
+    """Return paragraphs in lines that fit a terminal."""
+    return "\n\n".join(textwrap.fill(part, 96) for part in text.strip().split("\n\n"))
 
 
 def _words(text: str) -> list[str]:
