@@ -105,8 +105,8 @@ def measured(task: Task, peers: Iterable[Caster], rounds: int, patience: Patienc
 def affordable(task: Task, peer: Caster) -> int:
     """Return how many a peer can be asked about in a bearable time; 0 if it has no answer.
 
-    The time of a call is taken to grow linearly between the probes and beyond: some peers do a
-    fixed work at every call, which must not be spread over too few.
+    The time of a call is taken to grow linearly between the probes and beyond. What a peer does at
+    every call, however few it is asked about, must not be spread over too few.
     """
     most = min(task.count, peer.most_rays)
     if most <= PROBES[0]:
@@ -120,11 +120,12 @@ def affordable(task: Task, peer: Caster) -> int:
         if not spent:
             # The first call may compile, or make what is kept.
             entrant.call()
-        spent.append(_spent(entrant.call))
+        spent.append(min(_spent(entrant.call) for _ in range(2 - len(spent))))
     rate = max(spent[1] - spent[0], 1e-9) / (second - first)
-    if spent[0] + rate * (most - first) <= LONGEST:
+    if rate * most <= LONGEST:
         return most
-    return max(first, min(most, first + int((TURN - spent[0]) / rate)))
+    fixed = max(0.0, spent[0] - rate * first)
+    return max(first, min(most, int(max(TURN, 4.0 * fixed) / rate)))
 
 
 def _spent(call: Call) -> float:

@@ -94,8 +94,9 @@ def scripted_task(count: int, share: float = 1.0) -> Task:
 
 @pytest.mark.parametrize("fixed, each, most, least", [
     (0.0, 1e-7, 10**6, 10**6),
-    (0.3, 1e-7, 10**6, 10**6),  # a fixed cost is not spread over few
+    (9.0, 1e-7, 10**6, 10**6),  # a fixed cost is not spread over few
     (0.0, 1e-5, 10_001, 9_999),
+    (0.1, 1e-5, 40_001, 39_999),
     (0.0, 1e-2, 64, 64),
 ])  # fmt: skip
 def test_slow_peers_are_asked_about_fewer(
