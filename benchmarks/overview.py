@@ -132,9 +132,8 @@ def _line(row: Row, y: float, found: list[str], across: Any) -> list[str]:
     """Return a task's name, our time and the dots of the peers."""
     each = times(row)
     mark = " !" if disturbed(row) else ""
-    ours = duration(each["bvh"])
-    if row.get("unit") != "build" and each["bvh"] < 1e-6:
-        ours = f"{rate(row, each['bvh'])}/s"
+    alone = row.get("unit") == "build" or row["what"].startswith("single")
+    ours = duration(each["bvh"]) if alone else f"{rate(row, each['bvh'])}/s"
     lines = [
         words(16, y + 4, f"{row['what']}{mark}", TEXT),
         words(LEFT - 12, y + 4, ours, OURS, 'text-anchor="end"'),

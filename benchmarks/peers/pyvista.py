@@ -13,6 +13,8 @@ from ..workloads import Workload
 
 # VTK knows segments only; a ray ends so many times the mesh's size behind its origin.
 BEYOND = 4.0
+# What PyVista takes for it unless it is told otherwise.
+TOLERANCE = float(np.finfo(np.float32).eps)
 
 
 class PyVista(Caster):
@@ -57,7 +59,7 @@ class PyVista(Caster):
             t, part, face = number(0.0), number(0), number(0)
             place, local = [0.0, 0.0, 0.0], [0.0, 0.0, 0.0]
             for start, end in segments:
-                hit = cast(start, end, 0.0, t, place, local, part, face, cell)
+                hit = cast(start, end, TOLERANCE, t, place, local, part, face, cell)
                 found.append((int(face), float(t)) if hit else (-1, np.inf))
             return found
 
@@ -85,7 +87,7 @@ class PyVista(Caster):
             found = []
             for start, end in segments:
                 points, faces = self.core.vtkPoints(), self.core.vtkIdList()
-                cast(start, end, 0.0, points, faces, cell)
+                cast(start, end, TOLERANCE, points, faces, cell)
                 found.append((points, faces))
             return found
 
