@@ -68,7 +68,9 @@ def lines(old: list[Row], new: list[Row]) -> Iterator[str]:
         beside = "-" if change.ratio is None else f"{change.ratio - 1:+.1%}"
         flag = ("  faster" if change.decisive > 1 else "  SLOWER") if change.flagged else ""
         yield f"{mesh:<24} {what:<17} {threads:>7} {change.rate - 1:>+8.1%} {beside:>8}{flag}"
-    if found:
+    if not found:
+        yield "no figure is in both runs, undisturbed and of as many rays"
+    else:
         yield f"geometric mean {geometric_mean(c.decisive for c in found) - 1:+.1%}"
 
 
