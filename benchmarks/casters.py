@@ -1,18 +1,20 @@
-"""Ray casters under one roof: `Ours`, and the peers that are installed."""
+"""What answers: `Ours`, and what every peer can be asked."""
 
 from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 import bvh
-from benchmarks.workloads import Workload
+
+from .workloads import Workload
 
 Call = Callable[[], Any]
+Points = NDArray[np.float64]
 
 
 class Answer(NamedTuple):
@@ -22,33 +24,103 @@ class Answer(NamedTuple):
     ids: NDArray[np.int64] | None = None
     t: NDArray[np.float64] | None = None
 
+    def of(self, rays: NDArray[np.int64]) -> Answer:
+        """Return what was said of some of the rays."""
+        return Answer(*(None if a is None else a[rays] for a in self))
 
-class Caster(Protocol):
-    """Something that rays are cast with.
 
-    `batch` and `singles` convert the rays to what the caster takes, which is not timed, and return
-    what to time: one call for the batch, or one that casts the rays one by one.
+class Asked(NamedTuple):
+    """A question put to a caster: what is timed, and what its result says in plain numbers."""
+
+    call: Call
+    said: Callable[[Any], Any]
+
+
+class Caster:
+    """Something that is asked about a mesh; a peer overrides what it has an answer to.
+
+    Whatever the questions are converted to is made before the clock starts.
+
+    Attributes
+    ----------
+    name : str
+        As tables have it.
+    module, distribution : str
+        What is imported, and the package whose version is told.
+    floats, ids : type
+        Of the vertices and faces that it takes as they are.
+    most_triangles, most_rays : int
+        Above these it is not asked, because it would take minutes.
+    one_thread : bool
+        It uses one, however many CPUs its process has.
+    note : str
+        What a reader of its figures has to know.
     """
 
-    name: str
+    name: ClassVar[str]
+    module: ClassVar[str]
+    distribution: ClassVar[str]
+    floats: ClassVar[type] = np.float32
+    ids: ClassVar[type] = np.int32
+    most_triangles: ClassVar[int] = 1 << 31
+    most_rays: ClassVar[int] = 1 << 31
+    one_thread: ClassVar[bool] = False
+    note: ClassVar[str] = ""
 
-    def batch(self, work: Workload) -> Call:
+    def __init__(self, vertices: NDArray[Any], faces: NDArray[Any]) -> None:
+        """Build whatever the caster searches; this is what a build is timed by."""
+
+    @classmethod
+    def given(cls, vertices: NDArray[Any], faces: NDArray[Any]) -> tuple[NDArray[Any], ...]:
+        """Return a mesh as the caster takes it, with nothing left to convert."""
+        return (
+            np.ascontiguousarray(vertices, cls.floats),
+            np.ascontiguousarray(faces, cls.ids),
+        )
+
+    @classmethod
+    def made(cls, vertices: NDArray[Any], faces: NDArray[Any]) -> Caster:
+        """Return the caster of a mesh."""
+        return cls(*cls.given(vertices, faces))
+
+    def batch(self, work: Workload) -> Call | None:
         """Return the call that casts all rays of a workload at once."""
+        return None
 
-    def singles(self, work: Workload) -> Call:
+    def singles(self, work: Workload) -> Call | None:
         """Return the call that casts the rays one by one."""
+        return None
 
     def answer(self, work: Workload, result: Any) -> Answer:
         """Return what a batch's result says."""
+        raise NotImplementedError
+
+    def hits(self, work: Workload) -> Asked | None:
+        """Return what lists all hits of the rays; it says how many each ray has."""
+        return None
+
+    def counts(self, work: Workload) -> Asked | None:
+        """Return what counts all hits of the rays; it says how many each ray has."""
+        return None
+
+    def closest_point(self, points: Points) -> Asked | None:
+        """Return what finds the nearest points; it says their distances."""
+        return None
+
+    def signed_distance(self, points: Points) -> Asked | None:
+        """Return what finds signed distances; it says them, negative inside."""
+        return None
 
 
-class Ours:
+class Ours(Caster):
     """bvh, through its public methods."""
 
     name = "bvh"
+    module = "bvh"
+    distribution = "raybvh"
 
-    def __init__(self, tree: bvh.BVH, threads: int) -> None:
-        self.tree = tree
+    def __init__(self, tree: bvh.BVH | bvh.Scene, threads: int) -> None:
+        self.tree: Any = tree
         self.threads = threads
 
     def batch(self, work: Workload) -> Call:
@@ -61,10 +133,20 @@ class Ours:
         """Return the call that casts the rays one by one, given as arrays of shape (3,)."""
         return self._each(list(zip(work.origins, work.directions, strict=True)), work.query)
 
-    def floats(self, work: Workload) -> Call:
+    def floats_one_by_one(self, work: Workload) -> Call:
         """Return the call that casts the rays one by one, given as lists of Python floats."""
         rays = zip(work.origins.tolist(), work.directions.tolist(), strict=True)
         return self._each(list(rays), work.query)
+
+    def through_caster(self, work: Workload) -> Call:
+        """Return the call that hands the rays to `caster`, number by number."""
+        cast, rays = self.tree.caster(), np.hstack([work.origins, work.directions]).tolist()
+
+        def call() -> None:
+            for ray in rays:
+                cast(*ray)
+
+        return call
 
     def _each(self, rays: list[Any], query: str) -> Call:
         ask = getattr(self.tree, query)
@@ -81,147 +163,45 @@ class Ours:
             return Answer(result)
         return Answer(result.mask, result.prim_id, result.t)
 
+    def hits(self, work: Workload) -> Asked:
+        """Return what lists all hits."""
+        rays = work.origins, work.directions
+        return Asked(
+            lambda: self.tree.all_hits(*rays, threads=self.threads),
+            lambda found: np.diff(found.offsets),
+        )
 
-class Open3D:
-    """Embree behind Open3D's `RaycastingScene`.
+    def counts(self, work: Workload) -> Asked:
+        """Return what counts all hits, every edge as one face's."""
+        rays = work.origins, work.directions
+        return Asked(lambda: self.tree.count_hits(*rays, threads=self.threads), np.asarray)
 
-    Its `nthreads` argument changes nothing: it uses as many threads as the process has CPUs, so a
-    figure for one thread needs a process that is bound to one CPU.
-    """
+    def closest_point(self, points: Points) -> Asked:
+        """Return what finds the nearest points."""
+        return Asked(
+            lambda: self.tree.closest_point(points, threads=self.threads),
+            lambda found: found.distance,
+        )
 
-    name = "Open3D"
-
-    def __init__(self, vertices: NDArray[np.float32], faces: NDArray[np.uint32]) -> None:
-        self.tensor = _module("open3d").core.Tensor
-        self.scene = _module("open3d").t.geometry.RaycastingScene()
-        self.scene.add_triangles(self.tensor.from_numpy(vertices), self.tensor.from_numpy(faces))
-        # The tree is built when the first ray is cast.
-        self.scene.cast_rays(self.tensor(np.ones((1, 6), np.float32)))
-
-    def batch(self, work: Workload) -> Call:
-        """Return the call that casts all rays of a workload at once."""
-        return self._call(self._rays(work), work)
-
-    def singles(self, work: Workload) -> Call:
-        """Return the call that casts the rays one by one, given as tensors of shape (1, 6)."""
-        rows = np.array(self._rays(work).numpy())[:, None]
-        calls = [self._call(self.tensor(row), work) for row in rows]
-
-        def cast() -> None:
-            for call in calls:
-                call()
-
-        return cast
-
-    def _rays(self, work: Workload) -> Any:
-        rays = np.concatenate([work.origins, work.directions], axis=1)
-        return self.tensor(rays.astype(np.float32))
-
-    def _call(self, rays: Any, work: Workload) -> Call:
-        if work.query == "any_hit":
-            return lambda: self.scene.test_occlusions(rays, tnear=0.0, tfar=work.t_max)
-        return lambda: self.scene.cast_rays(rays)
-
-    def answer(self, work: Workload, result: Any) -> Answer:
-        """Return what a batch's result says."""
-        if work.query == "any_hit":
-            return Answer(result.numpy())
-        ids = result["primitive_ids"].numpy()
-        hit = ids != self.scene.INVALID_ID
-        return Answer(hit, np.where(hit, ids, 0).astype(np.int64) - ~hit, result["t_hit"].numpy())
+    def signed_distance(self, points: Points) -> Asked:
+        """Return what finds signed distances."""
+        return Asked(lambda: self.tree.signed_distance(points, threads=self.threads), np.asarray)
 
 
-class Embreex:
-    """Embree behind embreex, which casts on one thread whatever the machine has."""
+def one_by_one(calls: list[Call]) -> Call:
+    """Return the call that makes all calls in turn."""
 
-    name = "embreex"
+    def cast() -> None:
+        for call in calls:
+            call()
 
-    def __init__(self, vertices: NDArray[np.float32], faces: NDArray[np.uint32]) -> None:
-        self.scene = _module("embreex.rtcore_scene").EmbreeScene()
-        mesh = _module("embreex.mesh_construction").TriangleMesh
-        self.mesh = mesh(self.scene, vertices, faces.astype(np.int32))
-        ray = np.ones((1, 3), np.float32)
-        self.scene.run(ray, ray)
-
-    def batch(self, work: Workload) -> Call:
-        """Return the call that casts all rays of a workload at once."""
-        return self._call(work.origins.astype(np.float32), work.directions.astype(np.float32), work)
-
-    def singles(self, work: Workload) -> Call:
-        """Return the call that casts the rays one by one, given as arrays of shape (1, 3)."""
-        rows = [a.astype(np.float32)[:, None] for a in (work.origins, work.directions)]
-        calls = [self._call(o, d, work) for o, d in zip(*rows, strict=True)]
-
-        def cast() -> None:
-            for call in calls:
-                call()
-
-        return cast
-
-    def _call(self, o: NDArray[np.float32], d: NDArray[np.float32], work: Workload) -> Call:
-        if work.query == "any_hit":
-            far = np.full(len(o), work.t_max, np.float32)
-            return lambda: self.scene.run(o, d, dists=far, query="OCCLUDED")
-        return lambda: self.scene.run(o, d)
-
-    def answer(self, work: Workload, result: Any) -> Answer:
-        """Return what a batch's result says; distances come from another call."""
-        if work.query == "any_hit":
-            return Answer(np.asarray(result) == 0)
-        rays = work.origins.astype(np.float32), work.directions.astype(np.float32)
-        ids = np.asarray(result).astype(np.int64)
-        return Answer(ids >= 0, ids, np.asarray(self.scene.run(*rays, output=True)["tfar"]))
-
-
-class RTree:
-    """trimesh's own caster, on rtree: thousands of times slower, so for a few rays only."""
-
-    name = "r-tree"
-
-    def __init__(self, vertices: NDArray[np.float32], faces: NDArray[np.uint32]) -> None:
-        _module("rtree")
-        import trimesh
-        from trimesh.ray.ray_triangle import RayMeshIntersector
-
-        mesh = trimesh.Trimesh(vertices.astype(np.float64), faces.astype(np.int64), process=False)
-        self.caster = RayMeshIntersector(mesh)
-        self.caster.intersects_first(np.ones((1, 3)), np.ones((1, 3)))
-
-    def batch(self, work: Workload) -> Call:
-        """Return the call that casts all rays of a workload at once."""
-        return lambda: self.caster.intersects_first(work.origins, work.directions)
-
-    def singles(self, work: Workload) -> Call:
-        """Return the call that casts the rays one by one."""
-        rays = list(zip(work.origins[:, None], work.directions[:, None], strict=True))
-
-        def cast() -> None:
-            for o, d in rays:
-                self.caster.intersects_first(o, d)
-
-        return cast
-
-    def answer(self, work: Workload, result: Any) -> Answer:
-        """Return what a batch's result says."""
-        ids = np.asarray(result).astype(np.int64)
-        return Answer(ids >= 0, ids)
-
-
-# Module that must be there, and what is made with it.
-PEERS: dict[str, Callable[[NDArray[np.float32], NDArray[np.uint32]], Caster]] = {
-    "open3d": Open3D,
-    "embreex": Embreex,
-}
+    return cast
 
 
 def installed(module: str) -> bool:
-    """Tell whether a peer's module can be imported."""
+    """Tell whether a module can be imported."""
     try:
-        _module(module)
+        importlib.import_module(module)
     except ImportError:
         return False
     return True
-
-
-def _module(name: str) -> Any:
-    return importlib.import_module(name)

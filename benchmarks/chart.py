@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import argparse
+import html
 import json
 import math
+import textwrap
 from pathlib import Path
 from typing import Any
 
-from benchmarks.processes import Row
-from benchmarks.report import disturbed, times
-from benchmarks.workloads import BATCHES
+from .processes import Row
+from .report import disturbed, times
+from .workloads import BATCHES
 
 TEXT, FAINT, LINE = "#2b2f33", "#6b7280", "#e3e6ea"
 BARS = {
@@ -42,33 +44,37 @@ def draw(figures: dict[str, Any], mesh: str, threads: int) -> str:
     step = len(casters) * BAR + GAP
     bottom = TOP + len(groups) * step
     lost = [row for row in figures["rows"] if row["what"] == "leaks"]
-    height = bottom + (34 if lost else 12)
+    foot = machine_lines(figures, 128)
+    height = bottom + (34 if lost else 12) + 14 * len(foot)
 
     title = "Million rays per second" + (", one thread" if threads == 1 else f", {threads} threads")
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" '
         'font-family="system-ui, sans-serif" font-size="12">',
         '<rect width="100%" height="100%" fill="white"/>',
-        _text(LEFT, 24, title, TEXT, 'font-weight="600" font-size="13"'),
-        _text(WIDTH - 16, 24, f"{mesh}, {_spaced(groups[0]['triangles'])} triangles", FAINT,
+        words(LEFT, 24, title, TEXT, 'font-weight="600" font-size="13"'),
+        words(WIDTH - 16, 24, f"{mesh}, {spaced(groups[0]['triangles'])} triangles", FAINT,
               'text-anchor="end"'),
     ]  # fmt: skip
     x = LEFT
     for name in casters:
         label, colour = BARS[name]
         lines.append(f'<rect x="{x}" y="41" width="10" height="10" rx="2" fill="{colour}"/>')
-        lines.append(_text(x + 15, 50, label, TEXT))
+        lines.append(words(x + 15, 50, label, TEXT))
         x += 40 + 7 * len(label)
     lines.append(f'<path d="M{LEFT} {TOP - 8}V{bottom - GAP + 8}" stroke="{LINE}"/>')
     for i, (row, rate) in enumerate(zip(groups, rates, strict=True)):
         y = TOP + i * step
         middle = y + len(casters) * BAR / 2 + 4
-        lines.append(_text(LEFT - 12, middle, row["what"], TEXT, 'text-anchor="end"'))
+        lines.append(words(LEFT - 12, middle, row["what"], TEXT, 'text-anchor="end"'))
         for k, name in enumerate(casters):
             if name in rate:
                 lines += _bar(y + k * BAR, scale * rate[name], rate[name], name)
     if lost:
-        lines.append(_text(LEFT, height - 14, _lost(lost[0]), FAINT, 'font-size="11"'))
+        lines.append(words(LEFT, bottom + 20, _lost(lost[0]), FAINT, 'font-size="11"'))
+    for i, text in enumerate(foot):
+        y = height - 10 - 14 * (len(foot) - 1 - i)
+        lines.append(words(16, y, text, FAINT, 'font-size="10"'))
     return "\n".join([*lines, "</svg>", ""])
 
 
@@ -77,21 +83,33 @@ def _bar(y: float, length: float, rate: float, name: str) -> list[str]:
     return [
         f'<rect x="{LEFT}" y="{y}" width="{max(length, 2):.1f}" height="{BAR - 2}" rx="2" '
         f'fill="{BARS[name][1]}"/>',
-        _text(LEFT + max(length, 2) + 6, y + BAR - 4, f"{rate:.1f}", TEXT, weight),
+        words(LEFT + max(length, 2) + 6, y + BAR - 4, f"{rate:.1f}", TEXT, weight),
     ]
 
 
 def _lost(row: Row) -> str:
-    counts = [f"{BARS[name][0]} {_spaced(n)}" for name, n in row["lost"].items() if name in BARS]
-    return f"Lost of {_spaced(row['count'])} rays aimed at vertices and edges: {', '.join(counts)}"
+    counts = [f"{BARS[name][0]} {spaced(n)}" for name, n in row["lost"].items() if name in BARS]
+    return f"Lost of {spaced(row['count'])} rays aimed at vertices and edges: {', '.join(counts)}"
 
 
-def _text(x: float, y: float, words: str, colour: str, more: str = "") -> str:
+def machine_lines(figures: dict[str, Any], width: int) -> list[str]:
+    """Return the machine, the versions and the date of a run, in lines of so many characters."""
+    if "processor" not in figures:
+        return []
+    versions = [f"{name} {version}" for name, version in figures["versions"].items()]
+    told = [f"{figures['processor']} ({figures['cpus']} CPUs)", figures["date"][:10], *versions]
+    return textwrap.wrap(", ".join(told), width)
+
+
+def words(x: float, y: float, text: str, colour: str, more: str = "") -> str:
+    """Return a text of SVG."""
     space = " " if more else ""
-    return f'<text x="{x:.0f}" y="{y:.0f}" fill="{colour}"{space}{more}>{words}</text>'
+    held = html.escape(text, quote=False)
+    return f'<text x="{x:.0f}" y="{y:.0f}" fill="{colour}"{space}{more}>{held}</text>'
 
 
-def _spaced(number: int) -> str:
+def spaced(number: float) -> str:
+    """Return a whole number, its thousands apart."""
     return f"{number:,}".replace(",", "\u2009")
 
 
@@ -115,19 +133,20 @@ def draw_curves(
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
         'font-family="system-ui, sans-serif" font-size="12">',
         '<rect width="100%" height="100%" fill="white"/>',
-        _text(left, 24, title, TEXT, 'font-weight="600" font-size="13"'),
-        _text(left, 42, up, FAINT, 'font-size="11"'),
-        _text((left + width - right) / 2, height - 10, across, FAINT, 'text-anchor="middle"'),
+        words(left, 24, title, TEXT, 'font-weight="600" font-size="13"'),
+        words(left, 42, up, FAINT, 'font-size="11"'),
+        words((left + width - right) / 2, height - 10, across, FAINT, 'text-anchor="middle"'),
     ]
     for k in range(5):
         y = place(10**x0, highest * k / 4)[1]
         lines.append(f'<path d="M{left} {y:.1f}H{width - right}" stroke="{LINE}"/>')
         label = f"{highest * k / 4:.2f}"
-        lines.append(_text(left - 8, y + 4, label, FAINT, 'text-anchor="end" font-size="11"'))
+        lines.append(words(left - 8, y + 4, label, FAINT, 'text-anchor="end" font-size="11"'))
     for power in range(math.ceil(x0 - 0.02), math.floor(x1 + 0.02) + 1):
         x = place(10.0**power, 0)[0]
-        label = f"10<tspan dy='-5' font-size='8'>{power}</tspan>"
-        lines.append(_text(x, height - low + 18, label, FAINT, 'text-anchor="middle"'))
+        label = words(x, height - low + 18, "10^", FAINT, 'text-anchor="middle"')
+        power_of = f"10<tspan dy='-5' font-size='8'>{power}</tspan>"
+        lines.append(label.replace("10^", power_of))
     taken: list[float] = []
     for i, (name, curve) in enumerate(sorted(curves.items(), key=lambda item: -item[1][-1][1])):
         colour = palette[list(curves).index(name) % len(palette)]
@@ -136,7 +155,7 @@ def draw_curves(
         x, y = place(*curve[-1])
         y = max(y, taken[-1] + 14) if i else y
         taken.append(y)
-        lines.append(_text(x + 8, y + 4, name, TEXT, 'font-size="11"'))
+        lines.append(words(x + 8, y + 4, name, TEXT, 'font-size="11"'))
     return "\n".join([*lines, "</svg>", ""])
 
 
@@ -148,9 +167,9 @@ def main() -> None:
     parser.add_argument("--mesh", help="default: the first one")
     parser.add_argument("--threads", type=int, default=1)
     options = parser.parse_args()
-    figures = json.loads(options.figures.read_text())
+    figures = json.loads(options.figures.readwords())
     mesh = options.mesh or next(r["mesh"] for r in figures["rows"] if r["what"] in BATCHES)
-    options.picture.write_text(draw(figures, mesh, options.threads), encoding="utf-8")
+    options.picture.writewords(draw(figures, mesh, options.threads), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from benchmarks.processes import Row
-from benchmarks.report import disturbed, ratio, times
-from benchmarks.timing import geometric_mean
+from .processes import Row
+from .report import disturbed, ratio, times
+from .timing import geometric_mean
 
 FLAGGED = 0.03
 
@@ -44,11 +44,14 @@ class Change(NamedTuple):
 
 
 def changes(old: list[Row], new: list[Row]) -> Iterator[Change]:
-    """Yield the change of each figure that is in both runs and that nothing disturbed."""
+    """Yield the change of each figure that is in both runs, undisturbed, of as many rays."""
     before = {_key(row): row for row in old if "seconds" in row and not disturbed(row)}
     for row in new:
         was = before.get(_key(row))
         if was is None or "seconds" not in row or disturbed(row):
+            continue
+        # Of fewer rays, each takes longer.
+        if was["count"] != row["count"]:
             continue
         rate = times(was)["bvh"] / times(row)["bvh"]
         then, now = ratio(was), ratio(row)
@@ -65,7 +68,9 @@ def lines(old: list[Row], new: list[Row]) -> Iterator[str]:
         beside = "-" if change.ratio is None else f"{change.ratio - 1:+.1%}"
         flag = ("  faster" if change.decisive > 1 else "  SLOWER") if change.flagged else ""
         yield f"{mesh:<24} {what:<17} {threads:>7} {change.rate - 1:>+8.1%} {beside:>8}{flag}"
-    if found:
+    if not found:
+        yield "no figure is in both runs, undisturbed and of as many rays"
+    else:
         yield f"geometric mean {geometric_mean(c.decisive for c in found) - 1:+.1%}"
 
 

@@ -16,11 +16,12 @@ from typing import NamedTuple
 import numpy as np
 
 import bvh
-from benchmarks.pairs import filtered, pairs_of
-from benchmarks.scenes import USUAL, load
-from benchmarks.workloads import workloads
 from bvh.jit import entry
 from bvh.simd import WIDTH, lowest_bit
+
+from .pairs import filtered, pairs_of
+from .scenes import USUAL, load
+from .workloads import workloads
 
 # Rays of each workload that are looked at.
 SAMPLE = 2000

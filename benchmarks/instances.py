@@ -8,26 +8,22 @@ mesh are rounded for float32; ours are exact, so a few rays at edges hit other f
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 import bvh
-from benchmarks.casters import PEERS, installed
-from benchmarks.machine import machine
-from benchmarks.processes import Row, answer_parent, rows_of
-from benchmarks.report import disturbed, times
-from benchmarks.scenes import NAMES, load
-from benchmarks.timing import undisturbed
-from benchmarks.workloads import Workload
 
-COUNTS = (100, 1_000)
-# Faces up to which the whole mesh is made.
-MOST = 12_000_000
-RAYS = 1 << 18
+from .casters import Answer, Caster, Ours
+from .scenes import Scene
+from .tasks import Entrant, Task
+from .validation import against_brute_force, agreement
+from .workloads import Workload
+
+MESH, COUNT = "organic-16", 100
+LOADS = ("primary", "diffuse", "random")
 
 
 def placed(mesh: Any, count: int, seed: int = 0) -> tuple[bvh.Scene, NDArray[np.float64]]:
@@ -48,107 +44,79 @@ def placed(mesh: Any, count: int, seed: int = 0) -> tuple[bvh.Scene, NDArray[np.
     return scene, scene.bounds
 
 
-def loads(scene: bvh.Scene, seed: int = 1) -> Iterator[Workload]:
+def loads(scene: bvh.Scene, side: int, seed: int = 0) -> Iterator[Workload]:
     """Yield camera rays, rays from what those hit into all directions, and random rays."""
     rng = np.random.default_rng(seed)
-    side = int(RAYS**0.5)
+    count = side * side
     camera = bvh.Camera.framing(scene.bounds, width=side, height=side)
     o, d = (np.ascontiguousarray(a.reshape(-1, 3)) for a in camera.rays())
     yield _work("primary", o, d)
     hits = scene.closest_hit(o, d)
     at = np.flatnonzero(hits.mask)
-    at = at[rng.integers(0, len(at), RAYS)]
-    away = rng.normal(size=(RAYS, 3))
+    at = at[rng.integers(0, len(at), count)]
+    away = rng.normal(size=(count, 3))
     start = o[at] + hits.t[at, None] * d[at] * (1.0 - 1e-4)
     yield _work("diffuse", start, np.where(((away * d[at]).sum(1) > 0)[:, None], -away, away))
     low, high = scene.bounds
-    yield _work("random", rng.uniform(low, high, (RAYS, 3)), rng.normal(size=(RAYS, 3)))
+    yield _work("random", rng.uniform(low, high, (count, 3)), rng.normal(size=(count, 3)))
 
 
 def _work(name: str, o: NDArray[np.float64], d: NDArray[np.float64]) -> Workload:
     o, d = (a.astype(np.float32).astype(np.float64) for a in (o, d))
-    return Workload(name, "closest_hit", o, d, np.inf)
+    return Workload(f"scene {name}", "closest_hit", o, d)
 
 
-def measure(options: dict[str, Any]) -> Iterator[Row]:
-    """Yield a row for each load."""
-    threads, mesh = options["threads"], load(options["mesh"])
-    scene, _ = placed(mesh, options["count"])
-    calls: dict[str, Any] = {}
-    ids: dict[str, Any] = {}
-    casters = []
-    if options["count"] * len(mesh.faces) <= MOST:
-        vertices, faces, leaf, _prim = scene.flattened()
-        whole = bvh.BVH.from_triangles(vertices, faces)
-        single = vertices.astype(np.float32), faces.astype(np.uint32)
-        casters = [make(*single) for name, make in PEERS.items() if installed(name)]
-    for work in loads(scene):
-        rays = work.origins, work.directions
-        hits = scene.closest_hit(*rays)
-        calls = {"bvh": lambda rays=rays: scene.closest_hit(*rays, threads=threads)}
-        if options["count"] * len(mesh.faces) <= MOST:
-            flat = whole.closest_hit(*rays)
-            ids = {"leaf": np.append(leaf, -1)[flat.prim_id], "t": flat.t}
-            if not all(np.array_equal(getattr(hits, name), ids[name]) for name in ids):
-                raise SystemExit("the scene and its mesh differ")
-            calls["bvh, one mesh"] = lambda rays=rays: whole.closest_hit(*rays, threads=threads)
-        for caster in casters:
-            call = caster.batch(work)
-            answer = caster.answer(work, call())
-            if (answer.hit != hits.mask).mean() > 1e-3:
-                raise SystemExit(f"{caster.name} differs in {(answer.hit != hits.mask).sum()} rays")
-            calls[caster.name] = call
-        seconds, foreign = undisturbed(calls, options["rounds"])
-        yield {
-            "mesh": mesh.name, "what": work.name, "threads": threads, "seconds": seconds,
-            "foreign": foreign, "count": len(hits.t), "instances": options["count"],
-        }  # fmt: skip
-
-
-def memory(name: str, count: int) -> str:
-    """Return what a scene takes, and what its mesh would."""
-    mesh = load(name)
+def held(mesh: Any, count: int) -> tuple[bvh.Scene, Scene]:
+    """Return a scene of instances, and the mesh that they make together, for the peers."""
     scene, _ = placed(mesh, count)
-    tree = scene.leaves[0].tree
-    held = scene.nbytes
-    whole = tree.stats().bytes * count
-    return (
-        f"{count} instances: {held / 2**20:.1f} MiB, {held / count:.0f} bytes an instance with the "
-        f"mesh's tree; as one mesh {whole / 2**30:.2f} GiB, {whole / held:.0f} times as much"
-    )
+    vertices, faces, _, _ = scene.flattened()
+    return scene, Scene(f"{count} x {mesh.name}", vertices, faces)
 
 
-def main() -> None:
-    """Measure on one thread and on two."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.instances", description=__doc__)
-    parser.add_argument("mesh", nargs="*", default=["organic-16", "organic"], help=NAMES)
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--counts", default=",".join(map(str, COUNTS)))
-    options = parser.parse_args()
-    about = machine()
-    print(about["processor"], about["versions"])
-    for name in options.mesh:
-        for count in map(int, options.counts.split(",")):
-            for threads in (1, 2):
-                given = {"mesh": name, "rounds": options.rounds, "count": count}
-                for row in rows_of("benchmarks.instances", given, threads):
-                    each = times(row)
-                    cells = [f"bvh {1e9 * each['bvh']:.0f} ns a ray"]
-                    for other, seconds in each.items():
-                        if other != "bvh":
-                            cells.append(f"{other} {seconds / each['bvh']:.2f} times that")
-                    mark = " !" if disturbed(row) else ""
-                    print(
-                        f"{row['mesh']:<12} x {count:<6} {threads} {row['what']:<8} "
-                        f"{', '.join(cells)}{mark}"
-                    )
-        print(memory(name, 10_000))
+def instance_tasks(
+    scene: bvh.Scene, whole: Scene, side: int, threads: int, names: Iterable[str] = LOADS
+) -> Iterator[Task]:
+    """Yield the tasks of casting rays of some names through instances."""
+    tree = bvh.BVH.from_triangles(whole.vertices, whole.faces)
+    leaf = np.append(scene.flattened()[2], -1)
+    span = float(np.linalg.norm(tree.bounds[1] - tree.bounds[0]))
+    for work in loads(scene, side):
+        if work.name.removeprefix("scene ") not in names:
+            continue
+        flat = tree.closest_hit(work.origins, work.directions)
+        expected = Answer(flat.mask, flat.prim_id, flat.t)
+
+        def check(work: Workload = work, flat: bvh.Hits = flat) -> None:
+            hits = scene.closest_hit(work.origins, work.directions)
+            if not (np.array_equal(hits.leaf, leaf[flat.prim_id]) and (hits.t == flat.t).all()):
+                raise SystemExit("the scene and its mesh differ")
+            against_brute_force(tree, work, most=4)
+
+        def entrant(
+            peer: Caster, count: int, work: Workload = work, expected: Answer = expected
+        ) -> Entrant | None:
+            some, picked = work.sample(count)
+            call = peer.batch(some)
+            if call is None:
+                return None
+            return Entrant(
+                call,
+                lambda found: agreement(expected.of(picked), peer.answer(some, found), some, span),
+            )
+
+        calls = {
+            "bvh": Ours(scene, threads).batch(work),
+            "bvh, one mesh": Ours(tree, threads).batch(work),
+        }
+        facts = {
+            "mesh": whole.name,
+            "hits": float(flat.mask.mean()), "instances": len(scene), "triangles": len(tree),
+            "bytes": scene.nbytes, "bytes as one mesh": tree.stats().bytes,
+        }  # fmt: skip
+        yield Task(work.name, "ray", len(work), calls, check, entrant, facts)
 
 
 if __name__ == "__main__":
-    import sys
+    from .session import main
 
-    if len(sys.argv) == 2 and sys.argv[1].startswith("{"):
-        answer_parent(measure)
-    else:
-        main()
+    main("instances", __doc__, ["scene"], every=True)

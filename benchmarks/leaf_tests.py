@@ -25,10 +25,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 import bvh
-from benchmarks.pairs import Pairs, filtered, pairs_of
-from benchmarks.scenes import USUAL, load
-from benchmarks.timing import interleaved, medians
-from benchmarks.workloads import Workload, workloads
 from bvh.arguments import aligned, kernel_input
 from bvh.arrays import TreeArrays
 from bvh.jit import entry, inlined, kernel, stay_outlined
@@ -39,6 +35,11 @@ from bvh.simd import WIDTH, fma, lowest_bit, mask_bits, peek, select, splat
 from bvh.simd import load as load_lanes
 from bvh.traversal.block import END, LOW, SLACK, SURE_HIGH, SURE_LOW
 from bvh.triangles import scaled_ray
+
+from .pairs import Pairs, filtered, pairs_of
+from .scenes import USUAL, load
+from .timing import interleaved, medians
+from .workloads import Workload, workloads
 
 HALF = WIDTH // 2
 UNIT = 2.0**-53

@@ -2,35 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 import bvh
-from benchmarks.casters import Caster, Ours
-from benchmarks.workloads import Workload
-from meshes.sphere import geodesic_sphere
+
+from .casters import Caster, Ours
+from .scenes import generator
+from .workloads import Workload
 
 
-def leaks(makers: list[Callable[..., Caster]]) -> dict[str, Any]:
+def leaks(kinds: list[type[Caster]]) -> dict[str, Any]:
     """Cast rays from inside at all vertices and middles of edges; count the misses.
 
     Parameters
     ----------
-    makers
-        Of the peers.
+    kinds
+        The peers.
     """
-    points, faces = geodesic_sphere(32)
+    points, faces = generator("sphere", "geodesic_sphere")(32)
     edges = np.concatenate([faces[:, [0, 1]], faces[:, [1, 2]]])
     aims = np.concatenate([points, points[edges].mean(axis=1)])
     eyes = np.full_like(aims, 0.1)
     work = Workload("leaks", "closest_hit", eyes, aims - eyes)
     casters: list[Caster] = [Ours(bvh.BVH.from_triangles(points, faces), 1)]
-    casters += [make(points.astype(np.float32), faces.astype(np.uint32)) for make in makers]
-    lost = {
-        caster.name: int(np.count_nonzero(~caster.answer(work, caster.batch(work)()).hit))
-        for caster in casters
-    }
+    casters += [kind.made(points, faces) for kind in kinds]
+    lost = {}
+    for caster in casters:
+        call = caster.batch(work)
+        if call is not None:
+            lost[caster.name] = int(np.count_nonzero(~caster.answer(work, call()).hit))
     return {"what": "leaks", "mesh": "sphere-32", "triangles": len(faces), "count": len(aims),
             "lost": lost}  # fmt: skip

@@ -11,15 +11,24 @@ from typing import Any
 
 import bvh
 
+from . import peers
+
+# What our own answers are made with, or measured by.
+OURS = ("numpy", "numba", "llvmlite", "trimesh", "scipy", "vtk")
+
 
 def machine() -> dict[str, Any]:
     """Return the processor, versions of all that matters, and the date."""
     versions = {"bvh": bvh.__version__, "python": platform.python_version()}
-    for name in ("numpy", "numba", "llvmlite", "open3d", "embreex", "libigl", "rtree", "trimesh"):
+    for name in OURS:
         try:
             versions[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
             continue
+    for peer in peers.PEERS.values():
+        told = peers.version(peer)
+        if told is not None:
+            versions[peer.distribution] = told
     return {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
         "processor": processor(),

@@ -1,131 +1,111 @@
-"""Measures one mesh in a process of its own; `__main__` starts it."""
+"""Measures one mesh in a process of its own; `session` starts it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
-
 import bvh
-from benchmarks.casters import PEERS, Caster, Ours, RTree, installed
-from benchmarks.leaks import leaks
-from benchmarks.processes import Row, answer_parent
-from benchmarks.scenes import Scene, load
-from benchmarks.timing import undisturbed
-from benchmarks.validation import AGREEMENT, against_brute_force, agreement
-from benchmarks.workloads import BATCHES, Workload, workloads
 
-QUALITIES = ["low", "medium", "high"]
-SINGLES = 2_000
-FEW = 200
+from . import instances, peers
+from .all_hits import SIDE as HITS_SIDE
+from .all_hits import hit_tasks
+from .builds import builds
+from .casters import Caster
+from .leaks import leaks
+from .points import QUERIES, places, point_task
+from .processes import Row, answer_parent
+from .ray_tasks import batch, singles
+from .scenes import Scene, load
+from .tasks import Task, measured
+from .timing import Patience
+from .workloads import BATCHES, Workload, workloads
 
-# Above this, building the r-tree takes minutes.
-RTREE_TRIANGLES = 100_000
+# Kinds of points that are asked about unless every kind is.
+SOME = ("near it", "in the box")
 
 
 def measure(options: dict[str, Any]) -> Iterator[Row]:
-    """Yield a row for each workload: seconds of each caster and round, and what was cast."""
+    """Yield a row for each task: seconds of each caster and round, and what was asked."""
     scene = load(options["mesh"])
-    only, threads = options["only"], options["threads"]
-    common = {"mesh": scene.name, "triangles": len(scene.faces), "threads": threads}
-    vertices, faces = scene.vertices.astype(np.float32), scene.faces.astype(np.uint32)
-    makers = {name: make for name, make in PEERS.items() if installed(name)}
+    threads, only = options["threads"], options["only"]
+    kinds = peers.found(options["peers"])
+    patience = Patience(options["patience"])
+    about = {"mesh": scene.name, "triangles": len(scene.faces), "threads": threads}
+    made = Made(kinds)
+    for task, mesh in tasks(scene, options):
+        row = measured(task, made.of(mesh), options["rounds"], patience)
+        yield {**about, **row, **made.refused()}
+    if "leaks" in only and threads == 1:
+        yield {**leaks([kind for kind in kinds if kind.most_rays > 1 << 20]), "threads": 1}
 
+
+class Made:
+    """The peers of one mesh at a time, made when they are first asked about it."""
+
+    def __init__(self, kinds: list[type[Caster]]) -> None:
+        self.kinds = kinds
+        self.mesh: Scene | None = None
+        self.casters: list[Caster] = []
+        self.failed: dict[str, str] = {}
+
+    def of(self, mesh: Scene) -> list[Caster]:
+        """Return the peers that can be made of a mesh."""
+        if mesh is not self.mesh:
+            # The last mesh's memory is free before the next one's is taken.
+            self.mesh, self.casters, self.failed = mesh, [], {}
+            for kind in self.kinds:
+                if len(mesh.faces) <= kind.most_triangles:
+                    self._make(kind, mesh)
+        return self.casters
+
+    def _make(self, kind: type[Caster], mesh: Scene) -> None:
+        try:
+            self.casters.append(kind.made(mesh.vertices, mesh.faces))
+        # Whatever a peer raises, the others are measured.
+        except Exception as error:
+            self.failed[kind.name] = f"{type(error).__name__}: {error}"
+
+    def refused(self) -> dict[str, Any]:
+        """Return what could not be made, as part of a row."""
+        return {"unmade": self.failed} if self.failed else {}
+
+
+def tasks(scene: Scene, options: dict[str, Any]) -> Iterator[tuple[Task, Scene]]:
+    """Yield each task that is asked for, and the mesh that peers are asked about."""
+    only, threads, every = options["only"], options["threads"], options["every"]
     if "build" in only:
-        yield from ({**common, **row} for row in builds(scene, options))
-    asked = [name for name in only if name in (*BATCHES, "single", "r-tree")]
-    if asked:
-        quality = {"quality": options["quality"]} if options["quality"] else {}
-        tree = bvh.BVH.from_triangles(scene.vertices, scene.faces, **quality)
-        peers = [make(vertices, faces) for make in makers.values()]
+        yield from ((task, scene) for task in builds(scene, threads))
+    quality = {"quality": options["quality"]} if options["quality"] else {}
+    tree = bvh.BVH.from_triangles(scene.vertices, scene.faces, **quality)
+    if {*BATCHES, "single"} & {*only}:
         for work in workloads(tree, options["side"], inside=scene.inside):
             if work.name in only and len(work):
-                yield {**common, **batch(tree, work, peers, scene, options)}
-            if work.name == "random" and "single" in only:
-                yield {**common, **singles(tree, work, peers, options)}
-            if work.name == "random" and "r-tree" in only and threads == 1:
-                if installed("rtree") and len(faces) <= RTREE_TRIANGLES:
-                    few = work.some("r-tree", FEW)
-                    yield {**common, **batch(tree, few, [RTree(vertices, faces)], scene, options)}
-    if "leaks" in only and threads == 1:
-        yield {**leaks(list(makers.values())), "threads": 1}
+                yield batch(tree, work, threads), scene
+            if work.name == "random":
+                random = work
+        if "single" in only:
+            yield from ((task, scene) for task in singles(tree, random, threads))
+    if "all-hits" in only:
+        for work in _listed(tree, scene, options):
+            yield from ((task, scene) for task in hit_tasks(tree, work, threads))
+    for query in (query for query in QUERIES if query.replace(" ", "-") in only):
+        for kind, points in places(tree, options["points"]):
+            if every or kind in SOME:
+                yield point_task(tree, query, kind, points, threads), scene
+    del tree
+    if "scene" in only:
+        held, whole = instances.held(load(options["instance"]), options["instances"])
+        side = options["side"]
+        yield from ((task, whole) for task in instances.instance_tasks(held, whole, side, threads))
 
 
-def qualities() -> Iterator[str]:
-    """Yield the qualities that this version can build."""
-    for quality in QUALITIES:
-        try:
-            bvh.BVH.from_triangles(np.eye(3), [[0, 1, 2]], quality=quality)
-        except ValueError:
-            continue
-        yield quality
-
-
-def builds(scene: Scene, options: dict[str, Any]) -> Iterator[Row]:
-    """Yield the time of building with each quality that there is, beside the peers."""
-    vertices, faces = scene.vertices.astype(np.float32), scene.faces.astype(np.uint32)
-    for quality in qualities():
-        ours = partial(
-            bvh.BVH.from_triangles,
-            scene.vertices,
-            scene.faces,
-            quality=quality,
-            threads=options["threads"],
-        )
-        ours().validate()
-        calls: dict[str, Callable[[], object]] = {"bvh": ours}
-        for name, make in PEERS.items():
-            if installed(name):
-                calls[make.name] = partial(make, vertices, faces)
-        yield {"what": f"build {quality}", "count": 1, **timed(calls, options)}
-
-
-def batch(
-    tree: bvh.BVH, work: Workload, peers: list[Caster], scene: Scene, options: dict[str, Any]
-) -> Row:
-    """Measure one workload, its answers checked before.
-
-    A peer that disagrees is left out where float32 does not hold the mesh; where it does, somebody
-    is wrong, and nothing is measured.
-    """
-    ours = Ours(tree, options["threads"])
-    against_brute_force(tree, work)
-    expected = ours.answer(work, ours.batch(work)())
-    span = float(np.linalg.norm(tree.bounds[1] - tree.bounds[0]))
-    calls = {ours.name: ours.batch(work)}
-    agreed: dict[str, float] = {}
-    for peer in peers:
-        call = peer.batch(work)
-        agreed[peer.name] = agreement(expected, peer.answer(work, call()), work, span)
-        if agreed[peer.name] >= AGREEMENT:
-            calls[peer.name] = call
-        elif scene.single_precision:
-            raise SystemExit(f"{work.name}: {peer.name} agrees on only {agreed[peer.name]:.4%}")
-    return {
-        "what": work.name,
-        "count": len(work),
-        "hits": float(expected.hit.mean()),
-        "agreement": agreed,
-        **timed(calls, options),
-    }
-
-
-def singles(tree: bvh.BVH, work: Workload, peers: list[Caster], options: dict[str, Any]) -> Row:
-    """Measure single rays, one call each; many different ones, so that none is in a cache."""
-    some = work.some("single", SINGLES)
-    ours = Ours(tree, 1)
-    against_brute_force(tree, some)
-    calls = {ours.name: ours.singles(some), f"{ours.name}, floats": ours.floats(some)}
-    calls.update({peer.name: peer.singles(some) for peer in peers})
-    return {"what": "single", "count": len(some), **timed(calls, options)}
-
-
-def timed(calls: dict[str, Callable[[], object]], options: dict[str, Any]) -> Row:
-    """Return the seconds of each caster, and how much other processes disturbed them."""
-    seconds, foreign = undisturbed(calls, options["rounds"], options["attempts"])
-    return {"seconds": seconds, "foreign": foreign}
+def _listed(tree: bvh.BVH, scene: Scene, options: dict[str, Any]) -> Iterator[Workload]:
+    """Yield the rays whose hits are listed: random ones, or also a camera's and what follows."""
+    names = ("primary", "diffuse", "random") if options["every"] else ("random",)
+    for work in workloads(tree, min(options["side"], HITS_SIDE), inside=scene.inside):
+        if work.name in names and len(work):
+            yield work
 
 
 if __name__ == "__main__":

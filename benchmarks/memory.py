@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 
 import bvh
-from benchmarks.casters import PEERS, installed
-from benchmarks.machine import machine
-from benchmarks.measure import qualities
-from benchmarks.processes import Row, answer_parent, rows_of
-from benchmarks.scenes import load
+
+from . import peers
+from .builds import qualities
+from .machine import machine
+from .processes import Row, answer_parent, rows_of
+from .scenes import load
 
 # 1 104 500 triangles.
 MESH = "organic-235"
@@ -28,12 +29,12 @@ def measure(options: dict[str, Any]) -> Iterator[Row]:
     vertices, faces, builder = scene.vertices, scene.faces, options["builder"]
     row = {"mesh": scene.name, "triangles": len(faces), "builder": builder,
            "threads": options["threads"]}  # fmt: skip
-    if builder in PEERS:
-        single, index = vertices.astype(np.float32), faces.astype(np.uint32)
-        make = PEERS[builder]
-        make(np.eye(3, dtype=np.float32), np.array([[0, 1, 2]], np.uint32))
+    if builder in peers.PEERS:
+        make = peers.PEERS[builder]
+        given = make.given(vertices, faces)
+        make(*make.given(np.eye(3), np.array([[0, 1, 2]])))
         before = _start()
-        kept: Any = make(single, index)
+        kept: Any = make(*given)
         yield {**row, "peak": _status("VmHWM") - before, "kept": _status("VmRSS") - before}
         del kept
         return
@@ -93,9 +94,9 @@ def main() -> None:
     options = parser.parse_args()
     rows: list[Row] = []
     print(f"{'':<16} {'peak MiB':>9} {'B/triangle':>11} {'kept MiB':>9} {'tree B/triangle':>16}")
-    for builder in [*qualities(), *(name for name in PEERS if installed(name))]:
+    for builder in [*qualities(), *(peer.name for peer in peers.found(peers.EMBREE))]:
         task = {"mesh": options.mesh, "builder": builder}
-        for row in rows_of("benchmarks.memory", task, options.threads):
+        for row in rows_of("memory", task, options.threads):
             rows.append(row)
             n = row["triangles"]
             tree = f"{row['tree'] / n:.1f}" if "tree" in row else "-"

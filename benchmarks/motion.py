@@ -15,13 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 import bvh
-from benchmarks.casters import PEERS, installed
-from benchmarks.instances import placed
-from benchmarks.machine import machine
-from benchmarks.processes import Row, answer_parent, rows_of
-from benchmarks.report import disturbed, times
-from benchmarks.scenes import Scene, load
-from benchmarks.timing import undisturbed
+
+from . import peers
+from .instances import placed
+from .machine import machine
+from .processes import Row, answer_parent, rows_of
+from .report import disturbed, times
+from .scenes import Scene, load
+from .timing import undisturbed
 
 INSTANCES = 10_000
 RAYS = 1 << 16
@@ -58,13 +59,12 @@ def moving(options: dict[str, Any]) -> Iterator[Row]:
     wanted = whole.closest_hit(o, d)
     if not np.array_equal(rays().t, wanted.t):
         raise SystemExit("the scene and its mesh differ")
-    single = vertices.astype(np.float32), faces.astype(np.uint32)
     calls["bvh, mesh built anew"] = lambda: bvh.BVH.from_triangles(
         vertices, faces, quality="low", threads=threads
     )
-    for name, make in PEERS.items():
-        if installed(name):
-            calls[f"{name}, mesh built anew"] = lambda make=make: make(*single)
+    for peer in peers.found(peers.EMBREE):
+        given = peer.given(vertices, faces)
+        calls[f"{peer.name}, mesh built anew"] = lambda peer=peer, given=given: peer(*given)
     yield _row("10 000 instances move", calls, options, len(faces))
 
 
@@ -92,10 +92,9 @@ def deforming(options: dict[str, Any]) -> Iterator[Row]:
         calls[f"bvh, {quality} built anew"] = lambda quality=quality: bvh.BVH.from_triangles(
             frames[0], mesh.faces, quality=quality, threads=threads
         )
-    single = frames[0].astype(np.float32), mesh.faces.astype(np.uint32)
-    for name, make in PEERS.items():
-        if installed(name):
-            calls[f"{name}, built anew"] = lambda make=make: make(*single)
+    for peer in peers.found(peers.EMBREE):
+        given = peer.given(frames[0], mesh.faces)
+        calls[f"{peer.name}, built anew"] = lambda peer=peer, given=given: peer(*given)
     yield _row("a mesh deforms", calls, options, len(mesh.faces))
     yield _row(
         "its rays",
@@ -154,17 +153,16 @@ def hovering(options: dict[str, Any]) -> Iterator[Row]:
         "set_transform and pick": move,
     }
     vertices, faces, _, _ = scene.flattened()
-    single = vertices.astype(np.float32), faces.astype(np.uint32)
     o, d = camera.ray(*cursors.T)
     rays = np.concatenate([np.broadcast_to(o, d.shape), d], axis=1).astype(np.float32)
-    if installed("open3d"):
-        caster: Any = PEERS["open3d"](*single)
-        tensors = [caster.tensor(ray[None]) for ray in rays]
-        calls["Open3D, one ray"] = lambda i, x, y: caster.scene.cast_rays(tensors[i])
-    if installed("embreex"):
-        embreex: Any = PEERS["embreex"](*single)
-        pairs = [(ray[None, :3].copy(), ray[None, 3:].copy()) for ray in rays]
-        calls["embreex, one ray"] = lambda i, x, y: embreex.scene.run(*pairs[i])
+    for peer in peers.found(peers.EMBREE):
+        caster: Any = peer.made(vertices, faces)
+        if peer.name == "Open3D":
+            cast, given = caster.scene.cast_rays, [(caster.tensor(ray[None]),) for ray in rays]
+        else:
+            cast = caster.scene.run
+            given = [(ray[None, :3].copy(), ray[None, 3:].copy()) for ray in rays]
+        calls[f"{peer.name}, one ray"] = lambda i, x, y, cast=cast, given=given: cast(*given[i])
     flat = bvh.BVH.from_triangles(vertices, faces).closest_hit(o, d)
     for i in range(0, PICKS, 10):
         pick = scene.pick(camera, *points[i])
@@ -207,7 +205,7 @@ def main() -> None:
     given = {"rounds": options.rounds, "instances": options.instances}
     for what in ("moving", "deforming"):
         for threads in (1, 2):
-            for row in rows_of("benchmarks.motion", {**given, "what": what}, threads):
+            for row in rows_of("motion", {**given, "what": what}, threads):
                 each = {name: each * row["count"] for name, each in times(row).items()}
                 cells = [f"bvh {1e3 * each['bvh']:.3f} ms"]
                 for other, seconds in each.items():
@@ -217,7 +215,7 @@ def main() -> None:
                         )
                 mark = " !" if disturbed(row) else ""
                 print(f"{row['what']:<24} {threads} {', '.join(cells)}{mark}")
-    for row in rows_of("benchmarks.motion", {**given, "what": "hovering"}, 1):
+    for row in rows_of("motion", {**given, "what": "hovering"}, 1):
         low, middle, high, last = (1e6 * x for x in row["seconds"]["bvh"])
         print(
             f"{row['what']:<24} median {middle:.2f} us; a tenth below {low:.2f}, a tenth above "

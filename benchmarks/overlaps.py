@@ -21,9 +21,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 import bvh
-from benchmarks.machine import machine
-from benchmarks.scenes import NAMES, Scene, load
-from benchmarks.timing import undisturbed
+
+from .machine import machine
+from .scenes import NAMES, Scene, load
+from .timing import undisturbed
 
 Call = Callable[[], Any]
 Pairs = NDArray[np.int64]

@@ -10,15 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import bvh
-from benchmarks.casters import Ours
-from benchmarks.chart import draw_curves
-from benchmarks.machine import machine
-from benchmarks.processes import Row, answer_parent, rows_of
-from benchmarks.report import disturbed, times
-from benchmarks.scenes import load
-from benchmarks.timing import undisturbed
-from benchmarks.validation import against_brute_force
-from benchmarks.workloads import workloads
+
+from .casters import Ours
+from .chart import draw_curves
+from .machine import machine
+from .processes import Row, answer_parent, rows_of
+from .report import disturbed, times
+from .scenes import load
+from .timing import undisturbed
+from .validation import against_brute_force
+from .workloads import workloads
 
 # 20 triangles each, squared: 10 thousand, 32 thousand, ... a million; then up to ten.
 FREQUENCIES = [23, 40, 71, 126, 224]
@@ -72,7 +73,7 @@ def main() -> None:
     for frequency in FREQUENCIES + LARGEST * options.largest:
         task = {"mesh": f"organic-{frequency}", "side": options.side, "rounds": options.rounds}
         for threads in (1, 2):
-            for row in rows_of("benchmarks.scaling", task, threads):
+            for row in rows_of("scaling", task, threads):
                 rows.append(row)
                 doubt = "  ! disturbed" if disturbed(row) else ""
                 print(f"{row['triangles']:>12,} triangles {row['what']:<8} {threads} "

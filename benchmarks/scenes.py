@@ -2,21 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from meshes.interior import interior
-from meshes.organic import organic
+# The folder beside this one: in an installed package both are in it, else both are on their own.
+MESHES = f"{__package__.rpartition('.')[0]}.meshes".lstrip(".")
 
-MESHES = Path(__file__).parent.parent / "meshes"
-GENERATORS = {"organic": lambda size: organic(int(size)), "interior": interior}
+
+def generator(module: str, name: str) -> Callable[..., Any]:
+    """Return a function of the meshes' folder."""
+    made: Callable[..., Any] = getattr(import_module(f"{MESHES}.{module}"), name)
+    return made
+
+
+# Those of the first line are rounded to float32, as their files are.
+SINGLE = ("organic", "interior")
+GENERATORS = (*SINGLE, "terrain", "cad_part")
 
 QUICK = ["organic-16"]
 USUAL = ["organic", "interior", "cad_part"]
+DEFAULT = ["organic"]
 LARGE = ["interior-16", "organic-224"]
 
 NAMES = (
@@ -65,12 +76,13 @@ def load(name: str) -> Scene:
     """
     source, _, count = name.partition("@")
     kind, _, size = Path(source).stem.partition("-")
-    path = MESHES / f"{source}.ply" if (MESHES / f"{source}.ply").is_file() else Path(source)
-    if path.is_file():
-        vertices, faces = read(path)
-    elif kind in GENERATORS and size:
-        vertices, faces = GENERATORS[kind](float(size))
-        vertices = vertices.astype(np.float32).astype(np.float64)
+    if kind in GENERATORS and source in (kind, f"{kind}-{size}") and (not size or kind in SINGLE):
+        sizes = (int(size) if kind == "organic" else float(size),) if size else ()
+        vertices, faces = generator(kind, kind)(*sizes)
+        if kind in SINGLE:
+            vertices = vertices.astype(np.float32).astype(np.float64)
+    elif Path(source).is_file():
+        vertices, faces = read(Path(source))
     else:
         raise SystemExit(f"no mesh {name!r}; what can be named: {NAMES}")
     if count:

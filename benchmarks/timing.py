@@ -44,8 +44,25 @@ def interleaved(
     return seconds
 
 
+class Patience:
+    """The seconds that a run has for measuring again, and for waiting until others are done.
+
+    On a busy machine every figure is disturbed; without an end to patience a run takes hours there.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self.left = seconds
+
+    def spend(self, since: float) -> None:
+        """Take away what has passed since a reading of `time.perf_counter`."""
+        self.left -= time.perf_counter() - since
+
+
 def undisturbed(
-    contestants: dict[str, Callable[[], object]], rounds: int, attempts: int = 3
+    contestants: dict[str, Callable[[], object]],
+    rounds: int,
+    attempts: int = 3,
+    patience: Patience | None = None,
 ) -> tuple[Seconds, float | None]:
     """Time as `interleaved` does, again if other processes took our CPUs meanwhile.
 
@@ -60,8 +77,9 @@ def undisturbed(
         The share of our CPUs that others had during it; None where the system does not tell.
     """
     best: tuple[Seconds, float | None] | None = None
-    for _ in range(attempts):
-        before = _clocks()
+    patience = patience or Patience(math.inf)
+    for attempt in range(attempts):
+        began, before = time.perf_counter(), _clocks()
         # A shorter time than this is too short to tell who else was busy in it.
         seconds = interleaved(contestants, rounds, LEAST)
         foreign = foreign_share(before, _clocks())
@@ -69,7 +87,14 @@ def undisturbed(
             return seconds, foreign
         if best is None or best[1] is None or foreign < best[1]:
             best = seconds, foreign
-        _wait_for_calm()
+        if attempt:
+            patience.spend(began)
+        if attempt + 1 < attempts and patience.left > 0.0:
+            began = time.perf_counter()
+            _wait_for_calm(min(PATIENCE, patience.left))
+            patience.spend(began)
+        if patience.left <= 0.0:
+            break
     return best or (interleaved(contestants, rounds), None)
 
 
@@ -86,9 +111,9 @@ def foreign_share(before: Clocks | None, after: Clocks | None) -> float | None:
     return max(0.0, busy - own) / (wall * cpus) if wall > JUDGED else None
 
 
-def _wait_for_calm() -> None:
-    """Return when others leave our CPUs alone, or when patience ends."""
-    until = time.perf_counter() + PATIENCE
+def _wait_for_calm(seconds: float) -> None:
+    """Return when others leave our CPUs alone, or after so long."""
+    until = time.perf_counter() + seconds
     while time.perf_counter() < until:
         before = _clocks()
         time.sleep(0.5)

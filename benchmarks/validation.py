@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 import bvh
-from benchmarks.casters import Answer
-from benchmarks.workloads import Workload
+
+from .casters import Answer
+from .workloads import Workload
 
 TESTS = 8_000_000
 AGREEMENT = 0.999

@@ -40,9 +40,15 @@ class Workload(NamedTuple):
 
     def some(self, name: str, count: int, seed: int = 0) -> Workload:
         """Return `count` of the rays, picked at random, under another name."""
-        rng = np.random.default_rng(seed)
-        pick = rng.choice(len(self), min(count, len(self)), replace=False)
-        return Workload(name, self.query, self.origins[pick], self.directions[pick], self.t_max)
+        return Workload(name, *self.sample(count, seed)[0][1:])
+
+    def sample(self, count: int, seed: int = 0) -> tuple[Workload, NDArray[np.int64]]:
+        """Return `count` of the rays, picked at random, and which they are; or all, in order."""
+        if count >= len(self):
+            return self, np.arange(len(self))
+        pick = np.random.default_rng(seed).choice(len(self), count, replace=False)
+        rays = self.origins[pick], self.directions[pick]
+        return Workload(self.name, self.query, *rays, self.t_max), pick
 
 
 def workloads(

@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from meshes import hostile, instanced, ply
-from meshes.cad_part import cad_part
-from meshes.interior import interior
-from meshes.organic import organic
-from meshes.shapes import Mesh
-from meshes.terrain import terrain
+from . import hostile, instanced, ply
+from .cad_part import cad_part
+from .interior import interior
+from .organic import organic
+from .shapes import Mesh
+from .terrain import terrain
 
 HERE = Path(__file__).parent
 

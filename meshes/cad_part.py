@@ -11,8 +11,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from meshes.polygon import Indices, triangulated
-from meshes.shapes import Mesh
+from .polygon import Indices, triangulated
+from .shapes import Mesh
 
 LENGTH, DEPTH, HEIGHT = 120.0, 80.0, 12.0
 CORNER = 15.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from meshes.shapes import Mesh, grid, merged
+from .shapes import Mesh, grid, merged
 
 NEEDLE = 1e-9
 

@@ -8,9 +8,9 @@ import numpy as np
 import trimesh
 from numpy.typing import NDArray
 
-from meshes.masonry import column
-from meshes.organic import organic
-from meshes.shapes import Mesh, merged
+from .masonry import column
+from .organic import organic
+from .shapes import Mesh, merged
 
 SEED = 7
 WORLD = "world"

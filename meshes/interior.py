@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from meshes import masonry
-from meshes.organic import organic
-from meshes.shapes import Mesh, box, lathe, merged, moved, rectangle
+from . import masonry
+from .organic import organic
+from .shapes import Mesh, box, lathe, merged, moved, rectangle
 
 BAYS = 8
 BAY = 3.75

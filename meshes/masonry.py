@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from meshes.shapes import Mesh, arc, box, grid, lathe, merged, mirrored, moved
+from .shapes import Mesh, arc, box, grid, lathe, merged, mirrored, moved
 
 
 def torus_profile(radius: float, low: float, high: float, steps: int) -> NDArray[np.float64]:

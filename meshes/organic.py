@@ -10,8 +10,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from meshes.shapes import Mesh
-from meshes.sphere import geodesic_sphere, sphere
+from .shapes import Mesh
+from .sphere import geodesic_sphere, sphere
 
 __all__ = ["geodesic_sphere", "organic", "sphere"]
 

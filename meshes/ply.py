@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from meshes.shapes import Mesh
+from .shapes import Mesh
 
 
 def write(path: Path, mesh: Mesh, precision: Literal["float", "double"] = "float") -> None:

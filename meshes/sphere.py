@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from meshes.shapes import Mesh
+from .shapes import Mesh
 
 GOLDEN = (1.0 + 5.0**0.5) / 2.0
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from meshes.shapes import Mesh, grid
+from .shapes import Mesh, grid
 
 EASTING = 4.5e5
 NORTHING = 5.4e6

@@ -1,4 +1,4 @@
-"""The command line: info, stats, build, cast, render, pick, warmup."""
+"""The command line: info, stats, build, cast, render, pick, bench, warmup."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import numpy as np
 import typer
 
 import bvh
+from bvh.commands.bench_command import PASSED_ON, bench_command
 from bvh.commands.camera_options import CameraFile, CameraOptions, Eye, Fov, Ortho, Size, Target, Up
 from bvh.commands.console import (
     bar,
@@ -207,6 +208,7 @@ def render_command(
 
 
 app.command(name="pick")(pick_command)
+app.command(name="bench", add_help_option=False, context_settings=PASSED_ON)(bench_command)
 app.command(name="warmup")(warmup_command)
 
 
