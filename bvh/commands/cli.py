@@ -1,4 +1,4 @@
-"""The command line: info, stats, build, cast, render, pick, warmup."""
+"""The command line: info, stats, build, cast, render, pick, lab, warmup."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from bvh.commands.console import (
     rate,
     warnings_in_a_line,
 )
+from bvh.commands.lab_command import lab_command
 from bvh.commands.openings import AsJson, Flatten, Opened, ScenePath, Threads, check_folder, opened
 from bvh.commands.pick_command import pick_command
 from bvh.jit import cache_directory, warmup
@@ -207,6 +208,7 @@ def render_command(
 
 
 app.command(name="pick")(pick_command)
+app.command(name="lab")(lab_command)
 
 
 @app.command(name="warmup")

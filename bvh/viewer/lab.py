@@ -19,8 +19,8 @@ from bvh.viewer.lab_presets import PRESETS
 from bvh.viewer.lab_state import LabState
 
 # The camera: (position, up, field of view in degrees), from an angle and from above.
-FROM_AN_ANGLE = ((3.2, -6.6, 3.6), (0.0, 0.0, 1.0), 42.0)
-FROM_ABOVE = ((0.0, 0.0, 34.0), (0.0, 1.0, 0.0), 10.0)
+FROM_AN_ANGLE = ((3.6, -8.2, 4.2), (0.0, 0.0, 1.0), 38.0)
+FROM_ABOVE = ((0.0, 0.0, 40.0), (0.0, 1.0, 0.0), 9.0)
 NOTEBOOK_HEIGHT = 760
 
 
@@ -45,6 +45,7 @@ class RayLab:
         # Shadows and reflections would tell nothing here, and cost most of a frame.
         server.scene.configure_default_lights(cast_shadow=False)
         server.scene.configure_environment_map(None)
+        server.scene.add_light_ambient("/light", intensity=1.6)
         self._drawing = Drawing(server)
         self._handles = Handles(server, self._dragged)
         self._panel = Panel(server, self._state, self._changed, self._draw)

@@ -74,8 +74,8 @@ def naive_answers(state: LabState) -> str:
             f'<div style="display:flex;gap:6px;justify-content:space-between">'
             f'<span><b style="color:{colour};display:inline-block;width:12px">{mark}</b> '
             f"{escape(claim.naive.title)}</span>"
-            f'<span style="{MONO};white-space:nowrap;color:{colour}">{_claimed(state, claim)}'
-            f"</span></div>{said if judgement.words else ''}</div>"
+            f'<span style="{MONO};font-size:11px;white-space:nowrap;color:{colour}">'
+            f"{_claimed(state, claim)}</span></div>{said if judgement.words else ''}</div>"
         )
     return (
         f'<div style="padding:8px 12px 12px 12px;font-size:12px;line-height:1.4">'

@@ -20,6 +20,7 @@ from bvh.viewer.lab_state import (
 
 INK, FAINT, GOLD, WHITE = (40, 44, 52), (170, 176, 186), (232, 163, 23), (255, 255, 255)
 AXIS_COLOURS = ((214, 69, 69), (47, 158, 88), (59, 111, 212))
+PLANE_COLOURS = ((236, 160, 160), (150, 208, 170), (160, 182, 236))
 BOX_COLOURS = ((96, 140, 190), (150, 110, 180))
 
 FACES = np.array(
@@ -53,6 +54,7 @@ class Drawing:
         ]  # fmt: skip
         self._behind = _line(scene, "/ray/behind", FAINT, 1.5)
         self._ray = _line(scene, "/ray/ahead", INK, 3.0)
+        self._beyond = _line(scene, "/ray/beyond", INK, 3.0)
         self._inside = _line(scene, "/ray/inside", GOLD, 7.0)
         self._head = scene.add_arrows(
             "/ray/head", NOWHERE, INK, shaft_radius=0.02, head_radius=0.07, head_length=0.2
@@ -67,19 +69,28 @@ class Drawing:
                 ("exit", "bottom-left"),
             )
         }
-        self._ends = [_ball(scene, f"/meet/{name}", GOLD, 0.1) for name in ("entry", "exit")]
+        # A glow around the crossing that is the entry or the exit.
+        self._ends = [_ball(scene, f"/meet/{name}", GOLD, 0.15, 0.5) for name in ("entry", "exit")]
         self._crossings = [
             [_point(scene, axis, entering) for entering in (True, False)] for axis in range(3)
         ]
-        self._planes = [_line(scene, f"/planes/{AXES[k]}", AXIS_COLOURS[k], 1.0) for k in range(3)]
+        self._planes = [_line(scene, f"/planes/{AXES[k]}", PLANE_COLOURS[k], 1.0) for k in range(3)]
+        boxes = [(node, -0.3) for parts in self._boxes for node in parts[:2]]
+        lines = (self._behind, self._ray, self._beyond, self._inside)
+        self._stack = [
+            *boxes, *((node, -0.25) for node in self._planes), *((node, -0.2) for node in lines)
+        ]  # fmt: skip
 
     def update(self, state: LabState, frame: Frame, planes: bool) -> None:
         """Draw a state."""
-        self._grid.position = (0.0, 0.0, -0.02 if state.flat else LOWEST)
+        self._grid.position = (0.0, 0.0, -0.4 if state.flat else LOWEST)
+        # From above, what lies in one plane is stacked, lest it cuts through the balls.
+        for node, depth in self._stack:
+            node.position = (0.0, 0.0, depth if state.flat else 0.0)
         met = nearest(state)
         ray = drawn_ray(state, frame)
         self._draw_boxes(state, frame, met)
-        self._draw_ray(state, ray)
+        self._draw_ray(state, ray, met)
         self._draw_meeting(state, ray, met)
         self._draw_crossings(state, frame, ray, met or 0, planes)
 
@@ -96,10 +107,14 @@ class Drawing:
                 faces.opacity = 0.32 if index == met else 0.18
                 name.position = places[6] / 2 + places[7] / 2
 
-    def _draw_ray(self, state: LabState, ray: DrawnRay | None) -> None:
+    def _draw_ray(self, state: LabState, ray: DrawnRay | None, met: int | None) -> None:
         _set_line(self._behind, ray.part(-math.inf, state.t_min) if ray else None)
+        # The part in the box is drawn in gold.
         ahead = ray.part(state.t_min, state.t_max) if ray else None
-        _set_line(self._ray, ahead)
+        stay = interval(state, met) if met is not None else None
+        near, far = (stay.near, stay.far) if stay else (state.t_max, state.t_max)
+        _set_line(self._ray, ray.part(state.t_min, near) if ray else None)
+        _set_line(self._beyond, ray.part(far, state.t_max) if ray and stay else None)
         self._head.visible = ahead is not None
         if ahead is not None and ray is not None:
             self._head.points = np.array([[ahead[1] - 0.25 * ray.unit, ahead[1]]], np.float32)
@@ -118,17 +133,20 @@ class Drawing:
     def _draw_meeting(self, state: LabState, ray: DrawnRay | None, met: int | None) -> None:
         """Mark where the ray enters the box that it meets first, and leaves it."""
         stay = interval(state, met) if met is not None else None
+        touch = stay is not None and stay.near == stay.far
         part = ray.part(stay.near, stay.far) if ray and stay else None
         _set_line(self._inside, part)
         for node, name, t in (
-            (self._ends[0], "entry", stay and stay.near),
-            (self._ends[1], "exit", stay and stay.far),
+            (self._ends[0], "entry", stay.near if stay else None),
+            (self._ends[1], "exit", stay.far if stay else None),
         ):
             place = _seen(ray, t) if t is not None else None
             node.visible = self._names[name].visible = place is not None
             if place is not None and t is not None:
                 node.position = self._names[name].position = place
-                self._names[name].text = f"{name}, t = {t:.6g}"
+                self._names[name].text = f"{'touch' if touch else name}, t = {t:.9g}"
+        if touch:
+            self._ends[1].visible = self._names["exit"].visible = False
 
     def _draw_crossings(
         self, state: LabState, frame: Frame, ray: DrawnRay | None, index: int, planes: bool
@@ -211,9 +229,11 @@ def _grid() -> Array:
     return np.array(rows, np.float64)
 
 
-def _ball(scene: Any, name: str, colour: tuple[int, int, int], radius: float) -> Any:
+def _ball(
+    scene: Any, name: str, colour: tuple[int, int, int], radius: float, opacity: float | None = None
+) -> Any:
     return scene.add_icosphere(
-        name, radius, colour, subdivisions=3, visible=False, cast_shadow=False,
+        name, radius, colour, subdivisions=3, opacity=opacity, visible=False, cast_shadow=False,
         receive_shadow=False,
     )  # fmt: skip
 

@@ -9,14 +9,14 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.viewer.lab_state import LabBox, LabState, Vector, in_plane, rotation
+from bvh.viewer.lab_state import LabBox, LabState, Vector, at, crossings, in_plane, rotation
 
 Array = NDArray[np.float64]
 
 # What is of interest fits a ball of radius 2; the ray is drawn up to REACH from its centre.
 FIT, REACH = 2.0, 6.0
-# The ray's ends count as of interest within so many sizes of the boxes.
-WITHIN = 5.0
+# The ray's ends and crossings are of interest within so many sizes of the boxes.
+WITHIN, CROSSING_WITHIN = 5.0, 2.0
 # Moved things land on multiples of so much of the boxes' size, rounded to a power of ten.
 STEP = 1e-2
 
@@ -31,8 +31,8 @@ class Frame:
     def drawn(self, point: Array | Vector) -> Array:
         """Return where a point is drawn, 0 along axes on which it is not finite."""
         with np.errstate(all="ignore"):
-            place = (np.asarray(point, np.float64) - np.array(self.centre)) * self.scale
-        return np.nan_to_num(place, nan=0.0, posinf=0.0, neginf=0.0)
+            place: Array = (np.asarray(point, np.float64) - np.array(self.centre)) * self.scale
+        return np.where(np.isfinite(place), place, 0.0)
 
     def point(self, drawn: Array | Vector, near: Vector) -> Vector:
         """Return the point that was moved to a drawn place, in round numbers.
@@ -75,16 +75,19 @@ def drawn_boxes(state: LabState) -> tuple[LabBox, ...]:
 
 
 def fitted(state: LabState) -> Frame:
-    """Choose what is drawn: all boxes, and the ray's ends where they are not far away."""
+    """Choose what is drawn: all boxes, and what the ray has that is not far away."""
     seen = in_plane(state)
     points = np.concatenate([corners(box) for box in drawn_boxes(state)])
     points = points[np.isfinite(points).all(axis=1)]
     if not len(points):
         points = np.array([[-1.0, -1.0, -1.0], [1.0, 1.0, 1.0]])
     middle, radius = _ball(points)
-    for end in (seen.origin, seen.tip):
-        if np.isfinite(end).all() and np.linalg.norm(np.array(end) - middle) <= WITHIN * radius:
-            points = np.vstack([points, end])
+    near = [(np.array(end), WITHIN) for end in (seen.origin, seen.tip)]
+    near += [(at(state, crossing.t), CROSSING_WITHIN) for crossing in crossings(state)]
+    for place, within in near:
+        with np.errstate(over="ignore"):
+            if np.isfinite(place).all() and np.linalg.norm(place - middle) <= within * radius:
+                points = np.vstack([points, place])
     middle, radius = _ball(points)
     x, y, z = middle.tolist()
     return Frame((x, y, z), FIT / radius)

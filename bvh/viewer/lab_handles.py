@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from bvh.viewer.lab_frame import Frame
 from bvh.viewer.lab_moves import Pose, pose
 from bvh.viewer.lab_state import LabState
@@ -53,7 +55,7 @@ class Handles:
         @gizmo.on_update
         async def _(event: Any) -> None:
             self._held = None if event.phase == "end" else name
-            place = Pose(gizmo.position.copy(), SO3(gizmo.wxyz).as_matrix())
+            place = Pose(gizmo.position.copy(), np.asarray(SO3(gizmo.wxyz).as_matrix(), float))
             self._moved(name, place)
 
         return gizmo

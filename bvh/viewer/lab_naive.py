@@ -144,17 +144,17 @@ def single(o: Array, d: Array, lower: Array, upper: Array) -> float | None:
 
 
 NAIVES = (
-    Naive("divide", "(b - o) / d, ordered by min and max", divide),
-    Naive("reciprocal", "(b - o) * (1 / d), ordered by d >= 0", reciprocal),
+    Naive("divide", "(b - o) / d, min and max", divide),
+    Naive("reciprocal", "(b - o) * (1 / d), d >= 0", reciprocal),
     Naive("leaving", "t_near < 0 ? t_far : t_near", leaving),
-    Naive("unchecked", "t_near, wherever the ray begins", unchecked),
-    Naive("capped", "t from 0 to 100000, |d| > 0.001", capped),
+    Naive("unchecked", "t_near, never t >= 0", unchecked),
+    Naive("capped", "t up to 100000, |d| > 0.001", capped),
     Naive("one-sided", "six planes, seen from the front", one_sided),
-    Naive("mixed", "the y slab reads lower.x, upper.x", mixed),
-    Naive("float32", "the same in single precision", single),
+    Naive("mixed", "a y slab that reads x", mixed),
+    Naive("float32", "the same in float32", single),
 )
 
-FIRST = Naive("first", "the first box of the list that is hit", divide)
+FIRST = Naive("first", "the first box in the list", divide)
 
 
 def local(state: LabState, index: int) -> tuple[Array, Array, Array, Array]:

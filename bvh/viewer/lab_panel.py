@@ -122,7 +122,7 @@ class Panel:
             self._intervals = self._gui.add_html("")
             self._naive = self._gui.add_html("")
         panel.dock_right()
-        panel.set_width(400)
+        panel.set_width(420)
 
     def _text(self, name: str, hint: str) -> None:
         """Add a field of numbers."""

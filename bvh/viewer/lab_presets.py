@@ -30,7 +30,7 @@ PRESETS = (
     Preset(
         "Straight through",
         "Nothing special: all of them agree.",
-        LabState((-1.0, 1.0, 0.75), (1.0, 0.125, 0.25), (CUBE,)),
+        LabState((-1.0, 0.25, 0.0), (1.0, 0.5, 0.625), (CUBE,)),
     ),
     Preset(
         "In a face plane",
@@ -73,12 +73,12 @@ PRESETS = (
         LabState((4.0, 1.0, 1.0), (1.0, 0.125, 0.125), (CUBE,)),
     ),
     Preset(
-        "A segment that stops short",
+        "A segment that ends early",
         "With t_max = 1 the ray is the segment from origin to tip, and ends before the box.",
         LabState((-1.0, 1.0, 1.0), (1.25, 0.0, 0.25), (CUBE,), t_max=1.0),
     ),
     Preset(
-        "Two boxes, the first is not the nearest",
+        "The first is not the nearest",
         "The list begins with the box behind. A loop that breaks at the first hit picks that one.",
         LabState(
             (-1.0, 1.0, 1.0),
@@ -116,7 +116,11 @@ PRESETS = (
     Preset(
         "A denormal direction",
         "Directions have any length: 4e-309 is one, but its reciprocal is no double.",
-        LabState((0.375, 1.0, 1.0), (4e-309, 0.0, 0.0), (CUBE,)),
+        LabState(
+            (0.375, 0.625, 0.625),
+            (4e-309, 0.0, 0.0),
+            (LabBox((0.5, 0.5, 0.5), (0.875, 0.875, 0.875)),),
+        ),
     ),
     Preset(
         "A tall box",

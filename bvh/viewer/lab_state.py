@@ -44,12 +44,14 @@ class LabBox:
         """The middle of the box, 0 where it is unlimited."""
         low, high = np.array(self.lower), np.array(self.upper)
         with np.errstate(invalid="ignore"):
-            return np.nan_to_num(low + (high - low) / 2, nan=0.0, posinf=0.0, neginf=0.0)
+            middle: Array = low + (high - low) / 2
+        return np.where(np.isfinite(middle), middle, 0.0)
 
     @property
     def half(self) -> Array:
-        """Half of each edge, without a sign only where the box is not empty."""
-        return (np.array(self.upper) - np.array(self.lower)) / 2
+        """Half of each edge, negative where the box is empty."""
+        half: Array = (np.array(self.upper) - np.array(self.lower)) / 2
+        return half
 
     @property
     def matrix(self) -> Array:

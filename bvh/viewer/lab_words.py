@@ -194,13 +194,14 @@ def _of_exits(state: LabState, claim: Claim, index: int) -> str:
 
 def _of_rounding(state: LabState, index: int, lost: bool) -> str:
     """Tell entries and exits that rounding has turned around."""
-    fate = "turns entry and exit around" if lost else "makes entry and exit equal"
     latest, earliest = _limits(slabs(state, index))
     if latest is None or earliest is None:
         return "rounding decides"
-    return f"rounding {fate}: {AXES[latest.axis]} at {number(latest.near)}, " + (
-        f"{AXES[earliest.axis]} at {number(earliest.far)}"
-    )
+    leaving = f"the exit from {AXES[earliest.axis]} ({number(earliest.far)})"
+    entry = f"the entry into {AXES[latest.axis]} ({number(latest.near)})"
+    if lost:
+        return f"rounding puts {leaving} before {entry}"
+    return f"rounding makes {leaving} equal to {entry}"
 
 
 def _miss(state: LabState, found: list[Slab]) -> str:
@@ -213,7 +214,8 @@ def _miss(state: LabState, found: list[Slab]) -> str:
     near, far = number(latest.near), number(earliest.far)
     enters, leaves = AXES[latest.axis], AXES[earliest.axis]
     if latest.near > earliest.far:
-        return f"It leaves the {leaves} slab at {far}, and enters the {enters} slab at {near} only."
+        left, entered = f"the {leaves} slab at {far}", f"the {enters} slab at {near}"
+        return f"It leaves {left}, before it enters {entered}."
     if earliest.far < state.t_min:
         return f"The line has left the box at {far}, before the ray begins at t_min."
     if latest.near > state.t_max:
