@@ -37,7 +37,8 @@ class RayLab:
     def __init__(self, server: Any) -> None:
         self._server = server
         self._lock = threading.RLock()
-        self._closed = threading.Event()
+        self._closed, self._woken = threading.Event(), threading.Event()
+        self._moves: dict[str, Pose] = {}
         self._state = PRESETS[0].state
         self._frame = fitted(self._state)
         server.gui.configure_theme(show_logo=False, show_share_button=False)
@@ -48,7 +49,9 @@ class RayLab:
         server.scene.add_light_ambient("/light", intensity=1.6)
         self._drawing = Drawing(server)
         self._handles = Handles(server, self._dragged)
-        self._panel = Panel(server, self._state, self._changed, self._draw)
+        self._panel = Panel(server, self._state, self._lock, self._changed, self._draw)
+        self._follower = threading.Thread(target=self._follow, name="ray lab", daemon=True)
+        self._follower.start()
         self._look()
         server.on_client_connect(lambda client: self._look(client))
         self._draw()
@@ -58,6 +61,7 @@ class RayLab:
         """Where the page is."""
         host = self._server.get_host()
         shown = "localhost" if host in ("0.0.0.0", "::") else host
+        shown = f"[{shown}]" if ":" in shown else shown
         return f"http://{shown}:{self._server.get_port()}"
 
     @property
@@ -69,6 +73,8 @@ class RayLab:
         """Stop serving; the page goes dead. Closing twice does nothing."""
         if not self._closed.is_set():
             self._closed.set()
+            self._woken.set()
+            self._follower.join()
             with redirect_stdout(io.StringIO()):
                 self._server.stop()
 
@@ -111,15 +117,25 @@ class RayLab:
                 self._look(client)
 
     def _dragged(self, name: str, place: Pose) -> None:
-        """Follow a handle."""
-        with self._lock:
-            _, index = self._panel.drag
-            state = moved(self._state, self._frame, name, index, place)
-            if state != self._state:
-                self._state = state
-                self._panel.update(state)
-            # Let go, a handle snaps to where its round numbers are.
-            self._draw()
+        """Note where a handle is now; called on the server's own thread, which must not wait."""
+        self._moves[name] = place
+        self._woken.set()
+
+    def _follow(self) -> None:
+        """Follow the handles to their latest places, as fast as can be."""
+        while not self._closed.is_set():
+            self._woken.wait()
+            self._woken.clear()
+            while self._moves:
+                name, place = self._moves.popitem()
+                with self._lock:
+                    _, index = self._panel.drag
+                    state = moved(self._state, self._frame, name, index, place)
+                    if state != self._state:
+                        self._state = state
+                        self._panel.update(state)
+                    # Let go, a handle snaps to where its round numbers are.
+                    self._draw()
 
     def _draw(self) -> None:
         with self._lock, self._server.atomic():

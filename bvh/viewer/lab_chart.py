@@ -39,7 +39,7 @@ class Ruler:
         return self.low <= t <= self.high
 
 
-def ruler(state: LabState, found: list[Slab]) -> Ruler:
+def ruler(state: LabState, found: tuple[Slab, ...]) -> Ruler:
     """Choose what part of t is shown: the latest entry, the earliest exit, and what is near."""
     crossed = [slab for slab in found if slab.kind == "crossed"]
     if not crossed:

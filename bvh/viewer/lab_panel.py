@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from html import escape
 from typing import Any
@@ -39,6 +39,8 @@ class Panel:
     ----------
     server : viser.ViserServer
     state : LabState
+    lock : threading.RLock
+        Held while what the user has done is taken in; events come from many threads.
     changed : callable
         Called as changed(state, fit): the user's new state, and whether it is to be brought into
         view.
@@ -47,8 +49,14 @@ class Panel:
     """
 
     def __init__(
-        self, server: Any, state: LabState, changed: Changed, redraw: Callable[[], None]
+        self,
+        server: Any,
+        state: LabState,
+        lock: AbstractContextManager[Any],
+        changed: Changed,
+        redraw: Callable[[], None],
     ) -> None:
+        self._lock = lock
         self._gui = server.gui
         self._state = state
         self._changed, self._redraw = changed, redraw
@@ -109,11 +117,21 @@ class Panel:
         self._error = gui.add_html("", visible=False)
         gui.main_panel.dock_left()
         gui.main_panel.set_width(290)
-        self._case.on_update(lambda event: self._choose())
-        self._view.on_update(lambda event: self._turn())
-        self._second.on_update(lambda event: self._pair())
-        self._drag.on_update(lambda event: None if self._silent else self._redraw())
-        self._planes.on_update(lambda event: None if self._silent else self._redraw())
+        self._on_update(self._case, self._choose)
+        self._on_update(self._view, self._turn)
+        self._on_update(self._second, self._pair)
+        self._on_update(self._drag, self._redraw)
+        self._on_update(self._planes, self._redraw)
+
+    def _on_update(self, control: Any, act: Callable[[], None]) -> None:
+        """Act on what the user does to a control, but not on what is set from here."""
+
+        def update(event: Any) -> None:
+            with self._lock:
+                if not self._silent:
+                    act()
+
+        control.on_update(update)
 
     def _make_answers(self) -> None:
         panel = self._gui.add_panel()
@@ -127,7 +145,7 @@ class Panel:
     def _text(self, name: str, hint: str) -> None:
         """Add a field of numbers."""
         field = self._gui.add_text(name.removesuffix(" 2"), "", hint=hint)
-        field.on_update(lambda event: self._edit(name))
+        self._on_update(field, lambda: self._edit(name))
         self._fields[name] = field
 
     @contextmanager
@@ -141,29 +159,25 @@ class Panel:
     def _choose(self) -> None:
         """Take the state of a preset, in the view that there is."""
         chosen = next((p.state for p in PRESETS if p.name == self._case.value), None)
-        if not self._silent and chosen is not None:
+        if chosen is not None:
             state = replace(chosen, flat=self._state.flat)
             self.update(state, self._case.value)
             self._changed(state, True)
 
     def _turn(self) -> None:
-        if not self._silent:
-            state = replace(self._state, flat=self._view.value == PLANE)
-            self.update(state, self._case.value)
-            self._changed(state, True)
+        state = replace(self._state, flat=self._view.value == PLANE)
+        self.update(state, self._case.value)
+        self._changed(state, True)
 
     def _pair(self) -> None:
         """Add a second box, or take it away."""
-        if not self._silent:
-            boxes = self._state.boxes[:1]
-            state = replace(self._state, boxes=(*boxes, SECOND) if self._second.value else boxes)
-            self.update(state)
-            self._changed(state, True)
+        boxes = self._state.boxes[:1]
+        state = replace(self._state, boxes=(*boxes, SECOND) if self._second.value else boxes)
+        self.update(state)
+        self._changed(state, True)
 
     def _edit(self, name: str) -> None:
         """Take numbers that were typed; tell what is wrong with them, and keep the old ones."""
-        if self._silent:
-            return
         try:
             state = edited(self._state, name, self._fields[name].value)
         except ValueError as error:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -153,6 +154,8 @@ def in_plane(state: LabState) -> LabState:
     return replace(state, origin=ray[0], direction=ray[1], boxes=boxes)
 
 
+# Words, chart and scene all ask the same; and 0.0 and -0.0, which are equal, have equal answers.
+@lru_cache(maxsize=64)
 def interval(state: LabState, index: int = 0) -> Interval:
     """Return the exact stay of the ray in a box, clipped to its range."""
     seen = in_plane(state)
@@ -160,7 +163,8 @@ def interval(state: LabState, index: int = 0) -> Interval:
     return _stay(seen, box, box.lower, box.upper, state.t_min, state.t_max)
 
 
-def slabs(state: LabState, index: int = 0) -> list[Slab]:
+@lru_cache(maxsize=64)
+def slabs(state: LabState, index: int = 0) -> tuple[Slab, ...]:
     """Return the exact stay of the ray's line in each slab of a box, at all t."""
     seen = in_plane(state)
     box = seen.boxes[index]
@@ -176,7 +180,7 @@ def slabs(state: LabState, index: int = 0) -> list[Slab]:
             found.append(Slab(axis, "inside", -INF, INF))
         else:
             found.append(Slab(axis, "crossed", stay.near, stay.far))
-    return found
+    return tuple(found)
 
 
 def crossings(state: LabState, index: int = 0) -> list[Crossing]:

@@ -204,7 +204,7 @@ def _of_rounding(state: LabState, index: int, lost: bool) -> str:
     return f"rounding makes {leaving} equal to {entry}"
 
 
-def _miss(state: LabState, found: list[Slab]) -> str:
+def _miss(state: LabState, found: tuple[Slab, ...]) -> str:
     for slab in found:
         if slab.kind == "outside":
             return f"The ray is parallel to the {AXES[slab.axis]} slab and beside it."
@@ -226,7 +226,7 @@ def _miss(state: LabState, found: list[Slab]) -> str:
     )
 
 
-def _limits(found: list[Slab]) -> tuple[Slab | None, Slab | None]:
+def _limits(found: tuple[Slab, ...]) -> tuple[Slab | None, Slab | None]:
     """Return the slab that is entered last and the one that is left first."""
     crossed = [slab for slab in found if slab.kind == "crossed"]
     latest = max(crossed, key=lambda slab: slab.near, default=None)
