@@ -90,7 +90,7 @@ class RayLab:
         self.close()
 
     def __repr__(self) -> str:
-        return f"RayLab({'closed' if self._closed.is_set() else self.url!r})"
+        return f"RayLab({'closed' if self._closed.is_set() else repr(self.url)})"
 
     def _repr_html_(self) -> str:
         """Show the page in a notebook."""

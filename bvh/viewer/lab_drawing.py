@@ -81,6 +81,7 @@ class Drawing:
             *boxes, *((node, -0.25) for node in self._planes), *((node, -0.2) for node in lines)
         ]  # fmt: skip
 
+    @np.errstate(all="ignore")
     def update(self, state: LabState, frame: Frame, planes: bool) -> None:
         """Draw a state."""
         self._grid.position = (0.0, 0.0, -0.4 if state.flat else LOWEST)

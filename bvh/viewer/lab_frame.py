@@ -19,6 +19,8 @@ FIT, REACH = 2.0, 6.0
 WITHIN, CROSSING_WITHIN = 5.0, 2.0
 # Moved things land on multiples of so much of the boxes' size, rounded to a power of ten.
 STEP = 1e-2
+# The largest radius whose reciprocal is an ordinary double.
+LARGEST = 1e307
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,7 @@ def drawn_boxes(state: LabState) -> tuple[LabBox, ...]:
     )
 
 
+@np.errstate(all="ignore")
 def fitted(state: LabState) -> Frame:
     """Choose what is drawn: all boxes, and what the ray has that is not far away."""
     seen = in_plane(state)
@@ -85,9 +88,8 @@ def fitted(state: LabState) -> Frame:
     near = [(np.array(end), WITHIN) for end in (seen.origin, seen.tip)]
     near += [(at(state, crossing.t), CROSSING_WITHIN) for crossing in crossings(state)]
     for place, within in near:
-        with np.errstate(over="ignore"):
-            if np.isfinite(place).all() and np.linalg.norm(place - middle) <= within * radius:
-                points = np.vstack([points, place])
+        if np.isfinite(place).all() and np.linalg.norm(place - middle) <= within * radius:
+            points = np.vstack([points, place])
     middle, radius = _ball(points)
     x, y, z = middle.tolist()
     return Frame((x, y, z), FIT / radius)
@@ -95,8 +97,9 @@ def fitted(state: LabState) -> Frame:
 
 def _ball(points: Array) -> tuple[Array, float]:
     """Return the middle and half the diagonal of a box around points, never 0."""
-    low, high = points.min(axis=0), points.max(axis=0)
-    return low + (high - low) / 2, float(np.linalg.norm(high - low)) / 2 or 1.0
+    # Halves first: the sum and the difference of two doubles may be none.
+    low, high = points.min(axis=0) / 2, points.max(axis=0) / 2
+    return low + high, min(math.hypot(*(high - low)), LARGEST) or 1.0
 
 
 @dataclass(frozen=True)

@@ -54,8 +54,7 @@ class Claim:
 
 def slab_ends(o: Array, d: Array, lower: Array, upper: Array) -> tuple[Array, Array]:
     """Return the crossings of lower and upper planes as a division gives them: inf, NaN and all."""
-    with np.errstate(all="ignore"):
-        return (lower - o) / d, (upper - o) / d
+    return (lower - o) / d, (upper - o) / d
 
 
 def divide(o: Array, d: Array, lower: Array, upper: Array) -> float | None:
@@ -68,15 +67,14 @@ def divide(o: Array, d: Array, lower: Array, upper: Array) -> float | None:
 def reciprocal(o: Array, d: Array, lower: Array, upper: Array) -> float | None:
     """Multiply by 1/d, and choose near and far by d >= 0."""
     t_near, t_far = -math.inf, math.inf
-    with np.errstate(all="ignore"):
-        for axis in range(len(o)):
-            inverse = 1.0 / d[axis]
-            t0, t1 = (lower[axis] - o[axis]) * inverse, (upper[axis] - o[axis]) * inverse
-            if not d[axis] >= 0.0:
-                t0, t1 = t1, t0
-            if t0 > t_far or t1 < t_near:
-                return None
-            t_near, t_far = max(t_near, float(t0)), min(t_far, float(t1))
+    for axis in range(len(o)):
+        inverse = 1.0 / d[axis]
+        t0, t1 = (lower[axis] - o[axis]) * inverse, (upper[axis] - o[axis]) * inverse
+        if not d[axis] >= 0.0:
+            t0, t1 = t1, t0
+        if t0 > t_far or t1 < t_near:
+            return None
+        t_near, t_far = max(t_near, float(t0)), min(t_far, float(t1))
     return max(t_near, 0.0) if t_near <= t_far and t_far >= 0.0 else None
 
 
@@ -136,10 +134,9 @@ def mixed(o: Array, d: Array, lower: Array, upper: Array) -> float | None:
 
 def single(o: Array, d: Array, lower: Array, upper: Array) -> float | None:
     """Do it in float32, as graphics cards do."""
-    with np.errstate(all="ignore"):
-        o4, d4, low, high = (a.astype(np.float32) for a in (o, d, lower, upper))
-        t0, t1 = (low - o4) / d4, (high - o4) / d4
-        near, far = float(np.minimum(t0, t1).max()), float(np.maximum(t0, t1).min())
+    o4, d4, low, high = (a.astype(np.float32) for a in (o, d, lower, upper))
+    t0, t1 = (low - o4) / d4, (high - o4) / d4
+    near, far = float(np.minimum(t0, t1).max()), float(np.maximum(t0, t1).min())
     return max(near, 0.0) if near <= far and far >= 0.0 else None
 
 
@@ -157,6 +154,8 @@ NAIVES = (
 FIRST = Naive("first", "the first box in the list", divide)
 
 
+# Division by zero and overflow are what this is about: no warnings.
+@np.errstate(all="ignore")
 def local(state: LabState, index: int) -> tuple[Array, Array, Array, Array]:
     """Return origin, direction and corners in a box's own coordinates, rounded as anyone would."""
     n = state.dimensions
@@ -166,12 +165,12 @@ def local(state: LabState, index: int) -> tuple[Array, Array, Array, Array]:
     lower, upper = np.array(box.lower), np.array(box.upper)
     if box.turned:
         inverse = rotation(box.turn).T
-        with np.errstate(all="ignore"):
-            o, d = inverse @ (o - box.centre), inverse @ d
+        o, d = inverse @ (o - box.centre), inverse @ d
         lower, upper = -box.half, box.half
     return o[:n], d[:n], lower[:n], upper[:n]
 
 
+@np.errstate(all="ignore")
 def claims(state: LabState) -> list[Claim]:
     """Return what each naive test says of all boxes, the nearest by its own figures.
 

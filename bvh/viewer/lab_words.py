@@ -84,6 +84,7 @@ def number(x: float) -> str:
     return text[:-2] if text.endswith(".0") and text != "-0.0" else text
 
 
+@np.errstate(all="ignore")
 def _reason(state: LabState, claim: Claim, met: int | None) -> str:
     """Say what went wrong, by what the naive test has computed."""
     name = claim.naive.name
@@ -130,9 +131,8 @@ def _of_reciprocals(state: LabState, claim: Claim, index: int) -> str:
             return f"{name}: -0.0 >= 0 is true, yet 1/-0.0 is -inf: near and far change places"
         if d[axis] == 0.0 and o[axis] in (lower[axis], upper[axis]):
             return f"{name}: 0 * (1/0) = 0 * inf is NaN, and comparisons with NaN fail"
-        with np.errstate(over="ignore", divide="ignore"):
-            if d[axis] != 0.0 and math.isinf(1.0 / d[axis]):
-                return f"{name}: 1 / {number(d[axis])} overflows to inf"
+        if d[axis] != 0.0 and math.isinf(1.0 / d[axis]):
+            return f"{name}: 1 / {number(d[axis])} overflows to inf"
     return ""
 
 
@@ -175,8 +175,7 @@ def _of_singles(state: LabState, claim: Claim, index: int) -> str:
         return f"float32 has no {number(float(np.abs(d).max()))}: the direction becomes 0"
     names = [f"{what}.{AXES[k]}" for what in ("origin", "lower", "upper") for k in range(len(o))]
     values = np.concatenate([o, lower, upper])
-    with np.errstate(over="ignore", invalid="ignore"):
-        bent = np.nan_to_num(np.abs(values.astype(np.float32).astype(np.float64) - values))
+    bent = np.nan_to_num(np.abs(values.astype(np.float32).astype(np.float64) - values))
     worst = int(bent.argmax())
     if not bent[worst]:
         return ""
