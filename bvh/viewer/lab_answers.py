@@ -63,7 +63,8 @@ def naive_answers(state: LabState) -> str:
     found = claims(state)
     judged = [(claim, verdict(state, claim)) for claim in found]
     wrong = sum(judgement.kind == WRONG for _, judgement in judged)
-    told = f"{wrong} of {len(found)} go wrong" if wrong else "none goes wrong"
+    verb = "goes" if wrong == 1 else "go"
+    told = f"{wrong} of {len(found)} {verb} wrong" if wrong else "none goes wrong"
     rows = []
     for claim, judgement in judged:
         mark, colour = MARKS[judgement.kind]

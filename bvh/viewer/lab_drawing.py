@@ -32,6 +32,8 @@ NOWHERE = np.zeros((1, 2, 3))
 MAX_BOXES = 2
 # The floor: its half width, and where it is in space.
 FLOOR, LOWEST = 7, -2.2
+# From a ball to the name below it.
+BELOW, BELOW_FLAT = np.array([0.0, 0.0, 0.12]), np.array([0.0, 0.16, 0.0])
 
 
 class Drawing:
@@ -125,7 +127,7 @@ class Drawing:
             shown = place is not None and (t == 0.0 or ray is None or ray.along(t) > 0.1)
             self._names[name].visible = shown
             if place is not None:
-                self._names[name].position = place - np.array([0.0, 0.0, 0.12])
+                self._names[name].position = place - (BELOW_FLAT if state.flat else BELOW)
         place = _seen(ray, 0.0)
         self._origin.visible = place is not None
         if place is not None:

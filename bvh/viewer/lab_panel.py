@@ -163,6 +163,8 @@ class Panel:
             state = replace(chosen, flat=self._state.flat)
             self.update(state, self._case.value)
             self._changed(state, True)
+        else:
+            self.update(self._state)
 
     def _turn(self) -> None:
         state = replace(self._state, flat=self._view.value == PLANE)

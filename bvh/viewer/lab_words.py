@@ -196,11 +196,12 @@ def _of_rounding(state: LabState, index: int, lost: bool) -> str:
     latest, earliest = _limits(slabs(state, index))
     if latest is None or earliest is None:
         return "rounding decides"
-    leaving = f"the exit from {AXES[earliest.axis]} ({number(earliest.far)})"
-    entry = f"the entry into {AXES[latest.axis]} ({number(latest.near)})"
-    if lost:
-        return f"rounding puts {leaving} before {entry}"
-    return f"rounding makes {leaving} equal to {entry}"
+    out, into = f"the exit from {AXES[earliest.axis]}", f"the entry into {AXES[latest.axis]}"
+    far, near = number(earliest.far), number(latest.near)
+    if not lost:
+        return f"rounding makes {out} ({far}) equal to {into} ({near})"
+    both = f"both are at {near}" if far == near else f"they are at {far} and {near}"
+    return f"rounding puts {out} before {into}; {both}"
 
 
 def _miss(state: LabState, found: tuple[Slab, ...]) -> str:
