@@ -21,6 +21,8 @@ from bvh.viewer.lab_state import LabState
 # The camera: (position, up, field of view in degrees), from an angle and from above.
 FROM_AN_ANGLE = ((3.6, -8.2, 4.2), (0.0, 0.0, 1.0), 38.0)
 FROM_ABOVE = ((0.0, 0.0, 40.0), (0.0, 1.0, 0.0), 9.0)
+# The scene's width over its height from which on nothing is cut off.
+WIDE = 0.8
 NOTEBOOK_HEIGHT = 760
 
 
@@ -53,7 +55,7 @@ class RayLab:
         self._follower = threading.Thread(target=self._follow, name="ray lab", daemon=True)
         self._follower.start()
         self._look()
-        server.on_client_connect(lambda client: self._look(client))
+        server.on_client_connect(self._greet)
         self._draw()
 
     @property
@@ -146,16 +148,35 @@ class RayLab:
     def _look(self, client: Any = None) -> None:
         """Put a client's camera where all is seen; without one, that of those to come."""
         position, up, degrees = FROM_ABOVE if self._state.flat else FROM_AN_ANGLE
-        camera = self._server.initial_camera if client is None else client.camera
         if client is None:
+            camera = self._server.initial_camera
             camera.position, camera.look_at, camera.up = position, (0.0, 0.0, 0.0), up
             camera.fov = np.radians(degrees)
             return
+        camera = client.camera
         with client.atomic():
             camera.up_direction = up
-            camera.position = position
+            camera.position = np.array(position) * _farther(camera)
             camera.look_at = (0.0, 0.0, 0.0)
             camera.fov = np.radians(degrees)
+
+    def _greet(self, client: Any) -> None:
+        """Show all to a new client, also where panels or the window become narrower."""
+        self._look(client)
+        seen_from = [_farther(client.camera)]
+
+        def resized(camera: Any) -> None:
+            before, seen_from[0] = seen_from[0], _farther(camera)
+            if abs(seen_from[0] / before - 1.0) > 0.01:
+                offset = camera.position - camera.look_at
+                camera.position = camera.look_at + offset * (seen_from[0] / before)
+
+        client.camera.on_update(resized)
+
+
+def _farther(camera: Any) -> float:
+    """Return how much farther away a camera must be whose picture is narrow."""
+    return max(1.0, WIDE / max(float(camera.aspect), 0.1))
 
 
 def ray_lab(*, host: str = "127.0.0.1", port: int = 8090) -> RayLab:

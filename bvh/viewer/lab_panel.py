@@ -116,7 +116,7 @@ class Panel:
                 self._text(f"{name} 2", "As of the first box")
         self._error = gui.add_html("", visible=False)
         gui.main_panel.dock_left()
-        gui.main_panel.set_width(290)
+        gui.main_panel.set_width(270)
         self._on_update(self._case, self._choose)
         self._on_update(self._view, self._turn)
         self._on_update(self._second, self._pair)
@@ -140,7 +140,7 @@ class Panel:
             self._intervals = self._gui.add_html("")
             self._naive = self._gui.add_html("")
         panel.dock_right()
-        panel.set_width(420)
+        panel.set_width(400)
 
     def _text(self, name: str, hint: str) -> None:
         """Add a field of numbers."""
