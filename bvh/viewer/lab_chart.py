@@ -16,7 +16,7 @@ WIDTH, LEFT, RIGHT = 380.0, 26.0, 372.0
 ROW, BAR, TOP = 40.0, 14.0, 16.0
 
 # How much of what lies beside the box is shown, in lengths of what is of interest.
-BESIDE, START_WITHIN = 1.5, 20.0
+BESIDE, START_WITHIN = 1.5, 60.0
 # Shares of t that no screen can show.
 POINT = 1e-6
 
