@@ -28,6 +28,7 @@ from bvh.spheres import ray_sphere
 from bvh.storage import load
 from bvh.tree import BVH
 from bvh.triangles import ray_triangle
+from bvh.viewer.lab import RayLab, ray_lab
 
 __version__ = "0.1.0"
 
@@ -46,6 +47,7 @@ __all__ = [
     "Leaves",
     "Overlaps",
     "Pick",
+    "RayLab",
     "Scene",
     "SceneAllHits",
     "SceneClosestPoints",
@@ -57,6 +59,7 @@ __all__ = [
     "load",
     "load_scene",
     "ray_box",
+    "ray_lab",
     "ray_obb",
     "ray_plane",
     "ray_sphere",

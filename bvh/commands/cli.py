@@ -1,4 +1,4 @@
-"""The command line: info, stats, build, cast, render, pick, bench, warmup."""
+"""The command line: info, stats, build, cast, render, plot, pick, view, lab, bench, warmup."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ from bvh.commands.console import (
     rate,
     warnings_in_a_line,
 )
+from bvh.commands.lab_command import lab_command
 from bvh.commands.openings import AsJson, Flatten, Opened, ScenePath, Threads, check_folder, opened
 from bvh.commands.pick_command import pick_command
 from bvh.commands.warmup_command import warmup_command
@@ -208,6 +209,7 @@ def render_command(
 
 
 app.command(name="pick")(pick_command)
+app.command(name="lab")(lab_command)
 app.command(name="bench", add_help_option=False, context_settings=PASSED_ON)(bench_command)
 app.command(name="warmup")(warmup_command)
 

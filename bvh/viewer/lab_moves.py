@@ -1,0 +1,116 @@
+"""What the ray lab's handles do: the state after one of them was dragged."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from bvh.viewer.lab_frame import Frame
+from bvh.viewer.lab_state import Array, LabBox, LabState, Vector, in_plane, rotation, turn_of
+
+# Turns are rounded to tenths of a degree, and edges do not vanish.
+TENTHS, LEAST_HALF = 1, 0.02
+
+
+@dataclass(frozen=True)
+class Pose:
+    """Where a handle is in drawn coordinates, and how it is turned, shape (3,) and (3, 3)."""
+
+    position: Array
+    turn: Array
+
+
+def pose(state: LabState, frame: Frame, name: str, index: int) -> Pose:
+    """Return where a handle belongs: "origin" or "tip" of the ray, "middle" or "size" of a box."""
+    seen = in_plane(state)
+    if name == "origin":
+        return Pose(frame.drawn(seen.origin), np.eye(3))
+    if name == "tip":
+        return Pose(frame.drawn(seen.tip), np.eye(3))
+    # The box in the plane has no ends along z, and is drawn at z = 0.
+    box = seen.boxes[index]
+    turn = rotation(box.turn)
+    middle = frame.drawn(box.centre)
+    if name == "middle":
+        return Pose(middle, turn)
+    with np.errstate(invalid="ignore"):
+        half = np.where(np.isfinite(box.half), box.half, 0.0)
+    return Pose(middle + turn @ (half * frame.scale), turn)
+
+
+def moved(state: LabState, frame: Frame, name: str, index: int, to: Pose) -> LabState:
+    """Return the state after a handle was dragged.
+
+    What was not moved along a coordinate keeps it, bit for bit.
+    """
+    moves: dict[str, Callable[[LabState, Frame, Pose], LabState]] = {
+        "origin": _move_origin,
+        "tip": _move_tip,
+    }
+    if name in moves:
+        return moves[name](state, frame, to)
+    change = _move_box if name == "middle" else _scale_box
+    boxes = list(state.boxes)
+    boxes[index] = change(state, frame, boxes[index], pose(state, frame, name, index), to)
+    return replace(state, boxes=tuple(boxes))
+
+
+def _move_origin(state: LabState, frame: Frame, to: Pose) -> LabState:
+    """Move the origin; the tip stays."""
+    origin = _point(state, frame, to, state.origin)
+    direction = [
+        d if new == old else frame.tidy(tip - new)
+        for d, new, old, tip in zip(state.direction, origin, state.origin, state.tip, strict=True)
+    ]
+    return replace(state, origin=origin, direction=_vector(direction))
+
+
+def _move_tip(state: LabState, frame: Frame, to: Pose) -> LabState:
+    tip = _point(state, frame, to, state.tip)
+    direction = [
+        d if new == old else frame.tidy(new - o)
+        for d, new, old, o in zip(state.direction, tip, state.tip, state.origin, strict=True)
+    ]
+    return replace(state, direction=_vector(direction))
+
+
+def _move_box(state: LabState, frame: Frame, box: LabBox, was: Pose, to: Pose) -> LabBox:
+    """Move a box, or turn it about its centre."""
+    lower, upper = list(box.lower), list(box.upper)
+    old = _vector(box.centre.tolist())
+    new = _point(state, frame, to, old)
+    for k in range(state.dimensions):
+        if new[k] != old[k]:
+            shift = new[k] - old[k]
+            lower[k], upper[k] = frame.tidy(lower[k] + shift), frame.tidy(upper[k] + shift)
+    turn = box.turn
+    if not np.allclose(was.turn, to.turn, rtol=0.0, atol=1e-6):
+        x, y, z = (round(degrees, TENTHS) + 0.0 for degrees in turn_of(to.turn))
+        # From above a box can only be turned about z.
+        turn = (turn[0], turn[1], z) if state.flat else (x, y, z)
+    return LabBox(_vector(lower), _vector(upper), turn)
+
+
+def _scale_box(state: LabState, frame: Frame, box: LabBox, was: Pose, to: Pose) -> LabBox:
+    """Scale a box about its centre."""
+    lower, upper = list(box.lower), list(box.upper)
+    drag = was.turn.T @ (to.position - was.position) / frame.scale
+    for k in range(state.dimensions):
+        if abs(drag[k]) * frame.scale > 1e-4:
+            half = max(box.half[k] + float(drag[k]), LEAST_HALF / frame.scale)
+            centre = float(box.centre[k])
+            lower[k], upper[k] = frame.tidy(centre - half), frame.tidy(centre + half)
+    return LabBox(_vector(lower), _vector(upper), box.turn)
+
+
+def _point(state: LabState, frame: Frame, to: Pose, old: Vector) -> Vector:
+    """Return where a point was dragged to; what is not drawn stays."""
+    x, y, z = frame.point(to.position, old)
+    return (x, y, old[2]) if state.flat else (x, y, z)
+
+
+def _vector(values: list[float]) -> Vector:
+    x, y, z = values
+    return x, y, z
