@@ -11,17 +11,16 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bvh.arguments import face_rows, one_index, owned, rows, thread_count
+from bvh.arguments import one_index
+from bvh.compat.geometries import Geometries, thread_limit
 from bvh.compat.pinholes import rays_of_matrices, rays_of_view
-from bvh.compat.surface import INVALID_ID, Geometry, Surface, split_rays
-from bvh.compat.tensors import Asked, given_like, narrowed, plain
-from bvh.sources import triangles_of
-from bvh.tree import BVH
+from bvh.compat.surface import INVALID_ID, split_rays
+from bvh.compat.tensors import Asked, given_like, narrowed
 
 Answers = dict[str, Any]
 
 
-class RaycastingScene:
+class RaycastingScene(Geometries):
     """Triangle meshes that rays and points ask about, with the interface of Open3D's class.
 
     Each mesh has a geometry id, counted from 0; the tree over all of them is built by the first
@@ -69,66 +68,6 @@ class RaycastingScene:
 
     INVALID_ID = INVALID_ID
 
-    def __init__(self, nthreads: int = 0, device: Any = None) -> None:
-        self._build_threads = _threads(nthreads)
-        self._geometries: list[Geometry] = []
-        self._built: Surface | None = None
-
-    @overload
-    def add_triangles(self, vertex_positions: Any, triangle_indices: Any) -> int: ...
-
-    @overload
-    def add_triangles(self, mesh: Any, /) -> int: ...
-
-    @overload
-    def add_triangles(self, *, mesh: Any) -> int: ...
-
-    def add_triangles(
-        self, vertex_positions: Any = None, triangle_indices: Any = None, *, mesh: Any = None
-    ) -> int:
-        """Add a mesh to the scene.
-
-        Parameters
-        ----------
-        vertex_positions : array_like or Tensor, shape (n, 3)
-            Coordinates, taken as float64. Or a mesh, as the only argument.
-        triangle_indices : array_like or Tensor of int, shape (m, 3)
-            Vertex indices; the normal is (v1-v0) x (v2-v0).
-        mesh : open3d.t.geometry.TriangleMesh, or whatever `bvh.BVH.from_mesh` takes
-
-        Returns
-        -------
-        int
-            The geometry id of the mesh.
-
-        Raises
-        ------
-        ValueError, TypeError
-            Where an argument has the wrong shape or type, or an index is out of range; the message
-            names it.
-        """
-        if triangle_indices is None:
-            if (mesh is None) == (vertex_positions is None):
-                raise TypeError("add_triangles takes a mesh, or vertex_positions and indices")
-            vertices, faces = _of_mesh(vertex_positions if mesh is None else mesh)
-        elif mesh is not None:
-            raise TypeError("add_triangles takes either a mesh or triangle_indices, got both")
-        else:
-            vertices, faces = plain(vertex_positions), plain(triangle_indices)
-        points = rows("vertex_positions", vertices)
-        index = face_rows("triangle_indices", faces, len(points))
-        self._geometries = [*self._geometries, (owned(points), owned(index, np.int32))]
-        self._built = None
-        return len(self._geometries) - 1
-
-    @property
-    def tree(self) -> BVH:
-        """The tree over all triangles, for questions that this interface does not have.
-
-        Its prim_id counts through the geometries in their order.
-        """
-        return self._surface().tree
-
     def cast_rays(self, rays: ArrayLike, nthreads: int = 0) -> Answers:
         """Find the first hit of each ray.
 
@@ -152,7 +91,7 @@ class RaycastingScene:
         ValueError, TypeError
             Where an argument has the wrong shape or type; the message names it.
         """
-        asked, threads = Asked("rays", rays, 6), _threads(nthreads)
+        asked, threads = Asked("rays", rays, 6), thread_limit(nthreads)
         surface = self._surface()
         hits = surface.tree.closest_hit(*split_rays(asked.rows, threads), threads=threads)
         described = surface.described(hits, asked.dtype, threads)
@@ -174,7 +113,7 @@ class RaycastingScene:
         -------
         array or Tensor of bool, shape (...)
         """
-        asked, threads = Asked("rays", rays, 6), _threads(nthreads)
+        asked, threads = Asked("rays", rays, 6), thread_limit(nthreads)
         o, d = split_rays(asked.rows, threads)
         hit = self._surface().tree.any_hit(o, d, tnear, tfar, threads=threads)
         return asked.answer(np.reshape(hit, -1))
@@ -192,7 +131,7 @@ class RaycastingScene:
         array or Tensor of int32, shape (...)
             For a closed mesh an even number from outside, and an odd number from inside.
         """
-        asked, threads = Asked("rays", rays, 6), _threads(nthreads)
+        asked, threads = Asked("rays", rays, 6), thread_limit(nthreads)
         o, d = split_rays(asked.rows, threads)
         counts = self._surface().tree.count_hits(o, d, threads=threads)
         return asked.answer(np.reshape(counts, -1).astype(np.int32))
@@ -214,7 +153,7 @@ class RaycastingScene:
             ``primitive_ids`` (m,), uint32; ``t_hit`` (m,) and ``primitive_uvs`` (m, 2) as in
             `cast_rays`.
         """
-        asked, threads = Asked("rays", rays, 6), _threads(nthreads)
+        asked, threads = Asked("rays", rays, 6), thread_limit(nthreads)
         surface = self._surface()
         o, d = split_rays(asked.rows, threads)
         hits = surface.tree.all_hits(o, d, edges="once", threads=threads)
@@ -245,7 +184,7 @@ class RaycastingScene:
         ValueError, TypeError
             Where an argument has the wrong shape or type; the message names it.
         """
-        asked, threads = Asked("query_points", query_points, 3), _threads(nthreads)
+        asked, threads = Asked("query_points", query_points, 3), thread_limit(nthreads)
         surface = self._surface()
         near = surface.tree.closest_point(asked.flat, threads=threads)
         described = surface.described(near, asked.dtype, threads)
@@ -265,7 +204,7 @@ class RaycastingScene:
         array or Tensor, shape (...)
             inf without a nearest point.
         """
-        asked, threads = Asked("query_points", query_points, 3), _threads(nthreads)
+        asked, threads = Asked("query_points", query_points, 3), thread_limit(nthreads)
         return asked.reals(self._surface().tree.distance(asked.flat, threads=threads))
 
     def compute_signed_distance(
@@ -368,34 +307,6 @@ class RaycastingScene:
             rays = rays_of_view(*args, **kwargs)
         return given_like(narrowed(rays, dtype), *args, *kwargs.values())
 
-    def __repr__(self) -> str:
-        count = len(self._geometries)
-        triangles = sum(len(faces) for _, faces in self._geometries)
-        plural = "y" if count == 1 else "ies"
-        return f"RaycastingScene({count} geometr{plural}, {triangles} triangles)"
-
-    def _surface(self) -> Surface:
-        """Return all triangles under one tree; build it if there is none, or a mesh is new."""
-        built = self._built
-        if built is None:
-            # Two threads may both build: they find the same.
-            geometries = self._geometries
-            built = Surface(geometries, self._build_threads)
-            if geometries is self._geometries:
-                self._built = built
-        return built
-
-
-def _of_mesh(mesh: Any) -> tuple[Any, Any]:
-    """Return (vertices, faces) of a mesh."""
-    if hasattr(mesh, "vertex") and hasattr(mesh, "triangle"):  # of open3d.t
-        if "positions" not in mesh.vertex:
-            return np.empty((0, 3)), np.empty((0, 3), np.int32)
-        return plain(mesh.vertex.positions), plain(mesh.triangle.indices)
-    if hasattr(mesh, "vertices") and hasattr(mesh, "triangles"):  # of open3d, the older class
-        return np.asarray(mesh.vertices), np.asarray(mesh.triangles)
-    return triangles_of(mesh)
-
 
 def _answers(asked: Asked, described: Answers) -> Answers:
     return {name: asked.answer(array) for name, array in described.items()}
@@ -406,10 +317,4 @@ def _sampled(query_points: Any, nthreads: int, nsamples: int) -> tuple[Asked, in
     votes = one_index("nsamples", nsamples)
     if votes < 1 or votes % 2 == 0:
         raise ValueError(f"nsamples must be odd and at least 1, got {votes}")
-    return Asked("query_points", query_points, 3), _threads(nthreads)
-
-
-def _threads(nthreads: int) -> int:
-    """Return the threads to use; Open3D takes 0 and negative numbers for all CPUs."""
-    number = one_index("nthreads", nthreads)
-    return thread_count(number if number > 0 else None)
+    return Asked("query_points", query_points, 3), thread_limit(nthreads)

@@ -13,7 +13,7 @@ from bvh.workers import share
 INVALID_ID = 0xFFFFFFFF
 
 # Rows that one thread takes at a time: they stay in its cache from one column to the next.
-CHUNK = 1 << 14
+CHUNK = 1 << 13
 
 Geometry = tuple[NDArray[np.float64], NDArray[np.int32]]
 
@@ -34,11 +34,12 @@ class Surface:
         self.tree = BVH.from_triangles(
             np.concatenate(points), np.concatenate(faces), threads=threads
         )
-        places = [np.arange(count, dtype=np.uint32) for count in counts]
-        invalid = np.array([INVALID_ID], np.uint32)
-        self._geometry = np.append(np.repeat(np.arange(len(counts)), counts), INVALID_ID)
-        self._geometry = self._geometry.astype(np.uint32)
-        self._place = np.concatenate([*places, invalid])
+        self._places: tuple[NDArray[np.uint32], NDArray[np.uint32]] | None = None
+        if len(geometries) > 1:
+            places = [np.arange(count, dtype=np.uint32) for count in counts]
+            owner = np.repeat(np.arange(len(counts), dtype=np.uint32), counts)
+            invalid = np.array([INVALID_ID], np.uint32)
+            self._places = np.append(owner, invalid), np.concatenate([*places, invalid])
         self._normals: dict[Any, NDArray[Any]] = {}
 
     def described(
@@ -61,10 +62,15 @@ class Surface:
 
         def work(begin: int, end: int) -> None:
             some = slice(begin, end)
+            # Wrapping leads -1 to the last row, without a check of each.
             rows = prim[some].astype(np.intp)
-            # Wrapping leads -1 to the last row, and numpy checks nothing.
-            self._geometry.take(rows, out=geometry[some], mode="wrap")
-            self._place.take(rows, out=place[some], mode="wrap")
+            if self._places is None:
+                # One geometry: 0, and -1, whose bits are those of INVALID_ID.
+                np.right_shift(prim[some], 31, out=geometry[some].view(np.int32))
+                place[some] = prim[some].view(np.uint32)
+            else:
+                self._places[0].take(rows, out=geometry[some], mode="wrap")
+                self._places[1].take(rows, out=place[some], mode="wrap")
             for axis, weight in enumerate(weights):
                 # Of a NaN and a number, fmax takes the number.
                 np.fmax(weight[some], 0.0, out=uvs[some, axis], casting="same_kind")

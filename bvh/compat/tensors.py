@@ -56,7 +56,8 @@ class Asked:
     def __init__(self, name: str, value: Any, width: int) -> None:
         self._like = value
         array = plain(value)
-        if isinstance(array, np.ma.MaskedArray) or getattr(array, "dtype", None) not in KEPT:
+        kept = isinstance(array, np.ndarray) and array.dtype in KEPT
+        if not kept or isinstance(array, np.ma.MaskedArray):
             array = reals(name, array)
             if array.shape == (0,):
                 array = array.reshape(0, width)
