@@ -246,11 +246,11 @@ def test_degenerate_faces_have_no_normal() -> None:
 
 def test_float64_is_kept() -> None:
     """Millimetres ten thousand kilometres away, which float32 does not hold."""
-    offset = np.array([1e7, -1e7, 1e7])
+    offset = np.array([1e7 + 0.5, -1e7, 1e7])
     scene = scene_of((TRIANGLE[0] * 1e-3 + offset, TRIANGLE[1]))
     rays = np.hstack([offset + [6e-4, 3e-4, 1.0], [0, 0, -1.0]])[None]
     answer = scene.cast_rays(rays)
-    assert answer["t_hit"][0] == rays[0, 2] - 1e7
+    assert answer["t_hit"][0] == rays[0, 2] - 1e7 == 1.0
     assert np.allclose(answer["primitive_uvs"], [[0.3, 0.3]], 0, 1e-5)
     assert scene.cast_rays(rays.astype(np.float32))["geometry_ids"][0] == INVALID
     assert scene.compute_distance(rays[:, :3]).dtype == np.float64

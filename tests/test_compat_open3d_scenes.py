@@ -164,7 +164,7 @@ def test_rays_of_matrices_pass_through_their_pixels(dtype: Any, rng: Rng) -> Non
 
 
 def test_rays_of_views_look_where_they_should() -> None:
-    """The middle at what is looked at, up at the top, left and right the angle apart."""
+    """The middle at what is looked at, the sides the angle apart, up and right at the end."""
     center, eye = np.array([1.0, 2.0, 3.0]), np.array([1e7, 2.0, 3.0])
     scene = RaycastingScene()
     scene.add_triangles(CORNERS, FACES)
@@ -174,12 +174,12 @@ def test_rays_of_views_look_where_they_should() -> None:
     )  # fmt: skip
     assert (rays[..., :3] == eye).all()
     assert np.allclose(rays[50, 150, 3:], [-1, 0, 0], 0, 1e-12)
-    assert rays[0, 150, 5] > 0 > rays[100, 150, 5]
+    assert rays[0, 150, 5] < 0 < rays[100, 150, 5]
     # Half a pixel is missing on either side.
-    left, right = rays[50, 0, 3:], rays[50, -1, 3:]
-    assert np.allclose(np.abs([left[1], right[1]]), np.tan(np.pi / 6) * 300 / 301)
+    first, last = rays[50, 0, 3:], rays[50, -1, 3:]
+    assert np.allclose(np.abs([first[1], last[1]]), np.tan(np.pi / 6) * 300 / 301)
     # Looking along -x with z up, +y is to the right.
-    assert left[1] < 0 < right[1]
+    assert first[1] > 0 > last[1]
     args = 60, center.tolist(), eye.tolist(), [0, 0, 1], 301, 101
     narrow = scene.create_rays_pinhole(*args)
     assert narrow.dtype == np.float32

@@ -38,7 +38,7 @@ class RaycastingScene(Geometries):
 
     Notes
     -----
-    Where Open3D answers otherwise, that is by rounding to float32 or by votes. Here
+    Open3D answers the same but for rounding and for rays that meet edges and vertices. Here
 
     - vertices and rays in float64 are taken as they are, where Open3D refuses them;
     - a ray through an edge or a vertex hits, and is one crossing of a closed mesh for
@@ -275,7 +275,8 @@ class RaycastingScene(Geometries):
         center, eye, up : array_like or Tensor, shape (3,)
             What the camera looks at, where it is, and which way is up.
         width_px, height_px : int
-            Size of the picture.
+            Size of the picture. With `up`, as in Open3D, its first row is at the bottom of the
+            view and its first column at the right.
         dtype : float32 or float64
             Type of the rays. float32 is what Open3D makes of any camera; float64 keeps a camera
             exact that is far from the origin.
