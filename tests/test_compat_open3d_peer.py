@@ -25,7 +25,8 @@ FEW = 4
 def turned(rng: Rng, mesh: Any, scale: float, offset: Any) -> Mesh:
     """Return a mesh in a position in which nothing is special."""
     turn = np.linalg.qr(rng.normal(size=(3, 3)))[0]
-    return (mesh.vertices @ turn * scale + offset).astype(np.float32), mesh.faces.astype(np.uint32)
+    vertices, faces = np.array(mesh.vertices), np.array(mesh.faces, np.uint32)
+    return (vertices @ turn * scale + offset).astype(np.float32), faces
 
 
 def closed(rng: Rng) -> list[Mesh]:

@@ -16,6 +16,7 @@ class NumpyTensor(np.ndarray[Any, Any]):
     """A numpy array with those methods of Open3D's Tensor that programs call on answers.
 
     So what is written for Tensors, ``ans["t_hit"].numpy()``, also runs on numpy arrays alone.
+    Functions of Open3D 0.18 that take plain arrays for Tensors want that ``.numpy()``, too.
 
     Examples
     --------
