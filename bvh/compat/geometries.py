@@ -1,0 +1,116 @@
+"""The meshes that are added to a scene, one by one, and the tree over all of them."""
+
+from __future__ import annotations
+
+from typing import Any, overload
+
+import numpy as np
+
+from bvh.arguments import face_rows, one_index, owned, rows, thread_count
+from bvh.compat.surface import Geometry, Surface
+from bvh.compat.tensors import plain
+from bvh.sources import triangles_of
+from bvh.tree import BVH
+
+
+class Geometries:
+    """What `RaycastingScene` is apart from what it is asked.
+
+    The tree is built by the first question after the last mesh.
+
+    Parameters
+    ----------
+    nthreads, device
+        As in `RaycastingScene`.
+    """
+
+    def __init__(self, nthreads: int = 0, device: Any = None) -> None:
+        self._threads = thread_limit(nthreads)
+        self._geometries: list[Geometry] = []
+        # The meshes of a tree, and the tree.
+        self._built: tuple[list[Geometry], Surface] | None = None
+
+    @overload
+    def add_triangles(self, vertex_positions: Any, triangle_indices: Any) -> int: ...
+
+    @overload
+    def add_triangles(self, mesh: Any, /) -> int: ...
+
+    @overload
+    def add_triangles(self, *, mesh: Any) -> int: ...
+
+    def add_triangles(
+        self, vertex_positions: Any = None, triangle_indices: Any = None, *, mesh: Any = None
+    ) -> int:
+        """Add a mesh to the scene.
+
+        Parameters
+        ----------
+        vertex_positions : array_like or Tensor, shape (n, 3)
+            Coordinates, taken as float64. Or a mesh, as the only argument.
+        triangle_indices : array_like or Tensor of int, shape (m, 3)
+            Vertex indices; the normal is (v1-v0) x (v2-v0).
+        mesh : open3d.t.geometry.TriangleMesh, or whatever `bvh.BVH.from_mesh` takes
+
+        Returns
+        -------
+        int
+            The geometry id of the mesh.
+
+        Raises
+        ------
+        ValueError, TypeError
+            Where an argument has the wrong shape or type, or an index is out of range; the message
+            names it.
+        """
+        if triangle_indices is None:
+            if (mesh is None) == (vertex_positions is None):
+                raise TypeError("add_triangles takes a mesh, or vertex_positions and indices")
+            vertices, faces = _of_mesh(vertex_positions if mesh is None else mesh)
+        elif mesh is not None:
+            raise TypeError("add_triangles takes either a mesh or triangle_indices, got both")
+        else:
+            vertices, faces = plain(vertex_positions), plain(triangle_indices)
+        points = rows("vertex_positions", vertices)
+        index = face_rows("triangle_indices", faces, len(points))
+        self._geometries = [*self._geometries, (owned(points), owned(index, np.int32))]
+        return len(self._geometries) - 1
+
+    @property
+    def tree(self) -> BVH:
+        """The tree over all triangles, for questions that this interface does not have.
+
+        Its prim_id counts through the geometries in their order.
+        """
+        return self._surface().tree
+
+    def __repr__(self) -> str:
+        count = len(self._geometries)
+        triangles = sum(len(faces) for _, faces in self._geometries)
+        plural = "y" if count == 1 else "ies"
+        return f"{type(self).__name__}({count} geometr{plural}, {triangles} triangles)"
+
+    def _surface(self) -> Surface:
+        """Return all triangles under one tree; build it if there is none, or a mesh is new."""
+        geometries, built = self._geometries, self._built
+        if built is None or built[0] is not geometries:
+            # Two threads may both build: they find the same.
+            built = self._built = geometries, Surface(geometries, self._threads)
+        return built[1]
+
+
+def _of_mesh(mesh: Any) -> tuple[Any, Any]:
+    """Return (vertices, faces) of a mesh."""
+    if type(mesh).__module__.partition(".")[0] != "open3d":
+        return triangles_of(mesh)
+    if not hasattr(mesh, "vertex"):  # the older class
+        return np.asarray(mesh.vertices), np.asarray(mesh.triangles)
+    if "positions" not in mesh.vertex or "indices" not in mesh.triangle:
+        return np.empty((0, 3)), np.empty((0, 3), np.int32)
+    return plain(mesh.vertex.positions), plain(mesh.triangle.indices)
+
+
+def thread_limit(nthreads: int) -> int:
+    """Return the threads to use; Open3D takes 0 and negative numbers for all CPUs."""
+    number = one_index("nthreads", nthreads)
+    return thread_count(number if number > 0 else None)
