@@ -28,6 +28,7 @@ from bvh.spheres import ray_sphere
 from bvh.storage import load
 from bvh.tree import BVH
 from bvh.triangles import ray_triangle
+from bvh.viewer.window import Viewer, view
 
 __version__ = "0.1.0"
 
@@ -54,6 +55,7 @@ __all__ = [
     "ScenePairs",
     "Selection",
     "TreeStats",
+    "Viewer",
     "load",
     "load_scene",
     "ray_box",
@@ -61,5 +63,6 @@ __all__ = [
     "ray_plane",
     "ray_sphere",
     "ray_triangle",
+    "view",
     "warmup",
 ]

@@ -1,4 +1,4 @@
-"""The command line: info, stats, build, cast, render, pick, warmup."""
+"""The command line: info, stats, build, cast, render, pick, view, warmup."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ from bvh.commands.console import (
 )
 from bvh.commands.openings import AsJson, Flatten, Opened, ScenePath, Threads, check_folder, opened
 from bvh.commands.pick_command import pick_command
+from bvh.commands.view_command import view_command
 from bvh.jit import cache_directory, warmup
 from bvh.pictures.render import check_picture_path, render
 from bvh.pictures.shading import SHADES
@@ -207,6 +208,7 @@ def render_command(
 
 
 app.command(name="pick")(pick_command)
+app.command(name="view")(view_command)
 
 
 @app.command(name="warmup")
