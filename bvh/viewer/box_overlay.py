@@ -39,13 +39,14 @@ class BoxOverlay:
             hint="The tree of the mesh that was picked last (or the first); of a scene also the "
             "tree over its instances.",
         )  # fmt: skip
-        self._level = gui.add_slider("Level", 0, self._deepest(), 1, 0)
+        self._level = gui.add_slider("Level", 0, self._deepest(), 1, 1, disabled=True)
         self._told = gui.add_html(readouts.boxes_shown("none"))
         self._of.on_update(lambda _: self.follow())
         self._level.on_update(lambda _: self._draw())
 
     def follow(self) -> None:
         """Draw the boxes of what is chosen now."""
+        self._level.disabled = self._of.value == OFF
         if self._of.value != OFF:
             deepest = max(self._chosen().depth, 1)
             if self._level.value > deepest:

@@ -24,7 +24,7 @@ MAX_FACES = 2_000_000
 DRAWN_TIMES = 8
 # Above so many faces a mesh is mostly smooth, below it mostly not.
 SMOOTH_FROM = 5000
-CLAY = np.array([[216, 198, 180]], np.uint8)
+CLAY = np.array([[205, 166, 132]], np.uint8)
 # The sides of a box by the numbers of its corners, wound to be seen from outside.
 BOX_FACES = np.array(
     [
@@ -137,7 +137,7 @@ def surface_of(tree: Any) -> tuple[Floats, NDArray[np.uint32]]:
     else:
         points = box_corners(primitives, np.arange(len(tree))).reshape(-1, 3)
         faces = (BOX_FACES + 8 * np.arange(len(tree))[:, None, None]).reshape(-1, 3)
-    finite = np.isfinite(points).all(axis=1)
+    finite: Any = np.isfinite(points).all(axis=1)
     if not finite.all():
         faces = faces[finite[faces].all(axis=1)]
         points = np.where(finite[:, None], points, 0.0)
@@ -158,8 +158,8 @@ def _split(matrices: Floats, rows: NDArray[np.int64]) -> tuple[NDArray[Any], NDA
     lengths = np.linalg.norm(linear, axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
         unit = linear / lengths[:, None]
-        off = np.abs(unit.transpose(0, 2, 1) @ unit - np.eye(3)).max(axis=(1, 2))
-    square = np.asarray(off < SQUARE)
+        off = np.abs(unit.transpose(0, 2, 1) @ unit - np.eye(3))
+    square: Any = (off < SQUARE).all(axis=(1, 2))
     return rows[square], rows[~square]
 
 
@@ -179,5 +179,5 @@ def _colours(leaves: Any) -> NDArray[np.uint8]:
     """Return the colour of each leaf: that of its instance, or clay if there is one instance."""
     if len(np.unique(leaves.instance_id)) < 2:
         return np.repeat(CLAY, len(leaves), axis=0)
-    soft = 0.35 + 0.65 * instance_colours(leaves.instance_id)
+    soft = 0.12 + 0.78 * instance_colours(leaves.instance_id)
     return np.asarray((255.0 * soft).round().astype(np.uint8))

@@ -17,7 +17,7 @@ class Latest:
 
     def __init__(self, work: Callable[[], None]) -> None:
         self._work = work
-        self._lock = threading.Lock()
+        self._lock = threading.Condition()
         self._busy = self._wanted = False
 
     @property
@@ -38,10 +38,18 @@ class Latest:
         except BaseException:
             with self._lock:
                 self._busy = False
+                self._lock.notify_all()
             raise
+
+    def rest(self, seconds: float) -> bool:
+        """Wait until nothing is under way, at most so long; tell whether that is so."""
+        with self._lock:
+            return self._lock.wait_for(lambda: not self._busy, seconds)
 
     def _begin(self) -> bool:
         """Take what is wanted; rest if nothing is."""
         with self._lock:
             self._busy, self._wanted = self._wanted, False
+            if not self._busy:
+                self._lock.notify_all()
             return self._busy

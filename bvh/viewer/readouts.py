@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from bvh.picks import Pick
-from bvh.pictures.shading import HEAT, HOTTEST
+from bvh.pictures.shading import HEAT
 from bvh.selections import Selection
 
 Row = tuple[str, str, str]
@@ -62,14 +62,15 @@ def selected(found: Selection | None, seconds: float, drawn: int) -> str:
     """Return how much is selected; None where nothing has been asked for."""
     if found is None:
         return _block(f'<span id="bvh-selection" style="{_DIM}">Shift-drag to select faces.</span>')
-    rows = [
-        ("Faces", "selected", count(len(found))),
-        ("Instances", "selected-instances", count(len(np.unique(found.instance_id)))),
-        ("Time", "selection-time", _milliseconds(seconds)),
-    ]
+    instances = len(np.unique(found.instance_id))
+    told = (
+        f'Selected <b id="bvh-selected">{count(len(found))}</b> faces of '
+        f'<span id="bvh-selected-instances">{count(instances)}</span> '
+        f"{'instance' if instances == 1 else 'instances'} in {_milliseconds(seconds)}"
+    )
     if drawn < len(found):
-        rows.append(("Drawn", "selected-drawn", f"only the first {count(drawn)}"))
-    return _block(f'<b id="bvh-selection">Selected</b>{_table(rows)}')
+        told += f"; the first {count(drawn)} are drawn"
+    return _block(f'<span id="bvh-selection">{told}</span>')
 
 
 def hovered(pick: Pick | None, seconds: float) -> str:
@@ -86,16 +87,26 @@ def boxes_shown(told: str) -> str:
     return _block(f'<span id="bvh-boxes">{html.escape(told)}</span>')
 
 
-def picture_told(told: str, is_cost: bool) -> str:
-    """Return how long a picture took, and what the colours of a cost map mean."""
-    line = f'<div id="bvh-picture">{html.escape(told)}</div>'
-    if not is_cost:
-        return _block(line)
+def picture_told(
+    size: tuple[int, int], casting: float, seconds: float, hottest: float | None
+) -> str:
+    """Return how long a picture took, and, of a cost map, what its colours mean."""
+    rays = size[0] * size[1]
+    rate = rays / max(casting, 1e-9) / 1e6
+    rows = [
+        ("Rays", "rays", f"{count(rays)} in {_milliseconds(casting)}, {rate:.2f} million a second"),
+        (
+            "Picture", "picture",
+            f"{size[0]} \N{MULTIPLICATION SIGN} {size[1]}, shown after {_milliseconds(seconds)}",
+        ),
+    ]  # fmt: skip
+    if hottest is None:
+        return _block(_table(rows))
     stops = ", ".join(f"rgb({', '.join(f'{255 * x:.0f}' for x in colour)})" for colour in HEAT)
     bar = f'<div style="height:0.8em;border-radius:2px;background:linear-gradient(90deg,{stops})">'
-    ends = f"<span>0</span><span>nodes and groups a ray visits</span><span>{HOTTEST:.0f}+</span>"
+    ends = f"<span>0</span><span>nodes and groups a ray visits</span><span>{hottest:.0f}+</span>"
     return _block(
-        f'{line}{bar}</div><div id="bvh-legend" style="display:flex;'
+        f'{_table(rows)}{bar}</div><div id="bvh-legend" style="display:flex;'
         f'justify-content:space-between;{_DIM}">{ends}</div>'
     )
 
@@ -130,4 +141,4 @@ def _microseconds(seconds: float) -> str:
 
 
 def _milliseconds(seconds: float) -> str:
-    return f"{seconds * 1e3:.3g} ms"
+    return f"{seconds * 1e3:.3g} ms" if seconds < 0.9995 else f"{seconds:.3g} s"

@@ -81,8 +81,7 @@ class Session:
 
     def close(self) -> None:
         """Let go of what was to come."""
-        self._tracer.shade = None
-        self._tracer.stop()
+        self._tracer.close()
 
     def camera(self) -> Camera:
         """Return the page's camera as it is now, in the world."""
@@ -95,20 +94,21 @@ class Session:
         gui.add_html(head)
         self._pick_told = gui.add_html(readouts.picked(None))
         self._selection_told = gui.add_html(readouts.selected(None, 0.0, 0))
-        self._visible_only = gui.add_checkbox(
-            "Visible only", True, hint="A rectangle selects only faces that can be seen."
-        )
-        gui.add_html(watching_html())
-        self._cursor = gui.add_text(
-            "Cursor", "", hint="The pixel under the pointer; type one to look there."
-        )
-        self._hover_told = gui.add_html(readouts.hovered(None, 0.0))
+        with gui.add_folder("Pointer"):
+            self._visible_only = gui.add_checkbox(
+                "Visible only", True, hint="A rectangle selects only faces that can be seen."
+            )
+            gui.add_html(watching_html())
+            self._cursor = gui.add_text(
+                "Cursor", "", hint="The pixel under the pointer; type one to look there."
+            )
+            self._hover_told = gui.add_html(readouts.hovered(None, 0.0))
         with gui.add_folder("Picture"):
             self._picture = gui.add_dropdown(
                 "Shows", (MESH, *SHADES), initial_value=MESH,
                 hint="The mesh as the browser draws it, or a picture cast by our own rays.",
             )  # fmt: skip
-            self._picture_told = gui.add_html(readouts.picture_told("", False), visible=False)
+            self._picture_told = gui.add_html("", visible=False)
             gui.add_html(readouts.frame_time())
         with gui.add_folder("Boxes"):
             self._boxes = BoxOverlay(self)
@@ -215,7 +215,7 @@ class Session:
             self.client.scene.set_background_image(None)
             return
         self.client.scene.set_background_image(pixels, format="jpeg", jpeg_quality=90)
-        self._picture_told.content = readouts.picture_told(told, self._tracer.shade == "cost")
+        self._picture_told.content = told
 
     def _triangles(self, leaf: int, ids: NDArray[Any]) -> Floats:
         """Return triangles of a leaf on the page."""

@@ -14,13 +14,16 @@ from numpy.typing import NDArray
 from bvh.camera import Camera
 from bvh.pictures.render import render
 from bvh.scene import Scene
+from bvh.viewer.cost_map import cost_map
 from bvh.viewer.latest import Latest
-from bvh.viewer.readouts import count
+from bvh.viewer.readouts import picture_told
 
 # Seconds that a picture may take while the camera moves, and for how long it then has to rest.
 MOVING, RESTING = 0.08, 0.25
 # Pixels of a picture: at least while moving, and at most.
 COARSEST, FINEST = 10_000, 1 << 20
+# Seconds to wait for a picture that nobody wants any more.
+PATIENCE = 5.0
 
 
 class _OutdatedError(Exception):
@@ -36,7 +39,7 @@ class Tracer:
     camera : callable
         Returns the camera that the page has now.
     show : callable
-        Called as show(pixels, told): an image (h, w, 3) of uint8 and a line about it, or None and
+        Called as show(pixels, told): an image (h, w, 3) of uint8 and HTML about it, or None and
         nothing.
     threads : int or None
     """
@@ -50,7 +53,7 @@ class Tracer:
     ) -> None:
         self.scene, self.camera, self.show, self.threads = scene, camera, show, threads
         self.shade: str | None = None
-        self._fine = False
+        self._fine = self._closed = False
         self._seconds_a_pixel = 1e-6
         self._timer: threading.Timer | None = None
         self._draw = Latest(self._cast)
@@ -70,6 +73,13 @@ class Tracer:
         self._fine = False
         self._draw()
 
+    def close(self) -> None:
+        """Cast no more, and wait for what is under way."""
+        self.shade = None
+        self.stop()
+        self._closed = True
+        self._draw.rest(PATIENCE)
+
     def stop(self) -> None:
         """Let go of the picture that was to come."""
         if self._timer is not None:
@@ -82,6 +92,8 @@ class Tracer:
     def _cast(self) -> None:
         """Cast and show one picture."""
         shade, fine = self.shade, self._fine
+        if self._closed:
+            return
         if shade is None:
             self.show(None, "")
             return
@@ -89,22 +101,33 @@ class Tracer:
         size = reduced(camera.width, camera.height, FINEST if fine else self._affordable())
         began = time.perf_counter()
         try:
-            picture = render(
-                self.scene, camera.resized(*size), shade, threads=self.threads, progress=self._go_on
-            )
+            pixels, casting, hottest = self._pixels(shade, camera.resized(*size))
         except _OutdatedError:
+            return
+        except RuntimeError:
+            # Threads cannot be had while the process ends.
+            if threading.main_thread().is_alive():
+                raise
             return
         seconds = time.perf_counter() - began
         self._seconds_a_pixel = seconds / (size[0] * size[1])
         if self.shade == shade:
-            self.show(picture.pixels, _told(size, picture.rays, picture.seconds, seconds))
+            self.show(pixels, picture_told(size, casting, seconds, hottest))
+
+    def _pixels(self, shade: str, camera: Camera) -> tuple[NDArray[np.uint8], float, float | None]:
+        """Return a picture, how long its rays took, and what the hottest of costs stands for."""
+        if shade == "cost":
+            costs = cost_map(self.scene, camera, self.threads, self._go_on)
+            return costs.pixels, costs.seconds, costs.hottest
+        picture = render(self.scene, camera, shade, threads=self.threads, progress=self._go_on)
+        return picture.pixels, picture.seconds, None
 
     def _affordable(self) -> int:
         """Return how many pixels can be had while the camera moves."""
         return int(min(max(MOVING / self._seconds_a_pixel, COARSEST), FINEST))
 
     def _go_on(self, *_: Any) -> None:
-        if self._draw.wanted:
+        if self._draw.wanted or self._closed:
             raise _OutdatedError
 
 
@@ -114,11 +137,3 @@ def reduced(width: int, height: int, pixels: int) -> tuple[int, int]:
     if share >= 1.0:
         return width, height
     return max(1, math.floor(width * share)), max(1, math.floor(height * share))
-
-
-def _told(size: tuple[int, int], rays: int, casting: float, seconds: float) -> str:
-    rate = rays / max(casting, 1e-9) / 1e6
-    return (
-        f"{size[0]} \N{MULTIPLICATION SIGN} {size[1]}: {count(rays)} rays in "
-        f"{casting * 1e3:.3g} ms, {rate:.2f} million a second; shown after {seconds * 1e3:.3g} ms"
-    )

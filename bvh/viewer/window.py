@@ -65,6 +65,8 @@ class Viewer:
             )
         head = readouts.header(title, _content(scene), notices)
         self._server = _served(host, port)
+        # The first pick loads its kernels; nobody should have to wait for that.
+        scene.pick(frame.ray_camera(np.zeros(3), np.ones(3)), 0.5, 0.5)
         self.port = int(self._server.get_port())
         shown = {"0.0.0.0": "localhost", "::": "localhost"}.get(host, host)
         self.url = f"http://{f'[{shown}]' if ':' in shown else shown}:{self.port}"
@@ -90,6 +92,7 @@ class Viewer:
             show_logo=False, show_share_button=False, control_width="medium",
             brand_color=(30, 110, 255),
         )  # fmt: skip
+        server.gui.main_panel.dock_right()
         server.scene.set_up_direction(up)
         server.scene.configure_default_lights(cast_shadow=False)
         box = (
