@@ -72,7 +72,8 @@ class Window:
         page.on("request", lambda request: self.requests.append(request.url))
         page.on("pageerror", lambda error: self.errors.append(str(error)))
         page.set_default_timeout(1000 * PATIENCE)
-        page.goto(viewer.url)
+        # One pixel a unit: pages that are slow to draw take fewer otherwise.
+        page.goto(f"{viewer.url}/?fixedDpr=1")
         page.wait_for_selector("#bvh-pick")
         until(self.is_framed, "the first view")
         # The browser's own note that it draws without a graphics card.
@@ -190,6 +191,8 @@ def test_a_rectangle_selects_what_the_scene_answers(window: Window, tmp_path: Pa
         if visible:
             window.keep("viewer_selection.png", tmp_path)
         window.page.get_by_label("Visible only").click()
+        box = next(iter(window.viewer._sessions.values()))._visible_only
+        until(lambda box=box, now=not visible: box.value == now, "the box that was ticked")
 
 
 def test_hovering_tells_the_face(window: Window) -> None:

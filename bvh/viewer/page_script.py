@@ -33,9 +33,9 @@ if (!window.bvhWatches) {
     const inside = event.target === canvas || event.target.contains(canvas);
     if (!inside) return tell('');
     const box = canvas.getBoundingClientRect();
-    const x = (event.clientX - box.left + 0.5) / box.width * canvas.width;
-    const y = (event.clientY - box.top + 0.5) / box.height * canvas.height;
-    tell(x.toFixed(1) + ', ' + y.toFixed(1));
+    const x = 100 * (event.clientX - box.left + 0.5) / box.width;
+    const y = 100 * (event.clientY - box.top + 0.5) / box.height;
+    tell(x.toFixed(4) + ', ' + y.toFixed(4) + ' %');
   }, {capture: true, passive: true});
   document.addEventListener('pointerleave', () => tell(''), {passive: true});
   let frames = 0, since = performance.now();
@@ -67,9 +67,12 @@ def watching_html() -> str:
 
 
 def cursor_of(text: str) -> tuple[float, float] | None:
-    """Return the place that the text field tells, in device pixels; None if it tells none."""
+    """Return the place that the text field tells, in shares of the picture; None for none.
+
+    Shares, because the page changes the number of its pixels when it has much to draw.
+    """
     try:
-        x, y = (float(part) for part in text.split(","))
+        x, y = (float(part) for part in text.replace("%", "").split(","))
     except ValueError:
         return None
-    return x, y
+    return x / 100.0, y / 100.0

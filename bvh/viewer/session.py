@@ -100,7 +100,9 @@ class Session:
             )
             gui.add_html(watching_html())
             self._cursor = gui.add_text(
-                "Cursor", "", hint="The pixel under the pointer; type one to look there."
+                "Cursor",
+                "",
+                hint="The pointer, in percent of the picture. Type to look there.",
             )
             self._hover_told = gui.add_html(readouts.hovered(None, 0.0))
         with gui.add_folder("Picture"):
@@ -193,7 +195,9 @@ class Session:
         place = cursor_of(self._cursor.value)
         camera = self.camera()
         began = time.perf_counter()
-        pick = None if place is None else self.scene.pick(camera, *place)
+        pick = None
+        if place is not None:
+            pick = self.scene.pick(camera, place[0] * camera.width, place[1] * camera.height)
         seconds = time.perf_counter() - began
         with self._lock:
             self._hover_told.content = readouts.hovered(pick, seconds)
