@@ -298,7 +298,7 @@ def test_panel() -> None:
     found = scene.pick_rect(camera, 0, 0, 40, 30)
     assert ">320</b> faces of" in readouts.selected(found, 0.1, 320)
     assert "the first 7 are drawn" in readouts.selected(found, 0.1, 7)
-    assert "&lt;b&gt;&amp;" in readouts.hovered(pick, 0.0)
+    assert "&lt;b&gt;&amp;" in readouts.hovered(pick, 1.0, 0.0)
     assert "&lt;x&gt;" in readouts.header("<x>", "", ["a < b"]) and "a &lt; b" in (
         readouts.header("", "", ["a < b"])
     )

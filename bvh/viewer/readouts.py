@@ -73,12 +73,12 @@ def selected(found: Selection | None, seconds: float, drawn: int) -> str:
     return _block(f'<span id="bvh-selection">{told}</span>')
 
 
-def hovered(pick: Pick | None, seconds: float) -> str:
-    """Return what is under the pointer, in a line."""
+def hovered(pick: Pick | None, distance: float, seconds: float) -> str:
+    """Return what is under the pointer, and how far from the eye, in a line."""
     if pick is None:
         return _block(f'<span id="bvh-hover" style="{_DIM}">\N{EN DASH}</span>')
     name = "" if pick.name is None else f" of {pick.name}"
-    line = f"face {pick.prim_id}{name}, t = {pick.t:.6g}, in {_microseconds(seconds)}"
+    line = f"face {pick.prim_id}{name}, distance {distance:.6g}, in {_microseconds(seconds)}"
     return _block(f'<span id="bvh-hover">{html.escape(line)}</span>')
 
 

@@ -104,7 +104,7 @@ class Session:
                 "",
                 hint="The pointer, in percent of the picture. Type to look there.",
             )
-            self._hover_told = gui.add_html(readouts.hovered(None, 0.0))
+            self._hover_told = gui.add_html(readouts.hovered(None, 0.0, 0.0))
         with gui.add_folder("Picture"):
             self._picture = gui.add_dropdown(
                 "Shows", (MESH, *SHADES), initial_value=MESH,
@@ -200,10 +200,12 @@ class Session:
             pick = self.scene.pick(camera, place[0] * camera.width, place[1] * camera.height)
         seconds = time.perf_counter() - began
         with self._lock:
-            self._hover_told.content = readouts.hovered(pick, seconds)
             if pick is None:
+                self._hover_told.content = readouts.hovered(None, 0.0, seconds)
                 self._unmark("hover")
                 return
+            away = float(np.linalg.norm(pick.position - camera.eye))
+            self._hover_told.content = readouts.hovered(pick, away, seconds)
             corners = self._triangles(pick.leaf, np.array([pick.prim_id]))
             self._lines("hover", _outlines(self._lifted(corners, camera.eye)), BLUE, 2.0)
 
