@@ -29,6 +29,7 @@ from bvh.storage import load
 from bvh.tree import BVH
 from bvh.triangles import ray_triangle
 from bvh.viewer.lab import RayLab, ray_lab
+from bvh.viewer.window import Viewer, view
 
 __version__ = "0.1.0"
 
@@ -56,6 +57,7 @@ __all__ = [
     "ScenePairs",
     "Selection",
     "TreeStats",
+    "Viewer",
     "load",
     "load_scene",
     "ray_box",
@@ -64,5 +66,6 @@ __all__ = [
     "ray_plane",
     "ray_sphere",
     "ray_triangle",
+    "view",
     "warmup",
 ]

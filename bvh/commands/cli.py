@@ -209,6 +209,7 @@ def render_command(
 
 
 app.command(name="pick")(pick_command)
+app.command(name="view")(view_command)
 app.command(name="lab")(lab_command)
 app.command(name="bench", add_help_option=False, context_settings=PASSED_ON)(bench_command)
 app.command(name="warmup")(warmup_command)

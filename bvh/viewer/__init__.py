@@ -1,1 +1,1 @@
-"""Pages in the browser."""
+"""Pages in the browser that show scenes, and what rays make of them."""

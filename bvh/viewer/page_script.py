@@ -1,0 +1,78 @@
+"""What runs in the page itself: it tells where the pointer hovers, and how long frames take.
+
+viser tells of clicks and of rectangles, but not of a pointer that hovers. So a script writes the
+pointer's place into the page's own text field "Cursor", which viser sends on like all typing. The
+script arrives as the handler of a picture that has loaded, because browsers do not run scripts in
+HTML that is added later. It fetches nothing.
+"""
+
+from __future__ import annotations
+
+import html
+
+_SCRIPT = """
+if (!window.bvhWatches) {
+  window.bvhWatches = true;
+  const write = Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, 'value').set;
+  const picture = () => [...document.querySelectorAll('canvas')].reduce(
+    (a, b) => a && a.width * a.height >= b.width * b.height ? a : b, null);
+  let sent = '';
+  const tell = text => {
+    const anchor = document.getElementById('bvh-cursor');
+    if (!anchor || text === sent) return;
+    const field = [...document.querySelectorAll('input')].find(
+      input => anchor.compareDocumentPosition(input) & Node.DOCUMENT_POSITION_FOLLOWING);
+    if (!field || field === document.activeElement) return;
+    sent = text;
+    write.call(field, text);
+    field.dispatchEvent(new Event('input', {bubbles: true}));
+  };
+  document.addEventListener('pointermove', event => {
+    const canvas = picture();
+    if (!canvas || event.buttons) return;
+    const inside = event.target === canvas || event.target.contains(canvas);
+    if (!inside) return tell('');
+    const box = canvas.getBoundingClientRect();
+    const x = 100 * (event.clientX - box.left + 0.5) / box.width;
+    const y = 100 * (event.clientY - box.top + 0.5) / box.height;
+    tell(x.toFixed(4) + ', ' + y.toFixed(4) + ' %');
+  }, {capture: true, passive: true});
+  document.addEventListener('pointerleave', () => tell(''), {passive: true});
+  let frames = 0, since = performance.now();
+  const frame = now => {
+    frames += 1;
+    if (now - since > 500) {
+      const place = document.getElementById('bvh-frame');
+      if (place) {
+        const each = (now - since) / frames;
+        place.textContent = each.toFixed(1) + ' ms (' + (1000 / each).toFixed(0) + ' a second)';
+      }
+      frames = 0;
+      since = now;
+    }
+    requestAnimationFrame(frame);
+  };
+  requestAnimationFrame(frame);
+}
+"""
+_PIXEL = "data:image/gif;base64,R0lGODlhAQABAAAAACH5BAEKAAEALAAAAAABAAEAAAICTAEAOw=="
+
+
+def watching_html() -> str:
+    """Return the HTML that starts the script and marks the text field that follows it."""
+    return (
+        f'<span id="bvh-cursor"></span><img alt="" src="{_PIXEL}" '
+        f'onload="{html.escape(_SCRIPT)}" style="display:none">'
+    )
+
+
+def cursor_of(text: str) -> tuple[float, float] | None:
+    """Return the place that the text field tells, in shares of the picture; None for none.
+
+    Shares, because the page changes the number of its pixels when it has much to draw.
+    """
+    try:
+        x, y = (float(part) for part in text.replace("%", "").split(","))
+    except ValueError:
+        return None
+    return x / 100.0, y / 100.0

@@ -1,0 +1,284 @@
+"""`view`: a scene in the browser, served from here."""
+
+from __future__ import annotations
+
+import contextlib
+import html
+import io
+import threading
+import webbrowser
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bvh.arguments import reals, thread_count, whole_number
+from bvh.camera import Camera
+from bvh.picks import Pick
+from bvh.scene import Scene
+from bvh.selections import Selection
+from bvh.tree import BVH
+from bvh.viewer import readouts
+from bvh.viewer.drawing import MAX_FACES, drawing_of
+from bvh.viewer.page_frame import PageFrame
+from bvh.viewer.session import Session
+
+AXES = {
+    sign + name: factor * row
+    for sign, factor in (("", 1.0), ("-", -1.0))
+    for name, row in zip("xyz", np.eye(3), strict=True)
+}
+FOV = 35.0
+HOST, PORT = "127.0.0.1", 8080
+
+
+class Viewer:
+    """A scene that is shown in the browser, until it is closed. `view` makes it.
+
+    Attributes
+    ----------
+    url : str
+        Where the page is. In a notebook the viewer shows itself as a frame with that page.
+    port : int
+        The port that was free.
+    scene : Scene
+        What is shown: the scene that was given, or one that was made of what was given.
+    """
+
+    def __init__(
+        self, scene: Scene, title: str, up: NDArray[np.float64], host: str, port: int,
+        max_faces: int, threads: int | None,
+    ) -> None:  # fmt: skip
+        self.scene, self._threads = scene, threads
+        self._sessions: dict[int, Session] = {}
+        self._last: Session | None = None
+        self._closed = threading.Event()
+        frame = PageFrame.around(scene.bounds)
+        drawing = drawing_of(scene, frame, max_faces)
+        notices = []
+        if drawing.left_out:
+            notices.append(
+                f"{readouts.count(drawing.left_out)} faces are too many to draw here (limit "
+                f"{readouts.count(max_faces)}): grey boxes stand for them. Pictures by our rays "
+                "show all, and picks and rectangles find all."
+            )
+        head = readouts.header(title, _content(scene), notices)
+        self._server = _served(host, port)
+        # The first pick loads its kernels; nobody should have to wait for that.
+        scene.pick(frame.ray_camera(np.zeros(3), np.ones(3)), 0.5, 0.5)
+        self.port = int(self._server.get_port())
+        shown = {"0.0.0.0": "localhost", "::": "localhost"}.get(host, host)
+        self.url = f"http://{f'[{shown}]' if ':' in shown else shown}:{self.port}"
+        self._dress(frame, scene.bounds, up)
+
+        @self._server.on_client_connect
+        def _(client: Any) -> None:
+            session = Session(client, scene, frame, drawing, head, threads)
+            self._sessions[client.client_id] = self._last = session
+
+        @self._server.on_client_disconnect
+        def _(client: Any) -> None:
+            session = self._sessions.pop(client.client_id, None)
+            if session is not None:
+                session.close()
+
+    def _dress(self, frame: PageFrame, bounds: NDArray[np.float64], up: Any) -> None:
+        """Set the page's light, colours and first view."""
+        server = self._server
+        # No page may ask for a public address of what is shown here.
+        server.request_share_url = lambda *_, **__: None
+        server.gui.configure_theme(
+            show_logo=False, show_share_button=False, control_width="medium",
+            brand_color=(30, 110, 255),
+        )  # fmt: skip
+        server.gui.main_panel.dock_right()
+        server.scene.set_up_direction(up)
+        server.scene.configure_default_lights(cast_shadow=False)
+        box = (
+            frame.to_page(bounds) if np.isfinite(bounds).all() else np.array([[-1.0] * 3, [1] * 3])
+        )
+        first = Camera.framing(box, up=up, fov_y=FOV)
+        start = server.initial_camera
+        start.fov, start.near, start.far = float(np.radians(FOV)), 0.002, 500.0
+        start.position, start.look_at, start.up = first.eye, box.mean(axis=0), up
+
+    @property
+    def pick(self) -> Pick | None:
+        """What was clicked last on the page that was opened last; None for nothing."""
+        return None if self._last is None else self._last.pick
+
+    @property
+    def selection(self) -> Selection | None:
+        """What was selected last on the page that was opened last; None for nothing yet."""
+        return None if self._last is None else self._last.selection
+
+    @property
+    def camera(self) -> Camera | None:
+        """The camera of the page that was opened last, in device pixels; None if there is none."""
+        return None if self._last is None else self._last.camera()
+
+    @property
+    def closed(self) -> bool:
+        """Whether the page is served no more."""
+        return self._closed.is_set()
+
+    def wait(self) -> None:
+        """Wait until the viewer is closed, or until Ctrl-C."""
+        # With a limit, so that Ctrl-C is heard on all systems.
+        while not self._closed.wait(0.5):
+            pass
+
+    def close(self) -> None:
+        """Serve the page no more. A second time does nothing."""
+        if self._closed.is_set():
+            return
+        self._closed.set()
+        for session in list(self._sessions.values()):
+            session.close()
+        with _silence():
+            self._server.stop()
+
+    def __enter__(self) -> Viewer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Viewer({'closed' if self.closed else self.url!r}, {self.scene!r})"
+
+    def _repr_html_(self) -> str:
+        if self.closed:
+            return f"<code>{html.escape(repr(self))}</code>"
+        look = 'width="100%" height="600" style="border:1px solid #ddd;border-radius:4px"'
+        link = f'<a href="{self.url}" target="_blank">{self.url}</a>'
+        return f'<iframe src="{self.url}" {look}></iframe><div>{link}</div>'
+
+
+def view(
+    source: Any,
+    *,
+    title: str | None = None,
+    up: str | ArrayLike = "z",
+    host: str = HOST,
+    port: int = PORT,
+    open_browser: bool = False,
+    max_faces: int = MAX_FACES,
+    threads: int | None = None,
+) -> Viewer:
+    """Show a mesh, a tree or a scene in the browser.
+
+    Drag to orbit, click to pick the nearest face, drag with the shift key held to select faces in a
+    rectangle. All answers come from the tree, not from what the browser has drawn. Each page that
+    is opened has a camera and a pick of its own. The page is served from this process and fetches
+    nothing from elsewhere. Over ssh, forward the port: ``ssh -L 8080:localhost:8080 machine``.
+
+    Parameters
+    ----------
+    source : BVH, Scene, trimesh.Scene or mesh
+        A mesh is what `BVH.from_mesh` takes. It is drawn as it is now; queries follow what changes.
+    title : str, optional
+        What the panel calls it.
+    up : {"x", "y", "z", "-x", "-y", "-z"} or array_like, shape (3,)
+        What is up on the page.
+    host : str
+        The address to listen at; by default only this machine can reach it. Whoever can reach it
+        sees what is shown: there is no password.
+    port : int
+        The port to listen at, or the next one that is free; 0 for any.
+    open_browser : bool
+        Open the page in the system's browser.
+    max_faces : int
+        Faces that the page is sent. Meshes beyond are not simplified but stood for by boxes, which
+        the panel says; pictures by our rays show them, and picks find them.
+    threads : int, optional
+        Threads for pictures and selections; one for each CPU by default.
+
+    Returns
+    -------
+    Viewer
+        With the ``url``, ``pick`` and ``selection`` of the page, and ``close()``.
+
+    Raises
+    ------
+    ImportError
+        If viser is not installed: ``pip install "raybvh[view]"``.
+    ValueError, TypeError
+        If the source is nothing to show, such as a tree over primitives of your own, or another
+        argument is out of range.
+
+    Examples
+    --------
+    >>> import bvh
+    >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+    >>> viewer = bvh.view(tree)  # doctest: +SKIP
+    >>> viewer.url  # doctest: +SKIP
+    'http://127.0.0.1:8080'
+    >>> viewer.close()  # doctest: +SKIP
+    """
+    direction = _direction(up)
+    if not isinstance(host, str) or not host:
+        raise ValueError(f"host must be an address such as '127.0.0.1', got {host!r}")
+    number = 0 if type(port) is int and port == 0 else whole_number("port", port)
+    if number > 65535:
+        raise ValueError(f"port must be at most 65535, got {port}")
+    limit = whole_number("max_faces", max_faces)
+    if threads is not None:
+        thread_count(threads)
+    scene, name = _scene_of(source, title)
+    viewer = Viewer(scene, name, direction, host, number, limit, threads)
+    if open_browser:
+        webbrowser.open(viewer.url)
+    return viewer
+
+
+def _scene_of(source: Any, title: str | None) -> tuple[Scene, str]:
+    """Return what is shown as a scene, and what to call it."""
+    if isinstance(source, Scene):
+        return source, title or "Scene"
+    if hasattr(source, "graph") and hasattr(source, "geometry"):
+        return Scene.from_trimesh(source), title or "Scene"
+    scene = Scene()
+    scene.add(source, name=title)
+    return scene, title or ("Tree" if isinstance(source, BVH) else "Mesh")
+
+
+def _direction(up: str | ArrayLike) -> NDArray[np.float64]:
+    if isinstance(up, str):
+        if up not in AXES:
+            raise ValueError(f"up must be one of {', '.join(AXES)} or a direction, got {up!r}")
+        return AXES[up]
+    given = reals("up", up)
+    if given.shape != (3,) or not np.isfinite(given).all() or not given.any():
+        raise ValueError(f"up must be a direction of shape (3,), finite and not zero, got {up!r}")
+    return np.asarray(given / np.linalg.norm(given))
+
+
+def _content(scene: Scene) -> str:
+    """Return how much there is in a scene, in a few words."""
+    leaves = scene.leaves
+    sizes = np.array([len(tree) for tree in leaves.trees], np.int64)
+    kinds = {tree.kind for tree in leaves.trees}
+    what = kinds.pop() if len(kinds) == 1 else "primitives"
+    total = readouts.count(int(sizes[leaves.tree_of].sum()))
+    if len(leaves) < 2:
+        return f"{total} {what}"
+    return f"{total} {what} in {readouts.count(len(scene))} instances"
+
+
+def _served(host: str, port: int) -> Any:
+    """Return a server of viser's."""
+    try:
+        import viser
+    except ImportError as error:
+        raise ImportError('viewing needs viser: pip install "raybvh[view]"') from error
+    with _silence():
+        return viser.ViserServer(host=host, port=port, label="bvh", verbose=False)
+
+
+@contextlib.contextmanager
+def _silence() -> Iterator[None]:
+    """Keep what viser prints to itself: whoever calls us prints where the page is."""
+    with contextlib.redirect_stdout(io.StringIO()):
+        yield
