@@ -11,15 +11,15 @@ import trimesh
 from numpy.typing import ArrayLike
 
 from bvh.compat import trimesh_points
-from bvh.compat.trimesh_rays import RayMeshIntersector
+from bvh.compat.trimesh_rays import Found, RayMeshIntersector
 
 
 class InsteadOfRtree(RayMeshIntersector):
-    """What `trimesh.ray.ray_triangle.RayMeshIntersector` is while we are installed."""
+    """What answers for `trimesh.ray.ray_triangle.RayMeshIntersector` while we are installed."""
 
 
 class InsteadOfEmbree(RayMeshIntersector):
-    """What `trimesh.ray.ray_pyembree.RayMeshIntersector` is while we are installed.
+    """What answers for `trimesh.ray.ray_pyembree.RayMeshIntersector` while we are installed.
 
     As there, a ray that goes through an edge has one hit there whatever is asked for, and the
     arguments of `intersects_id` come in another order.
@@ -27,7 +27,7 @@ class InsteadOfEmbree(RayMeshIntersector):
 
     _one_hit_a_place = True
 
-    def intersects_id(
+    def intersects_id(  # type: ignore[override]
         self,
         ray_origins: ArrayLike,
         ray_directions: ArrayLike,
@@ -35,7 +35,7 @@ class InsteadOfEmbree(RayMeshIntersector):
         max_hits: Any = None,
         return_locations: Any = False,
         **kwargs: Any,
-    ) -> Any:
+    ) -> Found:
         """Find the faces that rays hit; as in `RayMeshIntersector.intersects_id`."""
         if isinstance(max_hits, bool):
             # A flag here is multiple_hits, in the order of the r-tree class.
@@ -71,6 +71,10 @@ class Installation:
         return f"Installation({'installed' if _patches else 'uninstalled'})"
 
 
+METHODS = (
+    "intersects_id", "intersects_location", "intersects_first", "intersects_any", "contains_points",
+)  # fmt: skip
+
 _lock = threading.RLock()
 _patches: list[Patch] = []
 # The classes of trimesh, and ours that stand in for them.
@@ -85,8 +89,8 @@ def install() -> Installation:
     All that trimesh itself builds on them follows: `mesh.contains`, `mesh.nearest`, voxels,
     thickness, registration. It holds for meshes made before and after, and for both classes of
     `trimesh.ray`. Pickles and copies of meshes hold nothing of ours. Installing twice does no more
-    than once. Objects that were taken out of trimesh before, by ``from trimesh.proximity import
-    closest_point`` or ``ray = mesh.ray``, stay what they were.
+    than once. Functions that were taken out of trimesh before, by ``from trimesh.proximity import
+    closest_point``, stay what they were.
 
     Returns
     -------
@@ -108,9 +112,9 @@ def install() -> Installation:
         if _patches:
             return Installation(False)
         casters = trimesh.ray
-        _stand_in(casters.ray_triangle, InsteadOfRtree)
+        _stand_in(casters.ray_triangle.RayMeshIntersector, InsteadOfRtree)
         if casters.has_embree:
-            _stand_in(casters.ray_pyembree, InsteadOfEmbree)
+            _stand_in(casters.ray_pyembree.RayMeshIntersector, InsteadOfEmbree)
         _replace(casters.ray_util, "contains_points", _contains_points(casters.ray_util))
         _replace(trimesh.proximity, "closest_point", trimesh_points.closest_point)
         _replace(trimesh.proximity, "signed_distance", trimesh_points.signed_distance)
@@ -142,10 +146,24 @@ def _replace(owner: Any, name: str, ours: Any) -> None:
     setattr(owner, name, ours)
 
 
-def _stand_in(module: Any, ours: type[RayMeshIntersector]) -> None:
-    """Put one of our classes in the place of a module's `RayMeshIntersector`."""
-    _stand_ins[module.RayMeshIntersector] = ours
-    _replace(module, "RayMeshIntersector", ours)
+def _stand_in(theirs: type, ours: type[RayMeshIntersector]) -> None:
+    """Let one of our classes answer what a class of trimesh is asked.
+
+    Its name stays with the class, as whoever pickles a mesh finds the class by that.
+    """
+    _stand_ins[theirs] = ours
+    for name in METHODS:
+        _replace(theirs, name, _passed_on(name, getattr(theirs, name)))
+
+
+def _passed_on(name: str, theirs: Any) -> Any:
+    """Return a method of trimesh's class that asks what stands in for the object."""
+
+    @functools.wraps(theirs)
+    def method(caster: Any, *args: Any, **kwargs: Any) -> Any:
+        return getattr(_ours(caster), name)(*args, **kwargs)
+
+    return method
 
 
 def _contains_points(module: Any) -> Any:
@@ -168,13 +186,16 @@ def _ray(mesh: Any) -> Any:
         theirs = mesh.__dict__["ray"]
     except KeyError:
         raise AttributeError(f"{type(mesh).__name__!r} object has no attribute 'ray'") from None
-    ours = _stand_ins.get(type(theirs))
-    if ours is None:
-        return theirs
-    made = _made.get(id(theirs.mesh))
-    if type(made) is not ours or made.mesh is not theirs.mesh:
-        made = ours(theirs.mesh, getattr(theirs, "_scale_to_box", True))
-        _made[id(theirs.mesh)] = made
+    return _ours(theirs) if type(theirs) in _stand_ins else theirs
+
+
+def _ours(theirs: Any) -> RayMeshIntersector:
+    """Return what stands in for a caster of trimesh, the same as long as somebody holds it."""
+    ours, mesh = _stand_ins[type(theirs)], theirs.mesh
+    made = _made.get(id(mesh))
+    if type(made) is not ours or made.mesh is not mesh:
+        made = ours(mesh, getattr(theirs, "_scale_to_box", True))
+        _made[id(mesh)] = made
     return made
 
 

@@ -14,6 +14,7 @@ from bvh.tree import BVH
 
 Ids = NDArray[np.int64]
 Places = NDArray[np.float64]
+Found = tuple[Ids, Ids] | tuple[Ids, Ids, Places]
 
 
 class RayMeshIntersector:
@@ -74,7 +75,7 @@ class RayMeshIntersector:
         multiple_hits: Any = True,
         max_hits: Any = None,
         **kwargs: Any,
-    ) -> tuple[Ids, Ids] | tuple[Ids, Ids, Places]:
+    ) -> Found:
         """Find the faces that rays hit.
 
         Parameters
@@ -157,7 +158,7 @@ class RayMeshIntersector:
         array([[ 0. ,  0. ,  0.5],
                [ 0. ,  0. , -0.5]])
         """
-        found = self._hits(ray_origins, ray_directions, True, multiple_hits, max_hits)
+        found: Any = self._hits(ray_origins, ray_directions, True, multiple_hits, max_hits)
         return found[2], found[1], found[0]
 
     def intersects_first(
@@ -243,7 +244,7 @@ class RayMeshIntersector:
 
     def _hits(
         self, origins: ArrayLike, directions: ArrayLike, places: Any, multiple: Any, most: Any
-    ) -> Any:
+    ) -> Found:
         """Return (faces, rays), and where the hits are if `places` are asked for."""
         tree, o, d = self._cast(origins, directions)
         if most is not None:
