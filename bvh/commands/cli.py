@@ -29,6 +29,7 @@ from bvh.commands.console import (
 from bvh.commands.lab_command import lab_command
 from bvh.commands.openings import AsJson, Flatten, Opened, ScenePath, Threads, check_folder, opened
 from bvh.commands.pick_command import pick_command
+from bvh.commands.view_command import view_command
 from bvh.commands.warmup_command import warmup_command
 from bvh.pictures.render import check_picture_path, render
 from bvh.pictures.shading import SHADES
