@@ -7,6 +7,7 @@ from bvh.expansion import Leaf, Leaves
 from bvh.figures import TreeStats
 from bvh.instances import Attributes, Instance
 from bvh.jit import BVHWarning, warmup
+from bvh.lab.page import RayLab, ray_lab
 from bvh.obbs import ray_obb
 from bvh.overlap_queries import Overlaps
 from bvh.picks import Pick
@@ -28,7 +29,6 @@ from bvh.spheres import ray_sphere
 from bvh.storage import load
 from bvh.tree import BVH
 from bvh.triangles import ray_triangle
-from bvh.viewer.lab import RayLab, ray_lab
 from bvh.viewer.window import Viewer, view
 
 __version__ = "0.1.0"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
+from bvh.lab.state import LabBox, LabState
 from bvh.obbs import local_frames
-from bvh.viewer.lab_state import LabBox, LabState
 from tests.oracle import round_fraction
 
 Ends = tuple[Fraction | float, Fraction | float]

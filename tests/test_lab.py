@@ -9,13 +9,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from bvh.viewer.lab_answers import exact_answer, naive_answers
-from bvh.viewer.lab_chart import chart, ruler, ticks
-from bvh.viewer.lab_naive import NAIVES, claims
-from bvh.viewer.lab_numbers import numbers_of, text_of
-from bvh.viewer.lab_panel import edited
-from bvh.viewer.lab_presets import CUBE, PRESETS
-from bvh.viewer.lab_state import (
+from bvh.lab.answers import exact_answer, naive_answers
+from bvh.lab.chart import chart, ruler, ticks
+from bvh.lab.naive import NAIVES, claims
+from bvh.lab.numbers import numbers_of, text_of
+from bvh.lab.panel import edited
+from bvh.lab.presets import CUBE, PRESETS
+from bvh.lab.state import (
     LabBox,
     LabState,
     Vector,
@@ -26,7 +26,7 @@ from bvh.viewer.lab_state import (
     slabs,
     turn_of,
 )
-from bvh.viewer.lab_words import WRONG, exact_words, headline, verdict
+from bvh.lab.words import WRONG, exact_words, headline, verdict
 from tests import oracle_lab
 
 STATES = {preset.name: preset.state for preset in PRESETS}

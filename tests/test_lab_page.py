@@ -18,10 +18,10 @@ import numpy as np
 import pytest
 
 import bvh
-from bvh.viewer.lab_moves import pose
-from bvh.viewer.lab_numbers import text_of
-from bvh.viewer.lab_presets import PRESETS
-from bvh.viewer.lab_state import LabState, interval, nearest
+from bvh.lab.moves import pose
+from bvh.lab.numbers import text_of
+from bvh.lab.presets import PRESETS
+from bvh.lab.state import LabState, interval, nearest
 
 pytest.importorskip("viser")
 playwright = pytest.importorskip("playwright.sync_api")

@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 import bvh
-from bvh.viewer.lab_frame import FIT, REACH, corners, drawn_ray, fitted
-from bvh.viewer.lab_moves import Pose, moved, pose
-from bvh.viewer.lab_presets import CUBE, PRESETS
-from bvh.viewer.lab_state import LabBox, LabState, at, interval, nearest, rotation
+from bvh.lab.frame import FIT, REACH, corners, drawn_ray, fitted
+from bvh.lab.moves import Pose, moved, pose
+from bvh.lab.presets import CUBE, PRESETS
+from bvh.lab.state import LabBox, LabState, at, interval, nearest, rotation
 from tests.commands import Run
 
 STATES = {preset.name: preset.state for preset in PRESETS}

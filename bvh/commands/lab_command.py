@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from bvh.commands.console import out
-from bvh.viewer.lab import ray_lab
+from bvh.lab.page import ray_lab
 
 
 def lab_command(

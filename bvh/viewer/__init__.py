@@ -1,1 +1,1 @@
-"""Pages in the browser that show scenes, and what rays make of them."""
+"""The page in the browser that shows meshes, trees and scenes."""

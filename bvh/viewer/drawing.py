@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import trimesh
 from numpy.typing import NDArray
 
 from bvh.affine import moved
@@ -170,6 +169,8 @@ def _turns_and_scales(maps: Floats) -> tuple[Floats, Floats]:
     scales[:, 0] *= np.where(np.linalg.det(maps[:, :, :3] / scales[:, None]) < 0.0, -1.0, 1.0)
     turns = np.tile(np.eye(4), (len(maps), 1, 1))
     turns[:, :3, :3] = maps[:, :, :3] / scales[:, None]
+    import trimesh
+
     quaternion: Any = trimesh.transformations.quaternion_from_matrix
     found = [quaternion(turn) for turn in turns]
     return np.array(found).reshape(-1, 4), scales

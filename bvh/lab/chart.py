@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from bvh.viewer.lab_state import AXES, Interval, LabState, Slab, interval, slabs
-from bvh.viewer.lab_words import number
+from bvh.lab.state import AXES, Interval, LabState, Slab, interval, slabs
+from bvh.lab.words import number
 
 # Red, green and blue are x, y and z here and in the scene; gold is the box.
 COLOURS = ("#d64545", "#2f9e58", "#3b6fd4")

@@ -9,7 +9,7 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.viewer.lab_state import LabBox, LabState, Vector, at, crossings, in_plane, rotation
+from bvh.lab.state import LabBox, LabState, Vector, at, crossings, in_plane, rotation
 
 Array = NDArray[np.float64]
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from bvh.viewer.lab_naive import CAP, PARALLEL, Claim, local, slab_ends
-from bvh.viewer.lab_state import AXES, LabState, Slab, in_plane, interval, nearest, slabs
+from bvh.lab.naive import CAP, PARALLEL, Claim, local, slab_ends
+from bvh.lab.state import AXES, LabState, Slab, in_plane, interval, nearest, slabs
 
 SAME, ROUNDED, WRONG = "same", "rounded", "wrong"
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from html import escape
 
-from bvh.viewer.lab_chart import chart
-from bvh.viewer.lab_naive import Claim, claims
-from bvh.viewer.lab_numbers import text_of
-from bvh.viewer.lab_state import LabState, at, interval, nearest
-from bvh.viewer.lab_words import ROUNDED, SAME, WRONG, exact_words, number, verdict
+from bvh.lab.chart import chart
+from bvh.lab.naive import Claim, claims
+from bvh.lab.numbers import text_of
+from bvh.lab.state import LabState, at, interval, nearest
+from bvh.lab.words import ROUNDED, SAME, WRONG, exact_words, number, verdict
 
 GREEN, GREY, AMBER, RED = "#1f8a4c", "#6b7280", "#b7791f", "#c53030"
 MARKS = {SAME: ("\N{CHECK MARK}", GREEN), ROUNDED: ("\N{ALMOST EQUAL TO}", AMBER),

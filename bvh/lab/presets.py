@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from bvh.viewer.lab_state import LabBox, LabState
+from bvh.lab.state import LabBox, LabState
 
 CUBE = LabBox((0.5, 0.5, 0.5), (2.0, 2.0, 2.0))
 # What "second box" adds.

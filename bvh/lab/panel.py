@@ -8,10 +8,10 @@ from dataclasses import replace
 from html import escape
 from typing import Any
 
-from bvh.viewer.lab_answers import exact_answer, intervals, naive_answers
-from bvh.viewer.lab_numbers import numbers_of, text_of
-from bvh.viewer.lab_presets import PRESETS, SECOND
-from bvh.viewer.lab_state import LabBox, LabState
+from bvh.lab.answers import exact_answer, intervals, naive_answers
+from bvh.lab.numbers import numbers_of, text_of
+from bvh.lab.presets import PRESETS, SECOND
+from bvh.lab.state import LabBox, LabState
 
 EDITED = "My own"
 SPACE, PLANE = "3-D", "2-D, from above"

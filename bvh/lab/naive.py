@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.viewer.lab_state import LabState, in_plane, rotation
+from bvh.lab.state import LabState, in_plane, rotation
 
 Array = NDArray[np.float64]
 # From origin, direction and corners to the distance of a hit.

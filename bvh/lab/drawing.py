@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from bvh.viewer.lab_frame import DrawnRay, Frame, corners, drawn_boxes, drawn_ray
-from bvh.viewer.lab_state import (
+from bvh.lab.frame import DrawnRay, Frame, corners, drawn_boxes, drawn_ray
+from bvh.lab.state import (
     AXES,
     Array,
     LabState,

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from bvh.viewer.lab_frame import Frame
-from bvh.viewer.lab_moves import Pose, pose
-from bvh.viewer.lab_state import LabState
+from bvh.lab.frame import Frame
+from bvh.lab.moves import Pose, pose
+from bvh.lab.state import LabState
 
 SCALES = {"origin": 0.55, "tip": 0.55, "middle": 1.0, "size": 0.55}
 

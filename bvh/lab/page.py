@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from bvh.viewer.lab_drawing import Drawing
-from bvh.viewer.lab_frame import fitted
-from bvh.viewer.lab_handles import Handles
-from bvh.viewer.lab_moves import Pose, moved
-from bvh.viewer.lab_panel import Panel
-from bvh.viewer.lab_presets import PRESETS
-from bvh.viewer.lab_state import LabState
+from bvh.lab.drawing import Drawing
+from bvh.lab.frame import fitted
+from bvh.lab.handles import Handles
+from bvh.lab.moves import Pose, moved
+from bvh.lab.panel import Panel
+from bvh.lab.presets import PRESETS
+from bvh.lab.state import LabState
 
 # The camera: (position, up, field of view in degrees), from an angle and from above.
 FROM_AN_ANGLE = ((3.6, -8.2, 4.2), (0.0, 0.0, 1.0), 38.0)

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from bvh.viewer.lab_frame import Frame
-from bvh.viewer.lab_state import Array, LabBox, LabState, Vector, in_plane, rotation, turn_of
+from bvh.lab.frame import Frame
+from bvh.lab.state import Array, LabBox, LabState, Vector, in_plane, rotation, turn_of
 
 # Turns are rounded to tenths of a degree, and edges do not vanish.
 TENTHS, LEAST_HALF = 1, 0.02

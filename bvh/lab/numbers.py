@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from bvh.viewer.lab_words import number
+from bvh.lab.words import number
 
 
 def text_of(numbers: Iterable[float]) -> str:
