@@ -59,7 +59,8 @@ def inside(
         if isinstance(arrays.primitives, Placed):
             _add_inside_leaves(arrays, rays, crossings, threads, found)
         if surface:
-            found |= _on_surface(arrays, rays, threads)
+            outside = np.flatnonzero(~found)
+            found[outside] = _on_surface(arrays, _some(rays, outside), threads)
         result[begin : begin + CHUNK] = found
         if progress is not None:
             progress(min(begin + CHUNK, len(points)), len(points))
@@ -82,17 +83,21 @@ def _add_inside_leaves(
         before = ends[begin - 1] if begin else 0
         end = max(int(ends.searchsorted(before + MOST_CROSSINGS, "right")), begin + 1)
         some = open_ones[begin:end]
-        part = rays._replace(
-            origins=kernel_input(rays.origins[some]),
-            directions=kernel_input(rays.directions[some]),
-            shape=(len(some),),
-        )
-        hits = Request(arrays, part, 0, True, None, None).all_hits(None, threads, None)
+        hits = Request(arrays, _some(rays, some), 0, True, None, None).all_hits(None, threads, None)
         pairs = np.sort(hits.ray_id << 32 | hits.leaf)
         starts = np.flatnonzero(np.append(True, pairs[1:] != pairs[:-1]))
         times = np.diff(np.append(starts, len(pairs)))
         found[some[pairs[starts[times & 1 == 1]] >> 32]] = True
         begin = end
+
+
+def _some(rays: RayBatch, chosen: NDArray[np.int64]) -> RayBatch:
+    """Return the rays of some points; the range and the masks are the same for all."""
+    return rays._replace(
+        origins=kernel_input(rays.origins[chosen]),
+        directions=kernel_input(rays.directions[chosen]),
+        shape=(len(chosen),),
+    )
 
 
 def _ways_out(arrays: TreeArrays, points: NDArray[np.float64]) -> NDArray[np.float64]:
