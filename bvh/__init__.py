@@ -10,6 +10,7 @@ from bvh.jit import BVHWarning, warmup
 from bvh.obbs import ray_obb
 from bvh.overlap_queries import Overlaps
 from bvh.picks import Pick
+from bvh.pictures.thumbnails import show
 from bvh.planes import ray_plane
 from bvh.points import ClosestPoints, SceneClosestPoints
 from bvh.rays import (
@@ -61,5 +62,6 @@ __all__ = [
     "ray_plane",
     "ray_sphere",
     "ray_triangle",
+    "show",
     "warmup",
 ]
