@@ -52,7 +52,7 @@ def render_command(
     ] = 0.0,
     light_rays: Annotated[
         int, typer.Option(min=1, help="Rays from each hit to the sky, and to a soft lamp.")
-    ] = 8,
+    ] = 16,
     reach: Annotated[
         float | None,
         typer.Option(help=f"How far what hides the sky may be; {REACH:g} of the diagonal if not."),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -20,11 +21,10 @@ from bvh.tree import BVH
 Floats = NDArray[np.float64]
 
 # Samples take turns in a square of TILE x TILE ways to spread rays.
-TILE = 16
+TILE = 32
 
-# Steps of a sequence that fills the unit square evenly (Roberts 2018, "The unreasonable
-# effectiveness of quasirandom sequences").
-STEPS = np.array([0.7548776662466927, 0.5698402909980532])
+# The golden ratio's step, with which a sequence fills the unit interval evenly.
+STEP = 0.6180339887498949
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,10 +83,12 @@ class Lights:
         lengths = np.sqrt(np.einsum("nkj,nkj->nk", ways, ways))
         with np.errstate(divide="ignore"):
             t_max = self.reach / lengths
-        free = ~np.asarray(source.any_hit(spots.starts[:, None], ways, t_max=t_max, threads=1))
-        rise = np.einsum("nkj,j->nk", ways, self.zenith) / np.maximum(lengths, 1e-300)
-        shine = 0.5 + 0.5 * rise
-        return free.mean(axis=1), (free * shine).mean(axis=1)
+        hidden = np.asarray(source.any_hit(spots.starts[:, None], ways, t_max=t_max, threads=1))
+        shine = 0.5 + 0.5 * np.einsum("nkj,j->nk", ways, self.zenith) / np.maximum(lengths, 1e-300)
+        # All light of an open sky is known; to take away what is hidden leaves open places smooth.
+        whole = 0.5 + spots.smooth @ self.zenith / 3.0
+        light = np.maximum(whole - (hidden * shine).mean(axis=1), 0.0)
+        return 1.0 - hidden.mean(axis=1), light
 
     def of_lamp(self, source: BVH | Scene, spots: Spots, cells: NDArray[Any]) -> Floats:
         """Return for each spot how much of the lamp it sees; 0 where it is turned away."""
@@ -113,21 +115,32 @@ def spread(count: int) -> Floats:
     Returns
     -------
     ndarray of float64, shape (TILE * TILE, count, 2)
-        The same points for all cells, but for a shift that differs between neighbours as much as
-        it can (Cranley and Patterson 1976, "Randomization of number theoretic methods").
+        The same points for all cells, but for a shift (Cranley and Patterson 1976, "Randomization
+        of number theoretic methods") that is blue noise: neighbours differ as much as they can, so
+        that the eye sees their mean (Georgiev and Fajardo 2016, "Blue-noise dithered sampling").
     """
     k = np.arange(count)
-    base = np.stack([(k + 0.5) / count, (k * STEPS[0] + 0.25) % 1.0], axis=-1)
-    shifts = (_bayer(TILE).reshape(-1, 1) + 0.5) * STEPS % 1.0
+    base = np.stack([(k + 0.5) / count, (k * STEP + 0.25) % 1.0], axis=-1)
     # The first coordinate is even already: a shift within its step is enough.
-    shifts[:, 0] /= count
+    shifts = np.stack([_ranks(TILE, 0) / count, _ranks(TILE, 1)], axis=-1)
     return np.asarray((base + shifts[:, None]) % 1.0)
 
 
-def _bayer(side: int) -> NDArray[np.int64]:
-    """Return the numbers 0..side² in a square, neighbours far apart (Bayer 1973)."""
-    square = np.zeros((1, 1), np.int64)
-    while len(square) < side:
-        four = 4 * square
-        square = np.block([[four, four + 2], [four + 3, four + 1]])
-    return square
+@cache
+def _ranks(side: int, salt: int) -> Floats:
+    """Return an even share of 0..1 for each cell of a square, neighbours far apart.
+
+    One cell after the other is taken where the emptiest place is among those that were taken before
+    (Ulichney 1993, "The void-and-cluster method for dither array generation").
+    """
+    away = np.minimum(np.arange(side), side - np.arange(side))
+    near = np.exp(-(away[:, None] ** 2 + away**2) / (2.0 * 1.6**2))
+    # What no cell is near to differs by this.
+    full = 1e-9 * np.random.default_rng(salt).random((side, side))
+    ranks = np.empty(side * side)
+    for rank in range(side * side):
+        cell = int(full.argmin())
+        ranks[cell] = rank
+        full += np.roll(near, (cell // side, cell % side), axis=(0, 1))
+        full.flat[cell] = np.inf
+    return np.asarray((ranks + 0.5) / side**2)

@@ -38,7 +38,7 @@ def render(
     data: str | Iterable[str] = (),
     lamp: ArrayLike | None = None,
     softness: float = 0.0,
-    light_rays: int = 8,
+    light_rays: int = 16,
     reach: float | None = None,
     threads: int | None = None,
     progress: Progress | None = None,

@@ -23,7 +23,7 @@ DATA = ("depth", "id", "instance", "leaf", "normals", "position", "uv", "cost", 
 # Lamp light is warm, the sky cool; what they fall on is plaster or clay.
 WARM, COOL = np.array([1.0, 0.93, 0.84]), np.array([0.66, 0.76, 0.92])
 PLASTER, CLAY = np.array([0.92, 0.90, 0.87]), np.array([0.88, 0.66, 0.52])
-GAMMA = 1.8
+GAMMA = 1.6
 
 Floats = NDArray[np.float64]
 
@@ -148,7 +148,7 @@ class Stage:
         """Return the colours of plaster or clay in the light."""
         smooth, lights = sight.spots.smooth, self.lights
         if shade == "ao":
-            return _toned(PLASTER * 1.18 * sight.sky[1][:, None])
+            return _toned(PLASTER * 1.28 * (sight.sky[1] * np.sqrt(sight.sky[0]))[:, None])
         key = np.clip(smooth @ lights.lamp, 0.0, 1.0) * sight.lamp
         if shade == "shadow":
             fill = 0.30 * (0.5 + 0.5 * (smooth @ lights.zenith))

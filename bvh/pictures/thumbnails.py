@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bvh.arguments import whole_number
 from bvh.camera import Camera
 from bvh.pictures import colours
 from bvh.pictures.picture import Picture, need_pillow
@@ -82,10 +81,9 @@ def show(
         kinds = "a BVH, a Scene, Hits or a Picture"
         raise TypeError(f"what must be {kinds}, got {type(what).__name__}")
     if camera is None:
-        size = {"width": whole_number("width", width), "height": whole_number("height", height)}
         if not np.isfinite(what.bounds).all():
             raise ValueError(f"{what!r} has nothing to look at; give a camera")
-        camera = Camera.framing(what.bounds, up=up, **size)
+        camera = Camera.framing(what.bounds, up=up, width=width, height=height)
     return render(what, camera, shade, samples=2)
 
 
