@@ -22,7 +22,7 @@ from bvh.commands.console import bar, out, rate
 from bvh.commands.contents import content_of
 from bvh.commands.openings import ScenePath, Threads, opened, opened_scene
 from bvh.pictures.picture import NUMBERS, check_picture_path
-from bvh.pictures.rendering import REACH, render
+from bvh.pictures.rendering import render
 from bvh.pictures.shading import DATA, SHADES
 from bvh.scene import Scene
 
@@ -55,7 +55,9 @@ def render_command(
     ] = 16,
     reach: Annotated[
         float | None,
-        typer.Option(help=f"How far what hides the sky may be; {REACH:g} of the diagonal if not."),
+        typer.Option(
+            help="How far what hides the sky may be; a share of everything's size if not."
+        ),
     ] = None,
     threads: Threads = None,
 ) -> None:

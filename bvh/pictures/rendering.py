@@ -24,9 +24,9 @@ from bvh.workers import Progress, share
 BAND_RAYS = 1 << 15
 LIGHT_RAYS = 1 << 18
 
-# What hides the sky is no farther away than this share of the diagonal of everything, so that there
-# is light in rooms, too.
-REACH = 0.25
+# What hides the sky is no farther away than this share of the diagonal of everything; than the
+# second where the camera is among things, so that there is light in rooms, too.
+REACH, INDOORS = 0.25, 0.08
 
 
 def render(
@@ -81,7 +81,7 @@ def render(
         spread evenly, the same for the same sample of every picture.
     reach : float, optional
         How far away what hides the sky may be; by default a quarter of the diagonal of all there
-        is.
+        is, and 0.08 of it where the camera is inside of that.
     threads : int, optional
         Threads to use; one for each CPU by default.
     progress : callable, optional
@@ -186,7 +186,11 @@ def _lights(
         raise ValueError(f"softness must be from 0 to 90 degrees, got {softness}")
     if reach is None:
         diagonal = float(np.linalg.norm(source.bounds[1] - source.bounds[0]))
-        farthest = REACH * diagonal if math.isfinite(diagonal) and diagonal > 0.0 else math.inf
+        low, high = source.bounds
+        inside = camera.perspective and bool(((low < camera.eye) & (camera.eye < high)).all())
+        farthest = (INDOORS if inside else REACH) * diagonal
+        if not (math.isfinite(farthest) and farthest > 0.0):
+            farthest = math.inf
     else:
         farthest = _number("reach", reach)
         if not farthest > 0.0:

@@ -25,6 +25,9 @@ WARM, COOL = np.array([1.0, 0.93, 0.84]), np.array([0.66, 0.76, 0.92])
 PLASTER, CLAY = np.array([0.92, 0.90, 0.87]), np.array([0.88, 0.66, 0.52])
 GAMMA = 1.6
 
+# The share of an open sky that surfaces hand on to where it is hidden.
+BOUNCED = 0.06
+
 Floats = NDArray[np.float64]
 
 
@@ -147,13 +150,15 @@ class Stage:
     def _lit(self, shade: str, sight: Sight) -> Floats:
         """Return the colours of plaster or clay in the light."""
         smooth, lights = sight.spots.smooth, self.lights
+        open_sky = 0.5 + smooth @ lights.zenith / 3.0
         if shade == "ao":
-            return _toned(PLASTER * 1.28 * (sight.sky[1] * np.sqrt(sight.sky[0]))[:, None])
+            light = 0.94 * sight.sky[1] * np.sqrt(sight.sky[0]) + BOUNCED * open_sky
+            return _toned(1.28 * PLASTER * light[:, None])
         key = np.clip(smooth @ lights.lamp, 0.0, 1.0) * sight.lamp
         if shade == "shadow":
-            fill = 0.30 * (0.5 + 0.5 * (smooth @ lights.zenith))
-            return _toned(PLASTER * (0.80 * key[:, None] * WARM + fill[:, None] * COOL))
-        fill = 0.55 * sight.sky[1]
+            light = 0.80 * key[:, None] * WARM + 0.30 * open_sky[:, None] * COOL
+            return _toned(PLASTER * light)
+        fill = 0.55 * sight.sky[1] + BOUNCED * open_sky
         return _toned(CLAY * (0.85 * key[:, None] * WARM + fill[:, None] * COOL))
 
 
