@@ -17,7 +17,8 @@ from trimesh import PointCloud, Trimesh
 
 import bvh
 from bvh.jit import cache_directory
-from bvh.pictures.render import SHADES, render
+from bvh.pictures.rendering import render
+from bvh.pictures.shading import SHADES
 from bvh.sources import load_mesh
 from meshes.sphere import geodesic_sphere
 from tests.commands import Run

@@ -113,7 +113,14 @@ def _same_places(points: Floats) -> NDArray[np.int64]:
 
 def unit(vectors: Floats) -> Floats:
     """Return vectors of length 1; zero where there is no direction."""
-    largest = np.abs(vectors).max(axis=-1, keepdims=True, initial=0.0)
+    largest = largest_of(vectors)[..., None]
     scaled = np.divide(vectors, largest, out=np.zeros_like(vectors), where=largest > 0.0)
-    length = np.sqrt((scaled * scaled).sum(axis=-1, keepdims=True))
-    return np.asarray(np.divide(scaled, length, out=np.zeros_like(scaled), where=length > 0.0))
+    length = np.sqrt(np.einsum("...i,...i->...", scaled, scaled))[..., None]
+    return np.asarray(np.divide(scaled, length, out=scaled, where=length > 0.0))
+
+
+def largest_of(vectors: Floats) -> Floats:
+    """Return the largest absolute coordinate of each vector."""
+    # numpy takes its time to find the largest of so few in a row.
+    x, y, z = np.moveaxis(np.abs(vectors), -1, 0)
+    return np.asarray(np.maximum(np.maximum(x, y), z))

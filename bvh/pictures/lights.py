@@ -77,9 +77,9 @@ class Lights:
         # A point of the unit sphere plus the normal is distributed like the cosine.
         ways = self.sphere[cells] + spots.smooth[:, None]
         # Where surfaces bend, some go into the face; light comes from the mirrored ways.
-        depth = np.minimum(np.einsum("nkj,nj->nk", ways, spots.flat), 0.0)
-        if depth.any():
-            ways -= 2.0 * depth[:, :, None] * spots.flat[:, None]
+        depth = np.einsum("nkj,nj->nk", ways, spots.flat)
+        spot, way = np.nonzero(depth < 0.0)
+        ways[spot, way] -= 2.0 * depth[spot, way, None] * spots.flat[spot]
         lengths = np.sqrt(np.einsum("nkj,nkj->nk", ways, ways))
         with np.errstate(divide="ignore"):
             t_max = self.reach / lengths
@@ -87,7 +87,8 @@ class Lights:
         shine = 0.5 + 0.5 * np.einsum("nkj,j->nk", ways, self.zenith) / np.maximum(lengths, 1e-300)
         # All light of an open sky is known; to take away what is hidden leaves open places smooth.
         whole = 0.5 + spots.smooth @ self.zenith / 3.0
-        light = np.maximum(whole - (hidden * shine).mean(axis=1), 0.0)
+        lost = np.einsum("nk,nk->n", hidden, shine) / self.rays
+        light = np.maximum(whole - lost, 0.0)
         return 1.0 - hidden.mean(axis=1), light
 
     def of_lamp(self, source: BVH | Scene, spots: Spots, cells: NDArray[Any]) -> Floats:

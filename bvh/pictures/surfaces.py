@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.pictures.creases import corner_normals, unit
+from bvh.pictures.creases import corner_normals, largest_of, unit
 from bvh.primitives import Boxes, Triangles
 from bvh.rays import Hits, SceneHits
 from bvh.scene import Scene
@@ -71,16 +71,16 @@ class Surfaces:
             if isinstance(primitives, Triangles):
                 local = primitives.points[primitives.faces[prim[rows]]]
                 weights = _weights(hits.u[rows], hits.v[rows])
-                inside = (local * weights[:, :, None]).sum(axis=1)
+                inside = np.einsum("nkj,nk->nj", local, weights)
                 points[rows] = _moved(inside, matrices)
-                size = np.abs(local).max(axis=(1, 2), initial=0.0)
+                size = largest_of(largest_of(local))
                 grown = 3.0 * np.abs(matrices[:, :, :3]).max(axis=(1, 2)) * size
                 lift[rows] = grown + np.abs(matrices[:, :, 3]).max(axis=1)
             else:
                 along = hits.t[rows, None] * directions[rows]
                 points[rows] = origins[rows] + along
-                largest = np.abs(origins[rows]).max(axis=1) + np.abs(along).max(axis=1)
-                lift[rows] = largest + np.abs(matrices[:, :, 3]).max(axis=1)
+                size = largest_of(origins[rows]) + largest_of(along)
+                lift[rows] = size + np.abs(matrices[:, :, 3]).max(axis=1)
         flat = self.normals(leaf, prim, points)
         flat *= np.where(hits.front, 1.0, -1.0)[:, None]
         smooth, raised = self._bent(leaf, prim, hits.u, hits.v, flat, points)
@@ -116,7 +116,7 @@ class Surfaces:
             if known is not None:
                 weights = _weights(hits.u[rows], hits.v[rows])
                 corners = known[primitives.faces[hits.prim_id[rows]]]
-                found[rows] = (corners * weights[:, :, None]).sum(axis=1)
+                found[rows] = np.einsum("nkj,nk->nj", corners, weights)
         return found
 
     def textured(self, hits: Hits) -> NDArray[np.bool_]:
@@ -141,17 +141,17 @@ class Surfaces:
             normals, index = held
             matrices = self._maps(leaf[rows])
             corners = _turned(normals[index[prim[rows]]], matrices)
-            sides = (corners * flat[rows][:, None]).sum(axis=2, keepdims=True)
+            sides = np.einsum("nkj,nj->nk", corners, flat[rows])[:, :, None]
             corners = corners * np.where(sides < 0.0, -1.0, 1.0)
             weights = _weights(u[rows], v[rows])
-            found[rows] = unit((corners * weights[:, :, None]).sum(axis=1))
+            found[rows] = unit(np.einsum("nkj,nk->nj", corners, weights))
             if points is not None:
                 local = primitives.points[primitives.faces[prim[rows]]]
                 vertices = _moved(local, matrices)
-                below = ((points[rows][:, None] - vertices) * corners).sum(axis=2)
+                below = np.einsum("nkj,nkj->nk", points[rows][:, None] - vertices, corners)
                 heights = weights * np.maximum(-below, 0.0)
-                raised[rows] += (corners * heights[:, :, None]).sum(axis=1)
-        lost = ~((found * flat).sum(axis=1) > 0.0)
+                raised[rows] += np.einsum("nkj,nk->nj", corners, heights)
+        lost = ~(np.einsum("nj,nj->n", found, flat) > 0.0)
         found[lost] = flat[lost]
         if points is not None:
             raised[lost] = points[lost]
