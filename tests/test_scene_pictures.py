@@ -67,7 +67,9 @@ def test_scenes_look_like_their_meshes(shade: str, scene: Scene) -> None:
         camera = Camera.framing(scene.bounds, up=up, **SIZE)
         got, wanted = (render(one, camera, shade, samples=2) for one in (scene, tree))
         assert got.rays == wanted.rays >= 4 * 64 * 48
-        assert np.abs(got.pixels.astype(int) - wanted.pixels).max() <= 1
+        # Points on moved faces are rounded otherwise: one ray to the sky of 64 may differ.
+        bound = 1 if shade in ("normals", "shadow") else 4
+        assert np.abs(got.pixels.astype(int) - wanted.pixels).max() <= bound
         assert len(np.unique(got.pixels.reshape(-1, 3), axis=0)) > 50
 
 

@@ -20,7 +20,7 @@ from bvh.commands.camera_options import (
 )
 from bvh.commands.console import bar, out, rate
 from bvh.commands.contents import content_of
-from bvh.commands.openings import ScenePath, Threads, opened, opened_scene
+from bvh.commands.openings import ScenePath, Threads, opened
 from bvh.pictures.picture import NUMBERS, check_picture_path
 from bvh.pictures.rendering import render
 from bvh.pictures.shading import DATA, SHADES
@@ -70,8 +70,7 @@ def render_command(
     check_picture_path(output)
     if shade not in SHADES:
         raise ValueError(f"shade must be one of {SHADES}, got {shade!r}")
-    # Trees know nothing of texture coordinates.
-    source, read = opened_scene(scene, threads) if shade == "uv" else opened(scene, threads)
+    source, read = opened(scene, threads)
     if not isinstance(source, Scene) and source.kind != "triangles":
         raise ValueError(f"{scene} holds {source.kind}; a picture needs triangles")
     options = CameraOptions(camera, eye, target, up, fov, ortho, size)
@@ -79,9 +78,14 @@ def render_command(
     numbers = output.suffix.lower() == NUMBERS
     # One ray first: compiling is not casting.
     source.closest_hit(view.eye[None], view.forward[None], counters=shade == "cost")
+    looked_at = source
+    if shade == "uv" and not isinstance(source, Scene) and read is not None:
+        # Trees know nothing of texture coordinates.
+        looked_at = Scene()
+        looked_at.add(read)
     with bar("rendering") as progress:
         picture = render(
-            source,
+            looked_at,
             view,
             shade,
             samples=1 if numbers else samples,

@@ -42,7 +42,8 @@ def corner_normals(points: Floats, faces: NDArray[np.int32]) -> tuple[Floats, ND
     weighted = flat.repeat(3, axis=0) * angles.reshape(-1)[:, None]
     count = int(places.max(initial=-1)) + 1
     sums = [np.bincount(owners, weighted[:, k], count) for k in range(3)]
-    means = unit(np.stack(sums, axis=1))
+    # Of nothing, numpy counts in integers.
+    means = unit(np.stack(sums, axis=1).astype(np.float64))
     # Where all faces are close to their mean, no two of them meet in a crease.
     close = (flat.repeat(3, axis=0) * means[owners]).sum(axis=1) >= math.cos(
         math.radians(CREASE / 2)

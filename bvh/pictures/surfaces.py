@@ -140,14 +140,13 @@ class Surfaces:
                 continue
             normals, index = held
             matrices = self._maps(leaf[rows])
-            corners = _turned(normals[index[prim[rows]]], matrices)
-            sides = np.einsum("nkj,nj->nk", corners, flat[rows])[:, :, None]
-            corners = corners * np.where(sides < 0.0, -1.0, 1.0)
-            weights = _weights(u[rows], v[rows])
-            found[rows] = unit(np.einsum("nkj,nk->nj", corners, weights))
+            weights, local = _weights(u[rows], v[rows]), normals[index[prim[rows]]]
+            blended = np.einsum("nkj,nk->nj", local, weights)
+            found[rows] = _facing(_turned(blended[:, None], matrices), flat[rows])[:, 0]
             if points is not None:
-                local = primitives.points[primitives.faces[prim[rows]]]
-                vertices = _moved(local, matrices)
+                corners = _facing(_turned(local, matrices), flat[rows])
+                vertices = primitives.points[primitives.faces[prim[rows]]]
+                vertices = _moved(vertices, matrices)
                 below = np.einsum("nkj,nkj->nk", points[rows][:, None] - vertices, corners)
                 heights = weights * np.maximum(-below, 0.0)
                 raised[rows] += np.einsum("nkj,nk->nj", corners, heights)
@@ -211,6 +210,12 @@ def _turned(normals: Floats, matrices: Floats) -> Floats:
     a, b, c = np.moveaxis(matrices[:, :, :3], 1, 0)
     cofactors = np.stack([np.cross(b, c), np.cross(c, a), np.cross(a, b)], axis=1)
     return unit(np.einsum("nij,nkj->nki", cofactors, normals))
+
+
+def _facing(normals: Floats, flat: Floats) -> Floats:
+    """Return normals (n, k, 3), each on the side of its row's flat normal."""
+    sides = np.einsum("nkj,nj->nk", normals, flat)[:, :, None]
+    return np.asarray(normals * np.where(sides < 0.0, -1.0, 1.0))
 
 
 def _box_normals(boxes: Any, prim: NDArray[Any], matrices: Floats, points: Floats) -> Floats:
