@@ -82,7 +82,7 @@ TOLD: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "off centre": (
         lambda: Camera.from_opencv([[80, 0, 20], [0, 80, 30], [0, 0, 1]], np.eye(4), 80, 60),
-        "off centre, around [20, 30]",
+        "off centre, around [20.5, 30.5]",
     ),
     "selection": (
         lambda: SCENE.pick_rect(LOOK, 0, 0, 64, 48),
