@@ -109,7 +109,7 @@ def _places(axis: Any, count: int) -> Any:
 
 
 def _draw_cost(axis: Any, anatomy: Anatomy) -> None:
-    _prepare(axis, "What a random ray visits", "level", "visits (SAH)")
+    _prepare(axis, "SAH cost by level", "level", "visits of a random ray")
     place = _places(axis, len(anatomy.nodes))
     axis.bar(place, anatomy.node_cost, 0.72, color=NODES, label="nodes")
     axis.bar(
@@ -118,7 +118,7 @@ def _draw_cost(axis: Any, anatomy: Anatomy) -> None:
         0.72,
         bottom=anatomy.node_cost,
         color=LEAVES,
-        label="rows of leaves",
+        label="leaves",
     )
     _legend(axis)
 
@@ -168,23 +168,30 @@ def _draw_counts(axis: Any, counts: Any, colour: str, title: str, beside: str) -
 
 
 def _draw_memory(axis: Any, anatomy: Anatomy) -> None:
-    _prepare(axis, "Memory", "MiB", "")
-    axis.grid(axis="y", visible=False)
     names = list(anatomy.memory)
-    sizes = np.array([anatomy.memory[name] for name in names]) / 2**20
+    sizes = np.array([anatomy.memory[key] for key in names], np.float64)
+    unit, size_of = ("MiB", 2**20) if sizes.sum() >= 2**20 else ("KiB", 2**10)
+    sizes /= size_of
+    _prepare(axis, "Memory", unit, "")
+    axis.grid(axis="y", visible=False)
     place = np.arange(len(names))[::-1]
     axis.barh(place, sizes, 0.56, color=[NODES, LEAVES, THIRD])
     labels = {"groups": "leaf groups", "triangles": "mesh"}
-    axis.set_yticks(place, [labels.get(name, name) for name in names])
+    axis.set_yticks(place, [labels.get(key, key) for key in names])
     for y, size in zip(place, sizes, strict=True):
         share = size / max(sizes.sum(), 1e-300)
         axis.annotate(
-            f"{size:.3g} MiB, {share:.0%}", (size, y), (5, 0), textcoords="offset points",
+            f"{size:.3g} {unit}, {share:.0%}", (size, y), (5, 0), textcoords="offset points",
             va="center", size=8.5, color=INK,
         )  # fmt: skip
-    axis.set_xlim(0.0, 1.45 * max(sizes.max(), 1e-9))
+    axis.set_xlim(0.0, 1.6 * max(sizes.max(), 1e-9))
+    axis.locator_params(axis="x", nbins=5)
     axis.set_ylim(-0.6, len(names) - 0.4)
 
 
 def _legend(axis: Any) -> None:
-    axis.legend(frameon=False, fontsize=8.5, labelcolor=INK, handlelength=1.0, loc="upper left")
+    # Beside the title, where no bar is.
+    axis.legend(
+        frameon=False, fontsize=8.5, labelcolor=INK, handlelength=1.0, loc="lower right", ncols=2,
+        bbox_to_anchor=(1.03, 1.02), columnspacing=1.0, borderaxespad=0.0,
+    )  # fmt: skip

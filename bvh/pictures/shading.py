@@ -49,8 +49,14 @@ class Sight:
 
     @cached_property
     def spots(self) -> Spots:
-        """Where surfaces are hit."""
+        """Where surfaces are hit, as light sees them."""
         return self.stage.surfaces.spots(self.seen, self._origins, self.directions)
+
+    @cached_property
+    def flat(self) -> Spots:
+        """Where surfaces are hit, all of them flat."""
+        surfaces = self.stage.surfaces
+        return surfaces.spots(self.seen, self._origins, self.directions, bent=False)
 
     @cached_property
     def sky(self) -> tuple[Floats, Floats]:
@@ -102,7 +108,7 @@ class Stage:
             return _filled(sight.mask, sight.sky[0] if name == "ao" else sight.lamp, 1.0)
         if name == "uv":
             return _filled(sight.mask, self.surfaces.uv(sight.seen), np.nan)
-        spots = sight.spots
+        spots = sight.flat
         return _filled(sight.mask, spots.flat if name == "normals" else spots.points, np.nan)
 
     def colours(self, shade: str, sight: Sight, rows: Floats) -> Floats:
@@ -126,7 +132,7 @@ class Stage:
         if shade == "uv":
             return self._mapped(sight)
         if shade == "normals":
-            return np.asarray(sight.spots.flat * 0.5 + 0.5)
+            return np.asarray(sight.flat.flat * 0.5 + 0.5)
         if shade == "instance":
             found = colours.instance_colours(sight.instances)
             return np.asarray(found * (0.4 + 0.6 * self._slant(sight))[:, None])
@@ -135,7 +141,7 @@ class Stage:
     def _slant(self, sight: Sight) -> Floats:
         """Return how squarely faces are seen: 1 from straight ahead, 0 along them."""
         lengths = np.linalg.norm(sight.directions, axis=1)
-        return np.asarray(np.abs((sight.spots.flat * sight.directions).sum(axis=1)) / lengths)
+        return np.asarray(np.abs((sight.flat.flat * sight.directions).sum(axis=1)) / lengths)
 
     def _mapped(self, sight: Sight) -> Floats:
         """Return the colours of texture coordinates, or of weights of a face's corners."""

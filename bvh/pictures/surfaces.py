@@ -61,8 +61,11 @@ class Surfaces:
         self._corner_normals: dict[int, tuple[Floats, NDArray[Any]] | None] = {}
         self._lock = threading.Lock()
 
-    def spots(self, hits: Hits, origins: Floats, directions: Floats) -> Spots:
-        """Return the points that rays have hit; every ray must have hit something."""
+    def spots(self, hits: Hits, origins: Floats, directions: Floats, *, bent: bool = True) -> Spots:
+        """Return the points that rays have hit; every ray must have hit something.
+
+        Without `bent` faces stay flat, which is quicker.
+        """
         leaf, prim = leaf_of(hits), hits.prim_id
         points, lift = np.empty((len(leaf), 3)), np.empty(len(leaf))
         for tree, rows in self._by_tree(leaf):
@@ -83,7 +86,9 @@ class Surfaces:
                 lift[rows] = size + np.abs(matrices[:, :, 3]).max(axis=1)
         flat = self.normals(leaf, prim, points)
         flat *= np.where(hits.front, 1.0, -1.0)[:, None]
-        smooth, raised = self._bent(leaf, prim, hits.u, hits.v, flat, points)
+        smooth, raised = flat, points
+        if bent:
+            smooth, raised = self._bent(leaf, prim, hits.u, hits.v, flat, points)
         return Spots(points, flat, smooth, raised + ROUNDINGS * lift[:, None] * flat)
 
     def normals(self, leaf: NDArray[Any], prim: NDArray[Any], points: Floats) -> Floats:
