@@ -197,6 +197,11 @@ class Lens:
         return type(self), tuple(self._parts().values())
 
     def __repr__(self) -> str:
+        parts = ", ".join(f"{name}={value!r}" for name, value in self._parts().items())
+        return f"{type(self).__name__}({parts})"
+
+    def __str__(self) -> str:
+        """Tell in a short line where the camera looks from; `repr` makes the camera again."""
         parts = [f"{self.width} x {self.height} pixels", f"eye {_told(self.eye)}"]
         parts.append(f"forward {_told(self.forward)}")
         size = np.array([self.width, self.height]) / self.pixel_ratio

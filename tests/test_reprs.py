@@ -69,21 +69,6 @@ TOLD: dict[str, tuple[Callable[[], Any], str]] = {
     "hidden": (lambda: SCENE[2], "Instance(2 'ghost', BVH(2 triangles, 1 nodes), hidden)"),
     "leaves": (lambda: SCENE.leaves, "Leaves(3 leaves of 1 trees)"),
     "leaf": (lambda: SCENE.leaves[1], f"Leaf(1, {MOVED}, mask 0xff)"),
-    "camera": (lambda: LOOK, "Camera(64 x 48 pixels, eye [2, 2, 9], forward [0, 0, -1], fov_y 45)"),
-    "parallel": (
-        lambda: Camera.orthographic([0, 0, 9], [0, 0, 0], [0, 1, 0], 4.0, near=-1.0, far=5.0),
-        "Camera(800 x 600 pixels, eye [0, 0, 9], forward [0, 0, -1], parallel rays, "
-        "view_height 4, near -1, far 5)",
-    ),
-    "screen": (
-        lambda: Camera.look_at([0, 0, 9], [0, 0, 0], [0, 1, 0], y="up", pixel_ratio=2.0),
-        "Camera(800 x 600 pixels, eye [0, 0, 9], forward [0, 0, -1], fov_y 45, y up, "
-        "pixel_ratio 2)",
-    ),
-    "off centre": (
-        lambda: Camera.from_opencv([[80, 0, 20], [0, 80, 30], [0, 0, 1]], np.eye(4), 80, 60),
-        "off centre, around [20.5, 30.5]",
-    ),
     "selection": (
         lambda: SCENE.pick_rect(LOOK, 0, 0, 64, 48),
         "Selection(2 faces of 1 instances)",
@@ -103,6 +88,25 @@ TOLD: dict[str, tuple[Callable[[], Any], str]] = {
 }
 
 
+CAMERAS: dict[str, tuple[Callable[[], Any], str]] = {
+    "camera": (lambda: LOOK, "Camera(64 x 48 pixels, eye [2, 2, 9], forward [0, 0, -1], fov_y 45)"),
+    "parallel": (
+        lambda: Camera.orthographic([0, 0, 9], [0, 0, 0], [0, 1, 0], 4.0, near=-1.0, far=5.0),
+        "Camera(800 x 600 pixels, eye [0, 0, 9], forward [0, 0, -1], parallel rays, "
+        "view_height 4, near -1, far 5)",
+    ),
+    "screen": (
+        lambda: Camera.look_at([0, 0, 9], [0, 0, 0], [0, 1, 0], y="up", pixel_ratio=2.0),
+        "Camera(800 x 600 pixels, eye [0, 0, 9], forward [0, 0, -1], fov_y 45, y up, "
+        "pixel_ratio 2)",
+    ),
+    "off centre": (
+        lambda: Camera.from_opencv([[80, 0, 20], [0, 80, 30], [0, 0, 1]], np.eye(4), 80, 60),
+        "off centre, around [20.5, 30.5]",
+    ),
+}
+
+
 @pytest.mark.parametrize("name", TOLD)
 def test_reprs(name: str) -> None:
     """In one short line, and exactly this where it is all."""
@@ -110,6 +114,16 @@ def test_reprs(name: str) -> None:
     told = repr(make())
     assert "\n" not in told and len(told) < 160
     assert (told == wanted) if wanted.endswith(")") else (wanted in told), told
+
+
+@pytest.mark.parametrize("name", CAMERAS)
+def test_cameras(name: str) -> None:
+    """Their `repr` makes them again, so it is `str` that is short."""
+    make, wanted = CAMERAS[name]
+    told = str(make())
+    assert "\n" not in told and len(told) < 160
+    assert (told == wanted) if wanted.endswith(")") else (wanted in told), told
+    assert eval(repr(make()), {"Camera": Camera, "inf": np.inf}) == make()
 
 
 def test_closest_points() -> None:
