@@ -11,6 +11,7 @@ from bvh.lab.page import RayLab, ray_lab
 from bvh.obbs import ray_obb
 from bvh.overlap_queries import Overlaps
 from bvh.picks import Pick
+from bvh.pictures.thumbnails import show
 from bvh.planes import ray_plane
 from bvh.points import ClosestPoints, SceneClosestPoints
 from bvh.rays import (
@@ -66,6 +67,7 @@ __all__ = [
     "ray_plane",
     "ray_sphere",
     "ray_triangle",
+    "show",
     "view",
     "warmup",
 ]

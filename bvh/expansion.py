@@ -18,7 +18,15 @@ from numpy.typing import NDArray
 from bvh.affine import affine_maps, moved_point
 from bvh.arguments import kernel_input
 from bvh.hierarchy import Hierarchy
-from bvh.instances import Assembly, Instances, Journal, below, depth_of
+from bvh.instances import (
+    Assembly,
+    Instances,
+    Journal,
+    below,
+    depth_of,
+    told_name,
+    told_place,
+)
 from bvh.jit import entry, warms
 
 # Two halves, each of two quarters, and so on: a few instances can have any number of leaves.
@@ -26,7 +34,7 @@ MAX_LEAVES = 2**24
 MAX_DEPTH = 64
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Leaf:
     """A tree in a scene.
 
@@ -53,6 +61,11 @@ class Leaf:
     def instance_id(self) -> int:
         """The id of the outermost instance on the path."""
         return self.path[0]
+
+    def __repr__(self) -> str:
+        path, name = "/".join(map(str, self.path)), told_name(self.name)
+        place = told_place(self.transform, self.mask, self.mask != 0)
+        return f"Leaf({path}{name}, {self.tree!r}{place})"
 
 
 class _Part(NamedTuple):

@@ -15,7 +15,7 @@ from bvh.primitives import arrays_of, count_of
 from bvh.quality import lanes_of, rows_of, wide_cost, wide_levels
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class TreeStats:
     """Figures of a tree, as `BVH.stats` returns them. `str` makes a table of them.
 
@@ -60,6 +60,13 @@ class TreeStats:
     leaf_depths: tuple[int, ...]
     leaf_sizes: tuple[int, ...]
     epo: float | None = None
+
+    def __repr__(self) -> str:
+        size = f"{self.bytes / 2**20:.2f} MiB"
+        return (
+            f"TreeStats({self.primitives} primitives, {self.nodes} nodes, depth {self.depth}, "
+            f"SAH cost {self.sah_cost:.4g}, {size})"
+        )
 
     def __str__(self) -> str:
         rows = [

@@ -67,8 +67,14 @@ class Attributes(NamedTuple):
     vertex_normals: NDArray[np.float64] | None = None
     uv: NDArray[np.float64] | None = None
 
+    def __repr__(self) -> str:
+        known = [
+            f"{name} of {len(a)} vertices" for name, a in self._asdict().items() if a is not None
+        ]
+        return f"Attributes({', '.join(known) or 'none'})"
 
-@dataclass(frozen=True, eq=False)
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Instance:
     """One instance of a scene, as it was when it was asked for.
 
@@ -90,6 +96,27 @@ class Instance:
     name: str | None
     mask: int
     visible: bool
+
+    def __repr__(self) -> str:
+        place = told_place(self.transform, self.mask, self.visible)
+        return f"Instance({self.id}{told_name(self.name)}, {self.child!r}{place})"
+
+
+def told_name(name: str | None) -> str:
+    """Return a name, if there is one, as a part of what tells its owner."""
+    return "" if name is None else f" {name!r}"
+
+
+def told_place(transform: NDArray[np.float64], mask: int, visible: bool) -> str:
+    """Return where an instance is and who sees it, as far as that is out of the ordinary."""
+    told = ""
+    if not np.array_equal(transform[:3, :3], np.eye(3)):
+        told += ", transformed"
+    if transform[:3, 3].any():
+        told += f", at [{', '.join(f'{x + 0.0:.6g}' for x in transform[:3, 3].tolist())}]"
+    if not visible:
+        return told + ", hidden"
+    return told if mask == ALL_BITS else f"{told}, mask {mask:#x}"
 
 
 class Journal:

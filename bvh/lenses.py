@@ -200,6 +200,30 @@ class Lens:
         parts = ", ".join(f"{name}={value!r}" for name, value in self._parts().items())
         return f"{type(self).__name__}({parts})"
 
+    def __str__(self) -> str:
+        """Tell in a short line where the camera looks from; `repr` makes the camera again."""
+        parts = [f"{self.width} x {self.height} pixels", f"eye {_told(self.eye)}"]
+        parts.append(f"forward {_told(self.forward)}")
+        size = np.array([self.width, self.height]) / self.pixel_ratio
+        if np.abs(2.0 * self.centre - size).max() > 1e-9 * size.max():
+            parts.append(f"off centre, around {_told(self.centre)}")
+        if self.perspective:
+            parts.append(f"fov_y {math.degrees(2.0 * math.atan(self.half_height)):.6g}")
+        else:
+            parts.append(f"parallel rays, view_height {2.0 * self.half_height:.6g}")
+        if self.near != 0.0 or self.far != math.inf:
+            parts.append(f"near {self.near:.6g}, far {self.far:.6g}")
+        if self.y != "down":
+            parts.append(f"y {self.y}")
+        if self.pixel_ratio != 1.0:
+            parts.append(f"pixel_ratio {self.pixel_ratio:.6g}")
+        return f"{type(self).__name__}({', '.join(parts)})"
+
+
+def _told(vector: Floats) -> str:
+    """Return a vector in few digits, zeros without a sign."""
+    return "[" + ", ".join(f"{x + 0.0:.6g}" for x in vector.tolist()) + "]"
+
 
 def _unit(vector: Floats) -> Floats:
     """Return a vector of length 1, whatever the length of one that is not zero."""

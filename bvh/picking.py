@@ -123,6 +123,7 @@ class Picking(Marquee):
             hit = cast(*ray, near, far)
             return Pick((self, camera, x, y, ray, self._expansion), hit) if hit[1] >= 0 else None
 
+        pick.__qualname__ = f"pick of {camera.width} x {camera.height} pixels"
         return pick
 
     def pick_all(self, camera: Camera, x: float, y: float, *, mask: int = ALL_BITS) -> list[Pick]:

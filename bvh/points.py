@@ -87,7 +87,7 @@ class ClosestPoints:
             inner = ", ".join(f"{f.name}={getattr(self, f.name)!r}" for f in fields(self))
             return f"{type(self).__name__}({inner})"
         mask = self.mask
-        share = f"{int(np.count_nonzero(mask))} of {mask.size} found"
+        share = f"{int(np.count_nonzero(mask))} of {' x '.join(map(str, mask.shape))} found"
         if not mask.any():
             return f"{type(self).__name__}({share})"
         near, far = float(self.distance[mask].min()), float(self.distance[mask].max())

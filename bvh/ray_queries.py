@@ -150,6 +150,7 @@ class RayQueries(Hierarchy):
             )  # fmt: skip
             return hit
 
+        cast.__qualname__ = f"cast of {self!r}"
         return cast
 
     def any_hit(

@@ -122,6 +122,18 @@ def shaped(shape: tuple[int, ...], *arrays: NDArray[Any]) -> tuple[Any, ...]:
     return tuple(array.reshape(shape) for array in arrays)
 
 
+def told_shape(shape: tuple[int, ...]) -> str:
+    """Return the shape of a batch in words, such as 480 x 640."""
+    return " x ".join(map(str, shape))
+
+
+def told_costs(nodes: NDArray[np.int32], tests: NDArray[np.int32]) -> str:
+    """Return in words what rays cost on average."""
+    if nodes.size == 0:
+        return ""
+    return f", {nodes.mean():.4g} nodes and {tests.mean():.4g} tests a ray"
+
+
 def _flat(array: NDArray[np.float64], shape: tuple[int, ...], width: int) -> Any:
     """Return (n, width) rows (or n numbers, for width 0); one row where all rays share it."""
     tail = (width,) if width else ()
@@ -172,15 +184,24 @@ class Hits:
         return type(self)(*(getattr(self, field.name)[index] for field in fields(self)))
 
     def __repr__(self) -> str:
+        kind = type(self).__name__
         if np.ndim(self.t) == 0:
             inner = ", ".join(f"{f.name}={getattr(self, f.name)!r}" for f in fields(self))
-            return f"Hits({inner})"
-        mask = self.mask
-        share = f"{int(np.count_nonzero(mask))} of {mask.size} rays hit"
-        if not mask.any():
-            return f"Hits({share})"
-        near, far = float(self.t[mask].min()), float(self.t[mask].max())
-        return f"Hits({share}, t {near:.6g} to {far:.6g})"
+            return f"{kind}({inner})"
+        mask, seen = self.mask, ""
+        if mask.any():
+            near, far = float(self.t[mask].min()), float(self.t[mask].max())
+            seen = f"{self._owners(mask)}, t {near:.6g} to {far:.6g}"
+        count = int(np.count_nonzero(mask))
+        return f"{kind}({count} of {told_shape(mask.shape)} rays hit{seen}{self._costs()})"
+
+    def _owners(self, mask: NDArray[np.bool_]) -> str:
+        """Tell, where it is known, how many instances are hit."""
+        return ""
+
+    def _costs(self) -> str:
+        """Tell, where it is known, what rays cost."""
+        return ""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -200,6 +221,9 @@ class SceneHits(Hits):
 
     instance_id: Any
     leaf: Any
+
+    def _owners(self, mask: NDArray[np.bool_]) -> str:
+        return f" {len(np.unique(self.instance_id[mask]))} instances"
 
 
 def single_hit(hit: tuple[float, int, float, float, bool]) -> Hits:
@@ -224,6 +248,9 @@ class CountedHits(Hits):
 
     nodes: Any
     tests: Any
+
+    def _costs(self) -> str:
+        return told_costs(self.nodes, self.tests)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -267,7 +294,12 @@ class AllHits:
 
     def __repr__(self) -> str:
         n = len(self.offsets) - 1
-        return f"AllHits({len(self)} hits of {n} ray{'s' if n != 1 else ''})"
+        owners = self._owners() if len(self) else ""
+        return f"{type(self).__name__}({len(self)} hits of {n} ray{'s' if n != 1 else ''}{owners})"
+
+    def _owners(self) -> str:
+        """Tell, where it is known, how many instances are hit."""
+        return ""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -283,6 +315,9 @@ class SceneAllHits(AllHits):
     instance_id: NDArray[np.int32]
     leaf: NDArray[np.int32]
 
+    def _owners(self) -> str:
+        return f" on {len(np.unique(self.instance_id))} instances"
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CountedSceneHits(SceneHits):
@@ -296,6 +331,9 @@ class CountedSceneHits(SceneHits):
 
     nodes: Any
     tests: Any
+
+    def _costs(self) -> str:
+        return told_costs(self.nodes, self.tests)
 
 
 def single_scene_hit(hit: tuple[float, int, float, float, bool, int], owner: int) -> SceneHits:

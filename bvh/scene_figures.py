@@ -12,7 +12,7 @@ from bvh.instances import below, depth_of
 from bvh.scene import Scene
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SceneStats:
     """Figures of a scene. `str` makes a table of them.
 
@@ -44,6 +44,12 @@ class SceneStats:
     instance_bytes: int
     trees: tuple[TreeStats, ...]
     placed: tuple[int, ...]
+
+    def __repr__(self) -> str:
+        return (
+            f"SceneStats({self.instances} instances, {self.leaves} leaves, {len(self.trees)} trees,"
+            f" {self.primitives} primitives, {_size(self.bytes + self.instance_bytes)})"
+        )
 
     def __str__(self) -> str:
         levels = f", {self.levels} levels of scenes" if self.levels > 1 else ""

@@ -160,6 +160,7 @@ class SceneRays(SceneContent):
             )  # fmt: skip
             return hit
 
+        cast.__qualname__ = f"cast of {type(self).__name__}"
         return cast
 
     def any_hit(

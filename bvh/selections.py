@@ -55,4 +55,5 @@ class Selection:
     def __repr__(self) -> str:
         if self.what == "instances":
             return f"Selection({len(self)} instances)"
-        return f"Selection({len(self)} {self.what} of {len(self.leaf)} instances)"
+        owners = len(np.unique(self.instance_id))
+        return f"Selection({len(self)} {self.what} of {owners} instances)"

@@ -16,7 +16,7 @@ import trimesh
 
 import bvh
 from bvh import Camera
-from bvh.pictures.render import render
+from bvh.pictures.rendering import render
 from bvh.rationals import triangle_meets_planes
 
 Rng = np.random.Generator

@@ -17,7 +17,8 @@ from trimesh import PointCloud, Trimesh
 
 import bvh
 from bvh.jit import cache_directory
-from bvh.pictures.render import SHADES, render
+from bvh.pictures.rendering import render
+from bvh.pictures.shading import SHADES
 from bvh.sources import load_mesh
 from meshes.sphere import geodesic_sphere
 from tests.commands import Run
@@ -174,12 +175,13 @@ def test_render(shade: str, run: Run, mesh: Path, tmp_path: Path) -> None:
     arguments = ("--shade", shade, "--size", "48x32", "--samples", 2, "--threads", 2)
     code, out, err = run("render", mesh, "-o", "picture.png", *arguments)
     assert (code, err.strip()) == (0, "")
-    assert "picture.png: 48 x 32 pixels, 720 triangles" in out and f"{48 * 32 * 4} rays" in out
+    assert "picture.png: 48 x 32 pixels, " in out and "720 triangles" in out
     pixels = np.asarray(image.open(tmp_path / "picture.png"))
     assert (pixels.shape, pixels.dtype) == ((32, 48, 3), np.uint8)
     tree = tree_of(mesh)
     camera = bvh.Camera.framing(tree.bounds, width=48, height=32)
-    assert np.array_equal(pixels, render(tree, camera, shade, samples=2).pixels)
+    wanted = render(tree, camera, shade, samples=2)
+    assert np.array_equal(pixels, wanted.pixels) and f"{wanted.rays} rays" in out
     sky, middle = pixels[16, :4].astype(int), pixels[12:20, 20:28].reshape(-1, 3).astype(int)
     assert np.abs(middle.mean(axis=0) - sky.mean(axis=0)).max() > 20
     assert len(np.unique(middle, axis=0)) > 3

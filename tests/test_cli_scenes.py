@@ -13,7 +13,7 @@ import trimesh
 import bvh
 from bvh import BVH, Camera, Scene
 from bvh.commands.camera_options import CameraOptions
-from bvh.pictures.render import render
+from bvh.pictures.rendering import render
 from tests.commands import Run, strict_json
 
 pytest.importorskip("typer")

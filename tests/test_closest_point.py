@@ -190,7 +190,7 @@ def test_shapes(rng: np.random.Generator) -> None:
         assert np.array_equal(nearest.position, several.position[:, :, 0])
         assert np.array_equal(nearest.distance, several.distance[:, :, 0])
     assert np.array_equal(several[several.mask].position, several.position[several.mask])
-    assert "10 of 10 found" in repr(batch)
+    assert "10 of 2 x 5 found" in repr(batch)
     empty = tree.closest_point(np.empty((0, 3)))
     assert empty.distance.shape == (0,)
     assert "0 of 0" in repr(empty)

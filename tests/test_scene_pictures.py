@@ -11,8 +11,10 @@ import trimesh
 
 import bvh
 from bvh import BVH, Camera, Scene
-from bvh.pictures.render import render
-from bvh.pictures.shading import SHADES, Surfaces, instance_colours
+from bvh.pictures.colours import instance_colours
+from bvh.pictures.rendering import render
+from bvh.pictures.shading import SHADES
+from bvh.pictures.surfaces import Surfaces
 from meshes.sphere import geodesic_sphere
 
 ROOT = Path(__file__).parents[1]
@@ -57,15 +59,17 @@ def flat_tree(scene: Scene) -> BVH:
     return BVH.from_triangles(*scene.flattened()[:2])
 
 
-@pytest.mark.parametrize("shade", ["normals", "clay"])
+@pytest.mark.parametrize("shade", ["normals", "clay", "ao", "shadow"])
 def test_scenes_look_like_their_meshes(shade: str, scene: Scene) -> None:
     """Whatever is turned, mirrored or nested."""
     tree = flat_tree(scene)
     for up in ([0, 0, 1], [0, 1, 0]):
         camera = Camera.framing(scene.bounds, up=up, **SIZE)
         got, wanted = (render(one, camera, shade, samples=2) for one in (scene, tree))
-        assert got.rays == wanted.rays == 4 * 64 * 48
-        assert np.abs(got.pixels.astype(int) - wanted.pixels).max() <= 1
+        assert got.rays == wanted.rays >= 4 * 64 * 48
+        # Points on moved faces are rounded otherwise: one ray to the sky of 64 may differ.
+        bound = 1 if shade in ("normals", "shadow") else 4
+        assert np.abs(got.pixels.astype(int) - wanted.pixels).max() <= bound
         assert len(np.unique(got.pixels.reshape(-1, 3), axis=0)) > 50
 
 

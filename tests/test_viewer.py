@@ -302,7 +302,7 @@ def test_panel() -> None:
     assert "&lt;x&gt;" in readouts.header("<x>", "", ["a < b"]) and "a &lt; b" in (
         readouts.header("", "", ["a < b"])
     )
-    assert "5+" in readouts.picture_told((4, 3), 1.0, 2.0, 5.0)
+    assert "5+" in readouts.picture_told((4, 3), 12, 1.0, 2.0, 5.0)
     assert readouts.count(1234567).replace("\N{NARROW NO-BREAK SPACE}", " ") == "1 234 567"
     assert cursor_of("12.5, -50 %") == (0.125, -0.5)
     assert cursor_of("") is cursor_of("1") is cursor_of("a, b") is cursor_of("1,2,3") is None

@@ -20,7 +20,7 @@ import pytest
 import trimesh
 
 from bvh import BVH, Camera, Scene, Viewer, view
-from bvh.pictures.render import render
+from bvh.pictures import render
 from bvh.viewer import readouts
 from bvh.viewer.levels import BoxLevels
 

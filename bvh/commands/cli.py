@@ -26,13 +26,14 @@ from bvh.commands.console import (
     rate,
     warnings_in_a_line,
 )
+from bvh.commands.contents import content_of
 from bvh.commands.lab_command import lab_command
 from bvh.commands.openings import AsJson, Flatten, Opened, ScenePath, Threads, check_folder, opened
 from bvh.commands.pick_command import pick_command
+from bvh.commands.plot_command import plot_command
+from bvh.commands.render_command import render_command
 from bvh.commands.view_command import view_command
 from bvh.commands.warmup_command import warmup_command
-from bvh.pictures.render import check_picture_path, render
-from bvh.pictures.shading import SHADES
 from bvh.ray_files import HIT_ENDINGS, read_rays, write_hits
 from bvh.scene import Scene
 from bvh.scene_figures import scene_stats
@@ -121,7 +122,7 @@ def build(
     if held.read is None and not flatten:
         raise ValueError(f"{scene} has been built and saved before")
     held.source.save(output, threads=threads)
-    out.print(f"{output}: {_content(held.source)}, {mebibytes(output.stat().st_size)}")
+    out.print(f"{output}: {content_of(held.source)}, {mebibytes(output.stat().st_size)}")
 
 
 @app.command()
@@ -178,37 +179,8 @@ def cast(
     out.print(rate(len(columns), seconds))
 
 
-@app.command(name="render")
-def render_command(
-    scene: ScenePath,
-    output: Annotated[Path, typer.Option("--output", "-o", help="Picture to write.")],
-    shade: Annotated[str, typer.Option(help=f"One of: {', '.join(SHADES)}.")] = "normals",
-    camera: CameraFile = None,
-    eye: Eye = None,
-    target: Target = None,
-    up: Up = None,
-    fov: Fov = None,
-    ortho: Ortho = None,
-    size: Size = None,
-    samples: Annotated[int, typer.Option(min=1, help="Rays along each side of a pixel.")] = 2,
-    threads: Threads = None,
-) -> None:
-    """Render a picture of a mesh or a scene by casting rays."""
-    check_picture_path(output)
-    source, read = opened(scene, threads)
-    if not isinstance(source, Scene) and source.kind != "triangles":
-        raise ValueError(f"{scene} holds {source.kind}; a picture needs triangles")
-    options = CameraOptions(camera, eye, target, up, fov, ortho, size)
-    view = options.made(scene, source.bounds, read)
-    # One ray first, as in `cast`.
-    source.closest_hit(view.eye[None], view.forward[None], counters=shade == "cost")
-    with bar("rendering") as progress:
-        picture = render(source, view, shade, samples=samples, threads=threads, progress=progress)
-    picture.save(output)
-    out.print(f"{output}: {view.width} x {view.height} pixels, {_content(source)}")
-    out.print(rate(picture.rays, picture.seconds))
-
-
+app.command(name="render")(render_command)
+app.command(name="plot")(plot_command)
 app.command(name="pick")(pick_command)
 app.command(name="view")(view_command)
 app.command(name="lab")(lab_command)
@@ -262,18 +234,6 @@ def _scene_figures(held: Opened) -> dict[str, Any]:
 
 def _corners(bounds: Any) -> dict[str, Any]:
     return {"lower": bounds[0].tolist(), "upper": bounds[1].tolist()}
-
-
-def _content(source: Any) -> str:
-    """Return what a tree or a scene holds, in a few words."""
-    if not isinstance(source, Scene):
-        return f"{len(source)} {source.kind}"
-    leaves = source.leaves
-    counts = np.array([len(tree) for tree in leaves.trees], np.int64)
-    kinds = {tree.kind for tree in leaves.trees}
-    what = kinds.pop() if len(kinds) == 1 else "primitives"
-    stored = f"{counts.sum()} {what} in {len(counts)} trees"
-    return f"{len(source)} instances, {counts[leaves.tree_of].sum()} {what}; {stored}"
 
 
 def _text(name: str, value: Any) -> str:

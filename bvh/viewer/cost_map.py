@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.camera import Camera
-from bvh.pictures.shading import HEAT
+from bvh.pictures.colours import HEAT, ramp
 from bvh.scene import Scene
 from bvh.simd import WIDTH
 
@@ -41,10 +41,7 @@ class CostMap:
     @property
     def pixels(self) -> NDArray[np.uint8]:
         """The picture, shape (height, width, 3)."""
-        place = np.clip(self.costs / self.hottest, 0.0, 1.0) * (len(HEAT) - 1)
-        rows = np.arange(len(HEAT))
-        channels = [np.interp(place, rows, 255.0 * HEAT[:, k]) for k in range(3)]
-        return np.asarray(np.stack(channels, axis=-1).round().astype(np.uint8))
+        return np.asarray((255.0 * ramp(self.costs / self.hottest, HEAT)).round().astype(np.uint8))
 
 
 def cost_map(

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.affine import moved
-from bvh.pictures.shading import instance_colours
+from bvh.pictures.colours import instance_colours
 from bvh.primitives import Triangles
 from bvh.projected import box_corners
 from bvh.scene import Scene

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from bvh.picks import Pick
-from bvh.pictures.shading import HEAT
+from bvh.pictures.colours import HEAT
 from bvh.selections import Selection
 
 Row = tuple[str, str, str]
@@ -88,10 +88,9 @@ def boxes_shown(told: str) -> str:
 
 
 def picture_told(
-    size: tuple[int, int], casting: float, seconds: float, hottest: float | None
+    size: tuple[int, int], rays: int, casting: float, seconds: float, hottest: float | None
 ) -> str:
     """Return how long a picture took, and, of a cost map, what its colours mean."""
-    rays = size[0] * size[1]
     rate = rays / max(casting, 1e-9) / 1e6
     rows = [
         ("Rays", "rays", f"{count(rays)} in {_milliseconds(casting)}, {rate:.2f} million a second"),

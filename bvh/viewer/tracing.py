@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.camera import Camera
-from bvh.pictures.render import render
+from bvh.pictures import render
 from bvh.scene import Scene
 from bvh.viewer.cost_map import cost_map
 from bvh.viewer.latest import Latest
@@ -101,7 +101,7 @@ class Tracer:
         size = reduced(camera.width, camera.height, FINEST if fine else self._affordable())
         began = time.perf_counter()
         try:
-            pixels, casting, hottest = self._pixels(shade, camera.resized(*size))
+            pixels, rays, casting, hottest = self._pixels(shade, camera.resized(*size))
         except _OutdatedError:
             return
         except RuntimeError:
@@ -112,15 +112,17 @@ class Tracer:
         seconds = time.perf_counter() - began
         self._seconds_a_pixel = seconds / (size[0] * size[1])
         if self.shade == shade:
-            self.show(pixels, picture_told(size, casting, seconds, hottest))
+            self.show(pixels, picture_told(size, rays, casting, seconds, hottest))
 
-    def _pixels(self, shade: str, camera: Camera) -> tuple[NDArray[np.uint8], float, float | None]:
-        """Return a picture, how long its rays took, and what the hottest of costs stands for."""
+    def _pixels(
+        self, shade: str, camera: Camera
+    ) -> tuple[NDArray[np.uint8], int, float, float | None]:
+        """Return a picture, its rays, how long they took, and what the hottest costs stand for."""
         if shade == "cost":
             costs = cost_map(self.scene, camera, self.threads, self._go_on)
-            return costs.pixels, costs.seconds, costs.hottest
+            return costs.pixels, costs.costs.size, costs.seconds, costs.hottest
         picture = render(self.scene, camera, shade, threads=self.threads, progress=self._go_on)
-        return picture.pixels, picture.seconds, None
+        return picture.pixels, picture.rays, picture.seconds, None
 
     def _affordable(self) -> int:
         """Return how many pixels can be had while the camera moves."""

@@ -1,0 +1,70 @@
+"""Colours that mean the same in all pictures, between 0 and 1."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+# Colours of a ray's cost, from nothing to as much as HOTTEST visits of nodes and groups of
+# primitives: the same in all pictures, so that they can be compared.
+HEAT = np.array([[0.0, 0.0, 0.05], [0.1, 0.1, 0.6], [0.7, 0.1, 0.4], [1.0, 0.6, 0.1], [1, 1, 0.9]])
+HOTTEST = 60.0
+
+# From near to far, ever darker: light sand, green, sea, night.
+RANGE = np.array([
+    [0.98, 0.91, 0.62], [0.55, 0.80, 0.50], [0.16, 0.60, 0.58], [0.19, 0.36, 0.55],
+    [0.22, 0.14, 0.38],
+])  # fmt: skip
+
+# Behind everything, from the upper border of the picture to the lower one.
+SKY = np.array([[0.93, 0.95, 0.98], [0.78, 0.83, 0.90]])
+
+
+def ramp(share: Floats, colours: Floats) -> Floats:
+    """Return colours for shares between 0 and 1, between those of a list."""
+    place = np.clip(share, 0.0, 1.0) * (len(colours) - 1)
+    steps = np.arange(len(colours))
+    return np.stack([np.interp(place, steps, colours[:, k]) for k in range(3)], axis=-1)
+
+
+def heat(cost: Floats) -> Floats:
+    """Return the colours of what rays cost."""
+    return ramp(cost / HOTTEST, HEAT)
+
+
+def sky(share: Floats) -> Floats:
+    """Return the colours of the sky for shares of the picture's height, from the top."""
+    return np.asarray(SKY[0] * (1.0 - share[..., None]) + SKY[1] * share[..., None])
+
+
+def instance_colours(ids: NDArray[Any]) -> Floats:
+    """Return the colour of each instance: the same in all pictures, hues a golden angle apart."""
+    hue = (0.08 + 0.6180339887498949 * ids) % 1.0
+    # Three shades of each hue, so that those which come close again differ.
+    vivid = np.array([0.62, 0.85, 0.45])[ids % 3]
+    value = np.array([0.98, 0.80, 0.90])[ids % 3]
+    # From hue, saturation and value (Smith 1978, "Color gamut transform pairs").
+    place = (np.array([5.0, 3.0, 1.0]) + 6.0 * hue[..., None]) % 6.0
+    part = np.clip(np.minimum(place, 4.0 - place), 0.0, 1.0)
+    return np.asarray(value[..., None] * (1.0 - vivid[..., None] * part))
+
+
+def face_colours(ids: NDArray[np.int32], leaf: NDArray[np.int32]) -> Floats:
+    """Give each face of each leaf a colour of its own, as unlike its neighbours' as can be."""
+    # Multiply by the golden ratio's odd 32-bit fraction and take three bytes (Knuth).
+    numbers = ids.astype(np.uint32) + leaf.astype(np.uint32) * np.uint32(2246822519)
+    mixed = (numbers + np.uint32(1)) * np.uint32(2654435769)
+    shifts = np.array([24, 16, 8], np.uint32)
+    return np.asarray(0.2 + 0.75 * ((mixed[..., None] >> shifts) & np.uint32(255)) / 255.0)
+
+
+def texture_colours(uv: Floats) -> Floats:
+    """Return red that grows with u and green that grows with v, in squares of a sixteenth."""
+    place = uv - np.floor(uv)
+    squares = np.floor(16.0 * uv).sum(axis=-1) % 2.0
+    colours = np.stack([place[..., 0], place[..., 1], np.full(place.shape[:-1], 0.35)], axis=-1)
+    return np.asarray(0.1 + 0.8 * colours * (0.8 + 0.2 * squares)[..., None])

@@ -1,0 +1,213 @@
+"""Pictures of what a camera's rays hit."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bvh.arguments import reals, thread_count, whole_number
+from bvh.camera import Camera
+from bvh.pictures.lights import Lights, cells_of
+from bvh.pictures.picture import Picture
+from bvh.pictures.shading import DATA, SHADES, Sight, Stage
+from bvh.scene import Scene
+from bvh.tree import BVH
+from bvh.workers import Progress, share
+
+# Rays from the camera that a thread works on at a time, and those to lamps and the sky: a band of
+# rows, small enough to keep memory low and progress lively.
+BAND_RAYS = 1 << 15
+LIGHT_RAYS = 1 << 18
+
+# What hides the sky is no farther away than this share of the diagonal of everything; than the
+# second where the camera is among things, so that there is light in rooms, too.
+REACH, INDOORS = 0.25, 0.08
+
+
+def render(
+    source: BVH | Scene,
+    camera: Camera,
+    shade: str = "normals",
+    *,
+    samples: int = 1,
+    data: str | Iterable[str] = (),
+    lamp: ArrayLike | None = None,
+    softness: float = 0.0,
+    light_rays: int = 16,
+    reach: float | None = None,
+    threads: int | None = None,
+    progress: Progress | None = None,
+) -> Picture:
+    """Cast a camera's rays at a tree over triangles, or at a scene, and shade what they hit.
+
+    The picture is the same, bit for bit, for any number of threads.
+
+    Parameters
+    ----------
+    source : BVH or Scene
+        A tree over triangles, or a scene of any trees.
+    camera : Camera
+    shade : str
+        What pixels show, one of:
+
+        - "normals": the normal in the world, turned to the camera
+        - "clay": clay under a lamp, and under a sky that reaches into corners less
+        - "ao": ambient occlusion: plaster under the sky alone
+        - "shadow": plaster under the lamp, and what it does not reach
+        - "depth": the farther away, the darker
+        - "id": a colour for each face; "instance": one for each instance, darker where it is seen
+          at a slant
+        - "uv": texture coordinates, in squares of a sixteenth, where the mesh has some; else the
+          weights of a face's corners as red, green and blue
+        - "cost": what each ray takes to trace: nodes and groups of triangles, black for none, white
+          for 60 and more
+    samples : int
+        Rays along each side of a pixel: 2 means four rays a pixel.
+    data : str or iterable of str
+        Numbers to keep in `Picture.data`, any of "depth", "id", "instance", "leaf", "normals",
+        "position", "uv", "cost", "ao" and "shadow". They are taken at the centres of pixels,
+        however many `samples` there are.
+    lamp : array_like, shape (3,), optional
+        Direction to the lamp; by default it hangs behind the camera, above and to the left.
+    softness : float
+        Degrees of the sky that the lamp takes up, from 0, which throws hard shadows, to 90.
+    light_rays : int
+        Rays from each thing that is hit to the sky, and to a lamp with some softness. They are
+        spread evenly, the same for the same sample of every picture.
+    reach : float, optional
+        How far away what hides the sky may be; by default a quarter of the diagonal of all there
+        is, and 0.08 of it where the camera is inside of that.
+    threads : int, optional
+        Threads to use; one for each CPU by default.
+    progress : callable, optional
+        Called as progress(done, total) in rays of the camera.
+
+    Returns
+    -------
+    Picture
+
+    Raises
+    ------
+    ValueError, TypeError
+        If an argument is not one of those, or the tree does not hold triangles.
+
+    Notes
+    -----
+    Rays to lamps start beside the face that was hit, on its side that was hit: as far away as the
+    rounding of the point asks for, some 1e-14 of its coordinates. The sky is sampled by the cosine
+    of the angle to the normal (Zhukov, Iones and Kronin 1998, "An ambient light illumination
+    model").
+
+    Examples
+    --------
+    >>> import bvh
+    >>> from bvh.pictures import render
+    >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [2, 0, 0], [0, 2, 0]], [[0, 1, 2]])
+    >>> camera = bvh.Camera.orthographic([1, 1, 5], [1, 1, 0], [0, 1, 0], 2.0, 4, 2)
+    >>> picture = render(tree, camera, "clay", data="depth")
+    >>> picture.pixels.shape, picture.data["depth"].tolist()
+    ((2, 4, 3), [[inf, 5.0, inf, inf], [inf, 5.0, 5.0, inf]])
+    """
+    if shade not in SHADES:
+        raise ValueError(f"shade must be one of {SHADES}, got {shade!r}")
+    names = (data,) if isinstance(data, str) else tuple(data)
+    for name in names:
+        if name not in DATA:
+            raise ValueError(f"data must be some of {DATA}, got {name!r}")
+    samples = whole_number("samples", samples)
+    threads = thread_count(threads)
+    if isinstance(source, BVH) and source.kind != "triangles":
+        raise ValueError(f"tree must hold triangles, got {source.kind}")
+    # Picture files begin at the top and know device pixels only.
+    camera = camera.upright()
+    lights = _lights(source, camera, lamp, softness, light_rays, reach)
+    stage = Stage(source, camera, lights)
+    pixels = np.empty((camera.height, camera.width, 3), np.uint8)
+    held: dict[str, list[Any]] = {name: [None] * camera.height for name in names}
+    counts = [0] * camera.height
+    costs, exact = (shade == "cost", "cost" in names)
+    lit = {"ao": lights.rays, "clay": lights.rays, "shadow": lights.rays if lights.softness else 1}
+    each = 1 + max(lit.get(name, 0) for name in (shade, *names))
+
+    def look(top: int, bottom: int, samples: int, costs: bool) -> tuple[Sight, Any]:
+        """Cast the rays of some rows; return what they see, and where in the picture they are."""
+        across = np.arange(camera.width * samples)
+        down = np.arange(top * samples, bottom * samples)
+        columns, rows = (across + 0.5) / samples, (down + 0.5) / samples
+        origins, directions = camera.ray(*np.meshgrid(columns, rows))
+        hits = source.closest_hit(
+            origins, directions, camera.t_min, camera.t_max, threads=1, counters=costs
+        )
+        return Sight(stage, hits, origins, directions, cells_of(down, across)), rows
+
+    def work(top: int, bottom: int) -> None:
+        """Do some rows of the picture."""
+        sight, rows = look(top, bottom, samples, costs or (exact and samples == 1))
+        found = stage.colours(shade, sight, rows)
+        # Average the samples of each pixel.
+        blocks = found.reshape(bottom - top, samples, camera.width, samples, 3)
+        mean = blocks.mean(axis=(1, 3))
+        pixels[top:bottom] = np.clip(mean * 255.0 + 0.5, 0.0, 255.0).astype(np.uint8)
+        counts[top] = sight.rays
+        if names:
+            centre = sight if samples == 1 else look(top, bottom, 1, exact)[0]
+            for name in names:
+                held[name][top:bottom] = stage.data(name, centre)
+            counts[top] = sight.rays + (centre.rays if centre is not sight else 0)
+
+    row = camera.width * samples**2
+    band = max(1, min(BAND_RAYS // row, LIGHT_RAYS // (row * each)))
+    told = None if progress is None else lambda done, total: progress(done * row, total * row)
+    began = time.perf_counter()
+    share(camera.height, band, work, threads, told)
+    seconds = time.perf_counter() - began
+    kept = {name: np.stack(rows) for name, rows in held.items()}
+    return Picture(pixels, sum(counts), seconds, shade, kept)
+
+
+def _lights(
+    source: BVH | Scene, camera: Camera, lamp: ArrayLike | None, softness: float, light_rays: int,
+    reach: float | None,
+) -> Lights:  # fmt: skip
+    """Return checked lights."""
+    if lamp is None:
+        way = 0.9 * camera.up - 0.75 * camera.right - 0.8 * camera.forward
+    else:
+        way = reals("lamp", lamp)
+        if way.shape != (3,) or not np.isfinite(way).all() or not way.any():
+            raise ValueError(f"lamp must be a direction of 3 finite numbers, got {way.tolist()}")
+    degrees = _number("softness", softness)
+    if not 0.0 <= degrees <= 90.0:
+        raise ValueError(f"softness must be from 0 to 90 degrees, got {softness}")
+    if reach is None:
+        diagonal = float(np.linalg.norm(source.bounds[1] - source.bounds[0]))
+        low, high = source.bounds
+        inside = camera.perspective and bool(((low < camera.eye) & (camera.eye < high)).all())
+        farthest = (INDOORS if inside else REACH) * diagonal
+        if not (math.isfinite(farthest) and farthest > 0.0):
+            farthest = math.inf
+    else:
+        farthest = _number("reach", reach)
+        if not farthest > 0.0:
+            raise ValueError(f"reach must be above 0, got {reach}")
+    rays = whole_number("light_rays", light_rays)
+    zenith = camera.up - 0.45 * camera.forward
+    return Lights(_unit(way), _unit(zenith), degrees, rays, farthest)
+
+
+def _number(name: str, value: float) -> float:
+    """Return one number."""
+    given = reals(name, value)
+    if given.shape != ():
+        raise ValueError(f"{name} must be one number, got an array of shape {given.shape}")
+    return float(given)
+
+
+def _unit(vector: NDArray[np.float64]) -> NDArray[np.float64]:
+    scaled = vector / np.abs(vector).max()
+    return np.asarray(scaled / np.linalg.norm(scaled))

@@ -1,0 +1,241 @@
+"""What rays hit, in the world: where it is, which way it faces, where light leaves from it."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bvh.pictures.creases import corner_normals, largest_of, unit
+from bvh.primitives import Boxes, Triangles
+from bvh.rays import Hits, SceneHits
+from bvh.scene import Scene
+from bvh.tree import BVH
+
+Floats = NDArray[np.float64]
+
+# A point that is computed from the corners of a face, moved or not, is off the face's plane by less
+# than 12 roundings of the largest number on the way; this is far more, and far below what shows.
+ROUNDINGS = 64.0 * np.finfo(np.float64).eps
+
+
+@dataclass(frozen=True, eq=False)
+class Spots:
+    """Points of surfaces that rays have hit, one row for each.
+
+    Attributes
+    ----------
+    points : ndarray, shape (n, 3)
+        In the world.
+    flat, smooth : ndarray, shape (n, 3)
+        Unit normals on the side that was hit: of the face, and as the surface bends.
+    starts : ndarray, shape (n, 3)
+        Where rays to lamps start: on that side of the face for certain, and of the smooth surface.
+    """
+
+    points: Floats
+    flat: Floats
+    smooth: Floats
+    starts: Floats
+
+
+class Surfaces:
+    """The primitives of a tree, or of all leaves of a scene, in the world."""
+
+    def __init__(self, source: BVH | Scene) -> None:
+        self.trees: list[Any] = [source]
+        self.tree_of = np.zeros(1, np.int32)
+        self.matrices = np.eye(3, 4)[None]
+        self._given: list[Floats | None] = [None]
+        self._uv: list[Floats | None] = [None]
+        if isinstance(source, Scene):
+            leaves = source.leaves
+            self.trees, self.tree_of = leaves.trees, leaves.tree_of
+            self.matrices = leaves.matrices
+            known = [source.attributes(tree) for tree in self.trees]
+            self._given = [each.vertex_normals for each in known]
+            self._uv = [each.uv for each in known]
+        self._corner_normals: dict[int, tuple[Floats, NDArray[Any]] | None] = {}
+        self._lock = threading.Lock()
+
+    def spots(self, hits: Hits, origins: Floats, directions: Floats, *, bent: bool = True) -> Spots:
+        """Return the points that rays have hit; every ray must have hit something.
+
+        Without `bent` faces stay flat, which is quicker.
+        """
+        leaf, prim = leaf_of(hits), hits.prim_id
+        points, lift = np.empty((len(leaf), 3)), np.empty(len(leaf))
+        for tree, rows in self._by_tree(leaf):
+            primitives = self.trees[tree].arrays.primitives
+            matrices = self._maps(leaf[rows])
+            if isinstance(primitives, Triangles):
+                local = primitives.points[primitives.faces[prim[rows]]]
+                weights = _weights(hits.u[rows], hits.v[rows])
+                inside = np.einsum("nkj,nk->nj", local, weights)
+                points[rows] = _moved(inside, matrices)
+                size = largest_of(largest_of(local))
+                grown = 3.0 * np.abs(matrices[:, :, :3]).max(axis=(1, 2)) * size
+                lift[rows] = grown + np.abs(matrices[:, :, 3]).max(axis=1)
+            else:
+                along = hits.t[rows, None] * directions[rows]
+                points[rows] = origins[rows] + along
+                size = largest_of(origins[rows]) + largest_of(along)
+                lift[rows] = size + np.abs(matrices[:, :, 3]).max(axis=1)
+        flat = self.normals(leaf, prim, points)
+        flat *= np.where(hits.front, 1.0, -1.0)[:, None]
+        smooth, raised = flat, points
+        if bent:
+            smooth, raised = self._bent(leaf, prim, hits.u, hits.v, flat, points)
+        return Spots(points, flat, smooth, raised + ROUNDINGS * lift[:, None] * flat)
+
+    def normals(self, leaf: NDArray[Any], prim: NDArray[Any], points: Floats) -> Floats:
+        """Return unit normals in the world: by the moved winding, or outward from boxes."""
+        found = np.zeros((len(leaf), 3))
+        for tree, rows in self._by_tree(leaf):
+            matrices = self._maps(leaf[rows])
+            primitives = self.trees[tree].arrays.primitives
+            if isinstance(primitives, Triangles):
+                corners = primitives.points[primitives.faces[prim[rows]]]
+                with np.errstate(all="ignore"):
+                    edges = corners[:, 1:] - corners[:, :1]
+                    edges = np.einsum("nij,nkj->nki", matrices[:, :, :3], edges)
+                    found[rows] = np.cross(unit(edges[:, 0]), unit(edges[:, 1]))
+            else:
+                found[rows] = _box_normals(primitives, prim[rows], matrices, points[rows])
+        return unit(found)
+
+    def smooth_normals(
+        self, leaf: NDArray[Any], prim: NDArray[Any], u: Floats, v: Floats, flat: Floats
+    ) -> Floats:
+        """Return what normals at corners make of hits, on the same side as the flat normals."""
+        return self._bent(leaf, prim, u, v, flat, None)[0]
+
+    def uv(self, hits: Hits) -> Floats:
+        """Return texture coordinates where meshes have some, else u and v, shape (n, 2)."""
+        leaf, found = leaf_of(hits), np.stack([hits.u, hits.v], axis=1)
+        for tree, rows in self._by_tree(leaf):
+            known, primitives = self._uv[tree], self.trees[tree].arrays.primitives
+            if known is not None:
+                weights = _weights(hits.u[rows], hits.v[rows])
+                corners = known[primitives.faces[hits.prim_id[rows]]]
+                found[rows] = np.einsum("nkj,nk->nj", corners, weights)
+        return found
+
+    def textured(self, hits: Hits) -> NDArray[np.bool_]:
+        """Tell for each hit whether its mesh has texture coordinates."""
+        known = np.array([uv is not None for uv in self._uv])
+        return np.asarray(known[self.tree_of[leaf_of(hits)]])
+
+    def _bent(
+        self, leaf: NDArray[Any], prim: NDArray[Any], u: Floats, v: Floats, flat: Floats,
+        points: Floats | None,
+    ) -> tuple[Floats, Floats]:  # fmt: skip
+        """Return smooth normals, and points lifted out of flat faces onto the bent surface.
+
+        Light that grazes a round surface would meet the edges of its flat faces otherwise (Hanika
+        2021, "Hacking the shadow terminator").
+        """
+        found, raised = flat.copy(), np.zeros_like(flat) if points is None else points.copy()
+        for tree, rows in self._by_tree(leaf):
+            held, primitives = self._normals_of(tree), self.trees[tree].arrays.primitives
+            if held is None:
+                continue
+            normals, index = held
+            matrices = self._maps(leaf[rows])
+            weights, local = _weights(u[rows], v[rows]), normals[index[prim[rows]]]
+            blended = np.einsum("nkj,nk->nj", local, weights)
+            found[rows] = _facing(_turned(blended[:, None], matrices), flat[rows])[:, 0]
+            if points is not None:
+                corners = _facing(_turned(local, matrices), flat[rows])
+                vertices = primitives.points[primitives.faces[prim[rows]]]
+                vertices = _moved(vertices, matrices)
+                below = np.einsum("nkj,nkj->nk", points[rows][:, None] - vertices, corners)
+                heights = weights * np.maximum(-below, 0.0)
+                raised[rows] += np.einsum("nkj,nk->nj", corners, heights)
+        lost = ~(np.einsum("nj,nj->n", found, flat) > 0.0)
+        found[lost] = flat[lost]
+        if points is not None:
+            raised[lost] = points[lost]
+        return found, raised
+
+    def _maps(self, leaf: NDArray[Any]) -> Floats:
+        """Return the maps of leaves; a single row where all share it."""
+        return self.matrices if len(self.matrices) == 1 else self.matrices[leaf]
+
+    def _by_tree(self, leaf: NDArray[Any]) -> list[tuple[int, Any]]:
+        """Return each tree that has hits, and which those are."""
+        if len(self.trees) == 1:
+            return [(0, slice(None))] if len(leaf) else []
+        trees = self.tree_of[leaf]
+        order = np.argsort(trees, kind="stable")
+        numbers, first = np.unique(trees[order], return_index=True)
+        return list(zip(numbers.tolist(), np.split(order, first[1:]), strict=True))
+
+    def _normals_of(self, tree: int) -> tuple[Floats, NDArray[Any]] | None:
+        """Return normals, and which a tree's corners have: its mesh's, or means; None for boxes."""
+        with self._lock:
+            if tree not in self._corner_normals:
+                primitives, known = self.trees[tree].arrays.primitives, self._given[tree]
+                if not isinstance(primitives, Triangles):
+                    self._corner_normals[tree] = None
+                elif known is not None:
+                    self._corner_normals[tree] = known, primitives.faces
+                else:
+                    self._corner_normals[tree] = corner_normals(*primitives)
+            return self._corner_normals[tree]
+
+
+def leaf_of(hits: Hits) -> NDArray[Any]:
+    """Return the leaves that are hit; 0 for those of a tree, which has only one."""
+    return hits.leaf if isinstance(hits, SceneHits) else np.zeros(len(hits), np.int32)
+
+
+def _weights(u: Floats, v: Floats) -> Floats:
+    return np.stack([1.0 - u - v, u, v], axis=1)
+
+
+def _moved(points: Floats, matrices: Floats) -> Floats:
+    """Return rows of points, (n, 3) or (n, k, 3), each moved by its own map."""
+    if len(points) and (matrices == np.eye(3, 4)).all():
+        return points
+    if points.ndim == 2:
+        return np.asarray(np.einsum("nij,nj->ni", matrices[:, :, :3], points) + matrices[:, :, 3])
+    turned = np.einsum("nij,nkj->nki", matrices[:, :, :3], points)
+    return np.asarray(turned + matrices[:, None, :, 3])
+
+
+def _turned(normals: Floats, matrices: Floats) -> Floats:
+    """Return unit normals (n, k, 3), each row of them turned by its own map."""
+    if len(normals) and (matrices[:, :, :3] == np.eye(3)).all():
+        return unit(normals)
+    # By the transform's cofactors: its inverse, transposed, but for a factor.
+    a, b, c = np.moveaxis(matrices[:, :, :3], 1, 0)
+    cofactors = np.stack([np.cross(b, c), np.cross(c, a), np.cross(a, b)], axis=1)
+    return unit(np.einsum("nij,nkj->nki", cofactors, normals))
+
+
+def _facing(normals: Floats, flat: Floats) -> Floats:
+    """Return normals (n, k, 3), each on the side of its row's flat normal."""
+    sides = np.einsum("nkj,nj->nk", normals, flat)[:, :, None]
+    return np.asarray(normals * np.where(sides < 0.0, -1.0, 1.0))
+
+
+def _box_normals(boxes: Any, prim: NDArray[Any], matrices: Floats, points: Floats) -> Floats:
+    """Return outward normals of the sides of boxes that are nearest to points, by their sizes."""
+    rows = boxes.points[prim]
+    world = np.zeros((len(rows), 4, 4))
+    world[:, :3], world[:, 3, 3] = matrices, 1.0
+    to_box = np.linalg.inv(world)[:, :3]
+    if not isinstance(boxes, Boxes):
+        frame = rows[:, 6:18].reshape(-1, 3, 4)
+        to_box = np.einsum("nij,njk->nik", frame[:, :, :3], to_box)
+        to_box[:, :, 3] += frame[:, :, 3]
+    inside = np.einsum("nij,nj->ni", to_box[:, :, :3], points) + to_box[:, :, 3]
+    half = 0.5 * (rows[:, 3:6] - rows[:, 0:3])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        off = np.where(half > 0.0, (inside - 0.5 * (rows[:, 0:3] + rows[:, 3:6])) / half, 1.0)
+    k, axis = np.arange(len(rows)), np.abs(off).argmax(axis=1)
+    return np.asarray(np.copysign(1.0, off[k, axis])[:, None] * to_box[k, axis, :3])

@@ -1,0 +1,126 @@
+"""Small pictures of whatever can be shown: for notebooks, in place of a dump of arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bvh.camera import Camera
+from bvh.pictures import colours
+from bvh.pictures.picture import Picture, need_pillow
+from bvh.pictures.rendering import render
+from bvh.rays import Hits
+from bvh.scene import Scene
+from bvh.simd import WIDTH as LANES
+from bvh.tree import BVH
+
+WIDTH, HEIGHT = 480, 360
+
+BY = ("t", "prim_id", "instance_id", "cost")
+
+
+def show(
+    what: BVH | Scene | Hits | Picture,
+    camera: Camera | None = None,
+    *,
+    shade: str = "clay",
+    by: str = "t",
+    up: ArrayLike = (0.0, 0.0, 1.0),
+    width: int = WIDTH,
+    height: int = HEIGHT,
+) -> Picture:
+    """Return a small picture of a tree, a scene, or of hits, which notebooks show.
+
+    Parameters
+    ----------
+    what : BVH, Scene, Hits or Picture
+        A tree over triangles or a scene is rendered. Hits must be those of a picture, of shape
+        (height, width), such as those of ``camera.rays()``; they are coloured, misses are sky.
+        A picture stays what it is.
+    camera : Camera, optional
+        Looks at a tree or scene; by default from where all of it is seen.
+    shade : str
+        How to render a tree or scene, as in `bvh.pictures.render`.
+    by : {"t", "prim_id", "instance_id", "cost"}
+        What colours hits: how far away they are, from light to dark; faces; instances of a scene;
+        or, of hits with counters, what they have cost.
+    up : array_like, shape (3,)
+        What is up in the picture of a tree or scene, if there is no camera.
+    width, height : int
+        Pixels of such a picture.
+
+    Returns
+    -------
+    Picture
+        Its `repr` is one line, for terminals; `save` writes it to a file.
+
+    Raises
+    ------
+    ImportError
+        If pillow is not installed.
+    ValueError, TypeError
+        If there is nothing to look at, hits are not those of a picture, or `by` asks for what they
+        do not have.
+
+    Examples
+    --------
+    >>> import bvh
+    >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [2, 0, 0], [0, 2, 0]], [[0, 1, 2]])
+    >>> camera = bvh.Camera.orthographic([1, 1, 5], [1, 1, 0], [0, 1, 0], 2.0, 4, 2)
+    >>> bvh.show(tree.closest_hit(*camera.rays()))
+    Picture(4 x 2 pixels of t)
+    """
+    need_pillow()
+    if isinstance(what, Picture):
+        return what
+    if isinstance(what, Hits):
+        return _of_hits(what, by)
+    if not isinstance(what, BVH | Scene):
+        kinds = "a BVH, a Scene, Hits or a Picture"
+        raise TypeError(f"what must be {kinds}, got {type(what).__name__}")
+    if camera is None:
+        if not np.isfinite(what.bounds).all():
+            raise ValueError(f"{what!r} has nothing to look at; give a camera")
+        camera = Camera.framing(what.bounds, up=up, width=width, height=height)
+    return render(what, camera, shade, samples=2)
+
+
+def _of_hits(hits: Hits, by: str) -> Picture:
+    """Return the picture of hits that have the shape of one."""
+    if by not in BY:
+        raise ValueError(f"by must be one of {BY}, got {by!r}")
+    mask: Any = hits.mask
+    if np.ndim(mask) != 2 or not mask.size:
+        shape = np.shape(mask)
+        raise ValueError(f"hits must have the shape (height, width) of a picture, got {shape}")
+    height, width = mask.shape
+    rows = (np.arange(height) + 0.5) / height
+    found = np.repeat(colours.sky(rows)[:, None], width, axis=1)
+    if by == "cost":
+        counted: Any = hits
+        if not hasattr(hits, "nodes"):
+            raise ValueError('by="cost" needs hits with counters')
+        found = colours.heat(counted.nodes + counted.tests / LANES)
+    elif mask.any():
+        found[mask] = _coloured(hits[mask], by)
+    pixels = np.clip(found * 255.0 + 0.5, 0.0, 255.0).astype(np.uint8)
+    return Picture(pixels, shade=by)
+
+
+def _coloured(hits: Hits, by: str) -> NDArray[np.float64]:
+    """Return the colours of hits, all of which hit."""
+    told: Any = hits
+    if by == "t":
+        # The farthest few are often much farther than all others.
+        near, far = np.quantile(told.t, [0.0, 0.99])
+        return colours.ramp(
+            (told.t - near) / max(far - near, np.finfo(np.float64).tiny), colours.RANGE
+        )
+    if by == "instance_id":
+        if not hasattr(hits, "instance_id"):
+            raise ValueError('by="instance_id" needs hits of a scene')
+        return colours.instance_colours(told.instance_id)
+    leaf = getattr(hits, "leaf", np.zeros(len(told.t), np.int32))
+    return colours.face_colours(told.prim_id, leaf)
