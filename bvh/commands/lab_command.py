@@ -8,16 +8,17 @@ from typing import Annotated
 import typer
 
 from bvh.commands.console import out
-from bvh.lab.page import ray_lab
+from bvh.lab.page import PORT, ray_lab
+from bvh.pages import HOST
 
 
 def lab_command(
     host: Annotated[
         str, typer.Option(help="Address to listen on; only this machine by default.")
-    ] = "127.0.0.1",
+    ] = HOST,
     port: Annotated[
-        int, typer.Option(min=1, max=65535, help="Port; the next free one if it is taken.")
-    ] = 8090,
+        int, typer.Option(min=0, max=65535, help="Port, or the next free one; 0 for any.")
+    ] = PORT,
     no_open: Annotated[
         bool, typer.Option("--no-open", help="Tell the address, and open no browser.")
     ] = False,

@@ -9,8 +9,9 @@ import typer
 from bvh.commands.camera_options import Y_UP, triple
 from bvh.commands.console import one_line, out
 from bvh.commands.openings import Flatten, ScenePath, Threads, opened, opened_scene
+from bvh.pages import HOST
 from bvh.viewer.drawing import MAX_FACES
-from bvh.viewer.window import AXES, HOST, PORT, view
+from bvh.viewer.window import AXES, PORT, view
 
 
 def view_command(

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import threading
-from contextlib import redirect_stdout
-from html import escape
 from typing import Any
 
 import numpy as np
@@ -17,16 +14,17 @@ from bvh.lab.moves import Pose, moved
 from bvh.lab.panel import Panel
 from bvh.lab.presets import PRESETS
 from bvh.lab.state import LabState
+from bvh.pages import HOST, Page
 
 # The camera: (position, up, field of view in degrees), from an angle and from above.
 FROM_AN_ANGLE = ((3.6, -8.2, 4.2), (0.0, 0.0, 1.0), 38.0)
 FROM_ABOVE = ((0.0, 0.0, 40.0), (0.0, 1.0, 0.0), 9.0)
 # The scene's width over its height from which on nothing is cut off.
 WIDE = 0.8
-NOTEBOOK_HEIGHT = 760
+PORT = 8090
 
 
-class RayLab:
+class RayLab(Page):
     """A ray lab that is being served; `ray_lab` makes one.
 
     Attributes
@@ -36,10 +34,13 @@ class RayLab:
         ``ssh -L 8090:localhost:8090 there``.
     """
 
-    def __init__(self, server: Any) -> None:
-        self._server = server
+    _height = 760
+
+    def __init__(self, host: str, port: int) -> None:
+        super().__init__(host, port, "Ray lab")
+        server = self._server
         self._lock = threading.RLock()
-        self._closed, self._woken = threading.Event(), threading.Event()
+        self._woken = threading.Event()
         self._moves: dict[str, Pose] = {}
         self._state = PRESETS[0].state
         self._frame = fitted(self._state)
@@ -59,51 +60,13 @@ class RayLab:
         self._draw()
 
     @property
-    def url(self) -> str:
-        """Where the page is."""
-        host = self._server.get_host()
-        shown = "localhost" if host in ("0.0.0.0", "::") else host
-        shown = f"[{shown}]" if ":" in shown else shown
-        return f"http://{shown}:{self._server.get_port()}"
-
-    @property
     def state(self) -> LabState:
         """What the page shows: the ray, the boxes, the range."""
         return self._state
 
-    def close(self) -> None:
-        """Stop serving; the page goes dead. Closing twice does nothing."""
-        if not self._closed.is_set():
-            self._closed.set()
-            self._woken.set()
-            self._follower.join()
-            with redirect_stdout(io.StringIO()):
-                self._server.stop()
-
-    def wait(self) -> None:
-        """Return when the lab is closed, from another thread or by Ctrl-C."""
-        while not self._closed.wait(0.5):
-            pass
-
-    def __enter__(self) -> RayLab:
-        return self
-
-    def __exit__(self, *what: object) -> None:
-        self.close()
-
-    def __repr__(self) -> str:
-        return f"RayLab({'closed' if self._closed.is_set() else repr(self.url)})"
-
-    def _repr_html_(self) -> str:
-        """Show the page in a notebook."""
-        if self._closed.is_set():
-            return "<p>This ray lab is closed.</p>"
-        url = escape(self.url)
-        return (
-            f'<iframe src="{url}" width="100%" height="{NOTEBOOK_HEIGHT}" '
-            f'style="border:1px solid #ddd;border-radius:6px"></iframe>'
-            f'<p><a href="{url}" target="_blank">open in a tab of its own</a></p>'
-        )
+    def _leave(self) -> None:
+        self._woken.set()
+        self._follower.join()
 
     def _changed(self, state: LabState, fit: bool) -> None:
         """Show what the panel has made of the state."""
@@ -125,7 +88,7 @@ class RayLab:
 
     def _follow(self) -> None:
         """Follow the handles to their latest places, as fast as can be."""
-        while not self._closed.is_set():
+        while not self.closed:
             self._woken.wait()
             self._woken.clear()
             while self._moves:
@@ -179,7 +142,7 @@ def _farther(camera: Any) -> float:
     return max(1.0, WIDE / max(float(camera.aspect), 0.1))
 
 
-def ray_lab(*, host: str = "127.0.0.1", port: int = 8090) -> RayLab:
+def ray_lab(*, host: str = HOST, port: int = PORT) -> RayLab:
     """Open a page where a ray and a box can be dragged, and see where and when they meet.
 
     The page shows the six plane crossings, the t between the planes of each axis, and the exact
@@ -211,11 +174,4 @@ def ray_lab(*, host: str = "127.0.0.1", port: int = 8090) -> RayLab:
     'http://127.0.0.1:8090'
     >>> lab.close()                                           # doctest: +SKIP
     """
-    try:
-        import viser
-    except ImportError as error:
-        raise ImportError('the ray lab needs viser: pip install "raybvh[view]"') from error
-    # The server tells its address by itself, as if it were the program.
-    with redirect_stdout(io.StringIO()):
-        server = viser.ViserServer(host=host, port=port, label="Ray lab", verbose=False)
-    return RayLab(server)
+    return RayLab(host, port)

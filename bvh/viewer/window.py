@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import html
-import io
-import threading
 import webbrowser
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -15,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from bvh.arguments import reals, thread_count, whole_number
 from bvh.camera import Camera
+from bvh.pages import HOST, Page
 from bvh.picks import Pick
 from bvh.scene import Scene
 from bvh.selections import Selection
@@ -30,10 +26,10 @@ AXES = {
     for name, row in zip("xyz", np.eye(3), strict=True)
 }
 FOV = 35.0
-HOST, PORT = "127.0.0.1", 8080
+PORT = 8080
 
 
-class Viewer:
+class Viewer(Page):
     """A scene that is shown in the browser, until it is closed. `view` makes it.
 
     Attributes
@@ -50,10 +46,10 @@ class Viewer:
         self, scene: Scene, title: str, up: NDArray[np.float64], host: str, port: int,
         max_faces: int, threads: int | None,
     ) -> None:  # fmt: skip
-        self.scene, self._threads = scene, threads
+        super().__init__(host, port, "bvh")
+        self.scene = scene
         self._sessions: dict[int, Session] = {}
         self._last: Session | None = None
-        self._closed = threading.Event()
         frame = PageFrame.around(scene.bounds)
         drawing = drawing_of(scene, frame, max_faces)
         notices = []
@@ -64,12 +60,8 @@ class Viewer:
                 "show all, and picks and rectangles find all."
             )
         head = readouts.header(title, _content(scene), notices)
-        self._server = _served(host, port)
         # The first pick loads its kernels; nobody should have to wait for that.
         scene.pick(frame.ray_camera(np.zeros(3), np.ones(3)), 0.5, 0.5)
-        self.port = int(self._server.get_port())
-        shown = {"0.0.0.0": "localhost", "::": "localhost"}.get(host, host)
-        self.url = f"http://{f'[{shown}]' if ':' in shown else shown}:{self.port}"
         self._dress(frame, scene.bounds, up)
 
         @self._server.on_client_connect
@@ -86,8 +78,6 @@ class Viewer:
     def _dress(self, frame: PageFrame, bounds: NDArray[np.float64], up: Any) -> None:
         """Set the page's light, colours and first view."""
         server = self._server
-        # No page may ask for a public address of what is shown here.
-        server.request_share_url = lambda *_, **__: None
         server.gui.configure_theme(
             show_logo=False, show_share_button=False, control_width="medium",
             brand_color=(30, 110, 255),
@@ -118,42 +108,12 @@ class Viewer:
         """The camera of the page that was opened last, in device pixels; None if there is none."""
         return None if self._last is None else self._last.camera()
 
-    @property
-    def closed(self) -> bool:
-        """Whether the page is served no more."""
-        return self._closed.is_set()
-
-    def wait(self) -> None:
-        """Wait until the viewer is closed, or until Ctrl-C."""
-        # With a limit, so that Ctrl-C is heard on all systems.
-        while not self._closed.wait(0.5):
-            pass
-
-    def close(self) -> None:
-        """Serve the page no more. A second time does nothing."""
-        if self._closed.is_set():
-            return
-        self._closed.set()
+    def _leave(self) -> None:
         for session in list(self._sessions.values()):
             session.close()
-        with _silence():
-            self._server.stop()
-
-    def __enter__(self) -> Viewer:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def __repr__(self) -> str:
         return f"Viewer({'closed' if self.closed else self.url!r}, {self.scene!r})"
-
-    def _repr_html_(self) -> str:
-        if self.closed:
-            return f"<code>{html.escape(repr(self))}</code>"
-        look = 'width="100%" height="600" style="border:1px solid #ddd;border-radius:4px"'
-        link = f'<a href="{self.url}" target="_blank">{self.url}</a>'
-        return f'<iframe src="{self.url}" {look}></iframe><div>{link}</div>'
 
 
 def view(
@@ -218,16 +178,11 @@ def view(
     >>> viewer.close()  # doctest: +SKIP
     """
     direction = _direction(up)
-    if not isinstance(host, str) or not host:
-        raise ValueError(f"host must be an address such as '127.0.0.1', got {host!r}")
-    number = 0 if type(port) is int and port == 0 else whole_number("port", port)
-    if number > 65535:
-        raise ValueError(f"port must be at most 65535, got {port}")
     limit = whole_number("max_faces", max_faces)
     if threads is not None:
         thread_count(threads)
     scene, name = _scene_of(source, title)
-    viewer = Viewer(scene, name, direction, host, number, limit, threads)
+    viewer = Viewer(scene, name, direction, host, port, limit, threads)
     if open_browser:
         webbrowser.open(viewer.url)
     return viewer
@@ -265,20 +220,3 @@ def _content(scene: Scene) -> str:
     if len(leaves) < 2:
         return f"{total} {what}"
     return f"{total} {what} in {readouts.count(len(scene))} instances"
-
-
-def _served(host: str, port: int) -> Any:
-    """Return a server of viser's."""
-    try:
-        import viser
-    except ImportError as error:
-        raise ImportError('viewing needs viser: pip install "raybvh[view]"') from error
-    with _silence():
-        return viser.ViserServer(host=host, port=port, label="bvh", verbose=False)
-
-
-@contextlib.contextmanager
-def _silence() -> Iterator[None]:
-    """Keep what viser prints to itself: whoever calls us prints where the page is."""
-    with contextlib.redirect_stdout(io.StringIO()):
-        yield
