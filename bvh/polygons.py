@@ -238,6 +238,8 @@ def corner_lists(
         ragged = True
     if ragged:
         return _ragged(name, faces, vertex_count)
+    if array.shape == (0,):
+        array = array.reshape(0, 3)
     if array.ndim != 2:
         raise ValueError(f"{name} must have shape (m, n), or be lists, got {array.shape}")
     count, width = array.shape
@@ -253,8 +255,6 @@ def _ragged(
         flat = np.array(list(chain.from_iterable(faces)))
     except (TypeError, ValueError) as error:
         raise TypeError(f"{name} must be an array, or lists of vertex indices: {error}") from None
-    if flat.size == 0:
-        flat = np.empty(0, np.int32)
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     return checked_corners(name, flat, offsets, vertex_count), offsets
 
@@ -263,7 +263,7 @@ def checked_corners(
     name: str, corners: NDArray[Any], offsets: NDArray[np.int64], vertex_count: int
 ) -> NDArray[np.int32]:
     """Return corners as int32; refuse what is no list of polygons."""
-    if corners.dtype.kind not in "iu":
+    if corners.dtype.kind not in "iu" and corners.size:
         raise TypeError(f"{name} must be integers, got an array of {corners.dtype}")
     if corners.ndim != 1:
         raise ValueError(f"{name} must be flat lists of vertex indices, got {corners.shape}")
