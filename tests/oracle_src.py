@@ -59,16 +59,16 @@ def _touch(a: Point, b: Point, c: Point, d: Point) -> bool:
 
 def assert_border(polygon: list[int], triangles: Any) -> None:
     """The directed sides of triangles cancel out but for those of their polygon."""
+    assert _border([face.tolist() for face in triangles]) == _border([polygon])
+
+
+def _border(polygons: list[list[int]]) -> Counter[tuple[int, int]]:
+    """Return how often each side is left over, gone along from its lower vertex to its higher."""
     sides: Counter[tuple[int, int]] = Counter()
-    for face in triangles:
-        for k in range(3):
-            sides[int(face[k]), int(face[(k + 1) % 3])] += 1
-    for a, b in list(sides):
-        both = min(sides[a, b], sides[b, a])
-        sides[a, b] -= both
-        sides[b, a] -= both
-    wanted = Counter(zip(polygon, polygon[1:] + polygon[:1], strict=True))
-    assert +sides == wanted
+    for polygon in polygons:
+        for a, b in zip(polygon, polygon[1:] + polygon[:1], strict=True):
+            sides[min(a, b), max(a, b)] += 1 if a < b else -1 if a > b else 0
+    return Counter({side: count for side, count in sides.items() if count})
 
 
 def assert_tiled(points: np.ndarray, polygon: list[int], triangles: Any, axis: int) -> None:
