@@ -158,25 +158,39 @@ def _is_ear(points, corners, first, axis, turn, patience, at, before, after):
 
 
 @kernel
-def _cut_ears(points, corners, first, count, axis, before, after, faces, place):
-    """Write the triangles of a polygon, one ear after another."""
+def _cut_ears(points, corners, first, count, axis, around, faces, place):
+    """Write the triangles of a polygon, one ear after another.
+
+    What is no ear stays none until one of its own neighbours is cut off, so that the corners of a
+    simple polygon are tested three times on average, however many there are.
+    """
     stay_outlined()
     turn = _area_sign(points, corners, first, count, axis)
     if turn == 0:
         turn = 1
+    before, after, known = around[0], around[1], around[2]
     for k in range(count):
-        before[k], after[k] = (k - 1) % count, (k + 1) % count
-    left, at, seen, patience = count, 0, 0, 0
+        before[k], after[k], known[k] = (k - 1) % count, (k + 1) % count, 0
+    left, at, seen, patience, tests = count, 0, 0, 0, 0
     while left > 2:
-        if left == 3 or _is_ear(points, corners, first, axis, turn, patience, at, before, after):
+        ear = left == 3
+        if not ear and known[at] == 0:
+            ear = _is_ear(points, corners, first, axis, turn, patience, at, before, after)
+            known[at] = 1
+            tests += 1
+        if ear:
             p, q = before[at], after[at]
             faces[place, 0] = corners[first + p]
             faces[place, 1] = corners[first + at]
             faces[place, 2] = corners[first + q]
             place += 1
             after[p], before[q] = q, p
+            known[p], known[q] = 0, 0
             left -= 1
-            seen, patience = 0, 0
+            if patience > 0:
+                known[:count] = 0
+            # What has taken so many tests crosses itself, and no care will make it better.
+            seen, patience = 0, 0 if tests < 16 * count else 2
             # Not the next corner: to cut every other one makes fewer slivers.
             at = after[q]
         else:
@@ -184,6 +198,7 @@ def _cut_ears(points, corners, first, count, axis, before, after, faces, place):
             seen += 1
             if seen == left:
                 seen, patience = 0, patience + 1
+                known[:count] = 0
 
 
 @entry
@@ -192,7 +207,7 @@ def _fill(points, corners, offsets, places, begin, end, faces):
     longest = 0
     for k in range(begin, end):
         longest = max(longest, offsets[k + 1] - offsets[k])
-    before, after = np.empty(longest, np.int64), np.empty(longest, np.int64)
+    around = np.empty((3, longest), np.int64)
     for k in range(begin, end):
         first, count, place = offsets[k], offsets[k + 1] - offsets[k], places[k]
         if count < 3:
@@ -201,7 +216,7 @@ def _fill(points, corners, offsets, places, begin, end, faces):
         if centre < 0:
             axis = _axis_of(points, corners, first, count)
             if not _is_convex(points, corners, first, count, axis):
-                _cut_ears(points, corners, first, count, axis, before, after, faces, place)
+                _cut_ears(points, corners, first, count, axis, around, faces, place)
                 continue
             centre = 0
         for i in range(1, count - 1):
