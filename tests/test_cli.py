@@ -321,7 +321,7 @@ def test_a_missing_extra_is_named(missing: str, run: Run, monkeypatch: pytest.Mo
                 raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
     parts = ("cli", "console", "openings", "camera_options", "pick_command")
-    ours = {f"bvh.{part}" for part in parts}
+    ours = {f"bvh.commands.{part}" for part in parts}
     for name in list(sys.modules):
         if name in ours or name.split(".")[0] == missing:
             monkeypatch.delitem(sys.modules, name)
