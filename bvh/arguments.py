@@ -94,7 +94,7 @@ def face_rows(name: str, value: ArrayLike, vertex_count: int) -> NDArray[np.int3
     if array.dtype.kind not in "iu":
         raise TypeError(f"{name} must be integers, got an array of {array.dtype}")
     if array.ndim != 2 or array.shape[1] != 3:
-        hint = "; split quads into triangles first" if array.shape[1:] == (4,) else ""
+        hint = "; BVH.from_mesh takes quads and polygons" if array.shape[1:] == (4,) else ""
         raise ValueError(f"{name} must have shape (m, 3), got {array.shape}{hint}")
     _limit(name, len(array), MAX_PRIMITIVES)
     low, high = int(array.min()), int(array.max())

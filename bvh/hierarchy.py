@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from bvh.arguments import kernel_input, thread_count
 from bvh.arrays import TreeArrays, build, frozen, frozen_primitives
@@ -17,19 +17,24 @@ from bvh.simd import WIDTH
 from bvh.traversal.one_ray import addresses_of, way_in
 from bvh.wide_nodes import BLOCK_SIZE
 
+# What a tree whose file has not been checked yet does not have.
+LATE = {"_arrays", "_cast", "_face_ids", "_origin", "_place", "_places", "_winding"}
+
 
 class Hierarchy:
     """What `BVH` is apart from how it is made and what it is asked."""
 
     __slots__ = (
-        "_arrays", "_bounds", "_build_seconds", "_cast", "_first_use", "_origin", "_place",
-        "_places", "_quality", "_winding",
+        "_arrays", "_bounds", "_build_seconds", "_cast", "_face_ids", "_first_use", "_origin",
+        "_place", "_places", "_quality", "_winding",
     )  # fmt: skip
 
     _arrays: TreeArrays
     _bounds: NDArray[np.float64]
     _build_seconds: float
     _quality: str
+    # By triangle, the face of the source that it is a part of; None where that is itself.
+    _face_ids: NDArray[np.int32] | None
     # What a single ray needs: its kernel, once there has been one, and where the tree's arrays are.
     _cast: Any
     _places: NDArray[np.int64]
@@ -38,8 +43,8 @@ class Hierarchy:
     _winding: Any
     # What it was before it was refitted (see `deforming`), or None.
     _origin: Any
-    # Sets the arrays, and the five above, of a tree whose file has not been checked yet (see
-    # `storage`).
+    # Sets the arrays, the face ids, and the five above, of a tree whose file has not been checked
+    # yet (see `storage`).
     _first_use: Callable[[Hierarchy], None]
 
     def __init__(self) -> None:
@@ -49,7 +54,7 @@ class Hierarchy:
 
         def __getattr__(self, name: str) -> Any:
             """Let the first use of a memory-mapped tree check it; only what is unset comes here."""
-            if name in ("_arrays", "_cast", "_origin", "_place", "_places", "_winding"):
+            if name in LATE:
                 object.__getattribute__(self, "_first_use")(self)
             return object.__getattribute__(self, name)
 
@@ -77,6 +82,54 @@ class Hierarchy:
     def faces(self) -> NDArray[np.int32]:
         """The faces of a tree over triangles, read-only, shape (m, 3)."""
         return self._triangles().faces
+
+    @property
+    def face_ids(self) -> NDArray[np.int32] | None:
+        """The face of the source that each triangle is a part of, read-only, shape (m,).
+
+        None where triangles are the source's own faces, so that `prim_id` is their number there.
+        Else the source had quads or polygons: it is their place in the list of faces, or the number
+        of a cell in the libraries that have cells (see `BVH.from_mesh`).
+        """
+        return self._face_ids
+
+    def face_of(self, prim_id: int | ArrayLike) -> Any:
+        """Return the face of the source that a triangle is a part of.
+
+        Parameters
+        ----------
+        prim_id : int or array_like of int
+            As in `Hits`, for instance; -1 for a miss.
+
+        Returns
+        -------
+        int or ndarray of int32
+            Of the shape of `prim_id`: `face_ids` of each, or itself where that is None; -1 for -1.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If there is no such triangle.
+
+        Examples
+        --------
+        >>> import bvh
+        >>> square = [[0, 0, 0], [1, 0, 0], [1, 1, 0], [0, 1, 0]]
+        >>> tree = bvh.BVH.from_mesh((square, [[0, 1, 2, 3]]))
+        >>> hits = tree.closest_hit([[0.9, 0.5, 1], [0.1, 0.5, 1], [5, 5, 1]], [0, 0, -1])
+        >>> hits.prim_id, tree.face_of(hits.prim_id)
+        (array([ 0,  1, -1], dtype=int32), array([ 0,  0, -1], dtype=int32))
+        """
+        ids = np.asarray(prim_id)
+        if ids.dtype.kind not in "iu" and ids.size:
+            raise TypeError(f"prim_id must be integers, got {prim_id!r}")
+        if ids.size and not (ids.min() >= -1 and ids.max() < len(self)):
+            raise ValueError(f"prim_id must be in -1..{len(self) - 1}, got {prim_id!r}")
+        found = ids.astype(np.int32)
+        if self._face_ids is not None:
+            hit = ids >= 0
+            found[hit] = self._face_ids[ids[hit]]
+        return found.item() if found.ndim == 0 else found
 
     def _triangles(self) -> Triangles:
         primitives = self._arrays.primitives
@@ -129,12 +182,14 @@ class Hierarchy:
         return f"BVH({len(self)} {self.kind}, {len(self._arrays.nodes.blocks) // BLOCK_SIZE} nodes)"
 
     def __getstate__(self) -> dict[str, Any]:
-        kept = ("_arrays", "_bounds", "_build_seconds", "_quality")
+        kept = ("_arrays", "_bounds", "_build_seconds", "_face_ids", "_quality")
         return {"_width": WIDTH} | {name: getattr(self, name) for name in kept}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self._bounds = kernel_input(state["_bounds"])
         self._build_seconds, self._quality = state["_build_seconds"], state["_quality"]
+        face_ids = state.get("_face_ids")
+        self._face_ids = None if face_ids is None else kernel_input(face_ids)
         width, primitives = state["_width"], state["_arrays"].primitives
         if width == WIDTH:
             self._set_arrays(frozen(state["_arrays"]))

@@ -114,6 +114,11 @@ class Pick:
         return name
 
     @property
+    def face_id(self) -> int:
+        """The face of the mesh as it was given, where that had quads or polygons (see `BVH`)."""
+        return int(self._held().tree.face_of(self.prim_id))
+
+    @property
     def position(self) -> Floats:
         """Where it is in the world, shape (3,)."""
         return np.asarray(self._keep("position", self._find_position))
@@ -166,8 +171,8 @@ class Pick:
         """Return all attributes as plain numbers, lists and strings, as JSON takes them."""
         told: dict[str, Any] = {}
         for name in (
-            "instance_id", "name", "path", "leaf", "prim_id", "t", "u", "v", "front", "position",
-            "local_position", "normal", "smooth_normal", "uv", "screen_distance",
+            "instance_id", "name", "path", "leaf", "prim_id", "face_id", "t", "u", "v", "front",
+            "position", "local_position", "normal", "smooth_normal", "uv", "screen_distance",
         ):  # fmt: skip
             told[name] = _plain(getattr(self, name))
         for name, snap in (("vertex", self.vertex), ("edge", self.edge)):

@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.rays import Hits, SceneHits
+from bvh.scene import Scene
+from bvh.tree import BVH
 
 RAY_COLUMNS = ("ox", "oy", "oz", "dx", "dy", "dz", "t_min", "t_max")
 HIT_COLUMNS = ("t", "prim_id", "u", "v", "front")
@@ -55,19 +57,34 @@ def read_rays(path: Path) -> NDArray[np.float64]:
     return columns.astype(np.float64)
 
 
-def write_hits(path: Path, hits: Hits) -> None:
+def write_hits(path: Path, hits: Hits, source: BVH | Scene | None = None) -> None:
     """Write hits to a .npz file, an array a field, or to a .csv file with a line of names.
 
-    Those of a scene have the columns of `SCENE_COLUMNS`, too.
+    Those of a scene have the columns of `SCENE_COLUMNS`, too, and those of a source that had
+    polygons a column `face_id`.
     """
-    more = SCENE_COLUMNS if isinstance(hits, SceneHits) else ()
+    more: tuple[str, ...] = SCENE_COLUMNS if isinstance(hits, SceneHits) else ()
     arrays = {name: np.atleast_1d(getattr(hits, name)) for name in HIT_COLUMNS + more}
+    faces = None if source is None else _face_ids(source, hits)
+    if faces is not None:
+        arrays["face_id"] = np.atleast_1d(faces)
+        more = (*more, "face_id")
     if path.suffix == ".npz":
         np.savez_compressed(path, **arrays)  # type: ignore[arg-type]
         return
     formats = HIT_FORMATS + ("%d",) * len(more)
     columns = np.column_stack(list(arrays.values()))
     np.savetxt(path, columns, formats, ",", header=",".join(arrays), comments="")
+
+
+def _face_ids(source: BVH | Scene, hits: Any) -> Any:
+    """Return the faces that are hit as the source numbers them; None where these are `prim_id`."""
+    trees = source.leaves.trees if isinstance(source, Scene) else [source]
+    if all(tree.face_ids is None for tree in trees):
+        return None
+    if isinstance(source, Scene):
+        return source.face_of(hits.leaf, hits.prim_id)
+    return source.face_of(hits.prim_id)
 
 
 def _read_npy(path: Path) -> NDArray[Any]:

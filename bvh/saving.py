@@ -77,6 +77,8 @@ def contents_of(tree: Hierarchy, threads: int) -> tuple[int, Iterator[NDArray[np
     if isinstance(held.primitives, Custom):
         raise TypeError("a BVH over custom primitives cannot be saved: their test is code")
     arrays = stored_arrays(held)
+    if tree._face_ids is not None:
+        arrays["face_ids"] = tree._face_ids.astype("<i4", copy=False)
     header = Header(
         tree.kind,
         tree._quality,
@@ -88,6 +90,7 @@ def contents_of(tree: Hierarchy, threads: int) -> tuple[int, Iterator[NDArray[np
         tree._build_seconds,
         tuple(tree._bounds.ravel().tolist()),
         tuple(digest_of(array, threads) for array in arrays.values()),
+        tree._face_ids is not None,
     )
     places = places_of(header)
     return file_size(places), written(packed(header), places, arrays)

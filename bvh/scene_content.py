@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from bvh.affine import moved
 from bvh.arguments import MAX_ROWS, bit_masks, kernel_input, one_index
@@ -252,6 +252,53 @@ class SceneContent(Assembly):
                 if isinstance(part, SceneContent):
                     held = held or part._attributes.get(id(child))
         return Attributes() if held is None else held[1]
+
+    def face_of(self, leaf: int | ArrayLike, prim_id: int | ArrayLike) -> Any:
+        """Return the face of its mesh, as that was given, that a triangle is a part of.
+
+        Parameters
+        ----------
+        leaf, prim_id : int or array_like of int
+            As in `SceneHits`; both -1 for a miss. They broadcast.
+
+        Returns
+        -------
+        int or ndarray of int32
+            What `BVH.face_of` of the leaf's tree returns; -1 for a miss.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If there is no such leaf or triangle.
+
+        Examples
+        --------
+        >>> import bvh
+        >>> scene = bvh.Scene()
+        >>> square = [[0, 0, 0], [1, 0, 0], [1, 1, 0], [0, 1, 0]]
+        >>> scene.add((square, [[0, 1, 2, 3]]))
+        0
+        >>> hit = scene.closest_hit([0.1, 0.5, 1], [0, 0, -1])
+        >>> hit.prim_id, scene.face_of(hit.leaf, hit.prim_id)
+        (1, 0)
+        """
+        rows, ids = np.broadcast_arrays(np.asarray(leaf), np.asarray(prim_id))
+        if not all(array.dtype.kind in "iu" or array.size == 0 for array in (rows, ids)):
+            raise TypeError("leaf and prim_id must be integers")
+        leaves = self._followed()
+        missed = rows < 0
+        if rows.size and not (rows.min() >= -1 and rows.max() < len(leaves)):
+            raise ValueError(f"leaf must be in -1..{len(leaves) - 1}, got {leaf!r}")
+        if (ids[missed] >= 0).any():
+            raise ValueError("prim_id must be -1 where leaf is")
+        found = np.full(rows.shape, -1, np.int32)
+        tree_of = leaves.tree_of[rows[~missed].astype(np.int64)]
+        hit = np.empty(len(tree_of), np.int32)
+        for k in np.unique(tree_of).tolist():
+            mine = tree_of == k
+            hit[mine] = leaves.trees[k].face_of(ids[~missed][mine])
+        found[~missed] = hit
+        return found.item() if found.ndim == 0 else found
 
     def flattened(
         self, mask: int = ALL_BITS

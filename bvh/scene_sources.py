@@ -1,11 +1,13 @@
-"""Files of scenes, of any format that trimesh reads."""
+"""Files of scenes, of any format that can be read."""
 
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 from bvh.scene import Scene
-from bvh.sources import read_file
+from bvh.sources import Surface, read_file
+from bvh.tree import BVH
 from bvh.workers import Progress
 
 
@@ -16,7 +18,7 @@ def load_scene(
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> Scene:
-    """Read a scene from a file: glTF, GLB, or whatever else trimesh reads.
+    """Read a scene from a file: glTF, GLB, or whatever else trimesh or meshio reads.
 
     Instances are kept: a mesh that a file places a thousand times is one tree. Vertices and faces
     keep their places in the file.
@@ -24,14 +26,16 @@ def load_scene(
     Parameters
     ----------
     path : str or path-like
-        A file of our own is for `bvh.load`.
+        A file of our own is for `bvh.load`. A .npz file holds ``vertices`` and ``faces``, and may
+        hold ``offsets``, where ``faces`` are polygons one behind another, and ``face_ids``.
     quality, threads, progress
         As in `Scene.from_trimesh`.
 
     Returns
     -------
     Scene
-        As `Scene.from_trimesh` makes it.
+        As `Scene.from_trimesh` makes it; a mesh that trimesh does not read is one instance, under
+        the file's name.
 
     Raises
     ------
@@ -39,10 +43,17 @@ def load_scene(
         If the file cannot be read.
     FileNotFoundError
         If there is none.
+    ImportError
+        If it is for meshio, such as .vtu and .msh, and that is not installed.
     """
     import trimesh
 
     loaded = read_file(path, "a scene")
+    if isinstance(loaded, Surface):
+        scene = Scene()
+        tree = BVH.from_mesh(loaded, quality=quality, threads=threads, progress=progress)
+        scene.add(tree, name=Path(path).stem)
+        return scene
     if not isinstance(loaded, trimesh.Scene):
         # A mesh, or what will be left out with a warning.
         loaded = trimesh.Scene([loaded])

@@ -173,7 +173,9 @@ def _tree(
     elif mmap and verify:
         tree._first_use = _FirstUse(name, header, content, threads)
     else:
-        tree._set_arrays(_tree_of(name, header, content, verify, threads))
+        arrays = _tree_of(name, header, content, verify, threads)
+        tree._face_ids = _face_ids(header, content)
+        tree._set_arrays(arrays)
     return tree
 
 
@@ -241,6 +243,12 @@ def _primitives(header: Header, parts: dict[str, NDArray[Any]]) -> Primitives:
     return frozen_primitives(kind(*(parts[name] for name in kind._fields)))
 
 
+def _face_ids(header: Header, content: NDArray[np.uint8]) -> NDArray[np.int32] | None:
+    """Return which face of its source each triangle is a part of, if the file says so."""
+    ids = _parts(header, content).get("face_ids")
+    return None if ids is None else kernel_input(ids)
+
+
 def _check_bytes(header: Header, content: NDArray[np.uint8], threads: int) -> None:
     """Check the digests of arrays, and that there is nothing between them."""
     places = places_of(header)
@@ -251,6 +259,9 @@ def _check_bytes(header: Header, content: NDArray[np.uint8], threads: int) -> No
             raise ValueError(f"is damaged: the checksum of its array {place.name!r} is wrong")
         if content[end : place.offset + padded(place.size)].any():
             raise ValueError(f"is damaged: there is something behind its array {place.name!r}")
+    ids = _face_ids(header, content)
+    if ids is not None and (ids < 0).any():
+        raise ValueError("is not valid: a face has a number below 0")
 
 
 def _tree_of(
@@ -295,6 +306,8 @@ def _build_again(
             check_primitives(primitives, threads)
     # Own copies: what lies in the file is not needed any more.
     primitives = frozen_primitives(CLASSES[header.kind](*(array.copy() for array in primitives)))
+    face_ids = _face_ids(header, content)
+    tree._face_ids = None if face_ids is None else kernel_input(face_ids.copy())
     arrays, tree._bounds = build(primitives, header.quality, threads, None)
     tree._set_arrays(arrays)
 
@@ -319,5 +332,6 @@ class _FirstUse:
             except ValueError as error:
                 self.flaw = str(error)
                 raise
+            tree._face_ids = _face_ids(*self.given[1:])
             tree._set_arrays(arrays)
             self.done = True

@@ -25,7 +25,7 @@ from bvh.overlap_queries import OverlapQueries
 from bvh.point_queries import PointQueries
 from bvh.primitives import Boxes, Custom, Obbs, Primitives, Triangles
 from bvh.saving import Saving
-from bvh.sources import triangles_of
+from bvh.sources import surface_of
 from bvh.user_code import INTERSECT, user_data, user_function
 from bvh.workers import Progress
 
@@ -104,19 +104,64 @@ class BVH(Deforming, CrossingQueries, PointQueries, OverlapQueries, Saving):
 
         Parameters
         ----------
-        mesh : trimesh.Trimesh, trimesh.Scene or (vertices, faces)
-            A scene is flattened, its instances in the order of its graph.
+        mesh : object
+            One of these:
+
+            - (vertices, faces), with faces an array (m, 3) of triangles, (m, 4) of quads, (m, n) of
+              polygons, or a list of lists of any lengths;
+            - ``trimesh.Trimesh``, or ``trimesh.Scene``, which is flattened, its instances in the
+              order of its graph;
+            - ``pyvista.PolyData``, other data sets of PyVista, whose surface is taken, and
+              ``MultiBlock``, flattened;
+            - ``open3d.geometry.TriangleMesh``, ``open3d.t.geometry.TriangleMesh``;
+            - ``meshio.Mesh``: its surface;
+            - anything else with arrays ``vertices`` and ``faces``.
         quality, threads, progress
             As in `from_triangles`.
 
         Returns
         -------
         BVH
+            Over triangles. Where faces had to be cut into triangles, or are numbered as cells,
+            `face_ids` tells which face or cell each is of, and `face_of` maps hits.
+
+        Raises
+        ------
+        ValueError, TypeError
+            Where the mesh is something else, or its faces index vertices that there are not.
+
+        Notes
+        -----
+        A polygon of n corners gives n - 2 triangles that have its corners and its winding, and
+        share its edges with its neighbours, so that what was closed stays closed. A convex one is a
+        fan about its first corner. From others ears are cut, decided by exact signs as seen along
+        the axis that is nearest to the normal of the whole polygon; if it is simple there, no
+        triangles overlap (Meisters 1975, "Polygons have ears"). A polygon that crosses itself or
+        has no area gives as many triangles, whichever these are; a corner given twice in a row
+        counts once, and with fewer than three there is no triangle. All triangles of a polygon with
+        a vertex that is not finite have that vertex, and so are ignored.
+
+        Of solid cells, such as tetrahedra, those facets are the surface that no other cell has, and
+        their number is that of their cell. Cells of PyVista and meshio are numbered through all
+        blocks, as the libraries' own arrays of cell data are; of curved ones the corners are used.
+
+        Examples
+        --------
+        >>> import bvh
+        >>> vertices = [[0, 0, 0], [2, 0, 0], [2, 2, 0], [1, 1, 0], [0, 2, 0], [3, 0, 0]]
+        >>> tree = bvh.BVH.from_mesh((vertices, [[1, 5, 2], [0, 1, 2, 3, 4]]))
+        >>> tree.face_ids
+        array([0, 1, 1, 1], dtype=int32)
+        >>> tree.any_hit([[1, 1.5, 9], [0.5, 1.2, 9]], [0, 0, -1])
+        array([False,  True])
         """
-        vertices, faces = triangles_of(mesh)
-        return cls.from_triangles(
-            vertices, faces, quality=quality, threads=threads, progress=progress
+        surface = surface_of(mesh)
+        tree = cls.from_triangles(
+            surface.vertices, surface.faces, quality=quality, threads=threads, progress=progress
         )
+        if surface.face_ids is not None:
+            tree._face_ids = owned(surface.face_ids, np.int32)
+        return tree
 
     @classmethod
     def from_boxes(
@@ -265,7 +310,7 @@ class BVH(Deforming, CrossingQueries, PointQueries, OverlapQueries, Saving):
         tree = object.__new__(cls)
         tree._set_arrays(arrays)
         tree._bounds = bounds
-        tree._quality = quality
+        tree._quality, tree._face_ids = quality, None
         tree._build_seconds = time.perf_counter() - began
         return tree
 

@@ -40,7 +40,8 @@ from bvh.wide_nodes import ROWS as NODE_ROWS
 from bvh.workers import share
 
 MAGIC = b"\x89BVH\r\n\x1a\n"
-VERSION = 1
+# The newest; 1 is the version without face ids, in which trees that have none are still written.
+VERSION = 2
 ORDER_MARK = 0x01020304
 HEADER_SIZE = 1024
 ALIGNMENT = 64
@@ -85,6 +86,8 @@ class Header(NamedTuple):
     seconds: float
     bounds: tuple[float, ...]
     digests: tuple[bytes, ...]
+    # Whether the file tells which face of its source each triangle is a part of.
+    has_face_ids: bool = False
 
 
 def padded(size: int) -> int:
@@ -106,6 +109,8 @@ def places_of(header: Header) -> list[Place]:
     ]
     if kind == "triangles":
         shapes.append(("faces", "<i4", header.primitives, 3))
+    if header.has_face_ids:
+        shapes.append(("face_ids", "<i4", header.primitives, 0))
     return laid_out(shapes)
 
 
@@ -127,9 +132,10 @@ def file_size(places: list[Place]) -> int:
 def packed(header: Header) -> bytes:
     """Return the bytes of a header."""
     places = places_of(header)
+    version = VERSION if header.has_face_ids else 1
     codes = KINDS.index(header.kind), QUALITIES.index(header.quality)
     fixed = _FIXED.pack(
-        MAGIC, VERSION, ORDER_MARK, HEADER_SIZE, *codes, header.width, len(places), 0,
+        MAGIC, version, ORDER_MARK, HEADER_SIZE, *codes, header.width, len(places), 0,
         header.points, header.primitives, header.nodes, header.rows,
         header.seconds, *header.bounds, file_size(places),
     )  # fmt: skip
@@ -163,7 +169,8 @@ def unpacked(data: bytes, size: int) -> Header:
     if any(count > most for count, most in zip(counts, limits, strict=True)):
         raise ValueError("is not valid: its header counts more than a tree can hold")
     triangles = KINDS[kind] == "triangles"
-    if (not triangles and counts[0] != counts[1]) or entries != 5 + triangles:
+    has_face_ids = triangles and entries == 7
+    if (not triangles and counts[0] != counts[1]) or entries != 5 + triangles + has_face_ids:
         raise ValueError("is not valid: its header contradicts itself")
     seconds, *bounds = fields[13:20]
     if not (math.isfinite(seconds) and seconds >= 0.0 and _are_bounds(bounds)):
@@ -171,7 +178,10 @@ def unpacked(data: bytes, size: int) -> Header:
     digests = digests_in(data, _FIXED.size, entries)
     names = KINDS[kind], QUALITIES[quality]
     points, primitives, nodes, rows = counts
-    header = Header(*names, width, points, primitives, nodes, rows, seconds, tuple(bounds), digests)
+    header = Header(
+        *names, width, points, primitives, nodes, rows, seconds, tuple(bounds), digests,
+        has_face_ids,
+    )  # fmt: skip
     # Whatever else is in it follows from what has been read.
     if packed(header) != data[:HEADER_SIZE]:
         raise ValueError("is not valid: its table of arrays contradicts its counts")
@@ -183,7 +193,7 @@ def unpacked(data: bytes, size: int) -> Header:
 
 
 def check_header(data: bytes, magic: bytes, version: int) -> None:
-    """Refuse what is no whole header of a file of ours, of this version, with its checksum."""
+    """Refuse what is no whole header of a file of ours, up to a version, with its checksum."""
     if not data.startswith(magic):
         raise ValueError("is not a saved tree")
     if len(data) < HEADER_SIZE:
@@ -191,8 +201,9 @@ def check_header(data: bytes, magic: bytes, version: int) -> None:
     found, mark = _BEGIN.unpack_from(data)[1:]
     if mark != ORDER_MARK:
         raise ValueError("is damaged: its byte order mark is wrong")
-    if found != version:
-        raise ValueError(f"has format version {found}; this version of bvh reads {version}")
+    if not 1 <= found <= version:
+        known = "1" if version == 1 else f"1 to {version}"
+        raise ValueError(f"has format version {found}; this version of bvh reads {known}")
     body = data[: HEADER_SIZE - DIGEST_SIZE]
     if blake2b(body, digest_size=DIGEST_SIZE).digest() != data[HEADER_SIZE - DIGEST_SIZE :]:
         raise ValueError("is damaged: the checksum of its header is wrong")

@@ -24,6 +24,7 @@ def tree_of(arrays: TreeArrays, bounds: np.ndarray, quality: str = "medium") -> 
     tree = object.__new__(BVH)
     Hierarchy._set_arrays(tree, arrays)
     tree._bounds, tree._quality, tree._build_seconds = bounds, quality, 0.0
+    tree._face_ids = None
     return tree
 
 

@@ -33,6 +33,7 @@ def tree_of(top: TopLevel) -> BVH:
     tree = object.__new__(BVH)
     Hierarchy._set_arrays(tree, top.arrays)
     tree._bounds, tree._quality, tree._build_seconds = top.bounds, "medium", 0.0
+    tree._face_ids = None
     return tree
 
 

@@ -174,7 +174,7 @@ def cast(
         )
         seconds = time.perf_counter() - began
     if output is not None:
-        write_hits(output, hits)
+        write_hits(output, hits, source)
     out.print(f"{hits!r}")
     out.print(rate(len(columns), seconds))
 
@@ -204,7 +204,7 @@ def _mesh_figures(held: Opened) -> dict[str, Any]:
     if tree.kind == "triangles":
         figures["vertices"] = len(tree.vertices)
     figures |= {tree.kind: len(tree), **_corners(tree.bounds)}
-    if held.read is not None:
+    if hasattr(held.read, "is_watertight"):
         figures["watertight"] = bool(held.read.is_watertight)
     return figures | {k: v for k, v in asdict(tree.stats()).items() if k != "primitives"}
 

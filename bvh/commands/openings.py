@@ -17,8 +17,8 @@ ScenePath = Annotated[
     Path,
     typer.Argument(
         metavar="SCENE",
-        help="Any file that trimesh reads, a saved tree or a saved scene. Files that place meshes, "
-        "such as .glb, are scenes.",
+        help="Any file that trimesh or meshio reads, .npz with vertices and faces, a saved tree or "
+        "a saved scene. Files that place meshes, such as .glb, are scenes.",
     ),
 ]
 Flatten = Annotated[

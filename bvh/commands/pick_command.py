@@ -163,8 +163,10 @@ def _rows(pick: Pick) -> list[tuple[str, str]]:
         ("local position", numbers(pick.local_position)),
         ("normal", numbers(pick.normal)),
     ]
+    if pick.face_id != pick.prim_id:
+        rows.insert(5, ("face", str(pick.face_id)))
     if told["vertex"] is not None:
-        rows.insert(6, ("u, v", numbers([pick.u, pick.v])))
+        rows.insert(rows.index(("t", f"{pick.t:.9g}")), ("u, v", numbers([pick.u, pick.v])))
     if told["smooth_normal"] is not None:
         rows.append(("smooth normal", numbers(told["smooth_normal"])))
     if told["uv"] is not None:

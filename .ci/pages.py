@@ -1,0 +1,114 @@
+"""The pages of the documentation that are no files of the tutorials' folder.
+
+They are the README, the contributing guide and the changelog, and a reference of every name that
+`bvh.__all__` exports; a name that is on no page of it fails the build.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+from typing import Any
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.exceptions import PluginError
+from mkdocs.structure.files import File, Files
+
+ROOT = Path(__file__).parents[1]
+PICTURES = ("meshes/organic.png", "benchmarks/rates.svg")
+TEXTS = {
+    "index.md": "README.md",
+    "contributing.md": "CONTRIBUTING.md",
+    "changelog.md": "CHANGELOG.md",
+}
+
+# Pages of the reference: file, title, names.
+REFERENCE = [
+    ("trees", "Trees", "BVH TreeStats load"),
+    (
+        "answers",
+        "Answers",
+        "Hits AllHits CountedHits ClosestPoints Overlaps SceneHits SceneAllHits CountedSceneHits "
+        "SceneClosestPoints SceneOverlaps ScenePairs",
+    ),
+    ("scenes", "Scenes", "Scene load_scene Instance Attributes Leaf Leaves"),
+    ("cameras", "Cameras and picking", "Camera Pick Selection"),
+    ("shapes", "Single tests", "ray_triangle ray_box ray_obb ray_plane ray_sphere"),
+    ("compiling", "Compiling", "warmup BVHWarning"),
+]
+# Modules with pages of their own, where there are such.
+MODULES = ["kernels", "pictures.render", "viewer", "compat.trimesh", "compat.open3d"]
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the pages, and their places in the navigation."""
+    for name, source in TEXTS.items():
+        text = (ROOT / source).read_text(encoding="utf-8")
+        files.append(File.generated(config, name, content=_relinked(text)))
+    for picture in PICTURES:
+        files.append(File.generated(config, picture, abs_src_path=str(ROOT / picture)))
+    nav: list[Any] = []
+    missing = _exported()
+    for name, title, members in _pages():
+        found = [member for member in members.split() if member in missing or "." in member]
+        missing -= set(found)
+        blocks = [f"::: bvh.{member.lstrip('.')}\n" for member in found]
+        content = "\n".join([f"# {title}\n", *blocks])
+        files.append(File.generated(config, f"reference/{name}.md", content=content))
+        nav.append({title: f"reference/{name}.md"})
+    if missing:
+        raise PluginError(f"exported, and on no page of .ci/pages.py: {', '.join(sorted(missing))}")
+    assert config.nav is not None
+    config.nav += [{"Reference": nav}]
+    config.nav += [{"Project": [{"Contributing": "contributing.md"}, {"Changes": "changelog.md"}]}]
+    return files
+
+
+def on_page_content(html: str, **_: Any) -> str:
+    """Link names in running text to the reference, those of methods within their class's page."""
+    exported, here = _exported(), set(re.findall(r'id="(bvh[\w.]*)"', html))
+    scope = "bvh"
+
+    def linked(found: re.Match[str]) -> str:
+        nonlocal scope
+        if found["id"]:
+            scope = ".".join(found["id"].split(".")[:2])
+            return found[0]
+        name = found["name"].removeprefix("bvh.")
+        for target in (f"{scope}.{name}", f"bvh.{name}"):
+            if target in here or (target == f"bvh.{name}" and name.split(".")[0] in exported):
+                text = f"<code>{found['name']}</code>"
+                return f'<autoref identifier="{target}" optional>{text}</autoref>'
+        return found[0]
+
+    names = r"<code>(?P<name>[A-Za-z_][\w.]*)(?:\(\))?</code>(?!</a>|</autoref>)"
+    return re.sub(rf'id="(?P<id>bvh[\w.]*)"|{names}', linked, html)
+
+
+def _pages() -> list[tuple[str, str, str]]:
+    """Return all pages of the reference."""
+    pages = list(REFERENCE)
+    for module in MODULES:
+        path = ROOT.joinpath("bvh", *module.split("."))
+        if path.with_suffix(".py").is_file() or (path / "__init__.py").is_file():
+            pages.append((module.replace(".", "_"), f"bvh.{module}", f".{module}"))
+    return pages
+
+
+def _exported() -> set[str]:
+    """Return the names in `bvh.__all__`."""
+    tree = ast.parse((ROOT / "bvh" / "__init__.py").read_text(encoding="utf-8"))
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+            return set(ast.literal_eval(node.value))
+    raise PluginError("bvh/__init__.py has no __all__")
+
+
+def _relinked(text: str) -> str:
+    """Return a text of the repository with links to where its files are on the site."""
+    for page, source in TEXTS.items():
+        text = re.sub(rf"\]\({source}(#[\w-]*)?\)", rf"]({page}\1)", text)
+    text = re.sub(r"\]\(bvh/examples/(\w+\.md)\)", r"](\1)", text)
+    # What the site does not have stays as words.
+    return re.sub(r"(?<!!)\[([^]]+)\]\((?!https?:|#|\w+\.md)[^)]*\)", r"\1", text)

@@ -1,0 +1,194 @@
+"""Meshes of PyVista, Open3D and meshio, none of which is imported: their points and polygons."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bvh.arguments import rows
+from bvh.cells import surface_of_cells
+from bvh.polygons import checked_corners
+
+# Kinds of VTK's cells by their numbers, and how to put the corners of some into our order.
+VTK_KINDS = {
+    5: "triangle", 7: "polygon", 8: "quad", 9: "quad", 10: "tetra", 11: "hexahedron",
+    12: "hexahedron", 13: "wedge", 14: "pyramid", 22: "triangle", 23: "quad", 24: "tetra",
+    25: "hexahedron", 26: "wedge", 27: "pyramid", 28: "quad", 29: "hexahedron", 34: "triangle",
+}  # fmt: skip
+VTK_STRIP = 6
+VTK_ORDERS = {8: [0, 1, 3, 2], 11: [0, 1, 3, 2, 4, 5, 7, 6]}
+
+
+class Polygons(NamedTuple):
+    """Points (n, 3), the corners of polygons and where each begins, and what the source calls it.
+
+    `ids` is None where polygons are numbered as they come.
+    """
+
+    points: NDArray[np.float64]
+    corners: NDArray[np.int32]
+    offsets: NDArray[np.int64]
+    ids: NDArray[np.int32] | None
+
+
+def polygons_of(mesh: Any) -> Polygons | None:
+    """Return the polygons of an object of one of these libraries; None for any other object."""
+    homes = {kind.__module__.partition(".")[0] for kind in type(mesh).__mro__}
+    if "pyvista" in homes:
+        return _of_pyvista(mesh)
+    if "open3d" in homes:
+        return _of_open3d(mesh)
+    if "meshio" in homes and hasattr(mesh, "cells"):
+        return _of_meshio(mesh)
+    return None
+
+
+def _checked(points: Any, corners: Any, offsets: Any, ids: Any = None) -> Polygons:
+    points = np.asarray(points)
+    if points.ndim == 2 and points.shape[1] == 2:
+        points = np.hstack([points, np.zeros((len(points), 1))])
+    points = rows("vertices", points)
+    offsets = np.asarray(offsets, np.int64)
+    return Polygons(points, checked_corners("faces", corners, offsets, len(points)), offsets, ids)
+
+
+def _of_pyvista(mesh: Any) -> Polygons:
+    """Return the polygons of a data set, by the numbers of its cells; blocks one behind another."""
+    if hasattr(mesh, "n_blocks"):
+        return _joined([block for block in mesh if block is not None])
+    if not hasattr(mesh, "n_cells"):
+        raise TypeError(f"mesh must have cells, got pyvista's {type(mesh).__name__}")
+    if hasattr(mesh, "strips"):
+        return _of_poly_data(mesh)
+    if not hasattr(mesh, "cell_connectivity"):
+        mesh = mesh.cast_to_unstructured_grid()
+    # Named so since 0.49.
+    name = "cell_offsets" if hasattr(mesh, "cell_offsets") else "offset"
+    corners, offsets = np.asarray(mesh.cell_connectivity), np.asarray(getattr(mesh, name))
+    points, numbers = np.asarray(mesh.points, np.float64), np.asarray(mesh.celltypes)
+    lengths = np.diff(offsets)
+    blocks: list[tuple[str, Any, Any]] = []
+    for number in np.unique(numbers).tolist():
+        # Cells of a type may still be of several sizes.
+        for length in np.unique(lengths[numbers == number]).tolist():
+            ids = np.flatnonzero((numbers == number) & (lengths == length))
+            cells = corners[offsets[ids][:, None] + np.arange(length)]
+            if number in VTK_ORDERS:
+                cells = cells[:, VTK_ORDERS[number]]
+            if number == VTK_STRIP:
+                cells, ids = _unrolled(cells), np.repeat(ids, max(length - 2, 0))
+                blocks.append(("triangle", cells, ids))
+            elif VTK_KINDS.get(number) == "polygon":
+                ends = np.arange(len(ids) + 1) * length
+                blocks.append(("polygon", (cells.reshape(-1), ends), ids))
+            elif number in VTK_KINDS:
+                blocks.append((VTK_KINDS[number], cells, ids))
+    return _checked(points, *surface_of_cells(points, blocks))
+
+
+def _of_poly_data(mesh: Any) -> Polygons:
+    """Return polygons and strips; VTK numbers vertices and lines before them."""
+    before = int(mesh.n_verts) + int(mesh.n_lines)
+    corners, offsets = _lists_in(np.asarray(mesh.faces))
+    ids, last = before + np.arange(len(offsets) - 1), before + len(offsets) - 1
+    if mesh.n_strips:
+        strips, ends = _lists_in(np.asarray(mesh.strips))
+        for k, (begin, end) in enumerate(itertools.pairwise(ends)):
+            triangles = _unrolled(strips[None, begin:end])
+            corners = np.concatenate([corners, triangles.reshape(-1)])
+            more = offsets[-1] + 3 * np.arange(1, len(triangles) + 1)
+            offsets = np.concatenate([offsets, more])
+            ids = np.concatenate([ids, np.full(len(triangles), last + k)])
+    return _checked(mesh.points, corners, offsets, ids.astype(np.int32))
+
+
+def _lists_in(flat: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Return the corners and offsets of lists that each begin with their length."""
+    if len(flat) == 0:
+        return np.empty(0, np.int32), np.zeros(1, np.int64)
+    width = int(flat[0]) + 1
+    if len(flat) % width == 0 and (flat[::width] == width - 1).all():
+        count = len(flat) // width
+        corners = flat.reshape(count, width)[:, 1:].reshape(-1)
+        return corners, np.arange(count + 1) * (width - 1)
+    values, begins, at = flat.tolist(), [], 0
+    while at < len(values):
+        begins.append(at)
+        at += values[at] + 1
+    kept = np.ones(len(flat), np.bool_)
+    kept[begins] = False
+    return flat[kept], np.concatenate([[0], np.cumsum(flat[begins])])
+
+
+def _unrolled(strips: NDArray[Any]) -> NDArray[Any]:
+    """Return the triangles of strips of one length, those of each in a row, wound alike."""
+    count = max(strips.shape[1] - 2, 0)
+    steps = np.arange(count)[:, None] + np.arange(3)
+    steps[1::2, 1:] = steps[1::2, :0:-1]
+    return strips[:, steps].reshape(-1, 3)
+
+
+def _cells_in(mesh: Any) -> int:
+    """Return how many cells a data set has, or all blocks together."""
+    if not hasattr(mesh, "n_blocks"):
+        return int(mesh.n_cells)
+    return sum(_cells_in(block) for block in mesh if block is not None)
+
+
+def _joined(parts: list[Any]) -> Polygons:
+    """Return the polygons of several data sets as one, their cells counted through."""
+    points: list[NDArray[np.float64]] = [np.empty((0, 3))]
+    corners: list[NDArray[np.int32]] = [np.empty(0, np.int32)]
+    lengths: list[NDArray[np.int64]] = [np.empty(0, np.int64)]
+    ids: list[NDArray[np.int32]] = [np.empty(0, np.int32)]
+    vertices = cells = 0
+    for mesh in parts:
+        part = _of_pyvista(mesh)
+        own = np.arange(len(part.offsets) - 1) if part.ids is None else part.ids
+        points.append(part.points)
+        corners.append((part.corners + vertices).astype(np.int32))
+        lengths.append(np.diff(part.offsets))
+        ids.append((own + cells).astype(np.int32))
+        vertices += len(part.points)
+        cells += _cells_in(mesh)
+    offsets = np.concatenate([[0], np.cumsum(np.concatenate(lengths))])
+    return Polygons(np.concatenate(points), np.concatenate(corners), offsets, np.concatenate(ids))
+
+
+def _of_open3d(mesh: Any) -> Polygons:
+    """Return the triangles of a mesh of either of Open3D's interfaces."""
+    if hasattr(mesh, "triangles"):
+        points, faces = np.asarray(mesh.vertices), np.asarray(mesh.triangles)
+    elif hasattr(mesh, "triangle"):
+        # Either map may be without its entry where a mesh is empty.
+        points, faces = np.empty((0, 3)), np.empty((0, 3), np.int32)
+        if "positions" in mesh.vertex:
+            points = mesh.vertex["positions"].cpu().numpy()
+        if "indices" in mesh.triangle:
+            faces = mesh.triangle["indices"].cpu().numpy()
+    else:
+        raise TypeError(f"mesh must have triangles, got open3d's {type(mesh).__name__}")
+    faces = faces.reshape(-1, 3)
+    return _checked(points, faces.reshape(-1), 3 * np.arange(len(faces) + 1))
+
+
+def _of_meshio(mesh: Any) -> Polygons:
+    """Return the surface of a mesh, by the numbers of its cells, all blocks counted through."""
+    blocks: list[tuple[str, Any, Any]] = []
+    first = 0
+    for block in mesh.cells:
+        data, count = block.data, len(block.data)
+        ids = np.arange(first, first + count)
+        first += count
+        if block.type.startswith("polygon"):
+            lengths = np.fromiter(map(len, data), np.int64, count)
+            flat = np.concatenate([np.asarray(row) for row in data]) if count else np.empty(0, int)
+            data = flat, np.concatenate([[0], np.cumsum(lengths)])
+        blocks.append((block.type, data, ids))
+    points = np.asarray(mesh.points, np.float64)
+    if points.ndim == 2 and points.shape[1] == 2:
+        points = np.hstack([points, np.zeros((len(points), 1))])
+    return _checked(points, *surface_of_cells(points, blocks))
