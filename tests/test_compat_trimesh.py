@@ -295,6 +295,9 @@ def test_hits_equal_brute_force(rng: np.random.Generator) -> None:
     t, prim = brute.closest_hit(tree, o, d)
     assert np.array_equal(ray.intersects_first(o, d), prim)
     assert np.array_equal(ray.intersects_any(o, d), prim >= 0)
+    for i in range(0, 2_000, 100):
+        assert ray.intersects_first(o[i : i + 1], d[i : i + 1]).tolist() == [prim[i]]
+        assert ray.intersects_any(o[i : i + 1], d[i : i + 1]).tolist() == [prim[i] >= 0]
     tri, index = ray.intersects_id(o, d, multiple_hits=False)
     assert np.array_equal(index, np.flatnonzero(prim >= 0))
     assert np.array_equal(tri, prim[prim >= 0])

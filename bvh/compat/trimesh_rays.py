@@ -185,6 +185,9 @@ class RayMeshIntersector:
         array([-1])
         """
         tree, origins, directions = self._cast(ray_origins, ray_directions)
+        if len(origins) == 1:
+            # A ray alone has a shorter way than a batch.
+            return np.array([tree.closest_hit(origins[0], directions[0]).prim_id], np.int64)
         return np.asarray(tree.closest_hit(origins, directions).prim_id, np.int64)
 
     def intersects_any(
@@ -211,6 +214,8 @@ class RayMeshIntersector:
         array([ True])
         """
         tree, origins, directions = self._cast(ray_origins, ray_directions)
+        if len(origins) == 1:
+            return np.array([tree.any_hit(origins[0], directions[0])], np.bool_)
         return np.asarray(tree.any_hit(origins, directions), np.bool_)
 
     def contains_points(self, points: ArrayLike) -> NDArray[np.bool_]:
