@@ -35,10 +35,13 @@ REFERENCE = [
     ("scenes", "Scenes", "Scene load_scene Instance Attributes Leaf Leaves"),
     ("cameras", "Cameras and picking", "Camera Pick Selection"),
     ("shapes", "Single tests", "ray_triangle ray_box ray_obb ray_plane ray_sphere"),
+    ("pictures", "Pictures", "show .pictures.render .pictures.Picture .pictures.charts.chart"),
+    ("browser", "In the browser", "view Viewer ray_lab RayLab"),
     ("compiling", "Compiling", "warmup BVHWarning"),
+    ("kernels", "bvh.kernels", ".kernels"),
+    ("trimesh", "bvh.compat.trimesh", ".compat.trimesh"),
+    ("open3d", "bvh.compat.open3d", ".compat.open3d.RaycastingScene"),
 ]
-# Modules with pages of their own, where there are such.
-MODULES = ["kernels", "pictures.render", "viewer", "compat.trimesh", "compat.open3d"]
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -50,7 +53,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         files.append(File.generated(config, picture, abs_src_path=str(ROOT / picture)))
     nav: list[Any] = []
     missing = _exported()
-    for name, title, members in _pages():
+    for name, title, members in REFERENCE:
         found = [member for member in members.split() if member in missing or "." in member]
         missing -= set(found)
         blocks = [f"::: bvh.{member.lstrip('.')}\n" for member in found]
@@ -84,16 +87,6 @@ def on_page_content(html: str, **_: Any) -> str:
 
     names = r"<code>(?P<name>[A-Za-z_][\w.]*)(?:\(\))?</code>(?!</a>|</autoref>)"
     return re.sub(rf'id="(?P<id>bvh[\w.]*)"|{names}', linked, html)
-
-
-def _pages() -> list[tuple[str, str, str]]:
-    """Return all pages of the reference."""
-    pages = list(REFERENCE)
-    for module in MODULES:
-        path = ROOT.joinpath("bvh", *module.split("."))
-        if path.with_suffix(".py").is_file() or (path / "__init__.py").is_file():
-            pages.append((module.replace(".", "_"), f"bvh.{module}", f".{module}"))
-    return pages
 
 
 def _exported() -> set[str]:

@@ -12,7 +12,7 @@ import pytest
 import trimesh
 
 from bvh import BVH, Scene
-from bvh.pictures.shading import HEAT
+from bvh.pictures.colours import HEAT
 from bvh.simd import WIDTH
 from bvh.viewer import readouts
 from bvh.viewer.cost_map import cost_map

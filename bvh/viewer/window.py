@@ -140,7 +140,7 @@ def view(
         A mesh is what `BVH.from_mesh` takes. It is drawn as it is now; queries follow what changes.
     title : str, optional
         What the panel calls it.
-    up : {"x", "y", "z", "-x", "-y", "-z"} or array_like, shape (3,)
+    up : {"z", "x", "y", "-x", "-y", "-z"} or array_like, shape (3,)
         What is up on the page.
     host : str
         The address to listen at; by default only this machine can reach it. Whoever can reach it
