@@ -230,7 +230,9 @@ REFUSALS: list[tuple[Any, type[Exception], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("call", "kind", "message"), REFUSALS, ids=lambda x: x if isinstance(x, str) else "")
+@pytest.mark.parametrize(
+    ("call", "kind", "message"), REFUSALS, ids=lambda x: x if isinstance(x, str) else ""
+)
 def test_refusals_name_the_argument(call: Any, kind: type[Exception], message: str) -> None:
     """What was wanted and what was got; the scene is as it was."""
     scene = RaycastingScene()
