@@ -184,6 +184,16 @@ class RayQueries(Hierarchy):
         -------
         ndarray of bool or bool, shape (...)
         """
+        if (
+            type(t_min) is type(t_max) is float
+            and cull is threads is progress is filter is None
+            and not validate_rays
+        ):
+            # A single ray is found to the end sooner than a batch is prepared.
+            ray = plain_ray(origins, directions)
+            if ray is not None:
+                cast = self._cast or self._single_ray()
+                return bool(cast(self._place, *ray, t_min, t_max, 0)[1] >= 0)
         batch, code = self._batch(origins, directions, t_min, t_max, cull, validate_rays)
         accept, data = optional_filter(filter, data)
         return batches.any_hit(

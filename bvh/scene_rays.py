@@ -192,6 +192,16 @@ class SceneRays(SceneContent):
         -------
         ndarray of bool or bool, shape (...)
         """
+        if (
+            type(t_min) is type(t_max) is float
+            and mask is ALL_BITS
+            and cull is threads is progress is filter is None
+            and not validate_rays
+        ):
+            ray = plain_ray(origins, directions)
+            if ray is not None:
+                view = self._current()
+                return bool(way_in(view.arrays)(view.place, *ray, t_min, t_max, 0, -1)[5] >= 0)
         batch = _batch(origins, directions, t_min, t_max, mask, validate_rays)
         accept, data = optional_filter(filter, data, SCENE_FILTER)
         # Held while rays are under way, as in `closest_hit`.

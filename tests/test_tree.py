@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from soups import FLAT, MANY, Mesh, at_places, rays_at, same, soup
 
-from bvh import BVH
+from bvh import BVH, Scene
 from bvh.quality import lanes_of
 from bvh.simd import WIDTH
 from bvh.traversal.closest_hit import any_hits, closest_hits
@@ -232,3 +232,18 @@ def test_weights_do_not_depend_on_what_else_there_is() -> None:
         points = np.concatenate([tiny, far])
         hit = BVH.from_triangles(points, [[0, 1, 2], [3, 4, 5]]).closest_hit(origin, direction)
         assert (hit.prim_id, hit.t, hit.u, hit.v) == (0, alone.t, alone.u, alone.v)
+
+
+def test_any_hit_of_single_rays(rng: np.random.Generator) -> None:
+    """One by one, rays get the answers that they get in a batch, in trees and in scenes."""
+    tree = BVH.from_triangles(*soup(rng))
+    scene = Scene()
+    scene.add(tree)
+    origins, directions = rays_at(tree, rng, 60)
+    directions[::9] *= [[0.0], [np.nan], [-1.0], [np.inf], [1e-300], [0.0], [-0.0]]
+    source: Any
+    for source in (tree, scene):
+        batch = source.any_hit(origins, directions, 0.0, 1.5)
+        ones = [source.any_hit(*ray, 0.0, 1.5) for ray in zip(origins, directions, strict=True)]
+        assert all(type(one) is bool for one in ones)
+        assert np.array_equal(ones, batch) and 0 < sum(ones) < 60
