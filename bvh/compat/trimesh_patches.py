@@ -11,7 +11,7 @@ import trimesh
 from numpy.typing import ArrayLike
 
 from bvh.compat import trimesh_points
-from bvh.compat.trimesh_rays import Found, RayMeshIntersector
+from bvh.compat.trimesh_rays import Found, RayMeshIntersector, is_flag
 
 
 class InsteadOfRtree(RayMeshIntersector):
@@ -37,7 +37,7 @@ class InsteadOfEmbree(RayMeshIntersector):
         **kwargs: Any,
     ) -> Found:
         """Find the faces that rays hit; as in `RayMeshIntersector.intersects_id`."""
-        if isinstance(max_hits, bool):
+        if is_flag(max_hits):
             # A flag here is multiple_hits, in the order of the r-tree class.
             return self._hits(ray_origins, ray_directions, multiple_hits, max_hits, None)
         return self._hits(ray_origins, ray_directions, return_locations, multiple_hits, max_hits)
