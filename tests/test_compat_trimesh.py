@@ -117,7 +117,7 @@ def test_only_meshes_whose_hash_tells_of_changes() -> None:
     class Alike:
         vertices, faces = np.array(trimesh.creation.box().vertices), np.array([[0, 1, 2]])
 
-    with pytest.raises(TypeError, match="mesh must be a trimesh.Trimesh, got Alike"):
+    with pytest.raises(TypeError, match="got Alike"):
         RayMeshIntersector(Alike()).intersects_any(DOWN, DOWN)
 
 
