@@ -74,9 +74,9 @@ def closest_point(mesh: Any, points: ArrayLike) -> tuple[Floats, Floats, NDArray
 def signed_distance(mesh: Any, points: ArrayLike) -> Floats:
     """Return the distance of each point from the surface, positive inside.
 
-    In a watertight mesh the sign is exact, however its faces are turned. In an open one it is, as
-    in trimesh, the side of the nearest face on which the point is, where it lies straight above or
-    below that; elsewhere that of `contains`.
+    In a watertight mesh the sign is that of `contains`, however its faces are turned. In an open
+    one it is, as in trimesh for all meshes, the side of the nearest face on which the point is,
+    where it lies straight above or below that; elsewhere that of `contains`.
 
     Parameters
     ----------
@@ -116,9 +116,12 @@ def signed_distance(mesh: Any, points: ArrayLike) -> Floats:
 def contains(mesh: Any, points: ArrayLike) -> NDArray[np.bool_]:
     """Tell which points are inside a mesh.
 
-    Exact for watertight meshes, however their faces are turned. In an open mesh, points are inside
-    that see an odd number of faces on both sides of a line; where the two sides disagree and both
-    see some, it is the winding number that decides. Answers are the same every time.
+    Exact for watertight meshes, however their faces are turned: a point is inside if it is on the
+    surface, or if a ray from it crosses an odd number of faces. What several bodies of a mesh share
+    is therefore outside where their number is even; trimesh says the same, but for bodies that lie
+    on each other face by face, which it takes for one. In an open mesh, points are inside that see
+    an odd number of faces on both sides of a line; where the two sides disagree and both see some,
+    it is the winding number that decides. Answers are the same every time.
 
     Parameters
     ----------

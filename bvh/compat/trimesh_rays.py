@@ -216,7 +216,8 @@ class RayMeshIntersector:
         """
         tree, origins, directions = self._cast(ray_origins, ray_directions)
         if len(origins) == 1:
-            return np.array([tree.any_hit(origins[0], directions[0])], np.bool_)
+            # The nearest hit of a ray alone is found sooner than any hit of a batch.
+            return np.array([tree.closest_hit(origins[0], directions[0]).prim_id >= 0], np.bool_)
         return np.asarray(tree.any_hit(origins, directions), np.bool_)
 
     def contains_points(self, points: ArrayLike) -> NDArray[np.bool_]:
