@@ -323,6 +323,17 @@ def test_signs() -> None:
     assert got[3] < -7.0
 
 
+def test_bodies_that_overlap() -> None:
+    """What two of them share is outside, of the sign, too; all of it where they are the same."""
+    box = trimesh.creation.box()
+    for shift, inside in ((0.5, [True, False, True]), (0.0, [False, False, False])):
+        pair = trimesh.util.concatenate([box, box.copy().apply_translation([shift, 0, 0])])
+        assert pair.is_watertight
+        points = [[-0.25, 0.125, 0.0], [0.25, 0.125, 0.0], [0.75, 0.125, 0.0]]
+        assert drop_in.contains(pair, points).tolist() == inside
+        assert (drop_in.signed_distance(pair, points) > 0).tolist() == inside
+
+
 def test_open_meshes_answer_the_same_every_time(rng: np.random.Generator) -> None:
     """A ball with a hole: parity where both sides agree, the winding number where they do not."""
     ball = trimesh.creation.icosphere(subdivisions=3)
