@@ -14,15 +14,18 @@ import argparse
 import importlib
 import json
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import trimesh
 from numpy.typing import NDArray
 
-from benchmarks.machine import machine
-from benchmarks.timing import DISTURBED, medians, undisturbed
-from bvh.compat.trimesh import RayMeshIntersector, closest_point, contains
+import bvh
+from bvh.compat.trimesh import ProximityQuery, RayMeshIntersector
+
+from .machine import machine
+from .timing import DISTURBED, medians, undisturbed
+from .validation import AGREEMENT, TOLERANCE
 
 Places = NDArray[np.float64]
 Hit = Callable[[trimesh.Trimesh, Places, Places], NDArray[np.bool_]]
@@ -104,49 +107,150 @@ def table(name: str, hit: Hit, count: int) -> list[list[float]]:
     return result
 
 
-def speed(rounds: int) -> None:
-    """Time `mesh.ray` and `mesh.nearest` with the drop-in and without."""
-    mesh = trimesh.creation.icosphere(subdivisions=5)
+class Question(NamedTuple):
+    """What casters are asked, each by a call that takes how many rays or points it is asked."""
+
+    name: str
+    calls: dict[str, Callable[[int], Any]]
+    counts: dict[str, int]
+    # Tells of which rays or points an answer is the right one: ours against the obvious, theirs
+    # against ours.
+    same: Callable[[Any, Any], NDArray[np.bool_]]
+
+
+def questions(mesh: trimesh.Trimesh, many: int) -> list[Question]:
+    """Return what is asked of a mesh: `many` rays, and a tenth as many points."""
     rng = np.random.default_rng(1)
-    origins = rng.normal(size=(20_000, 3)) * 3.0
+    origins = rng.normal(size=(many, 3)) * 3.0
     directions = rng.normal(size=origins.shape) * 0.5 - origins
-    points = rng.normal(size=(2_000, 3))
+    points = rng.normal(size=(many // 10, 3))
     casters: dict[str, Any] = {"bvh": RayMeshIntersector(mesh)}
     if "embreex" in installed():
         casters["embreex"] = trimesh.ray.ray_pyembree.RayMeshIntersector(mesh)
-    casters["rtree"] = trimesh.ray.ray_triangle.RayMeshIntersector(mesh)
-    # Rays at edges may be lost by others, but no more than a few.
-    hits = casters["bvh"].intersects_first(origins, directions)
-    for name, caster in casters.items():
-        some_rays = origins[:FEW], directions[:FEW]
-        if np.mean(caster.intersects_first(*some_rays) == hits[:FEW]) < 0.95:
-            raise SystemExit(f"{name} answers something else")
-    print(f"\n{len(mesh.faces)} faces; microseconds a ray or point, and the time over ours")
-    for query in ("intersects_first", "intersects_any", "intersects_location"):
-        some = {name: FEW if name == "rtree" else len(origins) for name in casters}
-        calls = {
-            name: lambda c=caster, n=some[name], q=query: getattr(c, q)(origins[:n], directions[:n])
+    if "rtree" in installed():
+        casters["rtree"] = trimesh.ray.ray_triangle.RayMeshIntersector(mesh)
+
+    def of_rays(method: str, same: Any) -> Question:
+        calls = {"truth": truth[method]} | {
+            name: lambda n, c=caster: getattr(c, method)(origins[:n], directions[:n])
             for name, caster in casters.items()
         }
-        _report(query, calls, some, rounds)
-    theirs = {name: caster.contains_points for name, caster in casters.items()}
-    some = {name: FEW if name == "rtree" else len(points) for name in theirs}
-    calls = {name: lambda f=f, n=some[name]: f(points[:n]) for name, f in theirs.items()}
-    calls["bvh"] = lambda: contains(mesh, points)
-    _report("contains", calls, some, rounds)
-    nearest = {
-        "bvh": lambda: closest_point(mesh, points),
-        "rtree": lambda: trimesh.proximity.closest_point(mesh, points),
+        return Question(method, calls, sizes(many), same)
+
+    def sizes(count: int) -> dict[str, int]:
+        return {name: min(FEW, count) if name == "rtree" else count for name in casters}
+
+    def located(n: int) -> Any:
+        """Return all places, rays and faces as brute force finds them."""
+        corners = np.moveaxis(np.asarray(mesh.triangles), 1, 0)
+        rows = []
+        for i in range(n):
+            each = bvh.ray_triangle(origins[i], directions[i], *corners)
+            found = sorted(zip(each.t[each.hit].tolist(), np.flatnonzero(each.hit), strict=True))
+            # At an edge there are several faces.
+            rows += [(t, i, f) for k, (t, f) in enumerate(found) if not k or found[k - 1][0] != t]
+        t, ray, face = (np.array([row[k] for row in rows]) for k in range(3))
+        return origins[ray] + t[:, None] * directions[ray], ray, face
+
+    def first(n: int) -> Places:
+        _, ray, face = located(n)
+        result = np.full(n, -1)
+        result[ray[::-1]] = face[::-1]
+        return result
+
+    def inside(n: int) -> NDArray[np.bool_]:
+        corners = np.moveaxis(np.asarray(mesh.triangles), 1, 0)
+        crossed = [bvh.ray_triangle(p, [0.3, 0.5, 0.8], *corners).hit.sum() for p in points[:n]]
+        return np.array(crossed) % 2 == 1
+
+    truth = {
+        "intersects_first": first,
+        "intersects_any": lambda n: first(n) >= 0,
+        "intersects_location": located,
     }
-    _report("closest_point", nearest, dict.fromkeys(nearest, len(points)), rounds)
+
+    def same_places(mine: Any, theirs: Any) -> NDArray[np.bool_]:
+        """Compare the places on each ray, in whatever order they come."""
+        count = int(max([*mine[1], *theirs[1], -1])) + 1
+        tables = []
+        for places, ray, _ in (mine, theirs):
+            along = np.einsum("ij,ij->i", places - origins[ray], directions[ray])
+            order = np.lexsort((along, ray))
+            tables.append([places[order[ray[order] == i]] for i in range(count)])
+        span = float(mesh.scale) * TOLERANCE
+        return np.array(
+            [len(a) == len(b) and np.allclose(a, b, 0, span) for a, b in zip(*tables, strict=True)]
+        )
+
+    nearest: dict[str, Callable[[int], Any]] = {
+        "truth": lambda n: trimesh.proximity.closest_point_naive(mesh, points[:n]),
+        "bvh": lambda n: ProximityQuery(mesh).on_surface(points[:n]),
+    }
+    if "rtree" in installed():
+        nearest["rtree"] = lambda n: trimesh.proximity.closest_point(mesh, points[:n])
+
+    def same_points(mine: Any, theirs: Any) -> NDArray[np.bool_]:
+        """Compare places and distances; of faces that share an edge any may be told."""
+        return np.isclose(mine[1], theirs[1], 1e-9, 1e-12) & np.isclose(
+            mine[0], theirs[0], 0, 1e-6
+        ).all(axis=1)
+
+    whole = {"truth": inside} | {
+        name: lambda n, f=caster.contains_points: f(points[:n]) for name, caster in casters.items()
+    }
+    return [
+        of_rays("intersects_first", np.equal),
+        of_rays("intersects_any", np.equal),
+        of_rays("intersects_location", same_places),
+        Question("contains", whole, sizes(len(points)), np.equal),
+        Question("closest_point", nearest, dict.fromkeys(nearest, len(points)), same_points),
+    ]
 
 
-def _report(query: str, calls: dict[str, Any], some: dict[str, int], rounds: int) -> None:
-    seconds, foreign = undisturbed(calls, rounds, attempts=1)
-    each = {name: time / some[name] * 1e6 for name, time in medians(seconds).items()}
-    mark = "!" if foreign is not None and foreign > DISTURBED else ""
-    cells = [f"{name} {value:.3g} ({value / each['bvh']:.3g})" for name, value in each.items()]
-    print(f"{query:20s} {'  '.join(cells)} {mark}", flush=True)
+def shares(question: Question) -> dict[str, float]:
+    """Check a sample of our answers; return the shares of others' answers that are ours, too.
+
+    Raises
+    ------
+    SystemExit
+        If an answer of ours is not that of brute force.
+    """
+    truth = question.calls["truth"]
+    few = min(FEW, question.counts["bvh"])
+    mine = question.calls["bvh"]
+    if not question.same(truth(few), mine(few)).all():
+        raise SystemExit(f"wrong answer: {question.name}")
+    return {
+        name: float(
+            np.mean(question.same(mine(question.counts[name]), call(question.counts[name])))
+        )
+        for name, call in question.calls.items()
+        if name not in ("truth", "bvh")
+    }
+
+
+def speed(rounds: int, level: int = 5, many: int = 20_000) -> None:
+    """Time `mesh.ray` and `mesh.nearest` with the drop-in and without, where answers are right."""
+    mesh = trimesh.creation.icosphere(subdivisions=level)
+    asked = questions(mesh, many)
+    agreed = [shares(question) for question in asked]
+    print(f"\n{len(mesh.faces)} faces; microseconds a ray or point, and the time over ours")
+    print(f"~ fewer than {AGREEMENT:.1%} of the answers are ours, too")
+    for question, alike in zip(asked, agreed, strict=True):
+        calls = {
+            name: lambda f=call, n=question.counts[name]: f(n)
+            for name, call in question.calls.items()
+            if name != "truth"
+        }
+        seconds, foreign = undisturbed(calls, rounds, attempts=1)
+        each = {name: t / question.counts[name] * 1e6 for name, t in medians(seconds).items()}
+        cells = [
+            f"{name} {value:.3g} ({value / each['bvh']:.3g})"
+            + ("~" if alike.get(name, 1.0) < AGREEMENT else "")
+            for name, value in each.items()
+        ]
+        mark = "!" if foreign is not None and foreign > DISTURBED else ""
+        print(f"{question.name:20s} {'  '.join(cells)} {mark}", flush=True)
 
 
 def main() -> None:

@@ -57,3 +57,6 @@ class AttributeMap(SimpleNamespace):
 
     def __contains__(self, name: str) -> bool:
         return hasattr(self, name)
+
+    def __getitem__(self, name: str) -> Any:
+        return getattr(self, name)

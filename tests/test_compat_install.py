@@ -91,6 +91,50 @@ def test_contexts() -> None:
     assert "ray" not in vars(trimesh.Trimesh)
 
 
+class Counting(trimesh.ray.ray_triangle.RayMeshIntersector):
+    """A user's own caster, on top of trimesh's."""
+
+    asked = 0
+
+    def intersects_id(self, *args: Any, **kwargs: Any) -> Any:
+        """Count, and ask trimesh."""
+        self.asked += 1
+        return super().intersects_id(*args, **kwargs)
+
+
+def test_subclasses_stay_what_they_are(installed: None) -> None:
+    """Methods of their own are asked, by those of trimesh, too, and find trimesh's own below."""
+    mesh = trimesh.creation.box()
+    mesh.ray = own = Counting(mesh)
+    assert mesh.ray is own
+    assert sorted(own.intersects_location([[0.1, 0.2, 3.0]], DOWN)[2].tolist()) == [4, 8]
+    assert own.intersects_any([[0.1, 0.2, 3.0]], DOWN).all()
+    assert mesh.contains([[0.1, 0.2, 0.3]]).all()
+    assert own.asked == 3
+
+
+def test_what_was_taken_while_installed_works_afterwards() -> None:
+    """A method of trimesh's class that somebody holds, or that a thread is about to call."""
+    mesh = trimesh.creation.box(use_embree=False)
+    with drop_in.install():
+        method = RTREE.intersects_first
+        bound = vars(mesh)["ray"].intersects_first
+    assert method(vars(mesh)["ray"], [[0.1, 0.2, 3.0]], DOWN).tolist() == [4]
+    assert bound([[0.1, 0.2, 3.0]], DOWN).tolist() == [4]
+
+
+def test_all_is_installed_or_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where trimesh lacks a name, what was replaced before it is given back."""
+    before = places_of_trimesh()
+    monkeypatch.delattr(trimesh.ray.ray_util, "contains_points")
+    with pytest.raises(AttributeError):
+        drop_in.install()
+    monkeypatch.undo()
+    assert places_of_trimesh() == before
+    with drop_in.install() as done:
+        assert repr(done) == "Installation(installed)"
+
+
 def test_ray_stays_an_attribute(installed: None) -> None:
     """It can be given, replaced by something else, taken away and missed."""
     mesh = trimesh.creation.box()
@@ -221,17 +265,23 @@ def test_threads() -> None:
 
 
 def test_nearest_points_are_the_trees(rng: np.random.Generator) -> None:
-    """The tree's distances, and of the faces as near, to 1e-8 of them, the one ahead."""
+    """The tree's points and distances, bit for bit; of the faces that share a point, one ahead."""
     mesh = trimesh.creation.icosphere(subdivisions=2)
     points = rng.normal(size=(500, 3)) * rng.choice([0.5, 2.0], (500, 1))
+    # Beside a plane in which a point is as near to two faces, by all but 1e-9 of the distance.
+    points[:50] = mesh.face_normals[mesh.face_adjacency[:50]].mean(axis=1) * 0.25
+    points[:50] += mesh.face_normals[mesh.face_adjacency[:50, 0]] * 1e-9
     closest, distance, face = drop_in.closest_point(mesh, points)
     near = tree_of(mesh).closest_point(points)
-    assert (distance >= near.distance).all()
-    assert (distance <= near.distance * (1 + 1e-8)).all()
-    alone = tree_of(mesh).closest_point(points, k=2).distance[:, 1] > near.distance * (1 + 1e-7)
-    assert np.array_equal(closest[alone], near.position[alone])
+    assert np.array_equal(closest, near.position)
+    assert np.array_equal(distance, near.distance)
+    gap = tree_of(mesh).closest_point(points, k=2).distance[:, 1] - near.distance
+    alone = gap > near.distance * 1e-14
     assert np.array_equal(face[alone], near.prim_id[alone])
     assert 100 < alone.sum() < 400
+    assert (gap[alone] < near.distance[alone] * 1e-8).sum() > 20
+    off = closest - trimesh.triangles.closest_point(mesh.triangles[face], closest)
+    assert np.abs(off).max() < 1e-15
     # Where the mesh is round, a face that a point sees is one that faces it.
     ahead = np.einsum("ij,ij->i", mesh.face_normals[face], points - closest)
     outside = np.linalg.norm(points, axis=1) > 1.0
@@ -271,6 +321,17 @@ def test_signs() -> None:
     got = drop_in.signed_distance(sheet, places)
     assert got[:3].tolist() == [-1.0, 1.0, 0.5]
     assert got[3] < -7.0
+
+
+def test_bodies_that_overlap() -> None:
+    """What two of them share is outside, of the sign, too; all of it where they are the same."""
+    box = trimesh.creation.box()
+    for shift, inside in ((0.5, [True, False, True]), (0.0, [False, False, False])):
+        pair = trimesh.util.concatenate([box, box.copy().apply_translation([shift, 0, 0])])
+        assert pair.is_watertight
+        points = [[-0.25, 0.125, 0.0], [0.25, 0.125, 0.0], [0.75, 0.125, 0.0]]
+        assert drop_in.contains(pair, points).tolist() == inside
+        assert (drop_in.signed_distance(pair, points) > 0).tolist() == inside
 
 
 def test_open_meshes_answer_the_same_every_time(rng: np.random.Generator) -> None:

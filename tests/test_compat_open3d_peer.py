@@ -183,6 +183,9 @@ def test_tensors_and_meshes() -> None:
     assert scene.add_triangles(open3d.t.geometry.TriangleMesh()) == 2
     assert scene.add_triangles(box.vertex.positions + 9.0, box.triangle.indices) == 3
     assert len(scene.tree) == 36
+    for other in (open3d.t.geometry.PointCloud(), open3d.geometry.PointCloud()):
+        with pytest.raises(TypeError, match="got open3d's PointCloud"):
+            scene.add_triangles(other)
     rays = core.Tensor([[0.3, 0.6, 9, 0, 0, -1], [5.3, 0.6, 9, 0, 0, -1]], core.float32)
     answer = scene.cast_rays(rays)
     assert {type(tensor) for tensor in answer.values()} == {core.Tensor}

@@ -111,6 +111,16 @@ def test_constructors() -> None:
         RayMeshIntersector([[0, 0, 0]]).intersects_any([[0, 0, 1]], DOWN)
 
 
+def test_only_meshes_whose_hash_tells_of_changes() -> None:
+    """Another's mesh would have the tree of what it once was."""
+
+    class Alike:
+        vertices, faces = np.array(trimesh.creation.box().vertices), np.array([[0, 1, 2]])
+
+    with pytest.raises(TypeError, match="got Alike"):
+        RayMeshIntersector(Alike()).intersects_any(DOWN, DOWN)
+
+
 @pytest.mark.parametrize("hit", [True, False])
 def test_shapes_and_dtypes(hit: bool) -> None:
     """The same kinds of arrays for hits and for none."""
@@ -231,7 +241,11 @@ def test_either_order_of_arguments() -> None:
         (ray.intersects_id(*rays, False, False), first),
         (ray.intersects_id(*rays, np.False_, np.False_), first),
         (ray.intersects_id(*rays, True, 20, True), three),  # (multiple_hits, max_hits, ...)
-        (ray.intersects_id(*rays, True, 1), first),
+        (ray.intersects_id(*rays, True, 2), ray.intersects_id(*rays)),
+        (ray.intersects_id(*rays, multiple_hits=1), three[:2]),  # numbers that are flags
+        (ray.intersects_id(*rays, multiple_hits=0), first),
+        (ray.intersects_id(*rays, multiple_hits=None), first),
+        (ray.intersects_id(*rays, 1, np.int64(1)), three),
         (ray.intersects_id(*rays, False, np.int64(20)), first),
         (ray.intersects_id(*rays, True, 1, False), first),
         (ray.intersects_id(*rays, max_hits=1), first),
@@ -255,6 +269,8 @@ def test_either_order_where_embree_was(installed: None) -> None:
     assert len(ray.intersects_id(*rays, True, 20, True)) == 3
     assert len(ray.intersects_id(*rays, True, 1)[0]) == 1
     assert len(ray.intersects_id(*rays, True, False)) == 3
+    assert len(ray.intersects_id(*rays, np.True_, np.False_)) == 3
+    assert len(ray.intersects_id(*rays, multiple_hits=1)[0]) == 2
     # A vertex in the middle of a face: each place once, also where only faces are asked for.
     fine = trimesh.creation.box().subdivide().subdivide().ray
     assert len(fine.intersects_id([[0.0, 0.0, 2.0]], DOWN)[0]) == 2

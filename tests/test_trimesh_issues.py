@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 import trimesh
 
-from bvh.compat.trimesh import RayMeshIntersector
+from benchmarks import precision
+from bvh.compat.trimesh import ProximityQuery, RayMeshIntersector
 
 Rays = tuple[np.ndarray, np.ndarray]
 
@@ -190,3 +191,30 @@ def test_1338_hits_are_far_from_the_face_that_is_hit() -> None:
     # The ball's radius is 1.
     assert furthest(embree(mesh)) > 1.0
     assert furthest(RayMeshIntersector(mesh)) < 1e-15
+
+
+METHODS = ("intersects_first", "intersects_any", "intersects_location", "contains_points")
+
+
+@pytest.mark.parametrize("wrong", [None, *METHODS, "on_surface"])
+def test_no_time_is_printed_of_a_wrong_answer(
+    wrong: str | None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`python -m benchmarks.precision --speed` checks every row before it prints the first."""
+    if wrong is None:
+        precision.speed(1, level=1, many=400)
+        assert len(capsys.readouterr().out.splitlines()) == 8
+        return
+    owner = ProximityQuery if wrong == "on_surface" else RayMeshIntersector
+    right = getattr(owner, wrong)
+
+    def err(*args: Any) -> Any:
+        found = right(*args)
+        first = found[0] if isinstance(found, tuple) else found
+        first[0] = ~first[0] if first.dtype != float else first[0] + 0.1
+        return found
+
+    monkeypatch.setattr(owner, wrong, err)
+    with pytest.raises(SystemExit, match="wrong answer"):
+        precision.speed(1, level=1, many=400)
+    assert capsys.readouterr().out == ""

@@ -66,7 +66,7 @@ class Geometries:
         if triangle_indices is None:
             if (mesh is None) == (vertex_positions is None):
                 raise TypeError("add_triangles takes a mesh, or vertex_positions and indices")
-            vertices, faces = _of_mesh(vertex_positions if mesh is None else mesh)
+            vertices, faces = triangles_of(vertex_positions if mesh is None else mesh)
         elif mesh is not None:
             raise TypeError("add_triangles takes either a mesh or triangle_indices, got both")
         else:
@@ -97,17 +97,6 @@ class Geometries:
             # Two threads may both build: they find the same.
             built = self._built = geometries, Surface(geometries, self._threads)
         return built[1]
-
-
-def _of_mesh(mesh: Any) -> tuple[Any, Any]:
-    """Return (vertices, faces) of a mesh."""
-    if type(mesh).__module__.partition(".")[0] != "open3d":
-        return triangles_of(mesh)
-    if not hasattr(mesh, "vertex"):  # the older class
-        return np.asarray(mesh.vertices), np.asarray(mesh.triangles)
-    if "positions" not in mesh.vertex or "indices" not in mesh.triangle:
-        return np.empty((0, 3)), np.empty((0, 3), np.int32)
-    return plain(mesh.vertex.positions), plain(mesh.triangle.indices)
 
 
 def thread_limit(nthreads: int) -> int:

@@ -6,6 +6,7 @@ import weakref
 from typing import Any, NamedTuple
 
 import numpy as np
+import trimesh
 
 from bvh.tree import BVH
 
@@ -56,7 +57,8 @@ def tree_of(mesh: Any) -> BVH:
     key = id(mesh)
     kept = _kept.get(key)
     if kept is None or kept.mesh() is not mesh:
-        if not (hasattr(mesh, "vertices") and hasattr(mesh, "faces")):
+        # Others may look alike, but their hashes do not tell that they have changed.
+        if not isinstance(mesh, trimesh.Trimesh):
             raise TypeError(f"mesh must be a trimesh.Trimesh, got {type(mesh).__name__}")
         kept = None
     stamp = hash(mesh)

@@ -11,7 +11,7 @@ import trimesh
 from numpy.typing import ArrayLike
 
 from bvh.compat import trimesh_points
-from bvh.compat.trimesh_rays import Found, RayMeshIntersector
+from bvh.compat.trimesh_rays import Found, RayMeshIntersector, is_flag
 
 
 class InsteadOfRtree(RayMeshIntersector):
@@ -37,7 +37,7 @@ class InsteadOfEmbree(RayMeshIntersector):
         **kwargs: Any,
     ) -> Found:
         """Find the faces that rays hit; as in `RayMeshIntersector.intersects_id`."""
-        if isinstance(max_hits, bool):
+        if is_flag(max_hits):
             # A flag here is multiple_hits, in the order of the r-tree class.
             return self._hits(ray_origins, ray_directions, multiple_hits, max_hits, None)
         return self._hits(ray_origins, ray_directions, return_locations, multiple_hits, max_hits)
@@ -90,7 +90,7 @@ def install() -> Installation:
     thickness, registration. It holds for meshes made before and after, and for both classes of
     `trimesh.ray`. Pickles and copies of meshes hold nothing of ours. Installing twice does no more
     than once. Functions that were taken out of trimesh before, by ``from trimesh.proximity import
-    closest_point``, stay what they were.
+    closest_point``, stay what they were, and so do subclasses of trimesh's two classes.
 
     Returns
     -------
@@ -111,14 +111,12 @@ def install() -> Installation:
     with _lock:
         if _patches:
             return Installation(False)
-        casters = trimesh.ray
-        _stand_in(casters.ray_triangle.RayMeshIntersector, InsteadOfRtree)
-        if casters.has_embree:
-            _stand_in(casters.ray_pyembree.RayMeshIntersector, InsteadOfEmbree)
-        _replace(casters.ray_util, "contains_points", _contains_points(casters.ray_util))
-        _replace(trimesh.proximity, "closest_point", trimesh_points.closest_point)
-        _replace(trimesh.proximity, "signed_distance", trimesh_points.signed_distance)
-        _replace(trimesh.Trimesh, "ray", property(_ray, _set_ray, _delete_ray))
+        try:
+            _replace_all(trimesh.ray)
+        except BaseException:
+            # All or nothing, should a version of trimesh have other names.
+            uninstall()
+            raise
     return Installation(True)
 
 
@@ -138,6 +136,17 @@ def uninstall() -> None:
             else:
                 setattr(patch.owner, patch.name, patch.was)
         _stand_ins.clear()
+
+
+def _replace_all(casters: Any) -> None:
+    """Replace all that `install` tells of; `casters` is `trimesh.ray`."""
+    _stand_in(casters.ray_triangle.RayMeshIntersector, InsteadOfRtree)
+    if casters.has_embree:
+        _stand_in(casters.ray_pyembree.RayMeshIntersector, InsteadOfEmbree)
+    _replace(casters.ray_util, "contains_points", _contains_points(casters.ray_util))
+    _replace(trimesh.proximity, "closest_point", trimesh_points.closest_point)
+    _replace(trimesh.proximity, "signed_distance", trimesh_points.signed_distance)
+    _replace(trimesh.Trimesh, "ray", property(_ray, _set_ray, _delete_ray))
 
 
 def _replace(owner: Any, name: str, ours: Any) -> None:
@@ -161,7 +170,10 @@ def _passed_on(name: str, theirs: Any) -> Any:
 
     @functools.wraps(theirs)
     def method(caster: Any, *args: Any, **kwargs: Any) -> Any:
-        return getattr(_ours(caster), name)(*args, **kwargs)
+        ours = _ours(caster)
+        if ours is caster:
+            return theirs(caster, *args, **kwargs)
+        return getattr(ours, name)(*args, **kwargs)
 
     return method
 
@@ -186,12 +198,20 @@ def _ray(mesh: Any) -> Any:
         theirs = mesh.__dict__["ray"]
     except KeyError:
         raise AttributeError(f"{type(mesh).__name__!r} object has no attribute 'ray'") from None
-    return _ours(theirs) if type(theirs) in _stand_ins else theirs
+    return _ours(theirs)
 
 
-def _ours(theirs: Any) -> RayMeshIntersector:
-    """Return what stands in for a caster of trimesh, the same as long as somebody holds it."""
-    ours, mesh = _stand_ins[type(theirs)], theirs.mesh
+def _ours(theirs: Any) -> Any:
+    """Return what stands in for a caster of trimesh, the same as long as somebody holds it.
+
+    Whatever else a mesh was given stands for itself: also subclasses, whose methods of their own
+    would not be asked, and the casters of trimesh once we are uninstalled, in whose name somebody
+    may still call the methods that were ours.
+    """
+    ours = _stand_ins.get(type(theirs))
+    if ours is None:
+        return theirs
+    mesh = theirs.mesh
     made = _made.get(id(mesh))
     if type(made) is not ours or made.mesh is not mesh:
         made = ours(mesh, getattr(theirs, "_scale_to_box", True))

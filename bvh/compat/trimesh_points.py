@@ -13,9 +13,12 @@ from bvh.tree import BVH
 
 Floats = NDArray[np.float64]
 
-# Faces are as near if their distances differ by no more than this share of them; and points are
-# on the surface if they are within this distance of it. Both are what trimesh calls tol.merge.
+# Points are on the surface if they are within this distance of it: what trimesh calls tol.merge.
 MERGE = 1e-8
+
+# Faces are as near if their distances differ by no more than this share of them: each is right to
+# four units in the last place, and faces that share the nearest point have the same.
+ALIKE = 2.0**-48
 
 # How many faces are asked for where two are as near; and how many points at a time.
 FEW, MANY, CHUNK = 8, 512, 1 << 16
@@ -39,9 +42,8 @@ def closest_point(mesh: Any, points: ArrayLike) -> tuple[Floats, Floats, NDArray
     distance : ndarray of float64, shape (n,)
         NaN for points that are not finite; +inf where the mesh has no faces.
     triangle_id : ndarray of int64, shape (n,)
-        The face of the nearest point. Of faces as near, to 1e-8 of the distance, it is the one
-        that faces the point most, as in trimesh; of those that do alike, the lowest. -1 where there
-        is none.
+        The face of the nearest point. Of several that share it, it is the one that faces the point
+        most, as in trimesh; of those that do alike, the lowest. -1 where there is none.
 
     Raises
     ------
@@ -61,10 +63,10 @@ def closest_point(mesh: Any, points: ArrayLike) -> tuple[Floats, Floats, NDArray
     closest, distance = near.position[:, 0].copy(), near.distance[:, 0].copy()
     face = near.prim_id[:, 0].astype(np.int64)
     with np.errstate(invalid="ignore"):
-        alike = near.distance[:, 1] - distance <= MERGE * distance
+        alike = near.distance[:, 1] - distance <= ALIKE * distance
     tied = np.flatnonzero(alike & (distance > 0.0))
     for begin in range(0, len(tied), CHUNK):
-        _face_the_points(tree, places, tied[begin : begin + CHUNK], closest, distance, face)
+        _face_the_points(tree, places, tied[begin : begin + CHUNK], face)
     distance[~np.isfinite(places).all(axis=1)] = np.nan
     return closest, distance, face
 
@@ -72,9 +74,9 @@ def closest_point(mesh: Any, points: ArrayLike) -> tuple[Floats, Floats, NDArray
 def signed_distance(mesh: Any, points: ArrayLike) -> Floats:
     """Return the distance of each point from the surface, positive inside.
 
-    In a watertight mesh the sign is exact, however its faces are turned. In an open one it is, as
-    in trimesh, the side of the nearest face on which the point is, where it lies straight above or
-    below that; elsewhere that of `contains`.
+    In a watertight mesh the sign is that of `contains`, however its faces are turned. In an open
+    one it is, as in trimesh for all meshes, the side of the nearest face on which the point is,
+    where it lies straight above or below that; elsewhere that of `contains`.
 
     Parameters
     ----------
@@ -114,9 +116,12 @@ def signed_distance(mesh: Any, points: ArrayLike) -> Floats:
 def contains(mesh: Any, points: ArrayLike) -> NDArray[np.bool_]:
     """Tell which points are inside a mesh.
 
-    Exact for watertight meshes, however their faces are turned. In an open mesh, points are inside
-    that see an odd number of faces on both sides of a line; where the two sides disagree and both
-    see some, it is the winding number that decides. Answers are the same every time.
+    Exact for watertight meshes, however their faces are turned: a point is inside if it is on the
+    surface, or if a ray from it crosses an odd number of faces. What several bodies of a mesh share
+    is therefore outside where their number is even; trimesh says the same, but for bodies that lie
+    on each other face by face, which it takes for one. In an open mesh, points are inside that see
+    an odd number of faces on both sides of a line; where the two sides disagree and both see some,
+    it is the winding number that decides. Answers are the same every time.
 
     Parameters
     ----------
@@ -205,28 +210,21 @@ class ProximityQuery:
 
 
 def _face_the_points(
-    tree: BVH,
-    points: Floats,
-    tied: NDArray[np.int64],
-    closest: Floats,
-    distance: Floats,
-    face: NDArray[np.int64],
+    tree: BVH, points: Floats, tied: NDArray[np.int64], face: NDArray[np.int64]
 ) -> None:
     """Give points with several nearest faces the one that faces them most."""
     count = FEW
     while len(tied):
         near = tree.closest_point(points[tied], k=count)
         nearest = near.distance[:, :1]
-        alike = near.distance <= nearest + MERGE * nearest
+        alike = near.distance <= nearest + ALIKE * nearest
         with np.errstate(invalid="ignore", divide="ignore"):
             away = (points[tied, None] - near.position) / near.distance[..., None]
             cosine = np.einsum("nki,nki->nk", _normals(tree, near.prim_id), away)
         cosine = np.where(alike & np.isfinite(cosine), cosine, -2.0)
         # Faces in one plane differ by rounding only, and the first of them is the lowest.
         best = np.argmax(cosine >= cosine.max(axis=1, keepdims=True) - 1e-12, axis=1)
-        row = np.arange(len(tied))
-        closest[tied], distance[tied] = near.position[row, best], near.distance[row, best]
-        face[tied] = near.prim_id[row, best]
+        face[tied] = near.prim_id[np.arange(len(tied)), best]
         # Where all that were asked for are as near, there may be more.
         tied = tied[alike[:, -1]] if count < MANY else tied[:0]
         count *= 8

@@ -108,8 +108,8 @@ class RayMeshIntersector:
         Notes
         -----
         Without keywords, arguments may also come in the order of trimesh's Embree class, which is
-        (multiple_hits, max_hits, return_locations): the fourth of five is then a number. Where
-        only a third is given, it is `return_locations`.
+        (multiple_hits, max_hits, return_locations): the fourth of five is then a number, and above
+        1 where there is no fifth. Where only a third is given, it is `return_locations`.
 
         Examples
         --------
@@ -119,8 +119,9 @@ class RayMeshIntersector:
         >>> ray.intersects_id([[0.25, 0.125, 2.0]], [[0.0, 0.0, -1.0]], multiple_hits=False)[1]
         array([0])
         """
-        if not _is_flag(multiple_hits):
-            # A number here is max_hits, in the order of the Embree class.
+        if is_flag(max_hits) or not (is_flag(multiple_hits) or multiple_hits in (0, 1, None)):
+            # A number here is max_hits, in the order of the Embree class. One that may be a flag
+            # is that only where another flag comes last.
             most, last = multiple_hits, max_hits
             return self._hits(ray_origins, ray_directions, bool(last), return_locations, most)
         return self._hits(ray_origins, ray_directions, return_locations, multiple_hits, max_hits)
@@ -215,7 +216,8 @@ class RayMeshIntersector:
         """
         tree, origins, directions = self._cast(ray_origins, ray_directions)
         if len(origins) == 1:
-            return np.array([tree.any_hit(origins[0], directions[0])], np.bool_)
+            # The nearest hit of a ray alone is found sooner than any hit of a batch.
+            return np.array([tree.closest_hit(origins[0], directions[0]).prim_id >= 0], np.bool_)
         return np.asarray(tree.any_hit(origins, directions), np.bool_)
 
     def contains_points(self, points: ArrayLike) -> NDArray[np.bool_]:
@@ -281,7 +283,8 @@ class RayMeshIntersector:
         return face, ray, where
 
 
-def _is_flag(value: Any) -> bool:
+def is_flag(value: Any) -> bool:
+    """Tell whether a value is True or False, which numbers are not."""
     return isinstance(value, bool | np.bool_)
 
 
