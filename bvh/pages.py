@@ -28,7 +28,8 @@ class Page:
     """A page in the browser, until it is closed. In a notebook it shows itself.
 
     It is served to this machine alone unless its host says otherwise, also where another site's
-    page in the same browser asks, and fetches nothing from elsewhere. Over ssh, forward its port: ``ssh -L 8080:localhost:8080 machine``.
+    page in the same browser asks, and fetches nothing from elsewhere. Over ssh, forward its port:
+    ``ssh -L 8080:localhost:8080 machine``.
 
     Attributes
     ----------

@@ -35,7 +35,7 @@ class PageFrame:
             return cls(np.zeros(3), 1.0)
         centre = 0.5 * bounds[0] + 0.5 * bounds[1]
         half = float((0.5 * bounds[1] - 0.5 * bounds[0]).max())
-        # frexp tells half = m * 2**k with m from 0.5 to 1. What is smaller than any mesh is a point.
+        # frexp tells half = m * 2**k with m from 0.5 to 1. Below any mesh it is a point.
         k = 1 - math.frexp(half)[1] if half > SMALLEST else 0
         return cls(centre, math.ldexp(1.0, k))
 
