@@ -20,9 +20,10 @@ import numpy as np
 import trimesh
 from numpy.typing import NDArray
 
-from benchmarks.machine import machine
-from benchmarks.timing import DISTURBED, medians, undisturbed
 from bvh.compat.trimesh import RayMeshIntersector, closest_point, contains
+
+from .machine import machine
+from .timing import DISTURBED, medians, undisturbed
 
 Places = NDArray[np.float64]
 Hit = Callable[[trimesh.Trimesh, Places, Places], NDArray[np.bool_]]

@@ -13,8 +13,9 @@ import trimesh
 
 import bvh
 from bvh import BVH, Scene, view
-from bvh.viewer import window
+from bvh.viewer import readouts, window
 from bvh.viewer.box_overlay import OFF, TOP, TREE, BoxOverlay
+from bvh.viewer.drawing import outlines_of_faces
 from bvh.viewer.page_frame import PageFrame
 
 viser = pytest.importorskip("viser")
@@ -119,3 +120,18 @@ def test_a_point_is_shown_as_one() -> None:
     scene = Scene()
     scene.add(tree)
     assert PageFrame.around(scene.bounds).scale == 1.0
+
+
+def test_outlines_have_no_diagonals() -> None:
+    """Of a triangle its three sides, of a box its twelve edges, which its label calls a box."""
+    box = BVH.from_boxes([[0, 0, 0], [5, 5, 5]], [[1, 2, 3], [6, 6, 6]])
+    turned = BVH.from_obbs([[0, 0, 0]], [[1, 2, 3]], [np.diag([2.0, 2.0, 2.0, 1.0])])
+    flat = BVH.from_triangles([[0, 0, 0], [3, 0, 0], [0, 4, 0]], [[0, 1, 2]])
+    for tree, lengths in ((box, [1, 2, 3]), (turned, [2, 4, 6]), (flat, [3, 4, 5])):
+        lines = outlines_of_faces(tree, np.array([0]))
+        told = np.sort(np.linalg.norm(lines[:, 1] - lines[:, 0], axis=1))
+        assert np.allclose(told, np.repeat(lengths, len(lines) // 3)), tree
+    scene = Scene()
+    scene.add(box)
+    pick = scene.pick(bvh.Camera.look_at([0.5, 1, 9], [0.5, 1, 0], [0, 1, 0]), 400, 300)
+    assert pick is not None and ">Box</td>" in readouts.picked(pick, 1.0)
