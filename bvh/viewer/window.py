@@ -148,8 +148,8 @@ def view(
     up : {"z", "x", "y", "-x", "-y", "-z"} or array_like, shape (3,)
         What is up on the page.
     host : str
-        The address to listen at; by default only this machine can reach it. Whoever can reach it
-        sees what is shown: there is no password.
+        The address to listen at; by default only this machine can reach it, and the page of no
+        other site. Whoever can reach another address sees what is shown: there is no password.
     port : int
         The port to listen at, or the next one that is free; 0 for any.
     open_browser : bool
@@ -172,6 +172,8 @@ def view(
     ValueError, TypeError
         If the source is nothing to show, such as a tree over primitives of your own, or another
         argument is out of range.
+    OSError
+        If the host is no address of this machine, or no port from `port` on is free.
 
     Examples
     --------
