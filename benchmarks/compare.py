@@ -79,9 +79,12 @@ def _key(row: Row) -> tuple[str, str, int]:
 
 
 def read(path: Path) -> list[Row]:
-    """Return the rows of a file of figures."""
-    figures: dict[str, Any] = json.loads(path.read_text())
-    rows: list[Row] = figures["rows"]
+    """Return the rows of a file of figures; raises ValueError where it is none."""
+    try:
+        figures: dict[str, Any] = json.loads(path.read_text())
+        rows: list[Row] = figures["rows"]
+    except (ValueError, TypeError, KeyError) as error:
+        raise ValueError(f"{path} holds no figures of benchmarks: {error!r}") from error
     return rows
 
 

@@ -218,4 +218,11 @@ def _groups(text: str) -> list[str]:
 
 
 def _numbers(text: str) -> list[int]:
-    return [int(word) for word in text.split(",")]
+    """Return numbers of threads."""
+    try:
+        found = [int(word) for word in text.split(",")]
+    except ValueError:
+        found = []
+    if min(found, default=0) < 1:
+        raise argparse.ArgumentTypeError(f"must be numbers such as 1,2, got {text!r}")
+    return found

@@ -106,8 +106,10 @@ def entry(function: Callable[..., Any]) -> Any:
 
 def _kept(compiled: Any, function: Callable[..., Any]) -> Any:
     """Give a compiled function its place on disk."""
-    if cache_directory() is not None:
-        compiled._cache = KernelCache(function)
+    # It is no dispatcher where Numba is switched off (NUMBA_DISABLE_JIT).
+    if cache_directory() is not None and isinstance(compiled, Dispatcher):
+        compiled._cache = cache = KernelCache(function)
+        compiled._compiler.compile = cache.attempted(compiled._compiler.compile)
     return compiled
 
 

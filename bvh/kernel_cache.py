@@ -41,6 +41,7 @@ FunctionCache: Any = caching.FunctionCache
 get_host_cpu_features: Callable[[], str] = codegen.get_host_cpu_features
 dumps: Callable[[object], bytes] = serialize.dumps
 
+PACKAGE = Path(__file__).parent
 STALE_AFTER_DAYS = 30
 
 _locks = KernelLocks()
@@ -65,9 +66,8 @@ def host_features() -> dict[str, bool]:
 def fingerprint() -> str:
     """Hash of all that compiled kernels depend on: sources, Numba, llvmlite, Python, CPU."""
     digest = hashlib.sha256()
-    package = Path(__file__).parent
-    for path in kernel_sources(package):
-        digest.update(path.relative_to(package).as_posix().encode() + b"\0")
+    for path in kernel_sources(PACKAGE):
+        digest.update(path.relative_to(PACKAGE).as_posix().encode() + b"\0")
         digest.update(path.read_bytes() + b"\0")
     cpu = config.CPU_NAME or llvm.get_host_cpu_name()
     features = sorted(name for name, present in host_features().items() if present)
@@ -87,10 +87,11 @@ def cache_directory() -> Path | None:
 
     The first that can be written, and by its owner alone, of: ``$BVH_CACHE_DIR``, the user's cache
     folder, a private folder in the system's temporary folder. ``BVH_CACHE_DIR=off`` keeps kernels
-    in memory only.
+    in memory only; so does a package without its sources, as in frozen programs, because nothing
+    would tell the kernels of its next version from those of this one.
     """
     wanted = os.environ.get("BVH_CACHE_DIR", "")
-    if wanted.lower() == "off":
+    if wanted.lower() == "off" or not kernel_sources(PACKAGE):
         return None
     folder: Path | None = None
     for root in _cache_roots(wanted):
@@ -106,7 +107,7 @@ def cache_directory() -> Path | None:
             continue
     else:
         folder = None
-    if wanted and (folder is None or folder.parent != Path(wanted)):
+    if wanted and (folder is None or folder.parent != _given(wanted)):
         warnings.warn(
             f"BVH_CACHE_DIR={wanted} cannot be used: it must be a folder that only its owner can "
             f"write to; kernels are kept in {folder or 'memory only'}",
@@ -119,7 +120,7 @@ def cache_directory() -> Path | None:
 
 
 def _cache_roots(wanted: str) -> list[Path]:
-    roots = [Path(wanted)] if wanted else []
+    roots = [_given(wanted)] if wanted else []
     if sys.platform == "win32":
         base = os.environ.get("LOCALAPPDATA")
     elif sys.platform == "darwin":
@@ -131,6 +132,11 @@ def _cache_roots(wanted: str) -> list[Path]:
     user = os.getuid() if hasattr(os, "getuid") else os.environ.get("USERNAME", "user")
     roots.append(Path(tempfile.gettempdir()) / f"raybvh-{user}")
     return roots
+
+
+def _given(wanted: str) -> Path:
+    """Return the folder of a setting, wherever the process goes later."""
+    return Path(os.path.abspath(os.path.expanduser(wanted)))
 
 
 def _is_private(folder: Path) -> bool:
@@ -214,13 +220,7 @@ class KernelFiles:
             return None
 
     def save(self, key: object, data: object) -> None:
-        """Store `data` under `key` in one atomic step, and let others have it."""
-        try:
-            self._save(key, data)
-        finally:
-            self.give_up(key)
-
-    def _save(self, key: object, data: object) -> None:
+        """Store `data` under `key` in one atomic step."""
         payload = dumps(data)
         file = tempfile.NamedTemporaryFile(dir=self._folder, delete=False)  # noqa: SIM115
         # A full disk, or a file that Windows holds in use: keep nothing, and compile next time.
@@ -276,29 +276,55 @@ class KernelCache(FunctionCache):  # type: ignore[misc]
         assert folder is not None
         base = f"{py_func.__module__}.{self._impl.filename_base}"
         self._cache_file = KernelFiles(folder, base)
+        # Of each compilation under way, innermost last: the key that is ours meanwhile, if any.
+        self._claimed: list[object] = []
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         # A user's function is known by its place in memory, where the next process has another.
-        if _holds_function(sig):
-            return None
-        found = super().load_overload(sig, target_context)
-        if found is not None or not self._enabled:
-            return found
-        # We compile it, unless another process is at it or has just done so.
-        key = self._index_key(sig, target_context.codegen())
-        self._cache_file.claim(key)
-        found = super().load_overload(sig, target_context)
+        kept = self._enabled and not _holds_function(sig)
+        found = super().load_overload(sig, target_context) if kept else None
         if found is not None:
-            self._cache_file.give_up(key)
+            return found
+        self._claimed.append(None)
+        if kept:
+            # We compile it, unless another process is at it or has just done so.
+            self._claimed[-1] = key = self._index_key(sig, target_context.codegen())
+            try:
+                self._cache_file.claim(key)
+                found = super().load_overload(sig, target_context)
+            except BaseException:
+                self._ended()
+                raise
+            if found is not None:
+                self._ended()
         return found
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        if _holds_function(sig):
-            return
         try:
-            self._save_overload(sig, data)
+            if not _holds_function(sig):
+                self._save_overload(sig, data)
         except OSError:
             self.disable()
+        finally:
+            self._ended()
+
+    def attempted(self, compiling: Callable[..., Any]) -> Callable[..., Any]:
+        """Return what compiles, and lets other processes go on where it fails or is interrupted."""
+
+        def attempt(*arguments: Any) -> Any:
+            try:
+                return compiling(*arguments)
+            except BaseException:
+                self._ended()
+                raise
+
+        return attempt
+
+    def _ended(self) -> None:
+        """Let others have what was claimed for the compilation that ends."""
+        key = self._claimed.pop()
+        if key is not None:
+            self._cache_file.give_up(key)
 
 
 def _holds_function(kinds: Any) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import sys
 import time
@@ -22,6 +23,8 @@ class KernelLocks:
 
     def __init__(self) -> None:
         self._held: dict[Path, int] = {}
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._forget)
 
     def take(self, path: Path) -> bool:
         """Wait until a lock is ours; False if another process may still hold it."""
@@ -30,20 +33,25 @@ class KernelLocks:
         until = time.monotonic() + PATIENCE_SECONDS
         while True:
             try:
-                file = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
+                if self._taken(path):
+                    return True
             except OSError:
                 return False
-            if _lock(file):
-                # Whoever held it before has removed the file: a lock on it keeps nobody out.
-                if _is_at(file, path):
-                    self._held[path] = file
-                    return True
-            elif time.monotonic() > until:
-                os.close(file)
+            if time.monotonic() > until:
                 return False
-            else:
-                time.sleep(POLL_SECONDS)
-            os.close(file)
+            time.sleep(POLL_SECONDS)
+
+    def _taken(self, path: Path) -> bool:
+        """Take a lock if nobody has it; raises OSError where there can be none."""
+        file = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
+        try:
+            # Whoever held it before has removed the file: a lock on it keeps nobody out.
+            if _lock(file) and _is_at(file, path):
+                self._held[path] = file
+        finally:
+            if path not in self._held:
+                os.close(file)
+        return path in self._held
 
     def give_up(self, path: Path) -> None:
         """Let others have a lock, if it is ours."""
@@ -55,28 +63,37 @@ class KernelLocks:
             os.unlink(path)
         os.close(file)
 
+    def _forget(self) -> None:
+        """Leave the locks to the process that this one was forked from."""
+        while self._held:
+            os.close(self._held.popitem()[1])
+
+
+# What a system says of a lock that somebody has; all else means that there are no locks.
+TAKEN = (errno.EACCES, errno.EAGAIN, errno.EDEADLK)
 
 if sys.platform == "win32":
     import msvcrt
 
-    def _lock(file: int) -> bool:
-        """Lock an open file if nobody has."""
-        try:
-            msvcrt.locking(file, msvcrt.LK_NBLCK, 1)
-        except OSError:
-            return False
-        return True
+    def _try(file: int) -> None:
+        msvcrt.locking(file, msvcrt.LK_NBLCK, 1)
 
 else:
     import fcntl
 
-    def _lock(file: int) -> bool:
-        """Lock an open file if nobody has."""
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+    def _try(file: int) -> None:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def _lock(file: int) -> bool:
+    """Lock an open file if nobody has; raises OSError if the disk knows no locks."""
+    try:
+        _try(file)
+    except OSError as error:
+        if error.errno in TAKEN:
             return False
-        return True
+        raise
+    return True
 
 
 def _is_at(file: int, path: Path) -> bool:

@@ -9,8 +9,9 @@ from pathlib import Path
 # A module that takes only these from jit.py compiles nothing of its own.
 HARMLESS = {"BVHWarning", "cache_directory", "prune_cache", "warmup"}
 
-# Text that only looks like an import, in a docstring, costs nothing but a file too many.
-_IMPORT = r"from ({package}[\w.]*) import (\([^)]*\)|[^\n#]*)|import ({package}[\w.]*)"
+# Text that only looks like an import, in a docstring, costs nothing but a file too many. A comment
+# between parentheses may hold parentheses, too.
+_IMPORT = r"from ({package}[\w.]*) import (\((?:[^)#]|#[^\n]*)*\)|[^\n#]*)|import ({package}[\w.]*)"
 
 
 def kernel_sources(package: Path) -> list[Path]:

@@ -2,22 +2,34 @@
 
 from __future__ import annotations
 
+import errno
 import html
 import io
+import re
+import socket
 import threading
-from contextlib import redirect_stdout
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
+from functools import partial
 from typing import Any, Self
 
 from bvh.arguments import whole_number
 
 HOST = "127.0.0.1"
+# Ports that are tried, from the one that is wanted on.
+TRIED = 1000
+# Pages that may talk to a server of this machine alone: its own, also through a forwarded port.
+OUR_OWN = re.compile(r"https?://(localhost|127(\.\d+){3}|\[::1\])(:\d+)?")
+
+_starting = threading.Lock()
 
 
 class Page:
     """A page in the browser, until it is closed. In a notebook it shows itself.
 
-    It is served to this machine alone unless its host says otherwise, and fetches nothing from
-    elsewhere. Over ssh, forward its port: ``ssh -L 8080:localhost:8080 machine``.
+    It is served to this machine alone unless its host says otherwise, also where another site's
+    page in the same browser asks, and fetches nothing from elsewhere. Over ssh, forward its port:
+    ``ssh -L 8080:localhost:8080 machine``.
 
     Attributes
     ----------
@@ -43,8 +55,9 @@ class Page:
                 'pages in the browser need viser: pip install "raybvh[view]"'
             ) from error
         self._ended = threading.Event()
+        number = _free_port(host, number)
         # It prints its address as if it were the program.
-        with redirect_stdout(io.StringIO()):
+        with redirect_stdout(io.StringIO()), _own_pages_only(host):
             server: Any = viser.ViserServer(host=host, port=number, label=label, verbose=False)
         self._server = server
         # No page may ask for a public address of what is shown here.
@@ -95,3 +108,43 @@ class Page:
         )
         link = f'<a href="{url}" target="_blank">{url}</a>'
         return f'<iframe src="{url}" {look}></iframe><div>{link}</div>'
+
+
+def _free_port(host: str, first: int) -> int:
+    """Return the first free port from one on, or 0 for any; the server would try for ever."""
+    try:
+        families = {found[0] for found in socket.getaddrinfo(host, first, type=socket.SOCK_STREAM)}
+    except (OSError, UnicodeError) as error:
+        raise OSError(f"host {host!r} is not known: {error}") from error
+    for port in range(first, min(first + TRIED, 1 << 16)):
+        try:
+            for family in families:
+                socket.create_server((host, port), family=family).close()
+        except OSError as error:
+            if error.errno not in (errno.EADDRINUSE, errno.EACCES):
+                told = f"host {host!r} is no address of this machine: {error}"
+                raise OSError(told) from error
+            continue
+        return port
+    raise OSError(f"no port of host {host!r} is free from {first} on")
+
+
+@contextmanager
+def _own_pages_only(host: str) -> Iterator[None]:
+    """Have a server that starts now refuse pages of other sites, if it is for this machine alone.
+
+    Browsers let the page of any site talk to any server that they can reach, and tell where it
+    comes from; viser does not ask.
+    """
+    if not OUR_OWN.fullmatch(f"http://{f'[{host}]' if ':' in host else host}"):
+        yield
+        return
+    from websockets.asyncio import server
+
+    serve: Any = server.serve
+    with _starting:
+        server.serve = partial(serve, origins=(None, OUR_OWN))  # type: ignore[assignment,misc]
+        try:
+            yield
+        finally:
+            server.serve = serve  # type: ignore[misc]

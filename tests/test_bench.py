@@ -249,6 +249,8 @@ def test_the_chart_has_a_dot_for_each_figure() -> None:
     ("--only nothing", "--only knows"), ("--peers me", "--peers knows"), ("--side 30", "multiple"),
     ("--rounds 0", "at least 1"), ("--json no/such.json", "no such folder"),
     ("--compare none.json", "no such file"), ("--no-such-option", "unrecognized"),
+    ("--threads 1,x", "numbers such as 1,2, got '1,x'"), ("--threads 0", "numbers such as"),
+    (f"--compare {__file__}", "test_bench.py holds no figures of benchmarks"),
 ])  # fmt: skip
 def test_refusals(run: Run, arguments: str, message: str) -> None:
     code, out, err = run("bench", *arguments.split())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import threading
 from pathlib import Path
 
@@ -43,3 +45,51 @@ def test_patience_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_without_a_folder(tmp_path: Path) -> None:
     """Where no file can be made, there is no lock and no error."""
     assert not KernelLocks().take(tmp_path / "nowhere" / "kernel.lock")
+
+
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP])
+def test_a_disk_without_locks(number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is nobody to wait for: network disks may know no locks at all."""
+
+    def refuse(file: int) -> None:
+        raise OSError(number, os.strerror(number))
+
+    waits: list[float] = []
+    monkeypatch.setattr(kernel_locks, "_try", refuse)
+    monkeypatch.setattr(kernel_locks, "PATIENCE_SECONDS", 1.0)
+    monkeypatch.setattr("time.sleep", waits.append)
+    assert not KernelLocks().take(tmp_path / "kernel.lock") and not waits
+
+
+def test_patience_ends_where_files_change_their_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A disk may number its files anew whenever it is asked."""
+    monkeypatch.setattr(kernel_locks, "PATIENCE_SECONDS", 0.1)
+    monkeypatch.setattr(kernel_locks, "_is_at", lambda file, path: False)
+    assert not KernelLocks().take(tmp_path / "kernel.lock")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_child_holds_nothing(tmp_path: Path) -> None:
+    """The lock is its parent's: the child gives nothing up, and does not keep it for ever."""
+    first, second, path = KernelLocks(), KernelLocks(), tmp_path / "kernel.lock"
+    assert first.take(path)
+    go_on, told = os.pipe(), os.pipe()
+    child = os.fork()
+    if child == 0:
+        first.give_up(path)
+        os.write(told[1], b"1" if path.exists() else b"0")
+        os.read(go_on[0], 1)
+        os._exit(0)
+    try:
+        assert os.read(told[0], 1) == b"1"
+        # As a process does that is killed: nobody unlocks, nobody removes the file.
+        os.close(first._held.pop(path))
+        assert second.take(path)
+        second.give_up(path)
+    finally:
+        os.write(go_on[1], b"1")
+        os.waitpid(child, 0)
+        for end in (*go_on, *told):
+            os.close(end)

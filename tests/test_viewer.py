@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
+import time
 from fractions import Fraction
 from typing import Any
 
@@ -26,7 +27,7 @@ from bvh.viewer.latest import Latest
 from bvh.viewer.levels import BoxLevels, corners_of, edges_of, largest
 from bvh.viewer.page_frame import PageFrame, rotation_of
 from bvh.viewer.page_script import cursor_of, watching_html
-from bvh.viewer.tracing import Tracer, reduced
+from bvh.viewer.tracing import RESTING, Tracer, reduced
 from tests.oracle_view import boxes_at, pixel_ray
 
 BALL = trimesh.creation.icosphere(subdivisions=2)
@@ -243,10 +244,10 @@ def test_the_latest_counts() -> None:
     assert inside.wait(60)
     for _ in range(5):
         latest()
-    assert latest.wanted and not latest.rest(0.0)
+    assert not latest.rest(0.0)
     go_on.set()
     worker.join()
-    assert done == [0, 1] and latest.rest(0.0) and not latest.wanted
+    assert done == [0, 1] and latest.rest(0.0)
 
     def fail() -> None:
         raise KeyError
@@ -259,7 +260,7 @@ def test_the_latest_counts() -> None:
 
 
 def test_pictures_get_finer() -> None:
-    """A coarse picture comes first, a fine one after it; none after the tracer is closed."""
+    """A coarse picture comes first, however slow; a fine one after it; none after the close."""
     scene = mixed_scene()
     camera = PageFrame.around(scene.bounds).camera([1, 0, 0, 0], [0, 0, -4], 0.9, 400, 300)
     shown: list[Any] = []
@@ -270,7 +271,12 @@ def test_pictures_get_finer() -> None:
         if shown[-1] == (300, 400, 3):
             fine.set()
 
-    tracer = Tracer(scene, lambda: camera, show, 1)
+    def slow() -> Any:
+        # The fine picture is asked for meanwhile.
+        time.sleep(2 * RESTING)
+        return camera
+
+    tracer = Tracer(scene, slow, show, 1)
     tracer._seconds_a_pixel = 1.0
     tracer.choose("normals")
     assert shown[0] == (86, 115, 3)

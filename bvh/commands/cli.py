@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from dataclasses import asdict
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -53,12 +54,15 @@ LISTED = 20
 
 def run() -> None:
     """Run the command; what goes wrong is told in one line, with exit code 2."""
+    # Names may have letters that the terminal's encoding has not.
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         with warnings_in_a_line():
             app()
     except (ValueError, TypeError, OSError, ImportError, MemoryError) as error:
         text = " ".join(str(error).split()) or type(error).__name__
-        err.print(f"bvh: {text}")
+        err.print(f"bvh: {one_line(text)}")
         sys.exit(2)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import time
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from typing import Annotated, Any
@@ -18,6 +19,9 @@ Processes = Annotated[
     int | None,
     typer.Option(min=1, help="Processes that compile; one for each CPU by default."),
 ]
+
+# The process that has started the others hears Ctrl-C, and ends them.
+IGNORE_INTERRUPTS = signal.SIGINT, signal.SIG_IGN
 
 
 def warmup_command(processes: Processes = None) -> None:
@@ -41,7 +45,8 @@ def _compile_together(processes: int, progress: Any) -> None:
     """
     # Spawned: a fork would take over locks of threads that it does not have.
     context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(processes, mp_context=context) as pool:
+    others = set(multiprocessing.active_children())
+    with ProcessPoolExecutor(processes, context, signal.signal, IGNORE_INTERRUPTS) as pool:
         parts = [pool.submit(_compile, name) for name, _ in recipes]
         try:
             for done, part in enumerate(as_completed(parts), 1):
@@ -49,6 +54,10 @@ def _compile_together(processes: int, progress: Any) -> None:
                 progress(done, len(parts))
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
+            # LLVM hears nothing for minutes. What is half done counts as absent, locks as free.
+            for child in set(multiprocessing.active_children()) - others:
+                child.terminate()
+                child.join()
             raise
     prune_cache()
 

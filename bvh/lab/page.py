@@ -152,7 +152,8 @@ def ray_lab(*, host: str = HOST, port: int = PORT) -> RayLab:
     Parameters
     ----------
     host : str
-        The address to listen on. By default only this machine can open the page.
+        The address to listen on. By default only this machine can open the page, and no page of
+        another site can talk to it.
     port : int
         The port to listen on; the next free one where it is taken.
 
@@ -165,6 +166,10 @@ def ray_lab(*, host: str = HOST, port: int = PORT) -> RayLab:
     ------
     ImportError
         If viser is not installed: ``pip install "raybvh[view]"``.
+    ValueError, TypeError
+        If the host or the port is none.
+    OSError
+        If the host is no address of this machine, or no port from `port` on is free.
 
     Examples
     --------

@@ -39,32 +39,32 @@ class BoxOverlay:
             hint="The tree of the mesh that was picked last (or the first); of a scene also the "
             "tree over its instances.",
         )  # fmt: skip
-        self._level = gui.add_slider("Level", 0, self._deepest(), 1, 1, disabled=True)
+        self._level = gui.add_slider("Level", 0, 1, 1, 1, disabled=True)
         self._told = gui.add_html(readouts.boxes_shown("none"))
         self._of.on_update(lambda _: self.follow())
         self._level.on_update(lambda _: self._draw())
 
     def follow(self) -> None:
         """Draw the boxes of what is chosen now."""
-        self._level.disabled = self._of.value == OFF
-        if self._of.value != OFF:
-            deepest = max(self._chosen().depth, 1)
+        levels = self._chosen()
+        self._level.disabled = levels is None
+        if levels is not None:
+            deepest = max(levels.depth, 1)
             if self._level.value > deepest:
                 self._level.value = deepest
             self._level.max = deepest
         self._draw()
 
-    def _deepest(self) -> int:
-        """Return the last level of the deepest tree."""
-        depths = [self._levels_of(tree.arrays).depth for tree in self._session.scene.leaves.trees]
-        return max([1, *depths])
-
     def _leaf(self) -> int:
+        """Return the leaf that was picked, or the first if there is none, or no more."""
         pick = self._session.pick
-        return 0 if pick is None else pick.leaf
+        return 0 if pick is None or pick.leaf >= len(self._session.scene.leaves) else pick.leaf
 
-    def _chosen(self) -> BoxLevels:
+    def _chosen(self) -> BoxLevels | None:
+        """Return the levels of what is chosen, if it is anything."""
         scene = self._session.scene
+        if self._of.value == OFF or len(scene.leaves) == 0:
+            return None
         if self._of.value == TOP:
             # Instances move: the top level may be another than it was.
             return BoxLevels(scene._current().arrays)
@@ -80,12 +80,13 @@ class BoxOverlay:
         """Draw one level, and tell how much of it."""
         session = self._session
         with session._lock:
-            if self._of.value == OFF or len(session.scene.leaves) == 0:
+            levels = self._chosen()
+            if levels is None:
                 session._unmark("boxes")
                 self._told.content = readouts.boxes_shown("none")
                 return
             level = int(self._level.value)
-            boxes = self._chosen().boxes(level)
+            boxes = levels.boxes(level)
             drawn = largest(boxes, MAX_BOXES)
             corners = corners_of(drawn)
             if self._of.value == TREE:

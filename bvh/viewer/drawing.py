@@ -13,7 +13,7 @@ from bvh.pictures.colours import instance_colours
 from bvh.primitives import Triangles
 from bvh.projected import box_corners
 from bvh.scene import Scene
-from bvh.viewer.levels import corners_of
+from bvh.viewer.levels import corners_of, edges_of
 from bvh.viewer.page_frame import PageFrame
 
 Floats = NDArray[np.float64]
@@ -149,6 +149,15 @@ def triangles_of_faces(tree: Any, ids: NDArray[Any]) -> Floats:
     if isinstance(primitives, Triangles):
         return np.asarray(primitives.points[primitives.faces[ids]])
     return box_corners(primitives, ids)[:, BOX_FACES].reshape(-1, 3, 3)
+
+
+def outlines_of_faces(tree: Any, ids: NDArray[Any]) -> Floats:
+    """Return the sides of faces, or the edges of boxes, as lines (n, 2, 3)."""
+    primitives = tree.arrays.primitives
+    if not isinstance(primitives, Triangles):
+        return edges_of(box_corners(primitives, ids))
+    triangles = triangles_of_faces(tree, ids)
+    return np.stack([triangles, np.roll(triangles, -1, axis=1)], axis=2).reshape(-1, 2, 3)
 
 
 def _split(matrices: Floats, rows: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[Any]]:

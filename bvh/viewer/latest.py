@@ -20,11 +20,6 @@ class Latest:
         self._lock = threading.Condition()
         self._busy = self._wanted = False
 
-    @property
-    def wanted(self) -> bool:
-        """Whether somebody has asked since the work under way began."""
-        return self._wanted
-
     def __call__(self) -> None:
         """Do the work now, or soon, should it be under way."""
         with self._lock:

@@ -12,6 +12,9 @@ from bvh.camera import Camera
 
 Floats = NDArray[np.float64]
 
+# Half the extent of a scene that is more than a point, whose bounds are rounded outward, too.
+SMALLEST = 2.0**-600
+
 
 @dataclass(frozen=True, eq=False)
 class PageFrame:
@@ -32,9 +35,9 @@ class PageFrame:
             return cls(np.zeros(3), 1.0)
         centre = 0.5 * bounds[0] + 0.5 * bounds[1]
         half = float((0.5 * bounds[1] - 0.5 * bounds[0]).max())
-        # frexp tells half = m * 2**k with m from 0.5 to 1.
-        k = 1 - math.frexp(half)[1] if half > 0.0 else 0
-        return cls(centre, math.ldexp(1.0, max(-1000, min(1000, k))))
+        # frexp tells half = m * 2**k with m from 0.5 to 1. Below any mesh it is a point.
+        k = 1 - math.frexp(half)[1] if half > SMALLEST else 0
+        return cls(centre, math.ldexp(1.0, k))
 
     def to_page(self, points: ArrayLike) -> Floats:
         """Return points of the world, shape (..., 3), on the page."""

@@ -45,7 +45,7 @@ def picked(pick: Pick | None, seconds: float | None = None) -> str:
     rows = [
         ("Instance", "instance", f"{'/'.join(map(str, pick.path))}  {name}"),
         ("Leaf", "leaf", str(pick.leaf)),
-        ("Face", "face", str(pick.prim_id)),
+        ("Face" if pick.vertex is not None else "Box", "face", str(pick.prim_id)),
         ("Side", "side", "front" if pick.front else "back"),
         ("Distance", "distance", f"{pick.t:.9g}"),
         ("Position", "position", numbers(pick.position)),

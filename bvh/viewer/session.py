@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from bvh.scene import Scene
 from bvh.selections import Selection
 from bvh.viewer import readouts
 from bvh.viewer.box_overlay import BoxOverlay
-from bvh.viewer.drawing import Drawing, Part, triangles_of_faces
+from bvh.viewer.drawing import Drawing, Part, outlines_of_faces, triangles_of_faces
 from bvh.viewer.latest import Latest
 from bvh.viewer.levels import edges_of
 from bvh.viewer.page_frame import PageFrame
@@ -149,10 +150,11 @@ class Session:
         if pick is None:
             self._unmark("face", "edges", "normal")
             return
-        triangles = self._triangles(pick.leaf, np.array([pick.prim_id]))
-        corners = self._lifted(triangles, camera.eye)
-        self._surface("face", corners, ORANGE)
-        self._lines("edges", _outlines(corners), ORANGE, 3.0)
+        marked = np.array([pick.prim_id])
+        corners = self._of_faces(triangles_of_faces, pick.leaf, marked)
+        edges = self._of_faces(outlines_of_faces, pick.leaf, marked)
+        self._surface("face", self._lifted(corners, camera.eye), ORANGE)
+        self._lines("edges", self._lifted(edges, camera.eye), ORANGE, 3.0)
         # The normal on the side that was seen.
         normal = pick.normal if pick.normal @ camera.forward < 0.0 else -pick.normal
         start = self.frame.to_page(pick.position)
@@ -179,7 +181,7 @@ class Session:
         parts, drawn = [], 0
         for row, leaf in enumerate(found.leaf.tolist()):
             ids = found[row][: MAX_MARKED - drawn]
-            parts.append(self._triangles(leaf, ids))
+            parts.append(self._of_faces(triangles_of_faces, leaf, ids))
             drawn += len(ids)
         with self._lock:
             self.selection = found
@@ -206,8 +208,8 @@ class Session:
                 return
             away = float(np.linalg.norm(pick.position - camera.eye))
             self._hover_told.content = readouts.hovered(pick, away, seconds)
-            corners = self._triangles(pick.leaf, np.array([pick.prim_id]))
-            self._lines("hover", _outlines(self._lifted(corners, camera.eye)), BLUE, 2.0)
+            edges = self._of_faces(outlines_of_faces, pick.leaf, np.array([pick.prim_id]))
+            self._lines("hover", self._lifted(edges, camera.eye), BLUE, 2.0)
 
     def _choose_picture(self) -> None:
         chosen = self._picture.value
@@ -223,16 +225,18 @@ class Session:
         self.client.scene.set_background_image(pixels, format="jpeg", jpeg_quality=90)
         self._picture_told.content = told
 
-    def _triangles(self, leaf: int, ids: NDArray[Any]) -> Floats:
-        """Return triangles of a leaf on the page."""
+    def _of_faces(
+        self, shape: Callable[[Any, NDArray[Any]], Floats], leaf: int, ids: NDArray[Any]
+    ) -> Floats:
+        """Return triangles or lines of a leaf's faces on the page."""
         leaves = self.scene.leaves
-        local = triangles_of_faces(leaves.trees[leaves.tree_of[leaf]], ids)
+        local = shape(leaves.trees[leaves.tree_of[leaf]], ids)
         world = moved(np.ascontiguousarray(local.reshape(-1, 3)), leaves.matrices[leaf])
-        return self.frame.to_page(world).reshape(-1, 3, 3)
+        return self.frame.to_page(world).reshape(local.shape)
 
-    def _lifted(self, triangles: Floats, eye: Floats) -> Floats:
-        """Return triangles a little nearer to the eye, where they look the same."""
-        return triangles + LIFT * (self.frame.to_page(eye) - triangles)
+    def _lifted(self, points: Floats, eye: Floats) -> Floats:
+        """Return points a little nearer to the eye, where they look the same."""
+        return points + LIFT * (self.frame.to_page(eye) - points)
 
     def _surface(self, name: str, corners: Floats, colour: tuple[int, int, int]) -> None:
         faces = np.arange(3 * len(corners), dtype=np.uint32).reshape(-1, 3)
@@ -258,8 +262,3 @@ class Session:
             handle = self._marks.pop(name, None)
             if handle is not None:
                 handle.remove()
-
-
-def _outlines(triangles: Floats) -> Floats:
-    """Return the sides of triangles as lines."""
-    return np.stack([triangles, np.roll(triangles, -1, axis=1)], axis=2).reshape(-1, 2, 3)

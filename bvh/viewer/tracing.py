@@ -54,6 +54,8 @@ class Tracer:
         self.scene, self.camera, self.show, self.threads = scene, camera, show, threads
         self.shade: str | None = None
         self._fine = self._closed = False
+        # How often the camera has moved, or another shade was chosen.
+        self._moves = 0
         self._seconds_a_pixel = 1e-6
         self._timer: threading.Timer | None = None
         self._draw = Latest(self._cast)
@@ -66,11 +68,12 @@ class Tracer:
     def moved(self) -> None:
         """Follow the camera: a coarse picture now, a fine one when it has come to rest."""
         self.stop()
+        self._fine = False
+        self._moves += 1
         if self.shade is not None:
             self._timer = threading.Timer(RESTING, self._refine)
             self._timer.daemon = True
             self._timer.start()
-        self._fine = False
         self._draw()
 
     def close(self) -> None:
@@ -91,7 +94,13 @@ class Tracer:
 
     def _cast(self) -> None:
         """Cast and show one picture."""
-        shade, fine = self.shade, self._fine
+        shade, fine, moves = self.shade, self._fine, self._moves
+
+        def go_on(*_: Any) -> None:
+            # A finer picture of the same view can wait for this one.
+            if self._moves != moves or self._closed:
+                raise _OutdatedError
+
         if self._closed:
             return
         if shade is None:
@@ -101,7 +110,7 @@ class Tracer:
         size = reduced(camera.width, camera.height, FINEST if fine else self._affordable())
         began = time.perf_counter()
         try:
-            pixels, rays, casting, hottest = self._pixels(shade, camera.resized(*size))
+            pixels, rays, casting, hottest = self._pixels(shade, camera.resized(*size), go_on)
         except _OutdatedError:
             return
         except RuntimeError:
@@ -115,22 +124,18 @@ class Tracer:
             self.show(pixels, picture_told(size, rays, casting, seconds, hottest))
 
     def _pixels(
-        self, shade: str, camera: Camera
+        self, shade: str, camera: Camera, go_on: Callable[..., None]
     ) -> tuple[NDArray[np.uint8], int, float, float | None]:
         """Return a picture, its rays, how long they took, and what the hottest costs stand for."""
         if shade == "cost":
-            costs = cost_map(self.scene, camera, self.threads, self._go_on)
+            costs = cost_map(self.scene, camera, self.threads, go_on)
             return costs.pixels, costs.costs.size, costs.seconds, costs.hottest
-        picture = render(self.scene, camera, shade, threads=self.threads, progress=self._go_on)
+        picture = render(self.scene, camera, shade, threads=self.threads, progress=go_on)
         return picture.pixels, picture.rays, picture.seconds, None
 
     def _affordable(self) -> int:
         """Return how many pixels can be had while the camera moves."""
         return int(min(max(MOVING / self._seconds_a_pixel, COARSEST), FINEST))
-
-    def _go_on(self, *_: Any) -> None:
-        if self._draw.wanted or self._closed:
-            raise _OutdatedError
 
 
 def reduced(width: int, height: int, pixels: int) -> tuple[int, int]:

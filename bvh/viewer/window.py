@@ -46,10 +46,10 @@ class Viewer(Page):
         self, scene: Scene, title: str, up: NDArray[np.float64], host: str, port: int,
         max_faces: int, threads: int | None,
     ) -> None:  # fmt: skip
-        super().__init__(host, port, "bvh")
         self.scene = scene
         self._sessions: dict[int, Session] = {}
         self._last: Session | None = None
+        # All that may fail comes before there is a server to be left behind.
         frame = PageFrame.around(scene.bounds)
         drawing = drawing_of(scene, frame, max_faces)
         notices = []
@@ -62,20 +62,29 @@ class Viewer(Page):
         head = readouts.header(title, _content(scene), notices)
         # The first pick loads its kernels; nobody should have to wait for that.
         scene.pick(frame.ray_camera(np.zeros(3), np.ones(3)), 0.5, 0.5)
-        self._dress(frame, scene.bounds, up)
+        first = _first_view(frame, scene.bounds, up)
+        super().__init__(host, port, "bvh")
+        self._dress(first, up)
 
         @self._server.on_client_connect
         def _(client: Any) -> None:
             session = Session(client, scene, frame, drawing, head, threads)
             self._sessions[client.client_id] = self._last = session
+            # Gone before all was sent: nobody will say so again.
+            if client.client_id not in self._server.get_clients():
+                self._forget(client)
 
         @self._server.on_client_disconnect
         def _(client: Any) -> None:
-            session = self._sessions.pop(client.client_id, None)
-            if session is not None:
-                session.close()
+            self._forget(client)
 
-    def _dress(self, frame: PageFrame, bounds: NDArray[np.float64], up: Any) -> None:
+    def _forget(self, client: Any) -> None:
+        """Let go of a page that is closed."""
+        session = self._sessions.pop(client.client_id, None)
+        if session is not None:
+            session.close()
+
+    def _dress(self, first: Camera, up: NDArray[np.float64]) -> None:
         """Set the page's light, colours and first view."""
         server = self._server
         server.gui.configure_theme(
@@ -85,13 +94,9 @@ class Viewer(Page):
         server.gui.main_panel.dock_right()
         server.scene.set_up_direction(up)
         server.scene.configure_default_lights(cast_shadow=False)
-        box = (
-            frame.to_page(bounds) if np.isfinite(bounds).all() else np.array([[-1.0] * 3, [1] * 3])
-        )
-        first = Camera.framing(box, up=up, fov_y=FOV)
         start = server.initial_camera
         start.fov, start.near, start.far = float(np.radians(FOV)), 0.002, 500.0
-        start.position, start.look_at, start.up = first.eye, box.mean(axis=0), up
+        start.position, start.look_at, start.up = first.eye, np.zeros(3), up
 
     @property
     def pick(self) -> Pick | None:
@@ -143,8 +148,8 @@ def view(
     up : {"z", "x", "y", "-x", "-y", "-z"} or array_like, shape (3,)
         What is up on the page.
     host : str
-        The address to listen at; by default only this machine can reach it. Whoever can reach it
-        sees what is shown: there is no password.
+        The address to listen at; by default only this machine can reach it, and the page of no
+        other site. Whoever can reach another address sees what is shown: there is no password.
     port : int
         The port to listen at, or the next one that is free; 0 for any.
     open_browser : bool
@@ -167,6 +172,8 @@ def view(
     ValueError, TypeError
         If the source is nothing to show, such as a tree over primitives of your own, or another
         argument is out of range.
+    OSError
+        If the host is no address of this machine, or no port from `port` on is free.
 
     Examples
     --------
@@ -197,6 +204,13 @@ def _scene_of(source: Any, title: str | None) -> tuple[Scene, str]:
     scene = Scene()
     scene.add(source, name=title)
     return scene, title or ("Tree" if isinstance(source, BVH) else "Mesh")
+
+
+def _first_view(frame: PageFrame, bounds: NDArray[np.float64], up: NDArray[np.float64]) -> Camera:
+    """Return the camera that a page begins with, on the page, whose middle it looks at."""
+    empty = not np.isfinite(bounds).all()
+    box = np.array([[-1.0] * 3, [1.0] * 3]) if empty else frame.to_page(bounds)
+    return Camera.framing(box, up=up, fov_y=FOV)
 
 
 def _direction(up: str | ArrayLike) -> NDArray[np.float64]:
