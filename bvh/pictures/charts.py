@@ -51,7 +51,8 @@ def chart(tree: BVH, title: str | None = None) -> Any:
                            "wspace": 0.26, "hspace": 0.58},
     )  # fmt: skip
     figure.text(
-        0.06, 0.945, title or f"{stats.primitives:,} {tree.kind}", size=17, weight="bold", color=INK,
+        0.06, 0.945, title or f"{stats.primitives:,} {tree.kind}", size=17, weight="bold",
+        color=INK,
         # Names of files may have a dollar in them.
         parse_math=False,
     )  # fmt: skip

@@ -67,8 +67,8 @@ class Picture:
         Parameters
         ----------
         path : path-like
-            A picture in any format in which pillow writes colours; or .npy for numbers: `data` of what the
-            picture shows, the pixels themselves if there is none.
+            A picture in any format in which pillow writes colours; or .npy for numbers: `data` of
+            what the picture shows, the pixels themselves if there is none.
 
         Raises
         ------
