@@ -78,8 +78,8 @@ def surface_of_cells(
             continue
         rows = np.asarray(cells)
         if kind in ORDERS:
-            kind, order = ORDERS[kind]
-            rows = rows[:, order]
+            kind, places = ORDERS[kind]
+            rows = rows[:, places]
         if rows.dtype.kind not in "iu":
             raise TypeError(f"cells must be integers, got an array of {rows.dtype}")
         rows = rows[:, : CORNERS.get(kind)].astype(np.int64)

@@ -302,7 +302,6 @@ def test_odd_cells() -> None:
     assert len(bvh.BVH.from_mesh(meshio.Mesh(CUBE, [cube, wide]))) == 12 + 6
     mixed = meshio.Mesh(CUBE, [("polygon", QUADS[:5]), ("polygon", [[1, 3, 7], [1, 7, 5]])])
     assert_cube(mixed, [*PAIRED[:10], 5, 6])
-    assert_cube(meshio.Mesh(CUBE, [("pixel", QUADS[:, [0, 1, 3, 2]])]), PAIRED)
     lagrange = [("VTK_LAGRANGE_HEXAHEDRON", [[0, 1, 3, 2, 4, 5, 7, 6]])]
     assert_cube(meshio.Mesh(CUBE, lagrange), [0] * 12)
     unknown = meshio.Mesh(CUBE, [("polyhedron8", [[[0, 1, 2], [1, 2, 3]]]), ("quad", QUADS)])
