@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from bvh.jit import BVHWarning
 
 Ints = NDArray[Any]
 
@@ -19,8 +22,24 @@ FACETS = {
     "hexahedron": (
         (0, 4, 7, 3), (1, 2, 6, 5), (0, 1, 5, 4), (3, 7, 6, 2), (0, 3, 2, 1), (4, 5, 6, 7),
     ),
+    "penta_prism": (
+        (0, 4, 3, 2, 1), (5, 6, 7, 8, 9), (0, 1, 6, 5), (1, 2, 7, 6), (2, 3, 8, 7), (3, 4, 9, 8),
+        (4, 0, 5, 9),
+    ),
+    "hexa_prism": (
+        (0, 5, 4, 3, 2, 1), (6, 7, 8, 9, 10, 11), (0, 1, 7, 6), (1, 2, 8, 7), (2, 3, 9, 8),
+        (3, 4, 10, 9), (4, 5, 11, 10), (5, 0, 6, 11),
+    ),
 }  # fmt: skip
 CORNERS = FLAT | {kind: 1 + max(map(max, facets)) for kind, facets in FACETS.items()}
+WIDEST = max(len(facet) for facets in FACETS.values() for facet in facets)
+
+# Kinds by their other names, and those whose corners come in another order.
+NAMES = {"quadrilateral": "quad", "tetrahedron": "tetra"}
+ORDERS = {"pixel": ("quad", [0, 1, 3, 2]), "voxel": ("hexahedron", [0, 1, 3, 2, 4, 5, 7, 6])}
+
+# What has no surface.
+THIN = {"empty", "vertex", "line", "curve"}
 
 
 def surface_of_cells(
@@ -29,15 +48,15 @@ def surface_of_cells(
     """Return the polygons that cells show, and the cell of each.
 
     Flat cells are taken as they are. Of solid cells those facets are taken that no other cell has,
-    solid or flat, wound so that they face outward. What has neither, such as points and lines, or
-    is of a kind that is not known here, is left out. Of curved cells the corners alone are used.
+    solid or flat, wound so that they face outward. Points and lines have neither; what is of a kind
+    that is not known here is left out with a warning. Of curved cells the corners alone are used.
 
     Parameters
     ----------
     points : ndarray of float64, shape (n, 3)
-    blocks : list of (str, ndarray of int or pair of ndarray, ndarray of int)
-        The kind of some cells, digits behind it not counting; their vertices, a cell a row, or for
-        "polygon" a pair (corners, offsets); and the number of each cell.
+    blocks : list of (str, ndarray of int, ndarray of int)
+        The kind of some cells, digits behind it not counting; their vertices, a cell a row; and the
+        number of each cell.
 
     Returns
     -------
@@ -47,32 +66,38 @@ def surface_of_cells(
     """
     flat: list[tuple[Ints, Ints]] = []
     solid: list[tuple[str, Ints, Ints]] = []
-    ragged: list[tuple[Ints, Ints, Ints]] = []
     for name, cells, ids in blocks:
-        kind = name.rstrip("0123456789")
-        if kind == "polygon":
-            ragged.append((*cells, ids))
-        elif kind in CORNERS and len(cells):
-            rows = np.asarray(cells)[:, : CORNERS[kind]]
-            if kind in FLAT:
-                flat.append((rows, ids))
-            else:
-                solid.append((kind, rows, ids))
+        kind = name.lower().removeprefix("vtk_lagrange_").removeprefix("vtk_bezier_")
+        kind = kind.rstrip("0123456789")
+        kind = NAMES.get(kind, kind)
+        if len(ids) == 0 or kind in THIN:
+            continue
+        if kind != "polygon" and kind not in CORNERS | ORDERS:
+            what = f"{len(ids)} cells of the kind {name!r}"
+            warnings.warn(f"{what} are left out: only others are known", BVHWarning, stacklevel=2)
+            continue
+        rows = np.asarray(cells)
+        if kind in ORDERS:
+            kind, places = ORDERS[kind]
+            rows = rows[:, places]
+        if rows.dtype.kind not in "iu":
+            raise TypeError(f"cells must be integers, got an array of {rows.dtype}")
+        rows = rows[:, : CORNERS.get(kind)].astype(np.int64)
+        if kind in FACETS:
+            solid.append((kind, rows, ids))
+        else:
+            flat.append((rows, ids))
     flat += _outside(points, flat, solid)
-    lists = [_as_lists(rows, ids) for rows, ids in flat]
-    lists += [(corners, np.diff(offsets), ids) for corners, offsets, ids in ragged]
-    if not lists:
+    if not flat:
         return np.empty(0, np.int32), np.zeros(1, np.int64), np.empty(0, np.int32)
-    corners, lengths, ids = (np.concatenate(parts) for parts in zip(*lists, strict=True))
+    corners = np.concatenate([rows.reshape(-1) for rows, _ in flat])
+    lengths = np.concatenate([np.full(len(rows), rows.shape[1]) for rows, _ in flat])
+    ids = np.concatenate([ids for _, ids in flat])
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     order = np.argsort(ids, kind="stable")
     if not np.array_equal(order, np.arange(len(order))):
         corners, offsets = _reordered(corners, offsets, order)
     return corners, offsets, ids[order].astype(np.int32)
-
-
-def _as_lists(rows: Ints, ids: Ints) -> tuple[Ints, Ints, Ints]:
-    return rows.reshape(-1), np.full(len(rows), rows.shape[1]), ids
 
 
 def _reordered(corners: Ints, offsets: Ints, order: Ints) -> tuple[Ints, Ints]:
@@ -95,15 +120,21 @@ def _outside(
     for kind, cells, ids in solid:
         if cells.min() < 0 or cells.max() >= len(points):
             raise ValueError(f"cells must index the {len(points)} vertices")
-        middle = points[cells].mean(axis=1)
+        # What is not finite has no outside, and nobody can hit it.
+        with np.errstate(all="ignore"):
+            local = points[cells]
+            local -= local.mean(axis=1, keepdims=True)
+            # In shares of the cell's size, so that no product over- or underflows.
+            local /= np.abs(local).max(axis=(1, 2), keepdims=True)
         for corners in FACETS[kind]:
-            rows = cells[:, corners]
-            spans = points[rows] - middle[:, None]
-            normal = np.cross(spans[:, 1] - spans[:, 0], spans[:, 2] - spans[:, 0])
-            # What files call the first facet of a wedge is outside in some and inside in others.
-            inward = (normal * spans[:, 0]).sum(axis=1) < 0.0
+            rows, spans = cells[:, corners], local[:, corners]
+            with np.errstate(invalid="ignore"):
+                normal = np.cross(spans, np.roll(spans, -1, axis=1)).sum(axis=1)
+                # Files differ on which way the first facet of a wedge faces.
+                inward = (normal * spans.mean(axis=1)).sum(axis=1) < 0.0
             facets.append((np.where(inward[:, None], rows[:, ::-1], rows), ids))
-    keys = np.concatenate([_keys(rows) for rows, _ in facets + flat])
+    known = [rows for rows, _ in facets + flat if rows.shape[1] <= WIDEST]
+    keys = np.concatenate([_keys(rows) for rows in known])
     order = np.lexsort(keys.T)
     step = np.r_[True, (keys[order][1:] != keys[order][:-1]).any(axis=1), True]
     single = np.empty(len(keys), np.bool_)
@@ -116,7 +147,9 @@ def _outside(
 
 
 def _keys(rows: Ints) -> Ints:
-    """Return the vertices of facets in ascending order, four columns, -1 where there is none."""
-    keys = np.full((len(rows), 4), -1, np.int64)
+    """Return the vertices of facets in ascending order, each once, and -1 where there is none."""
+    keys = np.full((len(rows), WIDEST), -1, np.int64)
     keys[:, : rows.shape[1]] = np.sort(rows, axis=1)
-    return keys
+    # A hexahedron may have two corners in one, and a triangle for a facet.
+    keys[:, 1:][keys[:, 1:] == keys[:, :-1]] = -1
+    return np.sort(keys, axis=1)

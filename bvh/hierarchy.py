@@ -128,7 +128,7 @@ class Hierarchy:
         found = ids.astype(np.int32)
         if self._face_ids is not None:
             hit = ids >= 0
-            found[hit] = self._face_ids[ids[hit]]
+            found[hit] = self._face_ids[found[hit]]
         return found.item() if found.ndim == 0 else found
 
     def _triangles(self) -> Triangles:

@@ -12,14 +12,20 @@ from bvh.arguments import rows
 from bvh.cells import surface_of_cells
 from bvh.polygons import checked_corners
 
-# Kinds of VTK's cells by their numbers, and how to put the corners of some into our order.
+# Kinds of VTK's cells by their numbers, curved ones by their corners.
 VTK_KINDS = {
-    5: "triangle", 7: "polygon", 8: "quad", 9: "quad", 10: "tetra", 11: "hexahedron",
-    12: "hexahedron", 13: "wedge", 14: "pyramid", 22: "triangle", 23: "quad", 24: "tetra",
-    25: "hexahedron", 26: "wedge", 27: "pyramid", 28: "quad", 29: "hexahedron", 34: "triangle",
+    0: "empty", 1: "vertex", 2: "vertex", 3: "line", 4: "line", 5: "triangle", 7: "polygon",
+    8: "pixel", 9: "quad", 10: "tetra", 11: "voxel", 12: "hexahedron", 13: "wedge", 14: "pyramid",
+    15: "penta_prism", 16: "hexa_prism", 21: "line", 22: "triangle", 23: "quad", 24: "tetra",
+    25: "hexahedron", 26: "wedge", 27: "pyramid", 28: "quad", 29: "hexahedron", 30: "quad",
+    31: "wedge", 32: "wedge", 33: "hexahedron", 34: "triangle", 35: "line", 36: "polygon",
+    37: "pyramid",
+    # Of Lagrange, and of Bezier.
+    68: "line", 69: "triangle", 70: "quad", 71: "tetra", 72: "hexahedron", 73: "wedge",
+    74: "pyramid", 75: "line", 76: "triangle", 77: "quad", 78: "tetra", 79: "hexahedron",
+    80: "wedge", 81: "pyramid",
 }  # fmt: skip
-VTK_STRIP = 6
-VTK_ORDERS = {8: [0, 1, 3, 2], 11: [0, 1, 3, 2, 4, 5, 7, 6]}
+VTK_STRIP, VTK_CURVED_POLYGON = 6, 36
 
 
 class Polygons(NamedTuple):
@@ -76,16 +82,13 @@ def _of_pyvista(mesh: Any) -> Polygons:
         for length in np.unique(lengths[numbers == number]).tolist():
             ids = np.flatnonzero((numbers == number) & (lengths == length))
             cells = corners[offsets[ids][:, None] + np.arange(length)]
-            if number in VTK_ORDERS:
-                cells = cells[:, VTK_ORDERS[number]]
             if number == VTK_STRIP:
                 cells, ids = _unrolled(cells), np.repeat(ids, max(length - 2, 0))
                 blocks.append(("triangle", cells, ids))
-            elif VTK_KINDS.get(number) == "polygon":
-                ends = np.arange(len(ids) + 1) * length
-                blocks.append(("polygon", (cells.reshape(-1), ends), ids))
-            elif number in VTK_KINDS:
-                blocks.append((VTK_KINDS[number], cells, ids))
+            elif number == VTK_CURVED_POLYGON:
+                blocks.append(("polygon", cells[:, : length // 2], ids))
+            else:
+                blocks.append((VTK_KINDS.get(number, f"VTK {number}"), cells, ids))
     return _checked(points, *surface_of_cells(points, blocks))
 
 
@@ -180,14 +183,8 @@ def _of_meshio(mesh: Any) -> Polygons:
     blocks: list[tuple[str, Any, Any]] = []
     first = 0
     for block in mesh.cells:
-        data, count = block.data, len(block.data)
-        ids = np.arange(first, first + count)
-        first += count
-        if block.type.startswith("polygon"):
-            lengths = np.fromiter(map(len, data), np.int64, count)
-            flat = np.concatenate([np.asarray(row) for row in data]) if count else np.empty(0, int)
-            data = flat, np.concatenate([[0], np.cumsum(lengths)])
-        blocks.append((block.type, data, ids))
+        blocks.append((block.type, block.data, np.arange(first, first + len(block.data))))
+        first += len(block.data)
     points = np.asarray(mesh.points, np.float64)
     if points.ndim == 2 and points.shape[1] == 2:
         points = np.hstack([points, np.zeros((len(points), 1))])

@@ -136,11 +136,12 @@ def _blocks(points, corners, first, axis, turn, strict, ear, p, before, after):
 
 
 @kernel
-def _is_ear(points, corners, first, axis, turn, patience, at, before, after):
+def _is_ear(points, corners, first, axis, turn, patience, at, around, along):
     """Tell whether a corner can be cut off; with less patience, what cannot is let pass."""
     stay_outlined()
     if patience > 2:
         return True
+    before, after = around[0], around[1]
     a = _seen(points, corners[first + before[at]], axis)
     b = _seen(points, corners[first + at], axis)
     c = _seen(points, corners[first + after[at]], axis)
@@ -149,12 +150,41 @@ def _is_ear(points, corners, first, axis, turn, patience, at, before, after):
         return side >= 0
     if side <= 0:
         return False
-    p = after[after[at]]
-    while p != before[at]:
-        if _blocks(points, corners, first, axis, turn, patience == 0, (a, b, c), p, before, after):
-            return False
-        p = after[p]
+    low, high = min(a[along], b[along], c[along]), max(a[along], b[along], c[along])
+    for way in range(3, 5):
+        # Those farther on are beside the triangle, too.
+        p = around[way, at]
+        while p >= 0 and low <= _seen(points, corners[first + p], axis)[along] <= high:
+            if _blocks(
+                points, corners, first, axis, turn, patience == 0, (a, b, c), p, before, after
+            ):
+                return False
+            p = around[way, p]
     return True
+
+
+@kernel
+def _line_up(points, corners, first, count, axis, lower, higher):
+    """Link corners in the order of one of their coordinates; return which that is, 0 or 1."""
+    stay_outlined()
+    low = high = _seen(points, corners[first], axis)
+    for k in range(1, count):
+        p = _seen(points, corners[first + k], axis)
+        low = min(low[0], p[0]), min(low[1], p[1])
+        high = max(high[0], p[0]), max(high[1], p[1])
+    # Halves, so that no difference overflows.
+    wide, tall = 0.5 * high[0] - 0.5 * low[0], 0.5 * high[1] - 0.5 * low[1]
+    along = 0 if wide >= tall else 1
+    values = np.empty(count)
+    for k in range(count):
+        values[k] = _seen(points, corners[first + k], axis)[along]
+    last = np.int64(-1)
+    for k in np.argsort(values):
+        lower[k], higher[k] = last, -1
+        if last >= 0:
+            higher[last] = k
+        last = k
+    return along
 
 
 @kernel
@@ -162,20 +192,22 @@ def _cut_ears(points, corners, first, count, axis, around, faces, place):
     """Write the triangles of a polygon, one ear after another.
 
     What is no ear stays none until one of its own neighbours is cut off, so that the corners of a
-    simple polygon are tested three times on average, however many there are.
+    simple polygon are tested three times on average, however many there are. Each test looks at the
+    corners that are left between the sides of the triangle, as they lie along one coordinate.
     """
     stay_outlined()
     turn = _area_sign(points, corners, first, count, axis)
     if turn == 0:
         turn = 1
-    before, after, known = around[0], around[1], around[2]
+    before, after, known, lower, higher = around[0], around[1], around[2], around[3], around[4]
+    along = _line_up(points, corners, first, count, axis, lower, higher)
     for k in range(count):
         before[k], after[k], known[k] = (k - 1) % count, (k + 1) % count, 0
     left, at, seen, patience, tests = count, 0, 0, 0, 0
     while left > 2:
         ear = left == 3
         if not ear and known[at] == 0:
-            ear = _is_ear(points, corners, first, axis, turn, patience, at, before, after)
+            ear = _is_ear(points, corners, first, axis, turn, patience, at, around, along)
             known[at] = 1
             tests += 1
         if ear:
@@ -185,6 +217,10 @@ def _cut_ears(points, corners, first, count, axis, around, faces, place):
             faces[place, 2] = corners[first + q]
             place += 1
             after[p], before[q] = q, p
+            if lower[at] >= 0:
+                higher[lower[at]] = higher[at]
+            if higher[at] >= 0:
+                lower[higher[at]] = lower[at]
             known[p], known[q] = 0, 0
             left -= 1
             if patience > 0:
@@ -207,7 +243,7 @@ def _fill(points, corners, offsets, places, begin, end, faces):
     longest = 0
     for k in range(begin, end):
         longest = max(longest, offsets[k + 1] - offsets[k])
-    around = np.empty((3, longest), np.int64)
+    around = np.empty((5, longest), np.int64)
     for k in range(begin, end):
         first, count, place = offsets[k], offsets[k + 1] - offsets[k], places[k]
         if count < 3:

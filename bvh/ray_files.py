@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import csv
+import io
+import os
 import warnings
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.rays import Hits, SceneHits
+from bvh.saving import replace_file
 from bvh.scene import Scene
 from bvh.tree import BVH
 
@@ -60,8 +63,9 @@ def read_rays(path: Path) -> NDArray[np.float64]:
 def write_hits(path: Path, hits: Hits, source: BVH | Scene | None = None) -> None:
     """Write hits to a .npz file, an array a field, or to a .csv file with a line of names.
 
-    Those of a scene have the columns of `SCENE_COLUMNS`, too, and those of a source that had
-    polygons a column `face_id`.
+    A file that is there is replaced once the new one is complete, or not at all. Hits of a scene
+    have the columns of `SCENE_COLUMNS`, too, and those of a source that had polygons a column
+    `face_id`.
     """
     more: tuple[str, ...] = SCENE_COLUMNS if isinstance(hits, SceneHits) else ()
     arrays = {name: np.atleast_1d(getattr(hits, name)) for name in HIT_COLUMNS + more}
@@ -69,12 +73,14 @@ def write_hits(path: Path, hits: Hits, source: BVH | Scene | None = None) -> Non
     if faces is not None:
         arrays["face_id"] = np.atleast_1d(faces)
         more = (*more, "face_id")
+    stream = io.BytesIO()
     if path.suffix == ".npz":
-        np.savez_compressed(path, **arrays)  # type: ignore[arg-type]
-        return
-    formats = HIT_FORMATS + ("%d",) * len(more)
-    columns = np.column_stack(list(arrays.values()))
-    np.savetxt(path, columns, formats, ",", header=",".join(arrays), comments="")
+        np.savez_compressed(stream, **arrays)  # type: ignore[arg-type]
+    else:
+        formats = HIT_FORMATS + ("%d",) * len(more)
+        columns = np.column_stack(list(arrays.values()))
+        np.savetxt(stream, columns, formats, ",", header=",".join(arrays), comments="")
+    replace_file(os.fspath(path), iter([np.frombuffer(stream.getbuffer(), np.uint8)]))
 
 
 def _face_ids(source: BVH | Scene, hits: Any) -> Any:

@@ -36,19 +36,19 @@ class Surface(NamedTuple):
     face_ids: NDArray[np.int32] | None = None
 
 
-def surface_of(mesh: Any) -> Surface:
+def surface_of(mesh: Any, threads: int | None = None) -> Surface:
     """Return the triangles of a mesh; three corners a face stay as its library holds them."""
     if isinstance(mesh, Surface):
         return mesh
     if isinstance(mesh, tuple | list) and len(mesh) == 2:
-        return _paired(mesh[0], mesh[1])
+        return _paired(mesh[0], mesh[1], threads)
     known = polygons_of(mesh)
     if known is not None:
-        return _cut(*known)
+        return _cut(*known, threads=threads)
     if hasattr(mesh, "graph") and hasattr(mesh, "geometry"):
-        return surface_of(_flatten(mesh))
+        return surface_of(_flatten(mesh), threads)
     if hasattr(mesh, "vertices") and hasattr(mesh, "faces"):
-        return _paired(np.asarray(mesh.vertices), np.asarray(mesh.faces))
+        return _paired(np.asarray(mesh.vertices), np.asarray(mesh.faces), threads)
     raise TypeError(f"mesh must be {ACCEPTED}, got {type(mesh).__name__}")
 
 
@@ -57,7 +57,7 @@ def triangles_of(mesh: Any) -> tuple[Any, Any]:
     return surface_of(mesh)[:2]
 
 
-def _paired(vertices: Any, faces: Any) -> Surface:
+def _paired(vertices: Any, faces: Any, threads: int | None = None) -> Surface:
     """Return the triangles of a pair: arrays (m, 3), (m, n), or lists of any lengths."""
     if not isinstance(faces, np.ndarray):
         # Lists of several lengths make no array.
@@ -68,7 +68,7 @@ def _paired(vertices: Any, faces: Any) -> Surface:
             # Whoever builds on it checks it.
             return Surface(vertices, faces)
     points = rows("vertices", vertices)
-    return _cut(points, *corner_lists("faces", faces, len(points)))
+    return _cut(points, *corner_lists("faces", faces, len(points)), threads=threads)
 
 
 def _cut(
@@ -76,12 +76,13 @@ def _cut(
     corners: NDArray[np.int32],
     offsets: NDArray[np.int64],
     ids: NDArray[np.int32] | None = None,
+    threads: int | None = None,
 ) -> Surface:
     """Return the triangles of polygons that have been checked."""
     if len(corners) == 3 * (len(offsets) - 1) and (np.diff(offsets) == 3).all():
         faces, numbers = corners.reshape(-1, 3), ids
     else:
-        faces, numbers = triangulated(points, corners, offsets, thread_count(None))
+        faces, numbers = triangulated(points, corners, offsets, thread_count(threads))
         numbers = numbers if ids is None else ids[numbers]
     if numbers is not None and np.array_equal(numbers, np.arange(len(numbers))):
         numbers = None

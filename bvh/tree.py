@@ -144,6 +144,7 @@ class BVH(Deforming, CrossingQueries, PointQueries, OverlapQueries, Saving):
         Of solid cells, such as tetrahedra, those facets are the surface that no other cell has, and
         their number is that of their cell. Cells of PyVista and meshio are numbered through all
         blocks, as the libraries' own arrays of cell data are; of curved ones the corners are used.
+        What has a surface that is not known, such as polyhedra, is left out with a `BVHWarning`.
 
         Examples
         --------
@@ -155,7 +156,7 @@ class BVH(Deforming, CrossingQueries, PointQueries, OverlapQueries, Saving):
         >>> tree.any_hit([[1, 1.5, 9], [0.5, 1.2, 9]], [0, 0, -1])
         array([False,  True])
         """
-        surface = surface_of(mesh)
+        surface = surface_of(mesh, threads)
         tree = cls.from_triangles(
             surface.vertices, surface.faces, quality=quality, threads=threads, progress=progress
         )

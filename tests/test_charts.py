@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -131,3 +132,29 @@ def test_without_matplotlib(run: Run, tmp_path: Path, monkeypatch: pytest.Monkey
     code, out, err = run("plot", "a.bvh", "-o", "a.png")
     assert (code, out) == (2, "") and 'pip install "raybvh[plot]"' in err
     assert bvh.__version__ and not Path("a.png").exists()
+
+
+def test_titles_and_half_files(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A dollar is a dollar; and whatever happens, the old chart stays as it was."""
+    pytest.importorskip("matplotlib")
+    BVH.from_triangles(*geodesic_sphere(2)).save(tmp_path / "a$\\b$.bvh")
+    assert run("plot", "a$\\b$.bvh", "-o", "a.svg")[0] == 0
+    before = (tmp_path / "a.svg").read_bytes()
+
+    def interrupt(figure: Any, stream: Any, **_: Any) -> None:
+        stream.write(b"half")
+        raise OSError("no more room")
+
+    monkeypatch.setattr("matplotlib.figure.Figure.savefig", interrupt)
+    code, _, err = run("plot", "a$\\b$.bvh", "-o", "a.svg")
+    assert code == 2 and "no more room" in err
+    assert (tmp_path / "a.svg").read_bytes() == before and len(list(tmp_path.iterdir())) == 2
+
+
+def test_only_trees() -> None:
+    """A scene has no chart, but its trees have."""
+    pytest.importorskip("matplotlib")
+    from bvh.pictures.charts import chart
+
+    with pytest.raises(TypeError, match="tree must be a BVH, got Scene"):
+        chart(Scene())  # type: ignore[arg-type]

@@ -372,3 +372,21 @@ def test_stats_and_saved_trees(run: Run, mesh: Path) -> None:
     assert code == 2 and "boxes" in err
     assert run("build", mesh, "-o", "no/x.bvh")[0] == 2
     assert run("build", mesh, "-o", "x.bvh", "--quality", "best")[0] == 2
+
+
+@pytest.mark.parametrize(("name", "writer"), [("a.npz", "savez_compressed"), ("a.csv", "savetxt")])
+def test_no_half_hits(name: str, writer: str, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever happens, the old file stays as it was and nothing else is left behind."""
+    bvh.BVH.from_boxes([[0, 0, 0]], [[1, 1, 1]]).save("box.bvh")
+    cast = ("cast", "box.bvh", "-o", name, "--size", "4x4")
+    assert run(*cast)[0] == 0
+    before = Path(name).read_bytes()
+
+    def interrupt(file: Any, *_: Any, **__: Any) -> None:
+        Path(name).write_bytes(b"half") if file == Path(name) else file.write(b"half")
+        raise OSError("no more room")
+
+    monkeypatch.setattr(np, writer, interrupt)
+    code, _, err = run(*cast)
+    assert code == 2 and "no more room" in err and Path(name).read_bytes() == before
+    assert {path.name for path in Path().iterdir()} == {"box.bvh", name}

@@ -160,6 +160,21 @@ def test_any_size(scale: float, rng: Rng) -> None:
     assert np.array_equal(cut(points * scale, [range(12)])[0], cut(points, [range(12)])[0])
 
 
+def test_one_of_many_corners(rng: Rng) -> None:
+    """A border of thousands of corners is tiled: areas of one sign, which add up to its own."""
+    n = 4000
+    angle = np.linspace(0.0, 2.0 * np.pi, n, endpoint=False)
+    radius = 1.0 + 0.3 * np.sin(7.0 * angle) + 0.02 * rng.random(n)
+    points = np.stack([radius * np.cos(angle), radius * np.sin(angle), np.zeros(n)], 1)
+    points = np.round(points * 2.0**20)
+    faces, _ = cut(points[:, [2, 0, 1]], [range(n)])
+    a, b, c = np.moveaxis(points[faces], 1, 0)
+    areas = np.cross(b - a, c - a)[:, 2]
+    following = np.roll(points, -1, axis=0)
+    whole = (points[:, 0] * following[:, 1] - points[:, 1] * following[:, 0]).sum()
+    assert (areas > 0.0).all() and areas.sum() == whole
+
+
 def test_far_from_the_origin() -> None:
     """A dent of one unit in the last place, ten thousand kilometres out."""
     step = np.spacing(1e10)

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numba
 import numpy as np
 import pytest
 
@@ -13,7 +14,7 @@ import bvh
 from bvh import BVH, Camera
 from bvh.pictures.picture import Picture
 from bvh.pictures.rendering import render
-from bvh.pictures.shading import SHADES
+from bvh.pictures.shading import DATA, SHADES
 from meshes.sphere import geodesic_sphere
 
 SQUARE = np.array([[-1.0, -1.0, 0.0], [1.0, -1.0, 0.0], [1.0, 1.0, 0.0], [-1.0, 1.0, 0.0]])
@@ -163,6 +164,31 @@ def test_threads_and_bands_do_not_matter(
         assert {total for _, total in calls} == {48 * 32 * 4}
 
 
+@pytest.mark.filterwarnings("error")
+def test_boxes(camera: Camera) -> None:
+    """Trees over boxes look as they do in a scene, in all shades and numbers."""
+    low, turn = np.array([[-1.0, -1, -1], [0, 0, 0]]), np.eye(4)[[1, 2, 0, 3]]
+    for tree in (
+        BVH.from_boxes(low, low + [0.5, 1, 1]),
+        BVH.from_obbs(low, low + [0.5, 1, 1], np.stack([turn, turn])),
+    ):
+        scene = bvh.Scene()
+        scene.add(tree)
+        for shade in SHADES:
+            alone = render(tree, camera, shade, data=DATA, reach=1e308)
+            among = render(scene, camera, shade, data=set(DATA), reach=1e308)
+            if shade != "cost":
+                assert np.array_equal(alone.pixels, among.pixels)
+            for name in set(DATA) - {"cost"}:
+                assert np.array_equal(alone.data[name], among.data[name], equal_nan=name != "id")
+
+
+@numba.njit
+def never(prim_id, origin, direction, t_min, t_max, data):  # type: ignore[no-untyped-def]
+    """Return a miss."""
+    return np.inf, 0.0, 0.0
+
+
 def test_refused(sphere: BVH, camera: Camera) -> None:
     """The message names the argument."""
     for shade in ("shiny", "", None, 1, "NORMALS"):
@@ -171,10 +197,16 @@ def test_refused(sphere: BVH, camera: Camera) -> None:
     for samples in (0, -1, 1.5, "2", None):
         with pytest.raises((TypeError, ValueError), match="samples"):
             render(sphere, camera, samples=samples)
-    corners = np.zeros((1, 3)), np.ones((1, 3))
-    for other in (BVH.from_boxes(*corners), BVH.from_obbs(*corners, np.eye(4)[None])):
-        with pytest.raises(ValueError, match=f"tree .*{other.kind}"):
-            render(other, camera)
+    custom = BVH.from_custom(np.zeros((1, 3)), np.ones((1, 3)), never)
+    with pytest.raises(ValueError, match="custom primitives have no normals"):
+        render(custom, camera)
+    for name, arguments in (
+        ("source", (None, camera)),
+        ("camera", (sphere, None)),
+        ("data", (sphere, camera, "clay")),
+    ):
+        with pytest.raises(TypeError, match=f"{name} must be"):
+            render(*arguments, data=3 if name == "data" else ())  # type: ignore[arg-type]
     with pytest.raises((TypeError, ValueError), match="threads"):
         render(sphere, camera, threads=0)
 
@@ -190,7 +222,9 @@ def test_saving(tmp_path: Path) -> None:
     for path in (tmp_path / "a.png", str(tmp_path / "b.png"), tmp_path / "c.bmp"):
         picture().save(path)
         assert np.array_equal(np.asarray(image.open(path)), picture().pixels)
-    for path in (tmp_path / "picture.unknown", tmp_path / "picture"):
+    # Of the latter, pillow knows the names, and writes no colours.
+    for name in ("picture.unknown", "picture", "picture.xbm", "picture.hdf", "picture.palm"):
+        path = tmp_path / name
         with pytest.raises(ValueError, match=str(path)):
             picture().save(path)
     with pytest.raises(OSError, match="no"):

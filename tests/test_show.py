@@ -208,6 +208,11 @@ def test_no_half_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
             with pytest.raises(KeyboardInterrupt):
                 picture.save(tmp_path / name)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+    # Through a link to what it points at.
+    (tmp_path / "link.png").symlink_to("b.png")
+    picture.save(tmp_path / "link.png")
+    assert (tmp_path / "link.png").is_symlink()
+    assert (tmp_path / "b.png").read_bytes() == before["a.png"]
     with pytest.raises(OSError, match=os.fspath(tmp_path)):
         (tmp_path / "folder.png").mkdir()
         picture.save(tmp_path / "folder.png")

@@ -146,6 +146,7 @@ def test_face_of() -> None:
     for bad, error in ((12, ValueError), (-2, ValueError), (0.5, TypeError), ([3, 99], ValueError)):
         with pytest.raises(error, match="prim_id must be"):
             tree.face_of(bad)
+    assert tree.face_of([]).tolist() == plain.face_of([]).tolist() == []
     empty = bvh.BVH.from_mesh((np.empty((0, 3)), np.empty((0, 4), int)))
     assert len(empty) == 0 and empty.face_of([-1]).tolist() == [-1]
 
@@ -266,6 +267,71 @@ def test_meshio(tmp_path: Path, run: Run) -> None:
         bvh.load_scene(tmp_path / "bad.vtu")
     with pytest.raises(ValueError, match="cells must index the 8 vertices"):
         bvh.BVH.from_mesh(meshio.Mesh(CUBE, [("tetra", tetra + 5)]))
+    with pytest.raises(TypeError, match="cells must be integers"):
+        bvh.BVH.from_mesh(meshio.Mesh(CUBE, [("tetra", 1.0 * tetra)]))
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("scale", [1e-150, 1.0, 1e150])
+def test_cells_face_outward(scale: float) -> None:
+    """At any size, whichever way their corners run."""
+    meshio = pytest.importorskip("meshio")
+    for cell in ([0, 1, 2, 4], [0, 2, 1, 4]):
+        tree = bvh.BVH.from_mesh(meshio.Mesh(scale * CUBE, [("tetra", [cell])]))
+        rays = scale * np.array([[0.1, 0.2, 9.0], [0.1, 0.2, -9.0]]), [[0, 0, -1], [0, 0, 1]]
+        assert tree.closest_hit(*rays).front.all()
+    for bad in (np.nan, np.inf):
+        points = CUBE.copy()
+        points[7] = bad
+        cells = [("hexahedron", [[0, 1, 3, 2, 4, 5, 7, 6]])]
+        assert bvh.BVH.from_mesh(meshio.Mesh(points, cells)).stats().ignored == 6
+
+
+def test_odd_cells() -> None:
+    """Corners in one place, several types of integers, polygons on facets, unknown kinds."""
+    meshio = pytest.importorskip("meshio")
+    # Two wedges, and two more on top of them that call themselves hexahedra.
+    tower = np.concatenate([CUBE, CUBE[4:] + [0, 0, 1]])
+    wedges = ("wedge", np.array([[0, 1, 2, 4, 5, 6], [1, 3, 2, 5, 7, 6]], np.uint64))
+    folded = ("hexahedron", np.array([[4, 5, 6, 6, 8, 9, 10, 10], [5, 7, 6, 6, 9, 11, 10, 10]]))
+    assert len(bvh.BVH.from_mesh(meshio.Mesh(tower, [wedges, folded]))) == 2 + 2 + 2 * 8
+    cube = ("hexahedron", [[0, 1, 3, 2, 4, 5, 7, 6]])
+    lid = ("polygon", [[4, 5, 7, 6]])
+    assert_cube(meshio.Mesh(CUBE, [cube, lid]), [0] * 10 + [1, 1])
+    wide = ("polygon", [[*range(8)]])
+    assert len(bvh.BVH.from_mesh(meshio.Mesh(CUBE, [cube, wide]))) == 12 + 6
+    mixed = meshio.Mesh(CUBE, [("polygon", QUADS[:5]), ("polygon", [[1, 3, 7], [1, 7, 5]])])
+    assert_cube(mixed, [*PAIRED[:10], 5, 6])
+    lagrange = [("VTK_LAGRANGE_HEXAHEDRON", [[0, 1, 3, 2, 4, 5, 7, 6]])]
+    assert_cube(meshio.Mesh(CUBE, lagrange), [0] * 12)
+    unknown = meshio.Mesh(CUBE, [("polyhedron8", [[[0, 1, 2], [1, 2, 3]]]), ("quad", QUADS)])
+    with pytest.warns(bvh.BVHWarning, match="1 cells of the kind 'polyhedron8' are left out"):
+        assert_cube(unknown, [k + 1 for k in PAIRED])
+
+
+def test_cells_of_pyvista() -> None:
+    """All examples of cells have the surface that PyVista finds, curved ones as if straight."""
+    pytest.importorskip("pyvista")
+    from pyvista import examples
+
+    flat = ("Triangle", "Quadrilateral", "Pixel", "TriangleStrip", "Polygon")
+    straight = ("Tetrahedron", "Hexahedron", "Voxel", "Wedge", "Pyramid", "HexagonalPrism")
+    for name in (*flat, *straight, "BezierHexahedron", "LagrangeTriangle"):
+        cell = getattr(examples.cells, name)()
+        surface = bvh.BVH.from_mesh(cell)
+        told = trimesh.Trimesh(surface.vertices, surface.faces, process=False)
+        assert told.area == pytest.approx(cell.extract_surface().area, rel=1e-6), name
+        assert name in flat or name == "LagrangeTriangle" or told.is_watertight
+    counts = {
+        "PentagonalPrism": 16, "BezierWedge": 8, "LagrangeQuadrilateral": 2, "LagrangeWedge": 8,
+        "BiQuadraticQuadraticHexahedron": 12, "BiQuadraticQuadraticWedge": 8, "QuadraticPolygon": 2,
+        "QuadraticLinearQuadrilateral": 2, "QuadraticLinearWedge": 8, "TriQuadraticPyramid": 6,
+        "Line": 0, "PolyVertex": 0, "LagrangeCurve": 0, "Empty": 0,
+    }  # fmt: skip
+    for name, count in counts.items():
+        assert len(bvh.BVH.from_mesh(getattr(examples.cells, name)())) == count, name
+    with pytest.warns(bvh.BVHWarning, match="1 cells of the kind 'VTK 42' are left out"):
+        assert len(bvh.BVH.from_mesh(examples.cells.Polyhedron())) == 0
 
 
 def test_without_meshio(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run) -> None:

@@ -10,7 +10,7 @@ import typer
 from bvh.commands.console import out
 from bvh.commands.contents import content_of
 from bvh.commands.openings import Flatten, ScenePath, Threads, opened
-from bvh.pictures.charts import chart, check_chart_path
+from bvh.pictures.charts import chart, check_chart_path, write_chart
 from bvh.scene import Scene
 
 
@@ -44,5 +44,5 @@ def plot_command(
         source, named = trees[number], f"{scene.name}, tree {number} of {len(trees)}"
     elif tree is not None:
         raise ValueError(f"--tree goes with a scene, and {scene} is a single tree")
-    chart(source, title or named).savefig(output)
+    write_chart(chart(source, title or named), output)
     out.print(f"{output}: {named}, {content_of(source)}")

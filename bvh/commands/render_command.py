@@ -71,8 +71,6 @@ def render_command(
     if shade not in SHADES:
         raise ValueError(f"shade must be one of {SHADES}, got {shade!r}")
     source, read = opened(scene, threads)
-    if not isinstance(source, Scene) and source.kind != "triangles":
-        raise ValueError(f"{scene} holds {source.kind}; a picture needs triangles")
     options = CameraOptions(camera, eye, target, up, fov, ortho, size)
     view = options.made(scene, source.bounds, read)
     numbers = output.suffix.lower() == NUMBERS

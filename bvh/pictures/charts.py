@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from bvh.pictures.anatomy import Anatomy, anatomy_of
+from bvh.saving import replace_file
 from bvh.simd import WIDTH
 from bvh.tree import BVH
 
@@ -37,7 +39,11 @@ def chart(tree: BVH, title: str | None = None) -> Any:
     ------
     ImportError
         If matplotlib is not installed.
+    TypeError
+        If it is no tree; those of a scene are ``scene.leaves.trees``.
     """
+    if not isinstance(tree, BVH):
+        raise TypeError(f"tree must be a BVH, got {type(tree).__name__}")
     figure = _figure((11.5, 6.6))
     anatomy, stats = anatomy_of(tree), tree.stats()
     axes = figure.subplots(
@@ -45,8 +51,11 @@ def chart(tree: BVH, title: str | None = None) -> Any:
                            "wspace": 0.26, "hspace": 0.58},
     )  # fmt: skip
     figure.text(
-        0.06, 0.945, title or f"{stats.primitives:,} {tree.kind}", size=17, weight="bold", color=INK
-    )
+        0.06, 0.945, title or f"{stats.primitives:,} {tree.kind}", size=17, weight="bold",
+        color=INK,
+        # Names of files may have a dollar in them.
+        parse_math=False,
+    )  # fmt: skip
     told = (
         f"{stats.primitives:,} {tree.kind}  ·  {stats.nodes:,} nodes of {WIDTH}  ·  "
         f"{stats.leaves:,} leaves  ·  depth {stats.depth}  ·  SAH cost {stats.sah_cost:.4g}  ·  "
@@ -73,6 +82,13 @@ def check_chart_path(path: str | os.PathLike[str]) -> None:
         raise FileNotFoundError(f"no such folder: {file.parent}")
     if file.is_dir():
         raise IsADirectoryError(f"cannot write {file}: it is a folder")
+
+
+def write_chart(figure: Any, path: str | os.PathLike[str]) -> None:
+    """Write a figure to a file that is replaced once the new one is complete, or not at all."""
+    stream = io.BytesIO()
+    figure.savefig(stream, format=Path(path).suffix[1:].lower())
+    replace_file(os.fspath(path), iter([np.frombuffer(stream.getbuffer(), np.uint8)]))
 
 
 def _figure(size: tuple[float, float]) -> Any:

@@ -81,7 +81,7 @@ class Lights:
         spot, way = np.nonzero(depth < 0.0)
         ways[spot, way] -= 2.0 * depth[spot, way, None] * spots.flat[spot]
         lengths = np.sqrt(np.einsum("nkj,nkj->nk", ways, ways))
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore", over="ignore"):
             t_max = self.reach / lengths
         hidden = np.asarray(source.any_hit(spots.starts[:, None], ways, t_max=t_max, threads=1))
         shine = 0.5 + 0.5 * np.einsum("nkj,j->nk", ways, self.zenith) / np.maximum(lengths, 1e-300)

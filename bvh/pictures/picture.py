@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import contextlib
 import html
 import io
 import os
@@ -14,6 +13,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from bvh.saving import replace_file
 
 # The ending of files of numbers, in place of pictures.
 NUMBERS = ".npy"
@@ -66,8 +67,8 @@ class Picture:
         Parameters
         ----------
         path : path-like
-            A picture in any format that pillow writes; or .npy for numbers: `data` of what the
-            picture shows, the pixels themselves if there is none.
+            A picture in any format in which pillow writes colours; or .npy for numbers: `data` of
+            what the picture shows, the pixels themselves if there is none.
 
         Raises
         ------
@@ -79,20 +80,12 @@ class Picture:
             If the file cannot be written.
         """
         check_picture_path(path)
-        file = Path(path)
-        # Beside the old file, so that the new one can take its place in one step.
-        part = file.with_name(f".{file.name}.{os.getpid()}.part")
-        try:
-            with part.open("wb") as stream:
-                if file.suffix.lower() == NUMBERS:
-                    np.save(stream, self.data.get(self.shade, self.pixels))
-                else:
-                    need_pillow().fromarray(self.pixels).save(stream, format=_format_of(file))
-            part.replace(file)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                part.unlink()
-            raise
+        file, stream = Path(path), io.BytesIO()
+        if file.suffix.lower() == NUMBERS:
+            np.save(stream, self.data.get(self.shade, self.pixels))
+        else:
+            need_pillow().fromarray(self.pixels).save(stream, format=_format_of(file))
+        replace_file(os.fspath(path), iter([np.frombuffer(stream.getbuffer(), np.uint8)]))
 
     def png(self, widest: int | None = None) -> bytes:
         """Return the picture as the bytes of a PNG file.
@@ -152,7 +145,12 @@ def _format_of(file: Path) -> str | None:
     """Return pillow's name of the format that an ending tells; None if it writes none such."""
     image = need_pillow()
     kind: str | None = image.registered_extensions().get(file.suffix.lower())
-    return kind if kind in image.SAVE else None
+    try:
+        # Some are known and cannot be written, or hold no colours: only the attempt tells.
+        image.new("RGB", (1, 1)).save(io.BytesIO(), format=kind or "")
+    except (KeyError, OSError, ValueError):
+        return None
+    return kind
 
 
 def need_pillow() -> Any:

@@ -43,14 +43,14 @@ def render(
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> Picture:
-    """Cast a camera's rays at a tree over triangles, or at a scene, and shade what they hit.
+    """Cast a camera's rays at a tree or a scene, and shade what they hit.
 
     The picture is the same, bit for bit, for any number of threads.
 
     Parameters
     ----------
     source : BVH or Scene
-        A tree over triangles, or a scene of any trees.
+        A tree over triangles, boxes or oriented boxes, or a scene.
     camera : Camera
     shade : str
         What pixels show, one of:
@@ -94,7 +94,8 @@ def render(
     Raises
     ------
     ValueError, TypeError
-        If an argument is not one of those, or the tree does not hold triangles.
+        If an argument is not one of those, or the tree holds primitives of the user's own, of
+        which nobody knows the normals.
 
     Notes
     -----
@@ -115,14 +116,20 @@ def render(
     """
     if shade not in SHADES:
         raise ValueError(f"shade must be one of {SHADES}, got {shade!r}")
+    if not isinstance(source, BVH | Scene):
+        raise TypeError(f"source must be a BVH or a Scene, got {type(source).__name__}")
+    if isinstance(source, BVH) and source.kind == "custom":
+        raise ValueError("source must hold triangles or boxes: custom primitives have no normals")
+    if not isinstance(camera, Camera):
+        raise TypeError(f"camera must be a Camera, got {type(camera).__name__}")
+    if not isinstance(data, Iterable):
+        raise TypeError(f"data must be names, got {data!r}")
     names = (data,) if isinstance(data, str) else tuple(data)
     for name in names:
         if name not in DATA:
             raise ValueError(f"data must be some of {DATA}, got {name!r}")
     samples = whole_number("samples", samples)
     threads = thread_count(threads)
-    if isinstance(source, BVH) and source.kind != "triangles":
-        raise ValueError(f"tree must hold triangles, got {source.kind}")
     # Picture files begin at the top and know device pixels only.
     camera = camera.upright()
     lights = _lights(source, camera, lamp, softness, light_rays, reach)

@@ -36,7 +36,7 @@ def show(
     Parameters
     ----------
     what : BVH, Scene, Hits or Picture
-        A tree over triangles or a scene is rendered. Hits must be those of a picture, of shape
+        A tree or a scene is rendered. Hits must be those of a picture, of shape
         (height, width), such as those of ``camera.rays()``; they are coloured, misses are sky.
         A picture stays what it is.
     camera : Camera, optional
