@@ -48,7 +48,7 @@ def test_refused_rays(query: str) -> None:
 @pytest.mark.parametrize(
     ("faces", "match"),
     [
-        ([[0, 1, 2, 3]], "triangles"),
+        ([[0, 1, 2, 3]], "BVH.from_mesh takes quads"),
         ([0, 1, 2], "faces"),
         ([[0, 1]], "faces"),
         (np.zeros((1, 3, 3), int), "faces"),

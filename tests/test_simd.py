@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numba.core.errors import NumbaError
 
-from bvh import jit
+from bvh import kernel_cache
 from bvh.jit import entry
 from bvh.simd import (
     WIDTH,
@@ -337,9 +337,9 @@ def test_the_width(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_features(monkeypatch: pytest.MonkeyPatch) -> None:
     """They are what Numba tells LLVM."""
-    monkeypatch.setattr(jit.config, "CPU_FEATURES", None)
-    monkeypatch.setattr(jit, "get_host_cpu_features", lambda: "+sse2,-avx2")
-    assert jit.host_features() == {"sse2": True, "avx2": False}
+    monkeypatch.setattr(kernel_cache.config, "CPU_FEATURES", None)
+    monkeypatch.setattr(kernel_cache, "get_host_cpu_features", lambda: "+sse2,-avx2")
+    assert kernel_cache.host_features() == {"sse2": True, "avx2": False}
     for told, features in (("", {}), ("+avx2, -fma", {"avx2": True, "fma": False})):
-        monkeypatch.setattr(jit.config, "CPU_FEATURES", told)
-        assert jit.host_features() == features
+        monkeypatch.setattr(kernel_cache.config, "CPU_FEATURES", told)
+        assert kernel_cache.host_features() == features
