@@ -167,9 +167,9 @@ def main() -> None:
     parser.add_argument("--mesh", help="default: the first one")
     parser.add_argument("--threads", type=int, default=1)
     options = parser.parse_args()
-    figures = json.loads(options.figures.readwords())
+    figures = json.loads(options.figures.read_text())
     mesh = options.mesh or next(r["mesh"] for r in figures["rows"] if r["what"] in BATCHES)
-    options.picture.writewords(draw(figures, mesh, options.threads), encoding="utf-8")
+    options.picture.write_text(draw(figures, mesh, options.threads), encoding="utf-8")
 
 
 if __name__ == "__main__":

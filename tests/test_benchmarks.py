@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
@@ -194,6 +197,15 @@ def test_charts_are_xml() -> None:
     curve = [(1e4, 1.0), (1e6, 1.4)]
     ElementTree.fromstring(chart.draw_curves({"primary": curve}, "t", "x", "y"))
     assert growth(curve) == (1.4, 1.5)
+
+
+def test_a_chart_is_drawn_from_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The command reads what the benchmarks wrote."""
+    figures, picture = tmp_path / "figures.json", tmp_path / "chart.svg"
+    figures.write_text(json.dumps({"rows": [row("primary", 1.0)]}))
+    monkeypatch.setattr(sys, "argv", ["chart", str(figures), str(picture)])
+    chart.main()
+    ElementTree.parse(picture)
 
 
 def test_bytes_of_a_tree(tree: bvh.BVH) -> None:
