@@ -13,12 +13,9 @@ from bvh.tree import BVH
 
 Floats = NDArray[np.float64]
 
-# Points are on the surface if they are within this distance of it: what trimesh calls tol.merge.
+# Faces are as near if their distances differ by no more than this share of them; and points are
+# on the surface if they are within this distance of it. Both are what trimesh calls tol.merge.
 MERGE = 1e-8
-
-# Faces are as near if their distances differ by no more than this share of them: each is right to
-# four units in the last place, and faces that share the nearest point have the same.
-ALIKE = 2.0**-48
 
 # How many faces are asked for where two are as near; and how many points at a time.
 FEW, MANY, CHUNK = 8, 512, 1 << 16
@@ -42,8 +39,9 @@ def closest_point(mesh: Any, points: ArrayLike) -> tuple[Floats, Floats, NDArray
     distance : ndarray of float64, shape (n,)
         NaN for points that are not finite; +inf where the mesh has no faces.
     triangle_id : ndarray of int64, shape (n,)
-        The face of the nearest point. Of several that share it, it is the one that faces the point
-        most, as in trimesh; of those that do alike, the lowest. -1 where there is none.
+        The face of the nearest point. Of faces as near, to 1e-8 of the distance, it is the one that
+        faces the point most, and the point is the nearest on it, as in trimesh; of those that do
+        alike, the lowest. -1 where there is none. `BVH.closest_point` knows no such tolerance.
 
     Raises
     ------
@@ -63,10 +61,10 @@ def closest_point(mesh: Any, points: ArrayLike) -> tuple[Floats, Floats, NDArray
     closest, distance = near.position[:, 0].copy(), near.distance[:, 0].copy()
     face = near.prim_id[:, 0].astype(np.int64)
     with np.errstate(invalid="ignore"):
-        alike = near.distance[:, 1] - distance <= ALIKE * distance
+        alike = near.distance[:, 1] - distance <= MERGE * distance
     tied = np.flatnonzero(alike & (distance > 0.0))
     for begin in range(0, len(tied), CHUNK):
-        _face_the_points(tree, places, tied[begin : begin + CHUNK], face)
+        _face_the_points(tree, places, tied[begin : begin + CHUNK], closest, distance, face)
     distance[~np.isfinite(places).all(axis=1)] = np.nan
     return closest, distance, face
 
@@ -210,21 +208,28 @@ class ProximityQuery:
 
 
 def _face_the_points(
-    tree: BVH, points: Floats, tied: NDArray[np.int64], face: NDArray[np.int64]
+    tree: BVH,
+    points: Floats,
+    tied: NDArray[np.int64],
+    closest: Floats,
+    distance: Floats,
+    face: NDArray[np.int64],
 ) -> None:
     """Give points with several nearest faces the one that faces them most."""
     count = FEW
     while len(tied):
         near = tree.closest_point(points[tied], k=count)
         nearest = near.distance[:, :1]
-        alike = near.distance <= nearest + ALIKE * nearest
+        alike = near.distance <= nearest + MERGE * nearest
         with np.errstate(invalid="ignore", divide="ignore"):
             away = (points[tied, None] - near.position) / near.distance[..., None]
             cosine = np.einsum("nki,nki->nk", _normals(tree, near.prim_id), away)
         cosine = np.where(alike & np.isfinite(cosine), cosine, -2.0)
         # Faces in one plane differ by rounding only, and the first of them is the lowest.
         best = np.argmax(cosine >= cosine.max(axis=1, keepdims=True) - 1e-12, axis=1)
-        face[tied] = near.prim_id[np.arange(len(tied)), best]
+        row = np.arange(len(tied))
+        closest[tied], distance[tied] = near.position[row, best], near.distance[row, best]
+        face[tied] = near.prim_id[row, best]
         # Where all that were asked for are as near, there may be more.
         tied = tied[alike[:, -1]] if count < MANY else tied[:0]
         count *= 8
