@@ -104,6 +104,7 @@ class Counting(trimesh.ray.ray_triangle.RayMeshIntersector):
 
 def test_subclasses_stay_what_they_are(installed: None) -> None:
     """Methods of their own are asked, by those of trimesh, too, and find trimesh's own below."""
+    pytest.importorskip("rtree", reason="trimesh's own caster needs it")
     mesh = trimesh.creation.box()
     mesh.ray = own = Counting(mesh)
     assert mesh.ray is own
@@ -115,6 +116,7 @@ def test_subclasses_stay_what_they_are(installed: None) -> None:
 
 def test_what_was_taken_while_installed_works_afterwards() -> None:
     """A method of trimesh's class that somebody holds, or that a thread is about to call."""
+    pytest.importorskip("rtree", reason="trimesh's own caster needs it")
     mesh = trimesh.creation.box(use_embree=False)
     with drop_in.install():
         method = RTREE.intersects_first
