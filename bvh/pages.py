@@ -142,6 +142,7 @@ def _own_pages_only(host: str) -> Iterator[None]:
     from websockets.asyncio import server
 
     serve: Any = server.serve
+    # viser passes nothing on to the server that it makes, so that its maker is stood in for.
     with _starting:
         server.serve = partial(serve, origins=(None, OUR_OWN))  # type: ignore[assignment,misc]
         try:

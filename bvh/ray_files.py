@@ -75,6 +75,7 @@ def write_hits(path: Path, hits: Hits, source: BVH | Scene | None = None) -> Non
         more = (*more, "face_id")
     stream = io.BytesIO()
     if path.suffix == ".npz":
+        # numpy's types take any name for its option allow_pickle.
         np.savez_compressed(stream, **arrays)  # type: ignore[arg-type]
     else:
         formats = HIT_FORMATS + ("%d",) * len(more)

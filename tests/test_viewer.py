@@ -216,13 +216,13 @@ def test_costs() -> None:
     scene = mixed_scene()
     frame = PageFrame.around(scene.bounds)
     camera = frame.camera([1, 0, 0, 0], [0, 0, -4], 0.9, 40, 30)
-    costs = cost_map(scene, camera, 1, lambda: None)
+    costs = cost_map(scene, camera, 1, lambda *_: None)
     hits: Any = scene.closest_hit(*camera.rays(), counters=True)
     assert np.array_equal(costs.costs, hits.nodes + hits.tests / WIDTH)
     assert costs.pixels.shape == (30, 40, 3) and costs.hottest >= 1.0
     assert (costs.pixels[costs.costs >= costs.hottest] == np.round(255 * HEAT[-1])).all()
 
-    def refuse() -> None:
+    def refuse(*_: int) -> None:
         raise InterruptedError
 
     with pytest.raises(InterruptedError):
