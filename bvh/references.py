@@ -17,7 +17,6 @@ from bvh.jit import literal_operation, llvm_operation, types
 # Numba's inside is untyped.
 _Model: Any = extending.models.PrimitiveModel
 _keep: Any = cgutils.alloca_once_value
-_make_room: Any = cgutils.alloca_once
 _nothing: Any = cgutils.get_null_value
 
 
@@ -97,9 +96,13 @@ def stack_memory(typingctx: Any, size: Any) -> Any:
     """Return the address of some bytes that the calling function has until it ends."""
     if not isinstance(size, types.IntegerLiteral):
         return None
-    kind = ir.ArrayType(ir.IntType(8), size.literal_value)
+    byte, count = ir.IntType(8), ir.Constant(ir.IntType(64), size.literal_value)
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.ptrtoint(_make_room(builder, kind), ir.IntType(64))
+        # Not Numba's own helper: it fills with zeros, and LLVM then spends a minute on storing
+        # thousands of single bytes.
+        with builder.goto_entry_block():
+            memory = builder.alloca(byte, size=count)
+        return builder.ptrtoint(memory, ir.IntType(64))
 
     return types.int64(size), codegen
