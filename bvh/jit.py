@@ -9,6 +9,7 @@ import numba
 from numba import extending
 from numba.core import dispatcher
 
+from bvh.compilation import ENTRY, HELPER
 from bvh.kernel_cache import (
     BVHWarning,
     KernelCache,
@@ -50,7 +51,7 @@ NOT_FROM_PYTHON: dict[str, Any] = {
 
 def kernel(function: Callable[..., Any]) -> Any:
     """Compile a helper into the kernels that call it; it has no entry of its own in the cache."""
-    return numba.njit(**OPTIONS | NOT_FROM_PYTHON)(function)
+    return numba.njit(**OPTIONS | NOT_FROM_PYTHON | HELPER)(function)
 
 
 def kept_kernel(function: Callable[..., Any]) -> Any:
@@ -58,12 +59,12 @@ def kept_kernel(function: Callable[..., Any]) -> Any:
 
     Those kernels are compiled in every process, and need not compile what they share.
     """
-    return _kept(numba.njit(**OPTIONS | NOT_FROM_PYTHON)(function), function)
+    return kernel(function)
 
 
 def inlined(function: Callable[..., Any]) -> Any:
     """Compile a small helper that must melt into its caller (no call in an inner loop)."""
-    return numba.njit(**OPTIONS | NOT_FROM_PYTHON | {"forceinline": True})(function)
+    return numba.njit(**OPTIONS | NOT_FROM_PYTHON | HELPER | {"forceinline": True})(function)
 
 
 def llvm_operation(function: Callable[..., Any]) -> Any:
@@ -96,12 +97,12 @@ def by_type(function: Callable[..., Any], melt: bool = False) -> Any:
 
     With `melt` it melts into its caller, as what is `inlined` does.
     """
-    return overload(function, jit_options=OPTIONS | NOT_FROM_PYTHON | {"forceinline": melt})
+    return overload(function, jit_options=OPTIONS | NOT_FROM_PYTHON | HELPER | {"forceinline": melt})
 
 
 def entry(function: Callable[..., Any]) -> Any:
     """Compile a kernel that Python calls, and keep its machine code on disk."""
-    return _kept(numba.njit(**OPTIONS)(function), function)
+    return _kept(numba.njit(**OPTIONS | ENTRY)(function), function)
 
 
 def _kept(compiled: Any, function: Callable[..., Any]) -> Any:

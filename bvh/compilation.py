@@ -1,0 +1,232 @@
+"""How Numba compiles the kernels: helpers are only lowered, an entry is optimised once, as a whole.
+
+Numba links, optimises and emits machine code for every function that it compiles, so what lies at
+the bottom of a chain of thirty calls is optimised thirty times, though only the entry at its top is
+ever called from Python. Here a helper ends as LLVM code; an entry links all that it calls, directly
+or not, and is optimised and emitted once, as a translation unit in C is. Passes that no kernel
+needs are left out: closures, array expressions, `with` blocks.
+
+What is private to Numba is in this file. Where a version of Numba lacks it, or with
+``BVH_PLAIN_COMPILER=1``, kernels are compiled as Numba compiles any function: the same answers
+after two to three times the wait.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+from typing import Any
+
+# What `numba.njit` is told of a helper and of an entry, beside the options in jit.py.
+HELPER: dict[str, Any] = {}
+ENTRY: dict[str, Any] = {}
+
+# Names of functions are no longer than this: types of nested tuples make thousands of characters.
+LONGEST_NAME = 80
+
+
+def short_name(name: str) -> str:
+    """Return a name that is as unique as a long one, or the name itself where it is short."""
+    if len(name) <= LONGEST_NAME:
+        return name
+    return f"{name[:40]}_{hashlib.sha256(name.encode()).hexdigest()[:32]}"
+
+
+def _define_pipelines() -> None:
+    """Fill HELPER and ENTRY; raises where this version of Numba has other insides."""
+    from numba import _dynfunc
+    from numba.core import codegen, compiler, funcdesc, lowering, typed_passes, untyped_passes
+    from numba.core.compiler_machinery import LoweringPass, PassManager, register_pass
+
+    library_class: Any = codegen.JITCodeLibrary
+    describe: Any = funcdesc.PythonFunctionDescriptor.from_specialized_function
+    lowered_result: Any = compiler._LowerResult
+    make_function: Any = _dynfunc.make_function
+    passes = (
+        untyped_passes.TranslateByteCode,
+        untyped_passes.FixupArgs,
+        untyped_passes.IRProcessing,
+        untyped_passes.RewriteSemanticConstants,
+        untyped_passes.DeadBranchPrune,
+        untyped_passes.GenericRewrites,
+        untyped_passes.ReconstructSSA,
+        typed_passes.NopythonTypeInference,
+        typed_passes.PreLowerStripPhis,
+        typed_passes.IRLegalization,
+        typed_passes.AnnotateTypes,
+    )
+    # Missing methods show here, not in the middle of a compilation.
+    for name in (
+        "_optimize_functions", "_optimize_final_module", "_finalize_final_module",
+        "_finalize_dynamic_globals", "_get_module_for_linking", "_raise_if_finalized",
+    ):  # fmt: skip
+        getattr(library_class, name)
+    # A pass manager is as dear as its work on a small function: each code generator has one.
+    managers: dict[int, Any] = {}
+
+    def function_passes(generator: Any) -> Any:
+        if id(generator) not in managers:
+            managers[id(generator)] = (*generator._function_pass_manager(), generator)
+        return managers[id(generator)][:2]
+
+    class HelperLibrary(library_class):  # type: ignore[misc]
+        """The code of one helper, simplified function by function, and not emitted."""
+
+        _whole: Any = None
+
+        def _optimize_functions(self, ll_module: Any) -> None:
+            ll_module.data_layout = self._codegen._data_layout
+            manager, builder = function_passes(self._codegen)
+            for function in ll_module.functions:
+                if not function.is_declaration:
+                    manager.run(function, builder)
+
+        def finalize(self) -> None:
+            self._raise_if_finalized()
+            self._finalize_dynamic_globals()
+            self._finalized = True
+
+        def _get_module_for_linking(self) -> Any:
+            """Return the helper and all that it calls, for what Numba itself compiles."""
+            if self._whole is None:
+                whole = library_class(self._codegen, self.name)
+                whole._final_module.link_in(self._final_module, preserve=True)
+                link_all(whole, self._linking_libraries)
+                for function in own_functions(whole._final_module):
+                    if function.linkage.name == "external":
+                        function.linkage = "linkonce_odr"
+                self._whole = whole._final_module
+            return self._whole
+
+    class EntryLibrary(library_class):  # type: ignore[misc]
+        """The code of an entry and of all that it calls, optimised together."""
+
+        def finalize(self) -> None:
+            self._codegen._check_llvm_bugs()
+            self._raise_if_finalized()
+            public = {function.name for function in own_functions(self._final_module)}
+            link_all(self, self._linking_libraries)
+            inside = [f for f in own_functions(self._final_module) if f.name not in public]
+            # LLVM may then leave out what is inlined everywhere, without taking a single caller
+            # for a reason to inline a long function.
+            for function in inside:
+                function.linkage = "linkonce_odr"
+            self._optimize_final_module()
+            # No other entry's function of the same name may take its place.
+            for function in own_functions(self._final_module):
+                if function.name not in public:
+                    function.linkage = "internal"
+            self._final_module.verify()
+            self._finalize_final_module()
+
+    def own_functions(module: Any) -> list[Any]:
+        return [function for function in module.functions if not function.is_declaration]
+
+    def inherit(library: Any, initializers: Any) -> None:
+        """Hand on what must be run when cached code is loaded; older versions know no such thing."""
+        if hasattr(library, "_reload_init"):
+            library._reload_init.update(initializers)
+
+    def link_all(library: Any, called: list[Any]) -> None:
+        """Link into a library all that it calls, directly or through helpers."""
+        seen: set[Any] = set()
+        waiting = list(called)
+        while waiting:
+            other = waiting.pop()
+            if other in seen:
+                continue
+            seen.add(other)
+            inherit(library, getattr(other, "_reload_init", ()))
+            module = other._final_module
+            if isinstance(other, HelperLibrary):
+                waiting.extend(other._linking_libraries)
+            else:
+                module = other._get_module_for_linking()
+            library._final_module.link_in(module, preserve=True)
+
+    class KernelLower(lowering.Lower):  # type: ignore[misc]
+        """Numba's lowering, without the text of an error made ready before each instruction."""
+
+        def lower_block(self, block: Any) -> None:
+            self.pre_block(block)
+            for instruction in block.body:
+                self.loc = instruction.loc
+                self.lower_inst(instruction)
+            self.post_block(block)
+
+    @register_pass(mutates_CFG=True, analysis_only=False)
+    class HelperLowering(LoweringPass):  # type: ignore[misc]
+        """Lower a helper to LLVM code, and leave it there."""
+
+        _name = "bvh_helper_lowering"
+
+        def __init__(self) -> None:
+            LoweringPass.__init__(self)
+
+        def run_pass(self, state: Any) -> bool:
+            context, flags, name = state.targetctx, state.flags, state.func_id.func_qualname
+            library = state.library = HelperLibrary(context.codegen(), name)
+            inherit(library, state.reload_init)
+            description = describe(
+                state.func_ir, state.typemap, state.return_type, state.calltypes,
+                mangler=lambda *given, **named: short_name(context.mangler(*given, **named)),
+                inline=flags.forceinline, noalias=flags.noalias,
+                abi_tags=[flags.get_mangle_string()],
+            )  # fmt: skip
+            with context.push_code_library(library):
+                lower = KernelLower(
+                    context, library, description, state.func_ir, metadata=state.metadata
+                )
+                lower.lower()
+            library._ensure_finalized()
+            # Python never calls it, so it has no address.
+            function = make_function(
+                description.lookup_module(), name.split(".")[-1], "helper", 0, lower.env, (library,)
+            )
+            context.insert_user_function(function, description, [library])
+            state.reload_init.extend(getattr(library, "_reload_init", ()))
+            state["cr"] = lowered_result(
+                description, lower.call_helper, cfunc=function, env=lower.env
+            )
+            state.metadata["prune_stats"] = None
+            state.metadata["llvm_pass_timings"] = library.recorded_timings
+            return True
+
+    @register_pass(mutates_CFG=True, analysis_only=False)
+    class EntryLowering(typed_passes.NativeLowering):  # type: ignore[misc]
+        """Lower an entry, then link, optimise and emit it with all that it calls."""
+
+        _name = "bvh_entry_lowering"
+
+        @property
+        def lowering_class(self) -> Any:
+            return KernelLower
+
+        def run_pass(self, state: Any) -> bool:
+            state.library = EntryLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
+            state.library.enable_object_caching()
+            return bool(super().run_pass(state))
+
+    def pipeline(lowering_pass: Any) -> list[Any]:
+        manager = PassManager("bvh")
+        for one in (*passes, lowering_pass, typed_passes.NoPythonBackend):
+            manager.add_pass(one, one.__name__)
+        manager.finalize()
+        return [manager]
+
+    class HelperCompiler(compiler.CompilerBase):  # type: ignore[misc]
+        def define_pipelines(self) -> list[Any]:
+            return pipeline(HelperLowering)
+
+    class EntryCompiler(compiler.CompilerBase):  # type: ignore[misc]
+        def define_pipelines(self) -> list[Any]:
+            return pipeline(EntryLowering)
+
+    HELPER["pipeline_class"] = HelperCompiler
+    ENTRY["pipeline_class"] = EntryCompiler
+
+
+if os.environ.get("BVH_PLAIN_COMPILER") != "1":
+    with contextlib.suppress(ImportError, AttributeError):
+        _define_pipelines()
