@@ -14,7 +14,7 @@ from bvh.placed import Placed, hit_codes, ids_of, owners_of
 from bvh.rays import CountedHits, CountedSceneHits, Hits, RayBatch, SceneHits, shaped
 from bvh.traversal.block import BLOCK
 from bvh.traversal.choice import Scratch, new_scratch, nothing_learnt
-from bvh.traversal.closest_hit import any_hits, closest_hits
+from bvh.traversal.closest_hit import closest_hits
 from bvh.traversal.goals import Counted, Nearest, Ranked, new_kept
 from bvh.traversal.order import AUTO, SINGLES, TILE_HEIGHT, TILE_WIDTH, Order
 from bvh.traversal.query import EVERY, Rays
@@ -129,11 +129,16 @@ def any_hit(
     """Tell for each ray whether it hits anything."""
     hit = np.zeros(rays.size, np.bool_)
     batch, shelf = kernel_rays(rays), _shelf(arrays)
+    # The kernel writes nothing else.
+    none, no_ids = np.empty(0), np.empty(0, ids_of(arrays.primitives))
 
     def work(order: Order, begin: int, end: int) -> None:
         with shelf.scratch() as scratch:
             goal = _goal(True, cull, accept, data, ids_of(arrays.primitives))
-            any_hits(arrays, batch, order, scratch, goal, begin, end, hit.view(np.uint8))
+            closest_hits(
+                arrays, batch, order, scratch, goal, begin, end,
+                none, no_ids, none, none, hit.view(np.uint8),
+            )  # fmt: skip
 
     _run(arrays, rays, batch, work, threads, progress, sort)
     return shaped(rays.shape, hit)[0]  # type: ignore[no-any-return]

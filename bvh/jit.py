@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +10,6 @@ import numba
 from numba import extending
 from numba.core import dispatcher
 
-from bvh.compilation import ENTRY, HELPER
 from bvh.kernel_cache import (
     BVHWarning,
     KernelCache,
@@ -20,6 +20,18 @@ from bvh.kernel_cache import (
 )
 
 __all__ = ["BVHWarning", "cache_directory", "fingerprint", "host_features", "prune_cache"]
+
+try:
+    if os.environ.get("BVH_PLAIN_COMPILER") == "1":
+        raise ImportError("asked for")
+    from bvh.compilation import EntryCompiler, HelperCompiler
+except (ImportError, AttributeError):
+    # Another version of Numba: it compiles kernels as it does any function, and takes longer.
+    HELPER: dict[str, Any] = {}
+    ENTRY: dict[str, Any] = {}
+else:
+    HELPER = {"pipeline_class": HelperCompiler}
+    ENTRY = {"pipeline_class": EntryCompiler}
 
 # Numba's inside is untyped; what we use of it: its types, errors and compiled functions.
 types: Any = numba.types
@@ -97,7 +109,9 @@ def by_type(function: Callable[..., Any], melt: bool = False) -> Any:
 
     With `melt` it melts into its caller, as what is `inlined` does.
     """
-    return overload(function, jit_options=OPTIONS | NOT_FROM_PYTHON | HELPER | {"forceinline": melt})
+    return overload(
+        function, jit_options=OPTIONS | NOT_FROM_PYTHON | HELPER | {"forceinline": melt}
+    )
 
 
 def entry(function: Callable[..., Any]) -> Any:
