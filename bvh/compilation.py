@@ -19,6 +19,7 @@ from importlib import import_module
 from typing import Any
 
 from numba.core import (
+    cgutils,
     codegen,
     compiler,
     compiler_machinery,
@@ -46,6 +47,7 @@ describe: Any = funcdesc.PythonFunctionDescriptor.from_specialized_function
 lowered_result: Any = compiler._LowerResult
 make_function: Any = import_module("numba._dynfunc").make_function
 errors: Any = _errors
+alloca_once: Any = cgutils.alloca_once
 
 # What is missing shows here, not in the middle of a compilation.
 for _name in (
@@ -205,6 +207,10 @@ class KernelLower(Lower):  # type: ignore[misc]
     time to look for references, which made most of the code that LLVM then had to remove.
     """
 
+    def init(self) -> None:
+        super().init()
+        self.operations: dict[Any, Any] = {}
+
     def lower_block(self, block: Any) -> None:
         self.pre_block(block)
         for instruction in block.body:
@@ -220,20 +226,30 @@ class KernelLower(Lower):  # type: ignore[misc]
         if not (expr.static_lhs is expr.static_rhs is ir.UNDEFINED):
             return super().lower_binop(resty, expr, op)
         signature = self.fndesc.calltypes[expr]
-        typing = self.context.typing_context
-        function = typing.resolve_value_type(op)
-        key = function, tuple(signature.args), ()
-        if key not in _signatures:
-            _signatures[key] = function.get_call_type(typing, signature.args, {})
+        key = op, tuple(signature.args)
+        if key not in self.operations:
+            self.operations[key] = self.operation(op, signature.args)
         operands = [
             self.context.cast(
                 self.builder, self.loadvar(operand.name), self.typeof(operand.name), kind
             )
             for operand, kind in zip((expr.lhs, expr.rhs), signature.args, strict=True)
         ]
-        operation = self.context.get_function(function, _signatures[key])
-        result = operation(self.builder, operands)
+        result = self.operations[key](self.builder, operands)
         return self.context.cast(self.builder, result, signature.return_type, resty)
+
+    def operation(self, op: Any, kinds: Any) -> Any:
+        """Return what writes the code of an operator for operands of some types."""
+        typing = self.context.typing_context
+        function = typing.resolve_value_type(op)
+        key = function, tuple(kinds), ()
+        if key not in _signatures:
+            _signatures[key] = function.get_call_type(typing, kinds, {})
+        return self.context.get_function(function, _signatures[key])
+
+    def alloca(self, name: str, type: Any) -> Any:
+        kind = self.context.get_value_type(type)
+        return alloca_once(self.builder, kind, name=name, zfill=False)
 
     def is_counted(self, kind: Any) -> bool:
         if kind not in _counted:
