@@ -9,16 +9,19 @@ import numba
 from numba import extending
 from numba.core import dispatcher
 
+from bvh.code_generator import host_features, use
 from bvh.kernel_cache import (
     BVHWarning,
     KernelCache,
     cache_directory,
     fingerprint,
-    host_features,
+    notice,
     prune_cache,
 )
 
-__all__ = ["BVHWarning", "cache_directory", "fingerprint", "host_features", "prune_cache"]
+__all__ = [
+    "BVHWarning", "cache_directory", "fingerprint", "host_features", "notice", "prune_cache",
+]  # fmt: skip
 
 # Numba's inside is untyped; what we use of it: its types, errors and compiled functions.
 types: Any = numba.types
@@ -48,9 +51,18 @@ NOT_FROM_PYTHON: dict[str, Any] = {
 }
 
 
+def _compiled(function: Callable[..., Any], **options: Any) -> Any:
+    """Compile a function with these options, for the CPU that we compile for."""
+    made = numba.njit(**OPTIONS | options)(function)
+    # It is no dispatcher where Numba is switched off (NUMBA_DISABLE_JIT).
+    if isinstance(made, Dispatcher):
+        use(made)
+    return made
+
+
 def kernel(function: Callable[..., Any]) -> Any:
     """Compile a helper into the kernels that call it; it has no entry of its own in the cache."""
-    return numba.njit(**OPTIONS | NOT_FROM_PYTHON)(function)
+    return _compiled(function, **NOT_FROM_PYTHON)
 
 
 def kept_kernel(function: Callable[..., Any]) -> Any:
@@ -58,12 +70,12 @@ def kept_kernel(function: Callable[..., Any]) -> Any:
 
     Those kernels are compiled in every process, and need not compile what they share.
     """
-    return _kept(numba.njit(**OPTIONS | NOT_FROM_PYTHON)(function), function)
+    return _kept(_compiled(function, **NOT_FROM_PYTHON), function)
 
 
 def inlined(function: Callable[..., Any]) -> Any:
     """Compile a small helper that must melt into its caller (no call in an inner loop)."""
-    return numba.njit(**OPTIONS | NOT_FROM_PYTHON | {"forceinline": True})(function)
+    return _compiled(function, **NOT_FROM_PYTHON | {"forceinline": True})
 
 
 def llvm_operation(function: Callable[..., Any]) -> Any:
@@ -101,13 +113,12 @@ def by_type(function: Callable[..., Any], melt: bool = False) -> Any:
 
 def entry(function: Callable[..., Any]) -> Any:
     """Compile a kernel that Python calls, and keep its machine code on disk."""
-    return _kept(numba.njit(**OPTIONS)(function), function)
+    return _kept(_compiled(function), function)
 
 
 def _kept(compiled: Any, function: Callable[..., Any]) -> Any:
     """Give a compiled function its place on disk."""
-    # It is no dispatcher where Numba is switched off (NUMBA_DISABLE_JIT).
-    if cache_directory() is not None and isinstance(compiled, Dispatcher):
+    if isinstance(compiled, Dispatcher):
         compiled._cache = cache = KernelCache(function)
         compiled._compiler.compile = cache.attempted(compiled._compiler.compile)
     return compiled
@@ -135,6 +146,7 @@ def warmup(progress: Callable[[str, int, int], object] | None = None) -> None:
     progress : callable, optional
         Called as progress(part, done, total) before each part and after the last.
     """
+    notice.silence()
     for i, (name, recipe) in enumerate(recipes):
         if progress is not None:
             progress(name, i, len(recipes))
