@@ -10,16 +10,19 @@ import numba
 from numba import extending
 from numba.core import dispatcher
 
+from bvh.code_generator import host_features, use
 from bvh.kernel_cache import (
     BVHWarning,
     KernelCache,
     cache_directory,
     fingerprint,
-    host_features,
+    notice,
     prune_cache,
 )
 
-__all__ = ["BVHWarning", "cache_directory", "fingerprint", "host_features", "prune_cache"]
+__all__ = [
+    "BVHWarning", "cache_directory", "fingerprint", "host_features", "notice", "prune_cache",
+]  # fmt: skip
 
 try:
     if os.environ.get("BVH_PLAIN_COMPILER") == "1":
@@ -59,22 +62,23 @@ NOT_FROM_C: dict[str, Any] = {"no_cfunc_wrapper": True}
 NOT_FROM_PYTHON: dict[str, Any] = NOT_FROM_C | {"no_cpython_wrapper": True}
 
 
+def _compiled(function: Callable[..., Any], **options: Any) -> Any:
+    """Compile a function with these options, for the CPU that we compile for."""
+    made = numba.njit(**OPTIONS | options)(function)
+    # It is no dispatcher where Numba is switched off (NUMBA_DISABLE_JIT).
+    if isinstance(made, Dispatcher):
+        use(made)
+    return made
+
+
 def kernel(function: Callable[..., Any]) -> Any:
     """Compile a helper into the kernels that call it; it has no entry of its own in the cache."""
-    return numba.njit(**OPTIONS | NOT_FROM_PYTHON | HELPER)(function)
-
-
-def kept_kernel(function: Callable[..., Any]) -> Any:
-    """Compile a helper of kernels that are made for a user's function, and keep it on disk.
-
-    Those kernels are compiled in every process, and need not compile what they share.
-    """
-    return kernel(function)
+    return _compiled(function, **NOT_FROM_PYTHON | HELPER)
 
 
 def inlined(function: Callable[..., Any]) -> Any:
     """Compile a small helper that must melt into its caller (no call in an inner loop)."""
-    return numba.njit(**OPTIONS | NOT_FROM_PYTHON | HELPER | {"forceinline": True})(function)
+    return _compiled(function, **NOT_FROM_PYTHON | HELPER | {"forceinline": True})
 
 
 def llvm_operation(function: Callable[..., Any]) -> Any:
@@ -114,13 +118,12 @@ def by_type(function: Callable[..., Any], melt: bool = False) -> Any:
 
 def entry(function: Callable[..., Any]) -> Any:
     """Compile a kernel that Python calls, and keep its machine code on disk."""
-    return _kept(numba.njit(**OPTIONS | NOT_FROM_C | ENTRY)(function), function)
+    return _kept(_compiled(function, **NOT_FROM_C | ENTRY), function)
 
 
 def _kept(compiled: Any, function: Callable[..., Any]) -> Any:
     """Give a compiled function its place on disk."""
-    # It is no dispatcher where Numba is switched off (NUMBA_DISABLE_JIT).
-    if cache_directory() is not None and isinstance(compiled, Dispatcher):
+    if isinstance(compiled, Dispatcher):
         compiled._cache = cache = KernelCache(function)
         compiled._compiler.compile = cache.attempted(compiled._compiler.compile)
     return compiled
@@ -148,6 +151,7 @@ def warmup(progress: Callable[[str, int, int], object] | None = None) -> None:
     progress : callable, optional
         Called as progress(part, done, total) before each part and after the last.
     """
+    notice.silence()
     for i, (name, recipe) in enumerate(recipes):
         if progress is not None:
             progress(name, i, len(recipes))

@@ -14,6 +14,7 @@ import pytest
 from children import PACKAGE, answer, start
 
 from bvh import kernel_cache
+from bvh.kernel_folders import KernelFolder
 
 posix = pytest.mark.skipif(os.name != "posix", reason="permissions of POSIX")
 
@@ -194,7 +195,7 @@ def test_new_folders_are_private(mask: int, roots: dict[str, Path]) -> None:
 
 def test_damaged_files_count_as_absent(tmp_path: Path) -> None:
     """Cut short at any place, changed in any place, or not ours at all."""
-    store = kernel_cache.KernelFiles(tmp_path, "kernel")
+    store = kernel_cache.KernelFiles(KernelFolder(tmp_path), "kernel")
     assert store.load("key") is None
     store.save("key", {"code": b"abc" * 100})
     assert store.load("key") == {"code": b"abc" * 100}

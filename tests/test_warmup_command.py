@@ -1,9 +1,10 @@
-"""`bvh warmup` in several processes: Ctrl-C ends all of them."""
+"""`bvh warmup` in several processes, which Ctrl-C ends; for other levels, in other folders."""
 
 from __future__ import annotations
 
 import multiprocessing
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +12,11 @@ import pytest
 pytest.importorskip("typer")
 pytest.importorskip("rich")
 
+from children import answer, start
+
 from bvh.commands import warmup_command
+from bvh.cpu_levels import LEVELS, host_levels
+from tests.commands import Run
 
 
 def lingering(name: str) -> None:
@@ -22,7 +27,6 @@ def lingering(name: str) -> None:
 
 def test_nobody_waits_for_what_is_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
     """A kernel's machine code may take minutes, in which nothing else is heard."""
-    monkeypatch.setattr(warmup_command, "recipes", [("slow", None), ("quick", None)])
     monkeypatch.setattr(warmup_command, "_compile", lingering)
 
     def interrupt(*_: Any) -> None:
@@ -31,6 +35,47 @@ def test_nobody_waits_for_what_is_under_way(monkeypatch: pytest.MonkeyPatch) -> 
     before = set(multiprocessing.active_children())
     began = time.monotonic()
     with pytest.raises(KeyboardInterrupt):
-        warmup_command._compile_together(2, interrupt)
+        warmup_command._compile_together(2, ["slow", "quick"], interrupt)
     assert time.monotonic() - began < 500
     assert before.issuperset(multiprocessing.active_children())
+
+
+@pytest.mark.skipif(not host_levels(), reason="needs a level")
+def test_a_folder_is_filled_and_serves(run: Run, tmp_path: Path) -> None:
+    """For the lowest level, by a process of its own; then whoever may read it compiles nothing."""
+    level, folder = host_levels()[0], tmp_path / "kernels"
+    part = "rays and planes"
+    code, said, err = run(
+        "warmup", "--to", folder, "--cpu", level, "--parts", part, "--processes", 1
+    )
+    assert (code, err.strip()) == (0, "")
+    assert said.startswith(f"kernels for {level} ready after") and str(folder) in said
+    [version] = folder.iterdir()
+    files = list(version.iterdir())
+    assert files and {path.stat().st_mode & 0o777 for path in files} == {0o644}
+    assert {path.stat().st_mode & 0o777 for path in (folder, version)} == {0o755}
+    script = """
+import json, bvh
+from bvh.kernel_cache import fingerprint, tally
+hit = bvh.ray_plane([0, 0, 0], [0, 0, 1], [0, 0, 1], -1.0)
+print(json.dumps([fingerprint(), tally.compiled, tally.loaded > 0]))
+"""
+    settings = {"BVH_CACHE_DIR": "off", "BVH_CPU": level}
+    found = answer(start(script, **settings, BVH_KERNELS=folder))
+    assert found == [version.name, 0, True]
+    assert answer(start(script, **settings, BVH_KERNELS="off"))[1] > 0
+
+
+def test_wrong_wishes(run: Run, tmp_path: Path) -> None:
+    """Levels that cannot run here, parts that are none, folders that others can fill."""
+    there = set(LEVELS) - set(host_levels())
+    for level in (*there, "pentium"):
+        code, _, err = run("warmup", "--to", tmp_path / "kernels", "--cpu", level)
+        assert code != 0 and "--cpu" in err and level in err
+    code, _, err = run("warmup", "--parts", "everything")
+    assert code != 0 and "--parts must be some of" in err and "'everything'" in err
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o777)
+    code, _, err = run("warmup", "--to", shared)
+    assert code != 0 and f"--to {shared}" in err and "can be written to by others" in err
