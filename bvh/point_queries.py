@@ -244,7 +244,7 @@ class PointQueries(Hierarchy):
         Barill, Dickson, Schmidt, Levin and Jacobson 2018, "Fast winding numbers for soups and
         clouds", with two more terms. The result is off by less than 0.001 with an accuracy of 2,
         and by less than 2e-5 with 4: the most that was found on scans, parts, soups, and in the
-        centre of balls, where errors add up, is 0.0006 and 0.00001. It is the same bit for bit on
+        centre of balls, where errors add up, is 0.0008 and 0.00001. It is the same bit for bit on
         every CPU, and depends on the point and the faces alone: not on the tree or its quality, on
         threads, or on the batch.
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from bvh.arguments import aligned, kernel_input
 from bvh.builders import binned_sah
-from bvh.jit import entry, inlined
+from bvh.jit import entry, inlined, kernel
 from bvh.multipoles import (
     LOWER_SLOTS,
     ORDER,
@@ -48,9 +48,11 @@ TERMS_SIZE = (SERIES + SERIES_SIZE) * LANES
 # Rows of a leaf's corners.
 CORNERS = 9
 
-# A node while it is summed: area, centre, and radius (-1 for nothing).
-AREA, MIDDLE, REACH = 0, 1, 4
-SHAPE = 5
+# A node while it is summed: area, centre, radius (-1 for nothing), and its faces, begin..end.
+AREA, MIDDLE, REACH, BEGIN, END = 0, 1, 4, 5, 6
+SHAPE = 7
+# Radii are told longer than they are, which keeps errors with the default accuracy below 0.001.
+MARGIN = 1.05
 
 
 class WindingTerms(NamedTuple):
@@ -197,6 +199,17 @@ def _area_vector(a, b, c):
     return (0.5 * n[0], 0.5 * n[1], 0.5 * n[2])
 
 
+@kernel
+def _radius(triangles, frame, order, shape):
+    """Return how far the faces of a node, which are neighbours in the order, reach."""
+    far, centre = 0.0, _centre(shape)
+    for i in range(np.int64(shape[BEGIN]), np.int64(shape[END])):
+        for v in corners(triangles, np.int64(order[i])):
+            way = minus(_local(frame, v), centre)
+            far = max(far, way[0] * way[0] + way[1] * way[1] + way[2] * way[2])
+    return math.sqrt(far)
+
+
 @inlined
 def _sum_leaf(triangles, frame, order, first, count, shape, poles, part, away):
     """Sum the faces of a leaf."""
@@ -210,12 +223,13 @@ def _sum_leaf(triangles, frame, order, first, count, shape, poles, part, away):
         _weigh(shape, _length(_area_vector(a, b, c)), centre)
     _set_centre(shape, centre)
     centre = _centre(shape)
+    shape[BEGIN], shape[END] = first, first + count
+    shape[REACH] = _radius(triangles, frame, order, shape)
     for k in range(count):
         a, b, c = corners(triangles, np.int64(order[first + k]))
         a = minus(_local(frame, a), centre)
         b = minus(_local(frame, b), centre)
         c = minus(_local(frame, c), centre)
-        shape[REACH] = max(shape[REACH], max(_length(a), max(_length(b), _length(c))))
         mean_regular(a, b, c, away[0], away[1])
         set_first(part, _area_vector(a, b, c))
         add_shifted(part, 1, away[1], poles)
@@ -239,6 +253,7 @@ def _sum_terms(triangles, frame, order, codes, sums, parts, away, terms, faces):
     """Fill in the terms of all nodes, and the corners of all leaves."""
     for node in range(len(sums.shapes) - 1, -1, -1):
         whole, poles = sums.shapes[node], sums.poles[node]
+        whole[BEGIN] = len(order)
         for lane in range(LANES):
             shape, part, code = parts.shapes[lane], parts.poles[lane], codes[node * LANES + lane]
             shape[:] = 0.0
@@ -255,12 +270,14 @@ def _sum_terms(triangles, frame, order, codes, sums, parts, away, terms, faces):
                 shape[REACH] = -1.0
                 continue
             _weigh(whole, shape[AREA], _centre(shape))
+            whole[BEGIN] = min(whole[BEGIN], shape[BEGIN])
+            whole[END] = max(whole[END], shape[END])
         _set_centre(whole, _centre(parts.shapes[0]))
+        whole[REACH] = _radius(triangles, frame, order, whole)
         for lane in range(LANES):
             shape = parts.shapes[lane]
             if shape[REACH] >= 0.0:
                 way = minus(_centre(shape), _centre(whole))
-                whole[REACH] = max(whole[REACH], _length(way) + shape[REACH])
                 regular(way[0], way[1], way[2], away[0, 0], away[0, 1])
                 add_shifted(parts.poles[lane], ORDER, away[0], poles)
             _write(terms, node * TERMS_SIZE + lane, shape, parts.poles[lane])
@@ -272,6 +289,6 @@ def _write(terms, at, shape, poles):
     """Write what a child looks like from far away."""
     for axis in range(3):
         terms[at + (CENTRE + axis) * LANES] = shape[MIDDLE + axis]
-    r = shape[REACH] * (1.0 + 2.0**-20)
+    r = MARGIN * shape[REACH]
     terms[at + RADIUS * LANES] = r * r if r >= 0.0 else -1.0
     write_series(poles, terms, at + SERIES * LANES, LANES)

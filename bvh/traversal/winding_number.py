@@ -206,7 +206,7 @@ def _winding(tree, scratch, x, p, beta):
     point = splat(F(x[0]), LANES), splat(F(x[1]), LANES), splat(F(x[2]), LANES)
     far, around = splat(F(0.0), LANES), splat(0.0, LANES)
     re, im = splat(1.0, LANES), splat(0.0, LANES)
-    stack, top = scratch.stack, np.int64(1)
+    stack, top, seen = scratch.stack, np.int64(1), 0
     poke(stack, 0, np.int64(0))
     while top > 0:
         top -= 1
@@ -214,6 +214,7 @@ def _winding(tree, scratch, x, p, beta):
         if code < 0:
             first, count = leaf_faces(code)
             re, im, around = _turn(re, im, around, faces, first, count, p)
+            seen += 1
             continue
         value, bits = _far_sum(terms, code * TERMS_SIZE, point, beta)
         far = far + value
@@ -222,12 +223,19 @@ def _winding(tree, scratch, x, p, beta):
             bits &= bits - 1
             poke(stack, top, peek(codes, code * LANES + lane))
             top += 1
-    near = (angles(re, im) + around * (2.0 * math.pi)) * 2.0
-    store(scratch.angles, 0, near + convert(far, 0.0))
-    angle = 0.0
-    for lane in range(LANES):
-        angle += peek(scratch.angles, lane)
-    return angle / (4.0 * math.pi)
+    angle = convert(far, 0.0)
+    if seen > 0:
+        angle = angle + (angles(re, im) + around * (2.0 * math.pi)) * 2.0
+    return _total(angle, scratch.angles) / (4.0 * math.pi)
+
+
+@inlined
+def _total(vector, memory):
+    """Return the sum of the lanes, in an order that keeps few of them waiting."""
+    store(memory, 0, vector)
+    odd = peek(memory, 1) + peek(memory, 3), peek(memory, 5) + peek(memory, 7)
+    even = peek(memory, 0) + peek(memory, 2), peek(memory, 4) + peek(memory, 6)
+    return (even[0] + even[1]) + (odd[0] + odd[1])
 
 
 @entry
