@@ -221,9 +221,9 @@ class PointQueries(Hierarchy):
         ----------
         points : array_like, shape (..., 3)
         accuracy : float
-            Faces further away than this many times the radius of their node are summed up as one,
-            by the first two terms of a series: see Notes. At least 1; `numpy.inf`, or 1e6 and
-            above, adds up every face, in time that grows with their number.
+            Faces further away than this many times the radius that they lie within are summed up
+            as one, by the first five terms of a series: see Notes. At least 1; `numpy.inf`, or 1e6
+            and above, adds up every face, in time that grows with their number.
         threads, progress
             As in `closest_point`.
 
@@ -242,10 +242,11 @@ class PointQueries(Hierarchy):
         Notes
         -----
         Barill, Dickson, Schmidt, Levin and Jacobson 2018, "Fast winding numbers for soups and
-        clouds". What is left out of the series falls with the square of the accuracy: for closed
-        scans the result is off by up to 0.03 with an accuracy of 2, and 0.006 with 4; in the centre
-        of a ball, where errors add up, by 0.05 with 2.
-        Unlike other answers of a tree, it depends on the tree in these digits.
+        clouds", with two more terms. The result is off by less than 0.001 with an accuracy of 2,
+        and by less than 2e-5 with 4: the most that was found on scans, parts, soups, and in the
+        centre of balls, where errors add up, is 0.0008 and 0.00001. It is the same bit for bit on
+        every CPU, and depends on the point and the faces alone: not on the tree or its quality, on
+        threads, or on the batch.
 
         Examples
         --------
@@ -256,20 +257,19 @@ class PointQueries(Hierarchy):
         array([1., 0.])
         """
         self._must_hold("winding_number", Triangles)
-        beta, batch = _accuracy(accuracy), point_batch(points)
+        limit, batch = _accuracy(accuracy), point_batch(points)
+        workers = thread_count(threads)
         # Another thread may refit the tree meanwhile.
         arrays = self._arrays
-        terms = None if beta == np.inf else self._winding_terms(arrays)
-        flat = point_batches.winding_numbers(
-            arrays, terms, batch.points, beta, thread_count(threads), progress
-        )
+        terms = self._winding_terms(arrays, workers)
+        flat = point_batches.winding_numbers(terms, batch.points, limit, workers, progress)
         return shaped(batch.shape, flat)[0]
 
-    def _winding_terms(self, arrays: TreeArrays) -> WindingTerms:
+    def _winding_terms(self, arrays: TreeArrays, threads: int) -> WindingTerms:
         # Two threads may both sum them up: they find the same. A refit makes them useless.
         known = self._winding
         if known is None or known[0] is not arrays:
-            known = self._winding = arrays, winding_terms(arrays)
+            known = self._winding = arrays, winding_terms(arrays.primitives, threads)
         terms: WindingTerms = known[1]
         return terms
 
@@ -305,5 +305,5 @@ def _warm() -> None:
     point_batches.closest(arrays, batch, 1, None)
     point_batches.nearest(arrays, batch, 1, 1, None)
     containment.inside(arrays, batch.points, 1, None)
-    for terms in (None, winding_terms(arrays)):
-        point_batches.winding_numbers(arrays, terms, batch.points, 2.0, 1, None)
+    terms = winding_terms(arrays.primitives)
+    point_batches.winding_numbers(terms, batch.points, 2.0, 1, None)
