@@ -200,28 +200,31 @@ def test_files_without_triangles(tmp_path: Path) -> None:
 
 def gltf(path: Path, nodes: list[dict[str, Any]], meshes: list[tuple[str | None, int]]) -> Path:
     """Write a file of nodes, and of meshes by their name and how many parts they have."""
-    points = np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0]], np.float32)
-    part = {"attributes": {"POSITION": 0}}
+    points = np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0]], np.float32).tobytes()
+    content = points + np.array([0, 1, 2, 0], np.uint16).tobytes()
+    part = {"attributes": {"POSITION": 0}, "indices": 1}
     told: dict[str, Any] = {
         "asset": {"version": "2.0"}, "scene": 0,
         "scenes": [{"nodes": list(range(len(nodes)))}],
         "nodes": nodes,
         "meshes": [{"primitives": [part] * n, **({"name": s} if s else {})} for s, n in meshes],
         "accessors": [{"bufferView": 0, "componentType": 5126, "count": 3, "type": "VEC3",
-                       "min": [0, 0, 0], "max": [1, 1, 0]}],
-        "bufferViews": [{"buffer": 0, "byteLength": 36}],
-        "buffers": [{"byteLength": 36}],
+                       "min": [0, 0, 0], "max": [1, 1, 0]},
+                      {"bufferView": 1, "componentType": 5123, "count": 3, "type": "SCALAR"}],
+        "bufferViews": [{"buffer": 0, "byteLength": 36},
+                        {"buffer": 0, "byteOffset": 36, "byteLength": 6}],
+        "buffers": [{"byteLength": len(content)}],
     }  # fmt: skip
     if path.suffix == ".gltf":
-        (path.parent / "points.bin").write_bytes(points.tobytes())
+        (path.parent / "points.bin").write_bytes(content)
         told["buffers"][0]["uri"] = "points.bin"
         path.write_text(json.dumps(told))
         return path
     text = json.dumps(told).encode()
     text += b" " * (-len(text) % 4)
-    size = 12 + 8 + len(text) + 8 + 36
+    size = 12 + 8 + len(text) + 8 + len(content)
     start = struct.pack("<4sIIII", b"glTF", 2, size, len(text), 0x4E4F534A)
-    path.write_bytes(start + text + struct.pack("<II", 36, 0x004E4942) + points.tobytes())
+    path.write_bytes(start + text + struct.pack("<II", len(content), 0x004E4942) + content)
     return path
 
 
