@@ -19,6 +19,7 @@ from bvh.kernel_cache import (
     notice,
     prune_cache,
 )
+from bvh.progress_bars import ProgressLike, heard
 
 __all__ = [
     "BVHWarning", "cache_directory", "fingerprint", "host_features", "notice", "prune_cache",
@@ -143,19 +144,23 @@ def warms(name: str) -> Callable[[Callable[[], None]], Callable[[], None]]:
     return register
 
 
-def warmup(progress: Callable[[str, int, int], object] | None = None) -> None:
+def warmup(progress: Callable[[str, int, int], object] | ProgressLike | None = None) -> None:
     """Compile all kernels now, or load them from the cache, so that no query has to wait.
 
     Parameters
     ----------
-    progress : callable, optional
-        Called as progress(part, done, total) before each part and after the last.
+    progress : callable, bool or bar of tqdm, optional
+        Called as progress(part, done, total) before each part and after the last. True shows a bar,
+        of rich or tqdm; of tqdm, a bar or the class will do, too.
     """
     notice.silence()
-    for i, (name, recipe) in enumerate(recipes):
-        if progress is not None:
-            progress(name, i, len(recipes))
-        recipe()
-    if progress is not None:
-        progress("", len(recipes), len(recipes))
+    with heard(progress) as report:  # type: ignore[arg-type]
+        # A function hears the part, too; a bar has no place for it.
+        tell: Any = progress if report is progress else lambda _, *count: report and report(*count)
+        for i, (name, recipe) in enumerate(recipes):
+            if report is not None:
+                tell(name, i, len(recipes))
+            recipe()
+        if report is not None:
+            tell("", len(recipes), len(recipes))
     prune_cache()

@@ -14,6 +14,7 @@ from bvh.hierarchy import Hierarchy
 from bvh.jit import warms
 from bvh.points import ClosestPoints, PointBatch, point_batch
 from bvh.primitives import Triangles
+from bvh.progress_bars import ProgressLike, heard
 from bvh.rays import shaped
 from bvh.winding import WindingTerms, winding_terms
 from bvh.workers import Progress
@@ -31,7 +32,7 @@ class PointQueries(Hierarchy):
         *,
         k: int | None = None,
         threads: int | None = None,
-        progress: Progress | None = None,
+        progress: ProgressLike | None = None,
     ) -> ClosestPoints:
         """Find the nearest point of the surface for each point.
 
@@ -51,7 +52,7 @@ class PointQueries(Hierarchy):
             Find the nearest points in this many faces, nearest first, on one more axis.
         threads : int, optional
             Threads to use; one for each CPU by default.
-        progress : callable, optional
+        progress : callable, bool or bar of tqdm, optional
             Called as progress(done, total) in points.
 
         Returns
@@ -81,10 +82,11 @@ class PointQueries(Hierarchy):
         """
         self._must_hold("closest_point", Triangles)
         batch, workers = point_batch(points, max_distance), thread_count(threads)
-        if k is None:
-            return point_batches.closest(self._arrays, batch, workers, progress)
-        count = whole_number("k", k)
-        return point_batches.nearest(self._arrays, batch, count, workers, progress)
+        count = None if k is None else whole_number("k", k)
+        with heard(progress) as report:
+            if count is None:
+                return point_batches.closest(self._arrays, batch, workers, report)
+            return point_batches.nearest(self._arrays, batch, count, workers, report)
 
     def distance(
         self,
@@ -92,7 +94,7 @@ class PointQueries(Hierarchy):
         max_distance: ArrayLike = np.inf,
         *,
         threads: int | None = None,
-        progress: Progress | None = None,
+        progress: ProgressLike | None = None,
     ) -> Any:
         """Return the distance of each point from the surface, as `closest_point` has it.
 
@@ -115,7 +117,9 @@ class PointQueries(Hierarchy):
         """
         self._must_hold("distance", Triangles)
         batch = point_batch(points, max_distance)
-        flat = point_batches.distances(self._arrays, batch, thread_count(threads), progress)
+        workers = thread_count(threads)
+        with heard(progress) as report:
+            flat = point_batches.distances(self._arrays, batch, workers, report)
         return shaped(batch.shape, flat)[0]
 
     def signed_distance(
@@ -123,7 +127,7 @@ class PointQueries(Hierarchy):
         points: ArrayLike,
         *,
         threads: int | None = None,
-        progress: Progress | None = None,
+        progress: ProgressLike | None = None,
     ) -> Any:
         """Return the distance of each point from a closed surface, negative inside.
 
@@ -150,7 +154,8 @@ class PointQueries(Hierarchy):
         """
         self._must_hold("signed_distance", Triangles)
         batch, workers = point_batch(points), thread_count(threads)
-        flat = point_batches.distances(self._arrays, batch, workers, progress)
+        with heard(progress) as report:
+            flat = point_batches.distances(self._arrays, batch, workers, report)
         # A point on the surface is neither: its distance is 0.
         inside = self._inside(batch, workers, None, surface=False)
         np.negative(flat, out=flat, where=inside & (flat > 0.0) & (flat < np.inf))
@@ -162,7 +167,7 @@ class PointQueries(Hierarchy):
         *,
         method: str = "parity",
         threads: int | None = None,
-        progress: Progress | None = None,
+        progress: ProgressLike | None = None,
     ) -> Any:
         """Tell for each point whether it is inside the surface.
 
@@ -202,7 +207,9 @@ class PointQueries(Hierarchy):
             winding = self.winding_number(points, threads=threads, progress=progress)
             return winding > 0.5
         batch, workers = point_batch(points), thread_count(threads)
-        return shaped(batch.shape, self._inside(batch, workers, progress))[0]
+        with heard(progress) as report:
+            flat = self._inside(batch, workers, report)
+        return shaped(batch.shape, flat)[0]
 
     def winding_number(
         self,
@@ -210,7 +217,7 @@ class PointQueries(Hierarchy):
         accuracy: float = 2.0,
         *,
         threads: int | None = None,
-        progress: Progress | None = None,
+        progress: ProgressLike | None = None,
     ) -> Any:
         """Return how often the surface winds around each point.
 
@@ -262,7 +269,8 @@ class PointQueries(Hierarchy):
         # Another thread may refit the tree meanwhile.
         arrays = self._arrays
         terms = self._winding_terms(arrays, workers)
-        flat = point_batches.winding_numbers(terms, batch.points, limit, workers, progress)
+        with heard(progress) as report:
+            flat = point_batches.winding_numbers(terms, batch.points, limit, workers, report)
         return shaped(batch.shape, flat)[0]
 
     def _winding_terms(self, arrays: TreeArrays, threads: int) -> WindingTerms:

@@ -24,10 +24,10 @@ from bvh.obbs import local_frames
 from bvh.overlap_queries import OverlapQueries
 from bvh.point_queries import PointQueries
 from bvh.primitives import Boxes, Custom, Obbs, Primitives, Triangles
+from bvh.progress_bars import ProgressLike, heard
 from bvh.saving import Saving
 from bvh.sources import surface_of
 from bvh.user_code import INTERSECT, user_data, user_function
-from bvh.workers import Progress
 
 
 class BVH(Deforming, CrossingQueries, PointQueries, OverlapQueries, Saving):
@@ -57,7 +57,7 @@ class BVH(Deforming, CrossingQueries, PointQueries, OverlapQueries, Saving):
         *,
         quality: str = "medium",
         threads: int | None = None,
-        progress: Progress | None = None,
+        progress: ProgressLike | None = None,
     ) -> BVH:
         """Build a tree over triangles.
 
@@ -74,8 +74,9 @@ class BVH(Deforming, CrossingQueries, PointQueries, OverlapQueries, Saving):
             long and oblique, and takes several times as long.
         threads : int, optional
             Threads to build with; one for each CPU by default. The tree does not depend on it.
-        progress : callable, optional
-            Called as progress(done, total) in primitives, a few times a second.
+        progress : callable, bool or bar of tqdm, optional
+            Called as progress(done, total) in primitives, a few times a second. True shows a bar,
+            of rich or tqdm; of tqdm, a bar or the class will do, too.
 
         Returns
         -------
@@ -98,7 +99,7 @@ class BVH(Deforming, CrossingQueries, PointQueries, OverlapQueries, Saving):
         *,
         quality: str = "medium",
         threads: int | None = None,
-        progress: Progress | None = None,
+        progress: ProgressLike | None = None,
     ) -> BVH:
         """Build a tree over a mesh.
 
@@ -172,7 +173,7 @@ class BVH(Deforming, CrossingQueries, PointQueries, OverlapQueries, Saving):
         *,
         quality: str = "medium",
         threads: int | None = None,
-        progress: Progress | None = None,
+        progress: ProgressLike | None = None,
     ) -> BVH:
         """Build a tree over axis-aligned boxes, solid and closed.
 
@@ -208,7 +209,7 @@ class BVH(Deforming, CrossingQueries, PointQueries, OverlapQueries, Saving):
         *,
         quality: str = "medium",
         threads: int | None = None,
-        progress: Progress | None = None,
+        progress: ProgressLike | None = None,
     ) -> BVH:
         """Build a tree over oriented boxes: axis-aligned boxes, each under its own transform.
 
@@ -250,7 +251,7 @@ class BVH(Deforming, CrossingQueries, PointQueries, OverlapQueries, Saving):
         data: Any = None,
         *,
         threads: int | None = None,
-        progress: Progress | None = None,
+        progress: ProgressLike | None = None,
     ) -> BVH:
         """Build a tree over primitives of your own: spheres, capsules, patches.
 
@@ -301,12 +302,13 @@ class BVH(Deforming, CrossingQueries, PointQueries, OverlapQueries, Saving):
         primitives: Primitives,
         quality: str,
         threads: int | None,
-        progress: Progress | None,
+        progress: ProgressLike | None,
     ) -> BVH:
         """Build the tree over primitives."""
         workers = thread_count(threads)
         began = time.perf_counter()
-        arrays, bounds = build(primitives, quality, workers, progress)
+        with heard(progress) as report:
+            arrays, bounds = build(primitives, quality, workers, report)
         # Nothing can be seen half-built: the object comes last.
         tree = object.__new__(cls)
         tree._set_arrays(arrays)
