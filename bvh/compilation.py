@@ -33,6 +33,20 @@ def short_name(name: str) -> str:
     return f"{name[:40]}_{hashlib.sha256(name.encode()).hexdigest()[:32]}"
 
 
+def address_of(compiled: Any, signature: Any) -> int:
+    """Compile a function for a signature; return where its machine code is.
+
+    It is to be called as compiled functions call each other, not as C does. Returns 0 where this
+    version of Numba does not tell.
+    """
+    compiled.compile(signature)
+    try:
+        result = compiled.overloads[signature.args]
+        return int(result.library.get_pointer_to_function(result.fndesc.llvm_func_name))
+    except AttributeError:
+        return 0
+
+
 def _define_pipelines() -> None:
     """Fill HELPER and ENTRY; raises where this version of Numba has other insides."""
     from numba import _dynfunc

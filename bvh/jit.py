@@ -67,6 +67,11 @@ def inlined(function: Callable[..., Any]) -> Any:
     return numba.njit(**OPTIONS | NOT_FROM_PYTHON | HELPER | {"forceinline": True})(function)
 
 
+def alone(function: Callable[..., Any]) -> Any:
+    """Compile a function with machine code of its own, which kernels call by its address."""
+    return numba.njit(**OPTIONS | NOT_FROM_PYTHON)(function)
+
+
 def llvm_operation(function: Callable[..., Any]) -> Any:
     """Make a function whose LLVM code is written by hand; it returns (signature, codegen)."""
     return extending.intrinsic(function)

@@ -98,16 +98,16 @@ class RayQueries(Hierarchy):
                 cast = self._cast or self._single_ray()
                 return single_hit(cast(self._place, *ray, t_min, t_max, 0))
         batch, code = self._batch(origins, directions, t_min, t_max, cull, validate_rays)
-        accept, data = optional_filter(filter, data)
         if counters:
-            if accept is not None:
+            if filter is not None:
                 raise ValueError("counters must be False where there is a filter, got True")
             counted: Hits = batches.counted_hits(
                 self._arrays, batch, code, thread_count(threads), progress
             )
             return counted
+        accept = optional_filter(filter, data)
         hits: Hits = batches.closest_hit(
-            self._arrays, batch, code, thread_count(threads), progress, sort, accept, data
+            self._arrays, batch, code, thread_count(threads), progress, sort, accept
         )
         return hits
 
@@ -195,9 +195,9 @@ class RayQueries(Hierarchy):
                 cast = self._cast or self._single_ray()
                 return bool(cast(self._place, *ray, t_min, t_max, 0)[1] >= 0)
         batch, code = self._batch(origins, directions, t_min, t_max, cull, validate_rays)
-        accept, data = optional_filter(filter, data)
+        accept = optional_filter(filter, data)
         return batches.any_hit(
-            self._arrays, batch, code, thread_count(threads), progress, sort, accept, data
+            self._arrays, batch, code, thread_count(threads), progress, sort, accept
         )
 
     def _batch(

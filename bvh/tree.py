@@ -26,7 +26,8 @@ from bvh.point_queries import PointQueries
 from bvh.primitives import Boxes, Custom, Obbs, Primitives, Triangles
 from bvh.saving import Saving
 from bvh.sources import surface_of
-from bvh.user_code import INTERSECT, user_data, user_function
+from bvh.user_calls import INTERSECT
+from bvh.user_code import user_data, user_function
 from bvh.workers import Progress
 
 
