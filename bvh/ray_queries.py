@@ -68,10 +68,10 @@ class RayQueries(Hierarchy):
             that it pays: in large batches of dear rays. The answers are the same, in your order.
         filter : function compiled with numba.njit, optional
             ``filter(ray_id, prim_id, t, u, v, data) -> bool`` says whether a hit counts: cut-outs,
-            groups, the face that a ray starts on. It is compiled into the traversal, which takes
-            some seconds, once for each function and type of `data` in a process. It is called in
-            no particular order, from several threads, for hits that may be the nearest, so it
-            should have no effects. ray_id counts the rays of the batch flat.
+            groups, the face that a ray starts on. It is compiled when it is first asked, once for
+            each type of `data` in a process. It is called in no particular order, from several
+            threads, for hits that may be the nearest, so it should have no effects. ray_id counts
+            the rays of the batch flat.
         data : object, optional
             What the filter is given as its last argument: an array, a number, or a tuple of them.
         counters : bool
