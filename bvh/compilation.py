@@ -50,32 +50,30 @@ def address_of(compiled: Any, signature: Any) -> int:
 def _define_pipelines() -> None:
     """Fill HELPER and ENTRY; raises where this version of Numba has other insides."""
     from numba import _dynfunc
-    from numba.core import codegen, compiler, funcdesc, lowering, typed_passes, untyped_passes
-    from numba.core.compiler_machinery import LoweringPass, PassManager, register_pass
+    from numba.core import (
+        codegen,
+        compiler,
+        errors,
+        funcdesc,
+        ir,
+        lowering,
+        typed_passes,
+        typeinfer,
+        types,
+        untyped_passes,
+    )
+    from numba.core.compiler_machinery import FunctionPass, LoweringPass, PassManager, register_pass
 
     library_class: Any = codegen.JITCodeLibrary
     describe: Any = funcdesc.PythonFunctionDescriptor.from_specialized_function
     lowered_result: Any = compiler._LowerResult
     make_function: Any = _dynfunc.make_function
-    passes = (
-        untyped_passes.TranslateByteCode,
-        untyped_passes.FixupArgs,
-        untyped_passes.IRProcessing,
-        untyped_passes.RewriteSemanticConstants,
-        untyped_passes.DeadBranchPrune,
-        untyped_passes.GenericRewrites,
-        untyped_passes.ReconstructSSA,
-        typed_passes.NopythonTypeInference,
-        typed_passes.PreLowerStripPhis,
-        typed_passes.IRLegalization,
-        typed_passes.AnnotateTypes,
-    )
     # Missing methods show here, not in the middle of a compilation.
     for name in (
         "_optimize_functions", "_optimize_final_module", "_finalize_final_module",
         "_finalize_dynamic_globals", "_get_module_for_linking", "_raise_if_finalized",
     ):  # fmt: skip
-        getattr(library_class, name)
+        getattr(library_class, name)  # raises where it is missing
     # A pass manager is as dear as its work on a small function: each code generator has one.
     managers: dict[int, Any] = {}
 
@@ -159,15 +157,116 @@ def _define_pipelines() -> None:
                 module = other._get_module_for_linking()
             library._final_module.link_in(module, preserve=True)
 
+    # What Numba finds out anew each time: the signature of a call, the code of an operator, whether
+    # a type counts references.
+    signatures: dict[Any, Any] = {}
+    operators: dict[Any, Any] = {}
+    counted_types: dict[Any, bool] = {}
+
+    class KernelTypeInferer(typeinfer.TypeInferer):  # type: ignore[misc]
+        """Numba's type inference, which remembers the signatures of calls."""
+
+        def resolve_call(self, fnty: Any, pos_args: Any, kw_args: Any) -> Any:
+            if not isinstance(fnty, types.Function | types.NumberClass):
+                return super().resolve_call(fnty, pos_args, kw_args)
+            key = fnty, tuple(pos_args), tuple(kw_args.items())
+            if key not in signatures:
+                found = super().resolve_call(fnty, pos_args, kw_args)
+                if found is None:
+                    return None
+                signatures[key] = found
+            return signatures[key]
+
+    @register_pass(mutates_CFG=True, analysis_only=False)
+    class KernelTypeInference(FunctionPass):  # type: ignore[misc]
+        """Infer the types of a kernel's variables."""
+
+        _name = "bvh_type_inference"
+
+        def __init__(self) -> None:
+            FunctionPass.__init__(self)
+
+        def run_pass(self, state: Any) -> bool:
+            context, code = state.typingctx, state.func_ir
+            warnings = errors.WarningsFixer(errors.NumbaWarning)
+            inferer = KernelTypeInferer(context, code, warnings)
+            target = state.targetctx.target
+            with context.callstack.register(target, inferer, code.func_id, state.args), warnings:
+                for index, (name, kind) in enumerate(zip(code.arg_names, state.args, strict=True)):
+                    inferer.seed_argument(name, index, kind)
+                if state.return_type is not None:
+                    inferer.seed_return(state.return_type)
+                inferer.build_constraint()
+                state.typing_errors = inferer.propagate(raise_errors=True)
+                state.typemap, state.return_type, state.calltypes = inferer.unify(raise_errors=True)
+            return True
+
     class KernelLower(lowering.Lower):  # type: ignore[misc]
-        """Numba's lowering, without the text of an error made ready before each instruction."""
+        """Numba's lowering, less what kernels do not need.
+
+        No text of an error is made ready before each instruction. Variables whose types count no
+        references are neither counted nor cleared when they end: Numba takes a tuple apart each
+        time to look for references, which made most of the code that LLVM then had to remove.
+        """
 
         def lower_block(self, block: Any) -> None:
             self.pre_block(block)
             for instruction in block.body:
-                self.loc = instruction.loc
-                self.lower_inst(instruction)
+                # Half of all instructions end a variable.
+                if isinstance(instruction, ir.Del):
+                    self.delvar(instruction.value)
+                else:
+                    self.loc = instruction.loc
+                    self.lower_inst(instruction)
             self.post_block(block)
+
+        def lower_binop(self, resty: Any, expr: Any, op: Any) -> Any:
+            if not (expr.static_lhs is expr.static_rhs is ir.UNDEFINED):
+                return super().lower_binop(resty, expr, op)
+            signature = self.fndesc.calltypes[expr]
+            key = op, signature.args
+            if key not in operators:
+                typing = self.context.typing_context
+                function = typing.resolve_value_type(op)
+                found = function.get_call_type(typing, signature.args, {})
+                operators[key] = self.context.get_function(function, found)
+            operands = [
+                self.context.cast(
+                    self.builder, self.loadvar(operand.name), self.typeof(operand.name), kind
+                )
+                for operand, kind in zip((expr.lhs, expr.rhs), signature.args, strict=True)
+            ]
+            result = operators[key](self.builder, operands)
+            return self.context.cast(self.builder, result, signature.return_type, resty)
+
+        def is_counted(self, kind: Any) -> bool:
+            if kind not in counted_types:
+                model = self.context.data_model_manager[kind]
+                counted_types[kind] = model.contains_nrt_meminfo()
+            return counted_types[kind]
+
+        def incref(self, typ: Any, val: Any) -> None:
+            if self.is_counted(typ):
+                super().incref(typ, val)
+
+        def decref(self, typ: Any, val: Any) -> None:
+            if self.is_counted(typ):
+                super().decref(typ, val)
+
+        def delvar(self, name: str) -> None:
+            if self.is_counted(self.typeof(name)):
+                super().delvar(name)
+
+        def storevar(self, value: Any, name: str, argidx: int | None = None) -> None:
+            kind = self.typeof(name)
+            if self.is_counted(kind):
+                super().storevar(value, name, argidx)
+                return
+            self._alloca_var(name, kind)
+            if name in self._singly_assigned_vars:
+                self._blk_local_varmap[name] = value
+            else:
+                self.builder.store(value, self.getvar(name))
 
     @register_pass(mutates_CFG=True, analysis_only=False)
     class HelperLowering(LoweringPass):  # type: ignore[misc]
@@ -221,6 +320,20 @@ def _define_pipelines() -> None:
             state.library = EntryLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
             state.library.enable_object_caching()
             return bool(super().run_pass(state))
+
+    passes = (
+        untyped_passes.TranslateByteCode,
+        untyped_passes.FixupArgs,
+        untyped_passes.IRProcessing,
+        untyped_passes.RewriteSemanticConstants,
+        untyped_passes.DeadBranchPrune,
+        untyped_passes.GenericRewrites,
+        untyped_passes.ReconstructSSA,
+        KernelTypeInference,
+        typed_passes.PreLowerStripPhis,
+        typed_passes.IRLegalization,
+        typed_passes.AnnotateTypes,
+    )
 
     def pipeline(lowering_pass: Any) -> list[Any]:
         manager = PassManager("bvh")
