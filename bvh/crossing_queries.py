@@ -154,8 +154,8 @@ class CrossingQueries(RayQueries):
         """Return the checked request."""
         once = edge_rule(edges)
         batch, code = self._batch(origins, directions, t_min, t_max, cull, validate_rays)
-        accept, data = optional_filter(filter, data)
-        return Request(self._arrays, batch, code, once, accept, data)
+        accept = optional_filter(filter, data)
+        return Request(self._arrays, batch, code, once, accept)
 
 
 @warms("all hits")
@@ -164,7 +164,7 @@ def _warm() -> None:
     points, faces = kernel_input(np.eye(3)), np.arange(3, dtype=np.int32).reshape(1, 3)
     arrays, _ = build(Triangles(points, kernel_input(faces)), "medium", 1, None)
     rays = ray_batch(np.ones((2, 3)), -np.ones((2, 3)), 0.0, np.inf)
-    request = Request(arrays, rays, 0, True, None, None)
+    request = Request(arrays, rays, 0, True, None)
     for most in (None, 1):
         request.all_hits(most, 1, None)
     counted_hits(arrays, rays, 0, 1, None)

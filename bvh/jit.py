@@ -82,6 +82,11 @@ def inlined(function: Callable[..., Any]) -> Any:
     return _compiled(function, **NOT_FROM_PYTHON | HELPER | {"forceinline": True})
 
 
+def alone(function: Callable[..., Any]) -> Any:
+    """Compile a function with machine code of its own, which kernels call by its address."""
+    return numba.njit(**OPTIONS | NOT_FROM_PYTHON)(function)
+
+
 def llvm_operation(function: Callable[..., Any]) -> Any:
     """Make a function whose LLVM code is written by hand; it returns (signature, codegen)."""
     return extending.intrinsic(function)
@@ -128,6 +133,20 @@ def _kept(compiled: Any, function: Callable[..., Any]) -> Any:
         compiled._cache = cache = KernelCache(function)
         compiled._compiler.compile = cache.attempted(compiled._compiler.compile)
     return compiled
+
+
+def address_of(compiled: Any, signature: Any) -> int:
+    """Compile a function for a signature; return where its machine code is.
+
+    It is to be called as compiled functions call each other, not as C does. Returns 0 where this
+    version of Numba does not tell.
+    """
+    compiled.compile(signature)
+    try:
+        result = compiled.overloads[signature.args]
+        return int(result.library.get_pointer_to_function(result.fndesc.llvm_func_name))
+    except AttributeError:
+        return 0
 
 
 # What compiles the package, part by part.

@@ -69,10 +69,10 @@ class RayQueries(Hierarchy):
             that it pays: in large batches of dear rays. The answers are the same, in your order.
         filter : function compiled with numba.njit, optional
             ``filter(ray_id, prim_id, t, u, v, data) -> bool`` says whether a hit counts: cut-outs,
-            groups, the face that a ray starts on. It is compiled into the traversal, which takes
-            some seconds, once for each function and type of `data` in a process. It is called in
-            no particular order, from several threads, for hits that may be the nearest, so it
-            should have no effects. ray_id counts the rays of the batch flat.
+            groups, the face that a ray starts on. It is compiled when it is first asked, once for
+            each type of `data` in a process. It is called in no particular order, from several
+            threads, for hits that may be the nearest, so it should have no effects. ray_id counts
+            the rays of the batch flat.
         data : object, optional
             What the filter is given as its last argument: an array, a number, or a tuple of them.
         counters : bool
@@ -99,18 +99,16 @@ class RayQueries(Hierarchy):
                 cast = self._cast or self._single_ray()
                 return single_hit(cast(self._place, *ray, t_min, t_max, 0))
         batch, code = self._batch(origins, directions, t_min, t_max, cull, validate_rays)
-        accept, data = optional_filter(filter, data)
-        if counters and accept is not None:
+        if counters and filter is not None:
             raise ValueError("counters must be False where there is a filter, got True")
+        accept = optional_filter(filter, data)
         hits: Hits
         with heard(progress) as report:
             workers = thread_count(threads)
             if counters:
                 hits = batches.counted_hits(self._arrays, batch, code, workers, report)
             else:
-                hits = batches.closest_hit(
-                    self._arrays, batch, code, workers, report, sort, accept, data
-                )
+                hits = batches.closest_hit(self._arrays, batch, code, workers, report, sort, accept)
         return hits
 
     def caster(self, *, cull: str | None = None) -> Caster:
@@ -197,10 +195,10 @@ class RayQueries(Hierarchy):
                 cast = self._cast or self._single_ray()
                 return bool(cast(self._place, *ray, t_min, t_max, 0)[1] >= 0)
         batch, code = self._batch(origins, directions, t_min, t_max, cull, validate_rays)
-        accept, data = optional_filter(filter, data)
+        accept = optional_filter(filter, data)
         workers = thread_count(threads)
         with heard(progress) as report:
-            return batches.any_hit(self._arrays, batch, code, workers, report, sort, accept, data)
+            return batches.any_hit(self._arrays, batch, code, workers, report, sort, accept)
 
     def _batch(
         self, origins: ArrayLike, directions: ArrayLike, t_min: ArrayLike, t_max: ArrayLike,

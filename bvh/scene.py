@@ -13,7 +13,7 @@ from bvh.affine import affine_maps
 from bvh.arguments import bit_masks, index_rows, label, one_index, truths
 from bvh.expansion import check_extent
 from bvh.instances import ALL_BITS, below
-from bvh.jit import warms
+from bvh.jit import alone, warms
 from bvh.picking import Picking
 from bvh.placement import axis_name
 from bvh.primitives import Custom
@@ -363,3 +363,17 @@ def _warm() -> None:
     scene.all_hits(*rays, max_hits=1)
     scene.count_hits(*rays)
     scene.caster()(1.0, 1.0, 1.0, -1.0, -1.0, -1.0)
+
+
+@alone
+def _any_hit_counts(ray_id, instance_id, prim_id, t, u, v, data):
+    return True
+
+
+@warms("filters in scenes")
+def _warm_filters() -> None:
+    """Compile what calls users' filters."""
+    scene, rays = Scene(), (np.ones((2, 3)), -np.ones((2, 3)))
+    scene.add(BVH.from_triangles(np.eye(3), [[0, 1, 2]]))
+    scene.closest_hit(*rays, filter=_any_hit_counts)
+    scene.any_hit(*rays, filter=_any_hit_counts)

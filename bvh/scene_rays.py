@@ -26,7 +26,8 @@ from bvh.rays import (
 from bvh.scene_content import SceneContent
 from bvh.traversal.one_ray import way_in
 from bvh.two_level import TwoLevel
-from bvh.user_code import SCENE_FILTER, optional_filter
+from bvh.user_calls import SCENE_FILTER
+from bvh.user_code import optional_filter
 
 SceneCaster = Callable[..., tuple[float, int, float, float, bool, int]]
 
@@ -111,22 +112,20 @@ class SceneRays(SceneContent):
                 hit = way_in(view.arrays)(view.place, *ray, t_min, t_max, 0, -1)
                 return single_scene_hit(hit, view.owner(hit[5]))
         batch = _batch(origins, directions, t_min, t_max, mask, validate_rays)
-        accept, data = optional_filter(filter, data, SCENE_FILTER)
         # Held while rays are under way: kernels know the trees by addresses alone, and `progress`
         # may let go of them.
         view, code = self._current(), cull_code(cull)
         arrays = view.arrays
-        if counters and accept is not None:
+        if counters and filter is not None:
             raise ValueError("counters must be False where there is a filter, got True")
+        accept = optional_filter(filter, data, SCENE_FILTER)
         found: SceneHits
         with heard(progress) as report:
             workers = thread_count(threads)
             if counters:
                 found = batches.counted_hits(arrays, batch, code, workers, report)
             else:
-                found = batches.closest_hit(
-                    arrays, batch, code, workers, report, sort, accept, data
-                )
+                found = batches.closest_hit(arrays, batch, code, workers, report, sort, accept)
         return found
 
     def caster(self, *, cull: str | None = None, mask: int = ALL_BITS) -> SceneCaster:
@@ -204,12 +203,12 @@ class SceneRays(SceneContent):
                 view = self._current()
                 return bool(way_in(view.arrays)(view.place, *ray, t_min, t_max, 0, -1)[5] >= 0)
         batch = _batch(origins, directions, t_min, t_max, mask, validate_rays)
-        accept, data = optional_filter(filter, data, SCENE_FILTER)
+        accept = optional_filter(filter, data, SCENE_FILTER)
         # Held while rays are under way, as in `closest_hit`.
         view = self._current()
         code, workers = cull_code(cull), thread_count(threads)
         with heard(progress) as report:
-            return batches.any_hit(view.arrays, batch, code, workers, report, sort, accept, data)
+            return batches.any_hit(view.arrays, batch, code, workers, report, sort, accept)
 
     def all_hits(
         self,
@@ -298,9 +297,9 @@ class SceneRays(SceneContent):
         """Return the checked request, and what it is made to, to be held until it is answered."""
         once = edge_rule(edges)
         batch = _batch(origins, directions, t_min, t_max, mask, validate_rays)
-        accept, data = optional_filter(filter, data, SCENE_FILTER)
+        accept = optional_filter(filter, data, SCENE_FILTER)
         view = self._current()
-        return Request(view.arrays, batch, cull_code(cull), once, accept, data), view
+        return Request(view.arrays, batch, cull_code(cull), once, accept), view
 
 
 def _batch(

@@ -19,7 +19,7 @@ from bvh.arguments import (
 from bvh.arrays import build
 from bvh.crossing_queries import CrossingQueries
 from bvh.deforming import Deforming
-from bvh.jit import warms
+from bvh.jit import alone, warms
 from bvh.obbs import local_frames
 from bvh.overlap_queries import OverlapQueries
 from bvh.point_queries import PointQueries
@@ -27,7 +27,8 @@ from bvh.primitives import Boxes, Custom, Obbs, Primitives, Triangles
 from bvh.progress_bars import ProgressLike, heard
 from bvh.saving import Saving
 from bvh.sources import surface_of
-from bvh.user_code import INTERSECT, user_data, user_function
+from bvh.user_calls import INTERSECT
+from bvh.user_code import user_data, user_function
 
 
 class BVH(Deforming, CrossingQueries, PointQueries, OverlapQueries, Saving):
@@ -256,8 +257,7 @@ class BVH(Deforming, CrossingQueries, PointQueries, OverlapQueries, Saving):
         """Build a tree over primitives of your own: spheres, capsules, patches.
 
         All queries by rays work on it, `cull` excepted; those by points and of overlap need other
-        trees, and it cannot be saved. The test is compiled into each query when that is first
-        asked, which takes some seconds a process.
+        trees, and it cannot be saved. The test is compiled when the tree is first asked.
 
         Parameters
         ----------
@@ -340,3 +340,26 @@ def _warm() -> None:
         any_tree.closest_hit(*rays, sort=True)
         any_tree.any_hit(*rays)
         any_tree.caster()(1.0, 1.0, 1.0, -1.0, -1.0, -1.0)
+
+
+@alone
+def _any_hit_counts(ray_id, prim_id, t, u, v, data):
+    return True
+
+
+@alone
+def _plane_through_1(prim_id, origin, direction, t_min, t_max, data):
+    return (1.0 - origin[0]) / direction[0], 0.0, 0.0
+
+
+@warms("filters and primitives of one's own")
+def _warm_users_code() -> None:
+    """Compile what calls users' functions."""
+    tree, rays = BVH.from_triangles(np.eye(3), [[0, 1, 2]]), (np.ones((2, 3)), -np.ones((2, 3)))
+    tree.closest_hit(*rays, filter=_any_hit_counts)
+    tree.any_hit(*rays, filter=_any_hit_counts)
+    own = BVH.from_custom(np.zeros((1, 3)), np.ones((1, 3)), _plane_through_1)
+    own.closest_hit(*rays)
+    own.any_hit(*rays)
+    own.all_hits(*rays)
+    own.caster()(1.0, 1.0, 1.0, -1.0, -1.0, -1.0)
