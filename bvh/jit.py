@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
+from functools import cache
+from importlib import import_module
+from inspect import Parameter, Signature
 from typing import Any
 
 import numba
@@ -12,12 +16,12 @@ from numba.core import dispatcher
 from bvh.compilation import ENTRY, HELPER
 from bvh.kernel_cache import (
     BVHWarning,
-    KernelCache,
     cache_directory,
     fingerprint,
     host_features,
     prune_cache,
 )
+from bvh.late_cache import LateCache
 
 __all__ = ["BVHWarning", "cache_directory", "fingerprint", "host_features", "prune_cache"]
 
@@ -49,9 +53,37 @@ NOT_FROM_PYTHON: dict[str, Any] = {
 }
 
 
+def _compiled(function: Any, **options: Any) -> Any:
+    """Return the function with these options, to be compiled when it is first called."""
+    # Numba would work out the signature twice, which is half of what it does at an import.
+    code = function.__code__
+    told = function.__defaults__ or function.__kwdefaults__ or code.co_flags & VARIABLE
+    if not told and code.co_kwonlyargcount == code.co_posonlyargcount == 0:
+        function.__signature__ = _signature(code.co_varnames[: code.co_argcount])
+    made = numba.njit(**OPTIONS | options)(function)
+    # To others it says what its source says.
+    for one in (function, made):
+        vars(one).pop("__signature__", None)
+    return made
+
+
+# Flags of functions with *arguments or **arguments.
+VARIABLE = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
+
+
+@cache
+def _signature(names: tuple[str, ...]) -> Signature:
+    return Signature([_parameter(name) for name in names])
+
+
+@cache
+def _parameter(name: str) -> Parameter:
+    return Parameter(name, Parameter.POSITIONAL_OR_KEYWORD)
+
+
 def kernel(function: Callable[..., Any]) -> Any:
     """Compile a helper into the kernels that call it; it has no entry of its own in the cache."""
-    return numba.njit(**OPTIONS | NOT_FROM_PYTHON | HELPER)(function)
+    return _compiled(function, **NOT_FROM_PYTHON | HELPER)
 
 
 def kept_kernel(function: Callable[..., Any]) -> Any:
@@ -64,7 +96,7 @@ def kept_kernel(function: Callable[..., Any]) -> Any:
 
 def inlined(function: Callable[..., Any]) -> Any:
     """Compile a small helper that must melt into its caller (no call in an inner loop)."""
-    return numba.njit(**OPTIONS | NOT_FROM_PYTHON | HELPER | {"forceinline": True})(function)
+    return _compiled(function, **NOT_FROM_PYTHON | HELPER | {"forceinline": True})
 
 
 def llvm_operation(function: Callable[..., Any]) -> Any:
@@ -97,35 +129,50 @@ def by_type(function: Callable[..., Any], melt: bool = False) -> Any:
 
     With `melt` it melts into its caller, as what is `inlined` does.
     """
-    return overload(function, jit_options=OPTIONS | NOT_FROM_PYTHON | HELPER | {"forceinline": melt})
+    return overload(
+        function, jit_options=OPTIONS | NOT_FROM_PYTHON | HELPER | {"forceinline": melt}
+    )
 
 
 def entry(function: Callable[..., Any]) -> Any:
     """Compile a kernel that Python calls, and keep its machine code on disk."""
-    return _kept(numba.njit(**OPTIONS | ENTRY)(function), function)
+    return _kept(_compiled(function, **ENTRY), function)
 
 
 def _kept(compiled: Any, function: Callable[..., Any]) -> Any:
     """Give a compiled function its place on disk."""
     # It is no dispatcher where Numba is switched off (NUMBA_DISABLE_JIT).
-    if cache_directory() is not None and isinstance(compiled, Dispatcher):
-        compiled._cache = cache = KernelCache(function)
+    if isinstance(compiled, Dispatcher):
+        compiled._cache = cache = LateCache(function)
         compiled._compiler.compile = cache.attempted(compiled._compiler.compile)
     return compiled
 
 
-# What compiles the package, part by part.
-recipes: list[tuple[str, Callable[[], None]]] = []
+# What compiles the package, part by part, and the modules that say so. Long parts come first: where
+# several processes share them, none is left with a long one at the end.
+recipes: dict[str, Callable[[], None]] = {}
+MODULES_OF_RECIPES = (
+    "affine", "arrays", "boxes", "crossing_queries", "deforming", "epo", "expansion", "extents",
+    "kernels", "obbs", "outlines", "planes", "point_queries", "polygons", "scene", "scene_points",
+    "scene_searches", "searches", "soundness", "spheres", "top_level", "tree", "triangles",
+)  # fmt: skip
 
 
 def warms(name: str) -> Callable[[Callable[[], None]], Callable[[], None]]:
     """Register a function that runs, and so compiles, one part of the package's kernels."""
 
     def register(recipe: Callable[[], None]) -> Callable[[], None]:
-        recipes.append((name, recipe))
+        recipes[name] = recipe
         return recipe
 
     return register
+
+
+def all_recipes() -> dict[str, Callable[[], None]]:
+    """Return what compiles the whole package, part by part."""
+    for module in MODULES_OF_RECIPES:
+        import_module(f"bvh.{module}")
+    return recipes
 
 
 def warmup(progress: Callable[[str, int, int], object] | None = None) -> None:
@@ -136,10 +183,11 @@ def warmup(progress: Callable[[str, int, int], object] | None = None) -> None:
     progress : callable, optional
         Called as progress(part, done, total) before each part and after the last.
     """
-    for i, (name, recipe) in enumerate(recipes):
+    parts = all_recipes()
+    for i, (name, recipe) in enumerate(parts.items()):
         if progress is not None:
-            progress(name, i, len(recipes))
+            progress(name, i, len(parts))
         recipe()
     if progress is not None:
-        progress("", len(recipes), len(recipes))
+        progress("", len(parts), len(parts))
     prune_cache()

@@ -63,10 +63,15 @@ def host_features() -> dict[str, bool]:
 
 
 @lru_cache(maxsize=1)
+def _sources(package: Path) -> list[Path]:
+    return kernel_sources(package)
+
+
+@lru_cache(maxsize=1)
 def fingerprint() -> str:
     """Hash of all that compiled kernels depend on: sources, Numba, llvmlite, Python, CPU."""
     digest = hashlib.sha256()
-    for path in kernel_sources(PACKAGE):
+    for path in _sources(PACKAGE):
         digest.update(path.relative_to(PACKAGE).as_posix().encode() + b"\0")
         digest.update(path.read_bytes() + b"\0")
     cpu = config.CPU_NAME or llvm.get_host_cpu_name()
@@ -91,7 +96,7 @@ def cache_directory() -> Path | None:
     would tell the kernels of its next version from those of this one.
     """
     wanted = os.environ.get("BVH_CACHE_DIR", "")
-    if wanted.lower() == "off" or not kernel_sources(PACKAGE):
+    if wanted.lower() == "off" or not _sources(PACKAGE):
         return None
     folder: Path | None = None
     for root in _cache_roots(wanted):

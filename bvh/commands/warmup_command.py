@@ -13,7 +13,7 @@ import typer
 
 import bvh
 from bvh.commands.console import bar, out
-from bvh.jit import cache_directory, prune_cache, recipes
+from bvh.jit import all_recipes, cache_directory, prune_cache
 
 Processes = Annotated[
     int | None,
@@ -32,7 +32,7 @@ def warmup_command(processes: Processes = None) -> None:
         if processes == 1 or cache_directory() is None:
             bvh.warmup(lambda part, done, total: progress(done, total))
         else:
-            _compile_together(min(processes, len(recipes)), progress)
+            _compile_together(processes, progress)
         seconds = time.perf_counter() - began
     where = cache_directory()
     out.print(f"kernels ready after {seconds:.1f} s, kept in {where or 'memory only'}")
@@ -46,8 +46,10 @@ def _compile_together(processes: int, progress: Any) -> None:
     # Spawned: a fork would take over locks of threads that it does not have.
     context = multiprocessing.get_context("spawn")
     others = set(multiprocessing.active_children())
-    with ProcessPoolExecutor(processes, context, signal.signal, IGNORE_INTERRUPTS) as pool:
-        parts = [pool.submit(_compile, name) for name, _ in recipes]
+    recipes = all_recipes()
+    count = min(processes, len(recipes))
+    with ProcessPoolExecutor(count, context, signal.signal, IGNORE_INTERRUPTS) as pool:
+        parts = [pool.submit(_compile, name) for name in recipes]
         try:
             for done, part in enumerate(as_completed(parts), 1):
                 part.result()
@@ -63,4 +65,4 @@ def _compile_together(processes: int, progress: Any) -> None:
 
 
 def _compile(name: str) -> None:
-    dict(recipes)[name]()
+    all_recipes()[name]()
