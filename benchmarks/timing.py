@@ -79,10 +79,10 @@ def undisturbed(
     best: tuple[Seconds, float | None] | None = None
     patience = patience or Patience(math.inf)
     for attempt in range(attempts):
-        began, before = time.perf_counter(), _clocks()
+        began, before = time.perf_counter(), clocks()
         # A shorter time than this is too short to tell who else was busy in it.
         seconds = interleaved(contestants, rounds, LEAST)
-        foreign = foreign_share(before, _clocks())
+        foreign = foreign_share(before, clocks())
         if foreign is None or foreign <= DISTURBED:
             return seconds, foreign
         if best is None or best[1] is None or foreign < best[1]:
@@ -102,7 +102,7 @@ Clocks = tuple[float, float, float]
 
 
 def foreign_share(before: Clocks | None, after: Clocks | None) -> float | None:
-    """Return the share of our CPUs that others had between two readings of `_clocks`."""
+    """Return the share of our CPUs that others had between two readings of `clocks`."""
     if before is None or after is None:
         return None
     wall, own, busy = (b - a for a, b in zip(before, after, strict=True))
@@ -115,14 +115,17 @@ def _wait_for_calm(seconds: float) -> None:
     """Return when others leave our CPUs alone, or after so long."""
     until = time.perf_counter() + seconds
     while time.perf_counter() < until:
-        before = _clocks()
+        before = clocks()
         time.sleep(0.5)
-        if (foreign_share(before, _clocks()) or 0.0) <= DISTURBED:
+        if (foreign_share(before, clocks()) or 0.0) <= DISTURBED:
             return
 
 
-def _clocks() -> Clocks | None:
-    """Return wall time, our own CPU time, and the time that our CPUs were busy, in seconds."""
+def clocks() -> Clocks | None:
+    """Return wall time, our own CPU time, and the time that our CPUs were busy, in seconds.
+
+    Our own is that of processes, too, that we have started and that have ended.
+    """
     try:
         ours = {f"cpu{i}" for i in os.sched_getaffinity(0)}
         lines = [line.split() for line in Path("/proc/stat").read_text().splitlines()]
@@ -132,7 +135,9 @@ def _clocks() -> Clocks | None:
     ticks = sum(
         int(f[i]) for f in lines if f and f[0] in ours for i in (1, 2, 3, 6, 7, 8) if i < len(f)
     )
-    return time.perf_counter(), time.process_time(), ticks / os.sysconf("SC_CLK_TCK")
+    children = os.times()
+    own = time.process_time() + children.children_user + children.children_system
+    return time.perf_counter(), own, ticks / os.sysconf("SC_CLK_TCK")
 
 
 def medians(seconds: Seconds) -> dict[str, float]:

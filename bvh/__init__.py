@@ -1,36 +1,42 @@
 """The exact nearest hit of a ray on triangle meshes and boxes, and the nearest point."""
 
-from bvh import kernels as kernels
-from bvh.boxes import ray_box
-from bvh.camera import Camera
-from bvh.expansion import Leaf, Leaves
-from bvh.figures import TreeStats
-from bvh.instances import Attributes, Instance
-from bvh.jit import BVHWarning, warmup
-from bvh.lab.page import RayLab, ray_lab
-from bvh.obbs import ray_obb
-from bvh.overlap_queries import Overlaps
-from bvh.picks import Pick
-from bvh.pictures.thumbnails import show
-from bvh.planes import ray_plane
-from bvh.points import ClosestPoints, SceneClosestPoints
-from bvh.rays import (
-    AllHits,
-    CountedHits,
-    CountedSceneHits,
-    Hits,
-    SceneAllHits,
-    SceneHits,
-)
-from bvh.scene import Scene
-from bvh.scene_overlaps import SceneOverlaps, ScenePairs
-from bvh.scene_sources import load_scene
-from bvh.selections import Selection
-from bvh.spheres import ray_sphere
-from bvh.storage import load
-from bvh.tree import BVH
-from bvh.triangles import ray_triangle
-from bvh.viewer.window import Viewer, view
+import os
+from importlib import import_module
+from threading import RLock
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from bvh import kernels as kernels
+    from bvh.boxes import ray_box
+    from bvh.camera import Camera
+    from bvh.expansion import Leaf, Leaves
+    from bvh.figures import TreeStats
+    from bvh.instances import Attributes, Instance
+    from bvh.jit import BVHWarning, warmup
+    from bvh.lab.page import RayLab, ray_lab
+    from bvh.obbs import ray_obb
+    from bvh.overlap_queries import Overlaps
+    from bvh.picks import Pick
+    from bvh.pictures.thumbnails import show
+    from bvh.planes import ray_plane
+    from bvh.points import ClosestPoints, SceneClosestPoints
+    from bvh.rays import (
+        AllHits,
+        CountedHits,
+        CountedSceneHits,
+        Hits,
+        SceneAllHits,
+        SceneHits,
+    )
+    from bvh.scene import Scene
+    from bvh.scene_overlaps import SceneOverlaps, ScenePairs
+    from bvh.scene_sources import load_scene
+    from bvh.selections import Selection
+    from bvh.spheres import ray_sphere
+    from bvh.storage import load
+    from bvh.tree import BVH
+    from bvh.triangles import ray_triangle
+    from bvh.viewer.window import Viewer, view
 
 __version__ = "0.1.0"
 
@@ -71,3 +77,78 @@ __all__ = [
     "view",
     "warmup",
 ]
+
+# The module of each name above: it is imported when the name is first asked for. The statements
+# above say the same to type checkers and to what packs programs.
+_MODULES = {
+    "BVH": "tree",
+    "AllHits": "rays",
+    "Attributes": "instances",
+    "BVHWarning": "jit",
+    "Camera": "camera",
+    "ClosestPoints": "points",
+    "CountedHits": "rays",
+    "CountedSceneHits": "rays",
+    "Hits": "rays",
+    "Instance": "instances",
+    "Leaf": "expansion",
+    "Leaves": "expansion",
+    "Overlaps": "overlap_queries",
+    "Pick": "picks",
+    "RayLab": "lab.page",
+    "Scene": "scene",
+    "SceneAllHits": "rays",
+    "SceneClosestPoints": "points",
+    "SceneHits": "rays",
+    "SceneOverlaps": "scene_overlaps",
+    "ScenePairs": "scene_overlaps",
+    "Selection": "selections",
+    "TreeStats": "figures",
+    "Viewer": "viewer.window",
+    "load": "storage",
+    "load_scene": "scene_sources",
+    "ray_box": "boxes",
+    "ray_lab": "lab.page",
+    "ray_obb": "obbs",
+    "ray_plane": "planes",
+    "ray_sphere": "spheres",
+    "ray_triangle": "triangles",
+    "show": "pictures.thumbnails",
+    "view": "viewer.window",
+    "warmup": "jit",
+}
+
+# Threads that ask at the same time take turns, as they would at `import bvh`: Numba's own modules
+# cannot be imported by two at once. No module of the package asks for these names at its import.
+_turns = RLock()
+
+
+def _renew_turns() -> None:
+    """Have nobody's turn in a child process, where the other threads are not."""
+    global _turns
+    _turns = RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_turns)
+
+
+def __getattr__(name: str) -> Any:
+    """Import what has been asked for: a public name, or a module of the package."""
+    if name in _MODULES:
+        with _turns:
+            found = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+        globals()[name] = found
+        return found
+    if not name.startswith("_"):
+        module = f"{__name__}.{name}"
+        try:
+            return import_module(module)
+        except ModuleNotFoundError as error:
+            if error.name != module:
+                raise
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, "kernels"})

@@ -22,23 +22,21 @@ codegen: Any = _codegen
 registry: Any = _registry
 
 
+_left_to_numba = False
+
+
+def leave_to_numba() -> None:
+    """Let Numba's own generator compile kernels; to be said before anything is compiled."""
+    global _left_to_numba
+    _left_to_numba = True
+
+
 @lru_cache(maxsize=1)
-def _chosen() -> tuple[Target, Any]:
-    """Return what kernels are compiled for, and Numba's description of it, None for its own."""
-    target = wanted_target()
-    try:
-        context = registry.cpu_target.target_context
-        _hear_interrupts(context.codegen())
-        if target.level == NATIVE:
-            return target, None
-        return target, _description(context, target)
-    except (AttributeError, NameError, TypeError):
-        return target_of(NATIVE), None
-
-
 def target() -> Target:
     """Return what kernels are compiled for."""
-    return _chosen()[0]
+    wanted = wanted_target()
+    known = hasattr(codegen, "JITCPUCodegen") and hasattr(registry, "CPUTarget")
+    return target_of(NATIVE) if _left_to_numba or not known else wanted
 
 
 def host_features() -> dict[str, bool]:
@@ -46,15 +44,19 @@ def host_features() -> dict[str, bool]:
     return parsed(target().features)
 
 
-def use(dispatcher: Any) -> None:
-    """Compile a function with our code generator, if there is one."""
-    description = _chosen()[1]
-    if description is not None:
-        dispatcher._compiler.targetdescr = description
-        dispatcher.targetctx = description.target_context
+@lru_cache(maxsize=1)
+def kernel_context() -> Any:
+    """Return Numba's target context for kernels: made when one is first loaded or compiled."""
+    context = registry.cpu_target.target_context
+    _hear_interrupts(context.codegen())
+    if target().level == NATIVE:
+        return context
+    generator = _generator(target())
+    _hear_interrupts(generator)
+    return context.subtarget(_internal_codegen=generator)
 
 
-def _description(context: Any, target: Target) -> Any:
+def _generator(target: Target) -> Any:
     class Generator(codegen.JITCPUCodegen):  # type: ignore[misc]
         def _get_host_cpu_name(self) -> str:
             return target.cpu
@@ -62,20 +64,7 @@ def _description(context: Any, target: Target) -> Any:
         def _get_host_cpu_features(self) -> str:
             return target.features
 
-    generator = Generator("bvh.exec")
-    _hear_interrupts(generator)
-    ours = context.subtarget(_internal_codegen=generator)
-
-    class Description(registry.CPUTarget):  # type: ignore[misc]
-        @property
-        def target_context(self) -> Any:
-            return ours
-
-        @property
-        def typing_context(self) -> Any:
-            return registry.cpu_target.typing_context
-
-    return Description("cpu")
+    return Generator("bvh.exec")
 
 
 def _hear_interrupts(generator: Any) -> None:

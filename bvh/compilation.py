@@ -33,6 +33,8 @@ from numba.core import (
 )
 from numba.core import errors as _errors
 
+from bvh.code_generator import kernel_context
+
 # Numba's inside is untyped.
 Library: Any = codegen.JITCodeLibrary
 Pass: Any = compiler_machinery.FunctionPass
@@ -348,19 +350,25 @@ PASSES = (
 )
 
 
-def _pipeline(lowering_pass: Any) -> list[Any]:
-    manager = PassManager("bvh")
-    for one in (*PASSES, lowering_pass, typed_passes.NoPythonBackend):
-        manager.add_pass(one, one.__name__)
-    manager.finalize()
-    return [manager]
+class KernelCompiler(Compiler):  # type: ignore[misc]
+    """Numba's compiler with the code generator and the passes of kernels."""
 
+    lowering: Any
 
-class HelperCompiler(Compiler):  # type: ignore[misc]
+    def __init__(self, typingctx: Any, targetctx: Any, *arguments: Any) -> None:
+        super().__init__(typingctx, kernel_context(), *arguments)
+
     def define_pipelines(self) -> list[Any]:
-        return _pipeline(HelperLowering)
+        manager = PassManager("bvh")
+        for one in (*PASSES, self.lowering, typed_passes.NoPythonBackend):
+            manager.add_pass(one, one.__name__)
+        manager.finalize()
+        return [manager]
 
 
-class EntryCompiler(Compiler):  # type: ignore[misc]
-    def define_pipelines(self) -> list[Any]:
-        return _pipeline(EntryLowering)
+class HelperCompiler(KernelCompiler):
+    lowering = HelperLowering
+
+
+class EntryCompiler(KernelCompiler):
+    lowering = EntryLowering

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Callable
+from functools import cache
+from importlib import import_module
+from inspect import Parameter, Signature
 from typing import Any
 
 import numba
 from numba import extending
 from numba.core import dispatcher
 
-from bvh.code_generator import host_features, use
+from bvh.code_generator import host_features, leave_to_numba
 from bvh.kernel_cache import (
     BVHWarning,
-    KernelCache,
     cache_directory,
     fingerprint,
     notice,
     prune_cache,
 )
+from bvh.late_cache import LateCache
 from bvh.progress_bars import ProgressLike, heard
 
 __all__ = [
@@ -31,6 +35,7 @@ try:
     from bvh.compilation import EntryCompiler, HelperCompiler
 except (ImportError, AttributeError):
     # Another version of Numba: it compiles kernels as it does any function, and takes longer.
+    leave_to_numba()
     HELPER: dict[str, Any] = {}
     ENTRY: dict[str, Any] = {}
 else:
@@ -63,13 +68,32 @@ NOT_FROM_C: dict[str, Any] = {"no_cfunc_wrapper": True}
 NOT_FROM_PYTHON: dict[str, Any] = NOT_FROM_C | {"no_cpython_wrapper": True}
 
 
-def _compiled(function: Callable[..., Any], **options: Any) -> Any:
-    """Compile a function with these options, for the CPU that we compile for."""
+def _compiled(function: Any, **options: Any) -> Any:
+    """Return the function with these options, to be compiled when it is first called."""
+    # Numba would work out the signature twice, which is half of what it does at an import.
+    code = function.__code__
+    told = function.__defaults__ or function.__kwdefaults__ or code.co_flags & VARIABLE
+    if not told and code.co_kwonlyargcount == code.co_posonlyargcount == 0:
+        function.__signature__ = _signature(code.co_varnames[: code.co_argcount])
     made = numba.njit(**OPTIONS | options)(function)
-    # It is no dispatcher where Numba is switched off (NUMBA_DISABLE_JIT).
-    if isinstance(made, Dispatcher):
-        use(made)
+    # To others it says what its source says.
+    for one in (function, made):
+        vars(one).pop("__signature__", None)
     return made
+
+
+# Flags of functions with *arguments or **arguments.
+VARIABLE = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
+
+
+@cache
+def _signature(names: tuple[str, ...]) -> Signature:
+    return Signature([_parameter(name) for name in names])
+
+
+@cache
+def _parameter(name: str) -> Parameter:
+    return Parameter(name, Parameter.POSITIONAL_OR_KEYWORD)
 
 
 def kernel(function: Callable[..., Any]) -> Any:
@@ -130,7 +154,7 @@ def entry(function: Callable[..., Any]) -> Any:
 def _kept(compiled: Any, function: Callable[..., Any]) -> Any:
     """Give a compiled function its place on disk."""
     if isinstance(compiled, Dispatcher):
-        compiled._cache = cache = KernelCache(function)
+        compiled._cache = cache = LateCache(function)
         compiled._compiler.compile = cache.attempted(compiled._compiler.compile)
     return compiled
 
@@ -149,18 +173,31 @@ def address_of(compiled: Any, signature: Any) -> int:
         return 0
 
 
-# What compiles the package, part by part.
-recipes: list[tuple[str, Callable[[], None]]] = []
+# What compiles the package, part by part, and the modules that say so. Long parts come first: where
+# several processes share them, none is left with a long one at the end.
+recipes: dict[str, Callable[[], None]] = {}
+MODULES_OF_RECIPES = (
+    "affine", "arrays", "boxes", "crossing_queries", "deforming", "epo", "expansion", "extents",
+    "kernels", "obbs", "outlines", "planes", "point_queries", "polygons", "scene", "scene_points",
+    "scene_searches", "searches", "soundness", "spheres", "top_level", "tree", "triangles",
+)  # fmt: skip
 
 
 def warms(name: str) -> Callable[[Callable[[], None]], Callable[[], None]]:
     """Register a function that runs, and so compiles, one part of the package's kernels."""
 
     def register(recipe: Callable[[], None]) -> Callable[[], None]:
-        recipes.append((name, recipe))
+        recipes[name] = recipe
         return recipe
 
     return register
+
+
+def all_recipes() -> dict[str, Callable[[], None]]:
+    """Return what compiles the whole package, part by part."""
+    for module in MODULES_OF_RECIPES:
+        import_module(f"bvh.{module}")
+    return recipes
 
 
 def warmup(progress: Callable[[str, int, int], object] | ProgressLike | None = None) -> None:
@@ -173,13 +210,14 @@ def warmup(progress: Callable[[str, int, int], object] | ProgressLike | None = N
         of rich or tqdm; of tqdm, a bar or the class will do, too.
     """
     notice.silence()
+    parts = all_recipes()
     with heard(progress) as report:  # type: ignore[arg-type]
         # A function hears the part, too; a bar has no place for it.
         tell: Any = progress if report is progress else lambda _, *count: report and report(*count)
-        for i, (name, recipe) in enumerate(recipes):
+        for i, (name, recipe) in enumerate(parts.items()):
             if report is not None:
-                tell(name, i, len(recipes))
+                tell(name, i, len(parts))
             recipe()
         if report is not None:
-            tell("", len(recipes), len(recipes))
+            tell("", len(parts), len(parts))
     prune_cache()

@@ -35,7 +35,7 @@ from numba.core import caching
 from numba.core import config as _config
 
 from bvh import forks
-from bvh.code_generator import host_features, target
+from bvh.code_generator import host_features, kernel_context, target
 from bvh.compile_notice import CompileNotice
 from bvh.cpu_levels import NATIVE, natural_width
 from bvh.kernel_files import BVHWarning, KernelFiles, refuse
@@ -69,10 +69,15 @@ tally = Tally()
 
 
 @lru_cache(maxsize=1)
+def _sources(package: Path) -> list[Path]:
+    return kernel_sources(package)
+
+
+@lru_cache(maxsize=1)
 def fingerprint() -> str:
     """Hash of all that compiled kernels depend on, of this machine its platform and level only."""
     digest = hashlib.sha256()
-    for path in kernel_sources(PACKAGE):
+    for path in _sources(PACKAGE):
         digest.update(path.relative_to(PACKAGE).as_posix().encode() + b"\0")
         digest.update(path.read_bytes() + b"\0")
     versions = numba.__version__, llvmlite.__version__, np.__version__.split(".")[0]
@@ -101,7 +106,7 @@ def cache_directory() -> Path | None:
     would tell the kernels of its next version from those of this one.
     """
     wanted = os.environ.get("BVH_CACHE_DIR", "")
-    if wanted.lower() == "off" or not kernel_sources(PACKAGE):
+    if wanted.lower() == "off" or not _sources(PACKAGE):
         return None
     found: Path | None = None
     for root in _cache_roots(wanted):
@@ -259,6 +264,8 @@ class KernelCache(FunctionCache):  # type: ignore[misc]
         return kind, function
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
+        # Ours, not Numba's, which the dispatcher hands over.
+        target_context = kernel_context()
         # A user's function is known by its place in memory, where the next process has another.
         kept = self._enabled and not _holds_function(sig)
         found = super().load_overload(sig, target_context) if kept else None
@@ -292,7 +299,7 @@ class KernelCache(FunctionCache):  # type: ignore[misc]
 
     def _line(self, kept: bool) -> str:
         """Return what is said to whoever waits."""
-        what = f"bvh: compiling {self._function} for {target().level}, up to a minute"
+        what = f"bvh: compiling {self._function} for {target().level}, up to half a minute"
         if kept and cache_folder() is not None:
             return f"{what}, this once; `bvh warmup` compiles all kernels ahead"
         return f"{what}, in each process that needs it"

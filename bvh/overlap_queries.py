@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,8 +12,10 @@ from bvh.arguments import common_shape, points, reals, thread_count
 from bvh.hierarchy import Hierarchy
 from bvh.primitives import Boxes, Triangles
 from bvh.progress_bars import ProgressLike, heard
-from bvh.searches import find_pairs, find_region, find_regions
-from bvh.traversal.region_reach import BoxRegions, PlaneRegions, Regions, SphereRegions
+
+# Many kernels, which only those need who ask: they are imported by the first question.
+if TYPE_CHECKING:
+    from bvh.traversal.region_reach import BoxRegions, PlaneRegions, Regions, SphereRegions
 
 Ids = NDArray[np.int32]
 
@@ -249,6 +252,8 @@ class OverlapQueries(Hierarchy):
         >>> a.overlap_tree(b, [[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 9], [0, 0, 0, 1]])
         array([], shape=(0, 2), dtype=int32)
         """
+        from bvh.searches import find_pairs
+
         self._must_hold("overlap_tree", Triangles)
         if not isinstance(other, OverlapQueries):
             raise TypeError(f"other must be a BVH, got {type(other).__name__}")
@@ -291,6 +296,8 @@ class OverlapQueries(Hierarchy):
         >>> bvh.BVH.from_triangles(vertices, [[0, 1, 2], [0, 1, 3], [0, 1, 4]]).self_overlaps()
         array([[0, 1]], dtype=int32)
         """
+        from bvh.searches import find_pairs
+
         self._must_hold("self_overlaps", Triangles)
         workers = thread_count(threads)
         with heard(progress) as report:
@@ -303,6 +310,8 @@ class OverlapQueries(Hierarchy):
         threads: int | None,
         progress: ProgressLike | None,
     ) -> Ids | Overlaps:
+        from bvh.searches import find_region, find_regions
+
         if shape == () and progress is None:
             if threads is not None:
                 thread_count(threads)
@@ -324,6 +333,8 @@ def box_regions(
     lower: ArrayLike, upper: ArrayLike, bounds: NDArray[np.float64]
 ) -> tuple[BoxRegions, tuple[int, ...]]:
     """Return checked boxes, cut to the bounds of what is asked, and their leading shape."""
+    from bvh.traversal.region_reach import BoxRegions
+
     low, high = points("lower", lower), points("upper", upper)
     shape = common_shape(lower=low.shape[:-1], upper=high.shape[:-1])
     low, high = _flat(low, shape, 3), _flat(high, shape, 3)
@@ -334,6 +345,8 @@ def box_regions(
 
 def sphere_regions(center: ArrayLike, radius: ArrayLike) -> tuple[SphereRegions, tuple[int, ...]]:
     """Return checked balls and their leading shape."""
+    from bvh.traversal.region_reach import SphereRegions
+
     at, size = points("center", center), reals("radius", radius)
     shape = common_shape(center=at.shape[:-1], radius=size.shape)
     return SphereRegions(_flat(at, shape, 3), _flat(size[..., None], shape, 1)[:, 0]), shape
@@ -341,6 +354,8 @@ def sphere_regions(center: ArrayLike, radius: ArrayLike) -> tuple[SphereRegions,
 
 def plane_regions(planes: ArrayLike) -> tuple[PlaneRegions, tuple[int, ...]]:
     """Return checked polytopes and their leading shape."""
+    from bvh.traversal.region_reach import PlaneRegions
+
     rows = reals("planes", planes)
     if rows.shape == (0,):
         rows = rows.reshape(0, 4)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bvh import containment, point_batches
 from bvh.arguments import kernel_input, thread_count, whole_number
 from bvh.arrays import TreeArrays, build
 from bvh.hierarchy import Hierarchy
@@ -16,8 +15,11 @@ from bvh.points import ClosestPoints, PointBatch, point_batch
 from bvh.primitives import Triangles
 from bvh.progress_bars import ProgressLike, heard
 from bvh.rays import shaped
-from bvh.winding import WindingTerms, winding_terms
 from bvh.workers import Progress
+
+# Many kernels, which only those need who ask: they are imported by the first question.
+if TYPE_CHECKING:
+    from bvh.winding import WindingTerms
 
 
 class PointQueries(Hierarchy):
@@ -80,6 +82,8 @@ class PointQueries(Hierarchy):
         >>> tree.closest_point([[3.0, 0.0, 0.0], [0.5, 0.5, 0.5]], max_distance=1.0).prim_id
         array([-1,  0], dtype=int32)
         """
+        from bvh import point_batches
+
         self._must_hold("closest_point", Triangles)
         batch, workers = point_batch(points, max_distance), thread_count(threads)
         count = None if k is None else whole_number("k", k)
@@ -115,6 +119,8 @@ class PointQueries(Hierarchy):
         >>> tree.distance([[1.0, 1.0, 0.0], [3.0, 0.0, 0.0]])
         array([0.70710678, 2.        ])
         """
+        from bvh import point_batches
+
         self._must_hold("distance", Triangles)
         batch = point_batch(points, max_distance)
         workers = thread_count(threads)
@@ -152,6 +158,8 @@ class PointQueries(Hierarchy):
         >>> tree.signed_distance([[0.25, 0.25, 0.125], [0.0, 0.0, 2.0], [1.0, 0.0, 0.0]])
         array([-0.125,  1.   ,  0.   ])
         """
+        from bvh import point_batches
+
         self._must_hold("signed_distance", Triangles)
         batch, workers = point_batch(points), thread_count(threads)
         with heard(progress) as report:
@@ -263,6 +271,8 @@ class PointQueries(Hierarchy):
         >>> tree.winding_number([[0.1, 0.1, 0.1], [1.0, 1.0, 1.0]]).round(3) + 0.0
         array([1., 0.])
         """
+        from bvh import point_batches
+
         self._must_hold("winding_number", Triangles)
         limit, batch = _accuracy(accuracy), point_batch(points)
         workers = thread_count(threads)
@@ -275,6 +285,8 @@ class PointQueries(Hierarchy):
 
     def _winding_terms(self, arrays: TreeArrays, threads: int) -> WindingTerms:
         # Two threads may both sum them up: they find the same. A refit makes them useless.
+        from bvh.winding import winding_terms
+
         known = self._winding
         if known is None or known[0] is not arrays:
             known = self._winding = arrays, winding_terms(arrays.primitives, threads)
@@ -288,6 +300,8 @@ class PointQueries(Hierarchy):
         progress: Progress | None,
         surface: bool = True,
     ) -> NDArray[np.bool_]:
+        from bvh import containment
+
         split = self._quality == "high"
         return containment.inside(
             self._arrays, batch.points, threads, progress, split=split, surface=surface
@@ -307,6 +321,9 @@ def _accuracy(accuracy: float) -> float:
 @warms("point queries")
 def _warm() -> None:
     """Compile what points need."""
+    from bvh import containment, point_batches
+    from bvh.winding import winding_terms
+
     points, faces = kernel_input(np.eye(3)), np.arange(3, dtype=np.int32).reshape(1, 3)
     arrays, _ = build(Triangles(points, kernel_input(faces)), "medium", 1, None)
     batch = point_batch(np.zeros((1, 3)))

@@ -185,5 +185,4 @@ def test_the_name_of_a_level_without_features() -> None:
 def test_without_a_code_generator_of_our_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """Numba may be built otherwise one day: then its own compiles, for what it is told."""
     monkeypatch.delattr(code_generator.codegen, "JITCPUCodegen")
-    target, description = code_generator._chosen.__wrapped__()
-    assert target.level == NATIVE and description is None
+    assert code_generator.target.__wrapped__().level == NATIVE

@@ -27,6 +27,7 @@ def lingering(name: str) -> None:
 
 def test_nobody_waits_for_what_is_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
     """A kernel's machine code may take minutes, in which nothing else is heard."""
+    monkeypatch.setattr(warmup_command, "all_recipes", lambda: ["slow", "quick"])
     monkeypatch.setattr(warmup_command, "_compile", lingering)
 
     def interrupt(*_: Any) -> None:

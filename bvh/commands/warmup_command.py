@@ -20,7 +20,7 @@ import bvh
 from bvh.code_generator import target
 from bvh.commands.console import bar, out
 from bvh.cpu_levels import target_of
-from bvh.jit import cache_directory, fingerprint, notice, prune_cache, recipes
+from bvh.jit import all_recipes, cache_directory, fingerprint, notice, prune_cache
 from bvh.kernel_folders import KernelFolder, Untrusted
 
 Processes = Annotated[
@@ -84,7 +84,7 @@ def _listed(text: str | None) -> list[str]:
 
 def _chosen(parts: str | None) -> list[str]:
     """Return the names of parts; raises ValueError if one is unknown."""
-    known = [name for name, _ in recipes]
+    known = list(all_recipes())
     names = _listed(parts)
     for name in names:
         if name not in known:
@@ -167,4 +167,4 @@ def _compile_together(processes: int, names: Sequence[str], progress: Any) -> No
 
 def _compile(name: str) -> None:
     notice.silence()
-    dict(recipes)[name]()
+    all_recipes()[name]()
