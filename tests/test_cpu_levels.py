@@ -108,7 +108,8 @@ def test_a_level_is_wanted(x86: pytest.MonkeyPatch) -> None:
         x86.setenv("BVH_CPU", level)
         target = wanted_target()
         assert (target.level, target.cpu) == (level, LEVELS[level].cpu)
-        assert set(parsed(target.features)) == set(LEVELS[level].features)
+        had = {name for name, present in parsed(target.features).items() if present}
+        assert had == set(LEVELS[level].features)
     x86.setenv("BVH_CPU", "haswell")
     with pytest.raises(ValueError, match=r"BVH_CPU must be native or one of x86-64-v2.*'haswell'"):
         wanted_target()
