@@ -111,6 +111,10 @@ class Caster:
         """Return what finds signed distances; it says them, negative inside."""
         return None
 
+    def winding_number(self, points: Points) -> Asked | None:
+        """Return what finds winding numbers, by a series where faces are far."""
+        return None
+
 
 class Ours(Caster):
     """bvh, through its public methods."""
@@ -186,6 +190,10 @@ class Ours(Caster):
     def signed_distance(self, points: Points) -> Asked:
         """Return what finds signed distances."""
         return Asked(lambda: self.tree.signed_distance(points, threads=self.threads), np.asarray)
+
+    def winding_number(self, points: Points) -> Asked:
+        """Return what finds winding numbers."""
+        return Asked(lambda: self.tree.winding_number(points, threads=self.threads), np.asarray)
 
 
 def one_by_one(calls: list[Call]) -> Call:

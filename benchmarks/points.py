@@ -1,8 +1,9 @@
-"""`python -m benchmarks.points [MESH ...]`: nearest points and signed distances, beside the peers.
+"""`python -m benchmarks.points [MESH ...]`: nearest points, signed distances, winding numbers.
 
 Peers are asked the same as we are, with numbers that float32 holds, slow ones about fewer points.
 No time is printed before a sample of our distances equals brute force over all faces; the share of
-a peer's answers that are no nearer and no further than ours, and of the same sign, is told.
+a peer's answers that are no nearer and no further than ours, and of the same sign, is told. Of
+winding numbers those count that are wrong by no more than a series of three terms.
 """
 
 from __future__ import annotations
@@ -22,12 +23,18 @@ from bvh.primitives import corners
 from .casters import Asked, Caster, Ours, Points
 from .tasks import Entrant, Task
 
-QUERIES = {"closest point": "closest_point", "signed distance": "signed_distance"}
+QUERIES = {
+    "closest point": "closest_point",
+    "signed distance": "signed_distance",
+    "winding number": "winding_number",
+}
 KINDS = ("at the surface", "near it", "in the box", "far away")
 COUNT = 50_000
 SAMPLE = 50
 # What float32 keeps of coordinates, where a peer calculates in it, in sizes of the mesh.
 AGREES = 2e-5
+# What ours may be wrong by, and a peer's.
+WINDING_ERROR, WINDING_AGREES = 1e-3, 2e-2
 
 
 def places(tree: bvh.BVH, count: int) -> Iterator[tuple[str, Points]]:
@@ -59,7 +66,10 @@ def point_task(tree: bvh.BVH, query: str, kind: str, points: Points, threads: in
     method = QUERIES[query]
     mine: Asked = getattr(ours, method)(points)
     expected = mine.said(mine.call())
-    room = AGREES * (np.abs(points).max(axis=1) + np.abs(tree.bounds).max())
+    if method == "winding_number":
+        room = np.full(len(points), WINDING_AGREES)
+    else:
+        room = AGREES * (np.abs(points).max(axis=1) + np.abs(tree.bounds).max())
 
     def entrant(peer: Caster, count: int) -> Entrant | None:
         asked: Asked | None = getattr(peer, method)(points[:count])
@@ -97,9 +107,12 @@ def validate(tree: bvh.BVH, points: NDArray[np.float64]) -> None:
         raise SystemExit("our distances differ from brute force")
     if not np.array_equal(found, np.abs(tree.signed_distance(some))):
         raise SystemExit("our signed distances differ from brute force")
+    error = tree.winding_number(some) - tree.winding_number(some, np.inf)
+    if not np.abs(error).max() <= WINDING_ERROR:
+        raise SystemExit("our winding numbers differ from the sum over all faces")
 
 
 if __name__ == "__main__":
     from .session import main
 
-    main("points", __doc__, ["closest-point", "signed-distance"], every=True)
+    main("points", __doc__, ["closest-point", "signed-distance", "winding-number"], every=True)

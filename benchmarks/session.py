@@ -19,7 +19,8 @@ from .processes import Row, stream
 from .workloads import BATCHES, TILE
 
 EVERYTHING = [
-    "build", *BATCHES, "single", "all-hits", "closest-point", "signed-distance", "scene", "leaks"
+    "build", *BATCHES, "single", "all-hits", "closest-point", "signed-distance",
+    "winding-number", "scene", "leaks",
 ]  # fmt: skip
 # Of the random numbers that rays and points are made of.
 SEED = 0

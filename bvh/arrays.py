@@ -17,6 +17,7 @@ from bvh.nodes import Nodes, local_boxes
 from bvh.preparation import prepare
 from bvh.primitives import Custom, Primitives, Triangles, world_bounds
 from bvh.simd import WIDTH
+from bvh.user_calls import INTERSECT, user_call
 from bvh.wide_nodes import BLOCK_SIZE, MAX_LEAF_ROWS, WideNodes, collapse
 from bvh.workers import Progress, share
 
@@ -131,6 +132,19 @@ def frozen_primitives(primitives: Primitives) -> Primitives:
     if isinstance(primitives, Custom):
         return primitives._replace(points=kernel_input(primitives.points))
     return type(primitives)(*(kernel_input(array) for array in primitives))
+
+
+def kernel_arrays(arrays: TreeArrays) -> tuple[TreeArrays, object]:
+    """Return a tree as our own kernels are handed it, and what must be kept until they are done.
+
+    A user's test of a ray is handed to them by its address.
+    """
+    primitives = arrays.primitives
+    if not isinstance(primitives, Custom):
+        return arrays, None
+    call = user_call(primitives.intersect, primitives.data, INTERSECT)
+    custom = Custom(primitives.points, call.function, call.data)
+    return arrays._replace(primitives=custom), call
 
 
 @warms("builders")

@@ -10,15 +10,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bvh.arrays import kernel_arrays
 from bvh.placed import Placed, hit_codes, ids_of, owners_of
 from bvh.rays import CountedHits, CountedSceneHits, Hits, RayBatch, SceneHits, shaped
 from bvh.traversal.block import BLOCK
 from bvh.traversal.choice import Scratch, new_scratch, nothing_learnt
-from bvh.traversal.closest_hit import any_hits, closest_hits
+from bvh.traversal.closest_hit import closest_hits
 from bvh.traversal.goals import Counted, Nearest, Ranked, new_kept
 from bvh.traversal.order import AUTO, SINGLES, TILE_HEIGHT, TILE_WIDTH, Order
 from bvh.traversal.query import EVERY, Rays
 from bvh.traversal.sorting import sorted_places
+from bvh.user_calls import UserCall
 from bvh.workers import Progress, Shelf, share
 
 # Blocks in a chunk: long enough to hide the call (some 20 us), short enough to balance threads and
@@ -57,11 +59,10 @@ def closest_hit(
     threads: int,
     progress: Progress | None,
     sort: bool | None = None,
-    accept: Any = None,
-    data: Any = None,
+    accept: UserCall | None = None,
 ) -> Any:
     """Return the nearest hit of each ray."""
-    goal = partial(_goal, False, cull, accept, data, ids_of(arrays.primitives))
+    goal = partial(_goal, False, cull, accept, ids_of(arrays.primitives))
     found = _nearest(arrays, rays, goal, threads, progress, sort)
     if isinstance(arrays.primitives, Placed):
         return SceneHits(*shaped(rays.shape, *_in_scene(arrays, *found)))
@@ -98,6 +99,7 @@ def _nearest(
     sort: bool | None,
 ) -> tuple[NDArray[Any], ...]:
     """Return t, prim_id, u, v and front of the hits that a goal leads to."""
+    arrays, _kept = kernel_arrays(arrays)
     t, u, v, prim_id, front = _results(rays.size, ids_of(arrays.primitives))
     batch, shelf = kernel_rays(rays), _shelf(arrays)
 
@@ -123,27 +125,32 @@ def any_hit(
     threads: int,
     progress: Progress | None,
     sort: bool | None = None,
-    accept: Any = None,
-    data: Any = None,
+    accept: UserCall | None = None,
 ) -> NDArray[np.bool_] | bool:
     """Tell for each ray whether it hits anything."""
+    arrays, _kept = kernel_arrays(arrays)
     hit = np.zeros(rays.size, np.bool_)
     batch, shelf = kernel_rays(rays), _shelf(arrays)
+    # The kernel writes nothing else.
+    none, no_ids = np.empty(0), np.empty(0, ids_of(arrays.primitives))
 
     def work(order: Order, begin: int, end: int) -> None:
         with shelf.scratch() as scratch:
-            goal = _goal(True, cull, accept, data, ids_of(arrays.primitives))
-            any_hits(arrays, batch, order, scratch, goal, begin, end, hit.view(np.uint8))
+            goal = _goal(True, cull, accept, ids_of(arrays.primitives))
+            closest_hits(
+                arrays, batch, order, scratch, goal, begin, end,
+                none, no_ids, none, none, hit.view(np.uint8),
+            )  # fmt: skip
 
     _run(arrays, rays, batch, work, threads, progress, sort)
     return shaped(rays.shape, hit)[0]  # type: ignore[no-any-return]
 
 
-def _goal(any_hit: bool, cull: int, accept: Any, data: Any, ids: Any) -> Nearest | Ranked:
+def _goal(any_hit: bool, cull: int, accept: UserCall | None, ids: Any) -> Nearest | Ranked:
     """Return the goal of one thread."""
     if accept is None:
         return Nearest(any_hit, cull)
-    return Ranked(any_hit, cull, False, 1, accept, data, new_kept(1, ids))
+    return Ranked(any_hit, cull, False, 1, accept.function, accept.data, new_kept(1, ids))
 
 
 def _run(

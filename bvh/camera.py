@@ -35,7 +35,7 @@ class Camera(View):
         cls,
         eye: ArrayLike,
         target: ArrayLike,
-        up: ArrayLike = (0.0, 0.0, 1.0),
+        up: str | ArrayLike = (0.0, 0.0, 1.0),
         fov_y: float = 45.0,
         width: int = 800,
         height: int = 600,
@@ -51,8 +51,8 @@ class Camera(View):
         ----------
         eye, target : array_like, shape (3,)
             Where the camera is, and what is in the middle of the picture.
-        up : array_like, shape (3,)
-            Direction that points up in the picture; not along the view.
+        up : {"x", "y", "z", "-x", "-y", "-z"} or array_like, shape (3,)
+            Direction that points up in the picture; not along the view. Of a scene, `Scene.up`.
         fov_y : float
             Vertical field of view in degrees, between 0 and 180.
         width, height : int
@@ -89,7 +89,7 @@ class Camera(View):
         cls,
         eye: ArrayLike,
         target: ArrayLike,
-        up: ArrayLike = (0.0, 0.0, 1.0),
+        up: str | ArrayLike = (0.0, 0.0, 1.0),
         view_height: float = 2.0,
         width: int = 800,
         height: int = 600,
@@ -105,7 +105,7 @@ class Camera(View):
         ----------
         eye, target : array_like, shape (3,)
             Rays start in the plane through `eye`; what is in the middle of the picture.
-        up : array_like, shape (3,)
+        up : {"x", "y", "z", "-x", "-y", "-z"} or array_like, shape (3,)
             Direction that points up in the picture; not along the view.
         view_height : float
             Height of the picture in space.
@@ -138,9 +138,9 @@ class Camera(View):
     @classmethod
     def framing(
         cls,
-        bounds: ArrayLike,
+        bounds: Any,
         direction: ArrayLike | None = None,
-        up: ArrayLike = (0.0, 0.0, 1.0),
+        up: str | ArrayLike | None = None,
         fov_y: float = 35.0,
         width: int = 800,
         height: int = 600,
@@ -152,11 +152,13 @@ class Camera(View):
 
         Parameters
         ----------
-        bounds : array_like, shape (2, 3)
-            Lower and upper corner, as `BVH.bounds` gives them.
+        bounds : array_like, shape (2, 3), or BVH or Scene
+            Lower and upper corner, as `BVH.bounds` gives them, or what has them.
         direction : array_like, shape (3,), optional
             Of the view; by default obliquely, and a little downward.
-        up, fov_y, width, height, y, pixel_ratio
+        up : {"x", "y", "z", "-x", "-y", "-z"} or array_like, shape (3,), optional
+            As in `look_at`; by default what the scene has for up (`Scene.up`), else z.
+        fov_y, width, height, y, pixel_ratio
             As in `look_at`.
 
         Raises
@@ -171,7 +173,9 @@ class Camera(View):
         >>> [round(x, 6) for x in camera.project([0.5, 1, 1.5])[:2]]
         [20.0, 15.0]
         """
-        box = reals("bounds", bounds)
+        box = reals("bounds", getattr(bounds, "bounds", bounds))
+        if up is None:
+            up = getattr(bounds, "up", "z")
         if box.shape != (2, 3) or not np.isfinite(box).all():
             raise ValueError(f"bounds must be two finite corners, got {box.tolist()}")
         along = unit("direction", oblique(up) if direction is None else direction)

@@ -54,7 +54,7 @@ def inside(
         some = points[begin : begin + CHUNK]
         ways_out = _ways_out(arrays, some)
         rays = ray_batch(some, ways_out, SMALLEST, np.inf)._replace(masks=masks)
-        crossings = Request(arrays, rays, 0, True, None, None).counts(split, threads, None)
+        crossings = Request(arrays, rays, 0, True, None).counts(split, threads, None)
         found = crossings & 1 == 1
         if isinstance(arrays.primitives, Placed):
             _add_inside_leaves(arrays, rays, crossings, threads, found)
@@ -83,7 +83,7 @@ def _add_inside_leaves(
         before = ends[begin - 1] if begin else 0
         end = max(int(ends.searchsorted(before + MOST_CROSSINGS, "right")), begin + 1)
         some = open_ones[begin:end]
-        hits = Request(arrays, _some(rays, some), 0, True, None, None).all_hits(None, threads, None)
+        hits = Request(arrays, _some(rays, some), 0, True, None).all_hits(None, threads, None)
         pairs = np.sort(hits.ray_id << 32 | hits.leaf)
         starts = np.flatnonzero(np.append(True, pairs[1:] != pairs[:-1]))
         times = np.diff(np.append(starts, len(pairs)))

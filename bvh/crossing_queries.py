@@ -13,10 +13,10 @@ from bvh.batches import counted_hits
 from bvh.jit import warms
 from bvh.many_hits import Request
 from bvh.primitives import Triangles
+from bvh.progress_bars import ProgressLike, heard
 from bvh.ray_queries import RayQueries
 from bvh.rays import AllHits, ray_batch
 from bvh.user_code import optional_filter
-from bvh.workers import Progress
 
 EDGES = {"closed": False, "once": True}
 
@@ -45,7 +45,7 @@ class CrossingQueries(RayQueries):
         cull: str | None = None,
         threads: int | None = None,
         validate_rays: bool = False,
-        progress: Progress | None = None,
+        progress: ProgressLike | None = None,
         filter: Any = None,
         data: Any = None,
     ) -> AllHits:
@@ -95,7 +95,8 @@ class CrossingQueries(RayQueries):
         request = self._request(
             origins, directions, t_min, t_max, cull, validate_rays, edges, filter, data
         )
-        hits: AllHits = request.all_hits(most, thread_count(threads), progress)
+        with heard(progress) as report:
+            hits: AllHits = request.all_hits(most, thread_count(threads), report)
         return hits
 
     def count_hits(
@@ -109,7 +110,7 @@ class CrossingQueries(RayQueries):
         cull: str | None = None,
         threads: int | None = None,
         validate_rays: bool = False,
-        progress: Progress | None = None,
+        progress: ProgressLike | None = None,
         filter: Any = None,
         data: Any = None,
     ) -> NDArray[np.int64] | int:
@@ -139,9 +140,11 @@ class CrossingQueries(RayQueries):
         request = self._request(
             origins, directions, t_min, t_max, cull, validate_rays, edges, filter, data
         )
-        counts: NDArray[np.int64] | int = request.counts(
-            self._quality == "high", thread_count(threads), progress
-        )
+        workers = thread_count(threads)
+        with heard(progress) as report:
+            counts: NDArray[np.int64] | int = request.counts(
+                self._quality == "high", workers, report
+            )
         return counts
 
     def _request(
@@ -151,8 +154,8 @@ class CrossingQueries(RayQueries):
         """Return the checked request."""
         once = edge_rule(edges)
         batch, code = self._batch(origins, directions, t_min, t_max, cull, validate_rays)
-        accept, data = optional_filter(filter, data)
-        return Request(self._arrays, batch, code, once, accept, data)
+        accept = optional_filter(filter, data)
+        return Request(self._arrays, batch, code, once, accept)
 
 
 @warms("all hits")
@@ -161,7 +164,7 @@ def _warm() -> None:
     points, faces = kernel_input(np.eye(3)), np.arange(3, dtype=np.int32).reshape(1, 3)
     arrays, _ = build(Triangles(points, kernel_input(faces)), "medium", 1, None)
     rays = ray_batch(np.ones((2, 3)), -np.ones((2, 3)), 0.0, np.inf)
-    request = Request(arrays, rays, 0, True, None, None)
+    request = Request(arrays, rays, 0, True, None)
     for most in (None, 1):
         request.all_hits(most, 1, None)
     counted_hits(arrays, rays, 0, 1, None)

@@ -16,7 +16,7 @@ one without area.
 from __future__ import annotations
 
 from bvh.exact import add_product, new_sum, take_sign, triple_sign
-from bvh.jit import by_type, kept_kernel, kernel, stay_outlined
+from bvh.jit import by_type, kernel, stay_outlined
 from bvh.placed import TRIANGLES, Placed, kind_of, leaf_of, placed_corners
 from bvh.primitives import Triangles, corners
 
@@ -49,7 +49,7 @@ def crosses(primitives, prim, o, d):
     """Tell whether a ray crosses a primitive that it touches; solids are always crossed."""
 
 
-@kept_kernel
+@kernel
 def _crosses_corners(v0, v1, v2, o, d):
     stay_outlined()
     side = moved_side(o, d, v0, v1)

@@ -16,9 +16,9 @@ from bvh.hierarchy import Hierarchy
 from bvh.jit import warms
 from bvh.obbs import local_frames
 from bvh.primitives import Boxes, Custom, Obbs, Triangles
+from bvh.progress_bars import ProgressLike, heard
 from bvh.refit import Members, cost_of, members_of, refitted
 from bvh.traversal.one_ray import addresses_of, way_in
-from bvh.workers import Progress
 
 _lock = threading.Lock()
 
@@ -57,7 +57,7 @@ class Deforming(Hierarchy):
         transforms: ArrayLike | None = None,
         *,
         threads: int | None = None,
-        progress: Progress | None = None,
+        progress: ProgressLike | None = None,
     ) -> float:
         """Let the vertices move, and bound everything anew without building the tree again.
 
@@ -81,7 +81,7 @@ class Deforming(Hierarchy):
             For oriented boxes alone: as in `BVH.from_obbs`.
         threads : int, optional
             Threads to use; one for each CPU by default.
-        progress : callable, optional
+        progress : callable, bool or bar of tqdm, optional
             Called as progress(done, total) in nodes.
 
         Returns
@@ -126,7 +126,8 @@ class Deforming(Hierarchy):
         with _lock:
             origin, before = self._origin, self._arrays
         origin = origin or Origin(before, members_of(before), cost_of(before))
-        arrays, bounds = refitted(origin.arrays, points, workers, origin.members, progress)
+        with heard(progress) as report:
+            arrays, bounds = refitted(origin.arrays, points, workers, origin.members, report)
         cost, cast = cost_of(arrays), _cast_into(arrays)
         with _lock:
             # Of two threads, each may have found the same; nothing here fails half-way.

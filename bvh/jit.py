@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Callable
 from functools import cache
 from importlib import import_module
@@ -13,17 +14,33 @@ import numba
 from numba import extending
 from numba.core import dispatcher
 
-from bvh.compilation import ENTRY, HELPER
+from bvh.code_generator import host_features, leave_to_numba
 from bvh.kernel_cache import (
     BVHWarning,
     cache_directory,
     fingerprint,
-    host_features,
+    notice,
     prune_cache,
 )
 from bvh.late_cache import LateCache
+from bvh.progress_bars import ProgressLike, heard
 
-__all__ = ["BVHWarning", "cache_directory", "fingerprint", "host_features", "prune_cache"]
+__all__ = [
+    "BVHWarning", "cache_directory", "fingerprint", "host_features", "notice", "prune_cache",
+]  # fmt: skip
+
+try:
+    if os.environ.get("BVH_PLAIN_COMPILER") == "1":
+        raise ImportError("asked for")
+    from bvh.compilation import EntryCompiler, HelperCompiler
+except (ImportError, AttributeError):
+    # Another version of Numba: it compiles kernels as it does any function, and takes longer.
+    leave_to_numba()
+    HELPER: dict[str, Any] = {}
+    ENTRY: dict[str, Any] = {}
+else:
+    HELPER = {"pipeline_class": HelperCompiler}
+    ENTRY = {"pipeline_class": EntryCompiler}
 
 # Numba's inside is untyped; what we use of it: its types, errors and compiled functions.
 types: Any = numba.types
@@ -45,12 +62,10 @@ OPTIONS: dict[str, Any] = {
     "forceinline": False,
 }
 
-# A helper that is only called by kernels needs no way in from Python or C, which costs a third of
-# its compile time.
-NOT_FROM_PYTHON: dict[str, Any] = {
-    "no_cpython_wrapper": True,
-    "no_cfunc_wrapper": True,
-}
+# Nobody hands an entry to C as a callback, nor is a helper called from Python: what would make that
+# possible costs a third of their compile time.
+NOT_FROM_C: dict[str, Any] = {"no_cfunc_wrapper": True}
+NOT_FROM_PYTHON: dict[str, Any] = NOT_FROM_C | {"no_cpython_wrapper": True}
 
 
 def _compiled(function: Any, **options: Any) -> Any:
@@ -86,17 +101,14 @@ def kernel(function: Callable[..., Any]) -> Any:
     return _compiled(function, **NOT_FROM_PYTHON | HELPER)
 
 
-def kept_kernel(function: Callable[..., Any]) -> Any:
-    """Compile a helper of kernels that are made for a user's function, and keep it on disk.
-
-    Those kernels are compiled in every process, and need not compile what they share.
-    """
-    return kernel(function)
-
-
 def inlined(function: Callable[..., Any]) -> Any:
     """Compile a small helper that must melt into its caller (no call in an inner loop)."""
     return _compiled(function, **NOT_FROM_PYTHON | HELPER | {"forceinline": True})
+
+
+def alone(function: Callable[..., Any]) -> Any:
+    """Compile a function with machine code of its own, which kernels call by its address."""
+    return numba.njit(**OPTIONS | NOT_FROM_PYTHON)(function)
 
 
 def llvm_operation(function: Callable[..., Any]) -> Any:
@@ -136,16 +148,29 @@ def by_type(function: Callable[..., Any], melt: bool = False) -> Any:
 
 def entry(function: Callable[..., Any]) -> Any:
     """Compile a kernel that Python calls, and keep its machine code on disk."""
-    return _kept(_compiled(function, **ENTRY), function)
+    return _kept(_compiled(function, **NOT_FROM_C | ENTRY), function)
 
 
 def _kept(compiled: Any, function: Callable[..., Any]) -> Any:
     """Give a compiled function its place on disk."""
-    # It is no dispatcher where Numba is switched off (NUMBA_DISABLE_JIT).
     if isinstance(compiled, Dispatcher):
         compiled._cache = cache = LateCache(function)
         compiled._compiler.compile = cache.attempted(compiled._compiler.compile)
     return compiled
+
+
+def address_of(compiled: Any, signature: Any) -> int:
+    """Compile a function for a signature; return where its machine code is.
+
+    It is to be called as compiled functions call each other, not as C does. Returns 0 where this
+    version of Numba does not tell.
+    """
+    compiled.compile(signature)
+    try:
+        result = compiled.overloads[signature.args]
+        return int(result.library.get_pointer_to_function(result.fndesc.llvm_func_name))
+    except AttributeError:
+        return 0
 
 
 # What compiles the package, part by part.
@@ -183,23 +208,30 @@ def all_recipes() -> dict[str, Callable[[], None]]:
 
 def families() -> list[list[str]]:
     """Return the names of all parts, family by family."""
-    homes = {recipe.__module__: name for name, recipe in all_recipes().items()}
-    return [[homes[f"bvh.{module}"] for module in family] for family in FAMILIES]
+    homes: dict[str, list[str]] = {}
+    for name, recipe in all_recipes().items():
+        homes.setdefault(recipe.__module__, []).append(name)
+    return [[name for module in family for name in homes[f"bvh.{module}"]] for family in FAMILIES]
 
 
-def warmup(progress: Callable[[str, int, int], object] | None = None) -> None:
+def warmup(progress: Callable[[str, int, int], object] | ProgressLike | None = None) -> None:
     """Compile all kernels now, or load them from the cache, so that no query has to wait.
 
     Parameters
     ----------
-    progress : callable, optional
-        Called as progress(part, done, total) before each part and after the last.
+    progress : callable, bool or bar of tqdm, optional
+        Called as progress(part, done, total) before each part and after the last. True shows a bar,
+        of rich or tqdm; of tqdm, a bar or the class will do, too.
     """
+    notice.silence()
     parts = all_recipes()
-    for i, (name, recipe) in enumerate(parts.items()):
-        if progress is not None:
-            progress(name, i, len(parts))
-        recipe()
-    if progress is not None:
-        progress("", len(parts), len(parts))
+    with heard(progress) as report:  # type: ignore[arg-type]
+        # A function hears the part, too; a bar has no place for it.
+        tell: Any = progress if report is progress else lambda _, *count: report and report(*count)
+        for i, (name, recipe) in enumerate(parts.items()):
+            if report is not None:
+                tell(name, i, len(parts))
+            recipe()
+        if report is not None:
+            tell("", len(parts), len(parts))
     prune_cache()

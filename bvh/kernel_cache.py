@@ -2,20 +2,23 @@
 
 Numba's own cache looks only at the file of the function it stores, so a kernel would go stale when
 a helper in another file changes. Here the cache folder is named by a hash of everything that a
-kernel's machine code depends on: its sources, Numba, llvmlite, Python and the CPU. Where any of
-them changes, a new folder is started, and several processes can fill one folder at once: each
-compiled kernel is one file, written under a temporary name and moved into place, and what one
-process compiles the others wait for.
+kernel's machine code depends on: its sources, Numba, llvmlite, Python, the platform, and the level
+of CPUs that it is compiled for; so all machines of a level share it. Where any of them changes, a
+new folder is started, and several processes can fill one folder at once: each compiled kernel is
+one file, written under a temporary name and moved into place, and what one process compiles the
+others wait for. Before anything is compiled, folders that somebody else has filled are looked into:
+those that ``BVH_KERNELS`` names, and the package ``raybvh_kernels``.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
+import importlib.machinery
+import importlib.util
 import os
-import pickle
+import platform
 import re
-import stat
 import sys
 import tempfile
 import time
@@ -26,40 +29,43 @@ from pathlib import Path
 from typing import Any
 
 import llvmlite
-import llvmlite.binding as llvm
 import numba
-from numba.core import caching, codegen, serialize
+import numpy as np
+from numba.core import caching
 from numba.core import config as _config
 
-from bvh.kernel_locks import KernelLocks
+from bvh import forks
+from bvh.code_generator import host_features, kernel_context, target
+from bvh.compile_notice import CompileNotice
+from bvh.cpu_levels import NATIVE, natural_width
+from bvh.kernel_files import BVHWarning, KernelFiles, refuse
+from bvh.kernel_folders import KernelFolder, Untrusted
 from bvh.kernel_sources import kernel_sources
+
+__all__ = ["BVHWarning", "host_features"]
 
 # Numba's inside is untyped; what we use of it: its types, settings and the cache of a function.
 types: Any = numba.types
 config: Any = _config
 FunctionCache: Any = caching.FunctionCache
-get_host_cpu_features: Callable[[], str] = codegen.get_host_cpu_features
-dumps: Callable[[object], bytes] = serialize.dumps
 
 PACKAGE = Path(__file__).parent
 STALE_AFTER_DAYS = 30
 
-_locks = KernelLocks()
+# Imported for what it does at a fork.
+assert forks
+
+notice = CompileNotice()
 
 
-class BVHWarning(UserWarning):
-    """Something worth knowing that is not an error."""
+class Tally:
+    """How many kernels this process has compiled, and how many it has loaded."""
+
+    compiled = 0
+    loaded = 0
 
 
-def host_features() -> dict[str, bool]:
-    """The CPU features that kernels are compiled for, as Numba tells LLVM.
-
-    They are the host's, less AVX with ``NUMBA_ENABLE_AVX=0``; ``NUMBA_CPU_FEATURES`` overrides
-    them, and ``NUMBA_CPU_NAME=generic`` leaves none. Another ``NUMBA_CPU_NAME`` changes nothing.
-    """
-    told = config.CPU_FEATURES
-    names = (get_host_cpu_features() if told is None else told).split(",")
-    return {name.strip("+- "): name.strip().startswith("+") for name in names if name}
+tally = Tally()
 
 
 @lru_cache(maxsize=1)
@@ -69,19 +75,23 @@ def _sources(package: Path) -> list[Path]:
 
 @lru_cache(maxsize=1)
 def fingerprint() -> str:
-    """Hash of all that compiled kernels depend on: sources, Numba, llvmlite, Python, CPU."""
+    """Hash of all that compiled kernels depend on, of this machine its platform and level only."""
     digest = hashlib.sha256()
     for path in _sources(PACKAGE):
         digest.update(path.relative_to(PACKAGE).as_posix().encode() + b"\0")
         digest.update(path.read_bytes() + b"\0")
-    cpu = config.CPU_NAME or llvm.get_host_cpu_name()
-    features = sorted(name for name, present in host_features().items() if present)
-    names = ("BOUNDSCHECK", "DEBUGINFO", "OPT")
+    versions = numba.__version__, llvmlite.__version__, np.__version__.split(".")[0]
+    # Implementation, version and build of Python; the system's kind, machine and C library.
+    kind = importlib.machinery.EXTENSION_SUFFIXES[0], sys.platform, platform.machine()
+    cpu = target()
+    cpus = [cpu.level]
+    if cpu.level == NATIVE:
+        cpus += [cpu.cpu, *sorted(name for name, present in host_features().items() if present)]
+    # SVML is a library that vectorized mathematics may call, where it is installed.
+    names = ("BOUNDSCHECK", "DEBUGINFO", "OPT", "USING_SVML")
     settings = [f"{name}={getattr(config, name, '')}" for name in names]
-    # Kernels of another width are other kernels.
-    settings.append(f"BVH_WIDTH={os.environ.get('BVH_WIDTH', '')}")
-    versions = numba.__version__, llvmlite.__version__, sys.version
-    for part in (*versions, cpu, *features, *settings):
+    settings.append(f"width={natural_width(host_features())}")
+    for part in (*versions, *kind, *cpus, *settings):
         digest.update(part.encode() + b"\0")
     return digest.hexdigest()[:20]
 
@@ -98,30 +108,37 @@ def cache_directory() -> Path | None:
     wanted = os.environ.get("BVH_CACHE_DIR", "")
     if wanted.lower() == "off" or not _sources(PACKAGE):
         return None
-    folder: Path | None = None
+    found: Path | None = None
     for root in _cache_roots(wanted):
-        folder = root / fingerprint()
-        try:
-            root.parent.mkdir(parents=True, exist_ok=True)
-            # One by one: the mode of `mkdir` is for the last folder only.
-            root.mkdir(mode=0o700, exist_ok=True)
-            folder.mkdir(mode=0o700, exist_ok=True)
-            if _is_private(folder) and _is_writable(folder):
-                break
-        except OSError:
-            continue
-    else:
-        folder = None
-    if wanted and (folder is None or folder.parent != _given(wanted)):
+        folder = _folder(root / fingerprint())
+        with contextlib.suppress(OSError):
+            folder.make()
+            if folder.serves():
+                found = folder.path
+                folder.touch()
+        folder.close()
+        if found is not None:
+            break
+    if wanted and (found is None or found.parent != _given(wanted)):
         warnings.warn(
             f"BVH_CACHE_DIR={wanted} cannot be used: it must be a folder that only its owner can "
-            f"write to; kernels are kept in {folder or 'memory only'}",
+            f"write to; kernels are kept in {found or 'memory only'}",
             BVHWarning,
             stacklevel=2,
         )
-    if folder is not None:
-        _touch(folder)
-    return folder
+    return found
+
+
+@lru_cache(maxsize=1)
+def cache_folder() -> KernelFolder | None:
+    """Return `cache_directory`, to be opened; None when there is none."""
+    path = cache_directory()
+    return None if path is None else _folder(path)
+
+
+def _folder(path: Path) -> KernelFolder:
+    # In a folder where all may write, a link may be anybody's.
+    return KernelFolder(path, link=path.parent != _temporary_root())
 
 
 def _cache_roots(wanted: str) -> list[Path]:
@@ -133,10 +150,14 @@ def _cache_roots(wanted: str) -> list[Path]:
     else:
         base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     if base and not base.startswith("~"):
-        roots.append(Path(base) / "raybvh")
-    user = os.getuid() if hasattr(os, "getuid") else os.environ.get("USERNAME", "user")
-    roots.append(Path(tempfile.gettempdir()) / f"raybvh-{user}")
+        roots.append(_given(base) / "raybvh")
+    roots.append(_temporary_root())
     return roots
+
+
+def _temporary_root() -> Path:
+    user = os.getuid() if hasattr(os, "getuid") else os.environ.get("USERNAME", "user")
+    return _given(tempfile.gettempdir()) / f"raybvh-{user}"
 
 
 def _given(wanted: str) -> Path:
@@ -144,26 +165,34 @@ def _given(wanted: str) -> Path:
     return Path(os.path.abspath(os.path.expanduser(wanted)))
 
 
-def _is_private(folder: Path) -> bool:
-    """Refuse a folder that someone else could fill: a cached kernel is code that we will run."""
-    if not hasattr(os, "getuid"):
-        return True
-    for path in (folder, folder.parent):
-        status = path.stat()
-        if status.st_uid not in (os.getuid(), 0) or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-            return False
-    return True
+@lru_cache(maxsize=1)
+def kernel_shelves() -> tuple[KernelFolder, ...]:
+    """Folders filled by others in which kernels are looked for before they are compiled.
+
+    Those in ``$BVH_KERNELS``, where only their owner may be able to write, you or root; and that of
+    the package ``raybvh_kernels``, which is trusted as whatever can be imported is.
+    ``BVH_KERNELS=off`` looks into none. A folder that is missing, or has no kernels of this
+    version, is no error.
+    """
+    told = os.environ.get("BVH_KERNELS", "")
+    if told.lower() == "off" or not kernel_sources(PACKAGE):
+        return ()
+    found = [KernelFolder(_given(root) / fingerprint()) for root in told.split(os.pathsep) if root]
+    with contextlib.suppress(ImportError, ValueError):
+        package = importlib.util.find_spec("raybvh_kernels")
+        for root in (package and package.submodule_search_locations) or ():
+            found.append(KernelFolder(Path(root) / fingerprint(), checked=False))
+    return tuple(filter(_is_there, found))
 
 
-def _is_writable(folder: Path) -> bool:
-    # A filled folder on a read-only disk still serves; an empty one is useless.
-    return os.access(folder, os.W_OK) or any(folder.iterdir())
-
-
-def _touch(folder: Path) -> None:
-    """Note that a folder is in use; a read-only one is never pruned anyway."""
-    with contextlib.suppress(OSError):
-        os.utime(folder)
+def _is_there(shelf: KernelFolder) -> bool:
+    try:
+        return bool(shelf.names())
+    except Untrusted as error:
+        refuse(error)
+    except OSError:
+        pass
+    return False
 
 
 def prune_cache() -> list[Path]:
@@ -186,60 +215,6 @@ def prune_cache() -> list[Path]:
                 folder.rmdir()
                 removed.append(folder)
     return removed
-
-
-class KernelFiles:
-    """One file per compiled signature: a digest, then the pickled machine code.
-
-    Takes the place of Numba's index file, whose numbering two processes can tear apart.
-    """
-
-    def __init__(self, folder: Path, base: str) -> None:
-        self._folder = folder
-        self._base = base
-
-    def _path(self, key: object) -> Path:
-        return self._folder / f"{self._base}.{hashlib.sha256(repr(key).encode()).hexdigest()[:20]}"
-
-    def claim(self, key: object) -> None:
-        """Wait for whoever is about to store something under `key`; then it is up to us."""
-        _locks.take(self._lock(key))
-
-    def give_up(self, key: object) -> None:
-        """Let others store under `key`."""
-        _locks.give_up(self._lock(key))
-
-    def _lock(self, key: object) -> Path:
-        path = self._path(key)
-        return path.with_name(path.name + ".lock")
-
-    def load(self, key: object) -> Any:
-        """Return what `save` stored under `key`, or None when it is absent or damaged."""
-        try:
-            blob = self._path(key).read_bytes()
-            digest, payload = blob[:32], blob[32:]
-            if hashlib.sha256(payload).digest() != digest:
-                return None
-            return pickle.loads(payload)
-        except (OSError, pickle.UnpicklingError, EOFError):
-            return None
-
-    def save(self, key: object, data: object) -> None:
-        """Store `data` under `key` in one atomic step."""
-        payload = dumps(data)
-        file = tempfile.NamedTemporaryFile(dir=self._folder, delete=False)  # noqa: SIM115
-        # A full disk, or a file that Windows holds in use: keep nothing, and compile next time.
-        with contextlib.suppress(OSError):
-            with file:
-                file.write(hashlib.sha256(payload).digest() + payload)
-            os.replace(file.name, self._path(key))
-            return
-        with contextlib.suppress(OSError):
-            os.unlink(file.name)
-
-    def flush(self) -> None:
-        for file in self._folder.glob(f"{self._base}.*"):
-            file.unlink(missing_ok=True)
 
 
 class _Locator:
@@ -277,34 +252,43 @@ class KernelCache(FunctionCache):  # type: ignore[misc]
 
     def __init__(self, py_func: Any) -> None:
         super().__init__(py_func)
-        folder = cache_directory()
-        assert folder is not None
+        self._function = py_func.__name__.strip("_")
         base = f"{py_func.__module__}.{self._impl.filename_base}"
-        self._cache_file = KernelFiles(folder, base)
+        self._cache_file = KernelFiles(cache_folder(), base, kernel_shelves())
         # Of each compilation under way, innermost last: the key that is ours meanwhile, if any.
         self._claimed: list[object] = []
 
+    def _index_key(self, sig: Any, codegen: Any) -> object:
+        # Not the CPU: that is in the name of the folder.
+        kind, _, function = super()._index_key(sig, codegen)
+        return kind, function
+
     def load_overload(self, sig: Any, target_context: Any) -> Any:
+        # Ours, not Numba's, which the dispatcher hands over.
+        target_context = kernel_context()
         # A user's function is known by its place in memory, where the next process has another.
         kept = self._enabled and not _holds_function(sig)
         found = super().load_overload(sig, target_context) if kept else None
+        if found is None:
+            self._claimed.append(None)
+            notice.begin(self._line(kept))
+            if kept:
+                # We compile it, unless another process is at it or has just done so.
+                self._claimed[-1] = key = self._index_key(sig, target_context.codegen())
+                try:
+                    self._cache_file.claim(key)
+                    found = super().load_overload(sig, target_context)
+                except BaseException:
+                    self._ended()
+                    raise
+                if found is not None:
+                    self._ended()
         if found is not None:
-            return found
-        self._claimed.append(None)
-        if kept:
-            # We compile it, unless another process is at it or has just done so.
-            self._claimed[-1] = key = self._index_key(sig, target_context.codegen())
-            try:
-                self._cache_file.claim(key)
-                found = super().load_overload(sig, target_context)
-            except BaseException:
-                self._ended()
-                raise
-            if found is not None:
-                self._ended()
+            tally.loaded += 1
         return found
 
     def save_overload(self, sig: Any, data: Any) -> None:
+        tally.compiled += 1
         try:
             if not _holds_function(sig):
                 self._save_overload(sig, data)
@@ -312,6 +296,13 @@ class KernelCache(FunctionCache):  # type: ignore[misc]
             self.disable()
         finally:
             self._ended()
+
+    def _line(self, kept: bool) -> str:
+        """Return what is said to whoever waits."""
+        what = f"bvh: compiling {self._function} for {target().level}, up to half a minute"
+        if kept and cache_folder() is not None:
+            return f"{what}, this once; `bvh warmup` compiles all kernels ahead"
+        return f"{what}, in each process that needs it"
 
     def attempted(self, compiling: Callable[..., Any]) -> Callable[..., Any]:
         """Return what compiles, and lets other processes go on where it fails or is interrupted."""
@@ -328,6 +319,7 @@ class KernelCache(FunctionCache):  # type: ignore[misc]
     def _ended(self) -> None:
         """Let others have what was claimed for the compilation that ends."""
         key = self._claimed.pop()
+        notice.end()
         if key is not None:
             self._cache_file.give_up(key)
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import sys
 import time
 from pathlib import Path
+
+from bvh.kernel_folders import KernelFolder
 
 # The longest that anyone waits; no kernel takes that long. Then it is compiled twice.
 PATIENCE_SECONDS = 300.0
@@ -26,14 +27,14 @@ class KernelLocks:
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._forget)
 
-    def take(self, path: Path) -> bool:
+    def take(self, folder: KernelFolder, name: str) -> bool:
         """Wait until a lock is ours; False if another process may still hold it."""
-        if path in self._held:
+        if folder.path / name in self._held:
             return True
         until = time.monotonic() + PATIENCE_SECONDS
         while True:
             try:
-                if self._taken(path):
+                if self._taken(folder, name):
                     return True
             except OSError:
                 return False
@@ -41,26 +42,26 @@ class KernelLocks:
                 return False
             time.sleep(POLL_SECONDS)
 
-    def _taken(self, path: Path) -> bool:
+    def _taken(self, folder: KernelFolder, name: str) -> bool:
         """Take a lock if nobody has it; raises OSError where there can be none."""
-        file = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_CLOEXEC", 0), 0o600)
+        path = folder.path / name
+        file = folder.open(name, os.O_RDWR | os.O_CREAT)
         try:
             # Whoever held it before has removed the file: a lock on it keeps nobody out.
-            if _lock(file) and _is_at(file, path):
+            if _lock(file) and folder.holds(file, name):
                 self._held[path] = file
         finally:
             if path not in self._held:
                 os.close(file)
         return path in self._held
 
-    def give_up(self, path: Path) -> None:
+    def give_up(self, folder: KernelFolder, name: str) -> None:
         """Let others have a lock, if it is ours."""
-        file = self._held.pop(path, None)
+        file = self._held.pop(folder.path / name, None)
         if file is None:
             return
         # Windows removes no file that is open: there it stays, to be locked again.
-        with contextlib.suppress(OSError):
-            os.unlink(path)
+        folder.remove(name)
         os.close(file)
 
     def _forget(self) -> None:
@@ -94,10 +95,3 @@ def _lock(file: int) -> bool:
             return False
         raise
     return True
-
-
-def _is_at(file: int, path: Path) -> bool:
-    try:
-        return os.path.samestat(os.fstat(file), os.stat(path))
-    except OSError:
-        return False

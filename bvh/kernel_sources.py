@@ -8,7 +8,8 @@ from pathlib import Path
 
 # A module that takes only these from jit.py compiles nothing of its own.
 HARMLESS = {
-    "BVHWarning", "all_recipes", "cache_directory", "families", "prune_cache", "warmup"
+    "BVHWarning", "all_recipes", "cache_directory", "families", "fingerprint", "notice",
+    "prune_cache", "warmup",
 }  # fmt: skip
 
 # Text that only looks like an import, in a docstring, costs nothing but a file too many. A comment

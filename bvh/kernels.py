@@ -186,7 +186,8 @@ def _rank(arrays, ox, oy, oz, dx, dy, dz, t_min, t_max, t, prim_id):
     counts = pointer_to(memory + (-memory & 63) + GOAL, np.int64(0))
     poke(counts, 0, 0)
     kept = Kept(pointer(t), pointer(prim_id), counts)
-    goal = Ranked(False, np.int64(0), False, most, None, None, kept)
+    none = np.int64(0)
+    goal = Ranked(False, none, False, most, none, none, kept)
     trace_alone(pointed_tree(arrays), memory, ox, oy, oz, dx, dy, dz, t_min, t_max, EVERY, goal)
     return peek(counts, 0)
 

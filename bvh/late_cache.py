@@ -10,13 +10,11 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
-from numba.core import caching
-
-from bvh.kernel_cache import KernelCache, cache_directory
+from bvh.kernel_cache import KernelCache
 
 
 class LateCache:
-    """Stands for the `KernelCache` of a function, or for none where nothing is kept."""
+    """Stands for the `KernelCache` of a function."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self._function = function
@@ -24,15 +22,13 @@ class LateCache:
     @cached_property
     def real(self) -> Any:
         """The cache itself."""
-        return caching.NullCache() if cache_directory() is None else KernelCache(self._function)
+        return KernelCache(self._function)
 
     def attempted(self, compiling: Callable[..., Any]) -> Callable[..., Any]:
         """Return what compiles, and tells the cache where it fails or is interrupted."""
 
         def attempt(*arguments: Any) -> Any:
-            if isinstance(self.real, KernelCache):
-                return self.real.attempted(compiling)(*arguments)
-            return compiling(*arguments)
+            return self.real.attempted(compiling)(*arguments)
 
         return attempt
 

@@ -26,13 +26,14 @@ from bvh.traversal.tree_pairs import (
     FIRST,
     HEIGHT,
     MET,
+    STEPS,
     Meeting,
     begin_with,
     meet,
     new_meeting,
 )
 from bvh.two_level import TwoLevel
-from bvh.workers import Progress, Shelf, share
+from bvh.workers import Progress, Shelf, share_long
 
 Rows = NDArray[np.int64]
 Reals = NDArray[np.float64]
@@ -170,6 +171,7 @@ def find_leaf_pairs(
     most = int(np.bincount(which).max()) if len(which) else 0
     shelf = Shelf(lambda: (new_meeting(most), np.empty((PAIRS, 2), np.int32)))
     parts: list[Rows] = []
+    cancel = np.zeros(1, np.int32)
 
     def work(begin: int, end: int) -> None:
         begins = np.flatnonzero(np.diff(which[begin:end], prepend=-1)) + begin
@@ -179,12 +181,12 @@ def find_leaf_pairs(
             for k, stop in enumerate([*begins[1:].tolist(), end]):
                 first = int(begins[k])
                 begin_with(meeting, entries[first:stop])
-                found += _met(job, int(which[first]), ways[k], meeting, pairs)
+                found += _met(job, int(which[first]), ways[k], meeting, pairs, cancel)
         parts.extend(found)
 
     if len(which):
         size = min(CHUNK, max(1, len(which) // (8 * threads)))
-        share(len(which), size, work, threads, progress)
+        share_long(len(which), size, work, threads, cancel, progress)
     elif progress is not None:
         progress(0, 0)
     return _ascending(parts)
@@ -201,7 +203,7 @@ def _tasks(job: _Job, threads: int) -> tuple[Rows, Rows]:
     start, entries = new_meeting(wanted), []
     for k in range(count):
         begin_with(start, np.zeros((1, ENTRY), np.int64))
-        meet(*_trees(job, k), ways[k], _is_one(job, k), start, none, wanted)
+        meet(*_trees(job, k), ways[k], _is_one(job, k), start, none, wanted, 0)
         rows = start.stack[start.state[FIRST] : start.state[HEIGHT]]
         entries.append(rows.reshape(-1, ENTRY).copy())
     sizes = [len(rows) for rows in entries]
@@ -228,13 +230,20 @@ def _trees(job: _Job, k: int) -> tuple[TreeArrays, TreeArrays]:
     return job.own.world.tree(int(job.mine[k])), job.other.world.tree(int(job.theirs[k]))
 
 
-def _met(job: _Job, k: int, way: Reals, meeting: Meeting, pairs: NDArray[np.int32]) -> list[Rows]:
-    """Return the codes of pairs that a meeting comes to, (n, 2)."""
+def _met(
+    job: _Job,
+    k: int,
+    way: Reals,
+    meeting: Meeting,
+    pairs: NDArray[np.int32],
+    cancel: NDArray[np.int32],
+) -> list[Rows]:
+    """Return the codes of pairs that a meeting comes to, (n, 2), unless it is cancelled."""
     arrays, others = _trees(job, k)
     above = np.array([job.mine[k], job.theirs[k]]) << CODE_BITS
     found, done, one = [], False, _is_one(job, k)
-    while not done:
-        done = meet(arrays, others, way, one, meeting, pairs, 0)
+    while not (done or cancel[0]):
+        done = meet(arrays, others, way, one, meeting, pairs, 0, STEPS)
         met = int(meeting.state[MET])
         if met:
             found.append(above | pairs[:met].astype(np.int64))

@@ -44,12 +44,22 @@ def polygons_of(mesh: Any) -> Polygons | None:
     """Return the polygons of an object of one of these libraries; None for any other object."""
     homes = {kind.__module__.partition(".")[0] for kind in type(mesh).__mro__}
     if "pyvista" in homes:
-        return _of_pyvista(mesh)
+        return _with_faces("pyvista", mesh, _of_pyvista(mesh))
     if "open3d" in homes:
         return _of_open3d(mesh)
     if "meshio" in homes and hasattr(mesh, "cells"):
-        return _of_meshio(mesh)
+        return _with_faces("meshio", mesh, _of_meshio(mesh))
     return None
+
+
+def _with_faces(library: str, mesh: Any, found: Polygons) -> Polygons:
+    """Return the polygons of what has some, or has nothing at all."""
+    if len(found.offsets) < 2 and len(found.points):
+        raise ValueError(
+            f"mesh must have faces, got {library}'s {type(mesh).__name__} of {len(found.points)} "
+            "points and none"
+        )
+    return found
 
 
 def _checked(points: Any, corners: Any, offsets: Any, ids: Any = None) -> Polygons:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from bvh.arrays import kernel_arrays
 from bvh.batches import kernel_rays, share_blocks
 from bvh.placed import Placed, hit_codes, ids_of, owners_of
 from bvh.rays import AllHits, RayBatch, SceneAllHits, shaped
@@ -24,6 +25,7 @@ from bvh.traversal.block import BLOCK, HALF
 from bvh.traversal.choice import Scratch, new_scratch, nothing_learnt
 from bvh.traversal.goals import Collected, Ranked, new_found, new_kept
 from bvh.traversal.order import SINGLES, Order
+from bvh.user_calls import NO_CALL, UserCall
 from bvh.workers import Progress, Shelf
 
 # More hits of a ray than this are all collected before they are cut to the nearest.
@@ -55,10 +57,12 @@ class Request:
     """Which hits are wanted of a batch of rays, and how they are to be found."""
 
     def __init__(
-        self, arrays: Any, rays: RayBatch, cull: int, once: bool, accept: Any, data: Any
+        self, arrays: Any, rays: RayBatch, cull: int, once: bool, accept: UserCall | None
     ) -> None:
-        self._arrays, self._rays, self._batch = arrays, rays, kernel_rays(rays)
-        self._cull, self._once, self._accept, self._data = cull, once, accept, data
+        self._arrays: Any
+        self._arrays, self._kept = kernel_arrays(arrays)
+        self._rays, self._batch = rays, kernel_rays(rays)
+        self._cull, self._once, self._accept = cull, once, accept
         self._counts = np.zeros(rays.size, np.int64)
 
     def all_hits(self, most: int | None, threads: int, progress: Progress | None) -> Any:
@@ -131,12 +135,12 @@ class Request:
         filled = 0
         pieces: list[Columns] = []
         while begin < end:
-            accept, data = (None, None) if ranked else (self._accept, self._data)
+            asked = NO_CALL if ranked else self._accept or NO_CALL
             gather_hits(
                 self._arrays, self._batch, order, bench.scratch, self._goal(bench, ranked),
-                accept, data, limit, whole, keep or accept is not None, keep, begin, end,
-                bench.pairs, bench.out,
-                self._counts, bench.state,
+                asked.function, asked.data, limit, whole, keep or asked is not NO_CALL, keep,
+                begin, end,
+                bench.pairs, bench.out, self._counts, bench.state,
             )  # fmt: skip
             begin, filled = int(bench.state[NEXT]), int(bench.state[FILLED])
             if keep and filled:
@@ -151,7 +155,6 @@ class Request:
 
     def _goal(self, bench: _Bench, ranked: int) -> Collected | Ranked:
         if ranked:
-            return Ranked(
-                False, self._cull, self._once, ranked, self._accept, self._data, bench.kept
-            )
+            function, data, _ = self._accept or NO_CALL
+            return Ranked(False, self._cull, self._once, ranked, function, data, bench.kept)
         return Collected(self._cull, self._once, bench.found)

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from bvh.arguments import common_shape, points, reals, thread_count
 from bvh.hierarchy import Hierarchy
 from bvh.primitives import Boxes, Triangles
-from bvh.workers import Progress
+from bvh.progress_bars import ProgressLike, heard
 
 # Many kernels, which only those need who ask: they are imported by the first question.
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class OverlapQueries(Hierarchy):
         upper: ArrayLike,
         *,
         threads: int | None = None,
-        progress: Progress | None = None,
+        progress: ProgressLike | None = None,
     ) -> Ids | Overlaps:
         """Find the primitives that have a point in common with an axis-aligned box.
 
@@ -91,7 +91,7 @@ class OverlapQueries(Hierarchy):
             lower > upper meets nothing.
         threads : int, optional
             Threads to use for a batch; one for each CPU by default.
-        progress : callable, optional
+        progress : callable, bool or bar of tqdm, optional
             Called as progress(done, total) in queries.
 
         Returns
@@ -123,7 +123,7 @@ class OverlapQueries(Hierarchy):
         radius: ArrayLike,
         *,
         threads: int | None = None,
-        progress: Progress | None = None,
+        progress: ProgressLike | None = None,
     ) -> Ids | Overlaps:
         """Find the primitives that come as near to a point as a radius.
 
@@ -167,7 +167,7 @@ class OverlapQueries(Hierarchy):
         planes: ArrayLike,
         *,
         threads: int | None = None,
-        progress: Progress | None = None,
+        progress: ProgressLike | None = None,
     ) -> Ids | Overlaps:
         """Find the triangles that have a point in a convex polytope, such as a view frustum.
 
@@ -209,7 +209,7 @@ class OverlapQueries(Hierarchy):
         transform: ArrayLike | None = None,
         *,
         threads: int | None = None,
-        progress: Progress | None = None,
+        progress: ProgressLike | None = None,
     ) -> Ids:
         """Find all pairs of faces, one of this tree and one of another, that meet.
 
@@ -227,7 +227,7 @@ class OverlapQueries(Hierarchy):
             faces whose vertices overflow meet nothing.
         threads : int, optional
             Threads to use; one for each CPU by default.
-        progress : callable, optional
+        progress : callable, bool or bar of tqdm, optional
             Called as progress(done, total) in parts of the work.
 
         Returns
@@ -260,9 +260,12 @@ class OverlapQueries(Hierarchy):
         other._must_hold("overlap_tree", Triangles)
         matrix = None if transform is None else affine_matrix(transform)
         workers = thread_count(threads)
-        return find_pairs(self._arrays, other._arrays, matrix, False, workers, progress)
+        with heard(progress) as report:
+            return find_pairs(self._arrays, other._arrays, matrix, False, workers, report)
 
-    def self_overlaps(self, *, threads: int | None = None, progress: Progress | None = None) -> Ids:
+    def self_overlaps(
+        self, *, threads: int | None = None, progress: ProgressLike | None = None
+    ) -> Ids:
         """Find all pairs of faces that meet elsewhere than in the vertices or edge they share.
 
         A clean mesh has none. Vertices are shared where their coordinates are equal, whatever
@@ -297,14 +300,15 @@ class OverlapQueries(Hierarchy):
 
         self._must_hold("self_overlaps", Triangles)
         workers = thread_count(threads)
-        return find_pairs(self._arrays, self._arrays, None, True, workers, progress)
+        with heard(progress) as report:
+            return find_pairs(self._arrays, self._arrays, None, True, workers, report)
 
     def _find(
         self,
         regions: Regions,
         shape: tuple[int, ...],
         threads: int | None,
-        progress: Progress | None,
+        progress: ProgressLike | None,
     ) -> Ids | Overlaps:
         from bvh.searches import find_region, find_regions
 
@@ -313,7 +317,9 @@ class OverlapQueries(Hierarchy):
                 thread_count(threads)
             return find_region(self._arrays, regions)
         count = int(np.prod(shape, dtype=np.int64))
-        offsets, ids = find_regions(self._arrays, regions, count, thread_count(threads), progress)
+        workers = thread_count(threads)
+        with heard(progress) as report:
+            offsets, ids = find_regions(self._arrays, regions, count, workers, report)
         return ids if shape == () else Overlaps(ids, offsets, shape)
 
 

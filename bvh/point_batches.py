@@ -10,15 +10,14 @@ from numpy.typing import NDArray
 
 from bvh.placed import hit_codes, owners_of
 from bvh.points import ClosestPoints, PointBatch, SceneClosestPoints
-from bvh.primitives import world_bounds
 from bvh.rays import shaped
 from bvh.traversal.closest_point import closest_points
 from bvh.traversal.nearest_many import nearest_points
 from bvh.traversal.points_scratch import new_scratch
 from bvh.traversal.scene_nearest import nearest_in_scene
 from bvh.traversal.scene_nearest import new_scratch as new_scene_scratch
+from bvh.traversal.winding_number import new_scratch as new_winding_scratch
 from bvh.traversal.winding_number import winding_numbers as winding_numbers_at
-from bvh.traversal.winding_number import winding_sums
 from bvh.winding import WindingTerms
 from bvh.workers import Progress, Shelf, share
 
@@ -158,27 +157,22 @@ def _run_in_scene(
 
 
 def winding_numbers(
-    arrays: Any,
-    terms: WindingTerms | None,
+    terms: WindingTerms,
     points: NDArray[np.float64],
     accuracy: float,
     threads: int,
     progress: Progress | None,
 ) -> NDArray[np.float64]:
-    """Return the winding number at each of the points (n, 3); exact sums without terms."""
-    found, shelf = np.empty(len(points)), Shelf(new_scratch)
-    if terms is None:
-        valid = world_bounds(arrays.primitives)[2]
-
-        def add_up(begin: int, end: int) -> None:
-            winding_sums(arrays.primitives, arrays.frame, valid, points, begin, end, found)
-
-        share(len(points), 16, add_up, threads, progress)
-        return found
+    """Return the winding number at each of the points (n, 3); exact sums where it is infinite."""
+    found, shelf = np.empty(len(points)), Shelf(new_winding_scratch)
 
     def work(begin: int, end: int) -> None:
         with shelf.scratch() as scratch:
-            winding_numbers_at(arrays, terms, points, scratch, accuracy**2, begin, end, found)
+            winding_numbers_at(terms, points, scratch, accuracy**2, begin, end, found)
 
-    in_chunks(len(points), work, threads, progress)
+    if accuracy == np.inf:
+        # Every point takes long.
+        share(len(points), 16, work, threads, progress)
+    else:
+        in_chunks(len(points), work, threads, progress)
     return found

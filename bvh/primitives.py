@@ -12,13 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.boxes import box_interval
-from bvh.jit import by_type, entry, inlined
+from bvh.jit import by_type, entry, inlined, types
 from bvh.numerics import INF, NAN, can_hit, finite, vector
 from bvh.obbs import obb_bounds, obb_interval
 from bvh.placed import TRIANGLES, Placed, kind_of, leaf_of, placed_corners, placed_interval
 from bvh.references import borrowed
 from bvh.simd import WIDTH, peek, pointer
 from bvh.triangles import barycentrics, distance, sides
+from bvh.user_calls import call_intersect
 
 FRONT, BACK, MISS = -1, 1, 0
 
@@ -43,7 +44,10 @@ class Obbs(NamedTuple):
 
 
 class Custom(NamedTuple):
-    """A user's primitives by the boxes that hold them (n, 6), and the test of a ray with one."""
+    """A user's primitives by the boxes that hold them (n, 6), and the test of a ray with one.
+
+    Kernels of ours are handed the function and its data by their addresses (see `UserCall`).
+    """
 
     points: NDArray[np.float64]
     intersect: Any
@@ -165,8 +169,23 @@ def _test_placed(primitives, prim, o, d, scaled, t_min, t_max, cull):
     return _stay(placed_interval(primitives, prim, o, d), t_min, t_max)
 
 
+def _intersect(function, prim, o, d, t_min, t_max, data):
+    """Return (t, u, v) of a ray and a user's primitive."""
+
+
+@by_type(_intersect, melt=True)
+def _choose_intersect(function, prim, o, d, t_min, t_max, data):
+    if isinstance(function, types.Dispatcher):
+        return lambda function, prim, o, d, t_min, t_max, data: function(
+            prim, o, d, t_min, t_max, data
+        )
+    return lambda function, prim, o, d, t_min, t_max, data: call_intersect(
+        function, (prim, o, d, t_min, t_max, data)
+    )
+
+
 def _test_custom(primitives, prim, o, d, scaled, t_min, t_max, cull):
-    t, _, _ = primitives.intersect(prim, o, d, t_min, t_max, primitives.data)
+    t, _, _ = _intersect(primitives.intersect, prim, o, d, t_min, t_max, primitives.data)
     # A NaN fails here, as a miss does.
     return t, (FRONT if t_min <= t <= t_max and abs(t) < INF else MISS)
 
@@ -222,7 +241,7 @@ def _placed_weights(primitives, prim, o, d, scaled, t_min, t_max):
 
 
 def _custom_weights(primitives, prim, o, d, scaled, t_min, t_max):
-    _, u, v = primitives.intersect(prim, o, d, t_min, t_max, primitives.data)
+    _, u, v = _intersect(primitives.intersect, prim, o, d, t_min, t_max, primitives.data)
     return u, v
 
 

@@ -187,11 +187,17 @@ def from_renderer(
         raise TypeError(f"reversed_z must be True or False, got {reversed_z!r}")
     name = "projection"
     inner = affine("view", view)
-    clip = product(whole(matrix(name, projection, (4, 4)))[0], inner)
+    given = matrix(name, projection, (4, 4))
+    clip = product(whole(given)[0], inner)
     if not any(clip[3]):
         raise ValueError(f"{name} must be invertible, got a last row of zeros")
     low, high, up = CONVENTIONS[depth]
     first, last = (high, low) if reversed_z else (low, high)
+    if _is_transposed(given, first, last):
+        raise ValueError(
+            f"{name} must multiply column vectors (transpose it), got the last row "
+            f"{given[3].tolist()} and the last column {given[:, 3].tolist()}"
+        )
     x, y, z, w = picture_rows(device_rows(clip, raster, up), raster)
     if any(w[:3]):
         made = pinhole(name, x, y, w)
@@ -207,6 +213,24 @@ def from_renderer(
     steps = [(end * w[3] * below - begin) * UNIT for end in (first, last)]
     near, far = _floats(name, steps, below * slope)
     return made, False, near, far
+
+
+def _is_transposed(given: NDArray[np.float64], first: int, last: int) -> bool:
+    """Tell whether a projection looks as if it multiplied row vectors.
+
+    Transposed, most projections are some other projection. But they are written down with a depth
+    of 1 for a step ahead, or with a last row 0 0 0 1; where that is so of the last column alone,
+    it is the last row of what was meant.
+    """
+    row, column = given[3].tolist(), given[:, 3].tolist()
+    unit = abs(math.hypot(*row[:3]) - 1.0) < 1e-6
+    if row[:2] == column[:2] == [0.0, 0.0] and row[3] == column[3] == 0.0:
+        return abs(column[2]) == 1.0 and not unit
+    if column != [0.0, 0.0, 0.0, 1.0] or not any(row[:3]):
+        return False
+    # A camera one unit from the origin may have this column; its depths go on to infinity.
+    ahead = sum(map(operator.mul, given[2, :3].tolist(), row[:3]))
+    return not unit or (ahead - last) * (last - first) < -1e-3
 
 
 def _perspective_range(

@@ -12,9 +12,9 @@ from bvh import batches
 from bvh.arguments import cull_code, thread_count
 from bvh.hierarchy import Hierarchy
 from bvh.primitives import Triangles
+from bvh.progress_bars import ProgressLike, heard
 from bvh.rays import Hits, RayBatch, check_rays, plain_ray, ray_batch, single_hit
 from bvh.user_code import optional_filter
-from bvh.workers import Progress
 
 Caster = Callable[..., tuple[float, int, float, float, bool]]
 
@@ -34,7 +34,7 @@ class RayQueries(Hierarchy):
         cull: str | None = None,
         threads: int | None = None,
         validate_rays: bool = False,
-        progress: Progress | None = None,
+        progress: ProgressLike | None = None,
         sort: bool | None = None,
         filter: Any = None,
         data: Any = None,
@@ -61,17 +61,18 @@ class RayQueries(Hierarchy):
         validate_rays : bool
             Raise on the first ray that is not finite, has no direction or an empty range. Without
             it such rays miss.
-        progress : callable, optional
-            Called as progress(done, total) in rays.
+        progress : callable, bool or bar of tqdm, optional
+            Called as progress(done, total) in rays. True shows a bar, of rich or tqdm; of tqdm, a
+            bar or the class will do, too.
         sort : bool, optional
             Take the rays in an order that suits the caches. By default done where a sample shows
             that it pays: in large batches of dear rays. The answers are the same, in your order.
         filter : function compiled with numba.njit, optional
             ``filter(ray_id, prim_id, t, u, v, data) -> bool`` says whether a hit counts: cut-outs,
-            groups, the face that a ray starts on. It is compiled into the traversal, which takes
-            some seconds, once for each function and type of `data` in a process. It is called in
-            no particular order, from several threads, for hits that may be the nearest, so it
-            should have no effects. ray_id counts the rays of the batch flat.
+            groups, the face that a ray starts on. It is compiled when it is first asked, once for
+            each type of `data` in a process. It is called in no particular order, from several
+            threads, for hits that may be the nearest, so it should have no effects. ray_id counts
+            the rays of the batch flat.
         data : object, optional
             What the filter is given as its last argument: an array, a number, or a tuple of them.
         counters : bool
@@ -98,17 +99,16 @@ class RayQueries(Hierarchy):
                 cast = self._cast or self._single_ray()
                 return single_hit(cast(self._place, *ray, t_min, t_max, 0))
         batch, code = self._batch(origins, directions, t_min, t_max, cull, validate_rays)
-        accept, data = optional_filter(filter, data)
-        if counters:
-            if accept is not None:
-                raise ValueError("counters must be False where there is a filter, got True")
-            counted: Hits = batches.counted_hits(
-                self._arrays, batch, code, thread_count(threads), progress
-            )
-            return counted
-        hits: Hits = batches.closest_hit(
-            self._arrays, batch, code, thread_count(threads), progress, sort, accept, data
-        )
+        if counters and filter is not None:
+            raise ValueError("counters must be False where there is a filter, got True")
+        accept = optional_filter(filter, data)
+        hits: Hits
+        with heard(progress) as report:
+            workers = thread_count(threads)
+            if counters:
+                hits = batches.counted_hits(self._arrays, batch, code, workers, report)
+            else:
+                hits = batches.closest_hit(self._arrays, batch, code, workers, report, sort, accept)
         return hits
 
     def caster(self, *, cull: str | None = None) -> Caster:
@@ -163,7 +163,7 @@ class RayQueries(Hierarchy):
         cull: str | None = None,
         threads: int | None = None,
         validate_rays: bool = False,
-        progress: Progress | None = None,
+        progress: ProgressLike | None = None,
         sort: bool | None = None,
         filter: Any = None,
         data: Any = None,
@@ -195,10 +195,10 @@ class RayQueries(Hierarchy):
                 cast = self._cast or self._single_ray()
                 return bool(cast(self._place, *ray, t_min, t_max, 0)[1] >= 0)
         batch, code = self._batch(origins, directions, t_min, t_max, cull, validate_rays)
-        accept, data = optional_filter(filter, data)
-        return batches.any_hit(
-            self._arrays, batch, code, thread_count(threads), progress, sort, accept, data
-        )
+        accept = optional_filter(filter, data)
+        workers = thread_count(threads)
+        with heard(progress) as report:
+            return batches.any_hit(self._arrays, batch, code, workers, report, sort, accept)
 
     def _batch(
         self, origins: ArrayLike, directions: ArrayLike, t_min: ArrayLike, t_max: ArrayLike,

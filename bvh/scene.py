@@ -13,15 +13,16 @@ from bvh.affine import affine_maps
 from bvh.arguments import bit_masks, index_rows, label, one_index, truths
 from bvh.expansion import check_extent
 from bvh.instances import ALL_BITS, below
-from bvh.jit import warms
+from bvh.jit import alone, warms
 from bvh.picking import Picking
+from bvh.placement import axis_name
 from bvh.primitives import Custom
-from bvh.scene_graph import attributes_of, fits, placements
+from bvh.progress_bars import ProgressLike, heard
+from bvh.scene_graph import attributes_of, fits, placements, up_of
 from bvh.scene_overlaps import SceneOverlapQueries
 from bvh.scene_points import ScenePoints
 from bvh.scene_saving import SceneSaving
 from bvh.tree import BVH
-from bvh.workers import Progress
 
 IDENTITY = np.eye(3, 4)
 
@@ -61,23 +62,27 @@ class Scene(Picking, ScenePoints, SceneOverlapQueries, SceneSaving):
         cls,
         trimesh_scene: Any,
         *,
+        up: str | None = None,
         quality: str = "medium",
         threads: int | None = None,
-        progress: Progress | None = None,
+        progress: ProgressLike | None = None,
     ) -> Scene:
         """Make a scene of one of trimesh: an instance for each node of its graph with triangles.
 
         Parameters
         ----------
         trimesh_scene : trimesh.Scene
-            Each geometry becomes one tree, however many nodes hold it; names are those of nodes
-            (trimesh makes some up, at random, where a glTF mesh has several materials), and
-            transforms those from a node to the world. What the meshes know of vertex normals
+            Each geometry becomes one tree, however many nodes hold it; names are those of nodes,
+            and transforms those from a node to the world. Nodes of glTF without a name have that
+            of their mesh, and the parts of a mesh in several materials that of its node, with a
+            number where it comes again: the same each time. What the meshes know of vertex normals
             and texture coordinates is kept (see `attributes`). Nodes with points or paths, or with
             a transform that cannot be inverted, are left out with a `BVHWarning`.
+        up : {"x", "y", "z", "-x", "-y", "-z"}, optional
+            What is up (see `Scene.up`); by default y if trimesh has read it from glTF, else z.
         quality, threads
             As in `BVH.from_triangles`.
-        progress : callable, optional
+        progress : callable, bool or bar of tqdm, optional
             Called as progress(done, total) in triangles.
 
         Returns
@@ -88,23 +93,48 @@ class Scene(Picking, ScenePoints, SceneOverlapQueries, SceneSaving):
         used = {node.geometry: trimesh_scene.geometry[node.geometry] for node in nodes}
         total, done = sum(len(mesh.faces) for mesh in used.values()), 0
         scene, places = cls(), {}
-        for name, mesh in used.items():
+        scene.up = up_of(trimesh_scene) if up is None else up
+        with heard(progress) as report:
+            for name, mesh in used.items():
 
-            def report(part: int, _: int, before: int = done) -> None:
-                assert progress is not None
-                progress(before + part, total)
+                def step(part: int, _: int, before: int = done) -> None:
+                    assert report is not None
+                    report(before + part, total)
 
-            tree = BVH.from_mesh(
-                mesh, quality=quality, threads=threads, progress=report if progress else None
-            )
-            places[name] = scene._instances.place_of(tree)
-            scene._attributes[id(tree)] = tree, attributes_of(mesh)
-            done += len(mesh.faces)
+                tree = BVH.from_mesh(
+                    mesh, quality=quality, threads=threads, progress=step if report else None
+                )
+                places[name] = scene._instances.place_of(tree)
+                scene._attributes[id(tree)] = tree, attributes_of(mesh)
+                done += len(mesh.faces)
         if nodes:
             children = np.array([places[node.geometry] for node in nodes], np.int32)
             maps = np.stack([node.matrix for node in nodes])
             scene._instances.extend(children, maps, [node.name for node in nodes])
         return scene
+
+    @property
+    def up(self) -> str:
+        """What is up in pictures, on pages and for cameras: "z", "y", "x", "-x", "-y" or "-z".
+
+        "y" in scenes that come from glTF, in others "z" unless they are told; it can be set, is
+        saved, and changes no answer. Of a scene within a scene, that of the outer one counts.
+
+        Examples
+        --------
+        >>> import bvh
+        >>> scene = bvh.Scene()
+        >>> scene.up = "y"
+        >>> scene.add(([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]]))
+        0
+        >>> bvh.Camera.framing(scene) == bvh.Camera.framing(scene.bounds, up="y")
+        True
+        """
+        return self._up
+
+    @up.setter
+    def up(self, axis: str) -> None:
+        self._up = axis_name("up", axis)
 
     def add(
         self,
@@ -333,3 +363,17 @@ def _warm() -> None:
     scene.all_hits(*rays, max_hits=1)
     scene.count_hits(*rays)
     scene.caster()(1.0, 1.0, 1.0, -1.0, -1.0, -1.0)
+
+
+@alone
+def _any_hit_counts(ray_id, instance_id, prim_id, t, u, v, data):
+    return True
+
+
+@warms("filters in scenes")
+def _warm_filters() -> None:
+    """Compile what calls users' filters."""
+    scene, rays = Scene(), (np.ones((2, 3)), -np.ones((2, 3)))
+    scene.add(BVH.from_triangles(np.eye(3), [[0, 1, 2]]))
+    scene.closest_hit(*rays, filter=_any_hit_counts)
+    scene.any_hit(*rays, filter=_any_hit_counts)

@@ -42,8 +42,8 @@ class SceneContent(Assembly):
     """What `Scene` is apart from how it is made and changed, and what it is asked."""
 
     __slots__ = (
-        "_arrays", "_attributes", "_deformed", "_expansion", "_meshes", "_read", "_seen", "_view",
-        "_view_of",
+        "_arrays", "_attributes", "_deformed", "_expansion", "_meshes", "_read", "_seen", "_up",
+        "_view", "_view_of",
     )  # fmt: skip
 
     # By Python's id of a tree, which it holds so that the id stays its own.
@@ -56,6 +56,7 @@ class SceneContent(Assembly):
     _view_of: Expansion | None
     _read: tuple[int, int]
     _arrays: list[Any]
+    _up: str
     # The numbers of the last changes in the process that have been looked at.
     _seen: int
     _deformed: int
@@ -68,6 +69,7 @@ class SceneContent(Assembly):
         self._instances, self._attributes, self._meshes = table, attributes, {}
         self._expansion = self._view = self._view_of = None
         self._arrays, self._read, self._seen, self._deformed = [], (0, 0), -1, -1
+        self._up = "z"
 
     def _current(self) -> TwoLevel:
         """Return what kernels work on, up to date."""
@@ -361,11 +363,12 @@ class SceneContent(Assembly):
     def __getstate__(self) -> dict[str, Any]:
         held = [tree for tree in self._instances.children if id(tree) in self._attributes]
         attributes = [(tree, self._attributes[id(tree)][1]) for tree in held]
-        return {"table": self._instances.state(), "attributes": attributes}
+        return {"table": self._instances.state(), "attributes": attributes, "up": self._up}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         attributes = {id(tree): (tree, known) for tree, known in state["attributes"]}
         self._begin(Instances.of_state(state["table"]), attributes)
+        self._up = state["up"]
 
 
 def _leaf(leaves: Expansion, leaf: int) -> int:

@@ -17,7 +17,7 @@ offset bytes header
 
 Scenes come after those that they hold, the outermost last; so no scene can hold itself. Instances
 are those of the first scene, then those of the next. A child is the number of a tree, or ~k for
-scene k.
+scene k. In version 1 scenes do not tell what is up: it is z.
 """
 
 from __future__ import annotations
@@ -37,8 +37,12 @@ from bvh.tree_file import (
 )
 
 SCENE_MAGIC = b"\x89BVS\r\n\x1a\n"
-VERSION = 1
+# The newest; 1 is the version in which z is always up, in which scenes are still written of which
+# that is true.
+VERSION = 2
 TABLES = 12
+# What is up, by its number.
+UPS = ("z", "x", "y", "-x", "-y", "-z")
 
 _FIXED = struct.Struct("<8s4I7Q")
 
@@ -54,6 +58,8 @@ class SceneHeader(NamedTuple):
     uv: int
     size: int
     digests: tuple[bytes, ...]
+    # Whether each scene tells what is up.
+    has_up: bool = False
 
 
 def tables_of(header: SceneHeader) -> list[Place]:
@@ -61,7 +67,7 @@ def tables_of(header: SceneHeader) -> list[Place]:
     n = header.instances
     return laid_out(
         [
-            ("scenes", "<i8", header.scenes, 2),  # instances, the next id
+            ("scenes", "<i8", header.scenes, 2 + header.has_up),  # instances, the next id, up
             ("ids", "<i8", n, 0),
             ("children", "<i4", n, 0),
             ("maps", "<f8", n, 12),
@@ -84,7 +90,8 @@ def tables_end(header: SceneHeader) -> int:
 
 def packed_scene(header: SceneHeader) -> bytes:
     """Return the bytes of a header."""
-    fixed = _FIXED.pack(SCENE_MAGIC, VERSION, ORDER_MARK, HEADER_SIZE, TABLES, *header[:7])
+    version = VERSION if header.has_up else 1
+    fixed = _FIXED.pack(SCENE_MAGIC, version, ORDER_MARK, HEADER_SIZE, TABLES, *header[:7])
     return signed(fixed, tables_of(header), header.digests)
 
 
@@ -97,8 +104,9 @@ def unpacked_scene(data: bytes, size: int) -> SceneHeader:
         If it is damaged, contradicts itself or the file's size.
     """
     check_header(data, SCENE_MAGIC, VERSION)
-    counts = _FIXED.unpack_from(data)[5:]
-    header = SceneHeader._make((*counts, digests_in(data, _FIXED.size, TABLES)))
+    _, version, _, _, _, *counts = _FIXED.unpack_from(data)
+    digests = digests_in(data, _FIXED.size, TABLES)
+    header = SceneHeader._make((*counts, digests, version == VERSION))
     # Before anything is made of counts: nothing is as long as the file is not. This bounds them.
     if any(count > size for count in counts):
         raise ValueError("is not valid: its header counts more than the file can hold")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -11,9 +12,15 @@ from numpy.typing import NDArray
 
 from bvh.affine import affine_maps
 from bvh.arguments import owned
+from bvh.gltf_names import NAMED, numbered
 from bvh.instances import Attributes
 from bvh.jit import BVHWarning
 from bvh.sources import triangles_of
+
+# What trimesh tells of meshes that it has read from glTF: whether they are one part of several.
+IN_GLTF = "from_gltf_primitive"
+# What it calls meshes there that have no name.
+UNNAMED = "GLTF"
 
 
 class Placement(NamedTuple):
@@ -30,21 +37,59 @@ def placements(scene: Any) -> list[Placement]:
         raise TypeError(f"trimesh_scene must be a trimesh.Scene, got {type(scene).__name__}")
     skipped: dict[str, str] = {}
     found = []
-    for node in scene.graph.nodes_geometry:
+    nodes = list(scene.graph.nodes_geometry)
+    for node, label in zip(nodes, _labels(scene, nodes), strict=True):
         matrix, name = scene.graph.get(node)
         mesh = scene.geometry.get(name)
         if not (hasattr(mesh, "vertices") and hasattr(mesh, "faces")):
-            skipped[str(node)] = f"it holds no triangles ({type(mesh).__name__})"
+            skipped[label] = f"it holds no triangles ({type(mesh).__name__})"
             continue
         try:
-            found.append(Placement(str(node), name, affine_maps("its transform", matrix)))
+            found.append(Placement(label, name, affine_maps("its transform", matrix)))
         except (ValueError, TypeError) as error:
-            skipped[str(node)] = str(error)
+            skipped[label] = str(error)
     if skipped:
         (first, why), more = next(iter(skipped.items())), len(skipped) - 1
         others = f", and {more} more nodes" if more else ""
         _warn(f"node {first!r} is left out: {why}{others}")
     return found
+
+
+def _labels(scene: Any, nodes: list[Any]) -> list[str]:
+    """Return a name for each node, the same whenever a file is read.
+
+    Of glTF, trimesh makes a node of its own of each part of a mesh in several, and calls it by six
+    random digits behind the name of the file's node; a node without a name it calls by its number.
+    """
+    meant = NAMED in getattr(scene, "metadata", ())
+    wanted: list[str | None] = []
+    first_of: dict[Any, str] = {}
+    exact: set[str] = set()
+    for node in nodes:
+        name = scene.graph.get(node)[1]
+        told = getattr(scene.geometry.get(name), "metadata", {})
+        in_parts = told.get(IN_GLTF) if hasattr(told, "get") else None
+        parent = scene.graph.transforms.parents.get(node)
+        owner = parent if in_parts and _is_part(str(node), str(parent)) else node
+        label = str(owner)
+        if in_parts is not None and not meant and label.isdigit():
+            # Of a mesh without a name, trimesh makes up one.
+            label = label if str(name).startswith(UNNAMED) else first_of.setdefault(owner, name)
+        else:
+            exact.add(label)
+        wanted.append(label)
+    return [str(name) for name in numbered(wanted, exact)]
+
+
+def _is_part(node: str, parent: str) -> bool:
+    """Tell whether a node is called by its parent and random digits."""
+    return re.fullmatch(re.escape(parent) + "_[0-9a-f]{6}", node) is not None
+
+
+def up_of(scene: Any) -> str:
+    """Return what is up: y in what trimesh has read from glTF, as that says, else z."""
+    meshes = scene.geometry.values()
+    return "y" if any(IN_GLTF in getattr(mesh, "metadata", ()) for mesh in meshes) else "z"
 
 
 def attributes_of(mesh: Any) -> Attributes:

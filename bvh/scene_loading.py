@@ -19,7 +19,7 @@ from bvh.hierarchy import Hierarchy
 from bvh.instances import MAX_ID, Attributes, Instances, below
 from bvh.primitives import Triangles
 from bvh.scene import Scene
-from bvh.scene_file import SceneHeader, tables_end, tables_of
+from bvh.scene_file import UPS, SceneHeader, tables_end, tables_of
 from bvh.tree_file import HEADER_SIZE, Header, digest_of, padded, unpacked
 
 Tables = dict[str, NDArray[Any]]
@@ -90,6 +90,7 @@ def _check_counts(tables: Tables, header: SceneHeader) -> None:
     _refuse(scenes[:, 0] > header.instances, "a scene has more instances than there are")
     _refuse(sum(scenes[:, 0].tolist()) != header.instances, "its scenes do not share all instances")
     _refuse(scenes[:, 1] > MAX_ID, "a scene has given more ids than there are")
+    _refuse(scenes[:, 2:] >= len(UPS), "a scene has no axis for up")
     for name in ("visible", "named"):
         _refuse(tables[name] > 1, f"{name} is neither yes nor no")
     _refuse(lengths < 0, "a name is shorter than nothing")
@@ -103,7 +104,7 @@ def _check_counts(tables: Tables, header: SceneHeader) -> None:
 
 def _check_instances(tables: Tables, header: SceneHeader) -> None:
     """Check ids, children and transforms."""
-    counts, next_ids = tables["scenes"].T
+    counts, next_ids = tables["scenes"][:, :2].T
     ids, children = tables["ids"], tables["children"]
     scene = np.repeat(np.arange(header.scenes), counts)
     _refuse((ids < 0) | (ids >= next_ids[scene]), "an instance has an id that was not given")
@@ -173,7 +174,7 @@ def _attributes(tables: Tables, headers: list[Header]) -> list[Attributes]:
 def _scenes(tables: Tables, names: list[str | None]) -> Iterator[tuple[Tables, list[int], Any]]:
     """Yield the columns, the codes of children, and the names by id of each scene."""
     end = 0
-    for count, _ in tables["scenes"].tolist():
+    for count in tables["scenes"][:, 0].tolist():
         begin, end = end, end + count
         rows = slice(begin, end)
         codes = tables["children"][rows].astype(np.int64)
@@ -198,6 +199,7 @@ def _assembled(
     scenes: list[Scene] = []
     total = len(tables["scenes"])
     next_ids = tables["scenes"][:, 1].tolist()
+    ups = [UPS[k] for row in tables["scenes"].tolist() for k in (row[2:] or [0])]
     useful = [any(array is not None for array in one) for one in known]
     for columns, found, given in _scenes(tables, names):
         children = [scenes[k] if k < total else trees[k - total] for k in found]
@@ -208,6 +210,7 @@ def _assembled(
         held = [k - total for k in found if k >= total and useful[k - total]]
         scene = Scene()
         scene._begin(Instances.of_state(state), {id(trees[k]): (trees[k], known[k]) for k in held})
+        scene.up = ups[len(scenes)]
         scenes.append(scene)
     try:
         check_extent(below(scenes[-1]))

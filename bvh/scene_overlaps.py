@@ -15,11 +15,11 @@ from bvh.leaf_pairs import find_leaf_pairs
 from bvh.overlap_queries import affine_matrix, box_regions, plane_regions, sphere_regions
 from bvh.placed import hit_codes
 from bvh.primitives import Triangles
+from bvh.progress_bars import ProgressLike, heard
 from bvh.scene_content import SceneContent
 from bvh.scene_searches import find_in_scene
 from bvh.traversal.region_reach import Regions
 from bvh.two_level import TwoLevel
-from bvh.workers import Progress
 
 Ids = NDArray[np.int32]
 
@@ -121,7 +121,7 @@ class SceneOverlapQueries(SceneContent):
         upper: ArrayLike,
         *,
         threads: int | None = None,
-        progress: Progress | None = None,
+        progress: ProgressLike | None = None,
     ) -> SceneOverlaps:
         """Find the faces that have a point in common with an axis-aligned box of the world.
 
@@ -167,7 +167,7 @@ class SceneOverlapQueries(SceneContent):
         radius: ArrayLike,
         *,
         threads: int | None = None,
-        progress: Progress | None = None,
+        progress: ProgressLike | None = None,
     ) -> SceneOverlaps:
         """Find the faces that come as near to a point of the world as a radius.
 
@@ -204,7 +204,7 @@ class SceneOverlapQueries(SceneContent):
         planes: ArrayLike,
         *,
         threads: int | None = None,
-        progress: Progress | None = None,
+        progress: ProgressLike | None = None,
     ) -> SceneOverlaps:
         """Find the faces that have a point in a convex polytope of the world, such as a frustum.
 
@@ -244,7 +244,7 @@ class SceneOverlapQueries(SceneContent):
         transform: ArrayLike | None = None,
         *,
         threads: int | None = None,
-        progress: Progress | None = None,
+        progress: ProgressLike | None = None,
     ) -> ScenePairs:
         """Find all pairs of faces, one of this scene and one of a tree or another scene, that meet.
 
@@ -291,11 +291,13 @@ class SceneOverlapQueries(SceneContent):
         else:
             raise TypeError(f"other must be a BVH or a Scene, got {type(other).__name__}")
         matrix = None if transform is None else affine_matrix(transform)
-        codes = find_leaf_pairs(view, content, matrix, False, thread_count(threads), progress)
+        workers = thread_count(threads)
+        with heard(progress) as report:
+            codes = find_leaf_pairs(view, content, matrix, False, workers, report)
         return _pairs(view, content, *codes)
 
     def self_overlaps(
-        self, *, threads: int | None = None, progress: Progress | None = None
+        self, *, threads: int | None = None, progress: ProgressLike | None = None
     ) -> ScenePairs:
         """Find all pairs of faces that meet elsewhere than in the vertices or edge they share.
 
@@ -328,7 +330,9 @@ class SceneOverlapQueries(SceneContent):
         [[0, 1], [0, 2], [1, 2]]
         """
         view = self._for_triangles("self_overlaps")
-        codes = find_leaf_pairs(view, view, None, True, thread_count(threads), progress)
+        workers = thread_count(threads)
+        with heard(progress) as report:
+            codes = find_leaf_pairs(view, view, None, True, workers, report)
         return _pairs(view, view, *codes)
 
     def _for_triangles(self, question: str) -> TwoLevel:
@@ -349,11 +353,12 @@ def _found(
     regions: Regions,
     shape: tuple[int, ...],
     threads: int | None,
-    progress: Progress | None,
+    progress: ProgressLike | None,
 ) -> SceneOverlaps:
     """Return what regions meet."""
     workers = 1 if shape == () and threads is None else thread_count(threads)
-    offsets, codes = find_in_scene(view, regions, math.prod(shape), workers, progress)
+    with heard(progress) as report:
+        offsets, codes = find_in_scene(view, regions, math.prod(shape), workers, report)
     leaf, prim = hit_codes(codes)
     return SceneOverlaps(view.owners[leaf], leaf, prim, offsets, shape)
 

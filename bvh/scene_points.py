@@ -14,6 +14,7 @@ from bvh.hierarchy import Hierarchy
 from bvh.instances import ALL_BITS, Attributes, Instances
 from bvh.jit import warms
 from bvh.points import PointBatch, SceneClosestPoints, point_batch
+from bvh.progress_bars import ProgressLike, heard
 from bvh.rays import shaped
 from bvh.scene_content import SceneContent
 from bvh.tree import BVH
@@ -42,7 +43,7 @@ class ScenePoints(SceneContent):
         k: int | None = None,
         mask: int = ALL_BITS,
         threads: int | None = None,
-        progress: Progress | None = None,
+        progress: ProgressLike | None = None,
     ) -> SceneClosestPoints:
         """Find the nearest point of all instances for each point.
 
@@ -89,9 +90,10 @@ class ScenePoints(SceneContent):
         batch, workers, bits = point_batch(points, max_distance), thread_count(threads), _bits(mask)
         count = None if k is None else whole_number("k", k)
         view = self._over_triangles("closest_point", bits)
-        return point_batches.closest_in_scene(
-            view.arrays, view.stretches, bits, batch, count, workers, progress
-        )
+        with heard(progress) as report:
+            return point_batches.closest_in_scene(
+                view.arrays, view.stretches, bits, batch, count, workers, report
+            )
 
     def distance(
         self,
@@ -100,7 +102,7 @@ class ScenePoints(SceneContent):
         *,
         mask: int = ALL_BITS,
         threads: int | None = None,
-        progress: Progress | None = None,
+        progress: ProgressLike | None = None,
     ) -> Any:
         """Return the distance of each point from the nearest instance, as `closest_point` has it.
 
@@ -116,7 +118,9 @@ class ScenePoints(SceneContent):
         """
         batch, workers, bits = point_batch(points, max_distance), thread_count(threads), _bits(mask)
         view = self._over_triangles("distance", bits)
-        return shaped(batch.shape, self._distances(view, bits, batch, workers, progress))[0]
+        with heard(progress) as report:
+            flat = self._distances(view, bits, batch, workers, report)
+        return shaped(batch.shape, flat)[0]
 
     def signed_distance(
         self,
@@ -124,7 +128,7 @@ class ScenePoints(SceneContent):
         *,
         mask: int = ALL_BITS,
         threads: int | None = None,
-        progress: Progress | None = None,
+        progress: ProgressLike | None = None,
     ) -> Any:
         """Return the distance of each point from the nearest surface, negative inside.
 
@@ -143,7 +147,8 @@ class ScenePoints(SceneContent):
         """
         batch, workers, bits = point_batch(points), thread_count(threads), _bits(mask)
         view = self._over_triangles("signed_distance", bits)
-        flat = self._distances(view, bits, batch, workers, progress)
+        with heard(progress) as report:
+            flat = self._distances(view, bits, batch, workers, report)
         # A point on the surface is neither: its distance is 0.
         inside = _inside(view, bits, batch, workers, None, surface=False)
         np.negative(flat, out=flat, where=inside & (flat > 0.0) & (flat < np.inf))
@@ -156,7 +161,7 @@ class ScenePoints(SceneContent):
         method: str = "parity",
         mask: int = ALL_BITS,
         threads: int | None = None,
-        progress: Progress | None = None,
+        progress: ProgressLike | None = None,
     ) -> Any:
         """Tell for each point whether it is inside at least one leaf: in the union of all.
 
@@ -200,7 +205,9 @@ class ScenePoints(SceneContent):
         if method == "winding":
             tree = self._as_one_tree(bits, turned=True)
             return tree.winding_number(points, threads=threads, progress=progress) > 0.5
-        return shaped(batch.shape, _inside(view, bits, batch, workers, progress))[0]
+        with heard(progress) as report:
+            flat = _inside(view, bits, batch, workers, report)
+        return shaped(batch.shape, flat)[0]
 
     def winding_number(
         self,
@@ -209,7 +216,7 @@ class ScenePoints(SceneContent):
         *,
         mask: int = ALL_BITS,
         threads: int | None = None,
-        progress: Progress | None = None,
+        progress: ProgressLike | None = None,
     ) -> Any:
         """Return how often the surfaces of all instances together wind around each point.
 

@@ -13,6 +13,7 @@ from bvh.arguments import bit_masks, cull_code, kernel_input, thread_count, whol
 from bvh.crossing_queries import edge_rule
 from bvh.instances import ALL_BITS
 from bvh.many_hits import Request
+from bvh.progress_bars import ProgressLike, heard
 from bvh.rays import (
     RayBatch,
     SceneAllHits,
@@ -25,8 +26,8 @@ from bvh.rays import (
 from bvh.scene_content import SceneContent
 from bvh.traversal.one_ray import way_in
 from bvh.two_level import TwoLevel
-from bvh.user_code import SCENE_FILTER, optional_filter
-from bvh.workers import Progress
+from bvh.user_calls import SCENE_FILTER
+from bvh.user_code import optional_filter
 
 SceneCaster = Callable[..., tuple[float, int, float, float, bool, int]]
 
@@ -47,7 +48,7 @@ class SceneRays(SceneContent):
         cull: str | None = None,
         threads: int | None = None,
         validate_rays: bool = False,
-        progress: Progress | None = None,
+        progress: ProgressLike | None = None,
         sort: bool | None = None,
         filter: Any = None,
         data: Any = None,
@@ -111,21 +112,20 @@ class SceneRays(SceneContent):
                 hit = way_in(view.arrays)(view.place, *ray, t_min, t_max, 0, -1)
                 return single_scene_hit(hit, view.owner(hit[5]))
         batch = _batch(origins, directions, t_min, t_max, mask, validate_rays)
-        accept, data = optional_filter(filter, data, SCENE_FILTER)
         # Held while rays are under way: kernels know the trees by addresses alone, and `progress`
         # may let go of them.
         view, code = self._current(), cull_code(cull)
         arrays = view.arrays
-        if counters:
-            if accept is not None:
-                raise ValueError("counters must be False where there is a filter, got True")
-            hits: SceneHits = batches.counted_hits(
-                arrays, batch, code, thread_count(threads), progress
-            )
-            return hits
-        found: SceneHits = batches.closest_hit(
-            arrays, batch, code, thread_count(threads), progress, sort, accept, data
-        )
+        if counters and filter is not None:
+            raise ValueError("counters must be False where there is a filter, got True")
+        accept = optional_filter(filter, data, SCENE_FILTER)
+        found: SceneHits
+        with heard(progress) as report:
+            workers = thread_count(threads)
+            if counters:
+                found = batches.counted_hits(arrays, batch, code, workers, report)
+            else:
+                found = batches.closest_hit(arrays, batch, code, workers, report, sort, accept)
         return found
 
     def caster(self, *, cull: str | None = None, mask: int = ALL_BITS) -> SceneCaster:
@@ -174,7 +174,7 @@ class SceneRays(SceneContent):
         cull: str | None = None,
         threads: int | None = None,
         validate_rays: bool = False,
-        progress: Progress | None = None,
+        progress: ProgressLike | None = None,
         sort: bool | None = None,
         filter: Any = None,
         data: Any = None,
@@ -203,12 +203,12 @@ class SceneRays(SceneContent):
                 view = self._current()
                 return bool(way_in(view.arrays)(view.place, *ray, t_min, t_max, 0, -1)[5] >= 0)
         batch = _batch(origins, directions, t_min, t_max, mask, validate_rays)
-        accept, data = optional_filter(filter, data, SCENE_FILTER)
+        accept = optional_filter(filter, data, SCENE_FILTER)
         # Held while rays are under way, as in `closest_hit`.
         view = self._current()
-        return batches.any_hit(
-            view.arrays, batch, cull_code(cull), thread_count(threads), progress, sort, accept, data
-        )
+        code, workers = cull_code(cull), thread_count(threads)
+        with heard(progress) as report:
+            return batches.any_hit(view.arrays, batch, code, workers, report, sort, accept)
 
     def all_hits(
         self,
@@ -223,7 +223,7 @@ class SceneRays(SceneContent):
         cull: str | None = None,
         threads: int | None = None,
         validate_rays: bool = False,
-        progress: Progress | None = None,
+        progress: ProgressLike | None = None,
         filter: Any = None,
         data: Any = None,
     ) -> SceneAllHits:
@@ -247,7 +247,8 @@ class SceneRays(SceneContent):
         request, _view = self._request(
             origins, directions, t_min, t_max, mask, cull, validate_rays, edges, filter, data
         )
-        hits: SceneAllHits = request.all_hits(most, thread_count(threads), progress)
+        with heard(progress) as report:
+            hits: SceneAllHits = request.all_hits(most, thread_count(threads), report)
         return hits
 
     def count_hits(
@@ -262,7 +263,7 @@ class SceneRays(SceneContent):
         cull: str | None = None,
         threads: int | None = None,
         validate_rays: bool = False,
-        progress: Progress | None = None,
+        progress: ProgressLike | None = None,
         filter: Any = None,
         data: Any = None,
     ) -> NDArray[np.int64] | int:
@@ -285,7 +286,8 @@ class SceneRays(SceneContent):
             origins, directions, t_min, t_max, mask, cull, validate_rays, edges, filter, data
         )
         workers = thread_count(threads)
-        counts: NDArray[np.int64] | int = request.counts(view.split, workers, progress)
+        with heard(progress) as report:
+            counts: NDArray[np.int64] | int = request.counts(view.split, workers, report)
         return counts
 
     def _request(
@@ -295,9 +297,9 @@ class SceneRays(SceneContent):
         """Return the checked request, and what it is made to, to be held until it is answered."""
         once = edge_rule(edges)
         batch = _batch(origins, directions, t_min, t_max, mask, validate_rays)
-        accept, data = optional_filter(filter, data, SCENE_FILTER)
+        accept = optional_filter(filter, data, SCENE_FILTER)
         view = self._current()
-        return Request(view.arrays, batch, cull_code(cull), once, accept, data), view
+        return Request(view.arrays, batch, cull_code(cull), once, accept), view
 
 
 def _batch(

@@ -14,7 +14,7 @@ from bvh.hierarchy import Hierarchy
 from bvh.instances import Assembly, below
 from bvh.saving import contents_of, replace_file, written
 from bvh.scene_content import SceneContent
-from bvh.scene_file import SceneHeader, packed_scene, tables_end, tables_of
+from bvh.scene_file import UPS, SceneHeader, packed_scene, tables_end, tables_of
 from bvh.tree_file import digest_of
 
 
@@ -27,8 +27,8 @@ class SceneSaving(SceneContent):
         """Write the scene to a file, for `bvh.load`.
 
         The file holds every tree and every nested scene once, instances with their ids, names,
-        masks and transforms, and what is known of meshes (see `attributes`). It is written in one
-        step, as that of `BVH.save`.
+        masks and transforms, what is up, and what is known of meshes (see `attributes`). It is
+        written in one step, as that of `BVH.save`.
 
         Parameters
         ----------
@@ -72,7 +72,7 @@ class SceneSaving(SceneContent):
         normals, uv = zip(*known, strict=True) if known else ((), ())
         tables["normals"], tables["uv"] = _joined(normals, 3), _joined(uv, 2)
         counts = [len(tables[k]) for k in ("scenes", "trees", "ids", "text", "normals", "uv")]
-        header = SceneHeader._make((*counts, 0, ()))
+        header = SceneHeader._make((*counts, 0, (), tables["scenes"].shape[1] == 3))
         places = tables_of(header)
         stored = {}
         for place in places:
@@ -124,7 +124,12 @@ def _tables(parts: list[Assembly], trees: list[Hierarchy]) -> dict[str, NDArray[
         for name, column in rows.items():
             columns[name].append(column)
     tables = {name: np.concatenate(column) for name, column in columns.items()}
-    tables["scenes"] = _rows([(len(part._instances), part._instances.next_id) for part in parts], 2)
+    scenes = [(len(part._instances), part._instances.next_id) for part in parts]
+    ups = [part._up if isinstance(part, SceneContent) else UPS[0] for part in parts]
+    tables["scenes"] = _rows(scenes, 2)
+    if set(ups) != {UPS[0]}:
+        codes_of_up = np.array([UPS.index(up) for up in ups], np.int64)
+        tables["scenes"] = np.column_stack([tables["scenes"], codes_of_up])
     tables["text"] = np.frombuffer(b"".join(texts), np.uint8)
     return tables
 

@@ -5,18 +5,19 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from bvh.progress_bars import ProgressLike
 from bvh.scene import Scene
 from bvh.sources import Surface, read_file
 from bvh.tree import BVH
-from bvh.workers import Progress
 
 
 def load_scene(
     path: str | os.PathLike[str],
     *,
+    up: str | None = None,
     quality: str = "medium",
     threads: int | None = None,
-    progress: Progress | None = None,
+    progress: ProgressLike | None = None,
 ) -> Scene:
     """Read a scene from a file: glTF, GLB, or whatever else trimesh or meshio reads.
 
@@ -28,6 +29,8 @@ def load_scene(
     path : str or path-like
         A file of our own is for `bvh.load`. A .npz file holds ``vertices`` and ``faces``, and may
         hold ``offsets``, where ``faces`` are polygons one behind another, and ``face_ids``.
+    up : {"x", "y", "z", "-x", "-y", "-z"}, optional
+        What is up (see `Scene.up`); by default y in glTF, z in all else.
     quality, threads, progress
         As in `Scene.from_trimesh`.
 
@@ -40,7 +43,7 @@ def load_scene(
     Raises
     ------
     ValueError
-        If the file cannot be read.
+        If the file cannot be read, or there are no triangles in it.
     FileNotFoundError
         If there is none.
     ImportError
@@ -53,8 +56,17 @@ def load_scene(
         scene = Scene()
         tree = BVH.from_mesh(loaded, quality=quality, threads=threads, progress=progress)
         scene.add(tree, name=Path(path).stem)
-        return scene
+        scene.up = "z" if up is None else up
+        return _with_triangles(scene, path)
     if not isinstance(loaded, trimesh.Scene):
         # A mesh, or what will be left out with a warning.
         loaded = trimesh.Scene([loaded])
-    return Scene.from_trimesh(loaded, quality=quality, threads=threads, progress=progress)
+    scene = Scene.from_trimesh(loaded, up=up, quality=quality, threads=threads, progress=progress)
+    return _with_triangles(scene, path)
+
+
+def _with_triangles(scene: Scene, path: str | os.PathLike[str]) -> Scene:
+    """Return a scene that is not empty: readers make an empty one of much that is damaged."""
+    if not any(len(tree) for tree in scene.leaves.trees):
+        raise ValueError(f"{os.fspath(path)} holds no triangles: it is empty, or damaged")
+    return scene

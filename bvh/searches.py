@@ -28,11 +28,12 @@ from bvh.traversal.tree_pairs import (
     HEIGHT,
     MET,
     MOST_OF_LEAVES,
+    STEPS,
     begin_with,
     meet,
     new_meeting,
 )
-from bvh.workers import Progress, Shelf, share
+from bvh.workers import Progress, Shelf, share, share_long
 
 Ids = NDArray[np.int32]
 Keys = NDArray[np.int64]
@@ -139,22 +140,25 @@ def find_pairs(
         wanted = min(TASKS * threads, MOST_TASKS)
         start = new_meeting(wanted)
         begin_with(start, np.zeros((1, ENTRY), np.int64))
-        meet(arrays, others, way, itself, start, np.empty((0, 2), np.int32), wanted)
+        meet(arrays, others, way, itself, start, np.empty((0, 2), np.int32), wanted, 0)
         tasks = start.stack[start.state[FIRST] : start.state[HEIGHT]].reshape(-1, ENTRY)
     shelf = Shelf(lambda: (new_meeting(len(tasks)), np.empty((PAIRS, 2), np.int32)))
+    cancel = np.zeros(1, np.int32)
 
     def work(begin: int, end: int) -> None:
         found, done = [], False
         with shelf.scratch() as (meeting, pairs):
             begin_with(meeting, tasks[begin:end])
-            while not done:
-                done = meet(arrays, others, way, itself, meeting, pairs, 0)
+            while not (done or cancel[0]):
+                done = meet(arrays, others, way, itself, meeting, pairs, 0, STEPS)
                 rows = pairs[: int(meeting.state[MET])]
-                found.append(rows[:, 0].astype(np.int64) << 32 | rows[:, 1])
+                if len(rows):
+                    found.append(rows[:, 0].astype(np.int64) << 32 | rows[:, 1])
         parts.append(_joined(found))
 
     if len(tasks):
-        share(len(tasks), max(1, len(tasks) // (8 * threads)), work, threads, progress)
+        size = max(1, len(tasks) // (8 * threads))
+        share_long(len(tasks), size, work, threads, cancel, progress)
     elif progress is not None:
         progress(0, 0)
     keys = _ordered(_joined(parts))

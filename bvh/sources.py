@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.arguments import face_rows, rows, thread_count
+from bvh.gltf_names import ENDINGS, NAMED, named
 from bvh.libraries import polygons_of
 from bvh.polygons import checked_corners, corner_lists, triangulated
 
@@ -124,7 +125,16 @@ def read_file(path: str | os.PathLike[str], wanted: str) -> Any:
 def _read_trimesh(name: str) -> Any:
     import trimesh
 
-    return trimesh.load(name, process=False)
+    file = named(name)
+    if file is None:
+        read = trimesh.load(name, process=False)
+    else:
+        resolver = trimesh.resolvers.FilePathResolver(name)
+        kind = Path(name).suffix.lower()[1:]
+        read = trimesh.load(file, file_type=kind, resolver=resolver, process=False)
+    if Path(name).suffix.lower() in ENDINGS and isinstance(read, trimesh.Scene):
+        read.metadata[NAMED] = True
+    return read
 
 
 def _read_meshio(name: str, ending: str) -> Surface:

@@ -19,15 +19,16 @@ from bvh.arguments import (
 from bvh.arrays import build
 from bvh.crossing_queries import CrossingQueries
 from bvh.deforming import Deforming
-from bvh.jit import warms
+from bvh.jit import alone, warms
 from bvh.obbs import local_frames
 from bvh.overlap_queries import OverlapQueries
 from bvh.point_queries import PointQueries
 from bvh.primitives import Boxes, Custom, Obbs, Primitives, Triangles
+from bvh.progress_bars import ProgressLike, heard
 from bvh.saving import Saving
 from bvh.sources import surface_of
-from bvh.user_code import INTERSECT, user_data, user_function
-from bvh.workers import Progress
+from bvh.user_calls import INTERSECT
+from bvh.user_code import user_data, user_function
 
 
 class BVH(Deforming, CrossingQueries, PointQueries, OverlapQueries, Saving):
@@ -57,7 +58,7 @@ class BVH(Deforming, CrossingQueries, PointQueries, OverlapQueries, Saving):
         *,
         quality: str = "medium",
         threads: int | None = None,
-        progress: Progress | None = None,
+        progress: ProgressLike | None = None,
     ) -> BVH:
         """Build a tree over triangles.
 
@@ -74,8 +75,9 @@ class BVH(Deforming, CrossingQueries, PointQueries, OverlapQueries, Saving):
             long and oblique, and takes several times as long.
         threads : int, optional
             Threads to build with; one for each CPU by default. The tree does not depend on it.
-        progress : callable, optional
-            Called as progress(done, total) in primitives, a few times a second.
+        progress : callable, bool or bar of tqdm, optional
+            Called as progress(done, total) in primitives, a few times a second. True shows a bar,
+            of rich or tqdm; of tqdm, a bar or the class will do, too.
 
         Returns
         -------
@@ -98,7 +100,7 @@ class BVH(Deforming, CrossingQueries, PointQueries, OverlapQueries, Saving):
         *,
         quality: str = "medium",
         threads: int | None = None,
-        progress: Progress | None = None,
+        progress: ProgressLike | None = None,
     ) -> BVH:
         """Build a tree over a mesh.
 
@@ -172,7 +174,7 @@ class BVH(Deforming, CrossingQueries, PointQueries, OverlapQueries, Saving):
         *,
         quality: str = "medium",
         threads: int | None = None,
-        progress: Progress | None = None,
+        progress: ProgressLike | None = None,
     ) -> BVH:
         """Build a tree over axis-aligned boxes, solid and closed.
 
@@ -208,7 +210,7 @@ class BVH(Deforming, CrossingQueries, PointQueries, OverlapQueries, Saving):
         *,
         quality: str = "medium",
         threads: int | None = None,
-        progress: Progress | None = None,
+        progress: ProgressLike | None = None,
     ) -> BVH:
         """Build a tree over oriented boxes: axis-aligned boxes, each under its own transform.
 
@@ -250,13 +252,12 @@ class BVH(Deforming, CrossingQueries, PointQueries, OverlapQueries, Saving):
         data: Any = None,
         *,
         threads: int | None = None,
-        progress: Progress | None = None,
+        progress: ProgressLike | None = None,
     ) -> BVH:
         """Build a tree over primitives of your own: spheres, capsules, patches.
 
         All queries by rays work on it, `cull` excepted; those by points and of overlap need other
-        trees, and it cannot be saved. The test is compiled into each query when that is first
-        asked, which takes some seconds a process.
+        trees, and it cannot be saved. The test is compiled when the tree is first asked.
 
         Parameters
         ----------
@@ -301,12 +302,13 @@ class BVH(Deforming, CrossingQueries, PointQueries, OverlapQueries, Saving):
         primitives: Primitives,
         quality: str,
         threads: int | None,
-        progress: Progress | None,
+        progress: ProgressLike | None,
     ) -> BVH:
         """Build the tree over primitives."""
         workers = thread_count(threads)
         began = time.perf_counter()
-        arrays, bounds = build(primitives, quality, workers, progress)
+        with heard(progress) as report:
+            arrays, bounds = build(primitives, quality, workers, report)
         # Nothing can be seen half-built: the object comes last.
         tree = object.__new__(cls)
         tree._set_arrays(arrays)
@@ -338,3 +340,26 @@ def _warm() -> None:
         any_tree.closest_hit(*rays, sort=True)
         any_tree.any_hit(*rays)
         any_tree.caster()(1.0, 1.0, 1.0, -1.0, -1.0, -1.0)
+
+
+@alone
+def _any_hit_counts(ray_id, prim_id, t, u, v, data):
+    return True
+
+
+@alone
+def _plane_through_1(prim_id, origin, direction, t_min, t_max, data):
+    return (1.0 - origin[0]) / direction[0], 0.0, 0.0
+
+
+@warms("filters and primitives of one's own")
+def _warm_users_code() -> None:
+    """Compile what calls users' functions."""
+    tree, rays = BVH.from_triangles(np.eye(3), [[0, 1, 2]]), (np.ones((2, 3)), -np.ones((2, 3)))
+    tree.closest_hit(*rays, filter=_any_hit_counts)
+    tree.any_hit(*rays, filter=_any_hit_counts)
+    own = BVH.from_custom(np.zeros((1, 3)), np.ones((1, 3)), _plane_through_1)
+    own.closest_hit(*rays)
+    own.any_hit(*rays)
+    own.all_hits(*rays)
+    own.caster()(1.0, 1.0, 1.0, -1.0, -1.0, -1.0)

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 
 from bvh.arguments import cull_code, points
 from bvh.exact import add_triple, divide, new_sum, triple_sign
-from bvh.jit import entry, inlined, kept_kernel, kernel, stay_outlined, warms
+from bvh.jit import entry, inlined, kernel, stay_outlined, warms
 from bvh.numerics import (
     DD_ERROR,
     INF,
@@ -101,7 +101,7 @@ def filtered_side(o, d_scaled, floor, a, b):
     return 0
 
 
-@kept_kernel
+@kernel
 def _exact_side(o, d, a, b):
     """Return the exact sign of d . ((a-o) x (b-a)) where the filter left it open."""
     stay_outlined()
@@ -230,7 +230,7 @@ def solve_weights(a, p, q, r, whole, whole_size):
     return decided, -of_v1[0] / whole[0], of_v2[0] / whole[0]
 
 
-@kept_kernel
+@kernel
 def distance(o, d, e, k, v0, v1, v2):
     """Return t of a hit, the real quotient n.(v0-o) / n.d rounded to the nearest double.
 
@@ -277,7 +277,7 @@ def reach_of(v0, v1, v2):
     return max(largest(v0), max(largest(v1), largest(v2)))
 
 
-@kept_kernel
+@kernel
 def barycentrics(o, d, v0, v1, v2):
     """Return (u, v) of a hit, the weights of v1 and v2, good to a few units in the last place.
 

@@ -6,18 +6,15 @@ import inspect
 from typing import Any
 
 from bvh.jit import Dispatcher, typeof, types
-
-FILTER = ("ray_id", "prim_id", "t", "u", "v", "data")
-SCENE_FILTER = ("ray_id", "instance_id", "prim_id", "t", "u", "v", "data")
-INTERSECT = ("prim_id", "origin", "direction", "t_min", "t_max", "data")
+from bvh.user_calls import FILTER, Interface, UserCall, user_call
 
 
-def user_function(name: str, function: Any, parameters: tuple[str, ...]) -> Any:
+def user_function(name: str, function: Any, interface: Interface) -> Any:
     """Return a compiled function; refuse what kernels cannot call with these parameters."""
     got = getattr(function, "__name__", None) or type(function).__name__
     if not _is_compiled(function):
         raise TypeError(f"{name} must be a function compiled with numba.njit, got {got}")
-    signature = inspect.signature(function.py_func)
+    signature, parameters = inspect.signature(function.py_func), interface.parameters
     try:
         signature.bind(*parameters)
     except TypeError:
@@ -37,13 +34,11 @@ def user_data(data: Any) -> Any:
     return data
 
 
-def optional_filter(
-    function: Any, data: Any, parameters: tuple[str, ...] = FILTER
-) -> tuple[Any, Any]:
-    """Return a filter and its data; None for both where there is no filter."""
+def optional_filter(function: Any, data: Any, interface: Interface = FILTER) -> UserCall | None:
+    """Return a filter with its data, as kernels are handed them; None where there is no filter."""
     if function is None:
-        return None, None
-    return user_function("filter", function, parameters), user_data(data)
+        return None
+    return user_call(user_function("filter", function, interface), user_data(data), interface)
 
 
 def _is_compiled(function: object) -> bool:

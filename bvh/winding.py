@@ -1,59 +1,163 @@
-"""What a tree's nodes look like from far away: the terms of fast winding numbers.
+"""What a surface looks like from far away: the terms of fast winding numbers.
 
-The winding number of a surface at q is the sum of the solid angles of its faces over 4 pi. Seen
-from far, the faces of a node are a few numbers: with area vectors a n about the centre c of their
-areas, N = sum(a n), T = sum((x - c) (a n)^T) over their centroids x, and r = c - q,
+The winding number of a surface at q is the sum of the solid angles of its faces over 4 pi. Faces
+that lie together look from far like a few numbers about their centre: see `multipoles`, and
+Barill, Dickson, Schmidt, Levin and Jacobson 2018, "Fast winding numbers for soups and clouds".
 
-    4 pi w = N . r / |r|**3 + trace(T) / |r|**3 - 3 r . T r / |r|**5 + ...,
-
-whose next term is of the order (radius / |r|)**2 of the first (Barill, Dickson, Schmidt, Levin and
-Jacobson 2018, "Fast winding numbers for soups and clouds").
+They belong to a tree of their own, of LANES children and LANES faces a leaf whatever the vectors
+of the CPU, and are summed in its order: so the same surface has the same winding numbers bit for
+bit on every CPU, and whichever tree holds it.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+import math
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bvh.arguments import aligned, kernel_input
-from bvh.jit import entry, inlined
+from bvh.builders import binned_sah
+from bvh.jit import entry, inlined, kernel
+from bvh.multipoles import (
+    LOWER_SLOTS,
+    ORDER,
+    SERIES_SIZE,
+    SLOTS,
+    add_shifted,
+    complete,
+    mean_regular,
+    regular,
+    set_first,
+    write_series,
+)
 from bvh.nearest import cross, minus
+from bvh.nodes import is_leaf
 from bvh.numerics import power_of_two
-from bvh.primitives import corners
-from bvh.simd import WIDTH, peek, peek_int
-from bvh.wide_nodes import BLOCK_SIZE, CODES, LOWER, UPPER, leaf_rows
+from bvh.preparation import prepare
+from bvh.primitives import Primitives, corners
+
+LEAF_BITS = 3
+LANES = 1 << LEAF_BITS
 
 # Rows of a node's terms, a lane a child: centre, the square of the radius about it (-1 where there
-# is no child), N, and the symmetric part of T: xx yy zz xy xz yz, the last three twice.
-CENTRE, RADIUS, AREA, FIRST = 0, 3, 4, 7
-TERMS = 13
-TERMS_SIZE = TERMS * WIDTH
+# is no child), and its multipoles.
+CENTRE, RADIUS, SERIES = 0, 3, 4
+TERMS_SIZE = (SERIES + SERIES_SIZE) * LANES
+# Rows of a leaf's corners.
+CORNERS = 9
 
-# A node while it is summed: area, centre, radius (-1 for nothing), N, T by rows.
-SUM = 17
+# A node while it is summed: area, centre, radius (-1 for nothing), and its faces, begin..end.
+AREA, MIDDLE, REACH, BEGIN, END = 0, 1, 4, 5, 6
+SHAPE = 7
+# Radii are told longer than they are, which keeps errors with the default accuracy below 0.001.
+MARGIN = 1.05
 
 
 class WindingTerms(NamedTuple):
-    """The terms of all nodes, in the local frame."""
+    """The tree of a surface for its winding numbers.
 
+    Attributes
+    ----------
+    codes : ndarray of int64
+        LANES a node: the number of the child, 0 for none, or ~(first * LANES + count - 1) of a
+        leaf, which has the faces from `first` on.
+    terms : ndarray of float32
+        In the local frame (see `nodes.local_frame`).
+    corners : ndarray of float64
+        Leaf by leaf, CORNERS rows of `count` numbers, times the power of two of the frame. A row
+        can be read as LANES numbers to the end.
+    frame : ndarray of float64, shape (2, 3)
+    """
+
+    codes: NDArray[np.int64]
     terms: NDArray[np.float32]
-    owned: NDArray[np.int32]  # (rows, lanes): ids, each face once, -1 for none
+    corners: NDArray[np.float64]
+    frame: NDArray[np.float64]
 
 
-def winding_terms(arrays: Any) -> WindingTerms:
-    """Sum the terms of a tree over triangles, from the leaves up."""
-    nodes = len(arrays.nodes.blocks) // BLOCK_SIZE
+class Sums(NamedTuple):
+    """Nodes while they are summed, a row each: `shapes`, and multipoles (2, SLOTS)."""
+
+    shapes: NDArray[np.float64]
+    poles: NDArray[np.float64]
+
+
+def winding_terms(triangles: Primitives, threads: int = 1) -> WindingTerms:
+    """Build the tree of a surface of triangles, and sum its terms from the leaves up."""
+    records, _, frame, _ = prepare(triangles, threads)
+    binary = binned_sah.build(records, threads=threads, group_bits=LEAF_BITS, max_leaf=LANES)
+    frame = kernel_input(frame)
+    most, nodes = len(binary.links) // 2 + 1, 0
+    codes = np.empty(most * LANES, np.int64)
+    if len(binary.links):
+        nodes = _widen(*binary, np.empty((most, 2), np.int64), codes)
+    codes = kernel_input(codes[: nodes * LANES].copy())
     terms = aligned(nodes * TERMS_SIZE, np.float32)
-    # A tree of high quality holds some faces more than once.
-    flat = arrays.nodes.ids.ravel()
-    owned = np.full(len(flat), -1, np.int32)
-    first = np.unique(flat, return_index=True)[1]
-    owned[first] = flat[first]
-    owned = owned.reshape(arrays.nodes.ids.shape)
-    _sum_terms(arrays, owned, terms, np.zeros((nodes, SUM)), np.zeros((WIDTH, SUM)))
-    return WindingTerms(kernel_input(terms), kernel_input(owned))
+    faces = aligned(CORNERS * len(binary.order) + LANES, np.float64)
+    faces[-LANES:] = 0.0
+    sums, parts = _new_sums(nodes), _new_sums(LANES + 1)
+    away = np.zeros((2, 2, LOWER_SLOTS))
+    _sum_terms(triangles, frame, binary.order, codes, sums, parts, away, terms, faces)
+    return WindingTerms(codes, kernel_input(terms), kernel_input(faces), frame)
+
+
+def _new_sums(count: int) -> Sums:
+    return Sums(np.zeros((count, SHAPE)), np.zeros((count, 2, SLOTS)))
+
+
+@inlined
+def leaf_faces(code):
+    """Return (first, count) of a leaf's faces."""
+    at = ~code
+    return at >> LEAF_BITS, (at & (LANES - 1)) + 1
+
+
+@inlined
+def _size(bounds, i):
+    """Return the square of the diagonal of a box."""
+    x = np.float64(bounds[i, 3]) - bounds[i, 0]
+    y = np.float64(bounds[i, 4]) - bounds[i, 1]
+    z = np.float64(bounds[i, 5]) - bounds[i, 2]
+    return x * x + y * y + z * z
+
+
+@entry
+def _widen(bounds, links, order, pending, codes):
+    """Collapse a binary tree, opening the largest child until a node is full; count the nodes.
+
+    Children have higher numbers than their parents.
+    """
+    pending[0, 0], pending[0, 1] = 0, 0
+    waiting, nodes = 1, 1
+    while waiting > 0:
+        waiting -= 1
+        at, n = pending[waiting, 1] * LANES, 1
+        codes[at] = pending[waiting, 0]
+        while n < LANES:
+            best, largest = -1, -1.0
+            for lane in range(n):
+                child = codes[at + lane]
+                if not is_leaf(links, child) and _size(bounds, child) > largest:
+                    best, largest = lane, _size(bounds, child)
+            if best < 0:
+                break
+            left = np.int64(links[codes[at + best], 0])
+            codes[at + best], codes[at + n] = left, left + 1
+            n += 1
+        for lane in range(LANES):
+            child = codes[at + lane]
+            if lane >= n:
+                codes[at + lane] = 0
+            elif is_leaf(links, child):
+                codes[at + lane] = ~(np.int64(links[child, 0]) * LANES + links[child, 1] - 1)
+            else:
+                codes[at + lane] = nodes
+                pending[waiting, 0], pending[waiting, 1] = child, nodes
+                waiting += 1
+                nodes += 1
+    return nodes
 
 
 @inlined
@@ -63,102 +167,128 @@ def _local(frame, v):
 
 
 @inlined
-def _add_to(total, part):
-    """Add area, area times centre, and N."""
-    total[0] += part[0]
+def _length(v):
+    return math.sqrt(v[0] * v[0] + v[1] * v[1] + v[2] * v[2])
+
+
+@inlined
+def _centre(shape):
+    return (shape[MIDDLE], shape[MIDDLE + 1], shape[MIDDLE + 2])
+
+
+@inlined
+def _weigh(total, area, centre):
+    """Add an area, and area times centre."""
+    total[AREA] += area
     for axis in range(3):
-        total[1 + axis] += part[0] * part[1 + axis]
-        total[5 + axis] += part[5 + axis]
+        total[MIDDLE + axis] += area * centre[axis]
 
 
 @inlined
-def _set_centre(total, part):
-    """Divide by the area; a surface without any is where its first part is."""
+def _set_centre(total, centre):
+    """Divide by the area; a surface without any is where one of its parts is."""
     for axis in range(3):
-        total[1 + axis] = total[1 + axis] / total[0] if total[0] > 0.0 else part[1 + axis]
+        total[MIDDLE + axis] = (
+            total[MIDDLE + axis] / total[AREA] if total[AREA] > 0.0 else centre[axis]
+        )
 
 
 @inlined
-def _shift_to(total, part):
-    """Add T, and let the radius reach around the part."""
-    x = part[1] - total[1]
-    y = part[2] - total[2]
-    z = part[3] - total[3]
-    total[4] = max(total[4], np.sqrt(x * x + y * y + z * z) + part[4])
-    for j in range(3):
-        total[8 + j] += part[8 + j] + x * part[5 + j]
-        total[11 + j] += part[11 + j] + y * part[5 + j]
-        total[14 + j] += part[14 + j] + z * part[5 + j]
-
-
-@inlined
-def _face(arrays, prim, part):
-    """Describe one face as a part."""
-    a, b, c = corners(arrays.primitives, np.int64(prim))
-    a, b, c = _local(arrays.frame, a), _local(arrays.frame, b), _local(arrays.frame, c)
+def _area_vector(a, b, c):
     n = cross(minus(b, a), minus(c, a))
-    part[0] = 0.5 * np.sqrt(n[0] * n[0] + n[1] * n[1] + n[2] * n[2])
-    for axis in range(3):
-        part[1 + axis] = (a[axis] + b[axis] + c[axis]) / 3.0
-        part[5 + axis] = 0.5 * n[axis]
-    for i in range(8, SUM):
-        part[i] = 0.0
-    part[4] = 0.0
-    for v in (a, b, c):
-        x, y, z = v[0] - part[1], v[1] - part[2], v[2] - part[3]
-        part[4] = max(part[4], np.sqrt(x * x + y * y + z * z))
+    return (0.5 * n[0], 0.5 * n[1], 0.5 * n[2])
+
+
+@kernel
+def _radius(triangles, frame, order, shape):
+    """Return how far the faces of a node, which are neighbours in the order, reach."""
+    far, centre = 0.0, _centre(shape)
+    for i in range(np.int64(shape[BEGIN]), np.int64(shape[END])):
+        for v in corners(triangles, np.int64(order[i])):
+            way = minus(_local(frame, v), centre)
+            far = max(far, way[0] * way[0] + way[1] * way[1] + way[2] * way[2])
+    return math.sqrt(far)
+
+
+@inlined
+def _sum_leaf(triangles, frame, order, first, count, shape, poles, part, away):
+    """Sum the faces of a leaf."""
+    centre = (0.0, 0.0, 0.0)
+    for k in range(count):
+        a, b, c = corners(triangles, np.int64(order[first + k]))
+        a, b, c = _local(frame, a), _local(frame, b), _local(frame, c)
+        centre = (
+            (a[0] + b[0] + c[0]) / 3.0, (a[1] + b[1] + c[1]) / 3.0, (a[2] + b[2] + c[2]) / 3.0
+        )  # fmt: skip
+        _weigh(shape, _length(_area_vector(a, b, c)), centre)
+    _set_centre(shape, centre)
+    centre = _centre(shape)
+    shape[BEGIN], shape[END] = first, first + count
+    shape[REACH] = _radius(triangles, frame, order, shape)
+    for k in range(count):
+        a, b, c = corners(triangles, np.int64(order[first + k]))
+        a = minus(_local(frame, a), centre)
+        b = minus(_local(frame, b), centre)
+        c = minus(_local(frame, c), centre)
+        mean_regular(a, b, c, away[0], away[1])
+        set_first(part, _area_vector(a, b, c))
+        add_shifted(part, 1, away[1], poles)
+    complete(poles)
+
+
+@inlined
+def _pack_leaf(triangles, frame, order, first, count, faces):
+    """Write the corners of a leaf's faces."""
+    s = power_of_two(int(frame[1, 0]))
+    for k in range(count):
+        at = CORNERS * first + k
+        for v in corners(triangles, np.int64(order[first + k])):
+            for axis in range(3):
+                faces[at] = v[axis] * s
+                at += count
 
 
 @entry
-def _sum_terms(arrays, owned, terms, sums, parts):
-    """Fill the terms of all nodes; children have higher numbers than their parents."""
-    blocks, part = arrays.nodes.blocks, np.zeros(SUM)
-    for node in range(len(sums) - 1, -1, -1):
-        for lane in range(WIDTH):
-            at = node * BLOCK_SIZE + lane
-            total = parts[lane]
-            total[:] = 0.0
-            total[4] = -1.0
-            if peek(blocks, at + LOWER * WIDTH) > peek(blocks, at + UPPER * WIDTH):
+def _sum_terms(triangles, frame, order, codes, sums, parts, away, terms, faces):
+    """Fill in the terms of all nodes, and the corners of all leaves."""
+    for node in range(len(sums.shapes) - 1, -1, -1):
+        whole, poles = sums.shapes[node], sums.poles[node]
+        whole[BEGIN] = len(order)
+        for lane in range(LANES):
+            shape, part, code = parts.shapes[lane], parts.poles[lane], codes[node * LANES + lane]
+            shape[:] = 0.0
+            part[:] = 0.0
+            if code > 0:
+                shape[:] = sums.shapes[code]
+                part[:] = sums.poles[code]
+            elif code < 0:
+                first, count = leaf_faces(code)
+                one = parts.poles[LANES]
+                _sum_leaf(triangles, frame, order, first, count, shape, part, one, away)
+                _pack_leaf(triangles, frame, order, first, count, faces)
+            else:
+                shape[REACH] = -1.0
                 continue
-            code = np.int64(peek_int(blocks, at + CODES * WIDTH))
-            if code >= 0:
-                total[:] = sums[code]
-                continue
-            total[4] = 0.0
-            first, rows = leaf_rows(code)
-            for sweep in range(2):
-                for row in range(first, first + rows):
-                    for k in range(WIDTH):
-                        if owned[row, k] < 0:
-                            continue
-                        _face(arrays, owned[row, k], part)
-                        if sweep == 0:
-                            _add_to(total, part)
-                        else:
-                            _shift_to(total, part)
-                if sweep == 0:
-                    _set_centre(total, part)
-        whole = sums[node]
-        for lane in range(WIDTH):
-            if parts[lane, 4] >= 0.0:
-                _add_to(whole, parts[lane])
-        _set_centre(whole, parts[0])
-        for lane in range(WIDTH):
-            if parts[lane, 4] >= 0.0:
-                _shift_to(whole, parts[lane])
-            _write(terms, node * TERMS_SIZE + lane, parts[lane])
+            _weigh(whole, shape[AREA], _centre(shape))
+            whole[BEGIN] = min(whole[BEGIN], shape[BEGIN])
+            whole[END] = max(whole[END], shape[END])
+        _set_centre(whole, _centre(parts.shapes[0]))
+        whole[REACH] = _radius(triangles, frame, order, whole)
+        for lane in range(LANES):
+            shape = parts.shapes[lane]
+            if shape[REACH] >= 0.0:
+                way = minus(_centre(shape), _centre(whole))
+                regular(way[0], way[1], way[2], away[0, 0], away[0, 1])
+                add_shifted(parts.poles[lane], ORDER, away[0], poles)
+            _write(terms, node * TERMS_SIZE + lane, shape, parts.poles[lane])
+        complete(poles)
 
 
 @inlined
-def _write(terms, at, total):
+def _write(terms, at, shape, poles):
     """Write what a child looks like from far away."""
     for axis in range(3):
-        terms[at + (CENTRE + axis) * WIDTH] = total[1 + axis]
-        terms[at + (AREA + axis) * WIDTH] = total[5 + axis]
-        terms[at + (FIRST + axis) * WIDTH] = total[8 + 4 * axis]
-    r = total[4] * (1.0 + 2.0**-20)
-    terms[at + RADIUS * WIDTH] = r * r if r >= 0.0 else -1.0
-    terms[at + (FIRST + 3) * WIDTH] = total[9] + total[11]
-    terms[at + (FIRST + 4) * WIDTH] = total[10] + total[14]
-    terms[at + (FIRST + 5) * WIDTH] = total[13] + total[15]
+        terms[at + (CENTRE + axis) * LANES] = shape[MIDDLE + axis]
+    r = MARGIN * shape[REACH]
+    terms[at + RADIUS * LANES] = r * r if r >= 0.0 else -1.0
+    write_series(poles, terms, at + SERIES * LANES, LANES)

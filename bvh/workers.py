@@ -12,6 +12,7 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -183,3 +184,33 @@ def share(
             future.result()
     if progress is not None:
         progress(count, count)
+
+
+def share_long(
+    count: int,
+    size: int,
+    work: Callable[[int, int], object],
+    threads: int,
+    cancel: NDArray[np.int32],
+    progress: Progress | None = None,
+) -> None:
+    """Call work(start, stop) as `share` does, where a chunk may take seconds.
+
+    The calling thread does none of it, unless there is nothing to share: it reports progress and
+    hears Ctrl-C. Then it sets `cancel[0]`, which the work looks at every few milliseconds.
+    """
+    if progress is None and (threads == 1 or count <= size):
+        work(0, count)
+        return
+    finished = [0]
+
+    def call(start: int) -> None:
+        stop = min(start + size, count)
+        work(start, stop)
+        finished.append(stop - start)
+
+    def report() -> None:
+        if progress is not None:
+            progress(sum(finished), count)
+
+    watch([partial(call, start) for start in range(0, count, size)], threads, cancel, report)

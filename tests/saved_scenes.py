@@ -38,6 +38,7 @@ def scene_of(rng: Rng, n: int = 4) -> Scene:
     scene.remove(scene.add(trees[0]))
     count = len(trees[0].vertices)
     known = Attributes(rng.normal(size=(count, 3)), rng.random((count, 2)))
+    inner.up, scene.up = "-x", "y"
     for part in (inner, scene):
         part._attributes[id(trees[0])] = trees[0], known
     middle._attributes[id(trees[1])] = trees[1], Attributes(None, rng.random((count, 2)))
@@ -46,7 +47,7 @@ def scene_of(rng: Rng, n: int = 4) -> Scene:
 
 def told(scene: Scene) -> list[Any]:
     """Return all that can be told of a scene, whatever its trees are."""
-    found: list[Any] = [scene._instances.next_id]
+    found: list[Any] = [(scene._instances.next_id, scene.up)]
     for one in scene:
         child = told(one.child) if isinstance(one.child, Scene) else tree_told(scene, one.child)
         found.append((one.id, one.transform.tolist(), one.name, one.mask, one.visible, child))

@@ -275,6 +275,27 @@ def test_refused_by_matrices(change: dict[str, Any], name: str) -> None:
         Camera.from_matrices(**good | change)
 
 
+def test_transposed_projections(rng: np.random.Generator) -> None:
+    """Matrices for row vectors are refused, in the middle and off centre, with any view."""
+    flat = np.diag([0.5, 0.5, -0.02, 1.0])
+    flat[2, 3] = -1.0
+    matrices = [(flat, {}), (FRUSTUM, {"depth": "direct3d"})]
+    for made in [p for _ in range(20) for p in oracle.projections(rng)]:
+        middle = made.matrix.copy()
+        middle[:2, 2:] = 0.0
+        matrices += [(middle, made.options), (made.matrix, made.options)]
+    matrices.append((changed(FRUSTUM, m23=-2.0), {}))
+    for matrix, options in matrices:
+        if np.array_equal(matrix, matrix.T):
+            continue
+        for view in (EYE, oracle.pose(rng)):
+            Camera.from_matrices(view, matrix, *SIZE, **options)
+            with pytest.raises(ValueError, match="projection"):
+                Camera.from_matrices(view, matrix.T, *SIZE, **options)
+    with pytest.raises(ValueError, match=r"column vectors \(transpose it\), got the last row \[0"):
+        Camera.from_matrices(EYE, changed(FRUSTUM, m23=-0.2).T, *SIZE)
+
+
 def test_refused_by_trimesh() -> None:
     """No scene, no field of view, no affine transform."""
     lens = trimesh.scene.Camera(resolution=SIZE, fov=(40, 30))

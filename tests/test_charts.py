@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from fractions import Fraction
 from pathlib import Path
@@ -17,6 +18,12 @@ from bvh.simd import WIDTH
 from meshes.sphere import geodesic_sphere
 from tests.commands import Run
 from tests.oracle_pix import half_surface, walk
+
+
+def test_charts_are_at_hand() -> None:
+    """`bvh.pictures.charts.chart` needs no import but that of bvh, which needs no matplotlib."""
+    code = "import bvh, sys; bvh.pictures.charts.chart; assert 'matplotlib' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def trees(rng: np.random.Generator) -> list[BVH]:

@@ -140,12 +140,13 @@ def test_render(shade: str, run: Run, path: Path) -> None:
 
 
 def test_what_is_up(run: Run, path: Path) -> None:
-    """Y in glTF, else z; or whatever is asked for."""
+    """Y in glTF, also when that has been saved, else z; or whatever is asked for."""
     run("build", path, "-o", "saved.bvh")
     scene = bvh.load_scene(path)
     for given, options, up in (
         (path, (), [0, 1, 0]),
-        ("saved.bvh", (), [0, 0, 1]),
+        ("saved.bvh", (), [0, 1, 0]),
+        ("saved.bvh", ("--up", "z"), [0, 0, 1]),
         (path, ("--up", "-x"), [-1, 0, 0]),
         (path, ("--up=0,0.5,1",), [0, 0.5, 1]),
     ):
@@ -279,24 +280,24 @@ def test_cameras(path: Path) -> None:
         if size and "width" not in told:
             arguments |= {"width": width, "height": height}
         if kind == "framing":
-            arguments.setdefault("bounds", bounds)
+            arguments = {"bounds": bounds, "up": "y", **arguments}
         wanted = getattr(Camera, kind)(**arguments)
         if size and "width" in told:
             wanted = wanted.resized(width, height)
-        assert options.made(path, bounds, read) == wanted, (kind, told)
-        upward = options._replace(y="up", pixel_ratio=2.0).made(path, bounds, read)
+        assert options.made(path, bounds, "y", read) == wanted, (kind, told)
+        upward = options._replace(y="up", pixel_ratio=2.0).made(path, bounds, "y", read)
         assert (upward.y, upward.pixel_ratio) == ("up", 2.0)
     with pytest.raises(ValueError, match="no camera"):
-        OPTIONS._replace(camera="scene").made(path, bounds, read)
+        OPTIONS._replace(camera="scene").made(path, bounds, "y", read)
     read.set_camera(resolution=(40, 30), fov=(60, 45))
     options = OPTIONS._replace(camera="scene")
-    assert options.made(path, bounds, read) == Camera.from_trimesh(read)
-    larger = options._replace(size="80x60").made(path, bounds, read)
+    assert options.made(path, bounds, "y", read) == Camera.from_trimesh(read)
+    larger = options._replace(size="80x60").made(path, bounds, "y", read)
     assert larger == Camera.from_trimesh(read).resized(80, 60)
     ortho = OPTIONS._replace(ortho=4.0, eye="1,2,3", target="0,0,0", size="40x30")
     wanted = Camera.orthographic([1, 2, 3], [0, 0, 0], [0, 1, 0], 4.0, 40, 30)
-    assert ortho.made(path, bounds, read) == wanted
-    framed = ortho._replace(eye=None, target=None).made(path, bounds, read)
+    assert ortho.made(path, bounds, "y", read) == wanted
+    framed = ortho._replace(eye=None, target=None).made(path, bounds, "y", read)
     assert not framed.perspective and framed.project(bounds.mean(axis=0))[2] > 0
 
 

@@ -14,6 +14,7 @@ import pytest
 from children import PACKAGE, answer, start
 
 from bvh import kernel_cache
+from bvh.kernel_folders import KernelFolder
 
 posix = pytest.mark.skipif(os.name != "posix", reason="permissions of POSIX")
 
@@ -194,7 +195,7 @@ def test_new_folders_are_private(mask: int, roots: dict[str, Path]) -> None:
 
 def test_damaged_files_count_as_absent(tmp_path: Path) -> None:
     """Cut short at any place, changed in any place, or not ours at all."""
-    store = kernel_cache.KernelFiles(tmp_path, "kernel")
+    store = kernel_cache.KernelFiles(KernelFolder(tmp_path), "kernel")
     assert store.load("key") is None
     store.save("key", {"code": b"abc" * 100})
     assert store.load("key") == {"code": b"abc" * 100}
@@ -262,6 +263,7 @@ def test_pruning_gives_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 WARM = """
 import json, sys
+import numba
 import numpy as np
 import bvh
 from numba.core.dispatcher import Dispatcher
@@ -274,8 +276,8 @@ def signatures():
         for name, module in list(sys.modules.items()) if name.split(".")[0] == "bvh"
         for key, value in vars(module).items()
         if isinstance(value, Dispatcher) and isinstance(value._cache, bvh.late_cache.LateCache)
-        # Not helpers of kernels with users' code, nor these.
-        and not ("no_cpython_wrapper" in value.targetoptions or key in ("cast_at_custom", "_visit"))
+        # Not helpers of kernels with users' code, nor what is compiled for a user's function.
+        and not ("no_cpython_wrapper" in value.targetoptions or key == "_visit")
     }
 
 warm = signatures()
@@ -313,6 +315,21 @@ def test_warmup_compiles_everything() -> None:
     more = """
 for tree in trees:
     tree.validate()
+@numba.njit
+def accept(ray_id, prim_id, t, u, v, data):
+    return prim_id != data
+@numba.njit
+def accept_in_scene(ray_id, instance_id, prim_id, t, u, v, data):
+    return prim_id != data
+@numba.njit
+def slab(prim_id, origin, direction, t_min, t_max, data):
+    return (data - origin[0]) / direction[0], 0.0, 0.0
+own = bvh.BVH.from_custom(*corners, slab, 0.5)
+for ask in (own.closest_hit, own.any_hit, own.all_hits, own.count_hits):
+    ask(lower, lower - 0.5)
+own.closest_hit([0, 0, 0], [1, 1, 1]), own.caster()(0, 0, 0, 1, 1, 1)
+for ask in (trees[0].closest_hit, trees[0].any_hit, trees[0].all_hits, trees[0].count_hits):
+    ask(lower, lower - 0.5, filter=accept, data=1)
 o, d = [0, 0, 0], [1, 1, 1]
 bvh.ray_plane(o, d, d, 1.0), bvh.ray_sphere(o, d, d, 1.0), bvh.ray_box(o, d, o, d)
 bvh.ray_triangle(o, d, o, d, [1, 0, 0]), bvh.ray_obb(o, d, o, d, np.eye(4))
@@ -328,6 +345,8 @@ scene.add(trees[0]), scene.add(trees[0], turned), scene.set_transform(0, np.eye(
 camera = bvh.Camera.look_at([0, 0, 9], [0, 0, 0], [0, 1, 0])
 scene.closest_hit(lower, lower - 0.5), scene.any_hit(lower, lower - 0.5, mask=[1] * 9000)
 scene.all_hits(lower, lower - 0.5), scene.all_hits(o, d, max_hits=2), scene.count_hits(o, d)
+for ask in (scene.closest_hit, scene.any_hit, scene.all_hits, scene.count_hits):
+    ask(lower, lower - 0.5, filter=accept_in_scene, data=1)
 scene.closest_hit(o, d, counters=True), scene.caster()(*o, *d), scene.winding_number(o)
 scene.closest_point(lower), scene.closest_point(lower, k=2), scene.signed_distance(lower)
 scene.contains(lower), scene.overlap_box(lower, lower), scene.overlap_sphere(lower, 0.1)

@@ -9,7 +9,7 @@ from typing import Any
 import numba
 import pytest
 
-from bvh import kernel_cache
+from bvh import kernel_cache, kernel_files
 from bvh.jit import TypingError, entry, llvm_operation
 
 cached = pytest.mark.skipif(kernel_cache.cache_directory() is None, reason="needs a cache")
@@ -59,13 +59,13 @@ def test_what_fails_to_compile_keeps_no_lock(kernel: Any, error: type[BaseExcept
     for _ in range(2):
         with pytest.raises(error):
             kernel(1.5)
-        assert not kernel_cache._locks._held and not kernel._cache._claimed
+        assert not kernel_files._locks._held and not kernel._cache._claimed
 
 
 @cached
 def test_kernels_of_functions_are_not_kept() -> None:
     assert _asks(_double, 1.5) == 3.0
-    assert not kernel_cache._locks._held and not _asks._cache._claimed
+    assert not kernel_files._locks._held and not _asks._cache._claimed
     folder = kernel_cache.cache_directory()
     assert folder is not None and not list(folder.glob(f"*{_asks.__name__}*"))
 

@@ -10,41 +10,46 @@ from pathlib import Path
 import pytest
 
 from bvh import kernel_locks
+from bvh.kernel_folders import KernelFolder
 from bvh.kernel_locks import KernelLocks
+
+NAME = "kernel.lock"
 
 
 def test_one_holds_it_at_a_time(tmp_path: Path) -> None:
     """The second gets it when the first gives it up; no file is left."""
-    first, second, path = KernelLocks(), KernelLocks(), tmp_path / "kernel.lock"
-    assert first.take(path) and first.take(path)
+    first, second, folder = KernelLocks(), KernelLocks(), KernelFolder(tmp_path)
+    path = tmp_path / NAME
+    assert first.take(folder, NAME) and first.take(folder, NAME)
     taken: list[bool] = []
-    waiter = threading.Thread(target=lambda: taken.append(second.take(path)))
+    waiter = threading.Thread(target=lambda: taken.append(second.take(folder, NAME)))
     waiter.start()
     waiter.join(0.2)
     assert waiter.is_alive()
-    first.give_up(path)
+    first.give_up(folder, NAME)
     waiter.join(20)
     assert taken == [True]
-    first.give_up(path)
+    first.give_up(folder, NAME)
     assert path.exists()
-    second.give_up(path)
+    second.give_up(folder, NAME)
     assert not list(tmp_path.iterdir())
 
 
 def test_patience_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever waits too long goes on without."""
     monkeypatch.setattr(kernel_locks, "PATIENCE_SECONDS", 0.1)
-    first, second, path = KernelLocks(), KernelLocks(), tmp_path / "kernel.lock"
-    assert first.take(path)
-    assert not second.take(path)
-    second.give_up(path)
+    first, second, folder = KernelLocks(), KernelLocks(), KernelFolder(tmp_path)
+    path = tmp_path / NAME
+    assert first.take(folder, NAME)
+    assert not second.take(folder, NAME)
+    second.give_up(folder, NAME)
     assert path.exists()
-    first.give_up(path)
+    first.give_up(folder, NAME)
 
 
 def test_without_a_folder(tmp_path: Path) -> None:
     """Where no file can be made, there is no lock and no error."""
-    assert not KernelLocks().take(tmp_path / "nowhere" / "kernel.lock")
+    assert not KernelLocks().take(KernelFolder(tmp_path / "nowhere"), NAME)
 
 
 @pytest.mark.parametrize("number", [errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP])
@@ -58,7 +63,7 @@ def test_a_disk_without_locks(number: int, tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(kernel_locks, "_try", refuse)
     monkeypatch.setattr(kernel_locks, "PATIENCE_SECONDS", 1.0)
     monkeypatch.setattr("time.sleep", waits.append)
-    assert not KernelLocks().take(tmp_path / "kernel.lock") and not waits
+    assert not KernelLocks().take(KernelFolder(tmp_path), NAME) and not waits
 
 
 def test_patience_ends_where_files_change_their_names(
@@ -66,19 +71,20 @@ def test_patience_ends_where_files_change_their_names(
 ) -> None:
     """A disk may number its files anew whenever it is asked."""
     monkeypatch.setattr(kernel_locks, "PATIENCE_SECONDS", 0.1)
-    monkeypatch.setattr(kernel_locks, "_is_at", lambda file, path: False)
-    assert not KernelLocks().take(tmp_path / "kernel.lock")
+    monkeypatch.setattr(KernelFolder, "holds", lambda folder, file, name: False)
+    assert not KernelLocks().take(KernelFolder(tmp_path), NAME)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_forked_child_holds_nothing(tmp_path: Path) -> None:
     """The lock is its parent's: the child gives nothing up, and does not keep it for ever."""
-    first, second, path = KernelLocks(), KernelLocks(), tmp_path / "kernel.lock"
-    assert first.take(path)
+    first, second, folder = KernelLocks(), KernelLocks(), KernelFolder(tmp_path)
+    path = tmp_path / NAME
+    assert first.take(folder, NAME)
     go_on, told = os.pipe(), os.pipe()
     child = os.fork()
     if child == 0:
-        first.give_up(path)
+        first.give_up(folder, NAME)
         os.write(told[1], b"1" if path.exists() else b"0")
         os.read(go_on[0], 1)
         os._exit(0)
@@ -86,8 +92,8 @@ def test_a_forked_child_holds_nothing(tmp_path: Path) -> None:
         assert os.read(told[0], 1) == b"1"
         # As a process does that is killed: nobody unlocks, nobody removes the file.
         os.close(first._held.pop(path))
-        assert second.take(path)
-        second.give_up(path)
+        assert second.take(folder, NAME)
+        second.give_up(folder, NAME)
     finally:
         os.write(go_on[1], b"1")
         os.waitpid(child, 0)

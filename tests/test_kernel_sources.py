@@ -48,6 +48,6 @@ def test_commands_are_not_part_of_kernels() -> None:
     # Whatever compiles something is there.
     for path in PACKAGE.rglob("*.py"):
         text = path.read_text()
-        if any(f"\n@{name}\n" in text for name in ("entry", "kernel", "inlined", "kept_kernel")):
+        if any(f"\n@{name}\n" in text for name in ("entry", "kernel", "inlined")):
             name = path.relative_to(PACKAGE).as_posix()
             assert name in found or name.startswith("examples/"), name

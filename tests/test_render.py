@@ -12,6 +12,8 @@ import pytest
 
 import bvh
 from bvh import BVH, Camera
+from bvh.pictures.colours import HEAT, ramp
+from bvh.pictures.legends import with_legend
 from bvh.pictures.picture import Picture
 from bvh.pictures.rendering import render
 from bvh.pictures.shading import DATA, SHADES
@@ -59,13 +61,52 @@ def test_sky(sphere: BVH, camera: Camera) -> None:
 
 
 def test_cost(sphere: BVH, camera: Camera) -> None:
-    """The brighter, the dearer; what misses everything is black, and two trees can be compared."""
+    """The brighter, the dearer; what misses everything is black; some of the rays are white."""
     hits = sphere.closest_hit(*camera.rays(), counters=True)
     assert isinstance(hits, bvh.CountedHits)
     pixels = render(sphere, camera, "cost").pixels.astype(int)
     assert np.all(pixels[hits.nodes == 0] == pixels[0, 0]) and pixels[0, 0].sum() < 20
     dear, cheap = hits.nodes + hits.tests >= 20, hits.nodes + hits.tests < 5
     assert pixels[dear].sum(axis=1).min() > pixels[cheap].sum(axis=1).max()
+    white = (pixels == np.round(255 * HEAT[-1])).all(axis=2).mean()
+    assert white > 0.002
+
+
+def test_costs_are_compared_on_one_scale(sphere: BVH, camera: Camera) -> None:
+    """What is white can be told; twice as much of it is what half the cost looks like."""
+    picture = render(sphere, camera, "cost", samples=2, data="cost")
+    hottest = picture.hottest
+    assert hottest is not None and f"white for {hottest:.4g} visits and more" in repr(picture)
+    again = render(sphere, camera, "cost", samples=2, hottest=hottest)
+    assert np.array_equal(again.pixels, picture.pixels) and again.hottest == hottest
+    darker = render(sphere, camera, "cost", hottest=2 * hottest).pixels.astype(int)
+    plain = render(sphere, camera, "cost", data="cost", hottest=hottest)
+    wanted = np.round(255 * ramp(plain.data["cost"] / (2 * hottest), HEAT))
+    assert np.abs(darker - wanted).max() <= 1
+    assert render(sphere, camera, "clay").hottest is None
+    for bad in (0, -1, np.inf, np.nan):
+        with pytest.raises(ValueError, match="hottest must be above 0 and finite"):
+            render(sphere, camera, "cost", hottest=bad)
+
+
+def test_costs_have_a_legend(sphere: BVH) -> None:
+    """In the corner of a picture with room for it, from black to white; nowhere else."""
+    camera = Camera.framing(sphere.bounds, width=400, height=300)
+    picture = render(sphere, camera, "cost")
+    told = with_legend(picture)
+    changed = (told.pixels != picture.pixels).any(axis=2)
+    assert changed.any() and not changed[:240].any() and not changed[:, 320:].any()
+    strip = max(told.pixels[240:], key=lambda row: int((np.diff(row.sum(axis=1)) > 0).sum()))
+    ends = np.round(255 * HEAT[[0, -1]])
+    assert all((strip == end).all(axis=1).any() for end in ends)
+    assert told.hottest == picture.hottest and told.pixels.dtype == np.uint8
+    for size in ({"width": 200, "height": 300}, {"width": 400, "height": 90}):
+        small = render(sphere, camera.resized(**size), "cost")
+        assert with_legend(small) is small
+    wide = camera.resized(1000, 2000)
+    assert with_legend(render(sphere, wide, "cost")).pixels.shape == (2000, 1000, 3)
+    clay = render(sphere, camera, "clay")
+    assert with_legend(clay) is clay
 
 
 @pytest.mark.filterwarnings("error")
@@ -91,12 +132,17 @@ def test_meshes_of_nothing(shade: str, camera: Camera) -> None:
 
 @pytest.mark.parametrize("shade", SHADES)
 def test_samples(shade: str, sphere: BVH) -> None:
-    """Four samples a pixel are the mean of a picture of twice the size."""
+    """Four samples a pixel are the mean of a picture of twice the size; costs, before colours."""
     make = {"eye": [3, 1, 2], "target": [0, 0, 0]}
     large = Camera.look_at(**make, width=96, height=64)
-    fine = render(sphere, large, shade).pixels.astype(float)
+    shown = render(sphere, large, shade, data="cost")
+    fine = shown.pixels.astype(float)
     mean = fine.reshape(32, 2, 48, 2, 3).mean(axis=(1, 3))
     picture = render(sphere, Camera.look_at(**make, **SIZE), shade, samples=2)
+    if shade == "cost":
+        costs = shown.data["cost"].reshape(32, 2, 48, 2).mean(axis=(1, 3))
+        assert picture.hottest == max(1.0, np.ceil(np.quantile(costs, 0.99)))
+        mean = 255.0 * ramp(costs / picture.hottest, HEAT)
     # Those to the lamp and to the sky come on top.
     assert (picture.rays > 4 * 32 * 48) == (shade in ("clay", "ao", "shadow"))
     # Each of the four was rounded, and so was their mean.

@@ -189,7 +189,7 @@ def test_picks_are_those_of_the_dumped_scene(
     """Name and face of each pick: the first of all triangles that trimesh dumps."""
     loaded = trimesh.load(model(name), process=False)
     scene = Scene.from_trimesh(loaded)
-    nodes = list(loaded.graph.nodes_geometry)
+    nodes = [one.name for one in scene]
     up = [0, 0, 1] if name == "instanced.glb" else [0, 1, 0]
     camera = Camera.framing(scene.bounds, rng.normal(size=3), up=up)
     if kind == "orthographic":

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
+import struct
+import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -29,7 +34,6 @@ def model(name: str) -> Path:
 def assert_like(scene: Scene, wanted: trimesh.Scene) -> None:
     """Compare a scene with the nodes of one of trimesh, and with what that dumps."""
     nodes = list(wanted.graph.nodes_geometry)
-    assert [one.name for one in scene] == nodes
     trees: dict[str, bvh.BVH] = {}
     for one, node in zip(scene, nodes, strict=True):
         matrix, name = wanted.graph.get(node)
@@ -61,17 +65,19 @@ def test_models(name: str) -> None:
     wanted = trimesh.load(path, process=False)
     scene = Scene.from_trimesh(wanted)
     assert_like(scene, wanted)
-    # trimesh makes up names, new ones each time, for all but the first material of a mesh.
-    again = [one.transform.tolist() for one in bvh.load_scene(path)]
-    assert again == [one.transform.tolist() for one in scene]
-    for one in scene:
+    again = bvh.load_scene(path)
+    assert [(one.name, one.transform.tolist()) for one in again] == [
+        (one.name, one.transform.tolist()) for one in scene
+    ]
+    for one, node in zip(scene, wanted.graph.nodes_geometry, strict=True):
         known = scene.attributes(one.child)
-        mesh = wanted.geometry[wanted.graph.get(one.name)[1]]
+        mesh = wanted.geometry[wanted.graph.get(node)[1]]
         assert np.array_equal(known.vertex_normals, mesh.vertex_normals)
         uv = mesh.visual.uv
         assert np.array_equal(known.uv, uv) if uv is not None else known.uv is None
     if name.startswith("Cesium"):
         assert len(scene) == 5 and len(scene.leaves.trees) == 4
+        assert all(scene.find(f"Cesium_Milk_Truck{end}").size == 1 for end in ("", "_1", "_2"))
         assert scene[3].child is scene[4].child
         assert scene.attributes(scene[3].child).uv.shape == (586, 2)
     merged = trimesh.load(path)
@@ -96,7 +102,7 @@ def test_a_graph(rng: Rng) -> None:
     calls: list[tuple[int, int]] = []
     scene = Scene.from_trimesh(wanted, threads=1, progress=lambda *a: calls.append(a))
     assert_like(scene, wanted)
-    assert len(scene) == 32
+    assert len(scene) == 32 and [one.name for one in scene] == list(wanted.graph.nodes_geometry)
     total = sum(len(mesh.faces) for mesh in meshes.values())
     assert calls[-1] == (total, total) and calls == sorted(calls)
     assert Scene.from_trimesh(wanted, quality="low")[0].child.stats().primitives == 12
@@ -161,6 +167,97 @@ def test_refused(tmp_path: Path) -> None:
     (tmp_path / "bad.glb").write_bytes(b"glTF")
     with pytest.raises(ValueError, match=r"cannot read .* as a scene"):
         bvh.load_scene(tmp_path / "bad.glb")
+
+
+def test_files_without_triangles(tmp_path: Path) -> None:
+    """What readers make nothing of is told, not taken for an empty scene."""
+    trimesh.creation.box().export(tmp_path / "box.obj")
+    whole = (tmp_path / "box.obj").read_text()
+    trimesh.Scene(trimesh.creation.box()).export(tmp_path / "box.gltf", merge_buffers=True)
+    told = json.loads((tmp_path / "box.gltf").read_text())
+    files = {
+        "garbage.obj": "\x00\x01 nothing of this is a mesh\n",
+        "cut.obj": whole[: whole.index("\nf ")],
+        "nothing.gltf": json.dumps({"asset": {"version": "2.0"}}),
+        "rootless.gltf": json.dumps({**told, "scenes": [{"nodes": []}], "scene": 0}),
+    }
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", bvh.BVHWarning)
+            with pytest.raises(ValueError, match=rf"{name} holds no triangles|cannot read"):
+                bvh.load_scene(tmp_path / name)
+    np.savez(tmp_path / "none.npz", vertices=np.eye(3), faces=np.empty((0, 3), int))
+    with pytest.raises(ValueError, match=r"none\.npz holds no triangles"):
+        bvh.load_scene(tmp_path / "none.npz")
+    trimesh.PointCloud(np.eye(3)).export(tmp_path / "points.ply")
+    with (
+        pytest.warns(bvh.BVHWarning, match="no triangles"),
+        pytest.raises(ValueError, match=r"points\.ply holds no triangles"),
+    ):
+        bvh.load_scene(tmp_path / "points.ply")
+
+
+def gltf(path: Path, nodes: list[dict[str, Any]], meshes: list[tuple[str | None, int]]) -> Path:
+    """Write a file of nodes, and of meshes by their name and how many parts they have."""
+    points = np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0]], np.float32).tobytes()
+    content = points + np.array([0, 1, 2, 0], np.uint16).tobytes()
+    part = {"attributes": {"POSITION": 0}, "indices": 1}
+    told: dict[str, Any] = {
+        "asset": {"version": "2.0"}, "scene": 0,
+        "scenes": [{"nodes": list(range(len(nodes)))}],
+        "nodes": nodes,
+        "meshes": [{"primitives": [part] * n, **({"name": s} if s else {})} for s, n in meshes],
+        "accessors": [{"bufferView": 0, "componentType": 5126, "count": 3, "type": "VEC3",
+                       "min": [0, 0, 0], "max": [1, 1, 0]},
+                      {"bufferView": 1, "componentType": 5123, "count": 3, "type": "SCALAR"}],
+        "bufferViews": [{"buffer": 0, "byteLength": 36},
+                        {"buffer": 0, "byteOffset": 36, "byteLength": 6}],
+        "buffers": [{"byteLength": len(content)}],
+    }  # fmt: skip
+    if path.suffix == ".gltf":
+        (path.parent / "points.bin").write_bytes(content)
+        told["buffers"][0]["uri"] = "points.bin"
+        path.write_text(json.dumps(told))
+        return path
+    text = json.dumps(told).encode()
+    text += b" " * (-len(text) % 4)
+    size = 12 + 8 + len(text) + 8 + len(content)
+    start = struct.pack("<4sIIII", b"glTF", 2, size, len(text), 0x4E4F534A)
+    path.write_bytes(start + text + struct.pack("<II", len(content), 0x004E4942) + content)
+    return path
+
+
+MESHES: list[tuple[str | None, int]] = [("Wheels", 1), ("Body", 3), (None, 1), (None, 2)]
+
+
+@pytest.mark.parametrize("ending", [".glb", ".gltf"])
+def test_names_come_from_the_file(ending: str, tmp_path: Path) -> None:
+    """That of the node, else of the mesh, numbered where it comes again; the same each time."""
+    nodes: list[dict[str, Any]] = [
+        {"mesh": 0}, {"mesh": 0}, {"name": "Wheels_1", "mesh": 0}, {"name": "7", "mesh": 0},
+        {"mesh": 1}, {"name": "", "mesh": 1}, {"name": "Roof", "mesh": 0},
+        {"name": "Roof", "mesh": 0}, {"mesh": 2}, {"mesh": 3}, {"name": "Cab", "mesh": 1},
+        {"name": "Cab_1"},
+    ]  # fmt: skip
+    path = gltf(tmp_path / f"car{ending}", nodes, MESHES)
+    scene = bvh.load_scene(path)
+    names = sorted(str(one.name) for one in scene)
+    assert names == sorted([
+        "Wheels", "Wheels_2", "Wheels_1", "7", "Body", "Body_2", "Body_3", "Body_1", "Body_1_1",
+        "Body_1_2", "Roof", "Roof_1", "8", "9", "9_1", "Cab", "Cab_1", "Cab_2",
+    ])  # fmt: skip
+    assert all(scene.find(name).size == 1 for name in names)
+    lengths = {"Wheels_2": 1, "7": 1, "Roof_1": 1}
+    assert all(len(scene[int(scene.find(name)[0])].child) == n for name, n in lengths.items())
+    again = [one.name for one in bvh.load_scene(path)]
+    assert again == [one.name for one in scene]
+    # As trimesh reads it, names are as good as can be told; and the same each time.
+    read = [Scene.from_trimesh(trimesh.load(path, process=False)) for _ in range(2)]
+    found = [[str(one.name) for one in each] for each in read]
+    assert found[0] == found[1] and len(set(found[0])) == len(found[0]) == len(names)
+    assert {"Wheels", "Body", "Roof", "Cab"} <= set(found[0])
+    assert not any(re.search("_[0-9a-f]{6}$", name) for name in found[0])
 
 
 def test_files(tmp_path: Path) -> None:

@@ -103,6 +103,8 @@ HOSTILE: dict[str, tuple[Callable[[SceneParts], Any], str]] = {
     "negative id": (put("ids", 0, -1), "not given"),
     "next id": (put("scenes", (-1, 1), 2), "not given"),
     "ids without end": (put("scenes", (0, 1), 2**62), "more ids"),
+    "no such axis": (put("scenes", (0, 2), 6), "no axis for up"),
+    "negative axis": (put("scenes", (2, 2), -1), "less than nothing"),
     "counts": (put("scenes", (0, 0), 0), "share all instances"),
     "negative counts": (put("scenes", (0, 0), -1), "less than nothing"),
     "huge counts": (put("scenes", (slice(None), 0), 2**62), "more instances"),

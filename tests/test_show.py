@@ -47,7 +47,8 @@ def test_hits(scene: Scene, camera: Camera) -> None:
     sky = bvh.show(Scene().closest_hit(*camera.rays())).pixels
     for by in ("t", "prim_id", "instance_id", "cost"):
         picture = bvh.show(hits, by=by)
-        assert repr(picture) == f"Picture(48 x 32 pixels of {by})"
+        more = f", white for {picture.hottest:.0f} visits and more" if by == "cost" else ""
+        assert repr(picture) == f"Picture(48 x 32 pixels of {by}{more})"
         assert (picture.pixels[~hits.mask] == sky[~hits.mask]).all() == (by != "cost")
     colours = bvh.show(hits, by="instance_id").pixels
     for number in (0, 1):

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from numba.core.errors import NumbaError
 
-from bvh import kernel_cache
 from bvh.jit import entry
 from bvh.simd import (
     WIDTH,
@@ -19,7 +18,6 @@ from bvh.simd import (
     compress_order,
     compress_orders,
     convert,
-    cpu,
     fma,
     greater,
     highest_bit,
@@ -318,28 +316,3 @@ def test_what_does_not_go_together(what: str) -> None:
 
     with pytest.raises(NumbaError):
         kernel(np.zeros(8, np.float32), np.zeros(8, np.int32))
-
-
-def test_the_width(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is the CPU's, unless BVH_WIDTH says another."""
-    monkeypatch.delenv("BVH_WIDTH", raising=False)
-    for features, width in (({}, 4), ({"avx2": True}, 8), ({"avx2": True, "avx512f": True}, 16)):
-        monkeypatch.setattr(cpu, "FEATURES", features)
-        assert cpu._natural_width() == width
-    for width in (4, 8, 16):
-        monkeypatch.setenv("BVH_WIDTH", str(width))
-        assert cpu._natural_width() == width
-    for wrong in ("5", "32", "wide", "-8"):
-        monkeypatch.setenv("BVH_WIDTH", wrong)
-        with pytest.raises(ValueError, match=f"BVH_WIDTH.*{wrong}"):
-            cpu._natural_width()
-
-
-def test_the_features(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They are what Numba tells LLVM."""
-    monkeypatch.setattr(kernel_cache.config, "CPU_FEATURES", None)
-    monkeypatch.setattr(kernel_cache, "get_host_cpu_features", lambda: "+sse2,-avx2")
-    assert kernel_cache.host_features() == {"sse2": True, "avx2": False}
-    for told, features in (("", {}), ("+avx2, -fma", {"avx2": True, "fma": False})):
-        monkeypatch.setattr(kernel_cache.config, "CPU_FEATURES", told)
-        assert kernel_cache.host_features() == features

@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 import trimesh
 
+import bvh
 from bvh import BVH, Scene
+from bvh.pictures import render
 from bvh.pictures.colours import HEAT
 from bvh.simd import WIDTH
 from bvh.viewer import readouts
-from bvh.viewer.cost_map import cost_map
 from bvh.viewer.drawing import (
     BOX_FACES,
     drawing_of,
@@ -27,6 +28,7 @@ from bvh.viewer.latest import Latest
 from bvh.viewer.levels import BoxLevels, corners_of, edges_of, largest
 from bvh.viewer.page_frame import PageFrame, rotation_of
 from bvh.viewer.page_script import cursor_of, watching_html
+from bvh.viewer.readouts import picture_told
 from bvh.viewer.tracing import RESTING, Tracer, reduced
 from tests.oracle_view import boxes_at, pixel_ray
 
@@ -216,17 +218,20 @@ def test_costs() -> None:
     scene = mixed_scene()
     frame = PageFrame.around(scene.bounds)
     camera = frame.camera([1, 0, 0, 0], [0, 0, -4], 0.9, 40, 30)
-    costs = cost_map(scene, camera, 1, lambda *_: None)
+    picture = render(scene, camera, "cost", data="cost", threads=1)
     hits: Any = scene.closest_hit(*camera.rays(), counters=True)
-    assert np.array_equal(costs.costs, hits.nodes + hits.tests / WIDTH)
-    assert costs.pixels.shape == (30, 40, 3) and costs.hottest >= 1.0
-    assert (costs.pixels[costs.costs >= costs.hottest] == np.round(255 * HEAT[-1])).all()
+    costs, hottest = picture.data["cost"], picture.hottest
+    assert np.array_equal(costs, hits.nodes + hits.tests / WIDTH)
+    assert hottest == max(1.0, np.ceil(np.quantile(costs, 0.99)))
+    assert (picture.pixels[costs >= hottest] == np.round(255 * HEAT[-1])).all()
+    assert np.array_equal(bvh.show(hits, by="cost").pixels, picture.pixels)
+    assert f"{hottest:.0f}+" in picture_told((40, 30), 1200, 0.1, 0.2, hottest)
 
     def refuse(*_: int) -> None:
         raise InterruptedError
 
     with pytest.raises(InterruptedError):
-        cost_map(scene, camera, 1, refuse)
+        render(scene, camera, "cost", threads=1, progress=refuse)
 
 
 def test_the_latest_counts() -> None:

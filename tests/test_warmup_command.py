@@ -1,4 +1,4 @@
-"""`bvh warmup` in several processes: who does what, and Ctrl-C ends all of them."""
+"""`bvh warmup`: who compiles what, Ctrl-C ends all of them; other levels, other folders."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import itertools
 import multiprocessing
 import os
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,8 +14,12 @@ import pytest
 pytest.importorskip("typer")
 pytest.importorskip("rich")
 
+from children import answer, start
+
 from bvh.commands.compiling import Plan, compile_together
+from bvh.cpu_levels import LEVELS, host_levels
 from bvh.jit import all_recipes, families
+from tests.commands import Run
 
 
 def lingering(name: str) -> None:
@@ -77,3 +82,44 @@ def test_processes_stay_in_a_family_and_help_in_the_end() -> None:
 
 def test_families_hold_all_parts() -> None:
     assert sorted(itertools.chain(*families())) == sorted(all_recipes())
+
+
+@pytest.mark.skipif(not host_levels(), reason="needs a level")
+def test_a_folder_is_filled_and_serves(run: Run, tmp_path: Path) -> None:
+    """For the lowest level, by a process of its own; then whoever may read it compiles nothing."""
+    level, folder = host_levels()[0], tmp_path / "kernels"
+    part = "rays and planes"
+    code, said, err = run(
+        "warmup", "--to", folder, "--cpu", level, "--parts", part, "--processes", 1
+    )
+    assert (code, err.strip()) == (0, "")
+    assert said.startswith(f"kernels for {level} ready after") and str(folder) in said
+    [version] = folder.iterdir()
+    files = list(version.iterdir())
+    assert files and {path.stat().st_mode & 0o777 for path in files} == {0o644}
+    assert {path.stat().st_mode & 0o777 for path in (folder, version)} == {0o755}
+    script = """
+import json, bvh
+from bvh.kernel_cache import fingerprint, tally
+hit = bvh.ray_plane([0, 0, 0], [0, 0, 1], [0, 0, 1], -1.0)
+print(json.dumps([fingerprint(), tally.compiled, tally.loaded > 0]))
+"""
+    settings = {"BVH_CACHE_DIR": "off", "BVH_CPU": level}
+    found = answer(start(script, **settings, BVH_KERNELS=folder))
+    assert found == [version.name, 0, True]
+    assert answer(start(script, **settings, BVH_KERNELS="off"))[1] > 0
+
+
+def test_wrong_wishes(run: Run, tmp_path: Path) -> None:
+    """Levels that cannot run here, parts that are none, folders that others can fill."""
+    there = set(LEVELS) - set(host_levels())
+    for level in (*there, "pentium"):
+        code, _, err = run("warmup", "--to", tmp_path / "kernels", "--cpu", level)
+        assert code != 0 and "--cpu" in err and level in err
+    code, _, err = run("warmup", "--parts", "everything")
+    assert code != 0 and "--parts must be some of" in err and "'everything'" in err
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o777)
+    code, _, err = run("warmup", "--to", shared)
+    assert code != 0 and f"--to {shared}" in err and "can be written to by others" in err

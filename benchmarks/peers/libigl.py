@@ -26,6 +26,7 @@ class Libigl(Caster):
         self.igl = importlib.import_module("igl")
         self.mesh = vertices, faces
         self.nodes: Any = None
+        self.moments: Any = None
         if hasattr(self.igl, "AABB"):
             self.nodes = self.igl.AABB()
             self.nodes.init(vertices, faces)
@@ -82,3 +83,12 @@ class Libigl(Caster):
             lambda: self.igl.signed_distance(points, *self.mesh, sign_type=sign),
             lambda found: found[0],
         )
+
+    def winding_number(self, points: Points) -> Asked | None:
+        """Return what finds winding numbers, with the tree that is for them."""
+        if not hasattr(self.igl, "FastWindingNumberBVH"):
+            return None
+        if self.moments is None:
+            self.moments = self.igl.FastWindingNumberBVH()
+            self.moments.init(*self.mesh)
+        return Asked(lambda: self.moments.winding_number(points), np.ravel)

@@ -12,19 +12,13 @@ import typer
 from numpy.typing import NDArray
 
 from bvh.camera import Camera
+from bvh.placement import AXES
 
 MAX_SIDE = 1 << 15
 WIDTH, HEIGHT = 800, 600
 FOV = 35.0
 
 KINDS = ("look_at", "orthographic", "framing", "from_opencv", "from_matrices")
-AXES = {
-    sign + name: row
-    for sign, factor in (("", 1.0), ("-", -1.0))
-    for name, row in zip("xyz", (factor * np.eye(3)).tolist(), strict=True)
-}
-# What is up in files of these kinds; in all others it is z.
-Y_UP = (".glb", ".gltf")
 
 CameraFile = Annotated[
     str | None,
@@ -47,8 +41,8 @@ Up = Annotated[
     str | None,
     typer.Option(
         metavar="AXIS|X,Y,Z",
-        help="What is up in the picture, such as y or 0,1,0; by default y for .glb and .gltf, else "
-        "z.",
+        help="What is up in the picture, such as y or 0,1,0; by default what the scene says: "
+        "y for .glb and .gltf; z for meshes.",
     ),
 ]
 Fov = Annotated[
@@ -77,14 +71,16 @@ class CameraOptions(NamedTuple):
     y: str | None = None
     pixel_ratio: float | None = None
 
-    def made(self, path: Path, bounds: NDArray[np.float64], read: Any) -> Camera:
+    def made(self, path: Path, bounds: NDArray[np.float64], up: str, read: Any) -> Camera:
         """Return the camera of the options, one that sees all of the bounds by default.
 
         Parameters
         ----------
         path : Path
-            Of the mesh or scene; its ending tells what is up.
+            Of the mesh or scene.
         bounds : ndarray, shape (2, 3)
+        up : str
+            The axis that is up there.
         read : trimesh.Scene, trimesh.Trimesh or None
             What trimesh has read from there.
         """
@@ -95,14 +91,13 @@ class CameraOptions(NamedTuple):
                     raise ValueError(f"--camera says where to look from; leave out --{name}")
             if self.camera == "scene":
                 return self._of_scene(path, read, pixels)
-            return self._of_file(Path(self.camera), bounds, pixels)
+            return self._of_file(Path(self.camera), bounds, up, pixels)
         if self.ortho is not None and self.fov is not None:
             raise ValueError("--ortho has no --fov: its rays are parallel")
         if self.eye is None and self.target is not None:
             raise ValueError("--target needs --eye, too")
         told = self._picture(pixels or (WIDTH, HEIGHT))
-        given = ("y" if path.suffix.lower() in Y_UP else "z") if self.up is None else self.up
-        told["up"] = np.array(AXES[given]) if given in AXES else triple("--up", given)
+        told["up"] = up if self.up is None else axis_or_direction(self.up)
         fov = FOV if self.fov is None else self.fov
         if self.eye is None:
             if not np.isfinite(bounds).all():
@@ -137,7 +132,7 @@ class CameraOptions(NamedTuple):
         return camera.resized(*pixels) if pixels else camera
 
     def _of_file(
-        self, path: Path, bounds: NDArray[np.float64], pixels: tuple[int, int] | None
+        self, path: Path, bounds: NDArray[np.float64], up: str, pixels: tuple[int, int] | None
     ) -> Camera:
         """Return the camera that a JSON file describes."""
         if not path.is_file():
@@ -160,6 +155,7 @@ class CameraOptions(NamedTuple):
             told["width"], told["height"] = pixels or (WIDTH, HEIGHT)
         if kind == "framing":
             told.setdefault("bounds", bounds)
+            told.setdefault("up", up)
         told |= self._picture(None)
         needed = [k for k, v in parameters.items() if v.default is v.empty and k not in told]
         if needed:
@@ -186,6 +182,11 @@ def numbers_of(name: str, text: str, count: int, example: str) -> list[float]:
 def triple(name: str, text: str) -> NDArray[np.float64]:
     """Return the point or direction of an option."""
     return np.array(numbers_of(name, text, 3, "1,2,3"))
+
+
+def axis_or_direction(given: str) -> str | NDArray[np.float64]:
+    """Return what --up says: an axis by its name, or a direction."""
+    return given if given in AXES else triple("--up", given)
 
 
 def _pixels(size: str) -> tuple[int, int]:

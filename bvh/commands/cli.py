@@ -159,11 +159,11 @@ def cast(
     if output is not None:
         check_folder(output)
     columns = read_rays(rays) if rays is not None else None
-    source, read = opened(scene, threads, flatten=flatten)
+    source, read, above = opened(scene, threads, flatten=flatten)
     t_min, t_max = np.zeros(1), np.full(1, np.inf)
     if columns is None:
         options = CameraOptions(camera, eye, target, up, fov, ortho, size)
-        view = options.made(scene, source.bounds, read)
+        view = options.made(scene, source.bounds, above, read)
         origins, directions = np.broadcast_arrays(*view.rays())
         columns = np.column_stack([origins.reshape(-1, 3), directions.reshape(-1, 3)])
         t_min, t_max = np.array([view.t_min]), np.array([view.t_max])

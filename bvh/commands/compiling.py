@@ -9,7 +9,7 @@ from collections.abc import Callable
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from bvh.jit import all_recipes, families
+from bvh.jit import all_recipes, families, notice
 
 
 class Plan:
@@ -38,6 +38,7 @@ class Plan:
 
 def compile_one(name: str) -> None:
     """Compile a part, or load it."""
+    notice.silence()
     all_recipes()[name]()
 
 

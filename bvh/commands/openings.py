@@ -29,10 +29,11 @@ Threads = Annotated[int | None, typer.Option(min=1, help="Threads; one for each 
 
 
 class Opened(NamedTuple):
-    """What a file holds, and what trimesh has read from it; None for a saved tree or scene."""
+    """What a file holds; what trimesh has read from it, None for what was saved; what is up."""
 
     source: BVH | Scene
     read: Any
+    up: str
 
 
 def opened(
@@ -44,13 +45,14 @@ def opened(
         source = load(path, mmap=True, threads=threads)
     else:
         source = _built(path, read, quality, threads)
+    up = source.up if isinstance(source, Scene) else "z"
     if flatten and isinstance(source, Scene):
         vertices, faces, _, _ = source.flattened()
         with bar("building") as progress:
             source = BVH.from_triangles(
                 vertices, faces, quality=quality, threads=threads, progress=progress
             )
-    return Opened(source, read)
+    return Opened(source, read, up)
 
 
 def opened_scene(path: Path, threads: int | None) -> tuple[Scene, Any]:

@@ -87,7 +87,7 @@ def pick_command(
         raise ValueError(f"--at must be finite, got {at!r}")
     corners = numbers_of("--rect", rect, 4, "10,10,90,60") if rect is not None else []
     held, read = opened_scene(scene, threads)
-    view = options.made(scene, held.bounds, read)
+    view = options.made(scene, held.bounds, held.up, read)
     if corners:
         found = held.pick_rect(
             view, *corners, what=what or "faces", mode=mode or "touching",

@@ -31,7 +31,7 @@ def plot_command(
 ) -> None:
     """Plot what a tree costs and how it is filled, level by level."""
     check_chart_path(output)
-    source, _ = opened(scene, threads, flatten=flatten)
+    source = opened(scene, threads, flatten=flatten).source
     named = scene.name
     if isinstance(source, Scene):
         trees = source.leaves.trees

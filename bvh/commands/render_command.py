@@ -21,6 +21,7 @@ from bvh.commands.camera_options import (
 from bvh.commands.console import bar, out, rate
 from bvh.commands.contents import content_of
 from bvh.commands.openings import ScenePath, Threads, opened
+from bvh.pictures.legends import with_legend
 from bvh.pictures.picture import NUMBERS, check_picture_path
 from bvh.pictures.rendering import render
 from bvh.pictures.shading import DATA, SHADES
@@ -66,13 +67,14 @@ def render_command(
     A .npy file holds the numbers behind the picture, one for each pixel: distances with infinity
     for misses (depth), ids with -1 (id, instance), normals or uv with NaN, what a ray visits
     (cost), the share of the sky (ao) or of the lamp (shadow); for clay the pixels themselves.
+    A picture of costs has a legend in its lower left corner.
     """
     check_picture_path(output)
     if shade not in SHADES:
         raise ValueError(f"shade must be one of {SHADES}, got {shade!r}")
-    source, read = opened(scene, threads)
+    source, read, above = opened(scene, threads)
     options = CameraOptions(camera, eye, target, up, fov, ortho, size)
-    view = options.made(scene, source.bounds, read)
+    view = options.made(scene, source.bounds, above, read)
     numbers = output.suffix.lower() == NUMBERS
     # One ray first: compiling is not casting.
     source.closest_hit(view.eye[None], view.forward[None], counters=shade == "cost")
@@ -95,6 +97,6 @@ def render_command(
             threads=threads,
             progress=progress,
         )
-    picture.save(output)
+    (picture if numbers else with_legend(picture)).save(output)
     out.print(f"{output}: {view.width} x {view.height} pixels, {content_of(source)}")
     out.print(rate(picture.rays, picture.seconds))

@@ -6,12 +6,12 @@ from typing import Annotated, Any
 
 import typer
 
-from bvh.commands.camera_options import Y_UP, triple
+from bvh.commands.camera_options import axis_or_direction
 from bvh.commands.console import one_line, out
 from bvh.commands.openings import Flatten, ScenePath, Threads, opened, opened_scene
 from bvh.pages import HOST
 from bvh.viewer.drawing import MAX_FACES
-from bvh.viewer.window import AXES, PORT, view
+from bvh.viewer.window import PORT, view
 
 
 def view_command(
@@ -29,7 +29,8 @@ def view_command(
         str | None,
         typer.Option(
             metavar="AXIS|X,Y,Z",
-            help="What is up, such as y or 0,1,0; by default y for .glb and .gltf, else z.",
+            help="What is up, such as y or 0,1,0; by default what the scene says: y for .glb and "
+            ".gltf; z for meshes.",
         ),
     ] = None,
     max_faces: Annotated[
@@ -44,10 +45,12 @@ def view_command(
     Drag to orbit, click to pick a face, shift-drag to select faces. The page comes from this
     machine alone; over ssh, forward its port: ssh -L 8080:localhost:8080 machine.
     """
-    given = ("y" if scene.suffix.lower() in Y_UP else "z") if up is None else up
-    direction: Any = given if given in AXES else triple("--up", given)
-    source: Any = opened(scene, threads, flatten=True).source if flatten else None
-    if source is None:
+    direction: Any = None if up is None else axis_or_direction(up)
+    source: Any
+    if flatten:
+        source, _, above = opened(scene, threads, flatten=True)
+        direction = above if direction is None else direction
+    else:
         source, _ = opened_scene(scene, threads)
     viewer = view(
         source, title=scene.name, up=direction, host=host, port=port, open_browser=not no_open,

@@ -248,13 +248,25 @@ class RaycastingScene(Geometries):
     @overload
     @staticmethod
     def create_rays_pinhole(
-        intrinsic_matrix: Any, extrinsic_matrix: Any, width_px: int, height_px: int
+        intrinsic_matrix: Any,
+        extrinsic_matrix: Any,
+        width_px: int,
+        height_px: int,
+        *,
+        dtype: Any = ...,
     ) -> Any: ...
 
     @overload
     @staticmethod
     def create_rays_pinhole(
-        fov_deg: float, center: Any, eye: Any, up: Any, width_px: int, height_px: int
+        fov_deg: float,
+        center: Any,
+        eye: Any,
+        up: Any,
+        width_px: int,
+        height_px: int,
+        *,
+        dtype: Any = ...,
     ) -> Any: ...
 
     @staticmethod
@@ -266,17 +278,19 @@ class RaycastingScene(Geometries):
 
         Parameters
         ----------
-        intrinsic_matrix : array_like or Tensor, shape (3, 3)
-            From points before the camera to pixels, upper triangular.
-        extrinsic_matrix : array_like or Tensor, shape (4, 4)
-            From the world to the camera, a rotation and a translation.
-        fov_deg : float
-            Angle between the left and the right edge of the picture, in degrees.
-        center, eye, up : array_like or Tensor, shape (3,)
-            What the camera looks at, where it is, and which way is up.
-        width_px, height_px : int
-            Size of the picture. With `up`, as in Open3D, its first row is at the bottom of the
-            view and its first column at the right.
+        *args, **kwargs
+            By position or by name, either of
+
+            - ``intrinsic_matrix``, shape (3, 3): from points before the camera to pixels, upper
+              triangular; ``extrinsic_matrix``, shape (4, 4): from the world to the camera, a
+              rotation and a translation
+            - ``fov_deg``: the angle between the left and the right edge of the picture, in
+              degrees; ``center``, ``eye`` and ``up``, shape (3,): what the camera looks at, where
+              it is, and which way is up
+
+            and then ``width_px`` and ``height_px``, the size of the picture. With ``up``, as in
+            Open3D, its first row is at the bottom of the view and its first column at the right.
+            Arrays may be Tensors.
         dtype : float32 or float64
             Type of the rays. float32 is what Open3D makes of any camera; float64 keeps a camera
             exact that is far from the origin.

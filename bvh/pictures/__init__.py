@@ -1,6 +1,7 @@
 """Pictures of what rays hit."""
 
+from bvh.pictures import charts
 from bvh.pictures.picture import Picture
 from bvh.pictures.rendering import render
 
-__all__ = ["Picture", "render"]
+__all__ = ["Picture", "charts", "render"]

@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-# Colours of a ray's cost, from nothing to as much as HOTTEST visits of nodes and groups of
-# primitives: the same in all pictures, so that they can be compared.
+# Colours of a ray's cost, visits of nodes and groups of primitives, from nothing to what all but
+# the dearest rays stay below.
 HEAT = np.array([[0.0, 0.0, 0.05], [0.1, 0.1, 0.6], [0.7, 0.1, 0.4], [1.0, 0.6, 0.1], [1, 1, 0.9]])
-HOTTEST = 60.0
+HOT_SHARE = 0.99
 
 # From near to far, ever darker: light sand, green, sea, night.
 RANGE = np.array([
@@ -31,9 +31,14 @@ def ramp(share: Floats, colours: Floats) -> Floats:
     return np.stack([np.interp(place, steps, colours[:, k]) for k in range(3)], axis=-1)
 
 
-def heat(cost: Floats) -> Floats:
-    """Return the colours of what rays cost."""
-    return ramp(cost / HOTTEST, HEAT)
+def heat(cost: Floats, hottest: float) -> Floats:
+    """Return the colours of what rays cost; white is for the hottest and above."""
+    return ramp(cost / hottest, HEAT)
+
+
+def hottest_of(cost: Floats) -> float:
+    """Return what is white in a picture of costs: a whole number that hardly a ray is above."""
+    return max(1.0, float(np.ceil(np.quantile(cost, HOT_SHARE)))) if cost.size else 1.0
 
 
 def sky(share: Floats) -> Floats:

@@ -36,6 +36,8 @@ class Picture:
         Time that the picture took, casting and shading.
     shade : str
         What the pixels show, as `render` was asked for it.
+    hottest : float or None
+        Of a picture of costs, what is white: visits of nodes and groups of primitives.
     data : dict of str to ndarray, shape (height, width) or (height, width, k)
         The numbers that were asked for, by name, taken at the centres of pixels:
 
@@ -58,6 +60,7 @@ class Picture:
     seconds: float = 0.0
     shade: str = ""
     data: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    hottest: float | None = None
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the picture to a file; the ending tells the format.
@@ -123,6 +126,8 @@ class Picture:
     def __repr__(self) -> str:
         height, width = self.pixels.shape[:2]
         told = [f"{width} x {height} pixels{self.shade and f' of {self.shade}'}"]
+        if self.hottest is not None:
+            told.append(f"white for {self.hottest:.4g} visits and more")
         if self.rays:
             told.append(f"{self.rays} rays in {self.seconds:.3g} s")
         if self.data:

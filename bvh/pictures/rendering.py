@@ -12,12 +12,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from bvh.arguments import reals, thread_count, whole_number
 from bvh.camera import Camera
+from bvh.pictures.colours import heat, hottest_of
 from bvh.pictures.lights import Lights, cells_of
 from bvh.pictures.picture import Picture
 from bvh.pictures.shading import DATA, SHADES, Sight, Stage
+from bvh.progress_bars import ProgressLike, heard
 from bvh.scene import Scene
 from bvh.tree import BVH
-from bvh.workers import Progress, share
+from bvh.workers import share
 
 # Rays from the camera that a thread works on at a time, and those to lamps and the sky: a band of
 # rows, small enough to keep memory low and progress lively.
@@ -40,8 +42,9 @@ def render(
     softness: float = 0.0,
     light_rays: int = 16,
     reach: float | None = None,
+    hottest: float | None = None,
     threads: int | None = None,
-    progress: Progress | None = None,
+    progress: ProgressLike | None = None,
 ) -> Picture:
     """Cast a camera's rays at a tree or a scene, and shade what they hit.
 
@@ -64,8 +67,8 @@ def render(
           at a slant
         - "uv": texture coordinates, in squares of a sixteenth, where the mesh has some; else the
           weights of a face's corners as red, green and blue
-        - "cost": what each ray takes to trace: nodes and groups of triangles, black for none, white
-          for 60 and more
+        - "cost": what rays take to trace: nodes and groups of triangles, black for none, white for
+          `hottest` and more
     samples : int
         Rays along each side of a pixel: 2 means four rays a pixel.
     data : str or iterable of str
@@ -82,9 +85,12 @@ def render(
     reach : float, optional
         How far away what hides the sky may be; by default a quarter of the diagonal of all there
         is, and 0.08 of it where the camera is inside of that.
+    hottest : float, optional
+        The cost that is white; by default one that 99 of 100 rays stay below, which
+        `Picture.hottest` tells. Pictures that are to be compared need the same.
     threads : int, optional
         Threads to use; one for each CPU by default.
-    progress : callable, optional
+    progress : callable, bool or bar of tqdm, optional
         Called as progress(done, total) in rays of the camera.
 
     Returns
@@ -128,6 +134,10 @@ def render(
     for name in names:
         if name not in DATA:
             raise ValueError(f"data must be some of {DATA}, got {name!r}")
+    if hottest is not None:
+        hottest = _number("hottest", hottest)
+        if not 0.0 < hottest < math.inf:
+            raise ValueError(f"hottest must be above 0 and finite, got {hottest}")
     samples = whole_number("samples", samples)
     threads = thread_count(threads)
     # Picture files begin at the top and know device pixels only.
@@ -137,6 +147,7 @@ def render(
     pixels = np.empty((camera.height, camera.width, 3), np.uint8)
     held: dict[str, list[Any]] = {name: [None] * camera.height for name in names}
     counts = [0] * camera.height
+    cost = np.empty(pixels.shape[:2] if shade == "cost" else (0, 0))
     costs, exact = (shade == "cost", "cost" in names)
     lit = {"ao": lights.rays, "clay": lights.rays, "shadow": lights.rays if lights.softness else 1}
     each = 1 + max(lit.get(name, 0) for name in (shade, *names))
@@ -155,11 +166,15 @@ def render(
     def work(top: int, bottom: int) -> None:
         """Do some rows of the picture."""
         sight, rows = look(top, bottom, samples, costs or (exact and samples == 1))
-        found = stage.colours(shade, sight, rows)
+        found = sight.cost[..., None] if shade == "cost" else stage.colours(shade, sight, rows)
         # Average the samples of each pixel.
-        blocks = found.reshape(bottom - top, samples, camera.width, samples, 3)
+        blocks = found.reshape(bottom - top, samples, camera.width, samples, -1)
         mean = blocks.mean(axis=(1, 3))
-        pixels[top:bottom] = np.clip(mean * 255.0 + 0.5, 0.0, 255.0).astype(np.uint8)
+        if shade == "cost":
+            # What is white is known in the end.
+            cost[top:bottom] = mean[..., 0]
+        else:
+            pixels[top:bottom] = _in_bytes(mean)
         counts[top] = sight.rays
         if names:
             centre = sight if samples == 1 else look(top, bottom, 1, exact)[0]
@@ -169,12 +184,20 @@ def render(
 
     row = camera.width * samples**2
     band = max(1, min(BAND_RAYS // row, LIGHT_RAYS // (row * each)))
-    told = None if progress is None else lambda done, total: progress(done * row, total * row)
-    began = time.perf_counter()
-    share(camera.height, band, work, threads, told)
-    seconds = time.perf_counter() - began
+    with heard(progress) as report:
+        told = report and (lambda done, total: report(done * row, total * row))
+        began = time.perf_counter()
+        share(camera.height, band, work, threads, told)
+        seconds = time.perf_counter() - began
     kept = {name: np.stack(rows) for name, rows in held.items()}
-    return Picture(pixels, sum(counts), seconds, shade, kept)
+    if shade != "cost":
+        return Picture(pixels, sum(counts), seconds, shade, kept)
+    hottest = hottest_of(cost) if hottest is None else hottest
+    return Picture(_in_bytes(heat(cost, hottest)), sum(counts), seconds, shade, kept, hottest)
+
+
+def _in_bytes(colours: NDArray[np.float64]) -> NDArray[np.uint8]:
+    return np.clip(colours * 255.0 + 0.5, 0.0, 255.0).astype(np.uint8)
 
 
 def _lights(

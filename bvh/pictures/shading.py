@@ -12,7 +12,7 @@ from bvh.camera import Camera
 from bvh.pictures import colours
 from bvh.pictures.lights import Lights
 from bvh.pictures.surfaces import Spots, Surfaces, leaf_of
-from bvh.rays import CountedHits, CountedSceneHits, Hits, SceneHits
+from bvh.rays import Hits, SceneHits
 from bvh.scene import Scene
 from bvh.simd import WIDTH
 from bvh.tree import BVH
@@ -113,8 +113,6 @@ class Stage:
 
     def colours(self, shade: str, sight: Sight, rows: Floats) -> Floats:
         """Return the colours of what is seen, shape (height, width, 3), and of the sky."""
-        if isinstance(sight.hits, CountedHits | CountedSceneHits) and shade == "cost":
-            return colours.heat(sight.cost)
         sky = colours.sky(rows / self.camera.height)
         painted = np.repeat(sky[:, None], sight.mask.shape[1], axis=1)
         if sight.mask.any():

@@ -27,7 +27,7 @@ def show(
     *,
     shade: str = "clay",
     by: str = "t",
-    up: ArrayLike = (0.0, 0.0, 1.0),
+    up: str | ArrayLike | None = None,
     width: int = WIDTH,
     height: int = HEIGHT,
 ) -> Picture:
@@ -45,9 +45,10 @@ def show(
         How to render a tree or scene, as in `bvh.pictures.render`.
     by : {"t", "prim_id", "instance_id", "cost"}
         What colours hits: how far away they are, from light to dark; faces; instances of a scene;
-        or, of hits with counters, what they have cost.
-    up : array_like, shape (3,)
-        What is up in the picture of a tree or scene, if there is no camera.
+        or, of hits with counters, what they have cost, as the shade "cost" has it.
+    up : {"x", "y", "z", "-x", "-y", "-z"} or array_like, shape (3,), optional
+        What is up in the picture of a tree or scene, if there is no camera; by default what the
+        scene has for up (`Scene.up`), z for a tree.
     width, height : int
         Pixels of such a picture.
 
@@ -83,7 +84,7 @@ def show(
     if camera is None:
         if not np.isfinite(what.bounds).all():
             raise ValueError(f"{what!r} has nothing to look at; give a camera")
-        camera = Camera.framing(what.bounds, up=up, width=width, height=height)
+        camera = Camera.framing(what, up=up, width=width, height=height)
     return render(what, camera, shade, samples=2)
 
 
@@ -98,15 +99,18 @@ def _of_hits(hits: Hits, by: str) -> Picture:
     height, width = mask.shape
     rows = (np.arange(height) + 0.5) / height
     found = np.repeat(colours.sky(rows)[:, None], width, axis=1)
+    hottest = None
     if by == "cost":
         counted: Any = hits
         if not hasattr(hits, "nodes"):
             raise ValueError('by="cost" needs hits with counters')
-        found = colours.heat(counted.nodes + counted.tests / LANES)
+        cost = counted.nodes + counted.tests / LANES
+        hottest = colours.hottest_of(cost)
+        found = colours.heat(cost, hottest)
     elif mask.any():
         found[mask] = _coloured(hits[mask], by)
     pixels = np.clip(found * 255.0 + 0.5, 0.0, 255.0).astype(np.uint8)
-    return Picture(pixels, shade=by)
+    return Picture(pixels, shade=by, hottest=hottest)
 
 
 def _coloured(hits: Hits, by: str) -> NDArray[np.float64]:

@@ -2,29 +2,16 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 from llvmlite import ir
 
+from bvh.cpu_levels import natural_width
 from bvh.jit import host_features, llvm_operation, types
 
 FEATURES = host_features()
-
-
-def _natural_width() -> int:
-    """Return the number of float32 lanes that suits the CPU; ``BVH_WIDTH`` overrides it."""
-    wanted = os.environ.get("BVH_WIDTH", "")
-    if wanted:
-        if wanted not in ("4", "8", "16"):
-            raise ValueError(f"BVH_WIDTH must be 4, 8 or 16, got {wanted!r}")
-        return int(wanted)
-    if FEATURES.get("avx512f"):
-        return 16
-    return 8 if FEATURES.get("avx2") else 4
-
-
-WIDTH = _natural_width()
+# The number of float32 lanes that suits the CPU.
+WIDTH = natural_width(FEATURES)
 
 
 @llvm_operation

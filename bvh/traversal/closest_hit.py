@@ -1,4 +1,4 @@
-"""The nearest hit of each ray, or whether there is one."""
+"""The nearest hit of each ray, or whether there is any."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from bvh.traversal.winners import winner
 
 
 class Out(NamedTuple):
-    """Where hits are written."""
+    """Where hits are written; of a goal that is any hit, only whether there is one, to `front`."""
 
     t: Any
     u: Any
@@ -30,7 +30,10 @@ class Out(NamedTuple):
 
 @entry
 def closest_hits(tree, rays, order, scratch, goal, begin, end, t, prim, u, v, front):
-    """Find the nearest hits of the rays in the blocks begin..end of an order."""
+    """Find the nearest hits of the rays in the blocks begin..end of an order, or any.
+
+    One kernel for both: the traversal makes nearly all of it, and is compiled once.
+    """
     if len(tree.nodes.blocks) > 0:
         _closest_hits(
             pointed_tree(tree), pointed_rays(rays), pointed_order(order),
@@ -74,7 +77,11 @@ def _closest_hits(tree, rays, order, scratch, goal, begin, end, prim, out):
     block, alive = scratch.block, scratch.alive
     for b in range(begin, end):
         size = pick_rays(order, b, block.which)
-        _miss_all(order, b, block.which, size, prim, out)
+        if goal.any_hit:
+            for i in range(size):
+                poke(out.front, peek(block.which, i), np.uint8(0))
+        else:
+            _miss_all(order, b, block.which, size, prim, out)
         count = fill(block, tree.frame, rays, size, alive)
         ask_for_next(order, b, rays)
         trace_block(tree, rays, scratch, count, order.kernel, goal)
@@ -82,33 +89,10 @@ def _closest_hits(tree, rays, order, scratch, goal, begin, end, prim, out):
         for j in range(count):
             r = peek(alive, j)
             found = winner(tree.primitives, block, r)
-            poke(prim, peek(block.which, number_of(r)), found)
-            poke(alive, hits, r)
-            hits += np.int64(found >= 0)
+            if goal.any_hit:
+                poke(out.front, peek(block.which, number_of(r)), np.uint8(found >= 0))
+            else:
+                poke(prim, peek(block.which, number_of(r)), found)
+                poke(alive, hits, r)
+                hits += np.int64(found >= 0)
         finish(tree.primitives, tree, rays, block, alive, hits, out)
-
-
-@entry
-def any_hits(tree, rays, order, scratch, goal, begin, end, hit):
-    """Tell for the rays in the blocks begin..end of an order whether they hit anything."""
-    if len(tree.nodes.blocks) > 0:
-        _any_hits(
-            pointed_tree(tree), pointed_rays(rays), pointed_order(order),
-            pointed_scratch(scratch), pointed_goal(goal), begin, end, pointer(hit),
-        )  # fmt: skip
-
-
-@kernel
-def _any_hits(tree, rays, order, scratch, goal, begin, end, hit):
-    block, alive = scratch.block, scratch.alive
-    for b in range(begin, end):
-        size = pick_rays(order, b, block.which)
-        for i in range(size):
-            poke(hit, peek(block.which, i), np.uint8(0))
-        count = fill(block, tree.frame, rays, size, alive)
-        ask_for_next(order, b, rays)
-        trace_block(tree, rays, scratch, count, order.kernel, goal)
-        for j in range(count):
-            r = peek(alive, j)
-            found = winner(tree.primitives, block, r)
-            poke(hit, peek(block.which, number_of(r)), np.uint8(found >= 0))

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bvh.jit import inlined, kept_kernel
+from bvh.jit import inlined, kernel
 from bvh.leaves import EDGE_ERROR, T_BOUND, UNIT
 from bvh.numerics import (
     INF,
@@ -102,7 +102,7 @@ def along(o, rest, t, d):
     return two_sum(s, f + (e + rest))
 
 
-@kept_kernel
+@kernel
 def prepare(block, frame, r, o, d, t_min, t_max):
     """Bring a valid ray to place r of the block; return False where it misses the root's box."""
     lanes, doubles = block.lanes, block.doubles

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bvh.jit import inlined, kept_kernel
+from bvh.jit import inlined, kernel
 from bvh.leaves import EDGE_ERROR, T_BOUND, UNIT
 from bvh.numerics import (
     INF,
@@ -198,7 +198,7 @@ def _numbers(array, step, index):
     return gather(array, index, 1, 0)
 
 
-@kept_kernel
+@kernel
 def fill(block, frame, rays, count, alive):
     """Bring the rays `block.which` to the block; list those that meet the root's box.
 

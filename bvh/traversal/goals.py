@@ -36,7 +36,7 @@ class Counted(NamedTuple):
 class Ranked(NamedTuple):
     """The `most` nearest hits that a filter accepts; with `any_hit` the first one found.
 
-    `kept` has `most` places for each ray of a block.
+    `accept` and `data` are those of a `UserCall`; `kept` has `most` places for each ray of a block.
     """
 
     any_hit: Any

@@ -12,18 +12,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.arrays import TreeArrays
+from bvh.arrays import TreeArrays, kernel_arrays
 from bvh.jit import by_type, entry, inlined, kernel, types
 from bvh.numerics import INF, NAN
 from bvh.placed import Placed, leaf_of, prim_of
 from bvh.primitives import Boxes, Custom, Obbs, Triangles, arrays_of, is_ray
-from bvh.references import stack_memory
+from bvh.references import borrowed, stack_memory
 from bvh.simd import WIDTH, peek, peek_int, pointer_to, poke
 from bvh.traversal.block import DOUBLE_ROWS, GROUP, OCTANT, Block
 from bvh.traversal.entrance import prepare
 from bvh.traversal.finish import finish_alone
 from bvh.traversal.goals import Nearest
-from bvh.traversal.query import Query, RayPointers, TreePointers, pointed_tree
+from bvh.traversal.query import Query, RayPointers, TreePointers
 from bvh.traversal.scene_slots import HEADER as SCENE_HEADER
 from bvh.traversal.scene_slots import SLOT_SIZE as SCENE_SLOT
 from bvh.traversal.scene_walk import walk
@@ -188,17 +188,28 @@ def cast_at_scene(place, ox, oy, oz, dx, dy, dz, t_min, t_max, cull, mask):
 
 
 @entry
-def cast_at_custom(arrays, ox, oy, oz, dx, dy, dz, t_min, t_max, cull):
+def cast_at_custom(place, function, data, ox, oy, oz, dx, dy, dz, t_min, t_max, cull):
     """Return (t, prim_id, u, v, front) of one ray in a tree over a user's primitives."""
-    if len(arrays.nodes.blocks) == 0:
+    places = pointer_to(place, I8)
+    if peek(places, 5) == 0:
         return INF, -1, NAN, NAN, False
     memory = stack_memory(SCRATCH_BYTES)
-    return cast(pointed_tree(arrays), memory, ox, oy, oz, dx, dy, dz, t_min, t_max, cull)
+    custom = Custom(pointer_to(peek(places, 4), F8), function, borrowed(data))
+    tree = _tree(places, custom)
+    return cast(tree, memory, ox, oy, oz, dx, dy, dz, t_min, t_max, cull)
 
 
-CASTS: dict[type, Any] = {Triangles: cast_at_triangles, Boxes: cast_at_boxes, Obbs: cast_at_obbs}
-CASTS[Placed] = cast_at_scene
+CASTS: dict[type, Any] = {
+    Triangles: cast_at_triangles,
+    Boxes: cast_at_boxes,
+    Obbs: cast_at_obbs,
+    Custom: cast_at_custom,
+    Placed: cast_at_scene,
+}
 
+# What comes before a ray, and after it, where that is more than a place and which side to cull.
+FIRST: dict[type, tuple[Any, ...]] = {Custom: (types.int64,) * 2}
+LAST: dict[type, tuple[Any, ...]] = {Placed: (types.int64,)}
 
 _ways_in: dict[type, Any] = {}
 
@@ -211,11 +222,29 @@ def way_in(arrays: TreeArrays) -> Any:
     """
     kind: type = type(arrays.primitives)
     if kind is Custom:
-        return lambda place, *ray: cast_at_custom(arrays, *ray)
+        return _way_with_users_code(arrays)
+    return _entry_point(kind)
+
+
+def _entry_point(kind: type) -> Any:
+    """Return the compiled function that casts a ray into trees over primitives of a kind."""
     if kind not in _ways_in:
         dispatcher = CASTS[kind]
-        masks = (types.int64,) if kind is Placed else ()
-        signature = (types.int64, *(types.float64,) * 8, types.int64, *masks)
+        first, last = FIRST.get(kind, ()), LAST.get(kind, ())
+        signature = (types.int64, *first, *(types.float64,) * 8, types.int64, *last)
         dispatcher.compile(signature)
         _ways_in[kind] = dispatcher.overloads[signature].entry_point
     return _ways_in[kind]
+
+
+def _way_with_users_code(arrays: TreeArrays) -> Any:
+    """Return the function that casts a ray into a tree over a user's primitives."""
+    ready, kept = kernel_arrays(arrays)
+    custom: Any = ready.primitives
+    function, data = custom.intersect, custom.data
+    if not isinstance(function, int):
+        # The function itself: the kernel is compiled for it and its data.
+        return lambda place, *ray: cast_at_custom(place, function, data, *ray)
+    kernel = _entry_point(Custom)
+    # What the addresses lead to is kept by the function that is returned.
+    return lambda place, *ray, _kept=kept: kernel(place, function, data, *ray)

@@ -9,12 +9,12 @@ from __future__ import annotations
 import numpy as np
 
 from bvh.crossings import crosses
-from bvh.jit import by_type, inlined, kernel, stay_outlined, types
+from bvh.jit import inlined, kernel, stay_outlined
 from bvh.numerics import INF
 from bvh.primitives import MISS, test, weights
 from bvh.references import follow
 from bvh.simd import WIDTH, lowest_bit, peek, poke
-from bvh.traversal.accepting import accepts
+from bvh.traversal.accepting import accepts, has_filter
 from bvh.traversal.block import END, local_interval, number_of
 from bvh.traversal.leaf_visits import filter_group
 from bvh.traversal.query import read_ray
@@ -51,8 +51,11 @@ def rank(query, r, prim, goal):
         return
     if goal.once and not crosses(tree.primitives, prim, o, d):
         return
-    if not _is_wanted(goal.accept, goal.data, tree, ray, prim, o, d, scaled, t_min, t_max, t):
-        return
+    # For a filter alone u and v are worth finding.
+    if has_filter(goal.accept):
+        u, v = weights(tree.primitives, prim, o, d, scaled, t_min, t_max)
+        if not accepts(goal.accept, tree.primitives, ray, prim, t, u, v, goal.data):
+            return
     last = min(count, goal.most - 1)
     for j in range(last, at, -1):
         poke(kept.t, first + j, peek(kept.t, first + j - 1))
@@ -66,22 +69,6 @@ def rank(query, r, prim, goal):
     elif last + 1 == goal.most:
         _, high = local_interval(block, r, peek(kept.t, first + last))
         poke(lanes, r + END * WIDTH, min(peek(lanes, r + END * WIDTH), high))
-
-
-def _is_wanted(accept, data, tree, ray, prim, o, d, scaled, t_min, t_max, t):
-    """Tell whether a hit passes the filter, for which alone u and v are worth finding."""
-
-
-def _ask(accept, data, tree, ray, prim, o, d, scaled, t_min, t_max, t):
-    u, v = weights(tree.primitives, prim, o, d, scaled, t_min, t_max)
-    return accepts(accept, tree.primitives, ray, prim, t, u, v, data)
-
-
-@by_type(_is_wanted)
-def _choose_wish(accept, data, tree, ray, prim, o, d, scaled, t_min, t_max, t):
-    if isinstance(accept, types.NoneType):
-        return lambda accept, data, tree, ray, prim, o, d, scaled, t_min, t_max, t: True
-    return _ask
 
 
 @inlined

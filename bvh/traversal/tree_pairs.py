@@ -63,6 +63,9 @@ ROWS_SIZE = GROUP_ROWS * WIDTH * MAX_LEAF_ROWS
 
 HEIGHT, MET, FIRST = 0, 1, 2
 
+# Steps between two looks at whether somebody has interrupted: some milliseconds.
+STEPS = 1 << 11
+
 
 class Meeting(NamedTuple):
     """Where a search for pairs is, and its scratch."""
@@ -264,11 +267,12 @@ def _from(rows, m):
 
 
 @entry
-def meet(arrays, others, way, itself, meeting, pairs, wanted):
-    """Go on with a search for pairs until its end, or until pairs might not fit.
+def meet(arrays, others, way, itself, meeting, pairs, wanted, steps):
+    """Go on with a search for pairs until its end, for some steps, or until pairs might not fit.
 
-    Returns whether it has come to its end. If entries are `wanted`, pairs are only opened until
-    there are as many, for threads to share: in the stack from FIRST to HEIGHT.
+    A step opens a pair of subtrees, or tests the faces of two leaves. Returns whether the search
+    has come to its end. If entries are `wanted`, pairs are only opened, in as many steps as it
+    takes, until there are as many, for threads to share: in the stack from FIRST to HEIGHT.
     """
     task = Task(
         pointed_tree(arrays), pointed_tree(others), pointer(way), pointer(meeting.rows),
@@ -285,8 +289,9 @@ def meet(arrays, others, way, itself, meeting, pairs, wanted):
                 break
             first += ENTRY
         else:
-            if count + MOST_OF_LEAVES > len(pairs):
+            if steps <= 0 or count + MOST_OF_LEAVES > len(pairs):
                 break
+            steps -= 1
             top -= ENTRY
             at = top
         code, place = peek(stack, at), peek(stack, at + 1)

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from bvh.camera import Camera
 from bvh.pictures import render
 from bvh.scene import Scene
-from bvh.viewer.cost_map import cost_map
 from bvh.viewer.latest import Latest
 from bvh.viewer.readouts import picture_told
 
@@ -110,7 +109,8 @@ class Tracer:
         size = reduced(camera.width, camera.height, FINEST if fine else self._affordable())
         began = time.perf_counter()
         try:
-            pixels, rays, casting, hottest = self._pixels(shade, camera.resized(*size), go_on)
+            camera = camera.resized(*size)
+            picture = render(self.scene, camera, shade, threads=self.threads, progress=go_on)
         except _OutdatedError:
             return
         except RuntimeError:
@@ -121,17 +121,8 @@ class Tracer:
         seconds = time.perf_counter() - began
         self._seconds_a_pixel = seconds / (size[0] * size[1])
         if self.shade == shade:
-            self.show(pixels, picture_told(size, rays, casting, seconds, hottest))
-
-    def _pixels(
-        self, shade: str, camera: Camera, go_on: Callable[..., None]
-    ) -> tuple[NDArray[np.uint8], int, float, float | None]:
-        """Return a picture, its rays, how long they took, and what the hottest costs stand for."""
-        if shade == "cost":
-            costs = cost_map(self.scene, camera, self.threads, go_on)
-            return costs.pixels, costs.costs.size, costs.seconds, costs.hottest
-        picture = render(self.scene, camera, shade, threads=self.threads, progress=go_on)
-        return picture.pixels, picture.rays, picture.seconds, None
+            told = picture_told(size, picture.rays, picture.seconds, seconds, picture.hottest)
+            self.show(picture.pixels, told)
 
     def _affordable(self) -> int:
         """Return how many pixels can be had while the camera moves."""

@@ -12,6 +12,7 @@ from bvh.arguments import reals, thread_count, whole_number
 from bvh.camera import Camera
 from bvh.pages import HOST, Page
 from bvh.picks import Pick
+from bvh.placement import upward
 from bvh.scene import Scene
 from bvh.selections import Selection
 from bvh.tree import BVH
@@ -20,11 +21,6 @@ from bvh.viewer.drawing import MAX_FACES, drawing_of
 from bvh.viewer.page_frame import PageFrame
 from bvh.viewer.session import Session
 
-AXES = {
-    sign + name: factor * row
-    for sign, factor in (("", 1.0), ("-", -1.0))
-    for name, row in zip("xyz", np.eye(3), strict=True)
-}
 FOV = 35.0
 PORT = 8080
 
@@ -125,7 +121,7 @@ def view(
     source: Any,
     *,
     title: str | None = None,
-    up: str | ArrayLike = "z",
+    up: str | ArrayLike | None = None,
     host: str = HOST,
     port: int = PORT,
     open_browser: bool = False,
@@ -145,8 +141,8 @@ def view(
         A mesh is what `BVH.from_mesh` takes. It is drawn as it is now; queries follow what changes.
     title : str, optional
         What the panel calls it.
-    up : {"z", "x", "y", "-x", "-y", "-z"} or array_like, shape (3,)
-        What is up on the page.
+    up : {"z", "x", "y", "-x", "-y", "-z"} or array_like, shape (3,), optional
+        What is up on the page; by default what the scene has for up (`Scene.up`), z for a mesh.
     host : str
         The address to listen at; by default only this machine can reach it, and the page of no
         other site. Whoever can reach another address sees what is shown: there is no password.
@@ -184,11 +180,13 @@ def view(
     'http://127.0.0.1:8080'
     >>> viewer.close()  # doctest: +SKIP
     """
-    direction = _direction(up)
+    direction = None if up is None else _direction(up)
     limit = whole_number("max_faces", max_faces)
     if threads is not None:
         thread_count(threads)
     scene, name = _scene_of(source, title)
+    if direction is None:
+        direction = _direction(scene.up)
     viewer = Viewer(scene, name, direction, host, port, limit, threads)
     if open_browser:
         webbrowser.open(viewer.url)
@@ -215,9 +213,7 @@ def _first_view(frame: PageFrame, bounds: NDArray[np.float64], up: NDArray[np.fl
 
 def _direction(up: str | ArrayLike) -> NDArray[np.float64]:
     if isinstance(up, str):
-        if up not in AXES:
-            raise ValueError(f"up must be one of {', '.join(AXES)} or a direction, got {up!r}")
-        return AXES[up]
+        return upward(up)
     given = reals("up", up)
     if given.shape != (3,) or not np.isfinite(given).all() or not given.any():
         raise ValueError(f"up must be a direction of shape (3,), finite and not zero, got {up!r}")

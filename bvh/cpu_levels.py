@@ -1,0 +1,138 @@
+"""The CPU that kernels are compiled for: a level that many CPUs share, or the host's own name.
+
+Machine code for a level runs on each CPU that has it, so that one folder of kernels serves all
+machines of a cluster, and one wheel all users of a platform. ``BVH_CPU`` names a level, or
+``native`` for whatever Numba compiles for: the host with all its features, or what
+``NUMBA_CPU_NAME`` and ``NUMBA_CPU_FEATURES`` say. Without it, kernels are compiled for the highest
+level that the host has; where Numba is told a CPU, for that one.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import llvmlite.binding as llvm
+from numba.core import codegen
+from numba.core import config as _config
+
+config: Any = _config
+get_host_cpu_features: Callable[[], str] = codegen.get_host_cpu_features
+
+NATIVE = "native"
+
+
+class Target(NamedTuple):
+    """What LLVM is told to compile for."""
+
+    level: str  # one of LEVELS, or NATIVE: then it is Numba that tells LLVM
+    cpu: str
+    features: str  # +feature or -feature, with commas between
+
+
+class Level(NamedTuple):
+    """A set of features that many CPUs have, of one architecture."""
+
+    architecture: str
+    cpu: str
+    features: tuple[str, ...]
+
+
+_V2 = (
+    "cmov", "cx16", "cx8", "fxsr", "mmx", "popcnt", "sahf", "sse", "sse2", "sse3", "sse4.1",
+    "sse4.2", "ssse3",
+)  # fmt: skip
+_V3 = (*_V2, "avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "xsave")
+_V4 = (*_V3, "avx512bw", "avx512cd", "avx512dq", "avx512f", "avx512vl")
+
+# From the lowest to the highest of an architecture. Every 64-bit Arm has its baseline.
+LEVELS = {
+    "x86-64-v2": Level("x86_64", "x86-64-v2", _V2),
+    "x86-64-v3": Level("x86_64", "x86-64-v3", _V3),
+    "x86-64-v4": Level("x86_64", "x86-64-v4", _V4),
+    "aarch64": Level("aarch64", "generic", ("fp-armv8", "neon")),
+}
+
+
+def parsed(features: str) -> dict[str, bool]:
+    """Return features as LLVM takes them, each with whether the CPU has it."""
+    names = (name.strip() for name in features.split(","))
+    return {name.strip("+-"): name.startswith("+") for name in names if name}
+
+
+def host_levels() -> list[str]:
+    """Return the levels that this machine can run, the highest last.
+
+    ``NUMBA_ENABLE_AVX=0`` counts as a CPU without AVX.
+    """
+    found = llvm.get_process_triple().split("-")[0]
+    architecture = {"arm64": "aarch64", "amd64": "x86_64"}.get(found, found)
+    features = parsed(get_host_cpu_features())
+    # LLVM tells nothing of the features of some Arm systems; their baseline is sure.
+    return [
+        name
+        for name, level in LEVELS.items()
+        if level.architecture == architecture
+        and (architecture == "aarch64" or all(map(features.get, level.features)))
+    ]
+
+
+def _numba_has(level: Level) -> bool:
+    """Tell whether Numba, too, compiles for CPUs of a level."""
+    if config.CPU_FEATURES is None:
+        # The host's.
+        return True
+    told = parsed(config.CPU_FEATURES)
+    named = LEVELS.get(config.CPU_NAME or "")
+    return all(told.get(name, named and name in named.features) for name in level.features)
+
+
+def target_of(wanted: str, setting: str = "BVH_CPU") -> Target:
+    """Return the target of a level's name, or of `NATIVE`; raises ValueError if it cannot run."""
+    if wanted == NATIVE:
+        told = config.CPU_FEATURES
+        name = config.CPU_NAME or llvm.get_host_cpu_name()
+        return Target(NATIVE, name, get_host_cpu_features() if told is None else told)
+    if wanted not in LEVELS:
+        raise ValueError(f"{setting} must be native or one of {', '.join(LEVELS)}, got {wanted!r}")
+    here = host_levels()
+    if wanted not in here:
+        raise ValueError(
+            f"{setting}: this machine cannot run kernels for {wanted}; "
+            f"it has {', '.join(here) or 'none of the levels, only native'}"
+        )
+    level = LEVELS[wanted]
+    if not _numba_has(level):
+        # Users' kernels that inline ours could not be compiled.
+        raise ValueError(
+            f"{setting}: Numba compiles for less than {wanted}; "
+            "unset NUMBA_CPU_NAME and NUMBA_CPU_FEATURES, or use BVH_CPU=native"
+        )
+    return Target(wanted, level.cpu, ",".join(f"+{name}" for name in level.features))
+
+
+def wanted_target() -> Target:
+    """Return what the settings ask for; raises ValueError if they are wrong."""
+    wanted = os.environ.get("BVH_CPU", "")
+    if wanted:
+        return target_of(wanted)
+    if config.CPU_NAME in LEVELS and not config.CPU_FEATURES:
+        # Numba would take the host's features, or none, whatever the level's are.
+        return target_of(config.CPU_NAME, "NUMBA_CPU_NAME")
+    here = host_levels()
+    if config.CPU_NAME is not None or config.CPU_FEATURES is not None or not here:
+        return target_of(NATIVE)
+    return target_of(here[-1])
+
+
+def natural_width(features: dict[str, bool]) -> int:
+    """Return the number of float32 lanes that suits a CPU; ``BVH_WIDTH`` overrides it."""
+    wanted = os.environ.get("BVH_WIDTH", "")
+    if wanted:
+        if wanted not in ("4", "8", "16"):
+            raise ValueError(f"BVH_WIDTH must be 4, 8 or 16, got {wanted!r}")
+        return int(wanted)
+    if features.get("avx512f"):
+        return 16
+    return 8 if features.get("avx2") else 4

@@ -1,0 +1,98 @@
+"""Forks beside the compiler: no child begins with a lock that nobody there will give up.
+
+A child has the thread that forked and no other. Had another been compiling, or loading a kernel,
+Numba's lock would stay taken in the child for ever, and what LLVM was at, half done. So a fork
+waits until the compiler is at rest. Where that takes too long, or Ctrl-C ends the waiting, the
+child is told at its first compilation that it cannot have any.
+"""
+
+from __future__ import annotations
+
+import _thread
+import os
+import threading
+import time
+from typing import Any
+
+from llvmlite.binding import ffi
+from numba.core import compiler_lock
+
+from bvh.interrupts import held_back
+
+# The longest that a fork waits: more than any one query takes to compile.
+PATIENCE_SECONDS = 120.0
+POLL_SECONDS = 0.05
+
+# Numba's and llvmlite's inside: whatever has a lock, in the order in which compilers take them.
+_numba: Any = getattr(compiler_lock, "global_compiler_lock", None)
+_llvm: Any = getattr(ffi.lib, "_lock", None)
+_holders = [holder for holder in (_numba, _llvm) if hasattr(holder, "_lock")]
+
+
+class _Fork(threading.local):
+    """What a fork under way has taken, in the thread that forks."""
+
+    taken: list[Any]
+    interrupted = False
+
+
+_fork = _Fork()
+
+
+class Refusal:
+    """Stands where the compiler's lock was, in a child that cannot compile."""
+
+    def acquire(self, *_: object) -> bool:
+        raise RuntimeError(
+            "this process was forked while another thread compiled, and cannot compile any more: "
+            "call bvh.warmup() before forking, or start processes with the method 'spawn'"
+        )
+
+    def release(self) -> None:
+        """Do nothing: nobody has it."""
+
+    def _is_owned(self) -> bool:
+        return False
+
+
+def _take_locks() -> None:
+    """Wait for the compiler; not for ever, and not longer than Ctrl-C lets us."""
+    _fork.taken, _fork.interrupted = [], False
+    until = time.monotonic() + PATIENCE_SECONDS
+    try:
+        with held_back() as signals:
+            for holder in _holders:
+                lock = holder._lock
+                while not lock.acquire(timeout=POLL_SECONDS):
+                    if signals or time.monotonic() > until:
+                        return
+                _fork.taken.append(lock)
+    except BaseException:
+        # Nothing can be raised from here; the parent hears of it when it has forked.
+        _fork.interrupted = True
+
+
+def _give_up_locks() -> None:
+    for lock in reversed(_fork.taken):
+        lock.release()
+    if _fork.interrupted:
+        # Nor can it from here.
+        again = threading.Timer(POLL_SECONDS, _thread.interrupt_main)
+        again.daemon = True
+        again.start()
+
+
+def _begin_child() -> None:
+    if len(_fork.taken) == len(_holders):
+        for lock in reversed(_fork.taken):
+            lock.release()
+        return
+    # What frees LLVM's objects needs its lock, too; whoever compiles needs both.
+    _llvm._lock = threading.RLock()
+    _numba._lock = Refusal()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_take_locks, after_in_parent=_give_up_locks, after_in_child=_begin_child
+    )
