@@ -1,4 +1,4 @@
-"""Affine maps of instances: checked, composed, and applied to points.
+"""Affine maps of instances: checked, and applied to points.
 
 A moved point is the double nearest to M v, coordinate by coordinate: that is what the vertices of
 an instance are, wherever they are used. So nothing depends on the order of additions, and what is
@@ -119,29 +119,6 @@ def moved(points: NDArray[np.float64], matrix: NDArray[np.float64]) -> NDArray[n
     """
     out = np.empty(points.shape)
     _move(kernel_input(matrix.reshape(12)), kernel_input(points), out)
-    return out
-
-
-@entry
-def _compose(outer, inner, out):
-    """Compose one map with each of many."""
-    for i in range(len(inner)):
-        for row in range(3):
-            m = (outer[row, 0], outer[row, 1], outer[row, 2], 0.0)
-            for column in range(4):
-                if column == 3:
-                    m = (m[0], m[1], m[2], outer[row, 3])
-                v = (inner[i, 0, column], inner[i, 1, column], inner[i, 2, column])
-                out[i, row, column] = _coordinate(m, v)
-
-
-def composed(outer: NDArray[np.float64], inner: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the maps (n, 3, 4) that do `inner` (n, 3, 4) first and then `outer` (3, 4).
-
-    Every entry is correctly rounded.
-    """
-    out = np.empty(inner.shape)
-    _compose(kernel_input(outer), kernel_input(inner), out)
     return out
 
 
@@ -268,7 +245,6 @@ def refuse(name: str, shape: tuple[int, ...], bad: Any, wanted: str) -> None:
 
 @warms("affine maps")
 def _warm() -> None:
-    """Compile what moves points and composes maps."""
+    """Compile what checks maps and moves points."""
     maps = affine_maps("transform", np.eye(4)[None])
-    composed(maps[0], maps)
     moved(np.zeros((1, 3)), maps[0])

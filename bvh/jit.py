@@ -173,13 +173,18 @@ def address_of(compiled: Any, signature: Any) -> int:
         return 0
 
 
-# What compiles the package, part by part, and the modules that say so. Long parts come first: where
-# several processes share them, none is left with a long one at the end.
+# What compiles the package, part by part.
 recipes: dict[str, Callable[[], None]] = {}
-MODULES_OF_RECIPES = (
-    "affine", "arrays", "boxes", "crossing_queries", "deforming", "epo", "expansion", "extents",
-    "kernels", "obbs", "outlines", "planes", "point_queries", "polygons", "scene", "scene_points",
-    "scene_searches", "searches", "soundness", "spheres", "top_level", "tree", "triangles",
+
+# The modules that have such parts. Those of a family share most of their helpers, so that a process
+# that compiles one of them has the others in half the time: rays, single shapes, trees, overlaps.
+# A family's last part is the first that another process takes over.
+FAMILIES = (
+    ("crossing_queries", "tree", "scene", "scene_points", "point_queries", "deforming", "kernels"),
+    ("affine", "triangles", "boxes", "obbs", "planes", "spheres", "polygons", "outlines",
+     "expansion"),
+    ("arrays", "epo", "top_level", "extents", "soundness"),
+    ("searches", "scene_searches"),
 )  # fmt: skip
 
 
@@ -195,9 +200,18 @@ def warms(name: str) -> Callable[[Callable[[], None]], Callable[[], None]]:
 
 def all_recipes() -> dict[str, Callable[[], None]]:
     """Return what compiles the whole package, part by part."""
-    for module in MODULES_OF_RECIPES:
-        import_module(f"bvh.{module}")
+    for family in FAMILIES:
+        for module in family:
+            import_module(f"bvh.{module}")
     return recipes
+
+
+def families() -> list[list[str]]:
+    """Return the names of all parts, family by family."""
+    homes: dict[str, list[str]] = {}
+    for name, recipe in all_recipes().items():
+        homes.setdefault(recipe.__module__, []).append(name)
+    return [[name for module in family for name in homes[f"bvh.{module}"]] for family in FAMILIES]
 
 
 def warmup(progress: Callable[[str, int, int], object] | ProgressLike | None = None) -> None:

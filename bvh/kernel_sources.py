@@ -7,7 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 # A module that takes only these from jit.py compiles nothing of its own.
-HARMLESS = {"BVHWarning", "all_recipes", "cache_directory", "prune_cache", "warmup"}
+HARMLESS = {
+    "BVHWarning", "all_recipes", "cache_directory", "families", "fingerprint", "notice",
+    "prune_cache", "warmup",
+}  # fmt: skip
 
 # Text that only looks like an import, in a docstring, costs nothing but a file too many. A comment
 # between parentheses may hold parentheses, too.

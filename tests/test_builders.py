@@ -18,7 +18,6 @@ from bvh.arrays import BUILDERS, build_binary
 from bvh.builders import sbvh
 from bvh.builders.morton import bit_tables
 from bvh.builders.records import load, outward, store
-from bvh.builders.refit import refit
 from bvh.builders.subtrees import deepest_level
 from bvh.jit import entry
 from bvh.nodes import Nodes, local_boxes, local_frame
@@ -214,20 +213,6 @@ def test_quality_pays(rng: Rng) -> None:
     (low, wide_low), (medium, wide_medium), (high, wide_high) = costs
     assert high < medium < low
     assert wide_high < min(wide_low, wide_medium)
-
-
-@pytest.mark.parametrize("quality", BUILDERS)
-def test_refit(quality: str, rng: Rng) -> None:
-    """A tree over triangles that have moved is well-formed; over the same ones it stays."""
-    points, faces = random(rng, 20_000)
-    nodes = binary_of((points, faces), quality)
-    boxes, ids, _ = boxes_of((points, faces))
-    same = refit(nodes, boxes, 2)
-    if quality != "high":
-        assert (same.bounds == nodes.bounds).all()
-    moved, _, _ = boxes_of((points + rng.normal(size=points.shape), faces))
-    for threads in (1, 3):
-        check_nodes(refit(nodes, moved, threads), moved, ids)
 
 
 @pytest.mark.parametrize("quality", BUILDERS)

@@ -16,7 +16,6 @@ from bvh.builders import binned_sah
 from bvh.builders.bins import GROUP_BITS
 from bvh.builders.morton import in_chunks, row_of, sorted_keys
 from bvh.builders.records import id_of, join, load, nothing, store, store_bounds, with_id
-from bvh.builders.refit import join_children
 from bvh.builders.subtrees import (
     BEGIN,
     DEPTH,
@@ -26,6 +25,7 @@ from bvh.builders.subtrees import (
     SMALLEST_TASK,
     batches_of,
     deepest_level,
+    join_children,
     may_choose,
     new_block,
     no_nodes,

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.builders.refit import join_children
+from bvh.builders.records import join, load_bounds, store_bounds
 from bvh.jit import entry, inlined
 from bvh.nodes import Nodes, is_leaf, link_inner, link_leaf
 from bvh.workers import Progress, share, watch
@@ -88,6 +88,13 @@ def _place(block, tasks, rows, first, begin, end, bounds, links):
                 link_leaf(links, at, block.links[base + i, 0], block.links[base + i, 1])
             else:
                 link_inner(links, at, block.links[base + i, 0] - base + shift)
+
+
+@inlined
+def join_children(bounds, links, node):
+    """Set the box of an inner node to that of its children."""
+    child = np.int64(links[node, 0])
+    store_bounds(bounds, node, join(load_bounds(bounds, child), load_bounds(bounds, child + 1)))
 
 
 @entry

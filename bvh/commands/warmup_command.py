@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import re
-import signal
 import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 import bvh
 from bvh.code_generator import target
+from bvh.commands.compiling import compile_one, compile_together
 from bvh.commands.console import bar, out
 from bvh.cpu_levels import target_of
-from bvh.jit import all_recipes, cache_directory, fingerprint, notice, prune_cache
+from bvh.jit import all_recipes, cache_directory, families, fingerprint, prune_cache
 from bvh.kernel_folders import KernelFolder, Untrusted
 
 Processes = Annotated[
@@ -39,9 +37,6 @@ Parts = Annotated[
     str | None,
     typer.Option(help="Parts to compile, with commas between; all by default."),
 ]
-
-# The process that has started the others hears Ctrl-C, and ends them.
-IGNORE_INTERRUPTS = signal.SIGINT, signal.SIG_IGN
 
 # What compiles for another level than this process does.
 SCRIPT = """
@@ -137,34 +132,7 @@ def fill(processes: int, parts: Sequence[str]) -> None:
         if processes == 1 or cache_directory() is None:
             for done, name in enumerate(parts):
                 progress(done, len(parts))
-                _compile(name)
+                compile_one(name)
         else:
-            _compile_together(min(processes, len(parts)), parts, progress)
-
-
-def _compile_together(processes: int, names: Sequence[str], progress: Any) -> None:
-    """Compile in processes of their own, each part in whichever is free.
-
-    What two parts share is compiled by one process; the other waits for the file.
-    """
-    # Spawned: a fork would take over locks of threads that it does not have.
-    context = multiprocessing.get_context("spawn")
-    others = set(multiprocessing.active_children())
-    with ProcessPoolExecutor(processes, context, signal.signal, IGNORE_INTERRUPTS) as pool:
-        parts = [pool.submit(_compile, name) for name in names]
-        try:
-            for done, part in enumerate(as_completed(parts), 1):
-                part.result()
-                progress(done, len(parts))
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            # LLVM hears nothing for minutes. What is half done counts as absent, locks as free.
-            for child in set(multiprocessing.active_children()) - others:
-                child.terminate()
-                child.join()
-            raise
-
-
-def _compile(name: str) -> None:
-    notice.silence()
-    all_recipes()[name]()
+            chosen = [[name for name in family if name in parts] for family in families()]
+            compile_together(processes, progress, chosen)
