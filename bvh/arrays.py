@@ -18,7 +18,7 @@ from bvh.preparation import prepare
 from bvh.primitives import Custom, Primitives, Triangles, world_bounds
 from bvh.simd import WIDTH
 from bvh.user_calls import INTERSECT, user_call
-from bvh.wide_nodes import BLOCK_SIZE, MAX_LEAF_ROWS, WideNodes, collapse
+from bvh.wide_nodes import BLOCK_SIZE, MAX_LEAF_ROWS, WideNodes, collapse, new_scratch
 from bvh.workers import Progress, share
 
 # Builders of trees over triangles by the name of the quality they give; "high" splits them.
@@ -93,9 +93,10 @@ def widen(binary: Nodes, lanes: int) -> WideNodes:
     none, no_ids = aligned(0, np.float32), np.empty((0, lanes), np.int32)
     if len(binary.links) == 0:
         return WideNodes(none, no_ids)
-    count, rows = collapse(*binary, lanes, none, no_ids, True)
+    scratch = new_scratch(binary.links)
+    count, rows = collapse(*binary, lanes, none, no_ids, True, scratch)
     nodes = WideNodes(aligned(count * BLOCK_SIZE, np.float32), np.empty((rows, lanes), np.int32))
-    collapse(*binary, lanes, *nodes, False)
+    collapse(*binary, lanes, *nodes, False, scratch)
     return nodes
 
 

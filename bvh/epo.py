@@ -25,7 +25,7 @@ from bvh.numerics import power_of_two
 from bvh.primitives import Triangles, corners
 from bvh.simd import WIDTH, peek, peek_int
 from bvh.wide_nodes import BLOCK_SIZE, CODES, LOWER, UPPER, leaf_rows
-from bvh.workers import share
+from bvh.workers import Shelf, share
 
 # Triangles that a thread takes at a time.
 CHUNK = 512
@@ -35,16 +35,14 @@ CORNERS = 9
 
 
 @entry
-def _number_leaves(blocks, first, last):
+def _number_leaves(blocks, first, last, pending):
     """Number the leaves of a tree from left to right; return how many there are.
 
     Lane c of node i, or what is below it, has the leaves first[i, c]..last[i, c].
     """
-    nodes = len(blocks) // BLOCK_SIZE
-    pending = np.empty((nodes + 1, 3), np.int64)
-    pending[0] = 0
+    # Each entry: a node, and its next lane.
+    pending[0, 0] = pending[0, 1] = 0
     waiting, leaves = 1, 0
-    # Each entry: a node, its next lane, and the place of its parent's lane.
     while waiting > 0:
         node, c = pending[waiting - 1, 0], pending[waiting - 1, 1]
         if c == WIDTH:
@@ -159,14 +157,13 @@ def _clip(triangle, blocks, base, one, other):
 
 
 @entry
-def _overlap(points, faces, frame, blocks, first, last, offsets, places, begin, end, totals):
+def _overlap(
+    points, faces, frame, blocks, first, last, offsets, places, begin, end, totals, stack, polygons
+):  # fmt: skip
     """Add up, over the triangles of a range, their area and what overlaps, into `totals`."""
     s = power_of_two(int(frame[1, 0]))
     triangles = Triangles(points, faces)
-    triangle = np.empty((3, 3))
-    one, other = np.empty((CORNERS + 1, 3)), np.empty((CORNERS + 1, 3))
-    # A node waits with those of its parents' other children.
-    stack = np.empty(len(first) + 1, np.int64)
+    triangle, one, other = polygons[0], polygons[1], polygons[2]
     whole, over = 0.0, 0.0
     for prim in range(begin, end):
         if offsets[prim] == offsets[prim + 1]:
@@ -215,7 +212,7 @@ def overlap_of(arrays: TreeArrays, threads: int) -> float | None:
     if nodes == 0:
         return 0.0
     first, last = np.zeros((nodes, WIDTH), np.int32), np.zeros((nodes, WIDTH), np.int32)
-    _number_leaves(blocks, first, last)
+    _number_leaves(blocks, first, last, np.empty((nodes + 1, 2), np.int64))
     count = len(primitives.faces)
     offsets, places = np.zeros(count + 1, np.int64), np.empty(0, np.int32)
     _leaves_of_primitives(blocks, ids, first, offsets, places, True)
@@ -228,10 +225,15 @@ def overlap_of(arrays: TreeArrays, threads: int) -> float | None:
     totals = np.zeros((-(-count // CHUNK), 2))
     given = tuple(kernel_input(array) for array in (first, last, offsets, places))
 
+    # A node waits with those of its parents' other children.
+    shelf = Shelf(lambda: (np.empty(nodes + 1, np.int64), np.empty((3, CORNERS + 1, 3))))
+
     def work(begin: int, end: int) -> None:
         for start in range(begin, end, CHUNK):
             stop = min(start + CHUNK, end)
-            _overlap(*primitives, frame, blocks, *given, start, stop, totals[start // CHUNK])
+            with shelf.scratch() as scratch:
+                part = totals[start // CHUNK]
+                _overlap(*primitives, frame, blocks, *given, start, stop, part, *scratch)
 
     share(count, CHUNK, work, threads)
     whole, over = (math.fsum(column) for column in totals.T)

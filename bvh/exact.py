@@ -9,10 +9,14 @@ have room for 2**28 products before a carry must be passed on. It is slow beside
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
+from llvmlite import ir
+from numba.core import cgutils
+from numba.np import arrayobj
 
-from bvh.jit import kernel, stay_outlined
+from bvh.jit import kernel, llvm_operation, stay_outlined, types
 from bvh.numerics import LARGEST, SMALLEST, bits
 
 BASE = 4320  # the smallest product, four denormals, is a multiple of 2**-4296
@@ -21,14 +25,34 @@ LOWEST, HIGHEST = LIMBS, LIMBS + 1  # two more slots: the range of limbs in use
 MASK = 0xFFFFFFFF
 
 
-@kernel
-def new_sum():
-    """Return an empty sum."""
-    stay_outlined()
-    total = np.zeros(LIMBS + 2, np.int64)
-    total[LOWEST] = LIMBS
-    total[HIGHEST] = 0
-    return total
+# Numba's inside is untyped.
+_make_room: Any = cgutils.alloca_once
+_fill: Any = cgutils.memset
+_describe: Any = arrayobj.populate_array
+
+
+@llvm_operation
+def new_sum(typingctx: Any) -> Any:
+    """Return an empty sum in the memory of the calling function, which must outlive all uses.
+
+    A call in a loop has the same memory every time. Nothing is allocated that could fail.
+    """
+    kind = types.Array(types.int64, 1, "C")
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        word = ir.IntType(64)
+        memory = _make_room(builder, ir.ArrayType(word, LIMBS + 2))
+        _fill(builder, memory, ir.Constant(word, 8 * (LIMBS + 2)), 0)
+        data = builder.bitcast(memory, word.as_pointer())
+        builder.store(ir.Constant(word, LIMBS), builder.gep(data, [ir.Constant(word, LOWEST)]))
+        array = context.make_array(kind)(context, builder)
+        _describe(
+            array, data=data, shape=[ir.Constant(word, LIMBS + 2)], strides=[ir.Constant(word, 8)],
+            itemsize=ir.Constant(word, 8), meminfo=None,
+        )  # fmt: skip
+        return array._getvalue()
+
+    return kind(), codegen
 
 
 @kernel
@@ -159,10 +183,9 @@ def _top_bit(total):
 
 
 @kernel
-def _aligned(total, top, lowest, count):
+def _align(total, top, lowest, count, out):
     """Copy a value so that bit `top` of it becomes the top bit of limb count-2 (count-1 is 0)."""
     stay_outlined()
-    out = np.zeros(count, np.int64)
     first = top - 31 - 32 * (count - 2)  # the bit that lands at the bottom of the copy
     for i in range(count - 1):
         at = first + 32 * i
@@ -174,13 +197,13 @@ def _aligned(total, top, lowest, count):
         if shift and lowest <= limb + 1 <= total[HIGHEST] + 1:
             value |= (total[limb + 1] << (32 - shift)) & MASK
         out[i] = value
-    return out
+    out[count - 1] = 0
 
 
 @kernel
-def _at_least(a, b):
+def _at_least(a, b, count):
     """Compare two values limb by limb, from the top."""
-    for i in range(len(a) - 1, -1, -1):
+    for i in range(count - 1, -1, -1):
         if a[i] != b[i]:
             return a[i] > b[i]
     return True
@@ -202,13 +225,15 @@ def divide(n, d):
     n_top = _top_bit(n)
     d_top = _top_bit(d)
     count = max((n_top >> 5) - n[LOWEST], (d_top >> 5) - d[LOWEST]) + 4
-    rest = _aligned(n, n_top, n[LOWEST], count)
-    divisor = _aligned(d, d_top, d[LOWEST], count)
+    # At most 268: no product of four doubles reaches beyond limb 264.
+    rest, divisor = new_sum(), new_sum()
+    _align(n, n_top, n[LOWEST], count, rest)
+    _align(d, d_top, d[LOWEST], count, divisor)
     # Divide bit by bit: 56 bits give 55 or 56 significant ones, two more than a double holds.
     quotient = 0
     for _ in range(56):
         quotient <<= 1
-        if _at_least(rest, divisor):
+        if _at_least(rest, divisor, count):
             quotient |= 1
             borrow = 0
             for i in range(count):

@@ -164,7 +164,28 @@ def _is_ear(points, corners, first, axis, turn, patience, at, around, along):
 
 
 @kernel
-def _line_up(points, corners, first, count, axis, lower, higher):
+def _sort_places(values, count, places):
+    """Fill in the places of values in ascending order, by a heap; of equal ones, in any."""
+    for k in range(count):
+        places[k] = k
+    for step in range(count // 2 - 1 + count):
+        # First make a heap, from its end on; then take the largest off it, again and again.
+        root, end = count // 2 - 1 - step, count
+        if root < 0:
+            end, root = count + root, 0
+            places[0], places[end] = places[end], places[0]
+        while 2 * root + 1 < end:
+            child = 2 * root + 1
+            if child + 1 < end and values[places[child]] < values[places[child + 1]]:
+                child += 1
+            if not values[places[root]] < values[places[child]]:
+                break
+            places[root], places[child] = places[child], places[root]
+            root = child
+
+
+@kernel
+def _line_up(points, corners, first, count, axis, lower, higher, values, places):
     """Link corners in the order of one of their coordinates; return which that is, 0 or 1."""
     stay_outlined()
     low = high = _seen(points, corners[first], axis)
@@ -175,11 +196,12 @@ def _line_up(points, corners, first, count, axis, lower, higher):
     # Halves, so that no difference overflows.
     wide, tall = 0.5 * high[0] - 0.5 * low[0], 0.5 * high[1] - 0.5 * low[1]
     along = 0 if wide >= tall else 1
-    values = np.empty(count)
     for k in range(count):
         values[k] = _seen(points, corners[first + k], axis)[along]
+    _sort_places(values, count, places)
     last = np.int64(-1)
-    for k in np.argsort(values):
+    for i in range(count):
+        k = places[i]
         lower[k], higher[k] = last, -1
         if last >= 0:
             higher[last] = k
@@ -188,7 +210,7 @@ def _line_up(points, corners, first, count, axis, lower, higher):
 
 
 @kernel
-def _cut_ears(points, corners, first, count, axis, around, faces, place):
+def _cut_ears(points, corners, first, count, axis, around, values, faces, place):
     """Write the triangles of a polygon, one ear after another.
 
     What is no ear stays none until one of its own neighbours is cut off, so that the corners of a
@@ -200,7 +222,7 @@ def _cut_ears(points, corners, first, count, axis, around, faces, place):
     if turn == 0:
         turn = 1
     before, after, known, lower, higher = around[0], around[1], around[2], around[3], around[4]
-    along = _line_up(points, corners, first, count, axis, lower, higher)
+    along = _line_up(points, corners, first, count, axis, lower, higher, values, known)
     for k in range(count):
         before[k], after[k], known[k] = (k - 1) % count, (k + 1) % count, 0
     left, at, seen, patience, tests = count, 0, 0, 0, 0
@@ -238,12 +260,11 @@ def _cut_ears(points, corners, first, count, axis, around, faces, place):
 
 
 @entry
-def _fill(points, corners, offsets, places, begin, end, faces):
-    """Write the triangles of some polygons, from the places that they have been given."""
-    longest = 0
-    for k in range(begin, end):
-        longest = max(longest, offsets[k + 1] - offsets[k])
-    around = np.empty((5, longest), np.int64)
+def _fill(points, corners, offsets, places, begin, end, faces, around, values):
+    """Write the triangles of some polygons, from the places that they have been given.
+
+    `around` and `values` are scratch, as long as the longest polygon.
+    """
     for k in range(begin, end):
         first, count, place = offsets[k], offsets[k + 1] - offsets[k], places[k]
         if count < 3:
@@ -252,7 +273,7 @@ def _fill(points, corners, offsets, places, begin, end, faces):
         if centre < 0:
             axis = _axis_of(points, corners, first, count)
             if not _is_convex(points, corners, first, count, axis):
-                _cut_ears(points, corners, first, count, axis, around, faces, place)
+                _cut_ears(points, corners, first, count, axis, around, values, faces, place)
                 continue
             centre = 0
         for i in range(1, count - 1):
@@ -363,12 +384,13 @@ def triangulated(
     given = [
         kernel_input(array) for array in (points, corners, offsets, np.cumsum(counts) - counts)
     ]
-    share(
-        len(counts),
-        CHUNK,
-        lambda begin, end: _fill(*given, np.int64(begin), np.int64(end), faces),
-        threads,
-    )
+
+    def fill(begin: int, end: int) -> None:
+        longest = int(np.diff(offsets[begin : end + 1]).max(initial=0))
+        around, values = np.empty((5, longest), np.int64), np.empty(longest)
+        _fill(*given, np.int64(begin), np.int64(end), faces, around, values)
+
+    share(len(counts), CHUNK, fill, threads)
     return faces, np.repeat(np.arange(len(counts), dtype=np.int32), counts)
 
 

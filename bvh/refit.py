@@ -87,13 +87,12 @@ def _bound_inner(blocks, root):
 
 
 @entry
-def _fill_empty(blocks, root):
+def _fill_empty(blocks, root, corner):
     """Give children that have lost all they held a point within their parents.
 
     A lane whose box is empty would be none.
     """
     nodes = len(blocks) // BLOCK_SIZE
-    corner = np.empty((nodes, 3), np.float32)
     for axis in range(3):
         corner[0, axis] = root[0, axis]
     for node in range(nodes):
@@ -277,7 +276,7 @@ def refitted(
     share(count, CHUNK, fit, threads, progress)
     _bound_inner(blocks, whole[2:])
     if lost:
-        _fill_empty(blocks, whole[2:])
+        _fill_empty(blocks, whole[2:], np.empty((count, 3), np.float32))
     share(count, CHUNK, order, threads)
     return frozen(TreeArrays(WideNodes(blocks, ids), groups, moved, whole)), owned(bounds)
 

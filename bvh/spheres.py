@@ -88,10 +88,9 @@ def _add_surface(total, factor, o, center, r, x):
 
 
 @kernel
-def _discriminant(o, d, center, r):
-    """Return the sum (d.m)**2 - d.d (m.m - r**2)."""
+def _add_discriminant(total, o, d, center, r):
+    """Add (d.m)**2 - d.d (m.m - r**2) to the sum."""
     stay_outlined()
-    total = new_sum()
     for i in range(3):
         _add_surface(total, -1.0, o, center, r, d[i])
         for j in range(3):
@@ -99,7 +98,6 @@ def _discriminant(o, d, center, r):
             add_product(total, -1.0, d[i], d[j], o[i], center[j])
             add_product(total, -1.0, d[i], d[j], center[i], o[j])
             add_product(total, 1.0, d[i], d[j], center[i], center[j])
-    return total
 
 
 @inlined
@@ -114,13 +112,17 @@ def _dd_sqrt(f):
 def _exact_root(o, d, center, r, k, e):
     """Return the sign of the discriminant, and its root over 2**(k + e)."""
     stay_outlined()
-    f = _rounded(_discriminant(o, d, center, r), 2 * (k + e))
+    total = new_sum()
+    _add_discriminant(total, o, d, center, r)
+    f = _rounded(total, 2 * (k + e))
     if f[0] <= 0.0:
         return sign(f[0]), (0.0, 0.0)
     if f[0] > 2.0**-900 or k + e < -1500:
         return 1, _dd_sqrt(f)
     # Keep the bits of a small discriminant: it is the square of a root that is not so small.
-    root = _dd_sqrt(_rounded(_discriminant(o, d, center, r), 2 * (k + e) - 1000))
+    total = new_sum()
+    _add_discriminant(total, o, d, center, r)
+    root = _dd_sqrt(_rounded(total, 2 * (k + e) - 1000))
     return 1, (root[0] * 2.0**-500, root[1] * 2.0**-500)
 
 

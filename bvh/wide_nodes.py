@@ -90,16 +90,32 @@ def order_children(bounds, children, n, keys, rank, orders):
             orders[c] |= near << ((7 - octant) * LANE_BITS)
 
 
+class CollapseScratch(NamedTuple):
+    """What `collapse` needs beside the two trees."""
+
+    pending: NDArray[np.int64]  # (n, 2): a binary node, and its wide node
+    children: NDArray[np.int64]
+    areas: NDArray[np.float64]
+    keys: NDArray[np.float64]
+    rank: NDArray[np.int64]
+    orders: NDArray[np.int64]
+
+
+def new_scratch(links: NDArray[np.int32]) -> CollapseScratch:
+    """Return the scratch for a binary tree."""
+    return CollapseScratch(
+        np.empty((len(links) // 2 + 2, 2), np.int64), np.empty(WIDTH, np.int64), np.empty(WIDTH),
+        np.empty(WIDTH), np.empty(WIDTH, np.int64), np.empty(WIDTH, np.int64),
+    )  # fmt: skip
+
+
 @entry
-def collapse(bounds, links, order, lanes, blocks, ids, count_only):
+def collapse(bounds, links, order, lanes, blocks, ids, count_only, scratch):
     """Collapse a binary tree, opening the child of largest area until a node is full.
 
     Returns (nodes, rows of ids); with `count_only` nothing is written.
     """
-    # Each entry: a binary node, and its wide node.
-    pending = np.empty((len(links) // 2 + 2, 2), np.int64)
-    children, areas = np.empty(WIDTH, np.int64), np.empty(WIDTH)
-    keys, rank, orders = np.empty(WIDTH), np.empty(WIDTH, np.int64), np.empty(WIDTH, np.int64)
+    pending, children, areas, keys, rank, orders = scratch
     pending[0, 0], pending[0, 1] = 0, 0
     waiting, nodes, rows = 1, 1, 0
     while waiting > 0:

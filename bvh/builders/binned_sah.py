@@ -9,6 +9,8 @@ deep, the range is cut in half instead.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -56,11 +58,31 @@ from bvh.builders.top_levels import split_top
 from bvh.jit import entry, inlined
 from bvh.nodes import Nodes, link_inner, link_leaf
 from bvh.numerics import INF
-from bvh.workers import Progress
+from bvh.workers import Progress, Shelf
 
 MAX_LEAF = 2 << GROUP_BITS
 # Cost of testing a group in units of one node visit.
 GROUP_COST = 1.0
+
+
+class SubtreeScratch(NamedTuple):
+    """What a thread needs to build a subtree: ranges that wait, and bins."""
+
+    pending: NDArray[np.int64]
+    centres: NDArray[np.float32]
+    halves: NDArray[np.float32]
+    bins: NDArray[np.float32]
+    counts: NDArray[np.int32]
+    costs: NDArray[np.float32]
+
+
+def new_scratch() -> SubtreeScratch:
+    """Return the scratch of one thread."""
+    return SubtreeScratch(
+        np.empty((128, RANGE_WIDTH), np.int64), np.empty((128, WIDTH), np.float32),
+        np.empty((4, WIDTH), np.float32), np.empty((6 * BINS, WIDTH), np.float32),
+        np.empty(6 * BINS, np.int32), np.empty(BINS, np.float32),
+    )  # fmt: skip
 
 
 @inlined
@@ -72,7 +94,9 @@ def put_leaf(records, shift, begin, end, node, links, order):
 
 
 @entry
-def _build_subtree(records, start, boxes, block, deepest, group_bits, max_leaf, cancel, done):
+def _build_subtree(
+    records, start, boxes, block, deepest, group_bits, max_leaf, cancel, done, scratch
+):  # fmt: skip
     """Build the subtree of one range; return the number of its nodes.
 
     `boxes` holds the box of the range and that of its centres.
@@ -80,11 +104,7 @@ def _build_subtree(records, start, boxes, block, deepest, group_bits, max_leaf, 
     half = len(records) >> 1
     group = 1 << group_bits
     bounds, links, order = block
-    pending = np.empty((128, RANGE_WIDTH), np.int64)
-    waiting_centres = np.empty((128, WIDTH), np.float32)
-    halves = np.empty((4, WIDTH), np.float32)
-    bins, counts = np.empty((6 * BINS, WIDTH), np.float32), np.empty(6 * BINS, np.int32)
-    costs = np.empty(BINS, np.float32)
+    pending, waiting_centres, halves, bins, counts, costs = scratch
     base = 2 * start[BEGIN]
     used, waiting = 1, 1
     for i in range(RANGE_WIDTH):
@@ -191,16 +211,16 @@ def build(
     deepest = deepest_level(count) if deepest is None else deepest
     links, tasks, boxes = split_top(records, deepest, group_bits, threads)
     block = new_block(count)
-    rows = np.zeros((len(tasks), 2), np.int64)
+    rows, shelf = np.zeros((len(tasks), 2), np.int64), Shelf(new_scratch)
 
     def batch(begin: int, end: int, cancel: NDArray[np.int32], done: NDArray[np.int64]) -> None:
-        for i in range(begin, end):
-            rows[i] = (
-                2 * tasks[i, BEGIN],
-                _build_subtree(
-                    records, tasks[i], boxes[i], block, deepest, group_bits, max_leaf, cancel, done
-                ),
-            )
+        with shelf.scratch() as scratch:
+            for i in range(begin, end):
+                rows[i, 0] = 2 * tasks[i, BEGIN]
+                rows[i, 1] = _build_subtree(
+                    records, tasks[i], boxes[i], block, deepest, group_bits, max_leaf, cancel,
+                    done, scratch,
+                )  # fmt: skip
 
     run_batches([(i, i + 1) for i in range(len(tasks))], tasks, batch, threads, progress)
     return put_together(links, tasks, rows, block, threads)

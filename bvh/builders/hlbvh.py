@@ -70,10 +70,8 @@ def _cut(keys, begin, end):
 
 
 @entry
-def _cut_cells(keys, tasks):
+def _cut_cells(keys, tasks, pending):
     """Cut the order into cells; return their number."""
-    # Every bit of a code is cut at most once, and then halves.
-    pending = np.empty((128, 2), np.int64)
     pending[0, 0], pending[0, 1] = 0, len(keys)
     waiting, made = 1, 0
     while waiting > 0:
@@ -149,9 +147,8 @@ def _build_cell(records, keys, start, base, deepest, block, pending):
 
 
 @entry
-def _build_cells(records, keys, tasks, begin, end, deepest, block, cancel, done, rows):
+def _build_cells(records, keys, tasks, begin, end, deepest, block, cancel, done, rows, pending):
     """Build the subtrees of the cells begin..end."""
-    pending = np.empty((CELL + 1, RANGE_WIDTH), np.int64)
     base = 2 * tasks[begin, BEGIN]
     for cell in range(begin, end):
         if cancel[0] != 0:
@@ -163,9 +160,9 @@ def _build_cells(records, keys, tasks, begin, end, deepest, block, cancel, done,
 
 
 @entry
-def _hang(top, tasks):
+def _hang(top, tasks, depths):
     """Tell each cell the node and the depth that the tree over the cells has given it."""
-    depths = np.zeros(len(top.links), np.int64)
+    depths[0] = 0
     for node in range(len(top.links)):
         child = np.int64(top.links[node, 0])
         if is_leaf(top.links, node):
@@ -187,7 +184,8 @@ def build(
     deepest = deepest_level(count)
     keys = sorted_keys(records, bound_all(records, count, threads), threads)
     tasks = np.empty((count, RANGE_WIDTH), np.int64)
-    made = _cut_cells(keys, tasks)
+    # Every bit of a code is cut at most once, and then halves.
+    made = _cut_cells(keys, tasks, np.empty((128, 2), np.int64))
     tasks = tasks[:made].copy()
     cells = np.empty((2 * made, records.shape[1]), np.float32)
 
@@ -199,11 +197,14 @@ def build(
     top = binned_sah.build(
         cells, threads=threads, group_bits=0, max_leaf=1, deepest=deepest - CELL_BITS
     )
-    _hang(top, tasks)
+    _hang(top, tasks, np.empty(len(top.links), np.int64))
     block, rows = new_block(count), np.zeros((made, 2), np.int64)
 
     def batch(begin: int, end: int, cancel: NDArray[np.int32], done: NDArray[np.int64]) -> None:
-        _build_cells(records, keys, tasks, begin, end, deepest, block, cancel, done, rows)
+        pending = np.empty((CELL + 1, RANGE_WIDTH), np.int64)
+        _build_cells(
+            records, keys, tasks, begin, end, deepest, block, cancel, done, rows, pending
+        )  # fmt: skip
 
     run_batches(batches_of(tasks, task_size(count)), tasks, batch, threads, progress)
     return put_together(top.links, tasks, rows, block, threads)

@@ -9,7 +9,7 @@ halves, so that the tree does not depend on threads. Pieces that end in one leaf
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,7 +62,7 @@ from bvh.jit import entry
 from bvh.nodes import Nodes, is_leaf, link_inner, link_leaf
 from bvh.numerics import INF
 from bvh.primitives import Triangles
-from bvh.workers import Progress, watch
+from bvh.workers import Progress, Shelf, watch
 
 # Pieces that may be added, as a share of the number of triangles, unless the caller has another.
 BUDGET = 0.3
@@ -72,6 +72,32 @@ OVERLAP = 1e-3
 # A range also knows where its room ends.
 LIMIT = 5
 RANGE_WIDTH = 6
+
+
+class SpatialScratch(NamedTuple):
+    """What a thread needs to build a subtree: ranges that wait, bins, and bins of space."""
+
+    pending: NDArray[np.int64]
+    boxes: NDArray[np.float32]
+    halves: NDArray[np.float32]
+    pieces: NDArray[np.float32]
+    bins: NDArray[np.float32]
+    counts: NDArray[np.int32]
+    space: NDArray[np.float32]
+    space_counts: NDArray[np.int32]
+    costs: NDArray[np.float32]
+    corners: NDArray[np.float64]
+
+
+def new_scratch() -> SpatialScratch:
+    """Return the scratch of one thread."""
+    return SpatialScratch(
+        np.empty((128, RANGE_WIDTH), np.int64), np.empty((2 * 128, WIDTH), np.float32),
+        np.empty((4, WIDTH), np.float32), np.empty((2, WIDTH), np.float32),
+        np.empty((6 * BINS, WIDTH), np.float32), np.empty(6 * BINS, np.int32),
+        np.empty((3 * BINS + 1, WIDTH), np.float32), np.empty(6 * BINS, np.int32),
+        np.empty(BINS, np.float32), np.empty((3, 3)),
+    )  # fmt: skip
 
 
 @entry
@@ -89,6 +115,7 @@ def _build(
     task_boxes,
     cancel,
     done,
+    scratch,
 ):
     """Build the subtree of one range, but leave ranges of up to `grain` records as tasks.
 
@@ -97,12 +124,7 @@ def _build(
     half = len(records) >> 1
     group = 1 << GROUP_BITS
     bounds, links, order = block
-    pending = np.empty((128, RANGE_WIDTH), np.int64)
-    waiting_boxes = np.empty((2 * 128, WIDTH), np.float32)
-    halves, pieces = np.empty((4, WIDTH), np.float32), np.empty((2, WIDTH), np.float32)
-    bins, counts = np.empty((6 * BINS, WIDTH), np.float32), np.empty(6 * BINS, np.int32)
-    space, space_counts = np.empty((3 * BINS + 1, WIDTH), np.float32), np.empty(6 * BINS, np.int32)
-    costs, v = np.empty(BINS, np.float32), np.empty((3, 3))
+    pending, waiting_boxes, halves, pieces, bins, counts, space, space_counts, costs, v = scratch
     base = 2 * start[BEGIN]
     used, waiting, left_over = 1, 1, 0
     for i in range(RANGE_WIDTH):
@@ -281,11 +303,14 @@ def build(
     tasks = np.empty((most, RANGE_WIDTH), np.int64)
     task_boxes = np.empty((2 * most, WIDTH), np.float32)
     none = np.empty((0, RANGE_WIDTH), np.int64), np.empty((0, WIDTH), np.float32)
+    shelf = Shelf(new_scratch)
 
     def work(start: Any, box: Any, grain: int, left: Any, cancel: Any, done: Any) -> Any:
-        return _build(
-            triangles, frame, records, start, box, block, grain, deepest, least, *left, cancel, done
-        )
+        with shelf.scratch() as scratch:
+            return _build(
+                triangles, frame, records, start, box, block, grain, deepest, least, *left,
+                cancel, done, scratch,
+            )  # fmt: skip
 
     def whole() -> Any:
         root = np.array([0, 0, count, 0, 0, room], np.int64)

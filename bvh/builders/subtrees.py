@@ -98,9 +98,8 @@ def join_children(bounds, links, node):
 
 
 @entry
-def _bound_top(links, tasks, bounds):
+def _bound_top(links, tasks, bounds, is_task):
     """Bound the nodes of the top above the tasks, whose own nodes are bounded."""
-    is_task = np.zeros(len(links), np.bool_)
     for task in range(len(tasks)):
         is_task[tasks[task, NODE]] = True
     for node in range(len(links) - 1, -1, -1):
@@ -168,5 +167,5 @@ def put_together(
         _place(block, tasks, rows, first, begin, end, bounds, all_links)
 
     share(len(tasks), -(-len(tasks) // (2 * threads)), place, threads)
-    _bound_top(links, tasks, bounds)
+    _bound_top(links, tasks, bounds, np.zeros(len(links), np.bool_))
     return Nodes(bounds, all_links, block.order)

@@ -64,10 +64,14 @@ def _bin_chunk(records, chunk, centres, bins, counts):
 
 
 @entry
-def _choose(records, ranges, centres, chunks, bins, counts, deepest, group_bits, splits, boxes):
-    """Split every range by the bins of its chunks; tell each chunk where its records go."""
-    all_bins, all_counts = np.empty((3 * BINS, WIDTH), np.float32), np.empty(3 * BINS, np.int32)
-    costs = np.empty(BINS, np.float32)
+def _choose(
+    records, ranges, centres, chunks, bins, counts, deepest, group_bits, splits, boxes, all_bins,
+    all_counts, costs,
+):  # fmt: skip
+    """Split every range by the bins of its chunks; tell each chunk where its records go.
+
+    The last three are scratch: the bins of a range.
+    """
     half = len(records) >> 1
     first = 0
     for i in range(len(ranges)):
@@ -234,7 +238,8 @@ def _split_level(
     share(len(chunks), 1, fill, threads)
     _choose(
         records, ranges, centres, chunks, bins.reshape(-1, WIDTH), counts.reshape(-1), deepest,
-        group_bits, splits, halves.reshape(-1, WIDTH),
+        group_bits, splits, halves.reshape(-1, WIDTH), np.empty((3 * BINS, WIDTH), np.float32),
+        np.empty(3 * BINS, np.int32), np.empty(BINS, np.float32),
     )  # fmt: skip
     share(len(chunks), 1, transfer, threads)
     _join_chunks(chunks, found.reshape(-1, WIDTH), halves.reshape(-1, WIDTH))
