@@ -5,6 +5,9 @@ from importlib import import_module
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
+# It takes note of the working directory now.
+from bvh import starting_folder as starting_folder
+
 if TYPE_CHECKING:
     from bvh import kernels as kernels
     from bvh.boxes import ray_box

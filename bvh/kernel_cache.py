@@ -41,6 +41,7 @@ from bvh.cpu_levels import NATIVE, natural_width
 from bvh.kernel_files import BVHWarning, KernelFiles, refuse
 from bvh.kernel_folders import KernelFolder, Untrusted
 from bvh.kernel_sources import kernel_sources
+from bvh.starting_folder import absolute
 
 __all__ = ["BVHWarning", "host_features"]
 
@@ -119,7 +120,7 @@ def cache_directory() -> Path | None:
         folder.close()
         if found is not None:
             break
-    if wanted and (found is None or found.parent != _given(wanted)):
+    if wanted and (found is None or found.parent != absolute(wanted)):
         warnings.warn(
             f"BVH_CACHE_DIR={wanted} cannot be used: it must be a folder that only its owner can "
             f"write to; kernels are kept in {found or 'memory only'}",
@@ -142,7 +143,7 @@ def _folder(path: Path) -> KernelFolder:
 
 
 def _cache_roots(wanted: str) -> list[Path]:
-    roots = [_given(wanted)] if wanted else []
+    roots = [absolute(wanted)] if wanted else []
     if sys.platform == "win32":
         base = os.environ.get("LOCALAPPDATA")
     elif sys.platform == "darwin":
@@ -150,19 +151,14 @@ def _cache_roots(wanted: str) -> list[Path]:
     else:
         base = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     if base and not base.startswith("~"):
-        roots.append(_given(base) / "raybvh")
+        roots.append(absolute(base) / "raybvh")
     roots.append(_temporary_root())
     return roots
 
 
 def _temporary_root() -> Path:
     user = os.getuid() if hasattr(os, "getuid") else os.environ.get("USERNAME", "user")
-    return _given(tempfile.gettempdir()) / f"raybvh-{user}"
-
-
-def _given(wanted: str) -> Path:
-    """Return the folder of a setting, wherever the process goes later."""
-    return Path(os.path.abspath(os.path.expanduser(wanted)))
+    return absolute(tempfile.gettempdir()) / f"raybvh-{user}"
 
 
 @lru_cache(maxsize=1)
@@ -177,7 +173,9 @@ def kernel_shelves() -> tuple[KernelFolder, ...]:
     told = os.environ.get("BVH_KERNELS", "")
     if told.lower() == "off" or not kernel_sources(PACKAGE):
         return ()
-    found = [KernelFolder(_given(root) / fingerprint()) for root in told.split(os.pathsep) if root]
+    found = [
+        KernelFolder(absolute(root) / fingerprint()) for root in told.split(os.pathsep) if root
+    ]
     with contextlib.suppress(ImportError, ValueError):
         package = importlib.util.find_spec("raybvh_kernels")
         for root in (package and package.submodule_search_locations) or ():

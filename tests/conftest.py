@@ -6,6 +6,7 @@ Seeds are fixed in ordinary runs, fresh when BVH_FUZZ_SEED says so, and printed 
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import zlib
 from collections.abc import Iterator
@@ -20,6 +21,10 @@ from bvh.hierarchy import Hierarchy
 from bvh.primitives import count_of
 from bvh.quality import check
 from tests.commands import Run
+
+# A shell that starts the tests in the background lets them, and what they start, ignore Ctrl-C.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Larger trees are audited where a test is about that.
 LARGEST_AUDITED = 20_000

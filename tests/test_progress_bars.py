@@ -190,7 +190,8 @@ def test_true_is_what_is_installed(
 
 def test_warming_up(monkeypatch: pytest.MonkeyPatch, bars: list[Bar]) -> None:
     """A function hears the part that is compiled; a bar how many are left."""
-    monkeypatch.setattr("bvh.jit.recipes", [("a", lambda: None), ("b", lambda: None)])
+    recipes = {"a": lambda: None, "b": lambda: None}
+    monkeypatch.setattr("bvh.jit.all_recipes", lambda: recipes)
     monkeypatch.setattr("bvh.jit.prune_cache", list)
     calls: list[Any] = []
     bvh.warmup(lambda *call: calls.append(call))
