@@ -27,6 +27,10 @@ def start(script: str, package: Path = PACKAGE, **settings: Any) -> subprocess.P
 
 def answer(process: subprocess.Popen[str]) -> dict[str, Any]:
     """Return what a script printed as JSON; it must not have complained."""
-    output, errors = process.communicate(timeout=900)
+    try:
+        output, errors = process.communicate(timeout=900)
+    except BaseException:
+        process.kill()
+        raise
     assert (process.returncode, errors) == (0, "")
     return json.loads(output)

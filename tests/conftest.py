@@ -44,6 +44,21 @@ if os.environ.get("BVH_AUDIT", "1") != "0":
     Hierarchy._set_arrays = _set_and_audit  # type: ignore[method-assign]
 
 
+# Files that take long, and compile families of kernels of their own: they come first, so that no
+# process is left with one at the end.
+FIRST = (
+    "test_scene_rays", "test_kernels", "test_jit", "test_all_hits", "test_user_code", "test_refit",
+    "test_brute", "test_scene_overlaps", "test_builders", "test_tree_pairs", "test_contacts",
+    "test_scene_points", "test_hostile_files", "test_exactness", "test_outlines", "test_marquee",
+)  # fmt: skip
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the files that take long."""
+    places = {f"{name}.py": place for place, name in enumerate(FIRST)}
+    items.sort(key=lambda item: places.get(item.path.name, len(places)))
+
+
 @pytest.fixture(autouse=True)
 def _audit(request: pytest.FixtureRequest) -> Iterator[None]:
     """Leave out the audit of trees in tests that are marked as unaudited."""

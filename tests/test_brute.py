@@ -72,6 +72,7 @@ def test_our_meshes(name: str, rng: np.random.Generator) -> None:
     assert_equal_to_brute_force(bvh.BVH.from_triangles(*OURS[name]()), 6_000, rng)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", SCAN_NAMES)
 def test_scans(name: str, rng: np.random.Generator) -> None:
     """A bounded share of rays on real scans."""

@@ -304,6 +304,7 @@ def test_help_and_version(run: Run) -> None:
     assert (told.returncode, told.stdout, told.stderr) == (0, f"raybvh {bvh.__version__}\n", "")
 
 
+@pytest.mark.long
 def test_warmup(run: Run) -> None:
     """It tells where the kernels are."""
     code, out, err = run("warmup")

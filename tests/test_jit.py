@@ -78,6 +78,7 @@ def test_a_change_anywhere_in_the_package_takes_effect(tmp_path: Path) -> None:
     assert before["folder"] == again["folder"] != after["folder"]
 
 
+@pytest.mark.long
 def test_processes_that_start_together(tmp_path: Path) -> None:
     """All of them succeed, one of them compiles, and they leave one file and no scraps."""
     script = PROBE.format(before="")
@@ -89,6 +90,7 @@ def test_processes_that_start_together(tmp_path: Path) -> None:
     assert kernel.name.startswith("bvh.nodes.")
 
 
+@pytest.mark.long
 def test_without_a_cache(tmp_path: Path) -> None:
     """Switched off, nowhere to write, or a folder that vanishes: kernels stay in memory."""
     (tmp_path / "file").touch()
@@ -301,6 +303,7 @@ print(json.dumps({"parts": parts, "cold": [k for k in warm if not warm[k]],
 """
 
 
+@pytest.mark.long
 def test_warmup_compiles_what_building_and_querying_need() -> None:
     """It names its parts, and afterwards nothing is compiled."""
     result = answer(start(WARM.replace("MORE", "")))
@@ -310,6 +313,7 @@ def test_warmup_compiles_what_building_and_querying_need() -> None:
     assert result["compiled"] == []
 
 
+@pytest.mark.long
 def test_warmup_compiles_everything() -> None:
     """No kernel that Python calls is left out, nor any way of calling it."""
     more = """

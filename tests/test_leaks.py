@@ -23,7 +23,10 @@ SOLIDS = {
 }
 
 
-@pytest.mark.parametrize("name", SOLIDS)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=pytest.mark.long) if name == "squashed" else name for name in SOLIDS],
+)
 def test_no_ray_leaves_a_closed_mesh(name: str, rng: np.random.Generator) -> None:
     """Every ray from three origins inside hits, for closest_hit and any_hit alike."""
     vertices, faces = SOLIDS[name]()

@@ -86,6 +86,7 @@ def test_half_a_sky(rng: np.random.Generator) -> None:
             assert np.abs(got - wanted).max() <= {1: 1.0, 16: 0.26, 64: 0.11}[rays]
 
 
+@pytest.mark.long
 def test_soft_shadows_are_wide() -> None:
     """Behind an edge the lamp goes down as slowly as it is wide."""
     floor, plate = 50.0 * SQUARE, 20.0 * SQUARE + [-20.0, 0.0, 10.0]

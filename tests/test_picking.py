@@ -174,7 +174,7 @@ def test_a_hit_stands_for_its_instance(rng: np.random.Generator) -> None:
     assert beside > 20
 
 
-@pytest.mark.parametrize("count", [100, 100_000])
+@pytest.mark.parametrize("count", [100, pytest.param(100_000, marks=pytest.mark.long)])
 def test_the_nearest_of_oriented_boxes(rng: np.random.Generator, count: int) -> None:
     """The article's job: under the mouse the nearest box, never the first."""
     half = rng.uniform(0.2, 1.0, (count, 3)) * 4.0 / count ** (1 / 3)

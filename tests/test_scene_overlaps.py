@@ -113,7 +113,9 @@ def planes_of(rng: Rng, at: np.ndarray, size: np.ndarray, k: int) -> np.ndarray:
     return np.concatenate([normals, offsets], axis=2)
 
 
-@pytest.mark.parametrize("far", [0.0, 1e3, 1e7])
+@pytest.mark.parametrize(
+    "far", [1e3, *(pytest.param(x, marks=pytest.mark.long) for x in (0.0, 1e7))]
+)
 def test_regions_equal_the_flattened_mesh(far: float, rng: Rng) -> None:
     """Boxes, balls and polytopes of any size, touching corners and faces, infinite, no numbers."""
     scene = scene_of(rng, 100, far=far)

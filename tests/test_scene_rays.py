@@ -88,7 +88,8 @@ def test_scenes_equal_their_meshes(kind: str, rng: np.random.Generator) -> None:
     assert_all_verbs(nested(scene_of(kind, 3, rng), rng), 400, rng)
 
 
-def test_five_hundred_instances(rng: np.random.Generator) -> None:
+@pytest.mark.parametrize("rays", [400, pytest.param(6_000, marks=pytest.mark.long)])
+def test_five_hundred_instances(rays: int, rng: np.random.Generator) -> None:
     """Nested, with many rays."""
     scene = bvh.Scene()
     trees = parts()
@@ -98,7 +99,7 @@ def test_five_hundred_instances(rng: np.random.Generator) -> None:
     for _ in range(40):
         scene.add(inner, transform("rigid", rng))
     assert len(scene.leaves) == 500
-    assert_all_verbs(scene, 6_000, rng)
+    assert_all_verbs(scene, rays, rng)
 
 
 @pytest.mark.slow
@@ -122,7 +123,8 @@ def test_fuzzed_scenes(rng: np.random.Generator) -> None:
         assert_all_verbs(nested(scene, rng, 1) if rng.random() < 0.3 else scene, 400, rng)
 
 
-def test_exact_transforms_equal_plain_arithmetic(rng: np.random.Generator) -> None:
+@pytest.mark.parametrize("rays", [2_000, pytest.param(20_000, marks=pytest.mark.long)])
+def test_exact_transforms_equal_plain_arithmetic(rays: int, rng: np.random.Generator) -> None:
     """Where numpy moves vertices without rounding, the scene has that mesh's hits bit for bit."""
     ball = trimesh.creation.icosphere(2)
     ball.vertices = np.round(ball.vertices * 2.0**30) * 2.0**-30
@@ -134,7 +136,7 @@ def test_exact_transforms_equal_plain_arithmetic(rng: np.random.Generator) -> No
         points.append(tree.vertices @ m[:3, :3].T + m[:3, 3])
         faces.append(tree.faces + i * len(tree.vertices))
     mesh = bvh.BVH.from_triangles(np.concatenate(points), np.concatenate(faces))
-    o, d = hard_rays(mesh.vertices, mesh.faces, 20_000, rng)
+    o, d = hard_rays(mesh.vertices, mesh.faces, rays, rng)
     hits, wanted = scene.closest_hit(o, d), mesh.closest_hit(o, d)
     assert np.array_equal(hits.t, wanted.t)
     assert np.array_equal(hits.leaf * len(tree) + hits.prim_id, np.where(
