@@ -53,8 +53,24 @@ FIRST = (
 )  # fmt: skip
 
 
+# Files that are about something else than answers of kernels: all others are marked as `answers`,
+# to be run for other widths of vectors and other CPUs, too.
+NOT_ABOUT_ANSWERS = (
+    "test_bench", "test_benchmarks", "test_charts", "test_cli", "test_cold", "test_command_output",
+    "test_compat_install", "test_compat_open3d_peer", "test_compilation", "test_compile_notice",
+    "test_cpu_levels", "test_forks", "test_interrupts", "test_jit", "test_kernel", "test_lab",
+    "test_numba_options", "test_pages", "test_progress", "test_public", "test_reprs", "test_show",
+    "test_site", "test_sources", "test_trimesh_issues", "test_viewer", "test_warmup",
+)  # fmt: skip
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the files that take long."""
+    """Mark tests of answers; begin with the files that take long."""
+    for item in items:
+        name = item.path.name
+        about = name == "test_kernels.py" or not name.startswith(NOT_ABOUT_ANSWERS)
+        if about and name.startswith("test_"):
+            item.add_marker(pytest.mark.answers)
     places = {f"{name}.py": place for place, name in enumerate(FIRST)}
     items.sort(key=lambda item: places.get(item.path.name, len(places)))
 
