@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from bvh.commands.ahead import compile_ahead
 from bvh.commands.camera_options import (
     CameraFile,
     CameraOptions,
@@ -72,6 +73,7 @@ def render_command(
     check_picture_path(output)
     if shade not in SHADES:
         raise ValueError(f"shade must be one of {SHADES}, got {shade!r}")
+    compile_ahead(scene, counters=shade == "cost")
     source, read, above = opened(scene, threads)
     options = CameraOptions(camera, eye, target, up, fov, ortho, size)
     view = options.made(scene, source.bounds, above, read)
