@@ -124,6 +124,30 @@ print(json.dumps([len(found), all(one == found[0] for one in found)]))
     assert told(program) == [8, True]
 
 
+def test_many_threads_import_at_once() -> None:
+    """Modules, too, of which each needs other parts of Numba first."""
+    program = """
+import json, threading
+from importlib import import_module
+import bvh
+names = "user_calls", "exact", "kernels", "tree", "cpu_levels", "jit", "builders.records", "forks"
+gate, failed = threading.Barrier(len(names)), []
+
+def ask(name):
+    gate.wait()
+    try:
+        import_module(f"bvh.{name}")
+    except Exception as error:
+        failed.append(repr(error))
+
+threads = [threading.Thread(target=ask, args=(name,)) for name in names]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+print(json.dumps(failed))
+"""
+    assert told(program) == []
+
+
 def test_pickles_find_their_classes() -> None:
     camera = bvh.Camera.look_at([0, 0, 3], [0, 0, 0], [0, 1, 0], fov_y=40, width=4, height=3)
     data = pickle.dumps(camera).hex()
