@@ -126,9 +126,17 @@ _MODULES = {
 _turns = RLock()
 
 
+# Whether this process was forked from a thread while another had the turn.
+_cut_short = False
+
+
 def _renew_turns() -> None:
     """Have nobody's turn in a child process, where the other threads are not."""
-    global _turns
+    global _turns, _cut_short
+    # It cannot wait for them: modules ask to be told of forks when they are imported, and would be
+    # told of half of one.
+    if not _turns.acquire(blocking=False):
+        _cut_short = True
     _turns = RLock()
 
 
@@ -139,6 +147,12 @@ if hasattr(os, "register_at_fork"):
 def __getattr__(name: str) -> Any:
     """Import what has been asked for: a public name, or a module of the package."""
     if name in _MODULES:
+        if _cut_short:
+            raise RuntimeError(
+                "this process was forked while another thread imported parts of bvh, which stay "
+                f"half imported: ask for bvh.{name} before forking, or start processes with the "
+                "method 'spawn'"
+            )
         with _turns:
             found = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
         globals()[name] = found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import json
+import os
 import pickle
 import re
 import subprocess
@@ -34,7 +35,8 @@ def modules_after(program: str) -> set[str]:
 
 def test_the_package_alone_loads_nothing() -> None:
     loaded = modules_after("import bvh; bvh.__version__; dir(bvh)")
-    assert {name for name in loaded if name.split(".")[0] == "bvh"} == {"bvh"}
+    ours = {name for name in loaded if name.split(".")[0] == "bvh"}
+    assert ours == {"bvh", "bvh.starting_folder"}
     assert not loaded & {"numba", "numpy"}
 
 
@@ -146,6 +148,38 @@ threads = [threading.Thread(target=ask, args=(name,)) for name in names]
 print(json.dumps(failed))
 """
     assert told(program) == []
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_child_is_told_of_half_an_import() -> None:
+    """What another thread has half imported will never be whole in the child."""
+    program = """
+import json, os, signal, threading
+from importlib import import_module
+import bvh
+half, done = threading.Event(), threading.Event()
+
+def slowly(name):
+    half.set()
+    done.wait()
+    return import_module(name)
+
+bvh.import_module = slowly
+thread = threading.Thread(target=lambda: bvh.BVH)
+thread.start()
+half.wait()
+child = os.fork()
+if child == 0:
+    signal.alarm(10)
+    try:
+        bvh.BVH
+    except RuntimeError as error:
+        os._exit(7 if "ask for bvh.BVH before forking" in str(error) else 1)
+done.set()
+thread.join()
+print(json.dumps(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])))
+"""
+    assert told(program) == 7
 
 
 def test_pickles_find_their_classes() -> None:
