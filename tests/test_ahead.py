@@ -77,3 +77,14 @@ def test_a_process_is_started_where_it_is_of_use(
         with monkeypatch.context() as patch:
             patch.setattr(ahead, name, value)
             assert ask("a.ply") == 0
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise BlockingIOError("no more processes")
+
+    # It is no error where none can be started.
+    monkeypatch.setattr(ahead.subprocess, "Popen", refuse)
+    assert ask("a.ply") == 0
+    # Nor is there any use in one that cannot keep what it compiles.
+    monkeypatch.setattr(ahead.subprocess, "Popen", start)
+    monkeypatch.setattr(ahead.os, "access", lambda *_: False)
+    assert ask("a.ply") == 0

@@ -43,13 +43,17 @@ def compile_ahead(path: Path, counters: bool) -> None:
     asked = path.suffix.lower() in SCENES, counters
     room = [str(Path(bvh.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
     settings = {"PYTHONPATH": os.pathsep.join(filter(None, room))}
-    child = subprocess.Popen(
-        [sys.executable, "-P", "-c", PROGRAM.format(*asked)],
-        env=os.environ | settings,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
+    try:
+        child = subprocess.Popen(
+            [sys.executable, "-P", "-c", PROGRAM.format(*asked)],
+            env=os.environ | settings,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+    except OSError:
+        # No room for another process, or no interpreter: then this one compiles.
+        return
     # What is half done by then counts as absent.
     atexit.register(_end, child)
 
@@ -77,6 +81,7 @@ def _is_empty() -> bool:
     try:
         return (
             folder is not None
+            and os.access(folder, os.W_OK)
             and not kernel_shelves()
             and not any(name.startswith(RAYS) for name in os.listdir(folder))
         )
