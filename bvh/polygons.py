@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from bvh.arguments import MAX_PRIMITIVES, kernel_input
 from bvh.exact import add_product, new_sum, take_sign
+from bvh.heap_sort import sort_places
 from bvh.jit import entry, inlined, kernel, stay_outlined, warms
 from bvh.orientation import orient2d
 from bvh.workers import share
@@ -164,27 +165,6 @@ def _is_ear(points, corners, first, axis, turn, patience, at, around, along):
 
 
 @kernel
-def _sort_places(values, count, places):
-    """Fill in the places of values in ascending order, by a heap; of equal ones, in any."""
-    for k in range(count):
-        places[k] = k
-    for step in range(count // 2 - 1 + count):
-        # First make a heap, from its end on; then take the largest off it, again and again.
-        root, end = count // 2 - 1 - step, count
-        if root < 0:
-            end, root = count + root, 0
-            places[0], places[end] = places[end], places[0]
-        while 2 * root + 1 < end:
-            child = 2 * root + 1
-            if child + 1 < end and values[places[child]] < values[places[child + 1]]:
-                child += 1
-            if not values[places[root]] < values[places[child]]:
-                break
-            places[root], places[child] = places[child], places[root]
-            root = child
-
-
-@kernel
 def _line_up(points, corners, first, count, axis, lower, higher, values, places):
     """Link corners in the order of one of their coordinates; return which that is, 0 or 1."""
     stay_outlined()
@@ -198,7 +178,7 @@ def _line_up(points, corners, first, count, axis, lower, higher, values, places)
     along = 0 if wide >= tall else 1
     for k in range(count):
         values[k] = _seen(points, corners[first + k], axis)[along]
-    _sort_places(values, count, places)
+    sort_places(values, count, places)
     last = np.int64(-1)
     for i in range(count):
         k = places[i]
