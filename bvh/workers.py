@@ -266,6 +266,7 @@ def share_long(
     hears Ctrl-C. Then it sets `cancel[0]`, which the work looks at every few milliseconds.
     """
     if progress is None and (threads == 1 or count <= size):
+        hold_memory_ready()
         work(0, count)
         return
     finished = [0]
