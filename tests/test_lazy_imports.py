@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import json
+import os
 import pickle
 import re
 import subprocess
@@ -146,6 +147,27 @@ threads = [threading.Thread(target=ask, args=(name,)) for name in names]
 print(json.dumps(failed))
 """
     assert told(program) == []
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_fork_waits_for_imports() -> None:
+    """What another thread has half imported would never be whole in the child."""
+    program = """
+import json, os, signal, sys, threading
+import bvh
+thread = threading.Thread(target=lambda: bvh.BVH)
+thread.start()
+while "bvh.tree" not in sys.modules:
+    pass
+child = os.fork()
+if child == 0:
+    signal.alarm(60)
+    bvh.BVH
+    os._exit(0)
+thread.join()
+print(json.dumps(os.waitpid(child, 0)[1]))
+"""
+    assert told(program) == 0
 
 
 def test_pickles_find_their_classes() -> None:
