@@ -1,6 +1,7 @@
 """The exact nearest hit of a ray on triangle meshes and boxes, and the nearest point."""
 
 import os
+from contextlib import suppress
 from importlib import import_module
 from threading import RLock
 from typing import TYPE_CHECKING, Any
@@ -126,14 +127,31 @@ _MODULES = {
 _turns = RLock()
 
 
+# The longest that a fork waits for whoever has the turn: a child has no other threads, and what is
+# half imported there would stay so for ever.
+_PATIENCE_SECONDS = 30.0
+
+
+def _wait_for_turn() -> None:
+    _turns.acquire(timeout=_PATIENCE_SECONDS)
+
+
+def _end_turn() -> None:
+    # It is another's where the fork has not waited any longer.
+    with suppress(RuntimeError):
+        _turns.release()
+
+
 def _renew_turns() -> None:
-    """Have nobody's turn in a child process, where the other threads are not."""
+    """Have nobody's turn in a child process."""
     global _turns
     _turns = RLock()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew_turns)
+    os.register_at_fork(
+        before=_wait_for_turn, after_in_parent=_end_turn, after_in_child=_renew_turns
+    )
 
 
 def __getattr__(name: str) -> Any:

@@ -12,6 +12,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
+import numba  # noqa: F401 (whole before its parts: threads may import at once)
 from numba.core import codegen as _codegen
 from numba.core import registry as _registry
 

@@ -18,6 +18,7 @@ import hashlib
 from importlib import import_module
 from typing import Any
 
+import numba  # noqa: F401 (whole before its parts: threads may import at once)
 from numba.core import (
     cgutils,
     codegen,
@@ -272,7 +273,8 @@ class KernelLower(Lower):  # type: ignore[misc]
 
     def storevar(self, value: Any, name: str, argidx: int | None = None) -> None:
         kind = self.typeof(name)
-        if self.is_counted(kind):
+        # With debug information, every variable lies in memory.
+        if self.is_counted(kind) or self._disable_sroa_like_opt:
             super().storevar(value, name, argidx)
             return
         self._alloca_var(name, kind)

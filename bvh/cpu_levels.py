@@ -14,6 +14,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import llvmlite.binding as llvm
+import numba  # noqa: F401 (whole before its parts: threads may import at once)
 from numba.core import codegen
 from numba.core import config as _config
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numba  # noqa: F401 (whole before its parts: threads may import at once)
 import numpy as np
 from llvmlite import ir
 from numba.core import cgutils

@@ -14,6 +14,7 @@ import threading
 import time
 from typing import Any
 
+import numba  # noqa: F401 (whole before its parts: threads may import at once)
 from llvmlite.binding import ffi
 from numba.core import compiler_lock
 

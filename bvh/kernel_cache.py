@@ -15,7 +15,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import importlib.machinery
-import importlib.util
 import os
 import platform
 import re
@@ -158,7 +157,12 @@ def _cache_roots(wanted: str) -> list[Path]:
 
 def _temporary_root() -> Path:
     user = os.getuid() if hasattr(os, "getuid") else os.environ.get("USERNAME", "user")
-    return absolute(tempfile.gettempdir()) / f"raybvh-{user}"
+    # `tempfile` would look for a relative one in the folder where the process is by now.
+    told = [os.environ.get(name, "") for name in ("TMPDIR", "TEMP", "TMP")]
+    places = [absolute(place) for place in told if place and not os.path.isabs(place)]
+    usable = (place for place in places if os.access(place, os.W_OK))
+    folder = next(usable, None) or absolute(tempfile.gettempdir())
+    return folder / f"raybvh-{user}"
 
 
 @lru_cache(maxsize=1)
@@ -177,7 +181,9 @@ def kernel_shelves() -> tuple[KernelFolder, ...]:
         KernelFolder(absolute(root) / fingerprint()) for root in told.split(os.pathsep) if root
     ]
     with contextlib.suppress(ImportError, ValueError):
-        package = importlib.util.find_spec("raybvh_kernels")
+        # Not what is in the working directory: that may be anybody's by now.
+        places = [place for place in sys.path if os.path.isabs(place)]
+        package = importlib.machinery.PathFinder.find_spec("raybvh_kernels", places)
         for root in (package and package.submodule_search_locations) or ():
             found.append(KernelFolder(Path(root) / fingerprint(), checked=False))
     return tuple(filter(_is_there, found))

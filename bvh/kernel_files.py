@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numba  # noqa: F401 (whole before its parts: threads may import at once)
 from numba.core import serialize
 
 from bvh.kernel_folders import KernelFolder, Untrusted

@@ -132,3 +132,10 @@ def test_numba_alone_compiles_the_same(before: str) -> None:
     assert not alone.pop("lean")
     assert ours.pop("lean") == bool(jit.ENTRY)
     assert ours == alone
+
+
+def test_debug_information_changes_no_answer() -> None:
+    """With it, Numba keeps all variables in memory, also those that are assigned once."""
+    asked = [start(ASK.format(before=""), BVH_CACHE_DIR="off", NUMBA_DEBUGINFO=on) for on in (0, 1)]
+    plain, debugged = map(answer, asked)
+    assert plain == debugged

@@ -77,6 +77,20 @@ print(json.dumps({{"folder": str(folder), "kept": len(list(folder.iterdir()))}})
     assert os.path.isabs(result["folder"]) and result["kept"] == 1
 
 
+def test_a_relative_temporary_folder_does_not_move(tmp_path: Path) -> None:
+    (tmp_path / "before" / "scrap").mkdir(parents=True)
+    (tmp_path / "later" / "scrap").mkdir(parents=True)
+    script = f"""
+import json, os
+os.chdir({str(tmp_path / "before")!r})
+import bvh
+os.chdir({str(tmp_path / "later")!r})
+from bvh.kernel_cache import _temporary_root
+print(json.dumps({{"folder": str(_temporary_root().parent)}}))
+"""
+    assert answer(start(script, TMPDIR="scrap"))["folder"] == str(tmp_path / "before" / "scrap")
+
+
 def test_what_is_open_counts_not_its_name(folder: KernelFolder) -> None:
     """Somebody who can rename what is above puts another folder in its place."""
     assert folder.read("kernel") == b"code"

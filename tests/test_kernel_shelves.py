@@ -101,6 +101,19 @@ def test_the_package(shelf: Path, tmp_path: Path) -> None:
     assert probe(PYTHONPATH=path, BVH_KERNELS="off") == [1, 0]
 
 
+def test_a_package_in_the_working_directory(shelf: Path, tmp_path: Path) -> None:
+    """Python finds it where it looks into the working directory; others may have put it there."""
+    shelf.rename(tmp_path / "raybvh_kernels")
+    script = f"""
+import json, os, sys
+sys.path.insert(0, "")
+os.chdir({str(tmp_path)!r})
+from bvh.kernel_cache import kernel_shelves
+print(json.dumps({{"found": len(kernel_shelves())}}))
+"""
+    assert answer(start(script, BVH_KERNELS=None)) == {"found": 0}
+
+
 def test_without_sources_nothing_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing would tell this version's kernels from another's."""
     (tmp_path / kernel_cache.fingerprint()).mkdir(mode=0o700)

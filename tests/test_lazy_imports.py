@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import json
+import os
 import pickle
 import re
 import subprocess
@@ -127,6 +128,51 @@ threads = [threading.Thread(target=ask, args=(i * count // 8,)) for i in range(8
 print(json.dumps([len(found), all(one == found[0] for one in found)]))
 """
     assert told(program) == [8, True]
+
+
+def test_many_threads_import_at_once() -> None:
+    """Modules, too, of which each needs other parts of Numba first."""
+    program = """
+import json, threading
+from importlib import import_module
+import bvh
+names = "user_calls", "exact", "kernels", "tree", "cpu_levels", "jit", "builders.records", "forks"
+gate, failed = threading.Barrier(len(names)), []
+
+def ask(name):
+    gate.wait()
+    try:
+        import_module(f"bvh.{name}")
+    except Exception as error:
+        failed.append(repr(error))
+
+threads = [threading.Thread(target=ask, args=(name,)) for name in names]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+print(json.dumps(failed))
+"""
+    assert told(program) == []
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_fork_waits_for_imports() -> None:
+    """What another thread has half imported would never be whole in the child."""
+    program = """
+import json, os, signal, sys, threading
+import bvh
+thread = threading.Thread(target=lambda: bvh.BVH)
+thread.start()
+while "bvh.tree" not in sys.modules:
+    pass
+child = os.fork()
+if child == 0:
+    signal.alarm(60)
+    bvh.BVH
+    os._exit(0)
+thread.join()
+print(json.dumps(os.waitpid(child, 0)[1]))
+"""
+    assert told(program) == 0
 
 
 def test_pickles_find_their_classes() -> None:

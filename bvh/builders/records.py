@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numba  # noqa: F401 (whole before its parts: threads may import at once)
 import numpy as np
 from llvmlite import ir
 from numba.core import cgutils
