@@ -33,8 +33,11 @@ _holders = [holder for holder in (_numba, _llvm) if hasattr(holder, "_lock")]
 class _Fork(threading.local):
     """What a fork under way has taken, in the thread that forks."""
 
-    taken: list[Any]
     interrupted = False
+
+    def __init__(self) -> None:
+        # A fork that began before this module was imported has taken nothing.
+        self.taken: list[Any] = []
 
 
 _fork = _Fork()
