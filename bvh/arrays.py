@@ -19,7 +19,7 @@ from bvh.primitives import Custom, Primitives, Triangles, world_bounds
 from bvh.simd import WIDTH
 from bvh.user_calls import INTERSECT, user_call
 from bvh.wide_nodes import BLOCK_SIZE, MAX_LEAF_ROWS, WideNodes, collapse, new_scratch
-from bvh.workers import Progress, share
+from bvh.workers import Progress, hold_memory_ready, share
 
 # Builders of trees over triangles by the name of the quality they give; "high" splits them.
 BUILDERS: dict[str, Callable[..., Nodes]] = {
@@ -94,6 +94,7 @@ def widen(binary: Nodes, lanes: int) -> WideNodes:
     if len(binary.links) == 0:
         return WideNodes(none, no_ids)
     scratch = new_scratch(binary.links)
+    hold_memory_ready()
     count, rows = collapse(*binary, lanes, none, no_ids, True, scratch)
     nodes = WideNodes(aligned(count * BLOCK_SIZE, np.float32), np.empty((rows, lanes), np.int32))
     collapse(*binary, lanes, *nodes, False, scratch)

@@ -15,7 +15,6 @@ import numba  # noqa: F401 (whole before its parts: threads may import at once)
 import numpy as np
 from llvmlite import ir
 from numba.core import cgutils
-from numba.np import arrayobj
 
 from bvh.jit import kernel, llvm_operation, stay_outlined, types
 from bvh.numerics import LARGEST, SMALLEST, bits
@@ -29,7 +28,15 @@ MASK = 0xFFFFFFFF
 # Numba's inside is untyped.
 _make_room: Any = cgutils.alloca_once
 _fill: Any = cgutils.memset
-_describe: Any = arrayobj.populate_array
+
+
+def _describe(*told: Any, **parts: Any) -> None:
+    """Fill in what an array is."""
+    # All that Numba knows of arrays takes long to import: it is needed when a kernel is compiled.
+    from numba.np import arrayobj
+
+    populate: Any = arrayobj.populate_array
+    populate(*told, **parts)
 
 
 @llvm_operation

@@ -33,7 +33,7 @@ from bvh.traversal.tree_pairs import (
     new_meeting,
 )
 from bvh.two_level import TwoLevel
-from bvh.workers import Progress, Shelf, share_long
+from bvh.workers import Progress, Shelf, hold_memory_ready, share_long
 
 Rows = NDArray[np.int64]
 Reals = NDArray[np.float64]
@@ -203,6 +203,7 @@ def _tasks(job: _Job, threads: int) -> tuple[Rows, Rows]:
     start, entries = new_meeting(wanted), []
     for k in range(count):
         begin_with(start, np.zeros((1, ENTRY), np.int64))
+        hold_memory_ready()
         meet(*_trees(job, k), ways[k], _is_one(job, k), start, none, wanted, 0)
         rows = start.stack[start.state[FIRST] : start.state[HEIGHT]]
         entries.append(rows.reshape(-1, ENTRY).copy())

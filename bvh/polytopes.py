@@ -119,7 +119,10 @@ def polytope(
     )
     reach = extremes + ROOM * np.abs(PLANES).sum(axis=1)
     found = np.einsum("nij,nj->ni", INVERSES, reach[TRIPLES])
-    found = found[(found @ PLANES.T <= reach + TOLERANCE).all(axis=1)]
+    # Compared row by row: numpy broadcasts large arrays through buffers, and where it has no memory
+    # for these, it raises without holding the interpreter's lock.
+    limits = np.repeat((reach + TOLERANCE)[None], len(found), axis=0)
+    found = found[(found @ PLANES.T <= limits).all(axis=1)]
     first = np.unique(np.rint(found * GRID), axis=0, return_index=True)[1]
     if not 0 < len(first) <= most:
         return None

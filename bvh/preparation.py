@@ -122,8 +122,11 @@ def prepare(primitives: Primitives, threads: int = 1, spare: float = 0.0) -> Pre
     if isinstance(primitives, Triangles):
         return _prepare_triangles(primitives, threads, spare)
     lower, upper, valid = world_bounds(primitives)
-    ids = np.flatnonzero(valid).astype(np.int32)
-    frame, bounds = local_frame(lower[ids], upper[ids])
+    # By indices of numpy's own width: it converts others in a buffer, and goes on without it where
+    # there is no memory.
+    places = np.flatnonzero(valid)
+    frame, bounds = local_frame(lower[places], upper[places])
+    ids = places.astype(np.int32)
     return Prepared(records_of(local_boxes(lower, upper, frame), ids), len(ids), frame, bounds)
 
 

@@ -72,26 +72,37 @@ def broadcast_rays(
 
 
 def plain_ray(origin: Any, direction: Any) -> tuple[float, ...] | None:
-    """Return the six numbers of a ray given in the plainest way; None for all else.
+    """Return the six numbers of a single ray; None for a batch, and for what must be checked.
 
-    Plain are two float64 arrays, or sequences, of three: nothing that has to be checked or cast.
+    A ray is two arrays, or sequences, of three real numbers. The usual ones come first.
     """
     try:
         if type(origin) is np.ndarray and type(direction) is np.ndarray:
-            if origin.dtype is not FLOAT64 or direction.dtype is not FLOAT64:
-                return None
             if origin.shape != THREE or direction.shape != THREE:
                 return None
-            return (*origin.tolist(), *direction.tolist())
-        ray = (*origin, *direction)
+            ray = (*origin.tolist(), *direction.tolist())
+            if origin.dtype is FLOAT64 and direction.dtype is FLOAT64:
+                return ray
+        else:
+            ray = (*origin, *direction)
+        if len(ray) != 6 or len(origin) != 3:
+            return None
+        for x in ray:
+            if type(x) is not float:
+                return tuple([_plain_number(x) for x in ray])
     except (TypeError, ValueError, NotImplementedError):  # the last from views of memory
         return None
-    if len(ray) != 6 or len(origin) != 3:
-        return None
-    for x in ray:
-        if type(x) is not float:
-            return None
     return ray
+
+
+def _plain_number(x: Any) -> float:
+    """Return a number as a float; raises TypeError for what is none, and for integers beyond."""
+    if type(x) is int:
+        if abs(x) > LARGEST_INTEGER:
+            raise TypeError
+    elif type(x) not in PLAIN_NUMBERS:
+        raise TypeError
+    return float(x)
 
 
 def check_rays(batch: RayBatch) -> None:
@@ -144,6 +155,9 @@ def _flat(array: NDArray[np.float64], shape: tuple[int, ...], width: int) -> Any
 
 FLOAT64 = np.dtype(np.float64)
 THREE = (3,)
+# What a single ray may be made of, beside Python's integers up to the largest that are floats.
+PLAIN_NUMBERS = frozenset({float, np.float64, np.float32, np.int64, np.int32})
+LARGEST_INTEGER = 2**1000
 new_object = object.__new__
 
 

@@ -33,7 +33,7 @@ from bvh.traversal.tree_pairs import (
     meet,
     new_meeting,
 )
-from bvh.workers import Progress, Shelf, share, share_long
+from bvh.workers import Progress, Shelf, hold_memory_ready, share, share_long
 
 Ids = NDArray[np.int32]
 Keys = NDArray[np.int64]
@@ -140,6 +140,7 @@ def find_pairs(
         wanted = min(TASKS * threads, MOST_TASKS)
         start = new_meeting(wanted)
         begin_with(start, np.zeros((1, ENTRY), np.int64))
+        hold_memory_ready()
         meet(arrays, others, way, itself, start, np.empty((0, 2), np.int32), wanted, 0)
         tasks = start.stack[start.state[FIRST] : start.state[HEIGHT]].reshape(-1, ENTRY)
     shelf = Shelf(lambda: (new_meeting(len(tasks)), np.empty((PAIRS, 2), np.int32)))

@@ -39,6 +39,7 @@ from bvh.moving_boxes import (
 from bvh.nodes import Nodes, local_frame
 from bvh.primitives import Boxes
 from bvh.wide_nodes import BLOCK_SIZE, WideNodes, collapse, new_scratch
+from bvh.workers import hold_memory_ready
 
 # What a ray loses by one more visit of a node or a box: measured as the time of random rays over
 # the cost, for 10 000 boxes that changed places more and more.
@@ -229,6 +230,7 @@ def _widened(binary: Nodes, count: int) -> WideNodes:
     if count == 0:
         return WideNodes(aligned(0, np.float32), np.empty((0, 1), np.int32))
     room, ids = aligned(count * BLOCK_SIZE, np.float32), np.empty((count, 1), np.int32)
+    hold_memory_ready()
     nodes, _ = collapse(*binary, 1, room, ids, False, new_scratch(binary.links))
     blocks = aligned(nodes * BLOCK_SIZE, np.float32)
     blocks[:] = room[: len(blocks)]

@@ -19,13 +19,12 @@ import numba  # noqa: F401 (whole before its parts: threads may import at once)
 import numpy as np
 from llvmlite import ir
 from numba.core import cgutils
-from numba.np import arrayobj, numpy_support
+from numba.np import numpy_support
 
 from bvh.jit import address_of, alone, llvm_operation, typeof, types
 
 # Numba's inside is untyped.
 _as_dtype: Any = numpy_support.as_dtype
-_populate: Any = arrayobj.populate_array
 _unpack: Any = cgutils.unpack_tuple
 _unlikely: Any = cgutils.if_unlikely
 
@@ -154,9 +153,13 @@ def _loader(kind: Any) -> Any:
                 parts.append(value)
             return context.make_tuple(builder, kind, parts), at
         if isinstance(kind, types.Array):
+            # Imported when a kernel is compiled: it is all that Numba knows of arrays.
+            from numba.np import arrayobj
+
+            populate: Any = arrayobj.populate_array
             array = context.make_array(kind)(context, builder)
             sizes = [builder.load(word(1 + i)) for i in range(2 * kind.ndim)]
-            _populate(
+            populate(
                 array,
                 data=builder.inttoptr(builder.load(at), array.data.type),
                 shape=sizes[: kind.ndim],

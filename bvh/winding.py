@@ -37,6 +37,7 @@ from bvh.nodes import is_leaf
 from bvh.numerics import power_of_two
 from bvh.preparation import prepare
 from bvh.primitives import Primitives, corners
+from bvh.workers import hold_memory_ready
 
 LEAF_BITS = 3
 LANES = 1 << LEAF_BITS
@@ -99,6 +100,7 @@ def winding_terms(triangles: Primitives, threads: int = 1) -> WindingTerms:
     faces[-LANES:] = 0.0
     sums, parts = _new_sums(nodes), _new_sums(LANES + 1)
     away = np.zeros((2, 2, LOWER_SLOTS))
+    hold_memory_ready()
     _sum_terms(triangles, frame, binary.order, codes, sums, parts, away, terms, faces)
     return WindingTerms(codes, kernel_input(terms), kernel_input(faces), frame)
 

@@ -8,6 +8,8 @@ thread, which stays free to report progress and to hear Ctrl-C.
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import mmap
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -18,8 +20,24 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+try:
+    import resource
+except ImportError:  # Windows
+    resource = None  # type: ignore[assignment]
+
 Progress = Callable[[int, int], object]
 Scratch = TypeVar("Scratch")
+
+# Numba's dispatcher takes some bytes to describe arguments that are tuples, and does not look
+# whether it got them (`string_writer_ensure` in numba/_typeof.cpp): where memory ends, the process
+# would, too.
+DESCRIPTION_BYTES, DESCRIPTIONS = 161, 4
+_allocate, _free = ctypes.pythonapi.PyMem_RawMalloc, ctypes.pythonapi.PyMem_RawFree
+_allocate.argtypes, _allocate.restype = [ctypes.c_size_t], ctypes.c_void_p
+_free.argtypes, _free.restype = [ctypes.c_void_p], None
+
+# What a thread may need to start, beside its stack, and what stacks take where nobody tells.
+START_BYTES, STACK_BYTES = 1 << 20, 1 << 23
 
 # How often a watched job looks up from waiting: progress and Ctrl-C are felt as immediate.
 POLL_SECONDS = 0.05
@@ -35,9 +53,53 @@ def pool(threads: int) -> ThreadPoolExecutor:
     with _lock:
         if _pool is None or _pool_size < threads:
             # An outgrown pool finishes what it has; its threads end when nobody holds it.
-            _pool_size = max(threads, _pool_size)
-            _pool = ThreadPoolExecutor(_pool_size, thread_name_prefix="bvh")
+            size = max(threads, _pool_size)
+            _pool, _pool_size = _new_pool(size), size
         return _pool
+
+
+def _new_pool(size: int) -> ThreadPoolExecutor:
+    """Return a pool whose threads have all been started.
+
+    A thread that finds no memory when it starts leaves whoever started it waiting for ever, so the
+    memory is looked for before.
+    """
+    _look_for_room(size)
+    executor, all_here = ThreadPoolExecutor(size, thread_name_prefix="bvh"), threading.Barrier(size)
+    try:
+        for _ in range(size):
+            executor.submit(all_here.wait)
+    except BaseException:
+        all_here.abort()
+        raise
+    return executor
+
+
+def _look_for_room(threads: int) -> None:
+    """Raise a MemoryError unless there are addresses enough for so many threads."""
+    if resource is None:
+        return
+    stack = resource.getrlimit(resource.RLIMIT_STACK)[0]
+    stack = STACK_BYTES if stack == resource.RLIM_INFINITY else stack
+    try:
+        # Nothing of it is ever touched.
+        mmap.mmap(
+            -1, threads * (stack + START_BYTES), mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, 0
+        ).close()
+    except OSError:
+        raise MemoryError(f"no memory to start {threads} threads") from None
+
+
+def hold_memory_ready() -> None:
+    """Raise a MemoryError unless there is memory for the calls of a few kernels (see above).
+
+    What has just been freed is what the same thread gets next.
+    """
+    blocks = [_allocate(DESCRIPTION_BYTES) for _ in range(DESCRIPTIONS)]
+    for block in blocks:
+        _free(block)
+    if None in blocks:
+        raise MemoryError("no memory to call a kernel")
 
 
 def _forget_pool() -> None:
@@ -71,6 +133,7 @@ def watch(
                 place, call = waiting.pop()
             except IndexError:
                 return
+            hold_memory_ready()
             results[place] = call()
 
     futures: list[Future[None]] = []
@@ -146,6 +209,7 @@ def share(
     The calling thread takes part; between chunks it reports progress and hears Ctrl-C.
     """
     if count <= size and progress is None:
+        hold_memory_ready()
         work(0, count)
         return
     chunks = Chunks(count, size)
@@ -154,6 +218,7 @@ def share(
         try:
             start, stop = chunks.take()
             while start < stop:
+                hold_memory_ready()
                 work(start, stop)
                 start, stop = chunks.take(stop - start)
         except BaseException:
@@ -169,6 +234,7 @@ def share(
             futures = [executor.submit(help_out) for _ in range(helpers)]
         start, stop = chunks.take()
         while start < stop:
+            hold_memory_ready()
             work(start, stop)
             start, stop = chunks.take(stop - start)
             if progress is not None:
@@ -200,6 +266,7 @@ def share_long(
     hears Ctrl-C. Then it sets `cancel[0]`, which the work looks at every few milliseconds.
     """
     if progress is None and (threads == 1 or count <= size):
+        hold_memory_ready()
         work(0, count)
         return
     finished = [0]

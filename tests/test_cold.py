@@ -23,6 +23,7 @@ def row(what: str, first: float, **more: Any) -> dict[str, Any]:
     return {"what": what, "threads": 1, "warm": False, "import": 0.5, "first": first, **more}
 
 
+@pytest.mark.long
 def test_a_first_build(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

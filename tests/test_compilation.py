@@ -119,9 +119,8 @@ def test_long_names_are_short() -> None:
         assert len(compiled.fndesc.llvm_func_name) <= LONGEST_NAME
 
 
-@pytest.mark.parametrize(
-    "before", ["", pytest.param("sys.modules['bvh.compilation'] = None", marks=pytest.mark.long)]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("before", ["", "sys.modules['bvh.compilation'] = None"])
 def test_numba_alone_compiles_the_same(before: str) -> None:
     """Where Numba's inside is another one, or on demand, kernels answer bit for bit the same."""
     plain = {} if before else {"BVH_PLAIN_COMPILER": "1"}

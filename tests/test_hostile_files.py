@@ -83,6 +83,7 @@ def test_what_is_no_file(tmp_path: Path) -> None:
                 bvh.load(os.devnull, mmap=mmap)
 
 
+@pytest.mark.long
 def test_every_byte_counts(tmp_path: Path, rng: Rng) -> None:
     """A bit flipped anywhere, padding included, is found; so is a byte more or less."""
     data = saved("triangles", tmp_path, rng, 8)
@@ -176,6 +177,7 @@ def chain(parts: Parts, depth: int, branches: bool = False) -> bytes:
     return parts.joined(nodes=depth)
 
 
+@pytest.mark.long
 def test_deep_trees(tmp_path: Path, rng: Rng) -> None:
     """As deep as stacks are made for, and one deeper; and paths that meet again."""
     tree_of("boxes", rng, 1).save(tmp_path / "one.bvh")

@@ -292,3 +292,34 @@ def test_no_input_makes_a_kernel_compile_again(rng: np.random.Generator) -> None
     assert len([kind for kind in kinds if "Triangles" in kind and "Nearest" in kind]) == 1
     assert len(binned_sah._build_subtree.signatures) == 1
     assert len(preparation._record_triangles.signatures) == 1
+
+
+@pytest.mark.parametrize("kind", [list, tuple, np.float32, np.int32, np.int64, "mixed"])
+def test_a_single_ray_takes_the_short_way(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever its six numbers are: it compiles no kernel for batches."""
+    tree = BVH.from_triangles([[0, 0, 0], [4, 0, 0], [0, 4, 0]], [[0, 1, 2]])
+    o, d = (1, 1, 5), (0, 0, -2)
+    if kind == "mixed":
+        rays = (np.array(o, float), [0, 0.0, np.float64(-2.0)])
+    else:
+        rays = (kind(o), kind(d)) if isinstance(kind, type) and kind in (list, tuple) else (
+            np.array(o, kind), np.array(d, kind)
+        )  # fmt: skip
+    wanted = tree.closest_hit(np.array(o, float)[None], np.array(d, float))
+    monkeypatch.setattr("bvh.batches.closest_hits", None)
+    hit = tree.closest_hit(*rays)
+    assert (hit.t, hit.prim_id, hit.u, hit.v) == (2.5, 0, wanted.u[0], wanted.v[0])
+    assert tree.any_hit(*rays) is True
+
+
+@pytest.mark.parametrize("far", [10**400, "1", None, True])
+def test_no_numbers_of_a_single_ray(far: Any) -> None:
+    """They are refused, or taken, as those of a batch are."""
+    tree = BVH.from_triangles([[0, 0, 0], [4, 0, 0], [0, 4, 0]], [[0, 1, 2]])
+    answers = []
+    for rays in (([1, 1, far], [0, 0, -1]), ([[1, 1, far]], [[0, 0, -1]])):
+        try:
+            answers.append(float(np.ravel(tree.closest_hit(*rays).t)[0]))
+        except (TypeError, ValueError, OverflowError) as error:
+            answers.append(type(error))
+    assert answers[0] == answers[1]

@@ -260,7 +260,9 @@ def test_triangles(name: str, what: str, rng: Rng, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("quality", QUALITIES)
-@pytest.mark.parametrize("scale", [1e-160, 1e-150, 1e-30, 1.0, 1e30, 1e150])
+@pytest.mark.parametrize(
+    "scale", [pytest.param(1e-160, marks=pytest.mark.long), 1e-150, 1e-30, 1.0, 1e30, 1e150]
+)
 def test_scales(scale: float, quality: str, rng: Rng, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tiny and huge trees, at the origin and beside it, with rays as large as themselves."""
     for offset in (0.0, 1e7):

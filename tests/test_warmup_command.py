@@ -84,6 +84,7 @@ def test_families_hold_all_parts() -> None:
     assert sorted(itertools.chain(*families())) == sorted(all_recipes())
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not host_levels(), reason="needs a level")
 def test_a_folder_is_filled_and_serves(run: Run, tmp_path: Path) -> None:
     """For the lowest level, by a process of its own; then whoever may read it compiles nothing."""

@@ -36,7 +36,7 @@ from bvh.builders.subtrees import (
 from bvh.builders.top_levels import bound_all
 from bvh.jit import entry, inlined, kernel
 from bvh.nodes import Nodes, is_leaf, link_inner, link_leaf
-from bvh.workers import Progress
+from bvh.workers import Progress, hold_memory_ready
 
 # Primitives that a cell may have.
 CELL_BITS = 5
@@ -197,6 +197,7 @@ def build(
     top = binned_sah.build(
         cells, threads=threads, group_bits=0, max_leaf=1, deepest=deepest - CELL_BITS
     )
+    hold_memory_ready()
     _hang(top, tasks, np.empty(len(top.links), np.int64))
     block, rows = new_block(count), np.zeros((made, 2), np.int64)
 
