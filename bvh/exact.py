@@ -26,7 +26,6 @@ MASK = 0xFFFFFFFF
 
 
 # Numba's inside is untyped.
-_make_room: Any = cgutils.alloca_once
 _fill: Any = cgutils.memset
 
 
@@ -49,9 +48,10 @@ def new_sum(typingctx: Any) -> Any:
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         word = ir.IntType(64)
-        memory = _make_room(builder, ir.ArrayType(word, LIMBS + 2))
-        _fill(builder, memory, ir.Constant(word, 8 * (LIMBS + 2)), 0)
-        data = builder.bitcast(memory, word.as_pointer())
+        # Not Numba's own helper, which would fill it at each call of the function, used or not.
+        with builder.goto_entry_block():
+            data = builder.alloca(word, size=ir.Constant(word, LIMBS + 2))
+        _fill(builder, data, ir.Constant(word, 8 * (LIMBS + 2)), 0)
         builder.store(ir.Constant(word, LIMBS), builder.gep(data, [ir.Constant(word, LOWEST)]))
         array = context.make_array(kind)(context, builder)
         _describe(
