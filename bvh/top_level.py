@@ -72,14 +72,17 @@ class TopLevel:
     """
 
     __slots__ = (
-        "_blocks", "_bounds", "_boxes", "_built_cost", "_figures", "_frame", "_lost", "_parents",
-        "_places", "arrays", "frame_version",
+        "_blocks", "_bounds", "_boxes", "_built_cost", "_changes", "_figures", "_frame", "_lost",
+        "_parents", "_places", "arrays", "frame_version",
     )  # fmt: skip
 
     arrays: TreeArrays
     frame_version: int
     _boxes: NDArray[np.float64]
-    _bounds: NDArray[np.float64] | None
+    # What bounds the boxes, and `_changes` when that was found.
+    _bounds: tuple[int, NDArray[np.float64]]
+    # Grows before boxes move and when they have: what another thread finds meanwhile counts not.
+    _changes: int
     _frame: NDArray[np.float64]
     _blocks: NDArray[np.float32]
     # The lane that each node, and each box, is in; -1 for the root, and for boxes left out.
@@ -94,7 +97,7 @@ class TopLevel:
 
     def __init__(self, boxes: NDArray[np.float64]) -> None:
         self._boxes = np.array(boxes, np.float64, order="C").reshape(-1, 6)
-        self.frame_version = 0
+        self.frame_version = self._changes = 0
         self.rebuild()
 
     def __len__(self) -> int:
@@ -109,12 +112,13 @@ class TopLevel:
     @property
     def bounds(self) -> NDArray[np.float64]:
         """Lower and upper corner of all boxes in the tree, shape (2, 3); NaN if there are none."""
-        if self._bounds is None:
-            found = np.full((2, 3), np.nan)
+        version, found = self._bounds
+        if version != self._changes:
+            version, found = self._changes, np.full((2, 3), np.nan)
             if survey(self.boxes, np.empty(len(self), np.int32), found) == 0:
                 found[:] = np.nan
-            self._bounds = found
-        return self._bounds
+            self._bounds = version, found
+        return found
 
     @property
     def cost(self) -> float:
@@ -152,7 +156,7 @@ class TopLevel:
         self._lost += rays * (self.cost - self._built_cost) * NODE_SECONDS
         # A tree that is better than it was makes up for what it lost, but earns nothing.
         self._lost = max(self._lost, 0.0)
-        self._bounds = None
+        self._changes += 1
         if len(rows) > MANY * len(self._boxes):
             self._boxes[rows] = boxes
             answer = OUTGROWN if self._pays() else self._pass(False)
@@ -161,6 +165,7 @@ class TopLevel:
                 kernel_input(rows), kernel_input(boxes), self._boxes, self._places, self._parents,
                 self._frame, self._blocks, self._figures,
             )  # fmt: skip
+        self._changes += 1
         if answer == OUTGROWN or self._pays():
             self.rebuild()
             return True
@@ -185,7 +190,7 @@ class TopLevel:
         record_boxes(boxes, kernel_input(ids), kernel_input(frame), records)
         binary = binned_sah.build(records, group_bits=0, max_leaf=1)
         nodes = _widened(binary, len(ids))
-        self._frame, self._bounds = np.zeros((4, 3)), bounds
+        self._frame, self._bounds = np.zeros((4, 3)), (self._changes, bounds)
         self._frame[:2] = frame
         self._blocks = nodes.blocks
         self._parents = np.empty(len(nodes.blocks) // BLOCK_SIZE, np.int64)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from typing import Any
 
 import brute
 import numpy as np
 import pytest
 
-from bvh import BVH
+from bvh import BVH, top_level
 from bvh.hierarchy import Hierarchy
 from bvh.jit import entry
 from bvh.node_boxes import local_box, order_node
@@ -182,6 +183,22 @@ def test_tracing_goes_on(rng: Rng) -> None:
         stop.set()
         thread.join()
     assert found and max(found) < 2_000
+    assert_sound(top, rng)
+
+
+def test_bounds_that_are_found_while_boxes_move(rng: Rng, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By another thread, between what is old and what is new: they are not kept."""
+    boxes = some_boxes(rng, 100)
+    top = TopLevel(boxes)
+    move = top_level.move_some
+
+    def asked_meanwhile(*arguments: Any) -> int:
+        assert np.array_equal(top.bounds[1], boxes[:, 3:].max(axis=0))
+        return int(move(*arguments))
+
+    monkeypatch.setattr(top_level, "move_some", asked_meanwhile)
+    largest = boxes[:, 3:].argmax(axis=0)[:1]
+    top.update(largest, some_boxes(rng, 1))
     assert_sound(top, rng)
 
 
