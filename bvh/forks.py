@@ -91,9 +91,10 @@ def _begin_child() -> None:
         for lock in reversed(_fork.taken):
             lock.release()
         return
-    # What frees LLVM's objects needs its lock, too; whoever compiles needs both.
-    _llvm._lock = threading.RLock()
-    _numba._lock = Refusal()
+    # Whoever compiles needs the first of them. What frees LLVM's objects needs its lock, too.
+    for holder in _holders[1:]:
+        holder._lock = threading.RLock()
+    _holders[0]._lock = Refusal()
 
 
 if hasattr(os, "register_at_fork"):

@@ -175,7 +175,7 @@ def kernel_shelves() -> tuple[KernelFolder, ...]:
     version, is no error.
     """
     told = os.environ.get("BVH_KERNELS", "")
-    if told.lower() == "off" or not kernel_sources(PACKAGE):
+    if told.lower() == "off" or not _sources(PACKAGE):
         return ()
     found = [
         KernelFolder(absolute(root) / fingerprint()) for root in told.split(os.pathsep) if root
