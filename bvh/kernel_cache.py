@@ -42,7 +42,7 @@ from bvh.kernel_folders import KernelFolder, Untrusted
 from bvh.kernel_sources import kernel_sources
 from bvh.starting_folder import absolute
 
-__all__ = ["BVHWarning", "host_features"]
+__all__ = ["BVHWarning"]
 
 # Numba's inside is untyped; what we use of it: its types, settings and the cache of a function.
 types: Any = numba.types
