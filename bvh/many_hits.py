@@ -15,7 +15,6 @@ from bvh.traversal.all_hits import (
     FILLED,
     NEXT,
     SIZE,
-    Columns,
     Pairs,
     gather_hits,
     new_columns,
@@ -23,6 +22,7 @@ from bvh.traversal.all_hits import (
 )
 from bvh.traversal.block import BLOCK, HALF
 from bvh.traversal.choice import Scratch, new_scratch, nothing_learnt
+from bvh.traversal.finish import Columns
 from bvh.traversal.goals import Collected, Ranked, new_found, new_kept
 from bvh.traversal.order import SINGLES, Order
 from bvh.user_calls import NO_CALL, UserCall

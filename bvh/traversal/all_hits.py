@@ -8,32 +8,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.jit import by_type, entry, inlined, kernel
-from bvh.references import borrowed
+from bvh.references import as_pointers, borrowed
 from bvh.simd import peek, pointer, poke
 from bvh.traversal.accepting import accepts
 from bvh.traversal.block import BLOCK, HALF
-from bvh.traversal.choice import pointed_scratch, trace_block
-from bvh.traversal.filling import fill
-from bvh.traversal.finish import finish_pairs
-from bvh.traversal.goals import Collected, pointed_goal
-from bvh.traversal.order import ask_for_next, pick_rays, pointed_order
-from bvh.traversal.query import pointed_rays, pointed_tree
+from bvh.traversal.choice import trace_block
+from bvh.traversal.entrance import set_up_block
+from bvh.traversal.finish import Columns, finish_pairs
+from bvh.traversal.goals import Collected
+from bvh.traversal.order import ask_for_next, pick_rays
 
 # What `state` says: the block that comes next, the hits written so far, and those it found last.
 NEXT, FILLED, SIZE = range(3)
 
 # Shorter lists are sorted by insertion.
 SHORT = 24
-
-
-class Columns(NamedTuple):
-    """Hits, as arrays; pointers inside kernels."""
-
-    prim_id: Any  # int32, or int64 for the codes of a scene
-    t: Any  # float64, as u and v
-    u: Any
-    v: Any
-    front: Any  # uint8
 
 
 class Pairs(NamedTuple):
@@ -55,23 +44,6 @@ def new_pairs(room: int, ids: Any) -> Pairs:
     """Return scratch for `room` hits of a block."""
     which, order = np.empty(room + HALF, np.int64), np.empty(room, np.int64)
     return Pairs(which, new_columns(room, ids), order, np.empty(BLOCK + 1, np.int64))
-
-
-class Out(NamedTuple):
-    """Where the kernels for winners write; inside kernels."""
-
-    t: Any
-    u: Any
-    v: Any
-    front: Any
-
-
-@inlined
-def _pointed_columns(columns):
-    return Columns(
-        pointer(columns.prim_id), pointer(columns.t), pointer(columns.u), pointer(columns.v),
-        pointer(columns.front),
-    )  # fmt: skip
 
 
 @entry
@@ -98,14 +70,11 @@ def gather_hits(
         Write the hits to `out`, and not only how many there are to `counts`.
     """
     if len(tree.nodes.blocks) > 0:
-        columns = _pointed_columns(pairs.columns)
         _gather_hits(
-            pointed_tree(tree), pointed_rays(rays), pointed_order(order),
-            pointed_scratch(scratch), pointed_goal(goal), accept, borrowed(data), most,
-            whole, solve, keep, begin, end,
-            Pairs(pointer(pairs.which), columns, pointer(pairs.order), pointer(pairs.starts)),
-            np.int64(len(pairs.order)), _pointed_columns(out), np.int64(len(out.t) - HALF),
-            pointer(counts), pointer(state),
+            as_pointers(tree), as_pointers(rays), as_pointers(order), as_pointers(scratch),
+            as_pointers(goal), accept, borrowed(data), most, whole, solve, keep, begin, end,
+            as_pointers(pairs), np.int64(len(pairs.order)), as_pointers(out),
+            np.int64(len(out.t) - HALF), pointer(counts), pointer(state),
         )  # fmt: skip
 
 
@@ -121,7 +90,7 @@ def _gather_hits(
         poke(state, NEXT, b)
         poke(state, FILLED, filled)
         size = pick_rays(order, b, block.which)
-        count = fill(block, tree.frame, rays, size, scratch.alive)
+        count = set_up_block(block, tree.frame, rays, size, scratch.alive)
         ask_for_next(order, b, rays)
         trace_block(tree, rays, scratch, count, order.kernel, goal)
         if not whole:
@@ -136,10 +105,7 @@ def _gather_hits(
             return
         by_ray(goal, block, size, pairs)
         if solve:
-            finish_pairs(
-                tree.primitives, tree, rays, pairs.which, columns.prim_id, found,
-                Out(columns.t, columns.u, columns.v, columns.front),
-            )  # fmt: skip
+            finish_pairs(tree, rays, pairs.which, columns.prim_id, found, columns)
         else:
             # To tell a hit that was found twice, its primitive is enough.
             for j in range(found):

@@ -14,21 +14,20 @@ from numpy.typing import NDArray
 
 from bvh.jit import by_type, inlined
 from bvh.placed import Placed
-from bvh.simd import cycles, peek, pointer, poke
-from bvh.traversal.block import BLOCK, HALF, Block, new_block, pointed_block
+from bvh.simd import cycles, peek, poke
+from bvh.traversal.block import BLOCK, HALF, Block, new_block
 from bvh.traversal.goals import Nearest, begin_block
 from bvh.traversal.order import AUTO, PACKETS
 from bvh.traversal.packets import (
     PacketStack,
     new_packet_stack,
     packable,
-    pointed_packet,
     trace_packets,
 )
 from bvh.traversal.query import Query
 from bvh.traversal.scene_slots import SLOT_SIZE as SCENE_SLOT
 from bvh.traversal.scene_walk import walk
-from bvh.traversal.singles import SLOT_SIZE, Slots, new_slots, pointed_slots, trace_all
+from bvh.traversal.singles import SLOT_SIZE, Slots, new_slots, trace_all
 
 # Blocks from one trial to the next: at first, and at most.
 PERIOD, LONGEST_PERIOD = 16.0, 256.0
@@ -58,18 +57,6 @@ def new_scratch(learnt: NDArray[np.float64], scene: bool = False) -> Scratch:
 def nothing_learnt() -> NDArray[np.float64]:
     """Return what `trace_block` knows at the start of a batch."""
     return np.array([0.0, 0.0, 0.0, PERIOD, -1.0])
-
-
-@inlined
-def pointed_scratch(scratch):
-    """Return scratch with pointers in place of arrays."""
-    return Scratch(
-        pointed_block(scratch.block),
-        pointed_slots(scratch.slots),
-        pointed_packet(scratch.packet),
-        pointer(scratch.alive),
-        pointer(scratch.learnt),
-    )
 
 
 @inlined

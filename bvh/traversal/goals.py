@@ -12,8 +12,8 @@ import numpy as np
 
 from bvh.jit import by_type, inlined
 from bvh.primitives import lanes_of
-from bvh.references import borrowed
-from bvh.simd import peek, pointer, poke
+from bvh.references import as_pointers, borrowed, pointers_of
+from bvh.simd import peek, poke
 from bvh.traversal.block import BLOCK, number_of
 
 
@@ -86,44 +86,10 @@ def new_found(room: int, ids: Any = np.int32) -> Found:
     return Found(rays, prims, np.empty(BLOCK, np.int64), np.empty(1, np.int64), room)
 
 
-def pointed_goal(goal):
-    """Return a goal with pointers in place of arrays."""
-
-
-@by_type(pointed_goal)
-def _choose_pointed(goal):
-    return POINTED[goal.instance_class]
-
-
-def _pointed_nearest(goal):
-    return goal
-
-
-def _pointed_counted(goal):
-    return Counted(goal.any_hit, goal.cull, pointer(goal.nodes), pointer(goal.tests))
-
-
-def _pointed_ranked(goal):
-    kept = Kept(pointer(goal.kept.t), pointer(goal.kept.prims), pointer(goal.kept.counts))
-    data = borrowed(goal.data)
-    return Ranked(goal.any_hit, goal.cull, goal.once, goal.most, goal.accept, data, kept)
-
-
-def _pointed_collected(goal):
-    found = goal.found
-    pointed = Found(
-        pointer(found.rays), pointer(found.prims), pointer(found.counts), pointer(found.size),
-        np.int64(found.room),
-    )  # fmt: skip
-    return Collected(goal.cull, goal.once, pointed)
-
-
-POINTED = {
-    Nearest: _pointed_nearest,
-    Counted: _pointed_counted,
-    Ranked: _pointed_ranked,
-    Collected: _pointed_collected,
-}
+@pointers_of(Ranked)
+def _ranked_pointers(arrays):
+    kept, data = as_pointers(arrays.kept), borrowed(arrays.data)
+    return Ranked(arrays.any_hit, arrays.cull, arrays.once, arrays.most, arrays.accept, data, kept)
 
 
 def note_node(goal, block, r):

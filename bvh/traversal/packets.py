@@ -18,6 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bvh import frame as frames
 from bvh.arguments import aligned
 from bvh.jit import by_type, inlined, kernel
 from bvh.leaves import UNIT
@@ -36,7 +37,6 @@ from bvh.simd import (
     peek,
     peek_int,
     permute,
-    pointer,
     poke,
     popcount,
     select,
@@ -78,14 +78,6 @@ def new_packet_stack() -> PacketStack:
         aligned(STACK, np.float32),
         aligned(STACK, np.int32),
         aligned(64, np.float32),
-    )
-
-
-@inlined
-def pointed_packet(stack):
-    """Return a packet's scratch with pointers in place of arrays."""
-    return PacketStack(
-        pointer(stack.codes), pointer(stack.entries), pointer(stack.boxes), pointer(stack.rows)
     )
 
 
@@ -149,7 +141,7 @@ def trace_packet(parts, stack, begin, end, octant, goal):
     lanes, blocks = block.lanes, tree.blocks
     nx, ny, nz, fx, fy, fz = plane_rows(octant)
     shift = np.int32(octant * LANE_BITS)
-    bound = F(peek(tree.frame, 5))
+    bound = F(frames.bound(tree.frame))
     x = _axis(lanes, 0, octant & 1 != 0, begin, end, bound)
     y = _axis(lanes, 1, octant & 2 != 0, begin, end, bound)
     z = _axis(lanes, 2, octant & 4 != 0, begin, end, bound)

@@ -33,7 +33,6 @@ from bvh.simd import (
     peek,
     peek_int,
     permute,
-    pointer,
     poke,
     poke_int,
     popcount,
@@ -85,14 +84,6 @@ def new_slots(size: int = SLOT_SIZE) -> Slots:
     memory = aligned(HEADER + SLOTS * size, np.float32)
     return Slots(
         memory, np.empty(BLOCK, np.int64), np.empty(BLOCK, np.int64), np.empty(9, np.int64)
-    )
-
-
-@inlined
-def pointed_slots(slots):
-    """Return slots with pointers in place of arrays."""
-    return Slots(
-        pointer(slots.memory), pointer(slots.bucket), pointer(slots.spare), pointer(slots.sizes)
     )
 
 
