@@ -38,7 +38,7 @@ from bvh.primitives import Triangles
 from bvh.references import borrowed, stack_memory
 from bvh.simd import peek, pointer, pointer_to, poke
 from bvh.traversal.closest_point import NOBODY, nearest_to
-from bvh.traversal.goals import Kept, Nearest, Ranked
+from bvh.traversal.goals import ClosestGoal, FirstGoal, NearestHits
 from bvh.traversal.one_ray import EVERY, SCRATCH_BYTES, cast, trace_alone
 from bvh.traversal.points_scratch import SCRATCH_BYTES as POINT_BYTES
 from bvh.traversal.points_scratch import scratch_at
@@ -172,7 +172,7 @@ def _is_hit(arrays, ox, oy, oz, dx, dy, dz, t_min, t_max):
     if len(arrays.nodes.blocks) == 0:
         return False
     memory = stack_memory(SCRATCH_BYTES)
-    goal = Nearest(True, np.int64(0))
+    goal = ClosestGoal(True, np.int64(0))
     tree = pointed_tree(arrays)
     return trace_alone(tree, memory, ox, oy, oz, dx, dy, dz, t_min, t_max, EVERY, goal) >= 0
 
@@ -185,9 +185,9 @@ def _rank(arrays, ox, oy, oz, dx, dy, dz, t_min, t_max, t, prim_id):
     memory = stack_memory(BYTES)
     counts = pointer_to(memory + (-memory & 63) + GOAL, np.int64(0))
     poke(counts, 0, 0)
-    kept = Kept(pointer(t), pointer(prim_id), counts)
+    kept = NearestHits(pointer(t), pointer(prim_id), counts)
     none = np.int64(0)
-    goal = Ranked(False, none, False, most, none, none, kept)
+    goal = FirstGoal(False, none, False, most, none, none, kept)
     trace_alone(pointed_tree(arrays), memory, ox, oy, oz, dx, dy, dz, t_min, t_max, EVERY, goal)
     return peek(counts, 0)
 
@@ -201,8 +201,8 @@ def _visit(arrays, ox, oy, oz, dx, dy, dz, t_min, t_max, visit, data):
     counts = pointer_to(spare, np.int64(0))
     poke(counts, 0, 0)
     # The hit that ends the search is the only one that is kept.
-    kept = Kept(pointer_to(spare + 8, 0.0), pointer_to(spare + 16, np.int32(0)), counts)
-    goal = Ranked(True, np.int64(0), False, np.int64(1), visit, borrowed(data), kept)
+    kept = NearestHits(pointer_to(spare + 8, 0.0), pointer_to(spare + 16, np.int32(0)), counts)
+    goal = FirstGoal(True, np.int64(0), False, np.int64(1), visit, borrowed(data), kept)
     trace_alone(pointed_tree(arrays), memory, ox, oy, oz, dx, dy, dz, t_min, t_max, EVERY, goal)
     return peek(counts, 0) > 0
 

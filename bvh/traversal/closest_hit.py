@@ -14,9 +14,9 @@ from bvh.traversal.choice import pointed_scratch, trace_block
 from bvh.traversal.filling import fill
 from bvh.traversal.finish import finish
 from bvh.traversal.goals import pointed_goal
+from bvh.traversal.offers import closest_primitive
 from bvh.traversal.order import ask_for_next, pick_rays, pointed_order, tile_of
 from bvh.traversal.query import pointed_rays, pointed_tree
-from bvh.traversal.winners import winner
 
 
 class Out(NamedTuple):
@@ -74,7 +74,7 @@ def _miss_run(begin, end, prim, out):
 
 @kernel
 def _closest_hits(tree, rays, order, scratch, goal, begin, end, prim, out):
-    block, alive = scratch.block, scratch.alive
+    block, alive = scratch.block, scratch.active
     for b in range(begin, end):
         size = pick_rays(order, b, block.which)
         if goal.any_hit:
@@ -88,7 +88,7 @@ def _closest_hits(tree, rays, order, scratch, goal, begin, end, prim, out):
         hits = np.int64(0)
         for j in range(count):
             r = peek(alive, j)
-            found = winner(tree.primitives, block, r)
+            found = closest_primitive(tree.primitives, block, r)
             if goal.any_hit:
                 poke(out.front, peek(block.which, number_of(r)), np.uint8(found >= 0))
             else:

@@ -13,13 +13,13 @@ from bvh.placed import Placed
 from bvh.primitives import Triangles, corners
 from bvh.simd import WIDTH, convert, gather, gather_ints, lane, load, mask_bits, peek, poke
 from bvh.traversal.block import HALF, PRIM, number_of
+from bvh.traversal.offers import closest_primitive
 from bvh.traversal.scene_finish import (
     finish_placed,
     finish_placed_alone,
     finish_placed_pairs,
 )
 from bvh.traversal.solving import finish_one, read_rows, solve, solve_exactly
-from bvh.traversal.winners import winner
 
 
 def finish_alone(primitives, tree, found, o, d, low, high):
@@ -56,7 +56,7 @@ def _finish_solids(primitives, tree, rays, block, winners, count, out):
     for j in range(count):
         r = peek(winners, j)
         i = peek(block.which, number_of(r))
-        finish_one(tree, rays, i, winner(primitives, block, r), i, out)
+        finish_one(tree, rays, i, closest_primitive(primitives, block, r), i, out)
 
 
 def _finish_triangles(primitives, tree, rays, block, winners, count, out):

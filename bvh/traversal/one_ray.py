@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.arrays import TreeArrays, kernel_arrays
-from bvh.jit import by_type, entry, inlined, kernel, types
+from bvh.jit import entry, inlined, kernel, types
 from bvh.numerics import INF, NAN
 from bvh.placed import Placed, leaf_of, prim_of
 from bvh.primitives import Boxes, Custom, Obbs, Triangles, arrays_of, is_ray
@@ -22,13 +22,11 @@ from bvh.simd import WIDTH, peek, peek_int, pointer_to, poke
 from bvh.traversal.block import DOUBLE_ROWS, GROUP, OCTANT, Block
 from bvh.traversal.entrance import prepare
 from bvh.traversal.finish import finish_alone
-from bvh.traversal.goals import Nearest
+from bvh.traversal.goals import ClosestGoal
+from bvh.traversal.offers import closest_primitive
 from bvh.traversal.query import Query, RayPointers, TreePointers
-from bvh.traversal.scene_slots import HEADER as SCENE_HEADER
-from bvh.traversal.scene_slots import SLOT_SIZE as SCENE_SLOT
-from bvh.traversal.scene_walk import walk
-from bvh.traversal.singles import HEADER, SLOT_SIZE, trace
-from bvh.traversal.winners import winner
+from bvh.traversal.scene_slots import HEADER, SLOT_SIZE
+from bvh.traversal.singles import trace
 
 # Where the parts of the scratch memory begin, in bytes.
 DOUBLES = 4 * GROUP
@@ -36,7 +34,6 @@ RAY = DOUBLES + 8 * DOUBLE_ROWS * WIDTH
 WHICH = RAY + 64
 SLOT = WHICH + 64
 SCRATCH_BYTES = SLOT + 4 * (HEADER + SLOT_SIZE) + 64
-SCENE_BYTES = SLOT + 4 * (SCENE_HEADER + SCENE_SLOT) + 64
 
 # Values whose types pointers take.
 F4, F8, I4, I8 = np.float32(0.0), 0.0, np.int32(0), np.int64(0)
@@ -51,23 +48,6 @@ def addresses_of(arrays: TreeArrays) -> NDArray[np.int64]:
     places = np.array([*(part.ctypes.data for part in parts), 0], np.int64)
     places[-1] = len(arrays.nodes.blocks)
     return places
-
-
-def trace_one(primitives, parts, memory, alive, octant, goal):
-    """Take the only ray of a block through what it is to go through."""
-
-
-def _trace_tree(primitives, parts, memory, alive, octant, goal):
-    trace(parts, memory, alive, np.int64(1), octant, goal)
-
-
-def _walk_scene(primitives, parts, memory, alive, octant, goal):
-    walk(parts, memory, alive, np.int64(1), goal)
-
-
-@by_type(trace_one)
-def _choose_trace(primitives, parts, memory, alive, octant, goal):
-    return _walk_scene if primitives.instance_class is Placed else _trace_tree
 
 
 @kernel
@@ -103,14 +83,14 @@ def trace_alone(tree, memory, ox, oy, oz, dx, dy, dz, t_min, t_max, mask, goal):
     octant = np.int64(peek_int(block.lanes, OCTANT * WIDTH)) & 7
     # The only ray of the block is known by 0, which is also what `which` holds.
     parts = Query(tree, rays, block)
-    trace_one(tree.primitives, parts, pointer_to(at + SLOT, F4), which, octant, goal)
-    return winner(tree.primitives, block, np.int64(0))
+    trace(parts, pointer_to(at + SLOT, F4), which, np.int64(1), octant, goal)
+    return closest_primitive(tree.primitives, block, np.int64(0))
 
 
 @inlined
 def cast(tree, memory, ox, oy, oz, dx, dy, dz, t_min, t_max, cull):
     """Return (t, prim_id, u, v, front) of the nearest hit."""
-    goal = Nearest(False, cull)
+    goal = ClosestGoal(False, cull)
     found = trace_alone(tree, memory, ox, oy, oz, dx, dy, dz, t_min, t_max, EVERY, goal)
     if found < 0:
         return INF, -1, NAN, NAN, False
@@ -170,7 +150,7 @@ def cast_at_scene(place, ox, oy, oz, dx, dy, dz, t_min, t_max, cull, mask):
     places = pointer_to(place, I8)
     if peek(places, 10) == 0:
         return INF, -1, NAN, NAN, False, -1
-    memory = stack_memory(SCENE_BYTES)
+    memory = stack_memory(SCRATCH_BYTES)
     placed = Placed(
         pointer_to(peek(places, 4), F8), pointer_to(peek(places, 5), F8),
         pointer_to(peek(places, 6), F8), pointer_to(peek(places, 7), I8),
@@ -178,7 +158,7 @@ def cast_at_scene(place, ox, oy, oz, dx, dy, dz, t_min, t_max, cull, mask):
     )  # fmt: skip
     tree = _tree(places, placed)
     found = trace_alone(
-        tree, memory, ox, oy, oz, dx, dy, dz, t_min, t_max, mask, Nearest(False, cull)
+        tree, memory, ox, oy, oz, dx, dy, dz, t_min, t_max, mask, ClosestGoal(False, cull)
     )
     if found < 0:
         return INF, -1, NAN, NAN, False, -1

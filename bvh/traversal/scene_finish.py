@@ -14,9 +14,9 @@ from bvh.placed import TRIANGLES, kind_of, leaf_of, local_corners, placed_corner
 from bvh.references import stack_memory
 from bvh.simd import lane, load, mask_bits, peek, pointer_to, poke
 from bvh.traversal.block import HALF, number_of
+from bvh.traversal.offers import closest_primitive
 from bvh.traversal.query import read_ray
 from bvh.traversal.solving import read_rows, solve, solve_exactly
-from bvh.traversal.winners import winner
 
 # Rows of HALF doubles: the coordinates of three vertices, and a map.
 ROWS = 9 + 12
@@ -130,7 +130,7 @@ def finish_placed(primitives, tree, rays, block, winners, count, out):
         for k in range(HALF):
             r = peek(winners, j + min(k, few - 1))
             poke(whiches, k, peek(block.which, number_of(r)))
-            poke(codes, k, winner(primitives, block, r))
+            poke(codes, k, closest_primitive(primitives, block, r))
         _finish_few(tree, rays, memory, whiches, codes, whiches, few, out)
 
 
