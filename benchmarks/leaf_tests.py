@@ -113,12 +113,11 @@ def _filtered_half(rays, row, groups, at):
     maybe, passes, c, den = test_edges(
         _spread_three(rays, row),
         _spread_three(rays, row + 3),
-        _spread(rays, row + 6),
         _three(groups, at),
         _three(groups, at + 3 * HALF),
         _three(groups, at + 6 * HALF),
         n,
-        load_lanes(groups, at + TOLERANCE * HALF, HALF),
+        _spread(rays, row + 6) * load_lanes(groups, at + TOLERANCE * HALF, HALF),
     )
     if mask_bits(maybe) == 0:
         return np.int64(0), np.int64(0)

@@ -38,7 +38,7 @@ from bvh.primitives import Triangles
 from bvh.references import as_pointers, borrowed, stack_memory
 from bvh.simd import peek, pointer, pointer_to, poke
 from bvh.traversal.closest_point import NOBODY, nearest_to
-from bvh.traversal.goals import Kept, Nearest, Ranked
+from bvh.traversal.goals import ClosestGoal, FirstGoal, NearestHits
 from bvh.traversal.one_ray import EVERY, SCRATCH_BYTES, cast, trace_alone
 from bvh.traversal.points_scratch import SCRATCH_BYTES as POINT_BYTES
 from bvh.traversal.points_scratch import scratch_at
@@ -167,7 +167,7 @@ def _cast(arrays, ray):
 def _is_hit(arrays, ray):
     if len(arrays.nodes.blocks) == 0:
         return False
-    goal = Nearest(True, np.int64(0))
+    goal = ClosestGoal(True, np.int64(0))
     return trace_alone(as_pointers(arrays), stack_memory(SCRATCH_BYTES), ray, EVERY, goal) >= 0
 
 
@@ -179,9 +179,9 @@ def _rank(arrays, ray, t, prim_id):
     memory = stack_memory(BYTES)
     counts = pointer_to(memory + (-memory & 63) + GOAL, np.int64(0))
     poke(counts, 0, 0)
-    kept = Kept(pointer(t), pointer(prim_id), counts)
+    kept = NearestHits(pointer(t), pointer(prim_id), counts)
     none = np.int64(0)
-    goal = Ranked(False, none, False, capacity, none, none, kept)
+    goal = FirstGoal(False, none, False, capacity, none, none, kept)
     trace_alone(as_pointers(arrays), memory, ray, EVERY, goal)
     return peek(counts, 0)
 
@@ -195,8 +195,8 @@ def _visit(arrays, ray, visit, data):
     counts = pointer_to(spare, np.int64(0))
     poke(counts, 0, 0)
     # The hit that ends the search is the only one that is kept.
-    kept = Kept(pointer_to(spare + 8, 0.0), pointer_to(spare + 16, np.int32(0)), counts)
-    goal = Ranked(True, np.int64(0), False, np.int64(1), visit, borrowed(data), kept)
+    kept = NearestHits(pointer_to(spare + 8, 0.0), pointer_to(spare + 16, np.int32(0)), counts)
+    goal = FirstGoal(True, np.int64(0), False, np.int64(1), visit, borrowed(data), kept)
     trace_alone(as_pointers(arrays), memory, ray, EVERY, goal)
     return peek(counts, 0) > 0
 

@@ -17,7 +17,7 @@ from bvh.numerics import INF, NAN, can_hit, finite, vector
 from bvh.obbs import obb_bounds, obb_interval
 from bvh.placed import TRIANGLES, Placed, kind_of, leaf_of, placed_corners, placed_interval
 from bvh.references import borrowed, pointers_of
-from bvh.simd import WIDTH, peek, pointer
+from bvh.simd import peek, pointer
 from bvh.triangles import barycentrics, distance, sides
 from bvh.user_calls import call_intersect
 
@@ -94,16 +94,6 @@ def _choose_corners(triangles, prim):
     if triangles.instance_class is Placed:
         return lambda triangles, prim: placed_corners(triangles, prim)
     return _own_corners
-
-
-def lanes_of(primitives):
-    """Return how many primitives a row of a leaf's ids holds."""
-
-
-@by_type(lanes_of)
-def _choose_lanes(primitives):
-    lanes = np.int64(WIDTH if primitives.instance_class is Triangles else 1)
-    return lambda primitives: lanes
 
 
 def test(primitives, prim, o, d, scaled, t_min, t_max, cull):

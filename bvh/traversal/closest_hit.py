@@ -12,8 +12,8 @@ from bvh.traversal.block import batch_index
 from bvh.traversal.choice import trace_block
 from bvh.traversal.entrance import set_up_block
 from bvh.traversal.finish import finish_block
+from bvh.traversal.offers import closest_primitive
 from bvh.traversal.order import ask_for_next, pick_rays, tile_of
-from bvh.traversal.winners import winner
 
 
 @entry
@@ -28,7 +28,7 @@ def closest_hits(tree_arrays, ray_arrays, ray_order, thread_scratch, goal, begin
     ray_arrays : Rays
     ray_order : Order
     thread_scratch : Scratch
-    goal : Nearest, Counted or Ranked
+    goal : ClosestGoal, CountGoal or FirstGoal
         Of a goal that is any hit, only whether there is one is written, to `columns.front`.
     begin, end : int
     columns : finish.Columns
@@ -38,7 +38,7 @@ def closest_hits(tree_arrays, ray_arrays, ray_order, thread_scratch, goal, begin
         return
     tree, rays, order = as_pointers(tree_arrays), as_pointers(ray_arrays), as_pointers(ray_order)
     scratch, aim, out = as_pointers(thread_scratch), as_pointers(goal), as_pointers(columns)
-    block, active = scratch.block, scratch.alive
+    block, active = scratch.block, scratch.active
     for b in range(begin, end):
         size = pick_rays(order, b, block.which)
         if aim.any_hit:
@@ -52,7 +52,7 @@ def closest_hits(tree_arrays, ray_arrays, ray_order, thread_scratch, goal, begin
         hits = np.int64(0)
         for j in range(count):
             r = peek(active, j)
-            found = winner(tree.primitives, block, r)
+            found = closest_primitive(tree.primitives, block, r)
             if aim.any_hit:
                 poke(out.front, batch_index(block, r), np.uint8(found >= 0))
             else:

@@ -20,8 +20,8 @@ from bvh.primitives import FRONT, Triangles, corners, test, weights
 from bvh.references import stack_memory
 from bvh.simd import convert, gather, lane, load, mask_bits, peek, pointer_to, poke
 from bvh.traversal.block import HALF, batch_index
+from bvh.traversal.offers import closest_primitive
 from bvh.traversal.query import read_ray, read_rows
-from bvh.traversal.winners import winner
 from bvh.triangles import scaled_ray, solve_plane, solve_weights
 
 # Double-doubles lose a few times 2**-1074 to underflow, and that times a component of the next
@@ -162,7 +162,7 @@ def finish_block(tree, rays, block, hits, count, out):
             r = peek(hits, j + min(k, size - 1))
             which = batch_index(block, r)
             poke(pairs.which, k, which)
-            poke(pairs.prims, k, winner(tree.primitives, block, r))
+            poke(pairs.prims, k, closest_primitive(tree.primitives, block, r))
             poke(pairs.rows, k, which)
         _write_details(tree.primitives, tree, rays, pairs, size, out)
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.arrays import TreeArrays, kernel_arrays
-from bvh.jit import by_type, entry, inlined, kernel, types
+from bvh.jit import entry, inlined, kernel, types
 from bvh.numerics import INF, NAN
 from bvh.placed import Placed, leaf_of, prim_of
 from bvh.primitives import Boxes, Custom, Obbs, Triangles, arrays_of, is_ray
@@ -22,13 +22,11 @@ from bvh.simd import WIDTH, peek, pointer_to, poke
 from bvh.traversal.block import DOUBLE_ROWS, GROUP, OCTANT, Block, read_int
 from bvh.traversal.entrance import set_up_ray
 from bvh.traversal.finish import details_of
-from bvh.traversal.goals import Nearest
+from bvh.traversal.goals import ClosestGoal
+from bvh.traversal.offers import closest_primitive
 from bvh.traversal.query import Query, RayPointers, TreePointers
-from bvh.traversal.scene_slots import HEADER as SCENE_HEADER
-from bvh.traversal.scene_slots import SLOT_SIZE as SCENE_SLOT
-from bvh.traversal.scene_walk import walk
-from bvh.traversal.singles import HEADER, SLOT_SIZE, trace
-from bvh.traversal.winners import winner
+from bvh.traversal.scene_slots import HEADER, SLOT_SIZE
+from bvh.traversal.singles import trace
 
 # The table of a tree, int64: how many numbers its nodes have, the addresses of its arrays, and
 # those of its primitives in the order of their fields.
@@ -40,7 +38,6 @@ RAY = DOUBLES + 8 * DOUBLE_ROWS * WIDTH
 WHICH = RAY + 64
 SLOT = WHICH + 64
 SCRATCH_BYTES = SLOT + 4 * (HEADER + SLOT_SIZE) + 64
-SCENE_BYTES = SLOT + 4 * (SCENE_HEADER + SCENE_SLOT) + 64
 
 # Values whose types pointers take.
 F4, F8, I4, I8 = np.float32(0.0), 0.0, np.int32(0), np.int64(0)
@@ -53,23 +50,6 @@ def addresses_of(arrays: TreeArrays) -> NDArray[np.int64]:
     nodes, primitives = arrays.nodes, arrays_of(arrays.primitives)
     parts: list[NDArray[Any]] = [nodes.blocks, nodes.ids, arrays.groups, arrays.frame, *primitives]
     return np.array([len(nodes.blocks), *(part.ctypes.data for part in parts)], np.int64)
-
-
-def trace_one(primitives, context, memory, active, octant, goal):
-    """Take the only ray of a block through a tree or a scene."""
-
-
-def _trace_tree(primitives, context, memory, active, octant, goal):
-    trace(context, memory, active, np.int64(1), octant, goal)
-
-
-def _trace_scene(primitives, context, memory, active, octant, goal):
-    walk(context, memory, active, np.int64(1), goal)
-
-
-@by_type(trace_one)
-def _choose_trace(primitives, context, memory, active, octant, goal):
-    return _trace_scene if primitives.instance_class is Placed else _trace_tree
 
 
 @inlined
@@ -108,14 +88,14 @@ def trace_alone(tree, memory, ray, mask, goal):
     octant = np.int64(read_int(block, none, OCTANT)) & 7
     # The lane index of the only ray is 0, which is also what `which` begins with.
     context = Query(tree, rays, block)
-    trace_one(tree.primitives, context, pointer_to(at + SLOT, F4), which, octant, goal)
-    return winner(tree.primitives, block, none)
+    trace(context, pointer_to(at + SLOT, F4), which, np.int64(1), octant, goal)
+    return closest_primitive(tree.primitives, block, none)
 
 
 @inlined
 def cast(tree, memory, ray, mask, cull):
     """Return (t, prim_id, u, v, front) of the closest hit of one ray."""
-    prim = trace_alone(tree, memory, ray, mask, Nearest(False, cull))
+    prim = trace_alone(tree, memory, ray, mask, ClosestGoal(False, cull))
     if prim < 0:
         return INF, prim, NAN, NAN, False
     t, u, v, front = details_of(tree.primitives, tree, prim, ray)
@@ -173,7 +153,7 @@ def cast_at_obbs(address, ray, t_min, t_max, cull):
 @entry
 def cast_at_scene(address, ray, t_min, t_max, cull, mask):
     """Return (t, prim_id, u, v, front, leaf) of one ray in a scene."""
-    table, memory = pointer_to(address, I8), stack_memory(SCENE_BYTES)
+    table, memory = pointer_to(address, I8), stack_memory(SCRATCH_BYTES)
     primitives = Placed(
         _data(table, 0, F8), _data(table, 1, F8), _data(table, 2, F8),
         _data(table, 3, I8), _data(table, 4, I4), _data(table, 5, I4),

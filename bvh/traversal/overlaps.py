@@ -38,7 +38,7 @@ from bvh.traversal.region_reach import (
     scale_of,
     settle,
 )
-from bvh.traversal.singles import STACK
+from bvh.traversal.scene_slots import STACK
 from bvh.wide_nodes import BLOCK_SIZE, CODES, LOWER, MAX_LEAF_ROWS, UPPER, leaf_rows
 
 MOST_OF_LEAF = MAX_LEAF_ROWS * WIDTH

@@ -47,7 +47,7 @@ from bvh.traversal.point_visits import (
 from bvh.traversal.point_visits import code_of as node_of
 from bvh.traversal.points_scratch import ROOM
 from bvh.traversal.scene_neighbours import NO_CODE, nearest_in_leaf, nearest_many_in_scene
-from bvh.traversal.singles import STACK
+from bvh.traversal.scene_slots import STACK
 from bvh.traversal.stretching import BOX_ERROR as STRETCHED_BOX_ERROR
 from bvh.traversal.stretching import (
     TRIANGLE_ERROR,

@@ -52,7 +52,7 @@ from bvh.traversal.region_reach import (
     settle,
 )
 from bvh.traversal.region_rows import BOUND, FRAME, OUTSIDE, ROW, approach, sift
-from bvh.traversal.singles import STACK
+from bvh.traversal.scene_slots import STACK
 from bvh.wide_nodes import BLOCK_SIZE, CODES, leaf_rows
 
 F = np.float32

@@ -49,7 +49,7 @@ from bvh.traversal.placing import (
     place_group,
     placed_corners,
 )
-from bvh.traversal.singles import STACK
+from bvh.traversal.scene_slots import STACK
 from bvh.wide_nodes import BLOCK_SIZE, CODES, LOWER, MAX_LEAF_ROWS, UPPER, leaf_rows
 
 ENTRY = 4
