@@ -30,7 +30,7 @@ from bvh.arrays import TreeArrays
 from bvh.jit import entry, inlined, kernel, stay_outlined
 from bvh.leaves import GROUP_SIZE, NORMAL, ROWS, SIZE, TOLERANCE, test_edges
 from bvh.numerics import vector
-from bvh.primitives import MISS, test
+from bvh.primitives import MISS, intersect
 from bvh.simd import WIDTH, fma, lowest_bit, mask_bits, peek, select, splat
 from bvh.simd import load as load_lanes
 from bvh.traversal.block import END, LOW, SLACK, SURE_HIGH, SURE_LOW
@@ -140,7 +140,7 @@ def _decide(primitives, reach, o, d, t_max, prim):
     """Test a triangle exactly."""
     stay_outlined()
     scaled = scaled_ray(o, d, reach)
-    return test(primitives, np.int64(prim), o, d, scaled, 0.0, t_max, 0)[1] != MISS
+    return intersect(primitives, np.int64(prim), o, d, scaled, 0.0, t_max, 0)[1] != MISS
 
 
 @inlined

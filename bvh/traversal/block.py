@@ -13,8 +13,8 @@ from which its other rows are WIDTH apart.
 | SURE_LOW, SURE_HIGH | the interval of tau that surely is within t_min..t_max |
 | SLACK | what tau may be wrong by; infinite where the float32 tests are disabled |
 | BEST_LOW | the lower bound of the closest hit so far |
-| OCTANT, PRIM, T_PRIM | integers: octant, closest primitive, primitive of BEST_T |
-| PRIM_LEAF | in a scene, the instance of PRIM |
+| OCTANT, PRIM | integers: the octant of the direction, the closest primitive so far |
+| PRIM_LEAF | in a scene, the instanced tree of PRIM |
 """
 
 from __future__ import annotations
@@ -34,15 +34,14 @@ BLOCK = 256
 
 NEAR, FAR, INVERSE, ORIGIN, DIRECTION = 0, 3, 6, 9, 12
 EDGE, T_ERROR, LOW, END, SURE_LOW, SURE_HIGH, SLACK, BEST_LOW = 15, 16, 17, 18, 19, 20, 21, 22
-OCTANT, PRIM, T_PRIM = 23, 24, 25
-PRIM_LEAF = 26
+OCTANT, PRIM, PRIM_LEAF = 23, 24, 25
 
 # From one vector of rays to the next; and free rows of the first vector, for two of scratch.
 GROUP = 32 * WIDTH
 SPARE = 30 * WIDTH
 
-# Rows of doubles: the entry in two parts, the exact t of T_PRIM's hit, the shift.
-ENTRY, ENTRY_REST, BEST_T, SHIFT = 0, 1, 2, 3
+# Rows of doubles, a power of two: the entry in two parts, and the shift.
+ENTRY, ENTRY_REST, SHIFT = 0, 1, 2
 DOUBLE_ROWS = 4
 
 # Lanes of a vector of doubles, which has as many bytes as one of float32.

@@ -11,7 +11,7 @@ import numpy as np
 from bvh.crossings import crosses
 from bvh.frame import farthest
 from bvh.jit import inlined, kernel, stay_outlined
-from bvh.primitives import MISS, test
+from bvh.primitives import MISS, intersect
 from bvh.references import follow
 from bvh.simd import WIDTH, lowest_bit, mask_bits, peek, poke
 from bvh.traversal.block import number_of
@@ -41,7 +41,7 @@ def _is_hit(context_ref, r, prim, cull, once):
     tree, rays, block = follow(context_ref)
     o, d, t_min, t_max = read_ray(rays, peek(block.which, number_of(r)))
     scaled = scaled_ray(o, d, farthest(tree.frame))
-    _, side = test(tree.primitives, prim, o, d, scaled, t_min, t_max, cull)
+    _, side = intersect(tree.primitives, prim, o, d, scaled, t_min, t_max, cull)
     return side != MISS and (not once or crosses(tree.primitives, prim, o, d))
 
 

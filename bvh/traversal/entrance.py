@@ -79,7 +79,6 @@ from bvh.traversal.block import (
     SURE_HIGH,
     SURE_LOW,
     T_ERROR,
-    T_PRIM,
     lane_index,
     place_of_double,
     read_int,
@@ -212,10 +211,8 @@ def _write_ray(block, r, axes, limits, entry, rest, shift):
     write_axis(lanes, r + WIDTH, WIDTH, p[1], d[1], inverse[1], margin)
     write_axis(lanes, r + 2 * WIDTH, WIDTH, p[2], d[2], inverse[2], margin)
     write_limits(lanes, r, WIDTH, limits)
-    none = full_like(entry, np.int32(-1))
     store_ints(lanes, r + OCTANT * WIDTH, octant_of(inverse))
-    store_ints(lanes, r + PRIM * WIDTH, none)
-    store_ints(lanes, r + T_PRIM * WIDTH, none)
+    store_ints(lanes, r + PRIM * WIDTH, full_like(entry, np.int32(-1)))
     store(doubles, place_of_double(r, ENTRY), entry)
     store(doubles, place_of_double(r, ENTRY_REST), rest)
     store(doubles, place_of_double(r, SHIFT), shift)

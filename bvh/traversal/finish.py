@@ -16,7 +16,7 @@ from bvh.affine import near_sum
 from bvh.jit import by_type, inlined, kernel
 from bvh.numerics import round_quotient, two_sum
 from bvh.placed import TRIANGLES, Placed, kind_of, leaf_of, local_corners
-from bvh.primitives import FRONT, Triangles, corners, test, weights
+from bvh.primitives import FRONT, Triangles, corners, intersect, weights
 from bvh.references import stack_memory
 from bvh.simd import convert, gather, lane, load, mask_bits, peek, pointer_to, poke
 from bvh.traversal.block import HALF, batch_index
@@ -95,7 +95,7 @@ def _solve_exactly(primitives, tree, prim, ray):
     """Return the details of a hit by exact arithmetic."""
     o, d, t_min, t_max = ray
     scaled = scaled_ray(o, d, frames.farthest(tree.frame))
-    t, side = test(primitives, prim, o, d, scaled, t_min, t_max, 0)
+    t, side = intersect(primitives, prim, o, d, scaled, t_min, t_max, 0)
     u, v = weights(primitives, prim, o, d, scaled, t_min, t_max)
     return t, u, v, side == FRONT
 

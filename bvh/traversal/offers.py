@@ -14,8 +14,8 @@ import numpy as np
 from bvh.frame import farthest
 from bvh.jit import by_type, inlined, kernel, stay_outlined
 from bvh.numerics import INF
-from bvh.placed import FLIPS, WAY_SIZE, Placed, code_of, leaf_of, prim_of
-from bvh.primitives import MISS, test
+from bvh.placed import Placed, code_of, is_mirrored, leaf_of, prim_of
+from bvh.primitives import MISS, intersect
 from bvh.references import follow
 from bvh.simd import WIDTH, lowest_bit, mask_bits, peek, peek_int, poke, poke_int, store
 from bvh.traversal.block import (
@@ -111,8 +111,7 @@ def back_lanes(primitives, memory, slot, back):
 
 def _back_lanes_in_scene(primitives, memory, slot, back):
     # Bits of a group only: all of them are flipped.
-    flips = peek(primitives.ways, leaf_in(memory, slot) * WAY_SIZE + FLIPS) != 0.0
-    return ~back if flips else back
+    return ~back if is_mirrored(primitives, leaf_in(memory, slot)) else back
 
 
 @by_type(back_lanes, melt=True)
@@ -182,7 +181,7 @@ def accept_exact(context_ref, memory, slot, prim, cull):
     tree, rays, block = follow(context_ref)
     o, d, t_min, t_max = read_ray(rays, peek(block.which, number_of(ray_of(memory, slot))))
     scaled = scaled_ray(o, d, farthest(tree.frame))
-    t, side = test(tree.primitives, prim, o, d, scaled, t_min, t_max, cull)
+    t, side = intersect(tree.primitives, prim, o, d, scaled, t_min, t_max, cull)
     if side == MISS:
         return False
     words = words_of(memory, slot)
@@ -195,7 +194,7 @@ def accept_exact(context_ref, memory, slot, prim, cull):
         # Both are hits: compare their exact distances.
         best_t = peek(doubles_of(memory, slot), EXACT_T)
         if peek(words, EXACT) != best:
-            best_t, _ = test(tree.primitives, best, o, d, scaled, t_min, t_max, 0)
+            best_t, _ = intersect(tree.primitives, best, o, d, scaled, t_min, t_max, 0)
         if t < best_t or (t == best_t and prim < best):
             _set_closest(memory, slot, prim, low, high)
             _set_exact(memory, slot, prim, t)

@@ -13,7 +13,7 @@ from bvh.frame import farthest
 from bvh.jit import by_type, inlined, kernel, stay_outlined, types
 from bvh.numerics import INF
 from bvh.placed import Placed, leaf_of, prim_of
-from bvh.primitives import MISS, test, weights
+from bvh.primitives import MISS, intersect, weights
 from bvh.references import follow
 from bvh.simd import WIDTH, lowest_bit, peek, poke
 from bvh.traversal.block import END, local_interval, number_of
@@ -115,7 +115,7 @@ def _insert(goal, context_ref, r, prim):
     ray = peek(block.which, number)
     o, d, t_min, t_max = read_ray(rays, ray)
     scaled = scaled_ray(o, d, farthest(tree.frame))
-    t, side = test(tree.primitives, prim, o, d, scaled, t_min, t_max, goal.cull)
+    t, side = intersect(tree.primitives, prim, o, d, scaled, t_min, t_max, goal.cull)
     if side == MISS:
         return False
     first = number * goal.max_hits

@@ -34,14 +34,19 @@ from bvh.jit import inlined, kernel, stay_outlined
 from bvh.leaves import EDGE_ERROR, T_BOUND, TINY, UNIT
 from bvh.numerics import INF, exponent, largest, power_of_two, scale_by, two_sum
 from bvh.placed import (
+    BLOCKS,
     BOUND,
+    GROUPS,
     HIGHEST,
+    IDS,
     LOWEST,
     NORM,
     SHIFT_ERROR,
     TREE_SIZE,
     VERTEX_ERROR,
     WAY_SIZE,
+    local_direction,
+    local_point,
 )
 from bvh.simd import WIDTH, peek, poke, poke_int
 from bvh.traversal.block import ENTRY, ENTRY_REST, SHIFT, SLACK, batch_index, read_double, read_row
@@ -103,13 +108,6 @@ def put_octant(memory, slot, octant):
 
 
 @inlined
-def _row(transforms, at, v):
-    """Return a row of a local transform times a vector."""
-    x, y, z = peek(transforms, at), peek(transforms, at + 1), peek(transforms, at + 2)
-    return x * v[0] + y * v[1] + z * v[2]
-
-
-@inlined
 def _start(tree, block, own, r, o, d):
     """Find what is the same for all instances that a ray enters: see `scene_slots.START`.
 
@@ -166,9 +164,9 @@ def _open_tree(placed, memory, slot, leaf):
     """Make a slot traverse the tree of an instance."""
     words = words_of(memory, slot)
     at = leaf * TREE_SIZE
-    poke(words, AT_BLOCKS, peek(placed.trees, at))
-    poke(words, AT_GROUPS, peek(placed.trees, at + 1))
-    poke(words, AT_IDS, peek(placed.trees, at + 2))
+    poke(words, AT_BLOCKS, peek(placed.trees, at + BLOCKS))
+    poke(words, AT_GROUPS, peek(placed.trees, at + GROUPS))
+    poke(words, AT_IDS, peek(placed.trees, at + IDS))
     poke_int(memory, slot + LEAF, leaf)
 
 
@@ -180,8 +178,8 @@ def enter_leaf(tree, rays, block, memory, slot, r, leaf):
     index = batch_index(block, r)
     if peek(placed.masks, leaf) & peek(rays.masks, index * rays.mask_step) == 0:
         return False
-    ways, at = placed.ways, leaf * WAY_SIZE
-    bound, norm = peek(ways, at + BOUND), peek(ways, at + NORM)
+    transforms, at = placed.ways, leaf * WAY_SIZE
+    bound, norm = peek(transforms, at + BOUND), peek(transforms, at + NORM)
     own = doubles_of(memory, slot)
     if peek(own, START_ERROR) < 0.0:
         o, d, _, _ = read_ray(rays, index)
@@ -189,23 +187,21 @@ def enter_leaf(tree, rays, block, memory, slot, r, leaf):
     p = (peek(own, START), peek(own, START + 1), peek(own, START + 2))
     x = (peek(own, COURSE), peek(own, COURSE + 1), peek(own, COURSE + 2))
     to_top = peek(own, TOP_SCALE)
-    q = (_row(ways, at, x), _row(ways, at + 4, x), _row(ways, at + 8, x))
+    q = local_direction(transforms, at, x)
     size = largest(q)
     disabled = read_row(block, r, SLACK) == F(INF) or to_top == 0.0
     if disabled or not (MIN_SCALE < size < MAX_SCALE and norm < MAX_SCALE):
         _open_tree(placed, memory, slot, leaf)
         _disable(memory, slot, q, bound)
         return True
-    delta = peek(ways, at + SHIFT_ERROR) + norm * (peek(own, START_ERROR) + 2.0**-50 * largest(p))
-    p = (
-        _row(ways, at, p) + peek(ways, at + 3),
-        _row(ways, at + 4, p) + peek(ways, at + 7),
-        _row(ways, at + 8, p) + peek(ways, at + 11),
+    delta = peek(transforms, at + SHIFT_ERROR) + norm * (
+        peek(own, START_ERROR) + 2.0**-50 * largest(p)
     )
+    p = local_point(transforms, at, p)
     k = exponent(size)
     unit = power_of_two(-k)
     q = (q[0] * unit, q[1] * unit, q[2] * unit)
-    vertex_error = peek(ways, at + VERTEX_ERROR)
+    vertex_error = peek(transforms, at + VERTEX_ERROR)
     travel = largest(p) + 4.0 * bound
     delta += travel * (2.0**-50 + 2.0**-49 * norm / size) + vertex_error
     delta *= UP
@@ -225,7 +221,7 @@ def enter_leaf(tree, rays, block, memory, slot, r, leaf):
     stop = (_limit(t_max * to_top) - before - rest) * scale
     last = min(stop, (_limit(best * to_top) - before - rest) * scale)
     entry, leave = _clip(
-        ways, at, p, inverse, 2.0**-18 * bound + delta,
+        transforms, at, p, inverse, 2.0**-18 * bound + delta,
         start - abs(start) * 2.0**-50 - lost, last + abs(last) * 2.0**-50 + lost,
     )  # fmt: skip
     if entry > leave:
