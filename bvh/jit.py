@@ -183,7 +183,7 @@ FAMILIES = (
     ("crossing_queries", "tree", "scene", "scene_points", "point_queries", "deforming", "kernels"),
     ("affine", "triangles", "boxes", "obbs", "planes", "spheres", "polygons", "outlines",
      "expansion"),
-    ("arrays", "epo", "top_level", "extents", "soundness"),
+    ("build", "epo", "top_level", "extents", "soundness"),
     ("searches", "scene_searches"),
 )  # fmt: skip
 
