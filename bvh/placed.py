@@ -4,10 +4,10 @@ A primitive of a scene is known by its *code*: the row of its instanced tree tim
 in that tree. Codes order hits as ties must be: by instance, then by primitive.
 
 An instanced triangle is the one whose vertices are the moved ones, each coordinate correctly
-rounded (see `affine`); an instanced box is what the correctly rounded inverse of the map says, times
-the box's own rows (see `obbs`). All decisions are exact for these, in world coordinates: a scene
-answers as the mesh that all its trees make together. A ray is brought to the frame of a tree only
-to find what it cannot hit, by a local transform with bounds of its errors.
+rounded (see `affine`); an instanced box is what the correctly rounded inverse of the map says,
+times the box's own rows (see `obbs`). All decisions are exact for these, in world coordinates: a
+scene answers as the mesh that all its trees make together. A ray is brought to the frame of a tree
+only to find what it cannot hit, by a local transform with bounds of its errors.
 """
 
 from __future__ import annotations

@@ -89,7 +89,7 @@ def _own_corners(triangles, prim):
     )
 
 
-@by_type(corners, melt=True)
+@by_type(corners, inline=True)
 def _choose_corners(triangles, prim):
     if triangles.instance_class is Placed:
         return lambda triangles, prim: placed_corners(triangles, prim)
@@ -131,9 +131,8 @@ def _intersect_obb(primitives, prim, o, d, scaled, t_min, t_max, cull):
 
 def _intersect_placed(primitives, prim, o, d, scaled, t_min, t_max, cull):
     if kind_of(primitives, leaf_of(prim)) == TRIANGLES:
-        return _intersect_corners(
-            placed_corners(primitives, prim), o, d, scaled, t_min, t_max, cull
-        )
+        vertices = placed_corners(primitives, prim)
+        return _intersect_corners(vertices, o, d, scaled, t_min, t_max, cull)
     return _stay(placed_interval(primitives, prim, o, d), t_min, t_max)
 
 
@@ -141,7 +140,7 @@ def _call_user(function, prim, o, d, t_min, t_max, data):
     """Return (t, u, v) of a ray and a user's primitive."""
 
 
-@by_type(_call_user, melt=True)
+@by_type(_call_user, inline=True)
 def _choose_call(function, prim, o, d, t_min, t_max, data):
     if isinstance(function, types.Dispatcher):
         return lambda function, prim, o, d, t_min, t_max, data: function(

@@ -46,7 +46,7 @@ def pointers_of(
     return register
 
 
-@by_type(as_pointers, melt=True)
+@by_type(as_pointers, inline=True)
 def _choose_pointers(arrays):
     return SPECIAL.get(arrays.instance_class, lambda arrays: _all_pointers(arrays))
 

@@ -20,7 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.arguments import aligned, kernel_input, thread_count
-from bvh.arrays import TreeArrays, build, frozen, frozen_primitives
+from bvh.arrays import TreeArrays, frozen, frozen_primitives
+from bvh.build import build
 from bvh.hierarchy import Hierarchy
 from bvh.jit import BVHWarning
 from bvh.primitives import Boxes, Obbs, Primitives, Triangles

@@ -227,17 +227,36 @@ def _local_bound(t, shift, step):
 
 
 @inlined
-def along(o, rest, t, d):
-    """Return o + rest + t*d as (high, low)."""
-    p, e = two_product(t, d)
-    s, f = two_sum(o, p)
-    return two_sum(s, f + (e + rest))
+def local_origin(frame, o):
+    """Return an origin in the local frame as double-doubles: (high, low) parts of three."""
+    s, c = frames.scale(frame), frames.centre(frame)
+    px, qx = two_sum(o[0], -c[0])
+    py, qy = two_sum(o[1], -c[1])
+    pz, qz = two_sum(o[2], -c[2])
+    return (px * s, py * s, pz * s), (qx * s, qy * s, qz * s)
+
+
+@inlined
+def _along(p, low, t, d):
+    """Return p + low + t*d as (high, low)."""
+    product, e = two_product(t, d)
+    s, f = two_sum(p, product)
+    return two_sum(s, f + (e + low))
+
+
+@inlined
+def advance(p, low, t, d):
+    """Return p + low + t*d of three components, as (high, low) parts."""
+    x, a = _along(p[0], low[0], t, d[0])
+    y, b = _along(p[1], low[1], t, d[1])
+    z, c = _along(p[2], low[2], t, d[2])
+    return (x, y, z), (a, b, c)
 
 
 @kernel
 def set_up_ray(block, frame, r, o, d, t_min, t_max):
     """Write a valid ray to the block at r; return False where it misses the root's box."""
-    s, bound, c = frames.scale(frame), frames.bound(frame), frames.centre(frame)
+    bound = frames.bound(frame)
     # Scale the direction; a denormal one needs a second step.
     k = exponent(largest(d))
     scale = power_of_two(-k)
@@ -250,46 +269,39 @@ def set_up_ray(block, frame, r, o, d, t_min, t_max):
     shift = frames.exponent(frame) + k
     q = x, y, z
     inverse = inverse_of(x), inverse_of(y), inverse_of(z)
-    px, qx = two_sum(o[0], -c[0])
-    py, qy = two_sum(o[1], -c[1])
-    pz, qz = two_sum(o[2], -c[2])
-    px, py, pz = px * s, py * s, pz * s
-    away = largest((px, py, pz))
+    p, low = local_origin(frame, o)
+    away = largest(p)
     start = _local_bound(t_min, shift, -SMALLEST)
     stop = _local_bound(t_max, shift, SMALLEST)
     # Distances that share a double, denormal or the largest one, must not be told apart.
     grain, most = scale_by(SMALLEST, shift), scale_by(LARGEST, shift)
     if not (away <= FAR_ORIGIN and grain < UNIT and most > 4.0 * (away + bound)):
-        p, ix, margin = disabled_axis(x)
+        zero, ix, margin = disabled_axis(x)
         _, iy, _ = disabled_axis(y)
         _, iz, _ = disabled_axis(z)
-        axes = (p, p, p), q, (ix, iy, iz), margin
+        axes = (zero, zero, zero), q, (ix, iy, iz), margin
         _write_ray(block, r, axes, disabled_limits(bound), 0.0, 0.0, float(shift))
         write_int(block, r, OCTANT, read_int(block, r, OCTANT) | DISABLED)
         return True
     margin = away * 2.0**-50 + 2.0**-18 * bound
-    entry, leave = _clip(frame, (px, py, pz), inverse, margin, start, stop)
+    entry, leave = _clip(frame, p, inverse, margin, start, stop)
     if entry > leave:
         return False
     rest = 0.0
     if away <= NEAR_ORIGIN:
-        px, py, pz = px + entry * x, py + entry * y, pz + entry * z
+        p = p[0] + entry * x, p[1] + entry * y, p[2] + entry * z
     else:
-        px, qx = along(px, qx * s, entry, x)
-        py, qy = along(py, qy * s, entry, y)
-        pz, qz = along(pz, qz * s, entry, z)
+        p, low = advance(p, low, entry, q)
         # What is left is small, but perhaps not as small as the box.
-        margin = largest((px, py, pz)) * 2.0**-50 + 2.0**-18 * bound
-        rest, leave = _clip(frame, (px, py, pz), inverse, margin, start - entry, stop - entry)
+        margin = largest(p) * 2.0**-50 + 2.0**-18 * bound
+        rest, leave = _clip(frame, p, inverse, margin, start - entry, stop - entry)
         if rest > leave:
             return False
-        px, _ = along(px, qx, rest, x)
-        py, _ = along(py, qy, rest, y)
-        pz, _ = along(pz, qz, rest, z)
+        p, _ = advance(p, low, rest, q)
         leave += entry
     first, last = _local_bound(t_min, shift, SMALLEST), _local_bound(t_max, shift, -SMALLEST)
     limits = _limits(bound, q, (start, entry, leave), rest, first, last, grain)
-    axes = (px, py, pz), q, inverse, MARGIN * bound
+    axes = p, q, inverse, MARGIN * bound
     _write_ray(block, r, axes, limits, entry, rest, float(shift))
     return True
 

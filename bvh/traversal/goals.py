@@ -103,7 +103,7 @@ def _count_node(goal, block, r):
     poke(goal.nodes, i, peek(goal.nodes, i) + np.int32(1))
 
 
-@by_type(note_node, melt=True)
+@by_type(note_node, inline=True)
 def _choose_node_note(goal, block, r):
     if goal.instance_class is CountGoal:
         return lambda goal, block, r: _count_node(goal, block, r)
@@ -123,7 +123,7 @@ def _count_primitives(goal, block, r, ids, begin, end):
     poke(goal.tests, i, peek(goal.tests, i) + used)
 
 
-@by_type(note_leaf, melt=True)
+@by_type(note_leaf, inline=True)
 def _choose_leaf_note(goal, block, r, ids, begin, end):
     if goal.instance_class is CountGoal:
         return lambda goal, block, r, ids, begin, end: _count_primitives(

@@ -10,19 +10,20 @@ import numpy as np
 
 from bvh.jit import by_type, inlined
 from bvh.leaves import (
-    GROUP_SIZE,
-    NORMAL,
-    SIZE,
     TINY,
-    TOLERANCE,
+    group_at,
+    group_edges,
+    group_normal,
+    group_origin,
+    group_sizes,
+    group_tolerance,
     test_distance,
     test_edges,
-    three,
 )
 from bvh.numerics import INF
 from bvh.placed import TRIANGLES, Placed, kind_of
 from bvh.primitives import Triangles
-from bvh.simd import WIDTH, fma, load, mask_bits, peek, select, shifted, splat
+from bvh.simd import WIDTH, fma, mask_bits, peek, select, shifted, splat
 from bvh.traversal.block import (
     DIRECTION,
     EDGE,
@@ -90,7 +91,7 @@ def _edge_margin_in_scene(primitives, ray, tolerance):
     return select(tolerance > splat(F(0.0), WIDTH), margin, splat(F(-INF), WIDTH))
 
 
-@by_type(edge_margin, melt=True)
+@by_type(edge_margin, inline=True)
 def _choose_edge_margin(primitives, ray, tolerance):
     in_scene = primitives.instance_class is Placed
     return _edge_margin_in_scene if in_scene else _edge_margin_in_tree
@@ -109,7 +110,7 @@ def _distance_margin_in_scene(primitives, ray, size, tolerance):
     return fma(spread(ray, T_ERROR), size, moved)
 
 
-@by_type(distance_margin, melt=True)
+@by_type(distance_margin, inline=True)
 def _choose_distance_margin(primitives, ray, size, tolerance):
     in_scene = primitives.instance_class is Placed
     return _distance_margin_in_scene if in_scene else _distance_margin_in_tree
@@ -119,29 +120,28 @@ def _choose_distance_margin(primitives, ray, size, tolerance):
 def filter_group(tree, memory, slot, group):
     """Return the candidates of a triangle group for a slot's ray."""
     _, groups, _ = current_arrays(tree, memory, slot)
-    ray, at = shifted(memory, slot), group * GROUP_SIZE
-    n = three(groups, at + NORMAL * WIDTH)
-    tolerance = load(groups, at + TOLERANCE * WIDTH, WIDTH)
+    ray, at = shifted(memory, slot), group_at(group)
+    e1, e2 = group_edges(groups, at)
+    n, tolerance = group_normal(groups, at), group_tolerance(groups, at)
     maybe, passes, c, den = test_edges(
         spread_three(ray, ORIGIN),
         spread_three(ray, DIRECTION),
-        three(groups, at),
-        three(groups, at + 3 * WIDTH),
-        three(groups, at + 6 * WIDTH),
+        group_origin(groups, at),
+        e1,
+        e2,
         n,
         edge_margin(tree.primitives, ray, tolerance),
     )
     zero, none = np.int64(0), splat(F(0.0), WIDTH)
     if mask_bits(maybe) == 0:
         return Candidates(zero, zero, den, none, none)
-    size = load(groups, at + SIZE * WIDTH, WIDTH)
     within, t, error = test_distance(
         c,
         den,
         spread(ray, LOW),
         spread(ray, END),
         n,
-        distance_margin(tree.primitives, ray, size, tolerance),
+        distance_margin(tree.primitives, ray, group_sizes(groups, at), tolerance),
     )
     bits = np.int64(mask_bits(maybe & within))
     if bits == 0:
@@ -158,7 +158,7 @@ def accept_group(goal, tree, block, context_ref, memory, slot, group, found):
     """Do with the candidates of a triangle group what the goal wants."""
 
 
-@by_type(accept_group, melt=True)
+@by_type(accept_group, inline=True)
 def _choose_accept_group(goal, tree, block, context_ref, memory, slot, group, found):
     return ACCEPTS[goal.instance_class][0]
 
@@ -167,7 +167,7 @@ def accept_primitive(goal, context_ref, memory, slot, prim):
     """Do with a primitive that no filter has seen what the goal wants."""
 
 
-@by_type(accept_primitive, melt=True)
+@by_type(accept_primitive, inline=True)
 def _choose_accept(goal, context_ref, memory, slot, prim):
     return ACCEPTS[goal.instance_class][1]
 
@@ -210,7 +210,7 @@ def _intersect_instance(goal, tree, block, context_ref, memory, slot, child):
         _intersect_others(goal, tree, block, context_ref, memory, slot, child)
 
 
-@by_type(intersect_leaf, melt=True)
+@by_type(intersect_leaf, inline=True)
 def _choose_leaf(goal, tree, block, context_ref, memory, slot, child):
     kind = tree.types[tree.fields.index("primitives")].instance_class
     if kind is Placed:

@@ -70,7 +70,7 @@ def _closest_code(primitives, block, r):
     return code_of(peek_int(block.lanes, r + PRIM_LEAF * WIDTH), prim)
 
 
-@by_type(closest_primitive, melt=True)
+@by_type(closest_primitive, inline=True)
 def _choose_closest(primitives, block, r):
     return _closest_code if primitives.instance_class is Placed else _closest_id
 
@@ -89,7 +89,7 @@ def _set_closest_code(primitives, block, r, prim):
     poke_int(block.lanes, r + PRIM_LEAF * WIDTH, np.int32(leaf_of(prim)))
 
 
-@by_type(set_closest_primitive, melt=True)
+@by_type(set_closest_primitive, inline=True)
 def _choose_set_closest(primitives, block, r, prim):
     return _set_closest_code if primitives.instance_class is Placed else _set_closest_id
 
@@ -98,7 +98,7 @@ def primitive_of(primitives, memory, slot, prim):
     """Return an id of the tree that a slot's ray is in as the query knows it."""
 
 
-@by_type(primitive_of, melt=True)
+@by_type(primitive_of, inline=True)
 def _choose_primitive(primitives, memory, slot, prim):
     if primitives.instance_class is Placed:
         return lambda primitives, memory, slot, prim: code_of(leaf_in(memory, slot), prim)
@@ -114,7 +114,7 @@ def _back_lanes_in_scene(primitives, memory, slot, back):
     return ~back if is_mirrored(primitives, leaf_in(memory, slot)) else back
 
 
-@by_type(back_lanes, melt=True)
+@by_type(back_lanes, inline=True)
 def _choose_back_lanes(primitives, memory, slot, back):
     if primitives.instance_class is Placed:
         return _back_lanes_in_scene
@@ -125,7 +125,7 @@ def tau_interval(primitives, block, memory, slot, t):
     """Return (low, high) in float32 around the tau of an exact t, in units of the slot's tree."""
 
 
-@by_type(tau_interval, melt=True)
+@by_type(tau_interval, inline=True)
 def _choose_interval(primitives, block, memory, slot, t):
     if primitives.instance_class is Placed:
         return lambda primitives, block, memory, slot, t: slot_interval(

@@ -5,7 +5,18 @@ from __future__ import annotations
 import numpy as np
 
 from bvh.jit import inlined, kernel, stay_outlined
-from bvh.leaves import GROUP_SIZE, NORMAL, SIZE, TINY, TOLERANCE, test_distance, test_edges
+from bvh.leaves import (
+    E1,
+    E2,
+    NORMAL,
+    SIZE,
+    TINY,
+    TOLERANCE,
+    V0,
+    group_at,
+    test_distance,
+    test_edges,
+)
 from bvh.numerics import INF
 from bvh.references import follow
 from bvh.simd import (
@@ -133,7 +144,7 @@ def _corner(groups, at):
 def _intersect_triangle(goal, tree, block, context_ref, memory, at, group, k):
     """Intersect a vector of rays with a triangle; tell whether a closest hit may have changed."""
     lanes, groups, cull = block.lanes, tree.groups, goal.cull
-    base = group * GROUP_SIZE + k
+    base = group_at(group) + k
     tolerance = peek(groups, base + TOLERANCE * WIDTH)
     if tolerance < F(0.0):
         return False
@@ -141,9 +152,9 @@ def _intersect_triangle(goal, tree, block, context_ref, memory, at, group, k):
     maybe, passes, c, den = test_edges(
         _three(lanes, at, ORIGIN),
         _three(lanes, at, DIRECTION),
-        _corner(groups, base),
-        _corner(groups, base + 3 * WIDTH),
-        _corner(groups, base + 6 * WIDTH),
+        _corner(groups, base + V0 * WIDTH),
+        _corner(groups, base + E1 * WIDTH),
+        _corner(groups, base + E2 * WIDTH),
         n,
         load(lanes, at + EDGE * WIDTH, WIDTH) * splat(tolerance, WIDTH),
     )

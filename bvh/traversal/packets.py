@@ -31,7 +31,6 @@ from bvh.simd import (
     greater,
     lesser,
     load,
-    load_ints,
     lowest,
     mask_bits,
     peek,
@@ -53,8 +52,15 @@ from bvh.traversal.block import (
 )
 from bvh.traversal.packet_leaves import intersect_packet_leaf
 from bvh.traversal.scene_slots import STACK, STACK_CHILDREN
-from bvh.traversal.singles import plane_rows, trace_all
-from bvh.wide_nodes import BLOCK_SIZE, CODES, LANE_BITS, ORDER
+from bvh.traversal.singles import trace_all
+from bvh.wide_nodes import (
+    all_planes,
+    child_codes,
+    child_orders,
+    near_planes,
+    node_at,
+    octant_shift,
+)
 
 # Rays of a packet, and the numbers of its vectors in a block.
 PACKET_RAYS = 4 * WIDTH
@@ -140,9 +146,10 @@ def trace_packet(context, stack, begin, end, octant, goal):
     tree, _, block = context
     context_ref = refer(context)
     lanes, nodes = block.lanes, tree.blocks
-    planes = plane_rows(octant)
-    nx, ny, nz, fx, fy, fz = planes
-    shift = np.int32(octant * LANE_BITS)
+    nx, ny, nz = near_planes(octant)
+    planes = all_planes(nx, ny, nz)
+    _, _, _, fx, fy, fz = planes
+    shift = np.int32(octant_shift(octant))
     reach = F(bound(tree.frame))
     x = _axis(lanes, 0, octant & 1 != 0, begin, end, reach)
     y = _axis(lanes, 1, octant & 2 != 0, begin, end, reach)
@@ -151,7 +158,7 @@ def trace_packet(context, stack, begin, end, octant, goal):
     child, box, top = np.int64(0), np.int64(0), np.int64(0)
     while True:
         if child >= 0:
-            at = child * BLOCK_SIZE
+            at = node_at(child)
             first = greater(
                 greater(_sooner(nodes, at + nx, x), _sooner(nodes, at + ny, y)),
                 greater(_sooner(nodes, at + nz, z), splat(F(0.0), WIDTH)),
@@ -160,13 +167,13 @@ def trace_packet(context, stack, begin, end, octant, goal):
                 lesser(_later(nodes, at + fx, x), _later(nodes, at + fy, y)),
                 lesser(_later(nodes, at + fz, z), splat(limit, WIDTH)),
             )
-            order = load_ints(nodes, at + ORDER * WIDTH, WIDTH) >> shift
+            order = child_orders(nodes, at) >> shift
             first = permute(first, order)
             # An unused lane gives inf - inf or inf * 0 at worst, and a NaN enters nothing.
             bits = mask_bits(first <= permute(last, order))
             if bits != 0:
                 front = compress_order(bits)
-                children = permute(load_ints(nodes, at + CODES * WIDTH, WIDTH), order)
+                children = permute(child_codes(nodes, at), order)
                 store(stack.children, top, permute(children, front))
                 store(stack.entries, top, permute(first, front))
                 store(

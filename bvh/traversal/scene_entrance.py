@@ -32,7 +32,7 @@ import numpy as np
 from bvh import frame as frames
 from bvh.jit import inlined, kernel, stay_outlined
 from bvh.leaves import EDGE_ERROR, T_BOUND, TINY, UNIT
-from bvh.numerics import INF, exponent, largest, power_of_two, scale_by, two_sum
+from bvh.numerics import INF, exponent, largest, power_of_two, scale_by
 from bvh.placed import (
     BLOCKS,
     BOUND,
@@ -48,18 +48,19 @@ from bvh.placed import (
     local_direction,
     local_point,
 )
-from bvh.simd import WIDTH, peek, poke, poke_int
+from bvh.simd import peek, poke, poke_int
 from bvh.traversal.block import ENTRY, ENTRY_REST, SHIFT, SLACK, batch_index, read_double, read_row
 from bvh.traversal.entrance import (
     MARGIN,
     NEAR_ORIGIN,
     UP,
     Limits,
-    along,
+    advance,
     clip_axis,
     disabled_axis,
     disabled_limits,
     inverse_of,
+    local_origin,
     octant_of,
     write_axis,
     write_limits,
@@ -87,7 +88,7 @@ from bvh.traversal.scene_slots import (
     doubles_of,
     words_of,
 )
-from bvh.wide_nodes import LANE_BITS
+from bvh.wide_nodes import near_planes, octant_shift
 
 F = np.float32
 # The float32 tests are disabled in an instance beyond this share of the bound.
@@ -100,11 +101,12 @@ MAX_SHIFT = 980
 
 @inlined
 def put_octant(memory, slot, octant):
-    """Write where a ray of an octant finds near planes and the order of children."""
-    poke_int(memory, slot + PLANES, 3 * WIDTH * (octant & 1))
-    poke_int(memory, slot + PLANES + 1, WIDTH + 3 * WIDTH * (octant >> 1 & 1))
-    poke_int(memory, slot + PLANES + 2, 2 * WIDTH + 3 * WIDTH * (octant >> 2))
-    poke_int(memory, slot + OCTANT_SHIFT, octant * LANE_BITS)
+    """Write the near planes, and the shift of the order of children, for a ray of an octant."""
+    x, y, z = near_planes(octant)
+    poke_int(memory, slot + PLANES, x)
+    poke_int(memory, slot + PLANES + 1, y)
+    poke_int(memory, slot + PLANES + 2, z)
+    poke_int(memory, slot + OCTANT_SHIFT, octant_shift(octant))
 
 
 @inlined
@@ -114,33 +116,22 @@ def _start(tree, block, own, r, o, d):
     The scale of t is zero where t would overflow, or lose digits, in the TLAS.
     """
     frame = tree.frame
-    s, c = frames.scale(frame), frames.centre(frame)
     shift = int(read_double(block, r, SHIFT))
     k = frames.exponent(frame) - shift
-    x, y, z = scale_by(d[0], k), scale_by(d[1], k), scale_by(d[2], k)
+    x = scale_by(d[0], k), scale_by(d[1], k), scale_by(d[2], k)
     entry, rest = read_double(block, r, ENTRY), read_double(block, r, ENTRY_REST)
-    px, qx = two_sum(o[0], -c[0])
-    py, qy = two_sum(o[1], -c[1])
-    pz, qz = two_sum(o[2], -c[2])
-    px, py, pz = px * s, py * s, pz * s
-    if largest((px, py, pz)) <= NEAR_ORIGIN:
-        px, py, pz = px + entry * x, py + entry * y, pz + entry * z
+    p, low = local_origin(frame, o)
+    if largest(p) <= NEAR_ORIGIN:
+        p = p[0] + entry * x[0], p[1] + entry * x[1], p[2] + entry * x[2]
         error = 2.0**-50 * abs(entry)
     else:
-        px, qx = along(px, qx * s, entry, x)
-        py, qy = along(py, qy * s, entry, y)
-        pz, qz = along(pz, qz * s, entry, z)
-        px, _ = along(px, qx, rest, x)
-        py, _ = along(py, qy, rest, y)
-        pz, _ = along(pz, qz, rest, z)
+        p, low = advance(p, low, entry, x)
+        p, _ = advance(p, low, rest, x)
         error = 2.0**-95 * abs(entry)
-    poke(own, START, px)
-    poke(own, START + 1, py)
-    poke(own, START + 2, pz)
-    poke(own, COURSE, x)
-    poke(own, COURSE + 1, y)
-    poke(own, COURSE + 2, z)
-    poke(own, START_ERROR, 2.0**-51 * largest((px, py, pz)) + error)
+    for axis in range(3):
+        poke(own, START + axis, p[axis])
+        poke(own, COURSE + axis, x[axis])
+    poke(own, START_ERROR, 2.0**-51 * largest(p) + error)
     poke(own, TOP_SCALE, power_of_two(shift) if -MAX_SHIFT < shift < MAX_SHIFT else 0.0)
 
 
@@ -194,9 +185,8 @@ def enter_leaf(tree, rays, block, memory, slot, r, leaf):
         _open_tree(placed, memory, slot, leaf)
         _disable(memory, slot, q, bound)
         return True
-    delta = peek(transforms, at + SHIFT_ERROR) + norm * (
-        peek(own, START_ERROR) + 2.0**-50 * largest(p)
-    )
+    error = peek(own, START_ERROR) + 2.0**-50 * largest(p)
+    delta = peek(transforms, at + SHIFT_ERROR) + norm * error
     p = local_point(transforms, at, p)
     k = exponent(size)
     unit = power_of_two(-k)

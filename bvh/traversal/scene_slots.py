@@ -120,7 +120,7 @@ def _arrays_in_scene(tree, memory, slot):
     )
 
 
-@by_type(current_arrays, melt=True)
+@by_type(current_arrays, inline=True)
 def _choose_arrays(tree, memory, slot):
     return _arrays_in_scene if is_instanced(tree) else _arrays_of_tree
 

@@ -30,7 +30,7 @@ from bvh.traversal.scene_slots import (
     reset_closest,
     words_of,
 )
-from bvh.wide_nodes import LEAF_BITS
+from bvh.wide_nodes import all_planes, first_row
 
 F = np.float32
 
@@ -60,7 +60,7 @@ def child_planes_in_scene(tree, memory, slot, octant):
     ny = np.int64(peek_int(memory, slot + PLANES + 1))
     nz = np.int64(peek_int(memory, slot + PLANES + 2))
     shift = np.int32(peek_int(memory, slot + OCTANT_SHIFT))
-    return (nx, ny, nz, 3 * WIDTH - nx, 5 * WIDTH - ny, 7 * WIDTH - nz), shift
+    return all_planes(nx, ny, nz), shift
 
 
 def next_entry_in_scene(tree, context_ref, memory, slot, top):
@@ -94,7 +94,7 @@ def _change_level(context_ref, memory, slot, top):
             if child >= 0 or leaf_in(memory, slot) >= 0:
                 return top
             # A leaf of the TLAS: the root of its BLAS replaces it on the stack.
-            leaf = np.int64(peek(tree.ids, ~child >> LEAF_BITS))
+            leaf = np.int64(peek(tree.ids, first_row(child)))
             if enter_leaf(tree, rays, block, memory, slot, r, leaf):
                 poke_int(memory, slot + BASE, top)
                 poke_int(memory, top + STACK_CHILDREN, 0)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from bvh.arguments import aligned
 from bvh.jit import by_type, inlined, kernel
-from bvh.leaves import GROUP_SIZE
+from bvh.leaves import group_at
 from bvh.references import refer
 from bvh.simd import (
     WIDTH,
@@ -72,7 +72,15 @@ from bvh.traversal.scene_walk import (
     load_ray_of_scene,
     next_entry_in_scene,
 )
-from bvh.wide_nodes import BLOCK_SIZE, CODES, LANE_BITS, LEAF_BITS, ORDER
+from bvh.wide_nodes import (
+    all_planes,
+    child_codes,
+    child_orders,
+    first_row,
+    near_planes,
+    node_at,
+    octant_shift,
+)
 
 OCTANTS = 8
 
@@ -98,20 +106,11 @@ def new_slots() -> Slots:
 
 
 @inlined
-def plane_rows(octant):
-    """Return the offsets of near and far planes in a node, for rays of an octant."""
-    nx = 3 * WIDTH * (octant & 1)
-    ny = WIDTH + 3 * WIDTH * (octant >> 1 & 1)
-    nz = 2 * WIDTH + 3 * WIDTH * (octant >> 2)
-    return nx, ny, nz, 3 * WIDTH - nx, 5 * WIDTH - ny, 7 * WIDTH - nz
-
-
-@inlined
 def enter_children(nodes, at, ray, planes):
     """Return (first, last): where a ray enters and leaves each child of the node at `at`.
 
-    `planes` are the offsets of near and far planes: chosen by the sign of the direction, not by
-    comparing their distances.
+    `planes` are those of `all_planes`: near and far ones are chosen by the sign of the direction,
+    not by comparing their distances.
     """
     nx, ny, nz, fx, fy, fz = planes
     ix, iy, iz = spread(ray, INVERSE), spread(ray, INVERSE + 1), spread(ray, INVERSE + 2)
@@ -136,20 +135,21 @@ def _load_ray_of_tree(tree, memory, slot, lanes, r):
     reset_closest(memory, slot, r)
 
 
-@by_type(load_ray, melt=True)
+@by_type(load_ray, inline=True)
 def _choose_load(tree, memory, slot, lanes, r):
     return load_ray_of_scene if is_instanced(tree) else _load_ray_of_tree
 
 
 def child_planes(tree, memory, slot, octant):
-    """Return (planes, shift): the offsets of planes in a node, and of the order of its children."""
+    """Return (planes, shift) for `enter_children`, and for the order of children."""
 
 
 def _child_planes_in_tree(tree, memory, slot, octant):
-    return plane_rows(octant), np.int32(octant * LANE_BITS)
+    x, y, z = near_planes(octant)
+    return all_planes(x, y, z), np.int32(octant_shift(octant))
 
 
-@by_type(child_planes, melt=True)
+@by_type(child_planes, inline=True)
 def _choose_planes(tree, memory, slot, octant):
     return child_planes_in_scene if is_instanced(tree) else _child_planes_in_tree
 
@@ -167,7 +167,7 @@ def _next_entry_in_tree(tree, context_ref, memory, slot, top):
     return top
 
 
-@by_type(next_entry, melt=True)
+@by_type(next_entry, inline=True)
 def _choose_next(tree, context_ref, memory, slot, top):
     return next_entry_in_scene if is_instanced(tree) else _next_entry_in_tree
 
@@ -181,7 +181,7 @@ def _store_primitive(goal, tree, block, memory, slot):
     set_closest_primitive(tree.primitives, block, ray_of(memory, slot), prim)
 
 
-@by_type(finish_ray, melt=True)
+@by_type(finish_ray, inline=True)
 def _choose_finish(goal, tree, block, memory, slot):
     if goal.instance_class in (ClosestGoal, CountGoal):
         return _store_primitive
@@ -193,8 +193,8 @@ def _queue(tree, memory, slot, child, nodes_waiting, leaves_waiting):
     """List a slot by its next entry, without a branch; prefetch that entry's memory."""
     nodes, groups, _ = current_arrays(tree, memory, slot)
     is_node = np.int64(child >= 0)
-    node = address(nodes, child * BLOCK_SIZE)
-    leaf = address(groups, (~child >> LEAF_BITS) * GROUP_SIZE)
+    node = address(nodes, node_at(child))
+    leaf = address(groups, group_at(first_row(child)))
     at = node if child >= 0 else leaf
     prefetch_address(at)
     prefetch_address(at + 64)
@@ -253,12 +253,12 @@ def trace(context, memory, active, count, octant, goal):
         for i in range(nodes_waiting):
             slot = np.int64(peek_int(memory, AT_NODE + i))
             nodes, _, _ = current_arrays(tree, memory, slot)
-            at = np.int64(peek_int(memory, slot + CHILD)) * BLOCK_SIZE
+            at = node_at(np.int64(peek_int(memory, slot + CHILD)))
             note_node(goal, block, ray_of(memory, slot))
             planes, shift = child_planes(tree, memory, slot, octant)
             first, last = enter_children(nodes, at, shifted(memory, slot), planes)
             # Bring the answers into the order in which the children will be pushed.
-            order = load_ints(nodes, at + ORDER * WIDTH, WIDTH) >> shift
+            order = child_orders(nodes, at) >> shift
             inside = permute(select(first <= last, entered, none), order)
             poke_int(memory, HITS + i, mask_bits(inside < np.int32(0)))
             store(memory, FIRST + i * WIDTH, first)
@@ -271,9 +271,9 @@ def trace(context, memory, active, count, octant, goal):
             nodes, _, _ = current_arrays(tree, memory, slot)
             bits = np.int64(peek_int(memory, HITS + i))
             top = np.int64(peek_int(memory, slot + TOP))
-            at = np.int64(peek_int(memory, slot + CHILD)) * BLOCK_SIZE
+            at = node_at(np.int64(peek_int(memory, slot + CHILD)))
             order = permute(load_ints(memory, ORDERS + i * WIDTH, WIDTH), compress_order(bits))
-            child = permute(load_ints(nodes, at + CODES * WIDTH, WIDTH), order)
+            child = permute(child_codes(nodes, at), order)
             store_ints(memory, top + STACK_CHILDREN, child)
             entries = permute(load(memory, FIRST + i * WIDTH, WIDTH), order)
             store(memory, top + STACK_ENTRIES, entries)
