@@ -18,8 +18,16 @@ from bvh.traversal.choice import Scratch, new_scratch, nothing_learnt
 from bvh.traversal.closest_hit import closest_hits
 from bvh.traversal.finish import Columns
 from bvh.traversal.goals import ClosestGoal, CountGoal, FirstGoal, new_nearest_hits
-from bvh.traversal.order import AUTO, SINGLES, TILE_HEIGHT, TILE_WIDTH, Order, sorted_places
-from bvh.traversal.query import EVERY, Rays
+from bvh.traversal.query import (
+    AUTO,
+    EVERY,
+    SINGLES,
+    TILE_HEIGHT,
+    TILE_WIDTH,
+    Order,
+    Rays,
+    sorted_places,
+)
 from bvh.user_calls import UserCall
 from bvh.workers import Progress, Shelf, share
 

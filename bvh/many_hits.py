@@ -26,7 +26,7 @@ from bvh.traversal.block import BLOCK, HALF
 from bvh.traversal.choice import Scratch, new_scratch, nothing_learnt
 from bvh.traversal.finish import Columns
 from bvh.traversal.goals import AllGoal, FirstGoal, new_found_hits, new_nearest_hits
-from bvh.traversal.order import SINGLES, Order
+from bvh.traversal.query import SINGLES, Order
 from bvh.user_calls import NO_CALL, UserCall
 from bvh.workers import Progress, Shelf
 

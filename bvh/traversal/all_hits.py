@@ -19,7 +19,7 @@ from bvh.traversal.choice import trace_block
 from bvh.traversal.entrance import set_up_block
 from bvh.traversal.finish import Columns, finish_pairs
 from bvh.traversal.goals import AllGoal
-from bvh.traversal.order import ask_for_next, pick_rays
+from bvh.traversal.query import ask_for_next, pick_rays
 from bvh.traversal.ranking import accepts
 
 # Numbers of `state`: the next block, the hits written so far, and those of the block found last.

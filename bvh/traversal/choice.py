@@ -16,14 +16,13 @@ from bvh.jit import by_type, inlined
 from bvh.simd import cycles, peek, poke
 from bvh.traversal.block import BLOCK, HALF, Block, new_block
 from bvh.traversal.goals import ClosestGoal, begin_block
-from bvh.traversal.order import AUTO, PACKETS
 from bvh.traversal.packets import (
     PacketStack,
     new_packet_stack,
     packable,
     trace_packets,
 )
-from bvh.traversal.query import Query
+from bvh.traversal.query import AUTO, PACKETS, Query
 from bvh.traversal.scene_slots import is_instanced
 from bvh.traversal.singles import Slots, new_slots, trace, trace_all
 

@@ -13,7 +13,7 @@ from bvh.traversal.choice import trace_block
 from bvh.traversal.entrance import set_up_block
 from bvh.traversal.finish import finish_block
 from bvh.traversal.offers import closest_primitive
-from bvh.traversal.order import ask_for_next, pick_rays, tile_of
+from bvh.traversal.query import ask_for_next, pick_rays, tile_of
 
 
 @entry

@@ -307,12 +307,6 @@ def set_up_ray(block, frame, r, o, d, t_min, t_max):
 
 
 @inlined
-def _scale_lanes(biased):
-    """Return 2**(biased - 1023), for biased exponents of normal numbers."""
-    return as_floats(biased << 52)
-
-
-@inlined
 def _limit(x):
     """Keep infinities out of differences: nothing within reach of a ray is that far."""
     return greater(lesser(x, 2.0**1000), -(2.0**1000))
@@ -329,7 +323,8 @@ def _set_up_lanes(block, frame, r, o, d, t_min, t_max):
     s, bound, c = frames.scale(frame), frames.bound(frame), frames.centre(frame)
     size = greater(abs(d[0]), greater(abs(d[1]), abs(d[2])))
     k = as_ints(size) >> 52
-    scale = _scale_lanes(2046 - k)
+    # Powers of two by their biased exponents.
+    scale = as_floats((2046 - k) << 52)
     shift = k + (frames.exponent(frame) - 1023)
     q = d[0] * scale, d[1] * scale, d[2] * scale
     p = (o[0] - c[0]) * s, (o[1] - c[1]) * s, (o[2] - c[2]) * s
@@ -345,7 +340,7 @@ def _set_up_lanes(block, frame, r, o, d, t_min, t_max):
         & (away <= NEAR_ORIGIN)
         & (t_min <= t_max)
     )
-    to_local = _scale_lanes(shift + 1023)
+    to_local = as_floats((shift + 1023) << 52)
     first, last = _limit(t_min * to_local), _limit(t_max * to_local)
     start, stop = first - abs(first) * 2.0**-52, last + abs(last) * 2.0**-52
     margin = away * 2.0**-50 + 2.0**-18 * bound

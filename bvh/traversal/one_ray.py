@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.arrays import TreeArrays, kernel_arrays
+from bvh.arrays import TreeArrays, TreePointers, kernel_arrays
 from bvh.jit import entry, inlined, kernel, types
 from bvh.numerics import INF, NAN
 from bvh.placed import Placed, leaf_of, prim_of
@@ -24,7 +24,7 @@ from bvh.traversal.entrance import set_up_ray
 from bvh.traversal.finish import details_of
 from bvh.traversal.goals import ClosestGoal
 from bvh.traversal.offers import closest_primitive
-from bvh.traversal.query import Query, RayPointers, TreePointers
+from bvh.traversal.query import Query, RayPointers
 from bvh.traversal.scene_slots import HEADER, SLOT_SIZE
 from bvh.traversal.singles import trace
 
