@@ -2,12 +2,12 @@
 
 Each function here is to be called from a function that is compiled with `numba.njit`, on the
 `arrays` of a tree. Rays are checked like those of a batch: one that is not finite, or has no
-direction, misses. Nothing is allocated but by the exact test, where it is needed, and any number of
-threads may ask at once.
+direction, misses. Only the exact test allocates memory, where it is needed, and any number of
+threads may call at once.
 
 Examples
 --------
-A loop that follows rays from mirror to mirror cannot be asked in batches of known rays:
+Where a hit decides the next ray, as between mirrors, there is no batch of known rays:
 
 >>> import bvh, numba, numpy as np
 >>> from bvh import kernels
@@ -88,7 +88,7 @@ def any_hit(
 def first_hits(
     arrays: Any, origin: Any, direction: Any, t_min: float, t_max: float, t: Any, prim_id: Any
 ) -> int:
-    """Find as many of the nearest hits of a ray as there is room for, sorted by t and prim_id.
+    """Find the nearest hits of a ray, at most k, sorted by t and prim_id.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ def first_hits(
 def visit_hits(
     arrays: Any, origin: Any, direction: Any, t_min: float, t_max: float, visit: Any, data: Any
 ) -> bool:
-    """Call a function for every hit of a ray, in no particular order, until it says stop.
+    """Call a function for every hit of a ray, in no particular order, until it returns True.
 
     Parameters
     ----------

@@ -168,7 +168,7 @@ def _product_row(w, rows):
 
 
 @kernel
-def placed_interval(placed, code, o, d):
+def instanced_interval(placed, code, o, d):
     """Return (hit, near, far) of a ray and an instanced box, as `obbs.obb_interval` does."""
     stay_outlined()
     leaf, prim = leaf_of(code), prim_of(code)

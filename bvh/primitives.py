@@ -15,7 +15,7 @@ from bvh.boxes import box_interval, read_box
 from bvh.jit import by_type, entry, inlined, types
 from bvh.numerics import INF, NAN, can_hit, finite, vector
 from bvh.obbs import obb_bounds, obb_interval, read_obb
-from bvh.placed import TRIANGLES, Placed, kind_of, leaf_of, placed_corners, placed_interval
+from bvh.placed import TRIANGLES, Placed, instanced_interval, kind_of, leaf_of, placed_corners
 from bvh.references import borrowed, pointers_of
 from bvh.simd import peek, pointer
 from bvh.triangles import barycentrics, distance, sides
@@ -133,7 +133,7 @@ def _intersect_placed(primitives, prim, o, d, scaled, t_min, t_max, cull):
     if kind_of(primitives, leaf_of(prim)) == TRIANGLES:
         vertices = placed_corners(primitives, prim)
         return _intersect_corners(vertices, o, d, scaled, t_min, t_max, cull)
-    return _stay(placed_interval(primitives, prim, o, d), t_min, t_max)
+    return _stay(instanced_interval(primitives, prim, o, d), t_min, t_max)
 
 
 def _call_user(function, prim, o, d, t_min, t_max, data):

@@ -16,7 +16,7 @@ from numba.core import cgutils
 
 from bvh.jit import by_type, literal_operation, llvm_operation, types
 
-# Numba's inside is untyped.
+# Numba's internals are untyped.
 _Model: Any = extending.models.PrimitiveModel
 _keep: Any = cgutils.alloca_once_value
 _nothing: Any = cgutils.get_null_value

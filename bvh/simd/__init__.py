@@ -1,4 +1,4 @@
-"""Vectors: a few lanes of one type, and the operations on them that kernels need.
+"""SIMD vectors: a few lanes of one type, and the operations on them that kernels need.
 
 A `Vec` is an LLVM vector, so its operators become single instructions where the CPU has them and
 are split where it has not: any width compiles anywhere.

@@ -1,4 +1,4 @@
-"""What vectors compute beyond operators: choices, fused products, extremes, conversions."""
+"""Operations on vectors beyond operators: select, fma, minima, conversions."""
 
 from __future__ import annotations
 

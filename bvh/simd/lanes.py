@@ -1,8 +1,7 @@
-"""Lanes: vectors made of scalars and taken apart, masks as bits, and lanes changing places.
+"""Lanes of vectors: broadcast, extraction, masks as bits, permutation and compression.
 
-Two things that LLVM does not find by itself are chosen by the CPU's features: how to permute lanes
-by a vector of indices, and how to move chosen lanes to the front. Beside each stands a path of
-plain instructions.
+LLVM does not find the instructions that permute lanes by a vector of indices, and that move chosen
+lanes to the front: they are chosen by the CPU's features, with generic code for other CPUs.
 """
 
 from __future__ import annotations
@@ -159,7 +158,7 @@ if WIDTH <= 8:
     def compress_order(bits):
         """Return the permutation that moves the lanes of a mask, given as bits, to the front.
 
-        What comes behind them is not stated, but for that it can be permuted by.
+        The other lanes are valid indices.
         """
         return load_bytes(COMPRESS_ORDERS, bits * WIDTH, WIDTH)
 

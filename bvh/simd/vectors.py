@@ -1,4 +1,4 @@
-"""The type of vectors, and their operators.
+"""Vector type `Vec` and its operators.
 
 + - * on lanes, / on floats, < <= > >= == != giving a mask, & | ^ ~ on masks and integers, << and >>
 (logical) on integers, by less than their bits, unary minus and abs. One operand may be a scalar: it
@@ -17,7 +17,7 @@ from numba.core.typing import templates
 
 from bvh.jit import types
 
-# Numba's inside is untyped.
+# Numba's internals are untyped.
 _Model: Any = extending.models.PrimitiveModel
 _Template: Any = templates.AbstractTemplate
 _infer: Any = templates.infer_global
@@ -47,7 +47,7 @@ class _VecModel(_Model):  # type: ignore[misc]
 
 
 def suffix_of(ty: Any) -> str:
-    """Return what the names of LLVM's intrinsics call a type."""
+    """Return the suffix of LLVM's intrinsics for a type."""
     if isinstance(ty, ir.VectorType):
         return f"v{ty.count}{suffix_of(ty.element)}"
     return {"float": "f32", "double": "f64"}.get(str(ty), str(ty))
@@ -111,7 +111,7 @@ def _vec_of(args: Any) -> Any:
 
 
 def _define(symbol: Any, arity: int, emit: Any, to_mask: bool = False, only: Any = None) -> None:
-    """Give an operator its meaning on vectors, or on those of some types of lanes alone.
+    """Define an operator on vectors, or on those of some types of lanes only.
 
     emit(builder, is_float, *lanes) writes it.
     """

@@ -22,7 +22,7 @@ from bvh.traversal.packets import (
     packable,
     trace_packets,
 )
-from bvh.traversal.query import AUTO, PACKETS, Query
+from bvh.traversal.query import AUTO, PACKETS, Context
 from bvh.traversal.scene_slots import is_instanced
 from bvh.traversal.singles import Slots, new_slots, trace, trace_all
 
@@ -81,18 +81,18 @@ def _choose_trace(tree, rays, scratch, count, forced, goal):
 
 def _trace_scene(tree, rays, scratch, count, forced, goal):
     begin_block(goal)
-    context, octant = Query(tree, rays, scratch.block), np.int64(0)
+    context, octant = Context(tree, rays, scratch.block), np.int64(0)
     trace(context, scratch.slots.memory, scratch.active, count, octant, goal)
 
 
 def _trace_singly(tree, rays, scratch, count, forced, goal):
     begin_block(goal)
-    trace_all(Query(tree, rays, scratch.block), scratch.slots, scratch.active, count, goal)
+    trace_all(Context(tree, rays, scratch.block), scratch.slots, scratch.active, count, goal)
 
 
 def _trace_either_way(tree, rays, scratch, count, forced, goal):
     block, slots, active, measured = scratch.block, scratch.slots, scratch.active, scratch.measured
-    context = Query(tree, rays, block)
+    context = Context(tree, rays, block)
     trial = np.int64(NO_TRIAL)
     packets = forced == PACKETS
     if forced == AUTO and count >= BLOCK // 4 and packable(tree.primitives, block, active, count):

@@ -273,9 +273,9 @@ def set_up_ray(block, frame, r, o, d, t_min, t_max):
     away = largest(p)
     start = _local_bound(t_min, shift, -SMALLEST)
     stop = _local_bound(t_max, shift, SMALLEST)
-    # Distances that share a double, denormal or the largest one, must not be told apart.
-    grain, most = scale_by(SMALLEST, shift), scale_by(LARGEST, shift)
-    if not (away <= FAR_ORIGIN and grain < UNIT and most > 4.0 * (away + bound)):
+    # Distances that share a double, denormal or the largest one, must not differ in local units.
+    grain, limit = scale_by(SMALLEST, shift), scale_by(LARGEST, shift)
+    if not (away <= FAR_ORIGIN and grain < UNIT and limit > 4.0 * (away + bound)):
         zero, ix, margin = disabled_axis(x)
         _, iy, _ = disabled_axis(y)
         _, iz, _ = disabled_axis(z)

@@ -24,7 +24,7 @@ from bvh.traversal.entrance import set_up_ray
 from bvh.traversal.finish import details_of
 from bvh.traversal.goals import ClosestGoal
 from bvh.traversal.offers import closest_primitive
-from bvh.traversal.query import Query, RayPointers
+from bvh.traversal.query import Context, RayPointers
 from bvh.traversal.scene_slots import HEADER, SLOT_SIZE
 from bvh.traversal.singles import trace
 
@@ -87,7 +87,7 @@ def trace_alone(tree, memory, ray, mask, goal):
         return np.int64(-1)
     octant = np.int64(read_int(block, none, OCTANT)) & 7
     # The lane index of the only ray is 0, which is also what `which` begins with.
-    context = Query(tree, rays, block)
+    context = Context(tree, rays, block)
     trace(context, pointer_to(at + SLOT, F4), which, np.int64(1), octant, goal)
     return closest_primitive(tree.primitives, block, none)
 

@@ -77,7 +77,7 @@ class RayPointers(NamedTuple):
     mask_step: int
 
 
-class Query(NamedTuple):
+class Context(NamedTuple):
     """The context of a traversal: a tree, the rays of a batch, and the block of them at work."""
 
     tree: Any
