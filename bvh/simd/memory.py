@@ -49,7 +49,7 @@ def pointer(typingctx: Any, array: Any) -> Any:
 
 
 @literal_operation
-def pointer_to(typingctx: Any, location: Any, like: Any) -> Any:
+def pointer_to(typingctx: Any, target: Any, like: Any) -> Any:
     """Return the pointer to numbers of the type of `like` at an address."""
     kind = types.CPointer(types.unliteral(like))
 
@@ -85,18 +85,16 @@ def address(typingctx: Any, array: Any, index: Any) -> Any:
 
 
 @literal_operation
-def prefetch_address(typingctx: Any, location: Any) -> Any:
+def prefetch_address(typingctx: Any, target: Any) -> Any:
     """Prefetch the cache line at an address, whether there is memory or not."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        location = builder.inttoptr(args[0], ir.IntType(8).as_pointer())
+        target = builder.inttoptr(args[0], ir.IntType(8).as_pointer())
         name = (
-            "llvm.prefetch.p0"
-            if getattr(location.type, "is_opaque", False)
-            else "llvm.prefetch.p0i8"
+            "llvm.prefetch.p0" if getattr(target.type, "is_opaque", False) else "llvm.prefetch.p0i8"
         )
-        function = declare(builder, name, [location.type, INT, INT, INT], ir.VoidType(), plain=True)
-        builder.call(function, [location, *(ir.Constant(INT, i) for i in (0, 3, 1))])
+        function = declare(builder, name, [target.type, INT, INT, INT], ir.VoidType(), plain=True)
+        builder.call(function, [target, *(ir.Constant(INT, i) for i in (0, 3, 1))])
         return context.get_dummy_value()
 
     return types.void(types.int64), codegen
@@ -148,8 +146,8 @@ def poke_int(typingctx: Any, array: Any, index: Any, value: Any) -> Any:
         return None
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        location = _pointer(context, builder, sig.args[0], args[0], args[1], INT)
-        builder.store(args[2], location)
+        target = _pointer(context, builder, sig.args[0], args[0], args[1], INT)
+        builder.store(args[2], target)
         return context.get_dummy_value()
 
     return types.void(array, types.intp, types.int32), codegen
@@ -164,8 +162,8 @@ def load(typingctx: Any, array: Any, index: Any, n: Any) -> Any:
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         llvm = context.get_value_type(vec)
-        location = _pointer(context, builder, sig.args[0], args[0], args[1], llvm)
-        return builder.load(location, align=context.get_abi_sizeof(llvm.element))
+        target = _pointer(context, builder, sig.args[0], args[0], args[1], llvm)
+        return builder.load(target, align=context.get_abi_sizeof(llvm.element))
 
     return vec(array, types.intp, n), codegen
 
@@ -179,8 +177,8 @@ def load_ints(typingctx: Any, array: Any, index: Any, n: Any) -> Any:
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         llvm = context.get_value_type(vec)
-        location = _pointer(context, builder, sig.args[0], args[0], args[1], llvm)
-        return builder.load(location, align=4)
+        target = _pointer(context, builder, sig.args[0], args[0], args[1], llvm)
+        return builder.load(target, align=4)
 
     return vec(array, types.intp, n), codegen
 
@@ -194,8 +192,8 @@ def load_bytes(typingctx: Any, array: Any, index: Any, n: Any) -> Any:
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         bytes_ = ir.VectorType(ir.IntType(8), vec.n)
-        location = _pointer(context, builder, sig.args[0], args[0], args[1], bytes_)
-        return builder.zext(builder.load(location, align=1), context.get_value_type(vec))
+        target = _pointer(context, builder, sig.args[0], args[0], args[1], bytes_)
+        return builder.zext(builder.load(target, align=1), context.get_value_type(vec))
 
     return vec(array, types.intp, n), codegen
 
@@ -209,8 +207,8 @@ def load_threes(typingctx: Any, array: Any, index: Any, n: Any) -> Any:
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         whole = ir.VectorType(LLVM[array.dtype], 3 * vec.n)
-        location = _pointer(context, builder, sig.args[0], args[0], args[1], whole)
-        rows = builder.load(location, align=context.get_abi_sizeof(whole.element))
+        target = _pointer(context, builder, sig.args[0], args[0], args[1], whole)
+        rows = builder.load(target, align=context.get_abi_sizeof(whole.element))
         columns = [
             builder.shuffle_vector(rows, rows, indices(range(axis, 3 * vec.n, 3)))
             for axis in range(3)
@@ -234,11 +232,9 @@ def store(typingctx: Any, array: Any, index: Any, value: Any) -> Any:
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         llvm = context.get_value_type(kind)
-        location = _pointer(context, builder, sig.args[0], args[0], args[1], llvm)
+        target = _pointer(context, builder, sig.args[0], args[0], args[1], llvm)
         stored = builder.fptrunc(args[2], llvm) if rounds else args[2]
-        builder.store(
-            stored, location, align=context.get_abi_sizeof(getattr(llvm, "element", llvm))
-        )
+        builder.store(stored, target, align=context.get_abi_sizeof(getattr(llvm, "element", llvm)))
         return context.get_dummy_value()
 
     return types.void(array, types.intp, value), codegen
@@ -258,9 +254,9 @@ def store_ints(typingctx: Any, array: Any, index: Any, value: Any) -> Any:
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         llvm = context.get_value_type(kind)
-        location = _pointer(context, builder, sig.args[0], args[0], args[1], llvm)
+        target = _pointer(context, builder, sig.args[0], args[0], args[1], llvm)
         stored = args[2] if dtype == types.int32 else builder.trunc(args[2], llvm)
-        builder.store(stored, location, align=4)
+        builder.store(stored, target, align=4)
         return context.get_dummy_value()
 
     return types.void(array, types.intp, value), codegen
