@@ -38,7 +38,7 @@ from bvh.traversal.block import (
     new_block,
     place_of_double,
 )
-from bvh.traversal.entrance import prepare
+from bvh.traversal.entrance import set_up_ray
 
 # Numbers of a ray, in the order of a block's rows.
 ROWS = 32
@@ -89,7 +89,7 @@ def _prepare(block, frame, origins, directions, t_max, t, rows, entries, ends):
     """Fill in the rows of all rays; one that misses the box has none."""
     for i in range(len(rows)):
         o, d = vector(origins, i), vector(directions, i)
-        if not (is_ray(o, d, 0.0, t_max) and prepare(block, frame, 0, o, d, 0.0, t_max)):
+        if not (is_ray(o, d, 0.0, t_max) and set_up_ray(block, frame, 0, o, d, 0.0, t_max)):
             continue
         for row in range(ROWS):
             rows[i, row] = block.lanes[row * WIDTH]

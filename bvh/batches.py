@@ -16,10 +16,10 @@ from bvh.rays import CountedHits, CountedSceneHits, Hits, RayBatch, SceneHits, s
 from bvh.traversal.block import BLOCK
 from bvh.traversal.choice import Scratch, new_scratch, nothing_learnt
 from bvh.traversal.closest_hit import closest_hits
+from bvh.traversal.finish import Columns
 from bvh.traversal.goals import ClosestGoal, CountGoal, FirstGoal, new_nearest_hits
-from bvh.traversal.order import AUTO, SINGLES, TILE_HEIGHT, TILE_WIDTH, Order
+from bvh.traversal.order import AUTO, SINGLES, TILE_HEIGHT, TILE_WIDTH, Order, sorted_places
 from bvh.traversal.query import EVERY, Rays
-from bvh.traversal.sorting import sorted_places
 from bvh.user_calls import UserCall
 from bvh.workers import Progress, Shelf, share
 
@@ -102,13 +102,11 @@ def _nearest(
     arrays, _kept = kernel_arrays(arrays)
     t, u, v, prim_id, front = _results(rays.size, ids_of(arrays.primitives))
     batch, shelf = kernel_rays(rays), _shelf()
+    out = Columns(prim_id, t, u, v, front.view(np.uint8))
 
     def work(order: Order, begin: int, end: int) -> None:
         with shelf.scratch() as scratch:
-            closest_hits(
-                arrays, batch, order, scratch, goal(), begin, end,
-                t, prim_id, u, v, front.view(np.uint8),
-            )  # fmt: skip
+            closest_hits(arrays, batch, order, scratch, goal(), begin, end, out)
 
     if len(arrays.nodes.blocks) == 0:
         # The kernel leaves results alone; progress is told all the same.
@@ -133,14 +131,12 @@ def any_hit(
     batch, shelf = kernel_rays(rays), _shelf()
     # The kernel writes nothing else.
     none, no_ids = np.empty(0), np.empty(0, ids_of(arrays.primitives))
+    out = Columns(no_ids, none, none, none, hit.view(np.uint8))
 
     def work(order: Order, begin: int, end: int) -> None:
         with shelf.scratch() as scratch:
             goal = _goal(True, cull, accept, ids_of(arrays.primitives))
-            closest_hits(
-                arrays, batch, order, scratch, goal, begin, end,
-                none, no_ids, none, none, hit.view(np.uint8),
-            )  # fmt: skip
+            closest_hits(arrays, batch, order, scratch, goal, begin, end, out)
 
     _run(arrays, rays, batch, work, threads, progress, sort)
     return shaped(rays.shape, hit)[0]  # type: ignore[no-any-return]

@@ -15,7 +15,6 @@ from bvh.traversal.all_hits import (
     FILLED,
     NEXT,
     SIZE,
-    Columns,
     Gathered,
     Pairs,
     Wanted,
@@ -25,6 +24,7 @@ from bvh.traversal.all_hits import (
 )
 from bvh.traversal.block import BLOCK, HALF
 from bvh.traversal.choice import Scratch, new_scratch, nothing_learnt
+from bvh.traversal.finish import Columns
 from bvh.traversal.goals import AllGoal, FirstGoal, new_found_hits, new_nearest_hits
 from bvh.traversal.order import SINGLES, Order
 from bvh.user_calls import NO_CALL, UserCall

@@ -16,7 +16,7 @@ from bvh.jit import by_type, entry, inlined, types
 from bvh.numerics import INF, NAN, can_hit, finite, vector
 from bvh.obbs import obb_bounds, obb_interval
 from bvh.placed import TRIANGLES, Placed, kind_of, leaf_of, placed_corners, placed_interval
-from bvh.references import borrowed
+from bvh.references import borrowed, pointers_of
 from bvh.simd import peek, pointer
 from bvh.triangles import barycentrics, distance, sides
 from bvh.user_calls import call_intersect
@@ -57,31 +57,9 @@ class Custom(NamedTuple):
 Primitives = Triangles | Boxes | Obbs | Custom
 
 
-def pointed(primitives):
-    """Return primitives with pointers in place of arrays (see `simd.pointer`)."""
-
-
-@by_type(pointed)
-def _choose_pointed(primitives):
-    kind = primitives.instance_class
-    if kind is Triangles:
-        return lambda primitives: Triangles(pointer(primitives.points), pointer(primitives.faces))
-    if kind is Boxes:
-        return lambda primitives: Boxes(pointer(primitives.points))
-    if kind is Obbs:
-        return lambda primitives: Obbs(pointer(primitives.points))
-    if kind is Placed:
-        return _pointed_placed
-    return lambda primitives: Custom(
-        pointer(primitives.points), primitives.intersect, borrowed(primitives.data)
-    )
-
-
-def _pointed_placed(primitives):
-    return Placed(
-        pointer(primitives.maps), pointer(primitives.inverses), pointer(primitives.ways),
-        pointer(primitives.trees), pointer(primitives.masks), pointer(primitives.owners),
-    )  # fmt: skip
+@pointers_of(Custom)
+def _custom_pointers(arrays):
+    return Custom(pointer(arrays.points), arrays.intersect, borrowed(arrays.data))
 
 
 def count_of(primitives: Primitives) -> int:

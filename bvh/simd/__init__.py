@@ -20,6 +20,7 @@ from bvh.simd.cpu import FEATURES, WIDTH, cycles
 from bvh.simd.lanes import (
     compress_order,
     compress_orders,
+    full_like,
     lane,
     lane_numbers,
     mask_bits,
@@ -59,6 +60,7 @@ __all__ = [
     "convert",
     "cycles",
     "fma",
+    "full_like",
     "gather",
     "gather_ints",
     "greater",

@@ -37,6 +37,18 @@ def splat(typingctx: Any, value: Any, n: Any) -> Any:
 
 
 @literal_operation
+def full_like(typingctx: Any, like: Any, value: Any) -> Any:
+    """Return a scalar in as many lanes as `like` has; the scalar itself where that is one."""
+    scalar = types.unliteral(value)
+    kind = Vec(scalar, like.n) if isinstance(like, Vec) else scalar
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return spread(builder, args[1], kind.n) if isinstance(kind, Vec) else args[1]
+
+    return kind(like, scalar), codegen
+
+
+@literal_operation
 def lane(typingctx: Any, vector: Any, i: Any) -> Any:
     """Return one lane."""
     if not isinstance(vector, Vec) or vector.dtype == types.boolean:

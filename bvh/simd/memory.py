@@ -220,14 +220,21 @@ def load_threes(typingctx: Any, array: Any, index: Any, n: Any) -> Any:
 
 @literal_operation
 def store(typingctx: Any, array: Any, index: Any, value: Any) -> Any:
-    """Store a vector into a C-contiguous array from flat element `index` on."""
-    if not (_is_flat(array) and isinstance(value, Vec) and value.dtype == array.dtype):
+    """Store a vector, or a scalar, into a C-contiguous array from flat element `index` on.
+
+    Doubles are rounded to the float32 of an array.
+    """
+    dtype = getattr(value, "dtype", value)
+    rounds = dtype == types.float64 and array.dtype == types.float32
+    if not (_is_flat(array) and (dtype == array.dtype or rounds)):
         return None
+    kind = Vec(array.dtype, value.n) if isinstance(value, Vec) else array.dtype
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        llvm = context.get_value_type(value)
+        llvm = context.get_value_type(kind)
         place = _pointer(context, builder, sig.args[0], args[0], args[1], llvm)
-        builder.store(args[2], place, align=context.get_abi_sizeof(llvm.element))
+        stored = builder.fptrunc(args[2], llvm) if rounds else args[2]
+        builder.store(stored, place, align=context.get_abi_sizeof(getattr(llvm, "element", llvm)))
         return context.get_dummy_value()
 
     return types.void(array, types.intp, value), codegen
@@ -235,14 +242,21 @@ def store(typingctx: Any, array: Any, index: Any, value: Any) -> Any:
 
 @literal_operation
 def store_ints(typingctx: Any, array: Any, index: Any, value: Any) -> Any:
-    """Store the bits of int32 lanes into a float32 array from flat element `index` on."""
-    if not (_is_flat(array) and array.dtype == types.float32 and value.dtype == types.int32):
+    """Store the low bits of integers as int32 into a float32 array from flat element `index` on.
+
+    They may be lanes or a scalar.
+    """
+    value = types.unliteral(value)
+    dtype = getattr(value, "dtype", value)
+    if not (_is_flat(array) and array.dtype == types.float32 and isinstance(dtype, types.Integer)):
         return None
+    kind = Vec(types.int32, value.n) if isinstance(value, Vec) else types.int32
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        llvm = context.get_value_type(value)
+        llvm = context.get_value_type(kind)
         place = _pointer(context, builder, sig.args[0], args[0], args[1], llvm)
-        builder.store(args[2], place, align=4)
+        stored = args[2] if dtype == types.int32 else builder.trunc(args[2], llvm)
+        builder.store(stored, place, align=4)
         return context.get_dummy_value()
 
     return types.void(array, types.intp, value), codegen

@@ -83,10 +83,26 @@ def as_lanes(context: Any, builder: Any, ty: Any, value: Any, vec: Vec) -> Any:
     return spread(builder, context.cast(builder, value, ty, vec.dtype), vec.n)
 
 
+def result_type(*args: Any) -> Any:
+    """Return the type of a result: of lanes where an operand has lanes, else that of all scalars.
+
+    None where the operands do not go together.
+    """
+    if any(isinstance(ty, Vec) for ty in args):
+        return _vec_of(args)
+    kinds = {types.unliteral(ty) for ty in args}
+    return kinds.pop() if len(kinds) == 1 and kinds <= set(LLVM) else None
+
+
+def operand(context: Any, builder: Any, ty: Any, value: Any, kind: Any) -> Any:
+    """Return an operand as what `result_type` says."""
+    return as_lanes(context, builder, ty, value, kind) if isinstance(kind, Vec) else value
+
+
 def _vec_of(args: Any) -> Any:
-    """Return the one vector type among two operands, None where they do not go together."""
+    """Return the one vector type among operands, None where they do not go together."""
     vecs = [ty for ty in args if isinstance(ty, Vec)]
-    if len(vecs) == 2 and vecs[0] != vecs[1]:
+    if any(vec != vecs[0] for vec in vecs):
         return None
     scalars = (types.Number, types.Boolean, types.Literal)
     if not vecs or not all(isinstance(ty, (Vec, *scalars)) for ty in args):

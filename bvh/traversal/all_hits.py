@@ -12,15 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.jit import by_type, entry, inlined, kernel
-from bvh.references import borrowed
-from bvh.simd import peek, pointer, poke
+from bvh.references import as_pointers, borrowed, pointers_of
+from bvh.simd import peek, poke
 from bvh.traversal.block import BLOCK, HALF
-from bvh.traversal.choice import pointed_scratch, trace_block
-from bvh.traversal.filling import fill
-from bvh.traversal.finish import finish_pairs
-from bvh.traversal.goals import AllGoal, pointed_goal
-from bvh.traversal.order import ask_for_next, pick_rays, pointed_order
-from bvh.traversal.query import pointed_rays, pointed_tree
+from bvh.traversal.choice import trace_block
+from bvh.traversal.entrance import set_up_block
+from bvh.traversal.finish import Columns, finish_pairs
+from bvh.traversal.goals import AllGoal
+from bvh.traversal.order import ask_for_next, pick_rays
 from bvh.traversal.ranking import accepts
 
 # Numbers of `state`: the next block, the hits written so far, and those of the block found last.
@@ -28,16 +27,6 @@ NEXT, FILLED, SIZE = range(3)
 
 # Shorter lists are sorted by insertion.
 SHORT = 24
-
-
-class Columns(NamedTuple):
-    """Hits, as arrays; pointers inside kernels."""
-
-    prim_id: Any  # int32, or int64 for the codes of a scene
-    t: Any  # float64, as u and v
-    u: Any
-    v: Any
-    front: Any  # uint8
 
 
 class Pairs(NamedTuple):
@@ -81,43 +70,18 @@ def new_pairs(capacity: int, ids: Any) -> Pairs:
     return Pairs(which, new_columns(capacity, ids), order, np.empty(BLOCK + 1, np.int64))
 
 
-class Out(NamedTuple):
-    """Where the kernels for hit details write; inside kernels."""
-
-    t: Any
-    u: Any
-    v: Any
-    front: Any
-
-
-@inlined
-def _pointed_columns(columns):
-    return Columns(
-        pointer(columns.prim_id), pointer(columns.t), pointer(columns.u), pointer(columns.v),
-        pointer(columns.front),
-    )  # fmt: skip
-
-
-@inlined
-def _pointed_wanted(wanted):
+@pointers_of(Wanted)
+def _wanted_pointers(arrays):
     return Wanted(
-        wanted.accept, borrowed(wanted.data), wanted.max_hits, wanted.listed, wanted.solved,
-        wanted.kept,
-    )  # fmt: skip
-
-
-@inlined
-def _pointed_gathered(gathered):
-    pairs = gathered.pairs
-    columns = _pointed_columns(pairs.columns)
-    return Gathered(
-        Pairs(pointer(pairs.which), columns, pointer(pairs.order), pointer(pairs.starts)),
-        _pointed_columns(gathered.out), pointer(gathered.counts), pointer(gathered.state),
+        arrays.accept, borrowed(arrays.data), arrays.max_hits, arrays.listed, arrays.solved,
+        arrays.kept,
     )  # fmt: skip
 
 
 @entry
-def gather_hits(tree, rays, order, scratch, goal, wanted, gathered, begin, end):
+def gather_hits(
+    tree_arrays, ray_arrays, ray_order, thread_scratch, goal, wanted, gathered, begin, end
+):
     """Find the hits of the rays in the blocks begin..end of an order that is plain.
 
     Stops before a block for whose hits there is no memory; `gathered.state` says where, and how
@@ -125,58 +89,52 @@ def gather_hits(tree, rays, order, scratch, goal, wanted, gathered, begin, end):
 
     Parameters
     ----------
+    tree_arrays : TreeArrays
+    ray_arrays : Rays
+    ray_order : Order
+    thread_scratch : Scratch
     goal : AllGoal or FirstGoal
     wanted : Wanted
     gathered : Gathered
     """
-    if len(tree.nodes.blocks) > 0:
-        capacities = np.int64(len(gathered.pairs.order)), np.int64(len(gathered.out.t) - HALF)
-        _gather_hits(
-            pointed_tree(tree), pointed_rays(rays), pointed_order(order),
-            pointed_scratch(scratch), pointed_goal(goal),
-            _pointed_wanted(wanted), _pointed_gathered(gathered), capacities, begin, end,
-        )  # fmt: skip
-
-
-@kernel
-def _gather_hits(
-    tree, rays, order, scratch, goal, wanted, gathered, capacities, begin, end
-):  # fmt: skip
-    block, pairs, counts, state = scratch.block, gathered.pairs, gathered.counts, gathered.state
+    if len(tree_arrays.nodes.blocks) == 0:
+        return
+    tree, rays, order = as_pointers(tree_arrays), as_pointers(ray_arrays), as_pointers(ray_order)
+    scratch, aim = as_pointers(thread_scratch), as_pointers(goal)
+    want, results = as_pointers(wanted), as_pointers(gathered)
+    pairs_capacity = np.int64(len(gathered.pairs.order))
+    out_capacity = np.int64(len(gathered.out.t) - HALF)
+    block, pairs, counts, state = scratch.block, results.pairs, results.counts, results.state
     columns = pairs.columns
-    pairs_capacity, out_capacity = capacities
     filled = np.int64(0)
     for b in range(begin, end):
         poke(state, NEXT, b)
         poke(state, FILLED, filled)
         size = pick_rays(order, b, block.which)
-        count = fill(block, tree.frame, rays, size, scratch.active)
+        count = set_up_block(block, tree.frame, rays, size, scratch.active)
         ask_for_next(order, b, rays)
-        trace_block(tree, rays, scratch, count, order.kernel, goal)
-        if not wanted.listed:
+        trace_block(tree, rays, scratch, count, order.kernel, aim)
+        if not want.listed:
             for i in range(size):
-                poke(counts, peek(block.which, i), goal_count(goal, i))
+                poke(counts, peek(block.which, i), goal_count(aim, i))
             continue
         found = np.int64(0)
         for i in range(size):
-            found += goal_count(goal, i)
+            found += goal_count(aim, i)
         poke(state, SIZE, found)
-        if found > pairs_capacity or (wanted.kept and filled + found > out_capacity):
+        if found > pairs_capacity or (want.kept and filled + found > out_capacity):
             return
-        by_ray(goal, block, size, pairs)
-        if wanted.solved:
-            finish_pairs(
-                tree.primitives, tree, rays, pairs.which, columns.prim_id, found,
-                Out(columns.t, columns.u, columns.v, columns.front),
-            )  # fmt: skip
+        by_ray(aim, block, size, pairs)
+        if want.solved:
+            finish_pairs(tree, rays, pairs.which, columns.prim_id, found, columns)
         else:
             # To recognise a hit that was found twice, its primitive is enough.
             for j in range(found):
                 poke(columns.t, j, 0.0)
         for i in range(size):
-            hits = _pick(tree.primitives, wanted, pairs, i, gathered.out, filled)
+            hits = _pick(tree.primitives, want, pairs, i, results.out, filled)
             poke(counts, peek(block.which, i), hits)
-            filled += hits if wanted.kept else 0
+            filled += hits if want.kept else 0
     poke(state, NEXT, end)
     poke(state, FILLED, filled)
 

@@ -13,20 +13,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.jit import by_type, inlined
-from bvh.simd import cycles, peek, pointer, poke
-from bvh.traversal.block import BLOCK, HALF, Block, new_block, pointed_block
+from bvh.simd import cycles, peek, poke
+from bvh.traversal.block import BLOCK, HALF, Block, new_block
 from bvh.traversal.goals import ClosestGoal, begin_block
 from bvh.traversal.order import AUTO, PACKETS
 from bvh.traversal.packets import (
     PacketStack,
     new_packet_stack,
     packable,
-    pointed_packet,
     trace_packets,
 )
-from bvh.traversal.query import Query
+from bvh.traversal.query import Context
 from bvh.traversal.scene_slots import is_instanced
-from bvh.traversal.singles import Slots, new_slots, pointed_slots, trace, trace_all
+from bvh.traversal.singles import Slots, new_slots, trace, trace_all
 
 # Blocks from one trial to the next: at first, and at most.
 PERIOD, LONGEST_PERIOD = 16.0, 256.0
@@ -59,18 +58,6 @@ def nothing_learnt() -> NDArray[np.float64]:
 
 
 @inlined
-def pointed_scratch(scratch):
-    """Return scratch with pointers in place of arrays."""
-    return Scratch(
-        pointed_block(scratch.block),
-        pointed_slots(scratch.slots),
-        pointed_packet(scratch.packet),
-        pointer(scratch.active),
-        pointer(scratch.measured),
-    )
-
-
-@inlined
 def _blocks_to_go(measured):
     """Return how many blocks the winner of a trial takes; more if it has won before."""
     faster = np.float64(peek(measured, SINGLY) <= peek(measured, IN_PACKETS))
@@ -95,18 +82,18 @@ def _choose_trace(tree, rays, scratch, count, forced, goal):
 
 def _trace_scene(tree, rays, scratch, count, forced, goal):
     begin_block(goal)
-    context, octant = Query(tree, rays, scratch.block), np.int64(0)
+    context, octant = Context(tree, rays, scratch.block), np.int64(0)
     trace(context, scratch.slots.memory, scratch.active, count, octant, goal)
 
 
 def _trace_singly(tree, rays, scratch, count, forced, goal):
     begin_block(goal)
-    trace_all(Query(tree, rays, scratch.block), scratch.slots, scratch.active, count, goal)
+    trace_all(Context(tree, rays, scratch.block), scratch.slots, scratch.active, count, goal)
 
 
 def _trace_either_way(tree, rays, scratch, count, forced, goal):
     block, slots, active, measured = scratch.block, scratch.slots, scratch.active, scratch.measured
-    context = Query(tree, rays, block)
+    context = Context(tree, rays, block)
     trial = np.int64(NO_TRIAL)
     packets = forced == PACKETS
     if forced == AUTO and count >= BLOCK // 4 and packable(tree.primitives, block, active, count):

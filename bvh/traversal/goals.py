@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bvh.jit import by_type, inlined
-from bvh.references import borrowed
-from bvh.simd import peek, pointer, poke
-from bvh.traversal.block import BLOCK, number_of
+from bvh.references import as_pointers, borrowed, pointers_of
+from bvh.simd import peek, poke
+from bvh.traversal.block import BLOCK, batch_index
 
 
 class ClosestGoal(NamedTuple):
@@ -85,47 +85,12 @@ def new_found_hits(capacity: int, ids: Any = np.int32) -> FoundHits:
     return FoundHits(rays, prims, np.empty(BLOCK, np.int64), np.empty(1, np.int64), capacity)
 
 
-def pointed_goal(goal):
-    """Return a goal with pointers in place of arrays."""
-
-
-def _pointed_closest(goal):
-    return goal
-
-
-def _pointed_count(goal):
-    return CountGoal(goal.any_hit, goal.cull, pointer(goal.nodes), pointer(goal.tests))
-
-
-def _pointed_first(goal):
-    hits = goal.nearest
-    nearest = NearestHits(pointer(hits.t), pointer(hits.prims), pointer(hits.counts))
-    data = borrowed(goal.data)
+@pointers_of(FirstGoal)
+def _first_goal_pointers(arrays):
+    nearest, data = as_pointers(arrays.nearest), borrowed(arrays.data)
     return FirstGoal(
-        goal.any_hit, goal.cull, goal.once, goal.max_hits, goal.accept, data, nearest
+        arrays.any_hit, arrays.cull, arrays.once, arrays.max_hits, arrays.accept, data, nearest
     )  # fmt: skip
-
-
-def _pointed_all(goal):
-    found = goal.found
-    pointed = FoundHits(
-        pointer(found.rays), pointer(found.prims), pointer(found.counts), pointer(found.size),
-        np.int64(found.capacity),
-    )  # fmt: skip
-    return AllGoal(goal.cull, goal.once, pointed)
-
-
-POINTED = {
-    ClosestGoal: _pointed_closest,
-    CountGoal: _pointed_count,
-    FirstGoal: _pointed_first,
-    AllGoal: _pointed_all,
-}
-
-
-@by_type(pointed_goal)
-def _choose_pointed(goal):
-    return POINTED[goal.instance_class]
 
 
 def note_node(goal, block, r):
@@ -134,7 +99,7 @@ def note_node(goal, block, r):
 
 @inlined
 def _count_node(goal, block, r):
-    i = peek(block.which, number_of(r))
+    i = batch_index(block, r)
     poke(goal.nodes, i, peek(goal.nodes, i) + np.int32(1))
 
 
@@ -151,7 +116,7 @@ def note_leaf(goal, block, r, ids, begin, end):
 
 @inlined
 def _count_primitives(goal, block, r, ids, begin, end):
-    i = peek(block.which, number_of(r))
+    i = batch_index(block, r)
     used = np.int32(0)
     for k in range(begin, end):
         used += np.int32(peek(ids, k) >= 0)

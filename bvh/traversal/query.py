@@ -1,4 +1,4 @@
-"""What a query works on, inside kernels: pointers to a tree, to rays, and to a block of them."""
+"""Trees and rays inside kernels: pointers, and how a ray is read through them."""
 
 from __future__ import annotations
 
@@ -8,12 +8,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.arguments import kernel_input
+from bvh.arrays import TreeArrays
 from bvh.jit import inlined
 from bvh.numerics import vector
-from bvh.primitives import pointed
-from bvh.simd import peek, pointer
+from bvh.references import as_pointers, pointers_of
+from bvh.simd import (
+    convert,
+    gather,
+    lane,
+    lane_numbers,
+    load_threes,
+    mask_bits,
+    peek,
+    pointer,
+    splat,
+)
+from bvh.traversal.block import HALF
 
-# The mask of rays that every instance of a scene is there for.
+# The mask of rays that meet every instance of a scene.
 EVERY = kernel_input(np.full(1, -1, np.int32))
 
 
@@ -52,40 +64,38 @@ class TreePointers(NamedTuple):
     frame: Any
 
 
-class Query(NamedTuple):
-    """A tree, the rays of a batch, and the block of them that is on its way."""
+class Context(NamedTuple):
+    """The context of a traversal: a tree, the rays of a batch, and the block of them at work."""
 
     tree: Any
     rays: Any
     block: Any
 
 
-@inlined
-def pointed_rays(rays):
-    """Return rays with pointers and steps in place of arrays."""
+@pointers_of(Rays)
+def _ray_pointers(arrays):
     return RayPointers(
-        pointer(rays.origins),
-        pointer(rays.directions),
-        pointer(rays.t_min),
-        pointer(rays.t_max),
-        pointer(rays.masks),
-        np.int64(len(rays.origins) > 1),
-        np.int64(len(rays.directions) > 1),
-        np.int64(len(rays.t_min) > 1),
-        np.int64(len(rays.t_max) > 1),
-        np.int64(len(rays.masks) > 1),
+        pointer(arrays.origins),
+        pointer(arrays.directions),
+        pointer(arrays.t_min),
+        pointer(arrays.t_max),
+        pointer(arrays.masks),
+        np.int64(len(arrays.origins) > 1),
+        np.int64(len(arrays.directions) > 1),
+        np.int64(len(arrays.t_min) > 1),
+        np.int64(len(arrays.t_max) > 1),
+        np.int64(len(arrays.masks) > 1),
     )
 
 
-@inlined
-def pointed_tree(tree):
-    """Return a tree with pointers in place of arrays."""
+@pointers_of(TreeArrays)
+def _tree_pointers(arrays):
     return TreePointers(
-        pointer(tree.nodes.blocks),
-        pointer(tree.nodes.ids),
-        pointer(tree.groups),
-        pointed(tree.primitives),
-        pointer(tree.frame),
+        pointer(arrays.nodes.blocks),
+        pointer(arrays.nodes.ids),
+        pointer(arrays.groups),
+        as_pointers(arrays.primitives),
+        pointer(arrays.frame),
     )
 
 
@@ -98,3 +108,48 @@ def read_ray(rays, i):
         peek(rays.t_min, i * rays.low_step),
         peek(rays.t_max, i * rays.high_step),
     )
+
+
+@inlined
+def read_rows(array, index, step):
+    """Return the rows `step * index` of an (n, 3) array, side by side, as three vectors."""
+    return (
+        gather(array, index, 3 * step, 0),
+        gather(array, index, 3 * step, 1),
+        gather(array, index, 3 * step, 2),
+    )
+
+
+@inlined
+def read_lanes(rays, index):
+    """Return (o, d, t_min, t_max) of HALF rays, side by side, as vectors.
+
+    Fast where the rays are neighbours, or share what is read.
+    """
+    first = lane(index, 0)
+    # Each of them: in an order that is given, the first and the last alone would not tell.
+    steps = convert(lane_numbers(HALF), np.int64(0))
+    consecutive = mask_bits(index == steps + first) == (1 << HALF) - 1
+    return (
+        _neighbours(rays.origins, rays.o_step, consecutive, first, index),
+        _neighbours(rays.directions, rays.d_step, consecutive, first, index),
+        _numbers(rays.t_min, rays.low_step, index),
+        _numbers(rays.t_max, rays.high_step, index),
+    )
+
+
+@inlined
+def _neighbours(array, step, consecutive, first, index):
+    if step == 0:
+        x, y, z = vector(array, np.int64(0))
+        return splat(x, HALF), splat(y, HALF), splat(z, HALF)
+    if consecutive:
+        return load_threes(array, 3 * first, HALF)
+    return read_rows(array, index, np.int64(1))
+
+
+@inlined
+def _numbers(array, step, index):
+    if step == 0:
+        return splat(peek(array, np.int64(0)), HALF)
+    return gather(array, index, 1, 0)
