@@ -79,7 +79,9 @@ def _wanted_pointers(arrays):
 
 
 @entry
-def gather_hits(tree, rays, order, scratch, goal, wanted, gathered, begin, end):
+def gather_hits(
+    tree_arrays, ray_arrays, ray_order, thread_scratch, goal, wanted, gathered, begin, end
+):
     """Find the hits of the rays in the blocks begin..end of an order that is plain.
 
     Stops before a block for whose hits there is no memory; `gathered.state` says where, and how
@@ -87,25 +89,23 @@ def gather_hits(tree, rays, order, scratch, goal, wanted, gathered, begin, end):
 
     Parameters
     ----------
+    tree_arrays : TreeArrays
+    ray_arrays : Rays
+    ray_order : Order
+    thread_scratch : Scratch
     goal : AllGoal or FirstGoal
     wanted : Wanted
     gathered : Gathered
     """
-    if len(tree.nodes.blocks) > 0:
-        capacities = np.int64(len(gathered.pairs.order)), np.int64(len(gathered.out.t) - HALF)
-        _gather_hits(
-            as_pointers(tree), as_pointers(rays), as_pointers(order), as_pointers(scratch),
-            as_pointers(goal), as_pointers(wanted), as_pointers(gathered), capacities, begin, end,
-        )  # fmt: skip
-
-
-@kernel
-def _gather_hits(
-    tree, rays, order, scratch, goal, wanted, gathered, capacities, begin, end
-):  # fmt: skip
-    block, pairs, counts, state = scratch.block, gathered.pairs, gathered.counts, gathered.state
+    if len(tree_arrays.nodes.blocks) == 0:
+        return
+    tree, rays, order = as_pointers(tree_arrays), as_pointers(ray_arrays), as_pointers(ray_order)
+    scratch, aim = as_pointers(thread_scratch), as_pointers(goal)
+    want, results = as_pointers(wanted), as_pointers(gathered)
+    pairs_capacity = np.int64(len(gathered.pairs.order))
+    out_capacity = np.int64(len(gathered.out.t) - HALF)
+    block, pairs, counts, state = scratch.block, results.pairs, results.counts, results.state
     columns = pairs.columns
-    pairs_capacity, out_capacity = capacities
     filled = np.int64(0)
     for b in range(begin, end):
         poke(state, NEXT, b)
@@ -113,28 +113,28 @@ def _gather_hits(
         size = pick_rays(order, b, block.which)
         count = set_up_block(block, tree.frame, rays, size, scratch.active)
         ask_for_next(order, b, rays)
-        trace_block(tree, rays, scratch, count, order.kernel, goal)
-        if not wanted.listed:
+        trace_block(tree, rays, scratch, count, order.kernel, aim)
+        if not want.listed:
             for i in range(size):
-                poke(counts, peek(block.which, i), goal_count(goal, i))
+                poke(counts, peek(block.which, i), goal_count(aim, i))
             continue
         found = np.int64(0)
         for i in range(size):
-            found += goal_count(goal, i)
+            found += goal_count(aim, i)
         poke(state, SIZE, found)
-        if found > pairs_capacity or (wanted.kept and filled + found > out_capacity):
+        if found > pairs_capacity or (want.kept and filled + found > out_capacity):
             return
-        by_ray(goal, block, size, pairs)
-        if wanted.solved:
+        by_ray(aim, block, size, pairs)
+        if want.solved:
             finish_pairs(tree, rays, pairs.which, columns.prim_id, found, columns)
         else:
             # To recognise a hit that was found twice, its primitive is enough.
             for j in range(found):
                 poke(columns.t, j, 0.0)
         for i in range(size):
-            hits = _pick(tree.primitives, wanted, pairs, i, gathered.out, filled)
+            hits = _pick(tree.primitives, want, pairs, i, results.out, filled)
             poke(counts, peek(block.which, i), hits)
-            filled += hits if wanted.kept else 0
+            filled += hits if want.kept else 0
     poke(state, NEXT, end)
     poke(state, FILLED, filled)
 

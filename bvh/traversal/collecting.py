@@ -14,7 +14,7 @@ from bvh.jit import inlined, kernel, stay_outlined
 from bvh.primitives import MISS, intersect
 from bvh.references import follow
 from bvh.simd import WIDTH, lowest_bit, mask_bits, peek, poke
-from bvh.traversal.block import number_of
+from bvh.traversal.block import batch_index, number_of
 from bvh.traversal.offers import back_lanes, is_culled, primitive_of
 from bvh.traversal.query import read_ray
 from bvh.traversal.scene_slots import current_arrays, ray_of
@@ -39,7 +39,7 @@ def _is_hit(context_ref, r, prim, cull, once):
     """Tell whether ray r hits a primitive, or crosses it where hits must have one owner."""
     stay_outlined()
     tree, rays, block = follow(context_ref)
-    o, d, t_min, t_max = read_ray(rays, peek(block.which, number_of(r)))
+    o, d, t_min, t_max = read_ray(rays, batch_index(block, r))
     scaled = scaled_ray(o, d, farthest(tree.frame))
     _, side = intersect(tree.primitives, prim, o, d, scaled, t_min, t_max, cull)
     return side != MISS and (not once or crosses(tree.primitives, prim, o, d))

@@ -13,7 +13,7 @@ import numpy as np
 from bvh.jit import by_type, inlined
 from bvh.references import as_pointers, borrowed, pointers_of
 from bvh.simd import peek, poke
-from bvh.traversal.block import BLOCK, number_of
+from bvh.traversal.block import BLOCK, batch_index
 
 
 class ClosestGoal(NamedTuple):
@@ -99,7 +99,7 @@ def note_node(goal, block, r):
 
 @inlined
 def _count_node(goal, block, r):
-    i = peek(block.which, number_of(r))
+    i = batch_index(block, r)
     poke(goal.nodes, i, peek(goal.nodes, i) + np.int32(1))
 
 
@@ -116,7 +116,7 @@ def note_leaf(goal, block, r, ids, begin, end):
 
 @inlined
 def _count_primitives(goal, block, r, ids, begin, end):
-    i = peek(block.which, number_of(r))
+    i = batch_index(block, r)
     used = np.int32(0)
     for k in range(begin, end):
         used += np.int32(peek(ids, k) >= 0)

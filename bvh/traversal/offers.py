@@ -17,15 +17,19 @@ from bvh.numerics import INF
 from bvh.placed import Placed, code_of, is_mirrored, leaf_of, prim_of
 from bvh.primitives import MISS, intersect
 from bvh.references import follow
-from bvh.simd import WIDTH, lowest_bit, mask_bits, peek, peek_int, poke, poke_int, store
+from bvh.simd import WIDTH, lowest_bit, mask_bits, peek, poke, store
 from bvh.traversal.block import (
     BEST_LOW,
     END,
     PRIM,
     PRIM_LEAF,
     SPARE,
+    batch_index,
     local_interval,
-    number_of,
+    read_int,
+    read_row,
+    write_int,
+    write_row,
 )
 from bvh.traversal.query import read_ray
 from bvh.traversal.scene_slots import (
@@ -60,14 +64,14 @@ def closest_primitive(primitives, block, r):
 
 
 def _closest_id(primitives, block, r):
-    return np.int64(peek_int(block.lanes, r + PRIM * WIDTH))
+    return np.int64(read_int(block, r, PRIM))
 
 
 def _closest_code(primitives, block, r):
-    prim = np.int64(peek_int(block.lanes, r + PRIM * WIDTH))
+    prim = np.int64(read_int(block, r, PRIM))
     if prim < 0:
         return prim
-    return code_of(peek_int(block.lanes, r + PRIM_LEAF * WIDTH), prim)
+    return code_of(read_int(block, r, PRIM_LEAF), prim)
 
 
 @by_type(closest_primitive, inline=True)
@@ -80,13 +84,13 @@ def set_closest_primitive(primitives, block, r, prim):
 
 
 def _set_closest_id(primitives, block, r, prim):
-    poke_int(block.lanes, r + PRIM * WIDTH, np.int32(prim))
+    write_int(block, r, PRIM, prim)
 
 
 def _set_closest_code(primitives, block, r, prim):
     # The halves of -1 are -1.
-    poke_int(block.lanes, r + PRIM * WIDTH, np.int32(prim_of(prim)))
-    poke_int(block.lanes, r + PRIM_LEAF * WIDTH, np.int32(leaf_of(prim)))
+    write_int(block, r, PRIM, prim_of(prim))
+    write_int(block, r, PRIM_LEAF, leaf_of(prim))
 
 
 @by_type(set_closest_primitive, inline=True)
@@ -143,20 +147,18 @@ def is_culled(cull, back, lane):
 @inlined
 def load_closest(block, memory, slot, r):
     """Load into a slot the closest hit of ray r from a block, the end of the ray included."""
-    lanes = block.lanes
     reset_closest(memory, slot, r)
-    poke(words_of(memory, slot), BEST, np.int64(peek_int(lanes, r + PRIM * WIDTH)))
-    poke(memory, slot + BEST_LOW, peek(lanes, r + BEST_LOW * WIDTH))
-    poke(memory, slot + END, peek(lanes, r + END * WIDTH))
+    poke(words_of(memory, slot), BEST, np.int64(read_int(block, r, PRIM)))
+    poke(memory, slot + BEST_LOW, read_row(block, r, BEST_LOW))
+    poke(memory, slot + END, read_row(block, r, END))
 
 
 @inlined
 def store_closest(block, memory, slot, r):
     """Store the closest hit of a slot as that of ray r of a block, the end of the ray included."""
-    lanes = block.lanes
-    poke_int(lanes, r + PRIM * WIDTH, np.int32(peek(words_of(memory, slot), BEST)))
-    poke(lanes, r + BEST_LOW * WIDTH, peek(memory, slot + BEST_LOW))
-    poke(lanes, r + END * WIDTH, peek(memory, slot + END))
+    write_int(block, r, PRIM, peek(words_of(memory, slot), BEST))
+    write_row(block, r, BEST_LOW, peek(memory, slot + BEST_LOW))
+    write_row(block, r, END, peek(memory, slot + END))
 
 
 @inlined
@@ -179,7 +181,7 @@ def accept_exact(context_ref, memory, slot, prim, cull):
     """Test a primitive exactly, and keep it if it is the closest; tell whether it is hit."""
     stay_outlined()
     tree, rays, block = follow(context_ref)
-    o, d, t_min, t_max = read_ray(rays, peek(block.which, number_of(ray_of(memory, slot))))
+    o, d, t_min, t_max = read_ray(rays, batch_index(block, ray_of(memory, slot)))
     scaled = scaled_ray(o, d, farthest(tree.frame))
     t, side = intersect(tree.primitives, prim, o, d, scaled, t_min, t_max, cull)
     if side == MISS:

@@ -53,6 +53,7 @@ from bvh.traversal.block import (
     SURE_HIGH,
     SURE_LOW,
     T_ERROR,
+    read_row,
 )
 from bvh.traversal.leaf_tests import intersect_group
 from bvh.traversal.offers import accept_certain, accept_exact, load_closest, store_closest
@@ -113,9 +114,9 @@ def intersect_packet_leaf(goal, tree, block, context_ref, stack, packet, child, 
 @inlined
 def _intersect_alone(goal, tree, block, context_ref, memory, r, group, count):
     """Intersect ray r with the groups of a leaf, in a slot."""
-    lanes, slot = block.lanes, np.int64(0)
+    slot = np.int64(0)
     for row in range(SLACK + 1):
-        poke(memory, slot + row, peek(lanes, r + row * WIDTH))
+        poke(memory, slot + row, read_row(block, r, row))
     load_closest(block, memory, slot, r)
     for g in range(group, group + count):
         intersect_group(goal, tree, block, context_ref, memory, slot, g)

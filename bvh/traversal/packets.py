@@ -34,7 +34,6 @@ from bvh.simd import (
     lowest,
     mask_bits,
     peek,
-    peek_int,
     permute,
     poke,
     popcount,
@@ -49,6 +48,7 @@ from bvh.traversal.block import (
     INVERSE,
     OCTANT,
     ORIGIN,
+    read_int,
 )
 from bvh.traversal.packet_leaves import intersect_packet_leaf
 from bvh.traversal.scene_slots import STACK, STACK_CHILDREN
@@ -202,17 +202,17 @@ def _trace_others(primitives, context, slots, stack, active, count, goal):
 
 
 def _trace_triangles(primitives, context, slots, stack, active, count, goal):
-    lanes = context.block.lanes
+    block = context.block
     j = np.int64(0)
     single = np.int64(0)
     while j < count:
         # Take the rays that lie in the vectors of one packet.
         begin = peek(active, j) // PACKET * PACKET
-        octant = peek_int(lanes, peek(active, j) + OCTANT * WIDTH)
+        octant = read_int(block, peek(active, j), OCTANT)
         same = octant < 8
         k = j
         while k < count and peek(active, k) < begin + PACKET:
-            same = same and peek_int(lanes, peek(active, k) + OCTANT * WIDTH) == octant
+            same = same and read_int(block, peek(active, k), OCTANT) == octant
             k += 1
         if same and k - j >= PACKET_RAYS // 4:
             trace_packet(context, stack, begin, begin + PACKET, np.int64(octant), goal)

@@ -16,7 +16,14 @@ from bvh.placed import Placed, leaf_of, prim_of
 from bvh.primitives import MISS, intersect, weights
 from bvh.references import follow
 from bvh.simd import WIDTH, lowest_bit, peek, poke
-from bvh.traversal.block import END, local_interval, number_of
+from bvh.traversal.block import (
+    END,
+    batch_index,
+    local_interval,
+    number_of,
+    read_row,
+    write_row,
+)
 from bvh.traversal.offers import primitive_of, set_closest_primitive, tau_interval
 from bvh.traversal.query import read_ray
 from bvh.traversal.scene_slots import current_arrays, ray_of
@@ -100,11 +107,11 @@ def _rank(goal, context_ref, memory, slot, prim):
             poke(memory, slot + END, F(-INF))
     elif count == goal.max_hits:
         # In a scene the end also moves in units of the TLAS.
-        lanes, t = block.lanes, peek(goal.nearest.t, first + count - 1)
+        t = peek(goal.nearest.t, first + count - 1)
         _, high = tau_interval(tree.primitives, block, memory, slot, t)
         poke(memory, slot + END, min(peek(memory, slot + END), high))
         _, high = local_interval(block, r, t)
-        poke(lanes, r + END * WIDTH, min(peek(lanes, r + END * WIDTH), high))
+        write_row(block, r, END, min(read_row(block, r, END), high))
 
 
 @inlined
@@ -112,7 +119,7 @@ def _insert(goal, context_ref, r, prim):
     """Insert a primitive into the first hits of ray r; tell whether it is one of them."""
     tree, rays, block = follow(context_ref)
     hits, number = goal.nearest, number_of(r)
-    ray = peek(block.which, number)
+    ray = batch_index(block, r)
     o, d, t_min, t_max = read_ray(rays, ray)
     scaled = scaled_ray(o, d, farthest(tree.frame))
     t, side = intersect(tree.primitives, prim, o, d, scaled, t_min, t_max, goal.cull)

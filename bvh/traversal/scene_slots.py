@@ -23,7 +23,9 @@ from bvh.traversal.block import (
     ENTRY,
     ENTRY_REST,
     SLACK,
-    place_of_double,
+    read_double,
+    read_row,
+    write_row,
 )
 
 SLOTS = 32
@@ -128,10 +130,8 @@ def _choose_arrays(tree, memory, slot):
 @inlined
 def _tlas_distance(block, own, r, t):
     """Return t in units of the TLAS; t is far from what overflows there."""
-    doubles = block.doubles
-    return (t * peek(own, TOP_SCALE) - peek(doubles, place_of_double(r, ENTRY))) - peek(
-        doubles, place_of_double(r, ENTRY_REST)
-    )
+    tau = t * peek(own, TOP_SCALE)
+    return (tau - read_double(block, r, ENTRY)) - read_double(block, r, ENTRY_REST)
 
 
 @inlined
@@ -148,11 +148,9 @@ def slot_interval(block, memory, slot, r, t):
 @inlined
 def _world_distance(block, memory, slot, r, tau):
     """Return the t of a distance in units of the slot's BLAS; its slack covers the rounding."""
-    own, doubles = doubles_of(memory, slot), block.doubles
+    own = doubles_of(memory, slot)
     top = (np.float64(tau) + peek(own, ENTRY_IN_LEAF)) / peek(own, SCALE)
-    top = (top + peek(doubles, place_of_double(r, ENTRY_REST))) + peek(
-        doubles, place_of_double(r, ENTRY)
-    )
+    top = (top + read_double(block, r, ENTRY_REST)) + read_double(block, r, ENTRY)
     return top / peek(own, TOP_SCALE)
 
 
@@ -172,15 +170,14 @@ def _store_closest_interval(block, memory, slot, r):
 @inlined
 def leave_blas(block, memory, slot, r):
     """Store the end of a ray that leaves a BLAS in the ray block, in units of the TLAS."""
-    lanes = block.lanes
     words, own = words_of(memory, slot), doubles_of(memory, slot)
-    best, slack = peek(words, BEST), peek(lanes, r + SLACK * WIDTH)
+    best, slack = peek(words, BEST), read_row(block, r, SLACK)
     if peek(memory, slot + END) == F(-INF):
-        poke(lanes, r + END * WIDTH, F(-INF))
+        write_row(block, r, END, F(-INF))
     elif best >= 0 and leaf_of(best) == leaf_in(memory, slot):
         _store_closest_interval(block, memory, slot, r)
         # Where t has no scale in the TLAS, its end stays what it was.
         if slack < F(INF) and peek(own, TOP_SCALE) > 0.0:
             end = _tlas_distance(block, own, r, peek(own, HIGH_T)) + slack
-            poke(lanes, r + END * WIDTH, min(peek(lanes, r + END * WIDTH), F(end)))
+            write_row(block, r, END, min(read_row(block, r, END), F(end)))
     poke_int(memory, slot + LEAF, -1)

@@ -11,8 +11,8 @@ import numpy as np
 
 from bvh.jit import inlined, kernel, stay_outlined
 from bvh.references import follow
-from bvh.simd import WIDTH, address, peek, peek_int, poke, poke_int
-from bvh.traversal.block import END, INVERSE, OCTANT
+from bvh.simd import address, peek, peek_int, poke, poke_int
+from bvh.traversal.block import END, INVERSE, OCTANT, read_int, read_row
 from bvh.traversal.scene_entrance import enter_leaf, put_octant
 from bvh.traversal.scene_slots import (
     AT_BLOCKS,
@@ -36,18 +36,18 @@ F = np.float32
 
 
 @inlined
-def _load_tlas_numbers(tree, memory, slot, lanes, r):
+def _load_tlas_numbers(tree, block, memory, slot, r):
     """Load into a slot the numbers of ray r that the nodes of the TLAS need."""
     for row in range(INVERSE + 3):
-        poke(memory, slot + row, peek(lanes, r + row * WIDTH))
-    poke(memory, slot + END, peek(lanes, r + END * WIDTH))
-    put_octant(memory, slot, np.int64(peek_int(lanes, r + OCTANT * WIDTH)) & 7)
+        poke(memory, slot + row, read_row(block, r, row))
+    poke(memory, slot + END, read_row(block, r, END))
+    put_octant(memory, slot, np.int64(read_int(block, r, OCTANT)) & 7)
     poke(words_of(memory, slot), AT_BLOCKS, address(tree.blocks, np.int64(0)))
 
 
-def load_ray_of_scene(tree, memory, slot, lanes, r):
+def load_ray_of_scene(tree, block, memory, slot, r):
     """Load ray r into a slot, at the root of the TLAS."""
-    _load_tlas_numbers(tree, memory, slot, lanes, r)
+    _load_tlas_numbers(tree, block, memory, slot, r)
     reset_closest(memory, slot, r)
     poke(doubles_of(memory, slot), START_ERROR, -1.0)
     poke_int(memory, slot + LEAF, -1)
@@ -103,7 +103,7 @@ def _change_level(context_ref, memory, slot, top):
             top -= 1
         elif leaf_in(memory, slot) >= 0:
             leave_blas(block, memory, slot, r)
-            _load_tlas_numbers(tree, memory, slot, block.lanes, r)
+            _load_tlas_numbers(tree, block, memory, slot, r)
             poke_int(memory, slot + BASE, slot)
         else:
             return slot - 1

@@ -43,7 +43,17 @@ from bvh.simd import (
     store,
     store_ints,
 )
-from bvh.traversal.block import BEST_LOW, BLOCK, END, FAR, INVERSE, NEAR, OCTANT
+from bvh.traversal.block import (
+    BEST_LOW,
+    BLOCK,
+    END,
+    FAR,
+    INVERSE,
+    NEAR,
+    OCTANT,
+    read_int,
+    read_row,
+)
 from bvh.traversal.goals import ClosestGoal, CountGoal, note_node
 from bvh.traversal.leaf_tests import intersect_leaf, spread
 from bvh.traversal.offers import set_closest_primitive
@@ -125,18 +135,18 @@ def enter_children(nodes, at, ray, planes):
     return first, last
 
 
-def load_ray(tree, memory, slot, lanes, r):
+def load_ray(tree, block, memory, slot, r):
     """Load ray r into a slot, at the root."""
 
 
-def _load_ray_of_tree(tree, memory, slot, lanes, r):
+def _load_ray_of_tree(tree, block, memory, slot, r):
     for row in range(BEST_LOW + 1):
-        poke(memory, slot + row, peek(lanes, r + row * WIDTH))
+        poke(memory, slot + row, read_row(block, r, row))
     reset_closest(memory, slot, r)
 
 
 @by_type(load_ray, inline=True)
-def _choose_load(tree, memory, slot, lanes, r):
+def _choose_load(tree, block, memory, slot, r):
     return load_ray_of_scene if is_instanced(tree) else _load_ray_of_tree
 
 
@@ -219,7 +229,7 @@ def _advance(goal, context, context_ref, memory, slot, top, active, count, waiti
         finish_ray(goal, tree, block, memory, slot)
         if next_ray == count:
             return waiting
-        load_ray(tree, memory, slot, block.lanes, peek(active, next_ray))
+        load_ray(tree, block, memory, slot, peek(active, next_ray))
         next_ray += 1
         top = slot
         poke_int(memory, top + STACK_CHILDREN, 0)
@@ -242,7 +252,7 @@ def trace(context, memory, active, count, octant, goal):
     # Load a ray into each slot, at the root.
     while next_ray < count and next_ray < SLOTS:
         slot = HEADER + next_ray * SLOT_SIZE
-        load_ray(tree, memory, slot, block.lanes, peek(active, next_ray))
+        load_ray(tree, block, memory, slot, peek(active, next_ray))
         poke_int(memory, slot + TOP, slot)
         poke_int(memory, slot + CHILD, 0)
         poke_int(memory, AT_NODE + next_ray, slot)
@@ -302,17 +312,17 @@ def trace(context, memory, active, count, octant, goal):
 @inlined
 def trace_all(context, slots, active, count, goal):
     """Trace the rays `active[:count]` of a ray block through a tree, octant by octant."""
-    lanes, sizes, bucket = context.block.lanes, slots.sizes, slots.bucket
+    block, sizes, bucket = context.block, slots.sizes, slots.bucket
     for k in range(OCTANTS + 1):
         poke(sizes, k, 0)
     for j in range(count):
-        k = np.int64(peek_int(lanes, peek(active, j) + OCTANT * WIDTH) & (OCTANTS - 1))
+        k = np.int64(read_int(block, peek(active, j), OCTANT) & (OCTANTS - 1))
         poke(sizes, k + 1, peek(sizes, k + 1) + 1)
     for k in range(OCTANTS):
         poke(sizes, k + 1, peek(sizes, k) + peek(sizes, k + 1))
     for j in range(count):
         r = peek(active, j)
-        k = np.int64(peek_int(lanes, r + OCTANT * WIDTH) & (OCTANTS - 1))
+        k = np.int64(read_int(block, r, OCTANT) & (OCTANTS - 1))
         at = peek(sizes, k)
         poke(bucket, at, r)
         poke(sizes, k, at + 1)
