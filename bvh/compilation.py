@@ -152,8 +152,8 @@ def _short_name(name: str) -> str:
     return f"{name[:40]}_{hashlib.sha256(name.encode()).hexdigest()[:32]}"
 
 
-# Results that Numba computes each time: the signature of a call by its function and the types of the
-# arguments, and whether a type counts references.
+# Results that Numba computes each time: the signature of a call by its function and argument types,
+# and whether a type counts references.
 _signatures: dict[Any, Any] = {}
 _counted: dict[Any, bool] = {}
 
