@@ -33,10 +33,9 @@ if TYPE_CHECKING:
     )
     from bvh.scene import Scene
     from bvh.scene_overlaps import SceneOverlaps, ScenePairs
-    from bvh.scene_sources import load_scene
     from bvh.selections import Selection
     from bvh.spheres import ray_sphere
-    from bvh.storage import load
+    from bvh.storage import load, load_scene
     from bvh.tree import BVH
     from bvh.triangles import ray_triangle
     from bvh.viewer.window import Viewer, view
@@ -109,7 +108,7 @@ _MODULES = {
     "TreeStats": "figures",
     "Viewer": "viewer.window",
     "load": "storage",
-    "load_scene": "scene_sources",
+    "load_scene": "storage",
     "ray_box": "boxes",
     "ray_lab": "lab.page",
     "ray_obb": "obbs",

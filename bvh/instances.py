@@ -8,8 +8,6 @@ journals, so that whoever works on the table can follow without going through it
 from __future__ import annotations
 
 import contextlib
-import os
-import threading
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -18,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.changes import changes
+from bvh.forks import ForkSafeLock
 from bvh.hierarchy import Hierarchy
 
 ALL_BITS = 0xFFFFFFFF
@@ -41,17 +40,7 @@ COLUMNS: dict[str, tuple[Any, tuple[int, ...]]] = {
 
 # Held while gaps are closed, and by whoever looks at a table that has some: a question closes them,
 # and other threads may ask at the same time.
-_lock = threading.RLock()
-
-
-def _renew_lock() -> None:
-    """Let go, in a forked child, of what a thread of the parent may have held."""
-    global _lock
-    _lock = threading.RLock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew_lock)
+_guard = ForkSafeLock()
 
 
 class Attributes(NamedTuple):
@@ -310,13 +299,13 @@ class Instances:
     def settle(self) -> None:
         """Close the gaps that removed rows have left, and let go of children that are not used."""
         if not self._settled:
-            with _lock:
+            with _guard.lock:
                 if not self._settled:
                     self._close_gaps()
 
     def steady(self) -> contextlib.AbstractContextManager[Any]:
         """Return a context in which no other thread closes gaps."""
-        return _NOTHING if self._settled else _lock
+        return _NOTHING if self._settled else _guard.lock
 
     def _close_gaps(self) -> None:
         used = np.zeros(len(self.children) + 1, np.bool_)

@@ -7,8 +7,6 @@ anew where instances have come or gone, or trees have changed.
 
 from __future__ import annotations
 
-import os
-import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,23 +17,14 @@ from bvh.affine import moved
 from bvh.arguments import MAX_ROWS, bit_masks, kernel_input, one_index
 from bvh.changes import changes
 from bvh.expansion import Expansion, Leaves, leaf_counts
+from bvh.forks import ForkSafeLock
 from bvh.hierarchy import Hierarchy
 from bvh.instances import ALL_BITS, Assembly, Attributes, Instance, Instances, below
 from bvh.primitives import Triangles
 from bvh.two_level import TwoLevel
 
 # Held while a scene takes note of what has changed: two threads may ask at once.
-_lock = threading.RLock()
-
-
-def _renew_lock() -> None:
-    """Let go, in a forked child, of what a thread of the parent may have held."""
-    global _lock
-    _lock = threading.RLock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew_lock)
+_guard = ForkSafeLock()
 
 
 class SceneContent(Assembly):
@@ -79,7 +68,7 @@ class SceneContent(Assembly):
 
     def _renewed(self) -> TwoLevel:
         """Bring what kernels work on up to date."""
-        with _lock:
+        with _guard.lock:
             # What changes from now on will be noticed by the next who asks.
             seen, deformed = changes.count, changes.trees
             leaves = self._followed()
@@ -113,7 +102,7 @@ class SceneContent(Assembly):
 
     def _followed(self) -> Expansion:
         """Return the leaves, up to date."""
-        with _lock:
+        with _guard.lock:
             if self._expansion is None or not self._expansion.is_current():
                 self._expansion = Expansion(self)
                 held = {id(child) for child in self._instances.children}
