@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from bvh.camera import Camera
     from bvh.expansion import Leaf, Leaves
     from bvh.figures import TreeStats
-    from bvh.instances import Attributes, Instance
+    from bvh.instances import Instance
     from bvh.jit import BVHWarning, warmup
     from bvh.lab.page import RayLab, ray_lab
     from bvh.obbs import ray_obb
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         SceneHits,
     )
     from bvh.scene import Scene
+    from bvh.scene_graph import Attributes
     from bvh.scene_overlaps import SceneOverlaps, ScenePairs
     from bvh.selections import Selection
     from bvh.spheres import ray_sphere
@@ -85,7 +86,7 @@ __all__ = [
 _MODULES = {
     "BVH": "tree",
     "AllHits": "rays",
-    "Attributes": "instances",
+    "Attributes": "scene_graph",
     "BVHWarning": "jit",
     "Camera": "camera",
     "ClosestPoints": "points",

@@ -302,6 +302,14 @@ class Expansion:
             self.masks[leaves] = masks
             self.masked.note(leaves, 2 * len(self))
 
+    def leaf(self, row: int) -> Leaf:
+        """Return one leaf as it is now."""
+        transform = np.eye(4)
+        transform[:3] = self.maps[row]
+        transform.flags.writeable = False
+        tree, mask = self.trees[self.tree_of[row]], int(self.masks[row])
+        return Leaf(self.path(row), tree, transform, self.name_of(row), mask)
+
     def steps(self, leaf: int) -> Iterator[tuple[Instances, int]]:
         """Yield the table and the id of each instance on the way to a leaf, from the outside."""
         number = len(self._parts) - 1
@@ -365,22 +373,11 @@ class Leaves(Sequence[Leaf]):
     def __getitem__(self, leaf: Any) -> Any:
         if isinstance(leaf, slice):
             return [self[k] for k in range(*leaf.indices(len(self)))]
-        row = self.row(leaf)
-        transform = np.eye(4)
-        transform[:3] = self.matrices[row]
-        transform.flags.writeable = False
-        return Leaf(
-            self._expansion.path(row),
-            self.trees[self.tree_of[row]],
-            transform,
-            self._expansion.name_of(row),
-            int(self.masks[row]),
-        )
+        return self._expansion.leaf(self.row(leaf))
 
     def row(self, leaf: int) -> int:
         """Return a leaf's number, counted from the end if it is negative."""
-        row = range(len(self))[leaf]
-        return row
+        return range(len(self))[leaf]
 
     def __repr__(self) -> str:
         return f"Leaves({len(self)} leaves of {len(self.trees)} trees)"

@@ -10,16 +10,15 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bvh.arguments import ALL_BITS
 from bvh.changes import changes
 from bvh.forks import ForkSafeLock
 from bvh.hierarchy import Hierarchy
-
-ALL_BITS = 0xFFFFFFFF
 
 # Ids are told in int32.
 MAX_ID = 2**31 - 1
@@ -41,26 +40,6 @@ COLUMNS: dict[str, tuple[Any, tuple[int, ...]]] = {
 # Held while gaps are closed, and by whoever looks at a table that has some: a question closes them,
 # and other threads may ask at the same time.
 _guard = ForkSafeLock()
-
-
-class Attributes(NamedTuple):
-    """What a mesh knows of its vertices apart from where they are; None for what it does not.
-
-    Attributes
-    ----------
-    vertex_normals : ndarray of float64, shape (n, 3), or None
-    uv : ndarray of float64, shape (n, 2), or None
-        Texture coordinates.
-    """
-
-    vertex_normals: NDArray[np.float64] | None = None
-    uv: NDArray[np.float64] | None = None
-
-    def __repr__(self) -> str:
-        known = [
-            f"{name} of {len(a)} vertices" for name, a in self._asdict().items() if a is not None
-        ]
-        return f"Attributes({', '.join(known) or 'none'})"
 
 
 @dataclass(frozen=True, eq=False, repr=False)

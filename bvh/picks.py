@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.affine import moved
-from bvh.expansion import Leaves
 from bvh.obbs import inverses
 from bvh.primitives import Boxes, Triangles
 from bvh.snapping import nearest_on_triangles
@@ -206,7 +205,7 @@ class Pick:
         # Where instances have come or gone, the scene's leaves are others.
         if leaves.is_current():
             leaves = scene._followed()
-        return Leaves(leaves)[self.leaf]
+        return leaves.leaf(self.leaf)
 
     def _triangles(self) -> Triangles | None:
         primitives = self._held().tree.arrays.primitives

@@ -10,16 +10,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bvh.affine import affine_maps
-from bvh.arguments import bit_masks, index_rows, label, one_index, truths
+from bvh.arguments import ALL_BITS, bit_masks, index_rows, label, one_index, truths
 from bvh.expansion import check_extent
-from bvh.instances import ALL_BITS, below
+from bvh.instances import below
 from bvh.jit import alone, warms
-from bvh.picking import Picking
 from bvh.placement import axis_name
 from bvh.primitives import Custom
 from bvh.progress_bars import ProgressLike, heard
 from bvh.scene_graph import attributes_of, fits, placements, up_of
 from bvh.scene_overlaps import SceneOverlapQueries
+from bvh.scene_picking import Picking
 from bvh.scene_points import ScenePoints
 from bvh.scene_saving import SceneSaving
 from bvh.tree import BVH

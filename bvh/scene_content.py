@@ -14,13 +14,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bvh.affine import moved
-from bvh.arguments import MAX_ROWS, bit_masks, kernel_input, one_index
+from bvh.arguments import ALL_BITS, MAX_ROWS, bit_masks, kernel_input, one_index
 from bvh.changes import changes
 from bvh.expansion import Expansion, Leaves, leaf_counts
 from bvh.forks import ForkSafeLock
 from bvh.hierarchy import Hierarchy
-from bvh.instances import ALL_BITS, Assembly, Attributes, Instance, Instances, below
+from bvh.instances import Assembly, Instance, Instances, below
 from bvh.primitives import Triangles
+from bvh.scene_graph import Attributes
 from bvh.two_level import TwoLevel
 
 # Held while a scene takes note of what has changed: two threads may ask at once.

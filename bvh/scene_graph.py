@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from bvh.affine import affine_maps
 from bvh.arguments import owned
 from bvh.gltf_names import NAMED, numbered
-from bvh.instances import Attributes
 from bvh.jit import BVHWarning
 from bvh.sources import triangles_of
 
@@ -21,6 +20,26 @@ from bvh.sources import triangles_of
 IN_GLTF = "from_gltf_primitive"
 # What it calls meshes there that have no name.
 UNNAMED = "GLTF"
+
+
+class Attributes(NamedTuple):
+    """Vertex attributes of a mesh, each None where the mesh has none.
+
+    Attributes
+    ----------
+    vertex_normals : ndarray of float64, shape (n, 3), or None
+    uv : ndarray of float64, shape (n, 2), or None
+        Texture coordinates.
+    """
+
+    vertex_normals: NDArray[np.float64] | None = None
+    uv: NDArray[np.float64] | None = None
+
+    def __repr__(self) -> str:
+        known = [
+            f"{name} of {len(a)} vertices" for name, a in self._asdict().items() if a is not None
+        ]
+        return f"Attributes({', '.join(known) or 'none'})"
 
 
 class Placement(NamedTuple):

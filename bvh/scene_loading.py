@@ -17,10 +17,11 @@ from bvh.arguments import kernel_input
 from bvh.container import HEADER_SIZE, read_arrays
 from bvh.expansion import check_extent
 from bvh.hierarchy import Hierarchy
-from bvh.instances import MAX_ID, Attributes, Instances, below
+from bvh.instances import MAX_ID, Instances, below
 from bvh.primitives import Triangles
 from bvh.scene import Scene
 from bvh.scene_file import UPS, SceneHeader, tables_end, tables_of
+from bvh.scene_graph import Attributes
 from bvh.tree_file import Header, unpacked
 
 Tables = dict[str, NDArray[Any]]

@@ -9,8 +9,8 @@ from saved_trees import tree_of
 
 import bvh
 from bvh import Attributes, Scene
+from bvh.arguments import ALL_BITS
 from bvh.container import HEADER_SIZE, digest_of, padded
-from bvh.instances import ALL_BITS
 from bvh.scene_file import SceneHeader, packed_scene, tables_end, tables_of, unpacked_scene
 
 Rng = np.random.Generator
