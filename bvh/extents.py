@@ -33,6 +33,7 @@ from numpy.typing import NDArray
 
 from bvh.arguments import kernel_input
 from bvh.arrays import TreeArrays
+from bvh.frame import FrameView
 from bvh.jit import entry, inlined, warms
 from bvh.numerics import INF, LARGEST
 from bvh.obbs import INVERTED, inverses
@@ -108,11 +109,11 @@ def _tighter(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float
 
 def _upper_boxes(arrays: TreeArrays, bounds: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return boxes of upper nodes, in the world, that hold all."""
-    local = _opened(arrays)
+    local, frame = _opened(arrays), FrameView(arrays.frame)
     # The order of numbers survives rounding, and a vertex is a double: it stays between the
     # corners, but for what underflows.
     with np.errstate(over="ignore", under="ignore"):
-        boxes = local.reshape(-1, 2, 3) * 2.0 ** -arrays.frame[1, 0] + arrays.frame[0]
+        boxes = local.reshape(-1, 2, 3) * np.ldexp(1.0, -frame.exponent) + frame.centre
     boxes[:, 0] = np.maximum(np.nextafter(boxes[:, 0], -np.inf), bounds[0])
     boxes[:, 1] = np.minimum(np.nextafter(boxes[:, 1], np.inf), bounds[1])
     found: NDArray[np.float64] = boxes.reshape(-1, 6)
@@ -267,7 +268,7 @@ def skew_of(arrays: TreeArrays) -> tuple[float, float]:
     with np.errstate(all="ignore"):
         most = (back @ np.abs(rows[:, :, :3])).sum(axis=2).max()
         corners = np.maximum(np.abs(points[used, :3]), np.abs(points[used, 3:6]))
-        far = most * arrays.frame[1, 1] + (back @ corners[:, :, None]).max()
+        far = most * FrameView(arrays.frame).farthest + (back @ corners[:, :, None]).max()
     sound = np.isfinite(most) and np.isfinite(far)
     return (float(most), float(far)) if sound else (np.inf, np.inf)
 

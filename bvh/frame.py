@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from bvh.jit import inlined
 from bvh.numerics import power_of_two, vector
-from bvh.simd import peek
+from bvh.simd import peek, poke
 
 # Numbers in a frame, for tables of several frames.
 FRAME_SIZE = 12
@@ -70,6 +70,20 @@ def lowest(frame, axis):
 def highest(frame, axis):
     """Return a coordinate of the upper corner of all primitives, in local coordinates."""
     return peek(frame, HIGHEST + axis)
+
+
+@inlined
+def set_corners(frame, axis, low, high):
+    """Set a coordinate of the lower and the upper corner of all primitives."""
+    poke(frame, LOWEST + axis, low)
+    poke(frame, HIGHEST + axis, high)
+
+
+@inlined
+def set_bounds(frame, far, local):
+    """Set the largest absolute coordinate in the world, and the largest local one."""
+    poke(frame, FARTHEST, far)
+    poke(frame, BOUND, local)
 
 
 class FrameView:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from bvh.arguments import aligned, kernel_input
 from bvh.arrays import TreeArrays
+from bvh.frame import FrameView
 from bvh.jit import entry, warms
 from bvh.leaves import GROUP_SIZE, pack_triangles
 from bvh.nodes import local_frame
@@ -223,7 +224,7 @@ def check_tree(arrays: TreeArrays, bounds: NDArray[np.float64], threads: int) ->
     if not np.array_equal(wanted[0], frame[:2]):
         raise ValueError("its frame is not that of its primitives")
     # Boxes are rounded outward, by less than this.
-    limit = np.float32(2.0 * frame[1, 2])
+    limit = np.float32(2.0 * FrameView(frame).bound)
     nodes = len(blocks) // BLOCK_SIZE
     level, owned = np.zeros(nodes, np.int8), np.zeros(len(ids), np.uint8)
     flaw, where = _check_nodes(blocks, limit, np.int64(DEEPEST), level, owned)
@@ -246,7 +247,7 @@ def check_tree(arrays: TreeArrays, bounds: NDArray[np.float64], threads: int) ->
 
 def _check_root(blocks: NDArray[np.float32], frame: NDArray[np.float64], limit: np.float32) -> None:
     """Check that the root's box holds its children: rays are clipped to it."""
-    box = frame[2:]
+    box = FrameView(frame).box
     sound = bool((np.abs(box) <= limit).all())
     if len(blocks) == 0:
         sound = sound and not box.any()
