@@ -34,7 +34,7 @@ class PickableScene(Protocol):
     """Interface of a scene that picking needs: instances of trees, and rays through them."""
 
     # The flattened instances that the last query worked on.
-    _expansion: Any
+    _flattened: Any
 
     @property
     def leaves(self) -> Any:

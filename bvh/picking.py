@@ -66,7 +66,7 @@ def pick_near(
     for beside in _beside(finder, region, rows, x, y, reach):
         if best is None or _order(beside) < _order(best):
             best = beside
-    return None if best is None else Pick((scene, camera, x, y, ray, scene._expansion), best)
+    return None if best is None else Pick((scene, camera, x, y, ray, scene._flattened), best)
 
 
 def _order(hit: tuple[Any, ...]) -> tuple[float, int, int]:

@@ -204,7 +204,7 @@ class Pick:
         scene, leaves = self._where[0], self._where[5]
         # Where instances have come or gone, the scene's leaves are others.
         if leaves.is_current():
-            leaves = scene._followed()
+            leaves = scene._current_leaves()
         return leaves.leaf(self.leaf)
 
     def _triangles(self) -> Triangles | None:

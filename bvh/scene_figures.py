@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from bvh.figures import TreeStats
-from bvh.instances import below, depth_of
+from bvh.instances import depth_of, nested_scenes
 from bvh.scene import Scene
 
 
@@ -77,7 +77,7 @@ class SceneStats:
 
 def scene_stats(scene: Scene, epo: bool = False) -> SceneStats:
     """Return the figures of a scene; with `epo`, also that of each tree, which is slow."""
-    leaves, parts = scene.leaves, below(scene)
+    leaves, parts = scene.leaves, nested_scenes(scene)
     trees = tuple(tree.stats(epo=epo) for tree in leaves.trees)
     placed = np.bincount(leaves.tree_of, minlength=len(trees))
     sizes = np.array([tree.primitives for tree in trees], np.int64)

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from bvh.affine import affine_maps
 from bvh.arguments import kernel_input
 from bvh.container import HEADER_SIZE, read_arrays
-from bvh.expansion import check_extent
+from bvh.expansion import check_nesting
 from bvh.hierarchy import Hierarchy
-from bvh.instances import MAX_ID, Instances, below
+from bvh.instances import MAX_ID, Instances, nested_scenes
 from bvh.primitives import Triangles
 from bvh.scene import Scene
 from bvh.scene_file import UPS, SceneHeader, tables_end, tables_of
@@ -192,7 +192,7 @@ def _assembled(
         scene.up = ups[len(scenes)]
         scenes.append(scene)
     try:
-        check_extent(below(scenes[-1]))
+        check_nesting(nested_scenes(scenes[-1]))
     except ValueError as error:
         raise ValueError(f"is not valid: {error}") from None
     return scenes[-1]

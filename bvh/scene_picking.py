@@ -76,7 +76,7 @@ class Picking(SceneRays):
                 hit = way_in(view.arrays)(view.place, *ray, camera.near, camera.far, 0, -1)
             else:
                 hit = self.caster(mask=mask)(*ray, camera.near, camera.far)
-            return Pick((self, camera, x, y, ray, self._expansion), hit) if hit[1] >= 0 else None
+            return Pick((self, camera, x, y, ray, self._flattened), hit) if hit[1] >= 0 else None
         return pick_near(self, camera, x, y, radius, mask)
 
     def picker(self, camera: Camera, *, mask: int = ALL_BITS) -> Callable[..., Pick | None]:
@@ -113,7 +113,7 @@ class Picking(SceneRays):
         def pick(x: float, y: float) -> Pick | None:
             ray = ray_of(x, y)
             hit = cast(*ray, near, far)
-            return Pick((self, camera, x, y, ray, self._expansion), hit) if hit[1] >= 0 else None
+            return Pick((self, camera, x, y, ray, self._flattened), hit) if hit[1] >= 0 else None
 
         pick.__qualname__ = f"pick of {camera.width} x {camera.height} pixels"
         return pick
@@ -132,7 +132,7 @@ class Picking(SceneRays):
             By t; of equal t, by leaf and face.
         """
         ray, hits = all_under(self, camera, x, y, mask)
-        where = (self, camera, x, y, ray, self._expansion)
+        where = (self, camera, x, y, ray, self._flattened)
         columns = (hits.t, hits.prim_id, hits.u, hits.v, hits.front, hits.leaf)
         rows = zip(*(column.tolist() for column in columns), strict=True)
         return [Pick(where, row) for row in rows]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from bvh.arguments import thread_count
 from bvh.container import digest_of, file_pieces, replace_file
 from bvh.hierarchy import Hierarchy
-from bvh.instances import Assembly, below
+from bvh.instances import InstanceHolder, nested_scenes
 from bvh.scene_content import SceneContent
 from bvh.scene_file import UPS, SceneHeader, packed_scene, tables_end, tables_of
 
@@ -56,7 +56,7 @@ class SceneSaving(SceneContent):
         'one'
         """
         workers = thread_count(threads)
-        parts = below(self)
+        parts = nested_scenes(self)
         trees = list({
             id(child): child
             for part in parts for child in part._instances.children if isinstance(child, Hierarchy)
@@ -85,7 +85,9 @@ class SceneSaving(SceneContent):
         replace_file(os.fspath(path), itertools.chain(start, *(pieces for _, pieces in files)))
 
 
-def _instance_tables(parts: list[Assembly], trees: list[Hierarchy]) -> dict[str, NDArray[Any]]:
+def _instance_tables(
+    parts: list[InstanceHolder], trees: list[Hierarchy]
+) -> dict[str, NDArray[Any]]:
     """Return the tables of instances, those of all scenes one behind another."""
     codes = {id(tree): k for k, tree in enumerate(trees)}
     codes |= {id(part): ~k for k, part in enumerate(parts)}
@@ -116,7 +118,7 @@ def _instance_tables(parts: list[Assembly], trees: list[Hierarchy]) -> dict[str,
     return tables | {"text": np.frombuffer(b"".join(texts), np.uint8)}
 
 
-def _scene_table(parts: list[Assembly]) -> NDArray[np.int64]:
+def _scene_table(parts: list[InstanceHolder]) -> NDArray[np.int64]:
     """Return instances, next id, and where it is not z everywhere the axis that is up, by scene."""
     scenes = _integer_rows([(len(part._instances), part._instances.next_id) for part in parts], 2)
     ups = [UPS.index(part._up) if isinstance(part, SceneContent) else 0 for part in parts]
