@@ -102,23 +102,22 @@ class Finder:
         self.shown = (self.leaves.masks & bits) != 0
 
     def near(self, region: Region) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """Return the leaves that may be seen in a region, and which are surely inside."""
+        """Return the leaves that may be visible in a region, and which are certainly inside."""
         leaves = self.leaves
         if len(leaves) == 0:
             return np.empty(0, np.int64), np.empty(0, np.bool_)
-        # Of most leaves, their boxes tell.
+        # Their boxes exclude most leaves.
         rows = np.flatnonzero(self.shown & reaching(region, self.scene._current().boxes))
-        places = leaves.tree_of[rows]
-        bounds = np.array([tree.bounds for tree in leaves.trees])[places]
+        bounds = np.array([tree.bounds for tree in leaves.trees])[leaves.tree_of[rows]]
         near, within = near_leaves(region, bounds, leaves.matrices[rows])
         return rows[near], within[near]
 
     def leaf(self, row: int) -> tuple[Leaf, NDArray[np.float64]]:
         """Return a leaf and its map."""
-        place = int(self.leaves.tree_of[row])
-        if place not in self._looked_at:
-            self._looked_at[place] = Leaf(self.leaves.trees[place])
-        return self._looked_at[place], self.leaves.matrices[row]
+        tree = int(self.leaves.tree_of[row])
+        if tree not in self._looked_at:
+            self._looked_at[tree] = Leaf(self.leaves.trees[tree])
+        return self._looked_at[tree], self.leaves.matrices[row]
 
     def cast(self, origins: Any, directions: Any, t_min: Any, t_max: Any) -> Any:
         return self.scene.closest_hit(
@@ -126,7 +125,7 @@ class Finder:
         )
 
     def visible(self, region: Region, parts: dict[int, Part]) -> dict[int, Part]:
-        """Return of what is selected what the camera sees."""
+        """Return the part of a selection that the camera sees."""
         if any(len(part.vertices) for part in parts.values()):
             return {row: kept for row, part in parts.items()
                     if len((kept := self._seen_vertices(row, part)).vertices)}  # fmt: skip
@@ -158,7 +157,7 @@ class Finder:
         found: dict[int, NDArray[np.bool_]],
         rows: list[int],
     ) -> None:
-        """Mark of some leaves' faces those that are seen by rays of their own, all cast at once."""
+        """Mark those faces of some leaves that rays of their own find visible, all cast at once."""
         if not rows:
             return
         surfaces = [self._placed(row, parts[row].faces[~found[row]]) for row in rows]
@@ -207,23 +206,23 @@ class Finder:
         return corners
 
     def selection(self, what: str, parts: dict[int, Part]) -> Selection:
-        """Return what is selected of all leaves."""
-        held = [part.faces if what == "faces" else part.vertices for part in parts.values()]
-        offsets = np.zeros(len(held) + 1, np.int64)
-        np.cumsum([len(ids) for ids in held], out=offsets[1:])
+        """Return the selection of the parts of all leaves."""
+        ids_of = [part.faces if what == "faces" else part.vertices for part in parts.values()]
+        offsets = np.zeros(len(ids_of) + 1, np.int64)
+        np.cumsum([len(ids) for ids in ids_of], out=offsets[1:])
         rows = np.array(list(parts), np.int32)
-        ids = np.concatenate([np.empty(0, np.int32), *held])
+        ids = np.concatenate([np.empty(0, np.int32), *ids_of])
         return self._of_rows(what, rows, ids, offsets)
 
     def instances(self, parts: dict[int, Part], want_inside: bool) -> Selection:
-        """Return the instances that have a leaf which is selected, or only such leaves."""
+        """Return the instances with a selected leaf, or if `want_inside` with no other leaf."""
         owners = self.leaves.instance_id
         rows = np.array(list(parts), np.int64)
         chosen = np.unique(owners[rows])
         if want_inside:
             partly = self.shown.copy()
             partly[[row for row, part in parts.items() if part.all]] = False
-            # Leaves of nothing are inside wherever the rest is.
+            # Empty leaves are inside wherever the rest is.
             trees = self.leaves.trees
             full = np.array([not np.isnan(tree.bounds).any() for tree in trees], np.bool_)
             partly &= full[self.leaves.tree_of]

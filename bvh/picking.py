@@ -54,7 +54,7 @@ def pick_near(
     finder = Finder(scene, camera, mask, 1, 1)
     region = rectangle(camera, x - reach, y - reach, x + reach, y + reach)
     if best is not None:
-        # What lies behind the nearest hit is not asked for.
+        # Faces behind the nearest hit are excluded.
         # Depth grows along its gradient, which slanting parallel rays do not follow.
         along = camera.gradients[2]
         end = best[0] + CONTACT * abs(best[0]) + float(along @ camera.eye)
@@ -70,14 +70,14 @@ def pick_near(
 
 
 def _order(hit: tuple[Any, ...]) -> tuple[float, int, int]:
-    """Return what hits are ordered by: t, leaf, prim_id."""
+    """Return the sort key of a hit: t, leaf, prim_id."""
     return hit[0], hit[5], hit[1]
 
 
 def _beside(
     finder: Finder, region: Region, rows: NDArray[np.int64], x: float, y: float, reach: float
 ) -> list[tuple[Any, ...]]:
-    """Return what of each instance, by its leaves, is nearest to a cursor and can be seen."""
+    """Return for each instance the visible point of its faces nearest to a cursor, as a hit."""
     camera = finder.camera
     surfaces = []
     for row in rows.tolist():

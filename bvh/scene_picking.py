@@ -25,13 +25,13 @@ class Picking(SceneRays):
     def pick(
         self, camera: Camera, x: float, y: float, radius: float = 0.0, *, mask: int = ALL_BITS
     ) -> Pick | None:
-        """Return what is under a cursor: the nearest hit, or None.
+        """Return the nearest hit under a cursor, or None.
 
-        With a radius, thin things can be picked that the cursor misses by a few pixels: wires,
-        points, faces without area, which no ray ever hits. Each instance is stood for by the hit
-        of the cursor's own ray, or else by the point of its faces nearest to the cursor in the
-        picture, of those within the radius that nothing is in front of. The nearest to the camera
-        of these wins; of equal depth, the lowest leaf and face.
+        With a radius, thin objects that the cursor misses by a few pixels can be picked: wires,
+        points, and faces without area, which no ray ever hits. The candidate of each instance is
+        its hit by the cursor's own ray, or else the visible point of its faces that is nearest to
+        the cursor in the picture, within the radius. The candidate nearest to the camera is
+        returned; of equal depth, the one with the lowest leaf and face.
 
         Parameters
         ----------
@@ -41,7 +41,7 @@ class Picking(SceneRays):
         radius : float
             In pixels; with 0 the answer is that of `closest_hit` for the ray at (x, y).
         mask : int
-            Instances that share no bit with it are not there.
+            Instances whose mask shares no bit with it are ignored.
 
         Returns
         -------
@@ -50,7 +50,7 @@ class Picking(SceneRays):
         Raises
         ------
         ValueError, TypeError
-            If the radius is negative or not finite, or the camera is none.
+            If the radius is negative or not finite, or the camera is not a `Camera`.
 
         Examples
         --------
@@ -80,7 +80,7 @@ class Picking(SceneRays):
         return pick_near(self, camera, x, y, radius, mask)
 
     def picker(self, camera: Camera, *, mask: int = ALL_BITS) -> Callable[..., Pick | None]:
-        """Return a function that picks under a hovering cursor as fast as Python can call it.
+        """Return a function that picks under a hovering cursor with little overhead.
 
         Parameters
         ----------
@@ -91,8 +91,8 @@ class Picking(SceneRays):
         Returns
         -------
         callable
-            ``picker(x, y)`` returns what ``pick(camera, x, y)`` does. It sees the scene as it
-            is at every call.
+            ``picker(x, y)`` returns the same as ``pick(camera, x, y)``, for the scene at the time
+            of the call.
 
         Examples
         --------
@@ -119,7 +119,7 @@ class Picking(SceneRays):
         return pick
 
     def pick_all(self, camera: Camera, x: float, y: float, *, mask: int = ALL_BITS) -> list[Pick]:
-        """Return all that the ray of a cursor hits, front to back.
+        """Return all hits of a cursor's ray, front to back.
 
         Parameters
         ----------
@@ -152,34 +152,34 @@ class Picking(SceneRays):
         mask: int = ALL_BITS,
         threads: int | None = None,
     ) -> Selection:
-        """Select what a rectangle in the picture touches or holds.
+        """Select what a rectangle in the picture touches or contains.
 
-        Corners are rounded to doubles as `Camera.project` gives them; from there on the answer is
-        exact: the rectangle and the images of faces are closed sets, and touching counts. What
-        reaches behind the eye touches by its part in front, and is never inside. Faces without
-        area are the segments or points that they are.
+        Corners are rounded to doubles by `Camera.project`; from there on the result is exact: the
+        rectangle and the images of faces are closed sets, and touching counts. Of a face that
+        reaches behind the eye, the part in front can touch; it is never inside. Faces without area
+        count as segments or points.
 
         Parameters
         ----------
         camera : Camera
         x0, y0, x1, y1 : float
-            Opposite corners, in the camera's pixels; they may lie outside the picture.
+            Opposite corners, in the camera's pixels, inside or outside the picture.
         what : {"faces", "vertices", "instances"}
             What to select. An instance touches if one of its faces does, and is inside if all of
             them are. For boxes, faces are whole boxes.
         mode : {"touching", "inside"}
-            What of it has to be in the region: something, or all. The same for vertices.
+            Whether a part or all of it has to be in the region. The same for vertices.
         visible_only : bool
-            Leave out what the camera does not see because something else of the scene is in front
-            of it, or because it is outside the picture. A face is seen if it is the first that
-            some ray meets: through the middle of a device pixel in the region, at the face's
-            middle, or next to one of its corners. So at most faces are missed that show less than
-            a pixel and not their corners. A vertex is seen if nothing is in front of it; an
-            instance, if a face of it is that counts for `mode`.
+            Leave out what the camera does not see because other parts of the scene are in front of
+            it, or because it is outside the picture. A face is visible if it is the first hit of a
+            ray: through the centre of a device pixel in the region, at the face's centre, or next
+            to one of its corners. So only faces of which less than a pixel and no corner shows can
+            be missed. A vertex is visible if nothing is in front of it; an instance, if a face of
+            it is visible that counts for `mode`.
         samples : int
-            Rays to a side of a device pixel, for `visible_only`.
+            Rays along each side of a device pixel, for `visible_only`.
         mask : int
-            Instances that share no bit with it are neither selected nor in front of others.
+            Instances whose mask shares no bit with it are neither selected nor hide others.
         threads : int, optional
             Threads to use; one for each CPU by default.
 
@@ -191,8 +191,8 @@ class Picking(SceneRays):
         Raises
         ------
         ValueError, TypeError
-            Where an argument has the wrong type or range, or a tree that may be selected from is
-            over primitives of your own (or has no vertices, where those are asked for).
+            If an argument has the wrong type or range, or a tree in the region is over custom
+            primitives (or has no vertices, with `what="vertices"`).
 
         Examples
         --------
@@ -224,14 +224,14 @@ class Picking(SceneRays):
         mask: int = ALL_BITS,
         threads: int | None = None,
     ) -> Selection:
-        """Select what a closed polygon in the picture touches or holds.
+        """Select what a closed polygon in the picture touches or contains.
 
         Parameters
         ----------
         camera : Camera
         polygon : array_like, shape (n, 2)
-            Corners in the camera's pixels, the last joined to the first. The region is the polygon
-            with all points that it winds about an odd number of times; it may cross itself.
+            Corners in the camera's pixels, the last joined to the first. It may cross itself: the
+            region is the polygon with all points of odd winding number.
         what, mode, visible_only, samples, mask, threads
             As in `pick_rect`.
 
@@ -242,7 +242,7 @@ class Picking(SceneRays):
         Raises
         ------
         ValueError, TypeError
-            As in `pick_rect`; also if the polygon has no corners, or one that is not finite.
+            As in `pick_rect`; also if the polygon has no corners, or a corner is not finite.
 
         Examples
         --------
