@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -77,8 +76,9 @@ def _of_pyvista(mesh: Any) -> Polygons:
         return _joined([block for block in mesh if block is not None])
     if not hasattr(mesh, "n_cells"):
         raise TypeError(f"mesh must have cells, got pyvista's {type(mesh).__name__}")
-    if hasattr(mesh, "strips"):
-        return _of_poly_data(mesh)
+    if getattr(mesh, "is_all_triangles", False) and not mesh.n_strips:
+        faces = np.asarray(mesh.faces).reshape(-1, 4)[:, 1:]
+        return _checked(mesh.points, faces.reshape(-1), 3 * np.arange(len(faces) + 1))
     if not hasattr(mesh, "cell_connectivity"):
         mesh = mesh.cast_to_unstructured_grid()
     # The name since 0.49.
@@ -100,40 +100,6 @@ def _of_pyvista(mesh: Any) -> Polygons:
             else:
                 blocks.append((VTK_KINDS.get(number, f"VTK {number}"), cells, ids))
     return _checked(points, *surface_of_cells(points, blocks))
-
-
-def _of_poly_data(mesh: Any) -> Polygons:
-    """Return polygons and strips; VTK gives vertices and lines the first cell ids."""
-    before = int(mesh.n_verts) + int(mesh.n_lines)
-    corners, offsets = _lists_in(np.asarray(mesh.faces))
-    ids, last = before + np.arange(len(offsets) - 1), before + len(offsets) - 1
-    if mesh.n_strips:
-        strips, ends = _lists_in(np.asarray(mesh.strips))
-        for k, (begin, end) in enumerate(itertools.pairwise(ends)):
-            triangles = _unrolled(strips[None, begin:end])
-            corners = np.concatenate([corners, triangles.reshape(-1)])
-            more = offsets[-1] + 3 * np.arange(1, len(triangles) + 1)
-            offsets = np.concatenate([offsets, more])
-            ids = np.concatenate([ids, np.full(len(triangles), last + k)])
-    return _checked(mesh.points, corners, offsets, ids.astype(np.int32))
-
-
-def _lists_in(flat: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Return the corners and offsets of lists that are each preceded by their length."""
-    if len(flat) == 0:
-        return np.empty(0, np.int32), np.zeros(1, np.int64)
-    width = int(flat[0]) + 1
-    if len(flat) % width == 0 and (flat[::width] == width - 1).all():
-        count = len(flat) // width
-        corners = flat.reshape(count, width)[:, 1:].reshape(-1)
-        return corners, np.arange(count + 1) * (width - 1)
-    values, begins, at = flat.tolist(), [], 0
-    while at < len(values):
-        begins.append(at)
-        at += values[at] + 1
-    kept = np.ones(len(flat), np.bool_)
-    kept[begins] = False
-    return flat[kept], np.concatenate([[0], np.cumsum(flat[begins])])
 
 
 def _unrolled(strips: NDArray[Any]) -> NDArray[Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,22 +49,11 @@ class PickableScene(Protocol):
     def pick(self, *cursor: Any, **options: Any) -> Pick | None: ...
 
 
-class SelectionOptions(NamedTuple):
-    """Options of `Scene.pick_rect` and `Scene.pick_lasso`, unchecked."""
-
-    what: str
-    mode: str
-    visible_only: bool
-    samples: int
-    mask: int
-    threads: int | None
-
-
 def select(
-    scene: PickableScene, camera: Camera, region: Region, options: SelectionOptions
-) -> Selection:
+    scene: PickableScene, camera: Camera, region: Region, what: str, mode: str,
+    visible_only: bool, samples: int, mask: int, threads: int | None,
+) -> Selection:  # fmt: skip
     """Return what a region of the picture selects, after checking the options."""
-    what, mode, visible_only, samples, mask, threads = options
     check_choice("what", what, KINDS)
     check_choice("mode", mode, MODES)
     workers, want_inside = thread_count(threads), mode == "inside"

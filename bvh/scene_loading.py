@@ -6,7 +6,7 @@ as much memory as the tables.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -149,16 +149,19 @@ def _attributes(tables: Tables, headers: list[Header]) -> list[Attributes]:
     return [Attributes(*pair) for pair in zip(*found, strict=True)]
 
 
-def _scenes(tables: Tables, names: list[str | None]) -> Iterator[tuple[Tables, list[int], Any]]:
-    """Yield the columns, the codes of children, and the names by id of each scene."""
-    end = 0
-    for count in tables["scenes"][:, 0].tolist():
+def _assembled(
+    tables: Tables, names: list[str | None], trees: list[Hierarchy], known: list[Attributes]
+) -> Scene:
+    """Return the outermost scene."""
+    scenes: list[Scene] = []
+    total, end = len(tables["scenes"]), 0
+    useful = [any(array is not None for array in one) for one in known]
+    for count, next_id, *up in tables["scenes"].tolist():
         begin, end = end, end + count
         rows = slice(begin, end)
         codes = tables["children"][rows].astype(np.int64)
         # Scenes first, each kind ascending: so a scene that is saved again is the same file.
-        keys = np.where(codes < 0, ~codes, codes + len(tables["scenes"]))
-        found, numbers = np.unique(keys, return_inverse=True)
+        keys, numbers = np.unique(np.where(codes < 0, ~codes, codes + total), return_inverse=True)
         # Copies: the tables lie in the file.
         columns = {
             "ids": tables["ids"][rows].copy(),
@@ -167,29 +170,17 @@ def _scenes(tables: Tables, names: list[str | None]) -> Iterator[tuple[Tables, l
             "masks": tables["masks"][rows].copy(),
             "visible": tables["visible"][rows] == 1,
         }
-        given = zip(columns["ids"].tolist(), names[begin:end], strict=True)
-        yield columns, found.tolist(), {k: name for k, name in given if name is not None}
-
-
-def _assembled(
-    tables: Tables, names: list[str | None], trees: list[Hierarchy], known: list[Attributes]
-) -> Scene:
-    """Return the outermost scene."""
-    scenes: list[Scene] = []
-    total = len(tables["scenes"])
-    next_ids = tables["scenes"][:, 1].tolist()
-    ups = [UPS[k] for row in tables["scenes"].tolist() for k in (row[2:] or [0])]
-    useful = [any(array is not None for array in one) for one in known]
-    for columns, found, given in _scenes(tables, names):
-        children = [scenes[k] if k < total else trees[k - total] for k in found]
+        named = zip(columns["ids"].tolist(), names[begin:end], strict=True)
         state = {
-            "columns": columns, "children": children, "names": given,
-            "next_id": next_ids[len(scenes)],
-        }  # fmt: skip
-        held = [k - total for k in found if k >= total and useful[k - total]]
+            "columns": columns,
+            "children": [scenes[k] if k < total else trees[k - total] for k in keys.tolist()],
+            "names": {k: name for k, name in named if name is not None},
+            "next_id": next_id,
+        }
+        own = [k - total for k in keys.tolist() if k >= total and useful[k - total]]
         scene = Scene()
-        scene._begin(Instances.of_state(state), {id(trees[k]): (trees[k], known[k]) for k in held})
-        scene.up = ups[len(scenes)]
+        scene._begin(Instances.of_state(state), {id(trees[k]): (trees[k], known[k]) for k in own})
+        scene.up = UPS[up[0]] if up else UPS[0]
         scenes.append(scene)
     try:
         check_nesting(nested_scenes(scenes[-1]))

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from bvh.arguments import ALL_BITS
 from bvh.camera import Camera
-from bvh.marquee import SelectionOptions, select
+from bvh.marquee import select
 from bvh.picking import all_under, check_camera, pick_near
 from bvh.picks import Pick
 from bvh.scene_rays import SceneRays
@@ -209,8 +209,7 @@ class Picking(SceneRays):
         Selection(0 faces of 0 instances)
         """
         region = rectangle(camera, x0, y0, x1, y1)
-        options = SelectionOptions(what, mode, visible_only, samples, mask, threads)
-        return select(self, camera, region, options)
+        return select(self, camera, region, what, mode, visible_only, samples, mask, threads)
 
     def pick_lasso(
         self,
@@ -257,5 +256,4 @@ class Picking(SceneRays):
         array([0], dtype=int32)
         """
         region = lasso(camera, polygon)
-        options = SelectionOptions(what, mode, visible_only, samples, mask, threads)
-        return select(self, camera, region, options)
+        return select(self, camera, region, what, mode, visible_only, samples, mask, threads)

@@ -67,18 +67,15 @@ class Tlas:
     ----------
     arrays : TreeArrays
         Over `Boxes`, one in each leaf: row r of the leaves holds the box `nodes.ids[r, 0]`. They
-        change in place.
-    frame_version : int
-        Counts rebuilds, each of which replaces `arrays` and the local frame.
+        change in place; a rebuild replaces them, and with them the local frame.
     """
 
     __slots__ = (
         "_blocks", "_bounds", "_boxes", "_built_cost", "_changes", "_figures", "_frame", "_lanes",
-        "_lost", "_parents", "arrays", "frame_version",
+        "_lost", "_parents", "arrays",
     )  # fmt: skip
 
     arrays: TreeArrays
-    frame_version: int
     _boxes: NDArray[np.float64]
     # Bounds of the boxes, and the value of `_changes` that they were computed at.
     _bounds: tuple[int, NDArray[np.float64]]
@@ -98,7 +95,7 @@ class Tlas:
 
     def __init__(self, boxes: NDArray[np.float64]) -> None:
         self._boxes = np.array(boxes, np.float64, order="C").reshape(-1, 6)
-        self.frame_version = self._changes = 0
+        self._changes = 0
         self.rebuild()
 
     def __len__(self) -> int:
@@ -161,7 +158,7 @@ class Tlas:
         self._changes += 1
         if len(rows) > MANY * len(self._boxes):
             self._boxes[rows] = boxes
-            answer = OUTGROWN if self._pays() else self._pass(False)
+            answer = OUTGROWN if self._pays() else self._refit(False)
         else:
             answer = move_boxes(
                 kernel_input(rows), kernel_input(boxes), self._boxes, self._lanes, self._parents,
@@ -172,11 +169,6 @@ class Tlas:
             self.rebuild()
             return True
         return False
-
-    def refit(self) -> None:
-        """Refit all nodes; rebuild the tree only if its frame has been outgrown."""
-        if self._pass(False) == OUTGROWN:
-            self.rebuild()
 
     def rebuild(self) -> None:
         """Rebuild the tree, with new arrays in a new local frame."""
@@ -207,14 +199,13 @@ class Tlas:
             kernel_input(self._frame),
         )
         if len(self._blocks):
-            self._pass(True)
+            self._refit(True)
         self._lost, self._built_cost = 0.0, self.cost
-        self.frame_version += 1
         seconds = time.perf_counter() - began
         # The first build may have compiled kernels, and any may have waited for other processes.
         Tlas.seconds_a_box = min(Tlas.seconds_a_box, seconds / max(len(ids), SMALLEST))
 
-    def _pass(self, new: bool) -> int:
+    def _refit(self, new: bool) -> int:
         """Refit all nodes, unless the frame has been outgrown."""
         nodes = self.arrays.nodes
         answer: int = refit_all(

@@ -155,12 +155,22 @@ class TwoLevel:
         been rebuilt.
     place : int
         The address of the addresses of all arrays, for the kernel of a single ray.
+    trees : list of TreeArrays
+        The BLAS, each once.
+    frames : ndarray of float64, shape (m, 4, 3)
+        The frames of the trees.
+    split : bool
+        Whether some tree has a primitive in several of its own leaves.
+    tree_of, maps, masks, owners : ndarray
+        As the parameters, read-only and up to date; masks are int32.
+    inverses : ndarray of float64, shape (n, 3, 4)
+        The correctly rounded inverses of the maps, read-only.
     """
 
     __slots__ = (
-        "_before", "_extents", "_frames", "_inverses", "_maps", "_masks", "_now", "_placed",
-        "_skews", "_solid", "_split", "_stretches", "_tlas", "_transforms", "_tree_of", "_trees",
-        "arrays", "place",
+        "_before", "_extents", "_inverses", "_maps", "_masks", "_now", "_placed", "_skews",
+        "_solid", "_stretches", "_tlas", "_transforms", "arrays", "frames", "inverses", "maps",
+        "masks", "owners", "place", "split", "tree_of", "trees",
     )  # fmt: skip
 
     arrays: TreeArrays
@@ -180,30 +190,36 @@ class TwoLevel:
         owners: NDArray[np.int32],
     ) -> None:
         # Kernels have the addresses of these arrays: they must live as long as this object.
-        self._trees = [tree.arrays for tree in trees]
-        self._tree_of = kernel_input(np.array(tree_of, np.int32))
+        self.trees = [tree.arrays for tree in trees]
+        self.tree_of = kernel_input(np.array(tree_of, np.int32))
         self._maps = np.array(maps, np.float64, order="C").reshape(-1, 3, 4)
         self._inverses, _ = inverses(self._maps)
         self._masks = np.array(masks, np.uint32).view(np.int32)
-        self._frames = kernel_input(
-            np.stack([tree.frame for tree in self._trees]) if len(trees) else np.empty((0, 4, 3))
+        self.frames = kernel_input(
+            np.stack([tree.frame for tree in self.trees]) if len(trees) else np.empty((0, 4, 3))
+        )
+        # Views, which follow what is written to the arrays here.
+        self.maps, self.inverses = kernel_input(self._maps), kernel_input(self._inverses)
+        self.masks, self.owners = (
+            kernel_input(self._masks),
+            kernel_input(np.array(owners, np.int32)),
         )
         self._stretches = None
-        self._split = any(tree._quality == "high" for tree in trees)
+        self.split = any(tree._quality == "high" for tree in trees)
         table = np.array([_addresses(tree) for tree in trees], np.int64).reshape(-1, TREE_SIZE)
         self._transforms = np.zeros(len(self._maps) * WAY_SIZE)
         self._extents = gathered([extent_of(tree.arrays, tree.bounds) for tree in trees])
-        skews = [skew_of(tree) for tree in self._trees]
+        skews = [skew_of(tree) for tree in self.trees]
         self._skews = kernel_input(np.array(skews, np.float64).reshape(-1, 2))
-        self._solid = np.array([not isinstance(t.primitives, Triangles) for t in self._trees], bool)
+        self._solid = np.array([not isinstance(t.primitives, Triangles) for t in self.trees], bool)
         self._tlas = Tlas(self._bounded(np.arange(len(self._maps))))
         self._placed = Placed(
             kernel_input(self._maps.reshape(-1)),
             kernel_input(self._inverses.reshape(-1)),
             kernel_input(self._transforms),
-            kernel_input(table[self._tree_of].reshape(-1)),
-            kernel_input(self._masks),
-            kernel_input(np.array(owners, np.int32)),
+            kernel_input(table[self.tree_of].reshape(-1)),
+            self.masks,
+            self.owners,
         )
         self._now = None
         self._adopt_tlas()
@@ -212,14 +228,9 @@ class TwoLevel:
         """Return the number of leaves."""
         return len(self._maps)
 
-    @property
-    def split(self) -> bool:
-        """Whether some tree has a primitive in several of its own leaves."""
-        return self._split
-
     def owner(self, leaf: int) -> int:
         """Return the outermost instance that a leaf belongs to; -1 for -1."""
-        return int(self._placed.owners[leaf]) if leaf >= 0 else -1
+        return int(self.owners[leaf]) if leaf >= 0 else -1
 
     @property
     def stretches(self) -> NDArray[np.float64]:
@@ -234,7 +245,7 @@ class TwoLevel:
     @property
     def plain(self) -> bool:
         """Whether all trees are over triangles."""
-        return all(isinstance(tree.primitives, Triangles) for tree in self._trees)
+        return all(isinstance(tree.primitives, Triangles) for tree in self.trees)
 
     @property
     def flipped(self) -> NDArray[np.bool_]:
@@ -248,49 +259,14 @@ class TwoLevel:
         if len(found) == 0:
             return None
         leaf = int(found[0])
-        return leaf, type(self._trees[self._tree_of[leaf]].primitives).__name__.lower()
+        return leaf, type(self.trees[self.tree_of[leaf]].primitives).__name__.lower()
 
     @property
     def nbytes(self) -> int:
         """Bytes of its arrays; trees are not counted."""
         tlas = self.arrays
-        arrays = (*self._placed, *tlas.nodes, tlas.frame, self._tlas.boxes, self._tree_of)
+        arrays = (*self._placed, *tlas.nodes, tlas.frame, self._tlas.boxes, self.tree_of)
         return sum(array.nbytes for array in arrays)
-
-    @property
-    def trees(self) -> list[TreeArrays]:
-        """The trees, each once."""
-        return self._trees
-
-    @property
-    def maps(self) -> NDArray[np.float64]:
-        """The affine maps of the leaves, read-only, shape (n, 3, 4)."""
-        return kernel_input(self._maps)
-
-    @property
-    def inverses(self) -> NDArray[np.float64]:
-        """The correctly rounded inverses of the maps, read-only, shape (n, 3, 4)."""
-        return kernel_input(self._inverses)
-
-    @property
-    def masks(self) -> NDArray[np.int32]:
-        """The masks of the leaves, read-only, shape (n,)."""
-        return kernel_input(self._masks)
-
-    @property
-    def owners(self) -> NDArray[np.int32]:
-        """The outermost instances that leaves belong to, read-only, shape (n,)."""
-        return self._placed.owners
-
-    @property
-    def frames(self) -> NDArray[np.float64]:
-        """The frames of the trees (see `TreeArrays`), read-only, shape (m, 4, 3)."""
-        return self._frames
-
-    @property
-    def tree_of(self) -> NDArray[np.int32]:
-        """Which of the trees each leaf is, read-only, shape (n,)."""
-        return self._tree_of
 
     @property
     def boxes_tree(self) -> TreeArrays:
@@ -337,7 +313,7 @@ class TwoLevel:
 
     def _bounded(self, leaves: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return world boxes around leaves under their present maps."""
-        which = self._tree_of[leaves]
+        which = self.tree_of[leaves]
         boxes = instance_bounds(self._extents, which, self._maps[leaves])
         solid = self._solid[which]
         if solid.any():
@@ -347,15 +323,13 @@ class TwoLevel:
 
     def _stretch(self, leaves: NDArray[np.int64], out: NDArray[np.float64]) -> None:
         """Compute the rows of `stretches` of leaves."""
-        fill_stretches(
-            kernel_input(leaves), kernel_input(self._maps), self._frames, self._tree_of, out
-        )
+        fill_stretches(kernel_input(leaves), self.maps, self.frames, self.tree_of, out)
 
     def _update_transforms(self, leaves: NDArray[np.int64]) -> None:
         """Compute the transforms from the TLAS to the trees of leaves."""
         fill_transforms(
-            kernel_input(leaves), kernel_input(self._maps), kernel_input(self._inverses),
-            self._tlas.boxes, self.arrays.frame, self._frames, self._skews, self._tree_of,
+            kernel_input(leaves), self.maps, self.inverses,
+            self._tlas.boxes, self.arrays.frame, self.frames, self._skews, self.tree_of,
             self._transforms,
         )  # fmt: skip
 

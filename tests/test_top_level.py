@@ -80,7 +80,7 @@ def test_few_boxes_that_move(n: int, rng: Rng) -> None:
             expected[row] = box
         assert np.array_equal(top.boxes, expected)
         assert_sound(top, rng)
-    top.refit()
+    top._refit(False)
     assert_sound(top, rng)
 
 
@@ -120,8 +120,7 @@ def test_many_small_steps(rng: Rng) -> None:
     top = Tlas(some_boxes(rng, 500))
     for _ in range(300):
         row = rng.integers(500, size=1)
-        top.update(row, top.boxes[row] + np.tile(0.1 * rng.normal(size=3), 2), rays=0)
-    assert top.frame_version == 1
+        assert not top.update(row, top.boxes[row] + np.tile(0.1 * rng.normal(size=3), 2), rays=0)
     assert_sound(top, rng)
 
 
@@ -133,13 +132,14 @@ def test_outgrown_frames(rng: Rng) -> None:
     assert top.arrays is arrays and arrays.frame[1, 2] > 1.0
     assert_sound(top, rng)
     assert top.update(np.array([7]), np.array([[30.0, 3, 3, 31.0, 3.1, 3.1]]), rays=0)
-    assert top.arrays is not arrays and top.frame_version == 2
+    assert top.arrays is not arrays
+    arrays = top.arrays
     assert_sound(top, rng)
     # As small as a frame may become, and smaller.
     small = some_boxes(rng, 200) * 0.1
     for row in range(200):
         top.update(np.array([row]), small[row : row + 1], rays=0)
-    assert top.frame_version > 2
+    assert top.arrays is not arrays
     assert np.ptp(top.arrays.frame[2:], axis=0).max() > 0.1
     assert_sound(top, rng)
 
