@@ -274,7 +274,7 @@ def skew_of(arrays: TreeArrays) -> tuple[float, float]:
     return (float(row_sum), float(far)) if sound else (np.inf, np.inf)
 
 
-def solid_bounds(
+def box_instance_bounds(
     extents: Extents,
     tree_of: NDArray[np.int32],
     rows: NDArray[np.float64],

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from bvh.affine import determinant_sign, near_sum
 from bvh.arguments import kernel_input
 from bvh.arrays import TreeArrays
-from bvh.extents import extent_of, gathered, instance_bounds, skew_of, solid_bounds
+from bvh.extents import box_instance_bounds, extent_of, gathered, instance_bounds, skew_of
 from bvh.frame import bound, centre, exponent, highest, lowest, scale
 from bvh.hierarchy import Hierarchy
 from bvh.jit import entry, inlined
@@ -318,7 +318,7 @@ class TwoLevel:
         solid = self._solid[which]
         if solid.any():
             rows = self._inverses[leaves[solid]]
-            boxes[solid] = solid_bounds(self._extents, which[solid], rows, self._skews)
+            boxes[solid] = box_instance_bounds(self._extents, which[solid], rows, self._skews)
         return boxes
 
     def _stretch(self, leaves: NDArray[np.int64], out: NDArray[np.float64]) -> None:
