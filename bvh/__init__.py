@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from bvh.boxes import ray_box
     from bvh.camera import Camera
     from bvh.expansion import Leaf, Leaves
-    from bvh.instances import Attributes, Instance
+    from bvh.instances import Instance
     from bvh.jit import BVHWarning, warmup
     from bvh.lab.page import RayLab, ray_lab
     from bvh.obbs import ray_obb
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
         SceneHits,
     )
     from bvh.scene import Scene
+    from bvh.scene_graph import Attributes
     from bvh.scene_overlaps import SceneOverlaps, ScenePairs
-    from bvh.scene_sources import load_scene
     from bvh.selections import Selection
     from bvh.spheres import ray_sphere
-    from bvh.storage import load
+    from bvh.storage import load, load_scene
     from bvh.tree import BVH
     from bvh.triangles import ray_triangle
     from bvh.viewer.window import Viewer, view
@@ -86,7 +86,7 @@ __all__ = [
 _MODULES = {
     "BVH": "tree",
     "AllHits": "rays",
-    "Attributes": "instances",
+    "Attributes": "scene_graph",
     "BVHWarning": "jit",
     "Camera": "camera",
     "ClosestPoints": "points",
@@ -109,7 +109,7 @@ _MODULES = {
     "TreeStats": "quality",
     "Viewer": "viewer.window",
     "load": "storage",
-    "load_scene": "scene_sources",
+    "load_scene": "storage",
     "ray_box": "boxes",
     "ray_lab": "lab.page",
     "ray_obb": "obbs",

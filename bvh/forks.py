@@ -101,3 +101,18 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(
         before=_take_locks, after_in_parent=_release_locks, after_in_child=_begin_child
     )
+
+
+class ForkSafeLock:
+    """A re-entrant lock that a forked child finds free, whichever thread of the parent held it.
+
+    It is used as ``with guard.lock:``, so that who holds it across a fork releases what it took.
+    """
+
+    def __init__(self) -> None:
+        self._renew()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._renew)
+
+    def _renew(self) -> None:
+        self.lock = threading.RLock()

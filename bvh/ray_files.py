@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bvh.container import replace_file
 from bvh.rays import Hits, SceneHits
-from bvh.saving import replace_file
 from bvh.scene import Scene
 from bvh.tree import BVH
 

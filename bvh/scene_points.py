@@ -8,15 +8,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bvh import containment, point_batches
-from bvh.arguments import bit_masks, kernel_input, thread_count, whole_number
+from bvh.arguments import ALL_BITS, bit_masks, kernel_input, thread_count, whole_number
 from bvh.changes import changes
 from bvh.hierarchy import Hierarchy
-from bvh.instances import ALL_BITS, Attributes, Instances
+from bvh.instances import Instances
 from bvh.jit import warms
 from bvh.points import PointBatch, SceneClosestPoints, point_batch
 from bvh.progress_bars import ProgressLike, heard
 from bvh.rays import shaped
 from bvh.scene_content import SceneContent
+from bvh.scene_graph import Attributes
 from bvh.tree import BVH
 from bvh.two_level import TwoLevel
 from bvh.workers import Progress

@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bvh import batches
-from bvh.arguments import bit_masks, cull_code, kernel_input, thread_count, whole_number
+from bvh.arguments import ALL_BITS, bit_masks, cull_code, kernel_input, thread_count, whole_number
 from bvh.crossing_queries import edge_rule
-from bvh.instances import ALL_BITS
 from bvh.many_hits import Request
 from bvh.progress_bars import ProgressLike, heard
 from bvh.rays import (

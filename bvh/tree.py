@@ -25,13 +25,12 @@ from bvh.overlap_queries import OverlapQueries
 from bvh.point_queries import PointQueries
 from bvh.primitives import Boxes, Custom, Obbs, Primitives, Triangles
 from bvh.progress_bars import ProgressLike, heard
-from bvh.saving import Saving
 from bvh.sources import surface_of
 from bvh.user_calls import INTERSECT
 from bvh.user_code import user_data, user_function
 
 
-class BVH(Deforming, CrossingQueries, PointQueries, OverlapQueries, Saving):
+class BVH(Deforming, CrossingQueries, PointQueries, OverlapQueries):
     """Bounding volume hierarchy over triangles, boxes, oriented boxes or custom primitives.
 
     Create one with `from_triangles`, `from_mesh`, `from_boxes`, `from_obbs` or `from_custom`. A

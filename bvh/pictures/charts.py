@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from bvh.container import replace_file
 from bvh.pictures.anatomy import Anatomy, anatomy_of
-from bvh.saving import replace_file
 from bvh.simd import WIDTH
 from bvh.tree import BVH
 

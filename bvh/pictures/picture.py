@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.saving import replace_file
+from bvh.container import replace_file
 
 # The ending of files of numbers, in place of pictures.
 NUMBERS = ".npy"
