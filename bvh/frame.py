@@ -103,7 +103,7 @@ class FrameView:
     @property
     def centre(self) -> NDArray[np.float64]:
         """The centre, shape (3,)."""
-        return np.asarray(self._rows[0])
+        return self._rows[0]
 
     @property
     def exponent(self) -> int:
