@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from bvh.boxes import ray_box
     from bvh.camera import Camera
     from bvh.expansion import Leaf, Leaves
-    from bvh.figures import TreeStats
     from bvh.instances import Instance
     from bvh.jit import BVHWarning, warmup
     from bvh.lab.page import RayLab, ray_lab
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
     from bvh.pictures.thumbnails import show
     from bvh.planes import ray_plane
     from bvh.points import ClosestPoints, SceneClosestPoints
+    from bvh.quality import TreeStats
     from bvh.rays import (
         AllHits,
         CountedHits,
@@ -106,7 +106,7 @@ _MODULES = {
     "SceneOverlaps": "scene_overlaps",
     "ScenePairs": "scene_overlaps",
     "Selection": "selections",
-    "TreeStats": "figures",
+    "TreeStats": "quality",
     "Viewer": "viewer.window",
     "load": "storage",
     "load_scene": "storage",

@@ -1,14 +1,13 @@
-"""Axis-aligned boxes: the exact interval of a ray in a box, and `ray_box`.
+"""The exact interval of a ray in an axis-aligned box, and `ray_box`.
 
-A box is the intersection of three slabs, and a ray stays in a slab between two crossings
-(b - o) / d, the near and the far plane picked by the sign of d. It meets the box when the latest
-entry is not later than the earliest exit. Here the crossings are the real quotients, rounded to
-nearest: rounding never turns two numbers around, so entries and exits that differ as doubles are
-decided, and only equal ones are compared exactly.
+A box is the intersection of three slabs, and a ray is in a slab between two crossings (b - o) / d,
+near and far chosen by the sign of d. It meets the box if the latest entry is not after the earliest
+exit. Here the crossings are the real quotients, rounded to nearest. Rounding is monotonic, so
+entries and exits that differ as doubles are decided, and only equal ones are compared exactly.
 
 Slab test: Kay and Kajiya 1986, "Ray tracing complex scenes"; near and far by sign: Smits 1998,
-"Efficiency issues for ray tracing"; what 1/d does at the edges: Williams et al. 2005, "An efficient
-and robust ray-box intersection algorithm".
+"Efficiency issues for ray tracing"; 1/d at the edges: Williams et al. 2005, "An efficient and
+robust ray-box intersection algorithm".
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from bvh.numerics import (
     vector,
 )
 from bvh.planes import crossed_later, hardware_quotient, plane_crossing
-from bvh.rays import broadcast_rays, shaped
+from bvh.ray_shapes import intersect_each
 
 # The planes of an axis-aligned box in the form that `planes.crossed_later` takes.
 UNIT_ROWS = ((1.0, 0.0, 0.0, 0.0), (0.0, 1.0, 0.0, 0.0), (0.0, 0.0, 1.0, 0.0))
@@ -70,25 +69,42 @@ def _rough_crossing(o, d, b):
 
 @inlined
 def rough_near(near0, near1, near2):
-    """Return a number that the entry into the box is not below, from three rough crossings."""
+    """Return a lower bound of the entry into the box, from three rough crossings."""
     return lose_nan_max(lose_nan_max(lose_nan_max(-INF, near0[0]), near1[0]), near2[0])
 
 
 @inlined
 def rough_far(far0, far1, far2):
-    """Return a number that the exit from the box is not above, from three rough crossings."""
+    """Return an upper bound of the exit from the box, from three rough crossings."""
     return lose_nan_min(lose_nan_min(lose_nan_min(INF, far0[1]), far1[1]), far2[1])
 
 
 @inlined
 def is_box(lower, upper):
-    """Tell a box from one that is inverted or NaN, and so empty."""
+    """Return whether a box is neither inverted nor NaN."""
     return lower[0] <= upper[0] and lower[1] <= upper[1] and lower[2] <= upper[2]
+
+
+@inlined
+def entered_and_left(slopes, lower, upper):
+    """Return the bounds where a ray enters each slab and where it leaves it, by its slopes."""
+    return (
+        (
+            lower[0] if slopes[0] > 0.0 else upper[0],
+            lower[1] if slopes[1] > 0.0 else upper[1],
+            lower[2] if slopes[2] > 0.0 else upper[2],
+        ),
+        (
+            upper[0] if slopes[0] > 0.0 else lower[0],
+            upper[1] if slopes[1] > 0.0 else lower[1],
+            upper[2] if slopes[2] > 0.0 else lower[2],
+        ),
+    )
 
 
 @kernel
 def common_interval(o, d, rows, first, last, near, far):
-    """Intersect the stays of a ray in three slabs.
+    """Return the intersection of the intervals of a ray in three slabs.
 
     Parameters
     ----------
@@ -96,7 +112,7 @@ def common_interval(o, d, rows, first, last, near, far):
     rows : 3-tuple of 4-tuples
         Coefficients of the slabs' planes, as in `planes.py`.
     first, last : 3-tuple
-        Levels of the planes where the ray enters and leaves each slab.
+        Levels of the planes where the ray enters and leaves each slab (`entered_and_left`).
     near, far : 3-tuple
         Correctly rounded crossings of those planes; -inf and +inf where a slab does not matter.
 
@@ -150,36 +166,27 @@ def box_interval(o, d, lower, upper):
         or (d[2] == 0.0 and not lower[2] <= o[2] <= upper[2])
     ):
         return False, INF, -INF
-    first = (
-        lower[0] if d[0] > 0.0 else upper[0],
-        lower[1] if d[1] > 0.0 else upper[1],
-        lower[2] if d[2] > 0.0 else upper[2],
-    )
-    last = (
-        upper[0] if d[0] > 0.0 else lower[0],
-        upper[1] if d[1] > 0.0 else lower[1],
-        upper[2] if d[2] > 0.0 else lower[2],
-    )
-    # Most boxes are missed by far. (0/0 and 1/0 of a parallel slab: see there.)
+    first, last = entered_and_left(d, lower, upper)
+    # Most misses are decided by bounds. (0/0 and 1/0 of a parallel slab: see the functions.)
     near0 = _rough_crossing(o[0], d[0], first[0])
     near1 = _rough_crossing(o[1], d[1], first[1])
     near2 = _rough_crossing(o[2], d[2], first[2])
     far0 = _rough_crossing(o[0], d[0], last[0])
     far1 = _rough_crossing(o[1], d[1], last[1])
     far2 = _rough_crossing(o[2], d[2], last[2])
-    least, most = rough_near(near0, near1, near2), rough_far(far0, far1, far2)
-    if least > most:
+    latest, earliest = rough_near(near0, near1, near2), rough_far(far0, far1, far2)
+    if latest > earliest:
         return False, INF, -INF
     # Leave out what cannot be the latest entry or the earliest exit.
     near = (
-        slab_crossing(o[0], d[0], first[0]) if d[0] != 0.0 and not near0[1] < least else -INF,
-        slab_crossing(o[1], d[1], first[1]) if d[1] != 0.0 and not near1[1] < least else -INF,
-        slab_crossing(o[2], d[2], first[2]) if d[2] != 0.0 and not near2[1] < least else -INF,
+        slab_crossing(o[0], d[0], first[0]) if d[0] != 0.0 and not near0[1] < latest else -INF,
+        slab_crossing(o[1], d[1], first[1]) if d[1] != 0.0 and not near1[1] < latest else -INF,
+        slab_crossing(o[2], d[2], first[2]) if d[2] != 0.0 and not near2[1] < latest else -INF,
     )
     far = (
-        slab_crossing(o[0], d[0], last[0]) if d[0] != 0.0 and not far0[0] > most else INF,
-        slab_crossing(o[1], d[1], last[1]) if d[1] != 0.0 and not far1[0] > most else INF,
-        slab_crossing(o[2], d[2], last[2]) if d[2] != 0.0 and not far2[0] > most else INF,
+        slab_crossing(o[0], d[0], last[0]) if d[0] != 0.0 and not far0[0] > earliest else INF,
+        slab_crossing(o[1], d[1], last[1]) if d[1] != 0.0 and not far1[0] > earliest else INF,
+        slab_crossing(o[2], d[2], last[2]) if d[2] != 0.0 and not far2[0] > earliest else INF,
     )
     return common_interval(o, d, UNIT_ROWS, first, last, near, far)
 
@@ -194,19 +201,21 @@ def clipped(interval, t_min, t_max):
 
 
 @entry
-def _ray_box(origins, directions, lower, upper, t_min, t_max, hit, t_near, t_far):
+def _ray_box(rays, boxes, hits):
     """Test each ray against its own box."""
+    lower, upper = boxes
+    hit, t_near, t_far = hits
     for i in range(len(hit)):
-        o, d = vector(origins, i), vector(directions, i)
+        o, d = vector(rays.origins, i), vector(rays.directions, i)
         hit[i], t_near[i], t_far[i] = False, INF, -INF
-        # A ray that is not finite, or has no direction, misses.
+        # A ray that is not finite, or has a zero direction, misses.
         if can_hit(o, d):
             interval = box_interval(o, d, vector(lower, i), vector(upper, i))
-            hit[i], t_near[i], t_far[i] = clipped(interval, t_min[i], t_max[i])
+            hit[i], t_near[i], t_far[i] = clipped(interval, rays.t_min[i], rays.t_max[i])
 
 
 class BoxHit(NamedTuple):
-    """What `ray_box` and `ray_obb` return, each with the leading shape of the arguments."""
+    """Result of `ray_box` and `ray_obb`; each field has the leading shape of the arguments."""
 
     hit: Any
     t_near: Any
@@ -223,9 +232,9 @@ def ray_box(
 ) -> BoxHit:
     """Intersect rays with axis-aligned boxes, one to one after broadcasting.
 
-    Boxes are solid and closed: a ray in a face plane, along an edge or through a corner hits, and
-    a ray that starts inside hits at the start of its range. Hit or miss is decided as real
-    arithmetic on the given doubles decides it.
+    Boxes are solid and closed: a ray in the plane of a face, along an edge or through a corner
+    hits, and a ray that starts inside hits at the start of its range. Hit or miss is decided
+    exactly for the given doubles.
 
     Parameters
     ----------
@@ -235,20 +244,20 @@ def ray_box(
         Corners. An infinite bound does not limit the box; a box with lower > upper or NaN on any
         axis is empty.
     t_min, t_max : array_like, shape (...)
-        Range of t, both ends included. It is compared with the rounded ends below.
+        Range of t, both ends included. It is compared with the rounded t_near and t_far.
 
     Returns
     -------
     hit : bool or ndarray of bool, shape (...)
     t_near, t_far : float or ndarray, shape (...)
-        The ray's stay in the box, clipped to the range, in units of the direction's length and
-        correctly rounded. +inf and -inf for a miss; so for a ray that is not finite, has no
-        direction, or an empty range.
+        The interval of the ray in the box, clipped to the range, in units of the direction's
+        length and correctly rounded. +inf and -inf for a miss. A ray that is not finite, has a
+        zero direction or an empty range misses.
 
     Raises
     ------
     ValueError, TypeError
-        Where an argument has the wrong shape or type; the message names it.
+        If an argument has the wrong shape or type; the message names it.
 
     Notes
     -----
@@ -262,22 +271,13 @@ def ray_box(
     >>> bvh.ray_box([1, 0, 0], [2, 0, 0], lower=[0, 0, 0], upper=[3, 1, 1])  # from inside
     BoxHit(hit=True, t_near=0.0, t_far=1.0)
     """
-    rays, corners = broadcast_rays(
-        origins,
-        directions,
-        t_min,
-        t_max,
-        lower=points("lower", lower),
-        upper=points("upper", upper),
-    )
-    n = len(rays.t_min)
-    hit, t_near, t_far = np.empty(n, np.bool_), np.empty(n), np.empty(n)
-    _ray_box(rays.origins, rays.directions, *corners, rays.t_min, rays.t_max, hit, t_near, t_far)
-    return BoxHit(*shaped(rays.shape, hit, t_near, t_far))
+    rays = origins, directions, t_min, t_max
+    corners = {"lower": points("lower", lower), "upper": points("upper", upper)}
+    return intersect_each(_ray_box, BoxHit, rays, corners)
 
 
 @warms("rays and boxes")
 def _warm() -> None:
-    """Compile what `ray_box` needs."""
+    """Compile the kernel of `ray_box`."""
     ray = np.full(3, 5.0), np.full(3, -1.0)
     ray_box(*ray, np.zeros(3), np.ones(3))

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bvh.arguments import kernel_input, thread_count, whole_number
-from bvh.arrays import build
 from bvh.batches import counted_hits
+from bvh.build import build
 from bvh.jit import warms
 from bvh.many_hits import Request
 from bvh.primitives import Triangles

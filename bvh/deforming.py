@@ -1,4 +1,4 @@
-"""Refitting a tree in place: the same tree over vertices that have moved."""
+"""`BVH.refit`: update a tree in place after its primitives have moved."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bvh.arguments import reals, rows, thread_count
-from bvh.arrays import TreeArrays, build, frozen_primitives
+from bvh.arrays import TreeArrays, frozen_primitives
+from bvh.build import build
 from bvh.changes import changes
 from bvh.hierarchy import Hierarchy
 from bvh.jit import warms
@@ -24,7 +25,7 @@ _lock = threading.Lock()
 
 
 def _renew_lock() -> None:
-    """Give a forked child a lock of its own: who held the parent's does not exist there."""
+    """Give a forked child a new lock: the thread that has the parent's does not exist there."""
     global _lock
     _lock = threading.Lock()
 
@@ -34,10 +35,10 @@ if hasattr(os, "register_at_fork"):
 
 
 class Origin(NamedTuple):
-    """What a tree was before it was first refitted.
+    """A tree before its first refit.
 
-    Its arrays are kept for their leaves, which hold triangles that come back after having had a
-    vertex that was not finite, and for callers that know nothing but their addresses.
+    Its arrays are kept for their leaves, because triangles return to them when their vertices are
+    finite again, and for functions of `BVH.caster` that know only their addresses.
     """
 
     arrays: TreeArrays
@@ -46,7 +47,7 @@ class Origin(NamedTuple):
 
 
 class Deforming(Hierarchy):
-    """How a tree follows what it holds."""
+    """Refitting of a tree."""
 
     __slots__ = ()
 
@@ -59,26 +60,25 @@ class Deforming(Hierarchy):
         threads: int | None = None,
         progress: ProgressLike | None = None,
     ) -> float:
-        """Let the vertices move, and bound everything anew without building the tree again.
+        """Move the primitives and update all boxes without building the tree again.
 
-        For meshes that deform. Several times faster than the fastest build, and every query is as
-        exact as on a new tree. But who is next to whom in the tree is still decided by where they
-        were when it was built, so rays take longer the more neighbours have parted. What is
-        returned tells by how much.
+        For meshes that deform. It is several times as fast as the fastest build, and queries stay
+        exact. The topology of the tree is not changed, so rays take longer the farther primitives
+        of a node have moved apart; the returned ratio measures this.
 
-        Queries that are under way in other threads end on the tree as it was, and so do functions
-        that `caster` returned before; later ones see it as it is. If anything is raised, nothing
-        has changed.
+        Queries in other threads that have started before finish on the old tree, and so do
+        functions that `caster` returned before. If an exception is raised, the tree is unchanged.
 
         Parameters
         ----------
         vertices : array_like, shape (n, 3)
-            Where all vertices are now, as many as there were. Faces with a vertex that is not
-            finite are ignored until it is again. For boxes and oriented boxes, the lower corners.
+            The new positions of all vertices; their number cannot change. Faces with a vertex that
+            is not finite are ignored until it is finite again. For boxes and oriented boxes, the
+            lower corners.
         upper : array_like, shape (n, 3), optional
-            For boxes and oriented boxes alone: the upper corners. What could be hit must stay so.
+            For boxes and oriented boxes only: the upper corners. Valid boxes must stay valid.
         transforms : array_like, shape (n, 4, 4), optional
-            For oriented boxes alone: as in `BVH.from_obbs`.
+            For oriented boxes only: as in `BVH.from_obbs`.
         threads : int, optional
             Threads to use; one for each CPU by default.
         progress : callable, bool or bar of tqdm, optional
@@ -87,30 +87,27 @@ class Deforming(Hierarchy):
         Returns
         -------
         float
-            The cost of the tree by the surface area heuristic over that before it was first
-            refitted (or since it was loaded or unpickled). 1.0 is as good as then. 1.0 for a tree
-            in which there is nothing.
+            The SAH cost of the tree, divided by that before its first refit (since it was built,
+            loaded or unpickled). 1.0 is as good as then; 1.0 for an empty tree.
 
         Raises
         ------
         ValueError, TypeError
-            Where an argument has the wrong shape or type; if a primitive can be hit now that could
-            not when the tree was built, and so is not in it; if a box cannot be hit any more; for
-            users' own primitives.
+            If an argument has the wrong shape or type; if a primitive becomes valid that was not
+            when the tree was built; if a box is no longer valid; for custom primitives.
 
         Notes
         -----
-        When to build a new tree: in trials with 100 000 triangles, rays took up to 1.4 times as
-        long as on a new tree where the ratio was below 1.5, 1.5 to 2.6 times where it was about 3,
-        15 times at 10. A new tree of quality "low" took the time of 7 refits, one of "medium" that
-        of 11. So build one when the rays until then will lose more than that; with as many rays as
-        triangles in each frame, when the ratio passes 1.5. Where triangles have grown, as under
-        noise, the ratio is large and no tree is better: keep refitting if a new one does not cost
-        less by `stats`. (MacDonald and Booth 1990, "Heuristics for ray tracing using space
-        subdivision"; Wald, Boulos and Shirley 2007, "Ray tracing deformable scenes using dynamic
-        bounding volume hierarchies".)
+        When to build a new tree: with 100 000 triangles, rays took up to 1.4 times as long as on a
+        new tree for a ratio below 1.5, 1.5 to 2.6 times for about 3, 15 times for 10. Building a
+        tree of quality "low" took as long as 7 refits, one of "medium" as long as 11. So build a
+        new tree when rays lose more time than that; with as many rays as triangles in each frame,
+        when the ratio exceeds 1.5. If triangles have grown, as under noise, the ratio is large and
+        a new tree is no better: keep refitting if its `stats` show no lower cost. (MacDonald and
+        Booth 1990, "Heuristics for ray tracing using space subdivision"; Wald, Boulos and Shirley
+        2007, "Ray tracing deformable scenes using dynamic bounding volume hierarchies".)
 
-        The arrays that the tree had before its first refit stay in memory as long as it does.
+        The arrays of the tree before its first refit stay in memory.
 
         Examples
         --------
@@ -130,27 +127,27 @@ class Deforming(Hierarchy):
             arrays, bounds = refitted(origin.arrays, points, workers, origin.members, report)
         cost, cast = cost_of(arrays), _cast_into(arrays)
         with _lock:
-            # Of two threads, each may have found the same; nothing here fails half-way.
+            # Two threads may have computed the same origin. Nothing here can fail half-way.
             self._origin = self._origin or origin
             self._arrays, self._bounds, self._cast = arrays, bounds, cast
         changes.note()
         return cost / origin.cost if cost > 0.0 else 1.0
 
     def _single_ray(self) -> Any:
-        """Return the way in for single rays, once somebody wants it."""
+        """Return the function that casts a single ray; the first call compiles it."""
         with _lock:
-            # Another thread may have refitted the tree since it was found to have none.
+            # Another thread may have refitted the tree meanwhile.
             return super()._single_ray() if self._origin is None else self._cast
 
     def _points_of(
         self, vertices: ArrayLike, upper: ArrayLike | None, transforms: ArrayLike | None
     ) -> NDArray[np.float64]:
-        """Return what a tree's primitives are to be made of, checked."""
+        """Check the arguments of `refit`; return the array that replaces the primitives' points."""
         primitives = self._arrays.primitives
         if isinstance(primitives, Custom):
             raise TypeError("a BVH over custom primitives cannot be refitted: build a new one")
-        boxes, turned = isinstance(primitives, Boxes | Obbs), isinstance(primitives, Obbs)
-        for name, value, wanted in (("upper", upper, boxes), ("transforms", transforms, turned)):
+        boxes, oriented = isinstance(primitives, Boxes | Obbs), isinstance(primitives, Obbs)
+        for name, value, wanted in (("upper", upper, boxes), ("transforms", transforms, oriented)):
             if (value is not None) != wanted:
                 needs = f"{name} to refit" if wanted else f"no {name} to refit"
                 raise TypeError(f"a BVH over {self.kind} needs {needs}")
@@ -174,23 +171,23 @@ class Deforming(Hierarchy):
 
 
 def _cast_into(arrays: TreeArrays) -> Any:
-    """Return the way in for single rays that keeps its tree alive, whoever asks for which.
+    """Return a function that casts single rays and keeps its arrays alive.
 
-    Callers pass the place of the tree that they think of; another thread may have refitted it
-    since they looked it up, and its memory may be gone.
+    Callers pass the address of the tree that they have looked up; another thread may have refitted
+    it since, and the memory may be freed.
     """
-    places = addresses_of(arrays)
-    kernel, place = way_in(arrays), places.ctypes.data
+    addresses = addresses_of(arrays)
+    kernel, table = way_in(arrays), addresses.ctypes.data
 
-    def cast(_: int, *ray: Any, _kept: Any = (arrays, places)) -> Any:
-        return kernel(place, *ray)
+    def cast(_: int, *ray: Any, _kept: Any = (arrays, addresses)) -> Any:
+        return kernel(table, *ray)
 
     return cast
 
 
 @warms("refits")
 def _warm() -> None:
-    """Compile what refitting needs."""
+    """Compile the kernels of `refit`."""
     points, faces = np.eye(4, 3), np.array([[0, 1, 2], [1, 2, 3]], np.int32)
     lost = np.where(np.arange(4)[:, None] == 0, np.nan, points)
     corners = np.zeros((1, 3)), np.ones((1, 3))

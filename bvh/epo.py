@@ -1,30 +1,39 @@
-"""EPO, the effective partial overlap of a tree: what lies in its boxes without belonging there.
+"""Effective partial overlap (EPO) of a tree: the area in its boxes that belongs to other subtrees.
 
-A ray that hits something in a node's box has to look at the node, for nothing where what it hits
-belongs to another. The SAH cost knows the boxes alone; this adds up, over all boxes of a tree, the
-area of the triangles within that belong to other subtrees, as a share of all area. Together the two
-tell more of how fast a tree is than either (Aila, Karras and Laine 2013, "On quality metrics of
-bounding volume hierarchies").
+A ray that hits a triangle inside a node's box visits the node, in vain if the triangle belongs to
+another. The SAH cost depends on the boxes alone; EPO adds up, over all boxes of a tree, the area of
+the triangles inside that belong to other subtrees, as a share of all area. Together the two predict
+the speed of a tree better than either (Aila, Karras and Laine 2013, "On quality metrics of bounding
+volume hierarchies").
 
 Each triangle is taken through the tree and clipped to every box that it reaches into (Sutherland
 and Hodgman 1974, "Reentrant polygon clipping"); where nothing is left of it, nothing below can
-have a part of it either. A triangle that was split belongs to all nodes above any of its parts.
+contain a part of it. A triangle that was split belongs to all nodes above any of its parts.
 """
 
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bvh import frame as frames
 from bvh.arguments import kernel_input
 from bvh.arrays import TreeArrays
 from bvh.jit import entry, kernel, warms
-from bvh.numerics import power_of_two
 from bvh.primitives import Triangles, corners
-from bvh.simd import WIDTH, peek, peek_int
-from bvh.wide_nodes import BLOCK_SIZE, CODES, LOWER, UPPER, leaf_rows
+from bvh.simd import WIDTH
+from bvh.wide_nodes import (
+    child_at,
+    child_code,
+    child_lower,
+    child_upper,
+    leaf_rows,
+    node_at,
+    node_count,
+)
 from bvh.workers import Shelf, share
 
 # Triangles that a thread takes at a time.
@@ -35,7 +44,7 @@ CORNERS = 9
 
 
 @entry
-def _number_leaves(blocks, first, last, pending):
+def _number_leaves(data, first, last, pending):
     """Number the leaves of a tree from left to right; return how many there are.
 
     Lane c of node i, or what is below it, has the leaves first[i, c]..last[i, c].
@@ -54,7 +63,7 @@ def _number_leaves(blocks, first, last, pending):
         pending[waiting - 1, 1] = c + 1
         first[node, c] = leaves
         last[node, c] = leaves
-        code = np.int64(peek_int(blocks, node * BLOCK_SIZE + CODES * WIDTH + c))
+        code = child_code(data, node_at(node) + c)
         if code > 0:
             pending[waiting, 0], pending[waiting, 1] = code, 0
             waiting += 1
@@ -65,14 +74,14 @@ def _number_leaves(blocks, first, last, pending):
 
 
 @entry
-def _leaves_of_primitives(blocks, ids, first, offsets, places, count_only):
-    """List the leaves of each primitive: places[offsets[i] : offsets[i + 1]] in the end.
+def _leaves_of_primitives(data, ids, first, offsets, leaves, count_only):
+    """List the leaves of each primitive: leaves[offsets[i] : offsets[i + 1]] in the end.
 
-    With `count_only`, offsets[i + 1] counts them; without it, offsets[i] is where the next goes.
+    With `count_only`, offsets[i + 1] counts them; without it, offsets[i] is the next index.
     """
-    for at in range(len(blocks) // BLOCK_SIZE * WIDTH):
-        node, c = at // WIDTH, at % WIDTH
-        code = np.int64(peek_int(blocks, node * BLOCK_SIZE + CODES * WIDTH + c))
+    for number in range(node_count(data) * WIDTH):
+        node, c = number // WIDTH, number % WIDTH
+        code = child_code(data, child_at(number))
         if code >= 0:
             continue
         row, count = leaf_rows(code)
@@ -84,26 +93,26 @@ def _leaves_of_primitives(blocks, ids, first, offsets, places, count_only):
                 if count_only:
                     offsets[prim + 1] += 1
                 else:
-                    places[offsets[prim]] = first[node, c]
+                    leaves[offsets[prim]] = first[node, c]
                     offsets[prim] += 1
 
 
 @kernel
-def _cut(given, count, axis, plane, side, kept):
+def _cut(polygon, count, axis, plane, side, out):
     """Keep the part of a polygon where side * (x - plane) >= 0; return its number of corners."""
     n = 0
     for i in range(count):
         j = i + 1 if i + 1 < count else 0
-        a, b = side * (given[i, axis] - plane), side * (given[j, axis] - plane)
+        a, b = side * (polygon[i, axis] - plane), side * (polygon[j, axis] - plane)
         if a >= 0.0:
             for k in range(3):
-                kept[n, k] = given[i, k]
+                out[n, k] = polygon[i, k]
             n += 1
         if (a > 0.0 and b < 0.0) or (a < 0.0 and b > 0.0):
             t = a / (a - b)
             for k in range(3):
-                kept[n, k] = given[i, k] + t * (given[j, k] - given[i, k])
-            kept[n, axis] = plane
+                out[n, k] = polygon[i, k] + t * (polygon[j, k] - polygon[i, k])
+            out[n, axis] = plane
             n += 1
     return n
 
@@ -130,25 +139,25 @@ def _area(polygon, count):
 
 
 @kernel
-def _clip(triangle, blocks, base, one, other):
-    """Clip a triangle to the box of the lane at `base`; return (corners, twice the area) left."""
+def _clip(triangle, data, at, one, other):
+    """Clip a triangle to a child's box; return (corners, twice the area) of what is left."""
     count = 3
     for i in range(3):
         for k in range(3):
             one[i, k] = triangle[i, k]
     for axis in range(3):
-        low = np.float64(peek(blocks, base + (LOWER + axis) * WIDTH))
-        high = np.float64(peek(blocks, base + (UPPER + axis) * WIDTH))
+        low = np.float64(child_lower(data, at, axis))
+        high = np.float64(child_upper(data, at, axis))
         # Most boxes cut with few of their planes.
-        least, most = one[0, axis], one[0, axis]
+        lowest, highest = one[0, axis], one[0, axis]
         for i in range(1, count):
-            least, most = min(least, one[i, axis]), max(most, one[i, axis])
-        if least > high or most < low:
+            lowest, highest = min(lowest, one[i, axis]), max(highest, one[i, axis])
+        if lowest > high or highest < low:
             return 0, 0.0
-        if least < low:
+        if lowest < low:
             count = _cut(one, count, axis, low, 1.0, other)
             one, other = other, one
-        if most > high:
+        if highest > high:
             count = _cut(one, count, axis, high, -1.0, other)
             one, other = other, one
         if count == 0:
@@ -156,13 +165,25 @@ def _clip(triangle, blocks, base, one, other):
     return count, _area(one, count)
 
 
+class LeafNumbers(NamedTuple):
+    """The leaves below each child, and those of each primitive.
+
+    Leaves are numbered from left to right. Lane c of node i, or what is below it, has the leaves
+    first[i, c] <= k < last[i, c]; primitive i is in leaves[offsets[i] : offsets[i + 1]].
+    """
+
+    first: NDArray[np.int32]
+    last: NDArray[np.int32]
+    offsets: NDArray[np.int64]
+    leaves: NDArray[np.int32]
+
+
 @entry
-def _overlap(
-    points, faces, frame, blocks, first, last, offsets, places, begin, end, totals, stack, polygons
-):  # fmt: skip
+def _overlap(triangles, frame, data, numbers, begin, end, totals, scratch):
     """Add up, over the triangles of a range, their area and what overlaps, into `totals`."""
-    s = power_of_two(int(frame[1, 0]))
-    triangles = Triangles(points, faces)
+    first, last, offsets, leaves = numbers
+    stack, polygons = scratch
+    s, centre = frames.scale(frame), frames.centre(frame)
     triangle, one, other = polygons[0], polygons[1], polygons[2]
     whole, over = 0.0, 0.0
     for prim in range(begin, end):
@@ -170,9 +191,9 @@ def _overlap(
             continue
         vertices = corners(triangles, prim)
         for axis in range(3):
-            triangle[0, axis] = (vertices[0][axis] - frame[0, axis]) * s
-            triangle[1, axis] = (vertices[1][axis] - frame[0, axis]) * s
-            triangle[2, axis] = (vertices[2][axis] - frame[0, axis]) * s
+            triangle[0, axis] = (vertices[0][axis] - centre[axis]) * s
+            triangle[1, axis] = (vertices[1][axis] - centre[axis]) * s
+            triangle[2, axis] = (vertices[2][axis] - centre[axis]) * s
         whole += _area(triangle, 3)
         stack[0] = 0
         waiting = 1
@@ -180,16 +201,16 @@ def _overlap(
             waiting -= 1
             node = stack[waiting]
             for c in range(WIDTH):
-                base = node * BLOCK_SIZE + c
-                code = np.int64(peek_int(blocks, base + CODES * WIDTH))
+                at = node_at(node) + c
+                code = child_code(data, at)
                 if code == 0:
                     break
-                count, area = _clip(triangle, blocks, base, one, other)
+                count, area = _clip(triangle, data, at, one, other)
                 if count == 0:
                     continue
                 belongs = False
                 for i in range(offsets[prim], offsets[prim + 1]):
-                    if first[node, c] <= places[i] < last[node, c]:
+                    if first[node, c] <= leaves[i] < last[node, c]:
                         belongs = True
                 if not belongs:
                     # A node is visited once, a leaf's rows one by one.
@@ -205,27 +226,27 @@ def overlap_of(arrays: TreeArrays, threads: int) -> float | None:
 
     Each box counts with its cost as in the SAH cost: 1 for a node, its rows for a leaf.
     """
-    (blocks, ids), _, primitives, frame = arrays
+    (data, ids), _, primitives, frame = arrays
     if not isinstance(primitives, Triangles):
         return None
-    nodes = len(blocks) // BLOCK_SIZE
+    nodes = arrays.nodes.size
     if nodes == 0:
         return 0.0
     first, last = np.zeros((nodes, WIDTH), np.int32), np.zeros((nodes, WIDTH), np.int32)
-    _number_leaves(blocks, first, last, np.empty((nodes + 1, 2), np.int64))
+    _number_leaves(data, first, last, np.empty((nodes + 1, 2), np.int64))
     count = len(primitives.faces)
-    offsets, places = np.zeros(count + 1, np.int64), np.empty(0, np.int32)
-    _leaves_of_primitives(blocks, ids, first, offsets, places, True)
+    offsets, leaves = np.zeros(count + 1, np.int64), np.empty(0, np.int32)
+    _leaves_of_primitives(data, ids, first, offsets, leaves, True)
     np.cumsum(offsets, out=offsets)
-    places = np.empty(int(offsets[-1]), np.int32)
-    _leaves_of_primitives(blocks, ids, first, offsets, places, False)
+    leaves = np.empty(int(offsets[-1]), np.int32)
+    _leaves_of_primitives(data, ids, first, offsets, leaves, False)
     # Each offset has moved on to the next one's.
     offsets[1:] = offsets[:-1].copy()
     offsets[0] = 0
     totals = np.zeros((-(-count // CHUNK), 2))
-    given = tuple(kernel_input(array) for array in (first, last, offsets, places))
+    numbers = LeafNumbers(*(kernel_input(array) for array in (first, last, offsets, leaves)))
 
-    # A node waits with those of its parents' other children.
+    # The stack has at most one entry a node.
     shelf = Shelf(lambda: (np.empty(nodes + 1, np.int64), np.empty((3, CORNERS + 1, 3))))
 
     def work(begin: int, end: int) -> None:
@@ -233,7 +254,7 @@ def overlap_of(arrays: TreeArrays, threads: int) -> float | None:
             stop = min(start + CHUNK, end)
             with shelf.scratch() as scratch:
                 part = totals[start // CHUNK]
-                _overlap(*primitives, frame, blocks, *given, start, stop, part, *scratch)
+                _overlap(primitives, frame, data, numbers, start, stop, part, scratch)
 
     share(count, CHUNK, work, threads)
     whole, over = (math.fsum(column) for column in totals.T)
@@ -243,7 +264,7 @@ def overlap_of(arrays: TreeArrays, threads: int) -> float | None:
 @warms("figures of trees")
 def _warm() -> None:
     """Compile what the overlap needs."""
-    from bvh.arrays import build
+    from bvh.build import build
 
     points: NDArray[np.float64] = np.eye(3)
     faces = np.array([[0, 1, 2]], np.int32)

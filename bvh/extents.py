@@ -40,8 +40,8 @@ from bvh.numerics import INF, LARGEST
 from bvh.obbs import INVERTED, inverses
 from bvh.polytopes import mark_used, polytope
 from bvh.primitives import Obbs, Triangles
-from bvh.quality import lanes_of
 from bvh.simd import WIDTH, fma, greater, lesser, load, lowest, peek, splat
+from bvh.wide_nodes import lanes_of
 from bvh.workers import share
 
 # Largest number of boxes, or vertices, of an extent.

@@ -1,6 +1,6 @@
 """The local frame of a tree: its layout, known in this file alone.
 
-A frame is an array of float64, shape (4, 3), made by `bvh.nodes.local_frame`. It maps the world to
+A frame is an array of float64, shape (4, 3), made by `local_frame`. It maps the world to
 the local coordinates x' = (x - centre) * 2**exponent, in which boxes and triangle groups are stored
 as float32:
 
@@ -86,6 +86,18 @@ def set_bounds(frame, far, local):
     poke(frame, BOUND, local)
 
 
+@inlined
+def lower_corner(frame):
+    """Return the lower corner of all primitives, in local coordinates."""
+    return (peek(frame, LOWEST), peek(frame, LOWEST + 1), peek(frame, LOWEST + 2))
+
+
+@inlined
+def upper_corner(frame):
+    """Return the upper corner of all primitives, in local coordinates."""
+    return (peek(frame, HIGHEST), peek(frame, HIGHEST + 1), peek(frame, HIGHEST + 2))
+
+
 class FrameView:
     """The numbers of a frame by name, for Python.
 
@@ -103,7 +115,8 @@ class FrameView:
     @property
     def centre(self) -> NDArray[np.float64]:
         """The centre, shape (3,)."""
-        return self._rows[0]
+        centre: NDArray[np.float64] = self._rows[0]
+        return centre
 
     @property
     def exponent(self) -> int:
@@ -129,3 +142,29 @@ class FrameView:
     def box(self) -> NDArray[np.float64]:
         """Lower and upper corner of all primitives in local coordinates, shape (2, 3)."""
         return self._rows[2:4]
+
+
+def local_frame(
+    lower: NDArray[np.float64], upper: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Choose the local frame x' = (x - c) * 2**k for primitives within the given boxes.
+
+    Returns
+    -------
+    frame : ndarray of float64, shape (2, 3)
+        First c, then (k, the largest absolute coordinate, 0).
+    bounds : ndarray of float64, shape (2, 3)
+        Lower and upper corner of all boxes; NaN if there are none.
+    """
+    frame = np.zeros((2, 3))
+    if len(lower) == 0:
+        return frame, np.full((2, 3), np.nan)
+    bounds = np.stack([lower.min(axis=0), upper.max(axis=0)])
+    # Halve before adding: two coordinates of 1e308 must not overflow.
+    frame[0] = 0.5 * bounds[0] + 0.5 * bounds[1]
+    half = (0.5 * bounds[1] - 0.5 * bounds[0]).max()
+    # Twice the half extent covers the rounding of the centre.
+    k = -int(np.frexp(half)[1]) if half > 0.0 else 0
+    k = min(max(k, -1020), 1020)
+    frame[1] = k, np.abs(bounds).max(), max(1.0, float(np.ldexp(half, k)) * (1.0 + 2.0**-20))
+    return frame, bounds

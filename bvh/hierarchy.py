@@ -1,4 +1,4 @@
-"""`Hierarchy`: a built tree as it is held: its arrays, what can be said of it, and its copies."""
+"""Base class of `BVH`: its arrays, properties, statistics and pickling."""
 
 from __future__ import annotations
 
@@ -10,22 +10,21 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bvh.arguments import kernel_input, thread_count
-from bvh.arrays import TreeArrays, build, frozen, frozen_primitives
+from bvh.arrays import TreeArrays, frozen, frozen_primitives
+from bvh.build import build
 from bvh.container import replace_file
-from bvh.figures import TreeStats, stats_of
 from bvh.primitives import Triangles, count_of
-from bvh.quality import check
+from bvh.quality import TreeStats, check, stats_of
 from bvh.simd import WIDTH
 from bvh.traversal.one_ray import addresses_of, way_in
 from bvh.tree_file import tree_contents
-from bvh.wide_nodes import BLOCK_SIZE
 
-# What a tree whose file has not been checked yet does not have.
+# Attributes that a memory-mapped tree gets at its first use, when its file is checked.
 LATE = {"_arrays", "_cast", "_face_ids", "_origin", "_place", "_places", "_winding"}
 
 
 class Hierarchy:
-    """What `BVH` is apart from how it is made and what it is asked."""
+    """What `BVH` has besides constructors and queries."""
 
     __slots__ = (
         "_arrays", "_bounds", "_build_seconds", "_cast", "_face_ids", "_first_use", "_origin",
@@ -36,18 +35,17 @@ class Hierarchy:
     _bounds: NDArray[np.float64]
     _build_seconds: float
     _quality: str
-    # By triangle, the face of the source that it is a part of; None where that is itself.
+    # The face of the source that each triangle is a part of; None if each face is one triangle.
     _face_ids: NDArray[np.int32] | None
-    # What a single ray needs: its kernel, once there has been one, and where the tree's arrays are.
+    # For single rays: their kernel, None before the first ray, and the addresses of the arrays.
     _cast: Any
     _places: NDArray[np.int64]
     _place: int
-    # What its nodes look like from far away, once somebody has asked for winding numbers.
+    # Multipole moments of the nodes; None before the first query of winding numbers.
     _winding: Any
-    # What it was before it was refitted (see `deforming`), or None.
+    # The tree before its first refit (see `deforming`), or None.
     _origin: Any
-    # Sets the arrays, the face ids, and the five above, of a tree whose file has not been checked
-    # yet (see `storage`).
+    # Sets the attributes in LATE (see `storage`).
     _first_use: Callable[[Hierarchy], None]
 
     def __init__(self) -> None:
@@ -56,24 +54,24 @@ class Hierarchy:
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any:
-            """Let the first use of a memory-mapped tree check it; only what is unset comes here."""
+            """Check a memory-mapped tree at its first use; called for unset attributes only."""
             if name in LATE:
                 object.__getattribute__(self, "_first_use")(self)
             return object.__getattribute__(self, name)
 
     @property
     def arrays(self) -> TreeArrays:
-        """The read-only arrays that kernels work on."""
+        """The tree's arrays, read-only, as kernels take them."""
         return self._arrays
 
     @property
     def kind(self) -> str:
-        """What the tree holds: "triangles", "boxes", "obbs" or "custom"."""
+        """Kind of the primitives: "triangles", "boxes", "obbs" or "custom"."""
         return type(self._arrays.primitives).__name__.lower()
 
     @property
     def bounds(self) -> NDArray[np.float64]:
-        """Lower and upper corner of all that can be hit, shape (2, 3); NaN if there is nothing."""
+        """Lower and upper corner of all valid primitives, shape (2, 3); NaN if there are none."""
         return self._bounds
 
     @property
@@ -90,9 +88,9 @@ class Hierarchy:
     def face_ids(self) -> NDArray[np.int32] | None:
         """The face of the source that each triangle is a part of, read-only, shape (m,).
 
-        None where triangles are the source's own faces, so that `prim_id` is their number there.
-        Else the source had quads or polygons: it is their place in the list of faces, or the number
-        of a cell in the libraries that have cells (see `BVH.from_mesh`).
+        None if the triangles are the source's own faces, so that `prim_id` is the index of a face.
+        Otherwise the source had quads or polygons, and this is the index of the face, or the number
+        of the cell in libraries that have cells (see `BVH.from_mesh`).
         """
         return self._face_ids
 
@@ -102,12 +100,13 @@ class Hierarchy:
         Parameters
         ----------
         prim_id : int or array_like of int
-            As in `Hits`, for instance; -1 for a miss.
+            For example that of `Hits`; -1 for a miss.
 
         Returns
         -------
         int or ndarray of int32
-            Of the shape of `prim_id`: `face_ids` of each, or itself where that is None; -1 for -1.
+            Of the shape of `prim_id`: its `face_ids`, or `prim_id` itself if there are none; -1 for
+            -1.
 
         Raises
         ------
@@ -128,11 +127,11 @@ class Hierarchy:
             raise TypeError(f"prim_id must be integers, got {prim_id!r}")
         if ids.size and not (ids.min() >= -1 and ids.max() < len(self)):
             raise ValueError(f"prim_id must be in -1..{len(self) - 1}, got {prim_id!r}")
-        found = ids.astype(np.int32)
+        faces = ids.astype(np.int32)
         if self._face_ids is not None:
             hit = ids >= 0
-            found[hit] = self._face_ids[found[hit]]
-        return found.item() if found.ndim == 0 else found
+            faces[hit] = self._face_ids[faces[hit]]
+        return faces.item() if faces.ndim == 0 else faces
 
     def _triangles(self) -> Triangles:
         primitives = self._arrays.primitives
@@ -141,28 +140,28 @@ class Hierarchy:
         return primitives
 
     def _must_hold(self, question: str, *kinds: type) -> None:
-        """Refuse a question that only trees over some kinds of primitives can be asked."""
+        """Raise a TypeError unless the tree is over some kinds of primitives."""
         if not isinstance(self._arrays.primitives, kinds):
             names = " or ".join(kind.__name__.lower() for kind in kinds)
             raise TypeError(f"{question} needs a BVH over {names}, not over {self.kind}")
 
     def __len__(self) -> int:
-        """Return the number of primitives, ignored ones included."""
+        """Return the number of primitives, including ignored ones."""
         return count_of(self._arrays.primitives)
 
     def stats(self, *, epo: bool = False) -> TreeStats:
-        """Return figures of the tree: size, shape, cost, memory, ignored primitives.
+        """Return statistics of the tree: size, shape, SAH cost, memory, ignored primitives.
 
         Parameters
         ----------
         epo : bool
-            Compute the effective partial overlap, too. It clips every triangle to every box that
-            it reaches into, which takes ten times as long as to build the tree.
+            Also compute the effective partial overlap. This clips every triangle to every box that
+            it reaches into and takes ten times as long as building the tree.
 
         Returns
         -------
         TreeStats
-            Its `str` is a table for people.
+            `str` of it is a table.
 
         Examples
         --------
@@ -174,10 +173,9 @@ class Hierarchy:
         return stats_of(self._arrays, self._build_seconds, epo)
 
     def validate(self) -> None:
-        """Check that the tree is well-formed; raise a ValueError that names the first flaw.
+        """Check the structure of the tree; raise a ValueError that names the first error.
 
-        Every primitive that can be hit must be in a leaf, and every box must contain what is below
-        it.
+        Every valid primitive must be in a leaf, and every box must contain what is below it.
         """
         check(self._arrays)
 
@@ -223,11 +221,11 @@ class Hierarchy:
         )
 
     def __repr__(self) -> str:
-        return f"BVH({len(self)} {self.kind}, {len(self._arrays.nodes.blocks) // BLOCK_SIZE} nodes)"
+        return f"BVH({len(self)} {self.kind}, {self._arrays.nodes.size} nodes)"
 
     def __getstate__(self) -> dict[str, Any]:
-        kept = ("_arrays", "_bounds", "_build_seconds", "_face_ids", "_quality")
-        return {"_width": WIDTH} | {name: getattr(self, name) for name in kept}
+        names = ("_arrays", "_bounds", "_build_seconds", "_face_ids", "_quality")
+        return {"_width": WIDTH} | {name: getattr(self, name) for name in names}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self._bounds = kernel_input(state["_bounds"])
@@ -238,12 +236,12 @@ class Hierarchy:
         if width == WIDTH:
             self._set_arrays(frozen(state["_arrays"]))
         else:
-            # Pickled on a CPU with other vectors.
+            # Pickled with another width of vectors.
             primitives = frozen_primitives(primitives)
             self._set_arrays(build(primitives, self._quality, thread_count(None), None)[0])
 
     def _single_ray(self) -> Any:
-        """Return the kernel for a single ray; compile it if it is the first."""
+        """Return the function that casts a single ray; the first call compiles it."""
         self._cast = way_in(self._arrays)
         return self._cast
 

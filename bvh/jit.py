@@ -1,4 +1,4 @@
-"""Every Numba option of the package, and `warmup`."""
+"""Decorators that compile kernels, with every Numba option of the package, and `warmup`."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from numba.core import dispatcher
 from bvh.code_generator import host_features, leave_to_numba
 from bvh.kernel_cache import (
     BVHWarning,
+    LateCache,
     cache_directory,
     fingerprint,
     notice,
     prune_cache,
 )
-from bvh.late_cache import LateCache
 from bvh.progress_bars import ProgressLike, heard
 
 __all__ = [
@@ -42,7 +42,7 @@ else:
     HELPER = {"pipeline_class": HelperCompiler}
     ENTRY = {"pipeline_class": EntryCompiler}
 
-# Numba's inside is untyped; what we use of it: its types, errors and compiled functions.
+# Numba's internals are untyped.
 types: Any = numba.types
 overload: Any = extending.overload
 TypingError: Any = numba.core.errors.TypingError
@@ -51,8 +51,8 @@ Dispatcher: Any = dispatcher.Dispatcher
 
 # error_model="numpy": a division by zero gives inf or NaN instead of a test and an exception.
 # nogil: threads of the batch runner work side by side.
-# forceinline and fastmath are said aloud in every case: Numba lets a function inherit what it does
-# not say from the first caller that compiles it, a user's fastmath kernel among them.
+# forceinline and fastmath are always given: a function inherits options that it does not have from
+# the first caller that compiles it, which may be a user's fastmath kernel.
 # No fastmath, not even "contract": a fused multiply-add where none is written breaks the
 # error-free transformations, and inf/NaN have a meaning in the slab tests.
 OPTIONS: dict[str, Any] = {
@@ -62,24 +62,24 @@ OPTIONS: dict[str, Any] = {
     "forceinline": False,
 }
 
-# Nobody hands an entry to C as a callback, nor is a helper called from Python: what would make that
-# possible costs a third of their compile time.
+# Wrappers for calls from C and Python cost a third of the compile time: entries are not called from
+# C, helpers from neither.
 NOT_FROM_C: dict[str, Any] = {"no_cfunc_wrapper": True}
 NOT_FROM_PYTHON: dict[str, Any] = NOT_FROM_C | {"no_cpython_wrapper": True}
 
 
 def _compiled(function: Any, **options: Any) -> Any:
     """Return the function with these options, to be compiled when it is first called."""
-    # Numba would work out the signature twice, which is half of what it does at an import.
+    # Numba computes the signature twice, which is half of its work at an import.
     code = function.__code__
-    told = function.__defaults__ or function.__kwdefaults__ or code.co_flags & VARIABLE
-    if not told and code.co_kwonlyargcount == code.co_posonlyargcount == 0:
+    variable = function.__defaults__ or function.__kwdefaults__ or code.co_flags & VARIABLE
+    if not variable and code.co_kwonlyargcount == code.co_posonlyargcount == 0:
         function.__signature__ = _signature(code.co_varnames[: code.co_argcount])
-    made = numba.njit(**OPTIONS | options)(function)
-    # To others it says what its source says.
-    for one in (function, made):
+    compiled = numba.njit(**OPTIONS | options)(function)
+    # Others get the signature with annotations.
+    for one in (function, compiled):
         vars(one).pop("__signature__", None)
-    return made
+    return compiled
 
 
 # Flags of functions with *arguments or **arguments.
@@ -97,36 +97,36 @@ def _parameter(name: str) -> Parameter:
 
 
 def kernel(function: Callable[..., Any]) -> Any:
-    """Compile a helper into the kernels that call it; it has no entry of its own in the cache."""
+    """Compile a helper that kernels call; it is not cached on its own."""
     return _compiled(function, **NOT_FROM_PYTHON | HELPER)
 
 
 def inlined(function: Callable[..., Any]) -> Any:
-    """Compile a small helper that must melt into its caller (no call in an inner loop)."""
+    """Compile a small helper that is always inlined into its callers."""
     return _compiled(function, **NOT_FROM_PYTHON | HELPER | {"forceinline": True})
 
 
 def alone(function: Callable[..., Any]) -> Any:
-    """Compile a function with machine code of its own, which kernels call by its address."""
+    """Compile a function that kernels call by its address."""
     return numba.njit(**OPTIONS | NOT_FROM_PYTHON)(function)
 
 
 def llvm_operation(function: Callable[..., Any]) -> Any:
-    """Make a function whose LLVM code is written by hand; it returns (signature, codegen)."""
+    """Make an intrinsic from a function that returns (signature, codegen)."""
     return extending.intrinsic(function)
 
 
 def literal_operation(function: Callable[..., Any]) -> Any:
-    """Make such a function whose constant arguments keep their values in their types."""
+    """Make an intrinsic whose constant arguments keep their values in their types."""
     return extending.intrinsic(prefer_literal=True)(function)
 
 
 @llvm_operation
 def stay_outlined(typingctx: Any) -> Any:
-    """Keep the function that calls this out of its callers: for rare, long code.
+    """Forbid inlining of the function that calls this: for rare, long code.
 
-    Without it LLVM copies the exact arithmetic into every place that might need it, and the
-    compile time grows tenfold.
+    Without it LLVM inlines the exact arithmetic wherever it might be needed, which makes compile
+    times ten times as long.
     """
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -136,23 +136,23 @@ def stay_outlined(typingctx: Any) -> Any:
     return types.void(), codegen
 
 
-def by_type(function: Callable[..., Any], melt: bool = False) -> Any:
-    """Let the decorated function choose what `function` compiles to, by its arguments' types.
+def by_type(function: Callable[..., Any], inline: bool = False) -> Any:
+    """Make the decorated function choose what `function` compiles to, by its arguments' types.
 
-    With `melt` it melts into its caller, as what is `inlined` does.
+    With `inline` it is always inlined into its callers, as by `inlined`.
     """
     return overload(
-        function, jit_options=OPTIONS | NOT_FROM_PYTHON | HELPER | {"forceinline": melt}
+        function, jit_options=OPTIONS | NOT_FROM_PYTHON | HELPER | {"forceinline": inline}
     )
 
 
 def entry(function: Callable[..., Any]) -> Any:
-    """Compile a kernel that Python calls, and keep its machine code on disk."""
+    """Compile a kernel that Python calls, and cache its machine code on disk."""
     return _kept(_compiled(function, **NOT_FROM_C | ENTRY), function)
 
 
 def _kept(compiled: Any, function: Callable[..., Any]) -> Any:
-    """Give a compiled function its place on disk."""
+    """Attach the disk cache to a compiled function."""
     if isinstance(compiled, Dispatcher):
         compiled._cache = cache = LateCache(function)
         compiled._compiler.compile = cache.attempted(compiled._compiler.compile)
@@ -160,10 +160,10 @@ def _kept(compiled: Any, function: Callable[..., Any]) -> Any:
 
 
 def address_of(compiled: Any, signature: Any) -> int:
-    """Compile a function for a signature; return where its machine code is.
+    """Compile a function for a signature; return the address of its machine code.
 
-    It is to be called as compiled functions call each other, not as C does. Returns 0 where this
-    version of Numba does not tell.
+    It has the calling convention of compiled functions, not that of C. 0 where this version of
+    Numba does not give the address.
     """
     compiled.compile(signature)
     try:
@@ -173,23 +173,23 @@ def address_of(compiled: Any, signature: Any) -> int:
         return 0
 
 
-# What compiles the package, part by part.
+# Functions that compile the package, by the name of the part that each compiles.
 recipes: dict[str, Callable[[], None]] = {}
 
-# The modules that have such parts. Those of a family share most of their helpers, so that a process
-# that compiles one of them has the others in half the time: rays, single shapes, trees, overlaps.
-# A family's last part is the first that another process takes over.
+# The modules that register such functions. Those of a family share most of their helpers, so that
+# one process compiles them in half the time of several: rays, single shapes, trees, overlaps.
+# Another process takes over from the end of a family.
 FAMILIES = (
     ("crossing_queries", "tree", "scene", "scene_points", "point_queries", "deforming", "kernels"),
     ("affine", "triangles", "boxes", "obbs", "planes", "spheres", "polygons", "outlines",
      "expansion"),
-    ("arrays", "epo", "top_level", "extents", "soundness"),
+    ("build", "epo", "top_level", "extents", "soundness"),
     ("searches", "scene_searches"),
 )  # fmt: skip
 
 
 def warms(name: str) -> Callable[[Callable[[], None]], Callable[[], None]]:
-    """Register a function that runs, and so compiles, one part of the package's kernels."""
+    """Register a function that compiles one part of the package's kernels by running them."""
 
     def register(recipe: Callable[[], None]) -> Callable[[], None]:
         recipes[name] = recipe
@@ -199,7 +199,7 @@ def warms(name: str) -> Callable[[Callable[[], None]], Callable[[], None]]:
 
 
 def all_recipes() -> dict[str, Callable[[], None]]:
-    """Return what compiles the whole package, part by part."""
+    """Return the functions that compile the whole package, by the names of its parts."""
     for family in FAMILIES:
         for module in family:
             import_module(f"bvh.{module}")
@@ -207,7 +207,7 @@ def all_recipes() -> dict[str, Callable[[], None]]:
 
 
 def families() -> list[list[str]]:
-    """Return the names of all parts, family by family."""
+    """Return the names of all parts, in a list for each family."""
     homes: dict[str, list[str]] = {}
     for name, recipe in all_recipes().items():
         homes.setdefault(recipe.__module__, []).append(name)
@@ -215,7 +215,7 @@ def families() -> list[list[str]]:
 
 
 def warmup(progress: Callable[[str, int, int], object] | ProgressLike | None = None) -> None:
-    """Compile all kernels now, or load them from the cache, so that no query has to wait.
+    """Compile all kernels or load them from the cache, so that no query has to wait for them.
 
     Parameters
     ----------
@@ -226,12 +226,12 @@ def warmup(progress: Callable[[str, int, int], object] | ProgressLike | None = N
     notice.silence()
     parts = all_recipes()
     with heard(progress) as report:  # type: ignore[arg-type]
-        # A function hears the part, too; a bar has no place for it.
-        tell: Any = progress if report is progress else lambda _, *count: report and report(*count)
+        # A function is also given the name of the part, a bar is not.
+        call: Any = progress if report is progress else lambda _, *count: report and report(*count)
         for i, (name, recipe) in enumerate(parts.items()):
             if report is not None:
-                tell(name, i, len(parts))
+                call(name, i, len(parts))
             recipe()
         if report is not None:
-            tell("", len(parts), len(parts))
+            call("", len(parts), len(parts))
     prune_cache()

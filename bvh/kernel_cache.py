@@ -1,55 +1,45 @@
-"""The disk cache of compiled kernels.
+"""The disk cache of compiled kernels, as Numba asks for it.
 
-Numba's own cache looks only at the file of the function it stores, so a kernel would go stale when
-a helper in another file changes. Here the cache folder is named by a hash of everything that a
-kernel's machine code depends on: its sources, Numba, llvmlite, Python, the platform, and the level
-of CPUs that it is compiled for; so all machines of a level share it. Where any of them changes, a
-new folder is started, and several processes can fill one folder at once: each compiled kernel is
-one file, written under a temporary name and moved into place, and what one process compiles the
-others wait for. Before anything is compiled, folders that somebody else has filled are looked into:
-those that ``BVH_KERNELS`` names, and the package ``raybvh_kernels``.
+Numba's own cache looks only at the file of the function that it stores, so a kernel would go stale
+when a helper in another file changes. Here the cache folder is named by the fingerprint of the
+kernels (`kernel_sources`), which all machines of one level of CPUs share. Several processes may
+fill a folder at once: each compiled kernel is one file, and what one process compiles the others
+wait for. Before anything is compiled, folders that somebody else has filled are searched: those
+that ``BVH_KERNELS`` names, and the package ``raybvh_kernels``.
 """
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import importlib.machinery
 import os
-import platform
 import re
 import sys
 import tempfile
 import time
 import warnings
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
-import llvmlite
 import numba
-import numpy as np
 from numba.core import caching
-from numba.core import config as _config
 
 from bvh import forks
-from bvh.code_generator import host_features, kernel_context, target
+from bvh.code_generator import kernel_context, target
 from bvh.compile_notice import CompileNotice
-from bvh.cpu_levels import NATIVE, natural_width
 from bvh.kernel_files import BVHWarning, KernelFiles, refuse
 from bvh.kernel_folders import KernelFolder, Untrusted
-from bvh.kernel_sources import kernel_sources
+from bvh.kernel_sources import PACKAGE, fingerprint, kernel_sources
 from bvh.starting_folder import absolute
 
-__all__ = ["BVHWarning"]
+__all__ = ["BVHWarning", "fingerprint"]
 
-# Numba's inside is untyped; what we use of it: its types, settings and the cache of a function.
+# Numba's inside is untyped.
 types: Any = numba.types
-config: Any = _config
 FunctionCache: Any = caching.FunctionCache
 
-PACKAGE = Path(__file__).parent
 STALE_AFTER_DAYS = 30
 
 # Imported for what it does at a fork.
@@ -59,7 +49,7 @@ notice = CompileNotice()
 
 
 class Tally:
-    """How many kernels this process has compiled, and how many it has loaded."""
+    """Number of kernels that this process has compiled, and loaded."""
 
     compiled = 0
     loaded = 0
@@ -69,51 +59,23 @@ tally = Tally()
 
 
 @lru_cache(maxsize=1)
-def _sources(package: Path) -> list[Path]:
-    return kernel_sources(package)
-
-
-@lru_cache(maxsize=1)
-def fingerprint() -> str:
-    """Hash of all that compiled kernels depend on, of this machine its platform and level only."""
-    digest = hashlib.sha256()
-    for path in _sources(PACKAGE):
-        digest.update(path.relative_to(PACKAGE).as_posix().encode() + b"\0")
-        digest.update(path.read_bytes() + b"\0")
-    versions = numba.__version__, llvmlite.__version__, np.__version__.split(".")[0]
-    # Implementation, version and build of Python; the system's kind, machine and C library.
-    kind = importlib.machinery.EXTENSION_SUFFIXES[0], sys.platform, platform.machine()
-    cpu = target()
-    cpus = [cpu.level]
-    if cpu.level == NATIVE:
-        cpus += [cpu.cpu, *sorted(name for name, present in host_features().items() if present)]
-    # SVML is a library that vectorized mathematics may call, where it is installed.
-    names = ("BOUNDSCHECK", "DEBUGINFO", "OPT", "USING_SVML")
-    settings = [f"{name}={getattr(config, name, '')}" for name in names]
-    settings.append(f"width={natural_width(host_features())}")
-    for part in (*versions, *kind, *cpus, *settings):
-        digest.update(part.encode() + b"\0")
-    return digest.hexdigest()[:20]
-
-
-@lru_cache(maxsize=1)
 def cache_directory() -> Path | None:
-    """Folder of this version's compiled kernels, or None when no folder can be used.
+    """Return the folder of this version's compiled kernels, or None if no folder can be used.
 
-    The first that can be written, and by its owner alone, of: ``$BVH_CACHE_DIR``, the user's cache
+    It is the first that its owner alone can write to, of: ``$BVH_CACHE_DIR``, the user's cache
     folder, a private folder in the system's temporary folder. ``BVH_CACHE_DIR=off`` keeps kernels
-    in memory only; so does a package without its sources, as in frozen programs, because nothing
-    would tell the kernels of its next version from those of this one.
+    in memory only. So does a package without its sources, as in frozen programs, because the
+    fingerprint of its next version would be the same.
     """
     wanted = os.environ.get("BVH_CACHE_DIR", "")
-    if wanted.lower() == "off" or not _sources(PACKAGE):
+    if wanted.lower() == "off" or not kernel_sources(PACKAGE):
         return None
     found: Path | None = None
     for root in _cache_roots(wanted):
         folder = _folder(root / fingerprint())
         with contextlib.suppress(OSError):
             folder.make()
-            if folder.serves():
+            if folder.is_usable():
                 found = folder.path
                 folder.touch()
         folder.close()
@@ -131,13 +93,13 @@ def cache_directory() -> Path | None:
 
 @lru_cache(maxsize=1)
 def cache_folder() -> KernelFolder | None:
-    """Return `cache_directory`, to be opened; None when there is none."""
+    """Return `cache_directory` as a `KernelFolder`, or None."""
     path = cache_directory()
     return None if path is None else _folder(path)
 
 
 def _folder(path: Path) -> KernelFolder:
-    # In a folder where all may write, a link may be anybody's.
+    # In a folder that everyone can write to, a link may be anyone's.
     return KernelFolder(path, link=path.parent != _temporary_root())
 
 
@@ -158,38 +120,38 @@ def _cache_roots(wanted: str) -> list[Path]:
 def _temporary_root() -> Path:
     user = os.getuid() if hasattr(os, "getuid") else os.environ.get("USERNAME", "user")
     # `tempfile` would look for a relative one in the folder where the process is by now.
-    told = [os.environ.get(name, "") for name in ("TMPDIR", "TEMP", "TMP")]
-    places = [absolute(place) for place in told if place and not os.path.isabs(place)]
-    usable = (place for place in places if os.access(place, os.W_OK))
+    paths = [os.environ.get(name, "") for name in ("TMPDIR", "TEMP", "TMP")]
+    relative = [absolute(path) for path in paths if path and not os.path.isabs(path)]
+    usable = (path for path in relative if os.access(path, os.W_OK))
     folder = next(usable, None) or absolute(tempfile.gettempdir())
     return folder / f"raybvh-{user}"
 
 
 @lru_cache(maxsize=1)
 def kernel_shelves() -> tuple[KernelFolder, ...]:
-    """Folders filled by others in which kernels are looked for before they are compiled.
+    """Return the folders that are searched, but not written to, before a kernel is compiled.
 
-    Those in ``$BVH_KERNELS``, where only their owner may be able to write, you or root; and that of
-    the package ``raybvh_kernels``, which is trusted as whatever can be imported is.
-    ``BVH_KERNELS=off`` looks into none. A folder that is missing, or has no kernels of this
-    version, is no error.
+    They are those in ``$BVH_KERNELS``, which must belong to the user or root and be writable by
+    nobody else, and the folder of the package ``raybvh_kernels``, trusted as any package that can
+    be imported. ``BVH_KERNELS=off`` searches none. Folders that are missing, or hold no kernels of
+    this version, are skipped.
     """
-    told = os.environ.get("BVH_KERNELS", "")
-    if told.lower() == "off" or not _sources(PACKAGE):
+    wanted = os.environ.get("BVH_KERNELS", "")
+    if wanted.lower() == "off" or not kernel_sources(PACKAGE):
         return ()
-    found = [
-        KernelFolder(absolute(root) / fingerprint()) for root in told.split(os.pathsep) if root
+    shelves = [
+        KernelFolder(absolute(root) / fingerprint()) for root in wanted.split(os.pathsep) if root
     ]
     with contextlib.suppress(ImportError, ValueError):
         # Not what is in the working directory: that may be anybody's by now.
-        places = [place for place in sys.path if os.path.isabs(place)]
-        package = importlib.machinery.PathFinder.find_spec("raybvh_kernels", places)
+        paths = [path for path in sys.path if os.path.isabs(path)]
+        package = importlib.machinery.PathFinder.find_spec("raybvh_kernels", paths)
         for root in (package and package.submodule_search_locations) or ():
-            found.append(KernelFolder(Path(root) / fingerprint(), checked=False))
-    return tuple(filter(_is_there, found))
+            shelves.append(KernelFolder(Path(root) / fingerprint(), checked=False))
+    return tuple(filter(_has_files, shelves))
 
 
-def _is_there(shelf: KernelFolder) -> bool:
+def _has_files(shelf: KernelFolder) -> bool:
     try:
         return bool(shelf.names())
     except Untrusted as error:
@@ -207,10 +169,10 @@ def prune_cache() -> list[Path]:
         return removed
     oldest = time.time() - STALE_AFTER_DAYS * 86400
     for folder in sorted(current.parent.iterdir()):
-        # Touch nothing but what `fingerprint` has named.
+        # Only folders that are named by a fingerprint.
         if folder == current or not re.fullmatch("[0-9a-f]{20}", folder.name):
             continue
-        # Another process may be at it, too, or the disk read-only.
+        # Another process may be pruning, too, or the disk be read-only.
         with contextlib.suppress(OSError):
             files = list(folder.iterdir())
             if max(f.stat().st_mtime for f in [folder, *files]) < oldest:
@@ -222,7 +184,7 @@ def prune_cache() -> list[Path]:
 
 
 class _Locator:
-    """Tells Numba's cache where kernels live, whatever the state of the source tree."""
+    """Where Numba's cache keeps kernels, whatever the state of the source tree."""
 
     def __init__(self, py_func: Any) -> None:
         self._py_file = py_func.__code__.co_filename
@@ -250,7 +212,7 @@ class _KernelCacheImpl(caching.CompileResultCacheImpl):
 
 
 class KernelCache(FunctionCache):  # type: ignore[misc]
-    """Numba's function cache on our folder and files; a disk that fails costs only the saving."""
+    """Numba's function cache on `KernelFiles`; where the disk fails, nothing is saved."""
 
     _impl_class = _KernelCacheImpl
 
@@ -259,25 +221,25 @@ class KernelCache(FunctionCache):  # type: ignore[misc]
         self._function = py_func.__name__.strip("_")
         base = f"{py_func.__module__}.{self._impl.filename_base}"
         self._cache_file = KernelFiles(cache_folder(), base, kernel_shelves())
-        # Of each compilation under way, innermost last: the key that is ours meanwhile, if any.
+        # Of each compilation under way, innermost last: the key that it has locked, or None.
         self._claimed: list[object] = []
 
     def _index_key(self, sig: Any, codegen: Any) -> object:
-        # Not the CPU: that is in the name of the folder.
+        # The CPU is part of the folder's name.
         kind, _, function = super()._index_key(sig, codegen)
         return kind, function
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        # Ours, not Numba's, which the dispatcher hands over.
+        # The dispatcher passes Numba's context, not that of kernels.
         target_context = kernel_context()
-        # A user's function is known by its place in memory, where the next process has another.
-        kept = self._enabled and not _holds_function(sig)
+        # A user's function is identified by its address, which differs in each process.
+        kept = self._enabled and not _has_function(sig)
         found = super().load_overload(sig, target_context) if kept else None
         if found is None:
             self._claimed.append(None)
             notice.begin(self._line(kept))
             if kept:
-                # We compile it, unless another process is at it or has just done so.
+                # Compile it, unless another process is doing so or has just done so.
                 self._claimed[-1] = key = self._index_key(sig, target_context.codegen())
                 try:
                     self._cache_file.claim(key)
@@ -294,7 +256,7 @@ class KernelCache(FunctionCache):  # type: ignore[misc]
     def save_overload(self, sig: Any, data: Any) -> None:
         tally.compiled += 1
         try:
-            if not _holds_function(sig):
+            if not _has_function(sig):
                 self._save_overload(sig, data)
         except OSError:
             self.disable()
@@ -302,14 +264,14 @@ class KernelCache(FunctionCache):  # type: ignore[misc]
             self._ended()
 
     def _line(self, kept: bool) -> str:
-        """Return what is said to whoever waits."""
+        """Return the text of the notice."""
         what = f"bvh: compiling {self._function} for {target().level}, up to half a minute"
         if kept and cache_folder() is not None:
             return f"{what}, this once; `bvh warmup` compiles all kernels ahead"
         return f"{what}, in each process that needs it"
 
     def attempted(self, compiling: Callable[..., Any]) -> Callable[..., Any]:
-        """Return what compiles, and lets other processes go on where it fails or is interrupted."""
+        """Wrap a compiler so that it unlocks the kernel if it fails or is interrupted."""
 
         def attempt(*arguments: Any) -> Any:
             try:
@@ -321,17 +283,45 @@ class KernelCache(FunctionCache):  # type: ignore[misc]
         return attempt
 
     def _ended(self) -> None:
-        """Let others have what was claimed for the compilation that ends."""
+        """End the innermost compilation and unlock its kernel."""
         key = self._claimed.pop()
         notice.end()
         if key is not None:
-            self._cache_file.give_up(key)
+            self._cache_file.release(key)
 
 
-def _holds_function(kinds: Any) -> bool:
-    """Tell whether there is a compiled function among argument types, or in a tuple of them."""
+def _has_function(kinds: Any) -> bool:
+    """Return whether argument types contain a compiled function, also inside tuples."""
     return any(
         isinstance(kind, types.Dispatcher)
-        or (isinstance(kind, types.BaseTuple) and _holds_function(kind))
+        or (isinstance(kind, types.BaseTuple) and _has_function(kind))
         for kind in kinds
     )
+
+
+class LateCache:
+    """A `KernelCache` that is made when its function is first compiled or loaded.
+
+    To make it takes the fingerprint and a search for folders, which an import need not wait for.
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+
+    @cached_property
+    def real(self) -> Any:
+        """The cache itself."""
+        return KernelCache(self._function)
+
+    def attempted(self, compiling: Callable[..., Any]) -> Callable[..., Any]:
+        """Wrap a compiler as `KernelCache.attempted` does."""
+
+        def attempt(*arguments: Any) -> Any:
+            return self.real.attempted(compiling)(*arguments)
+
+        return attempt
+
+    def __getattr__(self, name: str) -> Any:
+        if name in ("real", "_function"):
+            raise AttributeError(name)
+        return getattr(self.real, name)

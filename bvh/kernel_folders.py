@@ -1,9 +1,10 @@
-"""Folders of compiled kernels, and whom they are trusted to: a kernel is code that will run.
+"""Trusted folders of compiled kernels.
 
-A folder is opened once and used by its descriptor: what its name stands for later is of no
-importance. Owner and mode are looked at on what is open, of the folder and of the one above it when
-they are opened, of the folder and the file each time a kernel is loaded. Windows knows neither
-descriptors of folders nor such modes; there a folder is known by its absolute path.
+A kernel is code that will run, so it is loaded only from a file and a folder that nobody but the
+user or root can write to. A folder is opened once and used by its descriptor, so that its name may
+change its meaning. Owner and mode are checked on what is open: those of the folder and of its
+parent when they are opened, those of the folder and the file whenever a kernel is loaded. Windows
+has neither descriptors of folders nor such modes; there a folder is used by its absolute path.
 """
 
 from __future__ import annotations
@@ -19,23 +20,24 @@ BY_DESCRIPTOR = hasattr(os, "getuid") and os.open in os.supports_dir_fd
 
 _OPEN = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
-# Opening a pipe or a device must neither wait nor do anything.
+# Opening a pipe or a device must neither block nor have effects.
 _READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
 _FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0)
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 
 
 class Untrusted(PermissionError):
-    """Somebody else could have put there what is there."""
+    """A file or folder that another user could have written."""
 
 
 class KernelFolder:
     """A folder of kernel files, opened when it is first needed."""
 
     def __init__(self, path: Path, link: bool = True, checked: bool = True) -> None:
-        """Take a path; without `link` the folder above may not be a symbolic link.
+        """Create an unopened folder.
 
-        One that is not `checked` may be anybody's.
+        Without `link` the parent may not be a symbolic link. Without `checked` any owner and mode
+        are accepted.
         """
         self.path = Path(os.path.abspath(path))
         self._link = link
@@ -44,15 +46,15 @@ class KernelFolder:
         self._identity: tuple[int, int] | None = None
 
     def _opened(self) -> int | None:
-        """Return a descriptor of the folder if it is trusted; None where there are none.
+        """Return a descriptor of the folder; None on systems without them.
 
-        Raises OSError (`Untrusted` among them) if it cannot be opened, or not any more.
+        Raises OSError if the folder cannot be opened, `Untrusted` if it is not trusted.
         """
         if not BY_DESCRIPTOR:
             return None
         status: os.stat_result | None = None
         if self._descriptor is not None:
-            # A process that becomes a daemon closes all files, and the number may be another's.
+            # A daemon closes all files at its start, and the number may be reused.
             with contextlib.suppress(OSError):
                 status = os.fstat(self._descriptor)
         if status is None or (status.st_dev, status.st_ino) != self._identity:
@@ -65,7 +67,7 @@ class KernelFolder:
         return self._descriptor
 
     def _demand(self, status: os.stat_result, what: Path) -> None:
-        """Refuse what is another user's, or what others may write to; root may do all anyway."""
+        """Raise `Untrusted` for what other users own or can write to; root is trusted."""
         if not self._checked:
             return
         if status.st_uid not in (os.getuid(), 0):
@@ -75,7 +77,7 @@ class KernelFolder:
 
     @contextlib.contextmanager
     def _above(self) -> Iterator[int]:
-        """Open the folder above, if it is trusted."""
+        """Open the parent folder, if it is trusted."""
         root = self.path.parent
         above = os.open(root, _FOLDER | _OPEN | (0 if self._link else _NO_LINK))
         try:
@@ -88,10 +90,10 @@ class KernelFolder:
             os.close(above)
 
     def make(self) -> None:
-        """Make the folder and those above it, for the user alone; raises OSError if it cannot."""
+        """Create the folder and its parents for the user alone; raises OSError."""
         root = self.path.parent
         root.parent.mkdir(parents=True, exist_ok=True)
-        # One by one: the mode of `mkdir` is for the last folder only.
+        # One by one: the mode of `mkdir` applies to the last folder only.
         root.mkdir(mode=0o700, exist_ok=True)
         if not BY_DESCRIPTOR:
             self.path.mkdir(exist_ok=True)
@@ -101,19 +103,19 @@ class KernelFolder:
         self._opened()
 
     def close(self) -> None:
-        """Let go of the descriptor; the folder is opened again when it is needed."""
+        """Close the descriptor; the folder is opened again when it is needed."""
         if self._descriptor is not None:
             os.close(self._descriptor)
         self._descriptor = self._identity = None
 
     def open(self, name: str, flags: int) -> int:
-        """Open a file of the folder, or make it, with a mode for the user alone."""
+        """Open or create a file of the folder; only the user can access a new one."""
         folder = self._opened()
-        place = self.path / name if folder is None else name
-        return os.open(place, flags | _OPEN | _NO_LINK, 0o600, dir_fd=folder)
+        path = self.path / name if folder is None else name
+        return os.open(path, flags | _OPEN | _NO_LINK, 0o600, dir_fd=folder)
 
     def read(self, name: str) -> bytes:
-        """Return what a file holds, if it is trusted; raises OSError."""
+        """Return the content of a trusted file; raises OSError."""
         with open(self.open(name, _READ), "rb") as file:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):
@@ -123,35 +125,35 @@ class KernelFolder:
             return file.read()
 
     def write(self, name: str, content: bytes) -> None:
-        """Put a file in place in one step; raises OSError if none can be made, not if it is full.
+        """Write a file atomically; raises OSError if no file can be created.
 
-        A full disk, or a file that Windows holds in use: nothing is kept.
+        On a full disk, or for a file that Windows has in use, nothing is written.
         """
-        scrap = f"tmp{os.getpid()}-{os.urandom(8).hex()}"
-        file = open(self.open(scrap, _NEW), "wb")  # noqa: SIM115
+        temporary = f"tmp{os.getpid()}-{os.urandom(8).hex()}"
+        file = open(self.open(temporary, _NEW), "wb")  # noqa: SIM115
         with contextlib.suppress(OSError):
             with file:
                 file.write(content)
             folder = self._opened()
             if folder is None:
-                os.replace(self.path / scrap, self.path / name)
+                os.replace(self.path / temporary, self.path / name)
             else:
-                os.replace(scrap, name, src_dir_fd=folder, dst_dir_fd=folder)
+                os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
             return
-        self.remove(scrap)
+        self.remove(temporary)
 
     def remove(self, name: str) -> None:
-        """Remove a file if that is possible."""
+        """Remove a file, if that is possible."""
         with contextlib.suppress(OSError):
             folder = self._opened()
             os.unlink(self.path / name if folder is None else name, dir_fd=folder)
 
-    def holds(self, file: int, name: str) -> bool:
-        """Tell whether an open file is the one of that name."""
+    def is_file(self, file: int, name: str) -> bool:
+        """Return whether an open file is the one that has a name now."""
         try:
             folder = self._opened()
-            place = self.path / name if folder is None else name
-            return os.path.samestat(os.fstat(file), os.stat(place, dir_fd=folder))
+            path = self.path / name if folder is None else name
+            return os.path.samestat(os.fstat(file), os.stat(path, dir_fd=folder))
         except OSError:
             return False
 
@@ -160,8 +162,8 @@ class KernelFolder:
         folder = self._opened()
         return os.listdir(self.path if folder is None else folder)
 
-    def serves(self) -> bool:
-        """Tell whether kernels can be kept here, or at least found."""
+    def is_usable(self) -> bool:
+        """Return whether kernels can be stored here, or at least loaded."""
         try:
             self._opened()
             # A filled folder on a read-only disk still serves; an empty one is useless.
@@ -170,7 +172,7 @@ class KernelFolder:
             return False
 
     def touch(self) -> None:
-        """Note that the folder is in use; a read-only one is never pruned anyway."""
+        """Update the time of the folder, so that it is not pruned."""
         with contextlib.suppress(OSError):
             folder = self._opened()
             os.utime(self.path if folder is None else folder)

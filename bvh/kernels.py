@@ -31,7 +31,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from bvh.arguments import kernel_input
-from bvh.arrays import build
+from bvh.build import build
 from bvh.jit import TypingError, by_type, entry, types, warms
 from bvh.numerics import INF
 from bvh.primitives import Triangles

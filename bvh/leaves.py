@@ -1,14 +1,14 @@
-"""Leaf groups: WIDTH triangles side by side as float32, and the filter of a ray against them.
+"""Triangle groups: their layout, known in this file alone, and the filter of a ray against them.
 
-A group has fourteen rows of WIDTH lanes: v0 (x y z), e1 = v1 - v0, e2 = v2 - v0 and the normal
-N = e1 x e2 in the tree's local frame, and two sizes for error bounds. The filter computes, with
-C = v0 - o and R = C x d,
+A group is WIDTH triangles of a leaf side by side as float32. It has fourteen rows of WIDTH lanes:
+v0 (x y z), e1 = v1 - v0, e2 = v2 - v0 and the normal N = e1 x e2 in the tree's local frame, and two
+sizes for error bounds. The filter computes, with C = v0 - o and R = C x d,
 
     den = d . N,   U = R . e2,   V = -R . e1,   W = den - U - V,   T = N . C,
 
 whose real values have one sign in U, V and W where the ray meets the triangle (that of den), at
-T / den. It only ever answers "surely not", "surely" (within an interval of t) or "ask the exact
-test", by the error bounds below.
+T / den. It answers "certain miss", "certain hit" (within an interval of t) or "undecided, ask the
+exact test", by the error bounds below.
 
 The bounds. All is float32 with unit roundoff e = 2**-24; B bounds the coordinates of the local
 frame (1 but for extents near the largest double) and those of the ray's origin, which has been
@@ -31,14 +31,17 @@ distance t within the box has t * max(abs(d)) <= 2.1 B, so t * den is wrong by 1
 24 e B M covers T and t * den together. Underflow loses 2**-149 a few times: both sizes are kept
 above 2**-100, also lest an infinite bound times nothing be no number, and 2**-126 is added to the
 bound of T.
+
+An unused lane has a negative tolerance, which fails every comparison.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from bvh.frame import bound, centre, scale
 from bvh.jit import entry, inlined
-from bvh.numerics import INF, power_of_two, vector
+from bvh.numerics import INF
 from bvh.primitives import Triangles
 from bvh.simd import (
     WIDTH,
@@ -74,8 +77,8 @@ SIGN_BIT = np.int32(-(2**31))
 def _corner(triangles, prims, k):
     """Return the k-th vertices of triangles, one in each lane."""
     v = convert(gather(triangles.faces, prims, 3, k), np.int64(0))
-    points = triangles.points
-    return gather(points, v, 3, 0), gather(points, v, 3, 1), gather(points, v, 3, 2)
+    vertices = triangles.points
+    return gather(vertices, v, 3, 0), gather(vertices, v, 3, 1), gather(vertices, v, 3, 2)
 
 
 @inlined
@@ -95,28 +98,27 @@ def _longest(e):
 
 @inlined
 def _put(groups, at, row, values, used):
-    """Store a row of a group, nothing in unused lanes."""
+    """Store a row of a group, zero in unused lanes."""
     none = splat(np.float32(0.0), WIDTH)
     store(groups, at + row * WIDTH, select(used, convert(values, np.float32(0.0)), none))
 
 
 @inlined
-def pack_group(triangles, ids, c, s, bound, g, groups):
+def pack_group(triangles, ids, c, s, extent, g, groups):
     """Fill group g with the triangles of row g of `ids`; return the corners of their box.
 
-    Lower > upper if the row has none.
+    `c`, `s` and `extent` are the frame's centre, scale and bound. Lower > upper if it is empty.
     """
-    at = g * GROUP_SIZE
+    at = group_at(g)
     prims = convert(load(ids, g * WIDTH, WIDTH), np.int64(0))
     used = prims >= np.int64(0)
     bits = mask_bits(used)
     if bits == 0:
         for row in range(ROWS):
             store(groups, at + row * WIDTH, splat(np.float32(0.0), WIDTH))
-        # A negative tolerance fails every comparison.
         store(groups, at + TOLERANCE * WIDTH, splat(np.float32(-1.0), WIDTH))
         return (INF, INF, INF), (-INF, -INF, -INF)
-    # Unused lanes hold a triangle twice until they are stored.
+    # Unused lanes repeat a triangle until they are stored.
     first = lane(prims, np.int32(lowest_bit(bits)))
     prims = select(used, prims, splat(first, WIDTH))
     v0, v1, v2 = (
@@ -138,39 +140,81 @@ def pack_group(triangles, ids, c, s, bound, g, groups):
     sums = abs(e1[0]) + abs(e1[1]) + abs(e1[2]) + abs(e2[0]) + abs(e2[1]) + abs(e2[2])
     longest = greater(_longest(e1), _longest(e2))
     up = 1.0 + 2.0**-20
-    tolerance = sums * (0.5 * longest / bound + 1.0) * up + 2.0**-100
+    tolerance = sums * (0.5 * longest / extent + 1.0) * up + 2.0**-100
     size = abs(n[0]) + abs(n[1]) + abs(n[2]) + longest * 2.0**-26 * sums
     _put(groups, at, SIZE, size * up + 2.0**-100, used)
     none = splat(np.float32(-1.0), WIDTH)
     tolerance = select(used, convert(tolerance, np.float32(0.0)), none)
     store(groups, at + TOLERANCE * WIDTH, tolerance)
     return (
-        (_least(v0[0], v1[0], v2[0]), _least(v0[1], v1[1], v2[1]), _least(v0[2], v1[2], v2[2])),
+        (_lowest(v0[0], v1[0], v2[0]), _lowest(v0[1], v1[1], v2[1]), _lowest(v0[2], v1[2], v2[2])),
         (
-            -_least(-v0[0], -v1[0], -v2[0]),
-            -_least(-v0[1], -v1[1], -v2[1]),
-            -_least(-v0[2], -v1[2], -v2[2]),
+            -_lowest(-v0[0], -v1[0], -v2[0]),
+            -_lowest(-v0[1], -v1[1], -v2[1]),
+            -_lowest(-v0[2], -v1[2], -v2[2]),
         ),
     )
 
 
 @inlined
-def _least(a, b, c):
+def _lowest(a, b, c):
     return lowest(lesser(a, lesser(b, c)))
 
 
 @entry
 def pack_triangles(points, faces, ids, frame, begin, end, groups):
     """Fill the groups begin..end with the triangles `ids`, -1 for an unused lane."""
-    c, s, bound = vector(frame, 0), power_of_two(int(frame[1, 0])), frame[1, 2]
+    c, s, extent = centre(frame), scale(frame), bound(frame)
     triangles = Triangles(points, faces)
     for g in range(begin, end):
-        pack_group(triangles, ids, c, s, bound, g, groups)
+        pack_group(triangles, ids, c, s, extent, g, groups)
+
+
+@inlined
+def group_at(group):
+    """Return the position of a group, which the accessors below take."""
+    return group * GROUP_SIZE
+
+
+@inlined
+def group_origin(groups, at):
+    """Return the first vertices v0 of a group's triangles, as vectors of lanes."""
+    return three(groups, at + V0 * WIDTH)
+
+
+@inlined
+def group_edges(groups, at):
+    """Return the edges (e1, e2) of a group's triangles, as vectors of lanes."""
+    return three(groups, at + E1 * WIDTH), three(groups, at + E2 * WIDTH)
+
+
+@inlined
+def group_normal(groups, at):
+    """Return the normals of a group's triangles, as vectors of lanes."""
+    return three(groups, at + NORMAL * WIDTH)
+
+
+@inlined
+def group_tolerance(groups, at):
+    """Return the tolerances of a group's edges; negative in unused lanes."""
+    return load(groups, at + TOLERANCE * WIDTH, WIDTH)
+
+
+@inlined
+def group_sizes(groups, at):
+    """Return the sizes that errors of distances are proportional to."""
+    return load(groups, at + SIZE * WIDTH, WIDTH)
+
+
+@inlined
+def used_lanes(groups, at):
+    """Return which lanes of a group hold a triangle."""
+    return group_tolerance(groups, at) >= np.float32(0.0)
 
 
 @inlined
 def three(array, at):
-    """Return three rows of WIDTH lanes."""
+    """Return three rows of WIDTH lanes, a vector in each lane."""
     return (
         load(array, at, WIDTH),
         load(array, at + WIDTH, WIDTH),

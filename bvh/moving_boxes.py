@@ -4,13 +4,25 @@ from __future__ import annotations
 
 import numpy as np
 
-from bvh.builders.records import record, store
+from bvh.builders.records import store
+from bvh.collapse import order_node
 from bvh.frame import centre, scale, set_bounds, set_corners
 from bvh.jit import entry, inlined
-from bvh.node_boxes import box_of, half_area_of, local_box, order_node, peek_box, poke_box
 from bvh.numerics import INF
-from bvh.simd import WIDTH, peek, peek_int
-from bvh.wide_nodes import BLOCK_SIZE, CODES, leaf_rows
+from bvh.preparation import local_box, local_record
+from bvh.simd import WIDTH, peek
+from bvh.wide_nodes import (
+    child_at,
+    child_box,
+    child_code,
+    first_row,
+    half_area_of,
+    node_at,
+    node_box,
+    node_count,
+    node_of,
+    set_child_box,
+)
 
 # A frame is kept while the largest local coordinate is at most LARGEST times what it was when the
 # tree was built, and the half size of all boxes at least SMALLEST times. The largest coordinate is
@@ -86,8 +98,7 @@ def record_boxes(boxes, ids, frame, records):
     origin, s = centre(frame), scale(frame)
     for i in range(len(ids)):
         low, high = _corners(boxes, np.int64(ids[i]))
-        (x, y, z), (u, v, w) = local_box(low, high, origin, s)
-        store(records, i, record(x, y, z, ids[i], u, v, w))
+        store(records, i, local_record(low, high, ids[i], origin, s))
 
 
 @entry
@@ -95,20 +106,19 @@ def find_lanes(blocks, ids, parents, lanes):
     """Store the lane of each node, `parents`, and of each box, `lanes`."""
     parents[:] = -1
     lanes[:] = -1
-    for at in range(len(blocks) // BLOCK_SIZE * WIDTH):
-        base = at // WIDTH * BLOCK_SIZE + at % WIDTH
-        code = np.int64(peek_int(blocks, base + CODES * WIDTH))
+    for number in range(node_count(blocks) * WIDTH):
+        base = child_at(number)
+        code = child_code(blocks, base)
         if code > 0:
             parents[code] = base
         elif code < 0:
-            row, _ = leaf_rows(code)
-            lanes[np.int64(peek(ids, row))] = base
+            lanes[np.int64(peek(ids, first_row(code)))] = base
 
 
 @inlined
 def _update_frame(frame, figures, blocks, new):
     """Write the bounds that error margins need to the frame; return OUTGROWN if it is too small."""
-    low, high = box_of(blocks, np.int64(0))
+    low, high = node_box(blocks, np.int64(0))
     reach, half = 0.0, 0.0
     for axis in range(3):
         a, b = np.float64(low[axis]), np.float64(high[axis])
@@ -142,21 +152,20 @@ def refit_all(boxes, lanes, ids, parents, frame, blocks, figures, new):
         return OUTGROWN
     figures[FARTHEST] = _farthest(low, high)
     total = 0.0
-    for node in range(len(blocks) // BLOCK_SIZE - 1, -1, -1):
+    for node in range(node_count(blocks) - 1, -1, -1):
         for c in range(WIDTH):
-            base = node * BLOCK_SIZE + c
-            code = np.int64(peek_int(blocks, base + CODES * WIDTH))
+            base = node_at(node) + c
+            code = child_code(blocks, base)
             if code < 0:
-                row, _ = leaf_rows(code)
-                a, b = _corners(boxes, np.int64(peek(ids, row)))
+                a, b = _corners(boxes, np.int64(peek(ids, first_row(code))))
                 near, far = local_box(a, b, origin, s)
-                poke_box(blocks, base, near, far)
+                set_child_box(blocks, base, near, far)
                 total += half_area_of(near, far)
         order_node(blocks, node)
         if node > 0:
             # Its own children are done, for they come after it.
-            near, far = box_of(blocks, node)
-            poke_box(blocks, parents[node], near, far)
+            near, far = node_box(blocks, node)
+            set_child_box(blocks, parents[node], near, far)
             total += half_area_of(near, far)
     figures[AREA] = total
     return _update_frame(frame, figures, blocks, new)
@@ -184,16 +193,16 @@ def move_boxes(rows, moved, boxes, lanes, parents, frame, blocks, figures):
         figures[FARTHEST] = max(figures[FARTHEST], _farthest(low, high))
         near, far = local_box(low, high, origin, s)
         while base >= 0:
-            old_near, old_far = peek_box(blocks, base)
+            old_near, old_far = child_box(blocks, base)
             if (
                 near[0] == old_near[0] and near[1] == old_near[1] and near[2] == old_near[2]
                 and far[0] == old_far[0] and far[1] == old_far[1] and far[2] == old_far[2]
             ):  # fmt: skip
                 break
             total += half_area_of(near, far) - half_area_of(old_near, old_far)
-            poke_box(blocks, base, near, far)
-            node = base // BLOCK_SIZE
-            near, far = box_of(blocks, node)
+            set_child_box(blocks, base, near, far)
+            node = node_of(base)
+            near, far = node_box(blocks, node)
             base = parents[node]
     figures[AREA] = total
     if answer == KEPT and len(blocks) > 0:

@@ -38,6 +38,7 @@ from bvh.numerics import (
     scale_by,
     two_product,
 )
+from bvh.vectors import cross, dot, minus, negated, scaled
 
 # Cross products of double-doubles, and dot products with them, lose less than 2**-98 of the sizes
 # of their terms. What keeps 2**-45 of its size is good to 2**-53 with room to spare.
@@ -52,28 +53,6 @@ SIDE_ERROR = 2.0**-48
 # `between`: see its docstring. Beyond these sizes its products of four could over- or underflow.
 FILTER_ERROR = 64.0 * 2.0**-53
 FILTER_REACH = 2.0**200
-
-
-@inlined
-def minus(a, b):
-    """Return the difference of two vectors."""
-    return (a[0] - b[0], a[1] - b[1], a[2] - b[2])
-
-
-@inlined
-def dot(a, b):
-    """Return the dot product of two vectors."""
-    return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
-
-
-@inlined
-def cross(a, b):
-    """Return the cross product of two vectors."""
-    return (
-        a[1] * b[2] - a[2] * b[1],
-        a[2] * b[0] - a[0] * b[2],
-        a[0] * b[1] - a[1] * b[0],
-    )
 
 
 @inlined
@@ -136,7 +115,7 @@ def between(p, v0, v1, v2):
     if inside:
         # Across the face: the normal tells the direction better than a difference does.
         n = cross(e1, e2)
-        g = n if dot(n, a) >= 0.0 else (-n[0], -n[1], -n[2])
+        g = n if dot(n, a) >= 0.0 else negated(n)
     length = math.sqrt(dot(g, g))
     if not length > 0.0:
         return 0.0, top
@@ -203,11 +182,6 @@ def _exact_volume(p, a, b, c):
     return _rounded(total)
 
 
-@inlined
-def _times(v, s):
-    return (v[0] * s, v[1] * s, v[2] * s)
-
-
 @kernel
 def _to_edge(p, a, b, k):
     """Return (distance, t) of the point a + t (b - a) of an edge that is nearest, times 2**k."""
@@ -223,7 +197,7 @@ def _to_edge(p, a, b, k):
     size = largest(cross_size(high(pa), high(e)))
     if size > 0.0 and largest(high(across)) < KEPT * size:
         s = power_of_two(k)
-        across = _exact_area(_times(a, s), _times(b, s), _times(p, s))
+        across = _exact_area(scaled(a, s), scaled(b, s), scaled(p, s))
     t = at_a / (at_a - at_b)
     if largest(high(across)) == 0.0:
         return 0.0, t
@@ -252,9 +226,9 @@ def _to_plane(p, v0, v1, v2, k, n, n_size, a):
     if size > 0.0:
         s = power_of_two(k)
         if abs(volume[0]) < KEPT * size:
-            volume = (_exact_volume(_times(p, s), _times(v0, s), _times(v1, s), _times(v2, s)), 0.0)
+            volume = (_exact_volume(scaled(p, s), scaled(v0, s), scaled(v1, s), scaled(v2, s)), 0.0)
         if largest(high(n)) < KEPT * largest(n_size):
-            n = _exact_area(_times(v0, s), _times(v1, s), _times(v2, s))
+            n = _exact_area(scaled(v0, s), scaled(v1, s), scaled(v2, s))
     if volume[0] == 0.0:
         return 0.0
     e = exponent(abs(volume[0]))
@@ -293,7 +267,7 @@ def nearest_on_triangle(p, v0, v1, v2):
     if far > 2.0**1000:
         # So that no difference overflows.
         p, v0, v1, v2 = (
-            _times(p, 2.0**-30), _times(v0, 2.0**-30), _times(v1, 2.0**-30), _times(v2, 2.0**-30)
+            scaled(p, 2.0**-30), scaled(v0, 2.0**-30), scaled(v1, 2.0**-30), scaled(v2, 2.0**-30)
         )  # fmt: skip
         post = np.int64(30)
     size = max(largest(minus(p, v0)), max(largest(minus(p, v1)), largest(minus(p, v2))))
@@ -308,9 +282,9 @@ def nearest_on_triangle(p, v0, v1, v2):
 def _nearest(p, v0, v1, v2, k):
     """Return (distance times 2**k, u, v): by the region that doubles tell, if they do."""
     s = power_of_two(k)
-    a, b, c = _times(minus(p, v0), s), _times(minus(p, v1), s), _times(minus(p, v2), s)
-    ab, bc, ca = _times(minus(v1, v0), s), _times(minus(v2, v1), s), _times(minus(v0, v2), s)
-    ba, cb, ac = _turned(ab), _turned(bc), _turned(ca)
+    a, b, c = scaled(minus(p, v0), s), scaled(minus(p, v1), s), scaled(minus(p, v2), s)
+    ab, bc, ca = scaled(minus(v1, v0), s), scaled(minus(v2, v1), s), scaled(minus(v0, v2), s)
+    ba, cb, ac = negated(ab), negated(bc), negated(ca)
     if _sure_corner(a, ab, ac):
         return _to_corner(p, v0, k), 0.0, 0.0
     if _sure_corner(b, bc, ba):
@@ -337,11 +311,6 @@ def _nearest(p, v0, v1, v2, k):
         d, t = _to_edge(p, v2, v0, k)
         return d, 0.0, 1.0 - t
     return _nearest_of_all(p, v0, v1, v2, k)
-
-
-@inlined
-def _turned(v):
-    return (-v[0], -v[1], -v[2])
 
 
 @kernel

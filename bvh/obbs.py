@@ -1,4 +1,4 @@
-"""Oriented boxes: the exact interval of a ray in a box under an affine transform, and `ray_obb`.
+"""The exact interval of a ray in an oriented box, and `ray_obb`.
 
 The box {A x + T : lower <= x <= upper} is defined here by the inverse transform: it is the set of
 points p whose local coordinates w_i . p + w_i3 lie in lower_i..upper_i, where the rows (w_i, w_i3)
@@ -18,7 +18,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from bvh.affine import determinant_sign, refuse
 from bvh.arguments import kernel_input, points, reals
-from bvh.boxes import BoxHit, clipped, common_interval, is_box, rough_far, rough_near
+from bvh.boxes import (
+    BoxHit,
+    clipped,
+    common_interval,
+    entered_and_left,
+    is_box,
+    rough_far,
+    rough_near,
+)
 from bvh.exact import add_product, add_triple, divide, new_sum
 from bvh.jit import entry, inlined, kernel, stay_outlined, warms
 from bvh.numerics import (
@@ -43,7 +51,7 @@ from bvh.planes import (
     plane_crossing,
     slope_sign,
 )
-from bvh.rays import broadcast_rays, shaped
+from bvh.ray_shapes import intersect_each
 
 INVERTED, SINGULAR, OVERFLOWN = 0, 1, 2
 
@@ -113,7 +121,7 @@ def _inverse_row(a, b, c, t):
 
 @entry
 def _invert(matrices, rows, status):
-    """Invert affine maps (n, 3, 4); mark those that are singular or have no finite inverse."""
+    """Invert affine maps (n, 3, 4); `status` tells which are singular or have no finite inverse."""
     for i in range(len(matrices)):
         columns = (_column(matrices, i, 0), _column(matrices, i, 1), _column(matrices, i, 2))
         shift = _column(matrices, i, 3)
@@ -138,7 +146,7 @@ def inverses(maps: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np
 
 
 def local_frames(name: str, transform: ArrayLike) -> NDArray[np.float64]:
-    """Invert affine matrices: the rows that define oriented boxes (see the head of this file).
+    """Return the rows of inverse matrices, which define oriented boxes (see the module docstring).
 
     Parameters
     ----------
@@ -178,7 +186,7 @@ def obb_bounds(
     upper: NDArray[np.float64],
     rows: NDArray[np.float64],
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return world boxes (n, 3), (n, 3) that surely contain the oriented boxes.
+    """Return axis-aligned boxes in the world that contain oriented boxes.
 
     Parameters
     ----------
@@ -223,11 +231,11 @@ def _rough_slab(o, d, w, lower, upper):
     size = dot_size(w, o) + abs(w[3])
     first, last = (lower, upper) if slope > 0.0 else (upper, lower)
     near, far = (first - at) / slope, (last - at) / slope
-    least_slope = abs(slope)
+    steepness = abs(slope)
     near_error = SUM_ERROR * (size + abs(first)) + FLOOR + abs(near) * slope_error
     far_error = SUM_ERROR * (size + abs(last)) + FLOOR + abs(far) * slope_error
-    near_margin = 2.1 * (near_error / least_slope) + 2.0**-51 * abs(near) + FLOOR
-    far_margin = 2.1 * (far_error / least_slope) + 2.0**-51 * abs(far) + FLOOR
+    near_margin = 2.1 * (near_error / steepness) + 2.0**-51 * abs(near) + FLOOR
+    far_margin = 2.1 * (far_error / steepness) + 2.0**-51 * abs(far) + FLOOR
     return (
         1 if slope > 0.0 else -1,
         (near - near_margin, near + near_margin),
@@ -262,8 +270,8 @@ def obb_interval(o, d, lower, upper, rows):
     s0, near0, far0 = _rough_slab(o, d, u, lower[0], upper[0])
     s1, near1, far1 = _rough_slab(o, d, v, lower[1], upper[1])
     s2, near2, far2 = _rough_slab(o, d, w, lower[2], upper[2])
-    least, most = rough_near(near0, near1, near2), rough_far(far0, far1, far2)
-    if least > most:
+    latest, earliest = rough_near(near0, near1, near2), rough_far(far0, far1, far2)
+    if latest > earliest:
         return False, INF, -INF
     # A ray parallel to a slab is inside for all t, or never.
     if (
@@ -272,37 +280,30 @@ def obb_interval(o, d, lower, upper, rows):
         or (s2 == 0 and (height_sign(o, w, lower[2]) > 0 or height_sign(o, w, upper[2]) < 0))
     ):
         return False, INF, -INF
-    first = (
-        lower[0] if s0 > 0 else upper[0],
-        lower[1] if s1 > 0 else upper[1],
-        lower[2] if s2 > 0 else upper[2],
-    )
-    last = (
-        upper[0] if s0 > 0 else lower[0],
-        upper[1] if s1 > 0 else lower[1],
-        upper[2] if s2 > 0 else lower[2],
-    )
+    first, last = entered_and_left((s0, s1, s2), lower, upper)
     # Leave out what cannot be the latest entry or the earliest exit.
     near = (
-        plane_crossing(o, d, u, first[0]) if s0 != 0 and not near0[1] < least else -INF,
-        plane_crossing(o, d, v, first[1]) if s1 != 0 and not near1[1] < least else -INF,
-        plane_crossing(o, d, w, first[2]) if s2 != 0 and not near2[1] < least else -INF,
+        plane_crossing(o, d, u, first[0]) if s0 != 0 and not near0[1] < latest else -INF,
+        plane_crossing(o, d, v, first[1]) if s1 != 0 and not near1[1] < latest else -INF,
+        plane_crossing(o, d, w, first[2]) if s2 != 0 and not near2[1] < latest else -INF,
     )
     far = (
-        plane_crossing(o, d, u, last[0]) if s0 != 0 and not far0[0] > most else INF,
-        plane_crossing(o, d, v, last[1]) if s1 != 0 and not far1[0] > most else INF,
-        plane_crossing(o, d, w, last[2]) if s2 != 0 and not far2[0] > most else INF,
+        plane_crossing(o, d, u, last[0]) if s0 != 0 and not far0[0] > earliest else INF,
+        plane_crossing(o, d, v, last[1]) if s1 != 0 and not far1[0] > earliest else INF,
+        plane_crossing(o, d, w, last[2]) if s2 != 0 and not far2[0] > earliest else INF,
     )
     return common_interval(o, d, rows, first, last, near, far)
 
 
 @entry
-def _ray_obb(origins, directions, lower, upper, rows, t_min, t_max, hit, t_near, t_far):
+def _ray_obb(rays, boxes, hits):
     """Test each ray against its own oriented box."""
+    lower, upper, rows = boxes
+    hit, t_near, t_far = hits
     for i in range(len(hit)):
-        o, d = vector(origins, i), vector(directions, i)
+        o, d = vector(rays.origins, i), vector(rays.directions, i)
         hit[i], t_near[i], t_far[i] = False, INF, -INF
-        # A ray that is not finite, or has no direction, misses.
+        # A ray that is not finite, or has a zero direction, misses.
         if can_hit(o, d):
             frame = (
                 (rows[i, 0], rows[i, 1], rows[i, 2], rows[i, 3]),
@@ -310,7 +311,7 @@ def _ray_obb(origins, directions, lower, upper, rows, t_min, t_max, hit, t_near,
                 (rows[i, 8], rows[i, 9], rows[i, 10], rows[i, 11]),
             )
             interval = obb_interval(o, d, vector(lower, i), vector(upper, i), frame)
-            hit[i], t_near[i], t_far[i] = clipped(interval, t_min[i], t_max[i])
+            hit[i], t_near[i], t_far[i] = clipped(interval, rays.t_min[i], rays.t_max[i])
 
 
 def ray_obb(
@@ -326,8 +327,8 @@ def ray_obb(
 
     An oriented box is an axis-aligned box in local coordinates, taken to world coordinates by an
     affine matrix: rotation, scale, shear, reflection. It is solid and closed. Hit or miss is
-    decided exactly for the box whose planes are given by the inverse matrix, computed once and
-    correctly rounded to float64.
+    decided exactly for the box whose planes are given by the inverse matrix, correctly rounded to
+    float64.
 
     Parameters
     ----------
@@ -338,20 +339,20 @@ def ray_obb(
     transform : array_like, shape (..., 4, 4)
         From local to world coordinates; the last row is (0, 0, 0, 1).
     t_min, t_max : array_like, shape (...)
-        Range of t, both ends included. It is compared with the rounded ends below.
+        Range of t, both ends included. It is compared with the rounded t_near and t_far.
 
     Returns
     -------
     hit : bool or ndarray of bool, shape (...)
     t_near, t_far : float or ndarray, shape (...)
-        The ray's stay in the box, clipped to the range, in units of the direction's length and
-        correctly rounded. +inf and -inf for a miss; so for a ray that is not finite, has no
-        direction, or an empty range.
+        The interval of the ray in the box, clipped to the range, in units of the direction's
+        length and correctly rounded. +inf and -inf for a miss. A ray that is not finite, has a
+        zero direction or an empty range misses.
 
     Raises
     ------
     ValueError, TypeError
-        Where an argument has the wrong shape or type, or a matrix is singular, not finite, or
+        If an argument has the wrong shape or type, or a matrix is singular, not finite, or
         not affine; the message names it.
 
     Notes
@@ -367,23 +368,17 @@ def ray_obb(
     BoxHit(hit=True, t_near=1.0, t_far=3.0)
     """
     frames = local_frames("transform", transform)
-    rays, box = broadcast_rays(
-        origins,
-        directions,
-        t_min,
-        t_max,
-        lower=points("lower", lower),
-        upper=points("upper", upper),
-        transform=frames.reshape(*frames.shape[:-2], 12),
-    )
-    n = len(rays.t_min)
-    hit, t_near, t_far = np.empty(n, np.bool_), np.empty(n), np.empty(n)
-    _ray_obb(rays.origins, rays.directions, *box, rays.t_min, rays.t_max, hit, t_near, t_far)
-    return BoxHit(*shaped(rays.shape, hit, t_near, t_far))
+    rays = origins, directions, t_min, t_max
+    boxes = {
+        "lower": points("lower", lower),
+        "upper": points("upper", upper),
+        "transform": frames.reshape(*frames.shape[:-2], 12),
+    }
+    return intersect_each(_ray_obb, BoxHit, rays, boxes)
 
 
 @warms("rays and oriented boxes")
 def _warm() -> None:
-    """Compile what `ray_obb` needs."""
+    """Compile the kernel of `ray_obb`."""
     ray = np.full(3, 5.0), np.full(3, -1.0)
     ray_obb(*ray, np.zeros(3), np.ones(3), np.eye(4))

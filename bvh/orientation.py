@@ -1,8 +1,8 @@
-"""On which side: exact signs of areas and volumes spanned by points, at any magnitude.
+"""Exact orientation predicates: signs of areas and volumes spanned by points.
 
 `orient2d` and `orient3d` are the predicates of Shewchuk 1997, "Adaptive precision floating-point
 arithmetic and fast robust geometric predicates". A float64 filter with an error bound answers
-first, `exact.py` where it does not decide.
+first, and exact sums where it does not decide. They are exact for all finite doubles.
 
 The bounds. A difference of two doubles is wrong by 2**-53 of itself, so a product of two of them by
 three such units, the difference of two products by four of the sum of their sizes, and with a third
@@ -17,6 +17,7 @@ from __future__ import annotations
 from bvh.exact import add_product, add_triple, new_sum, take_sign
 from bvh.jit import inlined, kernel, stay_outlined
 from bvh.numerics import two_product, two_sum
+from bvh.vectors import dot, minus
 
 AREA_ERROR = 6.0 * 2.0**-53
 VOLUME_ERROR = 12.0 * 2.0**-53
@@ -54,7 +55,7 @@ def orient2d(a, b, c):
 
 @kernel
 def _exact_area(a, b, c):
-    """Return the sign of the area where the filter left it open."""
+    """Return the sign of the area where the filter cannot decide."""
     stay_outlined()
     total = new_sum()
     add_product(total, 1.0, b[0], c[1], 1.0, 1.0)
@@ -64,12 +65,6 @@ def _exact_area(a, b, c):
     add_product(total, 1.0, b[1], a[0], 1.0, 1.0)
     add_product(total, 1.0, a[1], c[0], 1.0, 1.0)
     return take_sign(total)
-
-
-@inlined
-def minus(a, b):
-    """Return the rounded difference of two points."""
-    return (a[0] - b[0], a[1] - b[1], a[2] - b[2])
 
 
 @inlined
@@ -88,7 +83,7 @@ def filtered_above(plane, a, p):
     """Return the side of a plane through a on which p lies, 0 where rounding could change it."""
     n, sizes = plane
     r = minus(p, a)
-    value = n[0] * r[0] + n[1] * r[1] + n[2] * r[2]
+    value = dot(n, r)
     size = sizes[0] * abs(r[0]) + sizes[1] * abs(r[1]) + sizes[2] * abs(r[2])
     floor = TINY * (1.0 + (abs(r[0]) + abs(r[1]) + abs(r[2])))
     if abs(value) > VOLUME_ERROR * size + floor:
@@ -106,17 +101,17 @@ def orient3d(a, b, c, p):
 
 @kernel
 def exact_volume(a, b, c, p):
-    """Return the sign of `orient3d` where the filter left it open."""
+    """Return the sign of `orient3d` where the filter cannot decide."""
     stay_outlined()
     u, v, r = minus(b, a), minus(c, a), minus(p, a)
-    # A plane parallel to two axes, and points that coincide: what is met most.
+    # The most common cases: a plane parallel to two axes, and points that coincide.
     for i in range(3):
         if u[i] == 0.0 and v[i] == 0.0 and r[i] == 0.0:
             return 0
     if a == b or a == c or a == p or b == c or b == p or c == p:
         return 0
-    settled, side = _unrounded_volume(a, b, c, p)
-    if settled:
+    decided, side = _unrounded_volume(a, b, c, p)
+    if decided:
         return side
     total = new_sum()
     add_triple(total, 1.0, p, b, c)
@@ -128,7 +123,7 @@ def exact_volume(a, b, c, p):
 
 @kernel
 def _unrounded_volume(a, b, c, p):
-    """Return (settled, sign): settled where float64 computes the volume without any rounding.
+    """Return (decided, sign): decided where float64 computes the volume without any rounding.
 
     So it is for points on grids: whole numbers, halves, millimetres in units of 2**-10.
     """

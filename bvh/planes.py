@@ -1,4 +1,4 @@
-"""Planes: the exact crossing of a ray with a plane, and `ray_plane`.
+"""The exact intersection of a ray with a plane, and `ray_plane`.
 
 A plane is the set of points p with w0 x + w1 y + w2 z + w3 = b: four coefficients and a level, so
 that the two parallel planes of a slab share their coefficients. The ray (o, d) crosses it at
@@ -34,7 +34,7 @@ from bvh.numerics import (
     two_sum,
     vector,
 )
-from bvh.rays import broadcast_rays, shaped
+from bvh.ray_shapes import intersect_each
 
 # A sum of four products and a level in plain float64: no term is rounded more than five times, by
 # 2**-53 of its size; the sixth pays for the rounding of the size. What underflows is below FLOOR.
@@ -153,7 +153,7 @@ def plane_crossing(o, d, w, b):
 
 @kernel
 def crossed_later(o, d, w, b, v, c):
-    """Tell whether the ray crosses plane (w, b) strictly later than plane (v, c).
+    """Return whether the ray crosses plane (w, b) strictly later than plane (v, c).
 
     Both levels are finite, both slopes are not zero. Multiplied by both slopes, the difference of
     the two crossings is a sum of products of four doubles: no rounding takes part.
@@ -169,16 +169,19 @@ def crossed_later(o, d, w, b, v, c):
 
 
 @entry
-def _ray_plane(origins, directions, normal, offset, t_min, t_max, cull, hit, t):
+def _ray_plane(rays, planes, cull, hits):
     """Test each ray against its own plane."""
+    normal, offset = planes
+    hit, t = hits
     for i in range(len(hit)):
-        o, d, n = vector(origins, i), vector(directions, i), vector(normal, i)
+        o, d, n = vector(rays.origins, i), vector(rays.directions, i), vector(normal, i)
+        t_min, t_max = rays.t_min[i], rays.t_max[i]
         c = offset[i, 0]
         hit[i], t[i] = False, INF
-        # A ray or a plane that is not finite, has no direction, or an empty range misses.
+        # A ray or plane that is not finite, a zero direction or normal, or an empty range: a miss.
         if not (can_hit(o, d) and finite(n) and c - c == 0.0):
             continue
-        if not (largest(d) > 0.0 and largest(n) > 0.0 and t_min[i] <= t_max[i]):
+        if not (largest(d) > 0.0 and largest(n) > 0.0 and t_min <= t_max):
             continue
         w = (n[0], n[1], n[2], c)
         side = slope_sign(w, d)
@@ -187,12 +190,12 @@ def _ray_plane(origins, directions, normal, offset, t_min, t_max, cull, hit, t):
                 t[i] = NAN
         elif side != cull:
             at = plane_crossing(o, d, w, 0.0)
-            if t_min[i] <= at <= t_max[i]:
+            if t_min <= at <= t_max:
                 hit[i], t[i] = True, at
 
 
 class PlaneHit(NamedTuple):
-    """What `ray_plane` returns, each with the leading shape of the arguments."""
+    """Result of `ray_plane`; each field has the leading shape of the arguments."""
 
     hit: Any
     t: Any
@@ -210,9 +213,8 @@ def ray_plane(
 ) -> PlaneHit:
     """Intersect rays with planes, one to one after broadcasting.
 
-    The plane is {p : normal . p + offset = 0}; it is met from both sides unless `cull` says
-    otherwise. Whether a ray is parallel, or lies in the plane, is decided as real arithmetic on
-    the given doubles decides it: no tolerance takes part.
+    The plane is {p : normal . p + offset = 0}, hit from both sides by default. Whether a ray is
+    parallel to the plane, or in it, is decided exactly for the given doubles, without a tolerance.
 
     Parameters
     ----------
@@ -225,20 +227,19 @@ def ray_plane(
     t_min, t_max : array_like, shape (...)
         Range of t, both ends included.
     cull : {None, "back", "front"}
-        Planes to ignore: those seen from behind (the ray runs along the normal), or from the front.
+        Ignore planes that are seen from behind (the ray runs along the normal), or from the front.
 
     Returns
     -------
     hit : bool or ndarray of bool, shape (...)
     t : float or ndarray, shape (...)
         In units of the direction's length, correctly rounded. +inf for a miss; NaN, and no hit,
-        where the ray lies in the plane. A zero normal, or a plane or ray that is not finite, is
-        a miss.
+        if the ray is in the plane. A zero normal, or a plane or ray that is not finite, is a miss.
 
     Raises
     ------
     ValueError, TypeError
-        Where an argument has the wrong shape or type; the message names it.
+        If an argument has the wrong shape or type; the message names it.
 
     Notes
     -----
@@ -253,23 +254,13 @@ def ray_plane(
     >>> bvh.ray_plane([0, 0, 1], [1, 0, 0], normal=[0, 0, 1], offset=-1)  # in the plane
     PlaneHit(hit=False, t=nan)
     """
-    side = cull_code(cull)
-    rays, plane = broadcast_rays(
-        origins,
-        directions,
-        t_min,
-        t_max,
-        normal=points("normal", normal),
-        offset=reals("offset", offset)[..., None],
-    )
-    n = len(rays.t_min)
-    hit, t = np.empty(n, np.bool_), np.empty(n)
-    _ray_plane(rays.origins, rays.directions, *plane, rays.t_min, rays.t_max, side, hit, t)
-    return PlaneHit(*shaped(rays.shape, hit, t))
+    side, rays = cull_code(cull), (origins, directions, t_min, t_max)
+    planes = {"normal": points("normal", normal), "offset": reals("offset", offset)[..., None]}
+    return intersect_each(_ray_plane, PlaneHit, rays, planes, side)
 
 
 @warms("rays and planes")
 def _warm() -> None:
-    """Compile what `ray_plane` needs."""
+    """Compile the kernel of `ray_plane`."""
     ray = np.full(3, 5.0), np.full(3, -1.0)
     ray_plane(*ray, np.ones(3), 0.0)

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bvh.arguments import kernel_input, thread_count, whole_number
-from bvh.arrays import TreeArrays, build
+from bvh.arrays import TreeArrays
+from bvh.build import build
 from bvh.hierarchy import Hierarchy
 from bvh.jit import warms
 from bvh.points import ClosestPoints, PointBatch, point_batch

@@ -1,4 +1,4 @@
-"""From primitives to the records that builders work on: local frame, bounds, float32 boxes."""
+"""Build records: the local frame of primitives, their bounds, and the boxes builders work on."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from numpy.typing import NDArray
 
 from bvh.arguments import kernel_input
 from bvh.builders.records import WIDTH, outward, record, store
+from bvh.frame import centre, local_frame, scale
 from bvh.jit import entry, inlined
-from bvh.nodes import local_boxes, local_frame
-from bvh.numerics import INF, finite, power_of_two
+from bvh.nodes import local_boxes
+from bvh.numerics import INF, finite
 from bvh.primitives import Primitives, Triangles, corners, world_bounds
+from bvh.simd import lane
 from bvh.workers import share
 
 # Triangles that a thread takes at a time.
@@ -20,18 +22,18 @@ CHUNK = 16384
 
 
 class Prepared(NamedTuple):
-    """What a builder needs of primitives, and the frame that it is in.
+    """Input of a builder, and the local frame that it is in.
 
     Attributes
     ----------
     records : ndarray of float32, shape (2 m, 8)
-        One for each primitive that can be hit (see `builders.records`), then room to move them.
+        One for each primitive that can be hit (see `builders.records`), then as many unused rows.
     used : int
         Primitives that can be hit; m or less.
     frame : ndarray of float64, shape (2, 3)
         The local frame (see `nodes.local_frame`).
     bounds : ndarray of float64, shape (2, 3)
-        Lower and upper corner of all that can be hit; NaN if there is nothing.
+        Lower and upper corner of all primitives that can be hit; NaN if there are none.
     """
 
     records: NDArray[np.float32]
@@ -42,57 +44,81 @@ class Prepared(NamedTuple):
 
 @inlined
 def _is_valid(a, b, c):
-    """Tell a triangle that can be hit from one with a vertex that is not finite."""
+    """Return whether all vertices of a triangle are finite."""
     return finite(a) and finite(b) and finite(c)
 
 
 @entry
 def _survey(triangles, begin, end, bounds):
-    """Bound the valid triangles of a range; return how many there are."""
+    """Bound the valid triangles of a range; return their number."""
     low, high, count = (INF, INF, INF), (-INF, -INF, -INF), 0
     for i in range(begin, end):
         a, b, c = corners(triangles, i)
         if _is_valid(a, b, c):
             count += 1
-            low = (
-                min(low[0], min(a[0], min(b[0], c[0]))),
-                min(low[1], min(a[1], min(b[1], c[1]))),
-                min(low[2], min(a[2], min(b[2], c[2]))),
-            )
-            high = (
-                max(high[0], max(a[0], max(b[0], c[0]))),
-                max(high[1], max(a[1], max(b[1], c[1]))),
-                max(high[2], max(a[2], max(b[2], c[2]))),
-            )
+            lower, upper = _corners_of_box(a, b, c)
+            low = (min(low[0], lower[0]), min(low[1], lower[1]), min(low[2], lower[2]))
+            high = (max(high[0], upper[0]), max(high[1], upper[1]), max(high[2], upper[2]))
     for axis in range(3):
         bounds[axis], bounds[axis + 3] = low[axis], high[axis]
     return count
 
 
 @inlined
-def _to_local(x, centre, s):
-    """Round a coordinate to the float32 of the local frame, as `nodes.local_boxes` does."""
-    return np.float32((x - centre) * s)
+def local_record(low, high, prim, middle, s):
+    """Return the record of a box in a local frame, rounded outward as by `nodes.local_boxes`."""
+    return outward(
+        record(
+            np.float32((low[0] - middle[0]) * s),
+            np.float32((low[1] - middle[1]) * s),
+            np.float32((low[2] - middle[2]) * s),
+            prim,
+            np.float32((high[0] - middle[0]) * s),
+            np.float32((high[1] - middle[1]) * s),
+            np.float32((high[2] - middle[2]) * s),
+        )
+    )
+
+
+@inlined
+def local_box(low, high, middle, s):
+    """Bring a box to a local frame, rounded outward as `nodes.local_boxes` does it.
+
+    Rounding keeps the order of numbers: the local box of a union is the union of local boxes.
+    """
+    r = local_record(low, high, np.int32(0), middle, s)
+    return (
+        (-lane(r, np.int32(0)), -lane(r, np.int32(1)), -lane(r, np.int32(2))),
+        (lane(r, np.int32(4)), lane(r, np.int32(5)), lane(r, np.int32(6))),
+    )
+
+
+@inlined
+def _corners_of_box(a, b, c):
+    """Return the lower and upper corner of a triangle's box."""
+    return (
+        (
+            min(a[0], min(b[0], c[0])),
+            min(a[1], min(b[1], c[1])),
+            min(a[2], min(b[2], c[2])),
+        ),
+        (
+            max(a[0], max(b[0], c[0])),
+            max(a[1], max(b[1], c[1])),
+            max(a[2], max(b[2], c[2])),
+        ),
+    )
 
 
 @entry
 def _record_triangles(triangles, begin, end, frame, records, at):
     """Write the records of the valid triangles of a range from row `at` on."""
-    s = power_of_two(int(frame[1, 0]))
-    x, y, z = frame[0, 0], frame[0, 1], frame[0, 2]
+    middle, s = centre(frame), scale(frame)
     for i in range(begin, end):
         a, b, c = corners(triangles, i)
         if _is_valid(a, b, c):
-            made = record(
-                _to_local(min(a[0], min(b[0], c[0])), x, s),
-                _to_local(min(a[1], min(b[1], c[1])), y, s),
-                _to_local(min(a[2], min(b[2], c[2])), z, s),
-                i,
-                _to_local(max(a[0], max(b[0], c[0])), x, s),
-                _to_local(max(a[1], max(b[1], c[1])), y, s),
-                _to_local(max(a[2], max(b[2], c[2])), z, s),
-            )
-            store(records, at, outward(made))
+            low, high = _corners_of_box(a, b, c)
+            store(records, at, local_record(low, high, i, middle, s))
             at += 1
 
 
@@ -101,10 +127,10 @@ def _record_boxes(boxes, ids, records):
     """Write the records of the boxes `ids`."""
     for i in range(len(ids)):
         p = np.int64(ids[i])
-        made = record(
+        r = record(
             boxes[p, 0], boxes[p, 1], boxes[p, 2], ids[i], boxes[p, 3], boxes[p, 4], boxes[p, 5]
         )
-        store(records, i, made)
+        store(records, i, r)
 
 
 def records_of(boxes: NDArray[np.float32], ids: NDArray[np.int32]) -> NDArray[np.float32]:
@@ -117,16 +143,15 @@ def records_of(boxes: NDArray[np.float32], ids: NDArray[np.int32]) -> NDArray[np
 def prepare(primitives: Primitives, threads: int = 1, spare: float = 0.0) -> Prepared:
     """Find the local frame of primitives, and the records of those that can be hit.
 
-    The share `spare` of triangles is added to the room for them.
+    With `spare`, the records have room for that share of triangles more.
     """
     if isinstance(primitives, Triangles):
         return _prepare_triangles(primitives, threads, spare)
     lower, upper, valid = world_bounds(primitives)
-    # By indices of numpy's own width: it converts others in a buffer, and goes on without it where
-    # there is no memory.
-    places = np.flatnonzero(valid)
-    frame, bounds = local_frame(lower[places], upper[places])
-    ids = places.astype(np.int32)
+    # NumPy converts other indices than its own in a buffer, and ignores that it has no memory.
+    rows = np.flatnonzero(valid)
+    frame, bounds = local_frame(lower[rows], upper[rows])
+    ids = rows.astype(np.int32)
     return Prepared(records_of(local_boxes(lower, upper, frame), ids), len(ids), frame, bounds)
 
 
@@ -145,7 +170,7 @@ def survey(triangles: Triangles, threads: int) -> tuple[NDArray[np.int64], NDArr
 
 
 def _prepare_triangles(triangles: Triangles, threads: int, spare: float) -> Prepared:
-    """Prepare triangles in two passes over them, with nothing in between."""
+    """Prepare triangles in two passes, without an array of their boxes."""
     triangles = Triangles(*(kernel_input(array) for array in triangles))
     count = len(triangles.faces)
     valid, bounds = survey(triangles, threads)
@@ -155,11 +180,11 @@ def _prepare_triangles(triangles: Triangles, threads: int, spare: float) -> Prep
 
     frame, whole = local_frame(bounds[:, :3], bounds[:, 3:])
     frame = kernel_input(frame)
-    made = int(valid.sum())
-    records = np.empty((2 * (made + int(spare * made)), WIDTH), np.float32)
+    used = int(valid.sum())
+    records = np.empty((2 * (used + int(spare * used)), WIDTH), np.float32)
     first = (np.cumsum(valid) - valid).tolist()
     _in_chunks(count, write, threads)
-    return Prepared(records, made, frame, whole)
+    return Prepared(records, used, frame, whole)
 
 
 def _in_chunks(count: int, work: Any, threads: int) -> None:

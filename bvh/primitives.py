@@ -111,7 +111,7 @@ def _own_corners(triangles, prim):
     )
 
 
-@by_type(corners, melt=True)
+@by_type(corners, inline=True)
 def _choose_corners(triangles, prim):
     if triangles.instance_class is Placed:
         return lambda triangles, prim: placed_corners(triangles, prim)
@@ -173,7 +173,7 @@ def _intersect(function, prim, o, d, t_min, t_max, data):
     """Return (t, u, v) of a ray and a user's primitive."""
 
 
-@by_type(_intersect, melt=True)
+@by_type(_intersect, inline=True)
 def _choose_intersect(function, prim, o, d, t_min, t_max, data):
     if isinstance(function, types.Dispatcher):
         return lambda function, prim, o, d, t_min, t_max, data: function(

@@ -1,51 +1,42 @@
-"""The last word on spheres and polytopes, in Python's rational numbers: slow, and seldom asked."""
+"""Exact tests of triangles and boxes with spheres and polytopes, in rational numbers.
+
+They are slow, and decide only what floating-point filters cannot.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
+from typing import Any
 
-Point = list[Fraction]
+import numpy as np
+from numpy.typing import NDArray
+
+Point = NDArray[Any]  # of fractions
 
 
 def _exact(numbers: Iterable[float]) -> Point:
-    return [Fraction(x) for x in numbers]
-
-
-def _minus(a: Point, b: Point) -> Point:
-    return [a[0] - b[0], a[1] - b[1], a[2] - b[2]]
-
-
-def _dot(a: Point, b: Point) -> Fraction:
-    return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
-
-
-def _cross(a: Point, b: Point) -> Point:
-    return [
-        a[1] * b[2] - a[2] * b[1],
-        a[2] * b[0] - a[0] * b[2],
-        a[0] * b[1] - a[1] * b[0],
-    ]
+    return np.array([Fraction(x) for x in numbers], object)
 
 
 def triangle_meets_sphere(
     corners: Sequence[Sequence[float]], center: Sequence[float], radius: float
 ) -> bool:
-    """Tell whether a triangle, segment or point comes as near to a point as `radius`."""
+    """Return whether a triangle, segment or point is within `radius` of a point."""
     origin, square = _exact(center), Fraction(radius) ** 2
-    points = [_minus(_exact(corner), origin) for corner in corners]
-    edges = [_minus(points[(i + 1) % 3], points[i]) for i in range(3)]
-    normal = _cross(edges[0], edges[1])
+    points = [_exact(corner) - origin for corner in corners]
+    edges = [points[(i + 1) % 3] - points[i] for i in range(3)]
+    normal = np.cross(edges[0], edges[1])
     if any(normal) and all(
-        _dot(_cross(normal, edge), point) <= 0 for point, edge in zip(points, edges, strict=True)
+        np.cross(normal, edge) @ point <= 0 for point, edge in zip(points, edges, strict=True)
     ):
-        return _dot(normal, points[0]) ** 2 <= square * _dot(normal, normal)
+        return bool((normal @ points[0]) ** 2 <= square * (normal @ normal))
     for point, edge in zip(points, edges, strict=True):
-        length, along = _dot(edge, edge), -_dot(point, edge)
+        length, along = edge @ edge, -(point @ edge)
         # The distance from the edge's line counts where its foot is on the edge.
-        if 0 < along < length and _dot(point, point) * length - along**2 <= square * length:
+        if 0 < along < length and (point @ point) * length - along**2 <= square * length:
             return True
-        if _dot(point, point) <= square:
+        if point @ point <= square:
             return True
     return False
 
@@ -53,7 +44,7 @@ def triangle_meets_sphere(
 def box_meets_sphere(
     corners: Sequence[Sequence[float]], center: Sequence[float], radius: float
 ) -> bool:
-    """Tell whether a box, given by its lower and upper corner, comes as near to a point."""
+    """Return whether a box, given by its corners, is within `radius` of a point."""
     total = Fraction(0)
     for low, high, x in zip(*map(_exact, (*corners, center)), strict=True):
         total += max(low - x, x - high, Fraction(0)) ** 2
@@ -63,16 +54,15 @@ def box_meets_sphere(
 def triangle_meets_planes(
     corners: Sequence[Sequence[float]], planes: Iterable[Sequence[float]]
 ) -> bool:
-    """Tell whether a triangle, segment or point has a point with n . p + offset >= 0 for all."""
+    """Return whether a triangle, segment or point meets the polytope n . p + offset >= 0."""
     polygon = [_exact(corner) for corner in corners]
     for *normal, offset in map(_exact, planes):
-        heights = [_dot(normal, point) + offset for point in polygon]
+        heights = [np.array(normal) @ point + offset for point in polygon]
         kept: list[Point] = []
         for i, point in enumerate(polygon):
             last, f, g = polygon[i - 1], heights[i - 1], heights[i]
             if f * g < 0:
-                t = f / (f - g)
-                kept.append([x + t * (y - x) for x, y in zip(last, point, strict=True)])
+                kept.append(last + f / (f - g) * (point - last))
             if g >= 0:
                 kept.append(point)
         polygon = kept

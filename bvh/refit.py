@@ -1,7 +1,7 @@
-"""Refit: a tree over primitives that have moved, with the shape of the tree over those before.
+"""Refit: new boxes for a tree whose primitives have moved, with the old topology.
 
-Much faster than a new tree and as right, but slower to trace the more the primitives have changed
-places: who is next to whom is still decided by where they were.
+It is much faster than a build and as correct, but rays take longer the more the order of the
+primitives in space has changed.
 """
 
 from __future__ import annotations
@@ -11,16 +11,32 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bvh import frame as frames
 from bvh.arguments import aligned, kernel_input, owned
 from bvh.arrays import TreeArrays, frozen
+from bvh.collapse import order_node
+from bvh.frame import local_frame
 from bvh.jit import entry
 from bvh.leaves import GROUP_SIZE, pack_group
-from bvh.node_boxes import box_of, half_area_of, local_box, order_node, peek_box, poke_box
-from bvh.nodes import local_boxes, local_frame
-from bvh.numerics import INF, finite, power_of_two, vector
+from bvh.nodes import local_boxes
+from bvh.numerics import INF, finite, vector
+from bvh.preparation import local_box
 from bvh.primitives import Triangles, count_of, world_bounds
-from bvh.simd import WIDTH, peek, peek_int
-from bvh.wide_nodes import BLOCK_SIZE, CODES, LOWER, WideNodes, leaf_rows
+from bvh.simd import WIDTH, peek
+from bvh.wide_nodes import (
+    BLOCK_SIZE,
+    WideNodes,
+    child_at,
+    child_box,
+    child_code,
+    child_lower,
+    half_area_of,
+    leaf_rows,
+    node_at,
+    node_box,
+    node_count,
+    set_child_box,
+)
 from bvh.workers import Progress, share
 
 # Nodes that a thread takes at a time.
@@ -30,15 +46,15 @@ F = np.float32
 
 
 @entry
-def _fit_triangles(triangles, ids, frame, begin, end, blocks, groups):
-    """Bound the leaves of the nodes begin..end, and lay out their triangles.
+def _fit_triangles(triangles, ids, frame, begin, end, data, groups):
+    """Bound the leaves of the nodes begin..end, and fill their triangle groups.
 
-    Those without a triangle become empty boxes.
+    A leaf without a triangle gets an empty box.
     """
-    centre, s, bound = vector(frame, 0), power_of_two(int(frame[1, 0])), frame[1, 2]
-    for at in range(begin * WIDTH, end * WIDTH):
-        base = at // WIDTH * BLOCK_SIZE + at % WIDTH
-        code = np.int64(peek_int(blocks, base + CODES * WIDTH))
+    centre, s, bound = frames.centre(frame), frames.scale(frame), frames.bound(frame)
+    for number in range(begin * WIDTH, end * WIDTH):
+        at = child_at(number)
+        code = child_code(data, at)
         if code >= 0:
             continue
         low, high = (INF, INF, INF), (-INF, -INF, -INF)
@@ -50,15 +66,15 @@ def _fit_triangles(triangles, ids, frame, begin, end, blocks, groups):
         near, far = (F(INF), F(INF), F(INF)), (F(-INF), F(-INF), F(-INF))
         if low[0] < INF:
             near, far = local_box(low, high, centre, s)
-        poke_box(blocks, base, near, far)
+        set_child_box(data, at, near, far)
 
 
 @entry
-def _fit_solids(boxes, ids, begin, end, blocks):
-    """Bound the leaves of the nodes begin..end by the local boxes of what they hold."""
-    for at in range(begin * WIDTH, end * WIDTH):
-        base = at // WIDTH * BLOCK_SIZE + at % WIDTH
-        code = np.int64(peek_int(blocks, base + CODES * WIDTH))
+def _fit_boxes(boxes, ids, begin, end, data):
+    """Bound the leaves of the nodes begin..end by the local boxes of their primitives."""
+    for number in range(begin * WIDTH, end * WIDTH):
+        at = child_at(number)
+        code = child_code(data, at)
         if code >= 0:
             continue
         low, high = (F(INF), F(INF), F(INF)), (F(-INF), F(-INF), F(-INF))
@@ -67,128 +83,126 @@ def _fit_solids(boxes, ids, begin, end, blocks):
             b = boxes[np.int64(peek(ids, i))]
             low = (min(low[0], b[0]), min(low[1], b[1]), min(low[2], b[2]))
             high = (max(high[0], b[3]), max(high[1], b[4]), max(high[2], b[5]))
-        poke_box(blocks, base, low, high)
+        set_child_box(data, at, low, high)
 
 
 @entry
-def _bound_inner(blocks, root):
-    """Bound inner children, which come after their parents; put the root's box into `root`."""
-    for node in range(len(blocks) // BLOCK_SIZE - 1, -1, -1):
+def _bound_inner(data, root):
+    """Bound inner children, which come after their parents; write the root's box to `root`."""
+    for node in range(node_count(data) - 1, -1, -1):
         for c in range(WIDTH):
-            base = node * BLOCK_SIZE + c
-            # No lane has the root for its child; 0 marks those that are not used.
-            child = np.int64(peek_int(blocks, base + CODES * WIDTH))
+            at = node_at(node) + c
+            child = child_code(data, at)
             if child > 0:
-                low, high = box_of(blocks, child)
-                poke_box(blocks, base, low, high)
-    low, high = box_of(blocks, np.int64(0))
+                low, high = node_box(data, child)
+                set_child_box(data, at, low, high)
+    low, high = node_box(data, np.int64(0))
     for axis in range(3):
         root[0, axis], root[1, axis] = low[axis], high[axis]
 
 
 @entry
-def _fill_empty(blocks, root, corner):
-    """Give children that have lost all they held a point within their parents.
+def _fill_empty(data, root, corner):
+    """Replace the boxes of children without primitives by a point of their parents' boxes.
 
-    A lane whose box is empty would be none.
+    A lane with an empty box would count as unused.
     """
-    nodes = len(blocks) // BLOCK_SIZE
     for axis in range(3):
         corner[0, axis] = root[0, axis]
-    for node in range(nodes):
-        low, _ = box_of(blocks, node)
+    for node in range(node_count(data)):
+        low, _ = node_box(data, node)
         if low[0] == F(INF):
             low = (corner[node, 0], corner[node, 1], corner[node, 2])
         for c in range(WIDTH):
-            base = node * BLOCK_SIZE + c
-            code = np.int64(peek_int(blocks, base + CODES * WIDTH))
+            at = node_at(node) + c
+            code = child_code(data, at)
             if code > 0:
                 corner[code, 0], corner[code, 1], corner[code, 2] = low
-            if code != 0 and peek(blocks, base + LOWER * WIDTH) == F(INF):
-                poke_box(blocks, base, low, low)
+            if code != 0 and child_lower(data, at, 0) == F(INF):
+                set_child_box(data, at, low, low)
 
 
 @entry
-def _order_nodes(begin, end, blocks):
-    """Find the visiting orders of the nodes begin..end."""
+def _order_nodes(begin, end, data):
+    """Set the visiting orders of the nodes begin..end."""
     for node in range(begin, end):
-        order_node(blocks, node)
+        order_node(data, node)
 
 
 @entry
-def _cost(blocks, frame):
+def _cost(data, frame):
     """Return the SAH cost of nodes (see `quality.wide_cost`)."""
     total, visits = 0.0, 0.0
-    for at in range(len(blocks) // BLOCK_SIZE * WIDTH):
-        base = at // WIDTH * BLOCK_SIZE + at % WIDTH
-        code = np.int64(peek_int(blocks, base + CODES * WIDTH))
+    for number in range(node_count(data) * WIDTH):
+        at = child_at(number)
+        code = child_code(data, at)
         if code == 0:
             continue
         count = 1
         if code < 0:
             _, count = leaf_rows(code)
-        low, high = peek_box(blocks, base)
+        low, high = child_box(data, at)
         total += count * half_area_of(low, high)
         visits += count
-    whole = half_area_of(vector(frame, 2), vector(frame, 3))
+    whole = half_area_of(frames.lower_corner(frame), frames.upper_corner(frame))
     return 1.0 + (total / whole if whole > 0.0 else visits)
 
 
 def cost_of(arrays: TreeArrays) -> float:
-    """Return the SAH cost of a tree; 0 if there is nothing in it."""
+    """Return the SAH cost of a tree; 0 if it is empty."""
     return float(_cost(arrays.nodes.blocks, arrays.frame)) if len(arrays.nodes.blocks) else 0.0
 
 
 @entry
-def _mark(ids, held):
+def _mark(ids, in_leaf):
     """Mark the primitives that are in leaves."""
     for i in range(ids.size):
         prim = np.int64(peek(ids, i))
         if prim >= 0:
-            held[prim] = True
+            in_leaf[prim] = True
 
 
 @entry
-def _mark_corners(faces, held, used):
-    """Mark the vertices of triangles."""
+def _mark_corners(faces, in_leaf, used):
+    """Mark the vertices of triangles that are in leaves."""
     for i in range(len(faces)):
-        if held[i]:
+        if in_leaf[i]:
             for k in range(3):
                 used[np.int64(peek(faces, 3 * i + k))] = True
 
 
 @entry
 def _bound_used(points, used, bounds):
-    """Bound the used vertices; tell whether all of them are finite."""
-    low, high, sound = (INF, INF, INF), (-INF, -INF, -INF), True
+    """Bound the used vertices; return whether all of them are finite."""
+    low, high, all_finite = (INF, INF, INF), (-INF, -INF, -INF), True
     for i in range(len(used)):
         if used[i]:
             p = vector(points, i)
-            sound &= finite(p)
+            all_finite &= finite(p)
             low = (min(low[0], p[0]), min(low[1], p[1]), min(low[2], p[2]))
             high = (max(high[0], p[0]), max(high[1], p[1]), max(high[2], p[2]))
     for axis in range(3):
         bounds[0, axis], bounds[1, axis] = low[axis], high[axis]
-    return sound
+    return all_finite
 
 
 class Members(NamedTuple):
-    """Which primitives are in leaves, and which vertices are theirs."""
+    """Which primitives are in leaves, and which vertices they use."""
 
-    held: NDArray[np.bool_]
-    used: NDArray[np.bool_]  # one for each vertex; none for solids
+    in_leaf: NDArray[np.bool_]
+    used: NDArray[np.bool_]  # one for each vertex; empty for boxes
 
 
 def members_of(arrays: TreeArrays) -> Members:
-    """Return what a tree holds."""
+    """Return which primitives and vertices are in the leaves of a tree."""
     primitives = arrays.primitives
-    held = np.zeros(count_of(primitives), np.bool_)
-    _mark(arrays.nodes.ids, held)
+    in_leaf = np.zeros(count_of(primitives), np.bool_)
+    _mark(arrays.nodes.ids, in_leaf)
     if not isinstance(primitives, Triangles):
-        return Members(held, held[:0])
+        return Members(in_leaf, in_leaf[:0])
     used = np.zeros(len(primitives.points), np.bool_)
-    _mark_corners(primitives.faces, held, used)
-    return Members(kernel_input(held), kernel_input(used))
+    _mark_corners(primitives.faces, in_leaf, used)
+    return Members(kernel_input(in_leaf), kernel_input(used))
 
 
 def refitted(
@@ -203,27 +217,27 @@ def refitted(
     Parameters
     ----------
     arrays : TreeArrays
-        Of any tree; they are left as they are.
+        The tree; it is not changed.
     points : ndarray of float64
-        What takes the place of `arrays.primitives.points`, of the same shape.
+        Replaces `arrays.primitives.points`; of the same shape.
     threads : int
         Threads to use.
     members : Members, optional
-        What `members_of` says of the arrays, where it is known.
+        The result of `members_of`, if it is known.
     progress : callable, optional
         Called as progress(done, total) in nodes.
 
     Returns
     -------
     TreeArrays, ndarray of float64
-        Where triangles have been split between leaves, each has the whole box of its triangle.
-        Triangles with a vertex that is not finite any more leave the tree.
+        Each leaf of a triangle that was split gets the whole box of the triangle. Triangles with a
+        vertex that is no longer finite are removed from the leaves.
 
     Raises
     ------
     ValueError
-        If the shape is wrong; if a primitive can be hit now that is not in the tree; if a box
-        cannot be hit any more.
+        If the shape is wrong; if a primitive can be hit that is not in the tree; if a box can no
+        longer be hit.
     """
     primitives, ids = arrays.primitives, arrays.nodes.ids
     triangles = isinstance(primitives, Triangles)
@@ -231,23 +245,23 @@ def refitted(
     if points.shape != primitives.points.shape:
         raise ValueError(f"{name} must have shape {primitives.points.shape}, got {points.shape}")
     moved = primitives._replace(points=owned(points))
-    held, used = members_of(arrays) if members is None else members
+    in_leaf, used = members_of(arrays) if members is None else members
     boxes, lost = np.empty((0, 6), np.float32), False
     if isinstance(moved, Triangles):
-        some = np.empty((2, 3))
-        if held.all() and len(held) > 0 and _bound_used(moved.points, used, some):
-            frame, bounds = local_frame(some[:1], some[1:])
+        box = np.empty((2, 3))
+        if in_leaf.all() and len(in_leaf) > 0 and _bound_used(moved.points, used, box):
+            frame, bounds = local_frame(box[:1], box[1:])
         else:
             lower, upper, valid = world_bounds(moved)
-            lost = _must_be_held(name, valid, held)
+            lost = _check_members(name, valid, in_leaf)
             frame, bounds = local_frame(lower[valid], upper[valid])
             if lost:
                 ids = kernel_input(np.where((ids >= 0) & valid[ids], ids, np.int32(-1)))
     else:
         lower, upper, valid = world_bounds(moved)
-        if _must_be_held(name, valid, held):
+        if _check_members(name, valid, in_leaf):
             raise ValueError(
-                f"{name}: primitive {np.flatnonzero(held & ~valid)[0]} cannot be hit any more; "
+                f"{name}: primitive {np.flatnonzero(in_leaf & ~valid)[0]} cannot be hit any more; "
                 "build a new tree"
             )
         frame, bounds = local_frame(lower[valid], upper[valid])
@@ -257,35 +271,36 @@ def refitted(
         empty = TreeArrays(WideNodes(none, ids[:0]), none, moved, np.zeros((4, 3)))
         return frozen(empty), owned(bounds)
     whole = np.vstack([frame, np.zeros((2, 3))])
-    blocks = aligned(len(arrays.nodes.blocks), np.float32)
+    data = aligned(len(arrays.nodes.blocks), np.float32)
     groups = aligned(len(ids) * GROUP_SIZE if triangles else 0, np.float32)
-    told, boxes, old = kernel_input(whole), kernel_input(boxes), arrays.nodes.blocks
+    frame, boxes, old = kernel_input(whole), kernel_input(boxes), arrays.nodes.blocks
 
     def fit(begin: int, end: int) -> None:
         part = slice(begin * BLOCK_SIZE, end * BLOCK_SIZE)
-        blocks[part] = old[part]
+        data[part] = old[part]
         if triangles:
-            _fit_triangles(moved, ids, told, begin, end, blocks, groups)
+            _fit_triangles(moved, ids, frame, begin, end, data, groups)
         else:
-            _fit_solids(boxes, ids, begin, end, blocks)
+            _fit_boxes(boxes, ids, begin, end, data)
 
     def order(begin: int, end: int) -> None:
-        _order_nodes(begin, end, blocks)
+        _order_nodes(begin, end, data)
 
-    count = len(blocks) // BLOCK_SIZE
+    count = arrays.nodes.size
     share(count, CHUNK, fit, threads, progress)
-    _bound_inner(blocks, whole[2:])
+    _bound_inner(data, whole[2:])
     if lost:
-        _fill_empty(blocks, whole[2:], np.empty((count, 3), np.float32))
+        _fill_empty(data, whole[2:], np.empty((count, 3), np.float32))
     share(count, CHUNK, order, threads)
-    return frozen(TreeArrays(WideNodes(blocks, ids), groups, moved, whole)), owned(bounds)
+    return frozen(TreeArrays(WideNodes(data, ids), groups, moved, whole)), owned(bounds)
 
 
-def _must_be_held(name: str, valid: NDArray[np.bool_], held: NDArray[np.bool_]) -> bool:
-    """Refuse what can be hit and is not in the tree; tell whether there is the reverse."""
-    if (valid & ~held).any():
+def _check_members(name: str, valid: NDArray[np.bool_], in_leaf: NDArray[np.bool_]) -> bool:
+    """Refuse valid primitives that are not in the tree; return whether others are in it."""
+    if (valid & ~in_leaf).any():
+        first = np.flatnonzero(valid & ~in_leaf)[0]
         raise ValueError(
-            f"{name}: primitive {np.flatnonzero(valid & ~held)[0]} could not be hit before and is "
-            "not in the tree; build a new tree"
+            f"{name}: primitive {first} could not be hit before and is not in the tree; "
+            "build a new tree"
         )
-    return bool((held & ~valid).any())
+    return bool((in_leaf & ~valid).any())

@@ -13,9 +13,9 @@ import math
 import numpy as np
 
 from bvh.jit import inlined, kernel, stay_outlined
-from bvh.numerics import INF
-from bvh.orientation import minus
+from bvh.numerics import INF, dot_size
 from bvh.simd import peek, poke
+from bvh.vectors import dot, minus
 
 APART, MEET, UNSURE = 0, 1, -1
 
@@ -23,16 +23,6 @@ APART, MEET, UNSURE = 0, 1, -1
 ERROR = 32.0 * 2.0**-53
 # More than what products that underflow can lose.
 TINY = 2.0**-1060
-
-
-@inlined
-def _dot(a, b):
-    return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
-
-
-@inlined
-def _size(a, b):
-    return abs(a[0] * b[0]) + abs(a[1] * b[1]) + abs(a[2] * b[2])
 
 
 @inlined
@@ -49,17 +39,17 @@ def nearest_weights(a, b, c):
     Ericson 2005, "Real-time collision detection", section 5.1.5.
     """
     ab, ac = minus(b, a), minus(c, a)
-    d1, d2 = -_dot(ab, a), -_dot(ac, a)
+    d1, d2 = -dot(ab, a), -dot(ac, a)
     if d1 <= 0.0 and d2 <= 0.0:
         return 1.0, 0.0, 0.0
-    d3, d4 = -_dot(ab, b), -_dot(ac, b)
+    d3, d4 = -dot(ab, b), -dot(ac, b)
     if d3 >= 0.0 and d4 <= d3:
         return 0.0, 1.0, 0.0
     vc = d1 * d4 - d3 * d2
     if vc <= 0.0 and d1 >= 0.0 and d3 <= 0.0:
         t = _share(d1, d1 - d3)
         return 1.0 - t, t, 0.0
-    d5, d6 = -_dot(ab, c), -_dot(ac, c)
+    d5, d6 = -dot(ab, c), -dot(ac, c)
     if d6 >= 0.0 and d5 <= d6:
         return 0.0, 0.0, 1.0
     vb = d5 * d2 - d1 * d6
@@ -96,14 +86,14 @@ def triangle_and_sphere(v0, v1, v2, center, radius):
         abs(x[2]) + ERROR * (u * abs(a[2]) + v * abs(b[2]) + w * abs(c[2])),
     )
     room = radius * (u + v + w)
-    if _dot(y, y) * (1.0 + ERROR) + TINY <= (room * room) * (1.0 - ERROR) < INF:
+    if dot(y, y) * (1.0 + ERROR) + TINY <= (room * room) * (1.0 - ERROR) < INF:
         return MEET
     # The plane through the sphere's nearest point, towards x: are all corners beyond it?
     far = min(
-        _dot(x, a) - ERROR * _size(x, a),
-        min(_dot(x, b) - ERROR * _size(x, b), _dot(x, c) - ERROR * _size(x, c)),
+        dot(x, a) - ERROR * dot_size(x, a),
+        min(dot(x, b) - ERROR * dot_size(x, b), dot(x, c) - ERROR * dot_size(x, c)),
     )
-    length = math.sqrt(_dot(x, x) + TINY) * (1.0 + ERROR)
+    length = math.sqrt(dot(x, x) + TINY) * (1.0 + ERROR)
     if far - TINY > (radius * length) * (1.0 + ERROR) + TINY:
         return APART
     return UNSURE

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from bvh.figures import TreeStats
 from bvh.instances import depth_of, nested_scenes
+from bvh.quality import TreeStats
 from bvh.scene import Scene
 
 

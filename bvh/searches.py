@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from bvh import rationals
 from bvh.arguments import kernel_input
-from bvh.arrays import TreeArrays, build, frozen_primitives
+from bvh.arrays import TreeArrays, frozen_primitives
+from bvh.build import build
 from bvh.jit import warms
 from bvh.primitives import Boxes, Primitives, Triangles
 from bvh.traversal.overlaps import (

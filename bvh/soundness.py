@@ -15,10 +15,9 @@ from numpy.typing import NDArray
 
 from bvh.arguments import aligned, kernel_input
 from bvh.arrays import TreeArrays
-from bvh.frame import FrameView
+from bvh.frame import FrameView, local_frame
 from bvh.jit import entry, warms
 from bvh.leaves import GROUP_SIZE, pack_triangles
-from bvh.nodes import local_frame
 from bvh.numerics import INF, finite, vector
 from bvh.obbs import INVERTED, inverses
 from bvh.primitives import Boxes, Custom, Obbs, Primitives, Triangles, count_of, world_bounds
@@ -282,7 +281,7 @@ def _check_groups(
 @warms("checks of saved trees")
 def _warm() -> None:
     """Compile the checks of `bvh.load`."""
-    from bvh.arrays import build
+    from bvh.build import build
 
     points, faces = np.eye(3), np.array([[0, 1, 2]], np.int32)
     triangles = Triangles(kernel_input(points), kernel_input(faces))

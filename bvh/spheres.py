@@ -1,9 +1,9 @@
-"""Spheres: the interval of a ray in a solid ball, and `ray_sphere`.
+"""The interval of a ray in a solid ball, and `ray_sphere`.
 
 With m = o - center the ray's line meets the ball where a t**2 + 2 b t + c <= 0, for a = d.d,
 b = d.m, c = m.m - r**2. It does so exactly when the discriminant F = b**2 - a c is not negative;
 here F = a r**2 - (d x m).(d x m), which cancels only for lines that nearly touch. Values that
-double-doubles cannot settle are sums of products of four given doubles: exact sums round them.
+double-doubles cannot decide are sums of products of four given doubles: exact sums round them.
 
 Numerically stable roots: Press et al. 2007, "Numerical Recipes", section 5.6; the discriminant as
 a distance from the line: Haines et al. 2019, "Precision improvements for ray/sphere intersection",
@@ -48,15 +48,16 @@ from bvh.numerics import (
     two_product,
     vector,
 )
-from bvh.rays import broadcast_rays, shaped
+from bvh.ray_shapes import intersect_each
 
-# Beyond these powers of two nothing is left to double-doubles: they could over- or underflow.
+# Double-doubles are used for lengths between 2**-REACH and 2**REACH; others could over- or
+# underflow.
 REACH = 900
 
 
 @inlined
-def _is_settled(value, size):
-    """Tell whether a double-double is good to 2**-60 of itself.
+def _is_accurate(value, size):
+    """Return whether the relative error of a double-double is below 2**-60.
 
     Its error is below 4 * DD_ERROR of its size: DD_ERROR for each of the products behind the
     discriminant and for the squares of the cross product, whose own error counts twice.
@@ -138,7 +139,7 @@ def _exact_half_slope(o, d, center, k):
 
 @kernel
 def _exact_surface(o, center, r, k):
-    """Return m.m - r**2 over 2**(k - lift), correctly rounded, and the lift that keeps its bits."""
+    """Return m.m - r**2 over 2**(k - lift), correctly rounded, and lift, which avoids underflow."""
     stay_outlined()
     total = new_sum()
     _add_surface(total, 1.0, o, center, r, 1.0)
@@ -198,7 +199,7 @@ def sphere_interval(o, d, center, r):
     normal, normal_size = dd_cross(u, m), cross_size(high(u), high(m))
     f = dd_sub(dd_mul(a, square), dd_dot(normal, normal))
     f_size = a[0] * square[0] + dot_size(normal_size, normal_size)
-    if usable and _is_settled(f, f_size):
+    if usable and _is_accurate(f, f_size):
         side = sign(f[0])
         root = _dd_sqrt((abs(f[0]), f[1]))
     else:
@@ -207,14 +208,14 @@ def sphere_interval(o, d, center, r):
         return False, INF, -INF
 
     b = dd_dot(u, m)
-    if not (usable and _is_settled(b, dot_size(high(u), high(m)))):
+    if not (usable and _is_accurate(b, dot_size(high(u), high(m)))):
         b = _exact_half_slope(o, d, center, k + e)
     if side == 0:
         t = _unscaled((-b[0], -b[1]), a, e - k)
         return True, t, t
 
     c, lift = dd_sub(dd_dot(m, m), square), 0
-    if not (usable and _is_settled(c, dot_size(high(m), high(m)) + square[0])):
+    if not (usable and _is_accurate(c, dot_size(high(m), high(m)) + square[0])):
         c, lift = _exact_surface(o, center, r, 2 * e)
     # Add what has the same sign, so that no root suffers from cancellation.
     if b[0] >= 0.0:
@@ -227,20 +228,22 @@ def sphere_interval(o, d, center, r):
 
 
 @entry
-def _ray_sphere(origins, directions, center, radius, t_min, t_max, hit, t_near, t_far):
+def _ray_sphere(rays, balls, hits):
     """Test each ray against its own ball."""
+    center, radius = balls
+    hit, t_near, t_far = hits
     for i in range(len(hit)):
-        o, d, m = vector(origins, i), vector(directions, i), vector(center, i)
+        o, d, m = vector(rays.origins, i), vector(rays.directions, i), vector(center, i)
         r = radius[i, 0]
         hit[i], t_near[i], t_far[i] = False, INF, -INF
         # A ray or a ball that is not finite, or a ray without direction, misses.
         if can_hit(o, d) and finite(m) and 0.0 <= r < INF:
             interval = sphere_interval(o, d, m, r)
-            hit[i], t_near[i], t_far[i] = clipped(interval, t_min[i], t_max[i])
+            hit[i], t_near[i], t_far[i] = clipped(interval, rays.t_min[i], rays.t_max[i])
 
 
 class SphereHit(NamedTuple):
-    """What `ray_sphere` returns, each with the leading shape of the arguments."""
+    """Result of `ray_sphere`; each field has the leading shape of the arguments."""
 
     hit: Any
     t_near: Any
@@ -258,8 +261,7 @@ def ray_sphere(
     """Intersect rays with solid balls, one to one after broadcasting.
 
     Balls are closed: a ray that touches one hits, and a ray that starts inside hits at the start
-    of its range. Whether the ray's line meets the ball is decided as real arithmetic on the given
-    doubles decides it.
+    of its range. Whether the ray's line meets the ball is decided exactly for the given doubles.
 
     Parameters
     ----------
@@ -267,24 +269,24 @@ def ray_sphere(
         Rays o + t d. Directions need not be normalised.
     center : array_like, shape (..., 3)
     radius : array_like, shape (...)
-        0 makes a point. A negative, NaN or infinite radius is missed.
+        0 makes a point. A negative, NaN or infinite radius is a miss.
     t_min, t_max : array_like, shape (...)
-        Range of t, both ends included. It is compared with the rounded ends below.
+        Range of t, both ends included. It is compared with the rounded t_near and t_far.
 
     Returns
     -------
     hit : bool or ndarray of bool, shape (...)
     t_near, t_far : float or ndarray, shape (...)
-        The ray's stay in the ball, clipped to the range, in units of the direction's length;
-        t_near <= t_far, and both are the same where the line touches the ball. Good to two units
-        in the last place (not always the nearest double), unless components of the direction, or
-        of the positions, differ by a factor beyond 2**400. +inf and -inf for a miss; so for a ray
-        that is not finite, has no direction, or an empty range.
+        The interval of the ray in the ball, clipped to the range, in units of the direction's
+        length; t_near <= t_far, and both are equal where the line touches the ball. Good to two
+        units in the last place, unless components of the direction, or of the positions, differ
+        by a factor beyond 2**400. +inf and -inf for a miss. A ray that is not finite, has a zero
+        direction or an empty range misses.
 
     Raises
     ------
     ValueError, TypeError
-        Where an argument has the wrong shape or type; the message names it.
+        If an argument has the wrong shape or type; the message names it.
 
     Notes
     -----
@@ -299,22 +301,13 @@ def ray_sphere(
     >>> bvh.ray_sphere([-4, 1, 0], [2, 0, 0], center=[0, 0, 0], radius=1)  # touches
     SphereHit(hit=True, t_near=2.0, t_far=2.0)
     """
-    rays, ball = broadcast_rays(
-        origins,
-        directions,
-        t_min,
-        t_max,
-        center=points("center", center),
-        radius=reals("radius", radius)[..., None],
-    )
-    n = len(rays.t_min)
-    hit, t_near, t_far = np.empty(n, np.bool_), np.empty(n), np.empty(n)
-    _ray_sphere(rays.origins, rays.directions, *ball, rays.t_min, rays.t_max, hit, t_near, t_far)
-    return SphereHit(*shaped(rays.shape, hit, t_near, t_far))
+    rays = origins, directions, t_min, t_max
+    balls = {"center": points("center", center), "radius": reals("radius", radius)[..., None]}
+    return intersect_each(_ray_sphere, SphereHit, rays, balls)
 
 
 @warms("rays and spheres")
 def _warm() -> None:
-    """Compile what `ray_sphere` needs."""
+    """Compile the kernel of `ray_sphere`."""
     ray = np.full(3, 5.0), np.full(3, -1.0)
     ray_sphere(*ray, np.zeros(3), 1.0)

@@ -21,7 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.arguments import aligned, kernel_input, thread_count
-from bvh.arrays import TreeArrays, build, frozen, frozen_primitives
+from bvh.arrays import TreeArrays, frozen, frozen_primitives
+from bvh.build import build
 from bvh.container import HEADER_SIZE, end_of, read_arrays
 from bvh.forks import ForkSafeLock
 from bvh.hierarchy import Hierarchy

@@ -25,7 +25,8 @@ from bvh.arguments import aligned, kernel_input
 from bvh.arrays import TreeArrays
 from bvh.builders import binned_sah
 from bvh.builders.records import WIDTH as RECORD
-from bvh.frame import FrameView
+from bvh.collapse import collapse, new_scratch
+from bvh.frame import FrameView, local_frame
 from bvh.jit import warms
 from bvh.moving_boxes import (
     AREA,
@@ -37,9 +38,9 @@ from bvh.moving_boxes import (
     refit_all,
     valid_boxes,
 )
-from bvh.nodes import Nodes, local_frame
+from bvh.nodes import Nodes
 from bvh.primitives import Boxes
-from bvh.wide_nodes import BLOCK_SIZE, WideNodes, collapse, new_scratch
+from bvh.wide_nodes import BLOCK_SIZE, WideNodes
 from bvh.workers import hold_memory_ready
 
 # Time of a ray for one more visit of a node or a box: measured as the time of random rays over the
@@ -187,7 +188,7 @@ class Tlas:
         self._frame, self._bounds = np.zeros((4, 3)), (self._changes, bounds)
         self._frame[:2] = frame
         self._blocks = nodes.blocks
-        self._parents = np.empty(len(nodes.blocks) // BLOCK_SIZE, np.int64)
+        self._parents = np.empty(nodes.size, np.int64)
         self._lanes = np.empty(len(self._boxes), np.int64)
         self._figures = np.zeros(FIGURES)
         rows = kernel_input(nodes.ids)
@@ -222,7 +223,7 @@ class Tlas:
 def _widened(binary: Nodes, count: int) -> WideNodes:
     """Collapse a binary tree over `count` boxes to wide nodes.
 
-    In one pass, unlike `arrays.widen`: there are fewer wide nodes than boxes, and memory that is
+    In one pass, unlike `collapse.widen`: there are fewer wide nodes than boxes, and memory that is
     not touched costs nothing.
     """
     if count == 0:

@@ -1,4 +1,4 @@
-"""`BVH`: a tree over triangles, boxes or users' own primitives, and how it is made."""
+"""`BVH`: a tree over triangles, boxes or custom primitives, and its constructors."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bvh.arguments import (
     rows,
     thread_count,
 )
-from bvh.arrays import build
+from bvh.build import build
 from bvh.crossing_queries import CrossingQueries
 from bvh.deforming import Deforming
 from bvh.jit import alone, warms
@@ -31,11 +31,11 @@ from bvh.user_code import user_data, user_function
 
 
 class BVH(Deforming, CrossingQueries, PointQueries, OverlapQueries):
-    """A bounding volume hierarchy over triangles, boxes, oriented boxes or primitives of your own.
+    """Bounding volume hierarchy over triangles, boxes, oriented boxes or custom primitives.
 
-    Make one with `from_triangles`, `from_mesh`, `from_boxes`, `from_obbs` or `from_custom`. A tree
-    owns read-only copies of what it was made of (but for the data of `from_custom`) and never
-    changes; it can be pickled, and queried from many threads at once and after a fork.
+    Create one with `from_triangles`, `from_mesh`, `from_boxes`, `from_obbs` or `from_custom`. A
+    tree owns read-only copies of its input (except the data of `from_custom`) and changes only by
+    `refit`. It can be pickled, and queried from several threads at once and after a fork.
 
     Examples
     --------
@@ -64,19 +64,19 @@ class BVH(Deforming, CrossingQueries, PointQueries, OverlapQueries):
         Parameters
         ----------
         vertices : array_like, shape (n, 3)
-            Coordinates, taken as float64. Faces with a NaN or infinite vertex are ignored (their
-            ids stay in place) and counted in `stats`.
+            Coordinates, converted to float64. Faces with a NaN or infinite vertex are ignored
+            (other faces keep their ids) and counted in `stats`.
         faces : array_like of int, shape (m, 3)
             Vertex indices; the normal is (v1-v0) x (v2-v0).
         quality : {"low", "medium", "high"}
-            Builder: "medium" is binned SAH; "low" builds in half the time and is traced a little
-            slower; "high" also splits large triangles between nodes, which pays where they are
-            long and oblique, and takes several times as long.
+            Builder: "medium" is binned SAH; "low" builds in half the time and is a little slower
+            to query; "high" also splits large triangles between nodes, which is worthwhile for long
+            oblique ones, and takes several times as long to build.
         threads : int, optional
-            Threads to build with; one for each CPU by default. The tree does not depend on it.
+            Threads to use; one for each CPU by default. The tree does not depend on it.
         progress : callable, bool or bar of tqdm, optional
-            Called as progress(done, total) in primitives, a few times a second. True shows a bar,
-            of rich or tqdm; of tqdm, a bar or the class will do, too.
+            Called as progress(done, total) in primitives, a few times a second. True shows a bar
+            of rich or tqdm; a bar or the class of tqdm is accepted, too.
 
         Returns
         -------
@@ -85,7 +85,7 @@ class BVH(Deforming, CrossingQueries, PointQueries, OverlapQueries):
         Raises
         ------
         ValueError, TypeError
-            Where an argument has the wrong shape, type or range; the message names it.
+            If an argument has the wrong shape, type or range; the message names it.
         """
         points = rows("vertices", vertices)
         index = face_rows("faces", faces, len(points))
@@ -123,29 +123,29 @@ class BVH(Deforming, CrossingQueries, PointQueries, OverlapQueries):
         Returns
         -------
         BVH
-            Over triangles. Where faces had to be cut into triangles, or are numbered as cells,
-            `face_ids` tells which face or cell each is of, and `face_of` maps hits.
+            Over triangles. If faces were cut into triangles, or are numbered as cells, `face_ids`
+            gives the face or cell of each triangle, and `face_of` that of a hit.
 
         Raises
         ------
         ValueError, TypeError
-            Where the mesh is something else, or its faces index vertices that there are not.
+            If the mesh is something else, or a face has an index without a vertex.
 
         Notes
         -----
-        A polygon of n corners gives n - 2 triangles that have its corners and its winding, and
-        share its edges with its neighbours, so that what was closed stays closed. A convex one is a
-        fan about its first corner. From others ears are cut, decided by exact signs as seen along
-        the axis that is nearest to the normal of the whole polygon; if it is simple there, no
-        triangles overlap (Meisters 1975, "Polygons have ears"). A polygon that crosses itself or
-        has no area gives as many triangles, whichever these are; a corner given twice in a row
-        counts once, and with fewer than three there is no triangle. All triangles of a polygon with
-        a vertex that is not finite have that vertex, and so are ignored.
+        A polygon of n corners becomes n - 2 triangles with its corners and winding. They share its
+        edges with the neighbours, so that closed meshes stay closed. A convex polygon becomes a fan
+        about its first corner. Others are cut by ear clipping with exact signs, projected along
+        the axis nearest to the polygon's normal; if the projection is simple, no triangles overlap
+        (Meisters 1975, "Polygons have ears"). A polygon that crosses itself or has no area gives
+        n - 2 triangles, too, which may overlap. Repeated corners count once, and fewer than three
+        corners give no triangle. All triangles of a polygon with a vertex that is not finite have
+        that vertex, so they are ignored.
 
-        Of solid cells, such as tetrahedra, those facets are the surface that no other cell has, and
-        their number is that of their cell. Cells of PyVista and meshio are numbered through all
-        blocks, as the libraries' own arrays of cell data are; of curved ones the corners are used.
-        What has a surface that is not known, such as polyhedra, is left out with a `BVHWarning`.
+        The surface of solid cells, such as tetrahedra, consists of the facets that belong to one
+        cell only, numbered by their cells. Cells of PyVista and meshio are numbered through all
+        blocks, as in the libraries' arrays of cell data; curved cells are reduced to their corners.
+        Cells whose surface is unknown, such as polyhedra, are skipped with a `BVHWarning`.
 
         Examples
         --------
@@ -181,7 +181,7 @@ class BVH(Deforming, CrossingQueries, PointQueries, OverlapQueries):
         ----------
         lower, upper : array_like, shape (n, 3)
             Corners. A box with lower > upper on an axis, or with a coordinate that is not finite,
-            is ignored (its id stays in place) and counted in `stats`.
+            is ignored (other boxes keep their ids) and counted in `stats`.
         quality, threads, progress
             As in `from_triangles`.
 
@@ -216,10 +216,10 @@ class BVH(Deforming, CrossingQueries, PointQueries, OverlapQueries):
         Parameters
         ----------
         lower, upper : array_like, shape (n, 3)
-            Corners in local coordinates; as in `from_boxes`.
+            Corners in local coordinates, as in `from_boxes`.
         transforms : array_like, shape (n, 4, 4)
             Affine matrices from local to world coordinates: rotation, scale, shear, reflection.
-            See `ray_obb` for what is exact.
+            `ray_obb` says what is exact.
         quality, threads, progress
             As in `from_triangles`.
 
@@ -253,24 +253,24 @@ class BVH(Deforming, CrossingQueries, PointQueries, OverlapQueries):
         threads: int | None = None,
         progress: ProgressLike | None = None,
     ) -> BVH:
-        """Build a tree over primitives of your own: spheres, capsules, patches.
+        """Build a tree over custom primitives: spheres, capsules, patches.
 
-        All queries by rays work on it, `cull` excepted; those by points and of overlap need other
-        trees, and it cannot be saved. The test is compiled when the tree is first asked.
+        All ray queries work on it, except with `cull`; point and overlap queries do not, and it
+        cannot be saved. The intersection function is compiled by the first query.
 
         Parameters
         ----------
         lower, upper : array_like, shape (n, 3)
-            Corners of a box around each primitive. Boxes that are empty or not finite are ignored.
+            Corners of a bounding box of each primitive. Empty or not finite boxes are ignored.
         intersect : function compiled with numba.njit
             ``intersect(prim_id, origin, direction, t_min, t_max, data) -> (t, u, v)``: the smallest
             t in the range at which a ray meets the primitive, and two numbers of your choice, all
             float64; a t that is infinite, NaN or out of range is a miss. Origin and direction are
-            tuples. It is called from several threads, and may be called twice for one hit: it must
-            answer the same. A hit may lie outside its box by no more than 1e-8 of the scene's size.
+            tuples. It is called from several threads, possibly twice for one hit, and must return
+            the same result. A hit may be outside its box by at most 1e-8 of the scene's size.
         data : object, optional
-            What `intersect` is given as its last argument: an array, a number, or a tuple of them.
-            It is not copied, and must not change.
+            The last argument of `intersect`: an array, a number, or a tuple of them. It is not
+            copied and must not change.
         threads, progress
             As in `from_triangles`.
 
@@ -303,12 +303,12 @@ class BVH(Deforming, CrossingQueries, PointQueries, OverlapQueries):
         threads: int | None,
         progress: ProgressLike | None,
     ) -> BVH:
-        """Build the tree over primitives."""
+        """Build a tree over checked primitives."""
         workers = thread_count(threads)
         began = time.perf_counter()
         with heard(progress) as report:
             arrays, bounds = build(primitives, quality, workers, report)
-        # Nothing can be seen half-built: the object comes last.
+        # The object comes last, so that no tree is ever half built.
         tree = object.__new__(cls)
         tree._set_arrays(arrays)
         tree._bounds = bounds
@@ -330,7 +330,7 @@ def _corner_rows(
 
 @warms("trees and queries")
 def _warm() -> None:
-    """Compile what building and querying need."""
+    """Compile builders and queries."""
     tree = BVH.from_triangles(np.eye(3), [[0, 1, 2]])
     rays = np.ones((2, 3)), -np.ones((2, 3))
     corners = np.zeros((1, 3)), np.ones((1, 3))
@@ -351,9 +351,9 @@ def _plane_through_1(prim_id, origin, direction, t_min, t_max, data):
     return (1.0 - origin[0]) / direction[0], 0.0, 0.0
 
 
-@warms("filters and primitives of one's own")
+@warms("filters and custom primitives")
 def _warm_users_code() -> None:
-    """Compile what calls users' functions."""
+    """Compile the queries that call users' functions."""
     tree, rays = BVH.from_triangles(np.eye(3), [[0, 1, 2]]), (np.ones((2, 3)), -np.ones((2, 3)))
     tree.closest_hit(*rays, filter=_any_hit_counts)
     tree.any_hit(*rays, filter=_any_hit_counts)

@@ -1,4 +1,4 @@
-"""Triangles: their bounds, the exact ray test, and `ray_triangle`.
+"""The exact intersection of a ray with a triangle, and `ray_triangle`.
 
 The ray (o, d) passes an edge (A, B) on the side given by the sign of d . ((A-o) x (B-o)), the
 volume spanned by the ray and the edge. A triangle is hit when its three edges agree: all signs
@@ -38,9 +38,10 @@ from bvh.numerics import (
     two_sum,
     vector,
 )
-from bvh.rays import broadcast_rays, shaped
+from bvh.ray_shapes import intersect_each
 
-# Outside these powers of two the filters are not used: their products could over- or underflow.
+# The filters are used for coordinates between 2**-REACH and 2**REACH: others could over- or
+# underflow in their products.
 REACH = 500
 
 # Rounding of `filtered_side`: three products and sums deep, seven roundings of 2**-53 each, and the
@@ -50,7 +51,7 @@ SIDE_ERROR = 9.0 * 2.0**-53
 
 @inlined
 def scaled_ray(o, d, reach):
-    """Prepare a ray for the filters of `sides` and `distance`, and of `barycentrics`.
+    """Scale a ray for the filters of `sides`, `distance` and `barycentrics`.
 
     `reach` bounds the coordinates of the triangles to come. With E = exponent of the largest
     coordinate of all (origin included) and K = exponent of d, differences of points stay below
@@ -64,7 +65,7 @@ def scaled_ray(o, d, reach):
     -------
     d_scaled : 3-tuple
     floor : float
-        inf where the filters must not be trusted: all is decided exactly then.
+        inf where the filters cannot be used and everything is decided exactly.
     e : int
         The exponent E, common to origin and triangles.
     k : int
@@ -103,9 +104,9 @@ def filtered_side(o, d_scaled, floor, a, b):
 
 @kernel
 def _exact_side(o, d, a, b):
-    """Return the exact sign of d . ((a-o) x (b-a)) where the filter left it open."""
+    """Return the exact sign of d . ((a-o) x (b-a)) where the filter cannot decide."""
     stay_outlined()
-    # What axis-parallel rays meet most: all six products have a factor that is exactly zero.
+    # Common for axis-parallel rays: all six products have a factor that is exactly zero.
     # (A computed difference is zero only if the real one is.)
     zero = True
     for i in range(3):
@@ -121,7 +122,7 @@ def sides(o, d, d_scaled, floor, v0, v1, v2):
 
     -1 is the front: the ray opposes the normal (v1-v0) x (v2-v0).
     """
-    # Two edges that disagree are a miss, whatever the third says: ask the filter of all first.
+    # Two edges of opposite signs are a miss whatever the third is, so all are filtered first.
     s0 = filtered_side(o, d_scaled, floor, v0, v1)
     s1 = filtered_side(o, d_scaled, floor, v1, v2)
     if s0 * s1 < 0:
@@ -281,8 +282,8 @@ def reach_of(v0, v1, v2):
 def barycentrics(o, d, v0, v1, v2):
     """Return (u, v) of a hit, the weights of v1 and v2, good to a few units in the last place.
 
-    A weight is exactly 0.0 when the ray meets the opposite edge. It is scaled by what the ray and
-    the triangle are, and nothing else, so it is the same whatever else there is.
+    A weight is exactly 0.0 when the ray meets the opposite edge. The scale depends on the ray and
+    the triangle alone, so the weights are the same in any tree.
     """
     stay_outlined()
     _, _, e, k = scaled_ray(o, d, reach_of(v0, v1, v2))
@@ -296,10 +297,12 @@ def barycentrics(o, d, v0, v1, v2):
 
 
 @entry
-def _ray_triangle(origins, directions, v0, v1, v2, t_min, t_max, cull, hit, t, u, v):
+def _ray_triangle(rays, triangles, cull, hits):
     """Test each ray against its own triangle."""
+    v0, v1, v2 = triangles
+    hit, t, u, v = hits
     for i in range(len(hit)):
-        o, d = vector(origins, i), vector(directions, i)
+        o, d = vector(rays.origins, i), vector(rays.directions, i)
         a, b, c = vector(v0, i), vector(v1, i), vector(v2, i)
         hit[i], t[i], u[i], v[i] = False, INF, NAN, NAN
         # A ray or a face that is not finite, or a ray without direction, misses.
@@ -310,13 +313,13 @@ def _ray_triangle(origins, directions, v0, v1, v2, t_min, t_max, cull, hit, t, u
         if side == 0 or side == cull:
             continue
         at = distance(o, d, e, k, a, b, c)
-        if t_min[i] <= at <= t_max[i]:
+        if rays.t_min[i] <= at <= rays.t_max[i]:
             hit[i], t[i] = True, at
             u[i], v[i] = barycentrics(o, d, a, b, c)
 
 
 class TriangleHit(NamedTuple):
-    """What `ray_triangle` returns, each with the leading shape of the arguments."""
+    """Result of `ray_triangle`; each field has the leading shape of the arguments."""
 
     hit: Any
     t: Any
@@ -337,8 +340,8 @@ def ray_triangle(
 ) -> TriangleHit:
     """Intersect rays with triangles, one to one after broadcasting.
 
-    Hit or miss is decided as real arithmetic on the given doubles decides it: edges and vertices
-    belong to the triangle, a ray in its plane misses, a face without area is never hit.
+    Hit or miss is decided exactly for the given doubles. Edges and vertices belong to the
+    triangle; a ray in its plane misses; a triangle without area is never hit.
 
     Parameters
     ----------
@@ -349,7 +352,7 @@ def ray_triangle(
     t_min, t_max : array_like, shape (...)
         Range of t, both ends included.
     cull : {None, "back", "front"}
-        Faces to ignore: those seen from behind, or from the front.
+        Ignore triangles that are seen from behind, or from the front.
 
     Returns
     -------
@@ -362,7 +365,7 @@ def ray_triangle(
     Raises
     ------
     ValueError, TypeError
-        Where an argument has the wrong shape or type; the message names it.
+        If an argument has the wrong shape or type; the message names it.
 
     Examples
     --------
@@ -370,27 +373,13 @@ def ray_triangle(
     >>> bvh.ray_triangle([0, 0, -2], [0, 0, 1], [-1, -1, 0], [1, -1, 0], [0, 1, 0])
     TriangleHit(hit=True, t=2.0, u=0.25, v=0.5)
     """
-    side = cull_code(cull)
-    rays, corners = broadcast_rays(
-        origins,
-        directions,
-        t_min,
-        t_max,
-        v0=points("v0", v0),
-        v1=points("v1", v1),
-        v2=points("v2", v2),
-    )
-    n = len(rays.t_min)
-    hit = np.empty(n, np.bool_)
-    t, u, v = np.empty(n), np.empty(n), np.empty(n)
-    _ray_triangle(
-        rays.origins, rays.directions, *corners, rays.t_min, rays.t_max, side, hit, t, u, v
-    )
-    return TriangleHit(*shaped(rays.shape, hit, t, u, v))
+    side, rays = cull_code(cull), (origins, directions, t_min, t_max)
+    corners = {"v0": points("v0", v0), "v1": points("v1", v1), "v2": points("v2", v2)}
+    return intersect_each(_ray_triangle, TriangleHit, rays, corners, side)
 
 
 @warms("rays and triangles")
 def _warm() -> None:
-    """Compile what `ray_triangle` needs."""
+    """Compile the kernel of `ray_triangle`."""
     ray = np.full(3, 5.0), np.full(3, -1.0)
     ray_triangle(*ray, *np.eye(3))

@@ -1,12 +1,16 @@
-"""Wide nodes: WIDTH boxes tested at a time; their layout, known in this file alone.
+"""Wide nodes: their layout, known in this file alone, and its accessors.
 
-Node i is a block of 8 rows of WIDTH float32 lanes, one lane a child: lower x y z, upper x y z
-(local frame, rounded outward), the child's code, and the visiting order, the last two as int32
-bits. A code >= 0 is a node; a code < 0 is a leaf, ~(first * 8 + count - 1), of up to 8 consecutive
-rows of `ids`. An unused lane has lower = +inf and upper = -inf, which no ray enters.
+A node has WIDTH children, whose boxes are tested together. It is 8 rows of WIDTH float32 lanes, one
+lane a child: lower x y z, upper x y z (local frame, rounded outward), the child's code, and the
+visiting order, the last two as int32 bits. A code > 0 is a node; a code < 0 is a leaf,
+~(first * 8 + count - 1), of up to 8 consecutive rows of `ids`. An unused lane has lower = +inf,
+upper = -inf and code 0: no ray enters it, and no child is the root.
 
 Lane k of the order row holds, for each of the 8 octants of directions, the child to be pushed
 k-th, so that the nearest comes last: 2, 3 or 4 bits an octant for 4, 8 or 16 lanes.
+
+In the accessors `at` is a position in the nodes' data: of a node (`node_at`), or of a child, which
+is that of its node plus its lane.
 """
 
 from __future__ import annotations
@@ -16,10 +20,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.jit import entry, inlined, kernel
-from bvh.nodes import is_leaf
-from bvh.numerics import INF
-from bvh.simd import WIDTH, poke_int
+from bvh.jit import inlined
+from bvh.simd import WIDTH, load, load_ints, lowest, peek, peek_int, poke, poke_int, store_ints
 
 ROWS = 8
 BLOCK_SIZE = ROWS * WIDTH
@@ -31,10 +33,146 @@ MAX_LEAF_ROWS = 1 << LEAF_BITS
 
 
 class WideNodes(NamedTuple):
-    """A wide tree over rows of primitive ids."""
+    """The nodes of a tree, and the primitives of its leaves."""
 
     blocks: NDArray[np.float32]  # (nodes * BLOCK_SIZE,)
     ids: NDArray[np.int32]  # (rows, lanes), -1 for none
+
+    @property
+    def size(self) -> int:
+        """Number of nodes."""
+        return len(self.blocks) // BLOCK_SIZE
+
+
+@inlined
+def node_count(data):
+    """Return the number of nodes."""
+    return len(data) // BLOCK_SIZE
+
+
+@inlined
+def node_at(node):
+    """Return the position of a node."""
+    return node * BLOCK_SIZE
+
+
+@inlined
+def child_at(number):
+    """Return the position of a child by the number node * WIDTH + lane."""
+    return number // WIDTH * BLOCK_SIZE + number % WIDTH
+
+
+@inlined
+def node_of(at):
+    """Return the node that a child is of, by the position of the child."""
+    return at // BLOCK_SIZE
+
+
+@inlined
+def child_code(data, at):
+    """Return the code of a child."""
+    return np.int64(peek_int(data, at + CODES * WIDTH))
+
+
+@inlined
+def set_child_code(data, at, code):
+    """Set the code of a child."""
+    poke_int(data, at + CODES * WIDTH, code)
+
+
+@inlined
+def child_codes(data, at):
+    """Return the codes of all children of a node."""
+    return load_ints(data, at + CODES * WIDTH, WIDTH)
+
+
+@inlined
+def octant_shift(octant):
+    """Return what a visiting order is shifted by to read it for an octant."""
+    return octant * LANE_BITS
+
+
+@inlined
+def child_orders(data, at):
+    """Return the visiting orders of a node, to be shifted by `octant_shift`."""
+    return load_ints(data, at + ORDER * WIDTH, WIDTH)
+
+
+@inlined
+def set_child_orders(data, at, orders):
+    """Set the visiting orders of a node."""
+    store_ints(data, at + ORDER * WIDTH, orders)
+
+
+@inlined
+def child_box(data, at):
+    """Return the lower and upper corner of a child's box."""
+    low = (
+        peek(data, at + LOWER * WIDTH),
+        peek(data, at + (LOWER + 1) * WIDTH),
+        peek(data, at + (LOWER + 2) * WIDTH),
+    )
+    high = (
+        peek(data, at + UPPER * WIDTH),
+        peek(data, at + (UPPER + 1) * WIDTH),
+        peek(data, at + (UPPER + 2) * WIDTH),
+    )
+    return low, high
+
+
+@inlined
+def set_child_box(data, at, low, high):
+    """Set the box of a child."""
+    for axis in range(3):
+        poke(data, at + (LOWER + axis) * WIDTH, low[axis])
+        poke(data, at + (UPPER + axis) * WIDTH, high[axis])
+
+
+@inlined
+def child_lower(data, at, axis):
+    """Return a lower coordinate of a child's box."""
+    return peek(data, at + (LOWER + axis) * WIDTH)
+
+
+@inlined
+def child_upper(data, at, axis):
+    """Return an upper coordinate of a child's box."""
+    return peek(data, at + (UPPER + axis) * WIDTH)
+
+
+@inlined
+def child_boxes(data, at):
+    """Return the corners of all children's boxes, each as three vectors of lanes."""
+    low = (
+        load(data, at + LOWER * WIDTH, WIDTH),
+        load(data, at + (LOWER + 1) * WIDTH, WIDTH),
+        load(data, at + (LOWER + 2) * WIDTH, WIDTH),
+    )
+    high = (
+        load(data, at + UPPER * WIDTH, WIDTH),
+        load(data, at + (UPPER + 1) * WIDTH, WIDTH),
+        load(data, at + (UPPER + 2) * WIDTH, WIDTH),
+    )
+    return low, high
+
+
+@inlined
+def node_box(data, node):
+    """Return the box around all children of a node; lower > upper if it has none."""
+    low, high = child_boxes(data, node_at(node))
+    return (
+        (lowest(low[0]), lowest(low[1]), lowest(low[2])),
+        (-lowest(-high[0]), -lowest(-high[1]), -lowest(-high[2])),
+    )
+
+
+@inlined
+def half_area_of(low, high):
+    """Return half the surface of a box given by its corners."""
+    x = np.float64(high[0]) - low[0]
+    y = np.float64(high[1]) - low[1]
+    z = np.float64(high[2]) - low[2]
+    return x * y + y * z + z * x
 
 
 @inlined
@@ -51,131 +189,38 @@ def leaf_rows(code):
 
 
 @inlined
-def _half_area(bounds, i):
-    x = np.float64(bounds[i, 3]) - bounds[i, 0]
-    y = np.float64(bounds[i, 4]) - bounds[i, 1]
-    z = np.float64(bounds[i, 5]) - bounds[i, 2]
-    return x * y + y * z + z * x
+def first_row(code):
+    """Return the first row of a leaf."""
+    return ~code >> LEAF_BITS
 
 
-@kernel
-def order_children(bounds, children, n, keys, rank, orders):
-    """Pack the visiting order of a node's n children for all octants."""
-    for k in range(WIDTH):
-        orders[k] = 0
-    for octant in range(4):
-        for c in range(WIDTH):
-            rank[c] = c
-            keys[c] = INF
-        for c in range(n):
-            # Distance of the box's centre along the diagonal of the octant.
-            i = children[c]
-            x, y, z = (
-                bounds[i, 0] + bounds[i, 3],
-                bounds[i, 1] + bounds[i, 4],
-                bounds[i, 2] + bounds[i, 5],
-            )
-            keys[c] = (-x if octant & 1 else x) + (-y if octant & 2 else y) + z
-        # Sort by insertion: nearest first.
-        for c in range(1, n):
-            k = c
-            while k > 0 and keys[rank[k - 1]] > keys[c]:
-                rank[k] = rank[k - 1]
-                k -= 1
-            rank[k] = c
-        # The opposite octant has the opposite order.
-        for c in range(WIDTH):
-            far, near = (rank[n - 1 - c], rank[c]) if c < n else (c, c)
-            orders[c] |= far << (octant * LANE_BITS)
-            orders[c] |= near << ((7 - octant) * LANE_BITS)
+class Lanes(NamedTuple):
+    """Wide nodes as arrays for NumPy, one row a node, one column a child."""
+
+    boxes: NDArray[np.float32]  # (nodes, 6, lanes)
+    codes: NDArray[np.int32]
+    orders: NDArray[np.int32]
+    inner: NDArray[np.bool_]
+    leaf: NDArray[np.bool_]
 
 
-class CollapseScratch(NamedTuple):
-    """What `collapse` needs beside the two trees."""
-
-    pending: NDArray[np.int64]  # (n, 2): a binary node, and its wide node
-    children: NDArray[np.int64]
-    areas: NDArray[np.float64]
-    keys: NDArray[np.float64]
-    rank: NDArray[np.int64]
-    orders: NDArray[np.int64]
-
-
-def new_scratch(links: NDArray[np.int32]) -> CollapseScratch:
-    """Return the scratch for a binary tree."""
-    return CollapseScratch(
-        np.empty((len(links) // 2 + 2, 2), np.int64), np.empty(WIDTH, np.int64), np.empty(WIDTH),
-        np.empty(WIDTH), np.empty(WIDTH, np.int64), np.empty(WIDTH, np.int64),
-    )  # fmt: skip
+def lanes_of(data: NDArray[np.float32]) -> Lanes:
+    """Return wide nodes by lanes."""
+    rows = data.reshape(-1, ROWS, WIDTH)
+    codes = rows[:, CODES].view(np.int32)
+    used = rows[:, LOWER] <= rows[:, UPPER]
+    return Lanes(
+        rows[:, :6], codes, rows[:, ORDER].view(np.int32), used & (codes >= 0), used & (codes < 0)
+    )
 
 
-@entry
-def collapse(bounds, links, order, lanes, blocks, ids, count_only, scratch):
-    """Collapse a binary tree, opening the child of largest area until a node is full.
+def rows_of(codes: NDArray[np.int32]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return (first, count) of the rows of leaves."""
+    at = ~codes.astype(np.int64)
+    return at // MAX_LEAF_ROWS, at % MAX_LEAF_ROWS + 1
 
-    Returns (nodes, rows of ids); with `count_only` nothing is written.
-    """
-    pending, children, areas, keys, rank, orders = scratch
-    pending[0, 0], pending[0, 1] = 0, 0
-    waiting, nodes, rows = 1, 1, 0
-    while waiting > 0:
-        waiting -= 1
-        root, at = pending[waiting, 0], pending[waiting, 1]
-        children[0] = root
-        areas[0] = -1.0 if is_leaf(links, root) else 1.0
-        n = 1
-        # Open inner children until the node is full or has leaves only.
-        while n < WIDTH:
-            best = 0
-            for c in range(1, n):
-                if areas[c] > areas[best]:
-                    best = c
-            if areas[best] < 0.0:
-                break
-            left = np.int64(links[children[best], 0])
-            for i, c in ((left, best), (left + 1, n)):
-                children[c] = i
-                areas[c] = -1.0 if is_leaf(links, i) else _half_area(bounds, i)
-            n += 1
-        if not count_only:
-            order_children(bounds, children, n, keys, rank, orders)
-        for c in range(WIDTH):
-            base = at * BLOCK_SIZE + c
-            if not count_only:
-                for axis in range(3):
-                    used = c < n
-                    blocks[base + (LOWER + axis) * WIDTH] = (
-                        bounds[children[c], axis] if used else INF
-                    )
-                    blocks[base + (UPPER + axis) * WIDTH] = (
-                        bounds[children[c], axis + 3] if used else -INF
-                    )
-                poke_int(blocks, base + ORDER * WIDTH, orders[c])
-                poke_int(blocks, base + CODES * WIDTH, 0)
-            if c >= n:
-                continue
-            i = children[c]
-            if is_leaf(links, i):
-                first, count = np.int64(links[i, 0]), np.int64(links[i, 1])
-                used_rows = (count + lanes - 1) // lanes
-                if not count_only:
-                    poke_int(blocks, base + CODES * WIDTH, leaf_code(rows, used_rows))
-                    for k in range(used_rows * lanes):
-                        ids[rows + k // lanes, k % lanes] = order[first + k] if k < count else -1
-                rows += used_rows
-            else:
-                if not count_only:
-                    poke_int(blocks, base + CODES * WIDTH, nodes)
-                nodes += 1
-        # Queue inner children so that the first is expanded next.
-        inner = 0
-        for c in range(n):
-            if not is_leaf(links, children[c]):
-                inner += 1
-        k = nodes - 1
-        for c in range(n - 1, -1, -1):
-            if not is_leaf(links, children[c]):
-                pending[waiting, 0], pending[waiting, 1] = children[c], k
-                waiting += 1
-                k -= 1
-    return nodes, rows
+
+def octants_of(orders: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Return the visiting orders of nodes for each octant, shape (nodes, 8, lanes)."""
+    shifts = (LANE_BITS * np.arange(8))[None, :, None]
+    return orders[:, None, :] >> shifts & (WIDTH - 1)

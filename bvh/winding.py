@@ -32,11 +32,11 @@ from bvh.multipoles import (
     set_first,
     write_series,
 )
-from bvh.nearest import cross, minus
 from bvh.nodes import is_leaf
 from bvh.numerics import power_of_two
 from bvh.preparation import prepare
 from bvh.primitives import Primitives, corners
+from bvh.vectors import cross, minus
 from bvh.workers import hold_memory_ready
 
 LEAF_BITS = 3

@@ -35,7 +35,7 @@ def half_surface(box: Any) -> Fraction:
 
 def walk(tree: BVH) -> list[dict[str, Any]]:
     """Return all nodes of a tree, by level, each with the boxes of its children."""
-    from bvh.quality import lanes_of, rows_of
+    from bvh.wide_nodes import lanes_of, rows_of
 
     arrays: Any = tree.arrays
     view = lanes_of(arrays.nodes.blocks)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from bvh import BVH
-from bvh.quality import lanes_of, rows_of
+from bvh.wide_nodes import lanes_of, rows_of
 
 Point = list[Fraction]
 

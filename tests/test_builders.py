@@ -14,13 +14,14 @@ from binary_trees import check_nodes, depths, sah_cost
 
 from bvh import BVH
 from bvh.arguments import kernel_input
-from bvh.arrays import BUILDERS, build_binary
+from bvh.build import BUILDERS, build_binary
 from bvh.builders import sbvh
 from bvh.builders.morton import bit_tables
 from bvh.builders.records import load, outward, store
 from bvh.builders.subtrees import deepest_level
+from bvh.frame import local_frame
 from bvh.jit import entry
-from bvh.nodes import Nodes, local_boxes, local_frame
+from bvh.nodes import Nodes, local_boxes
 from bvh.preparation import prepare
 from bvh.primitives import Triangles, world_bounds
 from bvh.simd import WIDTH

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from children import answer, start
 
-from bvh import code_generator, cpu_levels, kernel_cache
+from bvh import code_generator, cpu_levels, kernel_sources
 from bvh.cpu_levels import LEVELS, NATIVE, host_levels, natural_width, parsed, wanted_target
 
 ALL = ",".join(f"+{name}" for name in LEVELS["x86-64-v4"].features)
@@ -154,10 +154,10 @@ def test_fingerprints_do_not_know_the_machine(x86: pytest.MonkeyPatch) -> None:
         x86.setenv("BVH_CPU", level)
         x86.setenv("BVH_WIDTH", width)
         x86.setattr(cpu_levels.llvm, "get_host_cpu_name", lambda name=name: name)
-        x86.setattr(kernel_cache, "target", wanted_target)
+        x86.setattr(kernel_sources, "target", wanted_target)
         features = parsed(wanted_target().features)
-        x86.setattr(kernel_cache, "host_features", lambda features=features: features)
-        found[level, name, width] = kernel_cache.fingerprint.__wrapped__()
+        x86.setattr(kernel_sources, "host_features", lambda features=features: features)
+        found[level, name, width] = kernel_sources.fingerprint.__wrapped__()
     alike = [
         found["x86-64-v3", *rest] for rest in (("znver3", ""), ("skylake", ""), ("znver3", "8"))
     ]

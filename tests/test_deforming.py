@@ -16,7 +16,7 @@ from soups import rays_at, same, soup
 
 import bvh
 from bvh import BVH
-from bvh.arrays import BUILDERS
+from bvh.build import BUILDERS
 from bvh.changes import changes
 
 Rng = np.random.Generator

@@ -13,7 +13,7 @@ from test_refit import needles
 
 import bvh
 from bvh import BVH
-from bvh.arrays import BUILDERS
+from bvh.build import BUILDERS
 
 Rng = np.random.Generator
 

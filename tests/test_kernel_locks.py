@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from bvh import kernel_locks
+from bvh import kernel_files
+from bvh.kernel_files import KernelLocks
 from bvh.kernel_folders import KernelFolder
-from bvh.kernel_locks import KernelLocks
 
 NAME = "kernel.lock"
 
@@ -26,25 +26,25 @@ def test_one_holds_it_at_a_time(tmp_path: Path) -> None:
     waiter.start()
     waiter.join(0.2)
     assert waiter.is_alive()
-    first.give_up(folder, NAME)
+    first.release(folder, NAME)
     waiter.join(20)
     assert taken == [True]
-    first.give_up(folder, NAME)
+    first.release(folder, NAME)
     assert path.exists()
-    second.give_up(folder, NAME)
+    second.release(folder, NAME)
     assert not list(tmp_path.iterdir())
 
 
 def test_patience_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever waits too long goes on without."""
-    monkeypatch.setattr(kernel_locks, "PATIENCE_SECONDS", 0.1)
+    monkeypatch.setattr(kernel_files, "PATIENCE_SECONDS", 0.1)
     first, second, folder = KernelLocks(), KernelLocks(), KernelFolder(tmp_path)
     path = tmp_path / NAME
     assert first.take(folder, NAME)
     assert not second.take(folder, NAME)
-    second.give_up(folder, NAME)
+    second.release(folder, NAME)
     assert path.exists()
-    first.give_up(folder, NAME)
+    first.release(folder, NAME)
 
 
 def test_without_a_folder(tmp_path: Path) -> None:
@@ -60,8 +60,8 @@ def test_a_disk_without_locks(number: int, tmp_path: Path, monkeypatch: pytest.M
         raise OSError(number, os.strerror(number))
 
     waits: list[float] = []
-    monkeypatch.setattr(kernel_locks, "_try", refuse)
-    monkeypatch.setattr(kernel_locks, "PATIENCE_SECONDS", 1.0)
+    monkeypatch.setattr(kernel_files, "_lock", refuse)
+    monkeypatch.setattr(kernel_files, "PATIENCE_SECONDS", 1.0)
     monkeypatch.setattr("time.sleep", waits.append)
     assert not KernelLocks().take(KernelFolder(tmp_path), NAME) and not waits
 
@@ -70,8 +70,8 @@ def test_patience_ends_where_files_change_their_names(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A disk may number its files anew whenever it is asked."""
-    monkeypatch.setattr(kernel_locks, "PATIENCE_SECONDS", 0.1)
-    monkeypatch.setattr(KernelFolder, "holds", lambda folder, file, name: False)
+    monkeypatch.setattr(kernel_files, "PATIENCE_SECONDS", 0.1)
+    monkeypatch.setattr(KernelFolder, "is_file", lambda folder, file, name: False)
     assert not KernelLocks().take(KernelFolder(tmp_path), NAME)
 
 
@@ -84,16 +84,16 @@ def test_a_forked_child_holds_nothing(tmp_path: Path) -> None:
     go_on, told = os.pipe(), os.pipe()
     child = os.fork()
     if child == 0:
-        first.give_up(folder, NAME)
+        first.release(folder, NAME)
         os.write(told[1], b"1" if path.exists() else b"0")
         os.read(go_on[0], 1)
         os._exit(0)
     try:
         assert os.read(told[0], 1) == b"1"
         # As a process does that is killed: nobody unlocks, nobody removes the file.
-        os.close(first._held.pop(path))
+        os.close(first._files.pop(path))
         assert second.take(folder, NAME)
-        second.give_up(folder, NAME)
+        second.release(folder, NAME)
     finally:
         os.write(go_on[1], b"1")
         os.waitpid(child, 0)

@@ -12,7 +12,8 @@ from soups import at_places, rays_at, same, soup
 
 import bvh
 from bvh import BVH
-from bvh.arrays import BUILDERS, TreeArrays
+from bvh.arrays import TreeArrays
+from bvh.build import BUILDERS
 from bvh.hierarchy import Hierarchy
 from bvh.refit import refitted
 

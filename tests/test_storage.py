@@ -21,7 +21,7 @@ from soups import FLAT, rays_at, same, soup
 
 import bvh
 from bvh import BVH, storage
-from bvh.arrays import BUILDERS
+from bvh.build import BUILDERS
 from bvh.container import ALIGNMENT, HEADER_SIZE
 from bvh.simd import WIDTH
 from bvh.traversal.closest_hit import closest_hits

@@ -11,14 +11,15 @@ import numpy as np
 import pytest
 
 from bvh import BVH, top_level
+from bvh.collapse import order_node
 from bvh.hierarchy import Hierarchy
 from bvh.jit import entry
-from bvh.node_boxes import local_box, order_node
 from bvh.nodes import local_boxes
-from bvh.quality import check, lanes_of, wide_cost
+from bvh.preparation import local_box
+from bvh.quality import check, wide_cost
 from bvh.simd import WIDTH
 from bvh.top_level import Tlas
-from bvh.wide_nodes import order_children
+from bvh.wide_nodes import lanes_of, octants_of
 
 Rng = np.random.Generator
 
@@ -226,22 +227,25 @@ def test_local_boxes(rng: Rng) -> None:
 
 
 @entry
-def _orders(blocks, boxes, used, orders):
-    """Order one node's children in both ways."""
-    keys, rank = np.empty(WIDTH), np.empty(WIDTH, np.int64)
-    order_children(boxes, np.arange(WIDTH), used, keys, rank, orders)
-    order_node(blocks, np.int64(0))
+def _order(data):
+    """Order one node's children."""
+    order_node(data, np.int64(0))
 
 
 def test_orders(rng: Rng) -> None:
-    """Children that count those nearer come into the order that sorting gives, ties included."""
+    """Of every octant, the children by their centres along its diagonal, the nearest last."""
     for trial in range(200):
         used = trial % WIDTH + 1
         boxes = np.sort(rng.integers(-3, 4, (WIDTH, 2, 3)), 1).reshape(WIDTH, 6).astype(np.float32)
-        blocks = np.zeros((8, WIDTH), np.float32)
+        nodes = np.zeros((8, WIDTH), np.float32)
         boxes[used:] = [np.inf] * 3 + [-np.inf] * 3
-        blocks[:6] = boxes.T
-        blocks[6].view(np.int32)[:used] = -1
-        orders = np.empty(WIDTH, np.int64)
-        _orders(blocks.reshape(-1), boxes, used, orders)
-        assert np.array_equal(blocks[7].view(np.int32), orders.astype(np.int32))
+        nodes[:6] = boxes.T
+        nodes[6].view(np.int32)[:used] = -1
+        _order(nodes.reshape(-1))
+        found = octants_of(nodes[7].view(np.int32)[None])[0]
+        for octant in range(4):
+            signs = [-1 if octant & 1 else 1, -1 if octant & 2 else 1, 1]
+            nearest_first = np.argsort((boxes[:used, :3] + boxes[:used, 3:]) @ signs, kind="stable")
+            unused = np.arange(used, WIDTH)
+            assert np.array_equal(found[octant], [*nearest_first[::-1], *unused])
+            assert np.array_equal(found[7 - octant], [*nearest_first, *unused])

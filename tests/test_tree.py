@@ -14,9 +14,9 @@ import pytest
 from soups import FLAT, MANY, Mesh, at_places, rays_at, same, soup
 
 from bvh import BVH, Scene
-from bvh.quality import lanes_of
 from bvh.simd import WIDTH
 from bvh.traversal.closest_hit import closest_hits
+from bvh.wide_nodes import lanes_of
 
 
 def exponential(rng: np.random.Generator) -> Mesh:

@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.primitives import arrays_of
-from bvh.quality import half_areas, lanes_of, rows_of, wide_levels
+from bvh.quality import half_areas, wide_levels
 from bvh.simd import WIDTH
 from bvh.tree import BVH
+from bvh.wide_nodes import lanes_of, rows_of
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]

@@ -44,7 +44,7 @@ def has_filter(accept):
     """Tell whether there is a filter."""
 
 
-@by_type(has_filter, melt=True)
+@by_type(has_filter, inline=True)
 def _choose_whether(accept):
     if isinstance(accept, types.Dispatcher):
         return lambda accept: True

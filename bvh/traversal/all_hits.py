@@ -234,7 +234,7 @@ def goal_count(goal, i):
     """Return how many hits of ray i of the block a goal has."""
 
 
-@by_type(goal_count, melt=True)
+@by_type(goal_count, inline=True)
 def _choose_count(goal, i):
     if goal.instance_class is Collected:
         return lambda goal, i: peek(goal.found.counts, i)

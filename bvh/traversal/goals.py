@@ -154,14 +154,14 @@ def _note_leaf(goal, tree, block, r, first, count):
     poke(goal.tests, i, peek(goal.tests, i) + used)
 
 
-@by_type(note_node, melt=True)
+@by_type(note_node, inline=True)
 def _choose_node_note(goal, block, r):
     if goal.instance_class is Counted:
         return lambda goal, block, r: _note_node(goal, block, r)
     return lambda goal, block, r: None
 
 
-@by_type(note_leaf, melt=True)
+@by_type(note_leaf, inline=True)
 def _choose_leaf_note(goal, tree, block, r, first, count):
     if goal.instance_class is Counted:
         return lambda goal, tree, block, r, first, count: _note_leaf(

@@ -27,4 +27,4 @@ def _choose(primitives, tree, block, query, r, rows, code, goal):
     return triangles if primitives.instance_class is Triangles else solids
 
 
-by_type(test_leaf, melt=True)(_choose)
+by_type(test_leaf, inline=True)(_choose)

@@ -157,7 +157,7 @@ def _choose_visit(primitives, tree, region, i, code, local, polygon, query, prim
     return VISITS[primitives.instance_class]
 
 
-by_type(visit_leaf, melt=True)(_choose_visit)
+by_type(visit_leaf, inline=True)(_choose_visit)
 
 
 @inlined

@@ -246,7 +246,7 @@ def _choose_reach(region, local, low, high):
     return REACH[region.instance_class]
 
 
-by_type(reach, melt=True)(_choose_reach)
+by_type(reach, inline=True)(_choose_reach)
 
 
 @by_type(decide)

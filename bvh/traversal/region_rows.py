@@ -207,4 +207,4 @@ def _choose_sift(region, rows, count, low, high):
     return _sift_ball if region.instance_class is SphereRegions else _sift_planes
 
 
-by_type(sift, melt=True)(_choose_sift)
+by_type(sift, inline=True)(_choose_sift)

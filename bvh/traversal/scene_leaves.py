@@ -323,6 +323,6 @@ VISITS = {
 }
 
 
-@by_type(visit_leaf, melt=True)
+@by_type(visit_leaf, inline=True)
 def _choose_visit(goal, tree, block, query, r, memory, slot, code):
     return VISITS[goal.instance_class]

@@ -29,7 +29,7 @@ def _code_found(primitives, block, r):
     return code_of(peek_int(block.lanes, r + PRIM_LEAF * WIDTH), prim)
 
 
-@by_type(winner, melt=True)
+@by_type(winner, inline=True)
 def _choose_winner(primitives, block, r):
     return _code_found if primitives.instance_class is Placed else _id_found
 
@@ -43,6 +43,6 @@ def _name_code(primitives, block, r, prim):
     poke_int(block.lanes, r + PRIM_LEAF * WIDTH, np.int32(leaf_of(prim)))
 
 
-@by_type(name_winner, melt=True)
+@by_type(name_winner, inline=True)
 def _choose_name(primitives, block, r, prim):
     return _name_code if primitives.instance_class is Placed else _name_id

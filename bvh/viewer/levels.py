@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.arrays import TreeArrays
-from bvh.quality import lanes_of, wide_levels
+from bvh.quality import wide_levels
+from bvh.wide_nodes import lanes_of
 
 Floats = NDArray[np.float64]
 
