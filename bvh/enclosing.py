@@ -1,7 +1,7 @@
-"""Containment of a triangle in a region, in rational numbers, where `outlines` is undecided.
+"""Whether a region holds all of a triangle, in rational numbers: for what `outlines` leaves open.
 
-That is where a triangle has all its corners in the region, and the outline runs through it or along
-it: in lassos that are narrow, touch themselves or run back along themselves.
+That is where a triangle has all its corners in the region, and the outline runs through it, or
+along it: in lassos that are narrow, touch themselves or run back along themselves.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Edge = tuple[Point, Point]
 
 
 def encloses(outline: Sequence[Sequence[float]], triangle: Sequence[Sequence[float]]) -> bool:
-    """Return whether all of a triangle is in the region of an outline (see `outlines`)."""
+    """Tell whether all of a triangle is in the region of an outline (see `outlines`)."""
     around = [_exact(p) for p in outline]
     edges = [(p, q) for p, q in zip(around, around[1:] + around[:1], strict=True) if p != q]
     a, b, c = (_exact(p) for p in triangle)
@@ -35,13 +35,13 @@ def encloses(outline: Sequence[Sequence[float]], triangle: Sequence[Sequence[flo
                 back = (-across[0], -across[1])
                 if not (_odd(edges, middle, across) and _odd(edges, middle, back)):
                     return False
-    # If no outline runs through it, all of it is on the same side as one of its points.
+    # Where no outline runs through it, all of it lies where one of its points does.
     centre = ((a[0] + b[0] + c[0]) / 3, (a[1] + b[1] + c[1]) / 3)
     return cut or _holds(edges, centre)
 
 
 def _apart(edge: Edge, triangle: Sequence[Point]) -> bool:
-    """Return whether an edge is outside of the box of a triangle."""
+    """Tell whether an edge is beside the box of a triangle."""
     for axis in range(2):
         ends, corners = [p[axis] for p in edge], [p[axis] for p in triangle]
         if max(ends) < min(corners) or min(ends) > max(corners):
@@ -79,7 +79,7 @@ def _middles(edge: Edge, others: Sequence[Edge]) -> list[Point]:
 
 
 def _odd(edges: list[Edge], start: Point, along: Point) -> bool:
-    """Return whether the region is just beyond `start`, in a direction without an edge."""
+    """Tell whether the region lies right beyond a point, where no edge leads."""
     odd = False
     ahead = (start[0] + along[0], start[1] + along[1])
     for p, q in edges:
@@ -92,7 +92,7 @@ def _odd(edges: list[Edge], start: Point, along: Point) -> bool:
 
 
 def _holds(edges: list[Edge], v: Point) -> bool:
-    """Return whether a point is on the outline, or has an odd winding number."""
+    """Tell whether a point is on the outline, or wound about an odd number of times."""
     for p, q in edges:
         within = min(p, q) <= v <= max(p, q)
         if within and _area(p, q, v) == 0:

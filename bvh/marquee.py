@@ -16,7 +16,7 @@ from bvh.projected import Surface, box_corners, placed
 from bvh.selecting import (
     KINDS,
     MODES,
-    LeafSurface,
+    Leaf,
     Part,
     Region,
     check_choice,
@@ -84,7 +84,7 @@ class Finder:
         self.scene, self.camera, self.mask, self.samples = scene, camera, mask, samples
         self.threads = threads
         self.leaves = scene.leaves
-        self._looked_at: dict[int, LeafSurface] = {}
+        self._looked_at: dict[int, Leaf] = {}
         bits = bit_masks("mask", mask)
         if bits.ndim:
             raise ValueError(f"mask must be one number, got an array of shape {bits.shape}")
@@ -101,11 +101,11 @@ class Finder:
         near, within = near_leaves(region, bounds, leaves.matrices[rows])
         return rows[near], within[near]
 
-    def leaf(self, row: int) -> tuple[LeafSurface, NDArray[np.float64]]:
+    def leaf(self, row: int) -> tuple[Leaf, NDArray[np.float64]]:
         """Return a leaf and its map."""
         tree = int(self.leaves.tree_of[row])
         if tree not in self._looked_at:
-            self._looked_at[tree] = LeafSurface(self.leaves.trees[tree])
+            self._looked_at[tree] = Leaf(self.leaves.trees[tree])
         return self._looked_at[tree], self.leaves.matrices[row]
 
     def cast(self, origins: Any, directions: Any, t_min: Any, t_max: Any) -> Any:

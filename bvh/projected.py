@@ -1,4 +1,4 @@
-"""Projection of triangles to pixels, clipped to the camera's near and far planes.
+"""Triangles as a camera sees them: corners in pixels, and what lies between near and far.
 
 Points in front of the eye are at the pixel, rounded to doubles, at which `Camera.project` puts
 them. Where depths begin at a plane (parallel rays start in the plane through the eye; a near or
@@ -27,7 +27,7 @@ BOX_FACES = np.array(
 
 
 class Surface(NamedTuple):
-    """Triangles, and the primitives of which they are the surface.
+    """Triangles, and the primitives that they bound.
 
     Attributes
     ----------
@@ -63,7 +63,7 @@ class Projected(NamedTuple):
 
 
 def surface_of(tree: Hierarchy) -> Surface:
-    """Return the finite triangles of a tree, or the surfaces of its finite boxes."""
+    """Return the triangles of a tree, or the surfaces of its boxes, that are finite."""
     primitives = tree.arrays.primitives
     if isinstance(primitives, Custom):
         raise TypeError("selections need triangles or boxes, not primitives of your own")
@@ -118,7 +118,7 @@ def project_points(
 
 
 def _behind(camera: Camera, points: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return homogeneous points of the picture for points in or behind the plane of the eye."""
+    """Return homogeneous points of the picture that the eye has behind or beside it."""
     corners = (points - camera.eye) @ camera.gradients.T
     corners[:, 2] = np.minimum(corners[:, 2], 0.0)
     corners[:, :2] += corners[:, 2:] * camera.centre
@@ -128,7 +128,7 @@ def _behind(camera: Camera, points: NDArray[np.float64]) -> NDArray[np.float64]:
 def project_triangles(
     camera: Camera, points: NDArray[np.float64], faces: NDArray[np.int32]
 ) -> Projected:
-    """Return the projections of triangles, without those that are all invisible."""
+    """Return what a camera sees of triangles, leaving out those of which it sees nothing."""
     corners, seen = project_points(camera, points)
     owners = np.arange(len(faces), dtype=np.int32)
     flags = seen[faces]
@@ -177,7 +177,7 @@ def _cut(camera: Camera, triangle: NDArray[np.float64]) -> NDArray[np.float64]:
                 kept.append(polygon[j])
         polygon = np.array(kept).reshape(-1, 3)
     if camera.perspective:
-        # The eye itself has no projection.
+        # At the eye itself there is no picture.
         polygon = polygon[polygon[:, 2] > 0.0]
         polygon = polygon / polygon[:, 2:]
     corners = np.ones((len(polygon), 3))

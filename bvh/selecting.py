@@ -1,4 +1,4 @@
-"""Selection of one tree's primitives or vertices by a rectangle or lasso; culling of trees."""
+"""What a rectangle or a lasso in the picture holds of one tree, and which trees to look at."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from bvh.workers import share
 KINDS = ("faces", "vertices", "instances")
 MODES = ("touching", "inside")
 
-# All faces of smaller trees are tested; of larger ones those that a frustum query returns.
+# Trees of fewer faces are gone through; in larger ones the faces near the region are looked up.
 FEW_FACES = 2048
-# Triangles that a thread tests at a time.
+# Triangles that a thread judges at a time.
 CHUNK = 8192
-# Widening of the frustum of candidates, relative to the size of the coordinates: far more than the
-# rounding of projection and transforms.
+# How much wider than the region the frustum of candidates is, in sizes of the coordinates: far
+# more than projecting and moving vertices round.
 SLACK = 2.0**-30
 
 
 class Region(NamedTuple):
-    """Closed outline in the picture (see `outlines`), and a frustum around all that it shows."""
+    """A closed outline in the picture (see `outlines`), and a frustum that holds all behind it."""
 
     outline: NDArray[np.float64]
     convex: bool
@@ -88,12 +88,12 @@ def lasso(camera: Camera, polygon: ArrayLike) -> Region:
 
 
 def _region(camera: Camera, outline: NDArray[np.float64], convex: bool) -> Region:
-    """Return the region of an outline, without repeated points."""
+    """Return the region of an outline without the points that repeat the one before them."""
     if not isinstance(camera, Camera):
         raise TypeError(f"camera must be a Camera, got {type(camera).__name__}")
     kept = outline[(outline != np.roll(outline, 1, axis=0)).any(axis=1)]
     kept = kernel_input(kept if len(kept) else outline[:1].copy())
-    # What overflows is far outside of the picture, and culls nothing.
+    # What overflows far outside of the picture parts nothing from anything.
     with np.errstate(over="ignore", invalid="ignore"):
         planes = camera.frustum(*kept.min(axis=0).tolist(), *kept.max(axis=0).tolist())
     return Region(kept, convex, planes)
@@ -102,7 +102,10 @@ def _region(camera: Camera, outline: NDArray[np.float64], convex: bool) -> Regio
 def near_leaves(
     region: Region, bounds: NDArray[np.float64], matrices: NDArray[np.float64]
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return which boxes (n, 2, 3), under maps (n, 3, 4), may be in a region, and which are."""
+    """Tell which boxes (n, 2, 3), under maps (n, 3, 4), are not surely outside of a region.
+
+    And which are surely inside.
+    """
     with np.errstate(invalid="ignore", over="ignore"):
         middle = 0.5 * bounds[:, 0] + 0.5 * bounds[:, 1]
         half = 0.5 * bounds[:, 1] - 0.5 * bounds[:, 0]
@@ -114,21 +117,21 @@ def near_leaves(
         level = centre @ normals.T + offsets
         span = reach @ np.abs(normals).T
         margin = SLACK * (size @ np.abs(normals).T + np.abs(offsets))
-        # What overflows is neither; the bounds of an empty tree are NaN.
+        # What overflows is neither; a tree of nothing has bounds that are NaN.
         outside = (level + span < -margin).any(axis=1) | np.isnan(bounds).any(axis=(1, 2))
         within = (level - span > margin).all(axis=1) & region.convex
     return np.asarray(~outside), np.asarray(within & ~outside)
 
 
 def reaching(region: Region, boxes: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Return which boxes in the world (n, 6) may be in a region.
+    """Tell which boxes in the world (n, 6) are not surely outside of a region.
 
     The corner that is farthest along a plane's normal decides; empty boxes are outside.
     """
     found = boxes[:, 0] <= boxes[:, 3]
     with np.errstate(invalid="ignore", over="ignore"):
         for *normal, offset in region.planes.tolist():
-            # By columns, which is faster than rows of three.
+            # A column after the other, which is faster than rows of three.
             level, size = np.full(len(boxes), offset), np.full(len(boxes), abs(offset))
             for axis, n in enumerate(normal):
                 term = n * boxes[:, axis + 3 if n > 0.0 else axis]
@@ -139,7 +142,7 @@ def reaching(region: Region, boxes: NDArray[np.float64]) -> NDArray[np.bool_]:
 
 
 def not_beside(region: Region, triangles: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Return which triangles (n, 3, 3) may be in a region."""
+    """Tell which triangles (n, 3, 3) are not surely outside of a region."""
     normals, offsets = region.planes[:, :3], region.planes[:, 3]
     with np.errstate(invalid="ignore", over="ignore"):
         level: NDArray[Any] = triangles @ normals.T + offsets
@@ -148,15 +151,15 @@ def not_beside(region: Region, triangles: NDArray[np.float64]) -> NDArray[np.boo
         return ~np.asarray(np.asarray(beyond.all(axis=1)).any(axis=1))
 
 
-class LeafSurface:
-    """Triangles of a tree during a selection, and those that may be visible in a region."""
+class Leaf:
+    """A tree under a selection: its triangles, and what of them may be seen in a region."""
 
     def __init__(self, tree: Hierarchy) -> None:
         self.tree = tree
 
     @cached_property
     def surface(self) -> Surface:
-        """All triangles, computed when first needed: a small region has few of a large tree."""
+        """All its triangles, once they are needed: of a large tree a small region has few."""
         return surface_of(self.tree)
 
     @cached_property
@@ -172,7 +175,7 @@ class LeafSurface:
     def candidates(
         self, matrix: NDArray[np.float64], region: Region
     ) -> tuple[Surface, NDArray[np.int32]]:
-        """Return the triangles in tree coordinates that may be in a region, and their vertices."""
+        """Return the triangles, unplaced, that may be seen in a region, and their vertices."""
         tree = self.tree
         if len(tree) <= FEW_FACES or not isinstance(tree.arrays.primitives, Triangles):
             return self._everything()
@@ -194,7 +197,7 @@ class LeafSurface:
 
 
 def part_of(surface: Surface) -> tuple[Surface, NDArray[np.int32]]:
-    """Return a surface without its unused points, and the indices of the others."""
+    """Return a surface without the points that it does not use, and which those are that stay."""
     used = _marked(surface.faces, len(surface.points))
     numbers = np.empty(len(surface.points), np.int32)
     numbers[used] = np.arange(len(used), dtype=np.int32)
@@ -208,29 +211,29 @@ def _marked(ids: NDArray[Any], count: int) -> NDArray[np.int32]:
     return np.flatnonzero(marks).astype(np.int32)
 
 
-def locations_of(region: Region, corners: NDArray[np.float64], threads: int) -> NDArray[np.int8]:
-    """Return the locations of homogeneous points of the picture (see `outlines`)."""
-    locations = np.empty(len(corners), np.int8)
+def places_of(region: Region, corners: NDArray[np.float64], threads: int) -> NDArray[np.int8]:
+    """Return where homogeneous points of the picture lie (see `outlines`)."""
+    places = np.empty(len(corners), np.int8)
 
     def work(begin: int, end: int) -> None:
-        judge_points(region.outline, corners, begin, end, locations)
+        judge_points(region.outline, corners, begin, end, places)
 
     share(len(corners), CHUNK, work, threads)
-    return kernel_input(locations)
+    return kernel_input(places)
 
 
 def select_faces(
     camera: Camera, region: Region, surface: Surface, want_inside: bool, threads: int
 ) -> NDArray[np.int32]:
-    """Return the primitives that touch a region, or are inside, from their world surface."""
+    """Return the primitives that touch a region, or are all inside, by their placed surface."""
     seen = project_triangles(camera, surface.points, surface.faces)
     corners, faces = kernel_input(seen.corners), kernel_input(seen.faces)
-    locations = locations_of(region, corners, threads)
+    places = places_of(region, corners, threads)
     verdicts = np.empty(len(faces), np.int8)
 
     def work(begin: int, end: int) -> None:
         judge_triangles(
-            region.outline, region.convex, want_inside, corners, locations, faces, begin, end,
+            region.outline, region.convex, want_inside, corners, places, faces, begin, end,
             verdicts,
         )  # fmt: skip
 
@@ -251,22 +254,22 @@ def select_faces(
 def select_points(
     camera: Camera, region: Region, points: NDArray[np.float64], threads: int
 ) -> NDArray[np.int32]:
-    """Return which points in the world are visible in a region."""
+    """Return which points in space are seen in a region."""
     corners, seen = project_points(camera, points)
-    locations = locations_of(region, kernel_input(corners), threads)
-    return np.flatnonzero((locations >= BORDER) & seen).astype(np.int32)
+    places = places_of(region, kernel_input(corners), threads)
+    return np.flatnonzero((places >= BORDER) & seen).astype(np.int32)
 
 
 def select_part(
     camera: Camera,
     region: Region,
-    leaf: LeafSurface,
+    leaf: Leaf,
     matrix: NDArray[np.float64],
     what: str,
     want_inside: bool,
     threads: int,
 ) -> Part:
-    """Return the selected part of one leaf: a tree under an affine map (3, 4)."""
+    """Return what a region holds of one leaf: a tree under an affine map (3, 4)."""
     if what == "vertices":
         leaf.tree._must_hold("a selection of vertices", Triangles)
         surface, used = leaf.candidates(matrix, region)
@@ -276,18 +279,18 @@ def select_part(
         return Part(NOTHING, used[select_points(camera, region, points, threads)], False)
     surface, _ = leaf.candidates(matrix, region)
     found = select_faces(camera, region, placed(surface, matrix), want_inside, threads)
-    # Needed for whole instances only: all triangles are counted.
+    # Only whole instances have to know, for which all triangles are counted.
     return Part(found, NOTHING, what == "instances" and len(found) == len(leaf.owners))
 
 
-def whole_part(leaf: LeafSurface, what: str) -> Part:
-    """Return the part that is all of a leaf."""
+def whole_part(leaf: Leaf, what: str) -> Part:
+    """Return all of a leaf."""
     if what == "vertices":
         return Part(NOTHING, leaf.vertices(), False)
     return Part(leaf.owners, NOTHING, True)
 
 
 def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
-    """Check that an argument is one of its choices."""
+    """Refuse what is none of the choices."""
     if not isinstance(value, str) or value not in choices:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}")

@@ -1,6 +1,7 @@
-"""Nearest points of triangles and edges to a cursor in the picture.
+"""What is nearest to a cursor in the picture: points of triangles and of edges.
 
-In plain float64: distances in pixels only choose among several visible candidates.
+In plain float64: a distance in pixels decides nothing but which of several things that can be seen
+is meant.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ from bvh.camera import Camera
 
 Floats = NDArray[np.float64]
 
-# Triangles that reach behind the eye are cut at this share of their greatest depth.
+# What reaches behind the eye is cut at this share of its greatest depth.
 NEAREST = 2.0**-30
 
 
 class Nearest(NamedTuple):
-    """Nearest point of each triangle to a cursor, a row each.
+    """The points of triangles that are nearest to a cursor, a row each.
 
     Attributes
     ----------
@@ -38,7 +39,7 @@ class Nearest(NamedTuple):
 
 
 def nearest_on_triangles(camera: Camera, triangles: Floats, x: float, y: float) -> Nearest:
-    """Return the point of each triangle (k, 3, 3) that is nearest to (x, y) in the picture.
+    """Return what of each triangle (k, 3, 3) is nearest to (x, y) in the picture.
 
     Triangles without area are the segments or points that they are.
     """
@@ -74,7 +75,7 @@ def nearest_on_triangles(camera: Camera, triangles: Floats, x: float, y: float) 
 
 
 def _limits(camera: Camera, depth: Floats) -> Floats:
-    """Return the least visible depth of each triangle."""
+    """Return the depth at which what each triangle shows begins."""
     if not camera.perspective:
         return np.full(len(depth), camera.near)
     return np.asarray(np.maximum(camera.near, np.maximum(NEAREST * depth.max(axis=1), 2.0**-1000)))

@@ -1,10 +1,10 @@
-"""Visible part of a selection, by rays of the camera.
+"""What a camera sees of what is selected, by the rays of its picture.
 
-A face is visible if it is the first hit of one of these rays: those through the centres of device
-pixels in the region, each divided into `samples` x `samples`; those at the centre of the face, and
-at three points next to its corners, if these are in the region. So a face that fills a pixel is
-never missed, nor is a face without occlusion, however small; only faces of which a part smaller
-than a pixel shows can be missed. A vertex is visible if nothing is in front of it.
+A face is seen if one of these rays meets it first: those through the middles of device pixels in
+the region, each divided into `samples` x `samples`; those at the middle of the face, and at three
+points next to its corners, where these are in the region. So a face that is seen by a whole pixel
+is never left out, nor is one that is seen whole, however small; what may be left out shows only a
+part of itself, smaller than a pixel. A vertex is seen if nothing is in front of it.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from bvh.selecting import Region
 
 # Rays at a time.
 BATCH = 2**19
-# Distance of the sample points from the corners, relative to the distance to the opposite edge.
+# Corners are looked at from this far inside, in shares of the way to the opposite edge.
 INSET = 2.0**-10
-# Hits this near to a vertex, relative to its depth, do not hide it: the ray at its rounded pixel
-# passes by at such a distance.
+# A vertex is not hidden by what is as near to it as this, in shares of its depth: the ray at its
+# rounded pixel passes by so far.
 CONTACT = 2.0**-32
 
 Cast = Callable[..., Any]
 
 
 def pixel_codes(cast: Cast, camera: Camera, region: Region, samples: int) -> NDArray[np.int64]:
-    """Return the codes of the first hits of rays through the pixels of a region."""
+    """Return the codes of the faces that rays through the pixels of a region meet first."""
     x0, y0, x1, y1 = region.box
     scale = samples * camera.pixel_ratio
     axes = []
@@ -48,7 +48,7 @@ def pixel_codes(cast: Cast, camera: Camera, region: Region, samples: int) -> NDA
         x, y = np.meshgrid(across, down[first : first + step])
         points = np.stack([x.ravel(), y.ravel()], axis=1)
         if not region.convex:
-            points = points[_in_region(region, points)]
+            points = points[_held(region, points)]
         found.append(np.unique(_codes(cast, camera, points)))
     return np.unique(np.concatenate(found))
 
@@ -56,7 +56,7 @@ def pixel_codes(cast: Cast, camera: Camera, region: Region, samples: int) -> NDA
 def seen_by_own_rays(
     cast: Cast, camera: Camera, region: Region, surface: Surface, codes: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
-    """Return which faces of a world surface, with given codes, are first hits of rays at them."""
+    """Tell which faces of a placed surface, that have these codes, rays at them meet first."""
     triangles = surface.points[surface.faces]
     seen = np.zeros(len(triangles), np.bool_)
     third = np.full(3, 1.0 / 3.0)
@@ -68,7 +68,7 @@ def seen_by_own_rays(
         at = np.stack([x, y], axis=1)
         good = np.isfinite(at).all(axis=1) & (depth >= camera.near) & (depth <= camera.far)
         good &= _in_picture(camera, at)
-        good[good] = _in_region(region, at[good])
+        good[good] = _held(region, at[good])
         left, at = left[good], at[good]
         seen[left] = _codes(cast, camera, at) == codes[left]
     return seen
@@ -77,9 +77,9 @@ def seen_by_own_rays(
 def seen_vertices(
     cast: Cast, camera: Camera, points: NDArray[np.float64], corners_of: Callable[..., Any]
 ) -> NDArray[np.bool_]:
-    """Return which points have nothing in front of them, except faces with them as a corner.
+    """Tell which points nothing is in front of, but for faces that have them as a corner.
 
-    `corners_of(leaves, prims)` returns the corners of faces in the world, (n, k, 3).
+    `corners_of(leaves, prims)` returns the placed corners of faces, (n, k, 3).
     """
     x, y, depth = camera.project(points)
     at = np.stack([x, y], axis=1)
@@ -99,12 +99,12 @@ def seen_vertices(
 
 
 def codes_of(leaf: Any, prim: Any) -> NDArray[np.int64]:
-    """Return one number for each face of a scene; negative for misses."""
+    """Return one number for each face of a scene; negative for none."""
     return (np.asarray(leaf, np.int64) << 32) | np.asarray(prim, np.int64)
 
 
 def _codes(cast: Cast, camera: Camera, points: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Return the codes of the first hits of rays through points of the picture."""
+    """Return the codes of what rays through points of the picture meet first."""
     found = np.empty(len(points), np.int64)
     for first in range(0, len(points), BATCH):
         some = points[first : first + BATCH]
@@ -115,16 +115,16 @@ def _codes(cast: Cast, camera: Camera, points: NDArray[np.float64]) -> NDArray[n
     return found
 
 
-def _in_region(region: Region, points: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Return which points (n, 2) of the picture are in a region."""
+def _held(region: Region, points: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Tell which points (n, 2) of the picture are in a region."""
     corners = np.ones((len(points), 3))
     corners[:, :2] = points
-    locations = np.empty(len(points), np.int8)
-    judge_points(region.outline, kernel_input(corners), 0, len(points), locations)
-    return np.asarray(locations >= BORDER)
+    places = np.empty(len(points), np.int8)
+    judge_points(region.outline, kernel_input(corners), 0, len(points), places)
+    return np.asarray(places >= BORDER)
 
 
 def _in_picture(camera: Camera, points: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Return which points (n, 2) are in the picture, borders included."""
+    """Tell which points (n, 2) are in the picture, borders included."""
     size = np.array([camera.width, camera.height]) / camera.pixel_ratio
     return np.asarray(((points >= 0.0) & (points <= size)).all(axis=1))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import bvh
-from bvh.selecting import LeafSurface, lasso, rectangle, select_part
+from bvh.selecting import Leaf, lasso, rectangle, select_part
 from tests.family_parts import sphere
 from tests.flat_scene import FlatScene
 
@@ -58,7 +58,7 @@ def test_scenes_equal_their_leaves_one_by_one(rng: np.random.Generator, mode: st
                     continue
                 leaves = scene.leaves
                 tree, matrix = leaves.trees[leaves.tree_of[row]], leaves.matrices[row]
-                leaf = LeafSurface(tree)
+                leaf = Leaf(tree)
                 inside = mode == "inside"
                 part = select_part(camera, region, leaf, matrix, "faces", inside, 1).faces
                 place = np.flatnonzero(faces.leaf == row)
