@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..casters import Answer, Asked, Call, Caster, Points, one_by_one
 from ..workloads import Workload
+from .caster import Answer, Caster, Points, Query
 
 
 class Trueform(Caster):
@@ -25,38 +25,28 @@ class Trueform(Caster):
         self.mesh = self.library.Mesh(faces, vertices)
         self.mesh.build_tree()
 
-    def _rays(self, work: Workload) -> Any:
-        return self.library.Ray(
-            origin=work.origins.astype(np.float32), direction=work.directions.astype(np.float32)
-        )
-
-    def batch(self, work: Workload) -> Call:
-        """Return the call that casts all rays of a workload at once; nothing finds any hit."""
-        rays, cast, mesh = self._rays(work), self.library.ray_cast, self.mesh
+    def rays(self, work: Workload) -> Query:
+        """Return the query that casts a batch, or one ray as arrays of shape (3,)."""
+        o, d = (a.astype(np.float32)[0 if len(work) == 1 else ...] for a in work.rays)
+        rays, cast, mesh = self.library.Ray(origin=o, direction=d), self.library.ray_cast, self.mesh
         ends = (0.0, work.t_max) if np.isfinite(work.t_max) else None
-        return lambda: cast(rays, mesh, config=ends)
 
-    def singles(self, work: Workload) -> Call:
-        """Return the call that casts the rays one by one."""
-        cast, mesh, ray = self.library.ray_cast, self.mesh, self.library.Ray
-        each = zip(work.origins.astype(np.float32), work.directions.astype(np.float32), strict=True)
-        rays = [ray(origin=o, direction=d) for o, d in each]
-        return one_by_one([lambda r=r: cast(r, mesh) for r in rays])
+        def answer(found: Any) -> Answer:
+            ids, t = np.asarray(found[0]).astype(np.int64), np.asarray(found[1], np.float64)
+            if work.query == "any_hit":
+                return Answer(ids >= 0)
+            return Answer(ids >= 0, ids, np.where(ids >= 0, t, np.inf))
 
-    def answer(self, work: Workload, result: Any) -> Answer:
-        """Return what a batch's result says."""
-        ids, t = np.asarray(result[0]).astype(np.int64), np.asarray(result[1], np.float64)
-        if work.query == "any_hit":
-            return Answer(ids >= 0)
-        return Answer(ids >= 0, ids, np.where(ids >= 0, t, np.inf))
+        # No function finds any hit.
+        return Query(lambda: cast(rays, mesh, config=ends), answer)
 
-    def closest_point(self, points: Points) -> Asked:
-        """Return what finds the nearest points."""
-        given, search = self.library.Point(points.astype(np.float32)), self.library.neighbor_search
-        return Asked(lambda: search(self.mesh, given), lambda found: np.sqrt(found[1]))
+    def closest_point(self, points: Points) -> Query:
+        queries = self.library.Point(points.astype(np.float32))
+        search = self.library.neighbor_search
+        return Query(lambda: search(self.mesh, queries), lambda found: np.sqrt(found[1]))
 
-    def signed_distance(self, points: Points) -> Asked:
-        """Return what finds signed distances."""
-        given, ask = self.library.Point(points.astype(np.float32)), self.library.signed_distance
+    def signed_distance(self, points: Points) -> Query:
+        queries = self.library.Point(points.astype(np.float32))
+        ask = self.library.signed_distance
         self.mesh.build_winding_moments()
-        return Asked(lambda: ask(self.mesh, given), lambda found: np.asarray(found, np.float64))
+        return Query(lambda: ask(self.mesh, queries), lambda found: np.asarray(found, np.float64))

@@ -31,7 +31,7 @@ def occluded(
     far: float,
     found: wp.array(dtype=wp.bool),
 ):
-    """Tell whether each ray hits anything."""
+    """Find whether each ray hits anything."""
     i = wp.tid()
     found[i] = wp.mesh_query_ray_anyhit(mesh, origins[i], directions[i], far)
 
@@ -53,12 +53,12 @@ def closest(
     mesh: wp.uint64,
     points: wp.array(dtype=wp.vec3),
     far: float,
-    places: wp.array(dtype=wp.vec3),
+    nearest_points: wp.array(dtype=wp.vec3),
 ):
-    """Find the nearest place of the mesh to each point."""
+    """Find the point of the mesh nearest to each point."""
     i = wp.tid()
     near = wp.mesh_query_point_no_sign(mesh, points[i], far)
-    places[i] = wp.mesh_eval_position(mesh, near.face, near.u, near.v)
+    nearest_points[i] = wp.mesh_eval_position(mesh, near.face, near.u, near.v)
 
 
 @wp.kernel
@@ -71,5 +71,5 @@ def signed(
     """Find the distance of each point, its sign by normals."""
     i = wp.tid()
     near = wp.mesh_query_point_sign_normal(mesh, points[i], far)
-    place = wp.mesh_eval_position(mesh, near.face, near.u, near.v)
-    distances[i] = near.sign * wp.length(points[i] - place)
+    point = wp.mesh_eval_position(mesh, near.face, near.u, near.v)
+    distances[i] = near.sign * wp.length(points[i] - point)

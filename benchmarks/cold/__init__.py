@@ -1,0 +1,1 @@
+"""First calls: the wait before the first answer of a fresh process."""

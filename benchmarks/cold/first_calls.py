@@ -1,0 +1,264 @@
+"""First call of a verb, in a fresh process that `cold` starts.
+
+All are asked of a cube from 0 to 1, whose answers are known without a tree.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from ..processes import Row, answer_parent
+from ..timing import clocks, foreign_share
+from .compile_times import CompileTimes
+
+# Times that each triangle of the cube is cut in four, cells along an edge, triangles of a side.
+CUTS = 5
+CELLS, SIDE = 2**CUTS, 2 * 4**CUTS
+RAYS = 2000
+
+
+class Verb(NamedTuple):
+    """Query whose first call is measured.
+
+    Attributes
+    ----------
+    call : callable
+        Given a kit, makes the query and returns whether the answer is right.
+    content : str
+        What is queried: a tree, a scene, or nothing.
+    before : str
+        Verb that is called before the clock starts, in the same process.
+    filled : bool
+        Whether an earlier process has filled the cache, so that only functions of this process,
+        such as those of users, are compiled.
+    """
+
+    call: Callable[[Any], Any]
+    content: str = "tree"
+    before: str = ""
+    filled: bool = False
+
+
+class Kit:
+    """Cube, inputs of queries, and the tree or scene of the cube."""
+
+    def __init__(self, content: str) -> None:
+        import numpy as np
+
+        rng = np.random.default_rng(5)
+        self.np, (self.vertices, self.faces) = np, cube()
+        # Rays down from 3, points above and inside; on no edge of a cell.
+        across = (rng.integers(0, CELLS, (RAYS, 2)) + [0.3, 0.6]) / CELLS
+        origins, self.above, self.inside = (
+            np.hstack([across, np.full((RAYS, 1), z)]) for z in (3.0, 1.5, 1 - 2.0**-10)
+        )
+        self.rays = origins, np.tile([0.0, 0.0, -1.0], (RAYS, 1))
+        self.tree: Any = self.content(content) if content else None
+
+    def content(self, name: str) -> Any:
+        """Return a tree of the cube, a scene of two cubes, or a disc tested by a new function."""
+        import bvh
+
+        if name == "tree":
+            return bvh.BVH.from_triangles(self.vertices, self.faces)
+        if name == "custom":
+            return bvh.BVH.from_custom([[0, 0, 1]], [[1, 1, 1]], disc(), self.np.array([0.4]))
+        scene, far = bvh.Scene(), self.np.diag([2.0, 2.0, 2.0, 1.0])
+        far[0, 3] = 5.0
+        scene.add((self.vertices, self.faces))
+        scene.add((self.vertices, self.faces), transform=far)
+        return scene
+
+
+def cube() -> Any:
+    """Return the vertices and faces of the cube, oriented outwards; the upper side is the last."""
+    import numpy as np
+
+    from ..scenes import subdivided
+
+    vertices = np.array(list(itertools.product((0.0, 1.0), repeat=3)))
+    quads = [[0, 2, 6, 4], [0, 4, 5, 1], [2, 3, 7, 6], [0, 1, 3, 2], [4, 6, 7, 5], [1, 5, 7, 3]]
+    faces = np.array(quads)[:, [0, 1, 2, 0, 2, 3]].reshape(-1, 3)
+    for _ in range(CUTS):
+        vertices, faces = subdivided(vertices, faces)
+    return vertices, faces
+
+
+def disc() -> Any:
+    """Return the test of a disc on the cube's upper side, new in each process."""
+    import numba
+
+    more = 1e-12 * random.random()
+
+    @numba.njit
+    def test(prim_id: Any, origin: Any, direction: Any, t_min: Any, t_max: Any, radii: Any) -> Any:
+        t = (1.0 - origin[2]) / direction[2]
+        x, y = origin[0] + t * direction[0] - 0.5, origin[1] + t * direction[1] - 0.5
+        return (t, x, y) if x * x + y * y <= radii[prim_id] ** 2 + more else (math.inf, x, y)
+
+    return test
+
+
+def lower_side(kit: Kit) -> Any:
+    """Ask with a filter that is new in each process: it keeps hits on the lower side."""
+    import numba
+
+    least = 2.1 + 0.8 * random.random()
+
+    @numba.njit
+    def below(ray_id: Any, prim_id: Any, t: Any, u: Any, v: Any, data: Any) -> Any:
+        return t > least
+
+    return (kit.tree.closest_hit(*kit.rays, filter=below).t == 3.0).all()
+
+
+def upper_side(kit: Kit) -> Any:
+    """Ask for the upper side from above."""
+    hits = kit.tree.closest_hit(*kit.rays)
+    return (hits.t == 2.0).all() and (hits.prim_id // SIDE == 5).all()
+
+
+def pick(kit: Kit) -> Any:
+    """Pick the middle of the upper side with a cursor."""
+    import bvh
+
+    camera = bvh.Camera.look_at([0.5, 0.5, 3], [0.5, 0.5, 0], [0, 1, 0], 40, 640, 480)
+    found = kit.tree.pick(camera, 321.3, 239.2)
+    return found is not None and found.prim_id // SIDE == 5
+
+
+def custom(kit: Kit) -> Any:
+    """Ask for a disc."""
+    np, (o, _) = kit.np, kit.rays
+    mask = kit.tree.closest_hit(*kit.rays).mask
+    return np.array_equal(mask, np.hypot(o[:, 0] - 0.5, o[:, 1] - 0.5) <= 0.4)
+
+
+def overlap(kit: Kit) -> Any:
+    """Ask for the faces that a large triangle intersects, half way up."""
+    import bvh
+
+    # In the middle of a row of cells.
+    z = 0.5 + 0.5 / CELLS
+    cut = bvh.BVH.from_triangles([[-9, -9, z], [9, -9, z], [0, 18, z]], [[0, 1, 2]])
+    return len(kit.tree.overlap_tree(cut)) == 4 * 2 * CELLS
+
+
+VERBS: dict[str, Verb] = {
+    "import": Verb(lambda kit: True, ""),
+    "build": Verb(lambda kit: len(kit.content("tree")) == 6 * SIDE, ""),
+    "closest_hit": Verb(upper_side),
+    "one ray": Verb(lambda kit: kit.tree.closest_hit(*(a[0] for a in kit.rays)).t == 2.0),
+    "any_hit": Verb(lambda kit: kit.tree.any_hit(*kit.rays).all()),
+    "any_hit after closest_hit": Verb(
+        lambda kit: kit.tree.any_hit(*kit.rays).all(), before="closest_hit"
+    ),
+    "all_hits": Verb(
+        lambda kit: (kit.tree.all_hits(*kit.rays).t.reshape(-1, 2) == [2.0, 3.0]).all()
+    ),
+    "closest_point": Verb(lambda kit: (kit.tree.closest_point(kit.above).distance == 0.5).all()),
+    "signed_distance": Verb(
+        lambda kit: (kit.tree.signed_distance(kit.inside) == -(2.0**-10)).all()
+    ),
+    "contains": Verb(
+        lambda kit: kit.tree.contains(kit.inside).all() and not kit.tree.contains(kit.above).any()
+    ),
+    "overlap_tree": Verb(overlap),
+    "Scene.closest_hit": Verb(upper_side, "scene"),
+    "Scene.pick": Verb(pick, "scene"),
+    "new filter": Verb(lower_side, filled=True),
+    "new custom test": Verb(custom, "custom", filled=True),
+}
+
+# Commands, which are processes themselves.
+COMMANDS = ("README's command", "bvh warmup")
+
+
+def measure(options: dict[str, Any]) -> Iterator[Row]:
+    """Yield the CPU seconds of a verb: of its import, its build and its first call."""
+    name, before = options["verb"], clocks()
+    parts = _command(name) if name in COMMANDS else _steps(name)
+    yield {
+        "what": name, "threads": options["threads"], "foreign": foreign_share(before, clocks()),
+        "table": "CPU seconds of first calls", "unit": "call", "count": 1, "parts": parts,
+        "seconds": {"bvh": [sum(parts.get(part, 0.0) for part in ("import", "build", "call"))]},
+    }  # fmt: skip
+
+
+def _steps(name: str) -> dict[str, float]:
+    verb, clock = VERBS[name], time.process_time
+    began, times = clock(), CompileTimes()
+    # This imports Numba.
+    times.start()
+    libraries = clock()
+    import bvh
+
+    assert bvh.Scene if verb.content == "scene" else bvh.BVH
+    imported = clock()
+    kit = Kit(verb.content)
+    built = clock()
+    if verb.before:
+        checked(verb.before, VERBS[verb.before].call(kit))
+    before, wall, asked = times.figures(), time.perf_counter(), clock()
+    answer = verb.call(kit)
+    done, waited, after = clock(), time.perf_counter() - wall, times.figures()
+    checked(name, answer)
+    return {
+        "libraries": libraries - began, "import": imported - libraries,
+        "build": built - imported, "call": done - asked, "wait": waited,
+        **{part: after[part] - before[part] for part in after},
+    }  # fmt: skip
+
+
+def checked(name: str, answer: Any) -> None:
+    """Raise SystemExit for a wrong answer."""
+    if not answer:
+        raise SystemExit(f"the answer of {name} is wrong")
+
+
+def _command(name: str) -> dict[str, float]:
+    """Return the CPU seconds and the wait of a command."""
+    scenes = f"{__package__.rpartition('.')[0]}.scenes"
+    with tempfile.TemporaryDirectory() as folder:
+        mesh, picture = Path(folder, "organic.ply"), Path(folder, "picture.png")
+        command = ["warmup"]
+        if name != "bvh warmup":
+            _python(f"from {scenes} import load; import trimesh; m = load('organic'); "
+                    f"trimesh.Trimesh(m.vertices, m.faces).export({str(mesh)!r})")  # fmt: skip
+            command = ["render", str(mesh), "-o", str(picture), "--shade", "clay"]
+        before, began = _children(), time.perf_counter()
+        _python("from bvh.__main__ import main; main()", *command)
+        waited, seconds = time.perf_counter() - began, _children() - before
+        checked(name, name == "bvh warmup" or _is_picture(picture))
+    return {"call": seconds, "wait": waited}
+
+
+def _python(code: str, *arguments: str) -> None:
+    command = [sys.executable, "-P", "-c", code, *arguments]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+
+
+def _is_picture(path: Path) -> bool:
+    from PIL import Image
+
+    return len(Image.open(path).convert("RGB").getcolors(1 << 24) or ()) > 100
+
+
+def _children() -> float:
+    """Return the CPU seconds of the child processes that have ended."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+if __name__ == "__main__":
+    answer_parent(measure)
