@@ -20,28 +20,16 @@ LARGEST = ("organic-400", "organic-708")
 
 
 class Group(NamedTuple):
-    """Tasks that are measured in one process.
+    """Tasks that are measured in one process."""
 
-    Attributes
-    ----------
-    tasks : tuple of str
-        Their names on the command line.
-    about : str
-        Description, in the help.
-    usual : bool
-        Part of a run that names no task; measured on each mesh.
-    once : bool
-        Independent of the mesh, so measured beside the first one only.
-    meshes : tuple of str
-        Measured where none is named, instead of the run's.
-    threads : tuple of int
-        Measured where no number is named.
-    """
-
+    # Their names on the command line, and a description for the help.
     tasks: tuple[str, ...]
     about: str
+    # Part of a run that names no task; measured on each mesh.
     usual: bool = False
+    # Independent of the mesh, so measured beside the first one only.
     once: bool = False
+    # Measured where none are named.
     meshes: tuple[str, ...] = tuple(DEFAULT)
     threads: tuple[int, ...] = (1, 2)
 

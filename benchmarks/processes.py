@@ -25,19 +25,8 @@ POLL = 0.2
 def stream(module: str, options: dict[str, Any], threads: int) -> Iterator[Row]:
     """Yield the rows of a module that runs as a process on some CPUs, each as soon as it is there.
 
-    Parameters
-    ----------
-    module
-        Module of this package that calls `answer_parent`.
-    options
-        Passed on, with ``threads`` added.
-    threads
-        Number of CPUs that the process is bound to.
-
-    Raises
-    ------
-    SystemExit
-        If the process fails; its rows until then have been yielded.
+    The module, of this package, calls `answer_parent`, which passes on the options. If it fails, it
+    raises SystemExit after the rows until then.
     """
     with tempfile.TemporaryDirectory() as folder, bound(threads):
         path = Path(folder, "rows.jsonl")

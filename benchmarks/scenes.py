@@ -36,16 +36,7 @@ NAMES = (
 
 
 class Scene(NamedTuple):
-    """Mesh, and where its camera stands.
-
-    Attributes
-    ----------
-    name : str
-    vertices : ndarray, shape (n, 3)
-    faces : ndarray, shape (m, 3)
-    inside : bool
-        The camera stands in the mesh and looks along its length; else it sees it from outside.
-    """
+    """Mesh, and whether the camera stands in it and looks along its length, or outside."""
 
     name: str
     vertices: NDArray[np.float64]
@@ -54,18 +45,7 @@ class Scene(NamedTuple):
 
 
 def load(name: str) -> Scene:
-    """Return the scene of a name.
-
-    Parameters
-    ----------
-    name
-        One of the forms in `NAMES`.
-
-    Raises
-    ------
-    SystemExit
-        If there is no such mesh.
-    """
+    """Return the scene of a name, one of the forms in `NAMES`; raises SystemExit for others."""
     source, _, count = name.partition("@")
     kind, _, size = Path(source).stem.partition("-")
     if kind in GENERATORS and source in (kind, f"{kind}-{size}") and (not size or kind in SINGLE):

@@ -26,19 +26,9 @@ def main() -> None:
 
 
 def run(arguments: list[str], program: str) -> int:
-    """Measure, print tables, and write the files that the options name.
+    """Measure, print tables, and write the files that the options name; return the exit code.
 
-    Parameters
-    ----------
-    arguments : list of str
-        Of the command line.
-    program : str
-        Name of the command.
-
-    Returns
-    -------
-    int
-        The exit code; 130 if the run was interrupted, else not 0 if an answer was wrong.
+    It is 130 if the run was interrupted, else not 0 if an answer was wrong.
     """
     options = options_of(arguments, program)
     if options.list_peers:

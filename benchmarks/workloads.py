@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,19 +27,10 @@ def dashed(name: str) -> str:
 
 @dataclass(frozen=True)
 class Workload:
-    """Batch of rays of one kind.
-
-    Attributes
-    ----------
-    name : str
-    query : {"closest_hit", "any_hit"}
-    origins, directions : ndarray of float64, shape (n, 3)
-    t_max : float
-        Of all rays.
-    """
+    """Batch of rays of one kind: arrays of shape (n, 3), and the end of all rays."""
 
     name: str
-    query: str
+    query: Literal["closest_hit", "any_hit"]
     origins: Floats
     directions: Floats
     t_max: float = np.inf
@@ -75,18 +67,8 @@ def workloads(
     random : rays from a sphere around the mesh towards points of its box.
     shadow : segments from what the camera sees to a lamp, asked for any hit.
 
+    The side of the picture is a multiple of 4; `inside` puts the camera and the lamp into the mesh.
     If float32 holds the vertices, it holds the rays, too, so that all casters get the same.
-
-    Parameters
-    ----------
-    tree
-        A tree over triangles.
-    side
-        Width and height of the picture, a multiple of 4.
-    inside
-        Put the camera and the lamp into the mesh.
-    seed
-        Of the random rays.
     """
     rng = np.random.default_rng(seed)
     single = bool((tree.vertices == tree.vertices.astype(np.float32)).all())

@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 
 from ..processes import Row, answer_parent
 from ..timing import clocks, foreign_share
-from .compile_times import CompileTimes
 
+COMPILE, LLVM = "numba:compile", "numba:llvm_lock"
 # Times that each triangle of the cube is cut in four, cells along an edge, triangles of a side.
 CUTS = 5
 CELLS, SIDE = 2**CUTS, 2 * 4**CUTS
@@ -28,25 +28,48 @@ RAYS = 2000
 
 
 class Verb(NamedTuple):
-    """Query whose first call is measured.
+    """Query whose first call is measured."""
 
-    Attributes
-    ----------
-    call : callable
-        Given a kit, makes the query and returns whether the answer is right.
-    content : str
-        What is queried: a tree, a scene, or nothing.
-    before : str
-        Verb that is called before the clock starts, in the same process.
-    filled : bool
-        Whether an earlier process has filled the cache, so that only functions of this process,
-        such as those of users, are compiled.
-    """
-
+    # Given a kit, makes the query and returns whether the answer is right.
     call: Callable[[Any], Any]
+    # What is queried: a tree, a scene, or nothing.
     content: str = "tree"
+    # Verb that is called before the clock starts, in the same process.
     before: str = ""
+    # Whether an earlier process has filled the cache, so that only functions of this process, such
+    # as those of users, are compiled.
     filled: bool = False
+
+
+class CompileTimes:
+    """CPU seconds of this process in Numba's front end and in LLVM, and functions compiled."""
+
+    def __init__(self) -> None:
+        """Listen from now on."""
+        from numba.core import event
+
+        self.figures = {"front end": 0.0, "LLVM": 0.0, "functions": 0}
+        self._open: list[str] = []
+        owner, self._last = self, 0.0
+
+        class Listener(event.Listener):  # type: ignore[misc]
+            def on_start(self, event: Any) -> None:
+                owner.figures["functions"] += event.kind == COMPILE
+                owner._stage(lambda stages: [*stages, event.kind])
+
+            def on_end(self, event: Any) -> None:
+                owner._stage(lambda stages: stages[:-1])
+
+        for kind in (COMPILE, LLVM):
+            event.register(kind, Listener())
+
+    def _stage(self, change: Callable[[list[str]], list[str]]) -> None:
+        """Add the time since the last event to the innermost stage, and change the stages."""
+        now = time.process_time()
+        # Kernels from the cache go through LLVM, too, but are not compiled.
+        if COMPILE in self._open:
+            self.figures["LLVM" if LLVM in self._open else "front end"] += now - self._last
+        self._last, self._open = now, change(self._open)
 
 
 class Kit:
@@ -197,9 +220,9 @@ def measure(options: dict[str, Any]) -> Iterator[Row]:
 
 def _steps(name: str) -> dict[str, float]:
     verb, clock = VERBS[name], time.process_time
-    began, times = clock(), CompileTimes()
+    began = clock()
     # This imports Numba.
-    times.start()
+    times = CompileTimes()
     libraries = clock()
     import bvh
 
@@ -209,9 +232,9 @@ def _steps(name: str) -> dict[str, float]:
     built = clock()
     if verb.before:
         checked(verb.before, VERBS[verb.before].call(kit))
-    before, wall, asked = times.figures(), time.perf_counter(), clock()
+    before, wall, asked = dict(times.figures), time.perf_counter(), clock()
     answer = verb.call(kit)
-    done, waited, after = clock(), time.perf_counter() - wall, times.figures()
+    done, waited, after = clock(), time.perf_counter() - wall, times.figures
     checked(name, answer)
     return {
         "libraries": libraries - began, "import": imported - libraries,

@@ -33,21 +33,8 @@ def overview(figures: dict[str, Any], mesh: str | None = None, threads: int | No
     """Return the chart of one mesh: a line for each task, a dot for each peer.
 
     The axis is how many times as long as bvh a peer takes. A hollow dot is a peer of whose answers
-    fewer than 99.9 % equal ours; a task with ``!`` was disturbed by other processes.
-
-    Parameters
-    ----------
-    figures : dict
-        What a run has written.
-    mesh : str, optional
-        By default the first one.
-    threads : int, optional
-        By default the fewest that were measured.
-
-    Raises
-    ------
-    SystemExit
-        If there are no figures of it.
+    fewer than 99.9 % equal ours; a task with ``!`` was disturbed by other processes. By default the
+    mesh is the first one, and the threads are the fewest; SystemExit if there are no figures.
     """
     rows, title = _rows(figures, mesh, threads)
     # A gap divides kinds.
@@ -73,13 +60,7 @@ def overview(figures: dict[str, Any], mesh: str | None = None, threads: int | No
 
 
 def rates(figures: dict[str, Any], mesh: str | None = None, threads: int | None = None) -> Any:
-    """Return the chart of rays per second beside Embree: a group of bars for each workload.
-
-    Raises
-    ------
-    SystemExit
-        If there are no undisturbed figures of it.
-    """
+    """Return the chart of rays per second beside Embree, undisturbed: bars for each workload."""
     rows, title = _rows(figures, mesh, threads)
     rows = [row for row in rows if row["what"] in BATCHES]
     if not rows or any(map(disturbed, rows)):
@@ -121,10 +102,10 @@ def _rows(figures: dict[str, Any], mesh: str | None, threads: int | None) -> tup
     threads = threads or min((row["threads"] for row in timed), default=1)
     same = [row for row in timed if row["threads"] == threads]
     rows = [row for row in same if row["mesh"] == mesh or "instances" in row]
-    title = f"{mesh} on {threads} thread{'s' * (threads > 1)}"
+    plural = "s" * (threads > 1)
     if not rows:
-        raise SystemExit(f"no figures of {title}")
-    return rows, f"{title}, {rows[0]['triangles']:,} triangles"
+        raise SystemExit(f"no figures of {mesh} on {threads} thread{plural}")
+    return rows, f"{mesh}, {rows[0]['triangles']:,} triangles, {threads} thread{plural}"
 
 
 def _axes(lines: float, title: str) -> tuple[Any, Any]:

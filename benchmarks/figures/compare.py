@@ -13,22 +13,14 @@ FLAGGED = 0.03
 
 
 class Change(NamedTuple):
-    """Change of a figure, as new speed over old speed.
+    """Change of a figure, as new speed over old speed; up to its noise it is not flagged."""
 
-    Attributes
-    ----------
-    key : tuple of (mesh, what, threads)
-    rate : float
-        Of our own speed.
-    ratio : float or None
-        Of our speed beside the fastest peer's, where both runs had the same peers: a slow moment
-        of the machine is not in it.
-    noise : float
-        Changes up to this are not flagged.
-    """
-
+    # Mesh, task, and threads.
     key: tuple[str, str, int]
+    # Of our own speed.
     rate: float
+    # Of our speed beside the fastest peer's, where both runs had the same peers: a slow moment of
+    # the machine is not in it.
     ratio: float | None
     noise: float = FLAGGED
 
@@ -49,13 +41,12 @@ def changes(old: list[Row], new: list[Row]) -> Iterator[Change]:
     for row in filter(_usable, new):
         was = before.get(_key(row))
         # Of fewer rays, each takes longer.
-        if was is None or was["count"] != row["count"]:
-            continue
-        rate = times(was)["bvh"] / times(row)["bvh"]
-        then, now = ratio(was), ratio(row)
-        same = was["seconds"].keys() == row["seconds"].keys()
-        relative = now / then if same and then and now else None
-        yield Change(_key(row), rate, relative, row.get("noise", FLAGGED))
+        if was is not None and was["count"] == row["count"]:
+            rate = times(was)["bvh"] / times(row)["bvh"]
+            then, now = ratio(was), ratio(row)
+            same = was["seconds"].keys() == row["seconds"].keys()
+            relative = now / then if same and then and now else None
+            yield Change(_key(row), rate, relative, row.get("noise", FLAGGED))
 
 
 def _key(row: Row) -> tuple[str, str, int]:

@@ -9,21 +9,23 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import bvh
+
 from .. import peers
 
 # Libraries of ours, and of the benchmarks.
-LIBRARIES = {"bvh": "raybvh", **{name: name for name in (
+LIBRARIES = (
     "numpy", "numba", "llvmlite", "trimesh", "scipy", "vtk",
     *(peer.distribution for peer in peers.PEERS.values()),
-)}}  # fmt: skip
+)  # fmt: skip
 
 
 def machine() -> dict[str, Any]:
     """Return the processor, the versions of libraries and peers, and the date."""
-    versions = {"python": platform.python_version()}
-    for name, distribution in LIBRARIES.items():
+    versions = {"bvh": bvh.__version__, "python": platform.python_version()}
+    for name in LIBRARIES:
         try:
-            versions[name] = importlib.metadata.version(distribution)
+            versions[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
             continue
     return {

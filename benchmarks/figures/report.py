@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import itertools
 import math
 from collections.abc import Callable, Iterator
@@ -15,16 +14,9 @@ from ..workloads import BATCHES
 from .rows import agrees, disturbed, duration, kind_of, lost_line, mean_ratio, rate, times
 
 
-def lines(rows: list[Row]) -> Iterator[str]:
-    """Yield the tables of some rows as plain text."""
-    paper = io.StringIO()
-    print_rows(rows, _console(paper))
-    yield from paper.getvalue().splitlines()
-
-
-def print_rows(rows: list[Row], console: Any = None) -> None:
+def print_rows(rows: list[Row], file: Any = None) -> None:
     """Print tables: of times beside peers for each mesh, or of the parts of each figure."""
-    console = console or _console()
+    console = _console(file)
     shown = [row for row in rows if "seconds" in row or "parts" in row]
     keys = itertools.groupby(shown, lambda row: (row.get("table", ""), row["mesh"], row["threads"]))
     for (table, mesh, threads), group in keys:

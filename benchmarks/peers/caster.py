@@ -47,31 +47,21 @@ class Caster:
     of faces), ``self_overlaps()`` (pairs that share no vertex), and ``boxes(low, high)`` (faces, or
     candidates, in each box). Each returns a `Query`, None if this version has no answer. Inputs are
     converted before the call that is timed.
-
-    Attributes
-    ----------
-    name : str
-        Heading of the peer's column.
-    module, distribution : str
-        Module that is imported, and the package whose version is reported.
-    floats, ids : type
-        Types of vertices and faces that the peer takes without conversion.
-    max_triangles, max_rays : int
-        Limits above which the peer is not asked, because it would take minutes.
-    one_thread : bool
-        The peer uses one thread, however many CPUs its process has.
-    note : str
-        Remark for readers of its figures.
     """
 
+    # Heading of the peer's column, module that is imported, package whose version is reported.
     name: ClassVar[str]
     module: ClassVar[str]
     distribution: ClassVar[str]
+    # Types of vertices and faces that the peer takes without conversion.
     floats: ClassVar[type] = np.float32
     ids: ClassVar[type] = np.int32
+    # Limits above which the peer is not asked, because it would take minutes.
     max_triangles: ClassVar[int] = 1 << 31
     max_rays: ClassVar[int] = 1 << 31
+    # Whether the peer uses one thread, however many CPUs its process has.
     one_thread: ClassVar[bool] = False
+    # Remark for readers of its figures.
     note: ClassVar[str] = ""
 
     def __init__(self, vertices: NDArray[Any], faces: NDArray[Any]) -> None:

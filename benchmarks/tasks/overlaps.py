@@ -94,7 +94,9 @@ def of_regions(setting: Setting) -> Task:
     return Task(
         "regions", "box", REGIONS, mesh, calls, check,
         lambda peer, picked: peer.query("boxes", low[picked], high[picked]),
-        lambda found, i: np.mean([np.isin(right[k], f).all() for k, f in zip(i, found, strict=True)]).item(),
+        lambda found, picked: float(np.mean(
+            [np.isin(right[i], ids).all() for i, ids in zip(picked, found, strict=True)]
+        )),
     )  # fmt: skip
 
 
@@ -116,10 +118,7 @@ def sharing(a: NDArray[Any], b: NDArray[Any]) -> NDArray[np.bool_]:
 def validate(pairs: Pairs, a: NDArray[Any], b: NDArray[Any], faces: Any = None) -> None:
     """Compare the pairs of a sample of triangles with brute force: the edges that hit the other.
 
-    Raises
-    ------
-    SystemExit
-        If a pair is missing, or is there and its boxes are apart.
+    SystemExit if a pair is missing, or is there and its boxes are apart.
     """
     with_pairs = pairs[:: max(1, len(pairs) // SAMPLE), 0][:SAMPLE]
     for i in {*with_pairs.tolist(), *range(0, len(a), max(1, len(a) // SAMPLE))}:

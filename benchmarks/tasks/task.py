@@ -57,38 +57,25 @@ class Setting:
 
 
 class Task(NamedTuple):
-    """Query that is measured.
+    """Query that is measured."""
 
-    Attributes
-    ----------
-    name : str
-        Name of its row.
-    unit : str
-        What is counted: "ray", "point", "box"; "call" if a call has no parts.
-    count : int
-        Number of them in one call of ours.
-    mesh : Scene
-        Mesh that peers are built of.
-    ours : dict
-        Calls of ours by name; "bvh" is the one that peers are compared with.
-    check : callable
-        Compares a sample of our answers with brute force; raises SystemExit where they differ.
-    query : callable
-        Given a peer and indices of rays or points, returns its query, None if it has no answer.
-    agreement : callable
-        Given the values of a peer and the indices, returns the share that equals ours.
-    facts : mapping
-        Other entries of the row.
-    """
-
+    # Name of its row.
     name: str
+    # What is counted: "ray", "point", "box"; "call" if a call has no parts.
     unit: str
+    # Number of them in one call of ours.
     count: int
+    # Mesh that peers are built of.
     mesh: Scene
+    # Calls of ours by name; "bvh" is the one that peers are compared with.
     ours: dict[str, Call]
+    # Compares a sample of our answers with brute force; raises SystemExit where they differ.
     check: Callable[[], None]
+    # Given a peer and indices of rays or points, returns its query, None if it has no answer.
     query: Callable[[Caster, Picked], Query | None]
+    # Given the values of a peer and the indices, returns the share that equals ours.
     agreement: Callable[[Any, Picked], float] = lambda values, picked: 1.0
+    # Other entries of the row.
     facts: Mapping[str, Any] = MappingProxyType({})
 
     def pick(self, count: int) -> Picked:

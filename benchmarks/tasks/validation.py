@@ -14,13 +14,7 @@ TOLERANCE = 1e-4
 
 
 def against_brute_force(tree: bvh.BVH, work: Workload, count: int = 40) -> None:
-    """Compare a sample of our answers with the test of every face.
-
-    Raises
-    ------
-    SystemExit
-        If an answer is wrong.
-    """
+    """Compare a sample of our answers with the test of every face; SystemExit if one is wrong."""
     sample = work.sample(max(4, min(count, TESTS // max(len(tree), 1))))
     corners = np.moveaxis(tree.vertices[tree.faces], 1, 0)
     hits = tree.closest_hit(sample.origins, sample.directions, t_max=work.t_max)
