@@ -7,6 +7,7 @@ from typing import Any
 
 from . import peers
 from .peers.caster import Caster
+from .plan import GROUPS
 from .processes import Row, answer_parent
 from .scenes import Scene
 from .tasks.builds import builds, memory
@@ -20,19 +21,20 @@ from .tasks.rays import all_hits, batches, singles
 from .tasks.task import Setting, Task, measured
 from .timing import Patience
 
-# Each yields the tasks of those that are asked for, or finished rows where nothing takes turns.
-MAKERS: list[Callable[[Setting], Iterator[Task | Row]]] = [
-    builds, batches, singles, all_hits, points, instances, leaks, overlaps, motion, memory,
-    precision, drop_in,
-]  # fmt: skip
+# Each yields the tasks of a group, or finished rows where nothing takes turns.
+MAKERS: dict[str, Callable[[Setting], Iterator[Task | Row]]] = {
+    "builds": builds, "rays": batches, "single": singles, "all-hits": all_hits, "points": points,
+    "instances": instances, "leaks": leaks, "overlaps": overlaps, "motion": motion,
+    "scaling": batches, "memory": memory, "precision": precision, "drop-in": drop_in,
+}  # fmt: skip
 
 
 def measure(options: dict[str, Any]) -> Iterator[Row]:
     """Yield a row for each task: seconds of each caster and round, and what was asked."""
     setting = Setting(options, peers.available(options["peers"]))
     patience, casters = Patience(options["patience"]), Casters(setting.peers)
-    for make in MAKERS:
-        for task in make(setting):
+    for group, make in MAKERS.items():
+        for task in make(setting) if {*GROUPS[group].tasks} & {*setting.tasks} else ():
             row = task
             if isinstance(task, Task):
                 row = measured(task, casters.of(task.mesh), options["rounds"], patience)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import argparse
 import json
 import textwrap
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from . import peers, scenes
-from .cold.first_calls import COMMANDS, VERBS
+from .cold import COMMANDS, VERBS
 from .figures import chart
 from .plan import GROUPS, TASKS, USUAL
 from .tasks.instances import MESH as INSTANCE
@@ -87,17 +88,16 @@ def _parser(program: str) -> argparse.ArgumentParser:
         prog=program, description=about, epilog="\n".join(tasks),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
-    add = parser.add_argument
+    add, flag = parser.add_argument, partial(parser.add_argument, action="store_true")
     add("meshes", nargs="*", help=f"default: {', '.join(scenes.DEFAULT)}")
     add("--task", "--only", dest="tasks", type=_tasks, default=USUAL, metavar="A,B",
         help="some of the tasks below")  # fmt: skip
-    add("--large", action="store_true", help=f"also {', '.join(scenes.LARGE)}")
-    add("--full", action="store_true",
-        help="all kinds of rays and points in lists of hits and queries of points; "
-        "scaling up to ten million triangles")  # fmt: skip
-    add("--quick", action="store_true", help="few rays, one round: a smoke test of some seconds")
+    flag("--large", help=f"also {', '.join(scenes.LARGE)}")
+    flag("--full", help="all kinds of rays and points in all-hits and points; scaling up to ten "
+         "million triangles")  # fmt: skip
+    flag("--quick", help="few rays, one round: a smoke test of some seconds")
     add("--peers", type=_words, metavar="A,B", help="some of: " + ", ".join(peers.PEERS))
-    add("--list-peers", action="store_true", help="print which peers are installed, and exit")
+    flag("--list-peers", help="print which peers are installed, and exit")
     add("--threads", type=_numbers, metavar="N,M",
         help="each number of CPUs in a process of its own (usually 1,2)")  # fmt: skip
     add("--rounds", type=int, default=5, help="of each measurement (default: 5)")
@@ -107,7 +107,7 @@ def _parser(program: str) -> argparse.ArgumentParser:
         help=f"of {INSTANCE}, or moving (default: 100, or 10 000)")  # fmt: skip
     add("--quality", help="of the tree that rays are cast at (default: bvh's)")
     add("--verbs", type=_words, metavar="A,B", help="of the task cold: " + ", ".join(VERBS))
-    add("--warm", action="store_true", help="cold: first calls with a filled kernel cache")
+    flag("--warm", help="cold: first calls with a filled kernel cache")
     add("--patience", type=float, default=60.0, metavar="SECONDS",
         help="limit, for each mesh and number of threads, on waiting for other processes to end "
         "and measuring again what they disturbed (default: 60)")  # fmt: skip

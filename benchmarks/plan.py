@@ -6,7 +6,7 @@ from argparse import Namespace
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from .cold import cold
+from . import cold
 from .processes import Row, available, stream
 from .scenes import DEFAULT
 from .tasks.builds import builders

@@ -22,11 +22,11 @@ Row = dict[str, Any]
 POLL = 0.2
 
 
-def stream(module: str, options: dict[str, Any], threads: int) -> Iterator[Row]:
+def stream(module: str, options: dict[str, Any], threads: int, **settings: str) -> Iterator[Row]:
     """Yield the rows of a module that runs as a process on some CPUs, each as soon as it is there.
 
-    The module, of this package, calls `answer_parent`, which passes on the options. If it fails, it
-    raises SystemExit after the rows until then.
+    The module, of this package, calls `answer_parent`, which passes on the options; settings are
+    variables of its environment. If it fails, SystemExit is raised after the rows until then.
     """
     with tempfile.TemporaryDirectory() as folder, bound(threads):
         path = Path(folder, "rows.jsonl")
@@ -35,7 +35,7 @@ def stream(module: str, options: dict[str, Any], threads: int) -> Iterator[Row]:
         # The child imports what this process does, from any working directory.
         folders = os.pathsep.join(p or os.getcwd() for p in sys.path)
         command = [sys.executable, "-P", "-m", f"{__package__}.{module}", json.dumps(task)]
-        child = subprocess.Popen(command, env={**os.environ, "PYTHONPATH": folders})
+        child = subprocess.Popen(command, env={**os.environ, **settings, "PYTHONPATH": folders})
         try:
             with path.open() as written:
                 while child.poll() is None:

@@ -4,18 +4,28 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import platform
 import sys
 import time
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
+
+import bvh
 
 from . import peers
 from .figures import chart, compare, report
-from .figures.machine import machine
 from .figures.rows import growth_lines
 from .options import options_of
 from .plan import jobs
 from .processes import Row
 
+# Libraries of ours, and of the benchmarks.
+LIBRARIES = (
+    "numpy", "numba", "llvmlite", "trimesh", "scipy", "vtk",
+    *(peer.distribution for peer in peers.PEERS.values()),
+)  # fmt: skip
 # Of the random numbers that rays and points are made of.
 SEED = 0
 
@@ -81,14 +91,38 @@ def _measured(
     return figures, code
 
 
+def machine() -> dict[str, Any]:
+    """Return the processor, the versions of libraries and peers, and the date."""
+    found = {name: peers.version(name) for name in LIBRARIES}
+    versions = {name: version for name, version in found.items() if version}
+    return {
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "processor": processor(),
+        "cpus": os.cpu_count(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "versions": {"bvh": bvh.__version__, "python": platform.python_version(), **versions},
+    }
+
+
+def processor() -> str:
+    """Return the processor's name, as far as the system knows it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()
+
+
 def _measure(rows: list[Row], options: argparse.Namespace) -> None:
     """Run all jobs, and append their rows to a list; their tables are printed even if one fails."""
     for job in jobs(options):
         first = len(rows)
         try:
-            with report.status(f"{job.mesh or job.tasks[0]}, {job.threads} threads") as show:
+            title = f"{job.mesh or job.tasks[0]}, {job.threads} threads"
+            with report.status(title) as shown:
                 for row in job.rows(options):
-                    show(row["what"])
+                    shown.update(f"{title}: {row['what']} done")
                     rows.append(row)
         finally:
             report.print_rows(rows[first:])

@@ -25,11 +25,10 @@ from benchmarks.session import run as run_session
 from benchmarks.tasks import task as tasks
 from benchmarks.tasks.instances import lattice
 from benchmarks.tasks.motion import moving, picks
-from benchmarks.tasks.overlaps import of_itself, of_regions, of_two
-from benchmarks.tasks.points import KINDS, QUERIES, point_task, samples
-from benchmarks.tasks.rays import batch, hit_tasks, single_tasks
+from benchmarks.tasks.overlaps import overlaps
+from benchmarks.tasks.points import KINDS, points
+from benchmarks.tasks.rays import all_hits, batches, singles
 from benchmarks.tasks.task import Setting, Task, affordable, measured
-from benchmarks.workloads import workloads
 from tests.commands import Run
 
 ROOT = Path(__file__).parents[1]
@@ -42,23 +41,17 @@ def scene() -> scenes.Scene:
 
 
 @pytest.fixture(scope="module")
-def questions(scene: scenes.Scene) -> list[Task]:
+def questions() -> list[Task]:
     """Return one task of every kind that is asked of a peer's tree."""
-    options = {"mesh": "organic-8", "quality": None, "threads": 1, "tasks": []}
-    setting = Setting(options, [])
-    tree = setting.tree
-    works = {work.name: work for work in workloads(tree, SIDE)}
-    found = [batch(tree, work, 1, scene) for work in works.values()]
-    found += single_tasks(tree, works["random"].sample(100), scene)
-    found += hit_tasks(tree, works["random"], 1, scene)
-    for kind, points in samples(tree, POINTS):
-        found += [point_task(tree, query, kind, points, 1, scene) for query in QUERIES]
-    return [*found, of_two(setting), of_itself(setting), of_regions(setting)]
+    options = {"mesh": "organic-8", "quality": None, "threads": 1, "tasks": plan.TASKS}
+    setting = Setting({**options, "side": SIDE, "points": POINTS, "full": True}, [])
+    makers = (batches, singles, all_hits, points, overlaps)
+    return [task for make in makers for task in make(setting)]
 
 
 def test_our_answers_pass_every_check(questions: list[Task]) -> None:
     assert len({task.name for task in questions}) == len(questions)
-    assert len(questions) == 6 + 2 + 2 + 3 * len(KINDS) + 3
+    assert len(questions) == 6 + 2 + 3 * 2 + 3 * len(KINDS) + 3
     for task in questions:
         task.check()
         assert "bvh" in task.ours and task.count > 0

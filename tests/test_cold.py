@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks.cold import first_calls
+from benchmarks import cold
 from benchmarks.figures import compare
 from benchmarks.session import run as run_session
 
@@ -29,24 +29,23 @@ def test_a_first_build(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert (found["what"], found["mesh"]) == ("build", "empty cache")
     parts = found["parts"]
     # It has been compiled, and kept.
-    assert parts["functions"] > 10 and parts["kernels"] > 3 and parts["MB kept"] > 0
-    assert parts["front end"] > 0 and parts["LLVM"] > 0
-    assert parts["front end"] + parts["LLVM"] <= parts["call"]
+    assert parts["kernels"] > 3 and parts["MB kept"] > 0
+    assert 0 < parts["import"] + parts["call"] == pytest.approx(found["seconds"]["bvh"][0], rel=0.1)
     assert "\nbuild" in capsys.readouterr().out
 
 
 def test_wrong_answers_have_no_times() -> None:
-    first_calls.checked("build", True)
+    cold.checked("build", True)
     with pytest.raises(SystemExit, match="answer of build is wrong"):
-        first_calls.checked("build", False)
+        cold.checked("build", False)
 
 
 def test_the_cube_is_closed_and_looks_outwards() -> None:
-    vertices, faces = first_calls.cube()
+    vertices, faces = cold.cube()
     a, b, c = (vertices[faces[:, i]] for i in range(3))
-    assert len(faces) == 6 * first_calls.SIDE
+    assert len(faces) == 6 * cold.SIDE
     assert np.einsum("ij,ij", a, np.cross(b, c)) / 6 == pytest.approx(1.0)
-    upper = vertices[faces[5 * first_calls.SIDE :]]
+    upper = vertices[faces[5 * cold.SIDE :]]
     assert (upper[..., 2] == 1.0).all()
 
 

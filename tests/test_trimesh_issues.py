@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 import trimesh
 
-from benchmarks.tasks import drop_in
-from benchmarks.tasks.task import measured
+from benchmarks.tasks.drop_in import drop_in
+from benchmarks.tasks.task import Setting, measured
 from benchmarks.timing import Patience
 from bvh.compat.trimesh import ProximityQuery, RayMeshIntersector
 
@@ -203,7 +203,7 @@ def test_no_wrong_answer_is_timed(wrong: str | None, monkeypatch: pytest.MonkeyP
     """`bvh bench --task drop-in` checks each answer before it times it."""
 
     def measure() -> list[str]:
-        tasks = drop_in.tasks(level=1, rays=400)
+        tasks = drop_in(Setting({"tasks": ["drop-in"], "threads": 1, "points": 400}, []), level=1)
         return [measured(task, [], 1, Patience(0.0))["what"] for task in tasks]
 
     if wrong is None:

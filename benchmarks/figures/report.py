@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator
 from typing import Any
 
 from .. import peers
@@ -31,13 +30,13 @@ def print_rows(rows: list[Row], file: Any = None) -> None:
 
 
 def _grid(*heads: str) -> Any:
-    """Return an empty table; all columns but the first are aligned to the right."""
+    """Return an empty table; columns of figures, which all but the first are, end at the right."""
     from rich import box
     from rich.table import Table
 
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for i, head in enumerate(heads):
-        table.add_column(head, justify="right" if i else "left")
+        table.add_column(head, justify="right" if i and heads[0] == "" else "left")
     return table
 
 
@@ -106,10 +105,9 @@ def notes(rows: list[Row]) -> Iterator[str]:
     fewer = sorted({name for row in rows for name in row.get("counts", {})}, key=names.index)
     if fewer:
         yield f"asked about fewer in some rows, picked at random: {', '.join(fewer)}"
-    failed = {
-        item for row in rows for key in ("failed", "unmade") for item in row.get(key, {}).items()
-    }
-    yield from (f"{name} failed: {error}" for name, error in sorted(failed))
+    failed = [{**row.get("failed", {}), **row.get("unmade", {})} for row in rows]
+    failures = {f"{name} failed: {error}" for each in failed for name, error in each.items()}
+    yield from sorted(failures)
     worst = max((row["foreign"] for row in rows if disturbed(row)), default=0.0)
     if worst:
         yield f"! in doubt, and in no mean: other processes had up to {worst:.0%} of our CPUs"
@@ -140,12 +138,9 @@ def print_machine(figures: dict[str, Any]) -> None:
 def print_peers() -> None:
     """Print all peers, and which are installed."""
     table = _grid("peer", "installed", "pip install", "what is measured")
-    for column in table.columns:
-        column.justify = "left"
-    present = peers.available()
-    for peer in peers.PEERS.values():
-        version = (peers.version(peer) or "yes") if peer in present else "-"
-        table.add_row(peer.name, version, peer.distribution, peer.note)
+    for name, peer in peers.PEERS.items():
+        version = (peers.version(peer.distribution) or "yes") if peers.available([name]) else "-"
+        table.add_row(name, version, peer.distribution, peer.note)
     _console().print(table)
 
 
@@ -163,17 +158,11 @@ def print_summary(figures: dict[str, Any]) -> None:
     console.print(f"{len(rows)} rows in {figures.get('duration', 0.0):.0f} s", style="dim")
 
 
-@contextmanager
-def status(text: str) -> Iterator[Callable[[str], None]]:
-    """Show what is being measured, on a terminal; yields a function that is given each task."""
+def status(text: str) -> Any:
+    """Return a context that shows, on a terminal, what is being measured; it can be updated."""
     from rich.console import Console
 
-    console = Console(stderr=True, highlight=False)
-    if not console.is_terminal:
-        yield lambda done: None
-        return
-    with console.status(f"{text}: starting") as shown:
-        yield lambda done: shown.update(f"{text}: {done} done")
+    return Console(stderr=True, highlight=False).status(text)
 
 
 def _console(file: Any = None) -> Any:

@@ -47,10 +47,9 @@ def mean_ratio(rows: list[Row], threads: int) -> float:
 
 def kind_of(what: str) -> str:
     """Return the kind of a task; a line divides kinds in tables."""
-    if what in BATCHES:
-        return "rays"
     word = what.split(",")[0].split(" ")[0]
-    return {"count": "all", "signed": "closest"}.get(word, word)
+    words = {"count": "all", "signed": "closest", **dict.fromkeys(BATCHES, "rays")}
+    return words.get(what, words.get(word, word))
 
 
 def duration(seconds: float) -> str:

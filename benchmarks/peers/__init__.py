@@ -7,17 +7,15 @@ from collections.abc import Iterable
 
 from .caster import Caster, installed
 from .embreex import Embreex
-from .fcl import FCL
 from .libigl import Libigl
 from .open3d import Open3D
 from .pyvista import PyVista
-from .trimesh import RTree
-from .trueform import Trueform
+from .trimesh import FCL, RTree
 from .warp import Warp
 
 # In the order of the tables: the fastest first.
 PEERS: dict[str, type[Caster]] = {
-    peer.name: peer for peer in (Open3D, Embreex, Warp, Trueform, Libigl, PyVista, RTree, FCL)
+    peer.name: peer for peer in (Open3D, Embreex, Warp, Libigl, PyVista, RTree, FCL)
 }
 
 # Peers that are fast enough to build the tree of a large mesh again and again.
@@ -30,9 +28,9 @@ def available(names: Iterable[str] | None = None) -> list[type[Caster]]:
     return [peer for name, peer in PEERS.items() if name in wanted and installed(peer.module)]
 
 
-def version(peer: type[Caster]) -> str | None:
-    """Return a peer's version, None where it is not installed."""
+def version(distribution: str) -> str | None:
+    """Return the version of a package, None where it is not installed."""
     try:
-        return importlib.metadata.version(peer.distribution)
+        return importlib.metadata.version(distribution)
     except importlib.metadata.PackageNotFoundError:
         return None

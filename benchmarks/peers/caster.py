@@ -44,9 +44,8 @@ class Caster:
     hits and ``counts(work)`` counts them (number of hits of each ray), ``closest_point(points)``
     (distances), ``signed_distance(points)`` (negative inside), ``winding_number(points)`` (far
     faces approximated by a series), ``overlaps(vertices)`` with the mesh of other vertices (pairs
-    of faces), ``self_overlaps()`` (pairs that share no vertex), and ``boxes(low, high)`` (faces, or
-    candidates, in each box). Each returns a `Query`, None if this version has no answer. Inputs are
-    converted before the call that is timed.
+    of faces), and ``boxes(low, high)`` (faces, or candidates, in each box). Each returns a `Query`,
+    None if this version has no answer. Inputs are converted before the call that is timed.
     """
 
     # Heading of the peer's column, module that is imported, package whose version is reported.

@@ -11,9 +11,6 @@ from numpy.typing import NDArray
 from ..workloads import Workload
 from .caster import Answer, Caster, Points, Query
 
-# Faces up to which self-intersections are asked for: Open3D tests all pairs.
-MAX_ALL_PAIRS = 20_000
-
 
 class Open3D(Caster):
     """Embree through Open3D's `RaycastingScene`.
@@ -29,10 +26,9 @@ class Open3D(Caster):
     note = "Embree, float32, through RaycastingScene"
 
     def __init__(self, vertices: NDArray[np.float32], faces: NDArray[np.uint32]) -> None:
-        self.library = importlib.import_module("open3d")
-        self.mesh = vertices, faces
-        self.tensor = self.library.core.Tensor
-        self.scene = self.library.t.geometry.RaycastingScene()
+        library = importlib.import_module("open3d")
+        self.tensor = library.core.Tensor
+        self.scene = library.t.geometry.RaycastingScene()
         self.scene.add_triangles(self.tensor.from_numpy(vertices), self.tensor.from_numpy(faces))
         # The tree is built when the first ray is cast.
         self.scene.cast_rays(self.tensor(np.ones((1, 6), np.float32)))
@@ -78,17 +74,3 @@ class Open3D(Caster):
         """Return the query for signed distances, their sign by rays."""
         queries, ask = self.tensor(points.astype(np.float32)), self.scene.compute_signed_distance
         return Query(lambda: ask(queries), lambda found: found.numpy().astype(np.float64))
-
-    def self_overlaps(self) -> Query | None:
-        vertices, faces = self.mesh
-        if len(faces) > MAX_ALL_PAIRS:
-            return None
-        vector = self.library.utility
-        mesh = self.library.geometry.TriangleMesh(
-            vector.Vector3dVector(vertices.astype(np.float64)),
-            vector.Vector3iVector(faces.astype(np.int32)),
-        )
-        return Query(
-            mesh.get_self_intersecting_triangles,
-            lambda found: np.sort(np.asarray(found).reshape(-1, 2), axis=1),
-        )

@@ -23,8 +23,6 @@ QUALITIES = ("low", "medium", "high")
 
 def builds(setting: Setting) -> Iterator[Task]:
     """Yield the task of building with each quality."""
-    if "build" not in setting.tasks:
-        return
     mesh = setting.scene
     for quality in QUALITIES:
         ours = partial(
@@ -51,8 +49,6 @@ def builders(names: list[str] | None) -> list[str]:
 
 def memory(setting: Setting) -> Iterator[Row]:
     """Yield the peak of one build over the memory before it, which has inputs and libraries."""
-    if "memory" not in setting.tasks:
-        return
     mesh, builder = setting.scene, setting.options["builder"]
     if builder in PEERS:
         peer: Any = PEERS[builder]
@@ -87,7 +83,5 @@ def _start() -> int:
 
 def _status(name: str) -> int:
     """Return a size of this process in bytes, as the system counts it."""
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith(f"{name}:"):
-            return 1024 * int(line.split()[1])
-    raise SystemExit(f"no {name} in the process's status")
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(1024 * int(line.split()[1]) for line in lines if line.startswith(f"{name}:"))

@@ -17,17 +17,8 @@ from .points import validate
 from .task import Picked, Setting, Task
 from .validation import hits_against_brute_force
 
-# Subdivisions of the sphere, and rays; a tenth as many points.
-LEVEL, RAYS = 5, 20_000
 
-
-def drop_in(setting: Setting) -> Iterator[Task]:
-    """Yield the tasks of trimesh's interface."""
-    if "drop-in" in setting.tasks:
-        yield from tasks(LEVEL, min(RAYS, setting.options["points"]))
-
-
-def tasks(level: int, rays: int) -> Iterator[Task]:
+def drop_in(setting: Setting, level: int = 5) -> Iterator[Task]:
     """Yield the methods of rays, `contains`, and the nearest point, on an icosphere.
 
     Answers are compared with those of a tree, which are compared with brute force.
@@ -37,7 +28,7 @@ def tasks(level: int, rays: int) -> Iterator[Task]:
     mesh = trimesh.creation.icosphere(subdivisions=level)
     scene = Scene("icosphere", np.asarray(mesh.vertices), np.asarray(mesh.faces, np.int32))
     tree = bvh.BVH.from_triangles(scene.vertices, scene.faces)
-    rng = np.random.default_rng(1)
+    rng, rays = np.random.default_rng(1), setting.options["points"]
     o = rng.normal(size=(rays, 3)) * 3.0
     d = rng.normal(size=o.shape) * 0.5 - o
     points = rng.normal(size=(rays // 10, 3))

@@ -28,8 +28,6 @@ LOADS = ("primary", "diffuse", "random")
 
 def instances(setting: Setting) -> Iterator[Task]:
     """Yield the tasks of casting camera rays, bounced rays and random rays through a scene."""
-    if "scene" not in setting.tasks:
-        return
     count = setting.options["instances"] or COUNT
     scene, mesh = lattice(load(setting.options["instance"]), count)
     tree = bvh.BVH.from_triangles(mesh.vertices, mesh.faces)

@@ -1,8 +1,8 @@
 """Tasks of overlaps: of two meshes, of a mesh with itself, and of regions with its faces.
 
 The second mesh is the first, moved by a tenth of its extent. fcl knows a pair by its contacts, and
-stops at 100 000; Open3D tests all pairs but those that share a vertex; both decide in float64 with
-tolerances. rtree finds faces whose boxes meet a box: candidates, which would have to be tested.
+stops at 100 000; it decides in float64 with tolerances. rtree finds faces whose boxes meet a box:
+candidates, which would have to be tested.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 import bvh
 
 from .rays import each
-from .task import Setting, Task
+from .task import Picked, Setting, Task
 
 Pairs = NDArray[np.int64]
 
@@ -30,10 +30,9 @@ INSIDE = 1.0 - 1e-6
 
 def overlaps(setting: Setting) -> Iterator[Task]:
     """Yield the tasks of overlaps of a mesh."""
-    if "overlaps" in setting.tasks:
-        yield of_two(setting)
-        yield of_itself(setting)
-        yield of_regions(setting)
+    yield of_two(setting)
+    yield of_itself(setting)
+    yield of_regions(setting)
 
 
 def of_two(setting: Setting) -> Task:
@@ -60,8 +59,7 @@ def of_itself(setting: Setting) -> Task:
     return Task(
         "itself", "call", 1, mesh, {"bvh": partial(tree.self_overlaps, threads=setting.threads)},
         partial(validate, both, triangles, triangles, mesh.faces),
-        lambda peer, picked: peer.query("self_overlaps"),
-        lambda found, picked: common(pairs, found), {"pairs": len(pairs)},
+        lambda peer, picked: None, facts={"pairs": len(pairs)},
     )  # fmt: skip
 
 
@@ -72,36 +70,33 @@ def of_regions(setting: Setting) -> Task:
     middle = mesh.vertices[rng.integers(0, len(mesh.vertices), REGIONS)]
     radius = 0.01 * float(np.ptp(mesh.vertices, axis=0).max())
     low, high = middle - radius, middle + radius
-    right = tree.overlap_box(low, high)
-    boxes = list(zip(low, high, strict=True))
+    right, balls = tree.overlap_box(low, high), tree.overlap_sphere(middle, radius)
     calls = {
         "bvh": partial(tree.overlap_box, low, high, threads=threads),
         "bvh, balls": partial(tree.overlap_sphere, middle, radius, threads=threads),
-        "bvh, one by one": each(tree.overlap_box, boxes),
+        "bvh, one by one": each(tree.overlap_box, list(zip(low, high, strict=True))),
     }
 
     def check() -> None:
-        triangles, balls = mesh.vertices[mesh.faces], tree.overlap_sphere(middle, radius)
-        least, largest = triangles.min(axis=1), triangles.max(axis=1)
+        """Find all faces with a vertex inside; no face whose box is apart."""
+        triangles = mesh.vertices[mesh.faces]
         for i in range(SAMPLE):
-            near = ((least <= high[i]) & (largest >= low[i])).all(axis=1)
+            apart = (triangles.min(1) > high[i]).any(1) | (triangles.max(1) < low[i]).any(1)
             offsets = np.abs(triangles - middle[i])
-            for found, size in ((right[i], offsets.max(axis=2)), (balls[i], _norm(offsets))):
+            for ids, order in ((right[i], np.inf), (balls[i], 2)):
+                size = np.linalg.norm(offsets, order, axis=2)
                 inside = np.flatnonzero(size.min(axis=1) < 0.999 * radius)
-                if not near[found].all() or np.setdiff1d(inside, found).size:
+                if apart[ids].any() or np.setdiff1d(inside, ids).size:
                     raise SystemExit("wrong answer: faces in a region")
+
+    def contained(found: list[list[int]], picked: Picked) -> float:
+        pairs = zip(picked, found, strict=True)
+        return float(np.mean([np.isin(right[i], ids).all() for i, ids in pairs]))
 
     return Task(
         "regions", "box", REGIONS, mesh, calls, check,
-        lambda peer, picked: peer.query("boxes", low[picked], high[picked]),
-        lambda found, picked: float(np.mean(
-            [np.isin(right[i], ids).all() for i, ids in zip(picked, found, strict=True)]
-        )),
+        lambda peer, picked: peer.query("boxes", low[picked], high[picked]), contained,
     )  # fmt: skip
-
-
-def _norm(vectors: NDArray[Any]) -> NDArray[np.float64]:
-    return np.linalg.norm(vectors, axis=-1)
 
 
 def common(ours: Pairs, theirs: Pairs) -> float:

@@ -19,7 +19,6 @@ from bvh.numerics import vector
 from bvh.primitives import corners
 
 from ..peers.caster import Points
-from ..scenes import Scene
 from ..workloads import dashed
 from .task import Setting, Task
 
@@ -36,48 +35,37 @@ WINDING_ERROR, WINDING_AGREES = 1e-3, 2e-2
 
 def points(setting: Setting) -> Iterator[Task]:
     """Yield the queries that are asked for, each about several kinds of points."""
-    for query in QUERIES:
-        if dashed(query) in setting.tasks:
-            for kind, where in samples(setting.tree, setting.options["points"]):
-                if setting.options["full"] or kind in USUAL:
-                    yield point_task(
-                        setting.tree, query, kind, where, setting.threads, setting.scene
-                    )
+    tree = setting.tree
+    kinds = samples(tree, setting.options["points"])
+    for query in (query for query in QUERIES if dashed(query) in setting.tasks):
+        for kind in KINDS if setting.options["full"] else USUAL:
+            yield point_task(setting, query, kind, kinds[kind])
 
 
-def samples(tree: bvh.BVH, count: int) -> Iterator[tuple[str, Points]]:
-    """Yield points near the surface, anywhere in the box, and outside of it; float32 holds them."""
+def samples(tree: bvh.BVH, count: int) -> dict[str, Points]:
+    """Return points near the surface, anywhere in the box, and outside of it; as float32 holds."""
     rng = np.random.default_rng(0)
     faces = tree.vertices[tree.faces]
     lower, upper = tree.bounds
-    size = (upper - lower).max()
     weights = rng.dirichlet(np.ones(3), count)
     on = np.einsum("nk,nkx->nx", weights, faces[rng.integers(0, len(faces), count)])
-    away = rng.normal(size=(count, 3)) * size
-    kinds = (
-        on + 1e-3 * away,
-        on + 2e-2 * away,
-        rng.uniform(lower, upper, (count, 3)),
-        0.5 * (lower + upper) + 5.0 * away,
-    )
-    for kind, where in zip(KINDS, kinds, strict=True):
-        yield kind, where.astype(np.float32).astype(np.float64)
+    away = rng.normal(size=(count, 3)) * (upper - lower).max()
+    inside = rng.uniform(lower, upper, (count, 3))
+    kinds = on + 1e-3 * away, on + 2e-2 * away, inside, 0.5 * (lower + upper) + 5.0 * away
+    rounded = [where.astype(np.float32).astype(np.float64) for where in kinds]
+    return dict(zip(KINDS, rounded, strict=True))
 
 
-def point_task(
-    tree: bvh.BVH, query: str, kind: str, where: Points, threads: int, mesh: Scene
-) -> Task:
+def point_task(setting: Setting, query: str, kind: str, where: Points) -> Task:
     """Return the task of one query about points of one kind."""
-    method = query.replace(" ", "_")
-    ours = partial(getattr(tree, method), where, threads=threads)
+    tree, method = setting.tree, query.replace(" ", "_")
+    ours = partial(getattr(tree, method), where, threads=setting.threads)
     right = ours().distance if method == "closest_point" else ours()
-    if query == "winding number":
-        margin = np.full(len(where), WINDING_AGREES)
-    else:
+    margin = np.full(len(where), WINDING_AGREES)
+    if query != "winding number":
         margin = AGREES * (np.abs(where).max(axis=1) + np.abs(tree.bounds).max())
-
     return Task(
-        f"{query}, {kind}", "point", len(where), mesh, {"bvh": ours},
+        f"{query}, {kind}", "point", len(where), setting.scene, {"bvh": ours},
         partial(validate, tree, where),
         lambda peer, picked: peer.query(method, where[picked]),
         # Numbers of either sign within the margin of zero agree, too.

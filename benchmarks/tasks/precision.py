@@ -32,8 +32,6 @@ def ours(vertices: Any, faces: Any) -> Caster:
 
 def precision(setting: Setting) -> Iterator[Row]:
     """Yield the table of each caster, row by row."""
-    if "precision" not in setting.tasks:
-        return
     count = min(RAYS, setting.options["points"])
     for peer in (Ours, *setting.peers):
         make = ours if peer is Ours else peer.of_mesh
@@ -69,7 +67,7 @@ def _work(origins: Any, directions: Any) -> Workload:
 
 def leaks(setting: Setting) -> Iterator[Row]:
     """Yield how many rays are lost that are cast from inside a sphere at vertices and edges."""
-    if "leaks" not in setting.tasks or setting.threads > 1:
+    if setting.threads > 1:
         return
     points, faces = generator("sphere", "geodesic_sphere")(32)
     edges = np.concatenate([faces[:, [0, 1]], faces[:, [1, 2]]])

@@ -24,8 +24,7 @@ HITS_SIDE = 256
 def batches(setting: Setting) -> Iterator[Task]:
     """Yield the batches that are asked for; the task scaling has two."""
     names = [name for name in BATCHES if dashed(name) in setting.tasks]
-    names += ["primary", "random"] if "scaling" in setting.tasks else []
-    for work in setting.workloads(*names) if names else ():
+    for work in setting.workloads(*names or ("primary", "random")):
         yield batch(setting.tree, work, setting.threads, setting.scene)
 
 
@@ -48,28 +47,24 @@ def singles(setting: Setting) -> Iterator[Task]:
 
     The method takes a ray as batches have it; the caster is for those who need every microsecond.
     """
-    if "single" in setting.tasks:
-        (work,) = setting.workloads("random")
-        yield from single_tasks(setting.tree, work.sample(SINGLES), setting.scene)
-
-
-def single_tasks(tree: bvh.BVH, work: Workload, mesh: Scene) -> Iterator[Task]:
-    """Yield the tasks of casting the rays of a workload one by one."""
-    arrays = list(zip(work.origins, work.directions, strict=True))
-    floats = list(zip(work.origins.tolist(), work.directions.tolist(), strict=True))
-    numbers = np.hstack([work.origins, work.directions]).tolist()
-    cast = tree.caster()
+    tree, (batch,) = setting.tree, setting.workloads("random")
+    work = batch.sample(SINGLES)
+    arrays, numbers = list(zip(*work.rays, strict=True)), np.hstack(work.rays).tolist()
+    floats = list(zip(*(rows.tolist() for rows in work.rays), strict=True))
+    method, caster = tree.closest_hit, tree.caster()
 
     def check() -> None:
         against_brute_force(tree, work)
-        hits = tree.closest_hit(*work.rays)
-        if [cast(*ray)[:2] for ray in numbers] != list(zip(hits.t, hits.prim_id, strict=True)):
+        hits = method(*work.rays)
+        if [caster(*ray)[:2] for ray in numbers] != list(zip(hits.t, hits.prim_id, strict=True)):
             raise SystemExit("wrong answer: the caster differs from closest_hit")
 
-    method = {"bvh": each(tree.closest_hit, arrays), "bvh, floats": each(tree.closest_hit, floats)}
-    for name, calls in (("single", method), ("single, caster", {"bvh": each(cast, numbers)})):
+    for name, calls in (
+        ("single", {"bvh": each(method, arrays), "bvh, floats": each(method, floats)}),
+        ("single, caster", {"bvh": each(caster, numbers)}),
+    ):
         query = partial(one_by_one, work)
-        yield Task(name, "ray", len(work), mesh, calls, check, query)
+        yield Task(name, "ray", len(work), setting.scene, calls, check, query)
 
 
 def each(function: Callable[..., Any], inputs: list[Any]) -> Call:
@@ -94,24 +89,18 @@ def all_hits(setting: Setting) -> Iterator[Task]:
     Not all peers are right: Embree's float32 misses some edges and counts others twice, and
     trimesh stops at 100 hits.
     """
-    if "all-hits" in setting.tasks:
-        names = ("primary", "diffuse", "random") if setting.options["full"] else ("random",)
-        for work in setting.workloads(*names, max_side=HITS_SIDE):
-            yield from hit_tasks(setting.tree, work, setting.threads, setting.scene)
-
-
-def hit_tasks(tree: bvh.BVH, work: Workload, threads: int, mesh: Scene) -> Iterator[Task]:
-    """Yield the tasks of listing and counting all hits of a workload."""
-    rays = work.rays
-    right = tree.count_hits(*rays, edges="closed")
-    for name, query, method in (
-        ("all hits", "hits", tree.all_hits), ("count hits", "counts", tree.count_hits)
-    ):  # fmt: skip
-        yield Task(
-            f"{name}, {work.name}", "ray", len(work), mesh,
-            {"bvh": partial(method, *rays, threads=threads)},
-            partial(hits_against_brute_force, tree, work),
-            lambda peer, picked, query=query: peer.query(query, work.of(picked)),
-            lambda found, picked: float(np.mean(found == right[picked])),
-            {"hits": float(np.mean(right))},
-        )  # fmt: skip
+    tree = setting.tree
+    names = ("primary", "diffuse", "random") if setting.options["full"] else ("random",)
+    for work in setting.workloads(*names, max_side=HITS_SIDE):
+        right = tree.count_hits(*work.rays, edges="closed")
+        for name, query, method in (
+            ("all hits", "hits", tree.all_hits), ("count hits", "counts", tree.count_hits)
+        ):  # fmt: skip
+            yield Task(
+                f"{name}, {work.name}", "ray", len(work), setting.scene,
+                {"bvh": partial(method, *work.rays, threads=setting.threads)},
+                partial(hits_against_brute_force, tree, work),
+                lambda peer, picked, work=work, query=query: peer.query(query, work.of(picked)),
+                lambda found, picked, right=right: float(np.mean(found == right[picked])),
+                {"hits": float(np.mean(right))},
+            )  # fmt: skip

@@ -1,14 +1,16 @@
-"""First call of a verb, in a fresh process that `cold` starts.
+"""First calls: each verb in a fresh process, on an empty or a filled kernel cache.
 
-All are asked of a cube from 0 to 1, whose answers are known without a tree.
+All are asked of a cube from 0 to 1, whose answers are known without a tree. Times are CPU seconds,
+but for the wait. This file imports little: a process that runs it measures what bvh imports.
 """
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import math
+import os
 import random
-import resource
 import subprocess
 import sys
 import tempfile
@@ -17,10 +19,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..processes import Row, answer_parent
-from ..timing import clocks, foreign_share
+from .processes import Row, answer_parent, stream
+from .timing import clocks, foreign_share
 
-COMPILE, LLVM = "numba:compile", "numba:llvm_lock"
+# A smaller change is the machine's, even of CPU seconds.
+NOISE = 0.1
 # Times that each triangle of the cube is cut in four, cells along an edge, triangles of a side.
 CUTS = 5
 CELLS, SIDE = 2**CUTS, 2 * 4**CUTS
@@ -39,37 +42,6 @@ class Verb(NamedTuple):
     # Whether an earlier process has filled the cache, so that only functions of this process, such
     # as those of users, are compiled.
     filled: bool = False
-
-
-class CompileTimes:
-    """CPU seconds of this process in Numba's front end and in LLVM, and functions compiled."""
-
-    def __init__(self) -> None:
-        """Listen from now on."""
-        from numba.core import event
-
-        self.figures = {"front end": 0.0, "LLVM": 0.0, "functions": 0}
-        self._open: list[str] = []
-        owner, self._last = self, 0.0
-
-        class Listener(event.Listener):  # type: ignore[misc]
-            def on_start(self, event: Any) -> None:
-                owner.figures["functions"] += event.kind == COMPILE
-                owner._stage(lambda stages: [*stages, event.kind])
-
-            def on_end(self, event: Any) -> None:
-                owner._stage(lambda stages: stages[:-1])
-
-        for kind in (COMPILE, LLVM):
-            event.register(kind, Listener())
-
-    def _stage(self, change: Callable[[list[str]], list[str]]) -> None:
-        """Add the time since the last event to the innermost stage, and change the stages."""
-        now = time.process_time()
-        # Kernels from the cache go through LLVM, too, but are not compiled.
-        if COMPILE in self._open:
-            self.figures["LLVM" if LLVM in self._open else "front end"] += now - self._last
-        self._last, self._open = now, change(self._open)
 
 
 class Kit:
@@ -107,7 +79,7 @@ def cube() -> Any:
     """Return the vertices and faces of the cube, oriented outwards; the upper side is the last."""
     import numpy as np
 
-    from ..scenes import subdivided
+    from .scenes import subdivided
 
     vertices = np.array(list(itertools.product((0.0, 1.0), repeat=3)))
     quads = [[0, 2, 6, 4], [0, 4, 5, 1], [2, 3, 7, 6], [0, 1, 3, 2], [4, 6, 7, 5], [1, 5, 7, 3]]
@@ -162,9 +134,8 @@ def pick(kit: Kit) -> Any:
 
 def custom(kit: Kit) -> Any:
     """Ask for a disc."""
-    np, (o, _) = kit.np, kit.rays
-    mask = kit.tree.closest_hit(*kit.rays).mask
-    return np.array_equal(mask, np.hypot(o[:, 0] - 0.5, o[:, 1] - 0.5) <= 0.4)
+    o, mask = kit.rays[0] - 0.5, kit.tree.closest_hit(*kit.rays).mask
+    return (mask == (o[:, 0] ** 2 + o[:, 1] ** 2 <= 0.4**2)).all()
 
 
 def overlap(kit: Kit) -> Any:
@@ -221,8 +192,7 @@ def measure(options: dict[str, Any]) -> Iterator[Row]:
 def _steps(name: str) -> dict[str, float]:
     verb, clock = VERBS[name], time.process_time
     began = clock()
-    # This imports Numba.
-    times = CompileTimes()
+    importlib.import_module("numba")
     libraries = clock()
     import bvh
 
@@ -232,14 +202,13 @@ def _steps(name: str) -> dict[str, float]:
     built = clock()
     if verb.before:
         checked(verb.before, VERBS[verb.before].call(kit))
-    before, wall, asked = dict(times.figures), time.perf_counter(), clock()
+    wall, asked = time.perf_counter(), clock()
     answer = verb.call(kit)
-    done, waited, after = clock(), time.perf_counter() - wall, times.figures
+    done, waited = clock(), time.perf_counter() - wall
     checked(name, answer)
     return {
         "libraries": libraries - began, "import": imported - libraries,
         "build": built - imported, "call": done - asked, "wait": waited,
-        **{part: after[part] - before[part] for part in after},
     }  # fmt: skip
 
 
@@ -251,18 +220,20 @@ def checked(name: str, answer: Any) -> None:
 
 def _command(name: str) -> dict[str, float]:
     """Return the CPU seconds and the wait of a command."""
-    scenes = f"{__package__.rpartition('.')[0]}.scenes"
     with tempfile.TemporaryDirectory() as folder:
         mesh, picture = Path(folder, "organic.ply"), Path(folder, "picture.png")
         command = ["warmup"]
         if name != "bvh warmup":
+            scenes = f"{__package__}.scenes"
             _python(f"from {scenes} import load; import trimesh; m = load('organic'); "
                     f"trimesh.Trimesh(m.vertices, m.faces).export({str(mesh)!r})")  # fmt: skip
             command = ["render", str(mesh), "-o", str(picture), "--shade", "clay"]
-        before, began = _children(), time.perf_counter()
+        before, began = os.times(), time.perf_counter()
         _python("from bvh.__main__ import main; main()", *command)
-        waited, seconds = time.perf_counter() - began, _children() - before
-        checked(name, name == "bvh warmup" or _is_picture(picture))
+        waited, after = time.perf_counter() - began, os.times()
+        seconds = sum(after[2:4]) - sum(before[2:4])
+        # A picture of one colour is a few hundred bytes.
+        checked(name, name == "bvh warmup" or picture.stat().st_size > 10_000)
     return {"call": seconds, "wait": waited}
 
 
@@ -271,16 +242,27 @@ def _python(code: str, *arguments: str) -> None:
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
 
 
-def _is_picture(path: Path) -> bool:
-    from PIL import Image
+def rows(verbs: list[str] | None, warm: bool, threads: int) -> Iterator[Row]:
+    """Yield the row of each verb, all of them by default."""
+    with tempfile.TemporaryDirectory() as bytecode:
+        # Python's own compilation is done once, as pip does it.
+        _row("import", False, threads, bytecode)
+        for verb in verbs or [*VERBS, *COMMANDS]:
+            yield _row(verb, warm, threads, bytecode)
 
-    return len(Image.open(path).convert("RGB").getcolors(1 << 24) or ()) > 100
 
-
-def _children() -> float:
-    """Return the CPU seconds of the child processes that have ended."""
-    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return usage.ru_utime + usage.ru_stime
+def _row(verb: str, warm: bool, threads: int, bytecode: str) -> Row:
+    """Measure a verb: its steps, and what is kept on disk."""
+    filled = warm or (verb in VERBS and VERBS[verb].filled)
+    with tempfile.TemporaryDirectory() as cache:
+        # An import is measured as it is of an installed package.
+        settings = {"PYTHONPYCACHEPREFIX": bytecode, "PYTHONDONTWRITEBYTECODE": ""}
+        for _ in range(1 + filled):
+            (row,) = stream("cold", {"verb": verb}, threads, BVH_CACHE_DIR=cache, **settings)
+        files = [path for path in Path(cache).rglob("*") if path.is_file()]
+        sizes = [path.stat().st_size for path in files if path.suffix != ".lock"]
+    row["parts"] |= {"kernels": len(sizes), "MB kept": sum(sizes) / 1e6}
+    return {**row, "mesh": f"{'filled' if warm else 'empty'} cache", "noise": NOISE}
 
 
 if __name__ == "__main__":

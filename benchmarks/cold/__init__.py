@@ -1,1 +1,0 @@
-"""First calls: the wait before the first answer of a fresh process."""
