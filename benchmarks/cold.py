@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import importlib
 import itertools
-import math
 import os
 import random
 import subprocess
@@ -37,8 +36,6 @@ class Verb(NamedTuple):
     call: Callable[[Any], Any]
     # What is queried: a tree, a scene, or nothing.
     content: str = "tree"
-    # Verb that is called before the clock starts, in the same process.
-    before: str = ""
     # Whether an earlier process has filled the cache, so that only functions of this process, such
     # as those of users, are compiled.
     filled: bool = False
@@ -61,13 +58,11 @@ class Kit:
         self.tree: Any = self.content(content) if content else None
 
     def content(self, name: str) -> Any:
-        """Return a tree of the cube, a scene of two cubes, or a disc tested by a new function."""
+        """Return a tree of the cube, or a scene of two cubes."""
         import bvh
 
         if name == "tree":
             return bvh.BVH.from_triangles(self.vertices, self.faces)
-        if name == "custom":
-            return bvh.BVH.from_custom([[0, 0, 1]], [[1, 1, 1]], disc(), self.np.array([0.4]))
         scene, far = bvh.Scene(), self.np.diag([2.0, 2.0, 2.0, 1.0])
         far[0, 3] = 5.0
         scene.add((self.vertices, self.faces))
@@ -87,21 +82,6 @@ def cube() -> Any:
     for _ in range(CUTS):
         vertices, faces = subdivided(vertices, faces)
     return vertices, faces
-
-
-def disc() -> Any:
-    """Return the test of a disc on the cube's upper side, new in each process."""
-    import numba
-
-    more = 1e-12 * random.random()
-
-    @numba.njit
-    def test(prim_id: Any, origin: Any, direction: Any, t_min: Any, t_max: Any, radii: Any) -> Any:
-        t = (1.0 - origin[2]) / direction[2]
-        x, y = origin[0] + t * direction[0] - 0.5, origin[1] + t * direction[1] - 0.5
-        return (t, x, y) if x * x + y * y <= radii[prim_id] ** 2 + more else (math.inf, x, y)
-
-    return test
 
 
 def lower_side(kit: Kit) -> Any:
@@ -132,12 +112,6 @@ def pick(kit: Kit) -> Any:
     return found is not None and found.prim_id // SIDE == 5
 
 
-def custom(kit: Kit) -> Any:
-    """Ask for a disc."""
-    o, mask = kit.rays[0] - 0.5, kit.tree.closest_hit(*kit.rays).mask
-    return (mask == (o[:, 0] ** 2 + o[:, 1] ** 2 <= 0.4**2)).all()
-
-
 def overlap(kit: Kit) -> Any:
     """Ask for the faces that a large triangle intersects, half way up."""
     import bvh
@@ -154,9 +128,6 @@ VERBS: dict[str, Verb] = {
     "closest_hit": Verb(upper_side),
     "one ray": Verb(lambda kit: kit.tree.closest_hit(*(a[0] for a in kit.rays)).t == 2.0),
     "any_hit": Verb(lambda kit: kit.tree.any_hit(*kit.rays).all()),
-    "any_hit after closest_hit": Verb(
-        lambda kit: kit.tree.any_hit(*kit.rays).all(), before="closest_hit"
-    ),
     "all_hits": Verb(
         lambda kit: (kit.tree.all_hits(*kit.rays).t.reshape(-1, 2) == [2.0, 3.0]).all()
     ),
@@ -171,7 +142,6 @@ VERBS: dict[str, Verb] = {
     "Scene.closest_hit": Verb(upper_side, "scene"),
     "Scene.pick": Verb(pick, "scene"),
     "new filter": Verb(lower_side, filled=True),
-    "new custom test": Verb(custom, "custom", filled=True),
 }
 
 # Commands, which are processes themselves.
@@ -200,8 +170,6 @@ def _steps(name: str) -> dict[str, float]:
     imported = clock()
     kit = Kit(verb.content)
     built = clock()
-    if verb.before:
-        checked(verb.before, VERBS[verb.before].call(kit))
     wall, asked = time.perf_counter(), clock()
     answer = verb.call(kit)
     done, waited = clock(), time.perf_counter() - wall

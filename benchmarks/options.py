@@ -93,8 +93,7 @@ def _parser(program: str) -> argparse.ArgumentParser:
     add("--task", "--only", dest="tasks", type=_tasks, default=USUAL, metavar="A,B",
         help="some of the tasks below")  # fmt: skip
     flag("--large", help=f"also {', '.join(scenes.LARGE)}")
-    flag("--full", help="all kinds of rays and points in all-hits and points; scaling up to ten "
-         "million triangles")  # fmt: skip
+    flag("--full", help="all kinds of rays and points in the tasks all-hits and points")
     flag("--quick", help="few rays, one round: a smoke test of some seconds")
     add("--peers", type=_words, metavar="A,B", help="some of: " + ", ".join(peers.PEERS))
     flag("--list-peers", help="print which peers are installed, and exit")

@@ -14,9 +14,8 @@ from .tasks.instances import MESH as INSTANCE
 from .tasks.points import QUERIES
 from .workloads import BATCHES, dashed
 
-# 20 triangles each, squared: 10 thousand, 32 thousand, ... a million; with --full up to ten.
+# 20 triangles each, squared: 10 thousand, 32 thousand, ... a million.
 SIZES = tuple(f"organic-{frequency}" for frequency in (23, 40, 71, 126, 224))
-LARGEST = ("organic-400", "organic-708")
 
 
 class Group(NamedTuple):
@@ -61,12 +60,12 @@ class Job(NamedTuple):
     """Process that measures some tasks on one mesh and number of threads."""
 
     mesh: str
-    tasks: list[str]
+    tasks: tuple[str, ...]
     threads: int
 
     def rows(self, options: Namespace) -> Iterator[Row]:
         """Yield the rows of its process, or of its processes where each figure needs its own."""
-        if self.tasks == ["cold"]:
+        if self.tasks == ("cold",):
             yield from cold.rows(options.verbs, options.warm, self.threads)
             return
         names = ("rounds", "side", "quality", "points", "peers", "instances", "patience", "full")
@@ -74,27 +73,25 @@ class Job(NamedTuple):
             **{name: getattr(options, name) for name in names}, "mesh": self.mesh,
             "tasks": self.tasks, "instance": self.mesh if options.scene_only else INSTANCE,
         }  # fmt: skip
-        if self.tasks == ["scaling"]:
+        if self.tasks == ("scaling",):
             # Many builds of large meshes: peers take part where they are named.
             task["peers"] = options.peers or []
-        for builder in builders(options.peers) if self.tasks == ["memory"] else [""]:
+        for builder in builders(options.peers) if self.tasks == ("memory",) else [""]:
             yield from stream("measure", {**task, "builder": builder}, self.threads)
 
 
 def jobs(options: Namespace) -> Iterator[Job]:
     """Yield the processes of a run: for each mesh the usual tasks together, then the others."""
-    usual = [task for task in USUAL if task in options.tasks]
     once = () if options.scene_only else ("scene", "leaks")
     for number, mesh in enumerate(options.meshes or DEFAULT):
-        here = [task for task in usual if number == 0 or task not in once]
-        for threads in (options.threads or (1, 2)) if here else ():
-            yield Job(mesh, here, threads)
+        usual = (t for t in USUAL if t in options.tasks and (number == 0 or t not in once))
+        tasks = tuple(usual)
+        for threads in (options.threads or (1, 2)) if tasks else ():
+            yield Job(mesh, tasks, threads)
     for group in GROUPS.values():
         if group.usual or group.tasks[0] not in options.tasks:
             continue
         meshes = [""] if group.once else options.meshes or group.meshes
-        if "scaling" in group.tasks and options.full:
-            meshes = [*meshes, *LARGEST]
         for mesh in meshes:
             for threads in options.threads or group.threads:
-                yield Job(mesh, [*group.tasks], threads)
+                yield Job(mesh, group.tasks, threads)

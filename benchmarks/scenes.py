@@ -68,9 +68,7 @@ def read(path: Path) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Read the triangles of a file, a scene's instances as one mesh."""
     import trimesh
 
-    loaded: Any = trimesh.load(path, process=False)
-    if isinstance(loaded, trimesh.Scene):
-        loaded = loaded.to_geometry() if hasattr(loaded, "to_geometry") else loaded.dump(True)
+    loaded: Any = trimesh.load(path, process=False, force="mesh")
     return np.asarray(loaded.vertices, np.float64), np.asarray(loaded.faces, np.int64)
 
 

@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import platform
+import re
 import sys
 import time
 from datetime import UTC, datetime
@@ -106,12 +107,9 @@ def machine() -> dict[str, Any]:
 
 def processor() -> str:
     """Return the processor's name, as far as the system knows it."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        lines = []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor() or platform.machine()
+    path = Path("/proc/cpuinfo")
+    found = re.search(r"^model name\s*: (.*)", path.read_text() if path.is_file() else "", re.M)
+    return found[1] if found else platform.processor() or platform.machine()
 
 
 def _measure(rows: list[Row], options: argparse.Namespace) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import statistics
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -122,11 +121,6 @@ def clocks() -> Clocks | None:
     children = os.times()
     own = time.process_time() + children.children_user + children.children_system
     return time.perf_counter(), own, ticks / os.sysconf("SC_CLK_TCK")
-
-
-def medians(seconds: Seconds) -> dict[str, float]:
-    """Return the median time of each contestant."""
-    return {name: statistics.median(times) for name, times in seconds.items()}
 
 
 def geometric_mean(values: Iterable[float]) -> float:

@@ -9,7 +9,7 @@ from typing import Any
 from .. import peers
 from ..processes import Row
 from ..workloads import BATCHES
-from .rows import agrees, curves_of, disturbed, duration, kind_of, lost_line, rate, times
+from .rows import agrees, curves_of, disturbed, duration, lost_line, rate, times
 
 OURS, FAINT = "#d9622b", "#6b7280"
 COLOURS = {
@@ -37,9 +37,9 @@ def overview(figures: dict[str, Any], mesh: str | None = None, threads: int | No
     mesh is the first one, and the threads are the fewest; SystemExit if there are no figures.
     """
     rows, title = _rows(figures, mesh, threads)
-    # A gap divides kinds.
-    kinds = [kind_of(row["what"]) for row in rows]
-    steps = [0.0, *(1.0 if a == b else 1.5 for a, b in itertools.pairwise(kinds))]
+    # A gap divides builds, rays and points.
+    units = [row.get("unit") for row in rows]
+    steps = [0.0, *(1.0 if a == b else 1.5 for a, b in itertools.pairwise(units))]
     heights = list(itertools.accumulate(steps))
     figure, axis = _axes(heights[-1], f"How many times as long as bvh each peer takes: {title}")
     names = [name for name in peers.PEERS if any(name in row["seconds"] for row in rows)]

@@ -10,7 +10,7 @@ from typing import Any
 from .. import peers
 from ..processes import Row
 from ..workloads import BATCHES
-from .rows import agrees, disturbed, duration, kind_of, lost_line, mean_ratio, rate, times
+from .rows import agrees, disturbed, duration, lost_line, mean_ratio, rate, times
 
 
 def print_rows(rows: list[Row], file: Any = None) -> None:
@@ -59,10 +59,9 @@ def _times(rows: list[Row]) -> Any:
     table = _grid("", "bvh", "a second", *names)
     before = None
     for row in rows:
-        kind = kind_of(row["what"])
-        if before not in (None, kind):
+        if before not in (None, row.get("unit")):
             table.add_section()
-        before = kind
+        before = row.get("unit")
         each = times(row)
         cells = []
         for name in names:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Iterator
 
 from ..processes import Row
-from ..timing import DISTURBED, geometric_mean, medians
+from ..timing import DISTURBED, geometric_mean
 from ..workloads import BATCHES
 
 # Below this share of answers that equal ours, a peer is not taken to do the same work.
@@ -18,7 +19,10 @@ MARGIN = 1.05
 def times(row: Row) -> dict[str, float]:
     """Return the median seconds of each caster for one of what a row counts."""
     counts = row.get("counts", {})
-    return {name: s / counts.get(name, row["count"]) for name, s in medians(row["seconds"]).items()}
+    return {
+        name: statistics.median(seconds) / counts.get(name, row["count"])
+        for name, seconds in row["seconds"].items()
+    }
 
 
 def agrees(row: Row, name: str) -> bool:
@@ -43,13 +47,6 @@ def mean_ratio(rows: list[Row], threads: int) -> float:
     calm = [r for r in rows if r["what"] in BATCHES and not disturbed(r)]
     ratios = [ratio(r) for r in calm if r["threads"] == threads]
     return geometric_mean(x for x in ratios if x is not None)
-
-
-def kind_of(what: str) -> str:
-    """Return the kind of a task; a line divides kinds in tables."""
-    word = what.split(",")[0].split(" ")[0]
-    words = {"count": "all", "signed": "closest", **dict.fromkeys(BATCHES, "rays")}
-    return words.get(what, words.get(word, word))
 
 
 def duration(seconds: float) -> str:

@@ -48,10 +48,11 @@ class Caster:
     None if this version has no answer. Inputs are converted before the call that is timed.
     """
 
-    # Heading of the peer's column, module that is imported, package whose version is reported.
+    # Heading of its column, module that is imported, package whose version is reported; a remark.
     name: ClassVar[str]
     module: ClassVar[str]
     distribution: ClassVar[str]
+    note: ClassVar[str]
     # Types of vertices and faces that the peer takes without conversion.
     floats: ClassVar[type] = np.float32
     ids: ClassVar[type] = np.int32
@@ -60,8 +61,6 @@ class Caster:
     max_rays: ClassVar[int] = 1 << 31
     # Whether the peer uses one thread, however many CPUs its process has.
     one_thread: ClassVar[bool] = False
-    # Remark for readers of its figures.
-    note: ClassVar[str] = ""
 
     def __init__(self, vertices: NDArray[Any], faces: NDArray[Any]) -> None:
         """Build the peer's tree; this is the call that benchmarks of builds time."""
@@ -101,12 +100,14 @@ class Ours(Caster):
     """bvh, through its public methods."""
 
     name = "bvh"
-    module = "bvh"
-    distribution = "raybvh"
 
     def __init__(self, tree: bvh.BVH | bvh.Scene, threads: int) -> None:
         self.tree: Any = tree
         self.threads = threads
+
+    @classmethod
+    def of_mesh(cls, vertices: NDArray[Any], faces: NDArray[Any]) -> Ours:
+        return cls(bvh.BVH.from_triangles(vertices, faces), 1)
 
     def rays(self, work: Workload) -> Query:
         query = getattr(self.tree, work.query)

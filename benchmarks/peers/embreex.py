@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..workloads import Workload
-from .caster import Answer, Caster, Query, installed
+from .caster import Answer, Caster, Query
 
 
 class Embreex(Caster):
@@ -19,10 +19,9 @@ class Embreex(Caster):
     module = "embreex.rtcore_scene"
     distribution = "embreex"
     one_thread = True
-    note = "Embree, float32, one thread; all hits are collected by trimesh"
+    note = "Embree, float32, one thread"
 
     def __init__(self, vertices: NDArray[np.float32], faces: NDArray[np.int32]) -> None:
-        self.vertices, self.faces = vertices, faces
         self.scene = importlib.import_module("embreex.rtcore_scene").EmbreeScene()
         mesh = importlib.import_module("embreex.mesh_construction").TriangleMesh
         self.mesh = mesh(self.scene, vertices, faces)
@@ -45,16 +44,3 @@ class Embreex(Caster):
             return Answer(ids >= 0, ids, np.asarray(run(*rays, output=True)["tfar"]))
 
         return Query(lambda: run(*rays), answer)
-
-    def hits(self, work: Workload) -> Query | None:
-        """Return the query for all hits: Embree finds the nearest, trimesh asks again behind it."""
-        if not installed("trimesh.ray.ray_pyembree"):
-            return None
-        trimesh = importlib.import_module("trimesh")
-        module = importlib.import_module("trimesh.ray.ray_pyembree")
-        mesh = trimesh.Trimesh(self.vertices.astype(np.float64), self.faces, process=False)
-        list_all, rays = module.RayMeshIntersector(mesh).intersects_id, work.rays
-        return Query(
-            lambda: list_all(*rays, return_locations=True, multiple_hits=True),
-            lambda found: np.bincount(found[1], minlength=len(work)),
-        )

@@ -33,22 +33,14 @@ class RTree(Caster):
         self.caster = module.RayMeshIntersector(self.mesh)
         self.caster.intersects_first(np.ones((1, 3)), np.ones((1, 3)))
 
-    def rays(self, work: Workload) -> Query:
-        rays = work.rays
-        if work.query == "closest_hit":
-            return Query(
-                lambda: self.caster.intersects_first(*rays),
-                lambda ids: Answer(np.asarray(ids) >= 0, np.asarray(ids).astype(np.int64)),
-            )
-
-        def answer(found: Any) -> Answer:
-            # It has no end of a ray, so hits behind the end are left out here.
-            points, ray, _ = found
-            length = np.linalg.norm(work.directions[ray], axis=1)
-            near = np.linalg.norm(points - work.origins[ray], axis=1) <= work.t_max * length
-            return Answer(np.bincount(ray[near], minlength=len(work)) > 0)
-
-        return Query(lambda: self.caster.intersects_location(*rays, multiple_hits=False), answer)
+    def rays(self, work: Workload) -> Query | None:
+        """Return the query for nearest hits: it has no end of a ray, as shadows need."""
+        if work.query == "any_hit":
+            return None
+        return Query(
+            lambda: self.caster.intersects_first(*work.rays),
+            lambda ids: Answer(np.asarray(ids) >= 0, np.asarray(ids).astype(np.int64)),
+        )
 
     def hits(self, work: Workload) -> Query:
         list_all, rays = self.caster.intersects_id, work.rays

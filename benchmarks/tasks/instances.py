@@ -32,10 +32,8 @@ def instances(setting: Setting) -> Iterator[Task]:
     scene, mesh = lattice(load(setting.options["instance"]), count)
     tree = bvh.BVH.from_triangles(mesh.vertices, mesh.faces)
     leaf = np.append(scene.flattened()[2], -1)
-    for each in workloads(tree, setting.options["side"]):
-        if each.name not in LOADS:
-            continue
-        work = replace(each, name=f"scene {each.name}")
+    works = workloads(tree, setting.options["side"])
+    for work in (replace(w, name=f"scene {w.name}") for w in works if w.name in LOADS):
         flat = tree.closest_hit(*work.rays)
 
         def check(work: Workload = work, flat: bvh.Hits = flat) -> None:
@@ -45,10 +43,8 @@ def instances(setting: Setting) -> Iterator[Task]:
             against_brute_force(tree, work, count=4)
 
         task = batch(tree, work, setting.threads, mesh)
-        calls = {
-            "bvh": Ours(scene, setting.threads).rays(work).call,
-            "bvh, one mesh": task.ours["bvh"],
-        }
+        own = Ours(scene, setting.threads).rays(work).call
+        calls = {"bvh": own, "bvh, one mesh": task.ours["bvh"]}
         facts = {
             **task.facts, "instances": len(scene), "bytes": scene.nbytes,
             "bytes as one mesh": tree.stats().bytes,

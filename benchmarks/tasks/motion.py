@@ -25,7 +25,6 @@ from .rays import each, one_by_one
 from .task import Setting, Task
 
 COUNT = 10_000
-RAYS = 1 << 16
 PICKS = 2_000
 
 
@@ -34,7 +33,7 @@ def motion(setting: Setting) -> Iterator[Task]:
     scene, mesh = lattice(load("organic-3"), setting.options["instances"] or COUNT)
     yield picks(scene, mesh)
     yield moving(scene, mesh, setting.threads)
-    yield from deforming(setting.threads)
+    yield deforming(setting.threads)
 
 
 def steps(calls: Callable[[Any], Any], frames: Any) -> Callable[[], Any]:
@@ -77,8 +76,7 @@ def moving(scene: bvh.Scene, mesh: Scene, threads: int) -> Task:
     """Return the task of a frame in which all instances move."""
     rng = np.random.default_rng(2)
     o, d = bvh.Camera.framing(scene.bounds, width=256, height=256).rays()
-    first = np.stack([instance.transform for instance in scene])
-    frames = np.tile(first, (8, 1, 1, 1))
+    frames = np.tile([instance.transform for instance in scene], (8, 1, 1, 1))
     frames[..., :3, 3] += rng.uniform(-0.2, 0.2, frames[..., :3, 3].shape)
 
     def show(maps: NDArray[np.float64]) -> None:
@@ -103,14 +101,15 @@ def moving(scene: bvh.Scene, mesh: Scene, threads: int) -> Task:
     return Task(name, "call", 1, mesh, calls, check, partial(rebuild, mesh, EMBREE))
 
 
-def deforming(threads: int) -> Iterator[Task]:
-    """Yield the tasks of a frame in which a mesh deforms, and of its rays."""
+def deforming(threads: int) -> Task:
+    """Return the task of a frame in which a mesh of 100 000 triangles deforms."""
     mesh = load("organic-71")
     tree = bvh.BVH.from_triangles(mesh.vertices, mesh.faces)
-    frames = [_wave(mesh.vertices, phase) for phase in np.linspace(0.0, 6.0, 8)]
-    tree.refit(frames[0])
+    size, frames = np.ptp(mesh.vertices, axis=0).max(), np.tile(mesh.vertices, (8, 1, 1))
+    phases = np.linspace(0.0, 6.0, 8)[:, None]
+    frames[..., 2] += 0.05 * size * np.sin(8.0 * frames[..., 0] / size + phases)
     rng = np.random.default_rng(0)
-    o, d = rng.uniform(*tree.bounds, (RAYS, 3)), rng.normal(size=(RAYS, 3))
+    o, d = rng.uniform(*tree.bounds, (4096, 3)), rng.normal(size=(4096, 3))
     fresh = bvh.BVH.from_triangles(frames[0], mesh.faces)
 
     def check() -> None:
@@ -123,16 +122,4 @@ def deforming(threads: int) -> Iterator[Task]:
         "bvh": steps(partial(tree.refit, threads=threads), frames),
         "bvh, new tree": partial(build, quality="low"),
     }
-    rays = {
-        "bvh": lambda: tree.closest_hit(o, d, threads=threads),
-        "bvh, new tree": lambda: fresh.closest_hit(o, d, threads=threads),
-    }
-    yield Task("a mesh deforms", "call", 1, mesh, refit, check, partial(rebuild, mesh, EMBREE))
-    yield Task("its rays", "ray", RAYS, mesh, rays, check, lambda peer, picked: None)
-
-
-def _wave(vertices: NDArray[np.float64], phase: float) -> NDArray[np.float64]:
-    size = np.ptp(vertices, axis=0).max()
-    moved = vertices.copy()
-    moved[:, 2] += 0.05 * size * np.sin(8.0 * vertices[:, 0] / size + phase)
-    return moved
+    return Task("a mesh deforms", "call", 1, mesh, refit, check, partial(rebuild, mesh, EMBREE))

@@ -8,11 +8,8 @@ a number is the share of rays that are reported to hit.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
-
-import bvh
 
 from ..peers.caster import Caster, Ours
 from ..processes import Row
@@ -25,20 +22,14 @@ HEIGHTS = tuple(10.0**-i for i in range(10))
 RAYS = 200
 
 
-def ours(vertices: Any, faces: Any) -> Caster:
-    """Return bvh as a caster of a mesh."""
-    return Ours(bvh.BVH.from_triangles(vertices, faces), 1)
-
-
 def precision(setting: Setting) -> Iterator[Row]:
     """Yield the table of each caster, row by row."""
     count = min(RAYS, setting.options["points"])
     for peer in (Ours, *setting.peers):
-        make = ours if peer is Ours else peer.of_mesh
         if not hasattr(peer, "rays"):
             continue
         for size in SIZES:
-            parts = {f"{h:.0e}": false_hits(make, size, h, count) for h in HEIGHTS}
+            parts = {f"{h:.0e}": false_hits(peer, size, h, count) for h in HEIGHTS}
             if peer is Ours and any(parts.values()):
                 raise SystemExit("wrong answer: a ray hits what it leaves")
             yield {
@@ -47,7 +38,7 @@ def precision(setting: Setting) -> Iterator[Row]:
             }  # fmt: skip
 
 
-def false_hits(make: Any, size: float, height: float, count: int) -> float:
+def false_hits(peer: type[Caster], size: float, height: float, count: int) -> float:
     """Return the share of rays that are reported to hit the triangle that they leave."""
     rng = np.random.default_rng(0)
     false = 0
@@ -55,14 +46,11 @@ def false_hits(make: Any, size: float, height: float, count: int) -> float:
     for corners in (rng.random((count, 3, 3)) - 0.5) * size:
         normal = np.cross(corners[1] - corners[0], corners[2] - corners[0])
         normal /= np.linalg.norm(normal)
-        work = _work((corners.mean(axis=0) + normal * height)[None], normal[None])
-        query = make(corners, np.array([[0, 1, 2]])).rays(work)
+        origins = (corners.mean(axis=0) + normal * height)[None]
+        work = Workload("precision", "closest_hit", origins, normal[None])
+        query = peer.of_mesh(corners, np.array([[0, 1, 2]])).query("rays", work)
         false += int(query.values(query.call()).hit[0])
     return false / count
-
-
-def _work(origins: Any, directions: Any) -> Workload:
-    return Workload("precision", "closest_hit", origins, directions)
 
 
 def leaks(setting: Setting) -> Iterator[Row]:
@@ -75,11 +63,10 @@ def leaks(setting: Setting) -> Iterator[Row]:
     eyes = np.full_like(aims, 0.1)
     work = Workload("leaks", "closest_hit", eyes, aims - eyes)
     lost = {}
-    peers = [peer for peer in setting.peers if peer.max_rays > len(aims)]
-    for caster in (ours(points, faces), *(peer.of_mesh(points, faces) for peer in peers)):
-        query = caster.query("rays", work)
+    for peer in (Ours, *(peer for peer in setting.peers if peer.max_rays > len(aims))):
+        query = peer.of_mesh(points, faces).query("rays", work)
         if query is not None:
-            lost[caster.name] = int(np.count_nonzero(~query.values(query.call()).hit))
+            lost[peer.name] = int(np.count_nonzero(~query.values(query.call()).hit))
     if lost["bvh"]:
         raise SystemExit("wrong answer: a ray leaves a closed mesh")
     yield {"what": "leaks", "mesh": "sphere-32", "triangles": len(faces), "count": len(aims),

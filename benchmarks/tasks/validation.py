@@ -17,8 +17,8 @@ def against_brute_force(tree: bvh.BVH, work: Workload, count: int = 40) -> None:
     """Compare a sample of our answers with the test of every face; SystemExit if one is wrong."""
     sample = work.sample(max(4, min(count, TESTS // max(len(tree), 1))))
     corners = np.moveaxis(tree.vertices[tree.faces], 1, 0)
-    hits = tree.closest_hit(sample.origins, sample.directions, t_max=work.t_max)
-    for i, (o, d) in enumerate(zip(sample.origins, sample.directions, strict=True)):
+    hits = tree.closest_hit(*sample.rays, t_max=work.t_max)
+    for i, (o, d) in enumerate(zip(*sample.rays, strict=True)):
         each = bvh.ray_triangle(o, d, *corners, t_max=work.t_max)
         nearest = each.t.min(initial=np.inf)
         prim = int(each.t.argmin()) if np.isfinite(nearest) else -1
