@@ -1,7 +1,6 @@
-"""What is nearest to a cursor in the picture: points of triangles and of edges.
+"""Snapping: points of triangles and edges nearest to a cursor in the picture.
 
-In plain float64: a distance in pixels decides nothing but which of several things that can be seen
-is meant.
+In plain float64: the distance in pixels only chooses among visible elements.
 """
 
 from __future__ import annotations
@@ -15,21 +14,21 @@ from bvh.camera import Camera
 
 Floats = NDArray[np.float64]
 
-# What reaches behind the eye is cut at this share of its greatest depth.
+# Triangles that reach behind the eye are clipped at this share of their largest depth.
 NEAREST = 2.0**-30
 
 
 class Nearest(NamedTuple):
-    """The points of triangles that are nearest to a cursor, a row each.
+    """Points of triangles nearest to a cursor, one row each.
 
     Attributes
     ----------
     distance : ndarray of float64, shape (k,)
-        In pixels; inf for what is not between near and far.
+        In pixels; inf for triangles that are not between near and far.
     pixel : ndarray of float64, shape (k, 2)
     depth : ndarray of float64, shape (k,)
     weights : ndarray of float64, shape (k, 3)
-        Of the triangle's corners, in space.
+        Barycentric weights in space.
     """
 
     distance: Floats
@@ -39,9 +38,9 @@ class Nearest(NamedTuple):
 
 
 def nearest_on_triangles(camera: Camera, triangles: Floats, x: float, y: float) -> Nearest:
-    """Return what of each triangle (k, 3, 3) is nearest to (x, y) in the picture.
+    """Return the point of each triangle (k, 3, 3) nearest to (x, y) in the picture.
 
-    Triangles without area are the segments or points that they are.
+    Triangles without area are segments or points.
     """
     count = len(triangles)
     with np.errstate(invalid="ignore", over="ignore"):
@@ -60,7 +59,7 @@ def nearest_on_triangles(camera: Camera, triangles: Floats, x: float, y: float) 
             weights.append(shares[None, fan])
             owners.append(np.array([i]))
     found = _nearest(camera, np.concatenate(parts), np.concatenate(weights), x, y)
-    # Of several parts of a triangle, the nearest.
+    # The nearest of the parts of a triangle.
     parents = np.concatenate(owners)
     order = np.lexsort((found.distance, parents))
     _, first = np.unique(parents[order], return_index=True)
@@ -75,14 +74,14 @@ def nearest_on_triangles(camera: Camera, triangles: Floats, x: float, y: float) 
 
 
 def _limits(camera: Camera, depth: Floats) -> Floats:
-    """Return the depth at which what each triangle shows begins."""
+    """Return the smallest visible depth of each triangle."""
     if not camera.perspective:
         return np.full(len(depth), camera.near)
     return np.asarray(np.maximum(camera.near, np.maximum(NEAREST * depth.max(axis=1), 2.0**-1000)))
 
 
 def _cut(corners: Floats, near: float, far: float) -> tuple[Floats, Floats]:
-    """Return the part of a triangle between two depths: corners, and weights of the given ones."""
+    """Clip a triangle between two depths; return corners and their barycentric weights."""
     polygon = np.hstack([corners, np.eye(3)])
     for sign, limit in ((1.0, near), (-1.0, far)):
         if not np.isfinite(limit) or len(polygon) == 0:
@@ -100,7 +99,7 @@ def _cut(corners: Floats, near: float, far: float) -> tuple[Floats, Floats]:
 
 
 def _nearest(camera: Camera, local: Floats, weights: Floats, x: float, y: float) -> Nearest:
-    """Return the nearest points of triangles in the camera's axes, all between near and far."""
+    """Return the nearest points of triangles in camera coordinates, all between near and far."""
     depth = local[:, :, 2]
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         flat = local[:, :, :2] / depth[:, :, None] if camera.perspective else local[:, :, :2]
@@ -117,7 +116,7 @@ def _nearest(camera: Camera, local: Floats, weights: Floats, x: float, y: float)
 
 
 def _nearest_shares(corners: Floats) -> tuple[Floats, Floats]:
-    """Return weights of the points of flat triangles nearest to the origin, and their distance."""
+    """Return weights and distances of the points of 2-D triangles nearest to the origin."""
     best = np.full(len(corners), np.inf)
     shares = np.zeros((len(corners), 3))
     areas = np.empty((len(corners), 3))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -25,6 +24,9 @@ TILE = 32
 
 # Step of the golden ratio sequence.
 STEP = 0.6180339887498949
+
+# Reciprocal of the real root of x**3 = x + 1, the plastic number, for sequences in two dimensions.
+R2 = 0.7548776662466927
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,31 +119,20 @@ def spread(count: int) -> Floats:
     -------
     ndarray of float64, shape (TILE * TILE, count, 2)
         The same points for all cells, shifted (Cranley and Patterson 1976, "Randomization of number
-        theoretic methods") by blue noise, in which neighbours differ most, so that the error is of
-        high frequency (Georgiev and Fajardo 2016, "Blue-noise dithered sampling").
+        theoretic methods") so that neighbours differ most and the error is of high frequency.
     """
     k = np.arange(count)
     base = np.stack([(k + 0.5) / count, (k * STEP + 0.25) % 1.0], axis=-1)
     # The first coordinate is stratified already: it is shifted within its stratum.
-    shifts = np.stack([_ranks(TILE, 0) / count, _ranks(TILE, 1)], axis=-1)
+    cells = np.stack(np.divmod(np.arange(TILE * TILE), TILE), axis=-1)
+    shifts = _shifts(cells) / [count, 1.0]
     return np.asarray((base + shifts[:, None]) % 1.0)
 
 
-@cache
-def _ranks(side: int, salt: int) -> Floats:
-    """Return a blue noise mask: numbers evenly spread in 0..1, shape (side, side) flattened.
+def _shifts(cells: NDArray[np.int64]) -> Floats:
+    """Return shifts in 0..1 for each row and column of cells, shape (n, 2).
 
-    Cells are ranked one by one, each in the largest void among those before it (Ulichney 1993, "The
-    void-and-cluster method for dither array generation").
+    By a lattice in which neighbours differ most, transposed for the second shift (Roberts 2018, "The
+    unreasonable effectiveness of quasirandom sequences").
     """
-    distance = np.minimum(np.arange(side), side - np.arange(side))
-    near = np.exp(-(distance[:, None] ** 2 + distance**2) / (2.0 * 1.6**2))
-    # Random numbers break ties.
-    density = 1e-9 * np.random.default_rng(salt).random((side, side))
-    ranks = np.empty(side * side)
-    for rank in range(side * side):
-        cell = int(density.argmin())
-        ranks[cell] = rank
-        density += np.roll(near, (cell // side, cell % side), axis=(0, 1))
-        density.flat[cell] = np.inf
-    return np.asarray((ranks + 0.5) / side**2)
+    return np.asarray((cells @ [[R2, R2 * R2], [R2 * R2, R2]]) % 1.0)
