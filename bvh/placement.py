@@ -100,7 +100,7 @@ def toward(eye: Vector, target: ArrayLike) -> Vector:
     aim = vector("target", target)
     if np.array_equal(eye, aim):
         raise ValueError("target must differ from eye")
-    # Halves of large numbers, because their difference may overflow; not of others, because halves of
+    # Halves of large numbers, because their difference may overflow; not of all, because halves of
     # the smallest underflow.
     if max(np.abs(eye).max(), np.abs(aim).max()) < 1e300:
         return unit("target", aim - eye)

@@ -306,7 +306,7 @@ CAMERAS = {
     "broken.json": "{",
     "binary.json": "\x00",
     "deep.json": "[" * 100_000,
-    "kind.json": '{"kind": "_made"}',
+    "kind.json": '{"kind": "_create"}',
     "kinds.json": '{"kind": ["look_at"]}',
     "strange.json": '{"kind": "look_at", "eye": [1, 2, 3], "target": [0, 0, 0], "zoom": 2}',
     "short.json": '{"kind": "look_at", "eye": [1, 2, 3]}',

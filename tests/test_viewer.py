@@ -16,11 +16,11 @@ import bvh
 from bvh import BVH, Scene
 from bvh.pictures import render
 from bvh.pictures.colours import HEAT
+from bvh.projected import BOX_FACES
 from bvh.simd import WIDTH
 from bvh.viewer import readouts
 from bvh.viewer.box_overlay import BoxLevels, corners_of, edges_of, largest
 from bvh.viewer.drawing import (
-    BOX_FACES,
     drawing_of,
     surface_of,
     triangles_of_faces,

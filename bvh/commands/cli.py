@@ -196,9 +196,9 @@ app.command(name="lab")(lab_command)
     context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
 )
 def bench(context: typer.Context) -> None:
-    """Measure the speed of all queries here, beside the peers that are installed.
+    """Measure bvh on this machine, beside the peers that are installed.
 
-    `bvh bench --help` lists the options.
+    `bvh bench --help` lists the tasks and the options.
     """
     raise typer.Exit(_benchmarks().run(context.args, "bvh bench"))
 

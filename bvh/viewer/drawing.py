@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bvh import projected
 from bvh.affine import moved
 from bvh.pictures.colours import instance_colours
 from bvh.primitives import Triangles
-from bvh.projected import box_corners
+from bvh.projected import BOX_FACES, box_corners
 from bvh.scene import Scene
 from bvh.viewer.box_overlay import corners_of, edges_of
 from bvh.viewer.page_frame import PageFrame
@@ -24,13 +25,6 @@ DRAWN_TIMES = 8
 # Meshes of at least so many faces are shaded smoothly.
 SMOOTH_FROM = 5000
 CLAY = np.array([[205, 166, 132]], np.uint8)
-# Triangles of a box by the indices of its corners, counterclockwise seen from outside.
-BOX_FACES = np.array(
-    [
-        [0, 4, 6], [0, 6, 2], [1, 3, 7], [1, 7, 5], [0, 1, 5], [0, 5, 4],
-        [2, 6, 7], [2, 7, 3], [0, 2, 3], [0, 3, 1], [4, 5, 7], [4, 7, 6],
-    ]
-)  # fmt: skip
 # Columns of a matrix are orthogonal if the cosines between them are below this.
 SQUARE = 1e-6
 
@@ -129,16 +123,9 @@ def face_count(tree: Any) -> int:
 
 def surface_of(tree: Any) -> tuple[Floats, NDArray[np.uint32]]:
     """Return vertices and faces of a tree, without faces that are not finite."""
-    primitives = tree.arrays.primitives
-    faces: NDArray[Any]
-    if isinstance(primitives, Triangles):
-        points, faces = primitives.points, primitives.faces
-    else:
-        points = box_corners(primitives, np.arange(len(tree))).reshape(-1, 3)
-        faces = (BOX_FACES + 8 * np.arange(len(tree))[:, None, None]).reshape(-1, 3)
+    points, faces, _ = projected.surface_of(tree)
     finite: Any = np.isfinite(points).all(axis=1)
     if not finite.all():
-        faces = faces[finite[faces].all(axis=1)]
         points = np.where(finite[:, None], points, 0.0)
     return points, faces.astype(np.uint32)
 

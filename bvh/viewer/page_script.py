@@ -17,7 +17,7 @@ if (!window.bvhWatches) {
   const picture = () => [...document.querySelectorAll('canvas')].reduce(
     (a, b) => a && a.width * a.height >= b.width * b.height ? a : b, null);
   let sent = '';
-  const tell = text => {
+  const report = text => {
     const anchor = document.getElementById('bvh-cursor');
     if (!anchor || text === sent) return;
     const field = [...document.querySelectorAll('input')].find(
@@ -31,13 +31,13 @@ if (!window.bvhWatches) {
     const canvas = picture();
     if (!canvas || event.buttons) return;
     const inside = event.target === canvas || event.target.contains(canvas);
-    if (!inside) return tell('');
+    if (!inside) return report('');
     const box = canvas.getBoundingClientRect();
     const x = 100 * (event.clientX - box.left + 0.5) / box.width;
     const y = 100 * (event.clientY - box.top + 0.5) / box.height;
-    tell(x.toFixed(4) + ', ' + y.toFixed(4) + ' %');
+    report(x.toFixed(4) + ', ' + y.toFixed(4) + ' %');
   }, {capture: true, passive: true});
-  document.addEventListener('pointerleave', () => tell(''), {passive: true});
+  document.addEventListener('pointerleave', () => report(''), {passive: true});
   let frames = 0, since = performance.now();
   const frame = now => {
     frames += 1;
