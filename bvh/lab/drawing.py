@@ -9,17 +9,14 @@ import numpy as np
 
 from bvh.lab.frame import DrawnRay, Frame, corners, drawn_boxes, drawn_ray
 from bvh.lab.state import AXES, Array, LabState, crossings, interval, nearest, rotation
+from bvh.projected import BOX_FACES
+from bvh.viewer.box_overlay import edges_of
 
 INK, FAINT, GOLD, WHITE = (40, 44, 52), (170, 176, 186), (232, 163, 23), (255, 255, 255)
 AXIS_COLOURS = ((214, 69, 69), (47, 158, 88), (59, 111, 212))
 PLANE_COLOURS = ((236, 160, 160), (150, 208, 170), (160, 182, 236))
 BOX_COLOURS = ((96, 140, 190), (150, 110, 180))
 
-FACES = np.array(
-    [[0, 2, 3], [0, 3, 1], [4, 5, 7], [4, 7, 6], [0, 1, 5], [0, 5, 4],
-     [2, 6, 7], [2, 7, 3], [0, 4, 6], [0, 6, 2], [1, 3, 7], [1, 7, 5]]
-)  # fmt: skip
-EDGES = [(i, i | 1 << k) for i in range(8) for k in range(3) if not i & 1 << k]
 NOWHERE = np.zeros((1, 2, 3))
 MAX_BOXES = 2
 # Half width and height of the floor.
@@ -38,8 +35,9 @@ class Drawing:
         self._boxes = [
             (
                 scene.add_mesh_simple(
-                    f"/box{k}/faces", np.zeros((8, 3)), FACES, color=BOX_COLOURS[k], opacity=0.22,
-                    side="double", flat_shading=True, cast_shadow=False, receive_shadow=False,
+                    f"/box{k}/faces", np.zeros((8, 3)), BOX_FACES, color=BOX_COLOURS[k],
+                    opacity=0.22, side="double", flat_shading=True, cast_shadow=False,
+                    receive_shadow=False,
                 ),
                 _line(scene, f"/box{k}/edges", BOX_COLOURS[k], 2.0),
                 scene.add_label(f"/box{k}/name", f"box {k + 1}", anchor="bottom-center"),
@@ -82,14 +80,14 @@ class Drawing:
         # Seen from above, lines and boxes lie below the balls.
         for node, depth in self._stack:
             node.position = (0.0, 0.0, depth if state.flat else 0.0)
-        met = nearest(state)
+        closest = nearest(state)
         ray = drawn_ray(state, frame)
-        self._draw_boxes(state, frame, met)
-        self._draw_ray(state, ray, met)
-        self._draw_ends(state, ray, met)
-        self._draw_crossings(state, frame, ray, met or 0, planes)
+        self._draw_boxes(state, frame, closest)
+        self._draw_ray(state, ray, closest)
+        self._draw_ends(state, ray, closest)
+        self._draw_crossings(state, frame, ray, closest or 0, planes)
 
-    def _draw_boxes(self, state: LabState, frame: Frame, met: int | None) -> None:
+    def _draw_boxes(self, state: LabState, frame: Frame, closest: int | None) -> None:
         boxes = drawn_boxes(state)
         for index, (faces, edges, name) in enumerate(self._boxes):
             there = index < len(boxes)
@@ -98,50 +96,43 @@ class Drawing:
             if there:
                 points = np.array([frame.drawn(corner) for corner in corners(boxes[index])])
                 faces.vertices = points.astype(np.float32)
-                edges.points = points[EDGES].astype(np.float32)
-                faces.opacity = 0.32 if index == met else 0.18
+                edges.points = edges_of(points[None]).astype(np.float32)
+                faces.opacity = 0.32 if index == closest else 0.18
                 name.position = points[6] / 2 + points[7] / 2
 
-    def _draw_ray(self, state: LabState, ray: DrawnRay | None, met: int | None) -> None:
+    def _draw_ray(self, state: LabState, ray: DrawnRay | None, closest: int | None) -> None:
         _set_line(self._behind, ray.part(-math.inf, state.t_min) if ray else None)
         # The part in the box is drawn in gold.
         ahead = ray.part(state.t_min, state.t_max) if ray else None
-        stay = interval(state, met) if met is not None else None
-        near, far = (stay.near, stay.far) if stay else (state.t_max, state.t_max)
+        span = interval(state, closest) if closest is not None else None
+        near, far = (span.near, span.far) if span else (state.t_max, state.t_max)
         _set_line(self._ray, ray.part(state.t_min, near) if ray else None)
-        _set_line(self._beyond, ray.part(far, state.t_max) if ray and stay else None)
+        _set_line(self._beyond, ray.part(far, state.t_max) if ray and span else None)
         self._head.visible = ahead is not None
         if ahead is not None and ray is not None:
             self._head.points = np.array([[ahead[1] - 0.25 * ray.unit, ahead[1]]], np.float32)
-        for name, t in (("origin", 0.0), ("tip", 1.0)):
-            point = _seen(ray, t)
-            # A tip that is drawn at the origin needs no second label.
-            shown = point is not None and (t == 0.0 or ray is None or ray.along(t) > 0.1)
-            self._names[name].visible = shown
-            if point is not None:
-                self._names[name].position = point - (BELOW_FLAT if state.flat else BELOW)
-        point = _seen(ray, 0.0)
-        self._origin.visible = point is not None
-        if point is not None:
-            self._origin.position = point
+        below = BELOW_FLAT if state.flat else BELOW
+        origin, tip = _seen(ray, 0.0), _seen(ray, 1.0)
+        # A tip that is drawn at the origin needs no second label.
+        if ray is not None and ray.along(1.0) <= 0.1:
+            tip = None
+        _set_point(self._origin, origin)
+        _set_point(self._names["origin"], None if origin is None else origin - below)
+        _set_point(self._names["tip"], None if tip is None else tip - below)
 
-    def _draw_ends(self, state: LabState, ray: DrawnRay | None, met: int | None) -> None:
+    def _draw_ends(self, state: LabState, ray: DrawnRay | None, closest: int | None) -> None:
         """Mark the entry and the exit of the closest box."""
-        stay = interval(state, met) if met is not None else None
-        touch = stay is not None and stay.near == stay.far
-        part = ray.part(stay.near, stay.far) if ray and stay else None
-        _set_line(self._inside, part)
-        for node, name, t in (
-            (self._ends[0], "entry", stay.near if stay else None),
-            (self._ends[1], "exit", stay.far if stay else None),
-        ):
-            point = _seen(ray, t) if t is not None else None
-            node.visible = self._names[name].visible = point is not None
-            if point is not None and t is not None:
-                node.position = self._names[name].position = point
+        span = interval(state, closest) if closest is not None else None
+        _set_line(self._inside, ray.part(span.near, span.far) if ray and span else None)
+        touch = span is not None and span.near == span.far
+        near = None if span is None else span.near
+        far = None if span is None or touch else span.far
+        for node, name, t in zip(self._ends, ("entry", "exit"), (near, far), strict=True):
+            point = None if t is None else _seen(ray, t)
+            _set_point(node, point)
+            _set_point(self._names[name], point)
+            if t is not None:
                 self._names[name].text = f"{'touch' if touch else name}, t = {t:.9g}"
-        if touch:
-            self._ends[1].visible = self._names["exit"].visible = False
 
     def _draw_crossings(
         self, state: LabState, frame: Frame, ray: DrawnRay | None, index: int, planes: bool
@@ -155,10 +146,7 @@ class Drawing:
                 points[crossing.axis, crossing.entering] = point
         for axis in range(3):
             for node, entering in zip(self._crossings[axis], (True, False), strict=True):
-                at = points.get((axis, entering))
-                node.visible = at is not None
-                if at is not None:
-                    node.position = at
+                _set_point(node, points.get((axis, entering)))
             hit = [points[key] for key in points if key[0] == axis]
             _set_lines(self._planes[axis], _outlines(state, frame, index, axis, hit, planes))
 
@@ -203,6 +191,12 @@ def _line(scene: Any, name: str, colour: tuple[int, int, int], width: float) -> 
     return scene.add_line_segments(
         name, NOWHERE, colour, thickness=width, thickness_units="screen", visible=False
     )
+
+
+def _set_point(node: Any, point: Array | None) -> None:
+    node.visible = point is not None
+    if point is not None:
+        node.position = point
 
 
 def _set_line(node: Any, part: Array | None) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bvh.lab.state import LabBox, LabState, Vector, at, crossings, in_plane, rotation
+from bvh.viewer.box_overlay import corners_of
 
 Array = NDArray[np.float64]
 
@@ -58,9 +58,7 @@ class Frame:
 
 def corners(box: LabBox) -> Array:
     """Return the corners of a box, shape (8, 3); bit k of the row is the side along axis k."""
-    low, high = np.array(box.lower), np.array(box.upper)
-    found = np.array([[(low, high)[bits[2 - k]][k] for k in range(3)]
-                      for bits in product((0, 1), repeat=3)])  # fmt: skip
+    found: Array = corners_of(np.array([[box.lower, box.upper]]))[0]
     if box.turned:
         found = (found - box.centre) @ rotation(box.turn).T + box.centre
     return found

@@ -132,7 +132,7 @@ def spread(count: int) -> Floats:
 def _shifts(cells: NDArray[np.int64]) -> Floats:
     """Return shifts in 0..1 for each row and column of cells, shape (n, 2).
 
-    By a lattice in which neighbours differ most, transposed for the second shift (Roberts 2018, "The
+    A lattice in which neighbours differ most, transposed for the second shift (Roberts 2018, "The
     unreasonable effectiveness of quasirandom sequences").
     """
     return np.asarray((cells @ [[R2, R2 * R2], [R2 * R2, R2]]) % 1.0)
