@@ -1,7 +1,7 @@
-"""Containment of triangles in a region, in rational numbers, for cases that `outlines` leaves open.
+"""Whether a region holds all of a triangle, in rational numbers: for what `outlines` leaves open.
 
-These are triangles with all corners in the region, through or along which the outline runs: in
-lassos that are narrow, touch themselves or run back along themselves.
+That is where a triangle has all its corners in the region, and the outline runs through it, or
+along it: in lassos that are narrow, touch themselves or run back along themselves.
 """
 
 from __future__ import annotations
@@ -15,33 +15,33 @@ Edge = tuple[Point, Point]
 
 
 def encloses(outline: Sequence[Sequence[float]], triangle: Sequence[Sequence[float]]) -> bool:
-    """Return whether all of a triangle is in the region of an outline (see `outlines`)."""
+    """Tell whether all of a triangle is in the region of an outline (see `outlines`)."""
     around = [_exact(p) for p in outline]
     edges = [(p, q) for p, q in zip(around, around[1:] + around[:1], strict=True) if p != q]
     a, b, c = (_exact(p) for p in triangle)
-    if not all(_contains(edges, v) or v in around for v in (a, b, c)):
+    if not all(_holds(edges, v) or v in around for v in (a, b, c)):
         return False
-    area = _area(a, b, c)
-    if area == 0:
+    way = _area(a, b, c)
+    if way == 0:
         return _encloses_segment(edges, min(a, b, c), max(a, b, c))
     sides = ((a, b), (b, c), (c, a))
     near = [edge for edge in edges if not _apart(edge, (a, b, c))]
     cut = False
     for edge in near:
         for middle in _middles(edge, [*near, *sides]):
-            if all(_area(*side, middle) * area > 0 for side in sides):
+            if all(_area(*side, middle) * way > 0 for side in sides):
                 cut = True
                 across = (edge[0][1] - edge[1][1], edge[1][0] - edge[0][0])
                 back = (-across[0], -across[1])
                 if not (_odd(edges, middle, across) and _odd(edges, middle, back)):
                     return False
-    # If no outline runs through it, all of it lies where one of its points does.
+    # Where no outline runs through it, all of it lies where one of its points does.
     centre = ((a[0] + b[0] + c[0]) / 3, (a[1] + b[1] + c[1]) / 3)
-    return cut or _contains(edges, centre)
+    return cut or _holds(edges, centre)
 
 
 def _apart(edge: Edge, triangle: Sequence[Point]) -> bool:
-    """Return whether an edge is entirely on one side of the box of a triangle."""
+    """Tell whether an edge is beside the box of a triangle."""
     for axis in range(2):
         ends, corners = [p[axis] for p in edge], [p[axis] for p in triangle]
         if max(ends) < min(corners) or min(ends) > max(corners):
@@ -50,7 +50,7 @@ def _apart(edge: Edge, triangle: Sequence[Point]) -> bool:
 
 
 def _encloses_segment(edges: list[Edge], p: Point, q: Point) -> bool:
-    return p == q or all(_contains(edges, m) for m in _middles((p, q), edges))
+    return p == q or all(_holds(edges, m) for m in _middles((p, q), edges))
 
 
 def _exact(point: Sequence[float]) -> Point:
@@ -58,12 +58,12 @@ def _exact(point: Sequence[float]) -> Point:
 
 
 def _area(a: Point, b: Point, c: Point) -> Fraction:
-    """Return twice the signed area of a triangle, positive if it turns left."""
+    """Return twice the area of a triangle that turns left."""
     return (b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0])
 
 
 def _middles(edge: Edge, others: Sequence[Edge]) -> list[Point]:
-    """Return the midpoint of each part into which the lines of other edges divide an edge."""
+    """Return a point of each of the parts into which other edges, and their lines, cut an edge."""
     p, q = edge
     cuts = {Fraction(0), Fraction(1)}
     for r, s in others:
@@ -79,20 +79,20 @@ def _middles(edge: Edge, others: Sequence[Edge]) -> list[Point]:
 
 
 def _odd(edges: list[Edge], start: Point, along: Point) -> bool:
-    """Return whether the region contains the points just beyond a start, along no edge."""
+    """Tell whether the region lies right beyond a point, where no edge leads."""
     odd = False
     ahead = (start[0] + along[0], start[1] + along[1])
     for p, q in edges:
         before, after = _area(start, ahead, p), _area(start, ahead, q)
         if (before > 0) != (after > 0):
-            # The position of the edge along the ray is their quotient; its sign is enough.
+            # How far along the ray the edge is: the quotient of the two, whose sign is enough.
             slope = along[0] * (q[1] - p[1]) - along[1] * (q[0] - p[0])
             odd ^= _area(p, q, start) * slope > 0
     return odd
 
 
-def _contains(edges: list[Edge], v: Point) -> bool:
-    """Return whether a point is on the outline or has an odd winding number."""
+def _holds(edges: list[Edge], v: Point) -> bool:
+    """Tell whether a point is on the outline, or wound about an odd number of times."""
     for p, q in edges:
         within = min(p, q) <= v <= max(p, q)
         if within and _area(p, q, v) == 0:

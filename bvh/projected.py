@@ -1,9 +1,9 @@
-"""Projected triangles: corners in pixels, clipped between near and far.
+"""Triangles as a camera sees them: corners in pixels, and what lies between near and far.
 
-Points in front of the eye are projected by `Camera.project`, rounded to doubles. A triangle that
-crosses a plane of depth (near, far, or that in which parallel rays start) is clipped there, and the
-new corners are rounded in turn. Otherwise a triangle that reaches behind a perspective eye is not
-clipped, but a cone (see `outlines`).
+Points in front of the eye are at the pixel, rounded to doubles, at which `Camera.project` puts
+them. Where depths begin at a plane (parallel rays start in the plane through the eye; a near or
+far plane), a triangle that crosses it is cut there, and the cut's corners are rounded in turn.
+Otherwise what reaches behind a perspective eye stays whole, as a cone (see `outlines`).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from bvh.hierarchy import Hierarchy
 from bvh.obbs import inverses
 from bvh.primitives import Boxes, Custom, Obbs, Triangles
 
-# Bit k of a corner's index is its side along axis k; faces are counterclockwise from outside.
+# Corner i of a box is its upper one on the axes whose bit is set in i; faces turn outward.
 BOX_FACES = np.array(
     [[0, 4, 6], [0, 6, 2], [1, 3, 7], [1, 7, 5], [0, 1, 5], [0, 5, 4],
      [2, 6, 7], [2, 7, 3], [0, 2, 3], [0, 3, 1], [4, 5, 7], [4, 7, 6]], np.int32,
@@ -27,7 +27,7 @@ BOX_FACES = np.array(
 
 
 class Surface(NamedTuple):
-    """Triangles, and the primitives that own them.
+    """Triangles, and the primitives that they bound.
 
     Attributes
     ----------
@@ -43,17 +43,17 @@ class Surface(NamedTuple):
 
 
 class Projected(NamedTuple):
-    """Triangles projected into a picture.
+    """Triangles in a picture.
 
     Attributes
     ----------
     corners : ndarray of float64, shape (n, 3)
-        Homogeneous points, as in `outlines`.
+        Homogeneous points, as `outlines` has them.
     faces : ndarray of int32, shape (k, 3)
     owners : ndarray of int32, shape (k,)
-        Index of the triangle that each is, or is a part of.
+        Which of the triangles that were given each is, or is a part of.
     whole : ndarray of bool, shape (k,)
-        Whether it is not clipped.
+        Whether nothing of it is cut off.
     """
 
     corners: NDArray[np.float64]
@@ -63,7 +63,7 @@ class Projected(NamedTuple):
 
 
 def surface_of(tree: Hierarchy) -> Surface:
-    """Return the finite triangles of a tree, or the surfaces of its boxes."""
+    """Return the triangles of a tree, or the surfaces of its boxes, that are finite."""
     primitives = tree.arrays.primitives
     if isinstance(primitives, Custom):
         raise TypeError("selections need triangles or boxes, not primitives of your own")
@@ -86,7 +86,7 @@ def surface_of(tree: Hierarchy) -> Surface:
 
 
 def box_corners(boxes: Boxes | Obbs, ids: NDArray[Any]) -> NDArray[np.float64]:
-    """Return the corners of boxes in tree coordinates, shape (n, 8, 3)."""
+    """Return the corners of boxes, in the tree's coordinates, shape (n, 8, 3)."""
     rows = boxes.points[ids]
     upper = (np.arange(8)[:, None] >> np.arange(3) & 1).astype(bool)
     corners = np.where(upper, rows[:, None, 3:6], rows[:, None, 0:3])
@@ -97,14 +97,14 @@ def box_corners(boxes: Boxes | Obbs, ids: NDArray[Any]) -> NDArray[np.float64]:
 
 
 def placed(surface: Surface, matrix: NDArray[np.float64]) -> Surface:
-    """Return a surface transformed by an affine matrix (3, 4)."""
+    """Return a surface under an affine map (3, 4)."""
     return surface._replace(points=moved(surface.points, matrix))
 
 
 def project_points(
     camera: Camera, points: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    """Return projected homogeneous points, and which of them are between near and far."""
+    """Return homogeneous points of the picture, and which of them are between near and far."""
     x, y, depth = camera.project(points)
     corners = np.stack([x, y, np.ones_like(x)], axis=1)
     if camera.perspective:
@@ -118,7 +118,7 @@ def project_points(
 
 
 def _behind(camera: Camera, points: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return projected homogeneous points that are behind the eye or in its plane."""
+    """Return homogeneous points of the picture that the eye has behind or beside it."""
     corners = (points - camera.eye) @ camera.gradients.T
     corners[:, 2] = np.minimum(corners[:, 2], 0.0)
     corners[:, :2] += corners[:, 2:] * camera.centre
@@ -128,7 +128,7 @@ def _behind(camera: Camera, points: NDArray[np.float64]) -> NDArray[np.float64]:
 def project_triangles(
     camera: Camera, points: NDArray[np.float64], faces: NDArray[np.int32]
 ) -> Projected:
-    """Project and clip triangles; those that are not between near and far are left out."""
+    """Return what a camera sees of triangles, leaving out those of which it sees nothing."""
     corners, seen = project_points(camera, points)
     owners = np.arange(len(faces), dtype=np.int32)
     flags = seen[faces]
@@ -160,7 +160,7 @@ def project_triangles(
 
 
 def _cut(camera: Camera, triangle: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the projected corners of a triangle clipped between near and far."""
+    """Return the corners in the picture of the part of a triangle between near and far."""
     polygon = (triangle - camera.eye) @ camera.gradients.T
     for sign, limit in ((1.0, camera.near), (-1.0, camera.far)):
         if limit == np.inf or len(polygon) == 0:
@@ -177,7 +177,7 @@ def _cut(camera: Camera, triangle: NDArray[np.float64]) -> NDArray[np.float64]:
                 kept.append(polygon[j])
         polygon = np.array(kept).reshape(-1, 3)
     if camera.perspective:
-        # The eye itself has no projection.
+        # At the eye itself there is no picture.
         polygon = polygon[polygon[:, 2] > 0.0]
         polygon = polygon / polygon[:, 2:]
     corners = np.ones((len(polygon), 3))

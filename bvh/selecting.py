@@ -1,4 +1,4 @@
-"""Regions of the picture: rectangles and lassos, and what they select of a tree."""
+"""What a rectangle or a lasso in the picture holds of one tree, and which trees to look at."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from bvh.workers import share
 KINDS = ("faces", "vertices", "instances")
 MODES = ("touching", "inside")
 
-# In trees of more faces, the faces near the region are found by a query.
+# Trees of fewer faces are gone through; in larger ones the faces near the region are looked up.
 FEW_FACES = 2048
-# Triangles that a thread works on at a time.
+# Triangles that a thread judges at a time.
 CHUNK = 8192
-# Margin of the frustum of candidates, relative to the coordinates: far more than the rounding of
-# projected and transformed vertices.
+# How much wider than the region the frustum of candidates is, in sizes of the coordinates: far
+# more than projecting and moving vertices round.
 SLACK = 2.0**-30
 
 
 class Region(NamedTuple):
-    """A closed outline in the picture (see `outlines`), and a frustum that contains it."""
+    """A closed outline in the picture (see `outlines`), and a frustum that holds all behind it."""
 
     outline: NDArray[np.float64]
     convex: bool
@@ -39,23 +39,23 @@ class Region(NamedTuple):
 
     @property
     def box(self) -> tuple[float, float, float, float]:
-        """Bounds of the outline: x0, y0, x1, y1."""
+        """Its bounds: x0, y0, x1, y1."""
         x0, y0 = self.outline.min(axis=0).tolist()
         x1, y1 = self.outline.max(axis=0).tolist()
         return x0, y0, x1, y1
 
 
 class Part(NamedTuple):
-    """The selection of one leaf.
+    """What is selected of one leaf.
 
     Attributes
     ----------
     faces : ndarray of int32
-        Selected primitives.
+        Primitives that the region holds, in the way that was asked for.
     vertices : ndarray of int32
-        Selected vertices, if vertices are selected.
+        Vertices that it holds, where those were asked for.
     all : bool
-        Whether these are all of its primitives, if instances are selected.
+        Whether these are all of its primitives, where instances were asked for.
     """
 
     faces: NDArray[np.int32]
@@ -88,12 +88,12 @@ def lasso(camera: Camera, polygon: ArrayLike) -> Region:
 
 
 def _region(camera: Camera, outline: NDArray[np.float64], convex: bool) -> Region:
-    """Return the region of an outline, without repeated points."""
+    """Return the region of an outline without the points that repeat the one before them."""
     if not isinstance(camera, Camera):
         raise TypeError(f"camera must be a Camera, got {type(camera).__name__}")
     kept = outline[(outline != np.roll(outline, 1, axis=0)).any(axis=1)]
     kept = kernel_input(kept if len(kept) else outline[:1].copy())
-    # Planes that overflow, far outside the picture, exclude nothing.
+    # What overflows far outside of the picture parts nothing from anything.
     with np.errstate(over="ignore", invalid="ignore"):
         planes = camera.frustum(*kept.min(axis=0).tolist(), *kept.max(axis=0).tolist())
     return Region(kept, convex, planes)
@@ -102,7 +102,10 @@ def _region(camera: Camera, outline: NDArray[np.float64], convex: bool) -> Regio
 def near_leaves(
     region: Region, bounds: NDArray[np.float64], matrices: NDArray[np.float64]
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return which boxes (n, 2, 3) under matrices (n, 3, 4) may be in a region, and which are."""
+    """Tell which boxes (n, 2, 3), under maps (n, 3, 4), are not surely outside of a region.
+
+    And which are surely inside.
+    """
     with np.errstate(invalid="ignore", over="ignore"):
         middle = 0.5 * bounds[:, 0] + 0.5 * bounds[:, 1]
         half = 0.5 * bounds[:, 1] - 0.5 * bounds[:, 0]
@@ -114,21 +117,21 @@ def near_leaves(
         level = centre @ normals.T + offsets
         span = reach @ np.abs(normals).T
         margin = SLACK * (size @ np.abs(normals).T + np.abs(offsets))
-        # After overflow neither is certain; an empty tree has NaN bounds.
+        # What overflows is neither; a tree of nothing has bounds that are NaN.
         outside = (level + span < -margin).any(axis=1) | np.isnan(bounds).any(axis=(1, 2))
         within = (level - span > margin).all(axis=1) & region.convex
     return np.asarray(~outside), np.asarray(within & ~outside)
 
 
 def reaching(region: Region, boxes: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Return which world boxes (n, 6) may be in a region; empty boxes are outside.
+    """Tell which boxes in the world (n, 6) are not surely outside of a region.
 
-    The corner that is farthest along a plane's normal decides.
+    The corner that is farthest along a plane's normal decides; empty boxes are outside.
     """
     found = boxes[:, 0] <= boxes[:, 3]
     with np.errstate(invalid="ignore", over="ignore"):
         for *normal, offset in region.planes.tolist():
-            # Column by column, which is faster than rows of three.
+            # A column after the other, which is faster than rows of three.
             level, size = np.full(len(boxes), offset), np.full(len(boxes), abs(offset))
             for axis, n in enumerate(normal):
                 term = n * boxes[:, axis + 3 if n > 0.0 else axis]
@@ -139,7 +142,7 @@ def reaching(region: Region, boxes: NDArray[np.float64]) -> NDArray[np.bool_]:
 
 
 def not_beside(region: Region, triangles: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Return which triangles (n, 3, 3) may be in a region."""
+    """Tell which triangles (n, 3, 3) are not surely outside of a region."""
     normals, offsets = region.planes[:, :3], region.planes[:, 3]
     with np.errstate(invalid="ignore", over="ignore"):
         level: NDArray[Any] = triangles @ normals.T + offsets
@@ -149,30 +152,30 @@ def not_beside(region: Region, triangles: NDArray[np.float64]) -> NDArray[np.boo
 
 
 class Leaf:
-    """A tree in a selection: its triangles, and those that may be in a region."""
+    """A tree under a selection: its triangles, and what of them may be seen in a region."""
 
     def __init__(self, tree: Hierarchy) -> None:
         self.tree = tree
 
     @cached_property
     def surface(self) -> Surface:
-        """All its triangles, computed on first access."""
+        """All its triangles, once they are needed: of a large tree a small region has few."""
         return surface_of(self.tree)
 
     @cached_property
     def owners(self) -> NDArray[np.int32]:
-        """The primitives with triangles."""
+        """The primitives that have triangles."""
         return _marked(self.surface.owners, len(self.tree))
 
     def vertices(self) -> NDArray[np.int32]:
-        """Return the vertices of faces."""
+        """Return the vertices that have a face."""
         self.tree._must_hold("a selection of vertices", Triangles)
         return _marked(self.surface.faces, len(self.surface.points))
 
     def candidates(
         self, matrix: NDArray[np.float64], region: Region
     ) -> tuple[Surface, NDArray[np.int32]]:
-        """Return the triangles that may be in a region, in tree coordinates, and their vertices."""
+        """Return the triangles, unplaced, that may be seen in a region, and their vertices."""
         tree = self.tree
         if len(tree) <= FEW_FACES or not isinstance(tree.arrays.primitives, Triangles):
             return self._everything()
@@ -194,7 +197,7 @@ class Leaf:
 
 
 def part_of(surface: Surface) -> tuple[Surface, NDArray[np.int32]]:
-    """Return a surface without its unused points, and the indices of those that are used."""
+    """Return a surface without the points that it does not use, and which those are that stay."""
     used = _marked(surface.faces, len(surface.points))
     numbers = np.empty(len(surface.points), np.int32)
     numbers[used] = np.arange(len(used), dtype=np.int32)
@@ -202,14 +205,14 @@ def part_of(surface: Surface) -> tuple[Surface, NDArray[np.int32]]:
 
 
 def _marked(ids: NDArray[Any], count: int) -> NDArray[np.int32]:
-    """Return the distinct ids below `count`, ascending."""
+    """Return the numbers below `count` that occur, ascending."""
     marks = np.zeros(count, np.bool_)
     marks[ids.ravel()] = True
     return np.flatnonzero(marks).astype(np.int32)
 
 
 def places_of(region: Region, corners: NDArray[np.float64], threads: int) -> NDArray[np.int8]:
-    """Classify homogeneous points of the picture by a region (see `outlines`)."""
+    """Return where homogeneous points of the picture lie (see `outlines`)."""
     places = np.empty(len(corners), np.int8)
 
     def work(begin: int, end: int) -> None:
@@ -222,7 +225,7 @@ def places_of(region: Region, corners: NDArray[np.float64], threads: int) -> NDA
 def select_faces(
     camera: Camera, region: Region, surface: Surface, want_inside: bool, threads: int
 ) -> NDArray[np.int32]:
-    """Return the primitives of a world surface that touch a region, or are inside it."""
+    """Return the primitives that touch a region, or are all inside, by their placed surface."""
     seen = project_triangles(camera, surface.points, surface.faces)
     corners, faces = kernel_input(seen.corners), kernel_input(seen.faces)
     places = places_of(region, corners, threads)
@@ -237,8 +240,8 @@ def select_faces(
     share(len(faces), CHUNK, work, threads)
     for i in np.flatnonzero(verdicts == UNSURE):
         verdicts[i] = encloses(region.outline.tolist(), corners[faces[i]].tolist())
-    selected = seen.owners[(verdicts == MEET) & (seen.whole if want_inside else True)]
-    found = surface.owners[selected]
+    held = seen.owners[(verdicts == MEET) & (seen.whole if want_inside else True)]
+    found = surface.owners[held]
     count = int(surface.owners.max(initial=-1)) + 1
     if not want_inside:
         return _marked(found, count)
@@ -251,7 +254,7 @@ def select_faces(
 def select_points(
     camera: Camera, region: Region, points: NDArray[np.float64], threads: int
 ) -> NDArray[np.int32]:
-    """Return the indices of world points that project into a region."""
+    """Return which points in space are seen in a region."""
     corners, seen = project_points(camera, points)
     places = places_of(region, kernel_input(corners), threads)
     return np.flatnonzero((places >= BORDER) & seen).astype(np.int32)
@@ -266,7 +269,7 @@ def select_part(
     want_inside: bool,
     threads: int,
 ) -> Part:
-    """Return the selection of one leaf: a tree under an affine matrix (3, 4)."""
+    """Return what a region holds of one leaf: a tree under an affine map (3, 4)."""
     if what == "vertices":
         leaf.tree._must_hold("a selection of vertices", Triangles)
         surface, used = leaf.candidates(matrix, region)
@@ -276,18 +279,18 @@ def select_part(
         return Part(NOTHING, used[select_points(camera, region, points, threads)], False)
     surface, _ = leaf.candidates(matrix, region)
     found = select_faces(camera, region, placed(surface, matrix), want_inside, threads)
-    # Only needed for instances, for which all triangles are counted.
+    # Only whole instances have to know, for which all triangles are counted.
     return Part(found, NOTHING, what == "instances" and len(found) == len(leaf.owners))
 
 
 def whole_part(leaf: Leaf, what: str) -> Part:
-    """Return the selection of a whole leaf."""
+    """Return all of a leaf."""
     if what == "vertices":
         return Part(NOTHING, leaf.vertices(), False)
     return Part(leaf.owners, NOTHING, True)
 
 
 def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
-    """Raise if a value is none of the choices."""
+    """Refuse what is none of the choices."""
     if not isinstance(value, str) or value not in choices:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}")

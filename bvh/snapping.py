@@ -1,6 +1,7 @@
-"""Snapping: points of triangles and edges nearest to a cursor in the picture.
+"""What is nearest to a cursor in the picture: points of triangles and of edges.
 
-In plain float64: the distance in pixels only chooses among visible elements.
+In plain float64: a distance in pixels decides nothing but which of several things that can be seen
+is meant.
 """
 
 from __future__ import annotations
@@ -14,21 +15,21 @@ from bvh.camera import Camera
 
 Floats = NDArray[np.float64]
 
-# Triangles that reach behind the eye are clipped at this share of their largest depth.
+# What reaches behind the eye is cut at this share of its greatest depth.
 NEAREST = 2.0**-30
 
 
 class Nearest(NamedTuple):
-    """Points of triangles nearest to a cursor, one row each.
+    """The points of triangles that are nearest to a cursor, a row each.
 
     Attributes
     ----------
     distance : ndarray of float64, shape (k,)
-        In pixels; inf for triangles that are not between near and far.
+        In pixels; inf for what is not between near and far.
     pixel : ndarray of float64, shape (k, 2)
     depth : ndarray of float64, shape (k,)
     weights : ndarray of float64, shape (k, 3)
-        Barycentric weights in space.
+        Of the triangle's corners, in space.
     """
 
     distance: Floats
@@ -38,9 +39,9 @@ class Nearest(NamedTuple):
 
 
 def nearest_on_triangles(camera: Camera, triangles: Floats, x: float, y: float) -> Nearest:
-    """Return the point of each triangle (k, 3, 3) nearest to (x, y) in the picture.
+    """Return what of each triangle (k, 3, 3) is nearest to (x, y) in the picture.
 
-    Triangles without area are segments or points.
+    Triangles without area are the segments or points that they are.
     """
     count = len(triangles)
     with np.errstate(invalid="ignore", over="ignore"):
@@ -59,7 +60,7 @@ def nearest_on_triangles(camera: Camera, triangles: Floats, x: float, y: float) 
             weights.append(shares[None, fan])
             owners.append(np.array([i]))
     found = _nearest(camera, np.concatenate(parts), np.concatenate(weights), x, y)
-    # The nearest of the parts of a triangle.
+    # Of several parts of a triangle, the nearest.
     parents = np.concatenate(owners)
     order = np.lexsort((found.distance, parents))
     _, first = np.unique(parents[order], return_index=True)
@@ -74,14 +75,14 @@ def nearest_on_triangles(camera: Camera, triangles: Floats, x: float, y: float) 
 
 
 def _limits(camera: Camera, depth: Floats) -> Floats:
-    """Return the smallest visible depth of each triangle."""
+    """Return the depth at which what each triangle shows begins."""
     if not camera.perspective:
         return np.full(len(depth), camera.near)
     return np.asarray(np.maximum(camera.near, np.maximum(NEAREST * depth.max(axis=1), 2.0**-1000)))
 
 
 def _cut(corners: Floats, near: float, far: float) -> tuple[Floats, Floats]:
-    """Clip a triangle between two depths; return corners and their barycentric weights."""
+    """Return the part of a triangle between two depths: corners, and weights of the given ones."""
     polygon = np.hstack([corners, np.eye(3)])
     for sign, limit in ((1.0, near), (-1.0, far)):
         if not np.isfinite(limit) or len(polygon) == 0:
@@ -99,7 +100,7 @@ def _cut(corners: Floats, near: float, far: float) -> tuple[Floats, Floats]:
 
 
 def _nearest(camera: Camera, local: Floats, weights: Floats, x: float, y: float) -> Nearest:
-    """Return the nearest points of triangles in camera coordinates, all between near and far."""
+    """Return the nearest points of triangles in the camera's axes, all between near and far."""
     depth = local[:, :, 2]
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         flat = local[:, :, :2] / depth[:, :, None] if camera.perspective else local[:, :, :2]
@@ -116,7 +117,7 @@ def _nearest(camera: Camera, local: Floats, weights: Floats, x: float, y: float)
 
 
 def _nearest_shares(corners: Floats) -> tuple[Floats, Floats]:
-    """Return weights and distances of the points of 2-D triangles nearest to the origin."""
+    """Return weights of the points of flat triangles nearest to the origin, and their distance."""
     best = np.full(len(corners), np.inf)
     shares = np.zeros((len(corners), 3))
     areas = np.empty((len(corners), 3))

@@ -1,10 +1,10 @@
-"""Visibility of selected faces and vertices, by rays of the camera.
+"""What a camera sees of what is selected, by the rays of its picture.
 
-A face is visible if one of these rays hits it first: those through the centres of device pixels in
-the region, each divided into `samples` x `samples`; those at the centre of the face, and at three
-points next to its corners, if these are in the region. So a face that covers a whole pixel is never
-missed, nor is one that is entirely visible, however small; only parts smaller than a pixel may be.
-A vertex is visible if nothing is in front of it.
+A face is seen if one of these rays meets it first: those through the middles of device pixels in
+the region, each divided into `samples` x `samples`; those at the middle of the face, and at three
+points next to its corners, where these are in the region. So a face that is seen by a whole pixel
+is never left out, nor is one that is seen whole, however small; what may be left out shows only a
+part of itself, smaller than a pixel. A vertex is seen if nothing is in front of it.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from bvh.outlines import BORDER, judge_points
 from bvh.projected import Surface
 from bvh.selecting import Region
 
-# Rays that are cast at a time.
+# Rays at a time.
 BATCH = 2**19
-# Rays at corners aim this far inside, as a share of the distance to the opposite edge.
+# Corners are looked at from this far inside, in shares of the way to the opposite edge.
 INSET = 2.0**-10
-# Hits within this share of a vertex's depth do not hide it: the ray at its rounded pixel is off by
-# as much.
+# A vertex is not hidden by what is as near to it as this, in shares of its depth: the ray at its
+# rounded pixel passes by so far.
 CONTACT = 2.0**-32
 
 Cast = Callable[..., Any]
 
 
 def pixel_codes(cast: Cast, camera: Camera, region: Region, samples: int) -> NDArray[np.int64]:
-    """Return the codes of the faces that rays through the pixels of a region hit first."""
+    """Return the codes of the faces that rays through the pixels of a region meet first."""
     x0, y0, x1, y1 = region.box
     scale = samples * camera.pixel_ratio
     axes = []
@@ -48,7 +48,7 @@ def pixel_codes(cast: Cast, camera: Camera, region: Region, samples: int) -> NDA
         x, y = np.meshgrid(across, down[first : first + step])
         points = np.stack([x.ravel(), y.ravel()], axis=1)
         if not region.convex:
-            points = points[_inside(region, points)]
+            points = points[_held(region, points)]
         found.append(np.unique(_codes(cast, camera, points)))
     return np.unique(np.concatenate(found))
 
@@ -56,67 +56,67 @@ def pixel_codes(cast: Cast, camera: Camera, region: Region, samples: int) -> NDA
 def seen_by_own_rays(
     cast: Cast, camera: Camera, region: Region, surface: Surface, codes: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
-    """Return which faces of a world surface, with these codes, are hit first by rays at them."""
+    """Tell which faces of a placed surface, that have these codes, rays at them meet first."""
     triangles = surface.points[surface.faces]
     seen = np.zeros(len(triangles), np.bool_)
     third = np.full(3, 1.0 / 3.0)
     corners = (1.0 - 2.0 * INSET) * np.eye(3) + INSET * (1.0 - np.eye(3))
     for weights in (third, *corners):
-        rest = np.flatnonzero(~seen)
-        points = np.einsum("k,nkj->nj", weights, triangles[rest])
+        left = np.flatnonzero(~seen)
+        points = np.einsum("k,nkj->nj", weights, triangles[left])
         x, y, depth = camera.project(points)
         at = np.stack([x, y], axis=1)
         good = np.isfinite(at).all(axis=1) & (depth >= camera.near) & (depth <= camera.far)
         good &= _in_picture(camera, at)
-        good[good] = _inside(region, at[good])
-        rest, at = rest[good], at[good]
-        seen[rest] = _codes(cast, camera, at) == codes[rest]
+        good[good] = _held(region, at[good])
+        left, at = left[good], at[good]
+        seen[left] = _codes(cast, camera, at) == codes[left]
     return seen
 
 
 def seen_vertices(
     cast: Cast, camera: Camera, points: NDArray[np.float64], corners_of: Callable[..., Any]
 ) -> NDArray[np.bool_]:
-    """Return which points are hidden by nothing but faces with them as a corner.
+    """Tell which points nothing is in front of, but for faces that have them as a corner.
 
-    `corners_of(leaves, prims)` returns the world corners of faces, (n, k, 3).
+    `corners_of(leaves, prims)` returns the placed corners of faces, (n, k, 3).
     """
     x, y, depth = camera.project(points)
     at = np.stack([x, y], axis=1)
     good = np.flatnonzero(np.isfinite(at).all(axis=1) & _in_picture(camera, at))
     seen = np.zeros(len(points), np.bool_)
     for first in range(0, len(good), BATCH):
-        part = good[first : first + BATCH]
-        reach = np.minimum(depth[part] - CONTACT * np.abs(depth[part]), camera.far)
-        hits = cast(*camera.ray(x[part], y[part]), camera.near, reach)
+        some = good[first : first + BATCH]
+        reach = np.minimum(depth[some] - CONTACT * np.abs(depth[some]), camera.far)
+        hits = cast(*camera.ray(x[some], y[some]), camera.near, reach)
         free = hits.prim_id < 0
         blocked = np.flatnonzero(~free)
         corners = corners_of(hits.leaf[blocked], hits.prim_id[blocked])
-        own = (corners == points[part][blocked][:, None]).all(axis=2).any(axis=1)
+        own = (corners == points[some][blocked][:, None]).all(axis=2).any(axis=1)
         free[blocked] = own
-        seen[part] = free
+        seen[some] = free
     return seen
 
 
 def codes_of(leaf: Any, prim: Any) -> NDArray[np.int64]:
-    """Return one integer for each face of a scene."""
+    """Return one number for each face of a scene; negative for none."""
     return (np.asarray(leaf, np.int64) << 32) | np.asarray(prim, np.int64)
 
 
 def _codes(cast: Cast, camera: Camera, points: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Return the codes of the faces that rays through points of the picture hit first, else -1."""
+    """Return the codes of what rays through points of the picture meet first."""
     found = np.empty(len(points), np.int64)
     for first in range(0, len(points), BATCH):
-        part = points[first : first + BATCH]
-        hits = cast(*camera.ray(part[:, 0], part[:, 1]), camera.near, camera.far)
+        some = points[first : first + BATCH]
+        hits = cast(*camera.ray(some[:, 0], some[:, 1]), camera.near, camera.far)
         found[first : first + BATCH] = np.where(
             hits.prim_id >= 0, codes_of(hits.leaf, hits.prim_id), -1
         )
     return found
 
 
-def _inside(region: Region, points: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Return which points (n, 2) of the picture are in a region."""
+def _held(region: Region, points: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Tell which points (n, 2) of the picture are in a region."""
     corners = np.ones((len(points), 3))
     corners[:, :2] = points
     places = np.empty(len(points), np.int8)
@@ -125,6 +125,6 @@ def _inside(region: Region, points: NDArray[np.float64]) -> NDArray[np.bool_]:
 
 
 def _in_picture(camera: Camera, points: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Return which points (n, 2) are in the picture, borders included."""
+    """Tell which points (n, 2) are in the picture, borders included."""
     size = np.array([camera.width, camera.height]) / camera.pixel_ratio
     return np.asarray(((points >= 0.0) & (points <= size)).all(axis=1))
