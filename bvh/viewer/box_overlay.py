@@ -11,8 +11,8 @@ from bvh.affine import moved
 from bvh.arrays import TreeArrays
 from bvh.frame import FrameView
 from bvh.quality import wide_levels
-from bvh.wide_nodes import lanes_of
 from bvh.viewer import readouts
+from bvh.wide_nodes import lanes_of
 
 Floats = NDArray[np.float64]
 
