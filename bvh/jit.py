@@ -15,6 +15,7 @@ from numba import extending
 from numba.core import dispatcher
 
 from bvh.code_generator import host_features, leave_to_numba
+from bvh.interrupts import raise_lost_interrupts
 from bvh.kernel_cache import (
     BVHWarning,
     cache_directory,
@@ -156,6 +157,8 @@ def _kept(compiled: Any, function: Callable[..., Any]) -> Any:
     if isinstance(compiled, Dispatcher):
         compiled._cache = cache = LateCache(function)
         compiled._compiler.compile = cache.attempted(compiled._compiler.compile)
+        # The first call with such arguments loads or compiles, and frees what that leaves behind.
+        compiled._compile_for_args = raise_lost_interrupts()(compiled._compile_for_args)
     return compiled
 
 
