@@ -183,11 +183,11 @@ recipes: dict[str, Callable[[], None]] = {}
 # that compiles one of them has the others in half the time: rays, single shapes, trees, overlaps.
 # A family's last part is the first that another process takes over.
 FAMILIES = (
-    ("crossing_queries", "tree", "scene", "scene_points", "point_queries", "deforming", "kernels"),
+    ("ray_queries", "tree", "scene", "scene_points", "point_queries", "deforming", "kernels"),
     ("affine", "triangles", "boxes", "obbs", "planes", "spheres", "polygons", "outlines",
      "expansion"),
     ("arrays", "epo", "top_level", "extents", "soundness"),
-    ("searches", "scene_searches"),
+    ("searches", "leaf_pairs"),
 )  # fmt: skip
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.rays import Hits, SceneHits
+from bvh.results import Hits, SceneHits
 from bvh.saving import replace_file
 from bvh.scene import Scene
 from bvh.tree import BVH
