@@ -17,23 +17,23 @@ if TYPE_CHECKING:
     from bvh.jit import BVHWarning, warmup
     from bvh.lab.page import RayLab, ray_lab
     from bvh.obbs import ray_obb
-    from bvh.overlap_queries import Overlaps
+    from bvh.overlap_results import Overlaps, SceneOverlaps, ScenePairs
     from bvh.picks import Pick
     from bvh.pictures.thumbnails import show
     from bvh.planes import ray_plane
-    from bvh.points import ClosestPoints, SceneClosestPoints
     from bvh.quality import TreeStats
-    from bvh.rays import (
+    from bvh.results import (
         AllHits,
+        ClosestPoints,
         CountedHits,
         CountedSceneHits,
         Hits,
         SceneAllHits,
+        SceneClosestPoints,
         SceneHits,
     )
     from bvh.scene import Scene
     from bvh.scene_graph import Attributes
-    from bvh.scene_overlaps import SceneOverlaps, ScenePairs
     from bvh.selections import Selection
     from bvh.spheres import ray_sphere
     from bvh.storage import load, load_scene
@@ -85,26 +85,26 @@ __all__ = [
 # above say the same to type checkers and to what packs programs.
 _MODULES = {
     "BVH": "tree",
-    "AllHits": "rays",
+    "AllHits": "results",
     "Attributes": "scene_graph",
     "BVHWarning": "jit",
     "Camera": "camera",
-    "ClosestPoints": "points",
-    "CountedHits": "rays",
-    "CountedSceneHits": "rays",
-    "Hits": "rays",
+    "ClosestPoints": "results",
+    "CountedHits": "results",
+    "CountedSceneHits": "results",
+    "Hits": "results",
     "Instance": "instances",
     "Leaf": "expansion",
     "Leaves": "expansion",
-    "Overlaps": "overlap_queries",
+    "Overlaps": "overlap_results",
     "Pick": "picks",
     "RayLab": "lab.page",
     "Scene": "scene",
-    "SceneAllHits": "rays",
-    "SceneClosestPoints": "points",
-    "SceneHits": "rays",
-    "SceneOverlaps": "scene_overlaps",
-    "ScenePairs": "scene_overlaps",
+    "SceneAllHits": "results",
+    "SceneClosestPoints": "results",
+    "SceneHits": "results",
+    "SceneOverlaps": "overlap_results",
+    "ScenePairs": "overlap_results",
     "Selection": "selections",
     "TreeStats": "quality",
     "Viewer": "viewer.window",

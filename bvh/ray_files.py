@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.container import replace_file
-from bvh.rays import Hits, SceneHits
+from bvh.results import Hits, SceneHits
 from bvh.scene import Scene
 from bvh.tree import BVH
 

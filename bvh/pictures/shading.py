@@ -12,7 +12,7 @@ from bvh.camera import Camera
 from bvh.pictures import colours
 from bvh.pictures.lights import Lights
 from bvh.pictures.surfaces import Spots, Surfaces, leaf_of
-from bvh.rays import Hits, SceneHits
+from bvh.results import Hits, SceneHits
 from bvh.scene import Scene
 from bvh.simd import WIDTH
 from bvh.tree import BVH

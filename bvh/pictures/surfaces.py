@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from bvh.pictures.creases import corner_normals, largest_of, unit
 from bvh.primitives import Boxes, Triangles
-from bvh.rays import Hits, SceneHits
+from bvh.results import Hits, SceneHits
 from bvh.scene import Scene
 from bvh.tree import BVH
 

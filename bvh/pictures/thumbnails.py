@@ -11,7 +11,7 @@ from bvh.camera import Camera
 from bvh.pictures import colours
 from bvh.pictures.picture import Picture, need_pillow
 from bvh.pictures.rendering import render
-from bvh.rays import Hits
+from bvh.results import Hits
 from bvh.scene import Scene
 from bvh.simd import WIDTH as LANES
 from bvh.tree import BVH
