@@ -73,6 +73,18 @@ def highest(frame, axis):
 
 
 @inlined
+def lower_corner(frame):
+    """Return the lower corner of all primitives, in local coordinates."""
+    return (peek(frame, LOWEST), peek(frame, LOWEST + 1), peek(frame, LOWEST + 2))
+
+
+@inlined
+def upper_corner(frame):
+    """Return the upper corner of all primitives, in local coordinates."""
+    return (peek(frame, HIGHEST), peek(frame, HIGHEST + 1), peek(frame, HIGHEST + 2))
+
+
+@inlined
 def set_corners(frame, axis, low, high):
     """Set a coordinate of the lower and the upper corner of all primitives."""
     poke(frame, LOWEST + axis, low)
@@ -84,18 +96,6 @@ def set_bounds(frame, far, local):
     """Set the largest absolute coordinate in the world, and the largest local one."""
     poke(frame, FARTHEST, far)
     poke(frame, BOUND, local)
-
-
-@inlined
-def lower_corner(frame):
-    """Return the lower corner of all primitives, in local coordinates."""
-    return (peek(frame, LOWEST), peek(frame, LOWEST + 1), peek(frame, LOWEST + 2))
-
-
-@inlined
-def upper_corner(frame):
-    """Return the upper corner of all primitives, in local coordinates."""
-    return (peek(frame, HIGHEST), peek(frame, HIGHEST + 1), peek(frame, HIGHEST + 2))
 
 
 class FrameView:
@@ -115,8 +115,7 @@ class FrameView:
     @property
     def centre(self) -> NDArray[np.float64]:
         """The centre, shape (3,)."""
-        centre: NDArray[np.float64] = self._rows[0]
-        return centre
+        return np.asarray(self._rows[0])
 
     @property
     def exponent(self) -> int:
