@@ -30,7 +30,7 @@ from bvh.arrays import TreeArrays
 from bvh.jit import entry, inlined, kernel, stay_outlined
 from bvh.leaves import GROUP_SIZE, NORMAL, ROWS, SIZE, TOLERANCE, test_edges
 from bvh.numerics import vector
-from bvh.primitives import MISS, test
+from bvh.primitives import MISS, intersect
 from bvh.simd import WIDTH, fma, lowest_bit, mask_bits, peek, select, splat
 from bvh.simd import load as load_lanes
 from bvh.traversal.block import END, LOW, SLACK, SURE_HIGH, SURE_LOW
@@ -113,12 +113,11 @@ def _filtered_half(rays, row, groups, at):
     maybe, passes, c, den = test_edges(
         _spread_three(rays, row),
         _spread_three(rays, row + 3),
-        _spread(rays, row + 6),
         _three(groups, at),
         _three(groups, at + 3 * HALF),
         _three(groups, at + 6 * HALF),
         n,
-        load_lanes(groups, at + TOLERANCE * HALF, HALF),
+        _spread(rays, row + 6) * load_lanes(groups, at + TOLERANCE * HALF, HALF),
     )
     if mask_bits(maybe) == 0:
         return np.int64(0), np.int64(0)
@@ -141,7 +140,7 @@ def _decide(primitives, reach, o, d, t_max, prim):
     """Test a triangle exactly."""
     stay_outlined()
     scaled = scaled_ray(o, d, reach)
-    return test(primitives, np.int64(prim), o, d, scaled, 0.0, t_max, 0)[1] != MISS
+    return intersect(primitives, np.int64(prim), o, d, scaled, 0.0, t_max, 0)[1] != MISS
 
 
 @inlined

@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 import bvh
 from bvh.arguments import kernel_input
 from bvh.jit import entry, inlined
-from bvh.leaves import GROUP_SIZE, NORMAL, SIZE, TOLERANCE, test_distance, test_edges, three
+from bvh.leaves import GROUP_SIZE, NORMAL, SIZE, TINY, TOLERANCE, test_distance, test_edges, three
 from bvh.numerics import INF, vector
 from bvh.primitives import is_ray
 from bvh.quality import lanes_of, rows_of
-from bvh.simd import WIDTH, load, mask_bits, peek, splat
+from bvh.simd import WIDTH, fma, load, mask_bits, peek, splat
 from bvh.traversal.block import (
     DIRECTION,
     EDGE,
@@ -38,7 +38,7 @@ from bvh.traversal.block import (
     new_block,
     place_of_double,
 )
-from bvh.traversal.entrance import prepare
+from bvh.traversal.entrance import set_up_ray
 
 # Numbers of a ray, in the order of a block's rows.
 ROWS = 32
@@ -89,7 +89,7 @@ def _prepare(block, frame, origins, directions, t_max, t, rows, entries, ends):
     """Fill in the rows of all rays; one that misses the box has none."""
     for i in range(len(rows)):
         o, d = vector(origins, i), vector(directions, i)
-        if not (is_ray(o, d, 0.0, t_max) and prepare(block, frame, 0, o, d, 0.0, t_max)):
+        if not (is_ray(o, d, 0.0, t_max) and set_up_ray(block, frame, 0, o, d, 0.0, t_max)):
             continue
         for row in range(ROWS):
             rows[i, row] = block.lanes[row * WIDTH]
@@ -137,30 +137,29 @@ def _spread_three(rows, at):
 def filtered(rows, ray, end, groups, group):
     """Return the lanes of a group that ray may hit up to `end`, and those it surely hits, as bits.
 
-    What `traversal.leaf_visits` does with `bvh.leaves`, apart from keeping the best.
+    What `traversal.leaf_tests` does with `bvh.leaves`, apart from keeping the best.
     """
     at, row = group * GROUP_SIZE, ray * ROWS
     n = three(groups, at + NORMAL * WIDTH)
     maybe, passes, c, den = test_edges(
         _spread_three(rows, row + ORIGIN),
         _spread_three(rows, row + DIRECTION),
-        _spread(rows, row + EDGE),
         three(groups, at),
         three(groups, at + 3 * WIDTH),
         three(groups, at + 6 * WIDTH),
         n,
-        load(groups, at + TOLERANCE * WIDTH, WIDTH),
+        _spread(rows, row + EDGE) * load(groups, at + TOLERANCE * WIDTH, WIDTH),
     )
     if mask_bits(maybe) == 0:
         return np.int64(0), np.int64(0)
+    size = load(groups, at + SIZE * WIDTH, WIDTH)
     within, t, room = test_distance(
         c,
         den,
-        _spread(rows, row + T_ERROR),
         _spread(rows, row + LOW),
         splat(end, WIDTH),
         n,
-        load(groups, at + SIZE * WIDTH, WIDTH),
+        fma(_spread(rows, row + T_ERROR), size, splat(TINY, WIDTH)),
     )
     bits = mask_bits(maybe & within)
     if bits == 0:

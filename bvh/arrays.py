@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bvh.arguments import kernel_input
 from bvh.primitives import Custom, Primitives
+from bvh.references import as_pointers, pointers_of
+from bvh.simd import pointer
 from bvh.user_calls import INTERSECT, user_call
 from bvh.wide_nodes import WideNodes
 
@@ -30,6 +32,27 @@ class TreeArrays(NamedTuple):
     groups: NDArray[np.float32]
     primitives: Primitives
     frame: NDArray[np.float64]
+
+
+class TreePointers(NamedTuple):
+    """The pointers of a tree inside kernels."""
+
+    blocks: Any
+    ids: Any
+    groups: Any
+    primitives: Any
+    frame: Any
+
+
+@pointers_of(TreeArrays)
+def _tree_pointers(arrays):
+    return TreePointers(
+        pointer(arrays.nodes.blocks),
+        pointer(arrays.nodes.ids),
+        pointer(arrays.groups),
+        as_pointers(arrays.primitives),
+        pointer(arrays.frame),
+    )
 
 
 def frozen(arrays: TreeArrays) -> TreeArrays:

@@ -16,10 +16,18 @@ from bvh.rays import CountedHits, CountedSceneHits, Hits, RayBatch, SceneHits, s
 from bvh.traversal.block import BLOCK
 from bvh.traversal.choice import Scratch, new_scratch, nothing_learnt
 from bvh.traversal.closest_hit import closest_hits
-from bvh.traversal.goals import Counted, Nearest, Ranked, new_kept
-from bvh.traversal.order import AUTO, SINGLES, TILE_HEIGHT, TILE_WIDTH, Order
-from bvh.traversal.query import EVERY, Rays
-from bvh.traversal.sorting import sorted_places
+from bvh.traversal.finish import Columns
+from bvh.traversal.goals import ClosestGoal, CountGoal, FirstGoal, new_nearest_hits
+from bvh.traversal.query import (
+    AUTO,
+    EVERY,
+    SINGLES,
+    TILE_HEIGHT,
+    TILE_WIDTH,
+    Order,
+    Rays,
+    sorted_places,
+)
 from bvh.user_calls import UserCall
 from bvh.workers import Progress, Shelf, share
 
@@ -42,9 +50,9 @@ SORTABLE, LARGE_TREE, PROBE, SAVED = 1 << 18, 1 << 24, 64, 0.15
 Work = Callable[[Order, int, int], None]
 
 
-def _shelf(arrays: Any) -> Shelf[Scratch]:
+def _shelf() -> Shelf[Scratch]:
     """Return scratch for the threads of a batch, which share what they learn."""
-    return Shelf(partial(new_scratch, nothing_learnt(), isinstance(arrays.primitives, Placed)))
+    return Shelf(partial(new_scratch, nothing_learnt()))
 
 
 def kernel_rays(rays: RayBatch) -> Rays:
@@ -82,7 +90,7 @@ def counted_hits(
 ) -> Any:
     """Return the nearest hit of each ray, and what it took to find it."""
     nodes, tests = np.zeros(rays.size, np.int32), np.zeros(rays.size, np.int32)
-    goal = Counted(False, cull, nodes, tests)
+    goal = CountGoal(False, cull, nodes, tests)
     hits = _nearest(arrays, rays, lambda: goal, threads, progress, False)
     if isinstance(arrays.primitives, Placed):
         found = _in_scene(arrays, *hits)
@@ -101,14 +109,12 @@ def _nearest(
     """Return t, prim_id, u, v and front of the hits that a goal leads to."""
     arrays, _kept = kernel_arrays(arrays)
     t, u, v, prim_id, front = _results(rays.size, ids_of(arrays.primitives))
-    batch, shelf = kernel_rays(rays), _shelf(arrays)
+    batch, shelf = kernel_rays(rays), _shelf()
+    out = Columns(prim_id, t, u, v, front.view(np.uint8))
 
     def work(order: Order, begin: int, end: int) -> None:
         with shelf.scratch() as scratch:
-            closest_hits(
-                arrays, batch, order, scratch, goal(), begin, end,
-                t, prim_id, u, v, front.view(np.uint8),
-            )  # fmt: skip
+            closest_hits(arrays, batch, order, scratch, goal(), begin, end, out)
 
     if len(arrays.nodes.blocks) == 0:
         # The kernel leaves results alone; progress is told all the same.
@@ -130,27 +136,26 @@ def any_hit(
     """Tell for each ray whether it hits anything."""
     arrays, _kept = kernel_arrays(arrays)
     hit = np.zeros(rays.size, np.bool_)
-    batch, shelf = kernel_rays(rays), _shelf(arrays)
+    batch, shelf = kernel_rays(rays), _shelf()
     # The kernel writes nothing else.
     none, no_ids = np.empty(0), np.empty(0, ids_of(arrays.primitives))
+    out = Columns(no_ids, none, none, none, hit.view(np.uint8))
 
     def work(order: Order, begin: int, end: int) -> None:
         with shelf.scratch() as scratch:
             goal = _goal(True, cull, accept, ids_of(arrays.primitives))
-            closest_hits(
-                arrays, batch, order, scratch, goal, begin, end,
-                none, no_ids, none, none, hit.view(np.uint8),
-            )  # fmt: skip
+            closest_hits(arrays, batch, order, scratch, goal, begin, end, out)
 
     _run(arrays, rays, batch, work, threads, progress, sort)
     return shaped(rays.shape, hit)[0]  # type: ignore[no-any-return]
 
 
-def _goal(any_hit: bool, cull: int, accept: UserCall | None, ids: Any) -> Nearest | Ranked:
+def _goal(any_hit: bool, cull: int, accept: UserCall | None, ids: Any) -> ClosestGoal | FirstGoal:
     """Return the goal of one thread."""
     if accept is None:
-        return Nearest(any_hit, cull)
-    return Ranked(any_hit, cull, False, 1, accept.function, accept.data, new_kept(1, ids))
+        return ClosestGoal(any_hit, cull)
+    nearest = new_nearest_hits(1, ids)
+    return FirstGoal(any_hit, cull, False, 1, accept.function, accept.data, nearest)
 
 
 def _run(

@@ -138,6 +138,12 @@ def common_interval(o, d, rows, first, last, near, far):
     return True, start, end
 
 
+@inlined
+def read_box(records, i):
+    """Return (lower, upper) of a box of an (n, 6) array."""
+    return vector(records, 2 * i), vector(records, 2 * i + 1)
+
+
 @kernel
 def box_interval(o, d, lower, upper):
     """Return the interval of all real t, of any sign, where o + t d is in a closed box.

@@ -1,4 +1,4 @@
-"""Crossings with one owner: which of the faces that touch a ray it is said to cross.
+"""Edge rule "once": which of the faces that a ray touches it crosses.
 
 A ray through an edge or a vertex touches several faces. Move it by an infinitesimal: its origin by
 (e, e**2, e**3), e > 0 smaller than any number. It then meets no edge at all, but for edges parallel
@@ -22,8 +22,8 @@ from bvh.primitives import Triangles, corners
 
 
 @kernel
-def _parting(d, a, b):
-    """Return the sign of the change of an edge's side: of the first component of d x (b-a)."""
+def _perturbed_side(d, a, b):
+    """Return the sign of the first component of d x (b-a) that is not zero; 0 if all are."""
     for i in range(3):
         j, k = (i + 1) % 3, (i + 2) % 3
         total = new_sum()
@@ -39,14 +39,14 @@ def _parting(d, a, b):
 
 @kernel
 def moved_side(o, d, a, b):
-    """Return on which side of an edge the moved ray passes: never 0, but for edges along it."""
+    """Return the side of an edge on which the moved ray passes; 0 only for edges along it."""
     stay_outlined()
     side = triple_sign(o, d, a, b)
-    return side if side != 0 else _parting(d, a, b)
+    return side if side != 0 else _perturbed_side(d, a, b)
 
 
 def crosses(primitives, prim, o, d):
-    """Tell whether a ray crosses a primitive that it touches; solids are always crossed."""
+    """Tell whether a ray crosses a primitive that it touches; all but triangles are crossed."""
 
 
 @kernel
@@ -61,18 +61,18 @@ def _cross_triangle(primitives, prim, o, d):
     return _crosses_corners(v0, v1, v2, o, d)
 
 
-def _cross_placed(primitives, prim, o, d):
+def _cross_instanced(primitives, prim, o, d):
     if kind_of(primitives, leaf_of(prim)) != TRIANGLES:
         return True
     v0, v1, v2 = placed_corners(primitives, prim)
     return _crosses_corners(v0, v1, v2, o, d)
 
 
-def _cross_solid(primitives, prim, o, d):
+def _cross_other(primitives, prim, o, d):
     return True
 
 
 @by_type(crosses)
 def _choose_crossing(primitives, prim, o, d):
-    ways = {Triangles: _cross_triangle, Placed: _cross_placed}
-    return ways.get(primitives.instance_class, _cross_solid)
+    choices = {Triangles: _cross_triangle, Placed: _cross_instanced}
+    return choices.get(primitives.instance_class, _cross_other)

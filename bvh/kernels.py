@@ -2,12 +2,12 @@
 
 Each function here is to be called from a function that is compiled with `numba.njit`, on the
 `arrays` of a tree. Rays are checked like those of a batch: one that is not finite, or has no
-direction, misses. Nothing is allocated, but by the exact test where it is asked, and any number of
-threads may ask at once.
+direction, misses. Only the exact test allocates memory, where it is needed, and any number of
+threads may call at once.
 
 Examples
 --------
-A loop that follows rays from mirror to mirror cannot be asked in batches of known rays:
+Where a hit decides the next ray, as between mirrors, there is no batch of known rays:
 
 >>> import bvh, numba, numpy as np
 >>> from bvh import kernels
@@ -32,19 +32,18 @@ import numpy as np
 
 from bvh.arguments import kernel_input
 from bvh.build import build
-from bvh.jit import TypingError, by_type, entry, types, warms
+from bvh.jit import TypingError, by_type, entry, inlined, types, warms
 from bvh.numerics import INF
 from bvh.primitives import Triangles
-from bvh.references import borrowed, stack_memory
+from bvh.references import as_pointers, borrowed, stack_memory
 from bvh.simd import peek, pointer, pointer_to, poke
 from bvh.traversal.closest_point import NOBODY, nearest_to
-from bvh.traversal.goals import Kept, Nearest, Ranked
+from bvh.traversal.goals import ClosestGoal, FirstGoal, NearestHits
 from bvh.traversal.one_ray import EVERY, SCRATCH_BYTES, cast, trace_alone
 from bvh.traversal.points_scratch import SCRATCH_BYTES as POINT_BYTES
 from bvh.traversal.points_scratch import scratch_at
-from bvh.traversal.query import pointed_tree
 
-# With room for what a goal writes, on a cache line of its own.
+# What a goal writes is on a cache line of its own.
 GOAL = (SCRATCH_BYTES + 63) // 64 * 64
 BYTES = GOAL + 128
 
@@ -89,7 +88,7 @@ def any_hit(
 def first_hits(
     arrays: Any, origin: Any, direction: Any, t_min: float, t_max: float, t: Any, prim_id: Any
 ) -> int:
-    """Find as many of the nearest hits of a ray as there is room for, sorted by t and prim_id.
+    """Find the nearest hits of a ray, at most k, sorted by t and prim_id.
 
     Parameters
     ----------
@@ -111,7 +110,7 @@ def first_hits(
 def visit_hits(
     arrays: Any, origin: Any, direction: Any, t_min: float, t_max: float, visit: Any, data: Any
 ) -> bool:
-    """Call a function for every hit of a ray, in no particular order, until it says stop.
+    """Call a function for every hit of a ray, in no particular order, until it returns True.
 
     Parameters
     ----------
@@ -158,42 +157,37 @@ def _not_compiled(name: str) -> NoReturn:
 
 
 @entry
-def _cast(arrays, ox, oy, oz, dx, dy, dz, t_min, t_max):
+def _cast(arrays, ray):
     if len(arrays.nodes.blocks) == 0:
         return INF, np.int64(-1), np.nan, np.nan, False
-    memory = stack_memory(SCRATCH_BYTES)
-    tree, cull = pointed_tree(arrays), np.int64(0)
-    t, prim, u, v, front = cast(tree, memory, ox, oy, oz, dx, dy, dz, t_min, t_max, cull)
-    return t, np.int64(prim), u, v, front
+    return cast(as_pointers(arrays), stack_memory(SCRATCH_BYTES), ray, EVERY, np.int64(0))
 
 
 @entry
-def _is_hit(arrays, ox, oy, oz, dx, dy, dz, t_min, t_max):
+def _is_hit(arrays, ray):
     if len(arrays.nodes.blocks) == 0:
         return False
-    memory = stack_memory(SCRATCH_BYTES)
-    goal = Nearest(True, np.int64(0))
-    tree = pointed_tree(arrays)
-    return trace_alone(tree, memory, ox, oy, oz, dx, dy, dz, t_min, t_max, EVERY, goal) >= 0
+    goal = ClosestGoal(True, np.int64(0))
+    return trace_alone(as_pointers(arrays), stack_memory(SCRATCH_BYTES), ray, EVERY, goal) >= 0
 
 
 @entry
-def _rank(arrays, ox, oy, oz, dx, dy, dz, t_min, t_max, t, prim_id):
-    most = np.int64(min(len(t), len(prim_id)))
-    if len(arrays.nodes.blocks) == 0 or most == 0:
+def _rank(arrays, ray, t, prim_id):
+    capacity = np.int64(min(len(t), len(prim_id)))
+    if len(arrays.nodes.blocks) == 0 or capacity == 0:
         return np.int64(0)
     memory = stack_memory(BYTES)
     counts = pointer_to(memory + (-memory & 63) + GOAL, np.int64(0))
     poke(counts, 0, 0)
-    kept = Kept(pointer(t), pointer(prim_id), counts)
+    kept = NearestHits(pointer(t), pointer(prim_id), counts)
     none = np.int64(0)
-    goal = Ranked(False, none, False, most, none, none, kept)
-    trace_alone(pointed_tree(arrays), memory, ox, oy, oz, dx, dy, dz, t_min, t_max, EVERY, goal)
+    goal = FirstGoal(False, none, False, capacity, none, none, kept)
+    trace_alone(as_pointers(arrays), memory, ray, EVERY, goal)
     return peek(counts, 0)
 
 
 @entry
-def _visit(arrays, ox, oy, oz, dx, dy, dz, t_min, t_max, visit, data):
+def _visit(arrays, ray, visit, data):
     if len(arrays.nodes.blocks) == 0:
         return False
     memory = stack_memory(BYTES)
@@ -201,29 +195,39 @@ def _visit(arrays, ox, oy, oz, dx, dy, dz, t_min, t_max, visit, data):
     counts = pointer_to(spare, np.int64(0))
     poke(counts, 0, 0)
     # The hit that ends the search is the only one that is kept.
-    kept = Kept(pointer_to(spare + 8, 0.0), pointer_to(spare + 16, np.int32(0)), counts)
-    goal = Ranked(True, np.int64(0), False, np.int64(1), visit, borrowed(data), kept)
-    trace_alone(pointed_tree(arrays), memory, ox, oy, oz, dx, dy, dz, t_min, t_max, EVERY, goal)
+    kept = NearestHits(pointer_to(spare + 8, 0.0), pointer_to(spare + 16, np.int32(0)), counts)
+    goal = FirstGoal(True, np.int64(0), False, np.int64(1), visit, borrowed(data), kept)
+    trace_alone(as_pointers(arrays), memory, ray, EVERY, goal)
     return peek(counts, 0) > 0
 
 
 @entry
-def _approach(arrays, x, y, z, limit):
+def _approach(arrays, point, limit):
     if len(arrays.nodes.blocks) == 0:
         return INF, np.int64(-1), np.nan, np.nan
     scratch = scratch_at(stack_memory(POINT_BYTES))
-    distance, prim, u, v = nearest_to(pointed_tree(arrays), scratch, (x, y, z), limit)
+    distance, prim, u, v = nearest_to(as_pointers(arrays), scratch, point, limit)
     if prim == NOBODY:
         return INF, np.int64(-1), np.nan, np.nan
     return distance, np.int64(prim), u, v
 
 
+@inlined
+def _floats(v):
+    """Return three numbers as a tuple of floats."""
+    return float(v[0]), float(v[1]), float(v[2])
+
+
+@inlined
+def _ray(origin, direction, t_min, t_max):
+    """Return a ray as entries take it."""
+    return _floats(origin), _floats(direction), float(t_min), float(t_max)
+
+
 @by_type(closest_point)
 def _compile_closest_point(arrays, point, max_distance=INF):
     def call(arrays, point, max_distance=INF):
-        return _approach(
-            arrays, float(point[0]), float(point[1]), float(point[2]), float(max_distance)
-        )
+        return _approach(arrays, _floats(point), float(max_distance))
 
     return call
 
@@ -231,10 +235,7 @@ def _compile_closest_point(arrays, point, max_distance=INF):
 @by_type(closest_hit)
 def _compile_closest_hit(arrays, origin, direction, t_min=0.0, t_max=INF):
     def call(arrays, origin, direction, t_min=0.0, t_max=INF):
-        return _cast(
-            arrays, float(origin[0]), float(origin[1]), float(origin[2]), float(direction[0]),
-            float(direction[1]), float(direction[2]), float(t_min), float(t_max),
-        )  # fmt: skip
+        return _cast(arrays, _ray(origin, direction, t_min, t_max))
 
     return call
 
@@ -242,10 +243,7 @@ def _compile_closest_hit(arrays, origin, direction, t_min=0.0, t_max=INF):
 @by_type(any_hit)
 def _compile_any_hit(arrays, origin, direction, t_min=0.0, t_max=INF):
     def call(arrays, origin, direction, t_min=0.0, t_max=INF):
-        return _is_hit(
-            arrays, float(origin[0]), float(origin[1]), float(origin[2]), float(direction[0]),
-            float(direction[1]), float(direction[2]), float(t_min), float(t_max),
-        )  # fmt: skip
+        return _is_hit(arrays, _ray(origin, direction, t_min, t_max))
 
     return call
 
@@ -258,10 +256,7 @@ def _compile_first_hits(arrays, origin, direction, t_min, t_max, t, prim_id):
             raise TypingError(f"{name} must be a contiguous, writable array of {dtype}")
 
     def call(arrays, origin, direction, t_min, t_max, t, prim_id):
-        return _rank(
-            arrays, float(origin[0]), float(origin[1]), float(origin[2]), float(direction[0]),
-            float(direction[1]), float(direction[2]), float(t_min), float(t_max), t, prim_id,
-        )  # fmt: skip
+        return _rank(arrays, _ray(origin, direction, t_min, t_max), t, prim_id)
 
     return call
 
@@ -269,10 +264,7 @@ def _compile_first_hits(arrays, origin, direction, t_min, t_max, t, prim_id):
 @by_type(visit_hits)
 def _compile_visit_hits(arrays, origin, direction, t_min, t_max, visit, data):
     def call(arrays, origin, direction, t_min, t_max, visit, data):
-        return _visit(
-            arrays, float(origin[0]), float(origin[1]), float(origin[2]), float(direction[0]),
-            float(direction[1]), float(direction[2]), float(t_min), float(t_max), visit, data,
-        )  # fmt: skip
+        return _visit(arrays, _ray(origin, direction, t_min, t_max), visit, data)
 
     return call
 
@@ -282,8 +274,8 @@ def _warm() -> None:
     """Compile what users' loops call."""
     points, faces = kernel_input(np.eye(3)), np.arange(3, dtype=np.int32).reshape(1, 3)
     arrays, _ = build(Triangles(points, kernel_input(faces)), "medium", 1, None)
-    ray = 1.0, 1.0, 1.0, -1.0, -1.0, -1.0, 0.0, INF
-    _cast(arrays, *ray)
-    _is_hit(arrays, *ray)
-    _approach(arrays, 1.0, 1.0, 1.0, INF)
-    _rank(arrays, *ray, np.empty(1), np.empty(1, np.int32))
+    ray = (1.0, 1.0, 1.0), (-1.0, -1.0, -1.0), 0.0, INF
+    _cast(arrays, ray)
+    _is_hit(arrays, ray)
+    _approach(arrays, ray[0], INF)
+    _rank(arrays, ray, np.empty(1), np.empty(1, np.int32))

@@ -245,8 +245,10 @@ def with_sign_of(a, b):
 
 
 @inlined
-def test_edges(o, d, edge_error, v0, e1, e2, n, tolerance):
+def test_edges(o, d, v0, e1, e2, n, margin):
     """Test on which side of the edges of triangles rays pass, lane by lane.
+
+    `margin` bounds the error of the tests; where it is negative, rays pass by.
 
     Returns
     -------
@@ -266,24 +268,24 @@ def test_edges(o, d, edge_error, v0, e1, e2, n, tolerance):
     w = (den - u) - v
     inside = lesser(lesser(u, v), w)
     outside = greater(greater(u, v), w)
-    margin = edge_error * tolerance
     maybe = (inside >= -margin) | (outside <= margin)
     return maybe, (inside > margin) | (outside < -margin), c, den
 
 
 @inlined
-def test_distance(c, den, t_error, low, high, n, triangle_size):
+def test_distance(c, den, low, high, n, margin):
     """Find where rays meet the planes of triangles, lane by lane.
+
+    `margin` bounds the error of t times den.
 
     Returns
     -------
     maybe : mask
         Lanes where t may be in low..high.
-    t, room : Vec
+    t, error : Vec
         The distance, and how far it may be from the real one.
     """
     size = abs(den)
     numerator = with_sign_of(dot(n, c), den)
-    margin = fma(t_error, triangle_size, splat(TINY, WIDTH))
     maybe = (numerator <= fma(high, size, margin)) & (numerator >= fma(low, size, -margin))
     return maybe, numerator / size, margin / size

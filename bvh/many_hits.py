@@ -9,22 +9,24 @@ import numpy as np
 
 from bvh.arrays import kernel_arrays
 from bvh.batches import kernel_rays, share_blocks
-from bvh.placed import Placed, hit_codes, ids_of, owners_of
+from bvh.placed import hit_codes, ids_of, owners_of
 from bvh.rays import AllHits, RayBatch, SceneAllHits, shaped
 from bvh.traversal.all_hits import (
     FILLED,
     NEXT,
     SIZE,
-    Columns,
+    Gathered,
     Pairs,
+    Wanted,
     gather_hits,
     new_columns,
     new_pairs,
 )
 from bvh.traversal.block import BLOCK, HALF
 from bvh.traversal.choice import Scratch, new_scratch, nothing_learnt
-from bvh.traversal.goals import Collected, Ranked, new_found, new_kept
-from bvh.traversal.order import SINGLES, Order
+from bvh.traversal.finish import Columns
+from bvh.traversal.goals import AllGoal, FirstGoal, new_found_hits, new_nearest_hits
+from bvh.traversal.query import SINGLES, Order
 from bvh.user_calls import NO_CALL, UserCall
 from bvh.workers import Progress, Shelf
 
@@ -41,15 +43,15 @@ class _Bench:
 
     def __init__(self, ranked: int, primitives: Any) -> None:
         self.ids = ids_of(primitives)
-        self.scratch: Scratch = new_scratch(nothing_learnt(), isinstance(primitives, Placed))
-        self.kept = new_kept(max(ranked, 1), self.ids)
+        self.scratch: Scratch = new_scratch(nothing_learnt())
+        self.nearest = new_nearest_hits(max(ranked, 1), self.ids)
         self.state = np.zeros(3, np.int64)
         self.out: Columns = new_columns(FIRST_ROOM, self.ids)
         self.make_room(max(ranked * BLOCK, FIRST_ROOM))
 
     def make_room(self, room: int) -> None:
         """Make room for the hits of a block."""
-        self.found = new_found(room, self.ids)
+        self.found = new_found_hits(room, self.ids)
         self.pairs: Pairs = new_pairs(room, self.ids)
 
 
@@ -136,25 +138,25 @@ class Request:
         pieces: list[Columns] = []
         while begin < end:
             asked = NO_CALL if ranked else self._accept or NO_CALL
+            solved = keep or asked is not NO_CALL
             gather_hits(
                 self._arrays, self._batch, order, bench.scratch, self._goal(bench, ranked),
-                asked.function, asked.data, limit, whole, keep or asked is not NO_CALL, keep,
-                begin, end,
-                bench.pairs, bench.out, self._counts, bench.state,
+                Wanted(asked.function, asked.data, limit, whole, solved, keep),
+                Gathered(bench.pairs, bench.out, self._counts, bench.state), begin, end,
             )  # fmt: skip
             begin, filled = int(bench.state[NEXT]), int(bench.state[FILLED])
             if keep and filled:
                 pieces.append(Columns(*(column[:filled].copy() for column in bench.out)))
             if begin < end:
                 needed = int(bench.state[SIZE])
-                if needed > bench.found.room:
+                if needed > bench.found.capacity:
                     bench.make_room(needed + needed // 4)
                 if needed > len(bench.out.t) - HALF:
                     bench.out = new_columns(needed + needed // 4, bench.ids)
         return pieces
 
-    def _goal(self, bench: _Bench, ranked: int) -> Collected | Ranked:
+    def _goal(self, bench: _Bench, ranked: int) -> AllGoal | FirstGoal:
         if ranked:
             function, data, _ = self._accept or NO_CALL
-            return Ranked(False, self._cull, self._once, ranked, function, data, bench.kept)
-        return Collected(self._cull, self._once, bench.found)
+            return FirstGoal(False, self._cull, self._once, ranked, function, data, bench.nearest)
+        return AllGoal(self._cull, self._once, bench.found)

@@ -16,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bvh.affine import determinant_sign, refuse
+from bvh.affine import determinant_sign, refuse, row_of
 from bvh.arguments import kernel_input, points, reals
 from bvh.boxes import (
     BoxHit,
@@ -241,6 +241,14 @@ def _rough_slab(o, d, w, lower, upper):
         (near - near_margin, near + near_margin),
         (far - far_margin, far + far_margin),
     )
+
+
+@inlined
+def read_obb(records, i):
+    """Return (lower, upper, rows) of an oriented box of an (n, 18) array."""
+    at = 18 * i
+    rows = row_of(records, at + 6), row_of(records, at + 10), row_of(records, at + 14)
+    return vector(records, 6 * i), vector(records, 6 * i + 1), rows
 
 
 @kernel

@@ -1,13 +1,13 @@
-"""Leaves of a scene as kernels see them: trees placed by affine maps, under one set of ids.
+"""Instanced trees: the trees of a scene under their affine maps, as kernels see them.
 
-A primitive of a scene is known by its *code*: the row of its leaf times 2**32, and its id in that
-leaf's tree. Codes order hits as the contract wants ties ordered: by leaf, then by primitive.
+A primitive of a scene is known by its *code*: the row of its instanced tree times 2**32, and its id
+in that tree. Codes order hits as ties must be: by instance, then by primitive.
 
-A placed triangle is the one whose vertices are the moved ones, each coordinate correctly rounded
-(see `affine`); a placed box or oriented box is what the correctly rounded inverse of the map says,
+An instanced triangle is the one whose vertices are the moved ones, each coordinate correctly
+rounded (see `affine`); an instanced box is what the correctly rounded inverse of the map says,
 times the box's own rows (see `obbs`). All decisions are exact for these, in world coordinates: a
-scene answers as the mesh that all its leaves make together. A ray is brought to the frame of a
-tree only to find what it cannot meet; `ways` says how, and how much that may be wrong.
+scene answers as the mesh that all its trees make together. A ray is brought to the frame of a tree
+only to find what it cannot hit, by a local transform with bounds of its errors.
 """
 
 from __future__ import annotations
@@ -18,33 +18,38 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.affine import moved_point, near_sum, row_of
+from bvh.boxes import read_box
 from bvh.jit import inlined, kernel, stay_outlined
 from bvh.numerics import vector
-from bvh.obbs import obb_interval
+from bvh.obbs import obb_interval, read_obb
 from bvh.simd import peek, pointer_to
 
-# Rows of `trees`: addresses of a tree's arrays, and what it holds.
+# Columns of `trees`: addresses of a tree's arrays, and what kind of primitives it has.
 BLOCKS, GROUPS, IDS, POINTS, FACES, KIND, TREE_SIZE = 0, 1, 2, 3, 4, 5, 8
 TRIANGLES, BOXES, OBBS = 0, 1, 2
 
-# Rows of `ways`, from the local frame of the top level to that of a tree: three rows of four
-# numbers; the root's box there; its largest coordinate; the largest row sum of absolute entries;
-# what the shift may be wrong by; how far rounding has moved vertices; whether the map reflects.
+# Columns of `ways`, the local transforms from the frame of the TLAS to that of a tree: three rows
+# of four numbers; the root's box there; its largest coordinate; the largest row sum of absolute
+# entries; bounds of the error of the translation, and of the rounding of vertices; whether the map
+# is a reflection.
 ROWS, LOWEST, HIGHEST, BOUND, NORM, SHIFT_ERROR, VERTEX_ERROR, FLIPS, WAY_SIZE = (
     0, 12, 15, 18, 19, 20, 21, 22, 24
 )  # fmt: skip
 
+# Numbers of a map, and of a map's row.
+MAP_SIZE, MAP_ROW = 12, 4
+
 CODE_BITS = 32
 PRIM_MASK = 0xFFFFFFFF
 
-F8, I4 = 0.0, np.int32(0)
+F4, F8, I4 = np.float32(0.0), 0.0, np.int32(0)
 
 
 class Placed(NamedTuple):
-    """The leaves of a scene, a row each in flat arrays; pointers inside kernels."""
+    """The instanced trees of a scene, a row each in flat arrays; pointers inside kernels."""
 
-    maps: NDArray[np.float64]  # twelve numbers: local to world
-    inverses: NDArray[np.float64]  # twelve numbers, correctly rounded
+    maps: NDArray[np.float64]  # MAP_SIZE numbers: local to world
+    inverses: NDArray[np.float64]  # MAP_SIZE numbers, correctly rounded
     ways: NDArray[np.float64]  # WAY_SIZE numbers
     trees: NDArray[np.int64]  # TREE_SIZE numbers
     masks: NDArray[np.int32]
@@ -53,13 +58,13 @@ class Placed(NamedTuple):
 
 @inlined
 def leaf_of(code):
-    """Return the leaf of a primitive."""
+    """Return the row of a primitive's tree."""
     return code >> CODE_BITS
 
 
 @inlined
 def prim_of(code):
-    """Return a primitive's id in the tree of its leaf."""
+    """Return a primitive's id in its tree."""
     return code & PRIM_MASK
 
 
@@ -71,13 +76,31 @@ def code_of(leaf, prim):
 
 @inlined
 def kind_of(placed, leaf):
-    """Return what the tree of a leaf holds."""
+    """Return the kind of a tree's primitives."""
     return peek(placed.trees, leaf * TREE_SIZE + KIND)
 
 
 @inlined
+def blocks_of(placed, leaf):
+    """Return the nodes of a leaf's tree."""
+    return pointer_to(peek(placed.trees, leaf * TREE_SIZE + BLOCKS), F4)
+
+
+@inlined
+def groups_of(placed, leaf):
+    """Return the triangle groups of a leaf's tree."""
+    return pointer_to(peek(placed.trees, leaf * TREE_SIZE + GROUPS), F4)
+
+
+@inlined
+def prim_ids_of(placed, leaf):
+    """Return the primitive ids of a leaf's tree, a row of lanes for each group."""
+    return pointer_to(peek(placed.trees, leaf * TREE_SIZE + IDS), I4)
+
+
+@inlined
 def local_corners(placed, code):
-    """Return the vertices of a triangle as they are in its tree."""
+    """Return the vertices of a triangle in the coordinates of its tree."""
     at = leaf_of(code) * TREE_SIZE
     points = pointer_to(peek(placed.trees, at + POINTS), F8)
     faces = pointer_to(peek(placed.trees, at + FACES), I4)
@@ -91,12 +114,46 @@ def local_corners(placed, code):
 
 @kernel
 def placed_corners(placed, code):
-    """Return the vertices of a triangle as they are in the world."""
+    """Return the vertices of a triangle in world coordinates."""
     stay_outlined()
     v0, v1, v2 = local_corners(placed, code)
-    at = leaf_of(code) * 12
+    at = leaf_of(code) * MAP_SIZE
     maps = placed.maps
     return moved_point(maps, at, v0), moved_point(maps, at, v1), moved_point(maps, at, v2)
+
+
+@inlined
+def is_mirrored(placed, leaf):
+    """Tell whether the map of a tree is a reflection, which swaps fronts and backs."""
+    return peek(placed.ways, leaf * WAY_SIZE + FLIPS) != 0.0
+
+
+@inlined
+def _row_product(transforms, at, v):
+    x, y, z = peek(transforms, at), peek(transforms, at + 1), peek(transforms, at + 2)
+    return x * v[0] + y * v[1] + z * v[2]
+
+
+@inlined
+def local_direction(transforms, at, v):
+    """Return a vector of the TLAS in the frame of a tree, whose local transform begins at `at`."""
+    return (
+        _row_product(transforms, at, v),
+        _row_product(transforms, at + MAP_ROW, v),
+        _row_product(transforms, at + 2 * MAP_ROW, v),
+    )
+
+
+@inlined
+def local_point(transforms, at, p):
+    """Return a point of the TLAS in the frame of a tree, whose local transform begins at `at`."""
+    x, y, z = local_direction(transforms, at, p)
+    last = at + MAP_ROW - 1
+    return (
+        x + peek(transforms, last),
+        y + peek(transforms, last + MAP_ROW),
+        z + peek(transforms, last + 2 * MAP_ROW),
+    )
 
 
 @inlined
@@ -111,41 +168,34 @@ def _product_row(w, rows):
 
 
 @kernel
-def placed_interval(placed, code, o, d):
-    """Return (hit, near, far) of a ray and a placed box, as `obbs.obb_interval` does."""
+def instanced_interval(placed, code, o, d):
+    """Return (hit, near, far) of a ray and an instanced box, as `obbs.obb_interval` does."""
     stay_outlined()
     leaf, prim = leaf_of(code), prim_of(code)
-    inverse, at = placed.inverses, leaf * 12
-    rows = row_of(inverse, at), row_of(inverse, at + 4), row_of(inverse, at + 8)
-    points = pointer_to(peek(placed.trees, leaf * TREE_SIZE + POINTS), F8)
+    inverse, at = placed.inverses, leaf * MAP_SIZE
+    rows = row_of(inverse, at), row_of(inverse, at + MAP_ROW), row_of(inverse, at + 2 * MAP_ROW)
+    records = pointer_to(peek(placed.trees, leaf * TREE_SIZE + POINTS), F8)
     if kind_of(placed, leaf) == BOXES:
-        return obb_interval(o, d, vector(points, 2 * prim), vector(points, 2 * prim + 1), rows)
-    own = 18 * prim
-    lower, upper = vector(points, 6 * prim), vector(points, 6 * prim + 1)
-    rows = (
-        _product_row(row_of(points, own + 6), rows),
-        _product_row(row_of(points, own + 10), rows),
-        _product_row(row_of(points, own + 14), rows),
-    )
+        lower, upper = read_box(records, prim)
+        return obb_interval(o, d, lower, upper, rows)
+    lower, upper, (x, y, z) = read_obb(records, prim)
+    rows = _product_row(x, rows), _product_row(y, rows), _product_row(z, rows)
     return obb_interval(o, d, lower, upper, rows)
 
 
 def ids_of(primitives: object) -> Any:
-    """Return the type of what kernels call primitives by: codes in a scene, ids elsewhere."""
+    """Return the type of the numbers of primitives: codes in a scene, ids elsewhere."""
     return np.int64 if isinstance(primitives, Placed) else np.int32
 
 
 def hit_codes(codes: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the leaves and the primitives of codes, int32 each; -1 for both where there is no hit.
-
-    The halves of -1 are -1.
-    """
+    """Return the rows of trees and the ids of codes, int32 each; -1 for both of -1, its halves."""
     halves = codes.view(np.int32).reshape(-1, 2)
     low = 0 if np.little_endian else 1
     return np.ascontiguousarray(halves[:, 1 - low]), np.ascontiguousarray(halves[:, low])
 
 
 def owners_of(placed: Placed, leaves: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Return the instances of leaves; -1 for -1."""
+    """Return the instances of instanced trees; -1 for -1."""
     owners = np.append(placed.owners, np.int32(-1))
     return np.asarray(owners[leaves])

@@ -1,7 +1,7 @@
-"""What a leaf can hold, under one test: triangles, boxes, oriented boxes, and users' own.
+"""Primitives of a tree: triangles, boxes, oriented boxes and users' own, with one ray test.
 
-`test` is the leaf test that every traversal and every brute-force check shares. Which kind it is
-told is a matter of type, so a traversal over triangles compiles no box code.
+`intersect` is the test that every traversal and every brute-force check shares. It is chosen by
+type, so a traversal over triangles compiles no box code.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.boxes import box_interval
+from bvh.boxes import box_interval, read_box
 from bvh.jit import by_type, entry, inlined, types
 from bvh.numerics import INF, NAN, can_hit, finite, vector
-from bvh.obbs import obb_bounds, obb_interval
-from bvh.placed import TRIANGLES, Placed, kind_of, leaf_of, placed_corners, placed_interval
-from bvh.references import borrowed
-from bvh.simd import WIDTH, peek, pointer
+from bvh.obbs import obb_bounds, obb_interval, read_obb
+from bvh.placed import TRIANGLES, Placed, instanced_interval, kind_of, leaf_of, placed_corners
+from bvh.references import borrowed, pointers_of
+from bvh.simd import peek, pointer
 from bvh.triangles import barycentrics, distance, sides
 from bvh.user_calls import call_intersect
 
@@ -44,9 +44,9 @@ class Obbs(NamedTuple):
 
 
 class Custom(NamedTuple):
-    """A user's primitives by the boxes that hold them (n, 6), and the test of a ray with one.
+    """A user's primitives by their bounding boxes (n, 6), and the test of a ray against one.
 
-    Kernels of ours are handed the function and its data by their addresses (see `UserCall`).
+    Kernels of this package take the function and its data by their addresses (see `UserCall`).
     """
 
     points: NDArray[np.float64]
@@ -57,31 +57,9 @@ class Custom(NamedTuple):
 Primitives = Triangles | Boxes | Obbs | Custom
 
 
-def pointed(primitives):
-    """Return primitives with pointers in place of arrays (see `simd.pointer`)."""
-
-
-@by_type(pointed)
-def _choose_pointed(primitives):
-    kind = primitives.instance_class
-    if kind is Triangles:
-        return lambda primitives: Triangles(pointer(primitives.points), pointer(primitives.faces))
-    if kind is Boxes:
-        return lambda primitives: Boxes(pointer(primitives.points))
-    if kind is Obbs:
-        return lambda primitives: Obbs(pointer(primitives.points))
-    if kind is Placed:
-        return _pointed_placed
-    return lambda primitives: Custom(
-        pointer(primitives.points), primitives.intersect, borrowed(primitives.data)
-    )
-
-
-def _pointed_placed(primitives):
-    return Placed(
-        pointer(primitives.maps), pointer(primitives.inverses), pointer(primitives.ways),
-        pointer(primitives.trees), pointer(primitives.masks), pointer(primitives.owners),
-    )  # fmt: skip
+@pointers_of(Custom)
+def _custom_pointers(arrays):
+    return Custom(pointer(arrays.points), arrays.intersect, borrowed(arrays.data))
 
 
 def count_of(primitives: Primitives) -> int:
@@ -99,7 +77,7 @@ def arrays_of(primitives: Primitives | Placed) -> list[NDArray[Any]]:
 
 
 def corners(triangles, prim):
-    """Return the three vertices of a triangle, in a scene those of the moved one."""
+    """Return the three vertices of a triangle, in a scene in world coordinates."""
 
 
 def _own_corners(triangles, prim):
@@ -118,63 +96,52 @@ def _choose_corners(triangles, prim):
     return _own_corners
 
 
-def lanes_of(primitives):
-    """Return how many primitives a row of a leaf's ids holds."""
-
-
-@by_type(lanes_of)
-def _choose_lanes(primitives):
-    lanes = np.int64(WIDTH if primitives.instance_class is Triangles else 1)
-    return lambda primitives: lanes
-
-
-def test(primitives, prim, o, d, scaled, t_min, t_max, cull):
+def intersect(primitives, prim, o, d, scaled, t_min, t_max, cull):
     """Return (t, side) where a ray meets a primitive in t_min..t_max; side MISS where not.
 
     `scaled` is what `triangles.scaled_ray` returns for the ray.
     """
-    return TESTS[type(primitives)](primitives, prim, o, d, scaled, t_min, t_max, cull)
+    return INTERSECTIONS[type(primitives)](primitives, prim, o, d, scaled, t_min, t_max, cull)
 
 
-def _test_triangle(primitives, prim, o, d, scaled, t_min, t_max, cull):
-    return _test_corners(corners(primitives, prim), o, d, scaled, t_min, t_max, cull)
+def _intersect_triangle(primitives, prim, o, d, scaled, t_min, t_max, cull):
+    return _intersect_corners(corners(primitives, prim), o, d, scaled, t_min, t_max, cull)
 
 
 @inlined
-def _test_corners(vertices, o, d, scaled, t_min, t_max, cull):
+def _intersect_corners(vertices, o, d, scaled, t_min, t_max, cull):
     d_scaled, floor, e, k = scaled
     v0, v1, v2 = vertices
     side = sides(o, d, d_scaled, floor, v0, v1, v2)
-    if side in (MISS, cull):
+    if side == MISS or side == cull:
         return INF, MISS
     t = distance(o, d, e, k, v0, v1, v2)
     return t, (side if t_min <= t <= t_max else MISS)
 
 
-def _test_box(primitives, prim, o, d, scaled, t_min, t_max, cull):
-    lower, upper = vector(primitives.points, 2 * prim), vector(primitives.points, 2 * prim + 1)
+def _intersect_box(primitives, prim, o, d, scaled, t_min, t_max, cull):
+    lower, upper = read_box(primitives.points, prim)
     return _stay(box_interval(o, d, lower, upper), t_min, t_max)
 
 
-def _test_obb(primitives, prim, o, d, scaled, t_min, t_max, cull):
-    p, at = primitives.points, 18 * prim
-    lower, upper = vector(p, 6 * prim), vector(p, 6 * prim + 1)
-    rows = (_row(p, at + 6), _row(p, at + 10), _row(p, at + 14))
+def _intersect_obb(primitives, prim, o, d, scaled, t_min, t_max, cull):
+    lower, upper, rows = read_obb(primitives.points, prim)
     return _stay(obb_interval(o, d, lower, upper, rows), t_min, t_max)
 
 
-def _test_placed(primitives, prim, o, d, scaled, t_min, t_max, cull):
+def _intersect_placed(primitives, prim, o, d, scaled, t_min, t_max, cull):
     if kind_of(primitives, leaf_of(prim)) == TRIANGLES:
-        return _test_corners(placed_corners(primitives, prim), o, d, scaled, t_min, t_max, cull)
-    return _stay(placed_interval(primitives, prim, o, d), t_min, t_max)
+        vertices = placed_corners(primitives, prim)
+        return _intersect_corners(vertices, o, d, scaled, t_min, t_max, cull)
+    return _stay(instanced_interval(primitives, prim, o, d), t_min, t_max)
 
 
-def _intersect(function, prim, o, d, t_min, t_max, data):
+def _call_user(function, prim, o, d, t_min, t_max, data):
     """Return (t, u, v) of a ray and a user's primitive."""
 
 
-@by_type(_intersect, inline=True)
-def _choose_intersect(function, prim, o, d, t_min, t_max, data):
+@by_type(_call_user, inline=True)
+def _choose_call(function, prim, o, d, t_min, t_max, data):
     if isinstance(function, types.Dispatcher):
         return lambda function, prim, o, d, t_min, t_max, data: function(
             prim, o, d, t_min, t_max, data
@@ -184,39 +151,33 @@ def _choose_intersect(function, prim, o, d, t_min, t_max, data):
     )
 
 
-def _test_custom(primitives, prim, o, d, scaled, t_min, t_max, cull):
-    t, _, _ = _intersect(primitives.intersect, prim, o, d, t_min, t_max, primitives.data)
+def _intersect_custom(primitives, prim, o, d, scaled, t_min, t_max, cull):
+    t, _, _ = _call_user(primitives.intersect, prim, o, d, t_min, t_max, primitives.data)
     # A NaN fails here, as a miss does.
     return t, (FRONT if t_min <= t <= t_max and abs(t) < INF else MISS)
 
 
 @inlined
-def _row(array, at):
-    """Read four numbers of an array."""
-    return (peek(array, at), peek(array, at + 1), peek(array, at + 2), peek(array, at + 3))
-
-
-@inlined
 def _stay(interval, t_min, t_max):
-    """Return (t, side) of a ray's stay in a solid, which begins at t_min when it starts inside."""
+    """Return (t, side) of a ray's interval in a box; it begins at t_min when it starts inside."""
     hit, near, far = interval
     if not hit or near > t_max or far < t_min:
         return INF, MISS
     return max(t_min, near), (FRONT if near >= t_min else BACK)
 
 
-TESTS = {
-    Triangles: _test_triangle,
-    Boxes: _test_box,
-    Obbs: _test_obb,
-    Custom: _test_custom,
-    Placed: _test_placed,
+INTERSECTIONS = {
+    Triangles: _intersect_triangle,
+    Boxes: _intersect_box,
+    Obbs: _intersect_obb,
+    Custom: _intersect_custom,
+    Placed: _intersect_placed,
 }
 
 
-@by_type(test)
-def _choose_test(primitives, prim, o, d, scaled, t_min, t_max, cull):
-    return TESTS[primitives.instance_class]
+@by_type(intersect)
+def _choose_intersection(primitives, prim, o, d, scaled, t_min, t_max, cull):
+    return INTERSECTIONS[primitives.instance_class]
 
 
 def weights(primitives, prim, o, d, scaled, t_min, t_max):
@@ -241,7 +202,7 @@ def _placed_weights(primitives, prim, o, d, scaled, t_min, t_max):
 
 
 def _custom_weights(primitives, prim, o, d, scaled, t_min, t_max):
-    _, u, v = _intersect(primitives.intersect, prim, o, d, t_min, t_max, primitives.data)
+    _, u, v = _call_user(primitives.intersect, prim, o, d, t_min, t_max, primitives.data)
     return u, v
 
 
@@ -261,7 +222,7 @@ def _choose_weights(primitives, prim, o, d, scaled, t_min, t_max):
 
 @inlined
 def is_ray(o, d, t_min, t_max):
-    """Tell a ray that can hit from one that can only miss."""
+    """Tell whether a ray is valid: finite, with a direction, and t_min <= t_max."""
     return can_hit(o, d) and t_min <= t_max
 
 

@@ -97,7 +97,7 @@ class RayQueries(Hierarchy):
             ray = plain_ray(origins, directions)
             if ray is not None:
                 cast = self._cast or self._single_ray()
-                return single_hit(cast(self._place, *ray, t_min, t_max, 0))
+                return single_hit(cast(self._place, ray, t_min, t_max, 0))
         batch, code = self._batch(origins, directions, t_min, t_max, cull, validate_rays)
         if counters and filter is not None:
             raise ValueError("counters must be False where there is a filter, got True")
@@ -145,7 +145,8 @@ class RayQueries(Hierarchy):
         ) -> tuple[float, int, float, float, bool]:  # fmt: skip
             # The tree among the defaults stays alive as long as the function does.
             hit: tuple[float, int, float, float, bool] = kernel(
-                place, float(ox), float(oy), float(oz), float(dx), float(dy), float(dz),
+                place,
+                (float(ox), float(oy), float(oz), float(dx), float(dy), float(dz)),
                 float(t_min), float(t_max), code,
             )  # fmt: skip
             return hit
@@ -193,7 +194,7 @@ class RayQueries(Hierarchy):
             ray = plain_ray(origins, directions)
             if ray is not None:
                 cast = self._cast or self._single_ray()
-                return bool(cast(self._place, *ray, t_min, t_max, 0)[1] >= 0)
+                return bool(cast(self._place, ray, t_min, t_max, 0)[1] >= 0)
         batch, code = self._batch(origins, directions, t_min, t_max, cull, validate_rays)
         accept = optional_filter(filter, data)
         workers = thread_count(threads)

@@ -1,27 +1,88 @@
-"""References: a tuple of many pointers handed to a function as one.
+"""Tuples of arrays and pointers inside kernels: as pointers, by reference, without counting.
 
-A tuple's members are arguments each; a function with twenty of them, called for every hit, spends
-more on its call than on its work.
+Numba counts references to an array at every call of a function that is given it, alone or in a
+tuple, with an atomic instruction; and it passes every member of a tuple as an argument of its own,
+so that a function with twenty of them spends more on its call than on its work.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
 from numba import extending
 from numba.core import cgutils
 
-from bvh.jit import literal_operation, llvm_operation, types
+from bvh.jit import by_type, literal_operation, llvm_operation, types
 
-# Numba's inside is untyped.
+# Numba's internals are untyped.
 _Model: Any = extending.models.PrimitiveModel
 _keep: Any = cgutils.alloca_once_value
 _nothing: Any = cgutils.get_null_value
 
 
+# By class of a tuple, the function that makes its pointers, where that takes more than the rule.
+SPECIAL: dict[type, Callable[..., Any]] = {}
+
+
+def as_pointers(arrays):
+    """Return a NamedTuple with pointers in place of its arrays, nested tuples included.
+
+    Whoever calls a kernel keeps the arrays alive. Classes of which more must be known inside
+    kernels have a function of their own: see `pointers_of`.
+    """
+
+
+def pointers_of(
+    kind: type,
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Register the function (arrays) that `as_pointers` compiles to for a class of NamedTuples."""
+
+    def register(function: Callable[..., Any]) -> Callable[..., Any]:
+        SPECIAL[kind] = function
+        return function
+
+    return register
+
+
+@by_type(as_pointers, inline=True)
+def _choose_pointers(arrays):
+    return SPECIAL.get(arrays.instance_class, lambda arrays: _all_pointers(arrays))
+
+
+@llvm_operation
+def _all_pointers(typingctx: Any, value: Any) -> Any:
+    """Return a tuple with pointers in place of its arrays."""
+
+    def result_type(kind: Any) -> Any:
+        if isinstance(kind, types.Array):
+            return types.CPointer(kind.dtype)
+        if isinstance(kind, types.BaseTuple):
+            parts = [result_type(part) for part in kind.types]
+            return types.BaseTuple.from_types(parts, getattr(kind, "instance_class", None))
+        return kind
+
+    def convert(context: Any, builder: Any, kind: Any, value: Any) -> Any:
+        if isinstance(kind, types.Array):
+            return context.make_array(kind)(context, builder, value).data
+        if isinstance(kind, types.BaseTuple):
+            parts = [
+                convert(context, builder, part, builder.extract_value(value, i))
+                for i, part in enumerate(kind.types)
+            ]
+            return context.make_tuple(builder, result_type(kind), parts)
+        context.nrt.incref(builder, kind, value)
+        return value
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return convert(context, builder, value, args[0])
+
+    return result_type(value)(value), codegen
+
+
 class Reference(types.Type):  # type: ignore[misc]
-    """The place of a tuple in the memory of a function that is still running."""
+    """The address of a tuple in the memory of a function that is still running."""
 
     def __init__(self, target: Any) -> None:
         self.target = target
@@ -37,9 +98,9 @@ class _ReferenceModel(_Model):  # type: ignore[misc]
 
 @llvm_operation
 def refer(typingctx: Any, value: Any) -> Any:
-    """Keep a tuple in the memory of the calling function; return the reference to it.
+    """Store a tuple in the stack frame of the calling function; return the reference to it.
 
-    The caller must outlive all uses: a function that melts into another may not return it.
+    The caller must outlive all uses: an inlined function may not return it.
     """
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -50,13 +111,13 @@ def refer(typingctx: Any, value: Any) -> Any:
 
 @llvm_operation
 def follow(typingctx: Any, reference: Any) -> Any:
-    """Return the tuple that a reference stands for."""
+    """Return the tuple behind a reference."""
     if not isinstance(reference, Reference):
         return None
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         value = builder.load(args[0])
-        # The caller gives up what it is given.
+        # The caller releases what is returned.
         context.nrt.incref(builder, reference.target, value)
         return value
 
@@ -93,7 +154,7 @@ def borrowed(typingctx: Any, value: Any) -> Any:
 
 @literal_operation
 def stack_memory(typingctx: Any, size: Any) -> Any:
-    """Return the address of some bytes that the calling function has until it ends."""
+    """Return the address of `size` bytes in the stack frame of the calling function."""
     if not isinstance(size, types.IntegerLiteral):
         return None
     byte, count = ir.IntType(8), ir.Constant(ir.IntType(64), size.literal_value)

@@ -108,7 +108,7 @@ class SceneRays(SceneContent):
             ray = plain_ray(origins, directions)
             if ray is not None:
                 view = self._current()
-                hit = way_in(view.arrays)(view.place, *ray, t_min, t_max, 0, -1)
+                hit = way_in(view.arrays)(view.place, ray, t_min, t_max, 0, -1)
                 return single_scene_hit(hit, view.owner(hit[5]))
         batch = _batch(origins, directions, t_min, t_max, mask, validate_rays)
         # Held while rays are under way: kernels know the trees by addresses alone, and `progress`
@@ -154,7 +154,8 @@ class SceneRays(SceneContent):
         ) -> tuple[float, int, float, float, bool, int]:  # fmt: skip
             view = current()
             hit: tuple[float, int, float, float, bool, int] = kernel(
-                view.place, float(ox), float(oy), float(oz), float(dx), float(dy), float(dz),
+                view.place,
+                (float(ox), float(oy), float(oz), float(dx), float(dy), float(dz)),
                 float(t_min), float(t_max), code, signed,
             )  # fmt: skip
             return hit
@@ -200,7 +201,7 @@ class SceneRays(SceneContent):
             ray = plain_ray(origins, directions)
             if ray is not None:
                 view = self._current()
-                return bool(way_in(view.arrays)(view.place, *ray, t_min, t_max, 0, -1)[5] >= 0)
+                return bool(way_in(view.arrays)(view.place, ray, t_min, t_max, 0, -1)[5] >= 0)
         batch = _batch(origins, directions, t_min, t_max, mask, validate_rays)
         accept = optional_filter(filter, data, SCENE_FILTER)
         # Held while rays are under way, as in `closest_hit`.

@@ -22,7 +22,7 @@ from bvh.numerics import INF, finite, vector
 from bvh.obbs import INVERTED, inverses
 from bvh.primitives import Boxes, Custom, Obbs, Primitives, Triangles, count_of, world_bounds
 from bvh.simd import WIDTH
-from bvh.traversal.singles import STACK
+from bvh.traversal.scene_slots import STACK
 from bvh.wide_nodes import (
     BLOCK_SIZE,
     child_code,

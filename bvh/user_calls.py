@@ -1,12 +1,11 @@
 """Users' functions as kernels call them: by address, so that kernels are not compiled for them.
 
 A user's function is compiled alone, into one of a fixed signature that reads its data from memory.
-A kernel is handed two numbers, where that function is and where its data is, and so comes from the
-cache whoever's function it calls. The call is one of Numba's own, and what the function raises
-reaches Python.
+A kernel takes the addresses of that function and of its data, and so comes from the cache for any
+function. The call follows Numba's own convention, and exceptions of the function reach Python.
 
-Data of rare types, such as lists and random generators, does not lie about in memory as numbers.
-It stays with its function, and the kernel is compiled for the two.
+Data of other types, such as lists and random generators, is not stored in memory as plain numbers.
+It is passed together with its function, and the kernel is compiled for the two.
 """
 
 from __future__ import annotations
@@ -23,12 +22,12 @@ from numba.np import numpy_support
 
 from bvh.jit import address_of, alone, llvm_operation, typeof, types
 
-# Numba's inside is untyped.
+# Numba's internals are untyped.
 _as_dtype: Any = numpy_support.as_dtype
 _unpack: Any = cgutils.unpack_tuple
 _unlikely: Any = cgutils.if_unlikely
 
-# Of how many functions, by the types of their data, the machine code is kept for the next query.
+# Compiled functions that are kept for the next query, one for each type of data.
 MOST_KEPT = 256
 
 WORD = ir.IntType(64)
@@ -37,7 +36,7 @@ VECTOR = types.UniTuple(F8, 3)
 
 
 class Interface(NamedTuple):
-    """What users' functions of one purpose are called with, and what they return."""
+    """Signature of users' functions of one purpose."""
 
     parameters: tuple[str, ...]
     kinds: tuple[Any, ...]  # of all parameters but the data
@@ -46,9 +45,9 @@ class Interface(NamedTuple):
 
 
 class UserCall(NamedTuple):
-    """A user's function and its data, as kernels are handed them.
+    """A user's function and its data, as kernels take them.
 
-    Whoever hands over the first two keeps the third until the kernels are done.
+    The caller keeps `kept` alive until the kernels are done.
     """
 
     function: Any  # an address, 0 for no function; or the function itself
@@ -60,22 +59,22 @@ NO_CALL = UserCall(0, 0, None)
 
 
 def _filter(function: Any, load: Any) -> Callable[..., Any]:
-    def call(ray_id, prim_id, t, u, v, place):
-        return bool(function(ray_id, prim_id, t, u, v, load(place)))
+    def call(ray_id, prim_id, t, u, v, address):
+        return bool(function(ray_id, prim_id, t, u, v, load(address)))
 
     return call
 
 
 def _scene_filter(function: Any, load: Any) -> Callable[..., Any]:
-    def call(ray_id, instance_id, prim_id, t, u, v, place):
-        return bool(function(ray_id, instance_id, prim_id, t, u, v, load(place)))
+    def call(ray_id, instance_id, prim_id, t, u, v, address):
+        return bool(function(ray_id, instance_id, prim_id, t, u, v, load(address)))
 
     return call
 
 
 def _intersect(function: Any, load: Any) -> Callable[..., Any]:
-    def call(prim_id, origin, direction, t_min, t_max, place):
-        t, u, v = function(prim_id, origin, direction, t_min, t_max, load(place))
+    def call(prim_id, origin, direction, t_min, t_max, address):
+        t, u, v = function(prim_id, origin, direction, t_min, t_max, load(address))
         return float(t), float(u), float(v)
 
     return call
@@ -95,7 +94,7 @@ INTERSECT = Interface(
 
 
 def user_call(function: Any, data: Any, interface: Interface) -> UserCall:
-    """Return a user's function and its data as kernels are handed them."""
+    """Return a user's function and its data as kernels take them."""
     kind = typeof(data)
     if not _is_flat(kind):
         return UserCall(function, data, None)
@@ -108,7 +107,7 @@ def user_call(function: Any, data: Any, interface: Interface) -> UserCall:
 
 @lru_cache(maxsize=MOST_KEPT)
 def _compiled(function: Any, interface: Interface, kind: Any) -> tuple[int, Any]:
-    """Compile a user's function for data of a type; return its address, and what keeps it there."""
+    """Compile a user's function for data of a type; return its address and its owner."""
     compiled = alone(interface.around(function, _loader(kind)))
     return address_of(compiled, interface.result(*interface.kinds, I8)), compiled
 
@@ -118,15 +117,15 @@ def _is_flat(kind: Any) -> bool:
     if isinstance(kind, types.BaseTuple):
         return all(_is_flat(part) for part in kind)
     numbers = types.Integer | types.Float | types.Complex | types.Boolean
-    nothings = types.NoneType | types.Dispatcher
-    return type(kind) is types.Array or isinstance(kind, numbers | nothings)
+    empty = types.NoneType | types.Dispatcher
+    return type(kind) is types.Array or isinstance(kind, numbers | empty)
 
 
 def _words(value: Any, kind: Any) -> Iterator[bytes]:
     """Yield what `_loader` reads: words of 8 bytes."""
     if isinstance(kind, types.BaseTuple):
-        for part, its_kind in zip(value, kind, strict=True):
-            yield from _words(part, its_kind)
+        for part, part_kind in zip(value, kind, strict=True):
+            yield from _words(part, part_kind)
     elif isinstance(kind, types.Array):
         yield np.array((value.ctypes.data, *value.shape, *value.strides), np.int64).tobytes()
     elif not isinstance(kind, types.NoneType | types.Dispatcher):
@@ -135,13 +134,13 @@ def _words(value: Any, kind: Any) -> Iterator[bytes]:
 
 
 def _loader(kind: Any) -> Any:
-    """Return what reads data of a type from memory, in a compiled function.
+    """Return an intrinsic that reads data of a type from memory.
 
     Its arrays count no references, as those of `references.borrowed`.
     """
 
     def read(context: Any, builder: Any, kind: Any, at: Any) -> tuple[Any, Any]:
-        """Return a value, and where the next one begins."""
+        """Return a value and the address of the next one."""
 
         def word(i: int) -> Any:
             return builder.gep(at, [ir.Constant(WORD, i)])
@@ -153,7 +152,7 @@ def _loader(kind: Any) -> Any:
                 parts.append(value)
             return context.make_tuple(builder, kind, parts), at
         if isinstance(kind, types.Array):
-            # Imported when a kernel is compiled: it is all that Numba knows of arrays.
+            # A large part of Numba, imported only when a kernel is compiled.
             from numba.np import arrayobj
 
             populate: Any = arrayobj.populate_array
@@ -175,7 +174,7 @@ def _loader(kind: Any) -> Any:
         return value, word(-(-_as_dtype(kind).itemsize // 8))
 
     @llvm_operation
-    def load(typingctx: Any, place: Any) -> Any:
+    def load(typingctx: Any, address: Any) -> Any:
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
             return read(context, builder, kind, builder.inttoptr(args[0], WORD.as_pointer()))[0]
 
@@ -185,7 +184,7 @@ def _loader(kind: Any) -> Any:
 
 
 def _by_address(interface: Interface) -> Any:
-    """Return what calls a function of an interface: (address, its arguments) -> its result."""
+    """Return an intrinsic (address, arguments) -> result that calls a function of an interface."""
 
     @llvm_operation
     def call(typingctx: Any, address: Any, arguments: Any) -> Any:

@@ -111,6 +111,24 @@ def set_child_orders(data, at, orders):
 
 
 @inlined
+def near_planes(octant):
+    """Return where in a node the planes are that rays of an octant meet first, for each axis."""
+    size = (UPPER - LOWER) * WIDTH
+    return (
+        LOWER * WIDTH + size * (octant & 1),
+        (LOWER + 1) * WIDTH + size * (octant >> 1 & 1),
+        (LOWER + 2) * WIDTH + size * (octant >> 2),
+    )
+
+
+@inlined
+def all_planes(x, y, z):
+    """Return where in a node near planes x, y, z and the far planes are."""
+    both = (LOWER + UPPER) * WIDTH
+    return x, y, z, both - x, both + 2 * WIDTH - y, both + 4 * WIDTH - z
+
+
+@inlined
 def child_box(data, at):
     """Return the lower and upper corner of a child's box."""
     low = (

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from bvh.jit import entry
 from bvh.numerics import vector
-from bvh.primitives import MISS, is_ray, test
+from bvh.primitives import MISS, intersect, is_ray
 from bvh.rays import ray_batch
 from bvh.triangles import scaled_ray
 
@@ -31,7 +31,7 @@ def _closest(tree, valid, origins, directions, t_min, t_max, cull, begin, end, t
         for p in range(len(valid)):
             if not valid[p]:
                 continue
-            at, side = test(tree.primitives, p, o, d, scaled, low, high, cull)
+            at, side = intersect(tree.primitives, p, o, d, scaled, low, high, cull)
             # Ids rise, so a later equal t never wins.
             if side != MISS and (prim[i] < 0 or at < t[i]):
                 t[i], prim[i] = at, p

@@ -15,7 +15,7 @@ from bvh import BVH, batches, ray_triangle
 from bvh.arguments import cull_code
 from bvh.rays import Hits
 from bvh.traversal.block import BLOCK
-from bvh.traversal.order import AUTO, PACKETS, SINGLES, Order
+from bvh.traversal.query import AUTO, PACKETS, SINGLES, Order
 
 Array = np.ndarray
 Rng = np.random.Generator

@@ -8,8 +8,7 @@ from family_parts import sphere
 
 from bvh import BVH, batches
 from bvh.traversal.block import BLOCK
-from bvh.traversal.query import Rays
-from bvh.traversal.sorting import KEYS, sorted_places
+from bvh.traversal.query import KEYS, Rays, sorted_places
 
 FIELDS = ("t", "prim_id", "u", "v", "front")
 

@@ -1,4 +1,4 @@
-"""Vectors: a few lanes of one type, and the operations on them that kernels need.
+"""SIMD vectors: a few lanes of one type, and the operations on them that kernels need.
 
 A `Vec` is an LLVM vector, so its operators become single instructions where the CPU has them and
 are split where it has not: any width compiles anywhere.
@@ -20,6 +20,7 @@ from bvh.simd.cpu import FEATURES, WIDTH, cycles
 from bvh.simd.lanes import (
     compress_order,
     compress_orders,
+    full_like,
     lane,
     lane_numbers,
     mask_bits,
@@ -59,6 +60,7 @@ __all__ = [
     "convert",
     "cycles",
     "fma",
+    "full_like",
     "gather",
     "gather_ints",
     "greater",

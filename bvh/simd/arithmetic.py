@@ -1,4 +1,4 @@
-"""What vectors compute beyond operators: choices, fused products, extremes, conversions."""
+"""Operations on vectors beyond operators: select, fma, minima, conversions."""
 
 from __future__ import annotations
 
@@ -7,19 +7,30 @@ from typing import Any
 from llvmlite import ir
 
 from bvh.jit import literal_operation, types
-from bvh.simd.vectors import INT, Vec, as_lanes, declare, indices
+from bvh.simd.vectors import INT, Vec, as_lanes, declare, indices, operand, result_type
 
 
 @literal_operation
 def select(typingctx: Any, mask: Any, a: Any, b: Any) -> Any:
-    """Return the lanes of a where the mask is set, those of b elsewhere."""
-    if not (isinstance(mask, Vec) and isinstance(a, Vec) and a == b):
+    """Return the lanes of a where the mask is set, those of b elsewhere; or scalars, by a boolean.
+
+    Scalars are copied into the lanes of a mask.
+    """
+    scalars = [types.unliteral(ty) for ty in (a, b)]
+    if isinstance(mask, Vec):
+        kind = result_type(a, b)
+        kind = kind if kind is None or isinstance(kind, Vec) else Vec(kind, mask.n)
+    else:
+        kind = result_type(a, b) if mask == types.boolean else None
+    if kind is None or isinstance(kind, Vec) != isinstance(mask, Vec):
         return None
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        return builder.select(*args)
+        pairs = zip(sig.args[1:], args[1:], strict=True)
+        chosen = [operand(context, builder, ty, value, kind) for ty, value in pairs]
+        return builder.select(args[0], *chosen)
 
-    return a(mask, a, b), codegen
+    return kind(mask, *scalars), codegen
 
 
 @literal_operation
@@ -55,23 +66,26 @@ def sqrt(typingctx: Any, a: Any) -> Any:
 
 def _extreme(symbol: str) -> Any:
     def build(typingctx: Any, a: Any, b: Any) -> Any:
-        if not (isinstance(a, Vec) and a == b):
+        kind = result_type(a, b)
+        if kind is None:
             return None
 
         def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-            real = isinstance(a.dtype, types.Float)
+            pairs = zip(sig.args, args, strict=True)
+            args = [operand(context, builder, ty, value, kind) for ty, value in pairs]
+            real = isinstance(getattr(kind, "dtype", kind), types.Float)
             compare = builder.fcmp_ordered if real else builder.icmp_signed
             return builder.select(compare(symbol, *args), *args)
 
-        return a(a, b), codegen
+        return kind(types.unliteral(a), types.unliteral(b)), codegen
 
     return build
 
 
 lesser = literal_operation(_extreme("<"))
-lesser.__doc__ = "Return a where a < b, else b: a NaN on either side gives b. One instruction."
+lesser.__doc__ = "Return a where a < b, else b, of lanes or scalars; b where either is NaN."
 greater = literal_operation(_extreme(">"))
-greater.__doc__ = "Return a where a > b, else b: a NaN on either side gives b. One instruction."
+greater.__doc__ = "Return a where a > b, else b, of lanes or scalars; b where either is NaN."
 
 
 @literal_operation
@@ -122,15 +136,16 @@ def convert(typingctx: Any, vector: Any, like: Any) -> Any:
 
 
 @literal_operation
-def as_ints(typingctx: Any, vector: Any) -> Any:
-    """Return the bits of floating-point lanes as integers."""
-    kind = types.int32 if vector.dtype == types.float32 else types.int64
-    result = Vec(kind, vector.n)
+def as_ints(typingctx: Any, value: Any) -> Any:
+    """Return the bits of floating-point lanes, or of a scalar, as integers."""
+    dtype = getattr(value, "dtype", value)
+    kind = types.int32 if dtype == types.float32 else types.int64
+    result = Vec(kind, value.n) if isinstance(value, Vec) else kind
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         return builder.bitcast(args[0], context.get_value_type(result))
 
-    return result(vector), codegen
+    return result(value), codegen
 
 
 @literal_operation

@@ -1,4 +1,4 @@
-"""The bits of an integer, which is how kernels walk through a mask."""
+"""Bit counts of integers, by which kernels iterate over masks."""
 
 from __future__ import annotations
 
@@ -28,6 +28,6 @@ def _count_bits(name: str) -> Any:
 popcount = llvm_operation(_count_bits("llvm.ctpop"))
 popcount.__doc__ = "Return the number of set bits."
 lowest_bit = llvm_operation(_count_bits("llvm.cttz"))
-lowest_bit.__doc__ = "Return the place of the lowest set bit; 64 for 0."
+lowest_bit.__doc__ = "Return the index of the lowest set bit; 64 for 0."
 highest_bit = llvm_operation(_count_bits("llvm.ctlz"))
-highest_bit.__doc__ = "Return the place of the highest set bit; -1 for 0."
+highest_bit.__doc__ = "Return the index of the highest set bit; -1 for 0."

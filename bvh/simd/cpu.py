@@ -1,4 +1,4 @@
-"""The CPU: its features, the number of lanes that suits it, and its clock."""
+"""CPU features, the number of lanes of a vector, and the cycle counter."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ WIDTH = natural_width(FEATURES)
 
 @llvm_operation
 def cycles(typingctx: Any) -> Any:
-    """Return the CPU's own clock, in ticks of no stated length; 0 where it cannot be read."""
+    """Return the cycle counter of the CPU; 0 where it cannot be read."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         name = "llvm.readcyclecounter"

@@ -1,8 +1,7 @@
-"""Lanes: vectors made of scalars and taken apart, masks as bits, and lanes changing places.
+"""Lanes of vectors: broadcast, extraction, masks as bits, permutation and compression.
 
-Two things that LLVM does not find by itself are chosen by the CPU's features: how to permute lanes
-by a vector of indices, and how to move chosen lanes to the front. Beside each stands a path of
-plain instructions.
+LLVM does not find the instructions that permute lanes by a vector of indices, and that move chosen
+lanes to the front: they are chosen by the CPU's features, with generic code for other CPUs.
 """
 
 from __future__ import annotations
@@ -34,6 +33,18 @@ def splat(typingctx: Any, value: Any, n: Any) -> Any:
         return spread(builder, value, vec.n)
 
     return vec(scalar, n), codegen
+
+
+@literal_operation
+def full_like(typingctx: Any, like: Any, value: Any) -> Any:
+    """Return a scalar in as many lanes as `like` has; the scalar itself where that is one."""
+    scalar = types.unliteral(value)
+    kind = Vec(scalar, like.n) if isinstance(like, Vec) else scalar
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return spread(builder, args[1], kind.n) if isinstance(kind, Vec) else args[1]
+
+    return kind(like, scalar), codegen
 
 
 @literal_operation
@@ -147,7 +158,7 @@ if WIDTH <= 8:
     def compress_order(bits):
         """Return the permutation that moves the lanes of a mask, given as bits, to the front.
 
-        What comes behind them is not stated, but for that it can be permuted by.
+        The other lanes are valid indices.
         """
         return load_bytes(COMPRESS_ORDERS, bits * WIDTH, WIDTH)
 

@@ -1,4 +1,4 @@
-"""Memory: arrays as pointers, and what is read from and written to them. Nothing is checked."""
+"""Loads and stores of scalars and vectors through arrays and pointers. Nothing is checked."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ def _is_flat(array: Any) -> bool:
 
 @literal_operation
 def pointer(typingctx: Any, array: Any) -> Any:
-    """Return the address of a C-contiguous array's data, for all that takes an array here.
+    """Return the pointer to a C-contiguous array's data, for all that takes an array here.
 
-    An array in the hands of a function is counted, member of a tuple or not, with an atomic
-    instruction at every call; a pointer is not, so whoever makes it keeps the array alive.
+    References to an array are counted at every call, with an atomic instruction; those of a pointer
+    are not, so the caller keeps the array alive.
     """
     if isinstance(array, types.CPointer):
         return array(array), lambda context, builder, sig, args: args[0]
@@ -49,7 +49,7 @@ def pointer(typingctx: Any, array: Any) -> Any:
 
 
 @literal_operation
-def pointer_to(typingctx: Any, place: Any, like: Any) -> Any:
+def pointer_to(typingctx: Any, target: Any, like: Any) -> Any:
     """Return the pointer to numbers of the type of `like` at an address."""
     kind = types.CPointer(types.unliteral(like))
 
@@ -85,16 +85,16 @@ def address(typingctx: Any, array: Any, index: Any) -> Any:
 
 
 @literal_operation
-def prefetch_address(typingctx: Any, place: Any) -> Any:
-    """Ask for the cache line at an address, whether there is memory or not."""
+def prefetch_address(typingctx: Any, target: Any) -> Any:
+    """Prefetch the cache line at an address, whether there is memory or not."""
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        place = builder.inttoptr(args[0], ir.IntType(8).as_pointer())
+        target = builder.inttoptr(args[0], ir.IntType(8).as_pointer())
         name = (
-            "llvm.prefetch.p0" if getattr(place.type, "is_opaque", False) else "llvm.prefetch.p0i8"
+            "llvm.prefetch.p0" if getattr(target.type, "is_opaque", False) else "llvm.prefetch.p0i8"
         )
-        function = declare(builder, name, [place.type, INT, INT, INT], ir.VoidType(), plain=True)
-        builder.call(function, [place, *(ir.Constant(INT, i) for i in (0, 3, 1))])
+        function = declare(builder, name, [target.type, INT, INT, INT], ir.VoidType(), plain=True)
+        builder.call(function, [target, *(ir.Constant(INT, i) for i in (0, 3, 1))])
         return context.get_dummy_value()
 
     return types.void(types.int64), codegen
@@ -146,8 +146,8 @@ def poke_int(typingctx: Any, array: Any, index: Any, value: Any) -> Any:
         return None
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        place = _pointer(context, builder, sig.args[0], args[0], args[1], INT)
-        builder.store(args[2], place)
+        target = _pointer(context, builder, sig.args[0], args[0], args[1], INT)
+        builder.store(args[2], target)
         return context.get_dummy_value()
 
     return types.void(array, types.intp, types.int32), codegen
@@ -162,8 +162,8 @@ def load(typingctx: Any, array: Any, index: Any, n: Any) -> Any:
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         llvm = context.get_value_type(vec)
-        place = _pointer(context, builder, sig.args[0], args[0], args[1], llvm)
-        return builder.load(place, align=context.get_abi_sizeof(llvm.element))
+        target = _pointer(context, builder, sig.args[0], args[0], args[1], llvm)
+        return builder.load(target, align=context.get_abi_sizeof(llvm.element))
 
     return vec(array, types.intp, n), codegen
 
@@ -177,8 +177,8 @@ def load_ints(typingctx: Any, array: Any, index: Any, n: Any) -> Any:
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         llvm = context.get_value_type(vec)
-        place = _pointer(context, builder, sig.args[0], args[0], args[1], llvm)
-        return builder.load(place, align=4)
+        target = _pointer(context, builder, sig.args[0], args[0], args[1], llvm)
+        return builder.load(target, align=4)
 
     return vec(array, types.intp, n), codegen
 
@@ -192,8 +192,8 @@ def load_bytes(typingctx: Any, array: Any, index: Any, n: Any) -> Any:
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         bytes_ = ir.VectorType(ir.IntType(8), vec.n)
-        place = _pointer(context, builder, sig.args[0], args[0], args[1], bytes_)
-        return builder.zext(builder.load(place, align=1), context.get_value_type(vec))
+        target = _pointer(context, builder, sig.args[0], args[0], args[1], bytes_)
+        return builder.zext(builder.load(target, align=1), context.get_value_type(vec))
 
     return vec(array, types.intp, n), codegen
 
@@ -207,8 +207,8 @@ def load_threes(typingctx: Any, array: Any, index: Any, n: Any) -> Any:
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         whole = ir.VectorType(LLVM[array.dtype], 3 * vec.n)
-        place = _pointer(context, builder, sig.args[0], args[0], args[1], whole)
-        rows = builder.load(place, align=context.get_abi_sizeof(whole.element))
+        target = _pointer(context, builder, sig.args[0], args[0], args[1], whole)
+        rows = builder.load(target, align=context.get_abi_sizeof(whole.element))
         columns = [
             builder.shuffle_vector(rows, rows, indices(range(axis, 3 * vec.n, 3)))
             for axis in range(3)
@@ -220,14 +220,21 @@ def load_threes(typingctx: Any, array: Any, index: Any, n: Any) -> Any:
 
 @literal_operation
 def store(typingctx: Any, array: Any, index: Any, value: Any) -> Any:
-    """Store a vector into a C-contiguous array from flat element `index` on."""
-    if not (_is_flat(array) and isinstance(value, Vec) and value.dtype == array.dtype):
+    """Store a vector, or a scalar, into a C-contiguous array from flat element `index` on.
+
+    Doubles are rounded to the float32 of an array.
+    """
+    dtype = getattr(value, "dtype", value)
+    rounds = dtype == types.float64 and array.dtype == types.float32
+    if not (_is_flat(array) and (dtype == array.dtype or rounds)):
         return None
+    kind = Vec(array.dtype, value.n) if isinstance(value, Vec) else array.dtype
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        llvm = context.get_value_type(value)
-        place = _pointer(context, builder, sig.args[0], args[0], args[1], llvm)
-        builder.store(args[2], place, align=context.get_abi_sizeof(llvm.element))
+        llvm = context.get_value_type(kind)
+        target = _pointer(context, builder, sig.args[0], args[0], args[1], llvm)
+        stored = builder.fptrunc(args[2], llvm) if rounds else args[2]
+        builder.store(stored, target, align=context.get_abi_sizeof(getattr(llvm, "element", llvm)))
         return context.get_dummy_value()
 
     return types.void(array, types.intp, value), codegen
@@ -235,14 +242,21 @@ def store(typingctx: Any, array: Any, index: Any, value: Any) -> Any:
 
 @literal_operation
 def store_ints(typingctx: Any, array: Any, index: Any, value: Any) -> Any:
-    """Store the bits of int32 lanes into a float32 array from flat element `index` on."""
-    if not (_is_flat(array) and array.dtype == types.float32 and value.dtype == types.int32):
+    """Store the low bits of integers as int32 into a float32 array from flat element `index` on.
+
+    They may be lanes or a scalar.
+    """
+    value = types.unliteral(value)
+    dtype = getattr(value, "dtype", value)
+    if not (_is_flat(array) and array.dtype == types.float32 and isinstance(dtype, types.Integer)):
         return None
+    kind = Vec(types.int32, value.n) if isinstance(value, Vec) else types.int32
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        llvm = context.get_value_type(value)
-        place = _pointer(context, builder, sig.args[0], args[0], args[1], llvm)
-        builder.store(args[2], place, align=4)
+        llvm = context.get_value_type(kind)
+        target = _pointer(context, builder, sig.args[0], args[0], args[1], llvm)
+        stored = args[2] if dtype == types.int32 else builder.trunc(args[2], llvm)
+        builder.store(stored, target, align=4)
         return context.get_dummy_value()
 
     return types.void(array, types.intp, value), codegen

@@ -1,4 +1,4 @@
-"""The type of vectors, and their operators.
+"""Vector type `Vec` and its operators.
 
 + - * on lanes, / on floats, < <= > >= == != giving a mask, & | ^ ~ on masks and integers, << and >>
 (logical) on integers, by less than their bits, unary minus and abs. One operand may be a scalar: it
@@ -17,7 +17,7 @@ from numba.core.typing import templates
 
 from bvh.jit import types
 
-# Numba's inside is untyped.
+# Numba's internals are untyped.
 _Model: Any = extending.models.PrimitiveModel
 _Template: Any = templates.AbstractTemplate
 _infer: Any = templates.infer_global
@@ -47,7 +47,7 @@ class _VecModel(_Model):  # type: ignore[misc]
 
 
 def suffix_of(ty: Any) -> str:
-    """Return what the names of LLVM's intrinsics call a type."""
+    """Return the suffix of LLVM's intrinsics for a type."""
     if isinstance(ty, ir.VectorType):
         return f"v{ty.count}{suffix_of(ty.element)}"
     return {"float": "f32", "double": "f64"}.get(str(ty), str(ty))
@@ -83,10 +83,26 @@ def as_lanes(context: Any, builder: Any, ty: Any, value: Any, vec: Vec) -> Any:
     return spread(builder, context.cast(builder, value, ty, vec.dtype), vec.n)
 
 
+def result_type(*args: Any) -> Any:
+    """Return the type of a result: of lanes where an operand has lanes, else that of all scalars.
+
+    None where the operands do not go together.
+    """
+    if any(isinstance(ty, Vec) for ty in args):
+        return _vec_of(args)
+    kinds = {types.unliteral(ty) for ty in args}
+    return kinds.pop() if len(kinds) == 1 and kinds <= set(LLVM) else None
+
+
+def operand(context: Any, builder: Any, ty: Any, value: Any, kind: Any) -> Any:
+    """Return an operand as what `result_type` says."""
+    return as_lanes(context, builder, ty, value, kind) if isinstance(kind, Vec) else value
+
+
 def _vec_of(args: Any) -> Any:
-    """Return the one vector type among two operands, None where they do not go together."""
+    """Return the one vector type among operands, None where they do not go together."""
     vecs = [ty for ty in args if isinstance(ty, Vec)]
-    if len(vecs) == 2 and vecs[0] != vecs[1]:
+    if any(vec != vecs[0] for vec in vecs):
         return None
     scalars = (types.Number, types.Boolean, types.Literal)
     if not vecs or not all(isinstance(ty, (Vec, *scalars)) for ty in args):
@@ -95,7 +111,7 @@ def _vec_of(args: Any) -> Any:
 
 
 def _define(symbol: Any, arity: int, emit: Any, to_mask: bool = False, only: Any = None) -> None:
-    """Give an operator its meaning on vectors, or on those of some types of lanes alone.
+    """Define an operator on vectors, or on those of some types of lanes only.
 
     emit(builder, is_float, *lanes) writes it.
     """

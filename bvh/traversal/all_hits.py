@@ -1,4 +1,8 @@
-"""All hits of each ray, or the first few, in order; or how many there are."""
+"""All hits of each ray, or the first few, in order; or how many there are.
+
+The hits of a block are grouped by ray, t, u and v are computed side by side, and each ray's own are
+sorted by t and id.
+"""
 
 from __future__ import annotations
 
@@ -8,32 +12,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.jit import by_type, entry, inlined, kernel
-from bvh.references import borrowed
-from bvh.simd import peek, pointer, poke
-from bvh.traversal.accepting import accepts
+from bvh.references import as_pointers, borrowed, pointers_of
+from bvh.simd import peek, poke
 from bvh.traversal.block import BLOCK, HALF
-from bvh.traversal.choice import pointed_scratch, trace_block
-from bvh.traversal.filling import fill
-from bvh.traversal.finish import finish_pairs
-from bvh.traversal.goals import Collected, pointed_goal
-from bvh.traversal.order import ask_for_next, pick_rays, pointed_order
-from bvh.traversal.query import pointed_rays, pointed_tree
+from bvh.traversal.choice import trace_block
+from bvh.traversal.entrance import set_up_block
+from bvh.traversal.finish import Columns, finish_pairs
+from bvh.traversal.goals import AllGoal
+from bvh.traversal.query import ask_for_next, pick_rays
+from bvh.traversal.ranking import accepts
 
-# What `state` says: the block that comes next, the hits written so far, and those it found last.
+# Numbers of `state`: the next block, the hits written so far, and those of the block found last.
 NEXT, FILLED, SIZE = range(3)
 
 # Shorter lists are sorted by insertion.
 SHORT = 24
-
-
-class Columns(NamedTuple):
-    """Hits, as arrays; pointers inside kernels."""
-
-    prim_id: Any  # int32, or int64 for the codes of a scene
-    t: Any  # float64, as u and v
-    u: Any
-    v: Any
-    front: Any  # uint8
 
 
 class Pairs(NamedTuple):
@@ -45,122 +38,116 @@ class Pairs(NamedTuple):
     starts: NDArray[np.int64]  # where each ray's hits begin
 
 
-def new_columns(room: int, ids: Any) -> Columns:
-    """Return columns for `room` hits, with ids of a type."""
+class Wanted(NamedTuple):
+    """Which hits are wanted, and in which form."""
+
+    accept: Any  # a filter that the goal has not asked already, and its data
+    data: Any
+    max_hits: Any  # of a ray
+    listed: Any  # without it only the goal's counts are wanted
+    solved: Any  # compute t, u and v: for hits that are kept, or that a filter is asked about
+    kept: Any  # write the hits to `out`, and not only how many there are to `counts`
+
+
+class Gathered(NamedTuple):
+    """Where `gather_hits` writes; pointers and sizes inside kernels."""
+
+    pairs: Any
+    out: Any
+    counts: Any  # hits of each ray of the batch
+    state: Any
+
+
+def new_columns(capacity: int, ids: Any) -> Columns:
+    """Return columns for `capacity` hits, with ids of a type."""
     kinds = (ids, np.float64, np.float64, np.float64, np.uint8)
-    return Columns(*(np.empty(room + HALF, kind) for kind in kinds))
+    return Columns(*(np.empty(capacity + HALF, kind) for kind in kinds))
 
 
-def new_pairs(room: int, ids: Any) -> Pairs:
-    """Return scratch for `room` hits of a block."""
-    which, order = np.empty(room + HALF, np.int64), np.empty(room, np.int64)
-    return Pairs(which, new_columns(room, ids), order, np.empty(BLOCK + 1, np.int64))
+def new_pairs(capacity: int, ids: Any) -> Pairs:
+    """Return scratch for `capacity` hits of a block."""
+    which, order = np.empty(capacity + HALF, np.int64), np.empty(capacity, np.int64)
+    return Pairs(which, new_columns(capacity, ids), order, np.empty(BLOCK + 1, np.int64))
 
 
-class Out(NamedTuple):
-    """Where the kernels for winners write; inside kernels."""
-
-    t: Any
-    u: Any
-    v: Any
-    front: Any
-
-
-@inlined
-def _pointed_columns(columns):
-    return Columns(
-        pointer(columns.prim_id), pointer(columns.t), pointer(columns.u), pointer(columns.v),
-        pointer(columns.front),
+@pointers_of(Wanted)
+def _wanted_pointers(arrays):
+    return Wanted(
+        arrays.accept, borrowed(arrays.data), arrays.max_hits, arrays.listed, arrays.solved,
+        arrays.kept,
     )  # fmt: skip
 
 
 @entry
 def gather_hits(
-    tree, rays, order, scratch, goal, accept, data, most, whole, solve, keep, begin, end, pairs,
-    out, counts, state,
-):  # fmt: skip
+    tree_arrays, ray_arrays, ray_order, thread_scratch, goal, wanted, gathered, begin, end
+):
     """Find the hits of the rays in the blocks begin..end of an order that is plain.
 
-    Stops before a block for whose hits there is no room; `state` says where, and how many.
+    Stops before a block for whose hits there is no memory; `gathered.state` says where, and how
+    many they are.
 
     Parameters
     ----------
-    goal : Collected or Ranked
-    accept, data
-        What hits must pass that the goal has not asked already.
-    most : int
-        Hits of a ray to keep.
-    whole : bool
-        Without it only the goal's counts are wanted.
-    solve : bool
-        Find t, u and v: for hits that are kept, or that a filter is asked about.
-    keep : bool
-        Write the hits to `out`, and not only how many there are to `counts`.
+    tree_arrays : TreeArrays
+    ray_arrays : Rays
+    ray_order : Order
+    thread_scratch : Scratch
+    goal : AllGoal or FirstGoal
+    wanted : Wanted
+    gathered : Gathered
     """
-    if len(tree.nodes.blocks) > 0:
-        columns = _pointed_columns(pairs.columns)
-        _gather_hits(
-            pointed_tree(tree), pointed_rays(rays), pointed_order(order),
-            pointed_scratch(scratch), pointed_goal(goal), accept, borrowed(data), most,
-            whole, solve, keep, begin, end,
-            Pairs(pointer(pairs.which), columns, pointer(pairs.order), pointer(pairs.starts)),
-            np.int64(len(pairs.order)), _pointed_columns(out), np.int64(len(out.t) - HALF),
-            pointer(counts), pointer(state),
-        )  # fmt: skip
-
-
-@kernel
-def _gather_hits(
-    tree, rays, order, scratch, goal, accept, data, most, whole, solve, keep, begin, end, pairs,
-    room, out, space, counts, state,
-):  # fmt: skip
-    block = scratch.block
+    if len(tree_arrays.nodes.blocks) == 0:
+        return
+    tree, rays, order = as_pointers(tree_arrays), as_pointers(ray_arrays), as_pointers(ray_order)
+    scratch, aim = as_pointers(thread_scratch), as_pointers(goal)
+    want, results = as_pointers(wanted), as_pointers(gathered)
+    pairs_capacity = np.int64(len(gathered.pairs.order))
+    out_capacity = np.int64(len(gathered.out.t) - HALF)
+    block, pairs, counts, state = scratch.block, results.pairs, results.counts, results.state
     columns = pairs.columns
     filled = np.int64(0)
     for b in range(begin, end):
         poke(state, NEXT, b)
         poke(state, FILLED, filled)
         size = pick_rays(order, b, block.which)
-        count = fill(block, tree.frame, rays, size, scratch.alive)
+        count = set_up_block(block, tree.frame, rays, size, scratch.active)
         ask_for_next(order, b, rays)
-        trace_block(tree, rays, scratch, count, order.kernel, goal)
-        if not whole:
+        trace_block(tree, rays, scratch, count, order.kernel, aim)
+        if not want.listed:
             for i in range(size):
-                poke(counts, peek(block.which, i), goal_count(goal, i))
+                poke(counts, peek(block.which, i), goal_count(aim, i))
             continue
         found = np.int64(0)
         for i in range(size):
-            found += goal_count(goal, i)
+            found += goal_count(aim, i)
         poke(state, SIZE, found)
-        if found > room or (keep and filled + found > space):
+        if found > pairs_capacity or (want.kept and filled + found > out_capacity):
             return
-        by_ray(goal, block, size, pairs)
-        if solve:
-            finish_pairs(
-                tree.primitives, tree, rays, pairs.which, columns.prim_id, found,
-                Out(columns.t, columns.u, columns.v, columns.front),
-            )  # fmt: skip
+        by_ray(aim, block, size, pairs)
+        if want.solved:
+            finish_pairs(tree, rays, pairs.which, columns.prim_id, found, columns)
         else:
-            # To tell a hit that was found twice, its primitive is enough.
+            # To recognise a hit that was found twice, its primitive is enough.
             for j in range(found):
                 poke(columns.t, j, 0.0)
         for i in range(size):
-            kept = _pick(tree.primitives, pairs, i, accept, data, most, keep, out, filled)
-            poke(counts, peek(block.which, i), kept)
-            filled += kept if keep else 0
+            hits = _pick(tree.primitives, want, pairs, i, results.out, filled)
+            poke(counts, peek(block.which, i), hits)
+            filled += hits if want.kept else 0
     poke(state, NEXT, end)
     poke(state, FILLED, filled)
 
 
 @inlined
-def _pick(primitives, pairs, i, accept, data, most, keep, out, at):
+def _pick(primitives, wanted, pairs, i, out, at):
     """Write ray i's hits in order, from `at` on; return how many they are."""
-    hits, order = pairs.columns, pairs.order
+    hits, order, accept, data = pairs.columns, pairs.order, wanted.accept, wanted.data
     first, last = peek(pairs.starts, i), peek(pairs.starts, i + 1)
     for j in range(first, last):
         poke(order, j, j)
     _sort(hits.t, hits.prim_id, order, first, last)
-    kept = np.int64(0)
+    count = np.int64(0)
     before = np.int64(-1)
     for j in range(first, last):
         h = peek(order, j)
@@ -170,23 +157,23 @@ def _pick(primitives, pairs, i, accept, data, most, keep, out, at):
             continue
         before = prim
         t, u, v = peek(hits.t, h), peek(hits.u, h), peek(hits.v, h)
-        if not accepts(accept, primitives, peek(pairs.which, h), np.int64(prim), t, u, v, data):
+        if not accepts(accept, primitives, peek(pairs.which, h), prim, t, u, v, data):
             continue
-        if keep:
-            poke(out.prim_id, at + kept, prim)
-            poke(out.t, at + kept, t)
-            poke(out.u, at + kept, u)
-            poke(out.v, at + kept, v)
-            poke(out.front, at + kept, peek(hits.front, h))
-        kept += 1
-        if kept == most:
+        if wanted.kept:
+            poke(out.prim_id, at + count, prim)
+            poke(out.t, at + count, t)
+            poke(out.u, at + count, u)
+            poke(out.v, at + count, v)
+            poke(out.front, at + count, peek(hits.front, h))
+        count += 1
+        if count == wanted.max_hits:
             break
-    return kept
+    return count
 
 
 @inlined
 def _before(t, prims, a, b):
-    """Tell whether hit a comes before hit b."""
+    """Tell whether hit a is sorted before hit b."""
     p, q = peek(t, a), peek(t, b)
     return p < q or (p == q and peek(prims, a) < peek(prims, b))
 
@@ -215,7 +202,7 @@ def _sort(t, prims, order, first, last):
 
 @inlined
 def _sift(t, prims, order, first, root, n):
-    """Let a hit sink in a heap of n whose largest is on top."""
+    """Sift a hit down in a heap of n whose largest is on top."""
     h = peek(order, first + root)
     while 2 * root + 1 < n:
         child = 2 * root + 1
@@ -236,16 +223,16 @@ def goal_count(goal, i):
 
 @by_type(goal_count, inline=True)
 def _choose_count(goal, i):
-    if goal.instance_class is Collected:
+    if goal.instance_class is AllGoal:
         return lambda goal, i: peek(goal.found.counts, i)
-    return lambda goal, i: peek(goal.kept.counts, i)
+    return lambda goal, i: peek(goal.nearest.counts, i)
 
 
 def by_ray(goal, block, size, pairs):
     """Write a goal's hits to `pairs`, those of each ray side by side."""
 
 
-def _collected_by_ray(goal, block, size, pairs):
+def _found_by_ray(goal, block, size, pairs):
     found, starts = goal.found, pairs.starts
     # Count to where each ray's hits end, and fill from there downwards.
     end = np.int64(0)
@@ -261,18 +248,18 @@ def _collected_by_ray(goal, block, size, pairs):
         poke(pairs.columns.prim_id, at, peek(found.prims, j))
 
 
-def _ranked_by_ray(goal, block, size, pairs):
-    kept = goal.kept
+def _nearest_by_ray(goal, block, size, pairs):
+    nearest = goal.nearest
     at = np.int64(0)
     for i in range(size):
         poke(pairs.starts, i, at)
-        for j in range(peek(kept.counts, i)):
+        for j in range(peek(nearest.counts, i)):
             poke(pairs.which, at, peek(block.which, i))
-            poke(pairs.columns.prim_id, at, peek(kept.prims, i * goal.most + j))
+            poke(pairs.columns.prim_id, at, peek(nearest.prims, i * goal.max_hits + j))
             at += 1
     poke(pairs.starts, size, at)
 
 
 @by_type(by_ray)
 def _choose_by_ray(goal, block, size, pairs):
-    return _collected_by_ray if goal.instance_class is Collected else _ranked_by_ray
+    return _found_by_ray if goal.instance_class is AllGoal else _nearest_by_ray

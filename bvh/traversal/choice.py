@@ -1,8 +1,8 @@
-"""Packets or single rays: whichever was faster on a block of the same run.
+"""Choice of the traversal of a ray block: packets or single rays, whichever was faster.
 
-Now and then each kernel takes one block, and the clock of the CPU tells which will take the next
-ones: twice as many as before for as long as the answer stays the same. Both kernels give the same
-answers, so nothing but time depends on it.
+Now and then each of the two takes one block, and the CPU's cycle counter decides which takes the
+next ones: twice as many as before for as long as the answer stays the same. Both give the same
+hits, so nothing but time depends on it.
 """
 
 from __future__ import annotations
@@ -13,29 +13,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.jit import by_type, inlined
-from bvh.placed import Placed
-from bvh.simd import cycles, peek, pointer, poke
-from bvh.traversal.block import BLOCK, HALF, Block, new_block, pointed_block
-from bvh.traversal.goals import Nearest, begin_block
-from bvh.traversal.order import AUTO, PACKETS
+from bvh.simd import cycles, peek, poke
+from bvh.traversal.block import BLOCK, HALF, Block, new_block
+from bvh.traversal.goals import ClosestGoal, begin_block
 from bvh.traversal.packets import (
     PacketStack,
     new_packet_stack,
     packable,
-    pointed_packet,
     trace_packets,
 )
-from bvh.traversal.query import Query
-from bvh.traversal.scene_slots import SLOT_SIZE as SCENE_SLOT
-from bvh.traversal.scene_walk import walk
-from bvh.traversal.singles import SLOT_SIZE, Slots, new_slots, pointed_slots, trace_all
+from bvh.traversal.query import AUTO, PACKETS, Context
+from bvh.traversal.scene_slots import is_instanced
+from bvh.traversal.singles import Slots, new_slots, trace, trace_all
 
 # Blocks from one trial to the next: at first, and at most.
 PERIOD, LONGEST_PERIOD = 16.0, 256.0
 
-# What is learnt: cycles a ray in packets and alone, the blocks until the next trial and in all from
-# one to the next, and which of the two it was (-1 before the first trial).
-IN_PACKETS, ALONE, LEFT, BETWEEN, WINNER = range(5)
+# What is measured: cycles a ray in packets and singly, the blocks until the next trial and in all
+# from one to the next, and which of the two was faster (-1 before the first trial).
+IN_PACKETS, SINGLY, LEFT, BETWEEN, FASTER = range(5)
+NO_TRIAL = 2
 
 
 class Scratch(NamedTuple):
@@ -44,90 +41,78 @@ class Scratch(NamedTuple):
     block: Block
     slots: Slots
     packet: PacketStack
-    alive: NDArray[np.int64]
-    learnt: NDArray[np.float64]
+    active: NDArray[np.int64]
+    measured: NDArray[np.float64]
 
 
-def new_scratch(learnt: NDArray[np.float64], scene: bool = False) -> Scratch:
-    """Return the scratch of one thread; what is learnt may be shared by all threads of a batch."""
-    alive = np.empty(BLOCK + HALF, np.int64)
-    slots = new_slots(SCENE_SLOT if scene else SLOT_SIZE)
-    return Scratch(new_block(), slots, new_packet_stack(), alive, learnt)
+def new_scratch(measured: NDArray[np.float64]) -> Scratch:
+    """Return the scratch of one thread; what is measured may be shared by threads of a batch."""
+    active = np.empty(BLOCK + HALF, np.int64)
+    return Scratch(new_block(), new_slots(), new_packet_stack(), active, measured)
 
 
 def nothing_learnt() -> NDArray[np.float64]:
-    """Return what `trace_block` knows at the start of a batch."""
+    """Return what is measured at the start of a batch."""
     return np.array([0.0, 0.0, 0.0, PERIOD, -1.0])
 
 
 @inlined
-def pointed_scratch(scratch):
-    """Return scratch with pointers in place of arrays."""
-    return Scratch(
-        pointed_block(scratch.block),
-        pointed_slots(scratch.slots),
-        pointed_packet(scratch.packet),
-        pointer(scratch.alive),
-        pointer(scratch.learnt),
-    )
-
-
-@inlined
-def _blocks_to_go(learnt):
-    """Return for how many blocks the winner of a trial takes all; more if it has won before."""
-    winner = np.float64(peek(learnt, ALONE) <= peek(learnt, IN_PACKETS))
+def _blocks_to_go(measured):
+    """Return how many blocks the winner of a trial takes; more if it has won before."""
+    faster = np.float64(peek(measured, SINGLY) <= peek(measured, IN_PACKETS))
     between = PERIOD
-    if winner == peek(learnt, WINNER):
-        between = min(2.0 * peek(learnt, BETWEEN), LONGEST_PERIOD)
-    poke(learnt, BETWEEN, between)
-    poke(learnt, WINNER, winner)
+    if faster == peek(measured, FASTER):
+        between = min(2.0 * peek(measured, BETWEEN), LONGEST_PERIOD)
+    poke(measured, BETWEEN, between)
+    poke(measured, FASTER, faster)
     return between
 
 
 def trace_block(tree, rays, scratch, count, forced, goal):
-    """Take the rays `alive[:count]` of a block through the tree."""
+    """Trace the rays `active[:count]` of a block through a tree or a scene."""
 
 
 @by_type(trace_block)
 def _choose_trace(tree, rays, scratch, count, forced, goal):
-    if tree.types[tree.fields.index("primitives")].instance_class is Placed:
-        return _walk_scene
-    return _trace_either_way if goal.instance_class is Nearest else _trace_one_by_one
+    if is_instanced(tree):
+        return _trace_scene
+    return _trace_either_way if goal.instance_class is ClosestGoal else _trace_singly
 
 
-def _walk_scene(tree, rays, scratch, count, forced, goal):
+def _trace_scene(tree, rays, scratch, count, forced, goal):
     begin_block(goal)
-    walk(Query(tree, rays, scratch.block), scratch.slots.memory, scratch.alive, count, goal)
+    context, octant = Context(tree, rays, scratch.block), np.int64(0)
+    trace(context, scratch.slots.memory, scratch.active, count, octant, goal)
 
 
-def _trace_one_by_one(tree, rays, scratch, count, forced, goal):
+def _trace_singly(tree, rays, scratch, count, forced, goal):
     begin_block(goal)
-    trace_all(Query(tree, rays, scratch.block), scratch.slots, scratch.alive, count, goal)
+    trace_all(Context(tree, rays, scratch.block), scratch.slots, scratch.active, count, goal)
 
 
 def _trace_either_way(tree, rays, scratch, count, forced, goal):
-    block, slots, alive, learnt = scratch.block, scratch.slots, scratch.alive, scratch.learnt
-    parts = Query(tree, rays, block)
-    trial = np.int64(2)
+    block, slots, active, measured = scratch.block, scratch.slots, scratch.active, scratch.measured
+    context = Context(tree, rays, block)
+    trial = np.int64(NO_TRIAL)
     packets = forced == PACKETS
-    if forced == AUTO and count >= BLOCK // 4 and packable(tree.primitives, block, alive, count):
+    if forced == AUTO and count >= BLOCK // 4 and packable(tree.primitives, block, active, count):
         # Two blocks of trial, then as many as are worth it. Threads that count together lose one
         # at worst.
-        left = peek(learnt, LEFT)
+        left = peek(measured, LEFT)
         if left <= 0.0:
-            trial, left = (IN_PACKETS, -1.0) if left == 0.0 else (ALONE, _blocks_to_go(learnt))
+            trial, left = (IN_PACKETS, -1.0) if left == 0.0 else (SINGLY, _blocks_to_go(measured))
         else:
             left -= 1.0
-        poke(learnt, LEFT, left)
+        poke(measured, LEFT, left)
         packets = trial == IN_PACKETS or (
-            trial != ALONE and peek(learnt, IN_PACKETS) < peek(learnt, ALONE)
+            trial != SINGLY and peek(measured, IN_PACKETS) < peek(measured, SINGLY)
         )
     began = cycles()
     if packets:
-        trace_packets(tree.primitives, parts, slots, scratch.packet, alive, count, goal)
+        trace_packets(tree.primitives, context, slots, scratch.packet, active, count, goal)
     else:
-        trace_all(parts, slots, alive, count, goal)
-    if trial < 2:
-        # Half of what was known stays: blocks differ.
-        before, spent = peek(learnt, trial), np.float64(cycles() - began) / count
-        poke(learnt, trial, spent if before == 0.0 else 0.5 * (before + spent))
+        trace_all(context, slots, active, count, goal)
+    if trial != NO_TRIAL:
+        # Half of what was measured before stays: blocks differ.
+        before, spent = peek(measured, trial), np.float64(cycles() - began) / count
+        poke(measured, trial, spent if before == 0.0 else 0.5 * (before + spent))

@@ -14,6 +14,7 @@ from bvh.jit import entry, inlined, kernel, stay_outlined
 from bvh.nearest import between, nearest_on_triangle
 from bvh.numerics import INF, NAN, finite, power_of_two, vector
 from bvh.primitives import corners
+from bvh.references import as_pointers
 from bvh.simd import (
     WIDTH,
     load,
@@ -43,7 +44,6 @@ from bvh.traversal.point_visits import (
     square_bound,
 )
 from bvh.traversal.points_scratch import ROOM, pointed_scratch
-from bvh.traversal.query import pointed_tree
 from bvh.wide_nodes import leaf_rows
 
 NOBODY = 2**31 - 1
@@ -168,7 +168,7 @@ def closest_points(tree, points, limits, scratch, begin, end, distance, prim, we
     """
     if len(tree.nodes.blocks) > 0:
         _closest_points(
-            pointed_tree(tree), pointer(points), pointer(limits), np.int64(len(limits) > 1),
+            as_pointers(tree), pointer(points), pointer(limits), np.int64(len(limits) > 1),
             pointed_scratch(scratch), begin, end, pointer(distance), pointer(prim),
             pointer(weights), pointer(position), len(position) > 0,
         )  # fmt: skip

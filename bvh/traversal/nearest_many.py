@@ -14,6 +14,7 @@ from bvh.jit import entry, inlined, kernel, stay_outlined
 from bvh.nearest import between, nearest_on_triangle
 from bvh.numerics import INF, finite, power_of_two, vector
 from bvh.primitives import corners
+from bvh.references import as_pointers
 from bvh.simd import (
     WIDTH,
     mask_bits,
@@ -34,7 +35,6 @@ from bvh.traversal.point_visits import (
     spread_point,
 )
 from bvh.traversal.points_scratch import pointed_scratch
-from bvh.traversal.query import pointed_tree
 from bvh.wide_nodes import BLOCK_SIZE, CODES, LOWER, UPPER, leaf_rows
 
 EVEN = (1.0, 1.0, 1.0)
@@ -172,7 +172,7 @@ def nearest_points(
     """Find the nearest `count` triangles of the points begin..end, rows of `count` each."""
     if len(tree.nodes.blocks) > 0:
         _nearest_points(
-            pointed_tree(tree), pointer(points), pointer(limits), np.int64(len(limits) > 1),
+            as_pointers(tree), pointer(points), pointer(limits), np.int64(len(limits) > 1),
             pointed_scratch(scratch), begin, end, count, pointer(distance), pointer(ids),
         )  # fmt: skip
     else:

@@ -1,8 +1,8 @@
 """One ray, by the shortest way from Python: numbers in, a tuple out.
 
-An array costs more at the border of a kernel than a ray inside, so a tree is handed over as the
-addresses of its arrays, in one array. Scratch memory is the call's own: any number of threads may
-ask at once.
+To hand a kernel an array takes longer than a ray in a tree, so a tree is handed over as the
+addresses of its arrays, in one table. Scratch memory is on the stack of the call: any number of
+threads may ask at once.
 """
 
 from __future__ import annotations
@@ -12,23 +12,25 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.arrays import TreeArrays, kernel_arrays
-from bvh.jit import by_type, entry, inlined, kernel, types
+from bvh.arrays import TreeArrays, TreePointers, kernel_arrays
+from bvh.jit import entry, inlined, kernel, types
 from bvh.numerics import INF, NAN
 from bvh.placed import Placed, leaf_of, prim_of
 from bvh.primitives import Boxes, Custom, Obbs, Triangles, arrays_of, is_ray
 from bvh.references import borrowed, stack_memory
-from bvh.simd import WIDTH, peek, peek_int, pointer_to, poke
-from bvh.traversal.block import DOUBLE_ROWS, GROUP, OCTANT, Block
-from bvh.traversal.entrance import prepare
-from bvh.traversal.finish import finish_alone
-from bvh.traversal.goals import Nearest
-from bvh.traversal.query import Query, RayPointers, TreePointers
-from bvh.traversal.scene_slots import HEADER as SCENE_HEADER
-from bvh.traversal.scene_slots import SLOT_SIZE as SCENE_SLOT
-from bvh.traversal.scene_walk import walk
-from bvh.traversal.singles import HEADER, SLOT_SIZE, trace
-from bvh.traversal.winners import winner
+from bvh.simd import WIDTH, peek, pointer_to, poke
+from bvh.traversal.block import DOUBLE_ROWS, GROUP, OCTANT, Block, read_int
+from bvh.traversal.entrance import set_up_ray
+from bvh.traversal.finish import details_of
+from bvh.traversal.goals import ClosestGoal
+from bvh.traversal.offers import closest_primitive
+from bvh.traversal.query import Context, RayPointers
+from bvh.traversal.scene_slots import HEADER, SLOT_SIZE
+from bvh.traversal.singles import trace
+
+# The table of a tree, int64: how many numbers its nodes have, the addresses of its arrays, and
+# those of its primitives in the order of their fields.
+SIZE, NODES, IDS, GROUPS, FRAME, PRIMITIVES = range(6)
 
 # Where the parts of the scratch memory begin, in bytes.
 DOUBLES = 4 * GROUP
@@ -36,7 +38,6 @@ RAY = DOUBLES + 8 * DOUBLE_ROWS * WIDTH
 WHICH = RAY + 64
 SLOT = WHICH + 64
 SCRATCH_BYTES = SLOT + 4 * (HEADER + SLOT_SIZE) + 64
-SCENE_BYTES = SLOT + 4 * (SCENE_HEADER + SCENE_SLOT) + 64
 
 # Values whose types pointers take.
 F4, F8, I4, I8 = np.float32(0.0), 0.0, np.int32(0), np.int64(0)
@@ -45,158 +46,129 @@ EVERY = np.int64(-1)
 
 
 def addresses_of(arrays: TreeArrays) -> NDArray[np.int64]:
-    """Return where a tree's arrays are: whoever keeps the result must keep the tree."""
+    """Return the table of a tree: whoever keeps it must keep the tree."""
     nodes, primitives = arrays.nodes, arrays_of(arrays.primitives)
     parts: list[NDArray[Any]] = [nodes.blocks, nodes.ids, arrays.groups, arrays.frame, *primitives]
-    places = np.array([*(part.ctypes.data for part in parts), 0], np.int64)
-    places[-1] = len(arrays.nodes.blocks)
-    return places
+    return np.array([len(nodes.blocks), *(part.ctypes.data for part in parts)], np.int64)
 
 
-def trace_one(primitives, parts, memory, alive, octant, goal):
-    """Take the only ray of a block through what it is to go through."""
-
-
-def _trace_tree(primitives, parts, memory, alive, octant, goal):
-    trace(parts, memory, alive, np.int64(1), octant, goal)
-
-
-def _walk_scene(primitives, parts, memory, alive, octant, goal):
-    walk(parts, memory, alive, np.int64(1), goal)
-
-
-@by_type(trace_one)
-def _choose_trace(primitives, parts, memory, alive, octant, goal):
-    return _walk_scene if primitives.instance_class is Placed else _trace_tree
+@inlined
+def _write_three(array, at, v):
+    poke(array, at, v[0])
+    poke(array, at + 1, v[1])
+    poke(array, at + 2, v[2])
 
 
 @kernel
-def trace_alone(tree, memory, ox, oy, oz, dx, dy, dz, t_min, t_max, mask, goal):
-    """Take one ray through a tree, to the goal's end; return the primitive it names, or -1.
+def trace_alone(tree, memory, ray, mask, goal):
+    """Take one ray through a tree, to the goal's end; return the closest primitive, or -1.
 
-    `memory` is SCRATCH_BYTES from there on.
+    `ray` is (o, d, t_min, t_max), `memory` the address of SCRATCH_BYTES.
     """
-    o, d = (ox, oy, oz), (dx, dy, dz)
+    o, d, t_min, t_max = ray
     if not is_ray(o, d, t_min, t_max):
         return np.int64(-1)
     at = memory + (-memory & 63)
-    ray = pointer_to(at + RAY, F8)
-    poke(ray, 0, ox)
-    poke(ray, 1, oy)
-    poke(ray, 2, oz)
-    poke(ray, 3, dx)
-    poke(ray, 4, dy)
-    poke(ray, 5, dz)
-    poke(ray, 6, t_min)
-    poke(ray, 7, t_max)
+    numbers = pointer_to(at + RAY, F8)
+    _write_three(numbers, 0, o)
+    _write_three(numbers, 3, d)
+    poke(numbers, 6, t_min)
+    poke(numbers, 7, t_max)
     none = np.int64(0)
     rays = RayPointers(
-        ray, pointer_to(at + RAY + 24, F8), pointer_to(at + RAY + 48, F8),
+        numbers, pointer_to(at + RAY + 24, F8), pointer_to(at + RAY + 48, F8),
         pointer_to(at + RAY + 56, F8), pointer_to(at + WHICH + 8, I4), none, none, none, none, none,
     )  # fmt: skip
     which = pointer_to(at + WHICH, I8)
     poke(which, 0, 0)
     poke(which, 1, mask)
     block = Block(pointer_to(at, F4), pointer_to(at + DOUBLES, F8), which)
-    if not prepare(block, tree.frame, none, o, d, t_min, t_max):
+    if not set_up_ray(block, tree.frame, none, o, d, t_min, t_max):
         return np.int64(-1)
-    octant = np.int64(peek_int(block.lanes, OCTANT * WIDTH)) & 7
-    # The only ray of the block is known by 0, which is also what `which` holds.
-    parts = Query(tree, rays, block)
-    trace_one(tree.primitives, parts, pointer_to(at + SLOT, F4), which, octant, goal)
-    return winner(tree.primitives, block, np.int64(0))
+    octant = np.int64(read_int(block, none, OCTANT)) & 7
+    # The lane index of the only ray is 0, which is also what `which` begins with.
+    context = Context(tree, rays, block)
+    trace(context, pointer_to(at + SLOT, F4), which, np.int64(1), octant, goal)
+    return closest_primitive(tree.primitives, block, none)
 
 
 @inlined
-def cast(tree, memory, ox, oy, oz, dx, dy, dz, t_min, t_max, cull):
-    """Return (t, prim_id, u, v, front) of the nearest hit."""
-    goal = Nearest(False, cull)
-    found = trace_alone(tree, memory, ox, oy, oz, dx, dy, dz, t_min, t_max, EVERY, goal)
-    if found < 0:
-        return INF, -1, NAN, NAN, False
-    o, d = (ox, oy, oz), (dx, dy, dz)
-    t, u, v, front = finish_alone(tree.primitives, tree, found, o, d, t_min, t_max)
-    return t, found, u, v, front
+def cast(tree, memory, ray, mask, cull):
+    """Return (t, prim_id, u, v, front) of the closest hit of one ray."""
+    prim = trace_alone(tree, memory, ray, mask, ClosestGoal(False, cull))
+    if prim < 0:
+        return INF, prim, NAN, NAN, False
+    t, u, v, front = details_of(tree.primitives, tree, prim, ray)
+    return t, prim, u, v, front
 
 
 @inlined
-def _tree(places, primitives):
-    return TreePointers(
-        pointer_to(peek(places, 0), F4),
-        pointer_to(peek(places, 1), I4),
-        pointer_to(peek(places, 2), F4),
+def _data(table, i, like):
+    """Return the i-th array of a table's primitives."""
+    return pointer_to(peek(table, PRIMITIVES + i), like)
+
+
+@inlined
+def _cast_at(table, primitives, memory, ray, mask, cull):
+    """Return (t, prim_id, u, v, front) of one ray in the tree of a table."""
+    if peek(table, SIZE) == 0:
+        return INF, np.int64(-1), NAN, NAN, False
+    tree = TreePointers(
+        pointer_to(peek(table, NODES), F4),
+        pointer_to(peek(table, IDS), I4),
+        pointer_to(peek(table, GROUPS), F4),
         primitives,
-        pointer_to(peek(places, 3), F8),
+        pointer_to(peek(table, FRAME), F8),
     )
+    return cast(tree, memory, ray, mask, cull)
+
+
+# A ray comes as six numbers, t_min and t_max.
 
 
 @entry
-def cast_at_triangles(place, ox, oy, oz, dx, dy, dz, t_min, t_max, cull):
+def cast_at_triangles(address, ray, t_min, t_max, cull):
     """Return (t, prim_id, u, v, front) of one ray in a tree over triangles."""
-    places = pointer_to(place, I8)
-    if peek(places, 6) == 0:
-        return INF, -1, NAN, NAN, False
-    memory = stack_memory(SCRATCH_BYTES)
-    primitives = Triangles(pointer_to(peek(places, 4), F8), pointer_to(peek(places, 5), I4))
-    tree = _tree(places, primitives)
-    return cast(tree, memory, ox, oy, oz, dx, dy, dz, t_min, t_max, cull)
+    table, memory = pointer_to(address, I8), stack_memory(SCRATCH_BYTES)
+    primitives = Triangles(_data(table, 0, F8), _data(table, 1, I4))
+    return _cast_at(table, primitives, memory, (ray[:3], ray[3:], t_min, t_max), EVERY, cull)
 
 
 @entry
-def cast_at_boxes(place, ox, oy, oz, dx, dy, dz, t_min, t_max, cull):
+def cast_at_boxes(address, ray, t_min, t_max, cull):
     """Return (t, prim_id, u, v, front) of one ray in a tree over boxes."""
-    places = pointer_to(place, I8)
-    if peek(places, 5) == 0:
-        return INF, -1, NAN, NAN, False
-    memory = stack_memory(SCRATCH_BYTES)
-    tree = _tree(places, Boxes(pointer_to(peek(places, 4), F8)))
-    return cast(tree, memory, ox, oy, oz, dx, dy, dz, t_min, t_max, cull)
+    table, memory = pointer_to(address, I8), stack_memory(SCRATCH_BYTES)
+    primitives = Boxes(_data(table, 0, F8))
+    return _cast_at(table, primitives, memory, (ray[:3], ray[3:], t_min, t_max), EVERY, cull)
 
 
 @entry
-def cast_at_obbs(place, ox, oy, oz, dx, dy, dz, t_min, t_max, cull):
+def cast_at_obbs(address, ray, t_min, t_max, cull):
     """Return (t, prim_id, u, v, front) of one ray in a tree over oriented boxes."""
-    places = pointer_to(place, I8)
-    if peek(places, 5) == 0:
-        return INF, -1, NAN, NAN, False
-    memory = stack_memory(SCRATCH_BYTES)
-    tree = _tree(places, Obbs(pointer_to(peek(places, 4), F8)))
-    return cast(tree, memory, ox, oy, oz, dx, dy, dz, t_min, t_max, cull)
+    table, memory = pointer_to(address, I8), stack_memory(SCRATCH_BYTES)
+    primitives = Obbs(_data(table, 0, F8))
+    return _cast_at(table, primitives, memory, (ray[:3], ray[3:], t_min, t_max), EVERY, cull)
 
 
 @entry
-def cast_at_scene(place, ox, oy, oz, dx, dy, dz, t_min, t_max, cull, mask):
+def cast_at_scene(address, ray, t_min, t_max, cull, mask):
     """Return (t, prim_id, u, v, front, leaf) of one ray in a scene."""
-    places = pointer_to(place, I8)
-    if peek(places, 10) == 0:
-        return INF, -1, NAN, NAN, False, -1
-    memory = stack_memory(SCENE_BYTES)
-    placed = Placed(
-        pointer_to(peek(places, 4), F8), pointer_to(peek(places, 5), F8),
-        pointer_to(peek(places, 6), F8), pointer_to(peek(places, 7), I8),
-        pointer_to(peek(places, 8), I4), pointer_to(peek(places, 9), I4),
+    table, memory = pointer_to(address, I8), stack_memory(SCRATCH_BYTES)
+    primitives = Placed(
+        _data(table, 0, F8), _data(table, 1, F8), _data(table, 2, F8),
+        _data(table, 3, I8), _data(table, 4, I4), _data(table, 5, I4),
     )  # fmt: skip
-    tree = _tree(places, placed)
-    found = trace_alone(
-        tree, memory, ox, oy, oz, dx, dy, dz, t_min, t_max, mask, Nearest(False, cull)
-    )
-    if found < 0:
-        return INF, -1, NAN, NAN, False, -1
-    o, d = (ox, oy, oz), (dx, dy, dz)
-    t, u, v, front = finish_alone(placed, tree, found, o, d, t_min, t_max)
-    return t, prim_of(found), u, v, front, leaf_of(found)
+    given = ray[:3], ray[3:], t_min, t_max
+    t, code, u, v, front = _cast_at(table, primitives, memory, given, mask, cull)
+    return t, prim_of(code) if code >= 0 else code, u, v, front, leaf_of(code)
 
 
 @entry
-def cast_at_custom(place, function, data, ox, oy, oz, dx, dy, dz, t_min, t_max, cull):
+def cast_at_custom(address, function, data, ray, t_min, t_max, cull):
     """Return (t, prim_id, u, v, front) of one ray in a tree over a user's primitives."""
-    places = pointer_to(place, I8)
-    if peek(places, 5) == 0:
-        return INF, -1, NAN, NAN, False
-    memory = stack_memory(SCRATCH_BYTES)
-    custom = Custom(pointer_to(peek(places, 4), F8), function, borrowed(data))
-    tree = _tree(places, custom)
-    return cast(tree, memory, ox, oy, oz, dx, dy, dz, t_min, t_max, cull)
+    table, memory = pointer_to(address, I8), stack_memory(SCRATCH_BYTES)
+    primitives = Custom(_data(table, 0, F8), function, borrowed(data))
+    return _cast_at(table, primitives, memory, (ray[:3], ray[3:], t_min, t_max), EVERY, cull)
 
 
 CASTS: dict[type, Any] = {
@@ -207,44 +179,46 @@ CASTS: dict[type, Any] = {
     Placed: cast_at_scene,
 }
 
-# What comes before a ray, and after it, where that is more than a place and which side to cull.
+# What comes before a ray, and after it, where that is more than an address and the side to cull.
 FIRST: dict[type, tuple[Any, ...]] = {Custom: (types.int64,) * 2}
 LAST: dict[type, tuple[Any, ...]] = {Placed: (types.int64,)}
+SIX = types.UniTuple(types.float64, 6)
 
-_ways_in: dict[type, Any] = {}
+_compiled: dict[type, Any] = {}
 
 
 def way_in(arrays: TreeArrays) -> Any:
     """Return the function that casts a ray into a tree.
 
-    It takes an int, which says where the arrays are, eight floats and an int, and never asks for
-    their types as Numba's dispatcher does, which costs a third of the call.
+    It takes the address of the tree's table, a tuple of six floats, t_min, t_max and the side to
+    cull, in a scene a mask, too. It never asks for their types as Numba's dispatcher does, which
+    costs a third of the call.
     """
     kind: type = type(arrays.primitives)
     if kind is Custom:
-        return _way_with_users_code(arrays)
+        return _cast_with_users_code(arrays)
     return _entry_point(kind)
 
 
 def _entry_point(kind: type) -> Any:
     """Return the compiled function that casts a ray into trees over primitives of a kind."""
-    if kind not in _ways_in:
+    if kind not in _compiled:
         dispatcher = CASTS[kind]
         first, last = FIRST.get(kind, ()), LAST.get(kind, ())
-        signature = (types.int64, *first, *(types.float64,) * 8, types.int64, *last)
+        signature = (types.int64, *first, SIX, types.float64, types.float64, types.int64, *last)
         dispatcher.compile(signature)
-        _ways_in[kind] = dispatcher.overloads[signature].entry_point
-    return _ways_in[kind]
+        _compiled[kind] = dispatcher.overloads[signature].entry_point
+    return _compiled[kind]
 
 
-def _way_with_users_code(arrays: TreeArrays) -> Any:
+def _cast_with_users_code(arrays: TreeArrays) -> Any:
     """Return the function that casts a ray into a tree over a user's primitives."""
     ready, kept = kernel_arrays(arrays)
     custom: Any = ready.primitives
     function, data = custom.intersect, custom.data
     if not isinstance(function, int):
         # The function itself: the kernel is compiled for it and its data.
-        return lambda place, *ray: cast_at_custom(place, function, data, *ray)
+        return lambda address, *ray: cast_at_custom(address, function, data, *ray)
     kernel = _entry_point(Custom)
-    # What the addresses lead to is kept by the function that is returned.
-    return lambda place, *ray, _kept=kept: kernel(place, function, data, *ray)
+    # The function that is returned keeps what is behind the addresses.
+    return lambda address, *ray, _kept=kept: kernel(address, function, data, *ray)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from bvh.jit import by_type, entry, inlined
 from bvh.leaves import GROUP_SIZE, TOLERANCE, three
 from bvh.primitives import Boxes, Triangles
+from bvh.references import as_pointers
 from bvh.regions import APART, MEET, polygon_room
 from bvh.simd import (
     WIDTH,
@@ -28,7 +29,6 @@ from bvh.simd import (
     pointer,
     poke,
 )
-from bvh.traversal.query import pointed_tree
 from bvh.traversal.region_reach import (
     BoxRegions,
     PlaneRegions,
@@ -38,7 +38,7 @@ from bvh.traversal.region_reach import (
     scale_of,
     settle,
 )
-from bvh.traversal.singles import STACK
+from bvh.traversal.scene_slots import STACK
 from bvh.wide_nodes import BLOCK_SIZE, CODES, LOWER, MAX_LEAF_ROWS, UPPER, leaf_rows
 
 MOST_OF_LEAF = MAX_LEAF_ROWS * WIDTH
@@ -172,7 +172,7 @@ def search_regions(arrays, regions, end, search, found):
 
     Returns whether it has come to its end.
     """
-    tree, region = pointed_tree(arrays), pointed_region(regions)
+    tree, region = as_pointers(arrays), pointed_region(regions)
     blocks, scale = tree.blocks, scale_of(tree.frame)
     stack, local, polygon = pointer(search.stack), pointer(search.local), pointer(search.polygon)
     query, prim = pointer(found.query), pointer(found.prim)

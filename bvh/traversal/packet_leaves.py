@@ -1,11 +1,22 @@
-"""A packet of rays at a leaf: its box against vectors of rays, then triangle by triangle."""
+"""Intersection of a packet of rays with a leaf: its box, then one triangle after the other."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from bvh.jit import inlined, kernel, stay_outlined
-from bvh.leaves import GROUP_SIZE, NORMAL, SIZE, TOLERANCE, test_distance, test_edges
+from bvh.leaves import (
+    E1,
+    E2,
+    NORMAL,
+    SIZE,
+    TINY,
+    TOLERANCE,
+    V0,
+    group_at,
+    test_distance,
+    test_edges,
+)
 from bvh.numerics import INF
 from bvh.references import follow
 from bvh.simd import (
@@ -42,63 +53,74 @@ from bvh.traversal.block import (
     SURE_HIGH,
     SURE_LOW,
     T_ERROR,
+    read_row,
 )
-from bvh.traversal.leaf_visits import test_group
-from bvh.traversal.offers import offer_exact, offer_sure
+from bvh.traversal.leaf_tests import intersect_group
+from bvh.traversal.offers import accept_certain, accept_exact, load_closest, store_closest
 from bvh.wide_nodes import leaf_rows
 
 F = np.float32
-# Rays of a vector that enter a leaf, at least, for it to be tested triangle by triangle.
-ENOUGH = WIDTH // 2
+# Rays of a vector that must enter a leaf for it to be tested triangle by triangle.
+MIN_RAYS = WIDTH // 2
 
 
 @inlined
-def _enter_box(blocks, box, lanes, at, planes):
+def _enter_box(nodes, box, lanes, at, planes):
     """Return which rays of a vector enter a box."""
     nx, ny, nz, fx, fy, fz = planes
-    ix, iy, iz = (
-        load(lanes, at + INVERSE * WIDTH, WIDTH),
-        load(lanes, at + (INVERSE + 1) * WIDTH, WIDTH),
-        load(lanes, at + (INVERSE + 2) * WIDTH, WIDTH),
-    )
-    tx = fma(splat(peek(blocks, box + nx), WIDTH), ix, load(lanes, at + NEAR * WIDTH, WIDTH))
-    ty = fma(splat(peek(blocks, box + ny), WIDTH), iy, load(lanes, at + (NEAR + 1) * WIDTH, WIDTH))
-    tz = fma(splat(peek(blocks, box + nz), WIDTH), iz, load(lanes, at + (NEAR + 2) * WIDTH, WIDTH))
+    ix, iy, iz = _three(lanes, at, INVERSE)
+    near_x, near_y, near_z = _three(lanes, at, NEAR)
+    tx = fma(splat(peek(nodes, box + nx), WIDTH), ix, near_x)
+    ty = fma(splat(peek(nodes, box + ny), WIDTH), iy, near_y)
+    tz = fma(splat(peek(nodes, box + nz), WIDTH), iz, near_z)
     first = greater(greater(tx, ty), greater(tz, splat(F(0.0), WIDTH)))
-    tx = fma(splat(peek(blocks, box + fx), WIDTH), ix, load(lanes, at + FAR * WIDTH, WIDTH))
-    ty = fma(splat(peek(blocks, box + fy), WIDTH), iy, load(lanes, at + (FAR + 1) * WIDTH, WIDTH))
-    tz = fma(splat(peek(blocks, box + fz), WIDTH), iz, load(lanes, at + (FAR + 2) * WIDTH, WIDTH))
+    far_x, far_y, far_z = _three(lanes, at, FAR)
+    tx = fma(splat(peek(nodes, box + fx), WIDTH), ix, far_x)
+    ty = fma(splat(peek(nodes, box + fy), WIDTH), iy, far_y)
+    tz = fma(splat(peek(nodes, box + fz), WIDTH), iz, far_z)
     last = lesser(lesser(tx, ty), lesser(tz, load(lanes, at + END * WIDTH, WIDTH)))
     return mask_bits(first <= last)
 
 
 @inlined
-def test_packet_leaf(tree, block, query, stack, begin, end, code, box, planes, any_hit, cull):
-    """Test a packet's rays against a leaf; tell whether any of them has a new best hit."""
-    lanes = block.lanes
-    group, count = leaf_rows(code)
+def intersect_packet_leaf(goal, tree, block, context_ref, stack, packet, child, box, planes):
+    """Intersect a packet's rays with a leaf; tell whether any may have a new closest hit.
+
+    `packet` is where its vectors of rays begin and end, `stack` its scratch.
+    """
+    lanes, begin, end = block.lanes, packet[0], packet[1]
+    group, count = leaf_rows(child)
     changed = False
     # As many as there are lanes, which the compiler must not see: it would write the loop out.
-    triangles = WIDTH + np.int64(code > 0)
+    triangles = WIDTH + np.int64(child > 0)
     for at in range(begin, end, GROUP):
         inside = _enter_box(tree.blocks, box, lanes, at, planes)
         if inside == 0:
             continue
-        if popcount(inside) < ENOUGH:
+        if popcount(inside) < MIN_RAYS:
             while inside != 0:
                 r = at + lowest_bit(inside)
                 inside &= inside - 1
-                for row in range(SLACK + 1):
-                    poke(stack.rows, row, peek(lanes, r + row * WIDTH))
-                for g in range(group, group + count):
-                    test_group(tree, block, query, r, stack.rows, g, any_hit, cull)
+                _intersect_alone(goal, tree, block, context_ref, stack.slot, r, group, count)
             changed = True
             continue
         for g in range(group, group + count):
             for k in range(triangles):
-                if _triangle(tree, block, query, at, g, k, any_hit, cull):
+                if _intersect_triangle(goal, tree, block, context_ref, stack.slot, at, g, k):
                     changed = True
     return changed
+
+
+@inlined
+def _intersect_alone(goal, tree, block, context_ref, memory, r, group, count):
+    """Intersect ray r with the groups of a leaf, in a slot."""
+    slot = np.int64(0)
+    for row in range(SLACK + 1):
+        poke(memory, slot + row, read_row(block, r, row))
+    load_closest(block, memory, slot, r)
+    for g in range(group, group + count):
+        intersect_group(goal, tree, block, context_ref, memory, slot, g)
+    store_closest(block, memory, slot, r)
 
 
 @inlined
@@ -120,10 +142,10 @@ def _corner(groups, at):
 
 
 @inlined
-def _triangle(tree, block, query, at, group, k, any_hit, cull):
-    """Test a vector of rays against one triangle; tell whether a best hit may have changed."""
-    lanes, groups = block.lanes, tree.groups
-    base = group * GROUP_SIZE + k
+def _intersect_triangle(goal, tree, block, context_ref, memory, at, group, k):
+    """Intersect a vector of rays with a triangle; tell whether a closest hit may have changed."""
+    lanes, groups, cull = block.lanes, tree.groups, goal.cull
+    base = group_at(group) + k
     tolerance = peek(groups, base + TOLERANCE * WIDTH)
     if tolerance < F(0.0):
         return False
@@ -131,78 +153,81 @@ def _triangle(tree, block, query, at, group, k, any_hit, cull):
     maybe, passes, c, den = test_edges(
         _three(lanes, at, ORIGIN),
         _three(lanes, at, DIRECTION),
-        load(lanes, at + EDGE * WIDTH, WIDTH),
-        _corner(groups, base),
-        _corner(groups, base + 3 * WIDTH),
-        _corner(groups, base + 6 * WIDTH),
+        _corner(groups, base + V0 * WIDTH),
+        _corner(groups, base + E1 * WIDTH),
+        _corner(groups, base + E2 * WIDTH),
         n,
-        splat(tolerance, WIDTH),
+        load(lanes, at + EDGE * WIDTH, WIDTH) * splat(tolerance, WIDTH),
     )
     if mask_bits(maybe) == 0:
         return False
     end = load(lanes, at + END * WIDTH, WIDTH)
-    within, t, room = test_distance(
+    size = splat(peek(groups, base + SIZE * WIDTH), WIDTH)
+    within, t, error = test_distance(
         c,
         den,
-        load(lanes, at + T_ERROR * WIDTH, WIDTH),
         load(lanes, at + LOW * WIDTH, WIDTH),
         end,
         n,
-        splat(peek(groups, base + SIZE * WIDTH), WIDTH),
+        fma(load(lanes, at + T_ERROR * WIDTH, WIDTH), size, splat(TINY, WIDTH)),
     )
     maybe = maybe & within & (end > F(-INF))
     bits = mask_bits(maybe)
     if bits == 0:
         return False
     prim = np.int32(peek(tree.ids, group * WIDTH + k))
-    room = room + load(lanes, at + SLACK * WIDTH, WIDTH)
-    low, high = t - room, t + room
-    sure = (
+    error = error + load(lanes, at + SLACK * WIDTH, WIDTH)
+    low, high = t - error, t + error
+    certain = (
         maybe
         & passes
         & (low >= load(lanes, at + SURE_LOW * WIDTH, WIDTH))
         & (high <= load(lanes, at + SURE_HIGH * WIDTH, WIDTH))
     )
     if cull != 0:
-        # Drop sure hits from the side that is not asked for.
+        # Drop certain hits from the side that is not asked for.
         zero = splat(F(0.0), WIDTH)
-        unseen = mask_bits(sure & (den > zero if cull > 0 else den < zero))
+        unseen = mask_bits(certain & (den > zero if cull > 0 else den < zero))
         bits &= ~unseen
         if bits == 0:
             return False
-        sure = sure & (den < zero if cull > 0 else den > zero)
+        certain = certain & (den < zero if cull > 0 else den > zero)
     best_low = load(lanes, at + BEST_LOW * WIDTH, WIDTH)
-    # What is surely nearer than the best replaces it, in all lanes at once.
-    better = sure & (low <= end) & (high < best_low)
+    # What is surely closer than the closest so far replaces it, in all lanes at once.
+    better = certain & (low <= end) & (high < best_low)
     if mask_bits(better) != 0:
         # Minima, for a choice between old and new would become a masked store, which may be slow.
         none = splat(F(INF), WIDTH)
-        held = load_ints(lanes, at + PRIM * WIDTH, WIDTH)
-        store_ints(lanes, at + PRIM * WIDTH, select(better, splat(prim, WIDTH), held))
+        before = load_ints(lanes, at + PRIM * WIDTH, WIDTH)
+        store_ints(lanes, at + PRIM * WIDTH, select(better, splat(prim, WIDTH), before))
         store(lanes, at + BEST_LOW * WIDTH, lesser(select(better, low, none), best_low))
-        nearer = splat(F(-INF), WIDTH) if any_hit else high
+        nearer = splat(F(-INF), WIDTH) if goal.any_hit else high
         store(lanes, at + END * WIDTH, lesser(select(better, nearer, none), end))
-    bits &= ~mask_bits(better | (sure & (low > end)))
+    bits &= ~mask_bits(better | (certain & (low > end)))
     if bits != 0:
         store(lanes, SPARE, low)
         store(lanes, SPARE + WIDTH, high)
-        settle_rays(query, at, np.int64(prim), bits, mask_bits(sure), any_hit, cull)
+        _resolve_rays(
+            context_ref, memory, at, np.int64(prim), bits, mask_bits(certain), goal.any_hit, cull
+        )
     return True
 
 
 @kernel
-def settle_rays(query, at, prim, bits, sure, any_hit, cull):
-    """Offer a triangle as a hit to those rays of a vector that the lanes could not settle."""
+def _resolve_rays(context_ref, memory, at, prim, bits, certain, any_hit, cull):
+    """Decide a triangle for the rays `bits` of a vector, whose intervals are in SPARE."""
     stay_outlined()
-    _, _, block = follow(query)
-    lanes = block.lanes
+    _, _, block = follow(context_ref)
+    lanes, slot = block.lanes, np.int64(0)
     while bits != 0:
         k = lowest_bit(bits)
         bits &= bits - 1
-        if sure >> k & 1:
+        load_closest(block, memory, slot, at + k)
+        if certain >> k & 1:
             low, high = peek(lanes, SPARE + k), peek(lanes, SPARE + WIDTH + k)
-            offer_sure(query, block, at + k, prim, low, high, cull)
-        elif not offer_exact(query, at + k, prim, cull):
+            accept_certain(context_ref, memory, slot, prim, low, high, cull)
+        elif not accept_exact(context_ref, memory, slot, prim, cull):
             continue
         if any_hit:
-            poke(lanes, at + k + END * WIDTH, F(-INF))
+            poke(memory, slot + END, F(-INF))
+        store_closest(block, memory, slot, at + k)

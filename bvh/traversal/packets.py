@@ -1,4 +1,4 @@
-"""Rays in packets: those that keep together share the way through the nodes.
+"""Traversal of rays in packets, which go through the nodes together.
 
 A packet is a run of vectors of rays of one octant. Nodes are tested for all of its rays at once, by
 the interval of their origins and inverse directions: a child is left out only if no ray between
@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.arguments import aligned
+from bvh.frame import bound
 from bvh.jit import by_type, inlined, kernel
 from bvh.leaves import UNIT
 from bvh.numerics import INF
@@ -30,13 +31,10 @@ from bvh.simd import (
     greater,
     lesser,
     load,
-    load_ints,
     lowest,
     mask_bits,
     peek,
-    peek_int,
     permute,
-    pointer,
     poke,
     popcount,
     select,
@@ -50,12 +48,21 @@ from bvh.traversal.block import (
     INVERSE,
     OCTANT,
     ORIGIN,
+    read_int,
 )
-from bvh.traversal.packet_leaves import test_packet_leaf
-from bvh.traversal.singles import STACK, plane_rows, trace_all
-from bvh.wide_nodes import BLOCK_SIZE, CODES, LANE_BITS, ORDER
+from bvh.traversal.packet_leaves import intersect_packet_leaf
+from bvh.traversal.scene_slots import STACK, STACK_CHILDREN
+from bvh.traversal.singles import trace_all
+from bvh.wide_nodes import (
+    all_planes,
+    child_codes,
+    child_orders,
+    near_planes,
+    node_at,
+    octant_shift,
+)
 
-# Rays of a packet.
+# Rays of a packet, and the numbers of its vectors in a block.
 PACKET_RAYS = 4 * WIDTH
 PACKET = PACKET_RAYS // WIDTH * GROUP
 F = np.float32
@@ -65,10 +72,10 @@ PACKET_MARGIN = F(10.0 * UNIT)
 class PacketStack(NamedTuple):
     """Scratch of a packet; pointers inside kernels."""
 
-    codes: NDArray[np.int32]
+    children: NDArray[np.int32]
     entries: NDArray[np.float32]
     boxes: NDArray[np.int32]
-    rows: NDArray[np.float32]
+    slot: NDArray[np.float32]  # without a stack, for rays that leave the packet at a leaf
 
 
 def new_packet_stack() -> PacketStack:
@@ -77,15 +84,7 @@ def new_packet_stack() -> PacketStack:
         aligned(STACK, np.int32),
         aligned(STACK, np.float32),
         aligned(STACK, np.int32),
-        aligned(64, np.float32),
-    )
-
-
-@inlined
-def pointed_packet(stack):
-    """Return a packet's scratch with pointers in place of arrays."""
-    return PacketStack(
-        pointer(stack.codes), pointer(stack.entries), pointer(stack.boxes), pointer(stack.rows)
+        aligned(STACK_CHILDREN, np.float32),
     )
 
 
@@ -97,13 +96,13 @@ def _highest(vector):
 
 @inlined
 def _range(lanes, row, begin, end):
-    """Return (least, greatest) of a row over the rays of a packet that are under way."""
+    """Return (least, greatest) of a row over the active rays of a packet."""
     low, high = splat(F(INF), WIDTH), splat(F(-INF), WIDTH)
     for at in range(begin, end, GROUP):
         value = load(lanes, at + row * WIDTH, WIDTH)
-        awake = load(lanes, at + END * WIDTH, WIDTH) > F(-INF)
-        low = lesser(low, select(awake, value, low))
-        high = greater(high, select(awake, value, high))
+        active = load(lanes, at + END * WIDTH, WIDTH) > F(-INF)
+        low = lesser(low, select(active, value, low))
+        high = greater(high, select(active, value, high))
     return lowest(low), _highest(high)
 
 
@@ -117,139 +116,129 @@ def _end(lanes, begin, end):
 
 
 @inlined
-def _axis(lanes, axis, negative, begin, end, bound):
+def _axis(lanes, axis, negative, begin, end, reach):
     """Return the interval of an axis: origins for near and far planes, and both inverses."""
     o_low, o_high = _range(lanes, ORIGIN + axis, begin, end)
     i_low, i_high = _range(lanes, INVERSE + axis, begin, end)
-    room = PACKET_MARGIN * bound
-    o_low, o_high = o_low - room, o_high + room
+    margin = PACKET_MARGIN * reach
+    o_low, o_high = o_low - margin, o_high + margin
     near, far = (o_low, o_high) if negative else (o_high, o_low)
     return splat(near, WIDTH), splat(far, WIDTH), splat(i_low, WIDTH), splat(i_high, WIDTH)
 
 
 @inlined
-def _sooner(blocks, at, axis):
+def _sooner(nodes, at, axis):
     near, _, low, high = axis
-    away = load(blocks, at, WIDTH) - near
+    away = load(nodes, at, WIDTH) - near
     return lesser(away * low, away * high)
 
 
 @inlined
-def _later(blocks, at, axis):
+def _later(nodes, at, axis):
     _, far, low, high = axis
-    away = load(blocks, at, WIDTH) - far
+    away = load(nodes, at, WIDTH) - far
     return greater(away * low, away * high)
 
 
 @kernel
-def trace_packet(parts, stack, begin, end, octant, goal):
-    """Take the vectors of rays begin..end of a block, all of one octant, through the tree."""
-    tree, _, block = parts
-    query = refer(parts)
-    lanes, blocks = block.lanes, tree.blocks
-    nx, ny, nz, fx, fy, fz = plane_rows(octant)
-    shift = np.int32(octant * LANE_BITS)
-    bound = F(peek(tree.frame, 5))
-    x = _axis(lanes, 0, octant & 1 != 0, begin, end, bound)
-    y = _axis(lanes, 1, octant & 2 != 0, begin, end, bound)
-    z = _axis(lanes, 2, octant & 4 != 0, begin, end, bound)
+def trace_packet(context, stack, begin, end, octant, goal):
+    """Trace the vectors of rays begin..end of a block, all of one octant, through a tree."""
+    tree, _, block = context
+    context_ref = refer(context)
+    lanes, nodes = block.lanes, tree.blocks
+    nx, ny, nz = near_planes(octant)
+    planes = all_planes(nx, ny, nz)
+    _, _, _, fx, fy, fz = planes
+    shift = np.int32(octant_shift(octant))
+    reach = F(bound(tree.frame))
+    x = _axis(lanes, 0, octant & 1 != 0, begin, end, reach)
+    y = _axis(lanes, 1, octant & 2 != 0, begin, end, reach)
+    z = _axis(lanes, 2, octant & 4 != 0, begin, end, reach)
     limit = _end(lanes, begin, end)
-    code, box, top = np.int64(0), np.int64(0), np.int64(0)
+    child, box, top = np.int64(0), np.int64(0), np.int64(0)
     while True:
-        if code >= 0:
-            at = code * BLOCK_SIZE
+        if child >= 0:
+            at = node_at(child)
             first = greater(
-                greater(_sooner(blocks, at + nx, x), _sooner(blocks, at + ny, y)),
-                greater(_sooner(blocks, at + nz, z), splat(F(0.0), WIDTH)),
+                greater(_sooner(nodes, at + nx, x), _sooner(nodes, at + ny, y)),
+                greater(_sooner(nodes, at + nz, z), splat(F(0.0), WIDTH)),
             )
             last = lesser(
-                lesser(_later(blocks, at + fx, x), _later(blocks, at + fy, y)),
-                lesser(_later(blocks, at + fz, z), splat(limit, WIDTH)),
+                lesser(_later(nodes, at + fx, x), _later(nodes, at + fy, y)),
+                lesser(_later(nodes, at + fz, z), splat(limit, WIDTH)),
             )
-            order = load_ints(blocks, at + ORDER * WIDTH, WIDTH) >> shift
+            order = child_orders(nodes, at) >> shift
             first = permute(first, order)
             # An unused lane gives inf - inf or inf * 0 at worst, and a NaN enters nothing.
             bits = mask_bits(first <= permute(last, order))
             if bits != 0:
                 front = compress_order(bits)
-                child = permute(load_ints(blocks, at + CODES * WIDTH, WIDTH), order)
-                store(stack.codes, top, permute(child, front))
+                children = permute(child_codes(nodes, at), order)
+                store(stack.children, top, permute(children, front))
                 store(stack.entries, top, permute(first, front))
                 store(
                     stack.boxes, top, (permute(order, front) & np.int32(WIDTH - 1)) + np.int32(at)
                 )
                 top += popcount(bits)
-        else:
-            hit = test_packet_leaf(
-                tree,
-                block,
-                query,
-                stack,
-                begin,
-                end,
-                code,
-                box,
-                (nx, ny, nz, fx, fy, fz),
-                goal.any_hit,
-                goal.cull,
-            )
-            if hit:
-                limit = _end(lanes, begin, end)
-        # Take the next entry that does not begin behind all best hits.
+        elif intersect_packet_leaf(
+            goal, tree, block, context_ref, stack, (begin, end), child, box, planes
+        ):
+            limit = _end(lanes, begin, end)
+        # Take the next entry that does not begin behind all closest hits.
         top -= 1
         while top >= 0 and peek(stack.entries, top) > limit:
             top -= 1
         if top < 0:
             return
-        code, box = np.int64(peek(stack.codes, top)), np.int64(peek(stack.boxes, top))
+        child, box = np.int64(peek(stack.children, top)), np.int64(peek(stack.boxes, top))
 
 
-def trace_packets(primitives, parts, slots, stack, alive, count, goal):
-    """Take the rays `alive[:count]` of a block through the tree, in packets where they can."""
+def trace_packets(primitives, context, slots, stack, active, count, goal):
+    """Trace the rays `active[:count]` of a block through a tree, in packets where they can."""
 
 
-def _trace_solids(primitives, parts, slots, stack, alive, count, goal):
-    trace_all(parts, slots, alive, count, goal)
+def _trace_others(primitives, context, slots, stack, active, count, goal):
+    trace_all(context, slots, active, count, goal)
 
 
-def _trace_triangles(primitives, parts, slots, stack, alive, count, goal):
-    lanes = parts.block.lanes
+def _trace_triangles(primitives, context, slots, stack, active, count, goal):
+    block = context.block
     j = np.int64(0)
     single = np.int64(0)
     while j < count:
         # Take the rays that lie in the vectors of one packet.
-        begin = peek(alive, j) // PACKET * PACKET
-        octant = peek_int(lanes, peek(alive, j) + OCTANT * WIDTH)
+        begin = peek(active, j) // PACKET * PACKET
+        octant = read_int(block, peek(active, j), OCTANT)
         same = octant < 8
         k = j
-        while k < count and peek(alive, k) < begin + PACKET:
-            same = same and peek_int(lanes, peek(alive, k) + OCTANT * WIDTH) == octant
+        while k < count and peek(active, k) < begin + PACKET:
+            same = same and read_int(block, peek(active, k), OCTANT) == octant
             k += 1
         if same and k - j >= PACKET_RAYS // 4:
-            trace_packet(parts, stack, begin, begin + PACKET, np.int64(octant), goal)
+            trace_packet(context, stack, begin, begin + PACKET, np.int64(octant), goal)
         else:
             for i in range(j, k):
-                poke(slots.spare, single, peek(alive, i))
+                poke(slots.spare, single, peek(active, i))
                 single += 1
         j = k
-    trace_all(parts, slots, slots.spare, single, goal)
+    trace_all(context, slots, slots.spare, single, goal)
 
 
-def packable(primitives, block, alive, count):
-    """Tell whether packets may pay: most rays look where the one before them in the block looks."""
+def packable(primitives, block, active, count):
+    """Tell whether packets may pay: most rays point where others near them in the block point."""
 
 
-def _never(primitives, block, alive, count):
+def _never(primitives, block, active, count):
     return False
 
 
-def _packable_triangles(primitives, block, alive, count):
+def _packable_triangles(primitives, block, active, count):
     lanes = block.lanes
     close = np.int64(0)
     tries = np.int64(0)
     # Compare some rays with those a few places further on.
     for j in range(0, count - 8, 16):
-        a, b = peek(alive, j), peek(alive, j + 8)
+        a, b = peek(active, j), peek(active, j + 8)
         apart = F(0.0)
         for axis in range(3):
             row = (DIRECTION + axis) * WIDTH
@@ -260,10 +249,10 @@ def _packable_triangles(primitives, block, alive, count):
 
 
 @by_type(packable)
-def _choose_packable(primitives, block, alive, count):
+def _choose_packable(primitives, block, active, count):
     return _packable_triangles if primitives.instance_class is Triangles else _never
 
 
 @by_type(trace_packets)
-def _choose_trace(primitives, parts, slots, stack, alive, count, goal):
-    return _trace_triangles if primitives.instance_class is Triangles else _trace_solids
+def _choose_trace(primitives, context, slots, stack, active, count, goal):
+    return _trace_triangles if primitives.instance_class is Triangles else _trace_others

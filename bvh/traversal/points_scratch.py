@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from bvh.arguments import aligned
 from bvh.jit import inlined
 from bvh.simd import WIDTH, pointer, pointer_to
-from bvh.traversal.singles import STACK
+from bvh.traversal.scene_slots import STACK
 
 # Triangles that wait to be measured.
 ROOM = 256

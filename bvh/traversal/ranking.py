@@ -1,6 +1,6 @@
-"""The nearest hits that a filter accepts: one of each ray, or a few.
+"""First hits: the closest ones of each ray that a filter accepts.
 
-A filter is told t, u and v, so every candidate is decided exactly; what comes behind the last of as
+A filter is given t, u and v, so every candidate is decided exactly; what lies behind the last of as
 many hits as are wanted is never looked at.
 """
 
@@ -9,102 +9,153 @@ from __future__ import annotations
 import numpy as np
 
 from bvh.crossings import crosses
-from bvh.jit import inlined, kernel, stay_outlined
+from bvh.frame import farthest
+from bvh.jit import by_type, inlined, kernel, stay_outlined, types
 from bvh.numerics import INF
-from bvh.primitives import MISS, test, weights
+from bvh.placed import Placed, leaf_of, prim_of
+from bvh.primitives import MISS, intersect, weights
 from bvh.references import follow
 from bvh.simd import WIDTH, lowest_bit, peek, poke
-from bvh.traversal.accepting import accepts, has_filter
-from bvh.traversal.block import END, local_interval, number_of
-from bvh.traversal.leaf_visits import filter_group
+from bvh.traversal.block import (
+    END,
+    batch_index,
+    local_interval,
+    number_of,
+    read_row,
+    write_row,
+)
+from bvh.traversal.offers import primitive_of, set_closest_primitive, tau_interval
 from bvh.traversal.query import read_ray
-from bvh.traversal.winners import name_winner
+from bvh.traversal.scene_slots import current_arrays, ray_of
 from bvh.triangles import scaled_ray
-from bvh.wide_nodes import leaf_rows
+from bvh.user_calls import call_filter, call_scene_filter
 
 F = np.float32
 
 
+def accepts(accept, primitives, ray, prim, t, u, v, data):
+    """Tell whether a filter accepts a hit: one at an address, 0 for none, or a function itself."""
+
+
+def _call(accept, primitives, ray, prim, t, u, v, data):
+    return accept == 0 or call_filter(accept, (ray, prim, t, u, v, data))
+
+
+def _call_in_scene(accept, primitives, ray, prim, t, u, v, data):
+    if accept == 0:
+        return True
+    owner = peek(primitives.owners, leaf_of(prim))
+    return call_scene_filter(accept, (ray, owner, prim_of(prim), t, u, v, data))
+
+
+def _ask(accept, primitives, ray, prim, t, u, v, data):
+    return bool(accept(ray, prim, t, u, v, data))
+
+
+def _ask_in_scene(accept, primitives, ray, prim, t, u, v, data):
+    owner = peek(primitives.owners, leaf_of(prim))
+    return bool(accept(ray, owner, prim_of(prim), t, u, v, data))
+
+
+@by_type(accepts)
+def _choose_filter(accept, primitives, ray, prim, t, u, v, data):
+    in_scene = primitives.instance_class is Placed
+    if isinstance(accept, types.Dispatcher):
+        return _ask_in_scene if in_scene else _ask
+    return _call_in_scene if in_scene else _call
+
+
+def has_filter(accept):
+    """Tell whether there is a filter."""
+
+
+@by_type(has_filter, inline=True)
+def _choose_whether(accept):
+    if isinstance(accept, types.Dispatcher):
+        return lambda accept: True
+    return lambda accept: accept != 0
+
+
+def rank_hit(goal, context_ref, memory, slot, prim):
+    """Put a primitive among the first hits of a slot's ray, if it is one of them."""
+    _rank(goal, context_ref, memory, slot, prim)
+
+
+def rank_group(goal, tree, block, context_ref, memory, slot, group, found):
+    """Put the candidates of a triangle group among the first hits of a slot's ray."""
+    _, _, ids = current_arrays(tree, memory, slot)
+    bits = found.bits
+    while bits != 0:
+        k = lowest_bit(bits)
+        bits &= bits - 1
+        prim = primitive_of(tree.primitives, memory, slot, peek(ids, group * WIDTH + k))
+        _rank(goal, context_ref, memory, slot, prim)
+
+
 @kernel
-def rank(query, r, prim, goal):
-    """Put a primitive into its place among the nearest hits of ray r, if it is one of them."""
+def _rank(goal, context_ref, memory, slot, prim):
+    """Put a primitive among the first hits, and bring the end of the ray nearer."""
     stay_outlined()
-    tree, rays, block = follow(query)
-    lanes, kept = block.lanes, goal.kept
-    number = number_of(r)
-    ray = peek(block.which, number)
+    if goal.any_hit and peek(memory, slot + END) == F(-INF):
+        return
+    tree, _, block = follow(context_ref)
+    r = ray_of(memory, slot)
+    inserted = _insert(goal, context_ref, r, prim)
+    first, count = number_of(r) * goal.max_hits, peek(goal.nearest.counts, number_of(r))
+    if goal.any_hit:
+        if inserted:
+            poke(memory, slot + END, F(-INF))
+    elif count == goal.max_hits:
+        # In a scene the end also moves in units of the TLAS.
+        t = peek(goal.nearest.t, first + count - 1)
+        _, high = tau_interval(tree.primitives, block, memory, slot, t)
+        poke(memory, slot + END, min(peek(memory, slot + END), high))
+        _, high = local_interval(block, r, t)
+        write_row(block, r, END, min(read_row(block, r, END), high))
+
+
+@inlined
+def _insert(goal, context_ref, r, prim):
+    """Insert a primitive into the first hits of ray r; tell whether it is one of them."""
+    tree, rays, block = follow(context_ref)
+    hits, number = goal.nearest, number_of(r)
+    ray = batch_index(block, r)
     o, d, t_min, t_max = read_ray(rays, ray)
-    scaled = scaled_ray(o, d, peek(tree.frame, 4))
-    t, side = test(tree.primitives, prim, o, d, scaled, t_min, t_max, goal.cull)
+    scaled = scaled_ray(o, d, farthest(tree.frame))
+    t, side = intersect(tree.primitives, prim, o, d, scaled, t_min, t_max, goal.cull)
     if side == MISS:
-        return
-    first = number * goal.most
-    count = peek(kept.counts, number)
-    # Find its place from behind.
+        return False
+    first = number * goal.max_hits
+    count = peek(hits.counts, number)
+    # Search from behind.
     at = count
-    while at > 0 and _before(t, prim, kept, first + at - 1):
+    while at > 0 and _before(t, prim, hits, first + at - 1):
         at -= 1
-    if at == goal.most:
-        return
-    if at > 0 and peek(kept.prims, first + at - 1) == prim:
-        # Another leaf has had it.
-        return
+    if at == goal.max_hits:
+        return False
+    if at > 0 and peek(hits.prims, first + at - 1) == prim:
+        # It was found in another leaf.
+        return False
     if goal.once and not crosses(tree.primitives, prim, o, d):
-        return
-    # For a filter alone u and v are worth finding.
+        return False
+    # Only a filter needs u and v.
     if has_filter(goal.accept):
         u, v = weights(tree.primitives, prim, o, d, scaled, t_min, t_max)
         if not accepts(goal.accept, tree.primitives, ray, prim, t, u, v, goal.data):
-            return
-    last = min(count, goal.most - 1)
+            return False
+    last = min(count, goal.max_hits - 1)
     for j in range(last, at, -1):
-        poke(kept.t, first + j, peek(kept.t, first + j - 1))
-        poke(kept.prims, first + j, peek(kept.prims, first + j - 1))
-    poke(kept.t, first + at, t)
-    poke(kept.prims, first + at, prim)
-    poke(kept.counts, number, last + 1)
-    name_winner(tree.primitives, block, r, np.int64(peek(kept.prims, first)))
-    if goal.any_hit:
-        poke(lanes, r + END * WIDTH, F(-INF))
-    elif last + 1 == goal.most:
-        _, high = local_interval(block, r, peek(kept.t, first + last))
-        poke(lanes, r + END * WIDTH, min(peek(lanes, r + END * WIDTH), high))
+        poke(hits.t, first + j, peek(hits.t, first + j - 1))
+        poke(hits.prims, first + j, peek(hits.prims, first + j - 1))
+    poke(hits.t, first + at, t)
+    poke(hits.prims, first + at, prim)
+    poke(hits.counts, number, last + 1)
+    set_closest_primitive(tree.primitives, block, r, np.int64(peek(hits.prims, first)))
+    return True
 
 
 @inlined
-def _before(t, prim, kept, i):
-    """Tell whether a hit comes before the one that is kept at i."""
-    other = peek(kept.t, i)
-    return t < other or (t == other and prim < peek(kept.prims, i))
-
-
-@inlined
-def is_done(block, r, goal):
-    """Tell whether a ray that wants any hit has one."""
-    return goal.any_hit and peek(block.lanes, r + END * WIDTH) == F(-INF)
-
-
-def rank_triangles(primitives, tree, block, query, r, rows, code, goal):
-    """Rank the hits of ray r with the triangles of a leaf."""
-    group, count = leaf_rows(code)
-    for g in range(group, group + count):
-        bits, _, _, _, _ = filter_group(tree, rows, g)
-        while bits != 0:
-            k = lowest_bit(bits)
-            bits &= bits - 1
-            rank(query, r, np.int64(peek(tree.ids, g * WIDTH + k)), goal)
-            if is_done(block, r, goal):
-                bits = np.int64(0)
-        poke(rows, END, peek(block.lanes, r + END * WIDTH))
-        if is_done(block, r, goal):
-            return
-
-
-def rank_solids(primitives, tree, block, query, r, rows, code, goal):
-    """Rank the hits of ray r with the solids of a leaf."""
-    first, count = leaf_rows(code)
-    for i in range(first, first + count):
-        rank(query, r, np.int64(peek(tree.ids, i)), goal)
-        if is_done(block, r, goal):
-            break
-    poke(rows, END, peek(block.lanes, r + END * WIDTH))
+def _before(t, prim, hits, i):
+    """Tell whether a hit comes before hit i."""
+    other = peek(hits.t, i)
+    return t < other or (t == other and prim < peek(hits.prims, i))

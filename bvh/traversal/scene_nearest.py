@@ -18,6 +18,7 @@ from bvh.jit import entry, inlined, kernel, stay_outlined
 from bvh.nearest import nearest_on_triangle
 from bvh.numerics import INF, NAN, finite, power_of_two, vector
 from bvh.placed import BLOCKS, GROUPS, IDS, TREE_SIZE, code_of, placed_corners
+from bvh.references import as_pointers
 from bvh.simd import (
     WIDTH,
     lowest,
@@ -45,9 +46,8 @@ from bvh.traversal.point_visits import (
 )
 from bvh.traversal.point_visits import code_of as node_of
 from bvh.traversal.points_scratch import ROOM
-from bvh.traversal.query import pointed_tree
 from bvh.traversal.scene_neighbours import NO_CODE, nearest_in_leaf, nearest_many_in_scene
-from bvh.traversal.singles import STACK
+from bvh.traversal.scene_slots import STACK
 from bvh.traversal.stretching import BOX_ERROR as STRETCHED_BOX_ERROR
 from bvh.traversal.stretching import (
     TRIANGLE_ERROR,
@@ -263,7 +263,7 @@ def nearest_in_scene(
     """
     if len(tree.nodes.blocks) > 0:
         _nearest_in_scene(
-            pointed_tree(tree), pointer(stretches), mask, pointer(points), pointer(limits),
+            as_pointers(tree), pointer(stretches), mask, pointer(points), pointer(limits),
             np.int64(len(limits) > 1), _pointed(scratch), begin, end, count, pointer(distance),
             pointer(codes), pointer(weights), pointer(position), len(position) > 0,
         )  # fmt: skip

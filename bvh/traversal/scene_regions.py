@@ -17,6 +17,7 @@ from bvh.jit import by_type, entry, inlined, kernel
 from bvh.leaves import GROUP_SIZE, TOLERANCE
 from bvh.numerics import vector
 from bvh.placed import BLOCKS, GROUPS, IDS, TREE_SIZE, code_of, placed_corners
+from bvh.references import as_pointers
 from bvh.regions import APART, MEET, triangle_and_planes, triangle_and_sphere
 from bvh.simd import (
     WIDTH,
@@ -42,7 +43,6 @@ from bvh.traversal.overlaps import (
     new_search,
     pointed_region,
 )
-from bvh.traversal.query import pointed_tree
 from bvh.traversal.region_reach import (
     BoxRegions,
     PlaneRegions,
@@ -52,7 +52,7 @@ from bvh.traversal.region_reach import (
     settle,
 )
 from bvh.traversal.region_rows import BOUND, FRAME, OUTSIDE, ROW, approach, sift
-from bvh.traversal.singles import STACK
+from bvh.traversal.scene_slots import STACK
 from bvh.wide_nodes import BLOCK_SIZE, CODES, leaf_rows
 
 F = np.float32
@@ -165,7 +165,7 @@ def search_scene(arrays, below, regions, end, search, found):
     Within a leaf the stack holds 2 * code, and 1 more for what is taken untested. Returns whether
     the search has come to its end.
     """
-    tree, region = pointed_tree(arrays), pointed_region(regions)
+    tree, region = as_pointers(arrays), pointed_region(regions)
     placed, scale = tree.primitives, scale_of(tree.frame)
     frames, tree_of = pointer(below.frames), pointer(below.tree_of)
     stack, local = pointer(search.outer.stack), pointer(search.outer.local)

@@ -1,17 +1,21 @@
-"""A ray's slot on its way through a scene: where its numbers lie, and its two measures of t.
+"""Memory layout of rays that are traced one by one, in a tree or in a scene.
 
-A slot is as in `singles`, and holds one ray at a time: on the top level with its numbers for that
-frame, within a leaf with those for the leaf's tree (see `scene_entrance`). The block keeps the
-former. Local distances: with tau' = t * 2**shift - entry on the top level,
-tau = tau' * scale - entry' within a leaf.
+A slot holds a ray with its numbers side by side, its closest hit so far, and its stack. All slots
+lie behind one pointer, integers as the bits of float32: with a pointer for each kind of number, the
+CPU's registers would not do. A slot is known by the index of its first number.
+
+In a scene, a slot has the numbers of its ray for the TLAS, or for the BLAS that the ray is in (see
+`scene_entrance`); the ray block keeps the former. Distances: with tau' = t * 2**shift - entry in
+the TLAS, tau = tau' * scale - entry' in a BLAS.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from bvh.jit import inlined
+from bvh.jit import by_type, inlined
 from bvh.numerics import INF
+from bvh.placed import Placed, leaf_of
 from bvh.simd import WIDTH, address, peek, peek_int, pointer_to, poke, poke_int
 from bvh.traversal.block import (
     BEST_LOW,
@@ -19,31 +23,53 @@ from bvh.traversal.block import (
     ENTRY,
     ENTRY_REST,
     SLACK,
-    place_of_double,
+    read_double,
+    read_row,
+    write_row,
 )
-from bvh.traversal.singles import AT_LEAF, SLOTS
 
-# Beyond the rows of a ray: bounds of the filter that only leaves have, then what `singles` keeps.
+SLOTS = 32
+# Depth never exceeds 2 * log2(n) + 8 <= 68; each level leaves up to WIDTH - 1 entries.
+STACK = 70 * WIDTH
+
+# What all slots share: for each that takes a step, where its ray enters the children, their order,
+# and which are entered; then the slots whose next entry is a node, and those where it is a leaf.
+FIRST = 0
+ORDERS = FIRST + SLOTS * WIDTH
+HITS = ORDERS + SLOTS * WIDTH
+AT_NODE = HITS + SLOTS
+AT_LEAF = AT_NODE + SLOTS + 8
+HEADER = AT_LEAF + SLOTS + 8
+
+# Rows of a slot. Up to BEST_LOW they are those of the ray block; then come bounds of the filter
+# that only a BLAS has; the ray, the top of its stack, and its next entry.
 EDGE_FLOOR, T_SLOPE, T_FLOOR = 23, 24, 25
-RAY, TOP, CODE = 28, 29, 30
-# The leaf that the ray is in, or -1; where its stack begins; the rows of near planes in a node.
+RAY, TOP, CHILD = 28, 29, 30
+# In a scene: the leaf that the ray is in, or -1; where its stack begins; the rows of near planes in
+# a node.
 LEAF, BASE, PLANES, OCTANT_SHIFT = 32, 33, 34, 37
-# Doubles and integers of 64 bits, by their place among those.
+# Doubles and integers of 64 bits, counted from WORDS. BEST is the closest primitive so far, EXACT
+# the one whose exact distance is EXACT_T.
 WORDS = 38
 ENTRY_IN_LEAF, SCALE, LOW_T, HIGH_T, EXACT_T = 0, 1, 2, 3, 4
 BEST, EXACT, AT_BLOCKS, AT_GROUPS, AT_IDS = 5, 6, 7, 8, 9
-# What is the same for all leaves, found on the way into the first: origin and direction on the top
-# level, the error of the former (negative before), and the scale of t there.
+# What is the same for all leaves of a scene, computed on the way into the first: origin and
+# direction in the TLAS, the error of the former (negative before), and the scale of t there.
 START, COURSE, START_ERROR, TOP_SCALE = 10, 13, 16, 17
-STACK_CODES = 80
-# A top level and a tree.
-STACK = 2 * 70 * WIDTH
-STACK_ENTRIES = STACK_CODES + STACK + WIDTH
-SLOT_SIZE = STACK_ENTRIES + STACK + WIDTH
-HEADER = AT_LEAF + SLOTS + 8
+# The stack, of a TLAS and a BLAS: children, and where the ray enters them.
+STACK_CHILDREN = 80
+STACK_ENTRIES = STACK_CHILDREN + 2 * STACK + WIDTH
+SLOT_SIZE = STACK_ENTRIES + 2 * STACK + WIDTH
+
+NO_PRIM, NO_EXACT = -1, -2
 
 F = np.float32
-F4, F8, I8 = np.float32(0.0), 0.0, np.int64(0)
+F4, F8, I4, I8 = np.float32(0.0), 0.0, np.int32(0), np.int64(0)
+
+
+def is_instanced(tree):
+    """Tell from its type whether a tree is the TLAS of a scene."""
+    return tree.types[tree.fields.index("primitives")].instance_class is Placed
 
 
 @inlined
@@ -59,78 +85,99 @@ def words_of(memory, slot):
 
 
 @inlined
-def blocks_of(memory, slot):
-    """Return the nodes of the tree that a slot's ray is in."""
-    return pointer_to(peek(words_of(memory, slot), AT_BLOCKS), F4)
+def ray_of(memory, slot):
+    """Return the lane index of a slot's ray in the ray block."""
+    return np.int64(peek_int(memory, slot + RAY))
 
 
 @inlined
-def planes_of(memory, slot):
-    """Return the places of near and far planes in a node."""
-    nx = np.int64(peek_int(memory, slot + PLANES))
-    ny = np.int64(peek_int(memory, slot + PLANES + 1))
-    nz = np.int64(peek_int(memory, slot + PLANES + 2))
-    return nx, ny, nz, 3 * WIDTH - nx, 5 * WIDTH - ny, 7 * WIDTH - nz
+def leaf_in(memory, slot):
+    """Return the leaf of the scene that a slot's ray is in; -1 in the TLAS."""
+    return np.int64(peek_int(memory, slot + LEAF))
 
 
 @inlined
-def top_parameter(block, own, r, t):
-    """Return t as the top level counts it; t is far from what overflows there."""
-    doubles = block.doubles
-    return (t * peek(own, TOP_SCALE) - peek(doubles, place_of_double(r, ENTRY))) - peek(
-        doubles, place_of_double(r, ENTRY_REST)
+def reset_closest(memory, slot, r):
+    """Give a slot to ray r, which has no hit so far."""
+    words = words_of(memory, slot)
+    poke_int(memory, slot + RAY, r)
+    poke(words, BEST, np.int64(NO_PRIM))
+    poke(words, EXACT, np.int64(NO_EXACT))
+
+
+def current_arrays(tree, memory, slot):
+    """Return (nodes, groups, ids) of the tree that a slot's ray is in."""
+
+
+def _arrays_of_tree(tree, memory, slot):
+    return tree.blocks, tree.groups, tree.ids
+
+
+def _arrays_in_scene(tree, memory, slot):
+    words = words_of(memory, slot)
+    return (
+        pointer_to(peek(words, AT_BLOCKS), F4),
+        pointer_to(peek(words, AT_GROUPS), F4),
+        pointer_to(peek(words, AT_IDS), I4),
     )
+
+
+@by_type(current_arrays, inline=True)
+def _choose_arrays(tree, memory, slot):
+    return _arrays_in_scene if is_instanced(tree) else _arrays_of_tree
+
+
+@inlined
+def _tlas_distance(block, own, r, t):
+    """Return t in units of the TLAS; t is far from what overflows there."""
+    tau = t * peek(own, TOP_SCALE)
+    return (tau - read_double(block, r, ENTRY)) - read_double(block, r, ENTRY_REST)
 
 
 @inlined
 def slot_interval(block, memory, slot, r, t):
-    """Return (low, high) in float32 around an exact t as the slot's tree counts it."""
+    """Return (low, high) in float32 around an exact t, in units of the slot's BLAS."""
     slack = np.float64(peek(memory, slot + SLACK))
     if slack == INF:
         return F(-INF), F(INF)
     own = doubles_of(memory, slot)
-    tau = top_parameter(block, own, r, t) * peek(own, SCALE) - peek(own, ENTRY_IN_LEAF)
+    tau = _tlas_distance(block, own, r, t) * peek(own, SCALE) - peek(own, ENTRY_IN_LEAF)
     return F(tau - slack), F(tau + slack)
 
 
 @inlined
-def _t_of(block, memory, slot, r, tau):
-    """Return what the slot's tree counts as tau; its slack covers the rounding."""
-    own, doubles = doubles_of(memory, slot), block.doubles
+def _world_distance(block, memory, slot, r, tau):
+    """Return the t of a distance in units of the slot's BLAS; its slack covers the rounding."""
+    own = doubles_of(memory, slot)
     top = (np.float64(tau) + peek(own, ENTRY_IN_LEAF)) / peek(own, SCALE)
-    top = (top + peek(doubles, place_of_double(r, ENTRY_REST))) + peek(
-        doubles, place_of_double(r, ENTRY)
-    )
+    top = (top + read_double(block, r, ENTRY_REST)) + read_double(block, r, ENTRY)
     return top / peek(own, TOP_SCALE)
 
 
 @inlined
-def keep_best(block, memory, slot, r):
-    """Keep in which interval of t the best hit lies, when a ray leaves the leaf that it is in."""
+def _store_closest_interval(block, memory, slot, r):
+    """Store the interval of t around the closest hit, which is in the BLAS that the ray leaves."""
     own, words = doubles_of(memory, slot), words_of(memory, slot)
     if peek(words, EXACT) == peek(words, BEST):
         t = peek(own, EXACT_T)
         poke(own, LOW_T, t)
         poke(own, HIGH_T, t)
     else:
-        poke(own, LOW_T, _t_of(block, memory, slot, r, peek(memory, slot + BEST_LOW)))
-        poke(own, HIGH_T, _t_of(block, memory, slot, r, peek(memory, slot + END)))
+        poke(own, LOW_T, _world_distance(block, memory, slot, r, peek(memory, slot + BEST_LOW)))
+        poke(own, HIGH_T, _world_distance(block, memory, slot, r, peek(memory, slot + END)))
 
 
 @inlined
-def return_to_top(block, memory, slot, r):
-    """Give a slot the numbers of its ray on the top level, with the end that it has now."""
-    lanes = block.lanes
+def leave_blas(block, memory, slot, r):
+    """Store the end of a ray that leaves a BLAS in the ray block, in units of the TLAS."""
     words, own = words_of(memory, slot), doubles_of(memory, slot)
-    leaf = np.int64(peek_int(memory, slot + LEAF))
-    done = peek(memory, slot + END) == F(-INF)
-    slack = peek(lanes, r + SLACK * WIDTH)
-    if done:
-        poke(lanes, r + END * WIDTH, F(-INF))
-    elif peek(words, BEST) >= 0 and peek(words, BEST) >> 32 == leaf:
-        keep_best(block, memory, slot, r)
-        # Where t has no measure on the top level, its end stays what it was.
+    best, slack = peek(words, BEST), read_row(block, r, SLACK)
+    if peek(memory, slot + END) == F(-INF):
+        write_row(block, r, END, F(-INF))
+    elif best >= 0 and leaf_of(best) == leaf_in(memory, slot):
+        _store_closest_interval(block, memory, slot, r)
+        # Where t has no scale in the TLAS, its end stays what it was.
         if slack < F(INF) and peek(own, TOP_SCALE) > 0.0:
-            end = top_parameter(block, own, r, peek(own, HIGH_T)) + slack
-            poke(lanes, r + END * WIDTH, min(peek(lanes, r + END * WIDTH), F(end)))
+            end = _tlas_distance(block, own, r, peek(own, HIGH_T)) + slack
+            write_row(block, r, END, min(read_row(block, r, END), F(end)))
     poke_int(memory, slot + LEAF, -1)

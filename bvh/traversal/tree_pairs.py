@@ -19,6 +19,7 @@ from bvh.jit import entry, inlined, kernel, stay_outlined
 from bvh.leaves import GROUP_SIZE, NORMAL, SIZE, TOLERANCE, dot, three
 from bvh.neighbours import faces_overlap
 from bvh.primitives import corners
+from bvh.references import as_pointers
 from bvh.simd import (
     WIDTH,
     greater,
@@ -48,8 +49,7 @@ from bvh.traversal.placing import (
     place_group,
     placed_corners,
 )
-from bvh.traversal.query import pointed_tree
-from bvh.traversal.singles import STACK
+from bvh.traversal.scene_slots import STACK
 from bvh.wide_nodes import BLOCK_SIZE, CODES, LOWER, MAX_LEAF_ROWS, UPPER, leaf_rows
 
 ENTRY = 4
@@ -275,7 +275,7 @@ def meet(arrays, others, way, itself, meeting, pairs, wanted, steps):
     takes, until there are as many, for threads to share: in the stack from FIRST to HEIGHT.
     """
     task = Task(
-        pointed_tree(arrays), pointed_tree(others), pointer(way), pointer(meeting.rows),
+        as_pointers(arrays), as_pointers(others), pointer(way), pointer(meeting.rows),
         pointer(meeting.stack),
     )  # fmt: skip
     found = pointer(pairs)
