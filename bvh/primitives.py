@@ -113,7 +113,7 @@ def _intersect_corners(vertices, o, d, scaled, t_min, t_max, cull):
     d_scaled, floor, e, k = scaled
     v0, v1, v2 = vertices
     side = sides(o, d, d_scaled, floor, v0, v1, v2)
-    if side in (MISS, cull):
+    if side == MISS or side == cull:
         return INF, MISS
     t = distance(o, d, e, k, v0, v1, v2)
     return t, (side if t_min <= t <= t_max else MISS)

@@ -126,12 +126,10 @@ def clip_axis(low, high, p, inverse, margin, start, stop):
 @inlined
 def _clip(frame, p, inverse, margin, start, stop):
     """Return (entry, exit) of a ray's stay in the root's box, enlarged by a margin."""
-    low, high = frames.lowest(frame, 0), frames.highest(frame, 0)
-    start, stop = clip_axis(low, high, p[0], inverse[0], margin, start, stop)
-    low, high = frames.lowest(frame, 1), frames.highest(frame, 1)
-    start, stop = clip_axis(low, high, p[1], inverse[1], margin, start, stop)
-    low, high = frames.lowest(frame, 2), frames.highest(frame, 2)
-    return clip_axis(low, high, p[2], inverse[2], margin, start, stop)
+    low, high = frames.lower_corner(frame), frames.upper_corner(frame)
+    start, stop = clip_axis(low[0], high[0], p[0], inverse[0], margin, start, stop)
+    start, stop = clip_axis(low[1], high[1], p[1], inverse[1], margin, start, stop)
+    return clip_axis(low[2], high[2], p[2], inverse[2], margin, start, stop)
 
 
 @inlined
