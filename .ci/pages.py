@@ -1,7 +1,6 @@
-"""The pages of the documentation that are no files of the tutorials' folder.
+"""Generated pages of the documentation: README, contributing guide, changelog and reference.
 
-They are the README, the contributing guide and the changelog, and a reference of every name that
-`bvh.__all__` exports; a name that is on no page of it fails the build.
+The reference covers every name in `bvh.__all__`; a missing one fails the build.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ REFERENCE = [
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the pages, and their places in the navigation."""
+    """Add the generated pages to the files and the navigation."""
     for name, source in TEXTS.items():
         text = (ROOT / source).read_text(encoding="utf-8")
         files.append(File.generated(config, name, content=_relinked(text)))
@@ -69,7 +68,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_content(html: str, **_: Any) -> str:
-    """Link names in running text to the reference, those of methods within their class's page."""
+    """Link names in running text to the reference, and names of methods to their class."""
     exported, here = _exported(), set(re.findall(r'id="(bvh[\w.]*)"', html))
     scope = "bvh"
 
@@ -99,9 +98,9 @@ def _exported() -> set[str]:
 
 
 def _relinked(text: str) -> str:
-    """Return a text of the repository with links to where its files are on the site."""
+    """Return a text of the repository with its links changed to those of the site."""
     for page, source in TEXTS.items():
         text = re.sub(rf"\]\({source}(#[\w-]*)?\)", rf"]({page}\1)", text)
     text = re.sub(r"\]\(bvh/examples/(\w+\.md)\)", r"](\1)", text)
-    # What the site does not have stays as words.
+    # Links to files that are not on the site become plain text.
     return re.sub(r"(?<!!)\[([^]]+)\]\((?!https?:|#|\w+\.md)[^)]*\)", r"\1", text)

@@ -1,1 +1,1 @@
-"""Measurements. Every answer is checked before a time is printed."""
+"""Benchmarks of bvh and its peers. Every answer is checked before a time is printed."""

@@ -1,4 +1,4 @@
-"""`python -m benchmarks`, which is `bvh bench`."""
+"""`python -m benchmarks`, the same as `bvh bench`."""
 
 from __future__ import annotations
 

@@ -1,127 +1,237 @@
-"""`python -m benchmarks.cold`: the wait before the first answer, verb by verb.
+"""First calls: each verb in a fresh process, on an empty or a filled kernel cache.
 
-Each verb is asked in a fresh process on an empty kernel cache, or, with ``--warm``, on one that
-such a process has filled. Times are CPU seconds, but for what one waits; each answer is checked.
+All are asked of a cube from 0 to 1, whose answers are known without a tree. Times are CPU seconds,
+but for the wait. This file imports little: a process that runs it measures what bvh imports.
 """
 
 from __future__ import annotations
 
-import argparse
-import contextlib
-import json
+import importlib
+import itertools
 import os
+import random
+import subprocess
+import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from .compare import read
-from .first_calls import COMMANDS, VERBS
-from .machine import machine
-from .processes import Row, available, rows_of
-from .report import disturbed
+from .processes import Row, answer_parent, stream
+from .timing import clocks, foreign_share
 
-# A change below this is the machine's, even of CPU seconds.
-FLAGGED = 0.1
-
-PARTS = ("import", "build", "first", "wall", "front_end", "llvm", "emission")
-TITLES = ("import", "build", "first call", "wait", "front end", "LLVM", "emission")
+# A smaller change is the machine's, even of CPU seconds.
+NOISE = 0.1
+# Times that each triangle of the cube is cut in four, cells along an edge, triangles of a side.
+CUTS = 5
+CELLS, SIDE = 2**CUTS, 2 * 4**CUTS
+RAYS = 2000
 
 
-@contextlib.contextmanager
-def fresh(cache: str, bytecode: str) -> Iterator[None]:
-    """Have processes keep kernels and compiled Python in these folders, whatever was told."""
-    told = dict(os.environ)
-    os.environ.update(BVH_CACHE_DIR=cache, PYTHONPYCACHEPREFIX=bytecode)
-    # An import is measured as it is of an installed package.
-    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-    try:
-        yield
-    finally:
-        os.environ.clear()
-        os.environ.update(told)
+class Verb(NamedTuple):
+    """Query whose first call is measured."""
+
+    # Given a kit, makes the query and returns whether the answer is right.
+    call: Callable[[Any], Any]
+    # What is queried: a tree, a scene, or nothing.
+    content: str = "tree"
+    # Whether an earlier process has filled the cache, so that only functions of this process, such
+    # as those of users, are compiled.
+    filled: bool = False
 
 
-def row_of(verb: str, warm: bool, threads: int, bytecode: str) -> Row:
-    """Measure a verb: its steps, what is kept on disk, and how busy others were meanwhile."""
-    filled = warm or (verb in VERBS and VERBS[verb].filled)
-    with tempfile.TemporaryDirectory() as cache, fresh(cache, bytecode):
-        if filled:
-            rows_of("first_calls", {"verb": verb}, threads)
-        (row,) = rows_of("first_calls", {"verb": verb}, threads)
-        kept = [path for path in Path(cache).rglob("*") if path.is_file()]
-        sizes = [path.stat().st_size for path in kept if path.suffix != ".lock"]
-    return {**row, "warm": warm, "kept": sum(sizes), "kernels": len(sizes)}
+class Kit:
+    """Cube, inputs of queries, and the tree or scene of the cube."""
+
+    def __init__(self, content: str) -> None:
+        import numpy as np
+
+        rng = np.random.default_rng(5)
+        self.np, (self.vertices, self.faces) = np, cube()
+        # Rays down from 3, points above and inside; on no edge of a cell.
+        across = (rng.integers(0, CELLS, (RAYS, 2)) + [0.3, 0.6]) / CELLS
+        origins, self.above, self.inside = (
+            np.hstack([across, np.full((RAYS, 1), z)]) for z in (3.0, 1.5, 1 - 2.0**-10)
+        )
+        self.rays = origins, np.tile([0.0, 0.0, -1.0], (RAYS, 1))
+        self.tree: Any = self.content(content) if content else None
+
+    def content(self, name: str) -> Any:
+        """Return a tree of the cube, or a scene of two cubes."""
+        import bvh
+
+        if name == "tree":
+            return bvh.BVH.from_triangles(self.vertices, self.faces)
+        scene, far = bvh.Scene(), self.np.diag([2.0, 2.0, 2.0, 1.0])
+        far[0, 3] = 5.0
+        scene.add((self.vertices, self.faces))
+        scene.add((self.vertices, self.faces), transform=far)
+        return scene
 
 
-def line_of(row: Row) -> str:
-    """Return a row of the table."""
-    cells = [f"{row[part]:>10.2f}" if part in row else f"{'-':>10}" for part in PARTS]
-    functions = f"{row['functions']:>10}" if "functions" in row else f"{'-':>10}"
-    mark = "!" if disturbed(row) else " "
-    return f"{row['what']:<25}{mark}{''.join(cells)}{functions}{row['kept'] / 1e6:>8.1f}"
+def cube() -> Any:
+    """Return the vertices and faces of the cube, oriented outwards; the upper side is the last."""
+    import numpy as np
+
+    from .scenes import subdivided
+
+    vertices = np.array(list(itertools.product((0.0, 1.0), repeat=3)))
+    quads = [[0, 2, 6, 4], [0, 4, 5, 1], [2, 3, 7, 6], [0, 1, 3, 2], [4, 6, 7, 5], [1, 5, 7, 3]]
+    faces = np.array(quads)[:, [0, 1, 2, 0, 2, 3]].reshape(-1, 3)
+    for _ in range(CUTS):
+        vertices, faces = subdivided(vertices, faces)
+    return vertices, faces
 
 
-def changes(old: list[Row], new: list[Row]) -> Iterator[str]:
-    """Yield how the CPU seconds of each verb changed, built and asked."""
-    before = {_key(row): row for row in old if "first" in row}
-    for row in new:
-        was = before.get(_key(row))
-        if was is None:
-            continue
-        then, now = _whole(was), _whole(row)
-        change = now / then - 1
-        flag = "" if abs(change) <= FLAGGED else "  LONGER" if change > 0 else "  shorter"
-        yield f"{row['what']:<25} {then:>8.2f} -> {now:>8.2f} {change:>+8.0%}{flag}"
+def lower_side(kit: Kit) -> Any:
+    """Ask with a filter that is new in each process: it keeps hits on the lower side."""
+    import numba
+
+    least = 2.1 + 0.8 * random.random()
+
+    @numba.njit
+    def below(ray_id: Any, prim_id: Any, t: Any, u: Any, v: Any, data: Any) -> Any:
+        return t > least
+
+    return (kit.tree.closest_hit(*kit.rays, filter=below).t == 3.0).all()
 
 
-def _key(row: Row) -> tuple[Any, ...]:
-    return row["what"], row["threads"], row["warm"]
+def upper_side(kit: Kit) -> Any:
+    """Ask for the upper side from above."""
+    hits = kit.tree.closest_hit(*kit.rays)
+    return (hits.t == 2.0).all() and (hits.prim_id // SIDE == 5).all()
 
 
-def _whole(row: Row) -> float:
-    return sum(float(row.get(part, 0.0)) for part in ("import", "build", "first"))
+def pick(kit: Kit) -> Any:
+    """Pick the middle of the upper side with a cursor."""
+    import bvh
+
+    camera = bvh.Camera.look_at([0.5, 0.5, 3], [0.5, 0.5, 0], [0, 1, 0], 40, 640, 480)
+    found = kit.tree.pick(camera, 321.3, 239.2)
+    return found is not None and found.prim_id // SIDE == 5
 
 
-def main() -> None:
-    """Measure the verbs, one after the other."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.cold", description=__doc__)
-    parser.add_argument("--only", help="Verbs, with commas between them; all by default.")
-    parser.add_argument("--warm", action="store_true", help="On caches that are filled.")
-    parser.add_argument("--threads", type=int, default=available())
-    parser.add_argument("--json", type=Path)
-    parser.add_argument("--compare", type=Path, metavar="OLD.json")
-    options = parser.parse_args()
-    known = (*VERBS, *COMMANDS)
-    verbs = options.only.split(",") if options.only else known
-    for verb in verbs:
-        if verb not in known:
-            parser.error(f"--only knows {', '.join(known)}, got {verb!r}")
-    if not 1 <= options.threads <= available():
-        parser.error(f"--threads must be 1 to {available()}, got {options.threads}")
-    old: list[Row] = []
-    if options.compare:
-        try:
-            old = read(options.compare)
-        except (OSError, ValueError) as error:
-            parser.error(str(error))
-    rows: list[Row] = []
-    began = time.perf_counter()
-    titles = "".join(f"{title:>10}" for title in TITLES)
-    print(f"{'CPU seconds':<26}{titles}{'functions':>10}{'MB kept':>8}")
+def overlap(kit: Kit) -> Any:
+    """Ask for the faces that a large triangle intersects, half way up."""
+    import bvh
+
+    # In the middle of a row of cells.
+    z = 0.5 + 0.5 / CELLS
+    cut = bvh.BVH.from_triangles([[-9, -9, z], [9, -9, z], [0, 18, z]], [[0, 1, 2]])
+    return len(kit.tree.overlap_tree(cut)) == 4 * 2 * CELLS
+
+
+VERBS: dict[str, Verb] = {
+    "import": Verb(lambda kit: True, ""),
+    "build": Verb(lambda kit: len(kit.content("tree")) == 6 * SIDE, ""),
+    "closest_hit": Verb(upper_side),
+    "one ray": Verb(lambda kit: kit.tree.closest_hit(*(a[0] for a in kit.rays)).t == 2.0),
+    "any_hit": Verb(lambda kit: kit.tree.any_hit(*kit.rays).all()),
+    "all_hits": Verb(
+        lambda kit: (kit.tree.all_hits(*kit.rays).t.reshape(-1, 2) == [2.0, 3.0]).all()
+    ),
+    "closest_point": Verb(lambda kit: (kit.tree.closest_point(kit.above).distance == 0.5).all()),
+    "signed_distance": Verb(
+        lambda kit: (kit.tree.signed_distance(kit.inside) == -(2.0**-10)).all()
+    ),
+    "contains": Verb(
+        lambda kit: kit.tree.contains(kit.inside).all() and not kit.tree.contains(kit.above).any()
+    ),
+    "overlap_tree": Verb(overlap),
+    "Scene.closest_hit": Verb(upper_side, "scene"),
+    "Scene.pick": Verb(pick, "scene"),
+    "new filter": Verb(lower_side, filled=True),
+}
+
+# Commands, which are processes themselves.
+COMMANDS = ("README's command", "bvh warmup")
+
+
+def measure(options: dict[str, Any]) -> Iterator[Row]:
+    """Yield the CPU seconds of a verb: of its import, its build and its first call."""
+    name, before = options["verb"], clocks()
+    parts = _command(name) if name in COMMANDS else _steps(name)
+    yield {
+        "what": name, "threads": options["threads"], "foreign": foreign_share(before, clocks()),
+        "table": "CPU seconds of first calls", "unit": "call", "count": 1, "parts": parts,
+        "seconds": {"bvh": [sum(parts.get(part, 0.0) for part in ("import", "build", "call"))]},
+    }  # fmt: skip
+
+
+def _steps(name: str) -> dict[str, float]:
+    verb, clock = VERBS[name], time.process_time
+    began = clock()
+    importlib.import_module("numba")
+    libraries = clock()
+    import bvh
+
+    assert bvh.Scene if verb.content == "scene" else bvh.BVH
+    imported = clock()
+    kit = Kit(verb.content)
+    built = clock()
+    wall, asked = time.perf_counter(), clock()
+    answer = verb.call(kit)
+    done, waited = clock(), time.perf_counter() - wall
+    checked(name, answer)
+    return {
+        "libraries": libraries - began, "import": imported - libraries,
+        "build": built - imported, "call": done - asked, "wait": waited,
+    }  # fmt: skip
+
+
+def checked(name: str, answer: Any) -> None:
+    """Raise SystemExit for a wrong answer."""
+    if not answer:
+        raise SystemExit(f"the answer of {name} is wrong")
+
+
+def _command(name: str) -> dict[str, float]:
+    """Return the CPU seconds and the wait of a command."""
+    with tempfile.TemporaryDirectory() as folder:
+        mesh, picture = Path(folder, "organic.ply"), Path(folder, "picture.png")
+        command = ["warmup"]
+        if name != "bvh warmup":
+            scenes = f"{__package__}.scenes"
+            _python(f"from {scenes} import load; import trimesh; m = load('organic'); "
+                    f"trimesh.Trimesh(m.vertices, m.faces).export({str(mesh)!r})")  # fmt: skip
+            command = ["render", str(mesh), "-o", str(picture), "--shade", "clay"]
+        before, began = os.times(), time.perf_counter()
+        _python("from bvh.__main__ import main; main()", *command)
+        waited, after = time.perf_counter() - began, os.times()
+        seconds = sum(after[2:4]) - sum(before[2:4])
+        # A picture of one colour is a few hundred bytes.
+        checked(name, name == "bvh warmup" or picture.stat().st_size > 10_000)
+    return {"call": seconds, "wait": waited}
+
+
+def _python(code: str, *arguments: str) -> None:
+    command = [sys.executable, "-P", "-c", code, *arguments]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+
+
+def rows(verbs: list[str] | None, warm: bool, threads: int) -> Iterator[Row]:
+    """Yield the row of each verb, all of them by default."""
     with tempfile.TemporaryDirectory() as bytecode:
-        # Python's own compiling is done once, as pip does it.
-        row_of("import", False, options.threads, bytecode)
-        for verb in verbs:
-            rows.append(row_of(verb, options.warm, options.threads, bytecode))
-            print(line_of(rows[-1]), flush=True)
-    print(f"{time.perf_counter() - began:.0f} s in all")
-    if options.json:
-        options.json.write_text(json.dumps({**machine(), "rows": rows}, indent=1) + "\n")
-    if old:
-        print(*changes(old, rows), sep="\n")
+        # Python's own compilation is done once, as pip does it.
+        _row("import", False, threads, bytecode)
+        for verb in verbs or [*VERBS, *COMMANDS]:
+            yield _row(verb, warm, threads, bytecode)
+
+
+def _row(verb: str, warm: bool, threads: int, bytecode: str) -> Row:
+    """Measure a verb: its steps, and what is kept on disk."""
+    filled = warm or (verb in VERBS and VERBS[verb].filled)
+    with tempfile.TemporaryDirectory() as cache:
+        # An import is measured as it is of an installed package.
+        settings = {"PYTHONPYCACHEPREFIX": bytecode, "PYTHONDONTWRITEBYTECODE": ""}
+        for _ in range(1 + filled):
+            (row,) = stream("cold", {"verb": verb}, threads, BVH_CACHE_DIR=cache, **settings)
+        files = [path for path in Path(cache).rglob("*") if path.is_file()]
+        sizes = [path.stat().st_size for path in files if path.suffix != ".lock"]
+    row["parts"] |= {"kernels": len(sizes), "MB kept": sum(sizes) / 1e6}
+    return {**row, "mesh": f"{'filled' if warm else 'empty'} cache", "noise": NOISE}
 
 
 if __name__ == "__main__":
-    main()
+    answer_parent(measure)

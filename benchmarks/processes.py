@@ -1,8 +1,7 @@
-"""Child processes that are bound to as many CPUs as they have threads.
+"""Child processes, each bound to as many CPUs as it has threads.
 
-Some peers take no number of threads, or take one and do not heed it; all of them heed the CPUs
-that their process may use, if it is bound to them before their threads start. And a fresh process
-owes nothing to what was measured before.
+Some peers take no number of threads, or ignore it; all of them use the CPUs that their process is
+bound to before their threads start. And a fresh process is not affected by earlier measurements.
 """
 
 from __future__ import annotations
@@ -20,49 +19,32 @@ from typing import Any
 Row = dict[str, Any]
 
 # Seconds between two looks at what a child has written.
-GLANCE = 0.2
+POLL = 0.2
 
 
-def rows_of(module: str, options: dict[str, Any], threads: int) -> list[Row]:
-    """Run a module as a process on `threads` CPUs and return the rows that it yields.
+def stream(module: str, options: dict[str, Any], threads: int, **settings: str) -> Iterator[Row]:
+    """Yield the rows of a module that runs as a process on some CPUs, each as soon as it is there.
 
-    Parameters
-    ----------
-    module
-        What calls `answer_parent` when it is run, a module of this folder.
-    options
-        Passed on, with ``threads`` added.
-    threads
-        CPUs that the process is bound to.
-    """
-    return list(stream(module, options, threads))
-
-
-def stream(module: str, options: dict[str, Any], threads: int) -> Iterator[Row]:
-    """Yield the rows of `rows_of` as soon as they are there.
-
-    Raises
-    ------
-    SystemExit
-        If the process fails; rows that it had by then have been yielded.
+    The module, of this package, calls `answer_parent`, which passes on the options; settings are
+    variables of its environment. If it fails, SystemExit is raised after the rows until then.
     """
     with tempfile.TemporaryDirectory() as folder, bound(threads):
         path = Path(folder, "rows.jsonl")
         path.touch()
-        given = {"threads": threads, "cpus": available(), "rows": str(path)}
-        # The child imports what this process does, whatever lies in the working directory.
-        room = {**os.environ, "PYTHONPATH": os.pathsep.join(p or os.getcwd() for p in sys.path)}
-        command = [sys.executable, "-P", "-m", f"{__package__}.{module}"]
-        child = subprocess.Popen([*command, json.dumps({**options, **given})], env=room)
+        task = {**options, "threads": threads, "cpus": available(), "rows": str(path)}
+        # The child imports what this process does, from any working directory.
+        folders = os.pathsep.join(p or os.getcwd() for p in sys.path)
+        command = [sys.executable, "-P", "-m", f"{__package__}.{module}", json.dumps(task)]
+        child = subprocess.Popen(command, env={**os.environ, **settings, "PYTHONPATH": folders})
         try:
             with path.open() as written:
                 while child.poll() is None:
                     with contextlib.suppress(subprocess.TimeoutExpired):
-                        child.wait(GLANCE)
+                        child.wait(POLL)
                     yield from _lines(written)
                 yield from _lines(written)
         finally:
-            # Also where nobody wants the rest of the rows, as after Ctrl-C.
+            # Also where the rest of the rows is not wanted, as after Ctrl-C.
             if child.poll() is None:
                 child.terminate()
                 child.wait()
@@ -71,18 +53,18 @@ def stream(module: str, options: dict[str, Any], threads: int) -> Iterator[Row]:
 
 
 def _lines(written: Any) -> Iterator[Row]:
-    """Yield the whole lines that have been added to a file."""
+    """Yield the complete lines that have been added to a file."""
     while True:
-        place = written.tell()
+        position = written.tell()
         line = written.readline()
         if not line.endswith("\n"):
-            written.seek(place)
+            written.seek(position)
             return
         yield json.loads(line)
 
 
 def answer_parent(measure: Callable[[dict[str, Any]], Iterable[Row]]) -> None:
-    """Read the options, measure, and hand each row to the process that waits for them."""
+    """Read the options, measure, and pass each row to the parent process."""
     options = json.loads(sys.argv[1])
     if available() != options["cpus"]:
         raise SystemExit(f"bound to {available()} CPUs instead of {options['cpus']}")
@@ -92,7 +74,7 @@ def answer_parent(measure: Callable[[dict[str, Any]], Iterable[Row]]) -> None:
                 written.write(json.dumps(row) + "\n")
                 written.flush()
     except KeyboardInterrupt:
-        # The parent is told by the same key, and says so.
+        # The parent gets the same signal, and reports it.
         raise SystemExit(130) from None
 
 
@@ -105,9 +87,9 @@ def available() -> int:
 
 @contextlib.contextmanager
 def bound(threads: int) -> Iterator[None]:
-    """Bind this process, and with it the ones it starts, to some CPUs for a while."""
+    """Bind this process, and the processes that it starts, to some CPUs for a while."""
     if not hasattr(os, "sched_setaffinity"):
-        print("this system binds no process to a CPU: peers take all of them", file=sys.stderr)
+        print("this system binds no process to a CPU: peers use all of them", file=sys.stderr)
         yield
         return
     before = os.sched_getaffinity(0)

@@ -1,24 +1,23 @@
-"""Meshes to measure, by name: files, generators at a size of choice, and subdivisions of either."""
+"""Meshes by name: files, generators at any size, and subdivisions of either."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-# The folder beside this one: in an installed package both are in it, else both are on their own.
+# The folder beside this one; in an installed package both are inside bvh.
 MESHES = f"{__package__.rpartition('.')[0]}.meshes".lstrip(".")
 
 
 def generator(module: str, name: str) -> Callable[..., Any]:
-    """Return a function of the meshes' folder."""
-    made: Callable[..., Any] = getattr(import_module(f"{MESHES}.{module}"), name)
-    return made
+    """Return a function that generates a mesh."""
+    function: Callable[..., Any] = getattr(import_module(f"{MESHES}.{module}"), name)
+    return function
 
 
 # Those of the first line are rounded to float32, as their files are.
@@ -26,7 +25,6 @@ SINGLE = ("organic", "interior")
 GENERATORS = (*SINGLE, "terrain", "cad_part")
 
 QUICK = ["organic-16"]
-USUAL = ["organic", "interior", "cad_part"]
 DEFAULT = ["organic"]
 LARGE = ["interior-16", "organic-224"]
 
@@ -37,43 +35,17 @@ NAMES = (
 )
 
 
-@dataclass(frozen=True)
-class Scene:
-    """A mesh and where its camera stands.
-
-    Attributes
-    ----------
-    name : str
-    vertices : ndarray, shape (n, 3)
-    faces : ndarray, shape (m, 3)
-    inside : bool
-        The camera stands in the mesh and looks along its length; else it sees it from outside.
-    """
+class Scene(NamedTuple):
+    """Mesh, and whether the camera stands in it and looks along its length, or outside."""
 
     name: str
     vertices: NDArray[np.float64]
     faces: NDArray[np.int32]
     inside: bool = False
 
-    @property
-    def single_precision(self) -> bool:
-        """Whether float32 holds every coordinate, so that peers cast at the very same mesh."""
-        return bool((self.vertices == self.vertices.astype(np.float32)).all())
-
 
 def load(name: str) -> Scene:
-    """Make the scene of a name.
-
-    Parameters
-    ----------
-    name
-        One of the forms in `NAMES`.
-
-    Raises
-    ------
-    SystemExit
-        If there is no such mesh.
-    """
+    """Return the scene of a name, one of the forms in `NAMES`; raises SystemExit for others."""
     source, _, count = name.partition("@")
     kind, _, size = Path(source).stem.partition("-")
     if kind in GENERATORS and source in (kind, f"{kind}-{size}") and (not size or kind in SINGLE):
@@ -96,9 +68,7 @@ def read(path: Path) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Read the triangles of a file, a scene's instances as one mesh."""
     import trimesh
 
-    loaded: Any = trimesh.load(path, process=False)
-    if isinstance(loaded, trimesh.Scene):
-        loaded = loaded.to_geometry() if hasattr(loaded, "to_geometry") else loaded.dump(True)
+    loaded: Any = trimesh.load(path, process=False, force="mesh")
     return np.asarray(loaded.vertices, np.float64), np.asarray(loaded.faces, np.int64)
 
 

@@ -1,30 +1,26 @@
-"""Times functions in turn, so that a machine's moods fall on all of them alike."""
+"""Interleaved timing: all contestants take turns, so that a busy machine slows all alike."""
 
 from __future__ import annotations
 
 import math
 import os
-import statistics
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+Calls = dict[str, Callable[[], object]]
 Seconds = dict[str, list[float]]
+Clocks = tuple[float, float, float]
 
-# The share of our CPUs that other processes may take before a figure is in doubt.
+# The share of our CPUs that other processes may use before a figure is in doubt.
 DISTURBED = 0.05
-
-# Seconds that a measurement takes at least, and the shortest that the system's clock can judge.
-LEAST = 0.5
-JUDGED = 0.2
-
-# Seconds to wait for a busy neighbour to end before another attempt.
+# Seconds that a measurement takes at least, and the shortest in which use of CPUs is known.
+LEAST, JUDGED = 0.5, 0.2
+# Seconds to wait for other processes to end before another attempt.
 PATIENCE = 30.0
 
 
-def interleaved(
-    contestants: dict[str, Callable[[], object]], rounds: int, least: float = 0.0
-) -> Seconds:
+def interleaved(contestants: Calls, rounds: int, least: float = 0.0) -> Seconds:
     """Run all contestants once to warm them up, then in turn; return seconds.
 
     At least `rounds` times, and for at least `least` seconds.
@@ -39,70 +35,57 @@ def interleaved(
             began = time.perf_counter()
             result = call()
             seconds[name].append(time.perf_counter() - began)
-            # What the result takes to free is not part of its making.
+            # The time to free the result does not count.
             del result
     return seconds
 
 
 class Patience:
-    """The seconds that a run has for measuring again, and for waiting until others are done.
+    """Limit, in seconds, on measuring again and on waiting for other processes.
 
-    On a busy machine every figure is disturbed; without an end to patience a run takes hours there.
+    On a busy machine every figure is disturbed; without a limit a run takes hours there.
     """
 
     def __init__(self, seconds: float) -> None:
         self.left = seconds
 
     def spend(self, since: float) -> None:
-        """Take away what has passed since a reading of `time.perf_counter`."""
+        """Subtract the time since a reading of `time.perf_counter`."""
         self.left -= time.perf_counter() - since
 
 
 def undisturbed(
-    contestants: dict[str, Callable[[], object]],
-    rounds: int,
-    attempts: int = 3,
-    patience: Patience | None = None,
+    contestants: Calls, rounds: int, attempts: int = 3, patience: Patience | None = None
 ) -> tuple[Seconds, float | None]:
-    """Time as `interleaved` does, again if other processes took our CPUs meanwhile.
+    """Time as `interleaved` does, again if other processes used our CPUs meanwhile.
 
     Taking turns is not enough on several threads: a busy neighbour slows down a caster that uses
-    all CPUs and spares one that uses a single thread.
-
-    Returns
-    -------
-    seconds
-        Of the attempt that was disturbed least.
-    foreign : float or None
-        The share of our CPUs that others had during it; None where the system does not tell.
+    all CPUs and spares one that uses a single thread. Returned are the seconds of the attempt with
+    the least disturbance, and the share of our CPUs that other processes used during it, None where
+    it is unknown.
     """
-    best: tuple[Seconds, float | None] | None = None
     patience = patience or Patience(math.inf)
+    disturbed: list[tuple[float, int, Seconds]] = []
     for attempt in range(attempts):
         began, before = time.perf_counter(), clocks()
-        # A shorter time than this is too short to tell who else was busy in it.
         seconds = interleaved(contestants, rounds, LEAST)
         foreign = foreign_share(before, clocks())
         if foreign is None or foreign <= DISTURBED:
             return seconds, foreign
-        if best is None or best[1] is None or foreign < best[1]:
-            best = seconds, foreign
+        disturbed.append((foreign, attempt, seconds))
         if attempt:
             patience.spend(began)
-        if attempt + 1 < attempts and patience.left > 0.0:
-            began = time.perf_counter()
-            _wait_for_calm(min(PATIENCE, patience.left))
-            patience.spend(began)
-        if patience.left <= 0.0:
+        if attempt + 1 == attempts or patience.left <= 0.0:
             break
-    return best or (interleaved(contestants, rounds), None)
-
-
-Clocks = tuple[float, float, float]
+        began = time.perf_counter()
+        _wait_for_calm(min(PATIENCE, patience.left))
+        patience.spend(began)
+    foreign, _, seconds = min(disturbed)
+    return seconds, foreign
 
 
 def foreign_share(before: Clocks | None, after: Clocks | None) -> float | None:
-    """Return the share of our CPUs that others had between two readings of `clocks`."""
+    """Return the share of our CPUs that others used between two readings of `clocks`."""
     if before is None or after is None:
         return None
     wall, own, busy = (b - a for a, b in zip(before, after, strict=True))
@@ -112,7 +95,7 @@ def foreign_share(before: Clocks | None, after: Clocks | None) -> float | None:
 
 
 def _wait_for_calm(seconds: float) -> None:
-    """Return when others leave our CPUs alone, or after so long."""
+    """Wait until others leave our CPUs idle, or for so many seconds."""
     until = time.perf_counter() + seconds
     while time.perf_counter() < until:
         before = clocks()
@@ -122,9 +105,9 @@ def _wait_for_calm(seconds: float) -> None:
 
 
 def clocks() -> Clocks | None:
-    """Return wall time, our own CPU time, and the time that our CPUs were busy, in seconds.
+    """Return wall time, CPU time of this process and its ended children, and busy time of our CPUs.
 
-    Our own is that of processes, too, that we have started and that have ended.
+    In seconds; None where the system does not count them.
     """
     try:
         ours = {f"cpu{i}" for i in os.sched_getaffinity(0)}
@@ -138,11 +121,6 @@ def clocks() -> Clocks | None:
     children = os.times()
     own = time.process_time() + children.children_user + children.children_system
     return time.perf_counter(), own, ticks / os.sysconf("SC_CLK_TCK")
-
-
-def medians(seconds: Seconds) -> dict[str, float]:
-    """Return the median time of each contestant."""
-    return {name: statistics.median(times) for name, times in seconds.items()}
 
 
 def geometric_mean(values: Iterable[float]) -> float:

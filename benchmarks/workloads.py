@@ -1,54 +1,58 @@
-"""Rays as programs cast them."""
+"""Workloads: batches of rays as programs cast them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 import bvh
 
-TILE = 4
+Floats = NDArray[np.float64]
 
-# What a geometric mean is taken over.
+TILE = 4
+# Position of the lamp from the mesh's centre, in its spans.
+LAMP = np.array([0.6, 0.4, 1.2])
+# Workloads that geometric means are taken over.
 BATCHES = ["primary", "primary tiled", "diffuse", "diffuse shuffled", "random", "shadow"]
 
 
-class Workload(NamedTuple):
-    """Rays of one kind.
+def dashed(name: str) -> str:
+    """Return a name as the command line has it."""
+    return name.replace(" ", "-")
 
-    Attributes
-    ----------
-    name : str
-    query : {"closest_hit", "any_hit"}
-    origins, directions : ndarray of float64, shape (n, 3)
-    t_max : float
-        Of all rays.
-    """
+
+@dataclass(frozen=True)
+class Workload:
+    """Batch of rays of one kind: arrays of shape (n, 3), and the end of all rays."""
 
     name: str
-    query: str
-    origins: NDArray[np.float64]
-    directions: NDArray[np.float64]
+    query: Literal["closest_hit", "any_hit"]
+    origins: Floats
+    directions: Floats
     t_max: float = np.inf
 
     def __len__(self) -> int:
         """Return the number of rays."""
         return len(self.origins)
 
-    def some(self, name: str, count: int, seed: int = 0) -> Workload:
-        """Return `count` of the rays, picked at random, under another name."""
-        return Workload(name, *self.sample(count, seed)[0][1:])
+    @property
+    def rays(self) -> tuple[Floats, Floats]:
+        """Origins and directions."""
+        return self.origins, self.directions
 
-    def sample(self, count: int, seed: int = 0) -> tuple[Workload, NDArray[np.int64]]:
-        """Return `count` of the rays, picked at random, and which they are; or all, in order."""
+    def of(self, rays: NDArray[np.int64]) -> Workload:
+        """Return some of the rays."""
+        return replace(self, origins=self.origins[rays], directions=self.directions[rays])
+
+    def sample(self, count: int) -> Workload:
+        """Return `count` of the rays, picked at random; or all of them, in order."""
         if count >= len(self):
-            return self, np.arange(len(self))
-        pick = np.random.default_rng(seed).choice(len(self), count, replace=False)
-        rays = self.origins[pick], self.directions[pick]
-        return Workload(self.name, self.query, *rays, self.t_max), pick
+            return self
+        return self.of(np.random.default_rng(0).choice(len(self), count, replace=False))
 
 
 def workloads(
@@ -63,57 +67,42 @@ def workloads(
     random : rays from a sphere around the mesh towards points of its box.
     shadow : segments from what the camera sees to a lamp, asked for any hit.
 
-    If float32 holds the vertices, it holds the rays too, so that everyone is asked the same.
-
-    Parameters
-    ----------
-    tree
-        A tree over triangles.
-    side
-        Width and height of the picture, a multiple of 4.
-    inside
-        Put the camera and the lamp into the mesh.
-    seed
-        Of the random rays.
+    The side of the picture is a multiple of 4; `inside` puts the camera and the lamp into the mesh.
+    If float32 holds the vertices, it holds the rays, too, so that all casters get the same.
     """
     rng = np.random.default_rng(seed)
     single = bool((tree.vertices == tree.vertices.astype(np.float32)).all())
+
+    def rounded(array: Floats) -> Floats:
+        array = array.astype(np.float32).astype(np.float64) if single else array
+        return np.ascontiguousarray(array)
+
+    def work(name: str, origins: Floats, directions: Floats) -> Workload:
+        return Workload(name, "closest_hit", rounded(origins), rounded(directions))
+
     lower, upper = tree.bounds
     span = float(np.linalg.norm(upper - lower))
     center = 0.5 * lower + 0.5 * upper
+    outer = bvh.Camera.framing(tree.bounds, width=side, height=side)
+    camera = inner_camera(tree, side) if inside else outer
+    primary = work("primary", *(a.reshape(-1, 3) for a in camera.rays()))
+    yield primary
+    yield replace(primary.of(tiles(side, side)), name="primary tiled")
 
-    camera = inner_camera(tree, side) if inside else outer_camera(tree, side)
-    eyes, looks = camera.rays()
-    origins, directions = (_held(a.reshape(-1, 3), single) for a in (eyes, looks))
-    yield Workload("primary", "closest_hit", origins, directions)
-    order = tiles(side, side)
-    yield Workload("primary tiled", "closest_hit", origins[order], directions[order])
-
-    points, normals = _seen(tree, origins, directions)
-    points = _held(points + 1e-5 * span * normals, single)
+    points, normals = _visible(tree, primary)
     bounce = rng.normal(size=points.shape)
     bounce /= np.linalg.norm(bounce, axis=1, keepdims=True)
-    bounce = _held(normals + 0.999 * bounce, single)
-    yield Workload("diffuse", "closest_hit", points, bounce)
-    order = rng.permutation(len(points))
-    yield Workload("diffuse shuffled", "closest_hit", points[order], bounce[order])
+    diffuse = work("diffuse", points + 1e-5 * span * normals, normals + 0.999 * bounce)
+    yield diffuse
+    yield replace(diffuse.of(rng.permutation(len(points))), name="diffuse shuffled")
 
     around = rng.normal(size=(side * side, 3))
-    around = center + span * around / np.linalg.norm(around, axis=1, keepdims=True)
-    within = rng.uniform(lower, upper, size=(side * side, 3))
-    around = _held(around, single)
-    yield Workload("random", "closest_hit", around, _held(within - around, single))
+    around = rounded(center + span * around / np.linalg.norm(around, axis=1, keepdims=True))
+    yield work("random", around, rng.uniform(lower, upper, size=(side * side, 3)) - around)
 
     lamp = center + (upper - lower) * [0.0, 0.0, 0.2] if inside else center + span * LAMP
-    yield Workload("shadow", "any_hit", points, _held(lamp - points, single), 1.0)
-
-
-LAMP = np.array([0.6, 0.4, 1.2])
-
-
-def outer_camera(tree: bvh.BVH, side: int) -> bvh.Camera:
-    """Return the camera that sees all of a mesh from outside."""
-    return bvh.Camera.framing(tree.bounds, width=side, height=side)
+    segments = work("shadow", diffuse.origins, lamp - diffuse.origins)
+    yield replace(segments, query="any_hit", t_max=1.0)
 
 
 def inner_camera(tree: bvh.BVH, side: int) -> bvh.Camera:
@@ -128,26 +117,17 @@ def inner_camera(tree: bvh.BVH, side: int) -> bvh.Camera:
 
 
 def tiles(width: int, height: int) -> NDArray[np.int64]:
-    """Return the pixels of a picture, tile by tile, row by row within each."""
+    """Return the pixels of a picture tile by tile, row by row within each."""
     pixels = np.arange(width * height).reshape(height // TILE, TILE, width // TILE, TILE)
     return pixels.transpose(0, 2, 1, 3).reshape(-1)
 
 
-def _seen(
-    tree: bvh.BVH, origins: NDArray[np.float64], directions: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _visible(tree: bvh.BVH, work: Workload) -> tuple[Floats, Floats]:
     """Return the points that rays hit, and the unit normals there, towards the rays' origins."""
-    hits = tree.closest_hit(origins, directions)
-    seen = hits.mask
-    v0, v1, v2 = (tree.vertices[tree.faces[hits.prim_id[seen], i]] for i in range(3))
+    hits = tree.closest_hit(*work.rays)
+    v0, v1, v2 = (tree.vertices[tree.faces[hits.prim_id[hits.mask], i]] for i in range(3))
     normals = np.cross(v1 - v0, v2 - v0)
     normals /= np.linalg.norm(normals, axis=1, keepdims=True)
-    normals *= np.where(hits.front[seen], 1.0, -1.0)[:, None]
-    return origins[seen] + hits.t[seen][:, None] * directions[seen], normals
-
-
-def _held(array: NDArray[np.float64], single: bool) -> NDArray[np.float64]:
-    """Return a contiguous array, rounded to what float32 holds if asked to."""
-    if single:
-        array = array.astype(np.float32).astype(np.float64)
-    return np.ascontiguousarray(array)
+    normals *= np.where(hits.front[hits.mask], 1.0, -1.0)[:, None]
+    o, d, t = (a[hits.mask] for a in (*work.rays, hits.t))
+    return o + t[:, None] * d, normals

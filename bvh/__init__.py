@@ -13,30 +13,30 @@ if TYPE_CHECKING:
     from bvh.boxes import ray_box
     from bvh.camera import Camera
     from bvh.expansion import Leaf, Leaves
-    from bvh.instances import Attributes, Instance
+    from bvh.instances import Instance
     from bvh.jit import BVHWarning, warmup
     from bvh.lab.page import RayLab, ray_lab
     from bvh.obbs import ray_obb
-    from bvh.overlap_queries import Overlaps
+    from bvh.overlap_results import Overlaps, SceneOverlaps, ScenePairs
     from bvh.picks import Pick
     from bvh.pictures.thumbnails import show
     from bvh.planes import ray_plane
-    from bvh.points import ClosestPoints, SceneClosestPoints
     from bvh.quality import TreeStats
-    from bvh.rays import (
+    from bvh.results import (
         AllHits,
+        ClosestPoints,
         CountedHits,
         CountedSceneHits,
         Hits,
         SceneAllHits,
+        SceneClosestPoints,
         SceneHits,
     )
     from bvh.scene import Scene
-    from bvh.scene_overlaps import SceneOverlaps, ScenePairs
-    from bvh.scene_sources import load_scene
+    from bvh.scene_graph import Attributes
     from bvh.selections import Selection
     from bvh.spheres import ray_sphere
-    from bvh.storage import load
+    from bvh.storage import load, load_scene
     from bvh.tree import BVH
     from bvh.triangles import ray_triangle
     from bvh.viewer.window import Viewer, view
@@ -85,31 +85,31 @@ __all__ = [
 # above say the same to type checkers and to what packs programs.
 _MODULES = {
     "BVH": "tree",
-    "AllHits": "rays",
-    "Attributes": "instances",
+    "AllHits": "results",
+    "Attributes": "scene_graph",
     "BVHWarning": "jit",
     "Camera": "camera",
-    "ClosestPoints": "points",
-    "CountedHits": "rays",
-    "CountedSceneHits": "rays",
-    "Hits": "rays",
+    "ClosestPoints": "results",
+    "CountedHits": "results",
+    "CountedSceneHits": "results",
+    "Hits": "results",
     "Instance": "instances",
     "Leaf": "expansion",
     "Leaves": "expansion",
-    "Overlaps": "overlap_queries",
+    "Overlaps": "overlap_results",
     "Pick": "picks",
     "RayLab": "lab.page",
     "Scene": "scene",
-    "SceneAllHits": "rays",
-    "SceneClosestPoints": "points",
-    "SceneHits": "rays",
-    "SceneOverlaps": "scene_overlaps",
-    "ScenePairs": "scene_overlaps",
+    "SceneAllHits": "results",
+    "SceneClosestPoints": "results",
+    "SceneHits": "results",
+    "SceneOverlaps": "overlap_results",
+    "ScenePairs": "overlap_results",
     "Selection": "selections",
     "TreeStats": "quality",
     "Viewer": "viewer.window",
     "load": "storage",
-    "load_scene": "scene_sources",
+    "load_scene": "storage",
     "ray_box": "boxes",
     "ray_lab": "lab.page",
     "ray_obb": "obbs",

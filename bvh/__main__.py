@@ -6,7 +6,7 @@ import sys
 
 
 def main() -> None:
-    """Run the command line, or tell what it needs."""
+    """Run the command line, or print which package it needs."""
     try:
         from bvh.commands.cli import run
     except ImportError as error:

@@ -1,8 +1,8 @@
-"""Affine maps of instances: checked, and applied to points.
+"""Affine transforms of instances: validation, and correctly rounded application to points.
 
-A moved point is the double nearest to M v, coordinate by coordinate: that is what the vertices of
-an instance are, wherever they are used. So nothing depends on the order of additions, and what is
-exact stays as it is: translations within the grid of doubles, permutations of axes, powers of two.
+A moved point is the double nearest to M v, coordinate by coordinate: these are the vertices of an
+instance, wherever they are used. So nothing depends on the order of additions, and exact transforms
+stay exact: translations within the grid of doubles, permutations of axes, powers of two.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from bvh.jit import entry, inlined, kernel, stay_outlined, warms
 from bvh.numerics import finite, two_product, two_sum, vector
 from bvh.simd import peek
 
-# Largest entry of an inverse that is accepted: its products with coordinates must stay finite.
-MOST = 1e300
+# Largest accepted entry of an inverse: its products with coordinates must stay finite.
+MAX_INVERSE = 1e300
 
 # Rounding of a float64 determinant: five roundings of each of six products.
 DET_ERROR = 8.0 * 2.0**-53
 FLOOR = 2.0**-1040
 
-# What is to be said of a matrix, and how a message says it.
-SOUND, INFINITE, BENT, SINGULAR, EXTREME = 0, 1, 2, 3, 4
+# Status of a matrix, and what messages say that it must be.
+SOUND, INFINITE, NOT_AFFINE, SINGULAR, EXTREME = 0, 1, 2, 3, 4
 WANTED = {
     INFINITE: "finite",
-    BENT: "affine",
+    NOT_AFFINE: "affine",
     SINGULAR: "invertible",
     EXTREME: "far enough from singular for a finite inverse",
 }
@@ -54,7 +54,7 @@ def near_sum(m, v):
     rest = ((e + f) + g) + ((h + i) + j)
     margin = (abs(a) + abs(b) + abs(c) + abs(m[3])) * 2.0**-100 + 2.0**-1071
     up, down = s + (rest + margin), s + (rest - margin)
-    # The error of a product that underflows is not to be trusted.
+    # The error of a product that underflows is not exact.
     exact = (
         (abs(e) + abs(f) + abs(g) + abs(h) + abs(i) == 0.0)
         & ((abs(a) > 2.0**-900) | (m[0] == 0.0) | (v[0] == 0.0))
@@ -66,7 +66,7 @@ def near_sum(m, v):
 
 @kernel
 def exact_sum(m0, m1, m2, m3, x, y, z):
-    """Return the double nearest to m . (x, y, z, 1), for finite numbers; the largest if beyond."""
+    """Return the double nearest to m . (x, y, z, 1), for finite numbers; at most the largest."""
     stay_outlined()
     total, one = new_sum(), new_sum()
     add_product(total, 1.0, m0, x, 1.0, 1.0)
@@ -102,7 +102,7 @@ def moved_point(maps, at, v):
 
 @entry
 def _move(maps, points, out):
-    """Move all points by one map."""
+    """Transform all points by one map."""
     for i in range(len(points)):
         v = vector(points, i)
         if finite(v):
@@ -156,7 +156,7 @@ def determinant_sign(a, b, c):
 
 @entry
 def _judge(maps, status):
-    """Judge matrices (n, 4, 4); return the first verdict against one, or SOUND."""
+    """Write the status of matrices (n, 4, 4); return SOUND only if all are."""
     worst = SOUND
     for i in range(len(maps)):
         total = 0.0
@@ -168,23 +168,23 @@ def _judge(maps, status):
             continue
         last = maps[i, 3]
         if last[0] != 0.0 or last[1] != 0.0 or last[2] != 0.0 or last[3] != 1.0:
-            status[i] = worst = BENT
+            status[i] = worst = NOT_AFFINE
             continue
         a = (maps[i, 0, 0], maps[i, 1, 0], maps[i, 2, 0])
         b = (maps[i, 0, 1], maps[i, 1, 1], maps[i, 2, 1])
         c = (maps[i, 0, 2], maps[i, 1, 2], maps[i, 2, 2])
         det, size = _determinant(a, b, c)
         status[i] = SOUND
-        # An extreme or flat one is worth a closer look.
+        # An extreme or nearly singular one is decided exactly.
         if not (abs(det) > DET_ERROR * size + FLOOR and 1e-200 < abs(det) < 1e200):
-            status[i] = _look_closely(maps, i, a, b, c)
+            status[i] = _exact_status(maps, i, a, b, c)
             worst = max(worst, status[i])
     return worst
 
 
 @kernel
-def _look_closely(maps, i, a, b, c):
-    """Return the status of a map by exact arithmetic."""
+def _exact_status(maps, i, a, b, c):
+    """Return the status of a matrix by exact arithmetic."""
     stay_outlined()
     if _exact_determinant_sign(a, b, c) == 0:
         return SINGULAR
@@ -196,12 +196,12 @@ def _look_closely(maps, i, a, b, c):
             add_product(n, 1.0, u[(j + 1) % 3], v[(j + 2) % 3], 1.0, 1.0)
             add_product(n, -1.0, u[(j + 2) % 3], v[(j + 1) % 3], 1.0, 1.0)
             add_triple(d, 1.0, a, b, c)
-            if abs(divide(n, d)) > MOST:
+            if abs(divide(n, d)) > MAX_INVERSE:
                 return EXTREME
         n, d = new_sum(), new_sum()
         add_triple(n, -1.0, t, u, v)
         add_triple(d, 1.0, a, b, c)
-        if abs(divide(n, d)) > MOST:
+        if abs(divide(n, d)) > MAX_INVERSE:
             return EXTREME
     return SOUND
 
@@ -219,8 +219,8 @@ def affine_maps(name: str, value: ArrayLike) -> NDArray[np.float64]:
     Raises
     ------
     ValueError, TypeError
-        If the shape is wrong, or a matrix is not finite, not affine, not invertible, or so close
-        to it that its inverse is not finite; the message names the first one.
+        If the shape is wrong, or a matrix is not finite, not affine, singular, or so close to
+        singular that its inverse is not finite; the message names the first one.
     """
     matrices = reals(name, value)
     if matrices.ndim < 2 or matrices.shape[-2:] != (4, 4):
@@ -229,14 +229,13 @@ def affine_maps(name: str, value: ArrayLike) -> NDArray[np.float64]:
     flat = kernel_input(matrices.reshape(-1, 4, 4))
     status = np.empty(len(flat), np.int8)
     if _judge(flat, status) != SOUND:
-        # One after the other: a matrix that is not affine is not asked for its inverse.
         for verdict, wanted in WANTED.items():
             refuse(name, shape, status == verdict, wanted)
     return np.array(flat[:, :3], order="C").reshape(*shape, 3, 4)
 
 
 def refuse(name: str, shape: tuple[int, ...], bad: Any, wanted: str) -> None:
-    """Raise a ValueError that names the first bad one of an argument's matrices."""
+    """Raise a ValueError that names the first bad matrix of an argument, if there is one."""
     if bad.any():
         index = [int(k) for k in np.unravel_index(int(bad.argmax()), shape)]
         where = f"{name}{index}" if index else name
@@ -245,6 +244,6 @@ def refuse(name: str, shape: tuple[int, ...], bad: Any, wanted: str) -> None:
 
 @warms("affine maps")
 def _warm() -> None:
-    """Compile what checks maps and moves points."""
+    """Compile the checks of transforms and their application."""
     maps = affine_maps("transform", np.eye(4)[None])
     moved(np.zeros((1, 3)), maps[0])

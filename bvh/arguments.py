@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 CULL_CODES = {None: 0, "back": 1, "front": -1}
 
+ALL_BITS = 0xFFFFFFFF  # the mask that leaves nothing out
 MAX_ROWS = 2**31 - 2  # vertex indices are int32
 MAX_PRIMITIVES = 2**30  # and so are the 2n - 1 nodes of a tree over n primitives
 
@@ -159,12 +160,12 @@ def one_index(name: str, value: int) -> int:
 
 def bit_masks(name: str, value: ArrayLike) -> NDArray[np.uint32]:
     """Return `value`, integers of 32 bits, as uint32 of its shape."""
-    if type(value) is int and 0 <= value <= 0xFFFFFFFF:
+    if type(value) is int and 0 <= value <= ALL_BITS:
         return np.array(value, np.uint32)
     array = _plain(name, value)
     if array.dtype.kind not in "iu" and array.size:
         raise TypeError(f"{name} must be integers, got {value!r}")
-    bad = (array < 0) | (array > 0xFFFFFFFF)
+    bad = (array < 0) | (array > ALL_BITS)
     if bad.any():
         raise ValueError(f"{name} must be in 0..0xFFFFFFFF, got {array[bad].ravel()[0]}")
     return array.astype(np.uint32)

@@ -1,4 +1,4 @@
-"""Runs a query over a batch of rays: order, chunks on threads, progress, interruption."""
+"""Batches of rays: their order, their chunks on threads, and their results."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 
 from bvh.arrays import kernel_arrays
 from bvh.placed import Placed, hit_codes, ids_of, owners_of
-from bvh.rays import CountedHits, CountedSceneHits, Hits, RayBatch, SceneHits, shaped
+from bvh.ray_arguments import RayBatch, RayOptions
+from bvh.rays import shaped
+from bvh.results import CountedHits, CountedSceneHits, Hits, SceneHits
 from bvh.traversal.block import BLOCK
 from bvh.traversal.choice import Scratch, new_scratch, nothing_learnt
 from bvh.traversal.closest_hit import closest_hits
@@ -20,7 +22,6 @@ from bvh.traversal.finish import Columns
 from bvh.traversal.goals import ClosestGoal, CountGoal, FirstGoal, new_nearest_hits
 from bvh.traversal.query import (
     AUTO,
-    EVERY,
     SINGLES,
     TILE_HEIGHT,
     TILE_WIDTH,
@@ -31,9 +32,9 @@ from bvh.traversal.query import (
 from bvh.user_calls import UserCall
 from bvh.workers import Progress, Shelf, share
 
-# Blocks in a chunk: long enough to hide the call (some 20 us), short enough to balance threads and
-# to hear Ctrl-C at once.
-SMALLEST_CHUNK, LARGEST_CHUNK = 16, 128
+# Ray blocks that a thread takes at a time: enough to hide the cost of the call (some 20 us), few
+# enough to balance threads and to notice Ctrl-C at once.
+FEWEST_BLOCKS, MOST_BLOCKS = 16, 128
 # Rays of a batch from which on its results share one piece of memory, which large pages can hold.
 LARGE = 1 << 17
 
@@ -41,13 +42,13 @@ SMALLEST_IMAGE = 1 << 12
 
 NO_PLACES = np.empty(0, np.int64)
 
-# Rays that lie about are sorted where that pays: for many rays in a tree that the caches do not
-# hold. Sorted rays were seen to save up to a fifth of their time there, say 15 %. Beside the
-# sorting itself, which one thread does, to read rays and to write hits out of their order costs
-# about twice as much again.
+# Incoherent rays are sorted where that pays: many rays in a tree that is larger than the caches.
+# There, sorting was measured to save up to a fifth of their time, say 15 %. Beside the sort itself,
+# which one thread does, reading rays and writing hits out of order costs about twice as much again.
 SORTABLE, LARGE_TREE, PROBE, SAVED = 1 << 18, 1 << 24, 64, 0.15
 
 Work = Callable[[Order, int, int], None]
+Found = tuple[NDArray[Any], ...]
 
 
 def _shelf() -> Shelf[Scratch]:
@@ -55,99 +56,69 @@ def _shelf() -> Shelf[Scratch]:
     return Shelf(partial(new_scratch, nothing_learnt()))
 
 
-def kernel_rays(rays: RayBatch) -> Rays:
-    """Return rays as kernels are handed them."""
-    return Rays(*rays[:4], EVERY if rays.masks is None else rays.masks)
+def closest_hit(arrays: Any, batch: RayBatch, options: RayOptions) -> Hits:
+    """Return the closest hit of each ray."""
+    goal = partial(_goal, False, options.cull, options.accept, ids_of(arrays.primitives))
+    found = _closest(arrays, batch, goal, options)
+    return _hits(arrays, batch, found, Hits, SceneHits)
 
 
-def closest_hit(
-    arrays: Any,
-    rays: RayBatch,
-    cull: int,
-    threads: int,
-    progress: Progress | None,
-    sort: bool | None = None,
-    accept: UserCall | None = None,
-) -> Any:
-    """Return the nearest hit of each ray."""
-    goal = partial(_goal, False, cull, accept, ids_of(arrays.primitives))
-    found = _nearest(arrays, rays, goal, threads, progress, sort)
-    if isinstance(arrays.primitives, Placed):
-        return SceneHits(*shaped(rays.shape, *_in_scene(arrays, *found)))
-    return Hits(*shaped(rays.shape, *found))
+def counted_hits(arrays: Any, batch: RayBatch, options: RayOptions) -> Hits:
+    """Return the closest hit of each ray, and its cost."""
+    costs = np.zeros(batch.size, np.int32), np.zeros(batch.size, np.int32)
+    goal = CountGoal(False, options.cull, *costs)
+    found = _closest(arrays, batch, lambda: goal, options._replace(sort=False))
+    return _hits(arrays, batch, found, CountedHits, CountedSceneHits, *costs)
 
 
-def _in_scene(
-    arrays: Any, t: NDArray[Any], codes: NDArray[Any], *rest: NDArray[Any]
-) -> tuple[NDArray[Any], ...]:
-    """Return the fields of a scene's hits."""
+def _hits(
+    arrays: Any, batch: RayBatch, found: Found, of_tree: type[Hits], of_scene: type[Hits],
+    *costs: NDArray[np.int32],
+) -> Hits:  # fmt: skip
+    """Return closest hits as a result; a scene adds the instance and the leaf."""
+    if not isinstance(arrays.primitives, Placed):
+        return of_tree(*shaped(batch.shape, *found, *costs))
+    t, codes, *rest = found
     leaf, prim_id = hit_codes(codes)
-    return t, prim_id, *rest, owners_of(arrays.primitives, leaf), leaf
+    owners = owners_of(arrays.primitives, leaf)
+    return of_scene(*shaped(batch.shape, t, prim_id, *rest, owners, leaf, *costs))
 
 
-def counted_hits(
-    arrays: Any, rays: RayBatch, cull: int, threads: int, progress: Progress | None
-) -> Any:
-    """Return the nearest hit of each ray, and what it took to find it."""
-    nodes, tests = np.zeros(rays.size, np.int32), np.zeros(rays.size, np.int32)
-    goal = CountGoal(False, cull, nodes, tests)
-    hits = _nearest(arrays, rays, lambda: goal, threads, progress, False)
-    if isinstance(arrays.primitives, Placed):
-        found = _in_scene(arrays, *hits)
-        return CountedSceneHits(*shaped(rays.shape, *found, nodes, tests))
-    return CountedHits(*shaped(rays.shape, *hits, nodes, tests))
-
-
-def _nearest(
-    arrays: Any,
-    rays: RayBatch,
-    goal: Callable[[], Any],
-    threads: int,
-    progress: Progress | None,
-    sort: bool | None,
-) -> tuple[NDArray[Any], ...]:
+def _closest(arrays: Any, batch: RayBatch, goal: Callable[[], Any], options: RayOptions) -> Found:
     """Return t, prim_id, u, v and front of the hits that a goal leads to."""
     arrays, _kept = kernel_arrays(arrays)
-    t, u, v, prim_id, front = _results(rays.size, ids_of(arrays.primitives))
-    batch, shelf = kernel_rays(rays), _shelf()
+    t, u, v, prim_id, front = _results(batch.size, ids_of(arrays.primitives))
+    shelf = _shelf()
     out = Columns(prim_id, t, u, v, front.view(np.uint8))
 
     def work(order: Order, begin: int, end: int) -> None:
         with shelf.scratch() as scratch:
-            closest_hits(arrays, batch, order, scratch, goal(), begin, end, out)
+            closest_hits(arrays, batch.rays, order, scratch, goal(), begin, end, out)
 
     if len(arrays.nodes.blocks) == 0:
-        # The kernel leaves results alone; progress is told all the same.
+        # The kernel leaves results alone; progress is reported all the same.
         for result, miss in ((t, np.inf), (u, np.nan), (v, np.nan), (prim_id, -1), (front, False)):
             result.fill(miss)
-    _run(arrays, rays, batch, work, threads, progress, sort)
+    _run(arrays, batch, work, options)
     return t, prim_id, u, v, front
 
 
-def any_hit(
-    arrays: Any,
-    rays: RayBatch,
-    cull: int,
-    threads: int,
-    progress: Progress | None,
-    sort: bool | None = None,
-    accept: UserCall | None = None,
-) -> NDArray[np.bool_] | bool:
-    """Tell for each ray whether it hits anything."""
+def any_hit(arrays: Any, batch: RayBatch, options: RayOptions) -> NDArray[np.bool_] | bool:
+    """Return for each ray whether it hits anything."""
     arrays, _kept = kernel_arrays(arrays)
-    hit = np.zeros(rays.size, np.bool_)
-    batch, shelf = kernel_rays(rays), _shelf()
+    hit = np.zeros(batch.size, np.bool_)
+    shelf = _shelf()
     # The kernel writes nothing else.
     none, no_ids = np.empty(0), np.empty(0, ids_of(arrays.primitives))
     out = Columns(no_ids, none, none, none, hit.view(np.uint8))
 
     def work(order: Order, begin: int, end: int) -> None:
         with shelf.scratch() as scratch:
-            goal = _goal(True, cull, accept, ids_of(arrays.primitives))
-            closest_hits(arrays, batch, order, scratch, goal, begin, end, out)
+            goal = _goal(True, options.cull, options.accept, ids_of(arrays.primitives))
+            closest_hits(arrays, batch.rays, order, scratch, goal, begin, end, out)
 
-    _run(arrays, rays, batch, work, threads, progress, sort)
-    return shaped(rays.shape, hit)[0]  # type: ignore[no-any-return]
+    _run(arrays, batch, work, options)
+    return shaped(batch.shape, hit)[0]  # type: ignore[no-any-return]
 
 
 def _goal(any_hit: bool, cull: int, accept: UserCall | None, ids: Any) -> ClosestGoal | FirstGoal:
@@ -158,41 +129,34 @@ def _goal(any_hit: bool, cull: int, accept: UserCall | None, ids: Any) -> Closes
     return FirstGoal(any_hit, cull, False, 1, accept.function, accept.data, nearest)
 
 
-def _run(
-    arrays: Any,
-    rays: RayBatch,
-    batch: Rays,
-    work: Work,
-    threads: int,
-    progress: Progress | None,
-    sort: bool | None,
-) -> None:
+def _run(arrays: Any, batch: RayBatch, work: Work, options: RayOptions) -> None:
     """Call work on all blocks of a batch, in the order that is best for them, or wanted."""
-    n = rays.size
+    n, rays = batch.size, batch.rays
+    share_all = partial(_share, work=work, threads=options.threads, progress=options.progress)
     empty = len(arrays.nodes.blocks) == 0
-    if sort and not empty:
-        _share(_sorted(arrays, batch, 0, n), 0, 0, n, work, threads, progress)
+    if options.sort and not empty:
+        share_all(_sorted(arrays, rays, 0, n), 0, 0, n)
         return
-    order = _order(rays)
+    order = _order(batch)
     large = order.row == 0 and n >= SORTABLE and arrays.groups.nbytes >= LARGE_TREE
-    if sort is None and large and not empty:
-        # See what some rays cost, and what it costs to sort them.
+    if options.sort is None and large and not empty:
+        # Measure what some rays cost, and what it costs to sort them.
         began = time.perf_counter()
-        _share(order, 0, 0, n, work, threads, progress, PROBE)
+        share_all(order, 0, 0, n, blocks=PROBE)
         traced = time.perf_counter()
-        sorted_places(arrays, batch, 0, PROBE * BLOCK)
+        sorted_places(arrays, rays, 0, PROBE * BLOCK)
         spent = time.perf_counter() - traced
-        if SAVED * (traced - began) > (1.0 + 2.0 / threads) * spent:
+        if SAVED * (traced - began) > (1.0 + 2.0 / options.threads) * spent:
             done = PROBE * BLOCK
-            _share(_sorted(arrays, batch, done, n), 0, done, n, work, threads, progress)
+            share_all(_sorted(arrays, rays, done, n), 0, done, n)
         else:
-            _share(order, PROBE, PROBE * BLOCK, n, work, threads, progress)
+            share_all(order, PROBE, PROBE * BLOCK, n)
         return
-    _share(order, 0, 0, n, work, threads, progress)
+    share_all(order, 0, 0, n)
 
 
-def _sorted(arrays: Any, batch: Rays, begin: int, end: int) -> Order:
-    return Order(end - begin, 0, sorted_places(arrays, batch, begin, end), SINGLES)
+def _sorted(arrays: Any, rays: Rays, begin: int, end: int) -> Order:
+    return Order(end - begin, 0, sorted_places(arrays, rays, begin, end), SINGLES)
 
 
 def share_blocks(
@@ -223,7 +187,7 @@ def _share(
     def call(begin: int, end: int) -> None:
         work(order, first + begin, first + end)
 
-    chunk = min(max(count // (16 * threads), SMALLEST_CHUNK), LARGEST_CHUNK)
+    chunk = min(max(count // (16 * threads), FEWEST_BLOCKS), MOST_BLOCKS)
     share(count, chunk, call, threads, None if progress is None else report)
 
 
@@ -242,20 +206,20 @@ def _results(n: int, ids: Any) -> tuple[NDArray[Any], ...]:
     )
 
 
-def _order(rays: RayBatch) -> Order:
+def _order(batch: RayBatch) -> Order:
     """Choose the order in which the rays of a batch are taken."""
-    return Order(rays.size, _row_length(rays), NO_PLACES, AUTO)
+    return Order(batch.size, _row_length(batch), NO_PLACES, AUTO)
 
 
-def _row_length(rays: RayBatch) -> int:
-    """Return the rays in a row, where a batch is an image, and 0 where it is none."""
-    n = rays.size
+def _row_length(batch: RayBatch) -> int:
+    """Return the rays in a row if the batch is an image, else 0."""
+    n, directions = batch.size, batch.rays.directions
     row = 0
-    if len(rays.shape) >= 2:
-        row = rays.shape[-1]
-    elif len(rays.directions) == n > SMALLEST_IMAGE:
+    if len(batch.shape) >= 2:
+        row = batch.shape[-1]
+    elif len(directions) == n > SMALLEST_IMAGE:
         # In a row the direction moves on by steady small steps; the next row begins with a jump.
-        d = rays.directions[: 1 << 14]
+        d = directions[: 1 << 14]
         steps = np.abs(np.diff(d, axis=0)).sum(axis=1)
         usual = float(np.median(steps[: 4 * TILE_WIDTH]))
         jumps = np.flatnonzero(~((steps < 2.0 * usual) & (steps > 0.5 * usual)))

@@ -1,4 +1,4 @@
-"""Cameras, and the ways to make them: from where they look, and from other programs' matrices."""
+"""Camera: constructors by eye and target, and from matrices of other programs."""
 
 from __future__ import annotations
 
@@ -10,8 +10,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bvh.arguments import reals
-from bvh.calibration import of_opencv, of_trimesh
-from bvh.placement import half_height_of, looking, oblique, toward, unit, vector
+from bvh.placement import (
+    half_height_of,
+    looking,
+    oblique,
+    of_opencv,
+    of_trimesh,
+    toward,
+    unit,
+    vector,
+)
 from bvh.projections import Geometry, Raster, from_renderer
 from bvh.views import View
 
@@ -19,15 +27,14 @@ from bvh.views import View
 class Camera(View):
     """A camera over a picture of `width` x `height` pixels.
 
-    Make one with `look_at`, `orthographic`, `framing`, `from_opencv`, `from_matrices` or
-    `from_trimesh`. Unless said otherwise, the upper left corner of the picture is (0, 0), x runs
-    right and y down, and the centre of pixel (i, j) is at (i + 0.5, j + 0.5).
+    Created by `look_at`, `orthographic`, `framing`, `from_opencv`, `from_matrices` or
+    `from_trimesh`. By default, the upper left corner of the picture is (0, 0), x points right and y
+    down, and the centre of pixel (i, j) is at (i + 0.5, j + 0.5).
 
-    Where coordinates count differently, tell the camera: with `y="up"` the lower left corner is
-    (0, 0), and the first row of `rays` is the lowest. With a `pixel_ratio` the coordinates of
-    `ray`, `cursor_ray`, `project` and `frustum` are those of a cursor on a screen that shows so
-    many device pixels to one of its units (window.devicePixelRatio of a browser), while `width`,
-    `height` and `rays` count device pixels.
+    With `y="up"` the lower left corner is (0, 0), and the first row of `rays` is the lowest. With a
+    `pixel_ratio` the coordinates of `ray`, `cursor_ray`, `project` and `frustum` are in units of so
+    many device pixels, like those of a cursor in a browser (window.devicePixelRatio), while
+    `width`, `height` and `rays` count device pixels.
     """
 
     @classmethod
@@ -45,30 +52,30 @@ class Camera(View):
         y: str = "down",
         pixel_ratio: float = 1.0,
     ) -> Camera:
-        """Make a perspective camera.
+        """Create a perspective camera.
 
         Parameters
         ----------
         eye, target : array_like, shape (3,)
-            Where the camera is, and what is in the middle of the picture.
+            Position of the camera, and the point at the centre of the picture.
         up : {"x", "y", "z", "-x", "-y", "-z"} or array_like, shape (3,)
-            Direction that points up in the picture; not along the view. Of a scene, `Scene.up`.
+            Up direction of the picture, not parallel to the view; for a scene, `Scene.up`.
         fov_y : float
             Vertical field of view in degrees, between 0 and 180.
         width, height : int
             Device pixels.
         near, far : float
-            Depths between which things are visible, 0 <= near < far; the camera's `t_min` and
-            `t_max`.
+            Range of visible depths, 0 <= near < far; the camera's `t_min` and `t_max`.
         y : {"down", "up"}
-            Which way y runs in the picture.
+            Direction of y in the picture.
         pixel_ratio : float
             Device pixels to a unit of x and y; above 0.
 
         Raises
         ------
         ValueError, TypeError
-            If eye and target coincide, `up` is along the view, or an argument is out of range.
+            If eye and target coincide, `up` is parallel to the view, or an argument is out of
+            range.
 
         Examples
         --------
@@ -81,8 +88,8 @@ class Camera(View):
         raster = Raster.checked(width, height, y, pixel_ratio)
         half = half_height_of(fov_y)
         position = vector("eye", eye)
-        made = looking("fov_y", position, toward(position, target), up, half, raster)
-        return cls._made(made, True, raster, near, far)
+        geometry = looking("fov_y", position, toward(position, target), up, half, raster)
+        return cls._create(geometry, True, raster, near, far)
 
     @classmethod
     def orthographic(
@@ -99,26 +106,27 @@ class Camera(View):
         y: str = "down",
         pixel_ratio: float = 1.0,
     ) -> Camera:
-        """Make a camera whose rays are parallel.
+        """Create a camera with parallel rays.
 
         Parameters
         ----------
         eye, target : array_like, shape (3,)
-            Rays start in the plane through `eye`; what is in the middle of the picture.
+            A point of the plane in which rays start, and the point at the centre of the picture.
         up : {"x", "y", "z", "-x", "-y", "-z"} or array_like, shape (3,)
-            Direction that points up in the picture; not along the view.
+            Up direction of the picture, not parallel to the view.
         view_height : float
             Height of the picture in space.
         near, far : float
-            Depths between which things are visible, near < far. A negative `near` also shows what
-            is behind the eye.
+            Range of visible depths, near < far. With a negative `near`, what is behind the eye is
+            visible, too.
         width, height, y, pixel_ratio
             As in `look_at`.
 
         Raises
         ------
         ValueError, TypeError
-            If eye and target coincide, `up` is along the view, or an argument is out of range.
+            If eye and target coincide, `up` is parallel to the view, or an argument is out of
+            range.
 
         Examples
         --------
@@ -132,8 +140,8 @@ class Camera(View):
         if reals("view_height", view_height).shape != () or not 0.0 < view_height < np.inf:
             raise ValueError(f"view_height must be positive and finite, got {view_height}")
         position, half = vector("eye", eye), view_height / 2
-        made = looking("view_height", position, toward(position, target), up, half, raster)
-        return cls._made(made, False, raster, near, far)
+        geometry = looking("view_height", position, toward(position, target), up, half, raster)
+        return cls._create(geometry, False, raster, near, far)
 
     @classmethod
     def framing(
@@ -148,16 +156,16 @@ class Camera(View):
         y: str = "down",
         pixel_ratio: float = 1.0,
     ) -> Camera:
-        """Make a perspective camera that looks along `direction` and sees all of a box.
+        """Create a perspective camera that looks along `direction` and sees all of a box.
 
         Parameters
         ----------
         bounds : array_like, shape (2, 3), or BVH or Scene
-            Lower and upper corner, as `BVH.bounds` gives them, or what has them.
+            Lower and upper corner, like `BVH.bounds`, or a tree or scene with bounds.
         direction : array_like, shape (3,), optional
-            Of the view; by default obliquely, and a little downward.
+            View direction; by default oblique and a little downward.
         up : {"x", "y", "z", "-x", "-y", "-z"} or array_like, shape (3,), optional
-            As in `look_at`; by default what the scene has for up (`Scene.up`), else z.
+            As in `look_at`; by default `Scene.up`, else z.
         fov_y, width, height, y, pixel_ratio
             As in `look_at`.
 
@@ -182,8 +190,8 @@ class Camera(View):
         middle = 0.5 * box[0] + 0.5 * box[1]
         half_height = half_height_of(fov_y)
         raster = Raster.checked(width, height, y, pixel_ratio)
-        probe = cls._made(looking("fov_y", middle, along, up, half_height, raster), True, raster)
-        # Step back until every corner is inside the picture.
+        probe = cls._create(looking("fov_y", middle, along, up, half_height, raster), True, raster)
+        # Move back until every corner is inside the picture.
         corners = np.stack(np.meshgrid(*box.T, indexing="ij"), axis=-1).reshape(-1, 3) - middle
         half = half_height * np.array([probe.width / probe.height, 1.0])
         across = np.abs(corners @ np.stack([probe.right, probe.up], axis=1)) / half
@@ -208,19 +216,19 @@ class Camera(View):
         y: str = "down",
         pixel_ratio: float = 1.0,
     ) -> Camera:
-        """Make a camera of the matrices that OpenCV calibrates.
+        """Create a camera from matrices of OpenCV.
 
-        OpenCV's camera looks along z, with x to the right and y down, and its whole numbers are
-        the centres of pixels: what `cv2.projectPoints` puts at (u, v), `project` puts at
-        (u + 0.5, v + 0.5). No other shift is needed, also not for the principal point.
+        OpenCV's camera looks along z, with x to the right and y down, and its integers are the
+        centres of pixels: a point that `cv2.projectPoints` maps to (u, v), `project` maps to
+        (u + 0.5, v + 0.5). No other shift is needed, not for the principal point either.
 
         Parameters
         ----------
         intrinsics : array_like, shape (3, 3)
             The camera matrix [[fx, skew, cx], [0, fy, cy], [0, 0, 1]] in pixels, fx and fy
-            positive. The skew counts, which `cv2.projectPoints` leaves out.
+            positive. The skew is used, unlike by `cv2.projectPoints`.
         extrinsics : array_like, shape (3, 4) or (4, 4)
-            From world to camera: [R | t] with a rotation R, as `cv2.Rodrigues` makes it of a
+            From world to camera: [R | t] with a rotation R, such as `cv2.Rodrigues` returns for a
             rotation vector.
         width, height : int
             Device pixels.
@@ -232,7 +240,7 @@ class Camera(View):
         Raises
         ------
         ValueError, TypeError
-            If a matrix is not of that form, or an argument is out of range. If the lens distorts:
+            If a matrix is not of that form, an argument is out of range, or the lens distorts:
             undistort the pixels first (`cv2.undistortPoints`, `cv2.initUndistortRectifyMap`).
 
         Examples
@@ -244,8 +252,8 @@ class Camera(View):
         ([0.0, 0.0, -2.0], (320.0, 240.0, 4.0))
         """
         raster = Raster.checked(width, height, y, pixel_ratio)
-        made = of_opencv(intrinsics, extrinsics, distortion, raster)
-        return cls._made(made, True, raster, near, far)
+        geometry = of_opencv(intrinsics, extrinsics, distortion, raster)
+        return cls._create(geometry, True, raster, near, far)
 
     @classmethod
     def from_matrices(
@@ -260,41 +268,40 @@ class Camera(View):
         y: str = "down",
         pixel_ratio: float = 1.0,
     ) -> Camera:
-        """Make a camera of the matrices that a renderer uses.
+        """Create a camera from matrices of a renderer.
 
         Parameters
         ----------
         view : array_like, shape (4, 4)
             From world to camera; affine and invertible. It may scale and mirror: t of a ray is
-            depth in units of the world all the same.
+            still depth in world units.
         projection : array_like, shape (4, 4)
-            From camera to clip space; perspective or parallel, also off centre, skewed, and with
-            its far plane at infinity. Or their product, the view being the identity.
+            From camera to clip space; perspective or parallel, also off centre, skewed, and with an
+            infinite far plane. Or the product of both, with the identity as view.
         width, height : int
             Device pixels that clip space from -1 to 1 covers.
         depth : {"opengl", "vulkan", "direct3d"}
-            What the projection makes of depth and of up. "opengl": -1 to 1, y up. "vulkan": 0 to
-            1, y down. "direct3d": 0 to 1, y up; so it is in Metal, in WebGPU, and in OpenGL after
+            Convention of clip space for depth and up. "opengl": -1 to 1, y up. "vulkan": 0 to 1, y
+            down. "direct3d": 0 to 1, y up; also for Metal, WebGPU, and OpenGL after
             glClipControl(GL_LOWER_LEFT, GL_ZERO_TO_ONE).
         reversed_z : bool
-            Whether the near plane is where the far one would be, as is done for precision.
+            Whether near and far are exchanged in depth, as is done for precision.
         y : {"down", "up"}
-            Which way y runs in the picture that the camera is asked about; `depth` says which way
-            it runs in clip space.
+            Direction of y in the coordinates of the picture; `depth` sets that in clip space.
         pixel_ratio : float
             As in `look_at`.
 
         Returns
         -------
         Camera
-            With the `near` and `far` of the projection. Rays of a parallel projection start in
-            the plane of the view's origin, and `near` may be negative.
+            With `near` and `far` of the projection. Rays of a parallel projection start in the
+            plane of the view's origin, and `near` may be negative.
 
         Raises
         ------
         ValueError, TypeError
             If a matrix is singular, not finite or not of that kind, multiplies row vectors
-            (transpose it), or has its depths the other way round; or an argument is out of range.
+            (transpose it), or has reversed depths; or an argument is out of range.
 
         Examples
         --------
@@ -308,8 +315,8 @@ class Camera(View):
         """
         raster = Raster.checked(width, height, y, pixel_ratio)
         found = from_renderer(view, projection, depth, reversed_z, raster)
-        made, perspective, near, far = found
-        return cls._made(made, perspective, raster, near, far)
+        geometry, perspective, near, far = found
+        return cls._create(geometry, perspective, raster, near, far)
 
     @classmethod
     def from_trimesh(
@@ -322,27 +329,26 @@ class Camera(View):
         y: str = "down",
         pixel_ratio: float = 1.0,
     ) -> Camera:
-        """Make a camera of a trimesh scene or of a trimesh camera.
+        """Create a camera from a trimesh scene or a trimesh camera.
 
-        Its rays are those of `trimesh.Scene.camera_rays`, lengths apart; trimesh numbers the
-        pixels from below, as y="up" does.
+        Its rays are those of `trimesh.Scene.camera_rays` up to their lengths; trimesh counts pixels
+        from below, like y="up".
 
         Parameters
         ----------
         source : trimesh.Scene or trimesh.scene.Camera
-            A scene without a camera gets the one that trimesh then gives it.
+            For a scene without a camera, trimesh creates one.
         transform : array_like, shape (4, 4), optional
             From camera to world; that of the scene by default, or the identity. The camera looks
             along its -z, with y up.
         near, far, y, pixel_ratio
-            As in `look_at`. The camera's own z_near and z_far are left aside, as trimesh's rays
-            leave them: they are seldom meant.
+            As in `look_at`. The camera's own z_near and z_far are ignored, as by trimesh's rays.
 
         Raises
         ------
         ValueError, TypeError
-            If the source is neither, the transform is not affine and invertible, or a number is
-            out of range.
+            If the source is of another type, the transform is not affine and invertible, or a
+            number is out of range.
 
         Examples
         --------
@@ -352,11 +358,11 @@ class Camera(View):
         >>> camera.ray(4, 0)[1].round(6).tolist()
         [1.0, 1.0, -1.0]
         """
-        made, size = of_trimesh(source, transform, y, pixel_ratio)
-        return cls._made(made, True, size, near, far)
+        geometry, raster = of_trimesh(source, transform, y, pixel_ratio)
+        return cls._create(geometry, True, raster, near, far)
 
     @classmethod
-    def _made(
+    def _create(
         cls,
         geometry: Geometry,
         perspective: bool,

@@ -1,4 +1,4 @@
-"""The surface of cells: their triangles and polygons, and what is outside of solids."""
+"""Surface of finite-element cells: flat cells, and the outer facets of solid ones."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from bvh.jit import BVHWarning
 
 Ints = NDArray[Any]
 
-# Corners of flat cells, and of the facets of solid ones; VTK numbers them so, and meshio.
+# Corners of flat cells, and of the facets of solid ones, in the numbering of VTK and meshio.
 FLAT = {"triangle": 3, "quad": 4}
 FACETS = {
     "tetra": ((0, 1, 3), (1, 2, 3), (2, 0, 3), (0, 2, 1)),
@@ -34,29 +34,29 @@ FACETS = {
 CORNERS = FLAT | {kind: 1 + max(map(max, facets)) for kind, facets in FACETS.items()}
 WIDEST = max(len(facet) for facets in FACETS.values() for facet in facets)
 
-# Kinds by their other names, and those whose corners come in another order.
+# Other names of kinds; kinds whose corners are in another order.
 NAMES = {"quadrilateral": "quad", "tetrahedron": "tetra"}
 ORDERS = {"pixel": ("quad", [0, 1, 3, 2]), "voxel": ("hexahedron", [0, 1, 3, 2, 4, 5, 7, 6])}
 
-# What has no surface.
+# Kinds without a surface.
 THIN = {"empty", "vertex", "line", "curve"}
 
 
 def surface_of_cells(
     points: NDArray[np.float64], blocks: list[tuple[str, Any, Ints]]
 ) -> tuple[Ints, NDArray[np.int64], NDArray[np.int32]]:
-    """Return the polygons that cells show, and the cell of each.
+    """Return the polygons on the surface of cells, and the cell of each.
 
-    Flat cells are taken as they are. Of solid cells those facets are taken that no other cell has,
-    solid or flat, wound so that they face outward. Points and lines have neither; what is of a kind
-    that is not known here is left out with a warning. Of curved cells the corners alone are used.
+    Flat cells are taken as they are, and of solid cells the facets that no other cell shares, solid
+    or flat, wound so that they face outward. Points and lines have no surface; cells of unknown
+    kinds are left out with a warning. Of curved cells only the corners are used.
 
     Parameters
     ----------
     points : ndarray of float64, shape (n, 3)
     blocks : list of (str, ndarray of int, ndarray of int)
-        The kind of some cells, digits behind it not counting; their vertices, a cell a row; and the
-        number of each cell.
+        The kind of some cells, in which trailing digits are ignored; their vertices, a cell a row;
+        and the number of each cell.
 
     Returns
     -------
@@ -78,8 +78,8 @@ def surface_of_cells(
             continue
         rows = np.asarray(cells)
         if kind in ORDERS:
-            kind, places = ORDERS[kind]
-            rows = rows[:, places]
+            kind, corner_order = ORDERS[kind]
+            rows = rows[:, corner_order]
         if rows.dtype.kind not in "iu":
             raise TypeError(f"cells must be integers, got an array of {rows.dtype}")
         rows = rows[:, : CORNERS.get(kind)].astype(np.int64)
@@ -104,8 +104,8 @@ def _reordered(corners: Ints, offsets: Ints, order: Ints) -> tuple[Ints, Ints]:
     """Return lists in another order."""
     lengths = np.diff(offsets)[order]
     ends = np.concatenate([[0], np.cumsum(lengths)])
-    places = np.repeat(offsets[:-1][order] - ends[:-1], lengths) + np.arange(ends[-1])
-    return corners[places], ends
+    sources = np.repeat(offsets[:-1][order] - ends[:-1], lengths) + np.arange(ends[-1])
+    return corners[sources], ends
 
 
 def _outside(
@@ -113,18 +113,18 @@ def _outside(
     flat: list[tuple[Ints, Ints]],
     solid: list[tuple[str, Ints, Ints]],
 ) -> Iterator[tuple[Ints, Ints]]:
-    """Yield the facets of solid cells that no other cell has."""
+    """Yield the facets of solid cells that no other cell shares."""
     if not solid:
         return
     facets = []
     for kind, cells, ids in solid:
         if cells.min() < 0 or cells.max() >= len(points):
             raise ValueError(f"cells must index the {len(points)} vertices")
-        # What is not finite has no outside, and nobody can hit it.
+        # Cells that are not finite have no outside, and cannot be hit.
         with np.errstate(all="ignore"):
             local = points[cells]
             local -= local.mean(axis=1, keepdims=True)
-            # In shares of the cell's size, so that no product over- or underflows.
+            # Relative to the cell's size, so that no product over- or underflows.
             local /= np.abs(local).max(axis=(1, 2), keepdims=True)
         for corners in FACETS[kind]:
             rows, spans = cells[:, corners], local[:, corners]

@@ -1,10 +1,9 @@
-"""The code generator of our kernels: Numba's, told another CPU.
+"""The code generator of kernels: a second one of Numba's, for another CPU.
 
-Numba has one for the process, told of the host's CPU or of ``NUMBA_CPU_NAME``. Ours is a second one
-beside it, for the level that `cpu_levels` chooses, so that a user's own kernels are compiled as
-they would be without us, whichever are first. They can call and inline our functions: those are
-linked as LLVM's code, not as machine code. Everything here is private to Numba; where it is not
-found as expected, kernels are compiled by Numba's own generator, for what that is told.
+Numba has one code generator for the process, for the host or ``NUMBA_CPU_NAME``. The second is for
+the level that `cpu_levels` chooses, so that users' own kernels are compiled as without this
+package. They can call and inline functions of this package, which are linked as LLVM code. All this
+is private to Numba; if a version of it differs, Numba's own generator compiles the kernels.
 """
 
 from __future__ import annotations
@@ -27,33 +26,33 @@ _left_to_numba = False
 
 
 def leave_to_numba() -> None:
-    """Let Numba's own generator compile kernels; to be said before anything is compiled."""
+    """Let Numba's own generator compile kernels; call it before anything is compiled."""
     global _left_to_numba
     _left_to_numba = True
 
 
 @lru_cache(maxsize=1)
 def target() -> Target:
-    """Return what kernels are compiled for."""
+    """Return the CPU that kernels are compiled for."""
     wanted = wanted_target()
     known = hasattr(codegen, "JITCPUCodegen") and hasattr(registry, "CPUTarget")
     return target_of(NATIVE) if _left_to_numba or not known else wanted
 
 
 def host_features() -> dict[str, bool]:
-    """The CPU features that kernels are compiled for, as LLVM is told."""
+    """Return the features of the CPU that kernels are compiled for."""
     return parsed(target().features)
 
 
 @lru_cache(maxsize=1)
 def kernel_context() -> Any:
-    """Return Numba's target context for kernels: made when one is first loaded or compiled."""
+    """Return Numba's target context for kernels."""
     context = registry.cpu_target.target_context
-    _hear_interrupts(context.codegen())
+    _delay_interrupts(context.codegen())
     if target().level == NATIVE:
         return context
     generator = _generator(target())
-    _hear_interrupts(generator)
+    _delay_interrupts(generator)
     return context.subtarget(_internal_codegen=generator)
 
 
@@ -68,11 +67,8 @@ def _generator(target: Target) -> Any:
     return Generator("bvh.exec")
 
 
-def _hear_interrupts(generator: Any) -> None:
-    """Let Ctrl-C wait while LLVM asks for machine code, or hands it over.
-
-    That is done in callbacks, where it would be lost. LLVM itself hears nothing anyway.
-    """
+def _delay_interrupts(generator: Any) -> None:
+    """Delay Ctrl-C while LLVM emits machine code: its callbacks would lose the exception."""
     engine = generator._engine
     finalize = engine.finalize_object
 

@@ -1,15 +1,14 @@
-"""How Numba compiles kernels: helpers are only lowered, an entry is optimised once, as a whole.
+"""Numba pipelines of kernels: helpers are only lowered, an entry is optimised once, as a whole.
 
-Numba links, optimises and emits machine code for every function that it compiles, so what lies at
-the bottom of a chain of thirty calls is optimised thirty times, though only the entry at its top is
-ever called from Python. Here a helper ends as LLVM code; an entry links all that it calls, directly
-or not, and is optimised and emitted once, as a translation unit in C is. Passes that no kernel
-needs are left out (closures, array expressions, `with` blocks), and what Numba finds out again for
-every instruction is remembered.
+Numba links, optimises and emits machine code for every function that it compiles, so the function
+at the end of a chain of thirty calls is optimised thirty times, although only the entry is called
+from Python. Here a helper ends as LLVM code; an entry links all that it calls, directly or not, and
+is optimised and emitted once, as a translation unit in C is. Passes that no kernel needs are left
+out (closures, array expressions, `with` blocks), and results that Numba computes again for every
+instruction are cached.
 
-This file holds what is private to Numba. Where a version of Numba has other insides its import
-fails, and jit.py lets Numba compile kernels as any function: the same answers after a wait that is
-several times as long.
+This file depends on internals of Numba. If a version of Numba differs, its import fails, and jit.py
+lets Numba compile kernels as any function: with the same results, but several times as slowly.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ from numba.core import errors as _errors
 
 from bvh.code_generator import kernel_context
 
-# Numba's inside is untyped.
+# Numba's internals are untyped.
 Library: Any = codegen.JITCodeLibrary
 Pass: Any = compiler_machinery.FunctionPass
 LoweringPass: Any = compiler_machinery.LoweringPass
@@ -52,18 +51,17 @@ make_function: Any = import_module("numba._dynfunc").make_function
 errors: Any = _errors
 alloca_once: Any = cgutils.alloca_once
 
-# What is missing shows here, not in the middle of a compilation.
+# Missing methods are found here, not in the middle of a compilation.
 for _name in (
     "_optimize_functions", "_optimize_final_module", "_finalize_final_module",
     "_finalize_dynamic_globals", "_get_module_for_linking", "_raise_if_finalized",
 ):  # fmt: skip
     getattr(Library, _name)
 
-# Names of functions are no longer than this: types of nested tuples make thousands of characters.
+# Longest name of a function: types of nested tuples have thousands of characters.
 LONGEST_NAME = 80
 
-# The function passes of each code generator: made anew, they cost as much as they do to a small
-# function.
+# The function passes of each code generator; creating them takes as long as running them.
 _function_passes: dict[Any, Any] = {}
 
 
@@ -86,7 +84,7 @@ class HelperLibrary(Library):  # type: ignore[misc]
         self._finalized = True
 
     def _get_module_for_linking(self) -> Any:
-        """Return the helper and all that it calls, for functions that Numba itself compiles."""
+        """Return the helper and all that it calls, for functions compiled by Numba itself."""
         if self._whole is None:
             whole = Library(self._codegen, self.name)
             whole._final_module.link_in(self._final_module, preserve=True)
@@ -106,13 +104,12 @@ class EntryLibrary(Library):  # type: ignore[misc]
         self._raise_if_finalized()
         public = {function.name for function in _own_functions(self._final_module)}
         _link_all(self, self._linking_libraries)
-        # LLVM drops what is inlined everywhere, but does not inline a long function because it has
-        # one caller only, as it would if these were internal already.
+        # Not internal yet: LLVM would inline long functions with a single caller.
         for function in _own_functions(self._final_module):
             if function.name not in public:
                 function.linkage = "linkonce_odr"
         self._optimize_final_module()
-        # No function of the same name in another entry may take the place of one here.
+        # Functions of the same name in other entries must not replace these.
         for function in _own_functions(self._final_module):
             if function.name not in public:
                 function.linkage = "internal"
@@ -143,26 +140,26 @@ def _link_all(library: Any, called: list[Any]) -> None:
 
 
 def _inherit(library: Any, initializers: Any) -> None:
-    """Hand on what must be run when cached code is loaded (older versions have no such thing)."""
+    """Pass on what must be run when cached code is loaded (older versions have none)."""
     if hasattr(library, "_reload_init"):
         library._reload_init.update(initializers)
 
 
 def _short_name(name: str) -> str:
-    """Return a name that is as unique as a long one; the name itself where it is short."""
+    """Return a short unique name; the name itself if it is short."""
     if len(name) <= LONGEST_NAME:
         return name
     return f"{name[:40]}_{hashlib.sha256(name.encode()).hexdigest()[:32]}"
 
 
-# What Numba finds out anew each time: the signature of a call by the function and the types of its
-# arguments, and whether a type counts references.
+# Results that Numba computes each time: the signature of a call by its function and argument types,
+# and whether a type counts references.
 _signatures: dict[Any, Any] = {}
 _counted: dict[Any, bool] = {}
 
 
 class KernelTypeInferer(TypeInferer):  # type: ignore[misc]
-    """Numba's type inference, which remembers the signatures of calls."""
+    """Numba's type inference with a cache of the signatures of calls."""
 
     def resolve_call(self, fnty: Any, pos_args: Any, kw_args: Any) -> Any:
         if not isinstance(fnty, types.Function | types.NumberClass):
@@ -171,7 +168,7 @@ class KernelTypeInferer(TypeInferer):  # type: ignore[misc]
         found = _signatures.get(key)
         if found is None:
             found = super().resolve_call(fnty, pos_args, kw_args)
-            # None is an error, or not known yet.
+            # None is an error, or unknown yet.
             if found is not None:
                 _signatures[key] = found
         return found
@@ -203,11 +200,11 @@ class KernelTypeInference(Pass):  # type: ignore[misc]
 
 
 class KernelLower(Lower):  # type: ignore[misc]
-    """Numba's lowering, less what kernels do not need.
+    """Numba's lowering without what kernels do not need.
 
-    No text of an error is made ready before each instruction. Variables whose types count no
-    references are neither counted nor cleared when they end: Numba takes a tuple apart each
-    time to look for references, which made most of the code that LLVM then had to remove.
+    No error message is prepared before each instruction. Variables whose types count no references
+    are neither counted nor cleared: Numba takes tuples apart each time to look for references,
+    which was most of the code that LLVM had to remove.
     """
 
     def init(self) -> None:
@@ -217,7 +214,7 @@ class KernelLower(Lower):  # type: ignore[misc]
     def lower_block(self, block: Any) -> None:
         self.pre_block(block)
         for instruction in block.body:
-            # Half of all instructions end a variable.
+            # Half of all instructions delete a variable.
             if isinstance(instruction, ir.Del):
                 self.delvar(instruction.value)
             else:
@@ -242,7 +239,7 @@ class KernelLower(Lower):  # type: ignore[misc]
         return self.context.cast(self.builder, result, signature.return_type, resty)
 
     def operation(self, op: Any, kinds: Any) -> Any:
-        """Return what writes the code of an operator for operands of some types."""
+        """Return the code generator of an operator for operands of some types."""
         typing = self.context.typing_context
         function = typing.resolve_value_type(op)
         key = function, tuple(kinds), ()
@@ -273,7 +270,7 @@ class KernelLower(Lower):  # type: ignore[misc]
 
     def storevar(self, value: Any, name: str, argidx: int | None = None) -> None:
         kind = self.typeof(name)
-        # With debug information, every variable lies in memory.
+        # With debug information, every variable is in memory.
         if self.is_counted(kind) or self._disable_sroa_like_opt:
             super().storevar(value, name, argidx)
             return
@@ -286,7 +283,7 @@ class KernelLower(Lower):  # type: ignore[misc]
 
 @register_pass(mutates_CFG=True, analysis_only=False)
 class HelperLowering(LoweringPass):  # type: ignore[misc]
-    """Lower a helper to LLVM code, and leave it there."""
+    """Lower a helper to LLVM code, without machine code."""
 
     _name = "bvh_helper_lowering"
 
@@ -323,7 +320,7 @@ class HelperLowering(LoweringPass):  # type: ignore[misc]
 
 @register_pass(mutates_CFG=True, analysis_only=False)
 class EntryLowering(NativeLowering):  # type: ignore[misc]
-    """Lower an entry, then link, optimise and emit it with all that it calls."""
+    """Lower an entry; link, optimise and emit it with all that it calls."""
 
     _name = "bvh_entry_lowering"
 
@@ -362,8 +359,8 @@ class KernelCompiler(Compiler):  # type: ignore[misc]
 
     def define_pipelines(self) -> list[Any]:
         manager = PassManager("bvh")
-        for one in (*PASSES, self.lowering, typed_passes.NoPythonBackend):
-            manager.add_pass(one, one.__name__)
+        for step in (*PASSES, self.lowering, typed_passes.NoPythonBackend):
+            manager.add_pass(step, step.__name__)
         manager.finalize()
         return [manager]
 

@@ -2,10 +2,10 @@
 
 A ray from a point crosses a closed surface an odd number of times if the point is inside, whatever
 its direction, because every crossing has one owner (see `crossings`). So each point takes the
-direction that soonest leaves the box of the mesh, a little off the axis, along which many edges
-run.
+direction that leaves the box of the mesh soonest, a little off the axis, because many edges run
+along axes.
 
-In a scene, every leaf is a surface of its own, and a point is inside where it is in one of them.
+In a scene, each leaf is a surface of its own, and a point is inside if it is inside one of them.
 """
 
 from __future__ import annotations
@@ -16,14 +16,16 @@ from numpy.typing import NDArray
 from bvh import batches
 from bvh.arguments import kernel_input
 from bvh.arrays import TreeArrays
-from bvh.many_hits import Request
+from bvh.frame import FrameView
+from bvh.many_hits import find_all_hits, find_counts
 from bvh.numerics import SMALLEST
 from bvh.placed import Placed
-from bvh.rays import RayBatch, ray_batch
+from bvh.ray_arguments import RayBatch, RayOptions, ray_batch
+from bvh.targets import Target
 from bvh.workers import Progress
 
 # Points whose rays are in memory at a time.
-CHUNK = 1 << 19
+POINTS_AT_ONCE = 1 << 19
 
 # Crossings of a scene that are in memory at a time, if they are not of a single point.
 MOST_CROSSINGS = 1 << 22
@@ -33,45 +35,45 @@ ASIDE = np.array([1.0, 0.0131875, 0.0294375])
 
 
 def inside(
-    arrays: TreeArrays,
+    target: Target,
     points: NDArray[np.float64],
     threads: int,
     progress: Progress | None = None,
     *,
-    split: bool = True,
     surface: bool = True,
-    masks: NDArray[np.int32] | None = None,
 ) -> NDArray[np.bool_]:
-    """Tell which points (n, 3) are inside a closed mesh or, with `surface`, on its surface.
+    """Return which points (n, 3) are inside a closed mesh or, with `surface`, on its surface.
 
-    `split` trees hold primitives in several leaves. Points that are not finite are outside. In a
-    scene, `masks` choose among its leaves (see `RayBatch`), each of which is closed.
+    Points that are not finite are outside. In a scene, each leaf that the target's mask chooses is
+    a closed mesh.
     """
+    arrays, options = target.arrays, RayOptions(threads=threads, sort=False)
+    masks = kernel_input(np.array([target.mask], np.int32))
     result = np.zeros(len(points), np.bool_)
     if len(points) == 0 and progress is not None:
         progress(0, 0)
-    for begin in range(0, len(points), CHUNK):
-        some = points[begin : begin + CHUNK]
-        ways_out = _ways_out(arrays, some)
-        rays = ray_batch(some, ways_out, SMALLEST, np.inf)._replace(masks=masks)
-        crossings = Request(arrays, rays, 0, True, None).counts(split, threads, None)
+    for begin in range(0, len(points), POINTS_AT_ONCE):
+        some = points[begin : begin + POINTS_AT_ONCE]
+        batch = ray_batch(some, _ways_out(arrays, some), SMALLEST, np.inf)
+        batch = batch._replace(rays=batch.rays._replace(masks=masks))
+        crossings = find_counts(arrays, batch, options, True, target.split)
         found = crossings & 1 == 1
         if isinstance(arrays.primitives, Placed):
-            _add_inside_leaves(arrays, rays, crossings, threads, found)
+            _add_inside_leaves(arrays, batch, crossings, options, found)
         if surface:
             outside = np.flatnonzero(~found)
-            found[outside] = _on_surface(arrays, _some(rays, outside), threads)
-        result[begin : begin + CHUNK] = found
+            found[outside] = _on_surface(arrays, _some(batch, outside), options)
+        result[begin : begin + POINTS_AT_ONCE] = found
         if progress is not None:
-            progress(min(begin + CHUNK, len(points)), len(points))
+            progress(min(begin + POINTS_AT_ONCE, len(points)), len(points))
     return result
 
 
 def _add_inside_leaves(
     arrays: TreeArrays,
-    rays: RayBatch,
+    batch: RayBatch,
     crossings: NDArray[np.int64],
-    threads: int,
+    options: RayOptions,
     found: NDArray[np.bool_],
 ) -> None:
     """Mark the points that are inside an even number of a scene's leaves, too."""
@@ -83,7 +85,7 @@ def _add_inside_leaves(
         before = ends[begin - 1] if begin else 0
         end = max(int(ends.searchsorted(before + MOST_CROSSINGS, "right")), begin + 1)
         some = open_ones[begin:end]
-        hits = Request(arrays, _some(rays, some), 0, True, None).all_hits(None, threads, None)
+        hits = find_all_hits(arrays, _some(batch, some), options, True)
         pairs = np.sort(hits.ray_id << 32 | hits.leaf)
         starts = np.flatnonzero(np.append(True, pairs[1:] != pairs[:-1]))
         times = np.diff(np.append(starts, len(pairs)))
@@ -91,24 +93,21 @@ def _add_inside_leaves(
         begin = end
 
 
-def _some(rays: RayBatch, chosen: NDArray[np.int64]) -> RayBatch:
-    """Return the rays of some points; the range and the masks are the same for all."""
-    return rays._replace(
-        origins=kernel_input(rays.origins[chosen]),
-        directions=kernel_input(rays.directions[chosen]),
-        shape=(len(chosen),),
-    )
+def _some(batch: RayBatch, chosen: NDArray[np.int64]) -> RayBatch:
+    """Return the rays of some points; the range and the mask are the same for all."""
+    rays = batch.rays
+    origins, directions = kernel_input(rays.origins[chosen]), kernel_input(rays.directions[chosen])
+    return RayBatch(rays._replace(origins=origins, directions=directions), (len(chosen),))
 
 
 def _ways_out(arrays: TreeArrays, points: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return for each point the direction, of six, that leaves the box of the mesh soonest."""
-    frame = arrays.frame
-    scale = 2.0 ** -frame[1, 0]
+    frame = FrameView(arrays.frame)
     with np.errstate(all="ignore"):
-        lower, upper = frame[0] + frame[2] * scale, frame[0] + frame[3] * scale
-        away = np.hstack([points - lower, upper - points])
-        way = np.argmin(np.where(np.isnan(away), np.inf, away), axis=1)
-    return np.asarray(DIRECTIONS[way])
+        lower, upper = frame.centre + frame.box * 2.0**-frame.exponent
+        depths = np.hstack([points - lower, upper - points])
+        soonest = np.argmin(np.where(np.isnan(depths), np.inf, depths), axis=1)
+    return np.asarray(DIRECTIONS[soonest])
 
 
 def _six_directions() -> NDArray[np.float64]:
@@ -119,13 +118,13 @@ def _six_directions() -> NDArray[np.float64]:
 DIRECTIONS = _six_directions()
 
 
-def _on_surface(arrays: TreeArrays, rays: RayBatch, threads: int) -> NDArray[np.bool_]:
-    """Tell which of the rays begin on a face."""
-    result = np.zeros(rays.size, np.bool_)
-    nothing = kernel_input(np.zeros(1))
+def _on_surface(arrays: TreeArrays, batch: RayBatch, options: RayOptions) -> NDArray[np.bool_]:
+    """Return which of the rays begin on a face."""
+    result = np.zeros(batch.size, np.bool_)
+    nothing, directions = kernel_input(np.zeros(1)), batch.rays.directions
     # A ray misses a face that it lies in, but no face holds three directions.
     for turn in range(3):
-        turned = kernel_input(np.roll(rays.directions, turn, axis=1))
-        short = rays._replace(directions=turned, t_min=nothing, t_max=nothing)
-        result |= batches.any_hit(arrays, short, 0, threads, None, False)
+        turned = kernel_input(np.roll(directions, turn, axis=1))
+        short = batch.rays._replace(directions=turned, t_min=nothing, t_max=nothing)
+        result |= batches.any_hit(arrays, batch._replace(rays=short), options)
     return result

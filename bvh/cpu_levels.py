@@ -1,10 +1,10 @@
-"""The CPU that kernels are compiled for: a level that many CPUs share, or the host's own name.
+"""The CPU that kernels are compiled for: a level that many CPUs share, or the host itself.
 
-Machine code for a level runs on each CPU that has it, so that one folder of kernels serves all
-machines of a cluster, and one wheel all users of a platform. ``BVH_CPU`` names a level, or
-``native`` for whatever Numba compiles for: the host with all its features, or what
-``NUMBA_CPU_NAME`` and ``NUMBA_CPU_FEATURES`` say. Without it, kernels are compiled for the highest
-level that the host has; where Numba is told a CPU, for that one.
+Machine code for a level runs on each CPU that has its features, so that one folder of kernels works
+on all machines of a cluster, and one wheel for all users of a platform. ``BVH_CPU`` is a level, or
+``native`` for the CPU that Numba compiles for: the host with all its features, or that of
+``NUMBA_CPU_NAME`` and ``NUMBA_CPU_FEATURES``. By default, kernels are compiled for the highest
+level of the host, or for Numba's CPU if one is set.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ NATIVE = "native"
 
 
 class Target(NamedTuple):
-    """What LLVM is told to compile for."""
+    """The CPU that LLVM compiles for."""
 
-    level: str  # one of LEVELS, or NATIVE: then it is Numba that tells LLVM
+    level: str  # one of LEVELS, or NATIVE: then Numba sets the CPU
     cpu: str
     features: str  # +feature or -feature, with commas between
 
 
 class Level(NamedTuple):
-    """A set of features that many CPUs have, of one architecture."""
+    """A set of features that many CPUs of an architecture have."""
 
     architecture: str
     cpu: str  # whose timings LLVM orders instructions by
     features: tuple[str, ...]
-    without: tuple[str, ...] = ()  # what that CPU has beyond the level
+    without: tuple[str, ...] = ()  # features of that CPU beyond the level
 
 
 _V2 = (
@@ -63,7 +63,7 @@ LEVELS = {
 
 
 def parsed(features: str) -> dict[str, bool]:
-    """Return features as LLVM takes them, each with whether the CPU has it."""
+    """Return LLVM's list of features as a dict."""
     names = (name.strip() for name in features.split(","))
     return {name.strip("+-"): name.startswith("+") for name in names if name}
 
@@ -73,10 +73,10 @@ def host_levels() -> list[str]:
 
     ``NUMBA_ENABLE_AVX=0`` counts as a CPU without AVX.
     """
-    found = llvm.get_process_triple().split("-")[0]
-    architecture = {"arm64": "aarch64", "amd64": "x86_64"}.get(found, found)
+    name = llvm.get_process_triple().split("-")[0]
+    architecture = {"arm64": "aarch64", "amd64": "x86_64"}.get(name, name)
     features = parsed(get_host_cpu_features())
-    # LLVM tells nothing of the features of some Arm systems; their baseline is sure.
+    # LLVM does not know the features of some Arm systems; all have the baseline.
     return [
         name
         for name, level in LEVELS.items()
@@ -86,21 +86,21 @@ def host_levels() -> list[str]:
 
 
 def _numba_has(level: Level) -> bool:
-    """Tell whether Numba, too, compiles for CPUs of a level."""
+    """Return whether Numba also compiles for CPUs of a level."""
     if config.CPU_FEATURES is None:
         # The host's.
         return True
-    told = parsed(config.CPU_FEATURES)
+    features = parsed(config.CPU_FEATURES)
     named = LEVELS.get(config.CPU_NAME or "")
-    return all(told.get(name, named and name in named.features) for name in level.features)
+    return all(features.get(name, named and name in named.features) for name in level.features)
 
 
 def target_of(wanted: str, setting: str = "BVH_CPU") -> Target:
     """Return the target of a level's name, or of `NATIVE`; raises ValueError if it cannot run."""
     if wanted == NATIVE:
-        told = config.CPU_FEATURES
+        given = config.CPU_FEATURES
         name = config.CPU_NAME or llvm.get_host_cpu_name()
-        return Target(NATIVE, name, get_host_cpu_features() if told is None else told)
+        return Target(NATIVE, name, get_host_cpu_features() if given is None else given)
     if wanted not in LEVELS:
         raise ValueError(f"{setting} must be native or one of {', '.join(LEVELS)}, got {wanted!r}")
     here = host_levels()
@@ -121,12 +121,12 @@ def target_of(wanted: str, setting: str = "BVH_CPU") -> Target:
 
 
 def wanted_target() -> Target:
-    """Return what the settings ask for; raises ValueError if they are wrong."""
+    """Return the target of the settings; raises ValueError if they are wrong."""
     wanted = os.environ.get("BVH_CPU", "")
     if wanted:
         return target_of(wanted)
     if config.CPU_NAME in LEVELS and not config.CPU_FEATURES:
-        # Numba would take the host's features, or none, whatever the level's are.
+        # Numba would use the host's features, or none, instead of the level's.
         return target_of(config.CPU_NAME, "NUMBA_CPU_NAME")
     here = host_levels()
     if config.CPU_NAME is not None or config.CPU_FEATURES is not None or not here:

@@ -1,9 +1,9 @@
-"""Exact arithmetic on sums of products of doubles: the last word of every decision.
+"""Exact sums of products of doubles, and their signs and quotients.
 
-A `Sum` is a long fixed-point number (Kulisch 2013) that holds every product of up to four doubles,
-denormal or huge, without rounding: limb i counts units of 2**(32*i - BASE). Limbs are signed and
-have room for 2**28 products before a carry must be passed on. It is slow beside a float (about
-20 ns a product), needs no scaling and has no failing case; filters keep it rare.
+A sum is a long fixed-point number (Kulisch 2013) that represents every product of up to four
+doubles, denormal or huge, without rounding: limb i counts units of 2**(32*i - BASE). Limbs are
+signed, and 2**28 products can be added before carries must be propagated. It is slow (about 20 ns a
+product), needs no scaling and never fails; filters make its use rare.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ LOWEST, HIGHEST = LIMBS, LIMBS + 1  # two more slots: the range of limbs in use
 MASK = 0xFFFFFFFF
 
 
-# Numba's inside is untyped.
+# Numba's internals are untyped.
 _fill: Any = cgutils.memset
 
 
-def _describe(*told: Any, **parts: Any) -> None:
-    """Fill in what an array is."""
-    # All that Numba knows of arrays takes long to import: it is needed when a kernel is compiled.
+def _describe(*arguments: Any, **parts: Any) -> None:
+    """Set the fields of an array."""
+    # Numba's arrays take long to import and are needed only when a kernel is compiled.
     from numba.np import arrayobj
 
     populate: Any = arrayobj.populate_array
-    populate(*told, **parts)
+    populate(*arguments, **parts)
 
 
 @llvm_operation
 def new_sum(typingctx: Any) -> Any:
-    """Return an empty sum in the memory of the calling function, which must outlive all uses.
+    """Return an empty sum on the stack of the calling function, which must outlive all uses.
 
-    A call in a loop has the same memory every time. Nothing is allocated that could fail.
+    A call in a loop returns the same memory every time.
     """
     kind = types.Array(types.int64, 1, "C")
 
@@ -148,7 +148,7 @@ def add_dot(total, factor, a, b):
 
 @kernel
 def _carry(total):
-    """Pass carries on, so that all limbs but the topmost lie in 0..2**32-1."""
+    """Propagate carries, so that all limbs but the topmost are in 0..2**32-1."""
     carry = 0
     for i in range(total[LOWEST], total[HIGHEST] + 1):
         value = total[i] + carry
@@ -159,7 +159,7 @@ def _carry(total):
 
 @kernel
 def take_sign(total):
-    """Return the sign of the sum (-1, 0, 1) and leave its absolute value, carries passed on."""
+    """Return the sign of the sum (-1, 0, 1) and replace it by its absolute value, normalised."""
     stay_outlined()
     if total[LOWEST] == LIMBS:
         return 0
@@ -222,14 +222,14 @@ def divide(n, d):
     """Return the quotient of two sums, rounded to the nearest double (ties to even).
 
     A quotient that is not zero never becomes 0 or inf: it stops at the smallest denormal and at
-    the largest finite double. The denominator must not be zero. Both sums are used up.
+    the largest finite double. The denominator must not be zero. Both sums are overwritten.
     """
     stay_outlined()
     n_sign = take_sign(n)
     d_sign = take_sign(d)
     if n_sign == 0:
         return 0.0
-    # Bring both top bits to the same place: the quotient of the copies is in (1/2, 2).
+    # Align both top bits: the quotient of the copies is in (1/2, 2).
     n_top = _top_bit(n)
     d_top = _top_bit(d)
     count = max((n_top >> 5) - n[LOWEST], (d_top >> 5) - d[LOWEST]) + 4
@@ -237,7 +237,7 @@ def divide(n, d):
     rest, divisor = new_sum(), new_sum()
     _align(n, n_top, n[LOWEST], count, rest)
     _align(d, d_top, d[LOWEST], count, divisor)
-    # Divide bit by bit: 56 bits give 55 or 56 significant ones, two more than a double holds.
+    # Divide bit by bit: 56 bits give 55 or 56 significant ones, two more than a double has.
     quotient = 0
     for _ in range(56):
         quotient <<= 1
@@ -263,7 +263,7 @@ def divide(n, d):
 
 @kernel
 def _round(sign, m, sticky, unit):
-    """Round sign * (m, and a bit more if sticky) * 2**unit to a double, never to 0 or inf."""
+    """Round sign * (m, or slightly more if sticky) * 2**unit to a double, never to 0 or inf."""
     stay_outlined()
     length = 0
     while m >> length:
@@ -274,14 +274,14 @@ def _round(sign, m, sticky, unit):
         return sign * SMALLEST
     rest = m & ((1 << drop) - 1)
     half = 1 << (drop - 1)
-    kept = m >> drop
-    if rest > half or (rest == half and (sticky or kept & 1)):
-        kept += 1
-    if kept == 0:
+    mantissa = m >> drop
+    if rest > half or (rest == half and (sticky or mantissa & 1)):
+        mantissa += 1
+    if mantissa == 0:
         return sign * SMALLEST
     if unit + drop + 53 > 1100:
         return sign * LARGEST
-    result = math.ldexp(float(kept), unit + drop)
+    result = math.ldexp(float(mantissa), unit + drop)
     return sign * min(result, LARGEST)
 
 

@@ -1,9 +1,9 @@
-"""Leaves: the trees that a scene leads to, each along its own path through nested scenes.
+"""Flattened instances of a scene: its *leaves*, the trees at the ends of paths of nested scenes.
 
-The leaves below an instance stand side by side, in the order of its child's own, so the whole table
-is in the order of paths. The map of a leaf is the product of those along its path, from the outside
-in, every entry rounded to the nearest double at each step. Where an instance lies in the table
-follows from counts, so all leaves below any number of copies of a scene are found together.
+The leaves below an instance are consecutive, in the order of its child's own, so the whole table is
+in the order of paths. The map of a leaf is the product of those along its path, from the outside
+in, every entry rounded to the nearest double at each step. The first leaf of an instance follows
+from counts, so all leaves below any number of copies of a scene are computed together.
 """
 
 from __future__ import annotations
@@ -19,36 +19,36 @@ from bvh.affine import affine_maps, moved_point
 from bvh.arguments import kernel_input
 from bvh.hierarchy import Hierarchy
 from bvh.instances import (
-    Assembly,
+    InstanceHolder,
     Instances,
     Journal,
-    below,
     depth_of,
-    told_name,
-    told_place,
+    format_name,
+    format_placement,
+    nested_scenes,
 )
 from bvh.jit import entry, warms
 
-# Two halves, each of two quarters, and so on: a few instances can have any number of leaves.
+# Scenes of two halves, each of two quarters, and so on: few instances can have many leaves.
 MAX_LEAVES = 2**24
 MAX_DEPTH = 64
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Leaf:
-    """A tree in a scene.
+    """A tree at the end of one path of instances in a scene.
 
     Attributes
     ----------
     path : tuple of int
-        Ids of instances, from the scene that was asked inward.
+        Ids of the instances on the path, from the outermost inward.
     tree : BVH
     transform : ndarray of float64, shape (4, 4)
         From the tree's coordinates to the scene's.
     name : str or None
-        That of the innermost instance on the path that has one.
+        The name of the innermost instance on the path that has one.
     mask : int
-        What the masks on the path have in common; 0 where one of its instances is not visible.
+        The bits that all masks on the path share; 0 if one of the instances is not visible.
     """
 
     path: tuple[int, ...]
@@ -63,27 +63,27 @@ class Leaf:
         return self.path[0]
 
     def __repr__(self) -> str:
-        path, name = "/".join(map(str, self.path)), told_name(self.name)
-        place = told_place(self.transform, self.mask, self.mask != 0)
-        return f"Leaf({path}{name}, {self.tree!r}{place})"
+        path, name = "/".join(map(str, self.path)), format_name(self.name)
+        rest = format_placement(self.transform, self.mask, self.mask != 0)
+        return f"Leaf({path}{name}, {self.tree!r}{rest})"
 
 
 class _Part(NamedTuple):
-    """A scene as it was when its leaves were found."""
+    """Snapshot of one of the nested scenes."""
 
     table: Instances
     shape: int
     ids: NDArray[np.int64]
     child: NDArray[np.int32]
-    # By child: its number among trees, and among parts; -1 where it is none.
+    # By child: its index among the trees, and among the parts; -1 where it is not one.
     trees: NDArray[np.int32]
     parts: NDArray[np.int32]
-    # Where the leaves of each row begin, among those of this scene.
+    # The first leaf of each row, counted within this scene.
     begins: NDArray[np.int64]
 
 
-class _Found(NamedTuple):
-    """Some leaves."""
+class _LeafRows(NamedTuple):
+    """Columns of some leaves."""
 
     rows: NDArray[np.int64]
     tree_of: NDArray[np.int32]
@@ -93,7 +93,7 @@ class _Found(NamedTuple):
 
 @entry
 def _compose_all(outer, linear, inner, out):
-    """Compose each of many maps with each of many; `linear` is `outer` without its shifts."""
+    """Compose each outer map with each inner one; `linear` is `outer` without its shifts."""
     for i in range(len(outer)):
         for j in range(len(inner)):
             for column in range(4):
@@ -115,8 +115,8 @@ def products(outer: NDArray[np.float64], inner: NDArray[np.float64]) -> NDArray[
     return out
 
 
-def leaf_counts(parts: Sequence[Assembly]) -> dict[int, int]:
-    """Return how many leaves each of some assemblies (see `below`) has, by Python's id."""
+def leaf_counts(parts: Sequence[InstanceHolder]) -> dict[int, int]:
+    """Return the number of leaves of each of some scenes (see `nested_scenes`), by Python's id."""
     counts: dict[int, int] = {}
     for part in parts:
         table = part._instances
@@ -128,23 +128,23 @@ def leaf_counts(parts: Sequence[Assembly]) -> dict[int, int]:
     return counts
 
 
-def check_extent(parts: Sequence[Assembly], above: int = 0) -> dict[int, int]:
-    """Refuse what is nested too deep, or has too many leaves; return `leaf_counts`.
+def check_nesting(parts: Sequence[InstanceHolder], above: int = 0) -> dict[int, int]:
+    """Check depth of nesting and number of leaves; return `leaf_counts`.
 
-    There are `above` scenes that hold what is checked.
+    `above` scenes are around the last of `parts`.
     """
     depth = depth_of(parts) + above
     if depth > MAX_DEPTH:
         raise ValueError(f"scenes can be nested {MAX_DEPTH} deep, and this one is {depth}")
     counts = leaf_counts(parts)
-    most = counts[id(parts[-1])]
-    if most > MAX_LEAVES:
-        raise ValueError(f"a scene can have {MAX_LEAVES} leaves, and this one has {most}")
+    total = counts[id(parts[-1])]
+    if total > MAX_LEAVES:
+        raise ValueError(f"a scene can have {MAX_LEAVES} leaves, and this one has {total}")
     return counts
 
 
-class Expansion:
-    """The leaves of an assembly.
+class FlattenedInstances:
+    """Table of the leaves of a scene.
 
     Attributes
     ----------
@@ -158,9 +158,9 @@ class Expansion:
         Leaves whose map or mask has changed.
     """
 
-    def __init__(self, top: Assembly) -> None:
-        parts = below(top)
-        counts = check_extent(parts)
+    def __init__(self, top: InstanceHolder) -> None:
+        parts = nested_scenes(top)
+        counts = check_nesting(parts)
         self.trees: list[Hierarchy] = []
         self.moved, self.masked = Journal(), Journal()
         trees: dict[int, int] = {}
@@ -187,7 +187,7 @@ class Expansion:
                 )
             )
         self._read = self._ends()
-        found = self._spread(np.arange(len(self._parts[-1].ids)))
+        found = self._leaves_below(np.arange(len(self._parts[-1].ids)))
         order = np.argsort(found.rows)
         self.tree_of: NDArray[np.int32] = found.tree_of[order]
         self.maps: NDArray[np.float64] = found.maps[order]
@@ -199,24 +199,24 @@ class Expansion:
         return len(self.tree_of)
 
     def _ends(self) -> list[tuple[int, int]]:
-        """Return how far all journals go."""
+        """Return the end positions of all journals."""
         return [(part.table.moved.end, part.table.masked.end) for part in self._parts]
 
-    def _spread(self, rows: NDArray[np.int64]) -> _Found:
-        """Find the leaves below rows of the outermost scene."""
+    def _leaves_below(self, rows: NDArray[np.int64]) -> _LeafRows:
+        """Compute the leaves below rows of the outermost scene."""
         last = len(self._parts) - 1
         table, begins = self._parts[-1].table, self._parts[-1].begins
         maps, masks = table.column("maps")[rows], _masks_of(table)[rows]
-        found: list[_Found] = []
-        # What leads to each scene: those that hold it come before it.
-        ways: list[list[Any]] = [[] for _ in self._parts]
+        found: list[_LeafRows] = []
+        # First leaf, map and mask of each use of a scene, found before its own turn.
+        uses: list[list[Any]] = [[] for _ in self._parts]
         for number in range(last, -1, -1):
             part = self._parts[number]
             if number == last:
                 at, child = begins[rows], part.child[rows]
-            elif ways[number]:
+            elif uses[number]:
                 outer_at, outer, outer_masks = (
-                    np.concatenate(column) for column in zip(*ways[number], strict=True)
+                    np.concatenate(column) for column in zip(*uses[number], strict=True)
                 )
                 at = (outer_at[:, None] + part.begins[:-1]).ravel()
                 child = np.tile(part.child, len(outer))
@@ -227,16 +227,18 @@ class Expansion:
                 continue
             order = np.argsort(child, kind="stable")
             ends = np.cumsum(np.bincount(child, minlength=len(part.trees)))
-            for place, end in enumerate(ends):
-                chosen = order[ends[place - 1] if place else 0 : end]
-                inner = part.parts[place]
+            for k, end in enumerate(ends):
+                chosen = order[ends[k - 1] if k else 0 : end]
+                inner = part.parts[k]
                 if inner >= 0:
-                    ways[inner].append((at[chosen], maps[chosen], masks[chosen]))
+                    uses[inner].append((at[chosen], maps[chosen], masks[chosen]))
             chosen = np.flatnonzero(part.trees[child] >= 0)
-            found.append(_Found(at[chosen], part.trees[child[chosen]], maps[chosen], masks[chosen]))
+            found.append(
+                _LeafRows(at[chosen], part.trees[child[chosen]], maps[chosen], masks[chosen])
+            )
         if len(found) == 1:
             return found[0]
-        return _Found(*(np.concatenate(column) for column in zip(*found, strict=True)))
+        return _LeafRows(*(np.concatenate(column) for column in zip(*found, strict=True)))
 
     def _check(
         self,
@@ -245,23 +247,23 @@ class Expansion:
         part: _Part,
         maps: NDArray[np.float64],
     ) -> None:
-        """Refuse products that cannot be inverted, which those of sound maps may be."""
+        """Check that products of maps are invertible, which rounding can prevent."""
         whole = np.zeros((len(maps), 4, 4))
         whole[:, :3], whole[:, 3, 3] = maps, 1.0
         try:
             affine_maps("transforms", whole)
         except ValueError:
             for i in range(len(whole)):
-                leads = part.trees[child[i]] >= 0
+                is_leaf = part.trees[child[i]] >= 0
                 what = f"the product of the transforms along path {self.path(int(at[i]))}"
-                affine_maps(what if leads else "the product of nested transforms", whole[i])
+                affine_maps(what if is_leaf else "the product of nested transforms", whole[i])
 
     def is_current(self) -> bool:
-        """Tell whether all scenes still hold what they held."""
+        """Return whether no scene has gained, lost or replaced an instance."""
         return all(part.table.shape == part.shape for part in self._parts)
 
     def follow(self) -> None:
-        """Move and mark the leaves that are not as they were, if all scenes hold what they held."""
+        """Update maps and masks from the journals, while `is_current`."""
         ends, read = self._ends(), self._read
         if ends == read:
             return
@@ -269,24 +271,24 @@ class Expansion:
         table, (moved_to, masked_to) = part.table, read[-1]
         moved, masked = table.moved.since(moved_to), table.masked.since(masked_to)
         if moved is None or masked is None or ends[:-1] != read[:-1]:
-            self._update(self._spread(np.arange(len(part.ids))))
+            self._update(self._leaves_below(np.arange(len(part.ids))))
         elif len(self._parts) == 1 or not (
             (part.parts[part.child[moved]] >= 0).any()
             or (part.parts[part.child[masked]] >= 0).any()
         ):
-            # Trees alone, so that an instance is a leaf.
+            # Instances of trees only: each is one leaf.
             if len(moved):
                 self._move(part.begins[moved], table.column("maps")[moved])
             if len(masked):
                 self._mark(part.begins[masked], _masks_of(table, masked))
         else:
-            self._update(self._spread(np.union1d(moved, masked)))
+            self._update(self._leaves_below(np.union1d(moved, masked)))
         self._read = ends
 
-    def _update(self, found: _Found) -> None:
-        """Take over what is new of leaves that may be as they were."""
+    def _update(self, found: _LeafRows) -> None:
+        """Take over the maps and masks that differ."""
         rows, _, maps, masks = found
-        # Compared as bits, -0.0 and 0.0 differ: a map is taken over as it is.
+        # Compared as bits, -0.0 and 0.0 differ.
         new = (maps.view(np.int64) != self.maps[rows].view(np.int64)).any(axis=(1, 2))
         self._move(rows[new], maps[new])
         new = masks != self.masks[rows]
@@ -302,29 +304,37 @@ class Expansion:
             self.masks[leaves] = masks
             self.masked.note(leaves, 2 * len(self))
 
+    def leaf(self, row: int) -> Leaf:
+        """Return one leaf as it is now."""
+        transform = np.eye(4)
+        transform[:3] = self.maps[row]
+        transform.flags.writeable = False
+        tree, mask = self.trees[self.tree_of[row]], int(self.masks[row])
+        return Leaf(self.path(row), tree, transform, self.name_of(row), mask)
+
     def steps(self, leaf: int) -> Iterator[tuple[Instances, int]]:
-        """Yield the table and the id of each instance on the way to a leaf, from the outside."""
+        """Yield the table and the id of each instance on a leaf's path, outermost first."""
         number = len(self._parts) - 1
         while number >= 0:
             part = self._parts[number]
-            # The last row that begins there: those before it have no leaves.
+            # The last row with this first leaf: those before it have no leaves.
             row = int(part.begins.searchsorted(leaf, "right")) - 1
             leaf -= int(part.begins[row])
             yield part.table, int(part.ids[row])
             number = int(part.parts[part.child[row]])
 
     def path(self, leaf: int) -> tuple[int, ...]:
-        """Return the ids of the instances on the way to a leaf."""
+        """Return the ids of the instances on a leaf's path."""
         return tuple(number for _, number in self.steps(leaf))
 
     def name_of(self, leaf: int) -> str | None:
-        """Return the innermost name on the way to a leaf."""
+        """Return the innermost name on a leaf's path."""
         names = [table.names.get(number) for table, number in self.steps(leaf)]
         return next((name for name in reversed(names) if name is not None), None)
 
 
 def _masks_of(table: Instances, rows: NDArray[np.int64] | None = None) -> NDArray[np.uint32]:
-    """Return the masks of rows, 0 for what is not visible."""
+    """Return the masks of rows, 0 for those that are not visible."""
     masks, visible = table.column("masks"), table.column("visible")
     if rows is not None:
         masks, visible = masks[rows], visible[rows]
@@ -332,18 +342,18 @@ def _masks_of(table: Instances, rows: NDArray[np.int64] | None = None) -> NDArra
 
 
 class Leaves(Sequence[Leaf]):
-    """The leaves of a scene, in the order of their paths, made when they are looked at.
+    """The leaves of a scene, in the order of their paths; each `Leaf` is created when indexed.
 
-    A leaf's row is what `hits.leaf` tells. The table belongs to the scene as it is: ask for it
-    again when instances have come or gone. Its arrays are read-only and follow motion only once
-    the scene has been asked something.
+    The row of a leaf is the number in `hits.leaf`. The table is valid until instances are added,
+    removed or replaced: get it again then. Its arrays are read-only; they show new transforms and
+    masks only after the next query of the scene.
 
     Attributes
     ----------
     trees : list of BVH
         Each once.
     tree_of : ndarray of int32, shape (n,)
-        The leaf's tree among them.
+        Index of the leaf's tree in `trees`.
     matrices : ndarray of float64, shape (n, 3, 4)
         The first three rows of each leaf's transform.
     masks : ndarray of uint32, shape (n,)
@@ -351,36 +361,25 @@ class Leaves(Sequence[Leaf]):
         The outermost instance on each leaf's path.
     """
 
-    def __init__(self, expansion: Expansion) -> None:
-        self._expansion = expansion
-        self.trees: list[Any] = list(expansion.trees)
-        self.tree_of = kernel_input(expansion.tree_of)
-        self.matrices = kernel_input(expansion.maps)
-        self.masks = kernel_input(expansion.masks)
-        self.instance_id = kernel_input(expansion.instance_id)
+    def __init__(self, flattened: FlattenedInstances) -> None:
+        self._flattened = flattened
+        self.trees: list[Any] = list(flattened.trees)
+        self.tree_of = kernel_input(flattened.tree_of)
+        self.matrices = kernel_input(flattened.maps)
+        self.masks = kernel_input(flattened.masks)
+        self.instance_id = kernel_input(flattened.instance_id)
 
     def __len__(self) -> int:
-        return len(self._expansion)
+        return len(self._flattened)
 
     def __getitem__(self, leaf: Any) -> Any:
         if isinstance(leaf, slice):
             return [self[k] for k in range(*leaf.indices(len(self)))]
-        row = self.row(leaf)
-        transform = np.eye(4)
-        transform[:3] = self.matrices[row]
-        transform.flags.writeable = False
-        return Leaf(
-            self._expansion.path(row),
-            self.trees[self.tree_of[row]],
-            transform,
-            self._expansion.name_of(row),
-            int(self.masks[row]),
-        )
+        return self._flattened.leaf(self.row(leaf))
 
     def row(self, leaf: int) -> int:
-        """Return a leaf's number, counted from the end if it is negative."""
-        row = range(len(self))[leaf]
-        return row
+        """Return the row of a leaf, counted from the end if it is negative."""
+        return range(len(self))[leaf]
 
     def __repr__(self) -> str:
         return f"Leaves({len(self)} leaves of {len(self.trees)} trees)"

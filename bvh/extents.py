@@ -1,11 +1,12 @@
-"""Extents: a few boxes around all of a tree, from which to bound it wherever it is moved.
+"""World bounds of instances, from a few boxes around each tree: its *extent*.
 
-The box of a box that has been turned is larger than that of what is in it; the boxes of a tree's
-upper nodes lie closer to its surface, the vertices of a polytope around a mesh closer still to most
-surfaces, and those of a mesh that has few are as close as can be. Each box is kept as a centre and
-what it extends to either side: its image under M is M centre -+ abs(M) half.
+The box of a rotated box is larger than that of its content. The boxes of a tree's upper nodes are
+tighter, for most surfaces the vertices of a polytope around the mesh are tighter still, and the
+vertices of a mesh with few of them are optimal. Rays through 300 rotated instances cast 5 to 17 %
+faster with polytopes than with upper nodes for balls and gears, 0 to 3 % for scans. Each box is
+stored as centre and half size: its image under M is M centre -+ abs(M) half.
 
-What is added for rounding. With u = 2**-53 and S = abs(M) reach + abs(t), reach being the largest
+Padding for rounding: with u = 2**-53 and S = abs(M) reach + abs(t), reach being the largest
 coordinates of the tree: vertices of a polytope are wrong by 2 u S, a coordinate of the centre's
 image by at most 3 u S (three fused steps), what is added to either side by 3 u S, their sum or
 difference by u S, and so are the shift and the last step, which adds the padding: 11 u S.
@@ -13,9 +14,9 @@ difference by u S, and so are the shift and the last step, which adds the paddin
 that is a double and not beyond the real coordinate of a vertex is not beyond the double nearest to
 that either, which is the vertex (see `affine`).
 
-A placed box is not what M makes of it, but what the rounded inverse W of M says (see `placed`). So
-it is bounded under the rounded inverse of W, whose entries add u S: where M is nearly singular,
-that is far from M. The rows R W of an oriented box are rounded once more: planes in the tree's
+An instance of a box is defined by the rounded inverse W of M, not by M (see `placed`). So it is
+bounded under the rounded inverse of W, whose entries add u S: where M is nearly singular, that is
+far from M. The rows R W of an oriented box are rounded once more: planes in the tree's
 frame, R y + r = z there, are off by u (abs(R) (abs(W) abs(x) + abs(W's shift)) + abs(r)), and
 corners by abs(R**-1) times that. With K the largest row sum of abs(R**-1) abs(R), and F that of
 abs(R**-1) (abs(R) abs(y) + abs(z)), that is no more than 2 u (K (abs(W) abs(x) + ...) + F), the
@@ -33,6 +34,7 @@ from numpy.typing import NDArray
 
 from bvh.arguments import kernel_input
 from bvh.arrays import TreeArrays
+from bvh.frame import FrameView
 from bvh.jit import entry, inlined, warms
 from bvh.numerics import INF, LARGEST
 from bvh.obbs import INVERTED, inverses
@@ -42,9 +44,9 @@ from bvh.simd import WIDTH, fma, greater, lesser, load, lowest, peek, splat
 from bvh.wide_nodes import lanes_of
 from bvh.workers import share
 
-# Boxes, or vertices, of an extent.
-MOST = 64
-# Doubles in a vector; an extent is groups of so many boxes, six rows each: centres and halves.
+# Largest number of boxes, or vertices, of an extent.
+MAX_BOXES = 64
+# Doubles in a vector; an extent consists of groups of LANES boxes, six rows each: centres, halves.
 LANES = max(WIDTH // 2, 2)
 GROUP = 6 * LANES
 
@@ -53,20 +55,20 @@ CHUNK = 2048
 
 
 def _turn(a: float, b: float) -> NDArray[np.float64]:
-    """Return the map that turns about x by a, then about z by b."""
+    """Return the rotation about x by a, then about z by b."""
     about_x = np.array([[1, 0, 0, 0], [0, np.cos(a), -np.sin(a), 0], [0, np.sin(a), np.cos(a), 0]])
     about_z = np.array([[np.cos(b), -np.sin(b), 0], [np.sin(b), np.cos(b), 0], [0, 0, 1]])
     return np.asarray(about_z @ about_x)
 
 
-# Positions in which extents are compared.
+# Rotations under which extents are compared.
 TURNS = np.array([_turn(a, b) for a in (0.4, 1.1, 1.9) for b in (0.5, 1.3, 2.6)])
 
-PADDING, LEAST = 2.0**-49, 2.0**-1060
+PADDING, MIN_PADDING = 2.0**-49, 2.0**-1060
 
 
 class Extents(NamedTuple):
-    """The extents of several trees."""
+    """Extents of several trees."""
 
     boxes: NDArray[np.float64]  # (groups * GROUP,)
     offsets: NDArray[np.int64]  # (trees + 1,), in groups
@@ -74,9 +76,9 @@ class Extents(NamedTuple):
 
 
 def extent_of(arrays: TreeArrays, bounds: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return boxes in the world around all that can be hit of a tree, shape (k, 6), k <= MOST.
+    """Return world boxes around all valid primitives of a tree, shape (k, 6), k <= MAX_BOXES.
 
-    `bounds` are those of the whole tree, shape (2, 3). There are none for an empty tree.
+    `bounds` are those of the whole tree, shape (2, 3). An empty tree has no boxes.
     """
     if len(arrays.nodes.blocks) == 0:
         return np.empty((0, 6))
@@ -84,20 +86,20 @@ def extent_of(arrays: TreeArrays, bounds: NDArray[np.float64]) -> NDArray[np.flo
         points, faces = arrays.primitives
         used = np.zeros(len(points), np.bool_)
         used_count = mark_used(points, faces, used)
-        if used_count <= MOST:
+        if used_count <= MAX_BOXES:
             few: NDArray[np.float64] | None = points[used]
         else:
-            few = polytope(points, used, bounds, MOST)
+            few = polytope(points, used, bounds, MAX_BOXES)
         if few is not None:
-            pointed = np.hstack([few, few])
-            return (
-                pointed if used_count <= MOST else _tighter(pointed, _upper_boxes(arrays, bounds))
-            )
+            corners = np.hstack([few, few])
+            if used_count <= MAX_BOXES:
+                return corners
+            return _tighter(corners, _upper_boxes(arrays, bounds))
     return _upper_boxes(arrays, bounds)
 
 
 def _tighter(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the extent that bounds turned trees by less volume."""
+    """Return the extent that bounds rotated trees by less volume."""
     extents = gathered([a, b])
     tree_of = np.repeat(np.arange(2, dtype=np.int32), len(TURNS))
     boxes = instance_bounds(extents, tree_of, np.concatenate([TURNS, TURNS]))
@@ -107,12 +109,12 @@ def _tighter(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float
 
 
 def _upper_boxes(arrays: TreeArrays, bounds: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return boxes of upper nodes, in the world, that hold all."""
-    local = _opened(arrays)
+    """Return world boxes of upper nodes that contain all primitives."""
+    local, frame = _opened(arrays), FrameView(arrays.frame)
     # The order of numbers survives rounding, and a vertex is a double: it stays between the
     # corners, but for what underflows.
     with np.errstate(over="ignore", under="ignore"):
-        boxes = local.reshape(-1, 2, 3) * 2.0 ** -arrays.frame[1, 0] + arrays.frame[0]
+        boxes = local.reshape(-1, 2, 3) * np.ldexp(1.0, -frame.exponent) + frame.centre
     boxes[:, 0] = np.maximum(np.nextafter(boxes[:, 0], -np.inf), bounds[0])
     boxes[:, 1] = np.minimum(np.nextafter(boxes[:, 1], np.inf), bounds[1])
     found: NDArray[np.float64] = boxes.reshape(-1, 6)
@@ -120,7 +122,7 @@ def _upper_boxes(arrays: TreeArrays, bounds: NDArray[np.float64]) -> NDArray[np.
 
 
 def _opened(arrays: TreeArrays) -> NDArray[np.float64]:
-    """Return boxes of nodes, in the local frame, that hold all: the largest are opened first."""
+    """Return local boxes of nodes that contain all primitives; the largest are opened first."""
     view = lanes_of(arrays.nodes.blocks)
     boxes = np.moveaxis(view.boxes, 1, 2).astype(np.float64)
     closed: list[tuple[float, int, int]] = []
@@ -135,16 +137,16 @@ def _opened(arrays: TreeArrays) -> NDArray[np.float64]:
                 heapq.heappush(closed, (-(x * y + y * z + z * x), node, c))
 
     add(0)
-    # A node in place of its children, and there may be WIDTH of them.
-    while closed and len(closed) + len(done) + WIDTH - 1 <= MOST:
+    # A node is replaced by its children, of which there may be WIDTH.
+    while closed and len(closed) + len(done) + WIDTH - 1 <= MAX_BOXES:
         _, node, c = heapq.heappop(closed)
         add(int(view.codes[node, c]))
-    places = np.array(done + [(node, c) for _, node, c in closed])
-    return np.asarray(boxes[places[:, 0], places[:, 1]])
+    lanes = np.array(done + [(node, c) for _, node, c in closed])
+    return np.asarray(boxes[lanes[:, 0], lanes[:, 1]])
 
 
 def gathered(extents: Sequence[NDArray[np.float64]]) -> Extents:
-    """Return the extents of several trees, each as `extent_of` has it, as kernels take them."""
+    """Pack extents from `extent_of` for kernels."""
     groups, offsets = [], [0]
     reach = np.zeros((len(extents), 3))
     for i, boxes in enumerate(extents):
@@ -152,7 +154,7 @@ def gathered(extents: Sequence[NDArray[np.float64]]) -> Extents:
         offsets.append(offsets[-1] + count)
         if count == 0:
             continue
-        # Places that are left hold the last box once more.
+        # Spare lanes repeat the last box.
         boxes = boxes[np.minimum(np.arange(count * LANES), len(boxes) - 1)]
         low, high = boxes[:, :3], boxes[:, 3:]
         centre = 0.5 * low + 0.5 * high
@@ -169,7 +171,7 @@ def gathered(extents: Sequence[NDArray[np.float64]]) -> Extents:
 
 @inlined
 def _span(boxes, begin, end, a, b, c):
-    """Return the least and the greatest of a row of a matrix, but for the shift, over boxes."""
+    """Return the range of a row of a linear map over boxes."""
     p, q, r = abs(a), abs(b), abs(c)
     low, high = splat(INF, LANES), splat(-INF, LANES)
     for g in range(begin, end):
@@ -214,12 +216,12 @@ def _bound(extents, tree_of, matrices, begin, end, found):
                 + abs(t)
             )
             if not size < 0.25 * LARGEST:
-                # Some vertices may have no double near them; others still do.
+                # Some vertices may overflow; others may not.
                 found[i, axis], found[i, axis + 3] = -LARGEST, LARGEST
                 continue
             low, high = _span(extents.boxes, first, last, a, b, c)
-            more = size * PADDING + LEAST
-            found[i, axis], found[i, axis + 3] = (low + t) - more, (high + t) + more
+            padding = size * PADDING + MIN_PADDING
+            found[i, axis], found[i, axis + 3] = (low + t) - padding, (high + t) + padding
 
 
 def instance_bounds(
@@ -228,7 +230,7 @@ def instance_bounds(
     matrices: NDArray[np.float64],
     threads: int = 1,
 ) -> NDArray[np.float64]:
-    """Bound moved trees: every vertex, moved and correctly rounded, is in its box.
+    """Bound instances: every vertex, moved and correctly rounded, is in the box.
 
     Parameters
     ----------
@@ -256,7 +258,7 @@ def instance_bounds(
 
 
 def skew_of(arrays: TreeArrays) -> tuple[float, float]:
-    """Return (K, F) of a tree: 0 where rows of boxes are not rounded once more."""
+    """Return (K, F) of a tree (see the top of this file): 0 unless it is over oriented boxes."""
     points = arrays.primitives.points
     used = np.unique(arrays.nodes.ids)
     used = used[used >= 0]
@@ -265,20 +267,20 @@ def skew_of(arrays: TreeArrays) -> tuple[float, float]:
     rows = np.ascontiguousarray(points[used, 6:]).reshape(-1, 3, 4)
     back = np.abs(inverses(rows)[0][:, :, :3])
     with np.errstate(all="ignore"):
-        most = (back @ np.abs(rows[:, :, :3])).sum(axis=2).max()
+        row_sum = (back @ np.abs(rows[:, :, :3])).sum(axis=2).max()
         corners = np.maximum(np.abs(points[used, :3]), np.abs(points[used, 3:6]))
-        far = most * arrays.frame[1, 1] + (back @ corners[:, :, None]).max()
-    sound = np.isfinite(most) and np.isfinite(far)
-    return (float(most), float(far)) if sound else (np.inf, np.inf)
+        far = row_sum * FrameView(arrays.frame).farthest + (back @ corners[:, :, None]).max()
+    sound = np.isfinite(row_sum) and np.isfinite(far)
+    return (float(row_sum), float(far)) if sound else (np.inf, np.inf)
 
 
-def solid_bounds(
+def box_instance_bounds(
     extents: Extents,
     tree_of: NDArray[np.int32],
     rows: NDArray[np.float64],
     skews: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """Bound placed boxes and oriented boxes, as `instance_bounds` does placed triangles.
+    """Bound instances of boxes and oriented boxes, as `instance_bounds` does those of triangles.
 
     Parameters
     ----------
@@ -291,25 +293,25 @@ def solid_bounds(
     """
     back, status = inverses(rows)
     found = instance_bounds(extents, tree_of, back)
-    most, far = skews[tree_of].T
+    row_sum, far = skews[tree_of].T
     with np.errstate(all="ignore"):
         reach = np.maximum(np.abs(found[:, :3]), np.abs(found[:, 3:]))
         size = (np.abs(rows[:, :, :3]) @ reach[:, :, None])[:, :, 0] + np.abs(rows[:, :, 3])
-        lost = 2.0**-52 * (most * size.max(axis=1) + far)
-        room = np.where(most == 0.0, 0.0, lost)[:, None] * np.abs(back[:, :, :3]).sum(axis=2)
-        held = (status == INVERTED) & (room <= reach).all(axis=1)
-        held &= (np.abs(found) + np.hstack([room, room]) < LARGEST).all(axis=1)
-        wide = np.hstack([found[:, :3] - room, found[:, 3:] + room])
+        lost = 2.0**-52 * (row_sum * size.max(axis=1) + far)
+        slack = np.where(row_sum == 0.0, 0.0, lost)[:, None] * np.abs(back[:, :, :3]).sum(axis=2)
+        bounded = (status == INVERTED) & (slack <= reach).all(axis=1)
+        bounded &= (np.abs(found) + np.hstack([slack, slack]) < LARGEST).all(axis=1)
+        wide = np.hstack([found[:, :3] - slack, found[:, 3:] + slack])
     whole = np.repeat([-LARGEST, LARGEST], 3)
     empty = found[:, :1] > found[:, 3:4]
-    return np.where(empty, found, np.where(held[:, None], wide, whole))
+    return np.where(empty, found, np.where(bounded[:, None], wide, whole))
 
 
 @warms("extents")
 def _warm() -> None:
-    """Compile what bounds instances."""
+    """Compile the bounds of instances."""
     points, faces, used = np.eye(3), np.arange(3, dtype=np.int32)[None], np.zeros(3, np.bool_)
     mark_used(kernel_input(points), kernel_input(faces), used)
-    polytope(points, used, np.stack([np.zeros(3), np.ones(3)]), MOST)
+    polytope(points, used, np.stack([np.zeros(3), np.ones(3)]), MAX_BOXES)
     extents = gathered([np.zeros((1, 6))])
     instance_bounds(extents, np.zeros(1, np.int32), np.eye(3, 4)[None])

@@ -1,9 +1,9 @@
-"""Forks beside the compiler: no child begins with a lock that nobody there will give up.
+"""Forks of a process that compiles: no child starts with a lock that is never released.
 
-A child has the thread that forked and no other. Had another been compiling, or loading a kernel,
-Numba's lock would stay taken in the child for ever, and what LLVM was at, half done. So a fork
-waits until the compiler is at rest. Where that takes too long, or Ctrl-C ends the waiting, the
-child is told at its first compilation that it cannot have any.
+A child has only the thread that forked. If another thread was compiling or loading a kernel,
+Numba's lock would stay taken in the child for ever, and LLVM would be in an undefined state. So a
+fork waits until no thread compiles. If that takes too long, or Ctrl-C interrupts it, the first
+compilation in the child raises a RuntimeError.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from numba.core import compiler_lock
 
 from bvh.interrupts import held_back
 
-# The longest that a fork waits: more than any one query takes to compile.
+# The longest that a fork waits; any single query compiles faster.
 PATIENCE_SECONDS = 120.0
 POLL_SECONDS = 0.05
 
-# Numba's and llvmlite's inside: whatever has a lock, in the order in which compilers take them.
+# Numba's and llvmlite's locks, in the order in which compilers take them.
 _numba: Any = getattr(compiler_lock, "global_compiler_lock", None)
 _llvm: Any = getattr(ffi.lib, "_lock", None)
 _holders = [holder for holder in (_numba, _llvm) if hasattr(holder, "_lock")]
 
 
 class _Fork(threading.local):
-    """What a fork under way has taken, in the thread that forks."""
+    """The locks that a fork under way has taken, for each thread."""
 
     interrupted = False
 
@@ -44,7 +44,7 @@ _fork = _Fork()
 
 
 class Refusal:
-    """Stands where the compiler's lock was, in a child that cannot compile."""
+    """Replaces the compiler's lock in a child that cannot compile."""
 
     def acquire(self, *_: object) -> bool:
         raise RuntimeError(
@@ -53,14 +53,14 @@ class Refusal:
         )
 
     def release(self) -> None:
-        """Do nothing: nobody has it."""
+        """Do nothing: it is never acquired."""
 
     def _is_owned(self) -> bool:
         return False
 
 
 def _take_locks() -> None:
-    """Wait for the compiler; not for ever, and not longer than Ctrl-C lets us."""
+    """Wait for the compiler, until a timeout or Ctrl-C."""
     _fork.taken, _fork.interrupted = [], False
     until = time.monotonic() + PATIENCE_SECONDS
     try:
@@ -72,15 +72,15 @@ def _take_locks() -> None:
                         return
                 _fork.taken.append(lock)
     except BaseException:
-        # Nothing can be raised from here; the parent hears of it when it has forked.
+        # Nothing can be raised here; the parent is interrupted after the fork.
         _fork.interrupted = True
 
 
-def _give_up_locks() -> None:
+def _release_locks() -> None:
     for lock in reversed(_fork.taken):
         lock.release()
     if _fork.interrupted:
-        # Nor can it from here.
+        # Nothing can be raised here either.
         again = threading.Timer(POLL_SECONDS, _thread.interrupt_main)
         again.daemon = True
         again.start()
@@ -91,7 +91,7 @@ def _begin_child() -> None:
         for lock in reversed(_fork.taken):
             lock.release()
         return
-    # Whoever compiles needs the first of them. What frees LLVM's objects needs its lock, too.
+    # Compiling needs the first lock. Freeing LLVM's objects needs its lock, too.
     for holder in _holders[1:]:
         holder._lock = threading.RLock()
     _holders[0]._lock = Refusal()
@@ -99,5 +99,20 @@ def _begin_child() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(
-        before=_take_locks, after_in_parent=_give_up_locks, after_in_child=_begin_child
+        before=_take_locks, after_in_parent=_release_locks, after_in_child=_begin_child
     )
+
+
+class ForkSafeLock:
+    """A re-entrant lock that a forked child finds free, whichever thread of the parent held it.
+
+    It is used as ``with guard.lock:``, so that who holds it across a fork releases what it took.
+    """
+
+    def __init__(self) -> None:
+        self._renew()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._renew)
+
+    def _renew(self) -> None:
+        self.lock = threading.RLock()

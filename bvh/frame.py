@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from bvh.jit import inlined
 from bvh.numerics import power_of_two, vector
-from bvh.simd import peek
+from bvh.simd import peek, poke
 
 # Numbers in a frame, for tables of several frames.
 FRAME_SIZE = 12
@@ -84,6 +84,20 @@ def upper_corner(frame):
     return (peek(frame, HIGHEST), peek(frame, HIGHEST + 1), peek(frame, HIGHEST + 2))
 
 
+@inlined
+def set_corners(frame, axis, low, high):
+    """Set a coordinate of the lower and the upper corner of all primitives."""
+    poke(frame, LOWEST + axis, low)
+    poke(frame, HIGHEST + axis, high)
+
+
+@inlined
+def set_bounds(frame, far, local):
+    """Set the largest absolute coordinate in the world, and the largest local one."""
+    poke(frame, FARTHEST, far)
+    poke(frame, BOUND, local)
+
+
 class FrameView:
     """The numbers of a frame by name, for Python.
 
@@ -101,8 +115,7 @@ class FrameView:
     @property
     def centre(self) -> NDArray[np.float64]:
         """The centre, shape (3,)."""
-        centre: NDArray[np.float64] = self._rows[0]
-        return centre
+        return np.asarray(self._rows[0])
 
     @property
     def exponent(self) -> int:

@@ -1,7 +1,7 @@
-"""The names of nodes in files of glTF: those that the file gives, each once.
+"""Unique names of the nodes in glTF files.
 
-trimesh takes an unnamed node for its number, whatever its mesh is called. So names are written
-into the file's description before trimesh reads it.
+trimesh calls an unnamed node by its number, whatever the name of its mesh. So names are written
+into the file's JSON before trimesh reads it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import IO, Any
 
 ENDINGS = (".glb", ".gltf")
 
-# In the metadata of a scene of trimesh: nodes have the names that are meant.
+# Key in the metadata of a scene of trimesh: its nodes have final names.
 NAMED = "bvh_named"
 
 # The header of a GLB file, and that of its first chunk.
@@ -23,35 +23,35 @@ _MAGIC, _JSON = b"glTF", 0x4E4F534A
 
 
 def named(path: str) -> IO[bytes] | None:
-    """Return a file of glTF in which every node with a mesh has a name of its own.
+    """Return a glTF file in which every node with a mesh has a unique name.
 
-    A node without a name takes that of its mesh; what comes again gets a number. None for what is
-    no glTF, or not as it should be, and for files that need no other names.
+    A node without a name gets that of its mesh; repeated names get a number. None for other files,
+    malformed ones, and those that need no other names.
     """
     ending = Path(path).suffix.lower()
     if ending not in ENDINGS:
         return None
     with open(path, "rb") as file:
-        content = file.read()
+        data = file.read()
     if ending == ".gltf":
-        text, rest = content, b""
+        text, rest = data, b""
     else:
-        if len(content) < _HEADER.size:
+        if len(data) < _HEADER.size:
             return None
-        magic, version, _, length, kind = _HEADER.unpack_from(content)
+        magic, version, _, length, kind = _HEADER.unpack_from(data)
         if magic != _MAGIC or version != 2 or kind != _JSON:
             return None
         end = _HEADER.size + length
-        text, rest = content[_HEADER.size : end], content[end:]
+        text, rest = data[_HEADER.size : end], data[end:]
     try:
-        told = json.loads(text)
-        changed = _give_names(told)
+        content = json.loads(text)
+        changed = _give_names(content)
     except (ValueError, TypeError, AttributeError, LookupError, RecursionError):
-        # The reader will tell what is wrong.
+        # The reader will report the error.
         return None
     if not changed:
         return None
-    text = json.dumps(told).encode()
+    text = json.dumps(content).encode()
     if ending == ".gltf":
         return io.BytesIO(text)
     text += b" " * (-len(text) % 4)
@@ -59,9 +59,9 @@ def named(path: str) -> IO[bytes] | None:
     return io.BytesIO(_HEADER.pack(_MAGIC, 2, size, len(text), _JSON) + text + rest)
 
 
-def _give_names(told: dict[str, Any]) -> bool:
-    """Give nodes their names; tell whether any is another than before."""
-    nodes, meshes = told.get("nodes", []), told.get("meshes", [])
+def _give_names(content: dict[str, Any]) -> bool:
+    """Name the nodes; return whether any name has changed."""
+    nodes, meshes = content.get("nodes", []), content.get("meshes", [])
     wanted = [node.get("name") or None for node in nodes]
     given = {name for name in wanted if name is not None}
     for k, node in enumerate(nodes):
@@ -78,14 +78,14 @@ def _give_names(told: dict[str, Any]) -> bool:
 
 
 def numbered(wanted: list[str | None], given: set[str]) -> list[str | None]:
-    """Return names that are each there once: the second and later ones get a number.
+    """Return unique names: repetitions get a number.
 
     Parameters
     ----------
     wanted : list of str or None
-        What has None stays without.
+        None stays None.
     given : set of str
-        Names that are not to be made up, because somebody has them.
+        Names in use, which no repetition gets.
     """
     used: set[str] = set()
     next_of: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""Heap sort: in memory that is given, as kernels must not allocate any that may be missing."""
+"""Heap sort of indices in caller-provided memory: kernels must not allocate, which can fail."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from bvh.jit import kernel
 
 
 @kernel
-def sort_places(values, count, places):
-    """Fill in the places of values in ascending order, by a heap; of equal ones, in any."""
+def sort_indices(values, count, indices):
+    """Fill in the indices that sort values in ascending order; equal ones are in any order."""
     for k in range(count):
-        places[k] = k
+        indices[k] = k
     for step in range(count // 2 - 1 + count):
-        # First make a heap, from its end on; then take the largest off it, again and again.
+        # First build a heap, from its end on; then take the largest off it, again and again.
         root, end = count // 2 - 1 - step, count
         if root < 0:
             end, root = count + root, 0
-            places[0], places[end] = places[end], places[0]
+            indices[0], indices[end] = indices[end], indices[0]
         while 2 * root + 1 < end:
             child = 2 * root + 1
-            if child + 1 < end and values[places[child]] < values[places[child + 1]]:
+            if child + 1 < end and values[indices[child]] < values[indices[child + 1]]:
                 child += 1
-            if not values[places[root]] < values[places[child]]:
+            if not values[indices[root]] < values[indices[child]]:
                 break
-            places[root], places[child] = places[child], places[root]
+            indices[root], indices[child] = indices[child], indices[root]
             root = child

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,10 +12,12 @@ from numpy.typing import ArrayLike, NDArray
 from bvh.arguments import kernel_input, thread_count
 from bvh.arrays import TreeArrays, frozen, frozen_primitives
 from bvh.build import build
+from bvh.container import replace_file
 from bvh.primitives import Triangles, count_of
 from bvh.quality import TreeStats, check, stats_of
 from bvh.simd import WIDTH
 from bvh.traversal.one_ray import addresses_of, way_in
+from bvh.tree_file import tree_contents
 
 # Attributes that a memory-mapped tree gets at its first use, when its file is checked.
 LATE = {"_arrays", "_cast", "_face_ids", "_origin", "_place", "_places", "_winding"}
@@ -175,6 +178,47 @@ class Hierarchy:
         Every valid primitive must be in a leaf, and every box must contain what is below it.
         """
         check(self._arrays)
+
+    def save(self, path: str | os.PathLike[str], *, threads: int | None = None) -> None:
+        """Write the tree to a file, for `bvh.load`.
+
+        The file holds flat arrays and no code. It is written under a temporary name in the same
+        folder, flushed to the disk, and moved into place: whoever opens `path` finds the old file
+        or the new one, whole, and a save that fails or is interrupted changes nothing.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file, created or replaced. Its ending is free; ``.bvh`` is usual.
+        threads : int, optional
+            Threads for the checksums; one for each CPU by default.
+
+        Raises
+        ------
+        OSError
+            If the file cannot be written.
+        ValueError
+            If `path` is something else than a file.
+        TypeError
+            If the tree holds a user's primitives, whose test is code.
+
+        Examples
+        --------
+        >>> import bvh, os, tempfile
+        >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     tree.save(os.path.join(folder, "one.bvh"))
+        ...     again = bvh.load(os.path.join(folder, "one.bvh"))
+        >>> again.closest_hit([0.25, 0.25, 1.0], [0.0, 0.0, -1.0])
+        Hits(t=1.0, prim_id=0, u=0.25, v=0.25, front=True)
+        """
+        replace_file(os.fspath(path), self._file_contents(thread_count(threads))[1])
+
+    def _file_contents(self, threads: int) -> tuple[int, Iterator[NDArray[np.uint8]]]:
+        """Return how many bytes the file of the tree has, and the bytes, piece by piece."""
+        return tree_contents(
+            self._arrays, self._face_ids, self._bounds, self._quality, self._build_seconds, threads
+        )
 
     def __repr__(self) -> str:
         return f"BVH({len(self)} {self.kind}, {self._arrays.nodes.size} nodes)"

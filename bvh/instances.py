@@ -1,34 +1,32 @@
-"""What a scene holds: children, each under an affine map, as a table of columns that grow.
+"""Table of a scene's instances: children under affine maps, in growing columns.
 
-A row is an instance. Rows stand in the order of their ids, which are given once and never again.
-What is removed leaves a gap that the next look at the whole table closes; what changes is noted in
-journals, so that whoever works on the table can follow without going through it.
+A row is an instance. Rows are in the order of ids, which are never reused. Removed rows leave gaps
+that the next query compacts; changes are logged in journals, so that readers can follow them
+without going through the table.
 """
 
 from __future__ import annotations
 
 import contextlib
-import os
-import threading
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bvh.arguments import ALL_BITS
 from bvh.changes import changes
+from bvh.forks import ForkSafeLock
 from bvh.hierarchy import Hierarchy
 
-ALL_BITS = 0xFFFFFFFF
-
-# Ids are told in int32.
+# Ids are int32 in results.
 MAX_ID = 2**31 - 1
 
-# The context of what needs none.
+# A context that does nothing.
 _NOTHING = contextlib.nullcontext()
 
-# Rows that a journal remembers, beside twice the rows of its table.
+# Rows that a journal keeps, beside twice the rows of its table.
 REMEMBERED = 4096
 
 COLUMNS: dict[str, tuple[Any, tuple[int, ...]]] = {
@@ -39,44 +37,14 @@ COLUMNS: dict[str, tuple[Any, tuple[int, ...]]] = {
     "visible": (np.bool_, ()),
 }
 
-# Held while gaps are closed, and by whoever looks at a table that has some: a question closes them,
-# and other threads may ask at the same time.
-_lock = threading.RLock()
-
-
-def _renew_lock() -> None:
-    """Let go, in a forked child, of what a thread of the parent may have held."""
-    global _lock
-    _lock = threading.RLock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew_lock)
-
-
-class Attributes(NamedTuple):
-    """What a mesh knows of its vertices apart from where they are; None for what it does not.
-
-    Attributes
-    ----------
-    vertex_normals : ndarray of float64, shape (n, 3), or None
-    uv : ndarray of float64, shape (n, 2), or None
-        Texture coordinates.
-    """
-
-    vertex_normals: NDArray[np.float64] | None = None
-    uv: NDArray[np.float64] | None = None
-
-    def __repr__(self) -> str:
-        known = [
-            f"{name} of {len(a)} vertices" for name, a in self._asdict().items() if a is not None
-        ]
-        return f"Attributes({', '.join(known) or 'none'})"
+# Held while a table is compacted, and by readers of one with gaps: queries compact it, and other
+# threads may ask at the same time.
+_guard = ForkSafeLock()
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Instance:
-    """One instance of a scene, as it was when it was asked for.
+    """Snapshot of one instance of a scene.
 
     Attributes
     ----------
@@ -86,8 +54,9 @@ class Instance:
         From the child's coordinates to the scene's.
     name : str or None
     mask : int
-        32 bits; rays that share none with it pass through.
+        32 bits; rays whose mask shares no bit with it ignore the instance.
     visible : bool
+        Rays ignore instances that are not visible.
     """
 
     id: int
@@ -98,29 +67,29 @@ class Instance:
     visible: bool
 
     def __repr__(self) -> str:
-        place = told_place(self.transform, self.mask, self.visible)
-        return f"Instance({self.id}{told_name(self.name)}, {self.child!r}{place})"
+        rest = format_placement(self.transform, self.mask, self.visible)
+        return f"Instance({self.id}{format_name(self.name)}, {self.child!r}{rest})"
 
 
-def told_name(name: str | None) -> str:
-    """Return a name, if there is one, as a part of what tells its owner."""
+def format_name(name: str | None) -> str:
+    """Return a name, if there is one, as a part of a repr."""
     return "" if name is None else f" {name!r}"
 
 
-def told_place(transform: NDArray[np.float64], mask: int, visible: bool) -> str:
-    """Return where an instance is and who sees it, as far as that is out of the ordinary."""
-    told = ""
+def format_placement(transform: NDArray[np.float64], mask: int, visible: bool) -> str:
+    """Return what of transform, visibility and mask is not the default, as a part of a repr."""
+    text = ""
     if not np.array_equal(transform[:3, :3], np.eye(3)):
-        told += ", transformed"
+        text += ", transformed"
     if transform[:3, 3].any():
-        told += f", at [{', '.join(f'{x + 0.0:.6g}' for x in transform[:3, 3].tolist())}]"
+        text += f", at [{', '.join(f'{x + 0.0:.6g}' for x in transform[:3, 3].tolist())}]"
     if not visible:
-        return told + ", hidden"
-    return told if mask == ALL_BITS else f"{told}, mask {mask:#x}"
+        return text + ", hidden"
+    return text if mask == ALL_BITS else f"{text}, mask {mask:#x}"
 
 
 class Journal:
-    """Which rows have changed, for readers who each remember how far they have read."""
+    """Log of changed rows; each reader keeps its own position in it."""
 
     __slots__ = ("_begin", "_entries", "_rows")
 
@@ -130,60 +99,60 @@ class Journal:
 
     @property
     def end(self) -> int:
-        """Where a reader stands who has read all."""
+        """Position behind all entries."""
         return self._begin + len(self._entries)
 
-    def note(self, rows: NDArray[np.int64], most: int) -> None:
-        """Add changed rows; forget the old ones where there are more than `most`."""
+    def note(self, rows: NDArray[np.int64], capacity: int) -> None:
+        """Append changed rows; drop the old ones if there are more than `capacity`."""
         self._rows += len(rows)
-        if self._rows > most:
+        if self._rows > capacity:
             self.forget()
             self._rows = len(rows)
         self._entries.append(rows)
 
     def forget(self) -> None:
-        """Leave readers who are not at the end to take all rows for changed."""
-        # One more, so that who has read all but nothing since is behind, too.
+        """Drop all entries: to every reader, all rows have changed."""
+        # One more, so that readers at the end are behind, too.
         self._begin = self.end + 1
         self._entries, self._rows = [], 0
 
-    def since(self, place: int) -> NDArray[np.int64] | None:
-        """Return the rows that have changed since a reader was at `place`; None for any."""
-        if place < self._begin:
+    def since(self, position: int) -> NDArray[np.int64] | None:
+        """Return the rows changed since `position`; None if that is unknown: maybe all."""
+        if position < self._begin:
             return None
-        entries = self._entries[place - self._begin :]
+        entries = self._entries[position - self._begin :]
         if len(entries) == 1:
             return entries[0]
         return np.unique(np.concatenate(entries)) if entries else np.empty(0, np.int64)
 
 
 class Instances:
-    """The table of a scene's instances.
+    """Table of a scene's instances.
 
     Attributes
     ----------
-    children : list of Hierarchy or Assembly
+    children : list of Hierarchy or InstanceHolder
         Each once, however many instances it has.
-    names : dict
-        Of those that have one, by id.
+    names : dict of int to str
+        Names by id, of the instances that have one.
     next_id : int
     shape : int
-        Another number whenever an instance has come, gone, or got another child.
+        Changes whenever an instance is added, removed, or gets another child.
     moved, masked : Journal
         Rows whose map has changed; whose mask or visibility has.
     """
 
     __slots__ = (
-        "_columns", "_dead", "_places", "_settled", "_size", "children", "masked", "moved",
+        "_columns", "_dead", "_is_compact", "_numbers", "_size", "children", "masked", "moved",
         "names", "next_id", "shape",
     )  # fmt: skip
 
     def __init__(self) -> None:
         self._columns = {name: np.empty((0, *s), kind) for name, (kind, s) in COLUMNS.items()}
         self._size = self._dead = 0
-        self._settled = True
-        self._places: dict[int, int] = {}  # of children, by Python's id
-        self.children: list[Hierarchy | Assembly] = []
+        self._is_compact = True
+        self._numbers: dict[int, int] = {}  # of children, by Python's id
+        self.children: list[Hierarchy | InstanceHolder] = []
         self.names: dict[int, str] = {}
         self.next_id = self.shape = 0
         self.moved, self.masked = Journal(), Journal()
@@ -192,35 +161,35 @@ class Instances:
         return self._size - self._dead
 
     def column(self, name: str) -> NDArray[Any]:
-        """Return a column, those of rows whose instance is gone included (see `settle`)."""
+        """Return a column, including rows whose instance has been removed (see `compact`)."""
         return self._columns[name][: self._size]
 
-    def place_of(self, child: Hierarchy | Assembly) -> int:
-        """Return the number of a child, a new one if it is new."""
-        place = self._places.setdefault(id(child), len(self.children))
-        if place == len(self.children):
+    def number_of(self, child: Hierarchy | InstanceHolder) -> int:
+        """Return the index of a child in `children`, which it is added to if it is new."""
+        number = self._numbers.setdefault(id(child), len(self.children))
+        if number == len(self.children):
             self.children.append(child)
-        return place
+        return number
 
     def extend(
         self,
-        places: NDArray[np.int32] | int,
+        children: NDArray[np.int32] | int,
         maps: NDArray[np.float64],
         names: Iterable[str | None],
         masks: NDArray[np.uint32] | int = ALL_BITS,
         visible: NDArray[np.bool_] | bool = True,
     ) -> NDArray[np.int64]:
-        """Add instances of the children with the given numbers; return their ids."""
+        """Add instances of the children with the given indices; return their ids."""
         first, count = self.next_id, len(maps)
         if count == 0 or first + count > MAX_ID:
-            # A child that was new has no instance.
-            self._settled = False
+            # A new child has no instance.
+            self._is_compact = False
         if first + count > MAX_ID:
             raise ValueError(f"a scene can give {MAX_ID} ids, and has given {first}")
         ids = np.arange(first, first + count)
         begin, end = self._size, self._size + count
         self._reserve(end)
-        new = {"ids": ids, "child": places, "maps": maps, "masks": masks, "visible": visible}
+        new = {"ids": ids, "child": children, "maps": maps, "masks": masks, "visible": visible}
         for column, values in new.items():
             self._columns[column][begin:end] = values
         for number, name in zip(ids.tolist(), names, strict=False):
@@ -231,7 +200,7 @@ class Instances:
         return ids
 
     def _reserve(self, rows: int) -> None:
-        """Make room, twice as much as before so that one by one is cheap, too."""
+        """Grow the capacity, at least twofold so that adding one by one is cheap, too."""
         if rows > len(self._columns["ids"]):
             for name, old in self._columns.items():
                 new = np.empty((max(rows, 2 * len(old), 4), *old.shape[1:]), old.dtype)
@@ -239,7 +208,7 @@ class Instances:
                 self._columns[name] = new
 
     def row_of(self, number: int) -> int:
-        """Return the row of one id."""
+        """Return the row of an id."""
         ids, row = self._columns["ids"], number
         # Where nothing has been removed, an id is a row.
         if not (0 <= row < self._size and ids[row] == number):
@@ -250,16 +219,16 @@ class Instances:
 
     def rows_of(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the rows of ids."""
-        held = self.column("ids")
-        if not len(held):
+        given = self.column("ids")
+        if not len(given):
             rows, known = ids, np.zeros(len(ids), np.bool_)
-        elif held[-1] - held[0] == len(held) - 1:
-            known = (ids >= held[0]) & (ids <= held[-1])
-            rows = np.where(known, ids - held[0], 0)
+        elif given[-1] - given[0] == len(given) - 1:
+            known = (ids >= given[0]) & (ids <= given[-1])
+            rows = np.where(known, ids - given[0], 0)
         else:
-            rows = np.minimum(held.searchsorted(ids), len(held) - 1)
-            known = held[rows] == ids
-        if len(held):
+            rows = np.minimum(given.searchsorted(ids), len(given) - 1)
+            known = given[rows] == ids
+        if len(given):
             known &= self.column("child")[rows] >= 0
         if not known.all():
             raise KeyError(f"there is no instance {ids[int((~known).argmax())]}")
@@ -277,46 +246,46 @@ class Instances:
         return Instance(number, child, transform, name, mask, visible)
 
     def move(self, rows: NDArray[np.int64], maps: NDArray[np.float64]) -> None:
-        """Give rows other maps."""
+        """Change the maps of rows."""
         self._columns["maps"][rows] = maps
         self.moved.note(rows, REMEMBERED + 2 * self._size)
         changes.note_scene()
 
     def mark(self, rows: NDArray[np.int64], column: str, values: Any) -> None:
-        """Give rows other masks, or another visibility."""
+        """Change the masks, or the visibility, of rows."""
         self._columns[column][rows] = values
         self.masked.note(rows, REMEMBERED + 2 * self._size)
         changes.note_scene()
 
     def remove(self, rows: NDArray[np.int64]) -> None:
-        """Remove rows; each may be given once."""
+        """Remove rows, each given once."""
         self._columns["child"][rows] = -1
         self._dead += len(rows)
         for number in self._columns["ids"][rows].tolist():
             self.names.pop(number, None)
-        self._settled = False
+        self._is_compact = False
         self._reshaped()
 
-    def replace(self, row: int, place: int) -> None:
-        """Give a row another child."""
-        self._columns["child"][row] = place
-        self._settled = False
+    def replace(self, row: int, child: int) -> None:
+        """Change the child of a row to the one with an index."""
+        self._columns["child"][row] = child
+        self._is_compact = False
         self._reshaped()
 
     def _reshaped(self) -> None:
         self.shape += 1
         changes.note_scene()
 
-    def settle(self) -> None:
-        """Close the gaps that removed rows have left, and let go of children that are not used."""
-        if not self._settled:
-            with _lock:
-                if not self._settled:
+    def compact(self) -> None:
+        """Close the gaps of removed rows, and drop children that are not used."""
+        if not self._is_compact:
+            with _guard.lock:
+                if not self._is_compact:
                     self._close_gaps()
 
-    def steady(self) -> contextlib.AbstractContextManager[Any]:
-        """Return a context in which no other thread closes gaps."""
-        return _NOTHING if self._settled else _lock
+    def without_compaction(self) -> contextlib.AbstractContextManager[Any]:
+        """Return a context in which no other thread compacts the table."""
+        return _NOTHING if self._is_compact else _guard.lock
 
     def _close_gaps(self) -> None:
         used = np.zeros(len(self.children) + 1, np.bool_)
@@ -326,18 +295,18 @@ class Instances:
         self._columns["child"] = (np.cumsum(used) - 1).astype(np.int32)[self._columns["child"]]
         self._size, self._dead = len(rows), 0
         self.children = [c for c, kept in zip(self.children, used[:-1], strict=True) if kept]
-        self._places = {id(child): k for k, child in enumerate(self.children)}
+        self._numbers = {id(child): k for k, child in enumerate(self.children)}
         self.moved.forget()
         self.masked.forget()
-        self._settled = True
+        self._is_compact = True
 
     def living(self) -> NDArray[np.int64]:
         """Return the rows that have not been removed."""
         return np.flatnonzero(self.column("child") >= 0)
 
     def state(self) -> dict[str, Any]:
-        """Return copies of what the table is made of; the children are not copied."""
-        self.settle()
+        """Return copies of the table's parts; the children are not copied."""
+        self.compact()
         return {
             "columns": {name: self.column(name).copy() for name in COLUMNS},
             "children": list(self.children), "names": dict(self.names), "next_id": self.next_id,
@@ -345,37 +314,37 @@ class Instances:
 
     @classmethod
     def of_state(cls, state: dict[str, Any]) -> Instances:
-        """Return the table with a `state`, which it keeps."""
+        """Return the table with a `state`, which is not copied."""
         table = cls()
         table._columns, table.children = state["columns"], state["children"]
         table.names, table.next_id = state["names"], state["next_id"]
         table._size = len(table._columns["ids"])
-        table._places = {id(child): k for k, child in enumerate(table.children)}
+        table._numbers = {id(child): k for k, child in enumerate(table.children)}
         return table
 
 
-class Assembly:
-    """What a scene is to the scenes that hold it: a table of instances."""
+class InstanceHolder:
+    """A scene as the scenes around it see it: a table of instances."""
 
     __slots__ = ("_instances",)
 
     _instances: Instances
 
 
-def below(top: Assembly) -> list[Assembly]:
-    """Return all assemblies in one, itself included, each once, after those that it holds."""
-    found: list[Assembly] = []
+def nested_scenes(top: InstanceHolder) -> list[InstanceHolder]:
+    """Return a scene and all scenes nested in it, each once, after those that it holds."""
+    found: list[InstanceHolder] = []
     seen = {id(top)}
-    top._instances.settle()
-    open_parts: list[tuple[Assembly, Iterator[Hierarchy | Assembly]]] = [
+    top._instances.compact()
+    open_parts: list[tuple[InstanceHolder, Iterator[Hierarchy | InstanceHolder]]] = [
         (top, iter(top._instances.children))
     ]
     while open_parts:
         part, children = open_parts[-1]
         for child in children:
-            if isinstance(child, Assembly) and id(child) not in seen:
+            if isinstance(child, InstanceHolder) and id(child) not in seen:
                 seen.add(id(child))
-                child._instances.settle()
+                child._instances.compact()
                 open_parts.append((child, iter(child._instances.children)))
                 break
         else:
@@ -384,8 +353,8 @@ def below(top: Assembly) -> list[Assembly]:
     return found
 
 
-def depth_of(parts: Sequence[Assembly]) -> int:
-    """Return how many assemblies a path through the last of `parts` (see `below`) leads through."""
+def depth_of(parts: Sequence[InstanceHolder]) -> int:
+    """Return the levels of nesting of the last of `parts` (see `nested_scenes`)."""
     depths: dict[int, int] = {}
     for part in parts:
         inner = (depths.get(id(child), 0) for child in part._instances.children)

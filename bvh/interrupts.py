@@ -1,34 +1,75 @@
-"""Ctrl-C while foreign code calls Python back, where an exception would get lost."""
+"""Ctrl-C where Python would lose it: in callbacks of foreign code and in finalizers."""
 
 from __future__ import annotations
 
 import contextlib
 import signal
+import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 
 @contextlib.contextmanager
 def held_back() -> Iterator[list[object]]:
-    """Let SIGINT wait until the end of the block, and then do what it does.
+    """Defer SIGINT to the end of the block, and then call its handler.
 
     Python cannot raise a KeyboardInterrupt through a callback of ctypes: it prints and forgets it.
-    Yields a list in which a signal that waits appears.
+    Yields a list in which a deferred signal appears.
     """
     handler = signal.getsignal(signal.SIGINT)
     waiting: list[object] = []
-    kept = False
+    deferred = False
     # Only the main thread runs handlers, and only it may set them. SIG_DFL and SIG_IGN are none.
-    if callable(handler) and threading.current_thread() is threading.main_thread():
+    if callable(handler) and _in_main_thread():
         # In the main thread of an interpreter that is not the main one, none can be set.
         with contextlib.suppress(ValueError):
             signal.signal(signal.SIGINT, lambda number, frame: waiting.append(frame))
-            kept = True
+            deferred = True
     try:
         yield waiting
     finally:
-        if kept:
+        if deferred:
             assert callable(handler)
             signal.signal(signal.SIGINT, handler)
             if waiting:
                 handler(signal.SIGINT, None)
+
+
+@contextlib.contextmanager
+def raise_lost_interrupts() -> Iterator[Callable[[], None]]:
+    """Raise a KeyboardInterrupt of the block that Python could not raise.
+
+    One that comes up in a finalizer (LLVM's objects have one each), or in a callback of a weak
+    reference, is printed and forgotten, whatever runs in the main thread at the time: freeing
+    what a compilation has left takes long enough to be hit. It is raised when the block ends, or
+    when the function is called that this yields.
+    """
+    lost: list[BaseException] = []
+
+    def check() -> None:
+        if lost:
+            raise lost.pop()
+
+    if not _in_main_thread():
+        yield check
+        return
+    hook = sys.unraisablehook
+
+    def note(unraisable: Any) -> None:
+        # SystemExit, too: a handler of signals may raise it.
+        if isinstance(unraisable.exc_value, Exception):
+            hook(unraisable)
+        else:
+            lost.append(unraisable.exc_value or unraisable.exc_type())
+
+    sys.unraisablehook = note
+    try:
+        yield check
+    finally:
+        sys.unraisablehook = hook
+    check()
+
+
+def _in_main_thread() -> bool:
+    return threading.current_thread() is threading.main_thread()

@@ -15,6 +15,7 @@ from numba import extending
 from numba.core import dispatcher
 
 from bvh.code_generator import host_features, leave_to_numba
+from bvh.interrupts import raise_lost_interrupts
 from bvh.kernel_cache import (
     BVHWarning,
     LateCache,
@@ -156,6 +157,8 @@ def _kept(compiled: Any, function: Callable[..., Any]) -> Any:
     if isinstance(compiled, Dispatcher):
         compiled._cache = cache = LateCache(function)
         compiled._compiler.compile = cache.attempted(compiled._compiler.compile)
+        # The first call with such arguments loads or compiles, and frees what that leaves behind.
+        compiled._compile_for_args = raise_lost_interrupts()(compiled._compile_for_args)
     return compiled
 
 
@@ -180,11 +183,11 @@ recipes: dict[str, Callable[[], None]] = {}
 # one process compiles them in half the time of several: rays, single shapes, trees, overlaps.
 # Another process takes over from the end of a family.
 FAMILIES = (
-    ("crossing_queries", "tree", "scene", "scene_points", "point_queries", "deforming", "kernels"),
+    ("ray_queries", "tree", "scene", "scene_points", "point_queries", "deforming", "kernels"),
     ("affine", "triangles", "boxes", "obbs", "planes", "spheres", "polygons", "outlines",
      "expansion"),
     ("build", "epo", "top_level", "extents", "soundness"),
-    ("searches", "scene_searches"),
+    ("searches", "leaf_pairs"),
 )  # fmt: skip
 
 

@@ -1,13 +1,15 @@
-"""The pairs of faces of two scenes that meet: pairs of leaves whose boxes do, tree against tree.
+"""Overlap searches of scenes: faces that overlap regions, pairs of faces that meet.
 
-Faces meet where their moved vertices say so, in the world; those of leaves that may meet are moved
-for the query. The boxes of one tree are brought to the frame of the other only to find which faces
-cannot meet (see `traversal.placing`).
+Pairs are searched tree against tree, for the pairs of leaves whose boxes meet. Whether faces meet
+is decided by their moved vertices; those of leaves that may meet are moved for the query. The boxes
+of one tree are brought to the frame of the other only to find which faces cannot meet (see
+`traversal.placing`).
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,34 +18,50 @@ from bvh.affine import moved
 from bvh.arguments import kernel_input
 from bvh.arrays import TreeArrays
 from bvh.hierarchy import Hierarchy
-from bvh.placed import CODE_BITS
+from bvh.jit import warms
+from bvh.placed import CODE_BITS, PRIM_MASK
 from bvh.primitives import Triangles
-from bvh.searches import PAIRS, TASKS, find_regions
-from bvh.traversal.placing import ways_between
-from bvh.traversal.region_reach import BoxRegions
-from bvh.traversal.tree_pairs import (
-    ENTRY,
-    FIRST,
-    HEIGHT,
-    MET,
-    STEPS,
-    Meeting,
-    begin_with,
-    meet,
-    new_meeting,
+from bvh.searches import (
+    PAIRS,
+    TASKS,
+    RegionSearch,
+    find_region,
+    find_regions,
+    meeting_pairs,
+    search_of,
+    split_pair,
 )
+from bvh.traversal.placing import ways_between
+from bvh.traversal.region_reach import BoxRegions, PlaneRegions, SphereRegions
+from bvh.traversal.scene_regions import Below, new_scene_found, new_scene_search, search_scene
+from bvh.traversal.tree_pairs import ENTRY, begin_with, new_meeting
+from bvh.tree import BVH
 from bvh.two_level import TwoLevel
-from bvh.workers import Progress, Shelf, hold_memory_ready, share_long
+from bvh.workers import Progress, Shelf, share_long
 
 Rows = NDArray[np.int64]
 Reals = NDArray[np.float64]
 
 # Pairs of leaves, or of their subtrees, that a thread takes at a time.
-CHUNK = 256
+PAIRS_AT_ONCE = 256
 # Moved vertices that are kept for other pairs of a query, 24 bytes each.
 MOST_VERTICES = 1 << 22
 
 STILL = np.eye(3, 4)
+
+
+def search_of_scene(view: TwoLevel) -> RegionSearch:
+    """Return how a scene is searched for what overlaps regions."""
+    arrays, below = view.arrays, Below(view.frames, view.tree_of)
+
+    def corners(code: int) -> Any:
+        leaf, prim = code >> CODE_BITS, code & PRIM_MASK
+        primitives = view.trees[view.tree_of[leaf]].primitives
+        assert isinstance(primitives, Triangles)
+        return moved(primitives.points[primitives.faces[prim]], view.maps[leaf]).tolist()
+
+    run, empty = partial(search_scene, arrays, below), len(arrays.nodes.blocks) == 0
+    return RegionSearch(empty, new_scene_search, new_scene_found, run, corners)
 
 
 class World:
@@ -130,8 +148,8 @@ def _near(
         return np.empty(0, np.int64), np.empty(0, np.int64)
     # Nothing is outside the scene's bounds; this also makes all corners finite.
     low, high = np.maximum(boxes[:, :3], view.bounds[0]), np.minimum(boxes[:, 3:], view.bounds[1])
-    offsets, ids = find_regions(view.boxes_tree, BoxRegions(low, high), len(low), threads, None)
-    mine = ids.astype(np.int64)
+    search = search_of(view.boxes_tree)
+    offsets, mine = find_regions(search, BoxRegions(low, high), len(low), threads, None)
     theirs = np.repeat(theirs, np.diff(offsets))
     kept = own.seen[mine]
     return mine[kept], theirs[kept]
@@ -181,11 +199,16 @@ def find_leaf_pairs(
             for k, stop in enumerate([*begins[1:].tolist(), end]):
                 first = int(begins[k])
                 begin_with(meeting, entries[first:stop])
-                found += _met(job, int(which[first]), ways[k], meeting, pairs, cancel)
+                pair = int(which[first])
+                codes = np.array([job.mine[pair], job.theirs[pair]]) << CODE_BITS
+                met = meeting_pairs(
+                    *_trees(job, pair), ways[k], _is_one(job, pair), meeting, pairs, cancel
+                )
+                found += [codes | rows for rows in met]
         parts.extend(found)
 
     if len(which):
-        size = min(CHUNK, max(1, len(which) // (8 * threads)))
+        size = min(PAIRS_AT_ONCE, max(1, len(which) // (8 * threads)))
         share_long(len(which), size, work, threads, cancel, progress)
     elif progress is not None:
         progress(0, 0)
@@ -199,14 +222,11 @@ def _tasks(job: _Job, threads: int) -> tuple[Rows, Rows]:
         return np.arange(count), np.zeros((count, ENTRY), np.int64)
     # Few pairs of leaves: open them, for threads to share.
     wanted = TASKS * threads // count
-    ways, none = _ways(job, np.arange(count)), np.empty((0, 2), np.int32)
-    start, entries = new_meeting(wanted), []
-    for k in range(count):
-        begin_with(start, np.zeros((1, ENTRY), np.int64))
-        hold_memory_ready()
-        meet(*_trees(job, k), ways[k], _is_one(job, k), start, none, wanted, 0)
-        rows = start.stack[start.state[FIRST] : start.state[HEIGHT]]
-        entries.append(rows.reshape(-1, ENTRY).copy())
+    ways, meeting = _ways(job, np.arange(count)), new_meeting(wanted)
+    entries = [
+        split_pair(*_trees(job, k), ways[k], _is_one(job, k), meeting, wanted).copy()
+        for k in range(count)
+    ]
     sizes = [len(rows) for rows in entries]
     return np.repeat(np.arange(count), sizes), np.concatenate(entries)
 
@@ -231,26 +251,6 @@ def _trees(job: _Job, k: int) -> tuple[TreeArrays, TreeArrays]:
     return job.own.world.tree(int(job.mine[k])), job.other.world.tree(int(job.theirs[k]))
 
 
-def _met(
-    job: _Job,
-    k: int,
-    way: Reals,
-    meeting: Meeting,
-    pairs: NDArray[np.int32],
-    cancel: NDArray[np.int32],
-) -> list[Rows]:
-    """Return the codes of pairs that a meeting comes to, (n, 2), unless it is cancelled."""
-    arrays, others = _trees(job, k)
-    above = np.array([job.mine[k], job.theirs[k]]) << CODE_BITS
-    found, done, one = [], False, _is_one(job, k)
-    while not (done or cancel[0]):
-        done = meet(arrays, others, way, one, meeting, pairs, 0, STEPS)
-        met = int(meeting.state[MET])
-        if met:
-            found.append(above | pairs[:met].astype(np.int64))
-    return found
-
-
 def _ascending(parts: list[Rows]) -> tuple[Rows, Rows]:
     """Return pairs in order, each once: a leaf of a tree may not be the only one with a face."""
     rows = np.concatenate(parts) if parts else np.empty((0, 2), np.int64)
@@ -260,3 +260,15 @@ def _ascending(parts: list[Rows]) -> tuple[Rows, Rows]:
     new = np.ones(len(rows), np.bool_)
     new[1:] = (first[1:] != first[:-1]) | (second[1:] != second[:-1])
     return first[new], second[new]
+
+
+@warms("overlaps in scenes")
+def _warm() -> None:
+    """Compile what regions of scenes need; pairs need what those of trees do."""
+    tree = BVH.from_triangles(np.eye(3), [[0, 1, 2]])
+    one = np.zeros(1, np.int32)
+    view = TwoLevel([tree], one, np.eye(3, 4)[None], np.ones(1, np.uint32), one)
+    corners, ones = (np.zeros((1, 3)), np.ones((1, 3))), np.ones(1)
+    every = np.ones((1, 1, 4)), np.ones(1, np.int64)
+    for regions in (BoxRegions(*corners), SphereRegions(corners[0], ones), PlaneRegions(*every)):
+        find_region(search_of_scene(view), regions)

@@ -1,8 +1,8 @@
-"""How a camera is held: which pixel looks where, as one affine map, and the map back.
+"""Numbers of a camera: an affine map from pixels to rays, and its inverse.
 
-At (x, y) in the picture, with (a, b) = (x, y) - centre, a ray leads from the eye along
-forward + a step_x + b step_y, or, if all rays are parallel, from eye + a step_x + b step_y along
-forward. The inverse of these three columns, `gradients`, leads back from space to the picture.
+At (x, y) in the picture, with (a, b) = (x, y) - centre, a ray starts at the eye in direction
+forward + a step_x + b step_y, or, if all rays are parallel, at eye + a step_x + b step_y in
+direction forward. The inverse of these three columns, `gradients`, maps space to the picture.
 """
 
 from __future__ import annotations
@@ -24,33 +24,31 @@ Floats = NDArray[np.float64]
 class Lens:
     """A camera over a picture of `width` x `height` pixels.
 
-    Two of them are equal if all their numbers are. They do not change, and can be pickled.
+    Immutable, comparable by its numbers, and picklable.
 
     Attributes
     ----------
     eye : ndarray, shape (3,)
-        Where all rays start, or the middle of the plane in which parallel rays start.
+        Origin of all rays, or a point of the plane in which parallel rays start.
     forward : ndarray, shape (3,)
-        Direction of the view, of length 1: from the eye straight at the plane of the picture; or
-        that of all rays, if they are parallel.
+        Unit direction of the view, normal to the picture; or that of all parallel rays.
     step_x, step_y : ndarray, shape (3,)
-        What one unit of x, and of y, adds: to the direction, or to the origin of a parallel ray.
+        What one unit of x, and of y, adds to the direction, or to the origin of a parallel ray.
     centre : ndarray, shape (2,)
-        Where in the picture the ray from `eye` along `forward` is.
+        Position in the picture of the ray from `eye` along `forward`.
     width, height : int
         Device pixels of the picture.
     perspective : bool
-        Whether rays leave from one eye, and not parallel to each other.
+        Whether rays start at one eye, not parallel to each other.
     y : {"down", "up"}
-        Whether y is 0 at the upper border of the picture and grows downward, or the reverse.
+        Whether y is 0 at the upper border and grows downward, or the reverse.
     pixel_ratio : float
         Device pixels to a unit of x and y.
     near, far : float
-        Depths between which things are visible; also called `t_min` and `t_max`, because t of a
-        ray is depth.
+        Range of visible depths; also `t_min` and `t_max`, because t of a ray is depth.
     gradients : ndarray, shape (3, 3)
-        What x, y and depth grow by along the axes of space: for a point p, `gradients @ (p - eye)`
-        is (a, b, depth), with a and b yet to be divided by the depth if `perspective`.
+        For a point p, `gradients @ (p - eye)` is (a, b, depth), with a and b still to be divided by
+        the depth if `perspective`.
     """
 
     eye: Floats
@@ -69,7 +67,7 @@ class Lens:
     _floats: tuple[float, ...] = field(init=False)
 
     def __post_init__(self) -> None:
-        """Check what all ways to make a camera share, and keep what rays of a cursor need."""
+        """Check the numbers, and store those that rays of a cursor need."""
         for name, size in (("eye", 3), ("forward", 3), ("step_x", 3), ("step_y", 3), ("centre", 2)):
             array = reals(name, getattr(self, name))
             if array.shape != (size,) or not np.isfinite(array).all():
@@ -94,12 +92,12 @@ class Lens:
 
     @property
     def right(self) -> Floats:
-        """Direction of growing x, of length 1, shape (3,)."""
+        """Unit direction of growing x, shape (3,)."""
         return _unit(self.step_x)
 
     @property
     def up(self) -> Floats:
-        """Direction upward in the picture, of length 1 and at right angles to `right`."""
+        """Unit direction upward in the picture, perpendicular to `right`."""
         upward = -self.step_y if self.y == "down" else self.step_y
         right = self.right
         upward = _unit(upward)
@@ -113,19 +111,18 @@ class Lens:
 
     @property
     def t_min(self) -> float:
-        """Where along their rays visible things begin: `near`."""
+        """Smallest visible t of rays: `near`."""
         return self.near
 
     @property
     def t_max(self) -> float:
-        """Where along their rays visible things end: `far`."""
+        """Largest visible t of rays: `far`."""
         return self.far
 
     def resized(self, width: int, height: int) -> Self:
-        """Return the same view in a picture of another size, as when its window is resized.
+        """Return the same view in a picture of another size, as when a window is resized.
 
-        As much as before is seen from top to bottom, more or less from left to right, and pixels
-        keep their shape.
+        The vertical field of view and the shape of pixels stay, the horizontal one changes.
 
         Parameters
         ----------
@@ -149,7 +146,7 @@ class Lens:
         before = np.array([self.width, self.height])
         share = self.height / height
         step_x, step_y = self.step_x * share, self.step_y * share
-        # The middle of the picture stays where it is.
+        # The centre of the picture keeps its ray.
         grown = height / self.height
         centre = self.centre * grown + (size - before * grown) / 2 / self.pixel_ratio
         return replace(
@@ -157,7 +154,7 @@ class Lens:
         )
 
     def upright(self) -> Self:
-        """Return the same view with y down and a `pixel_ratio` of 1, as image files have it.
+        """Return the same view with y down and a `pixel_ratio` of 1, as in image files.
 
         Examples
         --------
@@ -180,20 +177,20 @@ class Lens:
         )
 
     def _parts(self) -> dict[str, Any]:
-        """Return the numbers that make the camera, arrays as lists."""
+        """Return the defining numbers by name, arrays as lists."""
         values = {part.name: getattr(self, part.name) for part in fields(self) if part.init}
         return {name: v.tolist() if isinstance(v, np.ndarray) else v for name, v in values.items()}
 
     def __eq__(self, other: object) -> bool:
-        """Tell whether two cameras have the same numbers."""
+        """Return whether two cameras have the same numbers."""
         return type(other) is type(self) and self._parts() == other._parts()
 
     def __hash__(self) -> int:
-        """Return a number that equal cameras share."""
+        """Return a hash that equal cameras share."""
         return hash((type(self), self._floats, self.width, self.height, self.y))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle what makes the camera; the rest is found again."""
+        """Pickle the defining numbers."""
         return type(self), tuple(self._parts().values())
 
     def __repr__(self) -> str:
@@ -201,12 +198,12 @@ class Lens:
         return f"{type(self).__name__}({parts})"
 
     def __str__(self) -> str:
-        """Tell in a short line where the camera looks from; `repr` makes the camera again."""
-        parts = [f"{self.width} x {self.height} pixels", f"eye {_told(self.eye)}"]
-        parts.append(f"forward {_told(self.forward)}")
+        """Return a short description; `repr` has all numbers."""
+        parts = [f"{self.width} x {self.height} pixels", f"eye {_text(self.eye)}"]
+        parts.append(f"forward {_text(self.forward)}")
         size = np.array([self.width, self.height]) / self.pixel_ratio
         if np.abs(2.0 * self.centre - size).max() > 1e-9 * size.max():
-            parts.append(f"off centre, around {_told(self.centre)}")
+            parts.append(f"off centre, around {_text(self.centre)}")
         if self.perspective:
             parts.append(f"fov_y {math.degrees(2.0 * math.atan(self.half_height)):.6g}")
         else:
@@ -220,12 +217,12 @@ class Lens:
         return f"{type(self).__name__}({', '.join(parts)})"
 
 
-def _told(vector: Floats) -> str:
+def _text(vector: Floats) -> str:
     """Return a vector in few digits, zeros without a sign."""
     return "[" + ", ".join(f"{x + 0.0:.6g}" for x in vector.tolist()) + "]"
 
 
 def _unit(vector: Floats) -> Floats:
-    """Return a vector of length 1, whatever the length of one that is not zero."""
+    """Return a vector of length 1, without underflow or overflow."""
     vector = vector / np.abs(vector).max()
     return np.asarray(vector / np.linalg.norm(vector))

@@ -1,8 +1,7 @@
-"""Meshes of PyVista, Open3D and meshio, none of which is imported: their points and polygons."""
+"""Points and polygons of mesh objects of PyVista, Open3D and meshio, without importing these."""
 
 from __future__ import annotations
 
-import itertools
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +11,7 @@ from bvh.arguments import rows
 from bvh.cells import surface_of_cells
 from bvh.polygons import checked_corners
 
-# Kinds of VTK's cells by their numbers, curved ones by their corners.
+# Kinds of VTK's cells by their numbers; curved ones have the kind of their corners.
 VTK_KINDS = {
     0: "empty", 1: "vertex", 2: "vertex", 3: "line", 4: "line", 5: "triangle", 7: "polygon",
     8: "pixel", 9: "quad", 10: "tetra", 11: "voxel", 12: "hexahedron", 13: "wedge", 14: "pyramid",
@@ -29,9 +28,9 @@ VTK_STRIP, VTK_CURVED_POLYGON = 6, 36
 
 
 class Polygons(NamedTuple):
-    """Points (n, 3), the corners of polygons and where each begins, and what the source calls it.
+    """Points (n, 3), the corners of polygons, the offset of each, and its id in the source.
 
-    `ids` is None where polygons are numbered as they come.
+    `ids` is None where the ids are 0, 1, 2, ...
     """
 
     points: NDArray[np.float64]
@@ -53,7 +52,7 @@ def polygons_of(mesh: Any) -> Polygons | None:
 
 
 def _with_faces(library: str, mesh: Any, found: Polygons) -> Polygons:
-    """Return the polygons of what has some, or has nothing at all."""
+    """Check that a mesh has polygons, or is empty; return them."""
     if len(found.offsets) < 2 and len(found.points):
         raise ValueError(
             f"mesh must have faces, got {library}'s {type(mesh).__name__} of {len(found.points)} "
@@ -72,16 +71,17 @@ def _checked(points: Any, corners: Any, offsets: Any, ids: Any = None) -> Polygo
 
 
 def _of_pyvista(mesh: Any) -> Polygons:
-    """Return the polygons of a data set, by the numbers of its cells; blocks one behind another."""
+    """Return the polygons of a data set with the ids of their cells; of all its blocks in turn."""
     if hasattr(mesh, "n_blocks"):
         return _joined([block for block in mesh if block is not None])
     if not hasattr(mesh, "n_cells"):
         raise TypeError(f"mesh must have cells, got pyvista's {type(mesh).__name__}")
-    if hasattr(mesh, "strips"):
-        return _of_poly_data(mesh)
+    if getattr(mesh, "is_all_triangles", False) and not mesh.n_strips:
+        faces = np.asarray(mesh.faces).reshape(-1, 4)[:, 1:]
+        return _checked(mesh.points, faces.reshape(-1), 3 * np.arange(len(faces) + 1))
     if not hasattr(mesh, "cell_connectivity"):
         mesh = mesh.cast_to_unstructured_grid()
-    # Named so since 0.49.
+    # The name since 0.49.
     name = "cell_offsets" if hasattr(mesh, "cell_offsets") else "offset"
     corners, offsets = np.asarray(mesh.cell_connectivity), np.asarray(getattr(mesh, name))
     points, numbers = np.asarray(mesh.points, np.float64), np.asarray(mesh.celltypes)
@@ -102,42 +102,8 @@ def _of_pyvista(mesh: Any) -> Polygons:
     return _checked(points, *surface_of_cells(points, blocks))
 
 
-def _of_poly_data(mesh: Any) -> Polygons:
-    """Return polygons and strips; VTK numbers vertices and lines before them."""
-    before = int(mesh.n_verts) + int(mesh.n_lines)
-    corners, offsets = _lists_in(np.asarray(mesh.faces))
-    ids, last = before + np.arange(len(offsets) - 1), before + len(offsets) - 1
-    if mesh.n_strips:
-        strips, ends = _lists_in(np.asarray(mesh.strips))
-        for k, (begin, end) in enumerate(itertools.pairwise(ends)):
-            triangles = _unrolled(strips[None, begin:end])
-            corners = np.concatenate([corners, triangles.reshape(-1)])
-            more = offsets[-1] + 3 * np.arange(1, len(triangles) + 1)
-            offsets = np.concatenate([offsets, more])
-            ids = np.concatenate([ids, np.full(len(triangles), last + k)])
-    return _checked(mesh.points, corners, offsets, ids.astype(np.int32))
-
-
-def _lists_in(flat: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Return the corners and offsets of lists that each begin with their length."""
-    if len(flat) == 0:
-        return np.empty(0, np.int32), np.zeros(1, np.int64)
-    width = int(flat[0]) + 1
-    if len(flat) % width == 0 and (flat[::width] == width - 1).all():
-        count = len(flat) // width
-        corners = flat.reshape(count, width)[:, 1:].reshape(-1)
-        return corners, np.arange(count + 1) * (width - 1)
-    values, begins, at = flat.tolist(), [], 0
-    while at < len(values):
-        begins.append(at)
-        at += values[at] + 1
-    kept = np.ones(len(flat), np.bool_)
-    kept[begins] = False
-    return flat[kept], np.concatenate([[0], np.cumsum(flat[begins])])
-
-
 def _unrolled(strips: NDArray[Any]) -> NDArray[Any]:
-    """Return the triangles of strips of one length, those of each in a row, wound alike."""
+    """Return the triangles of strips of one length, strip by strip, with the same winding."""
     count = max(strips.shape[1] - 2, 0)
     steps = np.arange(count)[:, None] + np.arange(3)
     steps[1::2, 1:] = steps[1::2, :0:-1]
@@ -145,14 +111,14 @@ def _unrolled(strips: NDArray[Any]) -> NDArray[Any]:
 
 
 def _cells_in(mesh: Any) -> int:
-    """Return how many cells a data set has, or all blocks together."""
+    """Return the number of cells of a data set, or of all its blocks."""
     if not hasattr(mesh, "n_blocks"):
         return int(mesh.n_cells)
     return sum(_cells_in(block) for block in mesh if block is not None)
 
 
 def _joined(parts: list[Any]) -> Polygons:
-    """Return the polygons of several data sets as one, their cells counted through."""
+    """Return the polygons of several data sets as one, with consecutive cell ids."""
     points: list[NDArray[np.float64]] = [np.empty((0, 3))]
     corners: list[NDArray[np.int32]] = [np.empty(0, np.int32)]
     lengths: list[NDArray[np.int64]] = [np.empty(0, np.int64)]
@@ -176,7 +142,7 @@ def _of_open3d(mesh: Any) -> Polygons:
     if hasattr(mesh, "triangles"):
         points, faces = np.asarray(mesh.vertices), np.asarray(mesh.triangles)
     elif hasattr(mesh, "triangle"):
-        # Either map may be without its entry where a mesh is empty.
+        # Either map may lack its entry if the mesh is empty.
         points, faces = np.empty((0, 3)), np.empty((0, 3), np.int32)
         if "positions" in mesh.vertex:
             points = mesh.vertex["positions"].cpu().numpy()
@@ -189,7 +155,7 @@ def _of_open3d(mesh: Any) -> Polygons:
 
 
 def _of_meshio(mesh: Any) -> Polygons:
-    """Return the surface of a mesh, by the numbers of its cells, all blocks counted through."""
+    """Return the surface of a mesh, with cell ids that are consecutive through all blocks."""
     blocks: list[tuple[str, Any, Any]] = []
     first = 0
     for block in mesh.cells:

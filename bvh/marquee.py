@@ -1,19 +1,18 @@
-"""What a scene is asked by rectangles and lassos in the picture."""
+"""Selection of faces, vertices or instances by a region of the picture of a scene."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from bvh.affine import moved
 from bvh.arguments import bit_masks, thread_count, whole_number
 from bvh.camera import Camera
-from bvh.instances import ALL_BITS
+from bvh.picks import Pick
 from bvh.primitives import Boxes, Obbs, Triangles
 from bvh.projected import Surface, box_corners, placed
-from bvh.scene_rays import SceneRays
 from bvh.selecting import (
     KINDS,
     MODES,
@@ -21,11 +20,9 @@ from bvh.selecting import (
     Part,
     Region,
     check_choice,
-    lasso,
     near_leaves,
     part_of,
     reaching,
-    rectangle,
     select_part,
     whole_part,
 )
@@ -33,162 +30,56 @@ from bvh.selections import Selection
 from bvh.visibility import BATCH, codes_of, pixel_codes, seen_by_own_rays, seen_vertices
 
 
-class Marquee(SceneRays):
-    """The questions that rectangles and lassos ask."""
+class PickableScene(Protocol):
+    """Interface of a scene that picking needs: instances of trees, and rays through them."""
 
-    __slots__ = ()
+    # The flattened instances that the last query worked on.
+    _flattened: Any
 
-    def pick_rect(
-        self,
-        camera: Camera,
-        x0: float,
-        y0: float,
-        x1: float,
-        y1: float,
-        *,
-        what: str = "faces",
-        mode: str = "touching",
-        visible_only: bool = False,
-        samples: int = 1,
-        mask: int = ALL_BITS,
-        threads: int | None = None,
-    ) -> Selection:
-        """Select what a rectangle in the picture touches or holds.
+    @property
+    def leaves(self) -> Any:
+        """The trees with their transforms and masks (see `Leaves`)."""
 
-        Corners are rounded to doubles as `Camera.project` gives them; from there on the answer is
-        exact: the rectangle and the images of faces are closed sets, and touching counts. What
-        reaches behind the eye touches by its part in front, and is never inside. Faces without
-        area are the segments or points that they are.
+    def _current(self) -> Any:
+        """Return the two levels, up to date; `boxes` are the bounds of leaves."""
 
-        Parameters
-        ----------
-        camera : Camera
-        x0, y0, x1, y1 : float
-            Opposite corners, in the camera's pixels; they may lie outside the picture.
-        what : {"faces", "vertices", "instances"}
-            What to select. An instance touches if one of its faces does, and is inside if all of
-            them are. For boxes, faces are whole boxes.
-        mode : {"touching", "inside"}
-            What of it has to be in the region: something, or all. The same for vertices.
-        visible_only : bool
-            Leave out what the camera does not see because something else of the scene is in front
-            of it, or because it is outside the picture. A face is seen if it is the first that
-            some ray meets: through the middle of a device pixel in the region, at the face's
-            middle, or next to one of its corners. So at most faces are missed that show less than
-            a pixel and not their corners. A vertex is seen if nothing is in front of it; an
-            instance, if a face of it is that counts for `mode`.
-        samples : int
-            Rays to a side of a device pixel, for `visible_only`.
-        mask : int
-            Instances that share no bit with it are neither selected nor in front of others.
-        threads : int, optional
-            Threads to use; one for each CPU by default.
+    def name_of(self, leaf: int) -> str | None: ...
+    def closest_hit(self, *rays: Any, **options: Any) -> Any: ...
+    def all_hits(self, *rays: Any, **options: Any) -> Any: ...
+    def pick(self, *cursor: Any, **options: Any) -> Pick | None: ...
 
-        Returns
-        -------
-        Selection
-            Empty if nothing is selected.
 
-        Raises
-        ------
-        ValueError, TypeError
-            Where an argument has the wrong type or range, or a tree that may be selected from is
-            over primitives of your own (or has no vertices, where those are asked for).
-
-        Examples
-        --------
-        >>> import bvh
-        >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
-        >>> scene = bvh.Scene()
-        >>> scene.add(tree, name="a")
-        0
-        >>> camera = bvh.Camera.orthographic([0, 0, 9], [0, 0, 0], [0, 1, 0], 4.0, 100, 100)
-        >>> selection = scene.pick_rect(camera, 40, 40, 60, 60, what="vertices")
-        >>> selection.names, selection[0]
-        (('a',), array([0], dtype=int32))
-        >>> scene.pick_rect(camera, 40, 40, 60, 60, mode="inside")
-        Selection(0 faces of 0 instances)
-        """
-        region = rectangle(camera, x0, y0, x1, y1)
-        return self._select(camera, region, what, mode, visible_only, samples, mask, threads)
-
-    def pick_lasso(
-        self,
-        camera: Camera,
-        polygon: ArrayLike,
-        *,
-        what: str = "faces",
-        mode: str = "touching",
-        visible_only: bool = False,
-        samples: int = 1,
-        mask: int = ALL_BITS,
-        threads: int | None = None,
-    ) -> Selection:
-        """Select what a closed polygon in the picture touches or holds.
-
-        Parameters
-        ----------
-        camera : Camera
-        polygon : array_like, shape (n, 2)
-            Corners in the camera's pixels, the last joined to the first. The region is the polygon
-            with all points that it winds about an odd number of times; it may cross itself.
-        what, mode, visible_only, samples, mask, threads
-            As in `pick_rect`.
-
-        Returns
-        -------
-        Selection
-
-        Raises
-        ------
-        ValueError, TypeError
-            As in `pick_rect`; also if the polygon has no corners, or one that is not finite.
-
-        Examples
-        --------
-        >>> import bvh
-        >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
-        >>> scene = bvh.Scene()
-        >>> scene.add(tree)
-        0
-        >>> camera = bvh.Camera.orthographic([0, 0, 9], [0, 0, 0], [0, 1, 0], 4.0, 100, 100)
-        >>> around = [[49, 51], [80, 51], [49, 20]]
-        >>> scene.pick_lasso(camera, around, mode="inside").ids
-        array([0], dtype=int32)
-        """
-        region = lasso(camera, polygon)
-        return self._select(camera, region, what, mode, visible_only, samples, mask, threads)
-
-    def _select(
-        self, camera: Camera, region: Region, what: str, mode: str, visible_only: bool,
-        samples: int, mask: int, threads: int | None,
-    ) -> Selection:  # fmt: skip
-        check_choice("what", what, KINDS)
-        check_choice("mode", mode, MODES)
-        workers, want_inside = thread_count(threads), mode == "inside"
-        finder = Finder(self, camera, mask, whole_number("samples", samples), workers)
-        rows, within = finder.near(region)
-        parts: dict[int, Part] = {}
-        for row, full in zip(rows.tolist(), within.tolist(), strict=True):
-            leaf, matrix = finder.leaf(row)
-            if full:
-                part = whole_part(leaf, what)
-            else:
-                part = select_part(camera, region, leaf, matrix, what, want_inside, workers)
-            if len(part.faces) or len(part.vertices):
-                parts[row] = part
-        if visible_only:
-            parts = finder.visible(region, parts)
-        if what == "instances":
-            return finder.instances(parts, want_inside)
-        return finder.selection(what, parts)
+def select(
+    scene: PickableScene, camera: Camera, region: Region, what: str, mode: str,
+    visible_only: bool, samples: int, mask: int, threads: int | None,
+) -> Selection:  # fmt: skip
+    """Return what a region of the picture selects, after checking the options."""
+    check_choice("what", what, KINDS)
+    check_choice("mode", mode, MODES)
+    workers, want_inside = thread_count(threads), mode == "inside"
+    finder = Finder(scene, camera, mask, whole_number("samples", samples), workers)
+    rows, within = finder.near(region)
+    parts: dict[int, Part] = {}
+    for row, full in zip(rows.tolist(), within.tolist(), strict=True):
+        leaf, matrix = finder.leaf(row)
+        if full:
+            part = whole_part(leaf, what)
+        else:
+            part = select_part(camera, region, leaf, matrix, what, want_inside, workers)
+        if len(part.faces) or len(part.vertices):
+            parts[row] = part
+    if visible_only:
+        parts = finder.visible(region, parts)
+    if what == "instances":
+        return finder.instances(parts, want_inside)
+    return finder.selection(what, parts)
 
 
 class Finder:
-    """The leaves of a scene while a selection is made."""
+    """The leaves of a scene, looked at one by one during a selection."""
 
     def __init__(
-        self, scene: SceneRays, camera: Camera, mask: int, samples: int, threads: int
+        self, scene: PickableScene, camera: Camera, mask: int, samples: int, threads: int
     ) -> None:
         self.scene, self.camera, self.mask, self.samples = scene, camera, mask, samples
         self.threads = threads
@@ -200,23 +91,22 @@ class Finder:
         self.shown = (self.leaves.masks & bits) != 0
 
     def near(self, region: Region) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """Return the leaves that may be seen in a region, and which are surely inside."""
+        """Return the leaves that may be visible in a region, and which are certainly inside."""
         leaves = self.leaves
         if len(leaves) == 0:
             return np.empty(0, np.int64), np.empty(0, np.bool_)
-        # Of most leaves, their boxes tell.
+        # Their boxes exclude most leaves.
         rows = np.flatnonzero(self.shown & reaching(region, self.scene._current().boxes))
-        places = leaves.tree_of[rows]
-        bounds = np.array([tree.bounds for tree in leaves.trees])[places]
+        bounds = np.array([tree.bounds for tree in leaves.trees])[leaves.tree_of[rows]]
         near, within = near_leaves(region, bounds, leaves.matrices[rows])
         return rows[near], within[near]
 
     def leaf(self, row: int) -> tuple[Leaf, NDArray[np.float64]]:
         """Return a leaf and its map."""
-        place = int(self.leaves.tree_of[row])
-        if place not in self._looked_at:
-            self._looked_at[place] = Leaf(self.leaves.trees[place])
-        return self._looked_at[place], self.leaves.matrices[row]
+        tree = int(self.leaves.tree_of[row])
+        if tree not in self._looked_at:
+            self._looked_at[tree] = Leaf(self.leaves.trees[tree])
+        return self._looked_at[tree], self.leaves.matrices[row]
 
     def cast(self, origins: Any, directions: Any, t_min: Any, t_max: Any) -> Any:
         return self.scene.closest_hit(
@@ -224,7 +114,7 @@ class Finder:
         )
 
     def visible(self, region: Region, parts: dict[int, Part]) -> dict[int, Part]:
-        """Return of what is selected what the camera sees."""
+        """Return the part of a selection that the camera sees."""
         if any(len(part.vertices) for part in parts.values()):
             return {row: kept for row, part in parts.items()
                     if len((kept := self._seen_vertices(row, part)).vertices)}  # fmt: skip
@@ -256,7 +146,7 @@ class Finder:
         found: dict[int, NDArray[np.bool_]],
         rows: list[int],
     ) -> None:
-        """Mark of some leaves' faces those that are seen by rays of their own, all cast at once."""
+        """Mark those faces of some leaves that rays of their own find visible, all cast at once."""
         if not rows:
             return
         surfaces = [self._placed(row, parts[row].faces[~found[row]]) for row in rows]
@@ -305,23 +195,23 @@ class Finder:
         return corners
 
     def selection(self, what: str, parts: dict[int, Part]) -> Selection:
-        """Return what is selected of all leaves."""
-        held = [part.faces if what == "faces" else part.vertices for part in parts.values()]
-        offsets = np.zeros(len(held) + 1, np.int64)
-        np.cumsum([len(ids) for ids in held], out=offsets[1:])
+        """Return the selection of the parts of all leaves."""
+        ids_of = [part.faces if what == "faces" else part.vertices for part in parts.values()]
+        offsets = np.zeros(len(ids_of) + 1, np.int64)
+        np.cumsum([len(ids) for ids in ids_of], out=offsets[1:])
         rows = np.array(list(parts), np.int32)
-        ids = np.concatenate([np.empty(0, np.int32), *held])
+        ids = np.concatenate([np.empty(0, np.int32), *ids_of])
         return self._of_rows(what, rows, ids, offsets)
 
     def instances(self, parts: dict[int, Part], want_inside: bool) -> Selection:
-        """Return the instances that have a leaf which is selected, or only such leaves."""
+        """Return the instances with a selected leaf, or if `want_inside` with no other leaf."""
         owners = self.leaves.instance_id
         rows = np.array(list(parts), np.int64)
         chosen = np.unique(owners[rows])
         if want_inside:
             partly = self.shown.copy()
             partly[[row for row, part in parts.items() if part.all]] = False
-            # Leaves of nothing are inside wherever the rest is.
+            # Empty leaves are inside wherever the rest is.
             trees = self.leaves.trees
             full = np.array([not np.isnan(tree.bounds).any() for tree in trees], np.bool_)
             partly &= full[self.leaves.tree_of]

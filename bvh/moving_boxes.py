@@ -1,4 +1,4 @@
-"""Boxes in the leaves of a wide tree, one in each, that move: the boxes above them, in place."""
+"""Refitting of a wide tree over moving boxes, one in each leaf, in place."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ import numpy as np
 
 from bvh.builders.records import store
 from bvh.collapse import order_node
+from bvh.frame import centre, scale, set_bounds, set_corners
 from bvh.jit import entry, inlined
-from bvh.numerics import INF, power_of_two
+from bvh.numerics import INF
 from bvh.preparation import local_box, local_record
 from bvh.simd import WIDTH, peek
 from bvh.wide_nodes import (
@@ -23,24 +24,24 @@ from bvh.wide_nodes import (
     set_child_box,
 )
 
-# A frame serves while the largest coordinate in it is no larger than this, in terms of what it was
-# at first, and all boxes together no smaller. The largest coordinate is part of every margin of
-# rays, so the frame says what it is (see `traversal.entrance`).
+# A frame is kept while the largest local coordinate is at most LARGEST times what it was when the
+# tree was built, and the half size of all boxes at least SMALLEST times. The largest coordinate is
+# part of every error margin of rays, so the frame holds it (see `traversal.entrance`).
 LARGEST, SMALLEST = 8.0, 1.0 / 16.0
 UP = 1.0 + 2.0**-20
 
-# Answers of kernels: the tree serves, or it must be built anew.
+# Results of kernels: the tree is refitted, or it must be rebuilt.
 KEPT, OUTGROWN = 0, 1
 
-# What is known of a tree: the sum of half areas of all lanes, the largest coordinate in the local
-# frame when it was built, and the largest one in the world.
+# Figures of a tree: the sum of half areas of all lanes, the largest local coordinate when it was
+# built, and the largest coordinate in the world.
 AREA, REACH, FARTHEST = 0, 1, 2
 FIGURES = 3
 
 
 @inlined
 def _is_box(boxes, i):
-    """Tell a box that can be in the tree from one that is empty or not finite."""
+    """Return whether a box is finite and not empty."""
     at = 6 * i
     ok = True
     for axis in range(3):
@@ -59,16 +60,11 @@ def _corners(boxes, i):
 
 
 @inlined
-def _centre(frame):
-    return (peek(frame, 0), peek(frame, 1), peek(frame, 2)), power_of_two(int(peek(frame, 3)))
-
-
-@inlined
-def _reach_of(low, high, centre, s):
+def _reach_of(low, high, origin, s):
     """Return the largest local coordinate of a box."""
     reach = 0.0
     for axis in range(3):
-        reach = max(reach, (centre[axis] - low[axis]) * s, (high[axis] - centre[axis]) * s)
+        reach = max(reach, (origin[axis] - low[axis]) * s, (high[axis] - origin[axis]) * s)
     return reach
 
 
@@ -81,8 +77,8 @@ def _farthest(low, high):
 
 
 @entry
-def survey(boxes, ids, bounds):
-    """Find the boxes that can be in the tree, and what bounds them; return how many there are."""
+def valid_boxes(boxes, ids, bounds):
+    """Collect the ids of finite boxes that are not empty, and their bounds; return their number."""
     count, low, high = 0, (INF, INF, INF), (-INF, -INF, -INF)
     for i in range(len(boxes)):
         if _is_box(boxes, i):
@@ -98,62 +94,61 @@ def survey(boxes, ids, bounds):
 
 @entry
 def record_boxes(boxes, ids, frame, records):
-    """Write the records of the boxes `ids` that builders work on."""
-    centre, s = _centre(frame)
+    """Write the build records of the boxes `ids`."""
+    origin, s = centre(frame), scale(frame)
     for i in range(len(ids)):
         low, high = _corners(boxes, np.int64(ids[i]))
-        store(records, i, local_record(low, high, ids[i], centre, s))
+        store(records, i, local_record(low, high, ids[i], origin, s))
 
 
 @entry
-def find_places(blocks, ids, parents, places):
-    """Note in which lane each node, and each box, is."""
+def find_lanes(blocks, ids, parents, lanes):
+    """Store the lane of each node, `parents`, and of each box, `lanes`."""
     parents[:] = -1
-    places[:] = -1
+    lanes[:] = -1
     for number in range(node_count(blocks) * WIDTH):
         base = child_at(number)
         code = child_code(blocks, base)
         if code > 0:
             parents[code] = base
         elif code < 0:
-            places[np.int64(peek(ids, first_row(code)))] = base
+            lanes[np.int64(peek(ids, first_row(code)))] = base
 
 
 @inlined
-def _settle(frame, figures, blocks, new):
-    """Put the bounds that margins are made of into the frame; tell whether it serves."""
+def _update_frame(frame, figures, blocks, new):
+    """Write the bounds that error margins need to the frame; return OUTGROWN if it is too small."""
     low, high = node_box(blocks, np.int64(0))
     reach, half = 0.0, 0.0
     for axis in range(3):
         a, b = np.float64(low[axis]), np.float64(high[axis])
-        frame[2, axis], frame[3, axis] = a, b
+        set_corners(frame, axis, a, b)
         reach, half = max(reach, -a, b), max(half, 0.5 * (b - a))
-    frame[1, 1] = figures[FARTHEST]
-    frame[1, 2] = max(1.0, reach * UP)
+    set_bounds(frame, figures[FARTHEST], max(1.0, reach * UP))
     if new:
         figures[REACH] = reach
     first = figures[REACH]
-    serves = reach <= LARGEST * first and half >= SMALLEST * max(reach, first)
-    return KEPT if serves or new else OUTGROWN
+    fits = reach <= LARGEST * first and half >= SMALLEST * max(reach, first)
+    return KEPT if fits or new else OUTGROWN
 
 
 @entry
-def bound_all(boxes, places, ids, parents, frame, blocks, figures, new):
-    """Bound all nodes again, the last first, and order their children.
+def refit_all(boxes, lanes, ids, parents, frame, blocks, figures, new):
+    """Refit all nodes, the last first, and order their children.
 
-    A tree that is new has boxes already, but wants to be measured.
+    For a `new` tree this computes its figures.
     """
     low, high = (INF, INF, INF), (-INF, -INF, -INF)
-    for i in range(len(places)):
-        if _is_box(boxes, i) != (places[i] >= 0):
+    for i in range(len(lanes)):
+        if _is_box(boxes, i) != (lanes[i] >= 0):
             return OUTGROWN
-        if places[i] >= 0:
+        if lanes[i] >= 0:
             a, b = _corners(boxes, i)
             low = (min(low[0], a[0]), min(low[1], a[1]), min(low[2], a[2]))
             high = (max(high[0], b[0]), max(high[1], b[1]), max(high[2], b[2]))
-    centre, s = _centre(frame)
-    # So that nothing overflows; what is left to be said of the frame is said at the end.
-    if not (new or _reach_of(low, high, centre, s) <= LARGEST * figures[REACH]):
+    origin, s = centre(frame), scale(frame)
+    # So that nothing overflows; the rest of the frame is checked at the end.
+    if not (new or _reach_of(low, high, origin, s) <= LARGEST * figures[REACH]):
         return OUTGROWN
     figures[FARTHEST] = _farthest(low, high)
     total = 0.0
@@ -163,7 +158,7 @@ def bound_all(boxes, places, ids, parents, frame, blocks, figures, new):
             code = child_code(blocks, base)
             if code < 0:
                 a, b = _corners(boxes, np.int64(peek(ids, first_row(code))))
-                near, far = local_box(a, b, centre, s)
+                near, far = local_box(a, b, origin, s)
                 set_child_box(blocks, base, near, far)
                 total += half_area_of(near, far)
         order_node(blocks, node)
@@ -173,30 +168,30 @@ def bound_all(boxes, places, ids, parents, frame, blocks, figures, new):
             set_child_box(blocks, parents[node], near, far)
             total += half_area_of(near, far)
     figures[AREA] = total
-    return _settle(frame, figures, blocks, new)
+    return _update_frame(frame, figures, blocks, new)
 
 
 @entry
-def move_some(rows, moved, boxes, places, parents, frame, blocks, figures):
-    """Set the boxes `rows`, and bound again what is above each of them."""
+def move_boxes(rows, moved, boxes, lanes, parents, frame, blocks, figures):
+    """Set the boxes `rows`, and refit the nodes above each of them."""
     answer = KEPT
-    centre, s = _centre(frame)
+    origin, s = centre(frame), scale(frame)
     total = figures[AREA]
     for j in range(len(rows)):
         i = rows[j]
         for k in range(6):
             boxes[i, k] = moved[j, k]
-        base = places[i]
+        base = lanes[i]
         if _is_box(moved, j) != (base >= 0):
             answer = OUTGROWN
         if base < 0 or answer != KEPT:
             continue
         low, high = _corners(moved, j)
-        if not _reach_of(low, high, centre, s) <= LARGEST * figures[REACH]:
+        if not _reach_of(low, high, origin, s) <= LARGEST * figures[REACH]:
             answer = OUTGROWN
             continue
         figures[FARTHEST] = max(figures[FARTHEST], _farthest(low, high))
-        near, far = local_box(low, high, centre, s)
+        near, far = local_box(low, high, origin, s)
         while base >= 0:
             old_near, old_far = child_box(blocks, base)
             if (
@@ -211,5 +206,5 @@ def move_some(rows, moved, boxes, places, parents, frame, blocks, figures):
             base = parents[node]
     figures[AREA] = total
     if answer == KEPT and len(blocks) > 0:
-        answer = _settle(frame, figures, blocks, False)
+        answer = _update_frame(frame, figures, blocks, False)
     return answer

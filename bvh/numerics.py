@@ -1,9 +1,9 @@
-"""Floating-point tools of the kernels: bits, powers of two, and error-free transformations.
+"""Floating-point functions for kernels: bits, powers of two, error-free transformations.
 
 A *double-double* is an unevaluated sum of two doubles, high part first; its operations lose about
 2**-102 of their operands' magnitudes (Joldes, Muller, Popescu 2017, "Tight and rigorous error
-bounds for basic building blocks of double-word arithmetic"). Every filter in this package states
-its bound where it is used and hands what it cannot decide to `exact.py`.
+bounds for basic building blocks of double-word arithmetic"). Every filter of this package states
+its error bound where it is used, and leaves what it cannot decide to exact sums.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ NAN = np.nan
 LARGEST = np.finfo(np.float64).max
 SMALLEST = np.nextafter(0.0, 1.0)
 
-# Relative error that the double-double expressions of this package stay below, with room to spare:
-# the longest (a dot product with a cross product) loses 23 * 2**-106 < 2**-101.
+# Bound of the relative error of the package's double-double expressions: the longest (a dot product
+# with a cross product) loses 23 * 2**-106 < 2**-101.
 DD_ERROR = 2.0**-100
 
-# True where one instruction gives a*b+c; elsewhere `two_product` splits its factors instead.
+# Whether one instruction computes a*b+c; otherwise `two_product` splits its factors.
 HAS_FMA = bool(host_features().get("fma", False) or host_features().get("neon", False))
 
 
@@ -51,13 +51,13 @@ def from_bits(typingctx: Any, x: Any) -> Any:
 
 @inlined
 def lose_nan_max(a, b):
-    """Return the larger of a and b; a NaN in b is lost, so b is the one that may be NaN."""
+    """Return the larger of a and b; a if b is NaN."""
     return b if b > a else a
 
 
 @inlined
 def lose_nan_min(a, b):
-    """Return the smaller of a and b; a NaN in b is lost, so b is the one that may be NaN."""
+    """Return the smaller of a and b; a if b is NaN."""
     return b if b < a else a
 
 
@@ -105,7 +105,7 @@ def vector(array, i):
 
 @inlined
 def finite(v):
-    """Tell whether all components of a 3-tuple are finite (0 * inf and 0 * NaN are NaN)."""
+    """Return whether all components of a 3-tuple are finite (0 * inf and 0 * NaN are NaN)."""
     return (v[0] + v[1] + v[2]) * 0.0 == 0.0 or (
         v[0] * 0.0 == 0.0 and v[1] * 0.0 == 0.0 and v[2] * 0.0 == 0.0
     )
@@ -113,7 +113,7 @@ def finite(v):
 
 @inlined
 def can_hit(o, d):
-    """Tell a ray that has a place and a direction from one that can only miss."""
+    """Return whether a ray is finite and its direction is not zero."""
     return finite(o) and finite(d) and largest(d) > 0.0
 
 

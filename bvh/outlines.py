@@ -1,12 +1,12 @@
-"""Closed outlines in a picture, and which projected triangles touch them or lie inside of them.
+"""Closed outlines in a picture, and tests of which projected triangles touch them or are inside.
 
-An outline is a closed polygon in pixels, simple or not, without repeated points in a row (but it
-may be a single point); its region is the closed set of the points
-on it and of those that it winds about an odd number of times. A corner of a projected triangle is
-a homogeneous point (x, y, w): with w = 1 in front of the eye, with w <= 0 in or behind the plane
-of the eye, where x and y are in units of pixels times w. What is seen of a triangle is then the
-cone over its corners, met with the plane w = 1: a triangle that reaches behind the eye is never
-cut, and its image may be unbounded.
+An outline is a closed polygon in pixels, simple or not, without repeated consecutive points (but it
+may be a single point); its region is the closed set of the points on it and of those with an odd
+winding number. A corner of a projected triangle is a homogeneous point (x, y, w): with w = 1 in
+front of the eye, with w <= 0 in or behind the plane of the eye, where x and y are in units of
+pixels times w. The image of a triangle is then the intersection of the cone over its corners with
+the plane w = 1: a triangle that reaches behind the eye is never clipped, and its image may be
+unbounded.
 
 All decisions are signs of determinants, filtered in float64 and exact where the filter does not
 decide: with w = 1 those of `orientation.orient2d`. Let A, B be the signs of det[p, q, a] and
@@ -29,7 +29,7 @@ OUTSIDE, BORDER, INTERIOR = -1, 0, 1
 
 # A product of two, a difference, a product and two sums: five roundings of 2**-53 on any path.
 ERROR = 10.0 * 2.0**-53
-# More than what products of two that underflow can lose; times the third factor.
+# More than what underflow of products of two can lose; times the third factor.
 TINY = 2.0**-1068
 
 
@@ -41,13 +41,13 @@ def corner(points, i):
 
 @inlined
 def outline_point(outline, i):
-    """Return a point of the outline, as a homogeneous one."""
+    """Return a point of the outline as a homogeneous one."""
     return (outline[i, 0], outline[i, 1], 1.0)
 
 
 @kernel
 def turn(p, q, r):
-    """Return the sign of det[p, q, r]: 1 where three points in front of the eye turn left."""
+    """Return the sign of det[p, q, r]: 1 if three points in front of the eye turn left."""
     stay_outlined()
     if p[2] == 1.0 and q[2] == 1.0 and r[2] == 1.0:
         return orient2d(p, q, r)
@@ -84,7 +84,7 @@ def _exact_turn(p, q, i):
 
 @kernel
 def place_of(outline, v):
-    """Tell where a point in front of the eye lies: OUTSIDE, INTERIOR, or on the BORDER."""
+    """Classify a point in front of the eye: OUTSIDE, INTERIOR, or on the BORDER."""
     stay_outlined()
     odd = False
     p = outline_point(outline, len(outline) - 1)
@@ -107,7 +107,7 @@ def place_of(outline, v):
 
 @kernel
 def _in_plane(p, q, a, b):
-    """Tell whether the cones over p, q and over a, b meet, which all lie in one plane."""
+    """Return whether the cones over p, q and over a, b, all in one plane, intersect."""
     stay_outlined()
     if p[0] == q[0] and p[1] == q[1]:
         return _holds_point(p, a, b)
@@ -123,25 +123,25 @@ def _in_plane(p, q, a, b):
 
 @kernel
 def _holds_point(p, a, b):
-    """Tell whether a point is in the image of an edge, with which it lies in one plane."""
+    """Return whether a point is in the image of an edge in one plane with it."""
     for axis in range(2):
         m = _flat_turn(a, b, axis)
         if m != 0:
             return _between(a, b, p, m, axis)
-    # One line of sight: all that is in front of the eye is one point.
+    # Both ends are on one line of sight: the image is a point.
     v = a if a[2] > 0.0 else b
     return v[2] > 0.0 and _flat_turn(v, p, 0) == 0 and _flat_turn(v, p, 1) == 0
 
 
 @inlined
 def _between(p, q, v, m, axis):
-    """Tell whether v is in the cone over p and q, for their sign m."""
+    """Return whether v is in the cone over p and q, for their sign m."""
     return _flat_turn(v, q, axis) * m >= 0 and _flat_turn(p, v, axis) * m >= 0
 
 
 @inlined
 def _crosses(p, q, a, b, sa, sb, sp, sq):
-    """Tell whether the segment p, q meets the image of the edge a, b; see the module's text."""
+    """Return whether the segment p, q intersects the image of the edge a, b; see the module."""
     if sp == 0 and sq == 0:
         return sa == 0 and sb == 0 and _in_plane(p, q, a, b)
     return (sa >= 0 and sb <= 0 and sq >= 0 and sp <= 0) or (
@@ -151,7 +151,7 @@ def _crosses(p, q, a, b, sa, sb, sp, sq):
 
 @inlined
 def _all_flat(a, b, c):
-    """Tell whether a triangle is all in front of the eye."""
+    """Return whether a triangle is entirely in front of the eye."""
     return a[2] == 1.0 and b[2] == 1.0 and c[2] == 1.0
 
 
@@ -166,7 +166,7 @@ def _box(a, b, c):
 
 @inlined
 def _beside(p, q, box):
-    """Tell whether a segment lies beside a box."""
+    """Return whether a segment is entirely on one side of a box."""
     x0, y0, x1, y1 = box
     return (
         (p[0] < x0 and q[0] < x0) or (p[0] > x1 and q[0] > x1)
@@ -176,7 +176,7 @@ def _beside(p, q, box):
 
 @kernel
 def _segment_meets(p, q, a, b, c, way):
-    """Tell whether the segment p, q meets the image of a triangle, whose turn is `way`."""
+    """Return whether the segment p, q intersects the image of a triangle of orientation `way`."""
     stay_outlined()
     sa, sb, sc = turn(p, q, a), turn(p, q, b), turn(p, q, c)
     if (sa > 0 and sb > 0 and sc > 0) or (sa < 0 and sb < 0 and sc < 0):
@@ -196,7 +196,7 @@ def _segment_meets(p, q, a, b, c, way):
 
 @kernel
 def _outline_meets(outline, a, b, c):
-    """Tell whether the image of a triangle has a point on the outline."""
+    """Return whether the image of a triangle intersects the outline."""
     stay_outlined()
     flat, box = _all_flat(a, b, c), _box(a, b, c)
     way = turn(a, b, c)
@@ -211,7 +211,7 @@ def _outline_meets(outline, a, b, c):
 
 @kernel
 def _enters(p, q, a, b, c, way):
-    """Tell whether the segment p, q has a point inside a flat triangle, its edges apart."""
+    """Return whether the segment p, q intersects the interior of a triangle in the picture."""
     sa, sb, sc = turn(p, q, a), turn(p, q, b), turn(p, q, c)
     if (sa >= 0 and sb >= 0 and sc >= 0) or (sa <= 0 and sb <= 0 and sc <= 0):
         return False
@@ -224,7 +224,7 @@ def _enters(p, q, a, b, c, way):
 
 @kernel
 def _outline_spares(outline, deep, a, b, c):
-    """Tell whether all of a triangle lies in the region, as its corners do: MEET or UNSURE.
+    """Return MEET if a triangle with all corners in the region is inside it, else UNSURE.
 
     `deep`: one of its corners is not on the outline.
     """
@@ -235,20 +235,20 @@ def _outline_spares(outline, deep, a, b, c):
     for i in range(len(outline)):
         q = outline_point(outline, i)
         if not _beside(p, q, box):
-            # Both sides of the outline may be in the region, where it runs along itself.
+            # Both sides may be in the region, where the outline runs along itself.
             if way == 0 or _enters(p, q, a, b, c, way):
                 return UNSURE
         p = q
-    # No outline inside: all of it lies where any point that is not on the border does.
+    # No outline in the interior: all of it lies where any point off the border does.
     return MEET if deep else UNSURE
 
 
 @entry
 def judge_triangles(outline, convex, want_inside, points, places, faces, first, last, verdicts):
-    """Decide for triangles first..last-1 whether they touch, or lie inside, an outline's region.
+    """Decide whether triangles first..last-1 touch, or lie inside, an outline's region.
 
-    `points` are homogeneous, and `places` what `judge_points` says of them; a triangle with a
-    corner that is NaN is apart from everything.
+    `points` are homogeneous, and `places` their results of `judge_points`; a triangle with a NaN
+    corner touches nothing.
     """
     low_x, high_x = outline[:, 0].min(), outline[:, 0].max()
     low_y, high_y = outline[:, 1].min(), outline[:, 1].max()
@@ -275,19 +275,19 @@ def judge_triangles(outline, convex, want_inside, points, places, faces, first, 
         elif highest >= BORDER:
             verdicts[i] = MEET
         elif (a[2] > 0.0 or b[2] > 0.0 or c[2] > 0.0) and _outline_meets(outline, a, b, c):
-            # Where the outline runs past it, all of it lies where its corners do, outside.
+            # Otherwise all of it lies where its corners do, outside.
             verdicts[i] = MEET
 
 
 @inlined
 def _all_numbers(v):
-    """Tell whether a point is finite."""
+    """Return whether a point is finite."""
     return abs(v[0]) < np.inf and abs(v[1]) < np.inf and abs(v[2]) < np.inf
 
 
 @entry
 def judge_points(outline, points, first, last, places):
-    """Tell where points first..last-1 lie; those that the eye does not see, OUTSIDE."""
+    """Classify points first..last-1; those behind the eye are OUTSIDE."""
     low_x, high_x = outline[:, 0].min(), outline[:, 0].max()
     low_y, high_y = outline[:, 1].min(), outline[:, 1].max()
     for i in range(first, last):
@@ -301,7 +301,7 @@ def judge_points(outline, points, first, last, places):
 
 @warms("selections in a picture")
 def _warm() -> None:
-    """Compile what rectangles and lassos are decided by."""
+    """Compile the kernels of rectangles and lassos."""
     outline, points = kernel_input(np.eye(3, 2)), kernel_input(np.ones((3, 3)))
     faces, places = kernel_input(np.zeros((1, 3), np.int32)), np.empty(3, np.int8)
     judge_points(outline, points, 0, 3, places)

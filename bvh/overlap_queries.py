@@ -1,8 +1,8 @@
-"""What else a tree is asked: which primitives meet a region, another tree, or each other."""
+"""Overlap queries of a tree: primitives that overlap a region, pairs of faces that meet."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,63 +10,20 @@ from numpy.typing import ArrayLike, NDArray
 
 from bvh.arguments import common_shape, points, reals, thread_count
 from bvh.hierarchy import Hierarchy
+from bvh.overlap_results import Overlaps
 from bvh.primitives import Boxes, Triangles
 from bvh.progress_bars import ProgressLike, heard
 
-# Many kernels, which only those need who ask: they are imported by the first question.
+# Many kernels, which only these queries need: they are imported by the first query.
 if TYPE_CHECKING:
+    from bvh.searches import Codes, RegionSearch
     from bvh.traversal.region_reach import BoxRegions, PlaneRegions, Regions, SphereRegions
 
 Ids = NDArray[np.int32]
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Overlaps:
-    """What each query of a batch meets.
-
-    Query i, counted along the batch's leading shape, meets `prim_id[offsets[i] : offsets[i + 1]]`,
-    which is also ``overlaps[i]``.
-
-    Attributes
-    ----------
-    prim_id : ndarray of int32, shape (m,)
-        Faces, or boxes; ascending within each query, each once.
-    offsets : ndarray of int64, shape (n + 1,)
-        Where each query's part of `prim_id` begins; the last is m.
-    shape : tuple of int
-        Leading shape of the batch.
-    """
-
-    prim_id: Ids
-    offsets: NDArray[np.int64]
-    shape: tuple[int, ...]
-
-    @property
-    def query_id(self) -> NDArray[np.int64]:
-        """The query of each entry of `prim_id`, counted flat, shape (m,)."""
-        return np.repeat(np.arange(len(self)), np.diff(self.offsets))
-
-    @property
-    def counts(self) -> NDArray[np.int64]:
-        """How many primitives each query meets, with the batch's leading shape."""
-        return np.diff(self.offsets).reshape(self.shape)
-
-    def __len__(self) -> int:
-        """Return the number of queries."""
-        return len(self.offsets) - 1
-
-    def __getitem__(self, index: int) -> Ids:
-        """Return what one query meets."""
-        i = range(len(self))[index]
-        return self.prim_id[self.offsets[i] : self.offsets[i + 1]]
-
-    def __repr__(self) -> str:
-        met = int(np.count_nonzero(self.counts))
-        return f"Overlaps({met} of {len(self)} queries meet {len(self.prim_id)} primitives)"
-
-
 class OverlapQueries(Hierarchy):
-    """The questions of overlap. All sets are closed: what touches, overlaps."""
+    """Overlap queries of a tree. All sets are closed: what touches, overlaps."""
 
     __slots__ = ()
 
@@ -77,12 +34,12 @@ class OverlapQueries(Hierarchy):
         *,
         threads: int | None = None,
         progress: ProgressLike | None = None,
-    ) -> Ids | Overlaps:
+    ) -> Overlaps:
         """Find the primitives that have a point in common with an axis-aligned box.
 
         Decided as real arithmetic on the given doubles decides it, touching included; a face
         without area is the segment or point that it is. By separating axes (Akenine-Möller 2001),
-        each of them a sign.
+        each tested by an exact sign.
 
         Parameters
         ----------
@@ -96,8 +53,8 @@ class OverlapQueries(Hierarchy):
 
         Returns
         -------
-        ndarray of int32, shape (m,), or Overlaps
-            The ids, ascending; for a batch of boxes, those of each.
+        Overlaps
+            The ids of each box, ascending. The result of a single box is a sequence of ids.
 
         Raises
         ------
@@ -109,13 +66,13 @@ class OverlapQueries(Hierarchy):
         --------
         >>> import bvh
         >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
-        >>> tree.overlap_box([0.5, 0.5, 0], [1, 1, 1])
+        >>> tree.overlap_box([0.5, 0.5, 0], [1, 1, 1]).prim_id
         array([0], dtype=int32)
         >>> tree.overlap_box([[0.6, 0.5, 0], [0, 0, -1]], [1, 1, 1])
         Overlaps(1 of 2 queries meet 1 primitives)
         """
         self._must_hold("overlap_box", Triangles, Boxes)
-        return self._find(*box_regions(lower, upper, self._bounds), threads, progress)
+        return self._overlaps(*box_regions(lower, upper, self._bounds), threads, progress)
 
     def overlap_sphere(
         self,
@@ -124,12 +81,12 @@ class OverlapQueries(Hierarchy):
         *,
         threads: int | None = None,
         progress: ProgressLike | None = None,
-    ) -> Ids | Overlaps:
-        """Find the primitives that come as near to a point as a radius.
+    ) -> Overlaps:
+        """Find the primitives that overlap a ball.
 
         Decided as real arithmetic on the given doubles decides it: a face that touches the sphere
-        is found. Contact to within some 2**-45 is decided in rational numbers, which takes a
-        tenth of a millisecond a face.
+        is found. Contact to within about 2**-45 is decided in rational numbers, which takes a tenth
+        of a millisecond a face.
 
         Parameters
         ----------
@@ -143,8 +100,8 @@ class OverlapQueries(Hierarchy):
 
         Returns
         -------
-        ndarray of int32, shape (m,), or Overlaps
-            The ids, ascending; for a batch of spheres, those of each.
+        Overlaps
+            As in `overlap_box`.
 
         Raises
         ------
@@ -156,11 +113,11 @@ class OverlapQueries(Hierarchy):
         --------
         >>> import bvh
         >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
-        >>> tree.overlap_sphere([0.25, 0.25, 2], 2)
+        >>> tree.overlap_sphere([0.25, 0.25, 2], 2).prim_id
         array([0], dtype=int32)
         """
         self._must_hold("overlap_sphere", Triangles, Boxes)
-        return self._find(*sphere_regions(center, radius), threads, progress)
+        return self._overlaps(*sphere_regions(center, radius), threads, progress)
 
     def overlap_frustum(
         self,
@@ -168,11 +125,11 @@ class OverlapQueries(Hierarchy):
         *,
         threads: int | None = None,
         progress: ProgressLike | None = None,
-    ) -> Ids | Overlaps:
-        """Find the triangles that have a point in a convex polytope, such as a view frustum.
+    ) -> Overlaps:
+        """Find the triangles that overlap a convex polytope, such as a view frustum.
 
         Decided as real arithmetic on the given doubles decides it, also where no single plane
-        parts a triangle from the polytope.
+        separates a triangle from the polytope.
 
         Parameters
         ----------
@@ -185,8 +142,8 @@ class OverlapQueries(Hierarchy):
 
         Returns
         -------
-        ndarray of int32, shape (m,), or Overlaps
-            The ids, ascending; for a batch of polytopes, those of each.
+        Overlaps
+            As in `overlap_box`.
 
         Raises
         ------
@@ -197,11 +154,11 @@ class OverlapQueries(Hierarchy):
         --------
         >>> import bvh
         >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
-        >>> tree.overlap_frustum([[1, 0, 0, -0.5], [0, 1, 0, -0.5]])
+        >>> tree.overlap_frustum([[1, 0, 0, -0.5], [0, 1, 0, -0.5]]).prim_id
         array([0], dtype=int32)
         """
         self._must_hold("overlap_frustum", Triangles)
-        return self._find(*plane_regions(planes), threads, progress)
+        return self._overlaps(*plane_regions(planes), threads, progress)
 
     def overlap_tree(
         self,
@@ -303,24 +260,32 @@ class OverlapQueries(Hierarchy):
         with heard(progress) as report:
             return find_pairs(self._arrays, self._arrays, None, True, workers, report)
 
-    def _find(
-        self,
-        regions: Regions,
-        shape: tuple[int, ...],
-        threads: int | None,
+    def _overlaps(
+        self, regions: Regions, shape: tuple[int, ...], threads: int | None,
         progress: ProgressLike | None,
-    ) -> Ids | Overlaps:
-        from bvh.searches import find_region, find_regions
+    ) -> Overlaps:  # fmt: skip
+        from bvh.searches import search_of
 
-        if shape == () and progress is None:
-            if threads is not None:
-                thread_count(threads)
-            return find_region(self._arrays, regions)
-        count = int(np.prod(shape, dtype=np.int64))
-        workers = thread_count(threads)
-        with heard(progress) as report:
-            offsets, ids = find_regions(self._arrays, regions, count, workers, report)
-        return ids if shape == () else Overlaps(ids, offsets, shape)
+        search = search_of(self._arrays)
+        offsets, codes = find_overlaps(search, regions, shape, threads, progress)
+        return Overlaps(codes.astype(np.int32), offsets, shape)
+
+
+def find_overlaps(
+    search: RegionSearch, regions: Regions, shape: tuple[int, ...], threads: int | None,
+    progress: ProgressLike | None,
+) -> tuple[NDArray[np.int64], Codes]:  # fmt: skip
+    """Return (offsets, codes): the primitives of a tree or a scene that each region overlaps."""
+    from bvh.searches import find_region, find_regions
+
+    if shape == () and progress is None:
+        if threads is not None:
+            thread_count(threads)
+        codes = find_region(search, regions)
+        return np.array([0, len(codes)]), codes
+    workers = thread_count(threads)
+    with heard(progress) as report:
+        return find_regions(search, regions, math.prod(shape), workers, report)
 
 
 def _flat(array: NDArray[np.float64], shape: tuple[int, ...], width: int) -> NDArray[np.float64]:
@@ -363,7 +328,7 @@ def plane_regions(planes: ArrayLike) -> tuple[PlaneRegions, tuple[int, ...]]:
         raise ValueError(f"planes must have shape (..., k, 4), got {rows.shape}")
     *leading, k, _ = rows.shape
     shape = tuple(leading)
-    count = int(np.prod(shape, dtype=np.int64))
+    count = math.prod(shape)
     return PlaneRegions(rows.reshape(count, k, 4), np.array([k], np.int64)), shape
 
 

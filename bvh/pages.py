@@ -1,4 +1,4 @@
-"""Pages that this process serves to browsers."""
+"""Page server: pages that this process serves to browsers."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ from typing import Any, Self
 from bvh.arguments import whole_number
 
 HOST = "127.0.0.1"
-# Ports that are tried, from the one that is wanted on.
+# Number of ports that are tried.
 TRIED = 1000
-# Pages that may talk to a server of this machine alone: its own, also through a forwarded port.
+# Origins that may connect to a local server: its own pages, also through a forwarded port.
 OUR_OWN = re.compile(r"https?://(localhost|127(\.\d+){3}|\[::1\])(:\d+)?")
 
 _starting = threading.Lock()
 
 
 class Page:
-    """A page in the browser, until it is closed. In a notebook it shows itself.
+    """A page in the browser, until it is closed. A notebook displays it in a frame.
 
-    It is served to this machine alone unless its host says otherwise, also where another site's
-    page in the same browser asks, and fetches nothing from elsewhere. Over ssh, forward its port:
+    By default it is served to this machine alone, and not to other sites' pages in the same
+    browser; it fetches nothing from elsewhere. Over ssh, forward its port:
     ``ssh -L 8080:localhost:8080 machine``.
 
     Attributes
     ----------
     url : str
-        Where the page is.
+        Address of the page.
     port : int
-        The port that was free.
+        The port in use.
     """
 
-    # Of the frame in a notebook.
+    # Height of the frame in a notebook.
     _height = 600
 
     def __init__(self, host: str, port: int, label: str) -> None:
@@ -56,11 +56,11 @@ class Page:
             ) from error
         self._ended = threading.Event()
         number = _free_port(host, number)
-        # It prints its address as if it were the program.
+        # viser prints its address on standard output.
         with redirect_stdout(io.StringIO()), _own_pages_only(host):
             server: Any = viser.ViserServer(host=host, port=number, label=label, verbose=False)
         self._server = server
-        # No page may ask for a public address of what is shown here.
+        # No page may request a public address.
         self._server.request_share_url = lambda *_, **__: None
         self.port = int(self._server.get_port())
         shown = "localhost" if host in ("0.0.0.0", "::") else host
@@ -68,17 +68,17 @@ class Page:
 
     @property
     def closed(self) -> bool:
-        """Whether the page is served no more."""
+        """Whether the page has been closed."""
         return self._ended.is_set()
 
     def wait(self) -> None:
-        """Return when the page is closed, by another thread or by Ctrl-C."""
-        # With a limit, so that Ctrl-C is heard on all systems.
+        """Block until the page is closed, by another thread or by Ctrl-C."""
+        # With a timeout, so that Ctrl-C interrupts it on all systems.
         while not self._ended.wait(0.5):
             pass
 
     def close(self) -> None:
-        """Serve the page no more. A second time does nothing."""
+        """Stop serving the page. A second call does nothing."""
         if self._ended.is_set():
             return
         self._ended.set()
@@ -87,7 +87,7 @@ class Page:
             self._server.stop()
 
     def _leave(self) -> None:
-        """End what goes on beside the server."""
+        """End what runs beside the server."""
 
     def __enter__(self) -> Self:
         return self
@@ -99,7 +99,7 @@ class Page:
         return f"{type(self).__name__}({'closed' if self.closed else repr(self.url)})"
 
     def _repr_html_(self) -> str:
-        """Show the page in a notebook."""
+        """HTML of a frame with the page, for notebooks."""
         if self.closed:
             return f"<code>{html.escape(repr(self))}</code>"
         url = html.escape(self.url)
@@ -111,7 +111,7 @@ class Page:
 
 
 def _free_port(host: str, first: int) -> int:
-    """Return the first free port from one on, or 0 for any; the server would try for ever."""
+    """Return the first free port from `first` on, or 0 for any; viser would search for ever."""
     try:
         families = {found[0] for found in socket.getaddrinfo(host, first, type=socket.SOCK_STREAM)}
     except (OSError, UnicodeError) as error:
@@ -122,8 +122,8 @@ def _free_port(host: str, first: int) -> int:
                 socket.create_server((host, port), family=family).close()
         except OSError as error:
             if error.errno not in (errno.EADDRINUSE, errno.EACCES):
-                told = f"host {host!r} is no address of this machine: {error}"
-                raise OSError(told) from error
+                message = f"host {host!r} is not an address of this machine: {error}"
+                raise OSError(message) from error
             continue
         return port
     raise OSError(f"no port of host {host!r} is free from {first} on")
@@ -131,10 +131,10 @@ def _free_port(host: str, first: int) -> int:
 
 @contextmanager
 def _own_pages_only(host: str) -> Iterator[None]:
-    """Have a server that starts now refuse pages of other sites, if it is for this machine alone.
+    """Make a local server that starts within refuse connections from pages of other sites.
 
-    Browsers let the page of any site talk to any server that they can reach, and tell where it
-    comes from; viser does not ask.
+    Browsers let the page of any site connect to any server that they can reach, and send its
+    origin; viser does not check it.
     """
     if not OUR_OWN.fullmatch(f"http://{f'[{host}]' if ':' in host else host}"):
         yield
@@ -142,7 +142,7 @@ def _own_pages_only(host: str) -> Iterator[None]:
     from websockets.asyncio import server
 
     serve: Any = server.serve
-    # viser passes nothing on to the server that it makes, so that its maker is stood in for.
+    # viser has no option for origins, so that `websockets.serve` is replaced while it starts.
     with _starting:
         server.serve = partial(serve, origins=(None, OUR_OWN))  # type: ignore[assignment,misc]
         try:

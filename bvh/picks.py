@@ -1,4 +1,4 @@
-"""`Pick`: what is under a cursor, and what can be said of it."""
+"""`Pick`: result of picking under a cursor."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.affine import moved
-from bvh.expansion import Leaves
 from bvh.obbs import inverses
 from bvh.primitives import Boxes, Triangles
 from bvh.snapping import nearest_on_triangles
@@ -38,32 +37,32 @@ class NearEdge(NamedTuple):
 
 
 class Pick:
-    """What is under a cursor: plain numbers, and whatever else is asked for.
+    """Result of picking under a cursor: the hit, and more about it on demand.
 
-    All but the first six attributes are found when they are first asked for. What was picked stays
-    the same, whatever else comes or goes; where it is, and its name, are told as they are then: ask
-    before it moves, or call `resolve`.
+    All but the first six attributes are computed when first accessed. The pick keeps its instance
+    and primitive however the scene changes, but transform and name are those at that access: access
+    them before the instance moves, or call `resolve`.
 
     Attributes
     ----------
     t : float
-        Along the cursor's ray: depth, in units of space.
+        Parameter of the cursor's ray: depth, in units of space.
     leaf : int
-        Row of ``scene.leaves`` as they were.
+        Row of ``scene.leaves`` at the time of the pick.
     prim_id : int
-        Face, or box, of that leaf's tree.
+        Face, or box, in that leaf's tree.
     u, v : float
         Weights of the face's second and third vertex; NaN for boxes.
     front : bool
-        The face is seen from the side of its winding normal. False for what has no area, and for
-        what is beside the cursor.
+        Whether the ray meets the side of the winding normal. False for faces without area, and for
+        picks beside the cursor.
     """
 
     __slots__ = ("_found", "_hit", "_where")
 
     def __init__(self, where: tuple[Any, ...], hit: tuple[Any, ...]) -> None:
         # The scene, the camera, the cursor, its ray, the leaves; t, prim_id, u, v, front, leaf, and
-        # for what is beside the cursor the distance in pixels and the place.
+        # for picks beside the cursor the distance in pixels and the position.
         self._where = where
         self._hit = hit
         self._found: dict[str, Any] | None = None
@@ -94,50 +93,50 @@ class Pick:
 
     @property
     def screen_distance(self) -> float:
-        """Pixels from the cursor; 0 for what is under it."""
+        """Distance from the cursor in pixels; 0 directly under it."""
         return float(self._hit[6]) if len(self._hit) > 6 else 0.0
 
     @property
     def path(self) -> tuple[int, ...]:
-        """Ids of instances, from the scene that was asked inward."""
+        """Ids of the instances on the path of the leaf, from the outermost inward."""
         return tuple(self._held().path)
 
     @property
     def instance_id(self) -> int:
-        """The instance of the scene that was asked."""
+        """The outermost instance on the path."""
         return int(self._held().path[0])
 
     @property
     def name(self) -> str | None:
-        """The instance's name: that of the innermost on the path that has one."""
+        """Name of the innermost instance on the path that has one."""
         name: str | None = self._held().name
         return name
 
     @property
     def face_id(self) -> int:
-        """The face of the mesh as it was given, where that had quads or polygons (see `BVH`)."""
+        """The face of the original mesh, which may be a quad or polygon (see `BVH.face_of`)."""
         return int(self._held().tree.face_of(self.prim_id))
 
     @property
     def position(self) -> Floats:
-        """Where it is in the world, shape (3,)."""
+        """Position in the world, shape (3,)."""
         return np.asarray(self._keep("position", self._find_position))
 
     @property
     def local_position(self) -> Floats:
-        """The same point in the coordinates of the leaf's tree, shape (3,)."""
+        """Position in the coordinates of the leaf's tree, shape (3,)."""
         return np.asarray(self._keep("local_position", self._find_local_position))
 
     @property
     def normal(self) -> Floats:
-        """Unit normal of the face in the world, by its winding; outward for boxes; NaN if none."""
+        """Unit normal in the world, by the face's winding; outward for boxes; NaN without area."""
         return np.asarray(self._keep("normal", self._find_normal))
 
     @property
     def smooth_normal(self) -> Floats | None:
-        """The mesh's vertex normals, interpolated, as a unit vector in the world.
+        """Interpolated vertex normal of the mesh as a unit vector in the world; None without any.
 
-        None if the mesh has none. They are moved by the inverse transpose of the transform.
+        Normals are transformed by the inverse transpose.
         """
         normals = self._attribute("vertex_normals")
         if normals is None:
@@ -147,7 +146,7 @@ class Pick:
 
     @property
     def uv(self) -> Floats | None:
-        """Texture coordinates, interpolated, shape (2,); None if the mesh has none."""
+        """Interpolated texture coordinates, shape (2,); None if the mesh has none."""
         uv = self._attribute("uv")
         return None if uv is None else self._blend(uv)
 
@@ -162,38 +161,38 @@ class Pick:
         return self._snap()[1]
 
     def resolve(self) -> Pick:
-        """Find all attributes now, before the scene changes; return the pick itself."""
+        """Compute all attributes now, before the scene changes; return the pick itself."""
         for name in ("position", "local_position", "normal", "smooth_normal", "uv", "vertex"):
             getattr(self, name)
         return self
 
     def as_dict(self) -> dict[str, Any]:
         """Return all attributes as plain numbers, lists and strings, as JSON takes them."""
-        told: dict[str, Any] = {}
+        content: dict[str, Any] = {}
         for name in (
             "instance_id", "name", "path", "leaf", "prim_id", "face_id", "t", "u", "v", "front",
             "position", "local_position", "normal", "smooth_normal", "uv", "screen_distance",
         ):  # fmt: skip
-            told[name] = _plain(getattr(self, name))
+            content[name] = _plain(getattr(self, name))
         for name, snap in (("vertex", self.vertex), ("edge", self.edge)):
-            told[name] = snap and {k: _plain(x) for k, x in snap._asdict().items()}
-        return told
+            content[name] = snap and {k: _plain(x) for k, x in snap._asdict().items()}
+        return content
 
     def __repr__(self) -> str:
-        place = ", ".join(f"{x:.6g}" for x in self.position)
+        position = ", ".join(f"{x:.6g}" for x in self.position)
         return (
             f"Pick(instance_id={self.instance_id}, name={self.name!r}, prim_id={self.prim_id}, "
-            f"t={self.t:.6g}, position=[{place}])"
+            f"t={self.t:.6g}, position=[{position}])"
         )
 
     def _keep(self, name: str, find: Any) -> Any:
-        """Return what was found under a name before, or find it."""
+        """Return a cached attribute, or compute it."""
         if self._found is None:
             self._found = {}
         if name not in self._found:
             found = self._found[name] = find()
             if isinstance(found, np.ndarray):
-                # What is kept is told again.
+                # It is returned again later.
                 found.flags.writeable = False
         return self._found[name]
 
@@ -203,10 +202,10 @@ class Pick:
 
     def _find_leaf(self) -> Any:
         scene, leaves = self._where[0], self._where[5]
-        # Where instances have come or gone, the scene's leaves are others.
+        # After instances have been added or removed, the scene's leaves are others.
         if leaves.is_current():
-            leaves = scene._followed()
-        return Leaves(leaves)[self.leaf]
+            leaves = scene._current_leaves()
+        return leaves.leaf(self.leaf)
 
     def _triangles(self) -> Triangles | None:
         primitives = self._held().tree.arrays.primitives
@@ -227,13 +226,13 @@ class Pick:
         return np.array([1.0 - self.u - self.v, self.u, self.v])
 
     def _blend(self, values: Floats) -> Floats:
-        """Interpolate what the vertices of the face have."""
+        """Interpolate values of the vertices at the hit."""
         triangles = self._triangles()
         assert triangles is not None
         return np.asarray(self._weights() @ values[triangles.faces[self.prim_id]])
 
     def _attribute(self, name: str) -> Floats | None:
-        """Return an array of the mesh's vertices, if it knows of one."""
+        """Return a vertex attribute of the mesh, if it has it."""
         if self._triangles() is None:
             return None
         known = self._keep("attributes", lambda: self._where[0].attributes(self._held().tree))
@@ -259,7 +258,7 @@ class Pick:
         if self._triangles() is not None:
             a, b, c = self._world()
             return _unit(np.cross(_unit(b - a), _unit(c - a)))
-        # The side of the box that is nearest, in shares of the box's size.
+        # The nearest side of the box, relative to the box's size.
         tree, transform = self._held().tree, self._held().transform
         boxes = tree.arrays.primitives
         row = boxes.points[self.prim_id]
@@ -300,7 +299,7 @@ class Pick:
 
 
 def _unit(vector: Floats) -> Floats:
-    """Return a vector of length 1; NaN for none."""
+    """Return a vector scaled to length 1; NaN for the zero vector."""
     with np.errstate(invalid="ignore", divide="ignore"):
         scaled = vector / np.abs(vector).max()
         return np.asarray(scaled / np.sqrt((scaled * scaled).sum()))

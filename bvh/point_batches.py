@@ -1,4 +1,4 @@
-"""Chunks of points on threads."""
+"""Batches of points: their chunks on threads, and their results."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.placed import hit_codes, owners_of
-from bvh.points import ClosestPoints, PointBatch, SceneClosestPoints
+from bvh.points import PointBatch
 from bvh.rays import shaped
+from bvh.results import ClosestPoints, SceneClosestPoints
+from bvh.targets import Target
 from bvh.traversal.closest_point import closest_points
 from bvh.traversal.nearest_many import nearest_points
 from bvh.traversal.points_scratch import new_scratch
@@ -21,16 +23,41 @@ from bvh.traversal.winding_number import winding_numbers as winding_numbers_at
 from bvh.winding import WindingTerms
 from bvh.workers import Progress, Shelf, share
 
-# Points in a chunk: long enough to hide the call, short enough to balance threads and to hear
-# Ctrl-C at once.
-SMALLEST_CHUNK, LARGEST_CHUNK = 128, 4096
+# Points that a thread takes at a time: enough to hide the cost of the call, few enough to balance
+# threads and to notice Ctrl-C at once.
+FEWEST_POINTS, MOST_POINTS = 128, 4096
+
+
+def find_closest(
+    target: Target, batch: PointBatch, count: int | None, threads: int, progress: Progress | None
+) -> ClosestPoints:
+    """Return the closest point for each point, or `count` of them on one more axis."""
+    if target.stretches is not None:
+        return closest_in_scene(
+            target.arrays, target.stretches, target.mask, batch, count, threads, progress
+        )
+    if count is None:
+        return closest(target.arrays, batch, threads, progress)
+    return nearest(target.arrays, batch, count, threads, progress)
+
+
+def find_distances(
+    target: Target, batch: PointBatch, threads: int, progress: Progress | None
+) -> NDArray[np.float64]:
+    """Return the distance of each point, flat."""
+    if target.stretches is not None:
+        return distances_in_scene(
+            target.arrays, target.stretches, target.mask, batch, threads, progress
+        )
+    found: NDArray[np.float64] = distances(target.arrays, batch, threads, progress)
+    return found
 
 
 def in_chunks(
     count: int, work: Callable[[int, int], object], threads: int, progress: Progress | None
 ) -> None:
     """Call work on chunks of points."""
-    chunk = min(max(count // (16 * threads), SMALLEST_CHUNK), LARGEST_CHUNK)
+    chunk = min(max(count // (16 * threads), FEWEST_POINTS), MOST_POINTS)
     share(count, chunk, work, threads, progress)
 
 

@@ -1,4 +1,4 @@
-"""What points ask of a tree over triangles: what is nearest, and whether they are inside."""
+"""Point queries of a tree: closest points, distances, inside or outside, winding numbers."""
 
 from __future__ import annotations
 
@@ -12,19 +12,20 @@ from bvh.arrays import TreeArrays
 from bvh.build import build
 from bvh.hierarchy import Hierarchy
 from bvh.jit import warms
-from bvh.points import ClosestPoints, PointBatch, point_batch
+from bvh.points import point_batch
 from bvh.primitives import Triangles
 from bvh.progress_bars import ProgressLike, heard
 from bvh.rays import shaped
-from bvh.workers import Progress
+from bvh.results import ClosestPoints
+from bvh.targets import Target
 
-# Many kernels, which only those need who ask: they are imported by the first question.
+# Many kernels, which only these queries need: they are imported by the first query.
 if TYPE_CHECKING:
     from bvh.winding import WindingTerms
 
 
 class PointQueries(Hierarchy):
-    """The questions that points ask."""
+    """Point queries of a tree over triangles."""
 
     __slots__ = ()
 
@@ -37,7 +38,7 @@ class PointQueries(Hierarchy):
         threads: int | None = None,
         progress: ProgressLike | None = None,
     ) -> ClosestPoints:
-        """Find the nearest point of the surface for each point.
+        """Find the closest point of the surface for each point.
 
         The face with the smallest distance; of equal distances, the one with the lowest id. The
         distance is the real one to 4 units in the last place, at any scale and far from the origin,
@@ -52,7 +53,7 @@ class PointQueries(Hierarchy):
             How far to look, that distance included; broadcast against the points. Points for which
             it is NaN or negative miss.
         k : int, optional
-            Find the nearest points in this many faces, nearest first, on one more axis.
+            Find the closest points in this many faces, closest first, on one more axis.
         threads : int, optional
             Threads to use; one for each CPU by default.
         progress : callable, bool or bar of tqdm, optional
@@ -83,15 +84,9 @@ class PointQueries(Hierarchy):
         >>> tree.closest_point([[3.0, 0.0, 0.0], [0.5, 0.5, 0.5]], max_distance=1.0).prim_id
         array([-1,  0], dtype=int32)
         """
-        from bvh import point_batches
-
-        self._must_hold("closest_point", Triangles)
-        batch, workers = point_batch(points, max_distance), thread_count(threads)
-        count = None if k is None else whole_number("k", k)
-        with heard(progress) as report:
-            if count is None:
-                return point_batches.closest(self._arrays, batch, workers, report)
-            return point_batches.nearest(self._arrays, batch, count, workers, report)
+        target = self._point_target("closest_point")
+        found: ClosestPoints = closest_point(target, points, max_distance, k, threads, progress)
+        return found
 
     def distance(
         self,
@@ -120,14 +115,7 @@ class PointQueries(Hierarchy):
         >>> tree.distance([[1.0, 1.0, 0.0], [3.0, 0.0, 0.0]])
         array([0.70710678, 2.        ])
         """
-        from bvh import point_batches
-
-        self._must_hold("distance", Triangles)
-        batch = point_batch(points, max_distance)
-        workers = thread_count(threads)
-        with heard(progress) as report:
-            flat = point_batches.distances(self._arrays, batch, workers, report)
-        return shaped(batch.shape, flat)[0]
+        return distance(self._point_target("distance"), points, max_distance, threads, progress)
 
     def signed_distance(
         self,
@@ -139,7 +127,7 @@ class PointQueries(Hierarchy):
         """Return the distance of each point from a closed surface, negative inside.
 
         The sign is that of `contains`, so it does not depend on normals, and is right where the
-        nearest point lies on an edge or a vertex. Points on the surface have 0.0.
+        closest point is on an edge or a vertex. Points on the surface have 0.0.
 
         Parameters
         ----------
@@ -159,16 +147,7 @@ class PointQueries(Hierarchy):
         >>> tree.signed_distance([[0.25, 0.25, 0.125], [0.0, 0.0, 2.0], [1.0, 0.0, 0.0]])
         array([-0.125,  1.   ,  0.   ])
         """
-        from bvh import point_batches
-
-        self._must_hold("signed_distance", Triangles)
-        batch, workers = point_batch(points), thread_count(threads)
-        with heard(progress) as report:
-            flat = point_batches.distances(self._arrays, batch, workers, report)
-        # A point on the surface is neither: its distance is 0.
-        inside = self._inside(batch, workers, None, surface=False)
-        np.negative(flat, out=flat, where=inside & (flat > 0.0) & (flat < np.inf))
-        return shaped(batch.shape, flat)[0]
+        return signed_distance(self._point_target("signed_distance"), points, threads, progress)
 
     def contains(
         self,
@@ -178,7 +157,7 @@ class PointQueries(Hierarchy):
         threads: int | None = None,
         progress: ProgressLike | None = None,
     ) -> Any:
-        """Tell for each point whether it is inside the surface.
+        """Return for each point whether it is inside the surface.
 
         Parameters
         ----------
@@ -187,8 +166,8 @@ class PointQueries(Hierarchy):
         method : {"parity", "winding"}
             "parity" counts how often a ray from the point crosses the surface: right for closed
             meshes however their faces are turned; a point on a face, one with an area, is inside.
-            "winding" asks whether `winding_number` exceeds a half: for meshes with holes, gaps and
-            overlaps, whose normals point outward.
+            "winding" tests whether `winding_number` exceeds a half: for meshes with holes, gaps and
+            overlaps whose normals point outward.
         threads, progress
             As in `closest_point`.
 
@@ -209,16 +188,10 @@ class PointQueries(Hierarchy):
         >>> tree.contains([[0.1, 0.1, 0.1], [1.0, 1.0, 1.0]])
         array([ True, False])
         """
-        self._must_hold("contains", Triangles)
-        if method not in ("parity", "winding"):
-            raise ValueError(f"method must be 'parity' or 'winding', got {method!r}")
-        if method == "winding":
-            winding = self.winding_number(points, threads=threads, progress=progress)
-            return winding > 0.5
-        batch, workers = point_batch(points), thread_count(threads)
-        with heard(progress) as report:
-            flat = self._inside(batch, workers, report)
-        return shaped(batch.shape, flat)[0]
+        target = self._point_target("contains")
+        if by_winding(method):
+            return self.winding_number(points, threads=threads, progress=progress) > 0.5
+        return contains(target, points, threads, progress)
 
     def winding_number(
         self,
@@ -237,9 +210,9 @@ class PointQueries(Hierarchy):
         ----------
         points : array_like, shape (..., 3)
         accuracy : float
-            Faces further away than this many times the radius that they lie within are summed up
-            as one, by the first five terms of a series: see Notes. At least 1; `numpy.inf`, or 1e6
-            and above, adds up every face, in time that grows with their number.
+            Clusters of faces further away than this many times their radius are summed up as one,
+            by the first five terms of a series: see Notes. At least 1; `numpy.inf`, or 1e6 and
+            above, adds up every face, in time that grows with their number.
         threads, progress
             As in `closest_point`.
 
@@ -258,10 +231,10 @@ class PointQueries(Hierarchy):
         Notes
         -----
         Barill, Dickson, Schmidt, Levin and Jacobson 2018, "Fast winding numbers for soups and
-        clouds", with two more terms. The result is off by less than 0.001 with an accuracy of 2,
-        and by less than 2e-5 with 4: the most that was found on scans, parts, soups, and in the
-        centre of balls, where errors add up, is 0.0008 and 0.00001. It is the same bit for bit on
-        every CPU, and depends on the point and the faces alone: not on the tree or its quality, on
+        clouds", with two more terms. The error is less than 0.001 with an accuracy of 2 and less
+        than 2e-5 with 4: the largest found on scans, parts, soups, and in the centre of balls,
+        where errors add up, are 0.0008 and 0.00001. The result is the same bit for bit on every
+        CPU, and depends on the point and the faces alone: not on the tree or its quality, on
         threads, or on the batch.
 
         Examples
@@ -294,19 +267,69 @@ class PointQueries(Hierarchy):
         terms: WindingTerms = known[1]
         return terms
 
-    def _inside(
-        self,
-        batch: PointBatch,
-        threads: int,
-        progress: Progress | None,
-        surface: bool = True,
-    ) -> NDArray[np.bool_]:
-        from bvh import containment
+    def _point_target(self, query: str) -> Target:
+        self._must_hold(query, Triangles)
+        return Target(self._arrays, self._quality == "high", self)
 
-        split = self._quality == "high"
-        return containment.inside(
-            self._arrays, batch.points, threads, progress, split=split, surface=surface
-        )
+
+def closest_point(
+    target: Target, points: ArrayLike, max_distance: ArrayLike, k: int | None,
+    threads: int | None, progress: ProgressLike | None,
+) -> Any:  # fmt: skip
+    """Return the closest points of a tree or a scene, `k` for each point."""
+    from bvh import point_batches
+
+    batch, workers = point_batch(points, max_distance), thread_count(threads)
+    count = None if k is None else whole_number("k", k)
+    with heard(progress) as report:
+        return point_batches.find_closest(target, batch, count, workers, report)
+
+
+def distance(
+    target: Target, points: ArrayLike, max_distance: ArrayLike, threads: int | None,
+    progress: ProgressLike | None,
+) -> Any:  # fmt: skip
+    """Return the distances of points from a tree or a scene."""
+    from bvh import point_batches
+
+    batch, workers = point_batch(points, max_distance), thread_count(threads)
+    with heard(progress) as report:
+        flat = point_batches.find_distances(target, batch, workers, report)
+    return shaped(batch.shape, flat)[0]
+
+
+def signed_distance(
+    target: Target, points: ArrayLike, threads: int | None, progress: ProgressLike | None
+) -> Any:
+    """Return the distances of points from a tree or a scene, negative inside."""
+    from bvh import containment, point_batches
+
+    batch, workers = point_batch(points), thread_count(threads)
+    with heard(progress) as report:
+        flat = point_batches.find_distances(target, batch, workers, report)
+    # A point on the surface is neither: its distance is 0.
+    inside = containment.inside(target, batch.points, workers, surface=False)
+    np.negative(flat, out=flat, where=inside & (flat > 0.0) & (flat < np.inf))
+    return shaped(batch.shape, flat)[0]
+
+
+def contains(
+    target: Target, points: ArrayLike, threads: int | None, progress: ProgressLike | None
+) -> Any:
+    """Return which points are inside a tree's surface, or a leaf of a scene, by parity."""
+    from bvh import containment
+
+    batch, workers = point_batch(points), thread_count(threads)
+    with heard(progress) as report:
+        flat: NDArray[np.bool_] = containment.inside(target, batch.points, workers, report)
+    return shaped(batch.shape, flat)[0]
+
+
+def by_winding(method: str) -> bool:
+    """Return whether inside and outside are told apart by winding numbers."""
+    if method not in ("parity", "winding"):
+        raise ValueError(f"method must be 'parity' or 'winding', got {method!r}")
+    return method == "winding"
 
 
 def _accuracy(accuracy: float) -> float:
@@ -330,6 +353,6 @@ def _warm() -> None:
     batch = point_batch(np.zeros((1, 3)))
     point_batches.closest(arrays, batch, 1, None)
     point_batches.nearest(arrays, batch, 1, 1, None)
-    containment.inside(arrays, batch.points, 1, None)
+    containment.inside(Target(arrays), batch.points, 1)
     terms = winding_terms(arrays.primitives)
     point_batches.winding_numbers(terms, batch.points, 2.0, 1, None)

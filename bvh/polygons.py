@@ -1,9 +1,8 @@
-"""Polygons into triangles: fans where they are convex, ears elsewhere, by exact signs alone.
+"""Triangulation of polygons by exact signs: fans of convex ones, ear clipping of others.
 
-A polygon is looked at along the axis that is nearest to its normal by Newell's sum. To leave out a
-coordinate rounds nothing, so the signs of `orient2d` are those of the polygon itself: in what is
-simple as seen along that axis no two triangles overlap. That ears can always be cut off is proven
-by Meisters 1975, "Polygons have ears".
+A polygon is projected along the axis nearest to its normal by Newell's sum. Dropping a coordinate
+rounds nothing, so the signs of `orient2d` are exact: if the projection is simple, no two triangles
+overlap. That an ear always exists is proven by Meisters 1975, "Polygons have ears".
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from numpy.typing import NDArray
 
 from bvh.arguments import MAX_PRIMITIVES, kernel_input
 from bvh.exact import add_product, new_sum, take_sign
-from bvh.heap_sort import sort_places
+from bvh.heap_sort import sort_indices
 from bvh.jit import entry, inlined, kernel, stay_outlined, warms
 from bvh.orientation import orient2d
 from bvh.workers import share
@@ -27,13 +26,13 @@ CHUNK = 1 << 14
 
 
 @inlined
-def _seen(points, vertex, axis):
-    """Return a vertex as it is seen along an axis."""
+def _projected(points, vertex, axis):
+    """Return the projection of a vertex along an axis."""
     return points[vertex, (axis + 1) % 3], points[vertex, (axis + 2) % 3]
 
 
 @kernel
-def _first_lost(points, corners, first, count):
+def _first_infinite(points, corners, first, count):
     """Return the first corner that is not finite, or -1."""
     for k in range(count):
         vertex = corners[first + k]
@@ -47,7 +46,7 @@ def _first_lost(points, corners, first, count):
 def _axis_of(points, corners, first, count):
     """Return the axis nearest to a polygon's normal."""
     origin, size = corners[first], 0.0
-    # Halves, so that no difference overflows; in shares of the size, so that no product does.
+    # Halves, so that no difference overflows; relative to the size, so that no product does.
     for k in range(1, count):
         for i in range(3):
             reach = abs(0.5 * points[corners[first + k], i] - 0.5 * points[origin, i])
@@ -73,18 +72,18 @@ def _axis_of(points, corners, first, count):
 
 @inlined
 def _falls(p, q):
-    """Tell the directions of half a turn from those of the other half."""
+    """Return whether an edge points downward: into one half of all directions."""
     return q[1] < p[1] or (q[1] == p[1] and q[0] < p[0])
 
 
 @kernel
 def _is_convex(points, corners, first, count, axis):
-    """Tell whether a polygon turns the same way at every corner, and once in all."""
+    """Return whether a polygon turns in the same direction at every corner, and once in total."""
     turn, valleys = 0, 0
-    a = _seen(points, corners[first + count - 1], axis)
-    b = _seen(points, corners[first], axis)
+    a = _projected(points, corners[first + count - 1], axis)
+    b = _projected(points, corners[first], axis)
     for k in range(count):
-        c = _seen(points, corners[first + (k + 1) % count], axis)
+        c = _projected(points, corners[first + (k + 1) % count], axis)
         side = orient2d(a, b, c)
         if side == 0 or side == -turn:
             return False
@@ -100,9 +99,9 @@ def _area_sign(points, corners, first, count, axis):
     """Return the sign of a polygon's area."""
     stay_outlined()
     total = new_sum()
-    a = _seen(points, corners[first + count - 1], axis)
+    a = _projected(points, corners[first + count - 1], axis)
     for k in range(count):
-        b = _seen(points, corners[first + k], axis)
+        b = _projected(points, corners[first + k], axis)
         add_product(total, 1.0, a[0], b[1], 1.0, 1.0)
         add_product(total, -1.0, b[0], a[1], 1.0, 1.0)
         a = b
@@ -110,15 +109,15 @@ def _area_sign(points, corners, first, count, axis):
 
 
 @kernel
-def _blocks(points, corners, first, axis, turn, strict, ear, p, before, after):
-    """Tell whether corner p is in the way of cutting off a triangle.
+def _obstructs(points, corners, first, axis, turn, strict, ear, p, before, after):
+    """Return whether corner p prevents a triangle from being an ear.
 
-    A corner at the place of one of the triangle's own is not, unless the chain that it belongs to
-    runs from there into the triangle. Where `strict` is False, what touches the two sides that are
-    the polygon's own is not, either: polygons that touch themselves may leave no other ear.
+    A corner that coincides with one of the triangle's does not, unless the chain that it belongs to
+    runs from there into the triangle. Unless `strict`, a corner on one of the two sides that are
+    the polygon's own does not, either: polygons that touch themselves may have no other ear.
     """
     a, b, c = ear
-    q = _seen(points, corners[first + p], axis)
+    q = _projected(points, corners[first + p], axis)
     low, high = min(a[0], b[0], c[0]), max(a[0], b[0], c[0])
     if q[0] < low or q[0] > high or q[1] < min(a[1], b[1], c[1]) or q[1] > max(a[1], b[1], c[1]):
         return False
@@ -126,7 +125,7 @@ def _blocks(points, corners, first, axis, turn, strict, ear, p, before, after):
         return False
     if q == b:
         for other in (before[p], after[p]):
-            r = _seen(points, corners[first + other], axis)
+            r = _projected(points, corners[first + other], axis)
             if turn * orient2d(a, b, r) > 0 and turn * orient2d(b, c, r) > 0:
                 return True
         return False
@@ -137,51 +136,51 @@ def _blocks(points, corners, first, axis, turn, strict, ear, p, before, after):
 
 
 @kernel
-def _is_ear(points, corners, first, axis, turn, patience, at, around, along):
-    """Tell whether a corner can be cut off; with less patience, what cannot is let pass."""
+def _is_ear(points, corners, first, axis, turn, leniency, at, around, along):
+    """Return whether a corner can be cut off; a higher `leniency` (0 to 3) accepts more."""
     stay_outlined()
-    if patience > 2:
+    if leniency > 2:
         return True
     before, after = around[0], around[1]
-    a = _seen(points, corners[first + before[at]], axis)
-    b = _seen(points, corners[first + at], axis)
-    c = _seen(points, corners[first + after[at]], axis)
+    a = _projected(points, corners[first + before[at]], axis)
+    b = _projected(points, corners[first + at], axis)
+    c = _projected(points, corners[first + after[at]], axis)
     side = turn * orient2d(a, b, c)
-    if patience == 2:
+    if leniency == 2:
         return side >= 0
     if side <= 0:
         return False
     low, high = min(a[along], b[along], c[along]), max(a[along], b[along], c[along])
-    for way in range(3, 5):
-        # Those farther on are beside the triangle, too.
-        p = around[way, at]
-        while p >= 0 and low <= _seen(points, corners[first + p], axis)[along] <= high:
-            if _blocks(
-                points, corners, first, axis, turn, patience == 0, (a, b, c), p, before, after
+    for direction in range(3, 5):
+        # Corners farther along are beside the triangle, too.
+        p = around[direction, at]
+        while p >= 0 and low <= _projected(points, corners[first + p], axis)[along] <= high:
+            if _obstructs(
+                points, corners, first, axis, turn, leniency == 0, (a, b, c), p, before, after
             ):
                 return False
-            p = around[way, p]
+            p = around[direction, p]
     return True
 
 
 @kernel
-def _line_up(points, corners, first, count, axis, lower, higher, values, places):
+def _link_sorted(points, corners, first, count, axis, lower, higher, values, indices):
     """Link corners in the order of one of their coordinates; return which that is, 0 or 1."""
     stay_outlined()
-    low = high = _seen(points, corners[first], axis)
+    low = high = _projected(points, corners[first], axis)
     for k in range(1, count):
-        p = _seen(points, corners[first + k], axis)
+        p = _projected(points, corners[first + k], axis)
         low = min(low[0], p[0]), min(low[1], p[1])
         high = max(high[0], p[0]), max(high[1], p[1])
     # Halves, so that no difference overflows.
     wide, tall = 0.5 * high[0] - 0.5 * low[0], 0.5 * high[1] - 0.5 * low[1]
     along = 0 if wide >= tall else 1
     for k in range(count):
-        values[k] = _seen(points, corners[first + k], axis)[along]
-    sort_places(values, count, places)
+        values[k] = _projected(points, corners[first + k], axis)[along]
+    sort_indices(values, count, indices)
     last = np.int64(-1)
     for i in range(count):
-        k = places[i]
+        k = indices[i]
         lower[k], higher[k] = last, -1
         if last >= 0:
             higher[last] = k
@@ -190,34 +189,34 @@ def _line_up(points, corners, first, count, axis, lower, higher, values, places)
 
 
 @kernel
-def _cut_ears(points, corners, first, count, axis, around, values, faces, place):
-    """Write the triangles of a polygon, one ear after another.
+def _clip_ears(points, corners, first, count, axis, around, values, faces, row):
+    """Write the triangles of a polygon from face `row` on, one ear after another.
 
-    What is no ear stays none until one of its own neighbours is cut off, so that the corners of a
-    simple polygon are tested three times on average, however many there are. Each test looks at the
-    corners that are left between the sides of the triangle, as they lie along one coordinate.
+    A corner that is no ear stays so until one of its neighbours is cut off: the corners of a simple
+    polygon are tested three times on average, however many there are. Each test visits the
+    remaining corners between the sides of the triangle along one coordinate.
     """
     stay_outlined()
     turn = _area_sign(points, corners, first, count, axis)
     if turn == 0:
         turn = 1
     before, after, known, lower, higher = around[0], around[1], around[2], around[3], around[4]
-    along = _line_up(points, corners, first, count, axis, lower, higher, values, known)
+    along = _link_sorted(points, corners, first, count, axis, lower, higher, values, known)
     for k in range(count):
         before[k], after[k], known[k] = (k - 1) % count, (k + 1) % count, 0
-    left, at, seen, patience, tests = count, 0, 0, 0, 0
+    left, at, seen, leniency, tests = count, 0, 0, 0, 0
     while left > 2:
         ear = left == 3
         if not ear and known[at] == 0:
-            ear = _is_ear(points, corners, first, axis, turn, patience, at, around, along)
+            ear = _is_ear(points, corners, first, axis, turn, leniency, at, around, along)
             known[at] = 1
             tests += 1
         if ear:
             p, q = before[at], after[at]
-            faces[place, 0] = corners[first + p]
-            faces[place, 1] = corners[first + at]
-            faces[place, 2] = corners[first + q]
-            place += 1
+            faces[row, 0] = corners[first + p]
+            faces[row, 1] = corners[first + at]
+            faces[row, 2] = corners[first + q]
+            row += 1
             after[p], before[q] = q, p
             if lower[at] >= 0:
                 higher[lower[at]] = higher[at]
@@ -225,42 +224,42 @@ def _cut_ears(points, corners, first, count, axis, around, values, faces, place)
                 lower[higher[at]] = lower[at]
             known[p], known[q] = 0, 0
             left -= 1
-            if patience > 0:
+            if leniency > 0:
                 known[:count] = 0
-            # What has taken so many tests crosses itself, and no care will make it better.
-            seen, patience = 0, 0 if tests < 16 * count else 2
-            # Not the next corner: to cut every other one makes fewer slivers.
+            # After so many tests it crosses itself, and strictness does not help.
+            seen, leniency = 0, 0 if tests < 16 * count else 2
+            # Not the next corner: cutting every other one makes fewer slivers.
             at = after[q]
         else:
             at = after[at]
             seen += 1
             if seen == left:
-                seen, patience = 0, patience + 1
+                seen, leniency = 0, leniency + 1
                 known[:count] = 0
 
 
 @entry
-def _fill(points, corners, offsets, places, begin, end, faces, around, values):
-    """Write the triangles of some polygons, from the places that they have been given.
+def _fill(points, corners, offsets, rows, begin, end, faces, around, values):
+    """Write the triangles of some polygons, each from its own row of `faces` on.
 
     `around` and `values` are scratch, as long as the longest polygon.
     """
     for k in range(begin, end):
-        first, count, place = offsets[k], offsets[k + 1] - offsets[k], places[k]
+        first, count, row = offsets[k], offsets[k + 1] - offsets[k], rows[k]
         if count < 3:
             continue
-        centre = _first_lost(points, corners, first, count) if count > 3 else 0
+        centre = _first_infinite(points, corners, first, count) if count > 3 else 0
         if centre < 0:
             axis = _axis_of(points, corners, first, count)
             if not _is_convex(points, corners, first, count, axis):
-                _cut_ears(points, corners, first, count, axis, around, values, faces, place)
+                _clip_ears(points, corners, first, count, axis, around, values, faces, row)
                 continue
             centre = 0
         for i in range(1, count - 1):
-            faces[place, 0] = corners[first + centre]
-            faces[place, 1] = corners[first + (centre + i) % count]
-            faces[place, 2] = corners[first + (centre + i + 1) % count]
-            place += 1
+            faces[row, 0] = corners[first + centre]
+            faces[row, 1] = corners[first + (centre + i) % count]
+            faces[row, 2] = corners[first + (centre + i + 1) % count]
+            row += 1
 
 
 def corner_lists(
@@ -271,7 +270,7 @@ def corner_lists(
     Parameters
     ----------
     name : str
-        What messages call them.
+        The argument's name, for messages.
     faces : array_like of int, shape (k, n), or sequence of array_like of int
         Polygons of n corners, or of any number of them.
     vertex_count : int
@@ -279,7 +278,7 @@ def corner_lists(
     Raises
     ------
     ValueError, TypeError
-        If they are something else, or index a vertex that there is not.
+        If they are something else, or have an index out of range.
     """
     if isinstance(faces, np.ma.MaskedArray):
         raise TypeError(f"{name} must not be a masked array: fill or drop the masked rows first")
@@ -314,7 +313,7 @@ def _ragged(
 def checked_corners(
     name: str, corners: NDArray[Any], offsets: NDArray[np.int64], vertex_count: int
 ) -> NDArray[np.int32]:
-    """Return corners as int32; refuse what is no list of polygons."""
+    """Return corners as int32, after checking that they are lists of polygons."""
     if corners.dtype.kind not in "iu" and corners.size:
         raise TypeError(f"{name} must be integers, got an array of {corners.dtype}")
     if corners.ndim != 1:
@@ -324,8 +323,8 @@ def checked_corners(
     if corners.size and (corners.min() < 0 or corners.max() >= vertex_count):
         bad = int(((corners < 0) | (corners >= vertex_count)).argmax())
         row = int(np.searchsorted(offsets, bad, "right")) - 1
-        told = corners[offsets[row] : offsets[row + 1]].tolist()
-        raise ValueError(f"{name} must index the {vertex_count} vertices, got {told} in row {row}")
+        wrong = corners[offsets[row] : offsets[row + 1]].tolist()
+        raise ValueError(f"{name} must index the {vertex_count} vertices, got {wrong} in row {row}")
     return corners.astype(np.int32, copy=False)
 
 
@@ -335,11 +334,11 @@ def triangulated(
     offsets: NDArray[np.int64],
     threads: int,
 ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Return the triangles of polygons, wound as they are, and the polygon of each triangle.
+    """Return the triangles of polygons, with the same winding, and the polygon of each triangle.
 
-    A polygon of n corners gives n - 2 triangles, a corner that is given twice in a row counting
-    once. One that crosses itself, or has no area, gives as many, whichever these are. One with a
-    vertex that is not finite gives triangles that all have it, and so are ignored by trees.
+    A polygon of n corners gives n - 2 triangles; repeated corners in a row count once. One that
+    crosses itself, or has no area, gives some n - 2 triangles. One with a vertex that is not finite
+    gives triangles that all contain it, and so are ignored by trees.
 
     Parameters
     ----------
@@ -377,12 +376,12 @@ def triangulated(
 def _distinct(
     corners: NDArray[np.int32], offsets: NDArray[np.int64]
 ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """Leave out corners that are the same vertex as the next one around their polygon."""
+    """Drop corners with the same vertex as the next one around their polygon."""
     if len(corners) == 0:
         return corners, offsets
     following = np.roll(corners, -1)
-    some = offsets[1:] > offsets[:-1]
-    following[offsets[1:][some] - 1] = corners[offsets[:-1][some]]
+    filled = offsets[1:] > offsets[:-1]
+    following[offsets[1:][filled] - 1] = corners[offsets[:-1][filled]]
     kept = corners != following
     if kept.all():
         return corners, offsets
@@ -392,6 +391,6 @@ def _distinct(
 
 @warms("polygons")
 def _warm() -> None:
-    """Compile what polygons need."""
+    """Compile the triangulation."""
     square = np.array([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [1.0, 1.0, 0.0], [0.0, 1.0, 0.0]])
     triangulated(square, *corner_lists("faces", [[0, 1, 2, 3]], 4), 1)

@@ -1,8 +1,8 @@
-"""What matrices of cameras say about pixels: where the eye is, and which way each pixel looks.
+"""Geometry of pixels from projection matrices, in exact arithmetic.
 
-Everything is found exactly and rounded in the end, so that no digit is lost in inverses and
-products, however far from the origin the camera stands. Rows of a projection may all be multiplied
-by one number; so those of doubles are brought to whole numbers, which Python holds of any size.
+Everything is computed exactly and rounded once, so that inverses and products lose no digits,
+however far the camera is from the origin. A projection is defined up to a factor, so matrices of
+doubles are scaled to Python integers.
 """
 
 from __future__ import annotations
@@ -18,18 +18,18 @@ from bvh.arguments import reals, whole_number
 
 Row = list[int]
 
-# Lengths are whole multiples of 1 / UNIT, far finer than a double.
+# Lengths are multiples of 1 / UNIT, far finer than doubles.
 UNIT = 1 << 70
 
-# Depth at the near and far end of what is visible, and the sign of y that is up, in clip space.
+# Depth at the near and the far plane, and the sign of y that is up, in clip space.
 CONVENTIONS = {"opengl": (-1, 1, 1), "vulkan": (0, 1, -1), "direct3d": (0, 1, 1)}
 
-# The depth of a float32 matrix may vary across the picture by one in so many.
+# Largest relative variation of a depth across the picture is 1 / DEPTH_SLACK, for float32 matrices.
 DEPTH_SLACK = 10**6
 
 
 class Raster(NamedTuple):
-    """The pixels of a picture and how they are counted; see the attributes of `Lens`."""
+    """Pixels of a picture and their coordinates; see the attributes of `Lens`."""
 
     width: int
     height: int
@@ -38,7 +38,7 @@ class Raster(NamedTuple):
 
     @classmethod
     def checked(cls, width: int, height: int, y: str, pixel_ratio: float) -> Raster:
-        """Return what has been found good."""
+        """Return a raster of checked arguments."""
         size = whole_number("width", width), whole_number("height", height)
         if not isinstance(y, str) or y not in ("down", "up"):
             raise ValueError(f"y must be 'down' or 'up', got {y!r}")
@@ -49,7 +49,7 @@ class Raster(NamedTuple):
 
 
 class Geometry(NamedTuple):
-    """How pixels lie in space; see the attributes of `Lens`."""
+    """Map from pixels to rays; see the attributes of `Lens`."""
 
     eye: list[float]
     forward: list[float]
@@ -59,7 +59,7 @@ class Geometry(NamedTuple):
 
 
 def number(name: str, value: Any) -> float:
-    """Return one number that is not NaN."""
+    """Return a checked number, not NaN."""
     found = reals(name, value)
     if found.shape != () or np.isnan(found):
         raise ValueError(f"{name} must be a number, got {value!r}")
@@ -67,7 +67,7 @@ def number(name: str, value: Any) -> float:
 
 
 def matrix(name: str, value: ArrayLike, *shapes: tuple[int, int]) -> NDArray[np.float64]:
-    """Return a finite matrix of one of the shapes."""
+    """Return a checked finite matrix of one of the shapes."""
     found = reals(name, value)
     if found.shape not in shapes:
         wanted = " or ".join(map(str, shapes))
@@ -78,7 +78,7 @@ def matrix(name: str, value: ArrayLike, *shapes: tuple[int, int]) -> NDArray[np.
 
 
 def affine(name: str, value: ArrayLike) -> list[Row]:
-    """Return the rows of an invertible 4 x 4 matrix whose last row is 0 0 0 1, times a number."""
+    """Return the rows of an invertible 4 x 4 matrix with the last row 0 0 0 1, up to a factor."""
     found = matrix(name, value, (4, 4))
     if found[3].tolist() != [0.0, 0.0, 0.0, 1.0]:
         raise ValueError(
@@ -91,7 +91,7 @@ def affine(name: str, value: ArrayLike) -> list[Row]:
 
 
 def whole(values: NDArray[np.float64]) -> tuple[list[Row], int]:
-    """Return the rows of a matrix times a power of two that makes them whole, and that power."""
+    """Return integer rows of a matrix times a power of two, and that power."""
     ratios = [[x.as_integer_ratio() for x in row] for row in values.tolist()]
     scale = max(d for row in ratios for _, d in row)
     return [[n * (scale // d) for n, d in row] for row in ratios], scale
@@ -104,7 +104,7 @@ def product(a: list[Row], b: list[Row]) -> list[Row]:
 
 
 def inverse(rows: list[Row]) -> list[Row]:
-    """Return the inverse of an affine matrix that has one, times a number."""
+    """Return the inverse of an invertible affine matrix, up to a factor."""
     x, y, z, last = rows
     columns, det = _adjugate("matrix", x, y, z)
     shift, _ = _origin(columns, det, x, y, z)
@@ -132,21 +132,21 @@ def device_rows(clip: list[Row], raster: Raster, up: int) -> list[Row]:
 
 
 def picture_rows(rows: list[Row], raster: Raster) -> list[Row]:
-    """Return rows x, y, ..., w of device pixels, y down, in the units and way of the picture."""
+    """Return rows x, y, ..., w of device pixels, y down, in the coordinates of the picture."""
     x, y, *rest = rows
     if raster.y == "up":
         y = [raster.height * b - a for a, b in zip(y, rest[-1], strict=True)]
-    most, least = raster.pixel_ratio.as_integer_ratio()
-    return [_times(least, x), _times(least, y), *(_times(most, row) for row in rest)]
+    above, below = raster.pixel_ratio.as_integer_ratio()
+    return [_times(below, x), _times(below, y), *(_times(above, row) for row in rest)]
 
 
 def pinhole(name: str, x: Row, y: Row, w: Row) -> Geometry:
-    """Return how the pixels (x / w, y / w) of a perspective projection lie in space.
+    """Return the geometry of the pixels (x / w, y / w) of a perspective projection.
 
     Raises
     ------
     ValueError
-        If the rows are singular, or what they mean is not finite.
+        If the rows are singular, or the geometry is not finite.
     """
     columns, det = _adjugate(name, x, y, w)
     # Dividing w by its length makes t the distance from the plane of the eye.
@@ -161,9 +161,9 @@ def pinhole(name: str, x: Row, y: Row, w: Row) -> Geometry:
 
 
 def parallel(name: str, x: Row, y: Row, z: Row, w: int, eye: tuple[Row, int]) -> Geometry:
-    """Return how the pixels (x, y) / w of a parallel projection lie in space; z grows with depth.
+    """Return the geometry of the pixels (x, y) / w of a parallel projection; z grows with depth.
 
-    Rays start in the plane through the eye that has z as its normal.
+    Rays start in the plane through the eye with normal z.
     """
     columns, det = _adjugate(name, x, y, z)
     at, below = eye
@@ -180,7 +180,7 @@ def parallel(name: str, x: Row, y: Row, z: Row, w: int, eye: tuple[Row, int]) ->
 def from_renderer(
     view: ArrayLike, projection: ArrayLike, depth: str, reversed_z: bool, raster: Raster
 ) -> tuple[Geometry, bool, float, float]:
-    """Return what matrices to clip space say: pixels, whether in perspective, near and far."""
+    """Return geometry, perspective flag, near and far of matrices to clip space."""
     if not isinstance(depth, str) or depth not in CONVENTIONS:
         raise ValueError(f"depth must be one of {', '.join(CONVENTIONS)}, got {depth!r}")
     if not isinstance(reversed_z, bool | np.bool_):
@@ -200,27 +200,27 @@ def from_renderer(
         )
     x, y, z, w = picture_rows(device_rows(clip, raster, up), raster)
     if any(w[:3]):
-        made = pinhole(name, x, y, w)
+        geometry = pinhole(name, x, y, w)
         eye = _origin(*_adjugate(name, x, y, w), x, y, w)
-        return made, True, *_perspective_range(name, z, w, eye, first, last)
+        return geometry, True, *_perspective_range(name, z, w, eye, first, last)
     if w[3] < 0:
         x, y, z, w = (_times(-1, row) for row in (x, y, z, w))
     back = inverse(inner)
     at, below = eye = [row[3] for row in back[:3]], back[3][3]
     sign = 1 if last > first else -1
-    made = parallel(name, x, y, _times(sign, z), w[3], eye)
+    geometry = parallel(name, x, y, _times(sign, z), w[3], eye)
     begin, slope = _dot(z, at) + z[3] * below, sign * _length(z)
     steps = [(end * w[3] * below - begin) * UNIT for end in (first, last)]
     near, far = _floats(name, steps, below * slope)
-    return made, False, near, far
+    return geometry, False, near, far
 
 
 def _is_transposed(given: NDArray[np.float64], first: int, last: int) -> bool:
-    """Tell whether a projection looks as if it multiplied row vectors.
+    """Return whether a projection seems to multiply row vectors.
 
-    Transposed, most projections are some other projection. But they are written down with a depth
-    of 1 for a step ahead, or with a last row 0 0 0 1; where that is so of the last column alone,
-    it is the last row of what was meant.
+    The transpose of most projections is another projection. But in common ones w has coefficient 1
+    for depth, or the last row is 0 0 0 1; if only the last column is like that, the matrix is
+    transposed.
     """
     row, column = given[3].tolist(), given[:, 3].tolist()
     unit = abs(math.hypot(*row[:3]) - 1.0) < 1e-6
@@ -228,7 +228,7 @@ def _is_transposed(given: NDArray[np.float64], first: int, last: int) -> bool:
         return abs(column[2]) == 1.0 and not unit
     if column != [0.0, 0.0, 0.0, 1.0] or not any(row[:3]):
         return False
-    # A camera one unit from the origin may have this column; its depths go on to infinity.
+    # A camera one unit from the origin may have this column, and an infinite far plane.
     ahead = sum(map(operator.mul, given[2, :3].tolist(), row[:3]))
     return not unit or (ahead - last) * (last - first) < -1e-3
 
@@ -236,12 +236,12 @@ def _is_transposed(given: NDArray[np.float64], first: int, last: int) -> bool:
 def _perspective_range(
     name: str, z: Row, w: Row, eye: tuple[Row, int], first: int, last: int
 ) -> tuple[float, float]:
-    """Return the distances of the near and far planes from the eye; the far one may be infinite."""
+    """Return the distances of the near and the far plane from the eye; far may be infinite."""
     square, along = _dot(w, w), _dot(z, w)
     across = [a * square - along * b for a, b in zip(z[:3], w[:3], strict=True)]
     if _dot(across, across) * DEPTH_SLACK**2 > square**3:
         raise ValueError(f"{name} must have near and far planes that are parallel to the picture")
-    # So the normalised depth is tilt + level / w, with tilt = along / square: that at infinity.
+    # So the normalised depth is tilt + level / w, where tilt = along / square is that at infinity.
     at, below = eye
     level = _dot(z, at) + z[3] * below
     towards = 1 if last > first else -1
@@ -260,7 +260,7 @@ def _perspective_range(
 
 
 def _floats(name: str, numbers: Row, below: int) -> list[float]:
-    """Return the doubles nearest to quotients; refuse what none is near to."""
+    """Return the doubles nearest to quotients; raise ValueError on overflow."""
     try:
         return [n / below for n in numbers]
     except OverflowError:
@@ -285,7 +285,7 @@ def _cross(a: Row, b: Row) -> Row:
 
 
 def _adjugate(name: str, x: Row, y: Row, z: Row) -> tuple[list[Row], int]:
-    """Return the columns of the inverse of a matrix, by its rows, times its determinant; and it."""
+    """Return the columns of the adjugate of a matrix given by rows, and its determinant."""
     columns = [_cross(y, z), _cross(z, x), _cross(x, y)]
     det = _dot(x, columns[0])
     if det == 0:
@@ -294,7 +294,7 @@ def _adjugate(name: str, x: Row, y: Row, z: Row) -> tuple[list[Row], int]:
 
 
 def _origin(columns: list[Row], det: int, *rows: Row) -> tuple[Row, int]:
-    """Return the point where affine rows are zero, and the positive number to divide it by."""
+    """Return the point where affine rows are zero: numerators and a positive denominator."""
     sign = -1 if det > 0 else 1
     shifts = [sign * row[3] for row in rows]
     return [sum(c[k] * s for c, s in zip(columns, shifts, strict=True)) for k in range(3)], abs(det)

@@ -1,4 +1,4 @@
-"""Rays from files, hits to files."""
+"""Files of rays and hits, as the command line reads and writes them."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.rays import Hits, SceneHits
-from bvh.saving import replace_file
+from bvh.container import replace_file
+from bvh.results import Hits, SceneHits
 from bvh.scene import Scene
 from bvh.tree import BVH
 
@@ -30,8 +30,8 @@ def read_rays(path: Path) -> NDArray[np.float64]:
     Parameters
     ----------
     path : Path
-        Rows of six numbers, origin and direction, or eight, t_min and t_max as well. A .csv file
-        may have a line of names first.
+        Rows of six numbers, origin and direction, or eight, with t_min and t_max. A .csv file may
+        begin with a line of names.
 
     Returns
     -------
@@ -40,9 +40,9 @@ def read_rays(path: Path) -> NDArray[np.float64]:
     Raises
     ------
     ValueError
-        If the file holds something else; the message names it.
+        If the file has other content; the message names it.
     FileNotFoundError
-        If there is none.
+        If there is no such file.
     """
     if path.suffix not in (".npy", ".csv"):
         raise ValueError(f"rays must be in a .npy or .csv file, got {path}")
@@ -61,31 +61,30 @@ def read_rays(path: Path) -> NDArray[np.float64]:
 
 
 def write_hits(path: Path, hits: Hits, source: BVH | Scene | None = None) -> None:
-    """Write hits to a .npz file, an array a field, or to a .csv file with a line of names.
+    """Write hits to a .npz file with an array for each field, or to a .csv file with names.
 
-    A file that is there is replaced once the new one is complete, or not at all. Hits of a scene
-    have the columns of `SCENE_COLUMNS`, too, and those of a source that had polygons a column
-    `face_id`.
+    An existing file is replaced only by a complete one. Hits of a scene also have the columns of
+    `SCENE_COLUMNS`, and those of a source of polygons a column `face_id`.
     """
-    more: tuple[str, ...] = SCENE_COLUMNS if isinstance(hits, SceneHits) else ()
-    arrays = {name: np.atleast_1d(getattr(hits, name)) for name in HIT_COLUMNS + more}
+    extra: tuple[str, ...] = SCENE_COLUMNS if isinstance(hits, SceneHits) else ()
+    arrays = {name: np.atleast_1d(getattr(hits, name)) for name in HIT_COLUMNS + extra}
     faces = None if source is None else _face_ids(source, hits)
     if faces is not None:
         arrays["face_id"] = np.atleast_1d(faces)
-        more = (*more, "face_id")
+        extra = (*extra, "face_id")
     stream = io.BytesIO()
     if path.suffix == ".npz":
         # numpy's types take any name for its option allow_pickle.
         np.savez_compressed(stream, **arrays)  # type: ignore[arg-type]
     else:
-        formats = HIT_FORMATS + ("%d",) * len(more)
+        formats = HIT_FORMATS + ("%d",) * len(extra)
         columns = np.column_stack(list(arrays.values()))
         np.savetxt(stream, columns, formats, ",", header=",".join(arrays), comments="")
     replace_file(os.fspath(path), iter([np.frombuffer(stream.getbuffer(), np.uint8)]))
 
 
 def _face_ids(source: BVH | Scene, hits: Any) -> Any:
-    """Return the faces that are hit as the source numbers them; None where these are `prim_id`."""
+    """Return the source's own face indices of hits, or None where these are `prim_id`."""
     trees = source.leaves.trees if isinstance(source, Scene) else [source]
     if all(tree.face_ids is None for tree in trees):
         return None
@@ -95,7 +94,7 @@ def _face_ids(source: BVH | Scene, hits: Any) -> Any:
 
 
 def _read_npy(path: Path) -> NDArray[Any]:
-    # Not `np.load`: it takes zip files and pickles by any name, too.
+    # Not `np.load`, which also reads zip files and pickles under any name.
     with path.open("rb") as file:
         return np.asarray(np.lib.format.read_array(file, allow_pickle=False))
 
@@ -104,13 +103,13 @@ def _read_csv(path: Path) -> NDArray[np.float64]:
     with path.open(newline="") as file:
         first = next(csv.reader(file), [])
     with warnings.catch_warnings():
-        # A file without rows is told by its shape.
+        # A file without rows is rejected by its shape.
         warnings.simplefilter("ignore", UserWarning)
         return np.loadtxt(path, delimiter=",", skiprows=int(not _numeric(first)), ndmin=2)
 
 
 def _numeric(fields: list[str]) -> bool:
-    """Tell numbers from names; a row with a single number in it is no line of names."""
+    """Return whether a row has at least one number, and so is not a line of names."""
     for field in fields:
         try:
             float(field)

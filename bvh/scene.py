@@ -1,4 +1,4 @@
-"""`Scene`: many trees, each under its own transform, that come, go and move."""
+"""`Scene`: instances of trees and of other scenes, which can be added, moved and removed."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bvh.affine import affine_maps
-from bvh.arguments import bit_masks, index_rows, label, one_index, truths
-from bvh.expansion import check_extent
-from bvh.instances import ALL_BITS, below
+from bvh.arguments import ALL_BITS, bit_masks, index_rows, label, one_index, truths
+from bvh.expansion import check_nesting
+from bvh.instances import nested_scenes
 from bvh.jit import alone, warms
-from bvh.picking import Picking
 from bvh.placement import axis_name
 from bvh.primitives import Custom
 from bvh.progress_bars import ProgressLike, heard
 from bvh.scene_graph import attributes_of, fits, placements, up_of
 from bvh.scene_overlaps import SceneOverlapQueries
+from bvh.scene_picking import Picking
 from bvh.scene_points import ScenePoints
 from bvh.scene_saving import SceneSaving
 from bvh.tree import BVH
@@ -30,14 +30,14 @@ IDENTITY = np.eye(3, 4)
 class Scene(Picking, ScenePoints, SceneOverlapQueries, SceneSaving):
     """Instances of trees and of other scenes, each under an affine transform.
 
-    An instance is its mesh with every vertex moved to the double nearest to M v: the scene answers
-    bit for bit as the mesh that `flattened` returns. Ids are given by `add`, in ascending order,
-    and never again.
+    An instance under a transform M is its mesh with every vertex v moved to the double nearest to
+    M v: queries answer bit for bit as for the mesh that `flattened` returns. `add` assigns ids in
+    ascending order and never reuses one.
 
-    A scene within a scene can be changed there, and a tree can be refitted: whatever holds them
-    notices. A scene may be asked by many threads at once, but must not be changed, nor must what it
-    holds, while others ask; it can be pickled and copied (`copy.copy` shares the trees,
-    `copy.deepcopy` does not), and survives a fork.
+    When a nested scene is changed, or a tree refitted, all scenes that contain it follow. Many
+    threads may query a scene at once, but neither it nor its contents must be changed meanwhile. It
+    can be pickled and copied (`copy.copy` shares the trees, `copy.deepcopy` does not), and survives
+    a fork.
 
     Examples
     --------
@@ -67,19 +67,20 @@ class Scene(Picking, ScenePoints, SceneOverlapQueries, SceneSaving):
         threads: int | None = None,
         progress: ProgressLike | None = None,
     ) -> Scene:
-        """Make a scene of one of trimesh: an instance for each node of its graph with triangles.
+        """Create a scene from one of trimesh, with an instance for each node that has triangles.
 
         Parameters
         ----------
         trimesh_scene : trimesh.Scene
-            Each geometry becomes one tree, however many nodes hold it; names are those of nodes,
-            and transforms those from a node to the world. Nodes of glTF without a name have that
-            of their mesh, and the parts of a mesh in several materials that of its node, with a
-            number where it comes again: the same each time. What the meshes know of vertex normals
-            and texture coordinates is kept (see `attributes`). Nodes with points or paths, or with
-            a transform that cannot be inverted, are left out with a `BVHWarning`.
+            Each geometry becomes one tree, however many nodes use it; names are those of nodes,
+            and transforms those from a node to the world. Nodes of glTF without a name get that of
+            their mesh, and the parts of a mesh in several materials that of its node, with a number
+            where a name repeats: the same each time. Vertex normals and texture coordinates of the
+            meshes are kept (see `attributes`). Nodes with points or paths, or with a singular
+            transform, are left out with a `BVHWarning`.
         up : {"x", "y", "z", "-x", "-y", "-z"}, optional
-            What is up (see `Scene.up`); by default y if trimesh has read it from glTF, else z.
+            The axis that is up (see `Scene.up`); by default y if trimesh has read the scene from
+            glTF, else z.
         quality, threads
             As in `BVH.from_triangles`.
         progress : callable, bool or bar of tqdm, optional
@@ -92,7 +93,7 @@ class Scene(Picking, ScenePoints, SceneOverlapQueries, SceneSaving):
         nodes = placements(trimesh_scene)
         used = {node.geometry: trimesh_scene.geometry[node.geometry] for node in nodes}
         total, done = sum(len(mesh.faces) for mesh in used.values()), 0
-        scene, places = cls(), {}
+        scene, numbers = cls(), {}
         scene.up = up_of(trimesh_scene) if up is None else up
         with heard(progress) as report:
             for name, mesh in used.items():
@@ -104,21 +105,21 @@ class Scene(Picking, ScenePoints, SceneOverlapQueries, SceneSaving):
                 tree = BVH.from_mesh(
                     mesh, quality=quality, threads=threads, progress=step if report else None
                 )
-                places[name] = scene._instances.place_of(tree)
+                numbers[name] = scene._instances.number_of(tree)
                 scene._attributes[id(tree)] = tree, attributes_of(mesh)
                 done += len(mesh.faces)
         if nodes:
-            children = np.array([places[node.geometry] for node in nodes], np.int32)
+            children = np.array([numbers[node.geometry] for node in nodes], np.int32)
             maps = np.stack([node.matrix for node in nodes])
             scene._instances.extend(children, maps, [node.name for node in nodes])
         return scene
 
     @property
     def up(self) -> str:
-        """What is up in pictures, on pages and for cameras: "z", "y", "x", "-x", "-y" or "-z".
+        """Axis that is up in pictures, on pages and for cameras: "z", "y", "x", "-x", "-y" or "-z".
 
-        "y" in scenes that come from glTF, in others "z" unless they are told; it can be set, is
-        saved, and changes no answer. Of a scene within a scene, that of the outer one counts.
+        "y" in scenes that come from glTF, "z" by default in others; it can be set, is saved, and
+        has no effect on queries. Of nested scenes, the axis of the outermost counts.
 
         Examples
         --------
@@ -149,36 +150,37 @@ class Scene(Picking, ScenePoints, SceneOverlapQueries, SceneSaving):
         Parameters
         ----------
         child : BVH, Scene or mesh
-            A mesh is what `BVH.from_mesh` takes; the same mesh, added again, shares one tree.
+            A mesh is anything that `BVH.from_mesh` takes; the same mesh, added again, shares its
+            tree.
         transform : array_like, shape (4, 4), optional
-            Affine and invertible, from the child's coordinates to the scene's; reflections, shear
-            and any scale are. None leaves it in place.
+            From the child's coordinates to the scene's: affine and invertible, which includes
+            reflections, shear and any scale. The identity by default.
         name : str, optional
             Need not be unique.
         mask : int
-            32 bits; a ray passes through what shares no bit with its own mask.
+            32 bits; rays whose mask shares no bit with it ignore the instance.
         visible : bool
-            What is not visible is hit by no ray.
+            Rays ignore instances that are not visible.
 
         Returns
         -------
         int
-            Its id.
+            The id of the instance.
 
         Raises
         ------
         ValueError, TypeError
-            Where an argument has the wrong shape, type or range; if the child holds this scene.
+            If an argument has the wrong shape, type or range, or the child contains this scene.
         """
         maps = IDENTITY if transform is None else affine_maps("transform", transform)
         if maps.shape != (3, 4):
             raise ValueError(f"transform must have shape (4, 4), got {(*maps.shape[:-2], 4, 4)}")
-        bits, seen = bit_masks("mask", mask), truths("visible", visible)
-        if bits.ndim or seen.ndim:
+        bits, shown = bit_masks("mask", mask), truths("visible", visible)
+        if bits.ndim or shown.ndim:
             raise ValueError("mask and visible must be single values; add_many takes many")
         names = (label("name", name),)
-        place = self._place_of(child)
-        return int(self._instances.extend(place, maps[None], names, int(bits), bool(seen))[0])
+        number = self._child_number(child)
+        return int(self._instances.extend(number, maps[None], names, int(bits), bool(shown))[0])
 
     def add_many(
         self,
@@ -202,7 +204,7 @@ class Scene(Picking, ScenePoints, SceneOverlapQueries, SceneSaving):
         Returns
         -------
         ndarray of int64, shape (n,)
-            Their ids.
+            The ids of the instances.
         """
         maps = _many_maps(transforms)
         labels: Any = itertools.repeat(None)
@@ -211,11 +213,11 @@ class Scene(Picking, ScenePoints, SceneOverlapQueries, SceneSaving):
                 raise ValueError(f"names must be {len(maps)} names, one for each transform")
             labels = [label("names", name) for name in names]
         bits = _spread("masks", bit_masks("masks", masks), len(maps))
-        seen = _spread("visible", truths("visible", visible), len(maps))
-        return self._instances.extend(self._place_of(child), maps, labels, bits, seen)
+        shown = _spread("visible", truths("visible", visible), len(maps))
+        return self._instances.extend(self._child_number(child), maps, labels, bits, shown)
 
     def remove(self, ids: int | ArrayLike) -> None:
-        """Remove an instance, or many; their ids are not given again.
+        """Remove one instance or many; their ids are not reused.
 
         Parameters
         ----------
@@ -229,7 +231,7 @@ class Scene(Picking, ScenePoints, SceneOverlapQueries, SceneSaving):
         self._instances.remove(np.unique(self._rows(ids)))
 
     def replace(self, instance_id: int, child: Any) -> None:
-        """Give an instance another child; all else about it stays.
+        """Replace the child of an instance, which keeps its id, transform, name and mask.
 
         Parameters
         ----------
@@ -238,10 +240,10 @@ class Scene(Picking, ScenePoints, SceneOverlapQueries, SceneSaving):
             As in `add`.
         """
         row = self._row(instance_id)
-        self._instances.replace(row, self._place_of(child))
+        self._instances.replace(row, self._child_number(child))
 
     def set_transform(self, instance_id: int, transform: ArrayLike) -> None:
-        """Move an instance, in microseconds, however many there are.
+        """Change the transform of an instance, in microseconds however many there are.
 
         Parameters
         ----------
@@ -256,12 +258,12 @@ class Scene(Picking, ScenePoints, SceneOverlapQueries, SceneSaving):
         self._instances.move(np.array([row]), maps)
 
     def set_transforms(self, ids: ArrayLike, transforms: ArrayLike) -> None:
-        """Move many instances.
+        """Change the transforms of many instances.
 
         Parameters
         ----------
         ids : array_like of int, shape (n,)
-            Of one that is given twice, the last transform counts.
+            If an id is given twice, its last transform counts.
         transforms : array_like, shape (n, 4, 4)
         """
         rows = self._instances.rows_of(index_rows("ids", ids))
@@ -285,7 +287,7 @@ class Scene(Picking, ScenePoints, SceneOverlapQueries, SceneSaving):
         self._instances.mark(found, "visible", values)
 
     def set_mask(self, ids: int | ArrayLike, mask: ArrayLike) -> None:
-        """Give instances another mask.
+        """Change the masks of instances.
 
         Parameters
         ----------
@@ -297,7 +299,7 @@ class Scene(Picking, ScenePoints, SceneOverlapQueries, SceneSaving):
         self._instances.mark(found, "masks", _spread("mask", bit_masks("mask", mask), len(found)))
 
     def rename(self, instance_id: int, name: str | None) -> None:
-        """Give an instance another name, or none.
+        """Change or remove the name of an instance.
 
         Parameters
         ----------
@@ -315,14 +317,14 @@ class Scene(Picking, ScenePoints, SceneOverlapQueries, SceneSaving):
             return np.array([self._instances.row_of(one_index("ids", ids))])  # type: ignore[arg-type]
         return self._instances.rows_of(index_rows("ids", ids))
 
-    def _place_of(self, child: Any) -> int:
-        """Return the number of a child among ours, a tree made of it if it is a mesh."""
+    def _child_number(self, child: Any) -> int:
+        """Return the index of a child in the table; a mesh is built into a tree first."""
         table = self._instances
         if isinstance(child, Scene):
-            parts = below(child)
+            parts = nested_scenes(child)
             if any(part is self for part in parts):
                 raise ValueError("child must not hold the scene that it is added to")
-            check_extent(parts, 1)
+            check_nesting(parts, 1)
         elif not isinstance(child, BVH):
             mesh, child = child, self._meshes.get(id(child))
             if child is None or not fits(mesh, child.vertices, child.faces):
@@ -331,7 +333,7 @@ class Scene(Picking, ScenePoints, SceneOverlapQueries, SceneSaving):
                 self._attributes[id(child)] = child, attributes_of(mesh)
         elif isinstance(child.arrays.primitives, Custom):
             raise TypeError("child must be over triangles, boxes or obbs, not over custom")
-        return table.place_of(child)
+        return table.number_of(child)
 
 
 def _many_maps(transforms: ArrayLike) -> NDArray[np.float64]:
@@ -353,7 +355,7 @@ def _spread(name: str, values: NDArray[Any], count: int) -> NDArray[Any]:
 
 @warms("rays in scenes")
 def _warm() -> None:
-    """Compile what rays ask of scenes."""
+    """Compile the ray queries of scenes."""
     scene, rays = Scene(), (np.ones((2, 3)), -np.ones((2, 3)))
     scene.add(BVH.from_triangles(np.eye(3), [[0, 1, 2]]))
     scene.closest_hit(*rays)
@@ -372,7 +374,7 @@ def _any_hit_counts(ray_id, instance_id, prim_id, t, u, v, data):
 
 @warms("filters in scenes")
 def _warm_filters() -> None:
-    """Compile what calls users' filters."""
+    """Compile ray queries with users' filters."""
     scene, rays = Scene(), (np.ones((2, 3)), -np.ones((2, 3)))
     scene.add(BVH.from_triangles(np.eye(3), [[0, 1, 2]]))
     scene.closest_hit(*rays, filter=_any_hit_counts)

@@ -1,14 +1,12 @@
-"""`SceneContent`: a scene as it is held: its instances, its leaves, its copies.
+"""State of a scene: its instances, its leaves, and the two levels that kernels traverse.
 
-What kernels work on is brought up to date when it is asked for. Nothing is done where nothing has
-changed in the process; where something has, only what has moved is moved, and the whole is made
-anew where instances have come or gone, or trees have changed.
+Queries bring the two levels up to date first. Where nothing in the process has changed, nothing is
+done; where transforms or masks have, only those leaves are updated; where instances have been added
+or removed, or trees have changed, all is built anew.
 """
 
 from __future__ import annotations
 
-import os
-import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -16,48 +14,40 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bvh.affine import moved
-from bvh.arguments import MAX_ROWS, bit_masks, kernel_input, one_index
+from bvh.arguments import ALL_BITS, MAX_ROWS, bit_masks, kernel_input, one_index
 from bvh.changes import changes
-from bvh.expansion import Expansion, Leaves, leaf_counts
+from bvh.expansion import FlattenedInstances, Leaves, leaf_counts
+from bvh.forks import ForkSafeLock
 from bvh.hierarchy import Hierarchy
-from bvh.instances import ALL_BITS, Assembly, Attributes, Instance, Instances, below
+from bvh.instances import Instance, InstanceHolder, Instances, nested_scenes
 from bvh.primitives import Triangles
+from bvh.scene_graph import Attributes
 from bvh.two_level import TwoLevel
 
-# Held while a scene takes note of what has changed: two threads may ask at once.
-_lock = threading.RLock()
+# Held while a scene is brought up to date: several threads may query it at once.
+_guard = ForkSafeLock()
 
 
-def _renew_lock() -> None:
-    """Let go, in a forked child, of what a thread of the parent may have held."""
-    global _lock
-    _lock = threading.RLock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew_lock)
-
-
-class SceneContent(Assembly):
-    """What `Scene` is apart from how it is made and changed, and what it is asked."""
+class SceneContent(InstanceHolder):
+    """Base class of `Scene`: its state, instances, leaves and pickling."""
 
     __slots__ = (
-        "_arrays", "_attributes", "_deformed", "_expansion", "_meshes", "_read", "_seen", "_up",
+        "_arrays", "_attributes", "_deformed", "_flattened", "_meshes", "_read", "_seen", "_up",
         "_view", "_view_of",
     )  # fmt: skip
 
-    # By Python's id of a tree, which it holds so that the id stays its own.
+    # By Python's id of a tree, with the tree, so that no other object can have that id.
     _attributes: dict[int, tuple[Hierarchy, Attributes]]
-    # Trees of meshes, by Python's id of those: a hint of where to look, and no more.
+    # Trees by Python's id of the mesh that they were built from: only a hint of where to look.
     _meshes: dict[int, Hierarchy]
-    _expansion: Expansion | None
-    # What kernels work on; of which leaves, up to where in their journals, of which arrays.
+    _flattened: FlattenedInstances | None
+    # The two levels; the leaves, positions in their journals, and tree arrays that they show.
     _view: TwoLevel | None
-    _view_of: Expansion | None
+    _view_of: FlattenedInstances | None
     _read: tuple[int, int]
     _arrays: list[Any]
     _up: str
-    # The numbers of the last changes in the process that have been looked at.
+    # The modification counters of the process at the last update.
     _seen: int
     _deformed: int
 
@@ -65,32 +55,32 @@ class SceneContent(Assembly):
         self._begin(Instances(), {})
 
     def _begin(self, table: Instances, attributes: dict[int, tuple[Hierarchy, Attributes]]) -> None:
-        """Hold a table; nothing has been asked yet."""
+        """Initialise with a table of instances."""
         self._instances, self._attributes, self._meshes = table, attributes, {}
-        self._expansion = self._view = self._view_of = None
+        self._flattened = self._view = self._view_of = None
         self._arrays, self._read, self._seen, self._deformed = [], (0, 0), -1, -1
         self._up = "z"
 
     def _current(self) -> TwoLevel:
-        """Return what kernels work on, up to date."""
+        """Return the two levels that kernels traverse, up to date."""
         if self._seen == changes.count:
             return self._view  # type: ignore[return-value]
         return self._renewed()
 
     def _renewed(self) -> TwoLevel:
-        """Bring what kernels work on up to date."""
-        with _lock:
-            # What changes from now on will be noticed by the next who asks.
+        """Bring the two levels up to date."""
+        with _guard.lock:
+            # Later changes are noticed by the next query.
             seen, deformed = changes.count, changes.trees
-            leaves = self._followed()
-            # Should anything fail below, all is made anew; who has been let past the lock by an
-            # earlier look may still be about to take the old one.
+            leaves = self._current_leaves()
+            # After an exception below, the next query builds all anew; a thread that found the
+            # counters current without the lock may still be about to take the old view.
             view, view_of, self._view_of = self._view, self._view_of, None
             read = leaves.moved.end, leaves.masked.end
             same = view is not None and view_of is leaves
             if same and deformed != self._deformed:
-                held = zip(leaves.trees, self._arrays, strict=True)
-                same = all(tree._arrays is arrays for tree, arrays in held)
+                pairs = zip(leaves.trees, self._arrays, strict=True)
+                same = all(tree._arrays is arrays for tree, arrays in pairs)
             if view is None or not same:
                 self._arrays = [tree._arrays for tree in leaves.trees]
                 view = TwoLevel(
@@ -111,53 +101,53 @@ class SceneContent(Assembly):
             self._deformed, self._seen = deformed, seen
             return view
 
-    def _followed(self) -> Expansion:
+    def _current_leaves(self) -> FlattenedInstances:
         """Return the leaves, up to date."""
-        with _lock:
-            if self._expansion is None or not self._expansion.is_current():
-                self._expansion = Expansion(self)
-                held = {id(child) for child in self._instances.children}
-                self._attributes = {k: v for k, v in self._attributes.items() if k in held}
-                self._meshes = {k: v for k, v in self._meshes.items() if id(v) in held}
+        with _guard.lock:
+            if self._flattened is None or not self._flattened.is_current():
+                self._flattened = FlattenedInstances(self)
+                used = {id(child) for child in self._instances.children}
+                self._attributes = {k: v for k, v in self._attributes.items() if k in used}
+                self._meshes = {k: v for k, v in self._meshes.items() if id(v) in used}
             else:
-                self._expansion.follow()
-            return self._expansion
+                self._flattened.follow()
+            return self._flattened
 
     @property
     def bounds(self) -> NDArray[np.float64]:
-        """Corners of a box around all leaves, visible or not, shape (2, 3); NaN if there are none.
+        """Lower and upper corner of all leaves, hidden or not, shape (2, 3); NaN if there are none.
 
-        Around an instance that is turned it may be a little larger than what the instance needs.
+        Around rotated instances the box may be slightly larger than necessary.
         """
         return kernel_input(self._current().bounds)
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the arrays that rays go through: of each tree once, and of what joins them."""
+        """Bytes of the arrays that rays traverse: each tree once, and the level above the trees."""
         view = self._current()
-        trees = {id(tree): tree for tree in self._followed().trees}
+        trees = {id(tree): tree for tree in self._current_leaves().trees}
         return view.nbytes + sum(tree.stats().bytes for tree in trees.values())
 
     @property
     def leaves(self) -> Leaves:
-        """The trees that the scene leads to, nested scenes included: what `hits.leaf` counts."""
-        return Leaves(self._followed())
+        """The trees at the ends of all paths of instances; `hits.leaf` is a row of this table."""
+        return Leaves(self._current_leaves())
 
     @property
     def ids(self) -> NDArray[np.int64]:
         """The ids of all instances, ascending, shape (n,)."""
-        self._instances.settle()
+        self._instances.compact()
         return self._instances.column("ids").copy()
 
     def path(self, leaf: int) -> tuple[int, ...]:
-        """Return the ids of the instances that lead to a leaf, from the outermost inward.
+        """Return the ids of the instances on a leaf's path, from the outermost inward.
 
         Parameters
         ----------
         leaf : int
             As in `hits.leaf`.
         """
-        leaves = self._followed()
+        leaves = self._current_leaves()
         return leaves.path(_leaf(leaves, leaf))
 
     def name_of(self, leaf: int) -> str | None:
@@ -168,11 +158,11 @@ class SceneContent(Assembly):
         leaf : int
             As in `hits.leaf`.
         """
-        leaves = self._followed()
+        leaves = self._current_leaves()
         return leaves.name_of(_leaf(leaves, leaf))
 
     def instance(self, instance_id: int) -> Instance:
-        """Return an instance as it is now; `scene[instance_id]` is the same.
+        """Return a snapshot of an instance, like `scene[instance_id]`.
 
         Parameters
         ----------
@@ -181,14 +171,14 @@ class SceneContent(Assembly):
         Returns
         -------
         Instance
-            With id, child, transform, name, mask and visible.
+            Its id, child, transform, name, mask and visibility.
 
         Raises
         ------
         KeyError
-            If there is none.
+            If there is no such instance.
         """
-        with self._instances.steady():
+        with self._instances.without_compaction():
             return self._instances.record(self._row(instance_id))
 
     def __getitem__(self, instance_id: int) -> Instance:
@@ -196,22 +186,22 @@ class SceneContent(Assembly):
 
     def __len__(self) -> int:
         """Return the number of instances."""
-        with self._instances.steady():
+        with self._instances.without_compaction():
             return len(self._instances)
 
     def __bool__(self) -> bool:
         return True
 
     def __iter__(self) -> Iterator[Instance]:
-        """Iterate over the instances in the order of their ids; those removed meanwhile are not."""
-        # By their ids: rows are others once the scene is asked after a removal.
+        """Iterate over the instances in the order of their ids, without those removed meanwhile."""
+        # By id, because rows change when the table is compacted.
         for number in self.ids.tolist():
             if number in self:
                 yield self.instance(number)
 
     def __contains__(self, instance_id: object) -> bool:
         try:
-            with self._instances.steady():
+            with self._instances.without_compaction():
                 self._row(instance_id)  # type: ignore[arg-type]
         except (KeyError, TypeError):
             return False
@@ -236,27 +226,27 @@ class SceneContent(Assembly):
         )
 
     def attributes(self, child: Any) -> Attributes:
-        """Return what is known of a tree's vertices beside their places: normals, uv.
+        """Return the vertex attributes of a tree: normals and texture coordinates.
 
         Parameters
         ----------
         child : BVH
-            A tree of this scene, or of one that it holds.
+            A tree of this scene, or of one nested in it.
 
         Returns
         -------
         Attributes
-            Of a tree that was made of a mesh, what that knew; else nothing but None.
+            Those of the mesh that the tree was built from; all None without a mesh.
         """
-        held = self._attributes.get(id(child))
-        if held is None:
-            for part in reversed(below(self)[:-1]):
+        found = self._attributes.get(id(child))
+        if found is None:
+            for part in reversed(nested_scenes(self)[:-1]):
                 if isinstance(part, SceneContent):
-                    held = held or part._attributes.get(id(child))
-        return Attributes() if held is None else held[1]
+                    found = found or part._attributes.get(id(child))
+        return Attributes() if found is None else found[1]
 
     def face_of(self, leaf: int | ArrayLike, prim_id: int | ArrayLike) -> Any:
-        """Return the face of its mesh, as that was given, that a triangle is a part of.
+        """Return the face of the original mesh that a triangle is a part of.
 
         Parameters
         ----------
@@ -287,7 +277,7 @@ class SceneContent(Assembly):
         rows, ids = np.broadcast_arrays(np.asarray(leaf), np.asarray(prim_id))
         if not all(array.dtype.kind in "iu" or array.size == 0 for array in (rows, ids)):
             raise TypeError("leaf and prim_id must be integers")
-        leaves = self._followed()
+        leaves = self._current_leaves()
         missed = rows < 0
         if rows.size and not (rows.min() >= -1 and rows.max() < len(leaves)):
             raise ValueError(f"leaf must be in -1..{len(leaves) - 1}, got {leaf!r}")
@@ -310,7 +300,7 @@ class SceneContent(Assembly):
         Parameters
         ----------
         mask : int
-            Leaves that share no bit with it are left out, and those that are not visible always.
+            Leaves whose mask shares no bit with it are left out, as are those not visible.
 
         Returns
         -------
@@ -318,22 +308,21 @@ class SceneContent(Assembly):
             Each coordinate the double nearest to the exact one.
         faces : ndarray of int32, shape (m, 3)
         leaf_id : ndarray of int32, shape (m,)
-            The leaf that each face is of.
+            The leaf of each face.
         prim_id : ndarray of int32, shape (m,)
-            Its number there.
+            The id of each face in its leaf's tree.
 
         Raises
         ------
         TypeError
-            If there is a tree over something else than triangles.
+            If there is a tree over anything but triangles.
         ValueError
-            If there are too many vertices for faces of int32, or the mask is not one number of 32
-            bits.
+            If there are too many vertices for int32 indices, or the mask is not one 32-bit integer.
         """
         bits = bit_masks("mask", mask)
         if bits.ndim:
             raise ValueError(f"mask must be one number, got an array of shape {bits.shape}")
-        leaves = self._followed()
+        leaves = self._current_leaves()
         chosen = np.flatnonzero(leaves.masks & bits).tolist()
         trees = [leaves.trees[k] for k in leaves.tree_of[chosen]]
         for tree in {id(tree): tree for tree in trees}.values():
@@ -355,14 +344,14 @@ class SceneContent(Assembly):
         return vertices, faces, leaf_id, prim_id
 
     def __repr__(self) -> str:
-        parts = below(self)
+        parts = nested_scenes(self)
         trees = {id(c) for part in parts for c in part._instances.children} - {*map(id, parts)}
         leaves = leaf_counts(parts)[id(self)]
         return f"{type(self).__name__}({len(self)} instances, {leaves} leaves, {len(trees)} trees)"
 
     def __getstate__(self) -> dict[str, Any]:
-        held = [tree for tree in self._instances.children if id(tree) in self._attributes]
-        attributes = [(tree, self._attributes[id(tree)][1]) for tree in held]
+        trees = [tree for tree in self._instances.children if id(tree) in self._attributes]
+        attributes = [(tree, self._attributes[id(tree)][1]) for tree in trees]
         return {"table": self._instances.state(), "attributes": attributes, "up": self._up}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -371,8 +360,8 @@ class SceneContent(Assembly):
         self._up = state["up"]
 
 
-def _leaf(leaves: Expansion, leaf: int) -> int:
-    """Return a leaf's number, if it is one."""
+def _leaf(leaves: FlattenedInstances, leaf: int) -> int:
+    """Return the row of a leaf, checked."""
     number = one_index("leaf", leaf)
     if not 0 <= number < len(leaves):
         raise IndexError(f"leaf must be one of the {len(leaves)} leaves, got {number}")

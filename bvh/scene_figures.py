@@ -1,4 +1,4 @@
-"""The figures of a scene: what it holds, and the memory that takes."""
+"""Statistics of a scene: instances, leaves, trees and memory."""
 
 from __future__ import annotations
 
@@ -7,31 +7,31 @@ from typing import Any
 
 import numpy as np
 
-from bvh.instances import below, depth_of
+from bvh.instances import depth_of, nested_scenes
 from bvh.quality import TreeStats
 from bvh.scene import Scene
 
 
 @dataclass(frozen=True, repr=False)
 class SceneStats:
-    """Figures of a scene. `str` makes a table of them.
+    """Statistics of a scene; its `str` is a table.
 
     Attributes
     ----------
     instances : int
-        Of the scene itself.
+        Instances of the scene itself.
     levels : int
-        1 for a scene of trees, one more for each scene within a scene.
+        Levels of nesting: 1 for a scene of trees.
     leaves, hidden : int
-        Trees in their places, nested scenes included, and those among them that no ray sees.
+        Leaves, those of nested scenes included, and those among them that are not visible.
     primitives, stored : int
-        Triangles or boxes in all leaves, as often as they are placed; and in all trees.
+        Triangles or boxes in all leaves; and in all trees, each of which is stored once.
     bytes, instance_bytes : int
-        Memory of the trees, and of all that stands above them.
+        Memory of the trees, and of the level above them.
     trees : tuple of TreeStats
-        Figures of each tree, in the order of ``scene.leaves.trees``.
+        Statistics of each tree, in the order of ``scene.leaves.trees``.
     placed : tuple of int
-        How many leaves each of them is.
+        The number of leaves of each tree.
     """
 
     instances: int
@@ -76,8 +76,8 @@ class SceneStats:
 
 
 def scene_stats(scene: Scene, epo: bool = False) -> SceneStats:
-    """Return the figures of a scene; with `epo`, also that of each tree, which is slow."""
-    leaves, parts = scene.leaves, below(scene)
+    """Return the statistics of a scene; with `epo`, also that of each tree, which is slow."""
+    leaves, parts = scene.leaves, nested_scenes(scene)
     trees = tuple(tree.stats(epo=epo) for tree in leaves.trees)
     placed = np.bincount(leaves.tree_of, minlength=len(trees))
     sizes = np.array([tree.primitives for tree in trees], np.int64)

@@ -1,23 +1,21 @@
-"""The file of a saved scene: its header, tables, and trees; its layout is known in this file alone.
+"""File format of a saved scene: its header fields, tables, and trees.
 
-A file is a header of 1024 bytes, tables as those of a tree's file lie (see `tree_file`), and then
-the files of all trees, whole, one behind another. All numbers are little-endian.
+It is the container of `container`, whose arrays are tables, and behind those the files of all trees
+(see `tree_file`), whole, one after another.
 
 ====== ===== =====================================================================================
 offset bytes header
 ====== ===== =====================================================================================
 0      8     magic: 137 66 86 83 13 10 26 10
-8      4 * 4 version, byte order mark 0x01020304, bytes of the header, tables
+8      4 * 4 version, byte order mark, bytes of the header, tables
 24     8 * 7 scenes, trees, instances, bytes of names, vertex normals, texture coordinates, bytes of
              the file
-80     72 n  tables: name (16), dtype (8), rows, columns, offset, bytes (8 each), digest (16)
-...          zeros
-1008   16    BLAKE2b of all before
+80     72 n  tables
 ====== ===== =====================================================================================
 
-Scenes come after those that they hold, the outermost last; so no scene can hold itself. Instances
-are those of the first scene, then those of the next. A child is the number of a tree, or ~k for
-scene k. In version 1 scenes do not tell what is up: it is z.
+Scenes come after those that they contain, the outermost last; so no scene can contain itself.
+Instances are those of the first scene, then those of the next. A child is the number of a tree, or
+~k for scene k. In version 1 scenes have no column for the axis that is up: it is z.
 """
 
 from __future__ import annotations
@@ -25,30 +23,30 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
-from bvh.tree_file import (
+from bvh.container import (
     HEADER_SIZE,
     ORDER_MARK,
-    Place,
+    ArrayEntry,
     check_header,
+    check_packed,
     digests_in,
-    file_size,
+    end_of,
     laid_out,
-    signed,
+    packed_header,
 )
 
 SCENE_MAGIC = b"\x89BVS\r\n\x1a\n"
-# The newest; 1 is the version in which z is always up, in which scenes are still written of which
-# that is true.
+# The newest; scenes in which z is up everywhere are still written in version 1.
 VERSION = 2
 TABLES = 12
-# What is up, by its number.
+# Axes that can be up, by their number.
 UPS = ("z", "x", "y", "-x", "-y", "-z")
 
-_FIXED = struct.Struct("<8s4I7Q")
+_FIELDS = struct.Struct("<8s4I7Q")
 
 
 class SceneHeader(NamedTuple):
-    """What a header says of a scene."""
+    """Fields of a scene's header, and the digests of its tables."""
 
     scenes: int
     trees: int
@@ -58,12 +56,12 @@ class SceneHeader(NamedTuple):
     uv: int
     size: int
     digests: tuple[bytes, ...]
-    # Whether each scene tells what is up.
+    # Whether scenes have a column for the axis that is up.
     has_up: bool = False
 
 
-def tables_of(header: SceneHeader) -> list[Place]:
-    """Return where the tables lie: it follows from the counts alone."""
+def tables_of(header: SceneHeader) -> list[ArrayEntry]:
+    """Return the entries of the tables, which follow from the counts alone."""
     n = header.instances
     return laid_out(
         [
@@ -84,19 +82,19 @@ def tables_of(header: SceneHeader) -> list[Place]:
 
 
 def tables_end(header: SceneHeader) -> int:
-    """Return where the trees begin."""
-    return file_size(tables_of(header))
+    """Return the offset of the first tree."""
+    return end_of(tables_of(header))
 
 
 def packed_scene(header: SceneHeader) -> bytes:
     """Return the bytes of a header."""
     version = VERSION if header.has_up else 1
-    fixed = _FIXED.pack(SCENE_MAGIC, version, ORDER_MARK, HEADER_SIZE, TABLES, *header[:7])
-    return signed(fixed, tables_of(header), header.digests)
+    fields = _FIELDS.pack(SCENE_MAGIC, version, ORDER_MARK, HEADER_SIZE, TABLES, *header[:7])
+    return packed_header(fields, tables_of(header), header.digests)
 
 
 def unpacked_scene(data: bytes, size: int) -> SceneHeader:
-    """Return what the header `data` of a file of `size` bytes says.
+    """Return the header in the first bytes `data` of a file of `size` bytes.
 
     Raises
     ------
@@ -104,17 +102,13 @@ def unpacked_scene(data: bytes, size: int) -> SceneHeader:
         If it is damaged, contradicts itself or the file's size.
     """
     check_header(data, SCENE_MAGIC, VERSION)
-    _, version, _, _, _, *counts = _FIXED.unpack_from(data)
-    digests = digests_in(data, _FIXED.size, TABLES)
+    _, version, _, _, _, *counts = _FIELDS.unpack_from(data)
+    digests = digests_in(data, _FIELDS.size, TABLES)
     header = SceneHeader._make((*counts, digests, version == VERSION))
-    # Before anything is made of counts: nothing is as long as the file is not. This bounds them.
+    # Before any table is laid out: no count is larger than the file, which bounds them all.
     if any(count > size for count in counts):
         raise ValueError("is not valid: its header counts more than the file can hold")
-    if packed_scene(header) != data[:HEADER_SIZE]:
-        raise ValueError("is not valid: its table of arrays contradicts its counts")
-    if header.size != size:
-        what = "is cut off" if size < header.size else "is too long"
-        raise ValueError(f"{what}: it has {size} bytes, its header says {header.size}")
+    check_packed(data, packed_scene(header), size, header.size)
     if header.scenes < 1 or tables_end(header) > size:
         raise ValueError("is not valid: its header contradicts itself")
     return header

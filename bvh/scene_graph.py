@@ -1,4 +1,4 @@
-"""Scenes of trimesh, and what their meshes know beside triangles."""
+"""Nodes of trimesh scenes, and vertex attributes of their meshes."""
 
 from __future__ import annotations
 
@@ -13,14 +13,33 @@ from numpy.typing import NDArray
 from bvh.affine import affine_maps
 from bvh.arguments import owned
 from bvh.gltf_names import NAMED, numbered
-from bvh.instances import Attributes
 from bvh.jit import BVHWarning
 from bvh.sources import triangles_of
 
-# What trimesh tells of meshes that it has read from glTF: whether they are one part of several.
+# Metadata key of meshes that trimesh has read from glTF: whether they are one part of several.
 IN_GLTF = "from_gltf_primitive"
-# What it calls meshes there that have no name.
+# The name that it gives unnamed meshes there.
 UNNAMED = "GLTF"
+
+
+class Attributes(NamedTuple):
+    """Vertex attributes of a mesh, each None where the mesh has none.
+
+    Attributes
+    ----------
+    vertex_normals : ndarray of float64, shape (n, 3), or None
+    uv : ndarray of float64, shape (n, 2), or None
+        Texture coordinates.
+    """
+
+    vertex_normals: NDArray[np.float64] | None = None
+    uv: NDArray[np.float64] | None = None
+
+    def __repr__(self) -> str:
+        known = [
+            f"{name} of {len(a)} vertices" for name, a in self._asdict().items() if a is not None
+        ]
+        return f"Attributes({', '.join(known) or 'none'})"
 
 
 class Placement(NamedTuple):
@@ -32,7 +51,7 @@ class Placement(NamedTuple):
 
 
 def placements(scene: Any) -> list[Placement]:
-    """Return the nodes with triangles, in the order of the graph; warn of others."""
+    """Return the nodes with triangles, in the order of the graph; warn about the others."""
     if not (hasattr(scene, "graph") and hasattr(scene, "geometry")):
         raise TypeError(f"trimesh_scene must be a trimesh.Scene, got {type(scene).__name__}")
     skipped: dict[str, str] = {}
@@ -56,24 +75,24 @@ def placements(scene: Any) -> list[Placement]:
 
 
 def _labels(scene: Any, nodes: list[Any]) -> list[str]:
-    """Return a name for each node, the same whenever a file is read.
+    """Return a name for each node, the same each time a file is read.
 
-    Of glTF, trimesh makes a node of its own of each part of a mesh in several, and calls it by six
-    random digits behind the name of the file's node; a node without a name it calls by its number.
+    When trimesh reads glTF, each part of a mesh in several becomes a node, named by the file's node
+    and six random digits; a node without a name gets its number as name.
     """
-    meant = NAMED in getattr(scene, "metadata", ())
+    final = NAMED in getattr(scene, "metadata", ())
     wanted: list[str | None] = []
     first_of: dict[Any, str] = {}
     exact: set[str] = set()
     for node in nodes:
         name = scene.graph.get(node)[1]
-        told = getattr(scene.geometry.get(name), "metadata", {})
-        in_parts = told.get(IN_GLTF) if hasattr(told, "get") else None
+        metadata = getattr(scene.geometry.get(name), "metadata", {})
+        in_parts = metadata.get(IN_GLTF) if hasattr(metadata, "get") else None
         parent = scene.graph.transforms.parents.get(node)
         owner = parent if in_parts and _is_part(str(node), str(parent)) else node
         label = str(owner)
-        if in_parts is not None and not meant and label.isdigit():
-            # Of a mesh without a name, trimesh makes up one.
+        if in_parts is not None and not final and label.isdigit():
+            # trimesh invents a name for a mesh without one.
             label = label if str(name).startswith(UNNAMED) else first_of.setdefault(owner, name)
         else:
             exact.add(label)
@@ -82,23 +101,22 @@ def _labels(scene: Any, nodes: list[Any]) -> list[str]:
 
 
 def _is_part(node: str, parent: str) -> bool:
-    """Tell whether a node is called by its parent and random digits."""
+    """Return whether a node is named by its parent and random digits."""
     return re.fullmatch(re.escape(parent) + "_[0-9a-f]{6}", node) is not None
 
 
 def up_of(scene: Any) -> str:
-    """Return what is up: y in what trimesh has read from glTF, as that says, else z."""
+    """Return the axis that is up: y in scenes that trimesh has read from glTF, else z."""
     meshes = scene.geometry.values()
     return "y" if any(IN_GLTF in getattr(mesh, "metadata", ()) for mesh in meshes) else "z"
 
 
 def attributes_of(mesh: Any) -> Attributes:
-    """Return what a mesh knows of its vertices, as far as it has been given or worked out."""
+    """Return the vertex attributes of a mesh that were given or have been computed already."""
     vertices = getattr(mesh, "vertices", None)
     if vertices is None or not hasattr(mesh, "faces"):
         return Attributes()
-    # To ask a mesh that has none for its normals would have them computed, which may take longer
-    # than to build the tree.
+    # The property would compute missing normals, which may take longer than building the tree.
     known = "vertex_normals" in getattr(mesh, "_cache", ())
     normals = _rows(lambda: mesh.vertex_normals if known else None, len(vertices), 3)
     uv = _rows(lambda: getattr(mesh.visual, "uv", None), len(vertices), 2)
@@ -106,21 +124,21 @@ def attributes_of(mesh: Any) -> Attributes:
 
 
 def _rows(read: Callable[[], Any], count: int, width: int) -> NDArray[np.float64] | None:
-    """Return an array of a row for each vertex; None where there is none that fits."""
+    """Return an array with a row for each vertex; None if there is none of this shape."""
     try:
         given = read()
         array = None if given is None else np.asarray(given, np.float64)
     except (AttributeError, TypeError, ValueError):
-        # A mesh of another library, or an array that is none.
+        # A mesh of another library, or something else than an array.
         return None
-    # A third texture coordinate is not used by anybody.
+    # A third texture coordinate is not used.
     if array is None or array.ndim != 2 or len(array) != count or array.shape[1] < width:
         return None
     return owned(array[:, :width])
 
 
 def fits(mesh: Any, vertices: NDArray[np.float64], faces: NDArray[np.int32]) -> bool:
-    """Tell whether a mesh still is what a tree has been made of."""
+    """Return whether a mesh still has the vertices and faces that a tree was built from."""
     points, index = (np.asarray(array) for array in triangles_of(mesh))
     return (
         points.shape == vertices.shape
@@ -131,5 +149,5 @@ def fits(mesh: Any, vertices: NDArray[np.float64], faces: NDArray[np.int32]) -> 
 
 
 def _warn(message: str) -> None:
-    # The caller of a public function of ours, two functions away.
+    # Attributed to the caller of the public function, two frames up.
     warnings.warn(message, BVHWarning, stacklevel=4)

@@ -1,12 +1,12 @@
-"""Loading scenes: the tables of a file, checked, and scenes made of them.
+"""Reading of a saved scene: its tables are checked, and scenes are created from them.
 
-Nothing is made of a table before its entries are known to be possible; what is made takes about as
-much memory as the tables.
+Nothing is created from a table before its entries are known to be possible; the scenes take about
+as much memory as the tables.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,13 +14,15 @@ from numpy.typing import NDArray
 
 from bvh.affine import affine_maps
 from bvh.arguments import kernel_input
-from bvh.expansion import check_extent
+from bvh.container import HEADER_SIZE, read_arrays
+from bvh.expansion import check_nesting
 from bvh.hierarchy import Hierarchy
-from bvh.instances import MAX_ID, Attributes, Instances, below
+from bvh.instances import MAX_ID, Instances, nested_scenes
 from bvh.primitives import Triangles
 from bvh.scene import Scene
 from bvh.scene_file import UPS, SceneHeader, tables_end, tables_of
-from bvh.tree_file import HEADER_SIZE, Header, digest_of, padded, unpacked
+from bvh.scene_graph import Attributes
+from bvh.tree_file import Header, unpacked
 
 Tables = dict[str, NDArray[Any]]
 
@@ -42,7 +44,7 @@ def scene_of(
     content : ndarray of uint8
         The whole file.
     tree_of : callable
-        Makes a tree of its header and its file.
+        Returns the tree with a header and a file.
     threads : int
 
     Raises
@@ -50,11 +52,13 @@ def scene_of(
     ValueError
         If the file is damaged or not valid; the message says how.
     """
-    tables = _tables(header, content, threads)
+    tables = read_arrays(content, tables_of(header), header.digests, threads)
     _check_counts(tables, header)
     _check_instances(tables, header)
     names = _names(tables)
-    pieces = _pieces(header, tables, content)
+    sizes = tables["trees"][:, 0]
+    ends = tables_end(header) + np.cumsum(sizes)
+    pieces = [content[end - size : end] for end, size in zip(ends, sizes, strict=True)]
     headers = [unpacked(piece[:HEADER_SIZE].tobytes(), len(piece)) for piece in pieces]
     known = _attributes(tables, headers)
     trees = [tree_of(*pair) for pair in zip(headers, pieces, strict=True)]
@@ -66,25 +70,8 @@ def _refuse(bad: Any, what: str) -> None:
         raise ValueError(f"is not valid: {what}")
 
 
-def _tables(header: SceneHeader, content: NDArray[np.uint8], threads: int) -> Tables:
-    """Return copies of the tables, whole and undamaged."""
-    tables = {}
-    for place, digest in zip(tables_of(header), header.digests, strict=True):
-        end = place.offset + place.size
-        data = content[place.offset : end]
-        if digest_of(data, threads) != digest:
-            raise ValueError(f"is damaged: the checksum of its table {place.name!r} is wrong")
-        if content[end : place.offset + padded(place.size)].any():
-            raise ValueError(f"is damaged: there is something behind its table {place.name!r}")
-        array = data.view(place.dtype)
-        if place.columns:
-            array = array.reshape(place.rows, place.columns)
-        tables[place.name] = array.astype(array.dtype.newbyteorder("="))
-    return tables
-
-
 def _check_counts(tables: Tables, header: SceneHeader) -> None:
-    """Check what tells scenes, trees, names and attributes apart."""
+    """Check the counts and sizes that separate scenes, trees, names and attributes."""
     scenes, trees, lengths = tables["scenes"], tables["trees"], tables["lengths"]
     _refuse(scenes < 0, "a scene counts less than nothing")
     _refuse(scenes[:, 0] > header.instances, "a scene has more instances than there are")
@@ -141,17 +128,8 @@ def _names(tables: Tables) -> list[str | None]:
     return names
 
 
-def _pieces(
-    header: SceneHeader, tables: Tables, content: NDArray[np.uint8]
-) -> list[NDArray[np.uint8]]:
-    """Return the files of the trees."""
-    ends = tables_end(header) + np.cumsum(tables["trees"][:, 0])
-    sizes = tables["trees"][:, 0]
-    return [content[end - size : end] for end, size in zip(ends, sizes, strict=True)]
-
-
 def _attributes(tables: Tables, headers: list[Header]) -> list[Attributes]:
-    """Return what is known of each tree's vertices."""
+    """Return the vertex attributes of each tree."""
     counts = np.array([header.points for header in headers], np.int64)
     kinds = np.array([header.kind == Triangles.__name__.lower() for header in headers], np.bool_)
     found = []
@@ -171,49 +149,41 @@ def _attributes(tables: Tables, headers: list[Header]) -> list[Attributes]:
     return [Attributes(*pair) for pair in zip(*found, strict=True)]
 
 
-def _scenes(tables: Tables, names: list[str | None]) -> Iterator[tuple[Tables, list[int], Any]]:
-    """Yield the columns, the codes of children, and the names by id of each scene."""
-    end = 0
-    for count in tables["scenes"][:, 0].tolist():
-        begin, end = end, end + count
-        rows = slice(begin, end)
-        codes = tables["children"][rows].astype(np.int64)
-        # Scenes first, each kind ascending: so a scene that is saved again is the same file.
-        keys = np.where(codes < 0, ~codes, codes + len(tables["scenes"]))
-        found, places = np.unique(keys, return_inverse=True)
-        columns = {
-            "ids": tables["ids"][rows].copy(),
-            "child": places.reshape(-1).astype(np.int32),
-            "maps": tables["maps"][rows].reshape(-1, 3, 4).copy(),
-            "masks": tables["masks"][rows].copy(),
-            "visible": tables["visible"][rows] == 1,
-        }
-        given = zip(columns["ids"].tolist(), names[begin:end], strict=True)
-        yield columns, found.tolist(), {k: name for k, name in given if name is not None}
-
-
 def _assembled(
     tables: Tables, names: list[str | None], trees: list[Hierarchy], known: list[Attributes]
 ) -> Scene:
     """Return the outermost scene."""
     scenes: list[Scene] = []
-    total = len(tables["scenes"])
-    next_ids = tables["scenes"][:, 1].tolist()
-    ups = [UPS[k] for row in tables["scenes"].tolist() for k in (row[2:] or [0])]
+    total, end = len(tables["scenes"]), 0
     useful = [any(array is not None for array in one) for one in known]
-    for columns, found, given in _scenes(tables, names):
-        children = [scenes[k] if k < total else trees[k - total] for k in found]
+    for count, next_id, *up in tables["scenes"].tolist():
+        begin, end = end, end + count
+        rows = slice(begin, end)
+        codes = tables["children"][rows].astype(np.int64)
+        # Scenes first, each kind ascending: so a scene that is saved again is the same file.
+        keys, numbers = np.unique(np.where(codes < 0, ~codes, codes + total), return_inverse=True)
+        # Copies: the tables lie in the file.
+        columns = {
+            "ids": tables["ids"][rows].copy(),
+            "child": numbers.reshape(-1).astype(np.int32),
+            "maps": tables["maps"][rows].reshape(-1, 3, 4).copy(),
+            "masks": tables["masks"][rows].copy(),
+            "visible": tables["visible"][rows] == 1,
+        }
+        named = zip(columns["ids"].tolist(), names[begin:end], strict=True)
         state = {
-            "columns": columns, "children": children, "names": given,
-            "next_id": next_ids[len(scenes)],
-        }  # fmt: skip
-        held = [k - total for k in found if k >= total and useful[k - total]]
+            "columns": columns,
+            "children": [scenes[k] if k < total else trees[k - total] for k in keys.tolist()],
+            "names": {k: name for k, name in named if name is not None},
+            "next_id": next_id,
+        }
+        own = [k - total for k in keys.tolist() if k >= total and useful[k - total]]
         scene = Scene()
-        scene._begin(Instances.of_state(state), {id(trees[k]): (trees[k], known[k]) for k in held})
-        scene.up = ups[len(scenes)]
+        scene._begin(Instances.of_state(state), {id(trees[k]): (trees[k], known[k]) for k in own})
+        scene.up = UPS[up[0]] if up else UPS[0]
         scenes.append(scene)
     try:
-        check_extent(below(scenes[-1]))
+        check_nesting(nested_scenes(scenes[-1]))
     except ValueError as error:
         raise ValueError(f"is not valid: {error}") from None
     return scenes[-1]

@@ -1,9 +1,7 @@
-"""What else a scene is asked: which faces meet a region, another scene, or each other."""
+"""Overlap queries of a scene: faces that overlap a region, pairs of faces that meet."""
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,106 +9,27 @@ from numpy.typing import ArrayLike, NDArray
 
 from bvh.arguments import thread_count
 from bvh.hierarchy import Hierarchy
-from bvh.leaf_pairs import find_leaf_pairs
-from bvh.overlap_queries import affine_matrix, box_regions, plane_regions, sphere_regions
+from bvh.leaf_pairs import find_leaf_pairs, search_of_scene
+from bvh.overlap_queries import (
+    affine_matrix,
+    box_regions,
+    find_overlaps,
+    plane_regions,
+    sphere_regions,
+)
+from bvh.overlap_results import SceneOverlaps, ScenePairs
 from bvh.placed import hit_codes
 from bvh.primitives import Triangles
 from bvh.progress_bars import ProgressLike, heard
 from bvh.scene_content import SceneContent
-from bvh.scene_searches import find_in_scene
 from bvh.traversal.region_reach import Regions
 from bvh.two_level import TwoLevel
 
-Ids = NDArray[np.int32]
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class SceneOverlaps:
-    """What each query of a batch meets in a scene.
-
-    Query i, counted along the batch's leading shape, meets what stands at
-    ``offsets[i] : offsets[i + 1]``, which is also ``overlaps[i]``.
-
-    Attributes
-    ----------
-    instance_id : ndarray of int32, shape (m,)
-        The instance that each face is of, by its id in the scene that was asked.
-    leaf : ndarray of int32, shape (m,)
-        Its row of `Scene.leaves`; ascending within each query.
-    prim_id : ndarray of int32, shape (m,)
-        Its number in the leaf's tree; ascending within each leaf, each once.
-    offsets : ndarray of int64, shape (n + 1,)
-        Where each query's part begins; the last is m.
-    shape : tuple of int
-        Leading shape of the batch; () for a single query.
-    """
-
-    instance_id: Ids
-    leaf: Ids
-    prim_id: Ids
-    offsets: NDArray[np.int64]
-    shape: tuple[int, ...]
-
-    @property
-    def query_id(self) -> NDArray[np.int64]:
-        """The query of each face, counted flat, shape (m,)."""
-        return np.repeat(np.arange(len(self)), np.diff(self.offsets))
-
-    @property
-    def counts(self) -> Any:
-        """How many faces each query meets, with the batch's leading shape; an int for one query."""
-        counts = np.diff(self.offsets)
-        return counts.reshape(self.shape) if self.shape else int(counts[0])
-
-    def __len__(self) -> int:
-        """Return the number of queries, 1 for a single one."""
-        return len(self.offsets) - 1
-
-    def __getitem__(self, index: int) -> SceneOverlaps:
-        """Return what one query meets."""
-        i = range(len(self))[index]
-        part = slice(*self.offsets[i : i + 2].tolist())
-        offsets = self.offsets[i : i + 2] - self.offsets[i]
-        return SceneOverlaps(
-            self.instance_id[part], self.leaf[part], self.prim_id[part], offsets, ()
-        )
-
-    def __repr__(self) -> str:
-        met = int(np.count_nonzero(self.counts))
-        return f"SceneOverlaps({met} of {len(self)} queries meet {len(self.prim_id)} faces)"
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class ScenePairs:
-    """Pairs of faces that meet, ascending by the first's leaf and prim_id, then the second's.
-
-    Attributes
-    ----------
-    instance_id : ndarray of int32, shape (m, 2)
-        The instance that each face is of; -1 for faces of a tree.
-    leaf : ndarray of int32, shape (m, 2)
-        The row of its scene's `leaves`; -1 for faces of a tree.
-    prim_id : ndarray of int32, shape (m, 2)
-        Its number in the leaf's tree.
-    """
-
-    instance_id: Ids
-    leaf: Ids
-    prim_id: Ids
-
-    def __len__(self) -> int:
-        """Return the number of pairs."""
-        return len(self.prim_id)
-
-    def __repr__(self) -> str:
-        return f"ScenePairs({len(self)} pairs of faces)"
-
 
 class SceneOverlapQueries(SceneContent):
-    """The questions of overlap that scenes are asked.
+    """Overlap queries of a scene. All sets are closed: what touches, overlaps.
 
-    All sets are closed: what touches, overlaps. Leaves that are not visible, or whose mask is 0, do
-    not count; all others must be over triangles.
+    Leaves that are not visible, or whose mask is 0, are ignored; all others must be over triangles.
     """
 
     __slots__ = ()
@@ -136,7 +55,7 @@ class SceneOverlapQueries(SceneContent):
         Returns
         -------
         SceneOverlaps
-            What each box meets, with instance_id and leaf; a single box is a batch of shape ().
+            The faces of each box, with instance_id and leaf, as from `BVH.overlap_box`.
 
         Raises
         ------
@@ -159,7 +78,7 @@ class SceneOverlapQueries(SceneContent):
         """
         view = self._for_triangles("overlap_box")
         regions, shape = box_regions(lower, upper, view.bounds)
-        return _found(view, regions, shape, threads, progress)
+        return _overlaps(view, regions, shape, threads, progress)
 
     def overlap_sphere(
         self,
@@ -169,7 +88,7 @@ class SceneOverlapQueries(SceneContent):
         threads: int | None = None,
         progress: ProgressLike | None = None,
     ) -> SceneOverlaps:
-        """Find the faces that come as near to a point of the world as a radius.
+        """Find the faces that overlap a ball of the world.
 
         Parameters
         ----------
@@ -197,7 +116,7 @@ class SceneOverlapQueries(SceneContent):
         """
         view = self._for_triangles("overlap_sphere")
         regions, shape = sphere_regions(center, radius)
-        return _found(view, regions, shape, threads, progress)
+        return _overlaps(view, regions, shape, threads, progress)
 
     def overlap_frustum(
         self,
@@ -206,9 +125,9 @@ class SceneOverlapQueries(SceneContent):
         threads: int | None = None,
         progress: ProgressLike | None = None,
     ) -> SceneOverlaps:
-        """Find the faces that have a point in a convex polytope of the world, such as a frustum.
+        """Find the faces that overlap a convex polytope of the world, such as a view frustum.
 
-        Nodes of trees that surely lie in the polytope are taken whole.
+        Nodes of trees that are surely inside the polytope are taken whole.
 
         Parameters
         ----------
@@ -232,11 +151,11 @@ class SceneOverlapQueries(SceneContent):
         >>> scene = bvh.Scene()
         >>> ids = scene.add_many(tree, [np.eye(4), np.diag([8.0, 8.0, 8.0, 1.0])])
         >>> scene.overlap_frustum([[1, 0, 0, -2]])
-        SceneOverlaps(1 of 1 queries meet 1 faces)
+        SceneOverlaps(1 faces)
         """
         view = self._for_triangles("overlap_frustum")
         regions, shape = plane_regions(planes)
-        return _found(view, regions, shape, threads, progress)
+        return _overlaps(view, regions, shape, threads, progress)
 
     def overlap_tree(
         self,
@@ -348,19 +267,13 @@ class SceneOverlapQueries(SceneContent):
         return view
 
 
-def _found(
-    view: TwoLevel,
-    regions: Regions,
-    shape: tuple[int, ...],
-    threads: int | None,
+def _overlaps(
+    view: TwoLevel, regions: Regions, shape: tuple[int, ...], threads: int | None,
     progress: ProgressLike | None,
-) -> SceneOverlaps:
-    """Return what regions meet."""
-    workers = 1 if shape == () and threads is None else thread_count(threads)
-    with heard(progress) as report:
-        offsets, codes = find_in_scene(view, regions, math.prod(shape), workers, report)
+) -> SceneOverlaps:  # fmt: skip
+    offsets, codes = find_overlaps(search_of_scene(view), regions, shape, threads, progress)
     leaf, prim = hit_codes(codes)
-    return SceneOverlaps(view.owners[leaf], leaf, prim, offsets, shape)
+    return SceneOverlaps(prim, offsets, shape, view.owners[leaf], leaf)
 
 
 def _pairs(

@@ -1,34 +1,35 @@
-"""What points ask of a scene: as of a tree, with the instance that is nearest."""
+"""Point queries of a scene: as of a tree, with a mask, and with the instance that is closest."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from bvh import containment, point_batches
-from bvh.arguments import bit_masks, kernel_input, thread_count, whole_number
+from bvh import containment, point_batches, point_queries
+from bvh.arguments import ALL_BITS, bit_masks
 from bvh.changes import changes
 from bvh.hierarchy import Hierarchy
-from bvh.instances import ALL_BITS, Attributes, Instances
+from bvh.instances import Instances
 from bvh.jit import warms
-from bvh.points import PointBatch, SceneClosestPoints, point_batch
-from bvh.progress_bars import ProgressLike, heard
-from bvh.rays import shaped
+from bvh.points import point_batch
+from bvh.progress_bars import ProgressLike
+from bvh.results import SceneClosestPoints
 from bvh.scene_content import SceneContent
+from bvh.scene_graph import Attributes
+from bvh.targets import Target
 from bvh.tree import BVH
 from bvh.two_level import TwoLevel
-from bvh.workers import Progress
 
 
 class ScenePoints(SceneContent):
-    """The questions that points ask of a scene."""
+    """Point queries of a scene."""
 
     __slots__ = ("_wound",)
 
-    # The scene as one tree, once somebody has asked for winding numbers, by the mask and whether
-    # reflected faces are turned back; and when that was.
+    # The scene as one tree, for winding numbers, by the mask and whether reflected faces are turned
+    # back; and the number of changes when it was built.
     _wound: tuple[int, dict[tuple[int, bool], BVH]]
 
     def _begin(self, table: Instances, attributes: dict[int, tuple[Hierarchy, Attributes]]) -> None:
@@ -45,7 +46,7 @@ class ScenePoints(SceneContent):
         threads: int | None = None,
         progress: ProgressLike | None = None,
     ) -> SceneClosestPoints:
-        """Find the nearest point of all instances for each point.
+        """Find the closest point of all instances for each point.
 
         The same point as of the mesh that `flattened` returns, bit for bit; of equal distances, the
         leaf that comes first, which has the lowest instance_id, and there the lowest prim_id.
@@ -56,8 +57,8 @@ class ScenePoints(SceneContent):
         points, max_distance, k, threads, progress
             As in `BVH.closest_point`, in the scene's coordinates.
         mask : int
-            32 bits; leaves with whose mask it shares none, and those that are not visible, do not
-            count.
+            32 bits; leaves whose mask shares none of them are ignored, and those that are not
+            visible.
 
         Returns
         -------
@@ -87,13 +88,11 @@ class ScenePoints(SceneContent):
         >>> near.distance, near.instance_id, near.u, near.v
         (0.5, 1, 0.5, 0.25)
         """
-        batch, workers, bits = point_batch(points, max_distance), thread_count(threads), _bits(mask)
-        count = None if k is None else whole_number("k", k)
-        view = self._over_triangles("closest_point", bits)
-        with heard(progress) as report:
-            return point_batches.closest_in_scene(
-                view.arrays, view.stretches, bits, batch, count, workers, report
-            )
+        target = self._point_target("closest_point", mask, measured=True)
+        found: SceneClosestPoints = point_queries.closest_point(
+            target, points, max_distance, k, threads, progress
+        )
+        return found
 
     def distance(
         self,
@@ -116,11 +115,8 @@ class ScenePoints(SceneContent):
         ndarray of float64 or float, shape (...)
             +inf for points that miss.
         """
-        batch, workers, bits = point_batch(points, max_distance), thread_count(threads), _bits(mask)
-        view = self._over_triangles("distance", bits)
-        with heard(progress) as report:
-            flat = self._distances(view, bits, batch, workers, report)
-        return shaped(batch.shape, flat)[0]
+        target = self._point_target("distance", mask, measured=True)
+        return point_queries.distance(target, points, max_distance, threads, progress)
 
     def signed_distance(
         self,
@@ -133,7 +129,7 @@ class ScenePoints(SceneContent):
         """Return the distance of each point from the nearest surface, negative inside.
 
         The sign is that of `contains`; points on a surface have 0.0. Where instances overlap, the
-        distance is that from the nearest surface all the same, be it within another instance.
+        distance is still that from the nearest surface, even if it is within another instance.
 
         Parameters
         ----------
@@ -145,14 +141,8 @@ class ScenePoints(SceneContent):
         ndarray of float64 or float, shape (...)
             +inf for points that are not finite, or if there is no surface.
         """
-        batch, workers, bits = point_batch(points), thread_count(threads), _bits(mask)
-        view = self._over_triangles("signed_distance", bits)
-        with heard(progress) as report:
-            flat = self._distances(view, bits, batch, workers, report)
-        # A point on the surface is neither: its distance is 0.
-        inside = _inside(view, bits, batch, workers, None, surface=False)
-        np.negative(flat, out=flat, where=inside & (flat > 0.0) & (flat < np.inf))
-        return shaped(batch.shape, flat)[0]
+        target = self._point_target("signed_distance", mask, measured=True)
+        return point_queries.signed_distance(target, points, threads, progress)
 
     def contains(
         self,
@@ -163,7 +153,7 @@ class ScenePoints(SceneContent):
         threads: int | None = None,
         progress: ProgressLike | None = None,
     ) -> Any:
-        """Tell for each point whether it is inside at least one leaf: in the union of all.
+        """Return for each point whether it is inside at least one leaf: in the union of all.
 
         Parameters
         ----------
@@ -172,7 +162,7 @@ class ScenePoints(SceneContent):
         method : {"parity", "winding"}
             "parity" counts for each leaf how often a ray from the point crosses it: right for
             leaves that are closed, each by itself, however their faces are turned, and however they
-            overlap; a point on a face, one with an area, is inside. "winding" asks whether the
+            overlap; a point on a face, one with an area, is inside. "winding" tests whether the
             winding numbers of all leaves together exceed a half, the faces of reflected ones turned
             back: for meshes with holes and gaps, and those that are closed only together.
         mask, threads, progress
@@ -198,16 +188,12 @@ class ScenePoints(SceneContent):
         >>> scene.contains([[0.1, 0.1, 0.1], [0.5, 0.5, 0.5], [1.0, 1.0, 1.0]])
         array([ True,  True, False])
         """
-        if method not in ("parity", "winding"):
-            raise ValueError(f"method must be 'parity' or 'winding', got {method!r}")
-        batch, workers, bits = point_batch(points), thread_count(threads), _bits(mask)
-        view = self._over_triangles("contains", bits)
-        if method == "winding":
-            tree = self._as_one_tree(bits, turned=True)
-            return tree.winding_number(points, threads=threads, progress=progress) > 0.5
-        with heard(progress) as report:
-            flat = _inside(view, bits, batch, workers, report)
-        return shaped(batch.shape, flat)[0]
+        winding = point_queries.by_winding(method)
+        target = self._point_target("contains", mask)
+        if not winding:
+            return point_queries.contains(target, points, threads, progress)
+        tree = self._as_one_tree(target.mask, turned=True)
+        return tree.winding_number(points, threads=threads, progress=progress) > 0.5
 
     def winding_number(
         self,
@@ -237,32 +223,32 @@ class ScenePoints(SceneContent):
 
         Notes
         -----
-        Solid angles change under affine maps, so this question alone flattens the scene: the tree
-        of the whole is built when it is first asked, and kept until the scene changes.
+        Solid angles change under affine maps, so this query alone flattens the scene: a tree of
+        the whole is built by the first one and kept until the scene changes.
         """
-        bits = _bits(mask)
-        self._over_triangles("winding_number", bits)
-        tree = self._as_one_tree(bits, turned=False)
+        target = self._point_target("winding_number", mask)
+        tree = self._as_one_tree(target.mask, turned=False)
         return tree.winding_number(points, accuracy, threads=threads, progress=progress)
 
-    def _over_triangles(self, question: str, bits: int) -> TwoLevel:
-        """Return what kernels work on, if all that counts is over triangles."""
+    def _point_target(self, query: str, mask: int, measured: bool = False) -> Target:
+        """Return what kernels work on, if all leaves that the mask chooses are over triangles.
+
+        Where distances are `measured`, it has what that needs.
+        """
+        bits = bit_masks("mask", mask)
+        if bits.ndim:
+            raise ValueError(f"mask must be one number, got an array of shape {bits.shape}")
+        signed = int(bits.view(np.int32))
         view = self._current()
-        solid = None if view.plain else view.first_solid(bits)
+        solid = None if view.plain else view.first_solid(signed)
         if solid is not None:
             leaf, kind = solid
             raise TypeError(
-                f"{question} needs instances over triangles, and instance {view.owner(leaf)} is "
+                f"{query} needs instances over triangles, and instance {view.owner(leaf)} is "
                 f"over {kind}"
             )
-        return view
-
-    def _distances(
-        self, view: TwoLevel, bits: int, batch: PointBatch, threads: int, progress: Progress | None
-    ) -> NDArray[np.float64]:
-        return point_batches.distances_in_scene(
-            view.arrays, view.stretches, bits, batch, threads, progress
-        )
+        stretches = view.stretches if measured else None
+        return Target(view.arrays, view.split, view, signed, stretches)
 
     def _as_one_tree(self, bits: int, turned: bool) -> BVH:
         """Return the flattened scene as a tree, with the faces of reflected leaves turned back."""
@@ -286,28 +272,6 @@ class ScenePoints(SceneContent):
         return tree
 
 
-def _bits(mask: int) -> int:
-    """Return a mask as kernels read it."""
-    bits = bit_masks("mask", mask)
-    if bits.ndim:
-        raise ValueError(f"mask must be one number, got an array of shape {bits.shape}")
-    return int(bits.view(np.int32))
-
-
-def _inside(
-    view: TwoLevel,
-    bits: int,
-    batch: PointBatch,
-    threads: int,
-    progress: Progress | None,
-    surface: bool = True,
-) -> NDArray[np.bool_]:
-    return containment.inside(
-        view.arrays, batch.points, threads, progress, split=view.split, surface=surface,
-        masks=kernel_input(np.array([bits], np.int32)),
-    )  # fmt: skip
-
-
 @warms("point queries of scenes")
 def _warm() -> None:
     """Compile what points ask of scenes."""
@@ -319,4 +283,4 @@ def _warm() -> None:
     )  # fmt: skip
     batch = point_batch(np.zeros((1, 3)))
     point_batches.closest_in_scene(view.arrays, view.stretches, -1, batch, None, 1, None)
-    _inside(view, -1, batch, 1, None)
+    containment.inside(Target(view.arrays, owner=view), batch.points, 1)

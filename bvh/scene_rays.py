@@ -1,4 +1,4 @@
-"""What rays ask of a scene: as of a tree, with the instance that is hit."""
+"""Ray queries of a scene: as of a tree, with masks, and with the instance that is hit."""
 
 from __future__ import annotations
 
@@ -8,32 +8,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bvh import batches
-from bvh.arguments import bit_masks, cull_code, kernel_input, thread_count, whole_number
-from bvh.crossing_queries import edge_rule
-from bvh.instances import ALL_BITS
-from bvh.many_hits import Request
-from bvh.progress_bars import ProgressLike, heard
-from bvh.rays import (
-    RayBatch,
-    SceneAllHits,
-    SceneHits,
-    check_rays,
-    plain_ray,
-    ray_batch,
-    single_scene_hit,
-)
+from bvh import batches, ray_queries
+from bvh.arguments import ALL_BITS, bit_masks, cull_code
+from bvh.progress_bars import ProgressLike
+from bvh.ray_arguments import RayArguments, cast, plain_ray
+from bvh.results import SceneAllHits, SceneHits, single_scene_hit
 from bvh.scene_content import SceneContent
+from bvh.targets import Target
 from bvh.traversal.one_ray import way_in
-from bvh.two_level import TwoLevel
-from bvh.user_calls import SCENE_FILTER
-from bvh.user_code import optional_filter
 
 SceneCaster = Callable[..., tuple[float, int, float, float, bool, int]]
 
 
 class SceneRays(SceneContent):
-    """The questions that rays ask of a scene."""
+    """Ray queries of a scene."""
 
     __slots__ = ()
 
@@ -54,7 +42,7 @@ class SceneRays(SceneContent):
         data: Any = None,
         counters: bool = False,
     ) -> SceneHits:
-        """Find the nearest hit of each ray in all instances.
+        """Find the closest hit of each ray in all instances.
 
         The same hit as in the mesh that `flattened` returns, bit for bit; of equal t, the one of
         the leaf that comes first, which has the lowest instance_id, and there the lowest prim_id.
@@ -66,16 +54,16 @@ class SceneRays(SceneContent):
             directions' lengths. The front of a face is where its moved vertices wind
             counterclockwise, so reflections turn faces over. Boxes are not culled.
         mask : int or array_like of int, shape (...)
-            32 bits of each ray; a ray passes through instances with whose mask it shares none.
+            32 bits for each ray, which ignores instances whose mask shares none of them.
         filter : function compiled with numba.njit, optional
             ``filter(ray_id, instance_id, prim_id, t, u, v, data) -> bool``; see `BVH.closest_hit`.
         data : object, optional
-            What the filter is given as its last argument.
+            Last argument of the filter.
 
         Returns
         -------
         SceneHits
-            With `instance_id` and `leaf`; `nodes` and `tests`, too, with `counters`.
+            With `instance_id` and `leaf`; with `counters` also `nodes` and `tests`.
 
         Raises
         ------
@@ -111,21 +99,11 @@ class SceneRays(SceneContent):
                 view = self._current()
                 hit = way_in(view.arrays)(view.place, ray, t_min, t_max, 0, -1)
                 return single_scene_hit(hit, view.owner(hit[5]))
-        batch = _batch(origins, directions, t_min, t_max, mask, validate_rays)
-        # Held while rays are under way: kernels know the trees by addresses alone, and `progress`
-        # may let go of them.
-        view, code = self._current(), cull_code(cull)
-        arrays = view.arrays
-        if counters and filter is not None:
-            raise ValueError("counters must be False where there is a filter, got True")
-        accept = optional_filter(filter, data, SCENE_FILTER)
-        found: SceneHits
-        with heard(progress) as report:
-            workers = thread_count(threads)
-            if counters:
-                found = batches.counted_hits(arrays, batch, code, workers, report)
-            else:
-                found = batches.closest_hit(arrays, batch, code, workers, report, sort, accept)
+        given = RayArguments(
+            origins, directions, t_min, t_max, cull, threads, validate_rays, progress, filter,
+            data, sort, mask,
+        )  # fmt: skip
+        found: SceneHits = ray_queries.closest_hit(self._target(), given, counters)
         return found
 
     def caster(self, *, cull: str | None = None, mask: int = ALL_BITS) -> SceneCaster:
@@ -180,7 +158,7 @@ class SceneRays(SceneContent):
         filter: Any = None,
         data: Any = None,
     ) -> NDArray[np.bool_] | bool:
-        """Tell for each ray whether it hits anything: exactly when `closest_hit` has a hit.
+        """Return for each ray whether it hits anything: exactly when `closest_hit` has a hit.
 
         Parameters
         ----------
@@ -203,13 +181,11 @@ class SceneRays(SceneContent):
             if ray is not None:
                 view = self._current()
                 return bool(way_in(view.arrays)(view.place, ray, t_min, t_max, 0, -1)[5] >= 0)
-        batch = _batch(origins, directions, t_min, t_max, mask, validate_rays)
-        accept = optional_filter(filter, data, SCENE_FILTER)
-        # Held while rays are under way, as in `closest_hit`.
-        view = self._current()
-        code, workers = cull_code(cull), thread_count(threads)
-        with heard(progress) as report:
-            return batches.any_hit(view.arrays, batch, code, workers, report, sort, accept)
+        given = RayArguments(
+            origins, directions, t_min, t_max, cull, threads, validate_rays, progress, filter,
+            data, sort, mask,
+        )  # fmt: skip
+        return cast(batches.any_hit, self._target(), given)
 
     def all_hits(
         self,
@@ -237,20 +213,19 @@ class SceneRays(SceneContent):
         max_hits, edges
             As in `BVH.all_hits`.
         filter, data
-            As in `closest_hit`; the filter says which hits are kept, and counted by `max_hits`.
+            As in `closest_hit`; only hits that the filter accepts are kept, and count towards
+            `max_hits`.
 
         Returns
         -------
         SceneAllHits
         """
-        most = None if max_hits is None else whole_number("max_hits", max_hits)
-        # The second is held while rays are under way, as in `closest_hit`.
-        request, _view = self._request(
-            origins, directions, t_min, t_max, mask, cull, validate_rays, edges, filter, data
-        )
-        with heard(progress) as report:
-            hits: SceneAllHits = request.all_hits(most, thread_count(threads), report)
-        return hits
+        given = RayArguments(
+            origins, directions, t_min, t_max, cull, threads, validate_rays, progress, filter,
+            data, None, mask,
+        )  # fmt: skip
+        found: SceneAllHits = ray_queries.all_hits(self._target(), given, edges, max_hits)
+        return found
 
     def count_hits(
         self,
@@ -283,43 +258,14 @@ class SceneRays(SceneContent):
         -------
         ndarray of int64 or int, shape (...)
         """
-        request, view = self._request(
-            origins, directions, t_min, t_max, mask, cull, validate_rays, edges, filter, data
-        )
-        workers = thread_count(threads)
-        with heard(progress) as report:
-            counts: NDArray[np.int64] | int = request.counts(view.split, workers, report)
+        given = RayArguments(
+            origins, directions, t_min, t_max, cull, threads, validate_rays, progress, filter,
+            data, None, mask,
+        )  # fmt: skip
+        counts: NDArray[np.int64] | int = ray_queries.count_hits(self._target(), given, edges)
         return counts
 
-    def _request(
-        self, origins: ArrayLike, directions: ArrayLike, t_min: ArrayLike, t_max: ArrayLike,
-        mask: ArrayLike, cull: str | None, validate_rays: bool, edges: str, filter: Any, data: Any,
-    ) -> tuple[Request, TwoLevel]:  # fmt: skip
-        """Return the checked request, and what it is made to, to be held until it is answered."""
-        once = edge_rule(edges)
-        batch = _batch(origins, directions, t_min, t_max, mask, validate_rays)
-        accept = optional_filter(filter, data, SCENE_FILTER)
+    def _target(self) -> Target:
         view = self._current()
-        return Request(view.arrays, batch, cull_code(cull), once, accept), view
-
-
-def _batch(
-    origins: ArrayLike, directions: ArrayLike, t_min: ArrayLike, t_max: ArrayLike,
-    mask: ArrayLike, validate_rays: bool,
-) -> RayBatch:  # fmt: skip
-    """Return checked rays with their masks."""
-    batch = ray_batch(origins, directions, t_min, t_max)
-    if validate_rays:
-        check_rays(batch)
-    if mask is ALL_BITS:
-        return batch
-    bits = bit_masks("mask", mask)
-    if bits.size == 1:
-        return batch._replace(masks=kernel_input(bits.reshape(1).view(np.int32)))
-    try:
-        spread = np.broadcast_to(bits, batch.shape)
-    except ValueError:
-        raise ValueError(
-            f"mask must have a shape that broadcasts to the rays', {batch.shape}, got {bits.shape}"
-        ) from None
-    return batch._replace(masks=kernel_input(spread.reshape(-1).view(np.int32)))
+        # Kernels know the trees by addresses alone, and `progress` may let go of them.
+        return Target(view.arrays, view.split, view)

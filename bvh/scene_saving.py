@@ -1,4 +1,4 @@
-"""Saving scenes: all scenes and trees in one file, each once."""
+"""`Scene.save`: all scenes and trees in one file, each once."""
 
 from __future__ import annotations
 
@@ -10,30 +10,29 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.arguments import thread_count
+from bvh.container import digest_of, file_pieces, replace_file
 from bvh.hierarchy import Hierarchy
-from bvh.instances import Assembly, below
-from bvh.saving import contents_of, replace_file, written
+from bvh.instances import InstanceHolder, nested_scenes
 from bvh.scene_content import SceneContent
 from bvh.scene_file import UPS, SceneHeader, packed_scene, tables_end, tables_of
-from bvh.tree_file import digest_of
 
 
 class SceneSaving(SceneContent):
-    """How a scene is saved."""
+    """The method of `Scene` that saves it."""
 
     __slots__ = ()
 
     def save(self, path: str | os.PathLike[str], *, threads: int | None = None) -> None:
         """Write the scene to a file, for `bvh.load`.
 
-        The file holds every tree and every nested scene once, instances with their ids, names,
-        masks and transforms, what is up, and what is known of meshes (see `attributes`). It is
-        written in one step, as that of `BVH.save`.
+        The file holds every tree and every nested scene once, the instances with their ids, names,
+        masks and transforms, the axis that is up, and the vertex attributes of meshes (see
+        `attributes`). It is written atomically, as by `BVH.save`.
 
         Parameters
         ----------
         path : str or path-like
-            The file, made or replaced.
+            The file, created or replaced.
         threads : int, optional
             Threads for the checksums; one for each CPU by default.
 
@@ -57,12 +56,15 @@ class SceneSaving(SceneContent):
         'one'
         """
         workers = thread_count(threads)
-        parts = below(self)
-        trees = _trees_of(parts)
-        files = [contents_of(tree, workers) for tree in trees]
+        parts = nested_scenes(self)
+        trees = list({
+            id(child): child
+            for part in parts for child in part._instances.children if isinstance(child, Hierarchy)
+        }.values())  # fmt: skip
+        files = [tree._file_contents(workers) for tree in trees]
         known = [self.attributes(tree) for tree in trees]
-        tables = _tables(parts, trees)
-        tables["trees"] = _rows(
+        tables = _instance_tables(parts, trees) | {"scenes": _scene_table(parts)}
+        tables["trees"] = _integer_rows(
             [
                 (size, given.vertex_normals is not None, given.uv is not None)
                 for (size, _), given in zip(files, known, strict=True)
@@ -73,30 +75,19 @@ class SceneSaving(SceneContent):
         tables["normals"], tables["uv"] = _joined(normals, 3), _joined(uv, 2)
         counts = [len(tables[k]) for k in ("scenes", "trees", "ids", "text", "normals", "uv")]
         header = SceneHeader._make((*counts, 0, (), tables["scenes"].shape[1] == 3))
-        places = tables_of(header)
-        stored = {}
-        for place in places:
-            array = np.ascontiguousarray(tables[place.name], place.dtype)
-            stored[place.name] = array
+        entries = tables_of(header)
+        stored = {e.name: np.ascontiguousarray(tables[e.name], e.dtype) for e in entries}
         header = header._replace(
             size=tables_end(header) + sum(size for size, _ in files),
-            digests=tuple(digest_of(stored[place.name], workers) for place in places),
+            digests=tuple(digest_of(array, workers) for array in stored.values()),
         )
-        start = written(packed_scene(header), places, stored)
+        start = file_pieces(packed_scene(header), entries, stored)
         replace_file(os.fspath(path), itertools.chain(start, *(pieces for _, pieces in files)))
 
 
-def _trees_of(parts: list[Assembly]) -> list[Hierarchy]:
-    """Return the trees of some scenes, each once."""
-    found: dict[int, Hierarchy] = {}
-    for part in parts:
-        for child in part._instances.children:
-            if isinstance(child, Hierarchy):
-                found.setdefault(id(child), child)
-    return list(found.values())
-
-
-def _tables(parts: list[Assembly], trees: list[Hierarchy]) -> dict[str, NDArray[Any]]:
+def _instance_tables(
+    parts: list[InstanceHolder], trees: list[Hierarchy]
+) -> dict[str, NDArray[Any]]:
     """Return the tables of instances, those of all scenes one behind another."""
     codes = {id(tree): k for k, tree in enumerate(trees)}
     codes |= {id(part): ~k for k, part in enumerate(parts)}
@@ -124,20 +115,20 @@ def _tables(parts: list[Assembly], trees: list[Hierarchy]) -> dict[str, NDArray[
         for name, column in rows.items():
             columns[name].append(column)
     tables = {name: np.concatenate(column) for name, column in columns.items()}
-    scenes = [(len(part._instances), part._instances.next_id) for part in parts]
-    ups = [part._up if isinstance(part, SceneContent) else UPS[0] for part in parts]
-    tables["scenes"] = _rows(scenes, 2)
-    if set(ups) != {UPS[0]}:
-        codes_of_up = np.array([UPS.index(up) for up in ups], np.int64)
-        tables["scenes"] = np.column_stack([tables["scenes"], codes_of_up])
-    tables["text"] = np.frombuffer(b"".join(texts), np.uint8)
-    return tables
+    return tables | {"text": np.frombuffer(b"".join(texts), np.uint8)}
 
 
-def _rows(rows: list[Any], width: int) -> NDArray[np.int64]:
+def _scene_table(parts: list[InstanceHolder]) -> NDArray[np.int64]:
+    """Return instances, next id, and where it is not z everywhere the axis that is up, by scene."""
+    scenes = _integer_rows([(len(part._instances), part._instances.next_id) for part in parts], 2)
+    ups = [UPS.index(part._up) if isinstance(part, SceneContent) else 0 for part in parts]
+    return np.column_stack([scenes, np.array(ups, np.int64)]) if any(ups) else scenes
+
+
+def _integer_rows(rows: list[Any], width: int) -> NDArray[np.int64]:
     return np.array(rows, np.int64).reshape(len(rows), width)
 
 
 def _joined(arrays: Any, width: int) -> NDArray[np.float64]:
-    """Return the rows of all arrays that there are."""
+    """Return the rows of all arrays that are not None."""
     return np.concatenate([np.empty((0, width)), *(array for array in arrays if array is not None)])

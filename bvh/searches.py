@@ -1,22 +1,27 @@
-"""Runs overlap queries: chunks on threads, buffers, what is left to rationals, sorted results."""
+"""Batches of overlap queries: chunks on threads, growing buffers, sorted results.
+
+What kernels cannot decide is decided here in rational numbers.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bvh import rationals
-from bvh.arguments import kernel_input
+from bvh.arguments import MAX_PRIMITIVES, kernel_input
 from bvh.arrays import TreeArrays, frozen_primitives
 from bvh.build import build
 from bvh.jit import warms
+from bvh.placed import CODE_BITS, PRIM_MASK
 from bvh.primitives import Boxes, Primitives, Triangles
 from bvh.traversal.overlaps import (
     COUNT,
     MOST_OF_LEAF,
-    Found,
     new_found,
     new_search,
     search_regions,
@@ -30,6 +35,7 @@ from bvh.traversal.tree_pairs import (
     MET,
     MOST_OF_LEAVES,
     STEPS,
+    Meeting,
     begin_with,
     meet,
     new_meeting,
@@ -38,91 +44,152 @@ from bvh.workers import Progress, Shelf, hold_memory_ready, share, share_long
 
 Ids = NDArray[np.int32]
 Keys = NDArray[np.int64]
+# What kernels call primitives by: the leaf of a scene above, the primitive below (see `placed`).
+Codes = NDArray[np.int64]
 
-# Queries that a thread takes at a time, and the room for their results; a search that finds more
-# goes on in a larger buffer.
-CHUNK = 256
-ROOM = 4 * MOST_OF_LEAF
-LARGEST_ROOM = 1 << 20
-# Pairs of subtrees for each thread, and for all; and the room for pairs of faces.
+# Bits of a leaf and of a primitive in keys, which results are sorted by.
+LEAF_BITS, PRIM_BITS = 24, MAX_PRIMITIVES.bit_length() - 1
+
+# Queries that a thread takes at a time, and the capacity for their results; a search that finds
+# more continues in a larger buffer.
+QUERIES_AT_ONCE = 256
+CAPACITY = 4 * MOST_OF_LEAF
+LARGEST_CAPACITY = 1 << 20
+# Pairs of subtrees for each thread, and for all; and the capacity for pairs of faces.
 TASKS, MOST_TASKS = 64, 1 << 14
 PAIRS = 4 * MOST_OF_LEAVES
 
 
+class RegionSearch(NamedTuple):
+    """How a tree, or a scene, is searched for the primitives that overlap regions.
+
+    Attributes
+    ----------
+    is_empty : bool
+    new_search, new_found : callable
+        Make the state of a search from its first query on, and a buffer of some capacity.
+    run : callable
+        ``run(regions, end, search, found) -> done`` fills the buffer.
+    corners : callable
+        Corners of the primitive with a code, as lists: 3 of a triangle, 2 of a box.
+    """
+
+    is_empty: bool
+    new_search: Callable[[Regions, int], Any]
+    new_found: Callable[[int], Any]
+    run: Callable[..., bool]
+    corners: Callable[[int], Any]
+
+
+def search_of(arrays: TreeArrays) -> RegionSearch:
+    """Return how a tree is searched."""
+    primitives = arrays.primitives
+
+    def corners(prim: int) -> Any:
+        if isinstance(primitives, Triangles):
+            return primitives.points[primitives.faces[prim]].tolist()
+        return primitives.points[prim].reshape(2, 3).tolist()
+
+    empty = len(arrays.nodes.blocks) == 0
+    return RegionSearch(empty, new_search, new_found, partial(search_regions, arrays), corners)
+
+
 def find_regions(
-    arrays: TreeArrays,
-    regions: Regions,
-    count: int,
-    threads: int,
-    progress: Progress | None,
-) -> tuple[NDArray[np.int64], Ids]:
-    """Return (offsets, ids): the primitives that each region meets, ascending."""
+    search: RegionSearch, regions: Regions, count: int, threads: int, progress: Progress | None
+) -> tuple[NDArray[np.int64], Codes]:
+    """Return (offsets, codes): the primitives that each region overlaps, ascending."""
     regions = type(regions)(*(kernel_input(array) for array in regions))
-    parts: dict[int, Keys] = {}
+    parts: dict[int, tuple[NDArray[np.int64], Codes]] = {}
 
     def work(begin: int, end: int) -> None:
-        parts[begin] = _search(arrays, regions, begin, end)
+        keys = _search(search, regions, begin, end)
+        sizes = np.bincount(keys >> (LEAF_BITS + PRIM_BITS), minlength=end - begin)
+        parts[begin] = sizes, _codes(keys)
 
-    if count and len(arrays.nodes.blocks):
-        share(count, min(CHUNK, max(1, -(-count // (8 * threads)))), work, threads, progress)
+    if count and not search.is_empty:
+        size = min(QUERIES_AT_ONCE, max(1, -(-count // (8 * threads))))
+        share(count, size, work, threads, progress)
     elif progress is not None:
         progress(count, count)
-    keys = _joined([parts[begin] for begin in sorted(parts)])
-    sizes = np.bincount(keys >> 32, minlength=count)
     offsets = np.zeros(count + 1, np.int64)
-    np.cumsum(sizes, out=offsets[1:])
-    return offsets, keys.astype(np.int32)
+    ordered = [parts[begin] for begin in sorted(parts)]
+    if ordered:
+        np.cumsum(np.concatenate([sizes for sizes, _ in ordered]), out=offsets[1:])
+    return offsets, joined([codes for _, codes in ordered])
 
 
-def find_region(arrays: TreeArrays, regions: Regions) -> Ids:
-    """Return the primitives that the only region meets, ascending."""
-    if len(arrays.nodes.blocks) == 0:
-        return np.empty(0, np.int32)
+def find_region(search: RegionSearch, regions: Regions) -> Codes:
+    """Return the codes of the primitives that the only region overlaps, ascending."""
+    if search.is_empty:
+        return np.empty(0, np.int64)
     regions = type(regions)(*(kernel_input(array) for array in regions))
-    return _search(arrays, regions, 0, 1).astype(np.int32)
+    return _codes(_search(search, regions, 0, 1))
 
 
-def _search(arrays: TreeArrays, regions: Regions, begin: int, end: int) -> Keys:
-    """Return the keys of what queries begin..end find: the query above, the primitive below."""
-    search, room, done = new_search(regions, begin), ROOM, False
-    found, parts = new_found(room), []
+def _search(search: RegionSearch, regions: Regions, begin: int, end: int) -> Keys:
+    """Return the keys of what queries begin..end find: query - begin, leaf, primitive."""
+    state, capacity, done = search.new_search(regions, begin), CAPACITY, False
+    found, parts = search.new_found(capacity), []
     while not done:
-        done = search_regions(arrays, regions, end, search, found)
-        number = int(search.state[COUNT])
-        parts.append(_decided(arrays, regions, found, number))
-        if not done and room < LARGEST_ROOM:
-            room *= 4
-            found = new_found(room)
-    return _ordered(_joined(parts))
+        done = search.run(regions, end, state, found)
+        query, code = _decided(search, regions, found, int(state.state[COUNT]))
+        leaf_and_prim = (code >> CODE_BITS) << PRIM_BITS | code & PRIM_MASK
+        parts.append((query - begin) << (LEAF_BITS + PRIM_BITS) | leaf_and_prim)
+        if not done and capacity < LARGEST_CAPACITY:
+            capacity *= 4
+            found = search.new_found(capacity)
+    return ascending(joined(parts))
 
 
-def _decided(arrays: TreeArrays, regions: Regions, found: Found, count: int) -> Keys:
-    """Return the keys of results, those decided that the kernel left open."""
-    query, prim = found.query[:count], found.prim[:count]
-    open_ = prim < 0
-    if open_.any():
-        unsure, prim = np.flatnonzero(open_), prim.copy()
-        prim[unsure] = ~prim[unsure]
-        met = [_meets(arrays, regions, int(query[i]), int(prim[i])) for i in unsure]
+def _codes(keys: Keys) -> Codes:
+    """Return what keys say of primitives: the leaf above, the primitive below."""
+    leaf = keys >> PRIM_BITS & ((1 << LEAF_BITS) - 1)
+    return leaf << CODE_BITS | keys & (MAX_PRIMITIVES - 1)
+
+
+def _decided(
+    search: RegionSearch, regions: Regions, found: Any, count: int
+) -> tuple[NDArray[np.int64], Codes]:
+    """Return queries and codes; those that the kernel has left undecided are decided here."""
+    query, code = found.query[:count], found.prim[:count].astype(np.int64, copy=False)
+    undecided = np.flatnonzero(code < 0)
+    if len(undecided):
+        code = code.copy()
+        code[undecided] = ~code[undecided]
         kept = np.ones(count, np.bool_)
-        kept[unsure] = met
-        query, prim = query[kept], prim[kept]
-    return query << 32 | prim
+        kept[undecided] = [
+            _overlaps(search.corners(int(code[i])), regions, int(query[i])) for i in undecided
+        ]
+        query, code = query[kept], code[kept]
+    return query, code
 
 
-def _meets(arrays: TreeArrays, regions: Regions, query: int, prim: int) -> bool:
-    """Tell in rational numbers whether a region meets a primitive."""
-    primitives = arrays.primitives
-    solid = not isinstance(primitives, Triangles)
-    rows = primitives.points[prim].reshape(2, 3) if solid else None
-    if isinstance(primitives, Triangles):
-        rows = primitives.points[primitives.faces[prim]]
-    corners: Any = None if rows is None else rows.tolist()
+def _overlaps(corners: Any, regions: Regions, query: int) -> bool:
+    """Decide in rational numbers whether a region overlaps a primitive."""
     if isinstance(regions, SphereRegions):
+        solid = len(corners) == 2
         test = rationals.box_meets_sphere if solid else rationals.triangle_meets_sphere
         return test(corners, regions.center[query].tolist(), float(regions.radius[query]))
     assert isinstance(regions, PlaneRegions)
     return rationals.triangle_meets_planes(corners, regions.planes[query].tolist())
+
+
+def joined(parts: list[Keys]) -> Keys:
+    """Return the parts of a result as one."""
+    if len(parts) == 1:
+        return parts[0]
+    return np.concatenate(parts) if parts else np.empty(0, np.int64)
+
+
+def ascending(keys: Keys) -> Keys:
+    """Return keys in order, each once: a face may be in several leaves of a tree."""
+    if len(keys) > 1:
+        keys = np.sort(keys)
+        first = np.ones(len(keys), np.bool_)
+        np.not_equal(keys[1:], keys[:-1], out=first[1:])
+        if not first.all():
+            keys = keys[first]
+    return keys
 
 
 def find_pairs(
@@ -139,49 +206,48 @@ def find_pairs(
     if len(arrays.nodes.blocks) and len(others.nodes.blocks):
         way = way_between(arrays.frame, others.frame, transform, itself)
         wanted = min(TASKS * threads, MOST_TASKS)
-        start = new_meeting(wanted)
-        begin_with(start, np.zeros((1, ENTRY), np.int64))
-        hold_memory_ready()
-        meet(arrays, others, way, itself, start, np.empty((0, 2), np.int32), wanted, 0)
-        tasks = start.stack[start.state[FIRST] : start.state[HEIGHT]].reshape(-1, ENTRY)
+        tasks = split_pair(arrays, others, way, itself, new_meeting(wanted), wanted)
     shelf = Shelf(lambda: (new_meeting(len(tasks)), np.empty((PAIRS, 2), np.int32)))
     cancel = np.zeros(1, np.int32)
 
     def work(begin: int, end: int) -> None:
-        found, done = [], False
         with shelf.scratch() as (meeting, pairs):
             begin_with(meeting, tasks[begin:end])
-            while not (done or cancel[0]):
-                done = meet(arrays, others, way, itself, meeting, pairs, 0, STEPS)
-                rows = pairs[: int(meeting.state[MET])]
-                if len(rows):
-                    found.append(rows[:, 0].astype(np.int64) << 32 | rows[:, 1])
-        parts.append(_joined(found))
+            found = meeting_pairs(arrays, others, way, itself, meeting, pairs, cancel)
+        parts.append(joined([rows[:, 0] << 32 | rows[:, 1] for rows in found]))
 
     if len(tasks):
         size = max(1, len(tasks) // (8 * threads))
         share_long(len(tasks), size, work, threads, cancel, progress)
     elif progress is not None:
         progress(0, 0)
-    keys = _ordered(_joined(parts))
+    keys = ascending(joined(parts))
     return np.stack([keys >> 32, keys & 0xFFFFFFFF], axis=1).astype(np.int32)
 
 
-def _joined(parts: list[Keys]) -> Keys:
-    if len(parts) == 1:
-        return parts[0]
-    return np.concatenate(parts) if parts else np.empty(0, np.int64)
+def split_pair(
+    arrays: TreeArrays, others: TreeArrays, way: NDArray[np.float64], itself: bool,
+    meeting: Meeting, wanted: int,
+) -> NDArray[np.int64]:  # fmt: skip
+    """Return pairs of subtrees, some `wanted`, that make up a pair of trees."""
+    begin_with(meeting, np.zeros((1, ENTRY), np.int64))
+    hold_memory_ready()
+    meet(arrays, others, way, itself, meeting, np.empty((0, 2), np.int32), wanted, 0)
+    return meeting.stack[meeting.state[FIRST] : meeting.state[HEIGHT]].reshape(-1, ENTRY)
 
 
-def _ordered(keys: Keys) -> Keys:
-    """Return keys in ascending order, each once: a leaf may not be the only one with a face."""
-    if len(keys) > 1:
-        keys = np.sort(keys)
-        first = np.ones(len(keys), np.bool_)
-        np.not_equal(keys[1:], keys[:-1], out=first[1:])
-        if not first.all():
-            keys = keys[first]
-    return keys
+def meeting_pairs(
+    arrays: TreeArrays, others: TreeArrays, way: NDArray[np.float64], itself: bool,
+    meeting: Meeting, pairs: NDArray[np.int32], cancel: NDArray[np.int32],
+) -> list[NDArray[np.int64]]:  # fmt: skip
+    """Return the pairs of faces that a search comes to, in parts (n, 2), unless it is cancelled."""
+    found, done = [], False
+    while not (done or cancel[0]):
+        done = meet(arrays, others, way, itself, meeting, pairs, 0, STEPS)
+        count = int(meeting.state[MET])
+        if count:
+            found.append(pairs[:count].astype(np.int64))
+    return found
 
 
 @warms("overlaps")
@@ -194,8 +260,9 @@ def _warm() -> None:
     corners = np.zeros((1, 3)), np.ones((1, 3))
     for kind in kinds:
         arrays, _ = build(frozen_primitives(kind), "medium", 1, None)
-        find_region(arrays, BoxRegions(*corners))
-        find_region(arrays, SphereRegions(corners[0], np.ones(1)))
+        search = search_of(arrays)
+        find_region(search, BoxRegions(*corners))
+        find_region(search, SphereRegions(corners[0], np.ones(1)))
         if isinstance(kind, Triangles):
-            find_region(arrays, PlaneRegions(np.ones((1, 1, 4)), np.ones(1, np.int64)))
+            find_region(search, PlaneRegions(np.ones((1, 1, 4)), np.ones(1, np.int64)))
             find_pairs(arrays, arrays, None, True, 1, None)

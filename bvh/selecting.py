@@ -187,7 +187,7 @@ class Leaf:
         local = np.column_stack([normals @ matrix[:, :3], shifts])
         if not np.isfinite(local).all():
             return self._everything()
-        ids = tree.overlap_frustum(local)  # type: ignore[attr-defined]
+        ids = tree.overlap_frustum(local).prim_id  # type: ignore[attr-defined]
         if len(ids) == len(tree):
             return self._everything()
         return part_of(Surface(tree.vertices, tree.faces[ids], ids))

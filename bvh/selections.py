@@ -1,4 +1,4 @@
-"""`Selection`: the faces, vertices or instances that a marquee holds."""
+"""`Selection`: result of selecting faces, vertices or instances by a region of the picture."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Selection:
-    """What is selected, instance by instance: ids of row i at ``offsets[i] : offsets[i + 1]``.
+    """Result of a selection by leaf: the ids of row i are ``ids[offsets[i] : offsets[i + 1]]``.
 
     Attributes
     ----------
     what : {"faces", "vertices", "instances"}
     instance_id : ndarray of int32, shape (k,)
-        Instances of the scene that was asked, ascending. With nested scenes an instance has a row
-        for each of its leaves, but for ``what="instances"``.
+        Outermost instances, ascending. With nested scenes an instance has a row for each of its
+        leaves, except for ``what="instances"``.
     leaf : ndarray of int32, shape (k,)
         Rows of ``scene.leaves``, ascending; the first leaf of an instance for
         ``what="instances"``.

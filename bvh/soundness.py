@@ -1,11 +1,11 @@
-"""Soundness: what makes arrays of unknown origin safe for kernels, which check nothing.
+"""Safety checks of a tree's arrays of unknown origin, for kernels check nothing.
 
-Kernels follow child codes, rows, ids and vertex indices wherever they lead; their stacks have room
-for trees of limited depth; and the exact tests need finite primitives and a filter that lets no
-ray through surely where there is no hit. `check_tree` holds arrays to all of that, and to the frame
-and bounds that follow from the primitives. It is linear in their size, takes at most a byte for
+Kernels follow child codes, rows, ids and vertex indices wherever they lead; their stacks have
+capacity for trees of limited depth; and the exact tests need finite primitives and leaf copies from
+which the float32 filter never accepts a wrong hit. `check_tree` checks all of that, and the frame
+and bounds, which follow from the primitives. It is linear in their size, takes at most a byte for
 each node, row and primitive, and runs on threads. Whether boxes contain what is below them, on
-which answers depend but safety does not, is for `quality.check` to tell.
+which answers depend but safety does not, is checked by `quality.check`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from bvh.arguments import aligned, kernel_input
 from bvh.arrays import TreeArrays
-from bvh.frame import local_frame
+from bvh.frame import FrameView, local_frame
 from bvh.jit import entry, warms
 from bvh.leaves import GROUP_SIZE, pack_triangles
 from bvh.numerics import INF, finite, vector
@@ -30,8 +30,8 @@ from bvh.workers import share
 # stack and adds WIDTH.
 DEEPEST = STACK // WIDTH - 2
 
-# Primitives, and groups of triangles, that a thread takes at a time: few enough for what is made of
-# them to be small beside a file, and to stay in the caches.
+# Primitives, and triangle groups, that a thread takes at a time: few enough for little scratch
+# memory, which stays in the caches.
 CHUNK, GROUP_CHUNK = 1 << 11, 256
 
 SOUND, ORPHAN, GAP, BOX, CHILD, PARENTS, DEEP, ROWS, SHARED, LOST, PERMUTATION = range(11)
@@ -51,7 +51,7 @@ FLAWS = {
 
 @entry
 def _check_nodes(blocks, limit, deepest, level, owned):
-    """Return (flaw, where) of the first way in which nodes cannot be followed."""
+    """Return (flaw, index) of the first flaw that makes nodes unsafe to traverse."""
     nodes = len(blocks) // BLOCK_SIZE
     low, high = np.float32(INF), np.float32(-INF)
     for node in range(nodes):
@@ -61,19 +61,19 @@ def _check_nodes(blocks, limit, deepest, level, owned):
         whole = True
         for c in range(WIDTH):
             code = np.int64(peek_int(blocks, at + CODES * WIDTH + c))
-            unused, solid = code == 0, True
+            unused, valid = code == 0, True
             for axis in range(3):
                 a = peek(blocks, at + (LOWER + axis) * WIDTH + c)
                 b = peek(blocks, at + (UPPER + axis) * WIDTH + c)
                 unused = unused and a == low and b == high
                 # False for a NaN, too.
-                solid = solid and -limit <= a <= b <= limit
+                valid = valid and -limit <= a <= b <= limit
             if unused:
                 whole = False
                 continue
             if not whole:
                 return GAP, node
-            if not solid:
+            if not valid:
                 return BOX, node
             if code >= 0:
                 if code <= node or code >= nodes:
@@ -109,7 +109,7 @@ def _check_nodes(blocks, limit, deepest, level, owned):
 def _survey(points, faces, begin, end, valid, bounds):
     """Mark and bound the finite triangles of a range; return the first with a wrong index, or -1.
 
-    Its vertices are not read.
+    Vertices of that one are not read.
     """
     low, high = (INF, INF, INF), (-INF, -INF, -INF)
     n = len(points)
@@ -136,15 +136,15 @@ def _survey(points, faces, begin, end, valid, bounds):
 
 
 @entry
-def _check_ids(ids, least, begin, end, valid):
-    """Mark the primitives of a range of rows as held; return the first row with a wrong one, or -1.
+def _check_ids(ids, min_id, begin, end, valid):
+    """Mark the primitives in a range of rows with 2; return the first row with a wrong id, or -1.
 
-    `least` is -1 where lanes may be unused.
+    `min_id` is -1 where lanes may be unused.
     """
     for row in range(begin, end):
         for k in range(ids.shape[1]):
             prim = np.int64(ids[row, k])
-            if prim < least or prim >= len(valid):
+            if prim < min_id or prim >= len(valid):
                 return row
             if prim >= 0:
                 # A primitive that cannot be hit must be in no leaf.
@@ -162,14 +162,14 @@ def check_primitives(primitives: Primitives, threads: int) -> tuple[
     Raises
     ------
     ValueError
-        If a face has a vertex that there is not, or an oriented box has no valid matrix.
+        If a face has a vertex index out of range, or an oriented box has no valid matrix.
     """
     count = count_of(primitives)
     valid = np.zeros(count, np.uint8)
     bounds = np.empty((-(-count // CHUNK), 6))
 
     def work(begin: int, end: int) -> None:
-        # A batch that is small comes in one call.
+        # A small batch comes in one call.
         for start in range(begin, end, CHUNK):
             stop = min(start + CHUNK, end)
             if isinstance(primitives, Triangles):
@@ -178,7 +178,7 @@ def check_primitives(primitives: Primitives, threads: int) -> tuple[
                     raise ValueError(f"face {bad} has a vertex that is out of range")
             elif not isinstance(primitives, Custom):
                 part = type(primitives)(primitives.points[start:stop])
-                _survey_solids(part, start, valid[start:stop], bounds[start // CHUNK])
+                _survey_boxes(part, start, valid[start:stop], bounds[start // CHUNK])
 
     share(count, CHUNK, work, threads)
     low, high = (
@@ -188,7 +188,7 @@ def check_primitives(primitives: Primitives, threads: int) -> tuple[
     return valid, np.stack([low, high])
 
 
-def _survey_solids(
+def _survey_boxes(
     primitives: Boxes | Obbs, first: int, valid: NDArray[np.uint8], bounds: NDArray[np.float64]
 ) -> None:
     """Mark and bound a run of boxes."""
@@ -200,40 +200,40 @@ def _survey_solids(
         if bad.any():
             raise ValueError(f"oriented box {first + int(bad.argmax())} has no valid matrix")
     with np.errstate(all="ignore"):
-        lower, upper, solid = world_bounds(primitives)
-    valid[:] = solid
-    bounds[:3] = lower[solid].min(axis=0, initial=np.inf)
-    bounds[3:] = upper[solid].max(axis=0, initial=-np.inf)
+        lower, upper, sound = world_bounds(primitives)
+    valid[:] = sound
+    bounds[:3] = lower[sound].min(axis=0, initial=np.inf)
+    bounds[3:] = upper[sound].max(axis=0, initial=-np.inf)
 
 
 def check_tree(arrays: TreeArrays, bounds: NDArray[np.float64], threads: int) -> None:
-    """Check arrays of the right types and sizes, and the bounds that are said to be theirs.
+    """Check arrays of the right types and sizes, and the bounds that come with them.
 
     Raises
     ------
     ValueError
-        That names the first flaw.
+        With the first flaw.
     """
     (blocks, ids), groups, primitives, frame = arrays
     valid, extent = check_primitives(primitives, threads)
     none = np.empty((0, 3))
-    wanted = local_frame(extent[:1], extent[1:]) if valid.any() else local_frame(none, none)
-    if not np.array_equal(wanted[1], bounds, equal_nan=True):
+    expected = local_frame(extent[:1], extent[1:]) if valid.any() else local_frame(none, none)
+    if not np.array_equal(expected[1], bounds, equal_nan=True):
         raise ValueError("its bounds are not those of its primitives")
-    if not np.array_equal(wanted[0], frame[:2]):
+    if not np.array_equal(expected[0], frame[:2]):
         raise ValueError("its frame is not that of its primitives")
     # Boxes are rounded outward, by less than this.
-    limit = np.float32(2.0 * frame[1, 2])
+    limit = np.float32(2.0 * FrameView(frame).bound)
     nodes = len(blocks) // BLOCK_SIZE
     level, owned = np.zeros(nodes, np.int8), np.zeros(len(ids), np.uint8)
     flaw, where = _check_nodes(blocks, limit, np.int64(DEEPEST), level, owned)
     if flaw != SOUND:
         raise ValueError(FLAWS[flaw].format(where))
     _check_root(blocks, frame, limit)
-    least = np.int64(-1 if isinstance(primitives, Triangles) else 0)
+    min_id = np.int64(-1 if isinstance(primitives, Triangles) else 0)
 
     def work(begin: int, end: int) -> None:
-        row = _check_ids(ids, least, begin, end, valid)
+        row = _check_ids(ids, min_id, begin, end, valid)
         if row >= 0:
             raise ValueError(f"row {row} of primitives has an id that is wrong")
         if isinstance(primitives, Triangles):
@@ -245,8 +245,8 @@ def check_tree(arrays: TreeArrays, bounds: NDArray[np.float64], threads: int) ->
 
 
 def _check_root(blocks: NDArray[np.float32], frame: NDArray[np.float64], limit: np.float32) -> None:
-    """Check that the root's box holds its children: rays are clipped to it."""
-    box = frame[2:]
+    """Check that the root's box contains its children: rays are clipped to it."""
+    box = FrameView(frame).box
     sound = bool((np.abs(box) <= limit).all())
     if len(blocks) == 0:
         sound = sound and not box.any()
@@ -266,21 +266,21 @@ def _check_groups(
     end: int,
     groups: NDArray[np.float32],
 ) -> None:
-    """Check that groups are what `leaves` makes of their triangles, bit for bit."""
+    """Check that triangle groups are what `leaves` packs of their triangles, bit for bit."""
     scratch = aligned(min(end - begin, GROUP_CHUNK) * GROUP_SIZE, np.float32)
     for start in range(begin, end, GROUP_CHUNK):
         count = min(GROUP_CHUNK, end - start)
         part = kernel_input(ids[start : start + count])
         pack_triangles(*primitives, part, frame, np.int64(0), np.int64(count), scratch)
-        made = scratch[: count * GROUP_SIZE].view(np.int32)
+        expected = scratch[: count * GROUP_SIZE].view(np.int32)
         stored = groups[start * GROUP_SIZE : (start + count) * GROUP_SIZE].view(np.int32)
-        if not np.array_equal(made, stored):
+        if not np.array_equal(expected, stored):
             raise ValueError("a leaf's copy of its triangles differs from them")
 
 
 @warms("checks of saved trees")
 def _warm() -> None:
-    """Compile what loading a tree needs."""
+    """Compile the checks of `bvh.load`."""
     from bvh.build import build
 
     points, faces = np.eye(3), np.array([[0, 1, 2]], np.int32)

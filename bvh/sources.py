@@ -1,4 +1,4 @@
-"""Meshes in, triangles out: objects of other libraries, pairs of arrays, files."""
+"""Triangles of meshes: of other libraries' objects, pairs of arrays, and files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ACCEPTED = (
     "a mesh of trimesh, pyvista, open3d or meshio, a trimesh.Scene or a pair (vertices, faces)"
 )
 
-# What is left to meshio: trimesh does not know these formats, or takes nothing but their triangles.
+# Formats that meshio reads: trimesh does not know them, or reads only their triangles.
 MESHIO_ENDINGS = {
     "avs", "bdf", "cgns", "dat", "dato", "e", "ele", "ex2", "exo", "f3grid", "fem", "h5m", "hmf",
     "inp", "mdpa", "med", "mesh", "meshb", "msh", "nas", "node", "post", "su2", "tec", "ugrid",
@@ -30,7 +30,7 @@ MESHIO_ENDINGS = {
 
 
 class Surface(NamedTuple):
-    """Triangles, and which face of their source each is a part of; None where that is itself."""
+    """Triangles, and the face of the source that each is a part of; None where that is itself."""
 
     vertices: Any
     faces: Any
@@ -38,7 +38,7 @@ class Surface(NamedTuple):
 
 
 def surface_of(mesh: Any, threads: int | None = None) -> Surface:
-    """Return the triangles of a mesh; three corners a face stay as its library holds them."""
+    """Return the triangles of a mesh; triangular faces stay in the arrays of its library."""
     if isinstance(mesh, Surface):
         return mesh
     if isinstance(mesh, tuple | list) and len(mesh) == 2:
@@ -61,12 +61,12 @@ def triangles_of(mesh: Any) -> tuple[Any, Any]:
 def _paired(vertices: Any, faces: Any, threads: int | None = None) -> Surface:
     """Return the triangles of a pair: arrays (m, 3), (m, n), or lists of any lengths."""
     if not isinstance(faces, np.ndarray):
-        # Lists of several lengths make no array.
+        # Lists of different lengths are not an array.
         with contextlib.suppress(ValueError):
             faces = np.asarray(faces)
     if isinstance(faces, np.ndarray) and faces.dtype != object:
         if faces.ndim != 2 or faces.shape[1] <= 3:
-            # Whoever builds on it checks it.
+            # The caller checks them.
             return Surface(vertices, faces)
     points = rows("vertices", vertices)
     return _cut(points, *corner_lists("faces", faces, len(points)), threads=threads)
@@ -91,15 +91,15 @@ def _cut(
 
 
 def read_file(path: str | os.PathLike[str], wanted: str) -> Any:
-    """Return what a file holds: what trimesh reads from it, or else a `Surface`.
+    """Return the content of a file, as trimesh reads it, or else as a `Surface`.
 
-    Vertices and faces keep their places. Formats of `MESHIO_ENDINGS` are read by meshio, where
-    that is installed, and .npz files by ourselves.
+    Vertices and faces keep their order. Formats of `MESHIO_ENDINGS` are read by meshio, if that is
+    installed, and .npz files here.
 
     Raises
     ------
     ValueError
-        If the file cannot be read as what is wanted, which the message names.
+        If the file cannot be read; the message says as what, in the words of `wanted`.
     FileNotFoundError
         If there is none.
     ImportError
@@ -118,7 +118,7 @@ def read_file(path: str | os.PathLike[str], wanted: str) -> Any:
     except ImportError:
         raise
     except (Exception, SystemExit) as error:
-        # Readers raise whatever their format makes them trip over; meshio even leaves.
+        # Readers raise any exception on damaged files; meshio even exits.
         raise ValueError(f"cannot read {name} as {wanted}: {error}") from error
 
 
@@ -159,8 +159,8 @@ def _read_npz(name: str) -> Surface:
         raise ValueError(str(error)) from error
     missing = [key for key in ("vertices", "faces") if key not in found]
     if missing:
-        told = ", ".join(map(repr, found)) or "nothing"
-        raise ValueError(f"it must hold 'vertices' and 'faces', and holds {told}")
+        names = ", ".join(map(repr, found)) or "nothing"
+        raise ValueError(f"it must hold 'vertices' and 'faces', and holds {names}")
     points, faces = rows("vertices", found["vertices"]), found["faces"]
     if "offsets" in found:
         offsets = np.asarray(found["offsets"])
@@ -186,7 +186,7 @@ def _read_npz(name: str) -> Surface:
 def load_mesh(path: str | os.PathLike[str]) -> Any:
     """Read a file as one trimesh.Trimesh.
 
-    Vertices and faces keep their places; a scene is flattened.
+    Vertices and faces keep their order; a scene is flattened.
 
     Raises
     ------

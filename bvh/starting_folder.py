@@ -1,7 +1,7 @@
-"""The folder that the process was in when it imported the package.
+"""The working directory at the import of the package, to which relative settings refer.
 
-Relative paths in settings mean a place in it, wherever the process goes before they are first used:
-where it goes later, somebody else may have put kernels ready.
+The process may change its directory before they are used, and another user could have put kernels
+into the new one.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from pathlib import Path
 try:
     _folder = os.getcwd()
 except FileNotFoundError:
-    # It has been removed meanwhile, and nothing can be in it.
+    # It has been removed, so nothing can be in it.
     _folder = os.path.abspath(os.sep)
 
 
 def absolute(path: str) -> Path:
-    """Return a path of a setting as an absolute one."""
+    """Return the absolute path of a setting."""
     return Path(os.path.normpath(os.path.join(_folder, os.path.expanduser(path))))

@@ -1,9 +1,10 @@
-"""Loading: a saved tree read into memory, or mapped and left where it is.
+"""`bvh.load` and `bvh.load_scene`: saved trees and scenes, and scenes of other formats.
 
-What is read is not trusted. A header is checked before anything is made of it; the arrays, by their
-digests and for soundness, before any kernel runs on them: in `load`, or for a mapped tree at its
-first use. Until then such a tree has no arrays, and asking for them is what has them checked (see
-`Hierarchy.__getattr__`): no question can go past the check, and one that has passed costs nothing.
+What is read is not trusted. A header is checked before anything is created from it; the arrays, by
+their digests and for soundness, before any kernel runs on them: in `load`, or for a mapped tree at
+its first use. Until then such a tree has no arrays, and asking for them is what has them checked
+(see `Hierarchy.__getattr__`): no query can go past the check, and one that has passed costs
+nothing.
 """
 
 from __future__ import annotations
@@ -11,10 +12,10 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-import threading
 import warnings
 from collections.abc import Iterator
-from typing import IO, Any
+from pathlib import Path
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,41 +23,26 @@ from numpy.typing import NDArray
 from bvh.arguments import aligned, kernel_input, thread_count
 from bvh.arrays import TreeArrays, frozen, frozen_primitives
 from bvh.build import build
+from bvh.container import HEADER_SIZE, end_of, read_arrays
+from bvh.forks import ForkSafeLock
 from bvh.hierarchy import Hierarchy
 from bvh.jit import BVHWarning
-from bvh.primitives import Boxes, Obbs, Primitives, Triangles
+from bvh.primitives import Boxes, Obbs, Triangles
+from bvh.progress_bars import ProgressLike
 from bvh.scene import Scene
 from bvh.scene_file import SCENE_MAGIC, SceneHeader, unpacked_scene
 from bvh.scene_loading import scene_of
 from bvh.simd import WIDTH
 from bvh.soundness import check_primitives, check_tree
+from bvh.sources import Surface, read_file
 from bvh.tree import BVH
-from bvh.tree_file import (
-    HEADER_SIZE,
-    MAGIC,
-    Header,
-    digest_of,
-    file_size,
-    padded,
-    places_of,
-    unpacked,
-)
+from bvh.tree_file import MAGIC, PRIMITIVE_ARRAYS, Header, entries_of, unpacked
 from bvh.wide_nodes import WideNodes
 
 CLASSES: dict[str, Any] = {"triangles": Triangles, "boxes": Boxes, "obbs": Obbs}
 
 # Held while a mapped tree is checked, so that two threads never set its arrays.
-_lock = threading.Lock()
-
-
-def _renew_lock() -> None:
-    """Let go, in a forked child, of what a thread of the parent may have held."""
-    global _lock
-    _lock = threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew_lock)
+_guard = ForkSafeLock()
 
 
 def load(
@@ -69,25 +55,25 @@ def load(
 ) -> BVH | Scene:
     """Read a tree that `BVH.save` has written, or a scene that `Scene.save` has.
 
-    A file can be damaged, or made to do harm; no such file leads to anything but a ValueError, or
-    to a tree that is safe to ask. It holds no code.
+    A file can be damaged, or crafted to do harm; no such file leads to anything but a ValueError,
+    or to a tree that is safe to query. It holds no code.
 
     Parameters
     ----------
     path : str or path-like
         The file.
     mmap : bool
-        Map the file into memory instead of reading it: a tree of any size is there at once, is
-        read from the disk as far as questions lead, and is shared by all processes that map it.
-        The file must not be changed in place while the tree lives; to save to it anew is safe.
+        Map the file into memory instead of reading it: a tree of any size is available at once, is
+        read from the disk as far as queries need it, and is shared by all processes that map it.
+        The file must not be changed in place while the tree is in use; to save to it anew is safe.
     verify : bool
         Check checksums and structure, which takes about as long as reading the file does: at once,
         or with `mmap` at the first use of the tree, whatever it is, which then raises the
         ValueError. Without it only the header is checked: for files that you have written
         yourself, and that cannot have been damaged.
     audit : bool
-        Run `BVH.validate`, too, and at once: whether answers can be right depends on the boxes of
-        nodes, which a file made with care can get wrong in spite of all checksums.
+        Run `BVH.validate`, too, and at once: correct answers depend on the boxes of nodes, which a
+        carefully crafted file can get wrong in spite of all checksums.
     threads : int, optional
         Threads for the checks; one for each CPU by default.
 
@@ -96,8 +82,8 @@ def load(
     BVH or Scene
         Answers bit for bit as the one that was saved. Where this CPU suits nodes of another width
         than the one that saved the tree, it is built again from its primitives. Of a scene, the
-        tables of instances and attributes are always read and checked, and all else that is said
-        here of a tree goes for each of its trees.
+        tables of instances and attributes are always read and checked, and the rest of what is
+        documented here applies to each of its trees.
 
     Raises
     ------
@@ -123,8 +109,8 @@ def load(
     with _naming(name), _opened(name) as file:
         size = os.fstat(file.fileno()).st_size
         start = file.read(HEADER_SIZE)
-        scene = start.startswith(SCENE_MAGIC)
-        header = unpacked_scene(start, size) if scene else unpacked(start, size)
+        is_scene = start.startswith(SCENE_MAGIC)
+        header = unpacked_scene(start, size) if is_scene else unpacked(start, size)
         content: NDArray[np.uint8]
         if mmap:
             content = np.memmap(file, np.uint8, "r", shape=(size,))
@@ -134,50 +120,77 @@ def load(
     trees: list[BVH] = []
 
     def tree_of(header: Header, content: NDArray[np.uint8]) -> BVH:
-        trees.append(_tree(name, header, content, mmap, verify, workers))
+        trees.append(_tree(_SavedTree(name, header, content, workers), mmap, verify))
         return trees[-1]
 
     loaded: BVH | Scene
-    if isinstance(header, SceneHeader):
-        with _naming(name):
+    with _naming(name):
+        if isinstance(header, SceneHeader):
             loaded = scene_of(header, content, tree_of, workers)
-    else:
-        loaded = tree_of(header, content)
-    if audit:
-        with _naming(name):
+        else:
+            loaded = tree_of(header, content)
+        if audit:
             for tree in trees:
                 tree.validate()
     return loaded
 
 
-def _tree(
-    name: str,
-    header: Header,
-    content: NDArray[np.uint8],
-    mmap: bool,
-    verify: bool,
-    threads: int,
-) -> BVH:
-    """Return the tree of a file, or of the part of one that is a tree's."""
-    tree: BVH = object.__new__(BVH)
-    tree._bounds = kernel_input(np.array(header.bounds).reshape(2, 3))
-    tree._quality, tree._build_seconds = header.quality, header.seconds
-    if header.width != WIDTH:
-        if mmap:
-            warnings.warn(
-                f"{name} was saved for vectors of {header.width}; it is read and built again for "
-                f"vectors of {WIDTH}",
-                BVHWarning,
-                stacklevel=4,
-            )
-        _build_again(tree, name, header, content, verify, threads)
-    elif mmap and verify:
-        tree._first_use = _FirstUse(name, header, content, threads)
+def load_scene(
+    path: str | os.PathLike[str],
+    *,
+    up: str | None = None,
+    quality: str = "medium",
+    threads: int | None = None,
+    progress: ProgressLike | None = None,
+) -> Scene:
+    """Read a scene from a file: glTF, GLB, or any other format that trimesh or meshio reads.
+
+    Instances are kept: a mesh that a file uses a thousand times is one tree. Vertices and faces
+    keep their order in the file.
+
+    Parameters
+    ----------
+    path : str or path-like
+        Files written by `Scene.save` are for `bvh.load`. A .npz file holds ``vertices`` and
+        ``faces``, and may hold ``offsets``, where ``faces`` are polygons one behind another, and
+        ``face_ids``.
+    up : {"x", "y", "z", "-x", "-y", "-z"}, optional
+        The axis that is up (see `Scene.up`); by default y in glTF, z in all else.
+    quality, threads, progress
+        As in `Scene.from_trimesh`.
+
+    Returns
+    -------
+    Scene
+        As `Scene.from_trimesh` returns it; a mesh that trimesh does not read is one instance, under
+        the file's name.
+
+    Raises
+    ------
+    ValueError
+        If the file cannot be read, or there are no triangles in it.
+    FileNotFoundError
+        If there is none.
+    ImportError
+        If it is for meshio, such as .vtu and .msh, and that is not installed.
+    """
+    import trimesh
+
+    options: dict[str, Any] = {"quality": quality, "threads": threads, "progress": progress}
+    found = read_file(path, "a scene")
+    if isinstance(found, Surface):
+        scene = Scene()
+        scene.add(BVH.from_mesh(found, **options), name=Path(path).stem)
+        scene.up = "z" if up is None else up
     else:
-        arrays = _tree_of(name, header, content, verify, threads)
-        tree._face_ids = _face_ids(header, content)
-        tree._set_arrays(arrays)
-    return tree
+        if not isinstance(found, trimesh.Scene):
+            # A mesh, or what will be left out with a warning.
+            found = trimesh.Scene([found])
+        scene = Scene.from_trimesh(found, up=up, **options)
+    # Readers return an empty scene for many damaged files.
+    if not any(len(tree) for tree in scene.leaves.trees):
+        raise ValueError(f"{os.fspath(path)} holds no triangles: it is empty, or damaged")
+    return scene
 
 
 def is_saved(path: str | os.PathLike[str]) -> bool:
@@ -198,8 +211,17 @@ def _naming(name: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def _not_valid() -> Iterator[None]:
+    """Begin the message of a ValueError with what it says of a file."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"is not valid: {error}") from None
+
+
+@contextlib.contextmanager
 def _opened(name: str) -> Iterator[IO[bytes]]:
-    """Open a file; refuse what is none, such as a pipe, without waiting for it."""
+    """Open a regular file; refuse others, such as a pipe, without waiting for them."""
 
     def opener(path: str, flags: int) -> int:
         return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
@@ -227,112 +249,96 @@ def _read(file: IO[bytes], start: bytes, size: int) -> NDArray[np.uint8]:
     return content
 
 
-def _parts(header: Header, content: NDArray[np.uint8]) -> dict[str, NDArray[Any]]:
-    """Return views of a file's arrays by their names."""
-    parts = {}
-    for place in places_of(header):
-        array = content[place.offset : place.offset + place.size].view(place.dtype)
-        if place.columns:
-            array = array.reshape(place.rows, place.columns)
-        # The same array where numbers are little-endian.
-        parts[place.name] = array.astype(array.dtype.newbyteorder("="), copy=False)
-    return parts
+class _SavedTree(NamedTuple):
+    """A tree's file, or its part of a scene's file, with the header that has been checked."""
 
+    name: str
+    header: Header
+    content: NDArray[np.uint8]
+    threads: int
 
-def _primitives(header: Header, parts: dict[str, NDArray[Any]]) -> Primitives:
-    kind = CLASSES[header.kind]
-    return frozen_primitives(kind(*(parts[name] for name in kind._fields)))
+    def arrays(self, verify: bool) -> dict[str, NDArray[Any]]:
+        """Return views of the arrays by their names."""
+        entries = entries_of(self.header)
+        assert len(self.content) == end_of(entries)
+        digests = self.header.digests if verify else None
+        arrays = read_arrays(self.content, entries, digests, self.threads)
+        if verify and "face_ids" in arrays and (arrays["face_ids"] < 0).any():
+            raise ValueError("is not valid: a face has a number below 0")
+        return arrays
 
+    def restore(self, tree: Hierarchy, verify: bool) -> None:
+        """Give a tree the arrays of the file, where they lie."""
+        with _naming(self.name):
+            stored = self.arrays(verify)
+            primitives = frozen_primitives(self.primitives_in(stored))
+            nodes = WideNodes(stored["blocks"], stored["ids"])
+            arrays = frozen(TreeArrays(nodes, stored["groups"], primitives, stored["frame"]))
+            if verify:
+                with _not_valid():
+                    check_tree(arrays, np.array(self.header.bounds).reshape(2, 3), self.threads)
+        tree._face_ids = kernel_input(stored["face_ids"]) if self.header.has_face_ids else None
+        tree._set_arrays(arrays)
 
-def _face_ids(header: Header, content: NDArray[np.uint8]) -> NDArray[np.int32] | None:
-    """Return which face of its source each triangle is a part of, if the file says so."""
-    ids = _parts(header, content).get("face_ids")
-    return None if ids is None else kernel_input(ids)
-
-
-def _check_bytes(header: Header, content: NDArray[np.uint8], threads: int) -> None:
-    """Check the digests of arrays, and that there is nothing between them."""
-    places = places_of(header)
-    assert len(content) == file_size(places)
-    for place, digest in zip(places, header.digests, strict=True):
-        end = place.offset + place.size
-        if digest_of(content[place.offset : end], threads) != digest:
-            raise ValueError(f"is damaged: the checksum of its array {place.name!r} is wrong")
-        if content[end : place.offset + padded(place.size)].any():
-            raise ValueError(f"is damaged: there is something behind its array {place.name!r}")
-    ids = _face_ids(header, content)
-    if ids is not None and (ids < 0).any():
-        raise ValueError("is not valid: a face has a number below 0")
-
-
-def _tree_of(
-    name: str, header: Header, content: NDArray[np.uint8], verify: bool, threads: int
-) -> TreeArrays:
-    """Return the arrays of a file, checked if they are to be."""
-    parts = _parts(header, content)
-    nodes = WideNodes(parts["blocks"], parts["ids"])
-    primitives = _primitives(header, parts)
-    arrays = frozen(TreeArrays(nodes, parts["groups"], primitives, parts["frame"]))
-    if verify:
-        with _naming(name):
-            _check_bytes(header, content, threads)
+    def rebuild(self, tree: Hierarchy, verify: bool) -> None:
+        """Build a tree's arrays for this CPU from copies of the primitives alone."""
+        with _naming(self.name):
+            stored = self.arrays(verify)
+            primitives = frozen_primitives(self.primitives_in(stored))
             with _not_valid():
-                check_tree(arrays, np.array(header.bounds).reshape(2, 3), threads)
-    return arrays
+                check_primitives(primitives, self.threads)
+        # The rest of the file is not needed any more.
+        kept = (*PRIMITIVE_ARRAYS, "face_ids")
+        copies = {name: stored[name].copy() for name in kept if name in stored}
+        tree._face_ids = kernel_input(copies["face_ids"]) if self.header.has_face_ids else None
+        primitives = frozen_primitives(self.primitives_in(copies))
+        arrays, tree._bounds = build(primitives, self.header.quality, self.threads, None)
+        tree._set_arrays(arrays)
+
+    def primitives_in(self, arrays: dict[str, NDArray[Any]]) -> Any:
+        """Return the primitives among some arrays."""
+        return CLASSES[self.header.kind](*(arrays[k] for k in PRIMITIVE_ARRAYS if k in arrays))
 
 
-@contextlib.contextmanager
-def _not_valid() -> Iterator[None]:
-    """Say that the content of a file is what an error is about."""
-    try:
-        yield
-    except ValueError as error:
-        raise ValueError(f"is not valid: {error}") from None
-
-
-def _build_again(
-    tree: Hierarchy,
-    name: str,
-    header: Header,
-    content: NDArray[np.uint8],
-    verify: bool,
-    threads: int,
-) -> None:
-    """Give a tree arrays for this CPU, made of the primitives alone."""
-    primitives = _primitives(header, _parts(header, content))
-    with _naming(name):
-        if verify:
-            _check_bytes(header, content, threads)
-        with _not_valid():
-            check_primitives(primitives, threads)
-    # Own copies: what lies in the file is not needed any more.
-    primitives = frozen_primitives(CLASSES[header.kind](*(array.copy() for array in primitives)))
-    face_ids = _face_ids(header, content)
-    tree._face_ids = None if face_ids is None else kernel_input(face_ids.copy())
-    arrays, tree._bounds = build(primitives, header.quality, threads, None)
-    tree._set_arrays(arrays)
+def _tree(saved: _SavedTree, mmap: bool, verify: bool) -> BVH:
+    """Return the tree of a file, or of a tree's part of one."""
+    tree: BVH = object.__new__(BVH)
+    header = saved.header
+    tree._bounds = kernel_input(np.array(header.bounds).reshape(2, 3))
+    tree._quality, tree._build_seconds = header.quality, header.seconds
+    if header.width != WIDTH:
+        if mmap:
+            warnings.warn(
+                f"{saved.name} was saved for vectors of {header.width}; it is read and built again "
+                f"for vectors of {WIDTH}",
+                BVHWarning,
+                stacklevel=4,
+            )
+        saved.rebuild(tree, verify)
+    elif mmap and verify:
+        tree._first_use = _FirstUse(saved)
+    else:
+        saved.restore(tree, verify)
+    return tree
 
 
 class _FirstUse:
-    """Checks a mapped tree and gives it its arrays, once."""
+    """Callable that checks a mapped tree and gives it its arrays, once."""
 
-    def __init__(self, name: str, header: Header, content: NDArray[np.uint8], threads: int) -> None:
-        self.given = (name, header, content)
-        self.threads = threads
+    def __init__(self, saved: _SavedTree) -> None:
+        self.saved = saved
         self.flaw = ""
         self.done = False
 
     def __call__(self, tree: Hierarchy) -> None:
-        with _lock:
+        with _guard.lock:
             if self.done:
                 return
             if self.flaw:
                 raise ValueError(self.flaw)
             try:
-                arrays = _tree_of(*self.given, True, self.threads)
+                self.saved.restore(tree, True)
             except ValueError as error:
                 self.flaw = str(error)
                 raise
-            tree._face_ids = _face_ids(*self.given[1:])
-            tree._set_arrays(arrays)
             self.done = True

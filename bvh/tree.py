@@ -17,7 +17,6 @@ from bvh.arguments import (
     thread_count,
 )
 from bvh.build import build
-from bvh.crossing_queries import CrossingQueries
 from bvh.deforming import Deforming
 from bvh.jit import alone, warms
 from bvh.obbs import local_frames
@@ -25,13 +24,13 @@ from bvh.overlap_queries import OverlapQueries
 from bvh.point_queries import PointQueries
 from bvh.primitives import Boxes, Custom, Obbs, Primitives, Triangles
 from bvh.progress_bars import ProgressLike, heard
-from bvh.saving import Saving
+from bvh.ray_queries import RayQueries
 from bvh.sources import surface_of
 from bvh.user_calls import INTERSECT
 from bvh.user_code import user_data, user_function
 
 
-class BVH(Deforming, CrossingQueries, PointQueries, OverlapQueries, Saving):
+class BVH(Deforming, RayQueries, PointQueries, OverlapQueries):
     """Bounding volume hierarchy over triangles, boxes, oriented boxes or custom primitives.
 
     Create one with `from_triangles`, `from_mesh`, `from_boxes`, `from_obbs` or `from_custom`. A

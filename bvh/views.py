@@ -1,4 +1,4 @@
-"""What every camera answers: the rays of pixels, the pixels of points, the planes of rectangles."""
+"""Queries of a camera: rays of pixels, pixels of points, planes of rectangles."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from bvh.projections import number
 
 
 class View(Lens):
-    """A lens that can be asked."""
+    """Rays, projections and frusta of a lens."""
 
     def ray(self, x: ArrayLike, y: ArrayLike) -> tuple[Floats, Floats]:
         """Return the ray through a point of the picture.
@@ -24,17 +24,17 @@ class View(Lens):
         Parameters
         ----------
         x, y : array_like, shape (...)
-            From the left border and from the upper one (the lower one if `y` of the camera is
-            "up"), in pixels, or in units of `pixel_ratio` device pixels. They may lie outside the
-            picture, and broadcast. The middle of device pixel (i, j) is at (i + 0.5, j + 0.5)
+            Distance from the left border and from the upper one (the lower one if `y` of the
+            camera is "up"), in units of `pixel_ratio` device pixels. They may lie outside the
+            picture, and broadcast. The centre of device pixel (i, j) is at (i + 0.5, j + 0.5)
             divided by `pixel_ratio`.
 
         Returns
         -------
         origin, direction : ndarray, shape (..., 3)
             The direction is not normalised: t is depth, the distance from the plane through the
-            eye, and `t_min` and `t_max` of the camera are the planes that bound what is visible.
-            Where x or y is NaN or infinite the ray hits nothing.
+            eye, and `t_min` and `t_max` of the camera are its visible range. If x or y is NaN or
+            infinite, the ray hits nothing.
 
         Raises
         ------
@@ -64,8 +64,8 @@ class View(Lens):
         Returns
         -------
         origins, directions : ndarray, shape (height, width, 3)
-            Row j holds the rays at y = (j + 0.5) / pixel_ratio: the uppermost first, unless `y` is
-            "up".
+            Row j has the rays at y = (j + 0.5) / pixel_ratio, so the first row is at the top unless
+            `y` is "up".
 
         Examples
         --------
@@ -80,9 +80,9 @@ class View(Lens):
         return self.ray(x, y[:, None])
 
     def cursor_ray(self, x: float, y: float) -> tuple[float, float, float, float, float, float]:
-        """Return the ray through one point of the picture, quickly: as six plain numbers.
+        """Return the ray through one point of the picture as six floats.
 
-        The same numbers, bit for bit, as those of `ray`, in half a microsecond.
+        They are those of `ray`, bit for bit, in half a microsecond.
 
         Parameters
         ----------
@@ -109,19 +109,19 @@ class View(Lens):
         return ex + (a * ax + b * bx), ey + (a * ay + b * by), ez + (a * az + b * bz), fx, fy, fz
 
     def project(self, points: ArrayLike) -> tuple[Any, Any, Any]:
-        """Return where points of space are in the picture: the inverse of `ray`.
+        """Return the positions of points in the picture: the inverse of `ray`.
 
         Parameters
         ----------
         points : array_like, shape (..., 3)
-            Whether they are between `near` and `far` is not looked at.
+            They need not be between `near` and `far`.
 
         Returns
         -------
         x, y, depth : float, or ndarray of float64 of the points' leading shape
-            In the picture as `ray` takes them, and the distance from the plane through the eye: t
-            of the ray at (x, y). Behind the eye of a perspective camera, or beside it, the depth
-            is negative or zero and x and y are NaN; a point that is not finite is NaN, NaN, NaN.
+            Position as `ray` takes it, and the distance from the plane through the eye: t of the
+            ray at (x, y). For a perspective camera, points behind the eye or in its plane have a
+            depth of at most 0, and x and y are NaN. Points that are not finite give NaN, NaN, NaN.
 
         Raises
         ------
@@ -130,8 +130,8 @@ class View(Lens):
 
         Notes
         -----
-        A point on a ray returns to its pixel to within the rounding of the point itself: seen from
-        an eye at 1e7 its coordinates are multiples of 2e-9.
+        A point on a ray is projected to its pixel up to the rounding of the point itself: near an
+        eye at 1e7, coordinates are multiples of 2e-9.
 
         Examples
         --------
@@ -159,7 +159,7 @@ class View(Lens):
         return x, y, depth
 
     def frustum(self, x0: float, y0: float, x1: float, y1: float) -> Floats:
-        """Return the half-spaces whose common part is what a rectangle of the picture shows.
+        """Return the half-spaces whose intersection is visible in a rectangle of the picture.
 
         Parameters
         ----------
@@ -170,11 +170,10 @@ class View(Lens):
         Returns
         -------
         ndarray of float64, shape (n, 4)
-            Rows (nx, ny, nz, offset) with normals of length 1: inside is where
-            n . p + offset >= 0, as `BVH.overlap_frustum` takes them. Four for the borders, one for
-            `near` (the plane of the eye where that is 0), and one for `far` unless it is infinite.
-            Each is rounded to doubles, which moves it by less than one or two roundings of the
-            eye's coordinates and of its distance.
+            Rows (nx, ny, nz, offset) with unit normals: inside is where n . p + offset >= 0, as
+            `BVH.overlap_frustum` takes them. Four for the borders, one for `near` (the plane of the
+            eye if that is 0), and one for `far` unless it is infinite. Each is rounded to doubles,
+            which moves it by less than two roundings of the eye's coordinates and of its distance.
 
         Raises
         ------
@@ -216,7 +215,7 @@ class View(Lens):
         """Return the row of the points p with normal . (p - eye) >= level."""
         size = math.hypot(*normal)
         row = [n / size for n in normal]
-        # Exactly, because the products of a far eye cancel.
+        # Exactly, because for a distant eye the products cancel.
         pairs = zip(row, self.eye.tolist(), strict=True)
         shift = sum((Fraction(n) * Fraction(e) for n, e in pairs), Fraction(level / size))
         return [*row, -float(shift)]

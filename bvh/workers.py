@@ -20,6 +20,8 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from bvh.interrupts import raise_lost_interrupts
+
 try:
     import resource
 except ImportError:  # Windows
@@ -141,12 +143,14 @@ def watch(
         executor = pool(threads)
         futures.extend(executor.submit(run) for _ in range(min(threads, len(waiting))))
         pending: set[Future[None]] = set(futures)
-        while pending:
-            done, pending = wait(pending, timeout=POLL_SECONDS, return_when=FIRST_EXCEPTION)
-            for future in done:
-                future.result()
-            if report is not None:
-                report()
+        with raise_lost_interrupts() as check:
+            while pending:
+                done, pending = wait(pending, timeout=POLL_SECONDS, return_when=FIRST_EXCEPTION)
+                for future in done:
+                    future.result()
+                if report is not None:
+                    report()
+                check()
     except BaseException:
         cancel[0] = 1
         wait(futures)
@@ -233,12 +237,14 @@ def share(
             executor = pool(helpers)
             futures = [executor.submit(help_out) for _ in range(helpers)]
         start, stop = chunks.take()
-        while start < stop:
-            hold_memory_ready()
-            work(start, stop)
-            start, stop = chunks.take(stop - start)
-            if progress is not None:
-                progress(chunks.done, count)
+        with raise_lost_interrupts() as check:
+            while start < stop:
+                hold_memory_ready()
+                work(start, stop)
+                start, stop = chunks.take(stop - start)
+                if progress is not None:
+                    progress(chunks.done, count)
+                check()
     except BaseException:
         chunks.stop()
         raise

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from bvh.jit import entry
 from bvh.numerics import vector
 from bvh.primitives import MISS, intersect, is_ray
-from bvh.rays import ray_batch
+from bvh.ray_arguments import ray_batch
 from bvh.triangles import scaled_ray
 
 
@@ -41,17 +41,18 @@ def closest_hit(
     tree: Any, origins: Any, directions: Any, t_min: Any = 0.0, t_max: Any = np.inf, cull: int = 0
 ) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
     """Return (t, prim_id) of flat rays by brute force over a tree's primitives."""
-    rays = ray_batch(origins, directions, t_min, t_max)
+    batch = ray_batch(origins, directions, t_min, t_max)
+    rays = batch.rays
     valid = np.zeros(len(tree), np.bool_)
     valid[tree.arrays.nodes.ids[tree.arrays.nodes.ids >= 0]] = True
-    t, prim = np.empty(rays.size), np.empty(rays.size, np.int32)
+    t, prim = np.empty(batch.size), np.empty(batch.size, np.int32)
 
     def work(begin: int) -> None:
         _closest(
             tree.arrays, valid, rays.origins, rays.directions, rays.t_min, rays.t_max, cull,
-            begin, min(begin + 1000, rays.size), t, prim,
+            begin, min(begin + 1000, batch.size), t, prim,
         )  # fmt: skip
 
     with ThreadPoolExecutor(2) as pool:
-        list(pool.map(work, range(0, rays.size, 1000)))
+        list(pool.map(work, range(0, batch.size, 1000)))
     return t, prim

@@ -9,9 +9,9 @@ from saved_trees import tree_of
 
 import bvh
 from bvh import Attributes, Scene
-from bvh.instances import ALL_BITS
+from bvh.arguments import ALL_BITS
+from bvh.container import HEADER_SIZE, digest_of, padded
 from bvh.scene_file import SceneHeader, packed_scene, tables_end, tables_of, unpacked_scene
-from bvh.tree_file import HEADER_SIZE, digest_of, padded
 
 Rng = np.random.Generator
 
@@ -67,11 +67,11 @@ class SceneParts:
     def __init__(self, data: bytes) -> None:
         self.header = unpacked_scene(data[:HEADER_SIZE], len(data))
         self.tables: dict[str, np.ndarray[Any, Any]] = {}
-        for place in tables_of(self.header):
+        for entry in tables_of(self.header):
             array = np.frombuffer(
-                bytearray(data[place.offset : place.offset + place.size]), place.dtype
+                bytearray(data[entry.offset : entry.offset + entry.size]), entry.dtype
             )
-            self.tables[place.name] = array.reshape(-1, place.columns) if place.columns else array
+            self.tables[entry.name] = array.reshape(-1, entry.columns) if entry.columns else array
         self.trees: list[bytes] = []
         end = tables_end(self.header)
         for size in self.tables["trees"][:, 0].tolist():
@@ -82,10 +82,10 @@ class SceneParts:
         """Return a file of the tables, cut or padded to fit the counts, with right checksums."""
         header: SceneHeader = self.header._replace(**changes)
         parts, digests = [], []
-        for place in tables_of(header):
-            part = self.tables[place.name].tobytes()[: place.size].ljust(place.size, b"\0")
+        for entry in tables_of(header):
+            part = self.tables[entry.name].tobytes()[: entry.size].ljust(entry.size, b"\0")
             digests.append(digest_of(np.frombuffer(part, np.uint8), 1))
-            parts.append(part.ljust(padded(place.size), b"\0"))
+            parts.append(part.ljust(padded(entry.size), b"\0"))
         if "size" not in changes:
             size = tables_end(header) + sum(len(tree) for tree in self.trees)
             header = header._replace(size=size)

@@ -9,19 +9,10 @@ import numpy as np
 
 from bvh import BVH
 from bvh.arguments import kernel_input
+from bvh.container import DIGEST_SIZE, HEADER_SIZE, digest_of, end_of, padded
 from bvh.leaves import pack_triangles
 from bvh.simd import WIDTH
-from bvh.tree_file import (
-    DIGEST_SIZE,
-    HEADER_SIZE,
-    Header,
-    digest_of,
-    file_size,
-    packed,
-    padded,
-    places_of,
-    unpacked,
-)
+from bvh.tree_file import Header, entries_of, packed, unpacked
 from bvh.wide_nodes import BLOCK_SIZE, CODES
 
 Rng = np.random.Generator
@@ -51,26 +42,26 @@ class Parts:
     def __init__(self, data: bytes) -> None:
         self.header = unpacked(data[:HEADER_SIZE], len(data))
         self.arrays: dict[str, np.ndarray[Any, Any]] = {}
-        for place in places_of(self.header):
-            part = data[place.offset : place.offset + place.size]
-            array = np.frombuffer(bytearray(part), place.dtype)
-            self.arrays[place.name] = array.reshape(-1, place.columns) if place.columns else array
+        for entry in entries_of(self.header):
+            part = data[entry.offset : entry.offset + entry.size]
+            array = np.frombuffer(bytearray(part), entry.dtype)
+            self.arrays[entry.name] = array.reshape(-1, entry.columns) if entry.columns else array
 
     def joined(self, **changes: Any) -> bytes:
         """Return a file of the arrays, cut or padded to fit, with right checksums."""
         header = self.header._replace(**changes)
-        blank = header._replace(digests=(b"",) * len(places_of(header)))
+        blank = header._replace(digests=(b"",) * len(entries_of(header)))
         parts, digests = [], []
-        for place in places_of(blank):
-            given = self.arrays.get(place.name, np.zeros(0)).tobytes()
-            part = given[: place.size].ljust(place.size, b"\0")
+        for entry in entries_of(blank):
+            given = self.arrays.get(entry.name, np.zeros(0)).tobytes()
+            part = given[: entry.size].ljust(entry.size, b"\0")
             digests.append(digest_of(np.frombuffer(part, np.uint8), 1))
-            parts.append(part.ljust(padded(place.size), b"\0"))
+            parts.append(part.ljust(padded(entry.size), b"\0"))
         return b"".join([packed(header._replace(digests=tuple(digests))), *parts])
 
     @property
     def codes(self) -> np.ndarray[Any, Any]:
-        """The child codes, (nodes, lanes), to be changed in place."""
+        """The child codes, (nodes, lanes), to be changed in entry."""
         return (
             self.arrays["blocks"].view(np.int32).reshape(-1, BLOCK_SIZE // WIDTH, WIDTH)[:, CODES]
         )
@@ -94,4 +85,4 @@ def signed_header(data: bytearray) -> bytearray:
 
 def fits(header: Header, data: bytes) -> bool:
     """Tell whether a file is as long as its header says."""
-    return len(data) == file_size(places_of(header))
+    return len(data) == end_of(entries_of(header))

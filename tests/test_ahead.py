@@ -19,13 +19,13 @@ PROGRAM = """
 import json
 import numpy as np
 import bvh
-from bvh.commands.ahead import ask_nothing
+from bvh.commands.ahead import cast_at_nothing
 from bvh.traversal import closest_hit
 
 def compiled():
     return len(closest_hit.closest_hits.signatures)
 
-ask_nothing({scene}, {counters})
+cast_at_nothing({scene}, {counters})
 ahead = compiled()
 tree = bvh.BVH.from_triangles(np.eye(3), [[0, 1, 2]])
 asked = tree
@@ -64,8 +64,8 @@ def test_a_process_is_started_where_it_is_of_use(
         ahead.compile_ahead(Path(name), counters=False)
         return len(started)
 
-    assert ask("a.ply") == 1 and started == ["ask_nothing(False, False)"]
-    assert ask("a.GLB") == 1 and started == ["ask_nothing(True, False)"]
+    assert ask("a.ply") == 1 and started == ["cast_at_nothing(False, False)"]
+    assert ask("a.GLB") == 1 and started == ["cast_at_nothing(True, False)"]
     (tmp_path / "bvh.traversal.triangles.one").touch()
     assert ask("a.ply") == 1
     (tmp_path / f"{ahead.RAYS}closest_hits-1").touch()

@@ -1,31 +1,20 @@
-"""The harness: its rays, its checks of answers, and what it makes of figures. No times."""
+"""The harness of benchmarks: rays, checks of answers, tables, comparisons and charts."""
 
 from __future__ import annotations
 
-import json
-import sys
+import io
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
 import numpy as np
 import pytest
 
 import bvh
-from benchmarks import (
-    chart,
-    compare,
-    fallback,
-    leaf_tests,
-    memory,
-    report,
-    scenes,
-    timing,
-    validation,
-)
-from benchmarks.casters import Answer, Ours
-from benchmarks.scaling import growth
+from benchmarks import scenes, timing
+from benchmarks.figures import chart, compare, report
+from benchmarks.figures.rows import growth, mean_ratio
+from benchmarks.peers.caster import Answer, Ours
+from benchmarks.tasks import validation
 from benchmarks.workloads import BATCHES, Workload, tiles, workloads
 from meshes.interior import interior
 from meshes.organic import organic
@@ -108,7 +97,7 @@ def test_subdivision_keeps_the_surface(tree: bvh.BVH) -> None:
 def test_scenes_by_name() -> None:
     scene = scenes.load("organic-4@1000")
     assert (scene.name, len(scene.faces)) == ("organic-4@1000", 1280)
-    assert scene.single_precision and not scene.inside
+    assert (scene.vertices == scene.vertices.astype(np.float32)).all() and not scene.inside
     assert scenes.load("interior").inside
     with pytest.raises(SystemExit, match="no mesh 'nothing'"):
         scenes.load("nothing")
@@ -135,8 +124,8 @@ def test_validation_finds_a_wrong_answer(tree: bvh.BVH, works: dict[str, Workloa
 
 def test_agreement_counts_rays(tree: bvh.BVH, works: dict[str, Workload]) -> None:
     work = works["random"]
-    ours = Ours(tree, 1)
-    right = ours.answer(work, ours.batch(work)())
+    query = Ours(tree, 1).rays(work)
+    right = query.values(query.call())
     assert right.t is not None and right.ids is not None
     assert validation.agreement(right, right, work, 2.0) == 1.0
     some = np.flatnonzero(right.hit)[:10]
@@ -171,10 +160,13 @@ def test_changes_over_three_percent_are_flagged() -> None:
 
 def test_tables_and_means() -> None:
     rows = [row("primary", 1.0, 2.0), row("random", 1.0, 0.5), row("single", 1.0, 9.0)]
-    assert report.mean_ratio(rows, 1) == pytest.approx(1.0)
-    assert report.mean_ratio([*rows, row("shadow", 1.0, 99.0, foreign=0.3)], 1) == 1.0
-    assert any("2.00" in line and line.startswith("primary") for line in report.lines(rows))
-    assert np.isnan(report.mean_ratio([row("primary", 1.0)], 1))
+    assert mean_ratio(rows, 1) == pytest.approx(1.0)
+    assert mean_ratio([*rows, row("shadow", 1.0, 99.0, foreign=0.3)], 1) == 1.0
+    paper = io.StringIO()
+    report.print_rows(rows, paper)
+    lines = paper.getvalue().splitlines()
+    assert any("2.00" in line and line.startswith("primary") for line in lines)
+    assert np.isnan(mean_ratio([row("primary", 1.0)], 1))
     assert timing.geometric_mean([1.0, 4.0]) == pytest.approx(2.0)
 
 
@@ -187,29 +179,17 @@ def test_others_on_our_cpus() -> None:
     assert timing.foreign_share((0.0, 0.0, 0.0), (0.01, 0.0, 0.01)) is None
 
 
-def test_charts_are_xml() -> None:
+def test_charts_of_rates_and_of_sizes() -> None:
     rows = [row(what, 1.0, 2.0) for what in BATCHES]
     lost = {"what": "leaks", "mesh": "s", "threads": 1, "count": 5, "lost": {"bvh": 0}}
-    picture = chart.draw({"rows": [*rows, lost]}, "m", 1)
-    assert len(ElementTree.fromstring(picture).findall("{*}rect")) == 1 + 2 + 2 * len(BATCHES)
+    (axis,) = chart.rates({"rows": [*rows, lost]}, "m", 1).axes
+    assert len(axis.patches) == 2 * len(BATCHES)
     with pytest.raises(SystemExit, match="disturbed"):
-        chart.draw({"rows": [row("primary", 1.0, foreign=0.5)]}, "m", 1)
-    curve = [(1e4, 1.0), (1e6, 1.4)]
-    ElementTree.fromstring(chart.draw_curves({"primary": curve}, "t", "x", "y"))
-    assert growth(curve) == (1.4, 1.5)
-
-
-def test_a_chart_is_drawn_from_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The command reads what the benchmarks wrote."""
-    figures, picture = tmp_path / "figures.json", tmp_path / "chart.svg"
-    figures.write_text(json.dumps({"rows": [row("primary", 1.0)]}))
-    monkeypatch.setattr(sys, "argv", ["chart", str(figures), str(picture)])
-    chart.main()
-    ElementTree.parse(picture)
-
-
-def test_bytes_of_a_tree(tree: bvh.BVH) -> None:
-    assert 0 < memory.tree_bytes(tree) < 500 * len(tree)
+        chart.rates({"rows": [row("primary", 1.0, foreign=0.5)]}, "m", 1)
+    sizes = [row("primary", seconds, triangles=n) for n, seconds in ((10**4, 1.0), (10**6, 1.4))]
+    (axis,) = chart.scaling({"rows": sizes}).axes
+    assert np.array_equal(axis.lines[0].get_xdata(), [1e4, 1e6])
+    assert growth([(1e4, 1.0), (1e6, 1.4)]) == (1.4, 1.5)
 
 
 def test_no_measurement_is_too_short_to_judge() -> None:
@@ -217,27 +197,3 @@ def test_no_measurement_is_too_short_to_judge() -> None:
     assert len(seconds["nothing"]) > 1
     if timing.clocks() is not None:
         assert foreign is not None
-
-
-def test_the_filter_decides_all_but_what_is_aimed_at_edges(tree: bvh.BVH) -> None:
-    eye = np.full((len(tree.vertices), 3), 0.125)
-    anywhere = np.random.default_rng(0).normal(size=eye.shape)
-    found = fallback.fallback(tree, eye, anywhere)
-    assert found.rays < 0.02 and found.undecided + found.ties < 0.04 and found.tested > 1.0
-    found = fallback.fallback(tree, eye, tree.vertices - eye)
-    # A vertex belongs to several triangles.
-    assert found.rays > 0.9 and found.undecided + found.ties > 2.0
-
-
-def test_both_leaf_tests_are_exact(tree: bvh.BVH, monkeypatch: pytest.MonkeyPatch) -> None:
-    works = {work.name: work for work in leaf_tests.works_of(tree, SIDE, inside=False)}
-    for work in works.values():
-        # It ends the program at a wrong answer.
-        found = leaf_tests.compare(tree, work, 1, shuffled=True)
-        assert found["pairs"] > 100
-        assert found["undecided"]["float64"] <= found["undecided"]["float32"]
-    assert found["undecided"]["float64"] > 0.01
-    groups = leaf_tests.packed(tree.arrays)
-    monkeypatch.setattr(leaf_tests, "packed", lambda arrays: 2.0 * groups)
-    with pytest.raises(SystemExit, match="wrong answer in float64"):
-        leaf_tests.compare(tree, works["random"], 1, shuffled=False)

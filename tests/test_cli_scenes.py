@@ -23,7 +23,7 @@ image = pytest.importorskip("PIL.Image")
 NAMES = ("left [red]", "right", "mirrored")
 VIEW = ("--eye", "0,0,9", "--target", "0,0,0", "--up", "y", "--size", "90x60")
 LOOK = Camera.look_at([0, 0, 9], [0, 0, 0], [0, 1, 0], 35.0, 90, 60)
-OPTIONS = CameraOptions(None, None, None, None, None, None, None)
+OPTIONS = CameraOptions()
 
 
 def graph() -> trimesh.Scene:
@@ -284,20 +284,20 @@ def test_cameras(path: Path) -> None:
         wanted = getattr(Camera, kind)(**arguments)
         if size and "width" in told:
             wanted = wanted.resized(width, height)
-        assert options.made(path, bounds, "y", read) == wanted, (kind, told)
-        upward = options._replace(y="up", pixel_ratio=2.0).made(path, bounds, "y", read)
+        assert options.camera_of(path, bounds, "y", read) == wanted, (kind, told)
+        upward = options._replace(y="up", pixel_ratio=2.0).camera_of(path, bounds, "y", read)
         assert (upward.y, upward.pixel_ratio) == ("up", 2.0)
     with pytest.raises(ValueError, match="no camera"):
-        OPTIONS._replace(camera="scene").made(path, bounds, "y", read)
+        OPTIONS._replace(camera="scene").camera_of(path, bounds, "y", read)
     read.set_camera(resolution=(40, 30), fov=(60, 45))
     options = OPTIONS._replace(camera="scene")
-    assert options.made(path, bounds, "y", read) == Camera.from_trimesh(read)
-    larger = options._replace(size="80x60").made(path, bounds, "y", read)
+    assert options.camera_of(path, bounds, "y", read) == Camera.from_trimesh(read)
+    larger = options._replace(size="80x60").camera_of(path, bounds, "y", read)
     assert larger == Camera.from_trimesh(read).resized(80, 60)
     ortho = OPTIONS._replace(ortho=4.0, eye="1,2,3", target="0,0,0", size="40x30")
     wanted = Camera.orthographic([1, 2, 3], [0, 0, 0], [0, 1, 0], 4.0, 40, 30)
-    assert ortho.made(path, bounds, "y", read) == wanted
-    framed = ortho._replace(eye=None, target=None).made(path, bounds, "y", read)
+    assert ortho.camera_of(path, bounds, "y", read) == wanted
+    framed = ortho._replace(eye=None, target=None).camera_of(path, bounds, "y", read)
     assert not framed.perspective and framed.project(bounds.mean(axis=0))[2] > 0
 
 
@@ -306,7 +306,7 @@ CAMERAS = {
     "broken.json": "{",
     "binary.json": "\x00",
     "deep.json": "[" * 100_000,
-    "kind.json": '{"kind": "_made"}',
+    "kind.json": '{"kind": "_create"}',
     "kinds.json": '{"kind": ["look_at"]}',
     "strange.json": '{"kind": "look_at", "eye": [1, 2, 3], "target": [0, 0, 0], "zoom": 2}',
     "short.json": '{"kind": "look_at", "eye": [1, 2, 3]}',

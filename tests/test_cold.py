@@ -1,79 +1,72 @@
-"""The benchmark of first calls: it asks, checks, tells where the time went, and compares."""
+"""The benchmark of first calls: answers, checks, parts of the time, and comparison."""
 
 from __future__ import annotations
 
 import json
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from benchmarks import cold, first_calls
+from benchmarks import cold
+from benchmarks.figures import compare
+from benchmarks.session import run as run_session
 
 
-def run(monkeypatch: pytest.MonkeyPatch, *options: str) -> None:
-    monkeypatch.setattr(sys, "argv", ["cold", *options])
-    cold.main()
-
-
-def row(what: str, first: float, **more: Any) -> dict[str, Any]:
-    return {"what": what, "threads": 1, "warm": False, "import": 0.5, "first": first, **more}
+def row(what: str, seconds: float, **more: Any) -> dict[str, Any]:
+    times = {"seconds": {"bvh": [seconds]}, "noise": 0.1, "foreign": 0.9, "count": 1}
+    return {"mesh": "empty cache", "what": what, "threads": 1, **times, **more}
 
 
 @pytest.mark.long
-def test_a_first_build(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_first_build(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "cold.json"
-    run(monkeypatch, "--only", "build", "--threads", "1", "--json", str(path))
+    options = ["--task", "cold", "--verbs", "build", "--threads", "1", "--json", str(path)]
+    assert run_session(options, "bench") == 0
     (found,) = json.loads(path.read_text())["rows"]
-    assert (found["what"], found["warm"]) == ("build", False)
+    assert (found["what"], found["mesh"]) == ("build", "empty cache")
+    parts = found["parts"]
     # It has been compiled, and kept.
-    assert found["functions"] > 10 and found["kernels"] > 3 and found["kept"] > 0
-    assert found["front_end"] > 0 and found["llvm"] > 0 and found["emission"] > 0
-    assert found["front_end"] + found["llvm"] + found["emission"] <= found["first"]
-    assert "\nbuild " in capsys.readouterr().out
+    assert parts["kernels"] > 3 and parts["MB kept"] > 0
+    assert 0 < parts["import"] + parts["call"] == pytest.approx(found["seconds"]["bvh"][0], rel=0.1)
+    assert "\nbuild" in capsys.readouterr().out
 
 
 def test_wrong_answers_have_no_times() -> None:
-    first_calls.checked("build", True)
+    cold.checked("build", True)
     with pytest.raises(SystemExit, match="answer of build is wrong"):
-        first_calls.checked("build", False)
+        cold.checked("build", False)
 
 
 def test_the_cube_is_closed_and_looks_outwards() -> None:
-    vertices, faces = first_calls.cube(np)
+    vertices, faces = cold.cube()
     a, b, c = (vertices[faces[:, i]] for i in range(3))
-    assert len(faces) == 6 * first_calls.SIDE
+    assert len(faces) == 6 * cold.SIDE
     assert np.einsum("ij,ij", a, np.cross(b, c)) / 6 == pytest.approx(1.0)
+    upper = vertices[faces[5 * cold.SIDE :]]
+    assert (upper[..., 2] == 1.0).all()
 
 
 def test_changes() -> None:
-    old = [row("build", 1.5), row("one ray", 2.0, build=0.5), row("all_hits", 3.0)]
-    new = [row("build", 0.5), row("one ray", 3.0, build=0.5), row("contains", 1.0)]
-    shorter, longer = cold.changes(old, new)
-    assert shorter.startswith("build ") and shorter.endswith("-50%  shorter")
-    assert longer.startswith("one ray ") and longer.endswith("+33%  LONGER")
-    assert "LONGER" not in next(cold.changes(old[:1], [row("build", 1.55)]))
+    """CPU seconds are compared however busy the machine was, with a wide margin."""
+    old = [row("build", 2.0), row("one ray", 3.0), row("all_hits", 3.0)]
+    new = [row("build", 1.0), row("one ray", 4.0), row("contains", 1.0)]
+    text = list(compare.lines(old, new))
+    assert [line.split()[-1] for line in text if line.startswith("empty")] == ["faster", "SLOWER"]
+    assert not any(change.flagged for change in compare.changes(old[:1], [row("build", 2.1)]))
 
 
 @pytest.mark.parametrize(
     "options, words",
     [
-        (["--only", "build,nothing"], "--only knows .*, got 'nothing'"),
-        (["--threads", "0"], "--threads must be 1 to [0-9]+, got 0"),
+        (["--verbs", "build,nothing"], "--verbs knows .*; not nothing"),
+        (["--threads", "0"], "--threads: must be numbers such as 1,2, got '0'"),
         (["--compare", __file__], "test_cold.py holds no figures of benchmarks"),
     ],
 )
-def test_refusals(
-    options: list[str],
-    words: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capfd: pytest.CaptureFixture[str],
-) -> None:
+def test_refusals(options: list[str], words: str, capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
-        run(monkeypatch, *options)
+        run_session(["--task", "cold", *options], "bench")
     assert re.search(words, capfd.readouterr().err.replace("\n", " "))

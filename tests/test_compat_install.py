@@ -212,13 +212,13 @@ def test_primitives_change() -> None:
 def test_trees_die_with_their_mesh() -> None:
     """Nothing keeps a mesh alive that nobody holds, nor its tree."""
     gc.collect()
-    count = len(mesh_trees._kept)
+    count = len(mesh_trees._cache)
     mesh = trimesh.creation.box()
     RayMeshIntersector(mesh).intersects_any(DOWN, DOWN)
-    assert len(mesh_trees._kept) == count + 1
+    assert len(mesh_trees._cache) == count + 1
     del mesh
     gc.collect()
-    assert len(mesh_trees._kept) == count
+    assert len(mesh_trees._cache) == count
 
 
 def test_copies_and_pickles(installed: None) -> None:

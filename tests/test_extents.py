@@ -14,7 +14,7 @@ from oracle import round_fraction
 from soups import soup
 
 from bvh import BVH, Scene, ray_obb
-from bvh.extents import MOST, Extents, extent_of, gathered, instance_bounds
+from bvh.extents import MAX_BOXES, Extents, extent_of, gathered, instance_bounds
 from bvh.obbs import inverses
 from bvh.polytopes import polytope
 
@@ -82,7 +82,7 @@ def test_every_vertex_is_held(mesh: str, rng: Rng) -> None:
     """Moved vertices, correctly rounded, lie in the box of their instance."""
     points = MESHES[mesh](rng)
     tree = BVH.from_triangles(points, np.arange(len(points)).reshape(-1, 3))
-    assert 0 < len(extent_of(tree.arrays, tree.bounds)) <= MOST
+    assert 0 < len(extent_of(tree.arrays, tree.bounds)) <= MAX_BOXES
     assert_held(tree, np.concatenate([maps(rng, 60), np.eye(3, 4)[None]]))
 
 

@@ -19,13 +19,14 @@ from saved_trees import Parts, signed_header, tree_of
 
 import bvh
 from bvh import storage
+from bvh.container import HEADER_SIZE
 from bvh.simd import WIDTH
 from bvh.soundness import DEEPEST
 from bvh.traversal.overlaps import new_search
 from bvh.traversal.points_scratch import new_scratch
 from bvh.traversal.region_reach import BoxRegions
 from bvh.traversal.tree_pairs import ENTRY, new_meeting
-from bvh.tree_file import HEADER_SIZE, MAGIC, places_of, unpacked
+from bvh.tree_file import MAGIC, entries_of, unpacked
 from bvh.wide_nodes import BLOCK_SIZE, MAX_LEAF_ROWS
 
 pytestmark = pytest.mark.unaudited
@@ -369,7 +370,7 @@ def test_limits_are_those_of_the_kernels() -> None:
     header = unpacked.__globals__
     assert header["MAX_ID_ROWS"] * MAX_LEAF_ROWS <= 2**31
     assert header["MAX_NODES"] < 2**31 and BLOCK_SIZE == 8 * WIDTH
-    assert [place.name for place in places_of(_blank())][-1] == "points"
+    assert [entry.name for entry in entries_of(_blank())][-1] == "points"
 
 
 def _blank() -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import signal
+import sys
 import threading
 from typing import Any
 
@@ -12,8 +13,8 @@ import pytest
 from children import answer, start
 
 import bvh
-from bvh import searches
-from bvh.interrupts import held_back
+from bvh import searches, workers
+from bvh.interrupts import held_back, raise_lost_interrupts
 from bvh.workers import share_long
 
 called = ctypes.CFUNCTYPE(None)(lambda: signal.raise_signal(signal.SIGINT))
@@ -31,6 +32,67 @@ def test_it_waits_for_the_end_of_the_block() -> None:
     with held_back() as waiting:
         pass
     assert not waiting and signal.getsignal(signal.SIGINT) is handler
+
+
+class Finalized:
+    """Is interrupted while it is finalized."""
+
+    def __del__(self) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+
+def test_one_that_is_lost_is_raised_again() -> None:
+    """When the block ends or asks; other errors of finalizers are printed, as ever."""
+    hook = sys.unraisablehook
+    done = False
+    with pytest.raises(KeyboardInterrupt), raise_lost_interrupts():
+        Finalized()
+        done = True
+    assert done and sys.unraisablehook is hook
+    with raise_lost_interrupts() as check:
+        Finalized()
+        with pytest.raises(KeyboardInterrupt):
+            check()
+    with pytest.raises(ZeroDivisionError), raise_lost_interrupts():
+        Finalized()
+        raise ZeroDivisionError
+    assert sys.unraisablehook is hook
+
+
+def test_lost_while_work_is_shared() -> None:
+    """A kernel that is loaded leaves much to finalize; so may work itself."""
+    parts: list[int] = []
+
+    def work(begin: int, end: int) -> None:
+        parts.append(begin)
+        if begin == 2:
+            Finalized()
+
+    with pytest.raises(KeyboardInterrupt):
+        workers.share(10, 1, work, 1)
+    assert parts == [0, 1, 2]
+    script = """
+import json, signal
+from llvmlite.binding import ffi
+from bvh.jit import entry
+
+@entry
+def kernel(x):
+    return x + 1
+
+finalize, times = ffi.ObjectRef.__del__, []
+def interrupted(self):
+    times.append(0)
+    if len(times) == 1:
+        signal.raise_signal(signal.SIGINT)
+    finalize(self)
+ffi.ObjectRef.__del__ = interrupted
+try:
+    kernel(1)
+except KeyboardInterrupt:
+    print(json.dumps({"answer": kernel(1), "more": len(times) > 1}))
+"""
+    assert answer(start(script, BVH_CACHE_DIR="off")) == {"answer": 2, "more": True}
 
 
 def test_errors_and_other_threads() -> None:

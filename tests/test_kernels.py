@@ -13,7 +13,7 @@ from family_parts import points_on, sphere
 
 from bvh import BVH, batches, ray_triangle
 from bvh.arguments import cull_code
-from bvh.rays import Hits
+from bvh.results import Hits
 from bvh.traversal.block import BLOCK
 from bvh.traversal.query import AUTO, PACKETS, SINGLES, Order
 

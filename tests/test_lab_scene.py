@@ -15,7 +15,7 @@ import pytest
 
 import bvh
 from bvh.lab.frame import FIT, REACH, corners, drawn_ray, fitted
-from bvh.lab.moves import Pose, moved, pose
+from bvh.lab.handles import Pose, moved, pose
 from bvh.lab.presets import CUBE, PRESETS
 from bvh.lab.state import LabBox, LabState, at, interval, nearest, rotation
 from tests.commands import Run
@@ -131,7 +131,7 @@ def test_it_is_served_on_this_machine_alone(
 def test_whatever_is_typed_is_drawn(lab: bvh.RayLab) -> None:
     fields = lab._panel._fields
     for preset in STATES:
-        lab._panel._case.value = preset
+        lab._panel._preset.value = preset
         assert lab.state == STATES[preset]
     for view in ("2-D, from above", "3-D"):
         lab._panel._view.value = view
@@ -139,7 +139,7 @@ def test_whatever_is_typed_is_drawn(lab: bvh.RayLab) -> None:
             for text in ("nan, 0, 0", "inf, 0, 0", "1e308, -1e308, 5e-324", "1e-320, 0, 0"):
                 before = fields[name].value
                 fields[name].value = text
-                assert lab._panel._case.value == "My own"
+                assert lab._panel._preset.value == "My own"
                 fields[name].value = before
     known = lab.state
     fields["origin"].value = "1, 2"

@@ -113,7 +113,7 @@ def test_boxes_as_primitives(rng: np.random.Generator) -> None:
 
 
 def test_shapes() -> None:
-    """One query gives ids, a batch gives one piece for each; arguments broadcast."""
+    """The result of one query is a sequence of ids, a batch has a part for each; all broadcast."""
     tree = BVH.from_triangles(FLAT, [[0, 1, 2]])
     for ids in (
         tree.overlap_box([0, 0, 0], [1, 1, 1]),
@@ -123,8 +123,9 @@ def test_shapes() -> None:
         tree.overlap_frustum([[0, 0, 0, 0], [0, 0, 2, 0]]),
         tree.overlap_box([-np.inf] * 3, [np.inf] * 3),
     ):
-        assert ids.dtype == np.int32
-        assert ids.tolist() == [0]
+        assert ids.prim_id.dtype == np.asarray(ids).dtype == np.int32
+        assert ids.tolist() == list(ids) == [0] and ids[0] == 0 and len(ids) == ids.counts == 1
+        assert np.eye(3)[ids].tolist() == [[1, 0, 0]] and repr(ids) == "Overlaps(1 primitives)"
     batch = tree.overlap_box(np.zeros((2, 3, 3)), np.ones(3))
     assert (len(batch), batch.shape, batch.counts.tolist()) == (6, (2, 3), [[1, 1, 1], [1, 1, 1]])
     assert batch.query_id.tolist() == [0, 1, 2, 3, 4, 5]
@@ -135,7 +136,10 @@ def test_shapes() -> None:
     assert (len(none), none.prim_id.tolist(), none.offsets.tolist()) == (0, [], [0])
     some = tree.overlap_sphere([[9, 9, 9], [0, 0, 0]], 1)
     assert repr(some) == "Overlaps(1 of 2 queries meet 1 primitives)"
-    assert some[-1].tolist() == [0]
+    assert some[-1].tolist() == [0] and some.tolist() == [[], [0]]
+    assert batch.tolist() == [[[0], [0], [0]], [[0], [0], [0]]]
+    with pytest.raises(TypeError, match="single query"):
+        np.asarray(some)
     with pytest.raises(IndexError):
         some[2]
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import bvh
-from bvh.instances import Attributes
 from bvh.picks import Pick
+from bvh.scene_graph import Attributes
 from bvh.snapping import nearest_on_triangles
 from tests.family_parts import sphere
 from tests.flat_scene import FlatScene, world_triangles

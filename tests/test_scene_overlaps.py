@@ -15,7 +15,7 @@ import pytest
 
 import bvh
 from bvh import BVH, Scene
-from bvh.scene_overlaps import SceneOverlaps, ScenePairs
+from bvh.overlap_results import SceneOverlaps, ScenePairs
 
 Rng = np.random.Generator
 UNIT = [[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]

@@ -14,7 +14,7 @@ import pytest
 
 import bvh
 from bvh import BVH, Scene, containment
-from bvh.points import SceneClosestPoints
+from bvh.results import SceneClosestPoints
 
 Rng = np.random.Generator
 FIELDS = ("distance", "position", "prim_id", "u", "v", "leaf", "instance_id")

@@ -15,7 +15,7 @@ import pytest
 import bvh
 from bvh import BVH, Camera, Scene
 from bvh.pictures import Picture, render
-from bvh.pictures.creases import CREASE, MOST, corner_normals
+from bvh.pictures.creases import CREASE, MAX_FACES, corner_normals
 from bvh.pictures.shading import DATA
 from meshes.sphere import geodesic_sphere
 from tests.commands import Run
@@ -257,5 +257,5 @@ def test_creases(rng: np.random.Generator) -> None:
     faces = rng.integers(0, 30, (200, 3))
     found = corner_normals(wild, faces)
     assert np.isfinite(found[0]).all() and len(corner_normals(np.empty((0, 3)), faces[:0])[0]) == 0
-    fan = np.array([[0, 1 + k, 2 + k] for k in range(MOST + 20)])
-    assert np.isfinite(corner_normals(rng.normal(size=(MOST + 30, 3)), fan)[0]).all()
+    fan = np.array([[0, 1 + k, 2 + k] for k in range(MAX_FACES + 20)])
+    assert np.isfinite(corner_normals(rng.normal(size=(MAX_FACES + 30, 3)), fan)[0]).all()

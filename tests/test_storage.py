@@ -22,9 +22,10 @@ from soups import FLAT, rays_at, same, soup
 import bvh
 from bvh import BVH, storage
 from bvh.build import BUILDERS
+from bvh.container import ALIGNMENT, HEADER_SIZE
 from bvh.simd import WIDTH
 from bvh.traversal.closest_hit import closest_hits
-from bvh.tree_file import ALIGNMENT, HEADER_SIZE, places_of, unpacked
+from bvh.tree_file import entries_of, unpacked
 
 Rng = np.random.Generator
 
@@ -112,13 +113,13 @@ def test_the_layout(tmp_path: Path, rng: Rng) -> None:
     assert (header.kind, header.quality, header.width) == ("triangles", "medium", WIDTH)
     assert (header.points, header.primitives) == (600, 200)
     end = HEADER_SIZE
-    for place in places_of(header):
-        assert place.offset == end and end % ALIGNMENT == 0
-        end += -(-place.size // ALIGNMENT) * ALIGNMENT
+    for entry in entries_of(header):
+        assert entry.offset == end and end % ALIGNMENT == 0
+        end += -(-entry.size // ALIGNMENT) * ALIGNMENT
     assert end == len(data)
     # Little-endian, whatever the host.
-    place = places_of(header)[-1]
-    faces = np.frombuffer(data, "<i4", 600, place.offset)
+    entry = entries_of(header)[-1]
+    faces = np.frombuffer(data, "<i4", 600, entry.offset)
     assert np.array_equal(faces, tree.faces.ravel())
     assert Parts(data).joined() == data
 
@@ -192,7 +193,7 @@ def test_an_interrupted_save_changes_nothing(
     step: str, error: type[BaseException], tmp_path: Path, rng: Rng, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The old file stays, and nothing beside it."""
-    from bvh import saving
+    from bvh import tree_file
 
     tree_of("boxes", rng, 20).save(tmp_path / "tree.bvh")
     before = (tmp_path / "tree.bvh").read_bytes()
@@ -201,7 +202,7 @@ def test_an_interrupted_save_changes_nothing(
         raise error
 
     if step == "write":
-        monkeypatch.setattr(saving, "places_of", fail)
+        monkeypatch.setattr(tree_file, "entries_of", fail)
     else:
         monkeypatch.setattr(os, step, fail)
     with pytest.raises(error):

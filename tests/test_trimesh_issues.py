@@ -12,7 +12,9 @@ import numpy as np
 import pytest
 import trimesh
 
-from benchmarks import precision
+from benchmarks.tasks.drop_in import drop_in
+from benchmarks.tasks.task import Setting, measured
+from benchmarks.timing import Patience
 from bvh.compat.trimesh import ProximityQuery, RayMeshIntersector
 
 Rays = tuple[np.ndarray, np.ndarray]
@@ -132,7 +134,7 @@ def test_48_a_ray_hits_what_it_leaves(offset: float, scale_to_box: bool) -> None
 
 
 def test_48_precision_against_distance() -> None:
-    """A corner of the thread's table (all of it: `python -m benchmarks.precision`)."""
+    """A corner of the thread's table (all of it: `bvh bench --task precision`)."""
     rng = np.random.default_rng(0)
     errors = {"embree": 0, "ours": 0}
     for corners in (rng.random((50, 3, 3)) - 0.5) * 1e5:
@@ -197,13 +199,15 @@ METHODS = ("intersects_first", "intersects_any", "intersects_location", "contain
 
 
 @pytest.mark.parametrize("wrong", [None, *METHODS, "on_surface"])
-def test_no_time_is_printed_of_a_wrong_answer(
-    wrong: str | None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """`python -m benchmarks.precision --speed` checks every row before it prints the first."""
+def test_no_wrong_answer_is_timed(wrong: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`bvh bench --task drop-in` checks each answer before it times it."""
+
+    def measure() -> list[str]:
+        tasks = drop_in(Setting({"tasks": ["drop-in"], "threads": 1, "points": 400}, []), level=1)
+        return [measured(task, [], 1, Patience(0.0))["what"] for task in tasks]
+
     if wrong is None:
-        precision.speed(1, level=1, many=400)
-        assert len(capsys.readouterr().out.splitlines()) == 8
+        assert measure() == [*METHODS, "on_surface"]
         return
     owner = ProximityQuery if wrong == "on_surface" else RayMeshIntersector
     right = getattr(owner, wrong)
@@ -216,5 +220,4 @@ def test_no_time_is_printed_of_a_wrong_answer(
 
     monkeypatch.setattr(owner, wrong, err)
     with pytest.raises(SystemExit, match="wrong answer"):
-        precision.speed(1, level=1, many=400)
-    assert capsys.readouterr().out == ""
+        measure()

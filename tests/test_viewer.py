@@ -16,20 +16,19 @@ import bvh
 from bvh import BVH, Scene
 from bvh.pictures import render
 from bvh.pictures.colours import HEAT
+from bvh.projected import BOX_FACES
 from bvh.simd import WIDTH
 from bvh.viewer import readouts
+from bvh.viewer.box_overlay import BoxLevels, corners_of, edges_of, largest
 from bvh.viewer.drawing import (
-    BOX_FACES,
     drawing_of,
     surface_of,
     triangles_of_faces,
 )
-from bvh.viewer.latest import Latest
-from bvh.viewer.levels import BoxLevels, corners_of, edges_of, largest
 from bvh.viewer.page_frame import PageFrame, rotation_of
 from bvh.viewer.page_script import cursor_of, watching_html
-from bvh.viewer.readouts import picture_told
-from bvh.viewer.tracing import RESTING, Tracer, reduced
+from bvh.viewer.readouts import picture_text
+from bvh.viewer.tracing import RESTING, Latest, Tracer, reduced
 from tests.oracle_view import boxes_at, pixel_ray
 
 BALL = trimesh.creation.icosphere(subdivisions=2)
@@ -225,7 +224,7 @@ def test_costs() -> None:
     assert hottest == max(1.0, np.ceil(np.quantile(costs, 0.99)))
     assert (picture.pixels[costs >= hottest] == np.round(255 * HEAT[-1])).all()
     assert np.array_equal(bvh.show(hits, by="cost").pixels, picture.pixels)
-    assert f"{hottest:.0f}+" in picture_told((40, 30), 1200, 0.1, 0.2, hottest)
+    assert f"{hottest:.0f}+" in picture_text((40, 30), 1200, 0.1, 0.2, hottest)
 
     def refuse(*_: int) -> None:
         raise InterruptedError
@@ -249,10 +248,10 @@ def test_the_latest_counts() -> None:
     assert inside.wait(60)
     for _ in range(5):
         latest()
-    assert not latest.rest(0.0)
+    assert not latest.wait(0.0)
     go_on.set()
     worker.join()
-    assert done == [0, 1] and latest.rest(0.0)
+    assert done == [0, 1] and latest.wait(0.0)
 
     def fail() -> None:
         raise KeyError
@@ -261,7 +260,7 @@ def test_the_latest_counts() -> None:
     for _ in range(2):
         with pytest.raises(KeyError):
             failing()
-    assert failing.rest(0.0)
+    assert failing.wait(0.0)
 
 
 def test_pictures_get_finer() -> None:
@@ -313,7 +312,7 @@ def test_panel() -> None:
     assert "&lt;x&gt;" in readouts.header("<x>", "", ["a < b"]) and "a &lt; b" in (
         readouts.header("", "", ["a < b"])
     )
-    assert "5+" in readouts.picture_told((4, 3), 12, 1.0, 2.0, 5.0)
+    assert "5+" in readouts.picture_text((4, 3), 12, 1.0, 2.0, 5.0)
     assert readouts.count(1234567).replace("\N{NARROW NO-BREAK SPACE}", " ") == "1 234 567"
     assert cursor_of("12.5, -50 %") == (0.125, -0.5)
     assert cursor_of("") is cursor_of("1") is cursor_of("a, b") is cursor_of("1,2,3") is None

@@ -22,7 +22,7 @@ import trimesh
 from bvh import BVH, Camera, Scene, Viewer, view
 from bvh.pictures import render
 from bvh.viewer import readouts
-from bvh.viewer.levels import BoxLevels
+from bvh.viewer.box_overlay import BoxLevels
 
 pytest.importorskip("viser")
 api = pytest.importorskip("playwright.sync_api")

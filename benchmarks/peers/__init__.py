@@ -1,39 +1,36 @@
-"""The peers, one file each; those that are installed join."""
+"""Peers, one file each; those that are installed take part."""
 
 from __future__ import annotations
 
 import importlib.metadata
+from collections.abc import Iterable
 
-from ..casters import Caster, installed
+from .caster import Caster, installed
 from .embreex import Embreex
 from .libigl import Libigl
 from .open3d import Open3D
 from .pyvista import PyVista
-from .trimesh import RTree
-from .trueform import Trueform
+from .trimesh import FCL, RTree
 from .warp import Warp
 
 # In the order of the tables: the fastest first.
 PEERS: dict[str, type[Caster]] = {
-    peer.name: peer for peer in (Open3D, Embreex, Warp, Trueform, Libigl, PyVista, RTree)
+    peer.name: peer for peer in (Open3D, Embreex, Warp, Libigl, PyVista, RTree, FCL)
 }
 
-# Those that are fast enough for every measurement, as tables of rays alone have them.
+# Peers that are fast enough to build the tree of a large mesh again and again.
 EMBREE = ("Open3D", "embreex")
 
 
-def found(names: list[str] | tuple[str, ...] | None = None) -> list[type[Caster]]:
-    """Return the peers that are installed, or those of some names."""
-    return [
-        peer
-        for name, peer in PEERS.items()
-        if (names is None or name in names) and installed(peer.module)
-    ]
+def available(names: Iterable[str] | None = None) -> list[type[Caster]]:
+    """Return the installed peers, all or those of some names."""
+    wanted = PEERS if names is None else names
+    return [peer for name, peer in PEERS.items() if name in wanted and installed(peer.module)]
 
 
-def version(peer: type[Caster]) -> str | None:
-    """Return a peer's version, None where it is not installed."""
+def version(distribution: str) -> str | None:
+    """Return the version of a package, None where it is not installed."""
     try:
-        return importlib.metadata.version(peer.distribution)
+        return importlib.metadata.version(distribution)
     except importlib.metadata.PackageNotFoundError:
         return None

@@ -1,4 +1,4 @@
-"""Embree behind Open3D."""
+"""Embree through Open3D."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..casters import Answer, Asked, Call, Caster, Points, one_by_one
 from ..workloads import Workload
+from .caster import Answer, Caster, Points, Query
 
 
 class Open3D(Caster):
-    """Embree behind Open3D's `RaycastingScene`.
+    """Embree through Open3D's `RaycastingScene`.
 
     Its `nthreads` argument changes nothing: it uses as many threads as the process has CPUs, so a
     figure for one thread needs a process that is bound to one CPU.
@@ -33,58 +33,44 @@ class Open3D(Caster):
         # The tree is built when the first ray is cast.
         self.scene.cast_rays(self.tensor(np.ones((1, 6), np.float32)))
 
-    def batch(self, work: Workload) -> Call:
-        """Return the call that casts all rays of a workload at once."""
-        return self._call(self._rays(work), work)
-
-    def singles(self, work: Workload) -> Call:
-        """Return the call that casts the rays one by one, given as tensors of shape (1, 6)."""
-        rows = np.array(self._rays(work).numpy())[:, None]
-        return one_by_one([self._call(self.tensor(row), work) for row in rows])
-
     def _rays(self, work: Workload) -> Any:
-        rays = np.concatenate([work.origins, work.directions], axis=1)
-        return self.tensor(rays.astype(np.float32))
+        return self.tensor(np.concatenate(work.rays, axis=1).astype(np.float32))
 
-    def _call(self, rays: Any, work: Workload) -> Call:
-        if work.query == "any_hit":
-            return lambda: self.scene.test_occlusions(rays, tnear=0.0, tfar=work.t_max)
-        return lambda: self.scene.cast_rays(rays)
-
-    def answer(self, work: Workload, result: Any) -> Answer:
-        """Return what a batch's result says."""
-        if work.query == "any_hit":
-            return Answer(result.numpy())
-        ids = result["primitive_ids"].numpy()
-        hit = ids != self.scene.INVALID_ID
-        return Answer(hit, np.where(hit, ids, 0).astype(np.int64) - ~hit, result["t_hit"].numpy())
-
-    def hits(self, work: Workload) -> Asked:
-        """Return what lists all hits."""
+    def rays(self, work: Workload) -> Query:
         rays = self._rays(work)
-        return Asked(
+        if work.query == "any_hit":
+            return Query(
+                lambda: self.scene.test_occlusions(rays, tnear=0.0, tfar=work.t_max),
+                lambda found: Answer(found.numpy()),
+            )
+
+        def answer(found: Any) -> Answer:
+            ids = found["primitive_ids"].numpy()
+            hit = ids != self.scene.INVALID_ID
+            ids = np.where(hit, ids, 0).astype(np.int64) - ~hit
+            return Answer(hit, ids, found["t_hit"].numpy())
+
+        return Query(lambda: self.scene.cast_rays(rays), answer)
+
+    def hits(self, work: Workload) -> Query:
+        rays = self._rays(work)
+        return Query(
             lambda: self.scene.list_intersections(rays),
             lambda found: np.diff(found["ray_splits"].numpy()),
         )
 
-    def counts(self, work: Workload) -> Asked:
-        """Return what counts all hits."""
+    def counts(self, work: Workload) -> Query:
         rays = self._rays(work)
-        return Asked(lambda: self.scene.count_intersections(rays), lambda found: found.numpy())
+        return Query(lambda: self.scene.count_intersections(rays), lambda found: found.numpy())
 
-    def closest_point(self, points: Points) -> Asked:
-        """Return what finds the nearest points."""
-        given = self.tensor(points.astype(np.float32))
-
-        def said(found: Any) -> Points:
-            return np.asarray(np.linalg.norm(points - found["points"].numpy(), axis=1))
-
-        return Asked(lambda: self.scene.compute_closest_points(given), said)
-
-    def signed_distance(self, points: Points) -> Asked:
-        """Return what finds signed distances, their sign by rays."""
-        given = self.tensor(points.astype(np.float32))
-        return Asked(
-            lambda: self.scene.compute_signed_distance(given),
-            lambda found: np.asarray(found.numpy(), np.float64),
+    def closest_point(self, points: Points) -> Query:
+        queries, search = self.tensor(points.astype(np.float32)), self.scene.compute_closest_points
+        return Query(
+            lambda: search(queries),
+            lambda found: np.linalg.norm(points - found["points"].numpy(), axis=1),
         )
+
+    def signed_distance(self, points: Points) -> Query:
+        """Return the query for signed distances, their sign by rays."""
+        queries, ask = self.tensor(points.astype(np.float32)), self.scene.compute_signed_distance
+        return Query(lambda: ask(queries), lambda found: found.numpy().astype(np.float64))

@@ -1,4 +1,4 @@
-"""trimesh without compiled code of its own: rtree finds candidates, numpy tests them."""
+"""trimesh with rtree, which finds candidates that numpy tests, and with fcl."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..casters import Answer, Asked, Call, Caster, Points, one_by_one
 from ..workloads import Workload
+from .caster import Answer, Caster, Points, Query
 
 
 class RTree(Caster):
@@ -21,60 +21,76 @@ class RTree(Caster):
     floats = np.float64
     ids = np.int64
     # Building takes minutes above the one, casting above the other.
-    most_triangles = 100_000
-    most_rays = 2_000
+    max_triangles = 100_000
+    max_rays = 2_000
     one_thread = True
-    note = "trimesh's own rays and proximity, float64, on rtree"
+    note = "trimesh's own rays and proximity, float64, on rtree; candidates of boxes"
 
     def __init__(self, vertices: NDArray[np.float64], faces: NDArray[np.int64]) -> None:
-        trimesh = importlib.import_module("trimesh")
         self.proximity = importlib.import_module("trimesh.proximity")
-        self.mesh = trimesh.Trimesh(vertices, faces, process=False)
+        self.mesh = importlib.import_module("trimesh").Trimesh(vertices, faces, process=False)
         module = importlib.import_module("trimesh.ray.ray_triangle")
         self.caster = module.RayMeshIntersector(self.mesh)
         self.caster.intersects_first(np.ones((1, 3)), np.ones((1, 3)))
 
-    def batch(self, work: Workload) -> Call:
-        """Return the call that casts all rays of a workload at once."""
-        rays = work.origins, work.directions
+    def rays(self, work: Workload) -> Query | None:
+        """Return the query for nearest hits: it has no end of a ray, as shadows need."""
         if work.query == "any_hit":
-            return lambda: self.caster.intersects_location(*rays, multiple_hits=False)
-        return lambda: self.caster.intersects_first(*rays)
+            return None
+        return Query(
+            lambda: self.caster.intersects_first(*work.rays),
+            lambda ids: Answer(np.asarray(ids) >= 0, np.asarray(ids).astype(np.int64)),
+        )
 
-    def singles(self, work: Workload) -> Call:
-        """Return the call that casts the rays one by one."""
-        rays = zip(work.origins[:, None], work.directions[:, None], strict=True)
-        return one_by_one([lambda o=o, d=d: self.caster.intersects_first(o, d) for o, d in rays])
-
-    def answer(self, work: Workload, result: Any) -> Answer:
-        """Return what a batch's result says."""
-        if work.query == "any_hit":
-            # It knows no end of a ray, so what lies behind is left out here.
-            places, ray, _ = result
-            length = np.linalg.norm(work.directions[ray], axis=1)
-            near = np.linalg.norm(places - work.origins[ray], axis=1) <= work.t_max * length
-            hit = np.zeros(len(work), bool)
-            hit[ray[near]] = True
-            return Answer(hit)
-        ids = np.asarray(result).astype(np.int64)
-        return Answer(ids >= 0, ids)
-
-    def hits(self, work: Workload) -> Asked:
-        """Return what lists all hits."""
-        rays = work.origins, work.directions
-        return Asked(
-            lambda: self.caster.intersects_id(*rays, return_locations=True, multiple_hits=True),
+    def hits(self, work: Workload) -> Query:
+        list_all, rays = self.caster.intersects_id, work.rays
+        return Query(
+            lambda: list_all(*rays, return_locations=True, multiple_hits=True),
             lambda found: np.bincount(found[1], minlength=len(work)),
         )
 
-    def closest_point(self, points: Points) -> Asked:
-        """Return what finds the nearest points."""
-        return Asked(
-            lambda: self.proximity.closest_point(self.mesh, points), lambda found: found[1]
-        )
+    def closest_point(self, points: Points) -> Query:
+        search = self.proximity.closest_point
+        return Query(lambda: search(self.mesh, points), lambda found: found[1])
 
-    def signed_distance(self, points: Points) -> Asked:
-        """Return what finds signed distances, which are positive inside."""
-        return Asked(
-            lambda: self.proximity.signed_distance(self.mesh, points), lambda found: -found
-        )
+    def signed_distance(self, points: Points) -> Query:
+        """Return the query for signed distances, which trimesh has positive inside."""
+        ask = self.proximity.signed_distance
+        return Query(lambda: ask(self.mesh, points), lambda found: -found)
+
+    def boxes(self, low: Points, high: Points) -> Query:
+        """Return the query for faces whose own boxes meet each box: candidates."""
+        index, boxes = self.mesh.triangles_tree, np.hstack([low, high]).tolist()
+        return Query(lambda: [list(index.intersection(box)) for box in boxes], list)
+
+
+class FCL(Caster):
+    """fcl's `BVHModel` through trimesh's collision manager: the contacts of two meshes."""
+
+    name = "fcl"
+    module = "fcl"
+    distribution = "python-fcl"
+    floats = np.float64
+    ids = np.int64
+    one_thread = True
+    note = "overlaps only: trimesh.collision, float64, up to 100 000 contacts"
+
+    def __init__(self, vertices: NDArray[np.float64], faces: NDArray[np.int64]) -> None:
+        self.faces = faces
+        self.manager = self._manager("a", vertices)
+
+    def _manager(self, name: str, vertices: NDArray[np.float64]) -> Any:
+        mesh = importlib.import_module("trimesh").Trimesh(vertices, self.faces, process=False)
+        manager = importlib.import_module("trimesh.collision").CollisionManager()
+        manager.add_object(name, mesh)
+        return manager
+
+    def overlaps(self, moved: Points) -> Query:
+        """Return the query for contacts, of which a pair may have several."""
+        other, find = self._manager("b", moved), self.manager.in_collision_other
+
+        def pairs(contacts: Any) -> NDArray[np.int64]:
+            found = [(contact.index("a"), contact.index("b")) for contact in contacts]
+            return np.unique(np.array(found, np.int64).reshape(-1, 2), axis=0)
+
+        return Query(lambda: find(other, return_data=True)[1], pairs)

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..casters import Answer, Asked, Call, Caster, Points, one_by_one
 from ..workloads import Workload
+from .caster import Answer, Caster, Points, Query
 
 FAR = 1e30
 
@@ -34,75 +34,43 @@ class Warp(Caster):
         else:
             self.warp.config.quiet = True
         self.warp.init()
-        points, ids = self._vectors(vertices), self._array(faces.ravel(), self.warp.int32)
-        self.mesh = self.warp.Mesh(points=points, indices=ids)
-
-    @property
-    def _kernels(self) -> Any:
-        return importlib.import_module(".warp_kernels", __package__)
-
-    def _array(self, values: NDArray[Any], kind: Any) -> Any:
-        return self.warp.array(values, dtype=kind, device="cpu")
+        ids = self.warp.array(faces.ravel(), dtype=self.warp.int32, device="cpu")
+        self.mesh = self.warp.Mesh(points=self._vectors(vertices), indices=ids)
 
     def _vectors(self, values: NDArray[Any]) -> Any:
-        return self._array(values.astype(np.float32), self.warp.vec3)
+        return self.warp.array(values.astype(np.float32), dtype=self.warp.vec3, device="cpu")
 
-    def _made(self, count: int, kind: Any) -> Any:
-        return self.warp.zeros(count, dtype=kind, device="cpu")
-
-    def _asked(self, kernel: Any, inputs: list[Any], outputs: list[Any]) -> Call:
+    def _query(self, name: str, inputs: list[Any], types: list[Any], values: Any) -> Query:
+        """Return the query of a kernel, given its inputs and the types of its outputs."""
+        kernel = getattr(importlib.import_module(".warp_kernels", __package__), name)
+        count = inputs[0].shape[0]
+        outputs = [self.warp.zeros(count, dtype=kind, device="cpu") for kind in types]
         launch = self.warp.launch(
-            kernel, outputs[0].shape[0], inputs=[self.mesh.id, *inputs], outputs=outputs,
-            device="cpu", record_cmd=True,
+            kernel, count, inputs=[self.mesh.id, *inputs], outputs=outputs, device="cpu",
+            record_cmd=True,
         )  # fmt: skip
+        return Query(launch.launch, lambda _: values(*(each.numpy() for each in outputs)))
 
-        def call() -> list[Any]:
-            launch.launch()
-            return outputs
-
-        return call
-
-    def batch(self, work: Workload) -> Call:
-        """Return the call that casts all rays of a workload at once."""
-        rays = self._vectors(work.origins), self._vectors(work.directions)
-        far = float(min(work.t_max, FAR))
+    def rays(self, work: Workload) -> Query:
+        inputs = [*map(self._vectors, work.rays), float(min(work.t_max, FAR))]
         if work.query == "any_hit":
-            found = [self._made(len(work), self.warp.bool)]
-            return self._asked(self._kernels.occluded, [*rays, far], found)
-        found = [self._made(len(work), self.warp.float32), self._made(len(work), self.warp.int32)]
-        return self._asked(self._kernels.nearest, [*rays, far], found)
+            types = [self.warp.bool]
+            return self._query("occluded", inputs, types, lambda hit: Answer(hit.astype(bool)))
 
-    def singles(self, work: Workload) -> Call:
-        """Return the call that casts the rays one by one."""
-        rays = zip(work.origins[:, None], work.directions[:, None], strict=True)
-        each = [Workload(work.name, work.query, o, d, work.t_max) for o, d in rays]
-        return one_by_one([self.batch(one) for one in each])
+        def answer(t: NDArray[np.float32], ids: NDArray[np.int32]) -> Answer:
+            return Answer(ids >= 0, ids.astype(np.int64), t.astype(np.float64))
 
-    def answer(self, work: Workload, result: Any) -> Answer:
-        """Return what a batch's result says."""
-        if work.query == "any_hit":
-            return Answer(result[0].numpy().astype(bool))
-        ids = result[1].numpy().astype(np.int64)
-        return Answer(ids >= 0, ids, result[0].numpy().astype(np.float64))
+        return self._query("nearest", inputs, [self.warp.float32, self.warp.int32], answer)
 
-    def counts(self, work: Workload) -> Asked:
-        """Return what counts all hits."""
-        rays = [self._vectors(work.origins), self._vectors(work.directions)]
-        found = [self._made(len(work), self.warp.int32)]
-        return Asked(self._asked(self._kernels.counted, rays, found), lambda out: out[0].numpy())
+    def counts(self, work: Workload) -> Query:
+        rays = [*map(self._vectors, work.rays)]
+        return self._query("counted", rays, [self.warp.int32], np.asarray)
 
-    def closest_point(self, points: Points) -> Asked:
-        """Return what finds the nearest points."""
-        found = [self._made(len(points), self.warp.vec3)]
-        return Asked(
-            self._asked(self._kernels.closest, [self._vectors(points), FAR], found),
-            lambda out: np.linalg.norm(points - out[0].numpy(), axis=1),
-        )
+    def closest_point(self, points: Points) -> Query:
+        inputs = [self._vectors(points), FAR]
+        return self._query("closest", inputs, [self.warp.vec3],
+                           lambda found: np.linalg.norm(points - found, axis=1))  # fmt: skip
 
-    def signed_distance(self, points: Points) -> Asked:
-        """Return what finds signed distances."""
-        found = [self._made(len(points), self.warp.float32)]
-        return Asked(
-            self._asked(self._kernels.signed, [self._vectors(points), FAR], found),
-            lambda out: out[0].numpy().astype(np.float64),
-        )
+    def signed_distance(self, points: Points) -> Query:
+        inputs = [self._vectors(points), FAR]
+        return self._query("signed", inputs, [self.warp.float32], lambda found: found.astype(float))

@@ -3,19 +3,17 @@
 # Warp reads the annotations, so that they must not be put off as text.
 import warp as wp
 
+Vectors = wp.array(dtype=wp.vec3)
+Floats = wp.array(dtype=float)
+Integers = wp.array(dtype=int)
+Flags = wp.array(dtype=wp.bool)
+
 
 @wp.kernel
-def nearest(
-    mesh: wp.uint64,
-    origins: wp.array(dtype=wp.vec3),
-    directions: wp.array(dtype=wp.vec3),
-    far: float,
-    t: wp.array(dtype=float),
-    faces: wp.array(dtype=int),
-):
+def nearest(m: wp.uint64, o: Vectors, d: Vectors, far: float, t: Floats, faces: Integers):
     """Find the nearest hit of each ray."""
     i = wp.tid()
-    hit = wp.mesh_query_ray(mesh, origins[i], directions[i], far)
+    hit = wp.mesh_query_ray(m, o[i], d[i], far)
     faces[i] = -1
     t[i] = wp.inf
     if hit.result:
@@ -24,52 +22,31 @@ def nearest(
 
 
 @wp.kernel
-def occluded(
-    mesh: wp.uint64,
-    origins: wp.array(dtype=wp.vec3),
-    directions: wp.array(dtype=wp.vec3),
-    far: float,
-    found: wp.array(dtype=wp.bool),
-):
-    """Tell whether each ray hits anything."""
+def occluded(m: wp.uint64, o: Vectors, d: Vectors, far: float, hit: Flags):
+    """Find whether each ray hits anything."""
     i = wp.tid()
-    found[i] = wp.mesh_query_ray_anyhit(mesh, origins[i], directions[i], far)
+    hit[i] = wp.mesh_query_ray_anyhit(m, o[i], d[i], far)
 
 
 @wp.kernel
-def counted(
-    mesh: wp.uint64,
-    origins: wp.array(dtype=wp.vec3),
-    directions: wp.array(dtype=wp.vec3),
-    found: wp.array(dtype=int),
-):
+def counted(m: wp.uint64, o: Vectors, d: Vectors, hits: Integers):
     """Count the hits of each ray."""
     i = wp.tid()
-    found[i] = wp.mesh_query_ray_count_intersections(mesh, origins[i], directions[i])
+    hits[i] = wp.mesh_query_ray_count_intersections(m, o[i], d[i])
 
 
 @wp.kernel
-def closest(
-    mesh: wp.uint64,
-    points: wp.array(dtype=wp.vec3),
-    far: float,
-    places: wp.array(dtype=wp.vec3),
-):
-    """Find the nearest place of the mesh to each point."""
+def closest(m: wp.uint64, points: Vectors, far: float, found: Vectors):
+    """Find the point of the mesh nearest to each point."""
     i = wp.tid()
-    near = wp.mesh_query_point_no_sign(mesh, points[i], far)
-    places[i] = wp.mesh_eval_position(mesh, near.face, near.u, near.v)
+    near = wp.mesh_query_point_no_sign(m, points[i], far)
+    found[i] = wp.mesh_eval_position(m, near.face, near.u, near.v)
 
 
 @wp.kernel
-def signed(
-    mesh: wp.uint64,
-    points: wp.array(dtype=wp.vec3),
-    far: float,
-    distances: wp.array(dtype=float),
-):
+def signed(m: wp.uint64, points: Vectors, far: float, distances: Floats):
     """Find the distance of each point, its sign by normals."""
     i = wp.tid()
-    near = wp.mesh_query_point_sign_normal(mesh, points[i], far)
-    place = wp.mesh_eval_position(mesh, near.face, near.u, near.v)
-    distances[i] = near.sign * wp.length(points[i] - place)
+    near = wp.mesh_query_point_sign_normal(m, points[i], far)
+    point = wp.mesh_eval_position(m, near.face, near.u, near.v)
+    distances[i] = near.sign * wp.length(points[i] - point)

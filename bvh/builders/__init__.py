@@ -1,5 +1,5 @@
-"""Builders: each takes records of primitives' boxes and returns a tree of nodes.
+"""Builders of binary trees from records of primitives' boxes.
 
-They know no geometry, but for `clipping`, which cuts triangles. Whatever they do, the answers of a
-tree stay the same; only its speed and its shape depend on them.
+Only `clipping` deals with triangles. Queries return the same for any builder; only the speed and
+the shape of a tree depend on it.
 """

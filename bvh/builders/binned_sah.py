@@ -1,10 +1,10 @@
 """Top-down builder: binned surface area heuristic (Wald 2007, "On fast construction of SAH-based
 bounding volume hierarchies").
 
-A range of primitives is split where the estimated cost of the two halves is least, among the
-borders of equal bins on each axis. A leaf costs one for each started group of primitives, for that
-is how leaves are tested. Where all centres coincide, or where a split would let the tree grow too
-deep, the range is cut in half instead.
+A range of primitives is split where the estimated cost of the two halves is lowest, among the
+borders of equal bins on each axis. A leaf costs one for each started group of primitives, because
+leaves are tested by groups. If all centres coincide, or a split would make the tree too deep, the
+range is cut in half instead.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from bvh.builders.bins import (
     LEFT,
     LEFT_CENTRES,
     RIGHT,
+    BinSplit,
     best_split,
     bins_for,
     bound_halves,
@@ -49,7 +50,7 @@ from bvh.builders.subtrees import (
     SIDE,
     deepest_level,
     may_choose,
-    new_block,
+    new_subtrees,
     no_nodes,
     put_together,
     run_batches,
@@ -66,7 +67,7 @@ GROUP_COST = 1.0
 
 
 class SubtreeScratch(NamedTuple):
-    """What a thread needs to build a subtree: ranges that wait, and bins."""
+    """Scratch memory of one thread: pending ranges, and bins."""
 
     pending: NDArray[np.int64]
     centres: NDArray[np.float32]
@@ -87,7 +88,7 @@ def new_scratch() -> SubtreeScratch:
 
 @inlined
 def put_leaf(records, shift, begin, end, node, links, order):
-    """Make a node the leaf of a range, whose records lie `shift` rows further on."""
+    """Make a node the leaf of a range, whose records are `shift` rows further on."""
     for i in range(begin, end):
         order[i] = id_of(records, shift + i)
     link_leaf(links, node, begin, end - begin)
@@ -143,9 +144,10 @@ def _build_subtree(
             side = 1 - side
             other = side * half
             low = lane_of(waiting_centres, waiting, axis)
+            split = BinSplit(axis, last, low, lane4(scale, axis))
             move(
-                records, shift + begin, shift + end, axis, last, low, lane4(scale, axis),
-                other + begin, other + middle, halves, LEFT_CENTRES,
+                records, shift + begin, shift + end, split, other + begin, other + middle, halves,
+                LEFT_CENTRES,
             )  # fmt: skip
             shift = other
         else:
@@ -156,7 +158,7 @@ def _build_subtree(
         link_inner(links, node, child)
         store_bounds(bounds, child, load(halves, LEFT))
         store_bounds(bounds, child + 1, load(halves, RIGHT))
-        # The smaller half is built first, so that few ranges wait.
+        # The smaller half is built first, so that few ranges are pending.
         for k in range(2):
             right = (k == 0) == (middle - begin <= end - middle)
             low, high = (middle, end) if right else (begin, middle)
@@ -188,16 +190,16 @@ def build(
     Parameters
     ----------
     records : ndarray of float32, shape (2 n, 8)
-        One record for each primitive (see `records`), and as many rows of room. Overwritten.
+        One record for each primitive (see `records`), and as many unused rows. Overwritten.
     threads : int
-        Threads to use. The tree is the same for any number of them.
+        Threads to use. The tree does not depend on their number.
     progress : callable, optional
         Called with (primitives done, all primitives) a few times a second.
     group_bits, max_leaf : int
         Leaves cost one for each started group of 1 << group_bits records, and have at most
         `max_leaf`.
     deepest : int, optional
-        The depth that the tree may have; `subtrees.deepest_level` by default.
+        Largest depth of the tree; `subtrees.deepest_level` by default.
 
     Returns
     -------
@@ -210,7 +212,7 @@ def build(
         return no_nodes()
     deepest = deepest_level(count) if deepest is None else deepest
     links, tasks, boxes = split_top(records, deepest, group_bits, threads)
-    block = new_block(count)
+    block = new_subtrees(count)
     rows, shelf = np.zeros((len(tasks), 2), np.int64), Shelf(new_scratch)
 
     def batch(begin: int, end: int, cancel: NDArray[np.int32], done: NDArray[np.int64]) -> None:

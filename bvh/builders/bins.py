@@ -1,12 +1,13 @@
-"""Bins: a range of records sorted into equal intervals of its centres, and split between two.
+"""Bins: equal intervals of the centres of a range of records, and the split between two of them.
 
-Records move back and forth between the two halves of one array, in their order, so a range that
-many threads move in chunks ends as one thread would leave it. The bins tell the boxes of both
-sides and where each chunk's records go; the move itself bounds the centres, which the next split
-needs.
+Records move back and forth between the two halves of one array and keep their order, so the result
+does not depend on the chunks that threads move. The bins give the boxes of both sides and the rows
+that each chunk's records move to; the move itself bounds the centres, which the next split needs.
 """
 
 from __future__ import annotations
+
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -29,7 +30,7 @@ from bvh.simd import WIDTH
 
 BINS = 16
 FEWEST_BINS = 4
-# So many primitives, 1 << GROUP_BITS, are tested together.
+# 1 << GROUP_BITS primitives are tested together.
 GROUP_BITS = WIDTH.bit_length() - 1
 
 # Boxes of a range's halves, then of the halves' centres.
@@ -38,19 +39,19 @@ LEFT, RIGHT, LEFT_CENTRES, RIGHT_CENTRES = range(4)
 
 @inlined
 def groups(count, bits):
-    """Return how many groups of 1 << bits records a number of them fills or starts."""
+    """Return the number of groups of 1 << bits records, the last of which may be incomplete."""
     return np.float32((count + (1 << bits) - 1) >> bits)
 
 
 @inlined
 def bins_for(count):
-    """Return how many bins a range of some records is worth."""
+    """Return the number of bins for a range of `count` records."""
     return min(BINS, FEWEST_BINS + (count >> 3))
 
 
 @inlined
 def _drop(r, at, first, bins, counts):
-    """Count a record in its bins, and enlarge these."""
+    """Add a record to its bins."""
     x, y, z = first + at[0], first + at[1] + BINS, first + at[2] + 2 * BINS
     counts[x] += 1
     counts[y] += 1
@@ -64,7 +65,7 @@ def _drop(r, at, first, bins, counts):
 def fill_bins(records, begin, end, centres, scale, used, bins, counts):
     """Count the records of the `used` bins of each axis, and bound them.
 
-    Neighbours tend to fall into the same bins, and one has to wait for the other: in long ranges
+    Neighbours often fall into the same bins, so that one store waits for the other: in long ranges
     every second record goes into a second set of bins.
     """
     second = 3 * BINS if end - begin >= 4 * BINS else 0
@@ -89,7 +90,7 @@ def fill_bins(records, begin, end, centres, scale, used, bins, counts):
 def best_split(bins, counts, scale, used, group_bits, costs):
     """Return (cost, axis, bin, records on the left) of the cheapest split; axis -1 if none.
 
-    No side is ever empty: the lowest centre is in the first bin and the highest in the last.
+    No side is empty: the lowest centre is in the first bin and the highest in the last.
     """
     best, best_axis, best_bin, best_count = np.float32(INF), -1, 0, 0
     for axis in range(3):
@@ -125,12 +126,22 @@ def bound_halves(bins, used, axis, last, boxes, row):
     store(boxes, row + RIGHT, box)
 
 
-@kernel
-def move(records, begin, end, axis, last, low, scale, left, right, boxes, boxes_row):
-    """Move records of bins up to `last` to the rows from `left` on, the others to `right` on.
+class BinSplit(NamedTuple):
+    """A split between two bins."""
 
-    `low` and `scale` are of the axis. Bounds the centres of both sides.
+    axis: Any
+    last: Any  # the last bin on the left
+    low: Any  # minus twice the lowest centre on the axis
+    scale: Any  # bins in a unit of the axis
+
+
+@kernel
+def move(records, begin, end, split, left, right, boxes, boxes_row):
+    """Move the records on the left to the rows from `left` on, the others to `right` on.
+
+    Bounds the centres of both sides.
     """
+    axis, last, low, scale = split
     lefts, rights = nothing(), nothing()
     for i in range(begin, end):
         r = load(records, i)
@@ -162,7 +173,7 @@ def bound(records, begin, end, boxes, box_row, centres_row):
 
 @kernel
 def cut_in_half(records, begin, end, boxes, row):
-    """Bound both halves of a range as it lies."""
+    """Bound both halves of a range, without moving its records."""
     middle = begin + ((end - begin) >> 1)
     bound(records, begin, middle, boxes, row + LEFT, row + LEFT_CENTRES)
     bound(records, middle, end, boxes, row + RIGHT, row + RIGHT_CENTRES)

@@ -1,12 +1,12 @@
-"""Clipping: boxes of the parts of a triangle between planes, for spatial splits.
+"""Clipping of triangles: boxes of their parts between planes, for spatial splits.
 
-Why nothing is lost. A part is closed at both planes, and its box holds it: so every point of a
-triangle is in a box of one of its parts, however often they are cut again. Vertices are rounded to
-the local frame, by at most 2**-49 (coordinates are below 16). A point of the real triangle, and
+Why nothing is lost. A part is closed at both planes, and its box contains it: so every point of a
+triangle is in the box of one of its parts, however often they are cut again. Vertices are rounded
+to the local frame, by at most 2**-49 (coordinates are below 16). A point of the real triangle, and
 the point of the rounded triangle with the same barycentric coordinates, differ no more than that.
-So each part is cut off at planes SLACK further out than it has to reach, where its corners are
-computed with an error below 2**-45; SLACK further out again, and rounded outward to float32, its
-box holds the real points up to the planes themselves, where the box is cut off.
+So each part is cut off at planes SLACK further out than needed, where its corners are computed with
+an error below 2**-45; extended by SLACK again, and rounded outward to float32, its box contains the
+real points up to the planes themselves, where the box is cut off.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from __future__ import annotations
 import numpy as np
 
 from bvh.builders.records import UPPER, id_of, load, meet, outward, overlaps, record, store
+from bvh.frame import centre, scale
 from bvh.jit import kernel
-from bvh.numerics import INF, power_of_two
+from bvh.numerics import INF
 from bvh.primitives import corners
 
 # See above: more than all rounding of vertices and corners.
@@ -25,21 +26,21 @@ SLACK = 2.0**-44
 @kernel
 def local_triangle(triangles, i, frame, out):
     """Write the vertices of a triangle in the local frame."""
-    s = power_of_two(int(frame[1, 0]))
+    middle, s = centre(frame), scale(frame)
     a, b, c = corners(triangles, i)
     for axis in range(3):
-        out[0, axis] = (a[axis] - frame[0, axis]) * s
-        out[1, axis] = (b[axis] - frame[0, axis]) * s
-        out[2, axis] = (c[axis] - frame[0, axis]) * s
+        out[0, axis] = (a[axis] - middle[axis]) * s
+        out[1, axis] = (b[axis] - middle[axis]) * s
+        out[2, axis] = (c[axis] - middle[axis]) * s
 
 
 @kernel
 def part_between(v, axis, low, high, id):
-    """Return the record of the part of a triangle between two planes, with SLACK all around."""
+    """Return the record of a triangle's part between two planes, extended by SLACK."""
     x0, y0, z0, x1, y1, z1 = INF, INF, INF, -INF, -INF, -INF
     for k in range(3):
         a, b = v[k], v[(k + 1) % 3]
-        # A corner of the part is a vertex, or lies where an edge crosses a plane.
+        # A corner of the part is a vertex, or the crossing of an edge with a plane.
         for part in range(3):
             t = 0.0
             if part == 0:
@@ -69,7 +70,7 @@ def part_between(v, axis, low, high, id):
 def clip(v, records, row, axis, low, high, out, target):
     """Write the record of the part of a record's triangle between two planes across an axis.
 
-    The planes are float32. Returns whether there is anything between them.
+    The planes are float32. Returns whether the part is not empty.
     """
     part = part_between(v, axis, low - SLACK, high + SLACK, id_of(records, row))
     # Never beyond what is clipped, nor beyond the planes.

@@ -1,10 +1,10 @@
-"""Fast builder: cells of the Morton order, with binned SAH above them (Pantaleoni and Luebke 2010,
+"""HLBVH builder: cells of the Morton order, with binned SAH above them (Pantaleoni and Luebke 2010,
 "HLBVH: hierarchical LBVH construction for real-time ray tracing of dynamic geometry").
 
-A range of the order is cut where the highest bit that differs among its codes changes, that is,
-in the middle of its cell of space; equal codes are cut in half. That costs next to nothing, but
-cuts through large primitives without looking. So only cells of a few primitives are made in this
-way. They go into a tree by SAH as if each were one primitive.
+A range of the order is cut where the highest differing bit of its codes changes, that is, in the
+middle of its cell of space; equal codes are cut in half. This is fast, but ignores the sizes of
+primitives, so it is used for cells of a few primitives only. A SAH tree is built over the cells as
+if each were one primitive.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from bvh.builders.subtrees import (
     deepest_level,
     join_children,
     may_choose,
-    new_block,
+    new_subtrees,
     no_nodes,
     put_together,
     run_batches,
@@ -49,8 +49,8 @@ def _cut(keys, begin, end):
     first, last = keys[begin] >> np.uint64(32), keys[end - 1] >> np.uint64(32)
     if first == last:
         return begin + ((end - begin) >> 1)
-    # Fill up the difference with ones: all but its highest bit are cleared in `last`, which gives
-    # the lowest code of the right side.
+    # Set all bits of the difference below its highest, and clear them in `last`: this is the lowest
+    # code of the right side.
     ones = first ^ last
     ones |= ones >> np.uint64(1)
     ones |= ones >> np.uint64(2)
@@ -73,25 +73,25 @@ def _cut(keys, begin, end):
 def _cut_cells(keys, tasks, pending):
     """Cut the order into cells; return their number."""
     pending[0, 0], pending[0, 1] = 0, len(keys)
-    waiting, made = 1, 0
+    waiting, cells = 1, 0
     while waiting > 0:
         waiting -= 1
         begin, end = pending[waiting, 0], pending[waiting, 1]
         if end - begin <= CELL:
-            tasks[made, BEGIN], tasks[made, END] = begin, end
-            made += 1
+            tasks[cells, BEGIN], tasks[cells, END] = begin, end
+            cells += 1
             continue
         middle = _cut(keys, begin, end)
         # The left side comes first: cells are numbered in the order of their primitives.
         pending[waiting, 0], pending[waiting, 1] = middle, end
         pending[waiting + 1, 0], pending[waiting + 1, 1] = begin, middle
         waiting += 2
-    return made
+    return cells
 
 
 @entry
 def _gather(records, keys, tasks, begin, end, cells):
-    """Bring the records of the cells begin..end in order, and write those of the cells."""
+    """Sort the records of the cells begin..end, and write the records of the cells themselves."""
     half = len(keys)
     for cell in range(begin, end):
         box = nothing()
@@ -147,8 +147,9 @@ def _build_cell(records, keys, start, base, deepest, block, pending):
 
 
 @entry
-def _build_cells(records, keys, tasks, begin, end, deepest, block, cancel, done, rows, pending):
-    """Build the subtrees of the cells begin..end."""
+def _build_cells(records, keys, tasks, begin, end, deepest, block, state, rows, pending):
+    """Build the subtrees of the cells begin..end; `state` is (cancel, done)."""
+    cancel, done = state
     base = 2 * tasks[begin, BEGIN]
     for cell in range(begin, end):
         if cancel[0] != 0:
@@ -160,8 +161,8 @@ def _build_cells(records, keys, tasks, begin, end, deepest, block, cancel, done,
 
 
 @entry
-def _hang(top, tasks, depths):
-    """Tell each cell the node and the depth that the tree over the cells has given it."""
+def _attach_cells(top, tasks, depths):
+    """Set the node and the depth of each cell to those of its leaf in the tree over the cells."""
     depths[0] = 0
     for node in range(len(top.links)):
         child = np.int64(top.links[node, 0])
@@ -184,28 +185,28 @@ def build(
     deepest = deepest_level(count)
     keys = sorted_keys(records, bound_all(records, count, threads), threads)
     tasks = np.empty((count, RANGE_WIDTH), np.int64)
-    # Every bit of a code is cut at most once, and then halves.
-    made = _cut_cells(keys, tasks, np.empty((128, 2), np.int64))
-    tasks = tasks[:made].copy()
-    cells = np.empty((2 * made, records.shape[1]), np.float32)
+    # Every bit of a code is cut at most once; equal codes are halved.
+    cell_count = _cut_cells(keys, tasks, np.empty((128, 2), np.int64))
+    tasks = tasks[:cell_count].copy()
+    cells = np.empty((2 * cell_count, records.shape[1]), np.float32)
 
     def gather(_: int, begin: int, end: int) -> None:
         _gather(records, keys, tasks, begin, end, cells)
 
-    in_chunks(made, SMALLEST_TASK // CELL, threads, gather)
-    # A cell can always be halved in the levels that are left to it.
+    in_chunks(cell_count, SMALLEST_TASK // CELL, threads, gather)
+    # The remaining levels suffice to halve a cell.
     top = binned_sah.build(
         cells, threads=threads, group_bits=0, max_leaf=1, deepest=deepest - CELL_BITS
     )
     hold_memory_ready()
-    _hang(top, tasks, np.empty(len(top.links), np.int64))
-    block, rows = new_block(count), np.zeros((made, 2), np.int64)
+    _attach_cells(top, tasks, np.empty(len(top.links), np.int64))
+    block, rows = new_subtrees(count), np.zeros((cell_count, 2), np.int64)
 
     def batch(begin: int, end: int, cancel: NDArray[np.int32], done: NDArray[np.int64]) -> None:
         pending = np.empty((CELL + 1, RANGE_WIDTH), np.int64)
         _build_cells(
-            records, keys, tasks, begin, end, deepest, block, cancel, done, rows, pending
-        )  # fmt: skip
+            records, keys, tasks, begin, end, deepest, block, (cancel, done), rows, pending
+        )
 
     run_batches(batches_of(tasks, task_size(count)), tasks, batch, threads, progress)
     return put_together(top.links, tasks, rows, block, threads)

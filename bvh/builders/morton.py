@@ -1,7 +1,7 @@
 """Morton order: keys along a space-filling curve, and their radix sort.
 
-A key is a code of 32 bits over a row of 32 bits. The code halves space again and again, each time
-across what is then the longest axis, so that its cells are nearly cubes (Vinkler, Bittner and
+A key is a 32-bit code above a 32-bit row. Each bit of the code halves space across the longest
+axis of the cell, so that cells are nearly cubes (Vinkler, Bittner and
 Havran 2017, "Extended Morton codes for high performance bounding volume hierarchy construction").
 """
 
@@ -21,29 +21,29 @@ AXIS_BITS = 16
 # Digits of the radix sort.
 DIGIT_BITS = 11
 DIGITS = 1 << DIGIT_BITS
-# Keys that are worth a thread.
+# Least number of keys for a thread.
 CHUNK = 65536
 
 
 def bit_tables(extents: NDArray[np.float64]) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-    """Return where the bits of each axis go, and how many bits each has.
+    """Return tables that spread the bits of each axis, and the number of bits of each.
 
     Row 2 a of the tables spreads the low 8 of an axis's 16 bits, row 2 a + 1 the high 8.
     """
     extents = np.array(extents, np.float64)
     bits = np.zeros(3, np.int64)
-    places: list[list[int]] = [[], [], []]
-    for place in range(CODE_BITS - 1, -1, -1):
+    positions: list[list[int]] = [[], [], []]
+    for position in range(CODE_BITS - 1, -1, -1):
         axis = int(np.argmax(np.where(bits < AXIS_BITS, extents, -1.0)))
         extents[axis] *= 0.5
         bits[axis] += 1
-        places[axis].append(place)
+        positions[axis].append(position)
     tables = np.zeros((6, 256), np.uint32)
     values = np.arange(256)
     for axis in range(3):
-        for bit, place in enumerate(reversed(places[axis])):
+        for bit, position in enumerate(reversed(positions[axis])):
             row = 2 * axis + bit // 8
-            tables[row] |= ((values >> (bit % 8)) & 1).astype(np.uint32) << np.uint32(place)
+            tables[row] |= ((values >> (bit % 8)) & 1).astype(np.uint32) << np.uint32(position)
     return tables, bits
 
 
@@ -55,7 +55,7 @@ def row_of(keys, i):
 
 @entry
 def _make_keys(records, begin, end, boxes, tables, bits, keys):
-    """Write the key of each record of a range; `keys` are of all records."""
+    """Write the keys of a range of records; `keys` are those of all records."""
     box = load(boxes, 1)
     scale = scales(box, np.float32(1 << AXIS_BITS))
     shifts = AXIS_BITS - bits[0], AXIS_BITS - bits[1], AXIS_BITS - bits[2]
@@ -77,29 +77,29 @@ def _count_digits(keys, begin, end, shift, counts):
 
 
 @entry
-def _first_places(counts):
-    """Turn the counts of each chunk into the places of its first keys of each digit."""
-    place = 0
+def _first_positions(counts):
+    """Replace the counts of each chunk by the positions of its first key of each digit."""
+    position = 0
     for digit in range(DIGITS):
         for chunk in range(len(counts)):
             count = counts[chunk, digit]
-            counts[chunk, digit] = place
-            place += count
+            counts[chunk, digit] = position
+            position += count
 
 
 @entry
-def _scatter(keys, begin, end, shift, places, out):
-    """Move a range of keys to their places."""
+def _scatter(keys, begin, end, shift, positions, out):
+    """Move a range of keys to their positions."""
     for i in range(begin, end):
         digit = np.int64((keys[i] >> shift) & np.uint64(DIGITS - 1))
-        out[places[digit]] = keys[i]
-        places[digit] += 1
+        out[positions[digit]] = keys[i]
+        positions[digit] += 1
 
 
 def in_chunks(
     count: int, smallest: int, threads: int, work: Callable[[int, int, int], object]
 ) -> int:
-    """Call work(chunk, begin, end) for equal chunks, one a thread or less; return their number."""
+    """Call work(chunk, begin, end) for equal chunks, at most one a thread; return their number."""
     size = max(-(-count // threads), smallest)
     share(count, size, lambda begin, end: work(begin // size, begin, end), threads)
     return -(-count // size)
@@ -108,10 +108,10 @@ def in_chunks(
 def sorted_keys(
     records: NDArray[np.float32], boxes: NDArray[np.float32], threads: int
 ) -> NDArray[np.uint64]:
-    """Return the keys of all records (but not the room behind them) in ascending order.
+    """Return the keys of the records in the first half of the array in ascending order.
 
     `boxes` are that of all records and that of their centres. The order does not depend on the
-    threads: equal codes stay in the order of their rows.
+    threads: equal codes keep the order of their rows.
     """
     count = len(records) // 2
     extents = boxes[1, UPPER : UPPER + 3].astype(np.float64) + boxes[1, :3]
@@ -131,7 +131,7 @@ def sorted_keys(
 def _sort_by_digit(
     keys: NDArray[np.uint64], out: NDArray[np.uint64], shift: np.uint64, threads: int
 ) -> None:
-    """Sort keys by the digit that begins at bit `shift`."""
+    """Sort keys by the digit from bit `shift` on."""
     counts = np.empty((threads + 1, DIGITS), np.int64)
 
     def count_digits(chunk: int, begin: int, end: int) -> None:
@@ -141,5 +141,5 @@ def _sort_by_digit(
         _scatter(keys, begin, end, shift, counts[chunk], out)
 
     chunks = in_chunks(len(keys), CHUNK, threads, count_digits)
-    _first_places(counts[:chunks])
+    _first_positions(counts[:chunks])
     in_chunks(len(keys), CHUNK, threads, scatter)

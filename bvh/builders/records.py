@@ -1,8 +1,8 @@
-"""Box records: what builders work on, and the vector operations on them.
+"""Box records, the input of builders, and vector operations on them.
 
 A record is eight float32: minus the lower corner, the primitive's id (its bits), the upper corner,
-and a lane that is not used. Thus the union of two boxes is one vector maximum, and moving a
-primitive to its place moves all that a builder needs to know of it.
+and an unused lane. Thus the union of two boxes is one vector maximum, and a record is all that a
+builder needs of a primitive.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from numba.core import cgutils
 from bvh.jit import llvm_operation, types
 from bvh.simd import FEATURES, Vec
 
-# Lanes of a record: -x -y -z of the lower corner, id, x y z of the upper corner, nothing.
+# Lanes of a record: -x -y -z of the lower corner, id, x y z of the upper corner, unused.
 WIDTH, ID, UPPER = 8, 3, 4
 
 F32, I32, I64 = ir.FloatType(), ir.IntType(32), ir.IntType(64)
 V4, V8 = ir.VectorType(F32, 4), ir.VectorType(F32, 8)
 
-# Numba's inside is untyped.
+# Numba's internals are untyped.
 _function: Any = cgutils.get_or_insert_function
 _tuple_type: Any = types.UniTuple
 
-# Narrower than this, an interval of centres is not divided: its scale must not overflow.
+# Narrower intervals of centres are not divided, because their scale could overflow.
 NARROWEST = 2.0**-100
 
 
@@ -84,9 +84,9 @@ def store(typingctx: Any, array: Any, row: Any, value: Any) -> Any:
 
 
 def _extreme(builder: Any, name: str, args: Any) -> Any:
-    """Return the lanes of two vectors that are "max" or "min"; none of them is ever NaN.
+    """Return the lane-wise "max" or "min" of two vectors without NaN.
 
-    A comparison and a choice instead would become a masked store, which some CPUs are slow at.
+    LLVM would turn a comparison and a select into a masked store, which is slow on some CPUs.
     """
     if FEATURES.get("avx"):
         name = f"llvm.x86.avx.{name}.ps.256"
@@ -98,7 +98,7 @@ def _extreme(builder: Any, name: str, args: Any) -> Any:
 
 @llvm_operation
 def join(typingctx: Any, a: Any, b: Any) -> Any:
-    """Return the box that holds two boxes."""
+    """Return the union of two boxes."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return _extreme(builder, "max", args)
@@ -108,7 +108,7 @@ def join(typingctx: Any, a: Any, b: Any) -> Any:
 
 @llvm_operation
 def meet(typingctx: Any, a: Any, b: Any) -> Any:
-    """Return the box that two boxes share; its corners change places if there is none."""
+    """Return the intersection of two boxes; lower > upper if it is empty."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         return _extreme(builder, "min", args)
@@ -118,7 +118,7 @@ def meet(typingctx: Any, a: Any, b: Any) -> Any:
 
 @llvm_operation
 def overlaps(typingctx: Any, v: Any) -> Any:
-    """Tell whether what `meet` has returned is a box."""
+    """Return whether the result of `meet` is not empty."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         size = _size(builder, args[0])
@@ -161,7 +161,7 @@ def centre(typingctx: Any, v: Any) -> Any:
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         low, high = _halves(builder, args[0])
-        # Both halves round alike, so one is exactly minus the other.
+        # Rounding is symmetric, so one half is exactly minus the other.
         return _shuffle(builder, builder.fsub(low, high), builder.fsub(high, low), list(range(8)))
 
     return v8(v8), codegen
@@ -169,7 +169,7 @@ def centre(typingctx: Any, v: Any) -> Any:
 
 @llvm_operation
 def scales(typingctx: Any, box: Any, count: Any) -> Any:
-    """Return how many of `count` bins a unit of each axis of a box holds; 0 for a narrow axis."""
+    """Return the number of bins in a unit of each axis of a box; 0 for a narrow axis."""
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         size = _size(builder, args[0])
@@ -190,9 +190,9 @@ def bins_of(typingctx: Any, point: Any, box: Any, scale: Any, last: Any) -> Any:
         low, _ = _halves(builder, args[1])
         ints = ir.VectorType(I32, 4)
         b = builder.fptosi(builder.fmul(builder.fadd(at, low), args[2]), ints)
-        most = builder.insert_element(ir.Constant(ints, ir.Undefined), args[3], I32(0))
-        most = _shuffle(builder, most, most, [0] * 4)
-        b = builder.select(builder.icmp_signed("<", b, most), b, most)
+        last = builder.insert_element(ir.Constant(ints, ir.Undefined), args[3], I32(0))
+        last = _shuffle(builder, last, last, [0] * 4)
+        b = builder.select(builder.icmp_signed("<", b, last), b, last)
         lanes = [builder.zext(builder.extract_element(b, I32(i)), I64) for i in range(3)]
         return context.make_tuple(builder, signature.return_type, lanes)
 
@@ -250,7 +250,7 @@ def with_id(typingctx: Any, v: Any, id: Any) -> Any:
 
 @llvm_operation
 def outward(typingctx: Any, v: Any) -> Any:
-    """Return a record whose corners lie one float32 further out, as `np.nextafter` would do it.
+    """Return a record with corners one float32 further out, as by `np.nextafter`.
 
     Minus the lower corner and the upper corner both step towards infinity: a positive number by
     adding one to its bits, a negative one by subtracting it; infinity stays.
@@ -263,7 +263,7 @@ def outward(typingctx: Any, v: Any) -> Any:
         b = builder.bitcast(args[0], ints)
         up = builder.select(builder.icmp_signed("<", b, infinity), builder.add(b, one), b)
         b = builder.select(builder.icmp_signed(">=", b, zero), up, builder.sub(b, one))
-        # Below the smallest number lies zero, and above either zero the smallest number.
+        # Below the smallest number is zero, and above either zero the smallest number.
         zeros = builder.fcmp_ordered("==", args[0], _constant(V8, 0.0))
         stepped = builder.bitcast(builder.select(zeros, one, b), V8)
         return _shuffle(builder, stepped, args[0], [0, 1, 2, 8 + ID, 4, 5, 6, 15])
@@ -302,11 +302,11 @@ def store_bounds(typingctx: Any, bounds: Any, node: Any, v: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         data = context.make_array(signature.args[0])(context, builder, args[0]).data
         row = builder.mul(args[1], I64(6))
-        for lane, place in ((0, 0), (1, 1), (2, 2), (4, 3), (5, 4), (6, 5)):
+        for lane, column in ((0, 0), (1, 1), (2, 2), (4, 3), (5, 4), (6, 5)):
             value = builder.extract_element(args[2], I32(lane))
-            if place < 3:
+            if column < 3:
                 value = builder.fneg(value)
-            builder.store(value, builder.gep(data, [builder.add(row, I64(place))]))
+            builder.store(value, builder.gep(data, [builder.add(row, I64(column))]))
         return context.get_dummy_value()
 
     return types.void(bounds, types.int64, v8), codegen
@@ -320,9 +320,9 @@ def load_bounds(typingctx: Any, bounds: Any, node: Any) -> Any:
         data = context.make_array(signature.args[0])(context, builder, args[0]).data
         row = builder.mul(args[1], I64(6))
         out = _constant(V8, 0.0)
-        for lane, place in ((0, 0), (1, 1), (2, 2), (4, 3), (5, 4), (6, 5)):
-            value = builder.load(builder.gep(data, [builder.add(row, I64(place))]))
-            if place < 3:
+        for lane, column in ((0, 0), (1, 1), (2, 2), (4, 3), (5, 4), (6, 5)):
+            value = builder.load(builder.gep(data, [builder.add(row, I64(column))]))
+            if column < 3:
                 value = builder.fneg(value)
             out = builder.insert_element(out, value, I32(lane))
         return out

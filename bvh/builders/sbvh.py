@@ -2,9 +2,9 @@
 volume hierarchies").
 
 Where the halves of the cheapest split of a range overlap, planes of space are tried as well: a
-primitive that crosses the plane goes to both sides, each time with the box of what is there. A
-budget bounds how many are added: every range owns room for its share, and hands it down to its
-halves, so that the tree does not depend on threads. Pieces that end in one leaf become one again.
+triangle that crosses the plane goes to both sides, each time with the box of its part there. A
+budget limits the number of pieces: every range has capacity for its share and divides it between
+its halves, so that the tree does not depend on threads. Pieces in the same leaf become one again.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from bvh.builders.bins import (
     LEFT,
     LEFT_CENTRES,
     RIGHT,
+    BinSplit,
     best_split,
     bins_for,
     bound_halves,
@@ -42,7 +43,7 @@ from bvh.builders.records import (
     store,
     store_bounds,
 )
-from bvh.builders.space import best_plane, fill_space, part
+from bvh.builders.space import SpacePlane, SplitSource, best_plane, fill_space, part
 from bvh.builders.subtrees import (
     BEGIN,
     DEPTH,
@@ -51,7 +52,7 @@ from bvh.builders.subtrees import (
     SIDE,
     deepest_level,
     may_choose,
-    new_block,
+    new_subtrees,
     no_nodes,
     put_together,
     run_batches,
@@ -64,18 +65,18 @@ from bvh.numerics import INF
 from bvh.primitives import Triangles
 from bvh.workers import Progress, Shelf, watch
 
-# Pieces that may be added, as a share of the number of triangles, unless the caller has another.
+# Pieces that may be added, as a share of the number of triangles.
 BUDGET = 0.3
-# Halves overlap enough to try planes if what they share has this part of the root's surface.
+# Planes are tried if the surface of the halves' overlap is at least this share of the root's.
 OVERLAP = 1e-3
 
-# A range also knows where its room ends.
+# A range also has the end of its capacity.
 LIMIT = 5
 RANGE_WIDTH = 6
 
 
 class SpatialScratch(NamedTuple):
-    """What a thread needs to build a subtree: ranges that wait, bins, and bins of space."""
+    """Scratch memory of one thread: pending ranges, bins, and bins of space."""
 
     pending: NDArray[np.int64]
     boxes: NDArray[np.float32]
@@ -100,33 +101,31 @@ def new_scratch() -> SpatialScratch:
     )  # fmt: skip
 
 
-@entry
-def _build(
-    triangles,
-    frame,
-    records,
-    start,
-    boxes,
-    block,
-    grain,
-    deepest,
-    least,
-    tasks,
-    task_boxes,
-    cancel,
-    done,
-    scratch,
-):
-    """Build the subtree of one range, but leave ranges of up to `grain` records as tasks.
+class Limits(NamedTuple):
+    """Limits of a subtree."""
 
-    Returns the numbers of nodes and of tasks.
+    grain: Any  # ranges of so many records are left as tasks
+    deepest: Any  # depth of the tree
+    overlap: Any  # half the surface of an overlap for which planes are tried
+
+
+@entry
+def _build(source, start, boxes, block, limits, left_over, state, scratch):
+    """Build the subtree of one range, but leave small ranges as tasks.
+
+    `left_over` is (tasks, boxes of tasks), `state` (cancel, done). Returns the numbers of nodes and
+    of tasks.
     """
+    records = source.records
+    grain, deepest, least_overlap = limits
+    tasks, task_boxes = left_over
+    cancel, done = state
     half = len(records) >> 1
     group = 1 << GROUP_BITS
     bounds, links, order = block
     pending, waiting_boxes, halves, pieces, bins, counts, space, space_counts, costs, v = scratch
     base = 2 * start[BEGIN]
-    used, waiting, left_over = 1, 1, 0
+    used, waiting, task_count = 1, 1, 0
     for i in range(RANGE_WIDTH):
         pending[0, i] = start[i]
     pending[0, NODE] = base
@@ -146,16 +145,16 @@ def _build(
         store_bounds(bounds, node, box)
         if count <= grain:
             for i in range(RANGE_WIDTH):
-                tasks[left_over, i] = pending[waiting, i]
-            store(task_boxes, 2 * left_over, box)
-            store(task_boxes, 2 * left_over + 1, centres)
-            left_over += 1
+                tasks[task_count, i] = pending[waiting, i]
+            store(task_boxes, 2 * task_count, box)
+            store(task_boxes, 2 * task_count + 1, centres)
+            task_count += 1
             continue
         if count <= group:
             put_leaf(records, shift, begin, end, node, links, order)
             done[0] += count
             continue
-        # Split by the cheapest bin or plane, or in half when none can be or would go too deep.
+        # Split by the cheapest bin or plane, or in half if there is none or it would go too deep.
         axis, last, lefts, cost = -1, 0, 0, np.float32(INF)
         plane_axis, plane_bin, plane_lefts, plane_rights = -1, 0, 0, 0
         bins_used = bins_for(count)
@@ -168,11 +167,11 @@ def _build(
             if axis >= 0:
                 bound_halves(bins, bins_used, axis, last, halves, 0)
                 shared = meet(load(halves, LEFT), load(halves, RIGHT))
-                wanted = overlaps(shared) and half_area(shared) > least
+                wanted = overlaps(shared) and half_area(shared) > least_overlap
             if wanted and limit > end:
                 fill_space(
-                    triangles, frame, records, shift + begin, shift + end,
-                    waiting_boxes[2 * waiting:], space_scale, space, space_counts, v,
+                    source, shift + begin, shift + end, waiting_boxes[2 * waiting:], space_scale,
+                    space, space_counts, v,
                 )  # fmt: skip
                 plane_cost, plane_axis, plane_bin, plane_lefts, plane_rights = best_plane(
                     space, space_counts, space_scale, limit - begin, GROUP_BITS, costs
@@ -191,23 +190,24 @@ def _build(
         other = (1 - side) * half
         rights = count - lefts
         if plane_axis >= 0:
-            # Each side gets a share of the room that is left.
-            room = limit - begin - plane_lefts - plane_rights
-            middle = begin + plane_lefts + room * plane_lefts // (plane_lefts + plane_rights)
+            # Each side gets a share of the unused capacity.
+            spare = limit - begin - plane_lefts - plane_rights
+            middle = begin + plane_lefts + spare * plane_lefts // (plane_lefts + plane_rights)
             bound_halves(space, BINS, plane_axis, plane_bin, halves, 0)
+            plane = SpacePlane(waiting_boxes[2 * waiting :], plane_axis, plane_bin, space_scale)
             lefts, rights = part(
-                triangles, frame, records, shift + begin, shift + end,
-                waiting_boxes[2 * waiting:], plane_axis, plane_bin, space_scale,
-                other + begin, other + middle, (plane_lefts, plane_rights), halves, pieces, v,
+                source, shift + begin, shift + end, plane, other + begin, other + middle,
+                (plane_lefts, plane_rights), halves, pieces, v,
             )  # fmt: skip
             side = 1 - side
         elif axis >= 0:
-            room = limit - end
-            middle = begin + lefts + room * lefts // count
+            spare = limit - end
+            middle = begin + lefts + spare * lefts // count
             low = -lane_of(waiting_boxes, 2 * waiting + 1, axis)
+            split = BinSplit(axis, last, -low, lane4(scale, axis))
             move(
-                records, shift + begin, shift + end, axis, last, -low, lane4(scale, axis),
-                other + begin, other + middle, halves, LEFT_CENTRES,
+                records, shift + begin, shift + end, split, other + begin, other + middle, halves,
+                LEFT_CENTRES,
             )  # fmt: skip
             side = 1 - side
         else:
@@ -218,7 +218,7 @@ def _build(
         child = base + used
         used += 2
         link_inner(links, node, child)
-        # The smaller half is built first, so that few ranges wait.
+        # The smaller half is built first, so that few ranges are pending.
         for k in range(2):
             right = (k == 0) == (lefts <= rights)
             pending[waiting, NODE] = child + np.int64(right)
@@ -230,12 +230,12 @@ def _build(
             store(waiting_boxes, 2 * waiting, load(halves, LEFT + np.int64(right)))
             store(waiting_boxes, 2 * waiting + 1, load(halves, LEFT_CENTRES + np.int64(right)))
             waiting += 1
-    return used, left_over
+    return used, task_count
 
 
 @entry
 def _merge(links, order, out):
-    """Leave each primitive in a leaf only once; return how many ids are left."""
+    """Remove duplicates within leaves; return the number of ids that are left."""
     used = 0
     for node in range(len(links)):
         if not is_leaf(links, node):
@@ -243,10 +243,10 @@ def _merge(links, order, out):
         first = np.int64(links[node, 0])
         begin = used
         for i in range(first, first + links[node, 1]):
-            known = False
+            duplicate = False
             for j in range(begin, used):
-                known = known or out[j] == order[i]
-            if not known:
+                duplicate = duplicate or out[j] == order[i]
+            if not duplicate:
                 out[used] = order[i]
                 used += 1
         link_leaf(links, node, begin, used - begin)
@@ -254,7 +254,7 @@ def _merge(links, order, out):
 
 
 def _merged(nodes: Nodes) -> Nodes:
-    """Return the tree with the pieces of a primitive that share a leaf made one."""
+    """Return the tree with the pieces of a triangle in one leaf merged."""
     order = np.empty_like(nodes.order)
     used = _merge(nodes.links, nodes.order, order)
     return Nodes(nodes.bounds, nodes.links, order[:used].copy())
@@ -275,10 +275,9 @@ def build(
     ----------
     triangles : Triangles
     records : ndarray of float32, shape (2 m, 8)
-        One record for each triangle that takes part. Of the m rows of either half, those that are
-        more than `count` bound how many pieces there can be. Overwritten.
+        One record for each of `count` triangles; m is the capacity for pieces. Overwritten.
     count : int
-        Triangles that take part.
+        Number of valid triangles.
     frame : ndarray of float64, shape (2, 3)
         The local frame that the records are in.
     threads, progress
@@ -288,7 +287,7 @@ def build(
     -------
     Nodes
     """
-    room = len(records) // 2
+    capacity = len(records) // 2
     if progress is not None:
         progress(0, count)
     if count == 0:
@@ -296,41 +295,39 @@ def build(
     deepest, grain = deepest_level(count), task_size(count)
     boxes = bound_all(records, count, threads)
     x, y, z = (boxes[0, UPPER : UPPER + 3] + boxes[0, :3]).tolist()
-    least = np.float32(OVERLAP * (x * y + y * z + z * x))
-    block = new_block(room)
-    # On each level at most room / grain ranges are split, each into two.
-    most = 2 * (room // grain + 1) * (deepest + 1)
-    tasks = np.empty((most, RANGE_WIDTH), np.int64)
-    task_boxes = np.empty((2 * most, WIDTH), np.float32)
+    overlap = np.float32(OVERLAP * (x * y + y * z + z * x))
+    block, source = new_subtrees(capacity), SplitSource(triangles, frame, records)
+    # On each level at most capacity / grain ranges are split, each into two.
+    max_tasks = 2 * (capacity // grain + 1) * (deepest + 1)
+    tasks = np.empty((max_tasks, RANGE_WIDTH), np.int64)
+    task_boxes = np.empty((2 * max_tasks, WIDTH), np.float32)
     none = np.empty((0, RANGE_WIDTH), np.int64), np.empty((0, WIDTH), np.float32)
     shelf = Shelf(new_scratch)
 
     def work(start: Any, box: Any, grain: int, left: Any, cancel: Any, done: Any) -> Any:
         with shelf.scratch() as scratch:
-            return _build(
-                triangles, frame, records, start, box, block, grain, deepest, least, *left,
-                cancel, done, scratch,
-            )  # fmt: skip
+            limits = Limits(grain, deepest, overlap)
+            return _build(source, start, box, block, limits, left, (cancel, done), scratch)
 
     def whole() -> Any:
-        root = np.array([0, 0, count, 0, 0, room], np.int64)
+        root = np.array([0, 0, count, 0, 0, capacity], np.int64)
         return work(root, boxes, grain, (tasks, task_boxes), cancel, np.zeros(1, np.int64))
 
     def report(done: int, _: int) -> None:
-        # Pieces count, too.
+        # `done` counts pieces.
         if progress is not None:
             progress(min(done, count), count)
 
     cancel = np.zeros(1, np.int32)
-    [(top, made)] = watch([whole], 1, cancel)
+    [(top, task_count)] = watch([whole], 1, cancel)
     links = block.links[:top].copy()
-    tasks = tasks[:made].copy()
-    rows = np.zeros((made, 2), np.int64)
+    tasks = tasks[:task_count].copy()
+    rows = np.zeros((task_count, 2), np.int64)
 
     def batch(begin: int, end: int, cancel: NDArray[np.int32], done: NDArray[np.int64]) -> None:
         for i in range(begin, end):
             box = task_boxes[2 * i : 2 * i + 2]
             rows[i] = 2 * tasks[i, BEGIN], work(tasks[i], box, 0, none, cancel, done)[0]
 
-    run_batches([(i, i + 1) for i in range(made)], tasks, batch, threads, report)
+    run_batches([(i, i + 1) for i in range(task_count)], tasks, batch, threads, report)
     return _merged(put_together(links, tasks, rows, block, threads))

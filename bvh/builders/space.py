@@ -1,6 +1,8 @@
-"""Planes of space that a range of records can be split at, and its split at one of them."""
+"""Spatial splits: the planes that a range of records can be split at, and the split at one."""
 
 from __future__ import annotations
+
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -29,9 +31,26 @@ from bvh.jit import inlined, kernel
 from bvh.numerics import INF
 
 
+class SplitSource(NamedTuple):
+    """Triangles, their local frame and their records."""
+
+    triangles: Any
+    frame: Any
+    records: Any
+
+
+class SpacePlane(NamedTuple):
+    """A plane between two of the BINS intervals of an axis of a box."""
+
+    box: Any  # its record, as a row of an array
+    axis: Any
+    last: Any  # the last interval on the left
+    scale: Any  # intervals in a unit of each axis
+
+
 @inlined
 def _span(records, i, axis, low, scale):
-    """Return the first and the last of the BINS intervals of space that a record lies in."""
+    """Return the first and the last of the BINS intervals of space that a record overlaps."""
     first = np.int64((-lane_of(records, i, axis) - low) * scale)
     last = np.int64((lane_of(records, i, axis + UPPER) - low) * scale)
     first = min(max(first, 0), BINS - 1)
@@ -45,11 +64,12 @@ def _plane(low, scale, b):
 
 
 @kernel
-def fill_space(triangles, frame, records, begin, end, box, scale, bins, counts, v):
-    """Bound what lies in each interval of each axis; count what begins and what ends there.
+def fill_space(source, begin, end, box, scale, bins, counts, v):
+    """Bound the parts of records in each interval of each axis; count the ends of records there.
 
     `counts` has the beginnings, then the endings. The last row of the bins is overwritten.
     """
+    triangles, frame, records = source
     spare = len(bins) - 1
     for b in range(3 * BINS):
         store(bins, b, nothing())
@@ -80,8 +100,8 @@ def fill_space(triangles, frame, records, begin, end, box, scale, bins, counts, 
 
 
 @kernel
-def best_plane(bins, counts, scale, room, group_bits, costs):
-    """Return (cost, axis, bin, left, right) of the cheapest plane with room for all its pieces."""
+def best_plane(bins, counts, scale, capacity, group_bits, costs):
+    """Return (cost, axis, bin, left, right) of the cheapest plane of at most `capacity` pieces."""
     best, best_axis, best_bin, best_left, best_right = np.float32(INF), -1, 0, 0, 0
     for axis in range(3):
         if lane4(scale, axis) == 0.0:
@@ -98,7 +118,13 @@ def best_plane(bins, counts, scale, room, group_bits, costs):
             box = join(box, load(bins, first + b))
             left += counts[first + b]
             right = all_of - _ended(counts, first, b)
-            if left == 0 or right == 0 or left == all_of or right == all_of or left + right > room:
+            if (
+                left == 0
+                or right == 0
+                or left == all_of
+                or right == all_of
+                or left + right > capacity
+            ):
                 continue
             cost = half_area(box) * groups(left, group_bits) + costs[b + 1]
             if cost < best:
@@ -116,30 +142,16 @@ def _ended(counts, first, b):
 
 
 @kernel
-def part(
-    triangles,
-    frame,
-    records,
-    begin,
-    end,
-    box,
-    axis,
-    last,
-    scale,
-    left,
-    right,
-    counts,
-    halves,
-    pieces,
-    v,
-):
-    """Move records to the sides of a plane that they lie on, and pieces of those on both.
+def part(source, begin, end, plane, left, right, counts, halves, pieces, v):
+    """Move records to the side of a plane that they are on, and pieces of them to both.
 
-    Bounds both sides, and returns how many are on each. A record that crosses the plane stays
-    whole where that is cheaper. `counts` are those on each side if all are cut.
+    Bounds both sides, and returns the number of records on each. A record that crosses the plane
+    stays whole where that is cheaper. `counts` are the numbers on each side if all are cut.
     """
+    triangles, frame, records = source
+    box, axis, last, scale = plane
     low, times = -lane_of(box, 0, axis), lane4(scale, axis)
-    plane = _plane(low, times, last + 1)
+    border = _plane(low, times, last + 1)
     whole_left, whole_right = load(halves, LEFT), load(halves, RIGHT)
     lefts, rights = counts
     left_box, right_box, left_centres, right_centres = nothing(), nothing(), nothing(), nothing()
@@ -152,10 +164,17 @@ def part(
         if goes_left and goes_right:
             local_triangle(triangles, np.int64(id_of(records, i)), frame, v)
             has_left = clip(
-                v, records, i, axis, -np.float64(lane_of(records, i, axis)), plane, pieces, 0
+                v, records, i, axis, -np.float64(lane_of(records, i, axis)), border, pieces, 0
             )
             has_right = clip(
-                v, records, i, axis, plane, np.float64(lane_of(records, i, axis + UPPER)), pieces, 1
+                v,
+                records,
+                i,
+                axis,
+                border,
+                np.float64(lane_of(records, i, axis + UPPER)),
+                pieces,
+                1,
             )
             area_left, area_right = half_area(whole_left), half_area(whole_right)
             cut = area_left * lefts + area_right * rights

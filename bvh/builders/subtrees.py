@@ -1,9 +1,9 @@
-"""What all builders share: the bound on depth, and subtrees that threads fill side by side.
+"""Subtrees that threads build in parallel, and the limit of depth; shared by all builders.
 
 A builder splits the top of the tree until ranges of primitives are small enough to be tasks. A
-batch of tasks over the primitives begin..end of the order owns the rows 2 * begin..2 * end of a
-block of nodes, more than it can need, so threads share no counter and the tree does not depend on
-them. A last pass puts top and subtrees together without gaps.
+batch of tasks over the primitives begin..end of the order owns the rows 2 * begin..2 * end of
+`SubtreeNodes`, more than it can need, so threads share no counter and the tree does not depend on
+them. A last pass joins top and subtrees without gaps.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ from bvh.jit import entry, inlined
 from bvh.nodes import Nodes, is_leaf, link_inner, link_leaf
 from bvh.workers import Progress, share, watch
 
-# Ranges up to a 16th of all primitives (and at least this many) are left to single threads.
+# One thread builds ranges up to a 16th of all primitives, and of at least so many.
 SMALLEST_TASK = 4096
 TASKS = 16
 
-# What is known of a range of primitives: its node, begin, end, depth, and which of the two arrays
-# of records it is in.
+# Columns of a range of primitives: its node, begin, end, depth, and the half of the records' array
+# that it is in.
 NODE, BEGIN, END, DEPTH, SIDE = range(5)
 RANGE_WIDTH = 5
 
 
-class Block(NamedTuple):
-    """Nodes of subtrees before they are put together, and the order of the primitives."""
+class SubtreeNodes(NamedTuple):
+    """Nodes of subtrees before they are joined, and the order of the primitives."""
 
     bounds: NDArray[np.float32]  # (2 n, 6)
     links: NDArray[np.int32]  # (2 n, 2)
     order: NDArray[np.int32]  # (n,)
 
 
-def new_block(count: int) -> Block:
-    """Return a block for `count` primitives; what is never written takes no memory."""
-    return Block(
+def new_subtrees(count: int) -> SubtreeNodes:
+    """Return memory for `count` primitives; pages that are never written are not allocated."""
+    return SubtreeNodes(
         np.empty((2 * count, 6), np.float32),
         np.empty((2 * count, 2), np.int32),
         np.empty(count, np.int32),
@@ -50,7 +50,7 @@ def new_block(count: int) -> Block:
 
 
 def no_nodes() -> Nodes:
-    """Return the tree over nothing."""
+    """Return the empty tree."""
     return Nodes(np.empty((0, 6), np.float32), np.empty((0, 2), np.int32), np.empty(0, np.int32))
 
 
@@ -60,13 +60,13 @@ def deepest_level(count: int) -> int:
 
 
 def task_size(count: int) -> int:
-    """Return how many primitives a task may have; it does not depend on the threads."""
+    """Return the largest number of primitives of a task; it does not depend on the threads."""
     return max(count // TASKS, SMALLEST_TASK)
 
 
 @inlined
 def may_choose(count, depth, deepest):
-    """Tell whether a range may be split anywhere: halving would still end above `deepest`."""
+    """Return whether a range may be split anywhere: halving it then ends above `deepest`."""
     levels = depth + 1
     while count > 1:
         count = (count + 1) >> 1
@@ -75,7 +75,7 @@ def may_choose(count, depth, deepest):
 
 
 @entry
-def _place(block, tasks, rows, first, begin, end, bounds, links):
+def _copy_subtrees(block, tasks, rows, first, begin, end, bounds, links):
     """Copy the subtrees of the tasks begin..end to the rows from `first` on, roots to the top."""
     for task in range(begin, end):
         base = rows[task, 0]
@@ -141,7 +141,7 @@ def run_batches(
         build(0, len(tasks), cancel, done[0])
         report()
         return
-    # Largest first, so that no thread is left alone with a big one at the end.
+    # Largest first, so that no thread ends with a large batch alone.
     order = sorted(range(len(batches)), key=lambda i: -sizes[i])
     watch([partial(build, *batches[i], cancel, done[i]) for i in order], threads, cancel, report)
 
@@ -150,12 +150,12 @@ def put_together(
     links: NDArray[np.int32],
     tasks: NDArray[np.int64],
     rows: NDArray[np.int64],
-    block: Block,
+    block: SubtreeNodes,
     threads: int,
 ) -> Nodes:
     """Return the tree whose top has the given links, with the subtrees of the tasks below it.
 
-    `rows` tells where each subtree begins in the block, and how many nodes it has.
+    `rows` are the first row of each subtree in `block`, and its number of nodes.
     """
     top, used = len(links), rows[:, 1]
     first = np.cumsum(used - 1) - (used - 1) + top
@@ -163,9 +163,9 @@ def put_together(
     bounds, all_links = np.empty((count, 6), np.float32), np.empty((count, 2), np.int32)
     all_links[:top] = links
 
-    def place(begin: int, end: int) -> None:
-        _place(block, tasks, rows, first, begin, end, bounds, all_links)
+    def copy(begin: int, end: int) -> None:
+        _copy_subtrees(block, tasks, rows, first, begin, end, bounds, all_links)
 
-    share(len(tasks), -(-len(tasks) // (2 * threads)), place, threads)
+    share(len(tasks), -(-len(tasks) // (2 * threads)), copy, threads)
     _bound_top(links, tasks, bounds, np.zeros(len(links), np.bool_))
     return Nodes(bounds, all_links, block.order)

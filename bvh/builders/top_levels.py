@@ -1,4 +1,4 @@
-"""The top of a tree, level by level: all threads work on the chunks of all ranges of a level."""
+"""The top of a tree, built level by level; threads share the chunks of all ranges of a level."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from bvh.builders.bins import (
     LEFT_CENTRES,
     RIGHT,
     RIGHT_CENTRES,
+    BinSplit,
     best_split,
     bound,
     bound_halves,
@@ -45,7 +46,7 @@ CHUNK = 16384
 
 # A chunk: its range, its first and last row, and where its records go.
 RANGE, FROM, TO, TO_LEFT, TO_RIGHT = range(5)
-# A split: its axis (-1 for cut in half) and last bin on the left, and where the right half begins.
+# A split: its axis (-1 for cut in half), its last bin on the left, the begin of the right half.
 AXIS, LAST, MIDDLE = range(3)
 
 
@@ -65,13 +66,14 @@ def _bin_chunk(records, chunk, centres, bins, counts):
 
 @entry
 def _choose(
-    records, ranges, centres, chunks, bins, counts, deepest, group_bits, splits, boxes, all_bins,
-    all_counts, costs,
-):  # fmt: skip
-    """Split every range by the bins of its chunks; tell each chunk where its records go.
+    records, ranges, centres, chunks, chunk_bins, deepest, group_bits, splits, boxes, scratch
+):
+    """Split every range by the bins of its chunks, and set the rows that each chunk moves to.
 
-    The last three are scratch: the bins of a range.
+    `chunk_bins` are (bins, counts) of the chunks, `scratch` those of a range and costs.
     """
+    bins, counts = chunk_bins
+    all_bins, all_counts, costs = scratch
     half = len(records) >> 1
     first = 0
     for i in range(len(ranges)):
@@ -112,22 +114,20 @@ def _choose(
 
 @entry
 def _move_chunk(records, chunk, centres, splits, boxes):
-    """Move the records of one chunk of a range, unless the range is cut as it lies."""
+    """Move the records of one chunk of a range, unless the range is cut in half."""
     i = chunk[RANGE]
     axis = splits[i, AXIS]
     store(boxes, 0, nothing())
     store(boxes, 1, nothing())
     if axis >= 0:
         scale = scales(load(centres, i), np.float32(BINS))
-        move(
-            records, chunk[FROM], chunk[TO], axis, splits[i, LAST], lane_of(centres, i, axis),
-            lane4(scale, axis), chunk[TO_LEFT], chunk[TO_RIGHT], boxes, 0,
-        )  # fmt: skip
+        split = BinSplit(axis, splits[i, LAST], lane_of(centres, i, axis), lane4(scale, axis))
+        move(records, chunk[FROM], chunk[TO], split, chunk[TO_LEFT], chunk[TO_RIGHT], boxes, 0)
 
 
 @entry
 def _join_chunks(chunks, chunk_boxes, boxes):
-    """Join what the chunks have found of their centres."""
+    """Join the boxes of the chunks' centres."""
     for j in range(len(chunks)):
         for k in range(2):
             row = 4 * chunks[j, RANGE] + LEFT_CENTRES + k
@@ -142,11 +142,11 @@ def split_top(
     Returns
     -------
     links : ndarray of int32, shape (t, 2)
-        Of the nodes above those ranges; the ranges' own come later.
+        Links of the nodes above those ranges.
     tasks : ndarray of int64, shape (k, 5)
         The ranges (see `subtrees`).
     boxes : ndarray of float32, shape (k, 2, 8)
-        For each range its box, and that of its centres, as records.
+        The box of each range, and that of its centres, as records.
     """
     half = len(records) // 2
     grain = task_size(half)
@@ -227,20 +227,23 @@ def _split_level(
     counts = np.empty((len(chunks), 6 * BINS), np.int32)
     splits = np.empty((len(ranges), 3), np.int64)
     halves = np.empty((len(ranges), 4, WIDTH), np.float32)
-    found = np.empty((len(chunks), 2, WIDTH), np.float32)
+    chunk_boxes = np.empty((len(chunks), 2, WIDTH), np.float32)
 
     def fill(j: int, _: int) -> None:
         _bin_chunk(records, chunks[j], centres, bins[j], counts[j])
 
     def transfer(j: int, _: int) -> None:
-        _move_chunk(records, chunks[j], centres, splits, found[j])
+        _move_chunk(records, chunks[j], centres, splits, chunk_boxes[j])
 
     share(len(chunks), 1, fill, threads)
+    scratch = (
+        np.empty((3 * BINS, WIDTH), np.float32), np.empty(3 * BINS, np.int32),
+        np.empty(BINS, np.float32),
+    )  # fmt: skip
     _choose(
-        records, ranges, centres, chunks, bins.reshape(-1, WIDTH), counts.reshape(-1), deepest,
-        group_bits, splits, halves.reshape(-1, WIDTH), np.empty((3 * BINS, WIDTH), np.float32),
-        np.empty(3 * BINS, np.int32), np.empty(BINS, np.float32),
+        records, ranges, centres, chunks, (bins.reshape(-1, WIDTH), counts.reshape(-1)), deepest,
+        group_bits, splits, halves.reshape(-1, WIDTH), scratch,
     )  # fmt: skip
     share(len(chunks), 1, transfer, threads)
-    _join_chunks(chunks, found.reshape(-1, WIDTH), halves.reshape(-1, WIDTH))
+    _join_chunks(chunks, chunk_boxes.reshape(-1, WIDTH), halves.reshape(-1, WIDTH))
     return splits, halves

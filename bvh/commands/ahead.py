@@ -1,4 +1,4 @@
-"""What a command will ask, compiled by another process while this one reads and builds."""
+"""Compilation ahead: a child process compiles kernels of rays while this one reads and builds."""
 
 from __future__ import annotations
 
@@ -11,50 +11,48 @@ from pathlib import Path
 
 import numpy as np
 
-import bvh
+from bvh.commands.compiling import python_path
 from bvh.jit import cache_directory, notice
 from bvh.kernel_cache import kernel_shelves
 from bvh.scene import Scene
 from bvh.tree import BVH
 
-PROGRAM = "from bvh.commands.ahead import ask_nothing; ask_nothing({}, {})"
+PROGRAM = "from bvh.commands.ahead import cast_at_nothing; cast_at_nothing({}, {})"
 
-# The kernel of rays, which is most of what there is to compile.
+# Prefix of cache files of the kernel that takes longest to compile.
 RAYS = "bvh.traversal.closest_hit."
 
-# Files that hold scenes, as far as their names tell.
+# Suffixes of scene files.
 SCENES = (".glb", ".gltf")
 
 
 def compile_ahead(path: Path, counters: bool) -> None:
-    """Start a process that compiles kernels of rays, where there are none and a CPU is free.
+    """Start a process that compiles kernels of rays, if there are none and a CPU is free.
 
-    This process finds them in the cache when it needs them, or waits for what is left to do.
+    This process loads them from the cache when it needs them, or waits for their locks.
 
     Parameters
     ----------
     path : Path
-        The file that rays are cast at.
+        The file at whose content rays will be cast.
     counters : bool
-        Whether what they visit is counted.
+        Whether visited nodes are counted.
     """
     if _cpus() < 2 or not _is_empty():
         return
-    asked = path.suffix.lower() in SCENES, counters
-    room = [str(Path(bvh.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
-    settings = {"PYTHONPATH": os.pathsep.join(filter(None, room))}
+    arguments = path.suffix.lower() in SCENES, counters
     try:
         child = subprocess.Popen(
-            [sys.executable, "-P", "-c", PROGRAM.format(*asked)],
-            env=os.environ | settings,
+            [sys.executable, "-P", "-c", PROGRAM.format(*arguments)],
+            env=os.environ | python_path(),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )
     except OSError:
-        # No room for another process, or no interpreter: then this one compiles.
+        # No process can be started: then this one compiles.
         return
-    # What is half done by then counts as absent.
+    # An unfinished kernel counts as absent.
     atexit.register(_end, child)
 
 
@@ -63,20 +61,20 @@ def _end(child: subprocess.Popen[bytes]) -> None:
     child.wait()
 
 
-def ask_nothing(scene: bool, counters: bool) -> None:
-    """Cast rays at a tree or a scene of nothing: it needs the same kernels, and few to build."""
-    # The process that has started this one hears Ctrl-C.
+def cast_at_nothing(scene: bool, counters: bool) -> None:
+    """Cast rays at an empty tree or scene, which needs the same kernels."""
+    # The parent process handles Ctrl-C.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     notice.silence()
-    nothing: BVH | Scene = BVH.from_triangles([], [])
+    empty: BVH | Scene = BVH.from_triangles([], [])
     if scene:
-        tree, nothing = nothing, Scene()
-        nothing.add(tree)
-    nothing.closest_hit(np.zeros((2, 3)), np.ones((2, 3)), counters=counters)
+        tree, empty = empty, Scene()
+        empty.add(tree)
+    empty.closest_hit(np.zeros((2, 3)), np.ones((2, 3)), counters=counters)
 
 
 def _is_empty() -> bool:
-    """Tell whether a cache is there to be filled, and nothing has filled it yet."""
+    """Return whether there is a writable cache without kernels of rays."""
     folder = cache_directory()
     try:
         return (

@@ -1,9 +1,11 @@
-"""The camera that options of a command describe."""
+"""Options that describe a camera, and the decorator that adds them to a command."""
 
 from __future__ import annotations
 
+import functools
 import inspect
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -20,59 +22,103 @@ FOV = 35.0
 
 KINDS = ("look_at", "orthographic", "framing", "from_opencv", "from_matrices")
 
-CameraFile = Annotated[
-    str | None,
-    typer.Option(
-        "--camera",
-        metavar="FILE.json|scene",
-        help='The camera, instead of --eye, --target, --up, --fov and --ortho. "scene": that of '
-        'the SCENE file, as trimesh reads it. Else a file with an object: "kind" is one of '
-        f"{', '.join(KINDS)}, all else are arguments of that method of bvh.Camera.",
-    ),
-]
-Eye = Annotated[
-    str | None,
-    typer.Option(metavar="X,Y,Z", help="Where the camera is; by default it sees everything."),
-]
-Target = Annotated[
-    str | None, typer.Option(metavar="X,Y,Z", help="What it looks at; by default the middle.")
-]
-Up = Annotated[
-    str | None,
-    typer.Option(
-        metavar="AXIS|X,Y,Z",
-        help="What is up in the picture, such as y or 0,1,0; by default what the scene says: "
-        "y for .glb and .gltf; z for meshes.",
-    ),
-]
-Fov = Annotated[
-    float | None, typer.Option(help=f"Vertical field of view in degrees; {FOV:g} by default.")
-]
-Ortho = Annotated[
-    float | None,
-    typer.Option(metavar="HEIGHT", help="Parallel rays; height of the picture in space."),
-]
-Size = Annotated[
-    str | None,
-    typer.Option(metavar="WxH", help=f"Device pixels of the picture; {WIDTH}x{HEIGHT} by default."),
-]
+# The options by the names of their parameters.
+OPTIONS: dict[str, Any] = {
+    "camera": Annotated[
+        str | None,
+        typer.Option(
+            "--camera",
+            metavar="FILE.json|scene",
+            help='The camera, instead of --eye, --target, --up, --fov and --ortho. "scene": that '
+            'of the SCENE file, as trimesh reads it. Else a file with an object: "kind" is one of '
+            f"{', '.join(KINDS)}; its other members are arguments of that method of bvh.Camera.",
+        ),
+    ],
+    "eye": Annotated[
+        str | None,
+        typer.Option(metavar="X,Y,Z", help="Position of the camera; by default it sees all."),
+    ],
+    "target": Annotated[
+        str | None,
+        typer.Option(metavar="X,Y,Z", help="Point it looks at; by default the centre of all."),
+    ],
+    "up": Annotated[
+        str | None,
+        typer.Option(
+            metavar="AXIS|X,Y,Z",
+            help="Up direction of the picture, such as y or 0,1,0; by default that of the scene: "
+            "y for .glb and .gltf; z for meshes.",
+        ),
+    ],
+    "fov": Annotated[
+        float | None, typer.Option(help=f"Vertical field of view in degrees; {FOV:g} by default.")
+    ],
+    "ortho": Annotated[
+        float | None,
+        typer.Option(metavar="HEIGHT", help="Parallel rays; height of the picture in space."),
+    ],
+    "size": Annotated[
+        str | None,
+        typer.Option(
+            metavar="WxH", help=f"Device pixels of the picture; {WIDTH}x{HEIGHT} by default."
+        ),
+    ],
+    "y": Annotated[
+        str | None, typer.Option(metavar="up|down", help="Direction of y; down by default.")
+    ],
+    "pixel_ratio": Annotated[
+        float | None, typer.Option(help="Device pixels to a unit of x and y; 1 by default.")
+    ],
+}
+# Those of commands that take no coordinates in the picture.
+OF_PICTURES = ("camera", "eye", "target", "up", "fov", "ortho", "size")
+
+
+def with_camera(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Return a decorator for commands with a parameter ``camera: CameraOptions``.
+
+    Parameters
+    ----------
+    *names : str
+        The options to add in its place, of `OPTIONS`.
+    """
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        signature = inspect.signature(command, eval_str=True)
+        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        options = [inspect.Parameter(n, kind, default=None, annotation=OPTIONS[n]) for n in names]
+        parameters = list(signature.parameters.values())
+        at = list(signature.parameters).index("camera")
+        parameters[at : at + 1] = options
+
+        @functools.wraps(command)
+        def with_options(**given: Any) -> None:
+            camera = CameraOptions(**{name: given.pop(name) for name in names})
+            command(**given, camera=camera)
+
+        # typer reads both.
+        with_options.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+        with_options.__annotations__ = {p.name: p.annotation for p in parameters}
+        return with_options
+
+    return decorate
 
 
 class CameraOptions(NamedTuple):
-    """The options as they were given; None for those that were not."""
+    """Values of the options; None for those that were not given."""
 
-    camera: str | None
-    eye: str | None
-    target: str | None
-    up: str | None
-    fov: float | None
-    ortho: float | None
-    size: str | None
+    camera: str | None = None
+    eye: str | None = None
+    target: str | None = None
+    up: str | None = None
+    fov: float | None = None
+    ortho: float | None = None
+    size: str | None = None
     y: str | None = None
     pixel_ratio: float | None = None
 
-    def made(self, path: Path, bounds: NDArray[np.float64], up: str, read: Any) -> Camera:
-        """Return the camera of the options, one that sees all of the bounds by default.
+    def camera_of(self, path: Path, bounds: NDArray[np.float64], up: str, read: Any) -> Camera:
+        """Return the camera; by default one that sees all of the bounds.
 
         Parameters
         ----------
@@ -80,9 +126,9 @@ class CameraOptions(NamedTuple):
             Of the mesh or scene.
         bounds : ndarray, shape (2, 3)
         up : str
-            The axis that is up there.
+            Up axis there.
         read : trimesh.Scene, trimesh.Trimesh or None
-            What trimesh has read from there.
+            What trimesh read from that file.
         """
         pixels = None if self.size is None else _pixels(self.size)
         if self.camera is not None:
@@ -96,13 +142,13 @@ class CameraOptions(NamedTuple):
             raise ValueError("--ortho has no --fov: its rays are parallel")
         if self.eye is None and self.target is not None:
             raise ValueError("--target needs --eye, too")
-        told = self._picture(pixels or (WIDTH, HEIGHT))
-        told["up"] = up if self.up is None else axis_or_direction(self.up)
+        arguments = self._arguments(pixels or (WIDTH, HEIGHT))
+        arguments["up"] = up if self.up is None else axis_or_direction(self.up)
         fov = FOV if self.fov is None else self.fov
         if self.eye is None:
             if not np.isfinite(bounds).all():
                 raise ValueError("there is nothing to look at; give --eye and --target")
-            framing = Camera.framing(bounds, fov_y=fov, **told)
+            framing = Camera.framing(bounds, fov_y=fov, **arguments)
             if self.ortho is None:
                 return framing
             eye, target = framing.eye, framing.eye + framing.forward
@@ -110,65 +156,65 @@ class CameraOptions(NamedTuple):
             eye = triple("--eye", self.eye)
             target = bounds.mean(axis=0) if self.target is None else triple("--target", self.target)
         if self.ortho is not None:
-            return Camera.orthographic(eye, target, view_height=self.ortho, **told)
-        return Camera.look_at(eye, target, fov_y=fov, **told)
+            return Camera.orthographic(eye, target, view_height=self.ortho, **arguments)
+        return Camera.look_at(eye, target, fov_y=fov, **arguments)
 
-    def _picture(self, pixels: tuple[int, int] | None) -> dict[str, Any]:
-        """Return the arguments that all cameras share, as far as they were given."""
-        told: dict[str, Any] = {}
-        if pixels is not None:
-            told["width"], told["height"] = pixels
-        if self.y is not None:
-            told["y"] = self.y
-        if self.pixel_ratio is not None:
-            told["pixel_ratio"] = self.pixel_ratio
-        return told
+    def _arguments(self, pixels: tuple[int, int] | None) -> dict[str, Any]:
+        """Return the arguments that all cameras share, where they were given."""
+        width, height = pixels or (None, None)
+        given = {"width": width, "height": height, "y": self.y, "pixel_ratio": self.pixel_ratio}
+        return {name: value for name, value in given.items() if value is not None}
 
     def _of_scene(self, path: Path, read: Any, pixels: tuple[int, int] | None) -> Camera:
-        """Return the camera in a scene's file."""
+        """Return the camera of a scene file."""
         if not getattr(read, "has_camera", False):
             raise ValueError(f"--camera scene: there is no camera in {path}")
-        camera = Camera.from_trimesh(read, **self._picture(None))
+        camera = Camera.from_trimesh(read, **self._arguments(None))
         return camera.resized(*pixels) if pixels else camera
 
     def _of_file(
         self, path: Path, bounds: NDArray[np.float64], up: str, pixels: tuple[int, int] | None
     ) -> Camera:
-        """Return the camera that a JSON file describes."""
+        """Return the camera of a JSON file."""
         if not path.is_file():
             raise FileNotFoundError(f"--camera: no such file: {path}")
         try:
-            told = json.loads(path.read_text())
+            arguments = json.loads(path.read_text())
         except (ValueError, RecursionError) as error:
             raise ValueError(f"--camera: cannot read {path} as JSON: {error}") from error
-        kind = told.pop("kind", None) if isinstance(told, dict) else None
+        kind = arguments.pop("kind", None) if isinstance(arguments, dict) else None
         if kind not in KINDS:
             kinds = ", ".join(KINDS)
             raise ValueError(f'--camera: {path} must be an object with a "kind" of {kinds}')
         parameters = inspect.signature(getattr(Camera, kind)).parameters
-        strange = [name for name in told if name not in parameters]
-        if strange:
-            raise ValueError(f"--camera: {path}: {kind} has no {', '.join(map(repr, strange))}")
-        # A picture of another size shows the same view.
-        resized = pixels if pixels and ("width" in told or "height" in told) else None
-        if not ("width" in told or "height" in told):
-            told["width"], told["height"] = pixels or (WIDTH, HEIGHT)
+        unknown = [name for name in arguments if name not in parameters]
+        if unknown:
+            raise ValueError(f"--camera: {path}: {kind} has no {', '.join(map(repr, unknown))}")
+        # --size shows the same view at another size.
+        resized = pixels if pixels and ("width" in arguments or "height" in arguments) else None
+        if not ("width" in arguments or "height" in arguments):
+            arguments["width"], arguments["height"] = pixels or (WIDTH, HEIGHT)
         if kind == "framing":
-            told.setdefault("bounds", bounds)
-            told.setdefault("up", up)
-        told |= self._picture(None)
-        needed = [k for k, v in parameters.items() if v.default is v.empty and k not in told]
+            arguments.setdefault("bounds", bounds)
+            arguments.setdefault("up", up)
+        arguments |= self._arguments(None)
+        required = [k for k, v in parameters.items() if v.default is v.empty]
+        needed = [name for name in required if name not in arguments]
         if needed:
             raise ValueError(f"--camera: {path}: {kind} needs {', '.join(map(repr, needed))}")
         try:
-            camera: Camera = getattr(Camera, kind)(**told)
+            camera: Camera = getattr(Camera, kind)(**arguments)
         except (ValueError, TypeError) as error:
             raise ValueError(f"--camera: {path}: {error}") from error
         return camera.resized(*resized) if resized else camera
 
 
+# The default of the parameter that `with_camera` replaces.
+NO_CAMERA = CameraOptions()
+
+
 def numbers_of(name: str, text: str, count: int, example: str) -> list[float]:
-    """Return the numbers of an option, of which there must be so many."""
+    """Return the numbers of an option, of which there must be `count`."""
     try:
         found = [float(part) for part in text.split(",")]
     except ValueError:
@@ -185,7 +231,7 @@ def triple(name: str, text: str) -> NDArray[np.float64]:
 
 
 def axis_or_direction(given: str) -> str | NDArray[np.float64]:
-    """Return what --up says: an axis by its name, or a direction."""
+    """Return the value of --up: the name of an axis, or a direction."""
     return given if given in AXES else triple("--up", given)
 
 

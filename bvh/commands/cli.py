@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 import time
 from dataclasses import asdict
+from importlib import import_module
+from importlib.util import find_spec
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,8 +15,7 @@ import numpy as np
 import typer
 
 import bvh
-from bvh.commands.bench_command import PASSED_ON, bench_command
-from bvh.commands.camera_options import CameraFile, CameraOptions, Eye, Fov, Ortho, Size, Target, Up
+from bvh.commands.camera_options import NO_CAMERA, OF_PICTURES, CameraOptions, with_camera
 from bvh.commands.console import (
     bar,
     err,
@@ -27,13 +28,19 @@ from bvh.commands.console import (
     rate,
     warnings_in_a_line,
 )
-from bvh.commands.contents import content_of
-from bvh.commands.lab_command import lab_command
-from bvh.commands.openings import AsJson, Flatten, Opened, ScenePath, Threads, check_folder, opened
+from bvh.commands.openings import (
+    AsJson,
+    Flatten,
+    Opened,
+    ScenePath,
+    Threads,
+    check_folder,
+    content_of,
+    opened,
+)
 from bvh.commands.pick_command import pick_command
-from bvh.commands.plot_command import plot_command
-from bvh.commands.render_command import render_command
-from bvh.commands.view_command import view_command
+from bvh.commands.render_command import plot_command, render_command
+from bvh.commands.view_command import lab_command, view_command
 from bvh.commands.warmup_command import warmup_command
 from bvh.ray_files import HIT_ENDINGS, read_rays, write_hits
 from bvh.scene import Scene
@@ -48,13 +55,13 @@ app = typer.Typer(
     rich_markup_mode="markdown",
 )
 
-# Instances that `info` lists; JSON has them all.
+# Instances that `info` lists without --json.
 LISTED = 20
 
 
 def run() -> None:
-    """Run the command; what goes wrong is told in one line, with exit code 2."""
-    # Names may have letters that the terminal's encoding has not.
+    """Run the command; an error is printed in one line, with exit code 2."""
+    # Names may have characters that the terminal cannot encode.
     if isinstance(sys.stdout, TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
@@ -72,12 +79,11 @@ def info(
     threads: Threads = None,
     as_json: AsJson = False,
 ) -> None:
-    """Tell a mesh's size, and the cost, depth and memory of its tree; or what a scene holds."""
-    held = opened(scene, threads)
-    figures = _scene_figures(held) if isinstance(held.source, Scene) else _mesh_figures(held)
+    """Print the size of a mesh and the cost, depth and memory of its tree; or a scene's content."""
+    file = opened(scene, threads)
+    figures = _scene_figures(file) if isinstance(file.source, Scene) else _mesh_figures(file)
     figures = {"file": str(scene), **figures}
     if as_json:
-        # Bounds of an empty mesh are NaN, which JSON does not know.
         print_json(figures)
         return
     listed = figures.pop("members", [])
@@ -85,9 +91,9 @@ def info(
     if listed:
         out.print()
         rows = [("instance", "triangles", "name")]
-        for one in listed[:LISTED]:
-            name = "-" if one["name"] is None else one_line(one["name"])
-            rows.append((str(one["id"]), str(one["triangles"]), name))
+        for member in listed[:LISTED]:
+            name = "-" if member["name"] is None else one_line(member["name"])
+            rows.append((str(member["id"]), str(member["triangles"]), name))
         print_table(rows, right=True)
         if len(listed) > LISTED:
             out.print(f"and {len(listed) - LISTED} more")
@@ -97,19 +103,19 @@ def info(
 def stats(
     scene: ScenePath,
     epo: Annotated[
-        bool, typer.Option("--epo", help="Compute the effective partial overlap, too: slow.")
+        bool, typer.Option("--epo", help="Also compute the effective partial overlap: slow.")
     ] = False,
     flatten: Flatten = False,
     threads: Threads = None,
     as_json: AsJson = False,
 ) -> None:
-    """Tell the shape, cost and memory of a tree, or of a scene and each of its trees."""
+    """Print the shape, cost and memory of a tree, or of a scene and each of its trees."""
     source = opened(scene, threads, flatten=flatten).source
-    told = scene_stats(source, epo) if isinstance(source, Scene) else source.stats(epo=epo)
+    found = scene_stats(source, epo) if isinstance(source, Scene) else source.stats(epo=epo)
     if as_json:
-        print_json(asdict(told))
+        print_json(asdict(found))
     else:
-        out.print(str(told))
+        out.print(str(found))
 
 
 @app.command()
@@ -122,14 +128,15 @@ def build(
 ) -> None:
     """Build the tree of a mesh, or the trees of a scene, and save them for the other commands."""
     check_folder(output)
-    held = opened(scene, threads, quality, flatten)
-    if held.read is None and not flatten:
+    source, read, _ = opened(scene, threads, quality, flatten)
+    if read is None and not flatten:
         raise ValueError(f"{scene} has been built and saved before")
-    held.source.save(output, threads=threads)
-    out.print(f"{output}: {content_of(held.source)}, {mebibytes(output.stat().st_size)}")
+    source.save(output, threads=threads)
+    out.print(f"{output}: {content_of(source)}, {mebibytes(output.stat().st_size)}")
 
 
 @app.command()
+@with_camera(*OF_PICTURES)
 def cast(
     scene: ScenePath,
     rays: Annotated[
@@ -139,37 +146,30 @@ def cast(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Hits: .npz or .csv.")
     ] = None,
-    camera: CameraFile = None,
-    eye: Eye = None,
-    target: Target = None,
-    up: Up = None,
-    fov: Fov = None,
-    ortho: Ortho = None,
-    size: Size = None,
+    camera: CameraOptions = NO_CAMERA,
     flatten: Flatten = False,
     threads: Threads = None,
 ) -> None:
-    """Cast rays from a file, or a camera's, and write the nearest hits.
+    """Cast rays from a file or of a camera, and write the closest hits.
 
-    Without --rays the rays are those of a camera, which frames everything unless the options say
-    otherwise. Hits of a scene have an instance_id, and the leaf of a nested scene, too.
+    Without --rays the rays are those of a camera, which by default sees everything. Hits of a scene
+    also have an instance_id, and the leaf of a nested scene.
     """
     if output is not None and output.suffix not in HIT_ENDINGS:
         raise ValueError(f"--output must end in .npz or .csv, got {output}")
     if output is not None:
         check_folder(output)
     columns = read_rays(rays) if rays is not None else None
-    source, read, above = opened(scene, threads, flatten=flatten)
+    source, read, up = opened(scene, threads, flatten=flatten)
     t_min, t_max = np.zeros(1), np.full(1, np.inf)
     if columns is None:
-        options = CameraOptions(camera, eye, target, up, fov, ortho, size)
-        view = options.made(scene, source.bounds, above, read)
+        view = camera.camera_of(scene, source.bounds, up, read)
         origins, directions = np.broadcast_arrays(*view.rays())
         columns = np.column_stack([origins.reshape(-1, 3), directions.reshape(-1, 3)])
         t_min, t_max = np.array([view.t_min]), np.array([view.t_max])
     elif columns.shape[1] == 8:
         t_min, t_max = columns[:, 6], columns[:, 7]
-    # One ray first: compiling is not casting.
+    # One ray first, so that compiling is not timed.
     source.closest_hit(columns[:1, :3], columns[:1, 3:6])
     with bar("casting") as progress:
         began = time.perf_counter()
@@ -188,7 +188,21 @@ app.command(name="plot")(plot_command)
 app.command(name="pick")(pick_command)
 app.command(name="view")(view_command)
 app.command(name="lab")(lab_command)
-app.command(name="bench", add_help_option=False, context_settings=PASSED_ON)(bench_command)
+
+
+# The benchmarks parse their own options, because they also run where typer is not installed.
+@app.command(
+    add_help_option=False,
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True},
+)
+def bench(context: typer.Context) -> None:
+    """Measure bvh on this machine, beside the peers that are installed.
+
+    `bvh bench --help` lists the tasks and the options.
+    """
+    raise typer.Exit(_benchmarks().run(context.args, "bvh bench"))
+
+
 app.command(name="warmup")(warmup_command)
 
 
@@ -201,39 +215,41 @@ def _common(
         raise typer.Exit
 
 
-def _mesh_figures(held: Opened) -> dict[str, Any]:
-    """Return what there is to say of a mesh and its tree."""
-    tree: Any = held.source
+def _mesh_figures(file: Opened) -> dict[str, Any]:
+    """Return the figures of a mesh and its tree."""
+    tree: Any = file.source
     figures: dict[str, Any] = {}
     if tree.kind == "triangles":
         figures["vertices"] = len(tree.vertices)
     figures |= {tree.kind: len(tree), **_corners(tree.bounds)}
-    if hasattr(held.read, "is_watertight"):
-        figures["watertight"] = bool(held.read.is_watertight)
+    if hasattr(file.read, "is_watertight"):
+        figures["watertight"] = bool(file.read.is_watertight)
     return figures | {k: v for k, v in asdict(tree.stats()).items() if k != "primitives"}
 
 
-def _scene_figures(held: Opened) -> dict[str, Any]:
-    """Return what there is to say of a scene and its instances."""
-    scene: Any = held.source
-    told = scene_stats(scene)
+def _scene_figures(file: Opened) -> dict[str, Any]:
+    """Return the figures of a scene and its instances."""
+    scene: Any = file.source
+    found = scene_stats(scene)
     figures = {
-        "instances": told.instances,
-        "leaves": told.leaves,
-        "trees": len(told.trees),
-        "triangles": told.primitives,
-        "stored_triangles": told.stored,
+        "instances": found.instances,
+        "leaves": found.leaves,
+        "trees": len(found.trees),
+        "triangles": found.primitives,
+        "stored_triangles": found.stored,
         **_corners(scene.bounds),
     }
-    if held.read is not None:
-        meshes = [held.read.geometry[name] for name in {*held.read.geometry}]
+    if file.read is not None:
+        meshes = [file.read.geometry[name] for name in {*file.read.geometry}]
         figures["watertight"] = all(getattr(mesh, "is_watertight", True) for mesh in meshes)
     leaves = scene.leaves
-    counts = np.array([tree.primitives for tree in told.trees])[leaves.tree_of]
+    counts = np.array([tree.primitives for tree in found.trees])[leaves.tree_of]
     sums = np.bincount(leaves.instance_id, counts, minlength=int(scene.ids.max(initial=-1)) + 1)
-    listed = [{"id": one.id, "name": one.name, "triangles": int(sums[one.id])} for one in scene]
-    memory = {"bytes": told.bytes, "instance_bytes": told.instance_bytes}
-    return figures | memory | {"members": listed}
+    members = [
+        {"id": each.id, "name": each.name, "triangles": int(sums[each.id])} for each in scene
+    ]
+    memory = {"bytes": found.bytes, "instance_bytes": found.instance_bytes}
+    return figures | memory | {"members": members}
 
 
 def _corners(bounds: Any) -> dict[str, Any]:
@@ -250,3 +266,15 @@ def _text(name: str, value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.4g}"
     return one_line(str(value))
+
+
+def _benchmarks() -> Any:
+    """Return the module that runs the benchmarks: installed, or beside the package in a clone."""
+    if find_spec("bvh.benchmarks") is not None:
+        return import_module("bvh.benchmarks.session")
+    folder = Path(bvh.__file__).resolve().parents[1] / "benchmarks"
+    found = find_spec("benchmarks")
+    # Another package may have the same name.
+    if found is None or not found.origin or Path(found.origin).resolve().parent != folder:
+        raise ImportError(f"the benchmarks are not installed; there is no importable {folder}")
+    return import_module("benchmarks.session")

@@ -1,39 +1,48 @@
-"""All kernels compiled by several processes, each of which does what it has the helpers for."""
+"""Parallel compilation: all kernels compiled by several processes."""
 
 from __future__ import annotations
 
 import contextlib
 import multiprocessing
+import os
 import signal
 from collections.abc import Callable
 from multiprocessing.connection import Connection, wait
+from pathlib import Path
 from typing import Any
 
+import bvh
 from bvh.jit import all_recipes, families, notice
 
 
 class Plan:
-    """Which part a process compiles next.
+    """Schedule of parts: families of parts that share helpers.
 
-    It stays in one family as long as there is something left, goes on with one that nobody has
-    begun, and then helps where most is left. What two parts share is compiled by one process; the
+    A process stays in one family while parts are left, goes on with a family that is not begun,
+    and then takes parts of the longest one. What two parts share is compiled by one process; the
     other waits for the file.
     """
 
     def __init__(self, parts: list[list[str]]) -> None:
-        self._fresh = [list(family) for family in parts if family]
+        self._waiting = [list(family) for family in parts if family]
         self._begun: list[list[str]] = []
 
     def next(self, family: list[str]) -> tuple[str | None, list[str]]:
-        """Return the next part for who is at a family, and the family it is of."""
+        """Return the next part for a process in a family, and the family of that part."""
         if family:
             return family.pop(0), family
-        if self._fresh:
-            family = self._fresh.pop(0)
+        if self._waiting:
+            family = self._waiting.pop(0)
             self._begun.append(family)
             return family.pop(0), family
         longest = max(self._begun, key=len, default=[])
         return (longest.pop() if longest else None), family
+
+
+def python_path() -> dict[str, str]:
+    """Return the environment variable with which a child process imports this package."""
+    folders = [str(Path(bvh.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
+    return {"PYTHONPATH": os.pathsep.join(filter(None, folders))}
 
 
 def compile_one(name: str) -> None:
@@ -48,24 +57,24 @@ def compile_together(
     parts: list[list[str]] | None = None,
     work: Callable[[str], None] = compile_one,
 ) -> None:
-    """Have processes do the work of all parts.
+    """Do the work of all parts in several processes.
 
     Parameters
     ----------
     processes : int
-        How many; no more are started than there are parts.
+        Number of processes, at most that of parts.
     progress : callable
         Called as progress(done, total) after each part.
     parts : list of list of str, optional
-        Families of parts; by default, all that there are.
+        Families of parts; all by default.
     work : callable
-        What a process does with the name of a part.
+        Called in a process with the name of a part.
     """
     parts = families() if parts is None else parts
     plan, total, done = Plan(parts), sum(map(len, parts)), 0
-    # Spawned: a fork would take over locks of threads that it does not have.
+    # Spawned, because a fork would inherit locks of threads that it does not have.
     context = multiprocessing.get_context("spawn")
-    at: dict[Connection, list[str]] = {}
+    current: dict[Connection, list[str]] = {}
     children = []
     try:
         for _ in range(min(processes, total)):
@@ -74,35 +83,35 @@ def compile_together(
             child.start()
             theirs.close()
             children.append(child)
-            at[ours] = []
-            _send_next(plan, at, ours)
-        while at:
-            for ours in [pipe for pipe in wait(list(at)) if isinstance(pipe, Connection)]:
+            current[ours] = []
+            _send_next(plan, current, ours)
+        while current:
+            for ours in [pipe for pipe in wait(list(current)) if isinstance(pipe, Connection)]:
                 _received(ours)
                 done += 1
                 progress(done, total)
-                _send_next(plan, at, ours)
+                _send_next(plan, current, ours)
     finally:
-        # After an error or Ctrl-C some are at work: LLVM hears nothing for minutes. What is half
-        # done counts as absent, locks as free.
+        # After an error or Ctrl-C some are still compiling, perhaps for minutes. Unfinished files
+        # count as absent, their locks as free.
         for child in children:
             if done < total:
                 child.terminate()
             child.join()
 
 
-def _send_next(plan: Plan, at: dict[Connection, list[str]], pipe: Connection) -> None:
-    """Give a process its next part, or let it end."""
-    name, at[pipe] = plan.next(at[pipe])
-    # Whoever has died is told by the next look at the pipe.
+def _send_next(plan: Plan, current: dict[Connection, list[str]], pipe: Connection) -> None:
+    """Send a process its next part, or None to end it."""
+    name, current[pipe] = plan.next(current[pipe])
+    # A process that has died is noticed when its pipe is read.
     with contextlib.suppress(OSError):
         pipe.send(name)
     if name is None:
-        del at[pipe]
+        del current[pipe]
 
 
 def _received(pipe: Connection) -> None:
-    """Hear that a part is done, or raise what has gone wrong."""
+    """Receive the end of a part, or raise the error of its process."""
     try:
         error = pipe.recv()
     except EOFError:
@@ -112,8 +121,8 @@ def _received(pipe: Connection) -> None:
 
 
 def _answer(pipe: Connection, work: Callable[[str], None]) -> None:
-    """Work on the parts that a pipe names, in a process of its own."""
-    # The process that has started it hears Ctrl-C, and ends it.
+    """Work on the parts sent through a pipe, in a process of its own."""
+    # The parent process handles Ctrl-C, and ends this one.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with contextlib.suppress(EOFError, BrokenPipeError):
         while (name := pipe.recv()) is not None:
@@ -126,5 +135,5 @@ def _answer(pipe: Connection, work: Callable[[str], None]) -> None:
 
 
 def _plain(error: Exception) -> RuntimeError:
-    """Return an error that any process can read."""
+    """Return an error that can be pickled."""
     return RuntimeError(f"{type(error).__name__}: {error}")

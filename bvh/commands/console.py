@@ -1,4 +1,4 @@
-"""What commands print: lines, tables, JSON, progress."""
+"""Output of commands: lines, tables, JSON, progress bars."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 
 from bvh.jit import BVHWarning
 
-# Without markup: names of files and of instances are printed as they are.
+# Without markup, so that names of files and instances are printed verbatim.
 out = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
 err = Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True)
 
@@ -30,27 +30,27 @@ def bar(text: str) -> Iterator[Any]:
 
 @contextmanager
 def warnings_in_a_line() -> Iterator[None]:
-    """Tell our own warnings in a line each, without where in the code they come from."""
+    """Print the package's own warnings in a line each, without their position in the code."""
     shown = warnings.showwarning
 
-    def tell(message: Any, category: type[Warning], *where: Any, **more: Any) -> None:
+    def show(message: Any, category: type[Warning], *where: Any, **more: Any) -> None:
         if issubclass(category, BVHWarning):
             err.print(f"bvh: {one_line(str(message))}")
         else:
             shown(message, category, *where, **more)
 
     with warnings.catch_warnings():
-        warnings.showwarning = tell
+        warnings.showwarning = show
         yield
 
 
 def print_json(value: Any) -> None:
-    """Print plain values as JSON, which knows no NaN and no infinity: null stands for them."""
+    """Print plain values as JSON, with null for NaN and infinity."""
     print(json.dumps(_without_nan(value)))  # noqa: T201
 
 
 def print_table(rows: Sequence[Sequence[str]], right: bool = False) -> None:
-    """Print aligned columns, to the left or, but for the last one, to the right."""
+    """Print aligned columns: to the left, or all but the last one to the right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         cells = zip(row[:-1], widths, strict=False)
@@ -59,7 +59,7 @@ def print_table(rows: Sequence[Sequence[str]], right: bool = False) -> None:
 
 
 def one_line(text: str) -> str:
-    """Return text without what would move the cursor or colour the screen."""
+    """Return text without control characters."""
     return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
@@ -69,12 +69,12 @@ def numbers(values: Sequence[float] | np.ndarray[Any, Any], digits: int = 9) -> 
 
 
 def mebibytes(count: int) -> str:
-    """Return an amount of memory."""
+    """Return a number of bytes as text."""
     return f"{count / 2**20:.2f} MiB"
 
 
 def rate(rays: int, seconds: float) -> str:
-    """Return how many rays took how long."""
+    """Return the number of rays, their time and their rate as text."""
     return f"{rays} rays in {seconds:.3f} s, {rays / max(seconds, 1e-9) / 1e6:.2f} million a second"
 
 

@@ -1,10 +1,11 @@
-"""Files that commands are given: meshes, scenes, and what was saved of either."""
+"""Input files of commands: meshes, scenes, and saved trees and scenes."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
+import numpy as np
 import typer
 
 from bvh.commands.console import bar
@@ -18,7 +19,7 @@ ScenePath = Annotated[
     typer.Argument(
         metavar="SCENE",
         help="Any file that trimesh or meshio reads, .npz with vertices and faces, a saved tree or "
-        "a saved scene. Files that place meshes, such as .glb, are scenes.",
+        "a saved scene. Files of positioned meshes, such as .glb, are scenes.",
     ),
 ]
 Flatten = Annotated[
@@ -29,7 +30,7 @@ Threads = Annotated[int | None, typer.Option(min=1, help="Threads; one for each 
 
 
 class Opened(NamedTuple):
-    """What a file holds; what trimesh has read from it, None for what was saved; what is up."""
+    """Content of a file; what trimesh read from it, None for a saved file; its up axis."""
 
     source: BVH | Scene
     read: Any
@@ -39,7 +40,7 @@ class Opened(NamedTuple):
 def opened(
     path: Path, threads: int | None, quality: str = "medium", flatten: bool = False
 ) -> Opened:
-    """Return what is in a file, ready to be asked."""
+    """Return the tree or scene of a file."""
     read = None if _is_saved(path) else _read(path)
     if read is None:
         source = load(path, mmap=True, threads=threads)
@@ -56,12 +57,12 @@ def opened(
 
 
 def opened_scene(path: Path, threads: int | None) -> tuple[Scene, Any]:
-    """Return a file as a scene, a single mesh under the file's name, and what trimesh has read."""
+    """Return a file as a scene, with a single mesh named after the file, and what trimesh read."""
     read = None if _is_saved(path) else _read(path)
     if read is None:
         source = load(path, mmap=True, threads=threads)
     else:
-        # A mesh is added as such, because it knows more than its tree.
+        # A mesh is added itself, because it has more attributes than its tree.
         source = _built(path, read, "medium", threads) if _is_graph(read) else read
     if isinstance(source, Scene):
         return source, read
@@ -71,7 +72,7 @@ def opened_scene(path: Path, threads: int | None) -> tuple[Scene, Any]:
 
 
 def _built(path: Path, read: Any, quality: str, threads: int | None) -> BVH | Scene:
-    """Return the scene, or the tree, of what trimesh has read."""
+    """Return the scene or tree of what trimesh read."""
     make: Any = Scene.from_trimesh if _is_graph(read) else BVH.from_mesh
     with bar("building") as progress:
         built: BVH | Scene = make(read, quality=quality, threads=threads, progress=progress)
@@ -89,7 +90,7 @@ def _is_saved(path: Path) -> bool:
 
 
 def _read(path: Path) -> Any:
-    """Return a mesh or scene of trimesh."""
+    """Return the mesh or scene of a file."""
     read = read_file(path, "a mesh")
     if not (hasattr(read, "faces") or _is_graph(read)):
         raise ValueError(f"{path} holds no triangles ({type(read).__name__})")
@@ -97,6 +98,18 @@ def _read(path: Path) -> Any:
 
 
 def check_folder(output: Path) -> None:
-    """Raise before any work is done for a file that cannot be written."""
+    """Raise if a file cannot be written for want of its folder, before any work is done."""
     if not output.parent.is_dir():
         raise FileNotFoundError(f"no such folder: {output.parent}")
+
+
+def content_of(source: Any) -> str:
+    """Return the numbers of primitives, instances and trees as text."""
+    if not isinstance(source, Scene):
+        return f"{len(source)} {source.kind}"
+    leaves = source.leaves
+    counts = np.array([len(tree) for tree in leaves.trees], np.int64)
+    kinds = {tree.kind for tree in leaves.trees}
+    what = kinds.pop() if len(kinds) == 1 else "primitives"
+    stored = f"{counts.sum()} {what} in {len(counts)} trees"
+    return f"{len(source)} instances, {counts[leaves.tree_of].sum()} {what}; {stored}"

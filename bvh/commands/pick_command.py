@@ -1,4 +1,4 @@
-"""`bvh pick`: what is under a cursor, or in a rectangle of the picture."""
+"""`bvh pick`: picks under a cursor, and selections in a rectangle of the picture."""
 
 from __future__ import annotations
 
@@ -8,17 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from bvh.camera import Camera
-from bvh.commands.camera_options import (
-    CameraFile,
-    CameraOptions,
-    Eye,
-    Fov,
-    Ortho,
-    Size,
-    Target,
-    Up,
-    numbers_of,
-)
+from bvh.commands.camera_options import NO_CAMERA, OPTIONS, CameraOptions, numbers_of, with_camera
 from bvh.commands.console import numbers, one_line, out, print_json, print_table
 from bvh.commands.openings import AsJson, ScenePath, Threads, opened_scene
 from bvh.picks import Pick
@@ -26,25 +16,26 @@ from bvh.scene import Scene
 from bvh.selecting import KINDS, MODES
 from bvh.selections import Selection
 
-# The exit code where nothing is found, as grep has it.
+# The exit code where nothing is found, like that of grep.
 NOTHING = 1
 
 
+@with_camera(*OPTIONS)
 def pick_command(
     scene: ScenePath,
     at: Annotated[
-        str | None, typer.Option("--at", metavar="X,Y", help="The cursor: tell what is under it.")
+        str | None, typer.Option("--at", metavar="X,Y", help="Cursor: print what is under it.")
     ] = None,
     rect: Annotated[
         str | None,
-        typer.Option("--rect", metavar="X0,Y0,X1,Y1", help="A rectangle: tell what is in it."),
+        typer.Option("--rect", metavar="X0,Y0,X1,Y1", help="Rectangle: print what is in it."),
     ] = None,
     radius: Annotated[
         float | None,
-        typer.Option(metavar="PIXELS", help="With --at: also what the cursor misses by so little."),
+        typer.Option(metavar="PIXELS", help="With --at: also what is so close to the cursor."),
     ] = None,
     everything: Annotated[
-        bool, typer.Option("--all", help="With --at: all that its ray hits, front to back.")
+        bool, typer.Option("--all", help="With --at: all hits of its ray, front to back.")
     ] = False,
     what: Annotated[
         str | None,
@@ -56,47 +47,34 @@ def pick_command(
     visible_only: Annotated[
         bool, typer.Option("--visible-only", help="With --rect: only what the camera sees.")
     ] = False,
-    camera: CameraFile = None,
-    eye: Eye = None,
-    target: Target = None,
-    up: Up = None,
-    fov: Fov = None,
-    ortho: Ortho = None,
-    size: Size = None,
-    y: Annotated[
-        str | None, typer.Option(metavar="up|down", help="Which way y runs; down by default.")
-    ] = None,
-    pixel_ratio: Annotated[
-        float | None, typer.Option(help="Device pixels to a unit of x and y; 1 by default.")
-    ] = None,
+    camera: CameraOptions = NO_CAMERA,
     threads: Threads = None,
     as_json: AsJson = False,
 ) -> None:
-    """Tell what is under a cursor (--at), or in a rectangle of the picture (--rect).
+    """Print what is under a cursor (--at), or in a rectangle of the picture (--rect).
 
     The picture is that of `bvh render` with the same options. Pixels are counted from its upper
     left corner, and the middle of the first one is at 0.5,0.5.
 
-    The exit code is 0 if something is found, 1 if nothing is, 2 if something is wrong. Nothing is
-    told as "nothing", with --json as null, or as an empty list.
+    The exit code is 0 if something is found, 1 if nothing is, 2 for an error. Without a result
+    "nothing" is printed, or with --json null or an empty list.
     """
     _check(at, rect, radius, everything, what, mode, visible_only)
-    options = CameraOptions(camera, eye, target, up, fov, ortho, size, y, pixel_ratio)
     cursor = numbers_of("--at", at, 2, "400,300") if at is not None else []
     if not all(map(math.isfinite, cursor)):
         raise ValueError(f"--at must be finite, got {at!r}")
     corners = numbers_of("--rect", rect, 4, "10,10,90,60") if rect is not None else []
-    held, read = opened_scene(scene, threads)
-    view = options.made(scene, held.bounds, held.up, read)
+    source, read = opened_scene(scene, threads)
+    view = camera.camera_of(scene, source.bounds, source.up, read)
     if corners:
-        found = held.pick_rect(
+        found = source.pick_rect(
             view, *corners, what=what or "faces", mode=mode or "touching",
             visible_only=visible_only, threads=threads,
         )  # fmt: skip
-        print_json(_selected(held, found)) if as_json else _print_selection(held, found)
+        print_json(_selected(source, found)) if as_json else _print_selection(source, found)
         count = len(found)
     else:
-        count = _pick(held, view, cursor, radius, everything, as_json)
+        count = _pick(source, view, cursor, radius, everything, as_json)
     if not count:
         raise typer.Exit(NOTHING)
 
@@ -115,14 +93,14 @@ def _check(
         if given:
             raise ValueError(f"{name} goes with {needed}")
     if everything and radius is not None:
-        raise ValueError("--all has no --radius: it tells what the cursor's own ray hits")
+        raise ValueError("--all has no --radius: it prints the hits of the cursor's own ray")
 
 
 def _pick(
     scene: Scene, view: Camera, cursor: list[float], radius: float | None, everything: bool,
     as_json: bool,
 ) -> int:  # fmt: skip
-    """Print what is under the cursor; return how many hits that are."""
+    """Print what is under the cursor; return the number of hits."""
     if everything:
         picks = scene.pick_all(view, cursor[0], cursor[1])
         if as_json:
@@ -149,8 +127,8 @@ def _path(path: tuple[int, ...]) -> str:
 
 
 def _rows(pick: Pick) -> list[tuple[str, str]]:
-    """Return the lines that tell a pick."""
-    told = pick.as_dict()
+    """Return the rows of a pick's table."""
+    values = pick.as_dict()
     rows = [
         ("instance", str(pick.instance_id)),
         ("name", _name(pick.name)),
@@ -165,25 +143,25 @@ def _rows(pick: Pick) -> list[tuple[str, str]]:
     ]
     if pick.face_id != pick.prim_id:
         rows.insert(5, ("face", str(pick.face_id)))
-    if told["vertex"] is not None:
+    if values["vertex"] is not None:
         rows.insert(rows.index(("t", f"{pick.t:.9g}")), ("u, v", numbers([pick.u, pick.v])))
-    if told["smooth_normal"] is not None:
-        rows.append(("smooth normal", numbers(told["smooth_normal"])))
-    if told["uv"] is not None:
-        rows.append(("uv", numbers(told["uv"])))
+    if values["smooth_normal"] is not None:
+        rows.append(("smooth normal", numbers(values["smooth_normal"])))
+    if values["uv"] is not None:
+        rows.append(("uv", numbers(values["uv"])))
     for name in ("vertex", "edge"):
-        near = told[name]
+        near = values[name]
         if near is not None:
             ids = near["id"] if name == "vertex" else "-".join(map(str, near["vertices"]))
-            place = numbers(near["position"])
-            rows.append((name, f"{ids} at {place}, {near['distance']:.3g} pixels away"))
+            position = numbers(near["position"])
+            rows.append((name, f"{ids} at {position}, {near['distance']:.3g} pixels away"))
     if pick.screen_distance:
         rows.append(("beside", f"the cursor by {pick.screen_distance:.3g} pixels"))
     return rows
 
 
 def _print_list(picks: list[Pick]) -> None:
-    """Print a line for each of many picks."""
+    """Print a line for each pick."""
     if not picks:
         out.print("nothing")
         return
@@ -207,7 +185,7 @@ def _selected(scene: Scene, found: Selection) -> dict[str, Any]:
 
 
 def _print_selection(scene: Scene, found: Selection) -> None:
-    """Print how much of which instance is selected."""
+    """Print the number of selected elements of each instance."""
     if not len(found):
         out.print("nothing")
         return

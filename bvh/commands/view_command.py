@@ -1,7 +1,8 @@
-"""`bvh view`: a mesh or a scene in the browser."""
+"""`bvh view` and `bvh lab`: pages in the browser."""
 
 from __future__ import annotations
 
+import webbrowser
 from typing import Annotated, Any
 
 import typer
@@ -9,41 +10,45 @@ import typer
 from bvh.commands.camera_options import axis_or_direction
 from bvh.commands.console import one_line, out
 from bvh.commands.openings import Flatten, ScenePath, Threads, opened, opened_scene
+from bvh.lab.page import PORT as LAB_PORT
+from bvh.lab.page import ray_lab
 from bvh.pages import HOST
 from bvh.viewer.drawing import MAX_FACES
 from bvh.viewer.window import PORT, view
 
+Host = Annotated[
+    str, typer.Option(help="Address to listen on; only this machine can reach the default.")
+]
+Port = Annotated[int, typer.Option(min=0, max=65535, help="Port, or the next free one; 0 for any.")]
+NoOpen = Annotated[
+    bool, typer.Option("--no-open", help="Print the address without opening a browser.")
+]
+
 
 def view_command(
     scene: ScenePath,
-    host: Annotated[
-        str, typer.Option(help="Address to listen at; others than this let other machines in.")
-    ] = HOST,
-    port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Port, or the next free one; 0 for any.")
-    ] = PORT,
-    no_open: Annotated[
-        bool, typer.Option("--no-open", help="Only print the address; open no browser.")
-    ] = False,
+    host: Host = HOST,
+    port: Port = PORT,
+    no_open: NoOpen = False,
     up: Annotated[
         str | None,
         typer.Option(
             metavar="AXIS|X,Y,Z",
-            help="What is up, such as y or 0,1,0; by default what the scene says: y for .glb and "
+            help="Up direction, such as y or 0,1,0; by default that of the scene: y for .glb and "
             ".gltf; z for meshes.",
         ),
     ] = None,
     max_faces: Annotated[
         int,
-        typer.Option(min=1, help="Faces that the page is sent; boxes stand for what is beyond."),
+        typer.Option(min=1, help="Limit of faces sent to the page; boxes replace what is beyond."),
     ] = MAX_FACES,
     flatten: Flatten = False,
     threads: Threads = None,
 ) -> None:
     """Show a mesh or a scene in the browser, until Ctrl-C.
 
-    Drag to orbit, click to pick a face, shift-drag to select faces. The page comes from this
-    machine alone; over ssh, forward its port: ssh -L 8080:localhost:8080 machine.
+    Drag to orbit, click to pick a face, shift-drag to select faces. The page fetches nothing from
+    elsewhere; over ssh, forward its port: ssh -L 8080:localhost:8080 machine.
     """
     direction: Any = None if up is None else axis_or_direction(up)
     source: Any
@@ -63,3 +68,23 @@ def view_command(
         pass
     finally:
         viewer.close()
+
+
+def lab_command(
+    host: Host = HOST,
+    port: Port = LAB_PORT,
+    no_open: NoOpen = False,
+) -> None:
+    """Open the ray lab, a page on which a ray and a box can be dragged, until Ctrl-C.
+
+    It shows the exact answer beside those of the box tests that articles teach. Over ssh, forward
+    its port: ssh -L 8090:localhost:8090 machine.
+    """
+    with ray_lab(host=host, port=port) as lab:
+        out.print(f"ray lab at {lab.url}, until Ctrl-C")
+        if not no_open:
+            webbrowser.open(lab.url)
+        try:
+            lab.wait()
+        except KeyboardInterrupt:
+            out.print("closed")

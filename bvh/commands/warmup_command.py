@@ -1,4 +1,4 @@
-"""The warmup command: all kernels compiled, by several processes at once, for one level or more."""
+"""`bvh warmup`: compilation of all kernels, for one level of CPUs or more."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ from typing import Annotated
 
 import typer
 
-import bvh
 from bvh.code_generator import target
-from bvh.commands.compiling import compile_one, compile_together
+from bvh.commands.compiling import compile_one, compile_together, python_path
 from bvh.commands.console import bar, out
 from bvh.cpu_levels import target_of
 from bvh.jit import all_recipes, cache_directory, families, fingerprint, prune_cache
@@ -23,11 +22,11 @@ from bvh.kernel_folders import KernelFolder, Untrusted
 
 Processes = Annotated[
     int | None,
-    typer.Option(min=1, help="Processes that compile; one for each CPU by default."),
+    typer.Option(min=1, help="Number of processes; one for each CPU by default."),
 ]
 To = Annotated[
     Path | None,
-    typer.Option(help="A folder to fill for BVH_KERNELS; your own cache by default."),
+    typer.Option(help="Folder to fill for BVH_KERNELS; your own cache by default."),
 ]
 Cpu = Annotated[
     str | None,
@@ -38,7 +37,7 @@ Parts = Annotated[
     typer.Option(help="Parts to compile, with commas between; all by default."),
 ]
 
-# What compiles for another level than this process does.
+# Program of the process that compiles for another level or folder.
 SCRIPT = """
 import sys
 from bvh.commands.warmup_command import fill
@@ -78,7 +77,7 @@ def _listed(text: str | None) -> list[str]:
 
 
 def _chosen(parts: str | None) -> list[str]:
-    """Return the names of parts; raises ValueError if one is unknown."""
+    """Return the names of parts; raise ValueError if one is unknown."""
     known = list(all_recipes())
     names = _listed(parts)
     for name in names:
@@ -88,7 +87,7 @@ def _chosen(parts: str | None) -> list[str]:
 
 
 def _must_be_private(folder: Path) -> None:
-    """Make a folder if it is missing; raises ValueError if others could fill it."""
+    """Create a folder if it is missing; raise ValueError if others could write to it."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     try:
         KernelFolder(folder / fingerprint()).names()
@@ -99,13 +98,8 @@ def _must_be_private(folder: Path) -> None:
 
 
 def _fill_elsewhere(level: str, to: Path | None, processes: int, parts: Sequence[str]) -> str:
-    """Compile for a level in a process that is told so from its beginning; return where."""
-    path = [str(Path(bvh.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
-    settings = {
-        "BVH_CPU": level,
-        "BVH_KERNELS": "off",
-        "PYTHONPATH": os.pathsep.join(filter(None, path)),
-    }
+    """Compile for a level in a process of its own; return the folder."""
+    settings = {"BVH_CPU": level, "BVH_KERNELS": "off"} | python_path()
     if to is not None:
         settings["BVH_CACHE_DIR"] = str(to.absolute())
     command = [sys.executable, "-P", "-c", SCRIPT, str(processes), *parts]
@@ -117,7 +111,7 @@ def _fill_elsewhere(level: str, to: Path | None, processes: int, parts: Sequence
 
 
 def _open_to_readers(folder: Path) -> None:
-    """Let everybody read what root may have filled for them; nobody else may write."""
+    """Let everybody read a folder, and only its owner write to it."""
     folder.chmod(0o755)
     for version in folder.iterdir():
         if re.fullmatch("[0-9a-f]{20}", version.name) and version.is_dir():

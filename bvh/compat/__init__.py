@@ -1,1 +1,1 @@
-"""Drop-ins for other libraries' interfaces."""
+"""Drop-in replacements for interfaces of other libraries."""

@@ -1,4 +1,4 @@
-"""The meshes that are added to a scene, one by one, and the tree over all of them."""
+"""Geometries of a RaycastingScene, and the tree over all of them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from bvh.tree import BVH
 
 
 class Geometries:
-    """What `RaycastingScene` is apart from what it is asked.
+    """Base of `RaycastingScene`: its meshes and its tree.
 
-    The tree is built by the first question after the last mesh.
+    The tree is built by the first query after the last mesh.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ class Geometries:
     def __init__(self, nthreads: int = 0, device: Any = None) -> None:
         self._threads = thread_limit(nthreads)
         self._geometries: list[Geometry] = []
-        # The meshes of a tree, and the tree.
+        # The meshes of the tree, and the tree.
         self._built: tuple[list[Geometry], Surface] | None = None
 
     @overload
@@ -47,10 +47,10 @@ class Geometries:
         Parameters
         ----------
         vertex_positions : array_like or Tensor, shape (n, 3)
-            Coordinates, taken as float64. Or a mesh, as the only argument.
+            Coordinates, converted to float64. Or a mesh, as the only argument.
         triangle_indices : array_like or Tensor of int, shape (m, 3)
             Vertex indices; the normal is (v1-v0) x (v2-v0).
-        mesh : open3d.t.geometry.TriangleMesh, or whatever `bvh.BVH.from_mesh` takes
+        mesh : open3d.t.geometry.TriangleMesh, or any mesh that `bvh.BVH.from_mesh` takes
 
         Returns
         -------
@@ -60,7 +60,7 @@ class Geometries:
         Raises
         ------
         ValueError, TypeError
-            Where an argument has the wrong shape or type, or an index is out of range; the message
+            If an argument has the wrong shape or type, or an index is out of range; the message
             names it.
         """
         if triangle_indices is None:
@@ -78,9 +78,9 @@ class Geometries:
 
     @property
     def tree(self) -> BVH:
-        """The tree over all triangles, for questions that this interface does not have.
+        """The tree over all triangles, for other queries.
 
-        Its prim_id counts through the geometries in their order.
+        Its prim_id counts the triangles of all geometries in their order.
         """
         return self._surface().tree
 
@@ -91,10 +91,10 @@ class Geometries:
         return f"{type(self).__name__}({count} geometr{plural}, {triangles} triangles)"
 
     def _surface(self) -> Surface:
-        """Return all triangles under one tree; build it if there is none, or a mesh is new."""
+        """Return all triangles and their tree, built if a mesh is new."""
         geometries, built = self._geometries, self._built
         if built is None or built[0] is not geometries:
-            # Two threads may both build: they find the same.
+            # Two threads may both build the same.
             built = self._built = geometries, Surface(geometries, self._threads)
         return built[1]
 

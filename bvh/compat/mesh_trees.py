@@ -1,4 +1,4 @@
-"""The tree of a mesh that may change: made when first asked for, and anew after a change."""
+"""Trees of trimesh meshes: built on first use, and again after a change."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ import trimesh
 from bvh.tree import BVH
 
 
-class Kept(NamedTuple):
-    """A tree, the mesh that it was made of, and the mesh's own hash at that time."""
+class CachedTree(NamedTuple):
+    """A tree, its mesh, and the mesh's hash when it was built."""
 
     mesh: weakref.ref[Any]
     stamp: int
     tree: BVH
 
 
-# By the identity of meshes: their hashes change, and neither pickles nor copies should carry trees.
-_kept: dict[int, Kept] = {}
+# By id() of meshes, because hashes change, and pickles and copies must not contain trees.
+_cache: dict[int, CachedTree] = {}
 
 
 def tree_of(mesh: Any) -> BVH:
-    """Return the tree over the faces that a mesh has now.
+    """Return the tree over the current faces of a mesh.
 
-    Meshes of trimesh hash what they hold, and remember the hash until an array may have changed,
-    so asking again takes about a microsecond.
+    Meshes of trimesh hash their arrays, and store the hash until an array may have changed, so a
+    second call takes about a microsecond.
 
     Parameters
     ----------
@@ -55,22 +55,22 @@ def tree_of(mesh: Any) -> BVH:
     False
     """
     key = id(mesh)
-    kept = _kept.get(key)
-    if kept is None or kept.mesh() is not mesh:
-        # Others may look alike, but their hashes do not tell that they have changed.
+    cached = _cache.get(key)
+    if cached is None or cached.mesh() is not mesh:
+        # Hashes of other types may not change with their content.
         if not isinstance(mesh, trimesh.Trimesh):
             raise TypeError(f"mesh must be a trimesh.Trimesh, got {type(mesh).__name__}")
-        kept = None
+        cached = None
     stamp = hash(mesh)
-    if kept is not None and kept.stamp == stamp:
-        return kept.tree
-    # Two threads may both build it: they build the same.
-    # Slices and copies of a tracked array make it forget its hash, a plain view does not.
+    if cached is not None and cached.stamp == stamp:
+        return cached.tree
+    # Two threads may both build the same tree. Views keep the stored hash of a tracked array, which
+    # slices and copies would discard.
     vertices, faces = mesh.vertices.view(np.ndarray), mesh.faces.view(np.ndarray)
     tree = BVH.from_triangles(vertices.reshape(-1, 3), faces.reshape(-1, 3))
 
     def forget(_: weakref.ref[Any]) -> None:
-        _kept.pop(key, None)
+        _cache.pop(key, None)
 
-    _kept[key] = Kept(weakref.ref(mesh, forget), stamp, tree)
+    _cache[key] = CachedTree(weakref.ref(mesh, forget), stamp, tree)
     return tree

@@ -1,7 +1,7 @@
-"""Open3D's RaycastingScene on the exact tree: the same methods, keys, shapes and types.
+"""Drop-in replacement for Open3D's RaycastingScene: the same methods, keys, shapes and types.
 
-Change one line, ``from bvh.compat.open3d import RaycastingScene``, and rays are decided exactly, in
-float64 where you give float64, by numpy arrays or, where Open3D is at hand, by its Tensors.
+With ``from bvh.compat.open3d import RaycastingScene`` hits are exact, in float64 for float64 input,
+on numpy arrays or on Tensors of Open3D.
 """
 
 from __future__ import annotations
@@ -15,38 +15,37 @@ from bvh.arguments import one_index
 from bvh.compat.geometries import Geometries, thread_limit
 from bvh.compat.pinholes import rays_of_matrices, rays_of_view
 from bvh.compat.surface import INVALID_ID, split_rays
-from bvh.compat.tensors import Asked, given_like, narrowed
+from bvh.compat.tensors import InputRows, given_like, narrowed
 
-Answers = dict[str, Any]
+Arrays = dict[str, Any]
 
 
 class RaycastingScene(Geometries):
-    """Triangle meshes that rays and points ask about, with the interface of Open3D's class.
+    """Ray and point queries of triangle meshes, with the interface of Open3D's class.
 
     Each mesh has a geometry id, counted from 0; the tree over all of them is built by the first
-    question after the last mesh. Answers are numpy arrays; to questions that are Tensors, they are
-    Tensors. Of those, real numbers are float32 for questions in float32, and float64 for all
-    others; ids are uint32.
+    query after the last mesh. Results are numpy arrays, or Tensors for input that is a Tensor. Real
+    numbers are float32 for float32 input, else float64; ids are uint32.
 
     Parameters
     ----------
     nthreads : int
-        Threads to build with; 0 for one for each CPU.
+        Threads to build with; 0 for one per CPU.
     device : object
-        Taken for the sake of programs that name one. Everything is computed by the CPU, and
-        Tensors are given back on the device that they came from.
+        Accepted for compatibility. Everything is computed on the CPU, and Tensors are returned on
+        the device of the input.
 
     Notes
     -----
-    Open3D answers the same but for rounding and for rays that meet edges and vertices. Here
+    Results differ from Open3D's by rounding and for rays through edges and vertices. Here
 
-    - vertices and rays in float64 are taken as they are, where Open3D refuses them;
+    - vertices and rays in float64 are used as they are, which Open3D rejects;
     - a ray through an edge or a vertex hits, and is one crossing of a closed mesh for
       `count_intersections` and `list_intersections`, whose hits are sorted by t. A ray that passes
       along the outline of a mesh crosses it twice or not at all, and one through the border of a
       mesh that is open once or not at all, always in the same way: see `edges` in
       `bvh.BVH.all_hits`;
-    - insides are told by exact parity: `nsamples` changes nothing;
+    - containment is exact parity: `nsamples` changes nothing;
     - of several triangles at the same distance, the lowest ids are reported;
     - rays and points that are not finite miss, vertex indices out of range raise a ValueError.
 
@@ -68,15 +67,15 @@ class RaycastingScene(Geometries):
 
     INVALID_ID = INVALID_ID
 
-    def cast_rays(self, rays: ArrayLike, nthreads: int = 0) -> Answers:
-        """Find the first hit of each ray.
+    def cast_rays(self, rays: ArrayLike, nthreads: int = 0) -> Arrays:
+        """Find the closest hit of each ray.
 
         Parameters
         ----------
         rays : array_like or Tensor, shape (..., 6)
             Origins and directions, [ox, oy, oz, dx, dy, dz]. Directions need not be normalised.
         nthreads : int
-            Threads to use; 0 for one for each CPU.
+            Threads to use; 0 for one per CPU.
 
         Returns
         -------
@@ -89,18 +88,18 @@ class RaycastingScene(Geometries):
         Raises
         ------
         ValueError, TypeError
-            Where an argument has the wrong shape or type; the message names it.
+            If an argument has the wrong shape or type; the message names it.
         """
-        asked, threads = Asked("rays", rays, 6), thread_limit(nthreads)
+        given, threads = InputRows("rays", rays, 6), thread_limit(nthreads)
         surface = self._surface()
-        hits = surface.tree.closest_hit(*split_rays(asked.rows, threads), threads=threads)
-        described = surface.described(hits, asked.dtype, threads)
-        return {"t_hit": asked.reals(hits.t)} | _answers(asked, described)
+        hits = surface.tree.closest_hit(*split_rays(given.rows, threads), threads=threads)
+        found = surface.details(hits, given.dtype, threads)
+        return {"t_hit": given.reals(hits.t)} | _shaped(given, found)
 
     def test_occlusions(
         self, rays: ArrayLike, tnear: float = 0.0, tfar: float = np.inf, nthreads: int = 0
     ) -> Any:
-        """Tell for each ray whether it hits anything.
+        """Return whether each ray hits anything.
 
         Parameters
         ----------
@@ -113,13 +112,13 @@ class RaycastingScene(Geometries):
         -------
         array or Tensor of bool, shape (...)
         """
-        asked, threads = Asked("rays", rays, 6), thread_limit(nthreads)
-        o, d = split_rays(asked.rows, threads)
+        given, threads = InputRows("rays", rays, 6), thread_limit(nthreads)
+        o, d = split_rays(given.rows, threads)
         hit = self._surface().tree.any_hit(o, d, tnear, tfar, threads=threads)
-        return asked.answer(np.reshape(hit, -1))
+        return given.shaped(np.reshape(hit, -1))
 
     def count_intersections(self, rays: ArrayLike, nthreads: int = 0) -> Any:
-        """Count how often each ray crosses the scene.
+        """Count the crossings of each ray with the scene.
 
         Parameters
         ----------
@@ -131,13 +130,13 @@ class RaycastingScene(Geometries):
         array or Tensor of int32, shape (...)
             For a closed mesh an even number from outside, and an odd number from inside.
         """
-        asked, threads = Asked("rays", rays, 6), thread_limit(nthreads)
-        o, d = split_rays(asked.rows, threads)
+        given, threads = InputRows("rays", rays, 6), thread_limit(nthreads)
+        o, d = split_rays(given.rows, threads)
         counts = self._surface().tree.count_hits(o, d, threads=threads)
-        return asked.answer(np.reshape(counts, -1).astype(np.int32))
+        return given.shaped(np.reshape(counts, -1).astype(np.int32))
 
-    def list_intersections(self, rays: ArrayLike, nthreads: int = 0) -> Answers:
-        """List where each ray crosses the scene, as often as `count_intersections` counts.
+    def list_intersections(self, rays: ArrayLike, nthreads: int = 0) -> Arrays:
+        """List the crossings of each ray with the scene, as counted by `count_intersections`.
 
         Parameters
         ----------
@@ -147,49 +146,49 @@ class RaycastingScene(Geometries):
         Returns
         -------
         dict
-            For n rays, counted flat, with m crossings in all, sorted by (ray, t, id):
+            For n rays, flattened, with m crossings in all, sorted by (ray, t, id):
             ``ray_splits`` (n + 1,), uint32: those of ray i are
             ``ray_splits[i] : ray_splits[i + 1]``; ``ray_ids``, ``geometry_ids`` and
             ``primitive_ids`` (m,), uint32; ``t_hit`` (m,) and ``primitive_uvs`` (m, 2) as in
             `cast_rays`.
         """
-        asked, threads = Asked("rays", rays, 6), thread_limit(nthreads)
+        given, threads = InputRows("rays", rays, 6), thread_limit(nthreads)
         surface = self._surface()
-        o, d = split_rays(asked.rows, threads)
+        o, d = split_rays(given.rows, threads)
         hits = surface.tree.all_hits(o, d, edges="once", threads=threads)
-        found = surface.described(hits, asked.dtype, threads, normals=False)
+        found = surface.details(hits, given.dtype, threads, normals=False)
         found["ray_splits"] = hits.offsets.astype(np.uint32)
         found["ray_ids"] = hits.ray_id.astype(np.uint32)
-        found["t_hit"] = narrowed(hits.t, asked.dtype)
-        return {name: asked.give(array) for name, array in found.items()}
+        found["t_hit"] = narrowed(hits.t, given.dtype)
+        return {name: given.give(array) for name, array in found.items()}
 
-    def compute_closest_points(self, query_points: ArrayLike, nthreads: int = 0) -> Answers:
-        """Find the nearest point of the scene for each point.
+    def compute_closest_points(self, query_points: ArrayLike, nthreads: int = 0) -> Arrays:
+        """Find the closest point of the scene for each point.
 
         Parameters
         ----------
         query_points : array_like or Tensor, shape (..., 3)
         nthreads : int
-            Threads to use; 0 for one for each CPU.
+            Threads to use; 0 for one per CPU.
 
         Returns
         -------
         dict
-            ``points`` (..., 3), the nearest points; ``geometry_ids``, ``primitive_ids``,
-            ``primitive_uvs`` and ``primitive_normals`` as in `cast_rays`. Without a nearest point,
-            because the scene is empty or the point is not finite, the point is NaN.
+            ``points`` (..., 3), the closest points; ``geometry_ids``, ``primitive_ids``,
+            ``primitive_uvs`` and ``primitive_normals`` as in `cast_rays`. If the scene is empty or
+            the point is not finite, the closest point is NaN.
 
         Raises
         ------
         ValueError, TypeError
-            Where an argument has the wrong shape or type; the message names it.
+            If an argument has the wrong shape or type; the message names it.
         """
-        asked, threads = Asked("query_points", query_points, 3), thread_limit(nthreads)
+        given, threads = InputRows("query_points", query_points, 3), thread_limit(nthreads)
         surface = self._surface()
-        near = surface.tree.closest_point(asked.flat, threads=threads)
-        described = surface.described(near, asked.dtype, threads)
-        points = narrowed(near.position, asked.dtype)
-        return {"points": asked.answer(points)} | _answers(asked, described)
+        near = surface.tree.closest_point(given.flat, threads=threads)
+        found = surface.details(near, given.dtype, threads)
+        points = narrowed(near.position, given.dtype)
+        return {"points": given.shaped(points)} | _shaped(given, found)
 
     def compute_distance(self, query_points: ArrayLike, nthreads: int = 0) -> Any:
         """Return the distance of each point from the scene.
@@ -202,10 +201,10 @@ class RaycastingScene(Geometries):
         Returns
         -------
         array or Tensor, shape (...)
-            inf without a nearest point.
+            inf without a closest point.
         """
-        asked, threads = Asked("query_points", query_points, 3), thread_limit(nthreads)
-        return asked.reals(self._surface().tree.distance(asked.flat, threads=threads))
+        given, threads = InputRows("query_points", query_points, 3), thread_limit(nthreads)
+        return given.reals(self._surface().tree.distance(given.flat, threads=threads))
 
     def compute_signed_distance(
         self, query_points: ArrayLike, nthreads: int = 0, nsamples: int = 1
@@ -217,20 +216,20 @@ class RaycastingScene(Geometries):
         query_points, nthreads
             As in `compute_closest_points`.
         nsamples : int
-            An odd number. The sign is exact without votes, so that it changes nothing.
+            An odd number. It changes nothing, because the sign is exact.
 
         Returns
         -------
         array or Tensor, shape (...)
-            0 on the surface, inf without a nearest point.
+            0 on the surface, inf without a closest point.
         """
-        asked, threads = _sampled(query_points, nthreads, nsamples)
-        return asked.reals(self._surface().tree.signed_distance(asked.flat, threads=threads))
+        given, threads = _sampled(query_points, nthreads, nsamples)
+        return given.reals(self._surface().tree.signed_distance(given.flat, threads=threads))
 
     def compute_occupancy(
         self, query_points: ArrayLike, nthreads: int = 0, nsamples: int = 1
     ) -> Any:
-        """Tell for each point whether it is inside closed meshes.
+        """Return whether each point is inside closed meshes.
 
         Parameters
         ----------
@@ -242,8 +241,8 @@ class RaycastingScene(Geometries):
         array or Tensor, shape (...)
             1 inside and on the surface, 0 outside.
         """
-        asked, threads = _sampled(query_points, nthreads, nsamples)
-        return asked.reals(self._surface().tree.contains(asked.flat, threads=threads))
+        given, threads = _sampled(query_points, nthreads, nsamples)
+        return given.reals(self._surface().tree.contains(given.flat, threads=threads))
 
     @overload
     @staticmethod
@@ -271,7 +270,7 @@ class RaycastingScene(Geometries):
 
     @staticmethod
     def create_rays_pinhole(*args: Any, dtype: Any = np.float32, **kwargs: Any) -> Any:
-        """Make the rays of a pinhole camera, through the centres of its pixels, row by row.
+        """Return the rays of a pinhole camera, through the centres of its pixels, row by row.
 
         Called as ``create_rays_pinhole(intrinsic_matrix, extrinsic_matrix, width_px, height_px)``
         or as ``create_rays_pinhole(fov_deg, center, eye, up, width_px, height_px)``.
@@ -281,19 +280,18 @@ class RaycastingScene(Geometries):
         *args, **kwargs
             By position or by name, either of
 
-            - ``intrinsic_matrix``, shape (3, 3): from points before the camera to pixels, upper
-              triangular; ``extrinsic_matrix``, shape (4, 4): from the world to the camera, a
-              rotation and a translation
-            - ``fov_deg``: the angle between the left and the right edge of the picture, in
-              degrees; ``center``, ``eye`` and ``up``, shape (3,): what the camera looks at, where
-              it is, and which way is up
+            - ``intrinsic_matrix``, shape (3, 3): from camera coordinates to pixels, upper
+              triangular; ``extrinsic_matrix``, shape (4, 4): from world to camera, a rotation and
+              a translation
+            - ``fov_deg``: the horizontal field of view in degrees; ``center``, ``eye`` and ``up``,
+              shape (3,): target, position and up direction of the camera
 
             and then ``width_px`` and ``height_px``, the size of the picture. With ``up``, as in
             Open3D, its first row is at the bottom of the view and its first column at the right.
             Arrays may be Tensors.
         dtype : float32 or float64
-            Type of the rays. float32 is what Open3D makes of any camera; float64 keeps a camera
-            exact that is far from the origin.
+            Type of the rays. Open3D always returns float32; float64 is more accurate for a camera
+            far from the origin.
 
         Returns
         -------
@@ -303,7 +301,7 @@ class RaycastingScene(Geometries):
         Raises
         ------
         ValueError, TypeError
-            Where an argument has the wrong shape, type or range; the message names it.
+            If an argument has the wrong shape, type or range; the message names it.
 
         Examples
         --------
@@ -323,13 +321,14 @@ class RaycastingScene(Geometries):
         return given_like(narrowed(rays, dtype), *args, *kwargs.values())
 
 
-def _answers(asked: Asked, described: Answers) -> Answers:
-    return {name: asked.answer(array) for name, array in described.items()}
+def _shaped(given: InputRows, found: Arrays) -> Arrays:
+    """Return flat arrays in the shape of the input."""
+    return {name: given.shaped(array) for name, array in found.items()}
 
 
-def _sampled(query_points: Any, nthreads: int, nsamples: int) -> tuple[Asked, int]:
-    """Return checked points and threads."""
-    votes = one_index("nsamples", nsamples)
-    if votes < 1 or votes % 2 == 0:
-        raise ValueError(f"nsamples must be odd and at least 1, got {votes}")
-    return Asked("query_points", query_points, 3), thread_limit(nthreads)
+def _sampled(query_points: Any, nthreads: int, nsamples: int) -> tuple[InputRows, int]:
+    """Return checked points and the number of threads."""
+    count = one_index("nsamples", nsamples)
+    if count < 1 or count % 2 == 0:
+        raise ValueError(f"nsamples must be odd and at least 1, got {count}")
+    return InputRows("query_points", query_points, 3), thread_limit(nthreads)

@@ -1,4 +1,4 @@
-"""Rays of pinhole cameras, as Open3D describes them."""
+"""Rays of pinhole cameras with Open3D's parameters."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from bvh.compat.tensors import plain
 def rays_of_matrices(
     intrinsic_matrix: Any, extrinsic_matrix: Any, width_px: int, height_px: int
 ) -> NDArray[np.float64]:
-    """Return the rays of a camera that a calibration knows, shape (height_px, width_px, 6)."""
+    """Return the rays of a calibrated camera, shape (height_px, width_px, 6)."""
     intrinsic = _shaped("intrinsic_matrix", intrinsic_matrix, (3, 3))
     extrinsic = _shaped("extrinsic_matrix", extrinsic_matrix, (4, 4))
     try:
@@ -37,13 +37,13 @@ def rays_of_matrices(
 def rays_of_view(
     fov_deg: float, center: Any, eye: Any, up: Any, width_px: int, height_px: int
 ) -> NDArray[np.float64]:
-    """Return the rays of a camera that looks at a point, shape (height_px, width_px, 6)."""
-    target, place = _shaped("center", center, (3,)), _shaped("eye", eye, (3,))
+    """Return the rays of a camera with a target, shape (height_px, width_px, 6)."""
+    target, position = _shaped("center", center, (3,)), _shaped("eye", eye, (3,))
     upward = _shaped("up", up, (3,))
     angle = reals("fov_deg", fov_deg)
     if angle.shape != () or not 0.0 < angle < 180.0:
         raise ValueError(f"fov_deg must be between 0 and 180, got {fov_deg!r}")
-    ahead = _unit(target - place)
+    ahead = _unit(target - position)
     if ahead is None:
         raise ValueError(f"center must lie away from eye, got {target.tolist()}")
     right = _unit(np.cross(upward, ahead))
@@ -58,13 +58,13 @@ def rays_of_view(
     extrinsic = np.eye(4)
     extrinsic[:3, :3] = turn
     rays = rays_of_matrices(intrinsic, extrinsic, width, height)
-    # Straight from the eye: through the matrix it would be rounded.
-    rays[..., :3] = place
+    # The eye itself, which the matrix would round.
+    rays[..., :3] = position
     return rays
 
 
 def _shaped(name: str, value: Any, shape: tuple[int, ...]) -> NDArray[np.float64]:
-    """Return a value as float64 of a certain shape."""
+    """Return a checked value as float64 of a given shape."""
     array = reals(name, plain(value))
     if array.shape != shape:
         raise ValueError(f"{name} must have shape {shape}, got {array.shape}")
@@ -72,7 +72,7 @@ def _shaped(name: str, value: Any, shape: tuple[int, ...]) -> NDArray[np.float64
 
 
 def _pixels(name: str, value: int) -> int:
-    """Return a number of pixels, 0 among them."""
+    """Return a checked number of pixels, which may be 0."""
     number = one_index(name, value)
     if number < 0:
         raise ValueError(f"{name} must not be negative, got {number}")
@@ -80,6 +80,6 @@ def _pixels(name: str, value: int) -> int:
 
 
 def _unit(vector: NDArray[np.float64]) -> NDArray[np.float64] | None:
-    """Return a vector with length 1, or None where it has no direction."""
+    """Return a unit vector, or None for zero or infinite length."""
     length = math.hypot(*vector)
     return vector / length if 0.0 < length < math.inf else None

@@ -1,7 +1,7 @@
-"""Drop-ins for the rays and the nearest points of trimesh.
+"""Drop-in replacements for rays and nearest points of trimesh.
 
-`install` puts them into all meshes at once; `RayMeshIntersector` and `ProximityQuery` into one, as
-its `ray` and its `nearest`.
+`install` replaces them in all meshes; `RayMeshIntersector` and `ProximityQuery` replace `ray` and
+`nearest` of one mesh.
 """
 
 from bvh.compat.trimesh_patches import Installation, install, uninstall

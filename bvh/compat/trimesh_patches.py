@@ -1,4 +1,4 @@
-"""Our queries in the place of trimesh's own, and theirs back again."""
+"""Patches that replace trimesh's own queries, and undo it."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from bvh.compat.trimesh_rays import Found, RayMeshIntersector, is_flag
 
 
 class InsteadOfRtree(RayMeshIntersector):
-    """What answers for `trimesh.ray.ray_triangle.RayMeshIntersector` while we are installed."""
+    """Replacement of `trimesh.ray.ray_triangle.RayMeshIntersector` while installed."""
 
 
 class InsteadOfEmbree(RayMeshIntersector):
-    """What answers for `trimesh.ray.ray_pyembree.RayMeshIntersector` while we are installed.
+    """Replacement of `trimesh.ray.ray_pyembree.RayMeshIntersector` while installed.
 
-    As there, a ray that goes through an edge has one hit there whatever is asked for, and the
-    arguments of `intersects_id` come in another order.
+    As there, a ray through an edge always has one hit there, and the arguments of `intersects_id`
+    are in another order.
     """
 
-    _one_hit_a_place = True
+    _one_hit_a_point = True
 
     def intersects_id(  # type: ignore[override]
         self,
@@ -44,7 +44,7 @@ class InsteadOfEmbree(RayMeshIntersector):
 
 
 class Patch(NamedTuple):
-    """An attribute of trimesh that was replaced, and what it was."""
+    """An attribute of trimesh that was replaced, with its old value."""
 
     owner: Any
     name: str
@@ -52,19 +52,19 @@ class Patch(NamedTuple):
 
 
 class Installation:
-    """That we are installed: as a context, until its end.
+    """Context of an installation, which uninstalls at its end.
 
-    Leaving the context changes nothing where we had been installed before it.
+    If it was installed before the context, it stays installed.
     """
 
-    def __init__(self, ours: bool) -> None:
-        self._ours = ours
+    def __init__(self, new: bool) -> None:
+        self._new = new
 
     def __enter__(self) -> Installation:
         return self
 
     def __exit__(self, *error: object) -> None:
-        if self._ours:
+        if self._new:
             uninstall()
 
     def __repr__(self) -> str:
@@ -77,25 +77,25 @@ METHODS = (
 
 _lock = threading.RLock()
 _patches: list[Patch] = []
-# The classes of trimesh, and ours that stand in for them.
-_stand_ins: dict[type, type[RayMeshIntersector]] = {}
-# Ours, by the identity of their meshes, while somebody holds them.
-_made: weakref.WeakValueDictionary[int, RayMeshIntersector] = weakref.WeakValueDictionary()
+# Classes of trimesh, and ours that replace them.
+_replacements: dict[type, type[RayMeshIntersector]] = {}
+# Our casters by id() of their meshes, while they are referenced.
+_casters: weakref.WeakValueDictionary[int, RayMeshIntersector] = weakref.WeakValueDictionary()
 
 
 def install() -> Installation:
-    """Make `mesh.ray` of all meshes ours, and the nearest points of `trimesh.proximity`.
+    """Replace `mesh.ray` of all meshes, and the nearest points of `trimesh.proximity`.
 
-    All that trimesh itself builds on them follows: `mesh.contains`, `mesh.nearest`, voxels,
-    thickness, registration. It holds for meshes made before and after, and for both classes of
-    `trimesh.ray`. Pickles and copies of meshes hold nothing of ours. Installing twice does no more
-    than once. Functions that were taken out of trimesh before, by ``from trimesh.proximity import
-    closest_point``, stay what they were, and so do subclasses of trimesh's two classes.
+    Everything that trimesh builds on them follows: `mesh.contains`, `mesh.nearest`, voxels,
+    thickness, registration. It applies to existing and new meshes, and to both classes of
+    `trimesh.ray`. Pickles and copies of meshes contain none of our objects. A second call does
+    nothing. Functions that were imported from trimesh before, by ``from trimesh.proximity import
+    closest_point``, are not replaced, nor are subclasses of trimesh's two classes.
 
     Returns
     -------
     Installation
-        A context manager that uninstalls at its end, for whoever wants that.
+        A context manager that uninstalls at its end.
 
     Examples
     --------
@@ -114,14 +114,14 @@ def install() -> Installation:
         try:
             _replace_all(trimesh.ray)
         except BaseException:
-            # All or nothing, should a version of trimesh have other names.
+            # All or nothing, in case a version of trimesh has other names.
             uninstall()
             raise
     return Installation(True)
 
 
 def uninstall() -> None:
-    """Give trimesh back all that `install` replaced, also to meshes made meanwhile.
+    """Undo `install`, also for meshes created since.
 
     Examples
     --------
@@ -135,14 +135,14 @@ def uninstall() -> None:
                 delattr(patch.owner, patch.name)
             else:
                 setattr(patch.owner, patch.name, patch.was)
-        _stand_ins.clear()
+        _replacements.clear()
 
 
 def _replace_all(casters: Any) -> None:
-    """Replace all that `install` tells of; `casters` is `trimesh.ray`."""
-    _stand_in(casters.ray_triangle.RayMeshIntersector, InsteadOfRtree)
+    """Replace everything that `install` names; `casters` is `trimesh.ray`."""
+    _replace_class(casters.ray_triangle.RayMeshIntersector, InsteadOfRtree)
     if casters.has_embree:
-        _stand_in(casters.ray_pyembree.RayMeshIntersector, InsteadOfEmbree)
+        _replace_class(casters.ray_pyembree.RayMeshIntersector, InsteadOfEmbree)
     _replace(casters.ray_util, "contains_points", _contains_points(casters.ray_util))
     _replace(trimesh.proximity, "closest_point", trimesh_points.closest_point)
     _replace(trimesh.proximity, "signed_distance", trimesh_points.signed_distance)
@@ -150,23 +150,23 @@ def _replace_all(casters: Any) -> None:
 
 
 def _replace(owner: Any, name: str, ours: Any) -> None:
-    """Put ours in the place of an attribute, and remember what it was."""
+    """Replace an attribute, and store its old value."""
     _patches.append(Patch(owner, name, vars(owner).get(name)))
     setattr(owner, name, ours)
 
 
-def _stand_in(theirs: type, ours: type[RayMeshIntersector]) -> None:
-    """Let one of our classes answer what a class of trimesh is asked.
+def _replace_class(theirs: type, ours: type[RayMeshIntersector]) -> None:
+    """Replace the methods of a class of trimesh by those of one of ours.
 
-    Its name stays with the class, as whoever pickles a mesh finds the class by that.
+    The class itself stays, because pickles of meshes refer to it by name.
     """
-    _stand_ins[theirs] = ours
+    _replacements[theirs] = ours
     for name in METHODS:
-        _replace(theirs, name, _passed_on(name, getattr(theirs, name)))
+        _replace(theirs, name, _forwarding(name, getattr(theirs, name)))
 
 
-def _passed_on(name: str, theirs: Any) -> Any:
-    """Return a method of trimesh's class that asks what stands in for the object."""
+def _forwarding(name: str, theirs: Any) -> Any:
+    """Return a method for trimesh's class that forwards to the replacement of the object."""
 
     @functools.wraps(theirs)
     def method(caster: Any, *args: Any, **kwargs: Any) -> Any:
@@ -179,7 +179,7 @@ def _passed_on(name: str, theirs: Any) -> Any:
 
 
 def _contains_points(module: Any) -> Any:
-    """Return a `contains_points` that asks ours exactly, and the others as they were asked."""
+    """Return a `contains_points` that is exact for our casters, and unchanged for others."""
     theirs = module.contains_points
 
     @functools.wraps(theirs)
@@ -193,7 +193,7 @@ def _contains_points(module: Any) -> Any:
 
 
 def _ray(mesh: Any) -> Any:
-    """Return what stands in for a mesh's caster, or whatever else the mesh was given."""
+    """Return the replacement of a mesh's caster, or any other value that was set."""
     try:
         theirs = mesh.__dict__["ray"]
     except KeyError:
@@ -202,29 +202,28 @@ def _ray(mesh: Any) -> Any:
 
 
 def _ours(theirs: Any) -> Any:
-    """Return what stands in for a caster of trimesh, the same as long as somebody holds it.
+    """Return the replacement of a caster of trimesh, the same one while it is referenced.
 
-    Whatever else a mesh was given stands for itself: also subclasses, whose methods of their own
-    would not be asked, and the casters of trimesh once we are uninstalled, in whose name somebody
-    may still call the methods that were ours.
+    Any other value is returned unchanged: also subclasses, whose own methods would not be called,
+    and casters of trimesh after `uninstall`, whose replaced methods may still be referenced.
     """
-    ours = _stand_ins.get(type(theirs))
+    ours = _replacements.get(type(theirs))
     if ours is None:
         return theirs
     mesh = theirs.mesh
-    made = _made.get(id(mesh))
-    if type(made) is not ours or made.mesh is not mesh:
-        made = ours(mesh, getattr(theirs, "_scale_to_box", True))
-        _made[id(mesh)] = made
-    return made
+    caster = _casters.get(id(mesh))
+    if type(caster) is not ours or caster.mesh is not mesh:
+        caster = ours(mesh, getattr(theirs, "_scale_to_box", True))
+        _casters[id(mesh)] = caster
+    return caster
 
 
 def _set_ray(mesh: Any, value: Any) -> None:
-    """Keep a mesh's caster; in the place of a stand-in, the one of trimesh that it stands for.
+    """Store a mesh's caster; for a replacement, the class of trimesh that it replaces.
 
-    So meshes keep nothing of ours when we are uninstalled, or when they are pickled.
+    So meshes refer to none of our objects after `uninstall`, or when they are pickled.
     """
-    for theirs, ours in tuple(_stand_ins.items()):
+    for theirs, ours in tuple(_replacements.items()):
         if type(value) is ours:
             options = (value._scale_to_box,) if ours is InsteadOfEmbree else ()
             value = theirs(value.mesh, *options)

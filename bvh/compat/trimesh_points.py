@@ -1,4 +1,4 @@
-"""What points ask of a mesh of trimesh, in the way of `trimesh.proximity`."""
+"""Point queries of trimesh meshes, with the interface of `trimesh.proximity`."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from bvh.tree import BVH
 
 Floats = NDArray[np.float64]
 
-# Faces are as near if their distances differ by no more than this share of them; and points are
-# on the surface if they are within this distance of it. Both are what trimesh calls tol.merge.
+# Distances are equal if they differ by at most this share of them, and points are on the surface if
+# they are within this distance of it. Both are tol.merge of trimesh.
 MERGE = 1e-8
 
-# How many faces are asked for where two are as near; and how many points at a time.
+# Number of nearest faces to look at in case of ties, at first and at most; points at a time.
 FEW, MANY, CHUNK = 8, 512, 1 << 16
 
-# The way of the first ray that asks whether a point is in an open mesh, as in trimesh.
-WAY = np.array([0.4395064455, 0.617598629942, 0.652231566745])
+# Direction of the first ray that tests containment in an open mesh, as in trimesh.
+DIRECTION = np.array([0.4395064455, 0.617598629942, 0.652231566745])
 
 
 def closest_point(mesh: Any, points: ArrayLike) -> tuple[Floats, Floats, NDArray[np.int64]]:
@@ -39,14 +39,14 @@ def closest_point(mesh: Any, points: ArrayLike) -> tuple[Floats, Floats, NDArray
     distance : ndarray of float64, shape (n,)
         NaN for points that are not finite; +inf where the mesh has no faces.
     triangle_id : ndarray of int64, shape (n,)
-        The face of the nearest point. Of faces as near, to 1e-8 of the distance, it is the one that
-        faces the point most, and the point is the nearest on it, as in trimesh; of those that do
-        alike, the lowest. -1 where there is none. `BVH.closest_point` knows no such tolerance.
+        The face of the nearest point. Of faces at equal distance, to 1e-8 of it, it is the one that
+        faces the point most, as in trimesh; of equal ones, the lowest. -1 where there is none.
+        `BVH.closest_point` has no such tolerance.
 
     Raises
     ------
     ValueError, TypeError
-        Where an argument has the wrong shape or type; the message names it.
+        If an argument has the wrong shape or type; the message names it.
 
     Examples
     --------
@@ -55,26 +55,26 @@ def closest_point(mesh: Any, points: ArrayLike) -> tuple[Floats, Floats, NDArray
     >>> closest_point(trimesh.creation.box(), [[0.0, 0.25, 2.0]])[:2]
     (array([[0.  , 0.25, 0.5 ]]), array([1.5]))
     """
-    places = rows("points", points)
+    points = rows("points", points)
     tree = tree_of(mesh)
-    near = tree.closest_point(places, k=2)
+    near = tree.closest_point(points, k=2)
     closest, distance = near.position[:, 0].copy(), near.distance[:, 0].copy()
     face = near.prim_id[:, 0].astype(np.int64)
     with np.errstate(invalid="ignore"):
-        alike = near.distance[:, 1] - distance <= MERGE * distance
-    tied = np.flatnonzero(alike & (distance > 0.0))
+        equal = near.distance[:, 1] - distance <= MERGE * distance
+    tied = np.flatnonzero(equal & (distance > 0.0))
     for begin in range(0, len(tied), CHUNK):
-        _face_the_points(tree, places, tied[begin : begin + CHUNK], closest, distance, face)
-    distance[~np.isfinite(places).all(axis=1)] = np.nan
+        _choose_facing(tree, points, tied[begin : begin + CHUNK], closest, distance, face)
+    distance[~np.isfinite(points).all(axis=1)] = np.nan
     return closest, distance, face
 
 
 def signed_distance(mesh: Any, points: ArrayLike) -> Floats:
     """Return the distance of each point from the surface, positive inside.
 
-    In a watertight mesh the sign is that of `contains`, however its faces are turned. In an open
-    one it is, as in trimesh for all meshes, the side of the nearest face on which the point is,
-    where it lies straight above or below that; elsewhere that of `contains`.
+    In a watertight mesh the sign is that of `contains`, whatever its winding. In an open one it is,
+    as in trimesh for all meshes, the side of the nearest face if the point projects into it;
+    elsewhere that of `contains`.
 
     Parameters
     ----------
@@ -84,13 +84,13 @@ def signed_distance(mesh: Any, points: ArrayLike) -> Floats:
     Returns
     -------
     ndarray of float64, shape (n,)
-        Positive, too, within 1e-8 of the surface. NaN for points that are not finite; -inf where
+        Also positive within 1e-8 of the surface. NaN for points that are not finite; -inf where
         the mesh has no faces.
 
     Raises
     ------
     ValueError, TypeError
-        Where an argument has the wrong shape or type; the message names it.
+        If an argument has the wrong shape or type; the message names it.
 
     Examples
     --------
@@ -99,27 +99,26 @@ def signed_distance(mesh: Any, points: ArrayLike) -> Floats:
     >>> signed_distance(trimesh.creation.box(), [[0.0, 0.0, 0.25], [0.0, 0.0, 1.5]])
     array([ 0.25, -1.  ])
     """
-    places = rows("points", points)
+    points = rows("points", points)
     tree = tree_of(mesh)
     if mesh.is_watertight:
-        distance: Floats = -tree.signed_distance(places)
+        distance: Floats = -tree.signed_distance(points)
     else:
-        distance = _signed_by_faces(mesh, tree, places)
+        distance = _signed_by_faces(mesh, tree, points)
     near = np.abs(distance) <= MERGE
     distance[near] = np.abs(distance[near])
-    distance[~np.isfinite(places).all(axis=1)] = np.nan
+    distance[~np.isfinite(points).all(axis=1)] = np.nan
     return distance
 
 
 def contains(mesh: Any, points: ArrayLike) -> NDArray[np.bool_]:
-    """Tell which points are inside a mesh.
+    """Return which points are inside a mesh.
 
-    Exact for watertight meshes, however their faces are turned: a point is inside if it is on the
-    surface, or if a ray from it crosses an odd number of faces. What several bodies of a mesh share
-    is therefore outside where their number is even; trimesh says the same, but for bodies that lie
-    on each other face by face, which it takes for one. In an open mesh, points are inside that see
-    an odd number of faces on both sides of a line; where the two sides disagree and both see some,
-    it is the winding number that decides. Answers are the same every time.
+    Exact for watertight meshes, whatever their winding: a point is inside if it is on the surface,
+    or if a ray from it crosses an odd number of faces. So the intersection of an even number of
+    bodies is outside; trimesh agrees, except for coincident bodies, which it takes for one. In an
+    open mesh, a point is inside if two opposite rays both cross an odd number of faces; if they
+    disagree and both cross some, the winding number decides. Answers are deterministic.
 
     Parameters
     ----------
@@ -134,7 +133,7 @@ def contains(mesh: Any, points: ArrayLike) -> NDArray[np.bool_]:
     Raises
     ------
     ValueError, TypeError
-        Where an argument has the wrong shape or type; the message names it.
+        If an argument has the wrong shape or type; the message names it.
 
     Examples
     --------
@@ -143,25 +142,27 @@ def contains(mesh: Any, points: ArrayLike) -> NDArray[np.bool_]:
     >>> contains(trimesh.creation.box(), [[0.5, 0.5, 0.5], [0.5, 0.5, 0.6]])
     array([ True, False])
     """
-    places = rows("points", points)
+    points = rows("points", points)
     tree = tree_of(mesh)
     if mesh.is_watertight:
-        return np.asarray(tree.contains(places))
-    result = np.zeros(len(places), np.bool_)
+        return np.asarray(tree.contains(points))
+    result = np.zeros(len(points), np.bool_)
     if tree.bounds is None:
         return result
     lower, upper = tree.bounds
-    some = np.flatnonzero(((lower <= places) & (places <= upper)).all(axis=1))
-    ahead, behind = (np.asarray(tree.count_hits(places[some], way)) for way in (WAY, -WAY))
-    result[some] = (ahead & behind & 1) == 1
-    torn = some[((ahead ^ behind) & 1 == 1) & (ahead > 0) & (behind > 0)]
+    rows_inside = np.flatnonzero(((lower <= points) & (points <= upper)).all(axis=1))
+    ahead, behind = (
+        np.asarray(tree.count_hits(points[rows_inside], d)) for d in (DIRECTION, -DIRECTION)
+    )
+    result[rows_inside] = (ahead & behind & 1) == 1
+    unclear = rows_inside[((ahead ^ behind) & 1 == 1) & (ahead > 0) & (behind > 0)]
     # The normals of an open mesh may point either way.
-    result[torn] = np.abs(tree.winding_number(places[torn])) > 0.5
+    result[unclear] = np.abs(tree.winding_number(points[unclear])) > 0.5
     return result
 
 
 class ProximityQuery:
-    """The points of a `trimesh.Trimesh`: a drop-in for `mesh.nearest`.
+    """Point queries of a `trimesh.Trimesh`: a drop-in replacement for `mesh.nearest`.
 
     Parameters
     ----------
@@ -207,7 +208,7 @@ class ProximityQuery:
         return signed_distance(self._mesh, points)
 
 
-def _face_the_points(
+def _choose_facing(
     tree: BVH,
     points: Floats,
     tied: NDArray[np.int64],
@@ -215,35 +216,35 @@ def _face_the_points(
     distance: Floats,
     face: NDArray[np.int64],
 ) -> None:
-    """Give points with several nearest faces the one that faces them most."""
+    """Choose among several nearest faces the one that faces the point most."""
     count = FEW
     while len(tied):
         near = tree.closest_point(points[tied], k=count)
         nearest = near.distance[:, :1]
-        alike = near.distance <= nearest + MERGE * nearest
+        equal = near.distance <= nearest + MERGE * nearest
         with np.errstate(invalid="ignore", divide="ignore"):
             away = (points[tied, None] - near.position) / near.distance[..., None]
             cosine = np.einsum("nki,nki->nk", _normals(tree, near.prim_id), away)
-        cosine = np.where(alike & np.isfinite(cosine), cosine, -2.0)
-        # Faces in one plane differ by rounding only, and the first of them is the lowest.
+        cosine = np.where(equal & np.isfinite(cosine), cosine, -2.0)
+        # Coplanar faces differ by rounding only; the first of them is the lowest.
         best = np.argmax(cosine >= cosine.max(axis=1, keepdims=True) - 1e-12, axis=1)
         row = np.arange(len(tied))
         closest[tied], distance[tied] = near.position[row, best], near.distance[row, best]
         face[tied] = near.prim_id[row, best]
-        # Where all that were asked for are as near, there may be more.
-        tied = tied[alike[:, -1]] if count < MANY else tied[:0]
+        # If all of them are equal, there may be more.
+        tied = tied[equal[:, -1]] if count < MANY else tied[:0]
         count *= 8
 
 
 def _signed_by_faces(mesh: Any, tree: BVH, points: Floats) -> Floats:
-    """Return distances with the sign of the side of the nearest face, or that of `contains`."""
+    """Return distances with the sign of the nearest face's side, or that of `contains`."""
     closest, distance, face = closest_point(mesh, points)
     normal = _normals(tree, face)
     with np.errstate(invalid="ignore"):
         away = points - closest
         height = np.einsum("ni,ni->n", normal, away)
         aside = np.linalg.norm(away - height[:, None] * normal, axis=1)
-        # What trimesh allows in weights of vertices, this allows in sizes of faces.
+        # The tolerance that trimesh has for barycentric weights, relative to the size of the face.
         straight = aside <= MERGE * (np.abs(height) + _sizes(tree, face))
     sign = np.where(height > 0.0, -1.0, 1.0)
     other = np.flatnonzero(~straight)
@@ -262,12 +263,12 @@ def _normals(tree: BVH, faces: NDArray[Any]) -> Floats:
 
 
 def _scaled(vectors: Floats) -> Floats:
-    """Make the largest coordinate of each vector one, so that no product under- or overflows."""
+    """Scale the largest coordinate of each vector to one, against under- and overflow."""
     return np.asarray(vectors / np.abs(vectors).max(axis=-1, keepdims=True))
 
 
 def _sizes(tree: BVH, faces: NDArray[Any]) -> Floats:
-    """Return the length of a side of each face."""
+    """Return the length of one side of each face."""
     if len(tree.faces) == 0:
         return np.zeros(faces.shape)
     sides = tree.vertices[tree.faces[faces, 1]] - tree.vertices[tree.faces[faces, 0]]

@@ -1,4 +1,4 @@
-"""What rays ask of a mesh of trimesh, in the way of its two ray casters."""
+"""Ray queries of trimesh meshes, with the interface of its two ray casters."""
 
 from __future__ import annotations
 
@@ -13,34 +13,34 @@ from bvh.compat.trimesh_points import contains
 from bvh.tree import BVH
 
 Ids = NDArray[np.int64]
-Places = NDArray[np.float64]
-Found = tuple[Ids, Ids] | tuple[Ids, Ids, Places]
+Floats = NDArray[np.float64]
+Found = tuple[Ids, Ids] | tuple[Ids, Ids, Floats]
 
 
 class RayMeshIntersector:
-    """The rays of a `trimesh.Trimesh`: a drop-in for `mesh.ray`.
+    """Ray queries of a `trimesh.Trimesh`: a drop-in replacement for `mesh.ray`.
 
-    It has the methods and arguments of both of trimesh's classes, the one on r-tree and the one on
-    Embree, and answers with exact hits. The tree is made when it is first asked for, and again
-    when the mesh has changed, by trimesh's own hash of it. It can be pickled and copied, and used
-    by many threads while the mesh does not change.
+    It has the methods and arguments of both of trimesh's classes, with r-tree and with Embree, and
+    finds exact hits. The tree is built on first use, and again when the mesh has changed, by
+    trimesh's own hash. It can be pickled and copied, and used by many threads while the mesh does
+    not change.
 
-    Directions need not be normalised. Rays that are not finite, or have no direction, hit nothing,
-    and leave the others alone. Hits are sorted by ray and distance; of faces at the same distance
-    the lowest comes first.
+    Directions need not be normalised. Rays that are not finite, or have a zero direction, hit
+    nothing. Hits are sorted by ray and distance; of faces at the same distance the lowest comes
+    first.
 
     Parameters
     ----------
     mesh : trimesh.Trimesh
     scale_to_box : bool
-        Taken for Embree's sake; exact hits need no scaling.
+        Accepted for compatibility; exact hits need no scaling.
     geometry : trimesh.Trimesh
-        The mesh, as Embree's class calls it.
+        The mesh, under the name that Embree's class uses.
 
     Raises
     ------
     TypeError
-        If there is no mesh, or two.
+        If no mesh is given, or two.
 
     Examples
     --------
@@ -53,8 +53,8 @@ class RayMeshIntersector:
            [ 0.25 ,  0.125, -0.5  ]])
     """
 
-    # Whether a ray through an edge has one hit there, even where only faces are asked for.
-    _one_hit_a_place = False
+    # Whether a ray through an edge has one hit there, even without locations.
+    _one_hit_a_point = False
 
     def __init__(
         self, mesh: Any = None, scale_to_box: bool = True, *, geometry: Any = None
@@ -82,19 +82,19 @@ class RayMeshIntersector:
         ----------
         ray_origins, ray_directions : array_like, shape (n, 3)
         return_locations : bool
-            Return where the hits are, too. A ray that goes through an edge or a vertex then has
-            one hit there, with the lowest of its faces; without it, one with each of them.
+            Also return locations. A ray through an edge or a vertex then has one hit there, with
+            the lowest of its faces; otherwise one with each of them.
         multiple_hits : bool
             Return all hits of each ray, not only the nearest.
         max_hits : int, optional
-            Return the nearest of each ray only, as many as this.
+            Largest number of hits for each ray, the nearest first.
         **kwargs
             Ignored, as trimesh's r-tree class does.
 
         Returns
         -------
         index_tri : ndarray of int64, shape (h,)
-            Faces that are hit.
+            The face of each hit.
         index_ray : ndarray of int64, shape (h,)
             The ray of each hit.
         locations : ndarray of float64, shape (h, 3)
@@ -103,13 +103,13 @@ class RayMeshIntersector:
         Raises
         ------
         ValueError, TypeError
-            Where an argument has the wrong shape or type; the message names it.
+            If an argument has the wrong shape or type; the message names it.
 
         Notes
         -----
-        Without keywords, arguments may also come in the order of trimesh's Embree class, which is
+        Positional arguments may also be in the order of trimesh's Embree class, which is
         (multiple_hits, max_hits, return_locations): the fourth of five is then a number, and above
-        1 where there is no fifth. Where only a third is given, it is `return_locations`.
+        1 if there is no fifth. If only a third is given, it is `return_locations`.
 
         Examples
         --------
@@ -120,10 +120,10 @@ class RayMeshIntersector:
         array([0])
         """
         if is_flag(max_hits) or not (is_flag(multiple_hits) or multiple_hits in (0, 1, None)):
-            # A number here is max_hits, in the order of the Embree class. One that may be a flag
-            # is that only where another flag comes last.
-            most, last = multiple_hits, max_hits
-            return self._hits(ray_origins, ray_directions, bool(last), return_locations, most)
+            # A number here is max_hits, in the order of the Embree class; 0 and 1 only if another
+            # flag comes last.
+            limit, last = multiple_hits, max_hits
+            return self._hits(ray_origins, ray_directions, bool(last), return_locations, limit)
         return self._hits(ray_origins, ray_directions, return_locations, multiple_hits, max_hits)
 
     def intersects_location(
@@ -133,8 +133,8 @@ class RayMeshIntersector:
         multiple_hits: bool = True,
         max_hits: int | None = None,
         **kwargs: Any,
-    ) -> tuple[Places, Ids, Ids]:
-        """Find the places where rays hit the mesh, each once.
+    ) -> tuple[Floats, Ids, Ids]:
+        """Find the points where rays hit the mesh, each once.
 
         Parameters
         ----------
@@ -144,11 +144,11 @@ class RayMeshIntersector:
         Returns
         -------
         locations : ndarray of float64, shape (h, 3)
-            Each is good to some units in the last place of the face's coordinates, however far
-            away the ray begins. Shape (0, 3) where nothing is hit.
+            Accurate to some units in the last place of the face's coordinates, however far away
+            the origin is. Shape (0, 3) if nothing is hit.
         index_ray : ndarray of int64, shape (h,)
         index_tri : ndarray of int64, shape (h,)
-            The lowest of the faces at that place.
+            The lowest of the faces at that point.
 
         Examples
         --------
@@ -187,14 +187,14 @@ class RayMeshIntersector:
         """
         tree, origins, directions = self._cast(ray_origins, ray_directions)
         if len(origins) == 1:
-            # A ray alone has a shorter way than a batch.
+            # A single ray is faster than a batch of one.
             return np.array([tree.closest_hit(origins[0], directions[0]).prim_id], np.int64)
         return np.asarray(tree.closest_hit(origins, directions).prim_id, np.int64)
 
     def intersects_any(
         self, ray_origins: ArrayLike, ray_directions: ArrayLike, **kwargs: Any
     ) -> NDArray[np.bool_]:
-        """Tell which rays hit the mesh.
+        """Return which rays hit the mesh.
 
         Parameters
         ----------
@@ -216,12 +216,12 @@ class RayMeshIntersector:
         """
         tree, origins, directions = self._cast(ray_origins, ray_directions)
         if len(origins) == 1:
-            # The nearest hit of a ray alone is found sooner than any hit of a batch.
+            # The closest hit of a single ray is faster than any hit of a batch of one.
             return np.array([tree.closest_hit(origins[0], directions[0]).prim_id >= 0], np.bool_)
         return np.asarray(tree.any_hit(origins, directions), np.bool_)
 
     def contains_points(self, points: ArrayLike) -> NDArray[np.bool_]:
-        """Tell which points are inside the mesh; as in `bvh.compat.trimesh.contains`.
+        """Return which points are inside the mesh, like `bvh.compat.trimesh.contains`.
 
         Parameters
         ----------
@@ -240,8 +240,8 @@ class RayMeshIntersector:
         """
         return contains(self.mesh, points)
 
-    def _cast(self, origins: ArrayLike, directions: ArrayLike) -> tuple[BVH, Places, Places]:
-        """Check rays, and return them with the tree."""
+    def _cast(self, origins: ArrayLike, directions: ArrayLike) -> tuple[BVH, Floats, Floats]:
+        """Return the tree and the checked rays."""
         o, d = rows("ray_origins", origins), rows("ray_directions", directions)
         if o.shape != d.shape:
             raise ValueError(
@@ -250,58 +250,58 @@ class RayMeshIntersector:
         return tree_of(self.mesh), o, d
 
     def _hits(
-        self, origins: ArrayLike, directions: ArrayLike, places: Any, multiple: Any, most: Any
+        self, origins: ArrayLike, directions: ArrayLike, locate: Any, multiple: Any, limit: Any
     ) -> Found:
-        """Return (faces, rays), and where the hits are if `places` are asked for."""
+        """Return (faces, rays), and with `locate` also locations."""
         tree, o, d = self._cast(origins, directions)
-        if most is not None:
-            most = whole_number("max_hits", most)
+        if limit is not None:
+            limit = whole_number("max_hits", limit)
         if not multiple:
             nearest = tree.closest_hit(o, d)
             ray = np.flatnonzero(nearest.mask).astype(np.int64)
             hits: Any = nearest[ray]
         else:
-            unique = bool(places) or self._one_hit_a_place
-            hits = tree.all_hits(o, d, max_hits=None if unique else most)
+            unique = bool(locate) or self._one_hit_a_point
+            hits = tree.all_hits(o, d, max_hits=None if unique else limit)
             ray = hits.ray_id
         face, u, v = hits.prim_id.astype(np.int64), hits.u, hits.v
         if multiple and unique:
-            # t is correctly rounded: where a ray meets an edge it is the same for all its faces.
+            # t is correctly rounded, so at an edge it is the same for all faces.
             keep = np.ones(len(ray), np.bool_)
             keep[1:] = (ray[1:] != ray[:-1]) | (hits.t[1:] != hits.t[:-1])
-            if most is not None:
-                keep = _nearest(ray, keep, most)
+            if limit is not None:
+                keep = _nearest(ray, keep, limit)
             ray, face, u, v = ray[keep], face[keep], u[keep], v[keep]
-        if not places:
+        if not locate:
             return face, ray
-        where = _places(tree, face, u, v, o[ray], d[ray])
+        points = _locations(tree, face, u, v, o[ray], d[ray])
         if multiple and len(ray) > 1:
-            # Two faces may be closer together than coordinates can tell.
-            keep = np.append(True, (ray[1:] != ray[:-1]) | (where[1:] != where[:-1]).any(axis=1))
+            # Two faces may be closer together than coordinates resolve.
+            keep = np.append(True, (ray[1:] != ray[:-1]) | (points[1:] != points[:-1]).any(axis=1))
             if not keep.all():
-                face, ray, where = face[keep], ray[keep], where[keep]
-        return face, ray, where
+                face, ray, points = face[keep], ray[keep], points[keep]
+        return face, ray, points
 
 
 def is_flag(value: Any) -> bool:
-    """Tell whether a value is True or False, which numbers are not."""
+    """Return whether a value is True or False, not a number."""
     return isinstance(value, bool | np.bool_)
 
 
-def _nearest(ray: Ids, keep: NDArray[np.bool_], most: int) -> NDArray[np.bool_]:
-    """Keep no more than the first few of each ray's hits that are kept."""
+def _nearest(ray: Ids, keep: NDArray[np.bool_], limit: int) -> NDArray[np.bool_]:
+    """Limit the number of kept hits of each ray."""
     kept = np.flatnonzero(keep)
     first = np.searchsorted(ray[kept], ray[kept])
     result = np.zeros(len(ray), np.bool_)
-    result[kept[np.arange(len(kept)) - first < most]] = True
+    result[kept[np.arange(len(kept)) - first < limit]] = True
     return result
 
 
-def _places(tree: BVH, face: Ids, u: Places, v: Places, o: Places, d: Places) -> Places:
-    """Return where in their faces rays hit.
+def _locations(tree: BVH, face: Ids, u: Floats, v: Floats, o: Floats, d: Floats) -> Floats:
+    """Return the points of hits.
 
-    Weights of vertices tell it more precisely than o + t d does: that loses what the origin is
-    far away. But a coordinate that the ray does not change is the origin's.
+    Barycentric weights are more accurate than o + t d, which loses digits for distant origins. But
+    a coordinate that the ray does not change is the origin's.
     """
     a, b, c = (tree.vertices[tree.faces[face, corner]] for corner in range(3))
     with np.errstate(over="ignore", invalid="ignore"):

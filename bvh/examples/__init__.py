@@ -1,1 +1,1 @@
-"""Programs in which a user's own compiled code works inside the traversal, or around it."""
+"""Examples: programs with compiled user code inside the traversal, or around it."""

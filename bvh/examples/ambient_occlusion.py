@@ -1,4 +1,4 @@
-"""Ambient occlusion: how much of the sky each pixel of a picture sees.
+"""Ambient occlusion: the visible share of the sky for each pixel of a picture.
 
 Run with ``python -m bvh.examples.ambient_occlusion MESH PICTURE.png``.
 """
@@ -15,7 +15,7 @@ from bvh.sources import load_mesh
 
 
 def open_sky(tree: bvh.BVH, camera: bvh.Camera, samples: int = 64) -> NDArray[np.float64]:
-    """Return for each pixel the share of the sky that it sees, 1 where there is only sky."""
+    """Return the visible share of the sky for each pixel, 1 for a miss."""
     rng = np.random.default_rng(0)
     origins, directions = camera.rays()
     hits = tree.closest_hit(origins, directions)
@@ -29,9 +29,9 @@ def open_sky(tree: bvh.BVH, camera: bvh.Camera, samples: int = 64) -> NDArray[np
     sky = np.where(hits.mask, 0.0, 1.0)
     for _ in range(samples):
         # A point on the unit sphere plus the normal is distributed like the cosine.
-        way = rng.normal(size=point.shape)
-        way = way / np.linalg.norm(way, axis=-1, keepdims=True) + normal
-        blocked = tree.any_hit(point + 1e-9 * span * normal, way, t_max=span)
+        directions = rng.normal(size=point.shape)
+        directions = directions / np.linalg.norm(directions, axis=-1, keepdims=True) + normal
+        blocked = tree.any_hit(point + 1e-9 * span * normal, directions, t_max=span)
         sky += np.where(hits.mask & ~blocked, 1.0 / samples, 0.0)
     return sky
 

@@ -1,4 +1,4 @@
-"""Leaves cut out of cards: hits count only where the texture is opaque.
+"""Foliage: leaves cut out of cards, by a filter that accepts hits where a texture is opaque.
 
 Run with ``python -m bvh.examples.foliage``.
 """
@@ -16,7 +16,7 @@ import bvh
 
 @numba.njit
 def is_opaque(ray_id, prim_id, t, u, v, data):
-    """Look up the texture where the ray meets the card."""
+    """Look up the texture where the ray hits the card."""
     uv, alpha = data
     a, b, c = uv[prim_id]
     x = (1.0 - u - v) * a[0] + u * b[0] + v * c[0]
@@ -26,7 +26,7 @@ def is_opaque(ray_id, prim_id, t, u, v, data):
 
 
 def leaf_texture(size: int = 64) -> NDArray[np.float64]:
-    """Draw a leaf: 1 inside, 0 outside."""
+    """Return the texture of a leaf: 1 inside, 0 outside."""
     x, y = np.meshgrid(np.linspace(-1.0, 1.0, size), np.linspace(0.0, 1.0, size))
     return (np.abs(x) < 0.8 * np.sin(np.pi * y) ** 1.5).astype(float)
 
@@ -43,7 +43,7 @@ def cards(count: int, seed: int = 0) -> tuple[NDArray[Any], NDArray[Any], NDArra
 
 
 def light_through(count: int = 2_000, side: int = 100) -> tuple[float, float]:
-    """Return the share of sunlight that falls through whole cards, and through leaves."""
+    """Return the share of sunlight that passes between whole cards, and between leaves."""
     vertices, faces, uv = cards(count)
     tree = bvh.BVH.from_triangles(vertices, faces)
     x, y = np.meshgrid(np.linspace(0.0, 1.0, side), np.linspace(0.0, 1.0, side))

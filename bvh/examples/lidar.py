@@ -1,4 +1,4 @@
-"""A lidar over rough ground: several returns a pulse, each lost by chance, in one compiled loop.
+"""Lidar over rough ground: several returns a pulse with random dropouts, in one compiled loop.
 
 Run with ``python -m bvh.examples.lidar``.
 """
@@ -17,13 +17,13 @@ RETURNS = 3
 
 @numba.njit
 def scan(arrays, origin, directions, reach, dropout, rng, returns):
-    """Fill `returns`, (pulses, RETURNS), with distances; NaN where none came back."""
+    """Write the distances of returns into `returns`, shape (pulses, RETURNS), NaN where none."""
     t, prim_id = np.empty(8), np.empty(8, np.int32)
     for i in range(len(directions)):
         found = kernels.first_hits(arrays, origin, directions[i], 0.0, reach, t, prim_id)
         kept = 0
         for k in range(found):
-            # The farther, the fainter.
+            # Farther returns are lost more often.
             lost = dropout + (1.0 - dropout) * (t[k] / reach) ** 2
             if kept < RETURNS and rng.random() >= lost:
                 returns[i, kept] = t[k]
@@ -31,7 +31,7 @@ def scan(arrays, origin, directions, reach, dropout, rng, returns):
 
 
 def terrain(n: int = 128) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Return a field of hills with n x n squares, z up, 100 wide."""
+    """Return a hilly terrain of n x n squares, z up, 100 wide."""
     x, y = np.meshgrid(np.linspace(-50.0, 50.0, n + 1), np.linspace(-50.0, 50.0, n + 1))
     z = 4.0 * np.sin(x / 5.0) * np.cos(y / 7.0)
     corner = (np.arange(n)[:, None] * (n + 1) + np.arange(n)).ravel()

@@ -1,1 +1,1 @@
-"""The ray lab: a page in the browser where a ray meets a box, exactly and as articles do it."""
+"""Ray lab: a page in the browser that shows ray-box intersection, exact and naive."""

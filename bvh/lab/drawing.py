@@ -1,4 +1,4 @@
-"""The ray lab's scene in the browser: boxes, planes, the ray, and where they meet."""
+"""Scene of the ray lab in the browser: boxes, planes, the ray, and their intersections."""
 
 from __future__ import annotations
 
@@ -8,36 +8,25 @@ from typing import Any
 import numpy as np
 
 from bvh.lab.frame import DrawnRay, Frame, corners, drawn_boxes, drawn_ray
-from bvh.lab.state import (
-    AXES,
-    Array,
-    LabState,
-    crossings,
-    interval,
-    nearest,
-    rotation,
-)
+from bvh.lab.state import AXES, Array, LabState, crossings, interval, nearest, rotation
+from bvh.projected import BOX_FACES
+from bvh.viewer.box_overlay import edges_of
 
 INK, FAINT, GOLD, WHITE = (40, 44, 52), (170, 176, 186), (232, 163, 23), (255, 255, 255)
 AXIS_COLOURS = ((214, 69, 69), (47, 158, 88), (59, 111, 212))
 PLANE_COLOURS = ((236, 160, 160), (150, 208, 170), (160, 182, 236))
 BOX_COLOURS = ((96, 140, 190), (150, 110, 180))
 
-FACES = np.array(
-    [[0, 2, 3], [0, 3, 1], [4, 5, 7], [4, 7, 6], [0, 1, 5], [0, 5, 4],
-     [2, 6, 7], [2, 7, 3], [0, 4, 6], [0, 6, 2], [1, 3, 7], [1, 7, 5]]
-)  # fmt: skip
-EDGES = [(i, i | 1 << k) for i in range(8) for k in range(3) if not i & 1 << k]
 NOWHERE = np.zeros((1, 2, 3))
 MAX_BOXES = 2
-# The floor: its half width, and where it is in space.
-FLOOR, LOWEST = 7, -2.2
-# From a ball to the name below it.
+# Half width and height of the floor.
+FLOOR, FLOOR_Z = 7, -2.2
+# From a point to the label below it.
 BELOW, BELOW_FLAT = np.array([0.0, 0.0, 0.12]), np.array([0.0, 0.16, 0.0])
 
 
 class Drawing:
-    """All that is drawn, made once; only places, shapes and visibility change later."""
+    """The nodes of the scene; `update` changes their positions, shapes and visibility."""
 
     def __init__(self, server: Any) -> None:
         scene = server.scene
@@ -46,8 +35,9 @@ class Drawing:
         self._boxes = [
             (
                 scene.add_mesh_simple(
-                    f"/box{k}/faces", np.zeros((8, 3)), FACES, color=BOX_COLOURS[k], opacity=0.22,
-                    side="double", flat_shading=True, cast_shadow=False, receive_shadow=False,
+                    f"/box{k}/faces", np.zeros((8, 3)), BOX_FACES, color=BOX_COLOURS[k],
+                    opacity=0.22, side="double", flat_shading=True, cast_shadow=False,
+                    receive_shadow=False,
                 ),
                 _line(scene, f"/box{k}/edges", BOX_COLOURS[k], 2.0),
                 scene.add_label(f"/box{k}/name", f"box {k + 1}", anchor="bottom-center"),
@@ -71,7 +61,7 @@ class Drawing:
                 ("exit", "bottom-left"),
             )
         }
-        # A glow around the crossing that is the entry or the exit.
+        # Translucent balls around the entry and the exit.
         self._ends = [_ball(scene, f"/meet/{name}", GOLD, 0.15, 0.5) for name in ("entry", "exit")]
         self._crossings = [
             [_point(scene, axis, entering) for entering in (True, False)] for axis in range(3)
@@ -86,95 +76,85 @@ class Drawing:
     @np.errstate(all="ignore")
     def update(self, state: LabState, frame: Frame, planes: bool) -> None:
         """Draw a state."""
-        self._grid.position = (0.0, 0.0, -0.4 if state.flat else LOWEST)
-        # From above, what lies in one plane is stacked, lest it cuts through the balls.
+        self._grid.position = (0.0, 0.0, -0.4 if state.flat else FLOOR_Z)
+        # Seen from above, lines and boxes lie below the balls.
         for node, depth in self._stack:
             node.position = (0.0, 0.0, depth if state.flat else 0.0)
-        met = nearest(state)
+        closest = nearest(state)
         ray = drawn_ray(state, frame)
-        self._draw_boxes(state, frame, met)
-        self._draw_ray(state, ray, met)
-        self._draw_meeting(state, ray, met)
-        self._draw_crossings(state, frame, ray, met or 0, planes)
+        self._draw_boxes(state, frame, closest)
+        self._draw_ray(state, ray, closest)
+        self._draw_ends(state, ray, closest)
+        self._draw_crossings(state, frame, ray, closest or 0, planes)
 
-    def _draw_boxes(self, state: LabState, frame: Frame, met: int | None) -> None:
+    def _draw_boxes(self, state: LabState, frame: Frame, closest: int | None) -> None:
         boxes = drawn_boxes(state)
         for index, (faces, edges, name) in enumerate(self._boxes):
             there = index < len(boxes)
             faces.visible = edges.visible = there
             name.visible = there and len(boxes) > 1
             if there:
-                places = np.array([frame.drawn(corner) for corner in corners(boxes[index])])
-                faces.vertices = places.astype(np.float32)
-                edges.points = places[EDGES].astype(np.float32)
-                faces.opacity = 0.32 if index == met else 0.18
-                name.position = places[6] / 2 + places[7] / 2
+                points = np.array([frame.drawn(corner) for corner in corners(boxes[index])])
+                faces.vertices = points.astype(np.float32)
+                edges.points = edges_of(points[None]).astype(np.float32)
+                faces.opacity = 0.32 if index == closest else 0.18
+                name.position = points[6] / 2 + points[7] / 2
 
-    def _draw_ray(self, state: LabState, ray: DrawnRay | None, met: int | None) -> None:
+    def _draw_ray(self, state: LabState, ray: DrawnRay | None, closest: int | None) -> None:
         _set_line(self._behind, ray.part(-math.inf, state.t_min) if ray else None)
         # The part in the box is drawn in gold.
         ahead = ray.part(state.t_min, state.t_max) if ray else None
-        stay = interval(state, met) if met is not None else None
-        near, far = (stay.near, stay.far) if stay else (state.t_max, state.t_max)
+        span = interval(state, closest) if closest is not None else None
+        near, far = (span.near, span.far) if span else (state.t_max, state.t_max)
         _set_line(self._ray, ray.part(state.t_min, near) if ray else None)
-        _set_line(self._beyond, ray.part(far, state.t_max) if ray and stay else None)
+        _set_line(self._beyond, ray.part(far, state.t_max) if ray and span else None)
         self._head.visible = ahead is not None
         if ahead is not None and ray is not None:
             self._head.points = np.array([[ahead[1] - 0.25 * ray.unit, ahead[1]]], np.float32)
-        for name, t in (("origin", 0.0), ("tip", 1.0)):
-            place = _seen(ray, t)
-            # A tip that is drawn onto the origin needs no second name.
-            shown = place is not None and (t == 0.0 or ray is None or ray.along(t) > 0.1)
-            self._names[name].visible = shown
-            if place is not None:
-                self._names[name].position = place - (BELOW_FLAT if state.flat else BELOW)
-        place = _seen(ray, 0.0)
-        self._origin.visible = place is not None
-        if place is not None:
-            self._origin.position = place
+        below = BELOW_FLAT if state.flat else BELOW
+        origin, tip = _seen(ray, 0.0), _seen(ray, 1.0)
+        # A tip that is drawn at the origin needs no second label.
+        if ray is not None and ray.along(1.0) <= 0.1:
+            tip = None
+        _set_point(self._origin, origin)
+        _set_point(self._names["origin"], None if origin is None else origin - below)
+        _set_point(self._names["tip"], None if tip is None else tip - below)
 
-    def _draw_meeting(self, state: LabState, ray: DrawnRay | None, met: int | None) -> None:
-        """Mark where the ray enters the box that it meets first, and leaves it."""
-        stay = interval(state, met) if met is not None else None
-        touch = stay is not None and stay.near == stay.far
-        part = ray.part(stay.near, stay.far) if ray and stay else None
-        _set_line(self._inside, part)
-        for node, name, t in (
-            (self._ends[0], "entry", stay.near if stay else None),
-            (self._ends[1], "exit", stay.far if stay else None),
-        ):
-            place = _seen(ray, t) if t is not None else None
-            node.visible = self._names[name].visible = place is not None
-            if place is not None and t is not None:
-                node.position = self._names[name].position = place
+    def _draw_ends(self, state: LabState, ray: DrawnRay | None, closest: int | None) -> None:
+        """Mark the entry and the exit of the closest box."""
+        span = interval(state, closest) if closest is not None else None
+        _set_line(self._inside, ray.part(span.near, span.far) if ray and span else None)
+        touch = span is not None and span.near == span.far
+        near = None if span is None else span.near
+        far = None if span is None or touch else span.far
+        for node, name, t in zip(self._ends, ("entry", "exit"), (near, far), strict=True):
+            point = None if t is None else _seen(ray, t)
+            _set_point(node, point)
+            _set_point(self._names[name], point)
+            if t is not None:
                 self._names[name].text = f"{'touch' if touch else name}, t = {t:.9g}"
-        if touch:
-            self._ends[1].visible = self._names["exit"].visible = False
 
     def _draw_crossings(
         self, state: LabState, frame: Frame, ray: DrawnRay | None, index: int, planes: bool
     ) -> None:
-        """Mark the crossings of a box's planes, and draw the planes out to them."""
+        """Mark the crossings with a box's planes, and draw the planes as wide as these."""
         found = crossings(state, index) if ray else []
-        places: dict[tuple[int, bool], Array] = {}
+        points: dict[tuple[int, bool], Array] = {}
         for crossing in found:
-            place = _seen(ray, crossing.t)
-            if place is not None:
-                places[crossing.axis, crossing.entering] = place
+            point = _seen(ray, crossing.t)
+            if point is not None:
+                points[crossing.axis, crossing.entering] = point
         for axis in range(3):
             for node, entering in zip(self._crossings[axis], (True, False), strict=True):
-                at = places.get((axis, entering))
-                node.visible = at is not None
-                if at is not None:
-                    node.position = at
-            hit = [places[key] for key in places if key[0] == axis]
+                _set_point(node, points.get((axis, entering)))
+            hit = [points[key] for key in points if key[0] == axis]
             _set_lines(self._planes[axis], _outlines(state, frame, index, axis, hit, planes))
 
 
 def _outlines(
     state: LabState, frame: Frame, index: int, axis: int, hit: list[Array], planes: bool
 ) -> Array | None:
-    """Return the outlines of both planes of an axis, as wide as the box and the crossings."""
+    """Return the outlines of both planes of an axis, around the box and the crossings."""
     if not planes or axis >= state.dimensions:
         return None
     box = drawn_boxes(state)[index]
@@ -182,7 +162,7 @@ def _outlines(
     middle = frame.drawn(box.centre)
     with np.errstate(invalid="ignore"):
         half = np.nan_to_num(np.abs(box.half), posinf=0.0) * frame.scale
-    local = [turn.T @ (place - middle) for place in hit]
+    local = [turn.T @ (point - middle) for point in hit]
     low = np.minimum.reduce([-half, *local]) - 0.15
     high = np.maximum.reduce([half, *local]) + 0.15
     j, k = (axis + 1) % 3, (axis + 2) % 3
@@ -200,17 +180,23 @@ def _outlines(
 
 
 def _seen(ray: DrawnRay | None, t: float) -> Array | None:
-    """Return where a t is drawn, or None if that is out of sight."""
+    """Return where a t is drawn, or None if that is out of view."""
     span = ray.visible() if ray else None
     if ray is None or span is None or not span[0] <= ray.along(t) <= span[1]:
         return None
-    return ray.place(t)
+    return ray.point(t)
 
 
 def _line(scene: Any, name: str, colour: tuple[int, int, int], width: float) -> Any:
     return scene.add_line_segments(
         name, NOWHERE, colour, thickness=width, thickness_units="screen", visible=False
     )
+
+
+def _set_point(node: Any, point: Array | None) -> None:
+    node.visible = point is not None
+    if point is not None:
+        node.position = point
 
 
 def _set_line(node: Any, part: Array | None) -> None:
@@ -242,7 +228,7 @@ def _ball(
 
 
 def _point(scene: Any, axis: int, entering: bool) -> Any:
-    """Make the mark of a crossing: solid where the slab is entered, hollow where it is left."""
+    """Add the mark of a crossing: solid for an entry, wireframe for an exit."""
     name = f"/crossings/{AXES[axis]}{'near' if entering else 'far'}"
     return scene.add_icosphere(
         name, 0.075 if entering else 0.09, AXIS_COLOURS[axis], subdivisions=3 if entering else 1,

@@ -1,71 +1,58 @@
-"""The box tests that articles teach, flaws included, as plain numpy: the lab's other column.
+"""Naive box tests, as articles print them, and what goes wrong in them.
 
-Each is the code as it is printed in such articles, reduced to its point; `tests/test_articles.py`
-holds the flaws themselves. They see the ray in the box's own coordinates, in two or three
-dimensions, and return the distance at which they claim a hit, or None.
+Each is the published code reduced to its point (`tests/test_articles.py` holds the flaws
+themselves): from origin, direction and corners in the box's own coordinates, in two or three
+dimensions, to the t of a hit, or None.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.lab.state import LabState, in_plane, rotation
+from bvh.lab.state import LabState, in_plane, interval, rotation
 
 Array = NDArray[np.float64]
-# From origin, direction and corners to the distance of a hit.
 Test = Callable[[Array, Array, Array, Array], float | None]
 
-# What the oriented boxes of articles take for far away, and for parallel.
-CAP = 100000.0
-PARALLEL = 0.001
+# The search range of an article's oriented boxes, and the slopes that articles take for parallel.
+CAP, PARALLEL, FACE_PARALLEL = 100000.0, 0.001, 1e-6
 
 
-@dataclass(frozen=True)
-class Naive:
-    """One way that articles test a box.
-
-    Attributes
-    ----------
-    name : str
-        One word to know it by.
-    title : str
-        What it does, in the words of its code.
-    test : callable
-    """
+class Naive(NamedTuple):
+    """A naive test: its name, a line of its code as title, and the function."""
 
     name: str
     title: str
     test: Test
 
 
-@dataclass(frozen=True)
-class Claim:
-    """What a naive test answers: the distance of a hit, None for a miss, and of which box."""
+class Claim(NamedTuple):
+    """Answer of a naive test: t, None for a miss, and the index of the box."""
 
     naive: Naive
     t: float | None
     box: int
 
 
-def slab_ends(o: Array, d: Array, lower: Array, upper: Array) -> tuple[Array, Array]:
-    """Return the crossings of lower and upper planes as a division gives them: inf, NaN and all."""
-    return (lower - o) / d, (upper - o) / d
+def entry_and_exit(o: Array, d: Array, lower: Array, upper: Array) -> tuple[float, float]:
+    """Return the latest entry and earliest exit by division, NaN where 0 / 0 occurs."""
+    t0, t1 = (lower - o) / d, (upper - o) / d
+    return float(np.minimum(t0, t1).max()), float(np.maximum(t0, t1).min())
 
 
 def divide(o: Array, d: Array, lower: Array, upper: Array) -> float | None:
-    """Order both crossings of each slab by min and max."""
-    t0, t1 = slab_ends(o, d, lower, upper)
-    near, far = float(np.minimum(t0, t1).max()), float(np.maximum(t0, t1).min())
+    """Divide, and sort the two crossings of each slab by min and max."""
+    near, far = entry_and_exit(o, d, lower, upper)
     return max(near, 0.0) if near <= far and far >= 0.0 else None
 
 
 def reciprocal(o: Array, d: Array, lower: Array, upper: Array) -> float | None:
-    """Multiply by 1/d, and choose near and far by d >= 0."""
+    """Multiply by 1 / d, and choose near and far by d >= 0."""
     t_near, t_far = -math.inf, math.inf
     for axis in range(len(o)):
         inverse = 1.0 / d[axis]
@@ -80,22 +67,20 @@ def reciprocal(o: Array, d: Array, lower: Array, upper: Array) -> float | None:
 
 def leaving(o: Array, d: Array, lower: Array, upper: Array) -> float | None:
     """Return the exit where the entry is negative."""
-    t0, t1 = slab_ends(o, d, lower, upper)
-    near, far = float(np.minimum(t0, t1).max()), float(np.maximum(t0, t1).min())
+    near, far = entry_and_exit(o, d, lower, upper)
     if not (near <= far and far >= 0.0):
         return None
     return far if near < 0.0 else near
 
 
 def unchecked(o: Array, d: Array, lower: Array, upper: Array) -> float | None:
-    """Return the entry without asking where the ray begins."""
-    t0, t1 = slab_ends(o, d, lower, upper)
-    near, far = float(np.minimum(t0, t1).max()), float(np.maximum(t0, t1).min())
+    """Return the entry without a check against the ray's start."""
+    near, far = entry_and_exit(o, d, lower, upper)
     return near if near <= far else None
 
 
 def capped(o: Array, d: Array, lower: Array, upper: Array) -> float | None:
-    """Search from 0 to 100000, and take slopes below 0.001 for parallel."""
+    """Search up to t = 100000, and take slopes below 0.001 for parallel."""
     t_near, t_far = 0.0, CAP
     for axis in range(len(o)):
         if abs(d[axis]) > PARALLEL:
@@ -109,12 +94,12 @@ def capped(o: Array, d: Array, lower: Array, upper: Array) -> float | None:
 
 
 def one_sided(o: Array, d: Array, lower: Array, upper: Array) -> float | None:
-    """Meet each face's plane from its front, then ask whether the point is on the face."""
+    """Intersect each face from its front, then check that the point is on the face."""
     best = math.inf
     for axis in range(len(o)):
         for side, plane in ((-1.0, lower[axis]), (1.0, upper[axis])):
             denominator = -side * d[axis]
-            if denominator > 1e-6:
+            if denominator > FACE_PARALLEL:
                 t = side * (o[axis] - plane) / denominator
                 point = o + t * d
                 others = np.arange(len(o)) != axis
@@ -126,18 +111,13 @@ def one_sided(o: Array, d: Array, lower: Array, upper: Array) -> float | None:
 
 def mixed(o: Array, d: Array, lower: Array, upper: Array) -> float | None:
     """Copy the x slab for y, and forget to rename the corners."""
-    bound = [0, 0, 2][: len(o)]
-    t0, t1 = slab_ends(o, d, lower[bound], upper[bound])
-    near, far = float(np.minimum(t0, t1).max()), float(np.maximum(t0, t1).min())
-    return max(near, 0.0) if near <= far and far >= 0.0 else None
+    copied = [0, 0, 2][: len(o)]
+    return divide(o, d, lower[copied], upper[copied])
 
 
 def single(o: Array, d: Array, lower: Array, upper: Array) -> float | None:
-    """Do it in float32, as graphics cards do."""
-    o4, d4, low, high = (a.astype(np.float32) for a in (o, d, lower, upper))
-    t0, t1 = (low - o4) / d4, (high - o4) / d4
-    near, far = float(np.minimum(t0, t1).max()), float(np.maximum(t0, t1).min())
-    return max(near, 0.0) if near <= far and far >= 0.0 else None
+    """Divide in float32."""
+    return divide(*(a.astype(np.float32) for a in (o, d, lower, upper)))  # type: ignore[arg-type]
 
 
 NAIVES = (
@@ -146,7 +126,7 @@ NAIVES = (
     Naive("leaving", "t_near < 0 ? t_far : t_near", leaving),
     Naive("unchecked", "t_near, never t >= 0", unchecked),
     Naive("capped", "t up to 100000, |d| > 0.001", capped),
-    Naive("one-sided", "six planes, seen from the front", one_sided),
+    Naive("one-sided", "six faces, seen from the front", one_sided),
     Naive("mixed", "a y slab that reads x", mixed),
     Naive("float32", "the same in float32", single),
 )
@@ -154,10 +134,10 @@ NAIVES = (
 FIRST = Naive("first", "the first box in the list", divide)
 
 
-# Division by zero and overflow are what this is about: no warnings.
+# Division by zero and overflow are the subject here: no warnings.
 @np.errstate(all="ignore")
 def local(state: LabState, index: int) -> tuple[Array, Array, Array, Array]:
-    """Return origin, direction and corners in a box's own coordinates, rounded as anyone would."""
+    """Return origin, direction and corners in a box's own coordinates, in plain floating point."""
     n = state.dimensions
     seen = in_plane(state)
     box = seen.boxes[index]
@@ -172,22 +152,59 @@ def local(state: LabState, index: int) -> tuple[Array, Array, Array, Array]:
 
 @np.errstate(all="ignore")
 def claims(state: LabState) -> list[Claim]:
-    """Return what each naive test says of all boxes, the nearest by its own figures.
-
-    The last one, where there are two boxes, is the loop that stops at the first box it hits.
-    """
+    """Return the answer of each naive test; with two boxes, also of a loop that stops at a hit."""
+    boxes = [local(state, index) for index in range(len(state.boxes))]
     found = []
     for naive in NAIVES:
-        answers = [naive.test(*local(state, index)) for index in range(len(state.boxes))]
+        answers = [naive.test(*box) for box in boxes]
         hits = [(t, index) for index, t in enumerate(answers) if t is not None]
-        t, index = min(hits, default=(None, -1))
-        found.append(Claim(naive, t, index))
-    if len(state.boxes) > 1:
-        first = Claim(FIRST, None, -1)
-        for index in range(len(state.boxes)):
-            t = FIRST.test(*local(state, index))
-            if t is not None:
-                first = Claim(FIRST, t, index)
-                break
-        found.append(first)
+        found.append(Claim(naive, *min(hits, default=(None, -1))))
+    if len(boxes) > 1:
+        answers = [FIRST.test(*box) for box in boxes]
+        hits = [(t, index) for index, t in enumerate(answers) if t is not None]
+        found.append(Claim(FIRST, *(hits[0] if hits else (None, -1))))
     return found
+
+
+@np.errstate(all="ignore")
+def flaw(state: LabState, claim: Claim, closest: int | None) -> str:
+    """Return in a few words why a claim is wrong, where `closest` is the box that is hit."""
+    name, t = claim.naive.name, claim.t
+    if not state.is_ray:
+        return "does not check that this is a ray"
+    if name == "first":
+        return f"stops at box {claim.box + 1}; box {(closest or 0) + 1} is closer"
+    if t is not None and t > state.t_max:
+        return "ignores t_max"
+    if t is not None and t < 0.0:
+        return "behind the origin" if closest is None else "the origin is inside: t should be 0"
+    index = closest if closest is not None else max(claim.box, 0)
+    o, d, lower, upper = local(state, index)
+    stay = interval(state, index)
+    slope = np.abs(d[d != 0.0]).min(initial=math.inf)
+    in_face = (d == 0.0) & ((o == lower) | (o == upper))
+    points = np.concatenate([o, lower, upper])
+    known: dict[str, list[tuple[Any, str]]] = {
+        "reciprocal": [
+            ((np.signbit(d) & (d == 0.0)).any(), "1 / -0.0 = -inf, but -0.0 >= 0"),
+            (in_face.any(), "0 * (1 / 0) = NaN"),
+            (np.isinf(1.0 / slope), "1 / d overflows"),
+        ],
+        "capped": [
+            (slope <= PARALLEL, f"takes a slope of {slope:g} for parallel"),
+            (stay.hit and stay.near > CAP, "the search ends at t = 100000"),
+        ],
+        "one-sided": [
+            (stay.near == max(state.t_min, 0.0), "from inside, all faces are culled"),
+            (slope <= FACE_PARALLEL, f"takes a slope of {slope:g} for parallel"),
+            (True, "the rounded point is beside the face"),
+        ],
+        "mixed": [((lower[0], upper[0]) != (lower[1], upper[1]), "y uses the corners' x")],
+        "float32": [
+            (not d.astype(np.float32).any(), "the direction is 0 in float32"),
+            ((points.astype(np.float32) != points).any(), "float32 rounds the coordinates"),
+        ],
+        "leaving": [(t is not None and stay.hit and stay.near <= 0.0, "returns the exit")],
+    }
+    found = [*known.get(name, []), (in_face.any(), "0 / 0 = NaN"), (True, "rounding")]
+    return next(text for applies, text in found if applies)

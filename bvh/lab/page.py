@@ -1,4 +1,4 @@
-"""The ray lab: a page in the browser where a ray meets a box, and `ray_lab` that opens it."""
+"""Page of the ray lab, and `ray_lab`, which serves it."""
 
 from __future__ import annotations
 
@@ -9,29 +9,28 @@ import numpy as np
 
 from bvh.lab.drawing import Drawing
 from bvh.lab.frame import fitted
-from bvh.lab.handles import Handles
-from bvh.lab.moves import Pose, moved
+from bvh.lab.handles import Handles, Pose, moved
 from bvh.lab.panel import Panel
 from bvh.lab.presets import PRESETS
 from bvh.lab.state import LabState
 from bvh.pages import HOST, Page
 
-# The camera: (position, up, field of view in degrees), from an angle and from above.
+# Cameras: position, up, field of view in degrees.
 FROM_AN_ANGLE = ((3.6, -8.2, 4.2), (0.0, 0.0, 1.0), 38.0)
 FROM_ABOVE = ((0.0, 0.0, 40.0), (0.0, 1.0, 0.0), 9.0)
-# The scene's width over its height from which on nothing is cut off.
+# The aspect ratio from which on nothing is cut off.
 WIDE = 0.8
 PORT = 8090
 
 
 class RayLab(Page):
-    """A ray lab that is being served; `ray_lab` makes one.
+    """A ray lab that is being served, as returned by `ray_lab`.
 
     Attributes
     ----------
     url : str
-        Where the page is. It is on this machine; over ssh, forward its port:
-        ``ssh -L 8090:localhost:8090 there``.
+        Address of the page, on this machine. Over ssh, forward its port:
+        ``ssh -L 8090:localhost:8090 machine``.
     """
 
     _height = 760
@@ -40,13 +39,13 @@ class RayLab(Page):
         super().__init__(host, port, "Ray lab")
         server = self._server
         self._lock = threading.RLock()
-        self._woken = threading.Event()
+        self._wake = threading.Event()
         self._moves: dict[str, Pose] = {}
         self._state = PRESETS[0].state
         self._frame = fitted(self._state)
         server.gui.configure_theme(show_logo=False, show_share_button=False)
         server.scene.set_up_direction("+z")
-        # Shadows and reflections would tell nothing here, and cost most of a frame.
+        # Shadows and reflections would cost most of a frame.
         server.scene.configure_default_lights(cast_shadow=False)
         server.scene.configure_environment_map(None)
         server.scene.add_light_ambient("/light", intensity=1.6)
@@ -55,51 +54,50 @@ class RayLab(Page):
         self._panel = Panel(server, self._state, self._lock, self._changed, self._draw)
         self._follower = threading.Thread(target=self._follow, name="ray lab", daemon=True)
         self._follower.start()
-        self._look()
-        server.on_client_connect(self._greet)
+        self._set_camera()
+        server.on_client_connect(self._connected)
         self._draw()
 
     @property
     def state(self) -> LabState:
-        """What the page shows: the ray, the boxes, the range."""
+        """The ray, the boxes and the range on the page."""
         return self._state
 
     def _leave(self) -> None:
-        self._woken.set()
+        self._wake.set()
         self._follower.join()
 
-    def _changed(self, state: LabState, fit: bool) -> None:
-        """Show what the panel has made of the state."""
+    def _changed(self, state: LabState) -> None:
+        """Show a state that was chosen or typed, and bring it into view."""
         with self._lock:
             turned = state.flat != self._state.flat
             self._state = state
-            if fit:
-                self._frame = fitted(state)
+            self._frame = fitted(state)
             self._draw()
         if turned:
-            self._look()
+            self._set_camera()
             for client in self._server.get_clients().values():
-                self._look(client)
+                self._set_camera(client)
 
-    def _dragged(self, name: str, place: Pose) -> None:
-        """Note where a handle is now; called on the server's own thread, which must not wait."""
-        self._moves[name] = place
-        self._woken.set()
+    def _dragged(self, name: str, pose: Pose) -> None:
+        """Store a handle's pose; called on the server's own thread, which must not block."""
+        self._moves[name] = pose
+        self._wake.set()
 
     def _follow(self) -> None:
-        """Follow the handles to their latest places, as fast as can be."""
+        """Apply the latest poses of dragged handles, until the page is closed."""
         while not self.closed:
-            self._woken.wait()
-            self._woken.clear()
+            self._wake.wait()
+            self._wake.clear()
             while self._moves:
-                name, place = self._moves.popitem()
+                name, pose = self._moves.popitem()
                 with self._lock:
                     _, index = self._panel.drag
-                    state = moved(self._state, self._frame, name, index, place)
+                    state = moved(self._state, self._frame, name, index, pose)
                     if state != self._state:
                         self._state = state
                         self._panel.update(state)
-                    # Let go, a handle snaps to where its round numbers are.
+                    # When released, a handle snaps to its rounded coordinates.
                     self._draw()
 
     def _draw(self) -> None:
@@ -108,8 +106,8 @@ class RayLab(Page):
             self._drawing.update(state, self._frame, self._panel.planes)
             self._handles.update(state, self._frame, *self._panel.drag)
 
-    def _look(self, client: Any = None) -> None:
-        """Put a client's camera where all is seen; without one, that of those to come."""
+    def _set_camera(self, client: Any = None) -> None:
+        """Set the camera of a client, or the initial one, so that everything is in view."""
         position, up, degrees = FROM_ABOVE if self._state.flat else FROM_AN_ANGLE
         if client is None:
             camera = self._server.initial_camera
@@ -119,35 +117,35 @@ class RayLab(Page):
         camera = client.camera
         with client.atomic():
             camera.up_direction = up
-            camera.position = np.array(position) * _farther(camera)
+            camera.position = np.array(position) * _distance_factor(camera)
             camera.look_at = (0.0, 0.0, 0.0)
             camera.fov = np.radians(degrees)
 
-    def _greet(self, client: Any) -> None:
-        """Show all to a new client, also where panels or the window become narrower."""
-        self._look(client)
-        seen_from = [_farther(client.camera)]
+    def _connected(self, client: Any) -> None:
+        """Set a new client's camera, and keep everything in view when its window is resized."""
+        self._set_camera(client)
+        factor = [_distance_factor(client.camera)]
 
         def resized(camera: Any) -> None:
-            before, seen_from[0] = seen_from[0], _farther(camera)
-            if abs(seen_from[0] / before - 1.0) > 0.01:
+            before, factor[0] = factor[0], _distance_factor(camera)
+            if abs(factor[0] / before - 1.0) > 0.01:
                 offset = camera.position - camera.look_at
-                camera.position = camera.look_at + offset * (seen_from[0] / before)
+                camera.position = camera.look_at + offset * (factor[0] / before)
 
         client.camera.on_update(resized)
 
 
-def _farther(camera: Any) -> float:
-    """Return how much farther away a camera must be whose picture is narrow."""
+def _distance_factor(camera: Any) -> float:
+    """Return by how much a camera moves back because its picture is narrow."""
     return max(1.0, WIDE / max(float(camera.aspect), 0.1))
 
 
 def ray_lab(*, host: str = HOST, port: int = PORT) -> RayLab:
-    """Open a page where a ray and a box can be dragged, and see where and when they meet.
+    """Serve a page on which a ray and a box can be dragged.
 
     The page shows the six plane crossings, the t between the planes of each axis, and the exact
-    answer beside those of the box tests that articles teach, with what goes wrong in them. Cases
-    that show each flaw are in a list; all numbers can be typed, to the last digit.
+    answer beside those of the box tests that articles teach, with what goes wrong in them. A list
+    of presets shows each flaw; all numbers can be typed, to the last digit.
 
     Parameters
     ----------
@@ -167,9 +165,9 @@ def ray_lab(*, host: str = HOST, port: int = PORT) -> RayLab:
     ImportError
         If viser is not installed: ``pip install "raybvh[view]"``.
     ValueError, TypeError
-        If the host or the port is none.
+        If the host or the port is invalid.
     OSError
-        If the host is no address of this machine, or no port from `port` on is free.
+        If the host is not an address of this machine, or no port from `port` on is free.
 
     Examples
     --------

@@ -1,10 +1,11 @@
-"""The ray lab's state: a ray and one box or two, and the exact answers to it."""
+"""State of the ray lab: a ray and one or two boxes, with the exact answers for them."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,15 +22,7 @@ INF = math.inf
 
 @dataclass(frozen=True)
 class LabBox:
-    """A box: its corners before it is turned about its centre.
-
-    Attributes
-    ----------
-    lower, upper : tuple of 3 floats
-        Corners. Without a turn they are the box, to the bit.
-    turn : tuple of 3 floats
-        Degrees about x, then y, then z.
-    """
+    """A box: two corners, and a rotation about its centre in degrees about x, then y, then z."""
 
     lower: Vector
     upper: Vector
@@ -37,12 +30,12 @@ class LabBox:
 
     @property
     def turned(self) -> bool:
-        """Tell an oriented box from an axis-aligned one."""
+        """Whether the box is oriented rather than axis-aligned."""
         return any(self.turn)
 
     @property
     def centre(self) -> Array:
-        """The middle of the box, 0 where it is unlimited."""
+        """Centre of the box, 0 along axes where it is unbounded."""
         low, high = np.array(self.lower), np.array(self.upper)
         with np.errstate(invalid="ignore"):
             middle: Array = low + (high - low) / 2
@@ -50,13 +43,13 @@ class LabBox:
 
     @property
     def half(self) -> Array:
-        """Half of each edge, negative where the box is empty."""
+        """Half extents, negative where the box is empty."""
         half: Array = (np.array(self.upper) - np.array(self.lower)) / 2
         return half
 
     @property
     def matrix(self) -> Array:
-        """The affine matrix of the box -half..half, shape (4, 4)."""
+        """Affine matrix that moves the box -half..half here, shape (4, 4)."""
         matrix = np.eye(4)
         matrix[:3, :3] = rotation(self.turn)
         matrix[:3, 3] = self.centre
@@ -65,18 +58,18 @@ class LabBox:
 
 @dataclass(frozen=True)
 class LabState:
-    """All that the lab's page shows: a ray o + t d, and boxes.
+    """A ray o + t d, and boxes.
 
     Attributes
     ----------
     origin, direction : tuple of 3 floats
-        The direction is not normalised; the ray's tip is where t = 1.
+        The direction is not normalised.
     boxes : tuple of LabBox
-        One or two, in the order in which a picking loop goes through them.
+        One or two, in the order in which a picking loop tests them.
     t_min, t_max : float
         The range of t, both ends included.
     flat : bool
-        Leave out z: rectangles and a ray in their plane.
+        Two dimensions: rectangles and a ray at z = 0.
     """
 
     origin: Vector
@@ -88,7 +81,7 @@ class LabState:
 
     @property
     def dimensions(self) -> int:
-        """How many coordinates take part: 3, or 2 in the plane."""
+        """Number of coordinates, 3 or 2."""
         return 2 if self.flat else 3
 
     @property
@@ -99,32 +92,25 @@ class LabState:
 
     @property
     def is_ray(self) -> bool:
-        """Tell a ray from one that has no direction, is not finite, or has an empty range."""
+        """Whether the ray is finite, has a direction, and a range that is not empty."""
         seen = in_plane(self)
         finite = all(map(math.isfinite, (*seen.origin, *seen.direction)))
         return finite and any(seen.direction) and self.t_min <= self.t_max
 
 
-@dataclass(frozen=True)
-class Interval:
-    """The t where a ray is in something; +inf and -inf for a miss."""
+class Interval(NamedTuple):
+    """Range of t inside something; (inf, -inf) for a miss."""
 
     hit: bool
     near: float
     far: float
 
 
-@dataclass(frozen=True)
-class Slab:
-    """The stay of a ray's line between the two planes of one axis.
+class Slab(NamedTuple):
+    """Range of t of a line between the two planes of an axis.
 
-    Attributes
-    ----------
-    axis : int
-    kind : {"crossed", "inside", "outside"}
-        Whether the line crosses both planes, or is parallel to them and always or never between.
-    near, far : float
-        Where it enters and leaves, correctly rounded; infinite where nothing is crossed.
+    `kind` is "crossed", or, where the line is parallel to the planes, "inside" or "outside"; `near`
+    and `far` are correctly rounded, and infinite unless crossed.
     """
 
     axis: int
@@ -133,9 +119,8 @@ class Slab:
     far: float
 
 
-@dataclass(frozen=True)
-class Crossing:
-    """Where a ray's line crosses one plane of a box."""
+class Crossing(NamedTuple):
+    """Crossing of a line with one plane of a box."""
 
     axis: int
     entering: bool
@@ -143,7 +128,7 @@ class Crossing:
 
 
 def in_plane(state: LabState) -> LabState:
-    """Return the state that is asked: in the plane, boxes without ends in z and a ray at z = 0."""
+    """Return the state to compute with: if flat, boxes unbounded in z and a ray at z = 0."""
     if not state.flat:
         return state
     boxes = tuple(
@@ -154,10 +139,10 @@ def in_plane(state: LabState) -> LabState:
     return replace(state, origin=ray[0], direction=ray[1], boxes=boxes)
 
 
-# Words, chart and scene all ask the same; and 0.0 and -0.0, which are equal, have equal answers.
+# Several views compute the same. States with 0.0 and -0.0 compare equal, and so are their answers.
 @lru_cache(maxsize=64)
 def interval(state: LabState, index: int = 0) -> Interval:
-    """Return the exact stay of the ray in a box, clipped to its range."""
+    """Return the exact range of t in a box, clipped to the ray's range."""
     seen = in_plane(state)
     box = seen.boxes[index]
     return _stay(seen, box, box.lower, box.upper, state.t_min, state.t_max)
@@ -165,12 +150,12 @@ def interval(state: LabState, index: int = 0) -> Interval:
 
 @lru_cache(maxsize=64)
 def slabs(state: LabState, index: int = 0) -> tuple[Slab, ...]:
-    """Return the exact stay of the ray's line in each slab of a box, at all t."""
+    """Return the exact range of t of the ray's line in each slab of a box."""
     seen = in_plane(state)
     box = seen.boxes[index]
-    found = []
+    found: list[Slab] = []
     for axis in range(state.dimensions):
-        # A slab is a box that has no ends along the other axes.
+        # A slab is a box that is unbounded along the other axes.
         lower, upper = [-INF] * 3, [INF] * 3
         lower[axis], upper[axis] = box.lower[axis], box.upper[axis]
         stay = _stay(seen, box, lower, upper, -INF, INF)
@@ -184,7 +169,7 @@ def slabs(state: LabState, index: int = 0) -> tuple[Slab, ...]:
 
 
 def crossings(state: LabState, index: int = 0) -> list[Crossing]:
-    """Return the crossings of a box's planes, at most six, in the order of t."""
+    """Return the crossings with a box's planes, at most six, sorted by t."""
     found = [
         Crossing(slab.axis, entering, t)
         for slab in slabs(state, index)
@@ -195,10 +180,10 @@ def crossings(state: LabState, index: int = 0) -> list[Crossing]:
 
 
 def nearest(state: LabState) -> int | None:
-    """Return the box that is met first, the earlier one in the list of equals; None for a miss."""
-    stays = [interval(state, index) for index in range(len(state.boxes))]
-    met = [index for index, stay in enumerate(stays) if stay.hit]
-    return min(met, key=lambda index: stays[index].near, default=None)
+    """Return the index of the closest box that is hit, the lower one of equals; None for a miss."""
+    ranges = [interval(state, index) for index in range(len(state.boxes))]
+    hits = [index for index, stay in enumerate(ranges) if stay.hit]
+    return min(hits, key=lambda index: ranges[index].near, default=None)
 
 
 def at(state: LabState, t: float) -> Array:
@@ -209,7 +194,7 @@ def at(state: LabState, t: float) -> Array:
 
 
 def rotation(turn: Vector) -> Array:
-    """Return the rotation about x, then y, then z by degrees, shape (3, 3); quarters are exact."""
+    """Return the rotation about x, then y, then z in degrees, shape (3, 3); exact by quarters."""
     matrix = np.eye(3)
     for axis, degrees in enumerate(turn):
         c, s = _cosine_and_sine(degrees)
@@ -221,10 +206,10 @@ def rotation(turn: Vector) -> Array:
 
 
 def turn_of(matrix: Array) -> Vector:
-    """Return degrees about x, then y, then z that make a rotation."""
+    """Return the degrees about x, then y, then z of a rotation."""
     s = float(np.clip(-matrix[2, 0], -1.0, 1.0))
     if abs(s) > 1.0 - 1e-9:
-        # x and z turn about the same axis: leave all of it to x.
+        # Gimbal lock: x and z turn about the same axis, so z is 0.
         about_x = math.atan2(math.copysign(1.0, s) * matrix[0, 1], matrix[1, 1])
         return math.degrees(about_x), math.copysign(90.0, s), 0.0
     about_x = math.atan2(matrix[2, 1], matrix[2, 2])
@@ -247,7 +232,7 @@ def _stay(
     t_min: float,
     t_max: float,
 ) -> Interval:
-    """Ask for the stay between corners, which are turned as the box is."""
+    """Return the exact range of t between corners, rotated as the box is."""
     if not box.turned:
         hit, near, far = ray_box(seen.origin, seen.direction, lower, upper, t_min, t_max)
         return Interval(bool(hit), float(near), float(far))

@@ -1,4 +1,4 @@
-"""Pictures of what rays hit."""
+"""Pictures: rendering by rays, colours of hits, and charts of trees."""
 
 from bvh.pictures import charts
 from bvh.pictures.picture import Picture

@@ -1,4 +1,4 @@
-"""How a tree is put together, level by level: cost, fill, overlap, memory."""
+"""Anatomy of a tree: cost, fill and overlap by level, and memory."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bvh.frame import FrameView
 from bvh.primitives import arrays_of
 from bvh.quality import half_areas, wide_levels
 from bvh.simd import WIDTH
@@ -17,30 +18,30 @@ from bvh.wide_nodes import lanes_of, rows_of
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
 
-# Nodes whose children are compared pair by pair at a time.
+# Nodes whose pairs of children are compared at a time.
 CHUNK = 1 << 12
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Anatomy:
-    """Figures of a tree by level; the root is level 0, and what is in its lanes level 1.
+    """Figures of a tree by level; the root is level 0, its children are level 1.
 
     Attributes
     ----------
     nodes, leaves : ndarray of int64, shape (levels,)
         Nodes and leaves on each level.
     node_cost, leaf_cost : ndarray of float64, shape (levels,)
-        Nodes, and rows of primitives, that a random ray through the root's box visits on each
-        level. Their sum is the SAH cost.
+        Expected visits of nodes, and of groups of primitives, by a random ray through the root's
+        box. Their sum is the SAH cost.
     overlap : ndarray of float64, shape (levels,)
-        What the boxes on a level have in common with others in the same node, pair by pair: the
-        surface of that, as a share of the surface of all of them.
+        Surface of the pairwise intersections of boxes in the same node, as a share of the surface
+        of these boxes.
     fill : ndarray of int64, shape (WIDTH + 1,)
-        Nodes by their number of children.
+        Number of nodes by number of children.
     leaf_sizes : ndarray of int64
-        Leaves by their number of primitives.
+        Number of leaves by number of primitives.
     memory : dict of str to int
-        Bytes of nodes and of what they hold.
+        Bytes of nodes, triangle groups and primitives.
     """
 
     nodes: Counts
@@ -58,7 +59,7 @@ class Anatomy:
 
 
 def anatomy_of(tree: BVH) -> Anatomy:
-    """Return how a tree is put together.
+    """Return the figures of a tree by level.
 
     Parameters
     ----------
@@ -82,15 +83,15 @@ def anatomy_of(tree: BVH) -> Anatomy:
     depth = int(level.max(initial=-1)) + 2 if len(level) else 0
     bounds = np.moveaxis(view.boxes, 1, 2)
     used = view.inner | view.leaf
-    # The level of what is in a lane is one below its node's.
+    # Children are one level below their node.
     below = np.broadcast_to(level[:, None] + 1, used.shape)
     areas = np.zeros(used.shape)
     areas[used] = half_areas(bounds[used])
-    whole = float(half_areas(arrays.frame[2:4].reshape(1, 6).astype(np.float32))[0])
-    # Where nothing has a surface, a ray through it visits all.
+    whole = float(half_areas(FrameView(arrays.frame).box.reshape(1, 6).astype(np.float32))[0])
+    # If the root has no surface, count every visit as certain.
     share = areas / whole if whole > 0.0 else used.astype(np.float64)
     first, rows = rows_of(view.codes[view.leaf])
-    held = np.concatenate([[0], np.cumsum((arrays.nodes.ids >= 0).sum(axis=1))])
+    used_before = np.concatenate([[0], np.cumsum((arrays.nodes.ids >= 0).sum(axis=1))])
     node_cost = _sums(below[view.inner], share[view.inner], depth)
     if depth:
         node_cost[0] += 1.0
@@ -112,13 +113,13 @@ def anatomy_of(tree: BVH) -> Anatomy:
         leaf_cost=_sums(below[view.leaf], share[view.leaf] * rows, depth),
         overlap=np.divide(common, surface, out=np.zeros(depth), where=surface > 0.0),
         fill=np.bincount(used.sum(axis=1), minlength=WIDTH + 1),
-        leaf_sizes=np.bincount(held[first + rows] - held[first]),
+        leaf_sizes=np.bincount(used_before[first + rows] - used_before[first]),
         memory=memory,
     )
 
 
 def _common_areas(bounds: NDArray[np.float32], used: NDArray[np.bool_]) -> Floats:
-    """Return for each node half the surface that its children have in common, pair by pair."""
+    """Return for each node half the surface of the pairwise intersections of its children."""
     found = np.zeros(len(bounds))
     for one in range(WIDTH):
         for other in range(one + 1, WIDTH):

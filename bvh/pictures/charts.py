@@ -1,4 +1,4 @@
-"""Charts of how a tree is put together. The only module that needs matplotlib."""
+"""Charts of trees, by matplotlib, which only this module needs."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from bvh.container import replace_file
 from bvh.pictures.anatomy import Anatomy, anatomy_of
-from bvh.saving import replace_file
 from bvh.simd import WIDTH
 from bvh.tree import BVH
 
@@ -19,17 +19,17 @@ NODES, LEAVES, THIRD = "#2f6690", "#e08d3c", "#7a9e7e"
 
 
 def chart(tree: BVH, title: str | None = None) -> Any:
-    """Draw what a tree costs and how it is filled, as a figure of matplotlib.
+    """Draw the cost and the fill of a tree as a figure of matplotlib.
 
-    Six panels: what a random ray visits on each level, by the surface area heuristic (MacDonald and
-    Booth 1990); nodes and leaves on each level; how much boxes in one node overlap; how full nodes
-    and leaves are; and memory. Notebooks show the figure.
+    Six panels: expected visits of a random ray by level, by the surface area heuristic (MacDonald
+    and Booth 1990); nodes and leaves by level; overlap of the boxes in a node; children of nodes;
+    primitives of leaves; and memory. Notebooks show the figure.
 
     Parameters
     ----------
     tree : BVH
     title : str, optional
-        Above the chart; what the tree is by default.
+        Title of the chart; by default the number of primitives.
 
     Returns
     -------
@@ -40,7 +40,7 @@ def chart(tree: BVH, title: str | None = None) -> Any:
     ImportError
         If matplotlib is not installed.
     TypeError
-        If it is no tree; those of a scene are ``scene.leaves.trees``.
+        If it is not a tree; those of a scene are ``scene.leaves.trees``.
     """
     if not isinstance(tree, BVH):
         raise TypeError(f"tree must be a BVH, got {type(tree).__name__}")
@@ -53,15 +53,15 @@ def chart(tree: BVH, title: str | None = None) -> Any:
     figure.text(
         0.06, 0.945, title or f"{stats.primitives:,} {tree.kind}", size=17, weight="bold",
         color=INK,
-        # Names of files may have a dollar in them.
+        # Names of files may contain a dollar sign.
         parse_math=False,
     )  # fmt: skip
-    told = (
+    summary = (
         f"{stats.primitives:,} {tree.kind}  ·  {stats.nodes:,} nodes of {WIDTH}  ·  "
         f"{stats.leaves:,} leaves  ·  depth {stats.depth}  ·  SAH cost {stats.sah_cost:.4g}  ·  "
         f"{stats.bytes_per_primitive:.3g} bytes each"
     )
-    figure.text(0.06, 0.90, told, size=10, color=FAINT)
+    figure.text(0.06, 0.90, summary, size=10, color=FAINT)
     _draw_cost(axes[0, 0], anatomy)
     _draw_levels(axes[0, 1], anatomy)
     _draw_overlap(axes[0, 2], anatomy)
@@ -73,7 +73,7 @@ def chart(tree: BVH, title: str | None = None) -> Any:
 
 
 def check_chart_path(path: str | os.PathLike[str]) -> None:
-    """Raise if no chart can be written to a path, before any work is done for it."""
+    """Raise if no chart can be written to a path, before any work is done."""
     file = Path(path)
     kinds = _figure((1.0, 1.0)).canvas.get_supported_filetypes()
     if file.suffix[1:].lower() not in kinds:
@@ -85,14 +85,14 @@ def check_chart_path(path: str | os.PathLike[str]) -> None:
 
 
 def write_chart(figure: Any, path: str | os.PathLike[str]) -> None:
-    """Write a figure to a file that is replaced once the new one is complete, or not at all."""
+    """Write a figure to a file, which is replaced only by a complete one."""
     stream = io.BytesIO()
     figure.savefig(stream, format=Path(path).suffix[1:].lower())
     replace_file(os.fspath(path), iter([np.frombuffer(stream.getbuffer(), np.uint8)]))
 
 
 def _figure(size: tuple[float, float]) -> Any:
-    """Return an empty figure that belongs to no window."""
+    """Return an empty figure without a window."""
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
@@ -104,7 +104,7 @@ def _figure(size: tuple[float, float]) -> Any:
 
 
 def _prepare(axis: Any, title: str, below: str, beside: str) -> None:
-    """Give a panel its title and labels, and take away what tells nothing."""
+    """Set the title and labels of a panel, and remove its frame."""
     axis.set_title(title, loc="left", size=11, weight="bold", color=INK, pad=9)
     axis.set_xlabel(below, size=9, color=FAINT)
     axis.set_ylabel(beside, size=9, color=FAINT)
@@ -116,8 +116,8 @@ def _prepare(axis: Any, title: str, below: str, beside: str) -> None:
     axis.set_axisbelow(True)
 
 
-def _places(axis: Any, count: int) -> Any:
-    """Return a place for each bar; label as many as there is room for."""
+def _positions(axis: Any, count: int) -> Any:
+    """Return the position of each bar, and label at most 12 of them."""
     step = max(1, -(-count // 12))
     axis.set_xticks(range(0, count, step))
     axis.set_xlim(-0.6, max(count, 1) - 0.4)
@@ -126,10 +126,10 @@ def _places(axis: Any, count: int) -> Any:
 
 def _draw_cost(axis: Any, anatomy: Anatomy) -> None:
     _prepare(axis, "SAH cost by level", "level", "visits of a random ray")
-    place = _places(axis, len(anatomy.nodes))
-    axis.bar(place, anatomy.node_cost, 0.72, color=NODES, label="nodes")
+    bars = _positions(axis, len(anatomy.nodes))
+    axis.bar(bars, anatomy.node_cost, 0.72, color=NODES, label="nodes")
     axis.bar(
-        place,
+        bars,
         anatomy.leaf_cost,
         0.72,
         bottom=anatomy.node_cost,
@@ -141,9 +141,9 @@ def _draw_cost(axis: Any, anatomy: Anatomy) -> None:
 
 def _draw_levels(axis: Any, anatomy: Anatomy) -> None:
     _prepare(axis, "Nodes and leaves", "level", "number")
-    place = _places(axis, len(anatomy.nodes))
-    axis.bar(place - 0.19, anatomy.nodes, 0.36, color=NODES, label="nodes")
-    axis.bar(place + 0.19, anatomy.leaves, 0.36, color=LEAVES, label="leaves")
+    bars = _positions(axis, len(anatomy.nodes))
+    axis.bar(bars - 0.19, anatomy.nodes, 0.36, color=NODES, label="nodes")
+    axis.bar(bars + 0.19, anatomy.leaves, 0.36, color=LEAVES, label="leaves")
     axis.set_yscale("symlog", linthresh=1.0)
     axis.set_ylim(0.0, 4.0 * max(anatomy.nodes.max(initial=1), anatomy.leaves.max(initial=1)))
     powers = range(len(str(int(max(anatomy.nodes.max(initial=1), anatomy.leaves.max(initial=1))))))
@@ -154,10 +154,10 @@ def _draw_levels(axis: Any, anatomy: Anatomy) -> None:
 
 def _draw_overlap(axis: Any, anatomy: Anatomy) -> None:
     _prepare(axis, "Overlap of boxes in one node", "level", "share of their surface")
-    place = _places(axis, len(anatomy.overlap))
-    axis.bar(place, 100.0 * anatomy.overlap, 0.72, color=THIRD)
+    bars = _positions(axis, len(anatomy.overlap))
+    axis.bar(bars, 100.0 * anatomy.overlap, 0.72, color=THIRD)
     axis.yaxis.set_major_formatter("{x:.0f} %")
-    for x, share in zip(place[1:], anatomy.overlap[1:], strict=True):
+    for x, share in zip(bars[1:], anatomy.overlap[1:], strict=True):
         axis.annotate(
             f"{100.0 * share:.0f}", (x, 100.0 * share), (0, 3), textcoords="offset points",
             ha="center", size=8, color=INK,
@@ -169,11 +169,11 @@ def _draw_counts(axis: Any, counts: Any, colour: str, title: str, beside: str) -
     """Draw a histogram as shares, its mean marked."""
     _prepare(axis, title, "number", beside)
     total = max(int(counts.sum()), 1)
-    place = _places(axis, len(counts))
-    axis.bar(place, 100.0 * counts / total, 0.8, color=colour)
+    bars = _positions(axis, len(counts))
+    axis.bar(bars, 100.0 * counts / total, 0.8, color=colour)
     axis.yaxis.set_major_formatter("{x:.0f} %")
     if counts.sum():
-        mean = float((place * counts).sum() / total)
+        mean = float((bars * counts).sum() / total)
         axis.axvline(mean, color=INK, linewidth=1.0, linestyle=(0, (3, 2)))
         aside = -5 if mean > 0.6 * len(counts) else 5
         axis.annotate(
@@ -190,11 +190,11 @@ def _draw_memory(axis: Any, anatomy: Anatomy) -> None:
     sizes /= size_of
     _prepare(axis, "Memory", unit, "")
     axis.grid(axis="y", visible=False)
-    place = np.arange(len(names))[::-1]
-    axis.barh(place, sizes, 0.56, color=[NODES, LEAVES, THIRD])
+    bars = np.arange(len(names))[::-1]
+    axis.barh(bars, sizes, 0.56, color=[NODES, LEAVES, THIRD])
     labels = {"groups": "leaf groups", "triangles": "mesh"}
-    axis.set_yticks(place, [labels.get(key, key) for key in names])
-    for y, size in zip(place, sizes, strict=True):
+    axis.set_yticks(bars, [labels.get(key, key) for key in names])
+    for y, size in zip(bars, sizes, strict=True):
         share = size / max(sizes.sum(), 1e-300)
         axis.annotate(
             f"{size:.3g} {unit}, {share:.0%}", (size, y), (5, 0), textcoords="offset points",
@@ -206,7 +206,7 @@ def _draw_memory(axis: Any, anatomy: Anatomy) -> None:
 
 
 def _legend(axis: Any) -> None:
-    # Beside the title, where no bar is.
+    # Beside the title, above all bars.
     axis.legend(
         frameon=False, fontsize=8.5, labelcolor=INK, handlelength=1.0, loc="lower right", ncols=2,
         bbox_to_anchor=(1.03, 1.02), columnspacing=1.0, borderaxespad=0.0,

@@ -1,4 +1,4 @@
-"""Colours that mean the same in all pictures, between 0 and 1."""
+"""Colour maps that all pictures share, with components from 0 to 1."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-# Colours of a ray's cost, visits of nodes and groups of primitives, from nothing to what all but
-# the dearest rays stay below.
+# Colours of a ray's cost, from 0 to the cost that HOT_SHARE of the rays stay below.
 HEAT = np.array([[0.0, 0.0, 0.05], [0.1, 0.1, 0.6], [0.7, 0.1, 0.4], [1.0, 0.6, 0.1], [1, 1, 0.9]])
 HOT_SHARE = 0.99
 
@@ -20,46 +19,46 @@ RANGE = np.array([
     [0.22, 0.14, 0.38],
 ])  # fmt: skip
 
-# Behind everything, from the upper border of the picture to the lower one.
+# Background, from the upper border of the picture to the lower one.
 SKY = np.array([[0.93, 0.95, 0.98], [0.78, 0.83, 0.90]])
 
 
 def ramp(share: Floats, colours: Floats) -> Floats:
-    """Return colours for shares between 0 and 1, between those of a list."""
-    place = np.clip(share, 0.0, 1.0) * (len(colours) - 1)
+    """Interpolate a list of colours at shares between 0 and 1."""
+    position = np.clip(share, 0.0, 1.0) * (len(colours) - 1)
     steps = np.arange(len(colours))
-    return np.stack([np.interp(place, steps, colours[:, k]) for k in range(3)], axis=-1)
+    return np.stack([np.interp(position, steps, colours[:, k]) for k in range(3)], axis=-1)
 
 
 def heat(cost: Floats, hottest: float) -> Floats:
-    """Return the colours of what rays cost; white is for the hottest and above."""
+    """Return the colours of costs, white from `hottest` on."""
     return ramp(cost / hottest, HEAT)
 
 
 def hottest_of(cost: Floats) -> float:
-    """Return what is white in a picture of costs: a whole number that hardly a ray is above."""
+    """Return the cost to show as white: a whole number that 1 % of the rays exceed."""
     return max(1.0, float(np.ceil(np.quantile(cost, HOT_SHARE)))) if cost.size else 1.0
 
 
 def sky(share: Floats) -> Floats:
-    """Return the colours of the sky for shares of the picture's height, from the top."""
+    """Return background colours for shares of the picture's height, from the top."""
     return np.asarray(SKY[0] * (1.0 - share[..., None]) + SKY[1] * share[..., None])
 
 
 def instance_colours(ids: NDArray[Any]) -> Floats:
-    """Return the colour of each instance: the same in all pictures, hues a golden angle apart."""
+    """Return a colour for each instance: hues a golden angle apart, the same in all pictures."""
     hue = (0.08 + 0.6180339887498949 * ids) % 1.0
-    # Three shades of each hue, so that those which come close again differ.
+    # Three saturations and values, so that close hues differ.
     vivid = np.array([0.62, 0.85, 0.45])[ids % 3]
     value = np.array([0.98, 0.80, 0.90])[ids % 3]
     # From hue, saturation and value (Smith 1978, "Color gamut transform pairs").
-    place = (np.array([5.0, 3.0, 1.0]) + 6.0 * hue[..., None]) % 6.0
-    part = np.clip(np.minimum(place, 4.0 - place), 0.0, 1.0)
+    position = (np.array([5.0, 3.0, 1.0]) + 6.0 * hue[..., None]) % 6.0
+    part = np.clip(np.minimum(position, 4.0 - position), 0.0, 1.0)
     return np.asarray(value[..., None] * (1.0 - vivid[..., None] * part))
 
 
 def face_colours(ids: NDArray[np.int32], leaf: NDArray[np.int32]) -> Floats:
-    """Give each face of each leaf a colour of its own, as unlike its neighbours' as can be."""
+    """Return a colour for each face of each leaf, as a hash of their ids."""
     # Multiply by the golden ratio's odd 32-bit fraction and take three bytes (Knuth).
     numbers = ids.astype(np.uint32) + leaf.astype(np.uint32) * np.uint32(2246822519)
     mixed = (numbers + np.uint32(1)) * np.uint32(2654435769)
@@ -68,8 +67,8 @@ def face_colours(ids: NDArray[np.int32], leaf: NDArray[np.int32]) -> Floats:
 
 
 def texture_colours(uv: Floats) -> Floats:
-    """Return red that grows with u and green that grows with v, in squares of a sixteenth."""
-    place = uv - np.floor(uv)
+    """Return red growing with u and green growing with v, in a checkerboard of sixteenths."""
+    inside = uv - np.floor(uv)
     squares = np.floor(16.0 * uv).sum(axis=-1) % 2.0
-    colours = np.stack([place[..., 0], place[..., 1], np.full(place.shape[:-1], 0.35)], axis=-1)
+    colours = np.stack([inside[..., 0], inside[..., 1], np.full(uv.shape[:-1], 0.35)], axis=-1)
     return np.asarray(0.1 + 0.8 * colours * (0.8 + 0.2 * squares)[..., None])

@@ -1,4 +1,4 @@
-"""Normals at the corners of faces: smooth where a surface bends a little, sharp along creases."""
+"""Corner normals: smooth where a surface bends a little, sharp along creases."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
-# Faces that meet at a larger angle, in degrees, meet in a crease.
+# Largest angle between faces, in degrees, across which normals are smooth.
 CREASE = 42.0
 
-# Pairs of faces around vertices that are looked at together, and the most faces around a vertex
-# whose pairs are looked at: the tip of a fan of thousands is no place for smooth shading.
+# Pairs of faces that are compared at a time, and the largest number of faces around a vertex whose
+# pairs are compared: the tip of a fan of thousands needs no smooth shading.
 PAIRS = 1 << 21
-MOST = 64
+MAX_FACES = 64
 
 
 def corner_normals(points: Floats, faces: NDArray[np.int32]) -> tuple[Floats, NDArray[np.int64]]:
-    """Return normals of length 1, and which of them belongs to each corner of each face.
+    """Return unit normals, and the index of the normal of each corner of each face.
 
-    A corner's normal is the mean of the faces around its vertex that it does not meet in a crease,
-    each weighted by its angle there (Thürmer and Wüthrich 1998, "Computing vertex normals from
-    polygonal facets"). Vertices in the same place are one. Zero where faces have no area.
+    A corner's normal is the mean over the faces around its vertex without a crease to its own, each
+    weighted by its angle there (Thürmer and Wüthrich 1998, "Computing vertex normals from polygonal
+    facets"). Coincident vertices count as one. Zero where faces have no area.
 
     Parameters
     ----------
@@ -36,15 +36,15 @@ def corner_normals(points: Floats, faces: NDArray[np.int32]) -> tuple[Floats, ND
     normals : ndarray of float64, shape (k, 3)
     index : ndarray of int64, shape (m, 3)
     """
-    places = _same_places(points)
-    owners = places[faces].reshape(-1)
+    vertices = _merged(points)
+    owners = vertices[faces].reshape(-1)
     flat, angles = _faces(points, faces)
     weighted = flat.repeat(3, axis=0) * angles.reshape(-1)[:, None]
-    count = int(places.max(initial=-1)) + 1
+    count = int(vertices.max(initial=-1)) + 1
     sums = [np.bincount(owners, weighted[:, k], count) for k in range(3)]
-    # Of nothing, numpy counts in integers.
+    # Of empty arrays, bincount returns integers.
     means = unit(np.stack(sums, axis=1).astype(np.float64))
-    # Where all faces are close to their mean, no two of them meet in a crease.
+    # Where all faces are close to their mean, no two of them form a crease.
     close = (flat.repeat(3, axis=0) * means[owners]).sum(axis=1) >= math.cos(
         math.radians(CREASE / 2)
     )
@@ -58,39 +58,38 @@ def corner_normals(points: Floats, faces: NDArray[np.int32]) -> tuple[Floats, ND
 
 
 def _around(owners: NDArray[Any], faces: NDArray[Any], flat: Floats, weighted: Floats) -> Floats:
-    """Return for each corner the sum of the corners at its vertex that it meets in no crease."""
+    """Return for each corner the sum over the corners at its vertex without a crease to it."""
     order = np.argsort(owners, kind="stable")
     faces, weighted = faces[order], weighted[order]
     _, first, size = np.unique(owners[order], return_index=True, return_counts=True)
     sums = weighted.copy()
-    # Corners at vertices of so many faces have as many pairs each.
     group = np.repeat(np.arange(len(first)), size)
-    todo = np.flatnonzero(size[group] <= MOST)
+    todo = np.flatnonzero(size[group] <= MAX_FACES)
     bound = math.cos(math.radians(CREASE))
-    step = max(1, PAIRS // MOST)
+    step = max(1, PAIRS // MAX_FACES)
     for begin in range(0, len(todo), step):
         rows = todo[begin : begin + step]
         sizes = size[group[rows]]
-        one = np.repeat(rows, sizes)
+        first_of_pair = np.repeat(rows, sizes)
         ends = np.cumsum(sizes)
-        other = np.arange(ends[-1]) - np.repeat(ends - sizes - first[group[rows]], sizes)
-        together = (flat[faces[one]] * flat[faces[other]]).sum(axis=1) >= bound
-        together |= one == other
+        second = np.arange(ends[-1]) - np.repeat(ends - sizes - first[group[rows]], sizes)
+        together = (flat[faces[first_of_pair]] * flat[faces[second]]).sum(axis=1) >= bound
+        together |= first_of_pair == second
         part = np.repeat(np.arange(len(rows)), sizes)[together]
         for k in range(3):
-            sums[rows, k] = np.bincount(part, weighted[other[together], k], len(rows))
+            sums[rows, k] = np.bincount(part, weighted[second[together], k], len(rows))
     found = np.empty_like(sums)
     found[order] = sums
     return found
 
 
 def _faces(points: Floats, faces: NDArray[np.int32]) -> tuple[Floats, Floats]:
-    """Return the normals of faces, zero if they have none, and their angles, shape (m, 3)."""
+    """Return the unit normals of faces, or zero, and their angles, shape (m, 3)."""
     with np.errstate(all="ignore"):
         corners = points[faces]
         edges = unit(np.nan_to_num(np.roll(corners, -1, axis=1) - corners))
         normals = np.cross(edges[:, 0], edges[:, 1])
-        # Two edges may be as good as parallel where another two are not.
+        # Of two pairs of edges, take the one that is farther from parallel.
         others = np.cross(edges[:, 1], edges[:, 2])
         swap = (others * others).sum(axis=1) > (normals * normals).sum(axis=1)
         normals[swap] = others[swap]
@@ -99,11 +98,11 @@ def _faces(points: Floats, faces: NDArray[np.int32]) -> tuple[Floats, Floats]:
     return unit(normals), angles
 
 
-def _same_places(points: Floats) -> NDArray[np.int64]:
-    """Number vertices so that those in the same place share a number."""
+def _merged(points: Floats) -> NDArray[np.int64]:
+    """Return numbers of vertices, the same for coincident ones."""
     if len(points) == 0:
         return np.empty(0, np.int64)
-    # Adding zero makes -0.0 one with 0.0.
+    # Adding zero turns -0.0 into 0.0.
     order = np.lexsort((points + 0.0).T)
     rows = points[order]
     numbers = np.cumsum(np.r_[False, (rows[1:] != rows[:-1]).any(axis=1)])
@@ -113,7 +112,7 @@ def _same_places(points: Floats) -> NDArray[np.int64]:
 
 
 def unit(vectors: Floats) -> Floats:
-    """Return vectors of length 1; zero where there is no direction."""
+    """Return unit vectors; zero for zero."""
     largest = largest_of(vectors)[..., None]
     scaled = np.divide(vectors, largest, out=np.zeros_like(vectors), where=largest > 0.0)
     length = np.sqrt(np.einsum("...i,...i->...", scaled, scaled))[..., None]
@@ -122,6 +121,6 @@ def unit(vectors: Floats) -> Floats:
 
 def largest_of(vectors: Floats) -> Floats:
     """Return the largest absolute coordinate of each vector."""
-    # numpy takes its time to find the largest of so few in a row.
+    # Faster than max over an axis of three.
     x, y, z = np.moveaxis(np.abs(vectors), -1, 0)
     return np.asarray(np.maximum(np.maximum(x, y), z))

@@ -1,4 +1,4 @@
-"""What the colours of costs mean, written into a picture."""
+"""Legend of a picture of costs, drawn into it."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ import numpy as np
 from bvh.pictures.colours import HEAT, ramp
 from bvh.pictures.picture import Picture, need_pillow
 
-TOLD = "nodes and groups a ray visits"
+LABEL = "nodes and groups a ray visits"
 PAPER, INK = (18, 20, 26), (235, 238, 242)
-# Smaller pictures have no room for words.
-LEAST_WIDTH, LEAST_HEIGHT = 300, 120
-# A legend has the first height, in a picture of the second; in others it grows with them.
+# Smaller pictures have no legend.
+MIN_WIDTH, MIN_HEIGHT = 300, 120
+# Height of the text in pictures of the second height, in proportion for taller ones.
 TEXT_HEIGHT, OF_HEIGHT = 11, 600
-# Heights of the text that the legend is not as wide as.
+# Width of the legend in heights of its text, at most.
 LETTERS = 26
 
 
 def with_legend(picture: Picture) -> Picture:
-    """Return a picture of costs with a legend in its lower left corner, where there is room.
+    """Return a picture of costs with a legend in its lower left corner, if it is large enough.
 
     Parameters
     ----------
     picture : Picture
-        A picture of anything else stays as it is.
+        A picture of anything else is returned unchanged.
 
     Raises
     ------
@@ -34,13 +34,13 @@ def with_legend(picture: Picture) -> Picture:
         If pillow is not installed.
     """
     height, width = picture.pixels.shape[:2]
-    if picture.hottest is None or width < LEAST_WIDTH or height < LEAST_HEIGHT:
+    if picture.hottest is None or width < MIN_WIDTH or height < MIN_HEIGHT:
         return picture
     image = need_pillow().fromarray(picture.pixels)
-    # No wider than the picture, however high that is.
+    # Never wider than the picture.
     text = max(TEXT_HEIGHT, min(TEXT_HEIGHT * height // OF_HEIGHT, width // LETTERS))
     font, pad = _font(text), text // 2
-    ends = ("0", TOLD, f"{picture.hottest:.4g}+")
+    ends = ("0", LABEL, f"{picture.hottest:.4g}+")
     sizes = [int(np.ceil(font.getlength(end))) for end in ends]
     inner = sum(sizes) + 4 * pad
     line = int(np.ceil(1.3 * text))
@@ -51,9 +51,9 @@ def with_legend(picture: Picture) -> Picture:
     strip = np.repeat((255.0 * shares).round().astype(np.uint8)[None], line, axis=0)
     image.paste(need_pillow().fromarray(strip), (left + pad, top + pad))
     below = top + pad + line + pad // 2
-    places = (0, (inner - sizes[1]) // 2, inner - sizes[2])
-    for place, end in zip(places, ends, strict=True):
-        draw.text((left + pad + place, below), end, fill=INK, font=font)
+    offsets = (0, (inner - sizes[1]) // 2, inner - sizes[2])
+    for offset, end in zip(offsets, ends, strict=True):
+        draw.text((left + pad + offset, below), end, fill=INK, font=font)
     return replace(picture, pixels=np.array(image))
 
 
@@ -64,11 +64,11 @@ def _draw(image: Any) -> Any:
 
 
 def _font(size: int) -> Any:
-    """Return pillow's own font."""
+    """Return the default font of pillow."""
     from PIL import ImageFont
 
     try:
         return ImageFont.load_default(size)
     except TypeError:
-        # Before pillow 10.1 it has one size.
+        # Before pillow 10.1 it has a fixed size.
         return ImageFont.load_default()

@@ -1,14 +1,13 @@
-"""What lights a picture: a lamp, whose shadows are hard or soft, and the sky all around.
+"""Lights of a picture: a lamp with hard or soft shadows, and the sky.
 
-Rays to the lamp and to the sky are spread evenly, and in another way for each sample of the
-picture: by the same numbers wherever its bands begin and whoever works on them.
+Directions of rays to the lamp and to the sky are stratified, with another shift for each sample of
+the picture. They depend on the sample's position alone, not on threads.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -20,27 +19,30 @@ from bvh.tree import BVH
 
 Floats = NDArray[np.float64]
 
-# Samples take turns in a square of TILE x TILE ways to spread rays.
+# Shifts repeat in tiles of TILE x TILE samples.
 TILE = 32
 
-# The golden ratio's step, with which a sequence fills the unit interval evenly.
+# Step of the golden ratio sequence.
 STEP = 0.6180339887498949
+
+# Reciprocal of the real root of x**3 = x + 1, the plastic number, for sequences in two dimensions.
+R2 = 0.7548776662466927
 
 
 @dataclass(frozen=True, eq=False)
 class Lights:
-    """A lamp far away, and a sky that is brighter above.
+    """A lamp at infinity, and a sky that is brighter towards its zenith.
 
     Attributes
     ----------
     lamp, zenith : ndarray, shape (3,)
-        Unit directions to the lamp, and to where the sky is brightest.
+        Unit directions to the lamp and to the brightest point of the sky.
     softness : float
-        Degrees of the sky that the lamp takes up.
+        Angular diameter of the lamp in degrees.
     rays : int
-        Rays from each spot to the sky, and to a lamp that is not a point.
+        Rays from each spot to the sky, and to a lamp of some softness.
     reach : float
-        How far away what hides the sky may be.
+        Largest distance of what hides the sky.
     """
 
     lamp: Floats
@@ -69,79 +71,68 @@ class Lights:
     def of_sky(
         self, source: BVH | Scene, spots: Spots, cells: NDArray[Any]
     ) -> tuple[Floats, Floats]:
-        """Return for each spot how much of the sky it sees, and how much light that gives.
+        """Return for each spot the visible share of the sky, and the light from there.
 
-        Both are means over directions, weighted by their cosines; the first counts all of the sky
-        alike, the second as it shines.
+        Both are means over directions, weighted by the cosine; the light is also weighted by the
+        brightness of the sky.
         """
         # A point of the unit sphere plus the normal is distributed like the cosine.
-        ways = self.sphere[cells] + spots.smooth[:, None]
-        # Where surfaces bend, some go into the face; light comes from the mirrored ways.
-        depth = np.einsum("nkj,nj->nk", ways, spots.flat)
-        spot, way = np.nonzero(depth < 0.0)
-        ways[spot, way] -= 2.0 * depth[spot, way, None] * spots.flat[spot]
-        lengths = np.sqrt(np.einsum("nkj,nkj->nk", ways, ways))
+        rays = self.sphere[cells] + spots.smooth[:, None]
+        # With smooth normals some point into the face, and are mirrored.
+        depth = np.einsum("nkj,nj->nk", rays, spots.flat)
+        spot, ray = np.nonzero(depth < 0.0)
+        rays[spot, ray] -= 2.0 * depth[spot, ray, None] * spots.flat[spot]
+        lengths = np.sqrt(np.einsum("nkj,nkj->nk", rays, rays))
         with np.errstate(divide="ignore", over="ignore"):
             t_max = self.reach / lengths
-        hidden = np.asarray(source.any_hit(spots.starts[:, None], ways, t_max=t_max, threads=1))
-        shine = 0.5 + 0.5 * np.einsum("nkj,j->nk", ways, self.zenith) / np.maximum(lengths, 1e-300)
-        # All light of an open sky is known; to take away what is hidden leaves open places smooth.
+        hidden = np.asarray(source.any_hit(spots.starts[:, None], rays, t_max=t_max, threads=1))
+        shine = 0.5 + 0.5 * np.einsum("nkj,j->nk", rays, self.zenith) / np.maximum(lengths, 1e-300)
+        # The light of an open sky is known, so subtracting what is hidden leaves less noise.
         whole = 0.5 + spots.smooth @ self.zenith / 3.0
         lost = np.einsum("nk,nk->n", hidden, shine) / self.rays
         light = np.maximum(whole - lost, 0.0)
         return 1.0 - hidden.mean(axis=1), light
 
     def of_lamp(self, source: BVH | Scene, spots: Spots, cells: NDArray[Any]) -> Floats:
-        """Return for each spot how much of the lamp it sees; 0 where it is turned away."""
+        """Return for each spot the visible share of the lamp, 0 where it faces away."""
         found = np.zeros(len(spots.points))
         facing = np.flatnonzero(spots.smooth @ self.lamp > 0.0)
         starts = spots.starts[facing]
         if self.softness == 0.0:
             found[facing] = ~np.asarray(source.any_hit(starts, self.lamp, threads=1))
         elif len(facing):
-            ways = self.disk[cells[facing]]
-            free = ~np.asarray(source.any_hit(starts[:, None], ways, threads=1))
+            rays = self.disk[cells[facing]]
+            free = ~np.asarray(source.any_hit(starts[:, None], rays, threads=1))
             found[facing] = free.mean(axis=1)
         return found
 
 
 def cells_of(rows: NDArray[Any], columns: NDArray[Any]) -> NDArray[np.int64]:
-    """Return which way to spread rays belongs to each sample of a picture."""
+    """Return the cell of the tile for each sample of a picture."""
     return np.asarray((rows % TILE)[:, None] * TILE + (columns % TILE)[None, :])
 
 
 def spread(count: int) -> Floats:
-    """Return for each cell of the tile so many points, spread evenly in the unit square.
+    """Return `count` evenly spread points of the unit square for each cell of the tile.
 
     Returns
     -------
     ndarray of float64, shape (TILE * TILE, count, 2)
-        The same points for all cells, but for a shift (Cranley and Patterson 1976, "Randomization
-        of number theoretic methods") that is blue noise: neighbours differ as much as they can, so
-        that the eye sees their mean (Georgiev and Fajardo 2016, "Blue-noise dithered sampling").
+        The same points for all cells, shifted (Cranley and Patterson 1976, "Randomization of number
+        theoretic methods") so that neighbours differ most and the error is of high frequency.
     """
     k = np.arange(count)
     base = np.stack([(k + 0.5) / count, (k * STEP + 0.25) % 1.0], axis=-1)
-    # The first coordinate is even already: a shift within its step is enough.
-    shifts = np.stack([_ranks(TILE, 0) / count, _ranks(TILE, 1)], axis=-1)
+    # The first coordinate is stratified already: it is shifted within its stratum.
+    cells = np.stack(np.divmod(np.arange(TILE * TILE), TILE), axis=-1)
+    shifts = _shifts(cells) / [count, 1.0]
     return np.asarray((base + shifts[:, None]) % 1.0)
 
 
-@cache
-def _ranks(side: int, salt: int) -> Floats:
-    """Return an even share of 0..1 for each cell of a square, neighbours far apart.
+def _shifts(cells: NDArray[np.int64]) -> Floats:
+    """Return shifts in 0..1 for each row and column of cells, shape (n, 2).
 
-    One cell after the other is taken where the emptiest place is among those that were taken before
-    (Ulichney 1993, "The void-and-cluster method for dither array generation").
+    A lattice in which neighbours differ most, transposed for the second shift (Roberts 2018, "The
+    unreasonable effectiveness of quasirandom sequences").
     """
-    away = np.minimum(np.arange(side), side - np.arange(side))
-    near = np.exp(-(away[:, None] ** 2 + away**2) / (2.0 * 1.6**2))
-    # What no cell is near to differs by this.
-    full = 1e-9 * np.random.default_rng(salt).random((side, side))
-    ranks = np.empty(side * side)
-    for rank in range(side * side):
-        cell = int(full.argmin())
-        ranks[cell] = rank
-        full += np.roll(near, (cell // side, cell % side), axis=(0, 1))
-        full.flat[cell] = np.inf
-    return np.asarray((ranks + 0.5) / side**2)
+    return np.asarray((cells @ [[R2, R2 * R2], [R2 * R2, R2]]) % 1.0)

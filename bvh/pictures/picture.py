@@ -1,4 +1,4 @@
-"""A picture: its pixels, what is known of each of them, and how it is written and shown."""
+"""Picture: pixels, the numbers behind them, files and display in notebooks."""
 
 from __future__ import annotations
 
@@ -14,45 +14,44 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.saving import replace_file
+from bvh.container import replace_file
 
-# The ending of files of numbers, in place of pictures.
+# Suffix of files of numbers.
 NUMBERS = ".npy"
 
-# Notebooks show wider pictures smaller.
+# Largest width in notebooks.
 WIDEST = 640
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Picture:
-    """A picture, and what lies behind its pixels. Notebooks show it.
+    """A picture and the numbers behind its pixels. Notebooks display it.
 
     Attributes
     ----------
     pixels : ndarray of uint8, shape (height, width, 3)
     rays : int
-        Rays that were cast, those to lamps and to the sky included.
+        Rays that were cast, including those to the lamp and the sky.
     seconds : float
-        Time that the picture took, casting and shading.
+        Time of casting and shading.
     shade : str
-        What the pixels show, as `render` was asked for it.
+        What the pixels show, as passed to `render`.
     hottest : float or None
-        Of a picture of costs, what is white: visits of nodes and groups of primitives.
+        Of a picture of costs, the cost that is white: visited nodes and groups of primitives.
     data : dict of str to ndarray, shape (height, width) or (height, width, k)
-        The numbers that were asked for, by name, taken at the centres of pixels:
+        The requested numbers by name, at the centres of pixels:
 
-        - "depth": float64, t of the pixel's ray. Rays of cameras go so far that this is the
-          distance from the plane through the eye. +inf for a miss.
+        - "depth": float64, t of the pixel's ray, which for rays of cameras is the distance from the
+          plane through the eye. +inf for a miss.
         - "id", "instance", "leaf": int32, the face, instance and leaf; -1 for a miss.
-        - "normals": float64, the unit normal in the world that points to the camera. NaN for a
-          miss.
-        - "position": float64, the point in the world. NaN for a miss.
-        - "uv": float64, texture coordinates where the mesh has some, else u and v of the hit. NaN
-          for a miss.
-        - "cost": float64, nodes and groups of primitives that the ray has visited.
-        - "ao": float64, the share of the sky that is open, weighted by the cosine. 1 for a miss.
-        - "shadow": float64, the share of the lamp that is seen, 0 on sides turned away from it. 1
-          for a miss.
+        - "normals": float64, the unit world normal on the side of the camera. NaN for a miss.
+        - "position": float64, the point in world coordinates. NaN for a miss.
+        - "uv": float64, texture coordinates if the mesh has some, else u and v of the hit. NaN for
+          a miss.
+        - "cost": float64, visited nodes and groups of primitives.
+        - "ao": float64, the visible share of the sky, weighted by the cosine. 1 for a miss.
+        - "shadow": float64, the visible share of the lamp, 0 on sides that face away from it. 1 for
+          a miss.
     """
 
     pixels: NDArray[np.uint8]
@@ -63,22 +62,22 @@ class Picture:
     hottest: float | None = None
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the picture to a file; the ending tells the format.
+        """Write the picture to a file, in the format of its suffix.
 
-        A file that is there is replaced once the new one is complete, or not at all.
+        An existing file is replaced only by a complete one.
 
         Parameters
         ----------
         path : path-like
-            A picture in any format in which pillow writes colours; or .npy for numbers: `data` of
-            what the picture shows, the pixels themselves if there is none.
+            Any format in which pillow writes colours; or .npy for numbers: the `data` of the shade,
+            or the pixels if there are none.
 
         Raises
         ------
         ImportError
             If pillow is needed and is not installed.
         ValueError
-            If the ending is not known.
+            If the suffix is unknown.
         OSError
             If the file cannot be written.
         """
@@ -96,7 +95,7 @@ class Picture:
         Parameters
         ----------
         widest : int, optional
-            Make it smaller where it is wider than so many pixels.
+            Largest width in pixels; a wider picture is scaled down.
 
         Raises
         ------
@@ -111,11 +110,11 @@ class Picture:
         return stream.getvalue()
 
     def _repr_png_(self) -> bytes:
-        """Show the picture in notebooks."""
+        """PNG for notebooks."""
         return self.png(WIDEST)
 
     def _repr_html_(self) -> str:
-        """Show the picture in notebooks, with a line below that tells what it is."""
+        """HTML for notebooks, with a caption."""
         code = base64.b64encode(self._repr_png_()).decode("ascii")
         style = "font: 12px monospace; color: gray"
         return (
@@ -125,18 +124,18 @@ class Picture:
 
     def __repr__(self) -> str:
         height, width = self.pixels.shape[:2]
-        told = [f"{width} x {height} pixels{self.shade and f' of {self.shade}'}"]
+        parts = [f"{width} x {height} pixels{self.shade and f' of {self.shade}'}"]
         if self.hottest is not None:
-            told.append(f"white for {self.hottest:.4g} visits and more")
+            parts.append(f"white for {self.hottest:.4g} visits and more")
         if self.rays:
-            told.append(f"{self.rays} rays in {self.seconds:.3g} s")
+            parts.append(f"{self.rays} rays in {self.seconds:.3g} s")
         if self.data:
-            told.append(f"data of {', '.join(self.data)}")
-        return f"Picture({', '.join(told)})"
+            parts.append(f"data of {', '.join(self.data)}")
+        return f"Picture({', '.join(parts)})"
 
 
 def check_picture_path(path: str | os.PathLike[str]) -> None:
-    """Raise if no picture can be written to a path, before any work is done for it."""
+    """Raise if no picture can be written to a path, before any work is done."""
     file = Path(path)
     if file.suffix.lower() != NUMBERS and _format_of(file) is None:
         raise ValueError(f"cannot write {file}: unknown picture format {file.suffix!r}")
@@ -147,11 +146,11 @@ def check_picture_path(path: str | os.PathLike[str]) -> None:
 
 
 def _format_of(file: Path) -> str | None:
-    """Return pillow's name of the format that an ending tells; None if it writes none such."""
+    """Return pillow's name for the format of a suffix, or None if it cannot write colours in it."""
     image = need_pillow()
     kind: str | None = image.registered_extensions().get(file.suffix.lower())
     try:
-        # Some are known and cannot be written, or hold no colours: only the attempt tells.
+        # Some formats are read-only or have no colours, which only an attempt shows.
         image.new("RGB", (1, 1)).save(io.BytesIO(), format=kind or "")
     except (KeyError, OSError, ValueError):
         return None
@@ -159,7 +158,7 @@ def _format_of(file: Path) -> str | None:
 
 
 def need_pillow() -> Any:
-    """Return the module that knows picture files."""
+    """Import PIL.Image, or raise ImportError with the name of the extra."""
     try:
         from PIL import Image
     except ImportError as error:

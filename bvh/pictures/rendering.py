@@ -1,4 +1,4 @@
-"""Pictures of what a camera's rays hit."""
+"""Rendering: pictures of trees and scenes by a camera's rays."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from bvh.scene import Scene
 from bvh.tree import BVH
 from bvh.workers import share
 
-# Rays from the camera that a thread works on at a time, and those to lamps and the sky: a band of
-# rows, small enough to keep memory low and progress lively.
+# Camera rays and light rays in a band of rows, on which a thread works at a time: small enough for
+# little memory and frequent progress.
 BAND_RAYS = 1 << 15
 LIGHT_RAYS = 1 << 18
 
-# What hides the sky is no farther away than this share of the diagonal of everything; than the
-# second where the camera is among things, so that there is light in rooms, too.
+# Default of `reach` as a share of the diagonal of everything, and where the camera is inside, so
+# that rooms are not dark.
 REACH, INDOORS = 0.25, 0.08
 
 
@@ -46,7 +46,7 @@ def render(
     threads: int | None = None,
     progress: ProgressLike | None = None,
 ) -> Picture:
-    """Cast a camera's rays at a tree or a scene, and shade what they hit.
+    """Render a picture of a tree or a scene by a camera's rays.
 
     The picture is the same, bit for bit, for any number of threads.
 
@@ -58,36 +58,34 @@ def render(
     shade : str
         What pixels show, one of:
 
-        - "normals": the normal in the world, turned to the camera
-        - "clay": clay under a lamp, and under a sky that reaches into corners less
-        - "ao": ambient occlusion: plaster under the sky alone
-        - "shadow": plaster under the lamp, and what it does not reach
+        - "normals": the world normal, on the side of the camera
+        - "clay": clay lit by a lamp and by the sky
+        - "ao": ambient occlusion, plaster lit by the sky alone
+        - "shadow": plaster lit by the lamp, with its shadows
         - "depth": the farther away, the darker
-        - "id": a colour for each face; "instance": one for each instance, darker where it is seen
-          at a slant
-        - "uv": texture coordinates, in squares of a sixteenth, where the mesh has some; else the
-          weights of a face's corners as red, green and blue
-        - "cost": what rays take to trace: nodes and groups of triangles, black for none, white for
-          `hottest` and more
+        - "id": a colour for each face; "instance": one for each instance, darker at a slant
+        - "uv": texture coordinates as a checkerboard of sixteenths, if the mesh has some; else the
+          barycentric weights as red, green and blue
+        - "cost": visited nodes and groups of triangles, black for none, white from `hottest` on
     samples : int
-        Rays along each side of a pixel: 2 means four rays a pixel.
+        Rays along each side of a pixel: 2 means four rays per pixel.
     data : str or iterable of str
         Numbers to keep in `Picture.data`, any of "depth", "id", "instance", "leaf", "normals",
         "position", "uv", "cost", "ao" and "shadow". They are taken at the centres of pixels,
-        however many `samples` there are.
+        whatever `samples` is.
     lamp : array_like, shape (3,), optional
-        Direction to the lamp; by default it hangs behind the camera, above and to the left.
+        Direction to the lamp; by default behind the camera, above and to the left.
     softness : float
-        Degrees of the sky that the lamp takes up, from 0, which throws hard shadows, to 90.
+        Angular diameter of the lamp in degrees, from 0 for hard shadows to 90.
     light_rays : int
-        Rays from each thing that is hit to the sky, and to a lamp with some softness. They are
-        spread evenly, the same for the same sample of every picture.
+        Rays from each hit to the sky, and to a lamp with some softness. They are stratified, and
+        the same for the same sample of every picture.
     reach : float, optional
-        How far away what hides the sky may be; by default a quarter of the diagonal of all there
-        is, and 0.08 of it where the camera is inside of that.
+        Largest distance of what hides the sky; by default a quarter of the diagonal of the bounds,
+        or 0.08 of it where the camera is inside of these.
     hottest : float, optional
-        The cost that is white; by default one that 99 of 100 rays stay below, which
-        `Picture.hottest` tells. Pictures that are to be compared need the same.
+        The cost that is white; by default one that 99 of 100 rays stay below, stored in
+        `Picture.hottest`. Set it for pictures that are to be compared.
     threads : int, optional
         Threads to use; one for each CPU by default.
     progress : callable, bool or bar of tqdm, optional
@@ -100,15 +98,13 @@ def render(
     Raises
     ------
     ValueError, TypeError
-        If an argument is not one of those, or the tree holds primitives of the user's own, of
-        which nobody knows the normals.
+        If an argument is invalid, or the tree holds custom primitives, which have no normals.
 
     Notes
     -----
-    Rays to lamps start beside the face that was hit, on its side that was hit: as far away as the
-    rounding of the point asks for, some 1e-14 of its coordinates. The sky is sampled by the cosine
-    of the angle to the normal (Zhukov, Iones and Kronin 1998, "An ambient light illumination
-    model").
+    Rays to lights start off the face, on the side that was hit, by the rounding error of the point:
+    some 1e-14 of its coordinates. The sky is sampled by the cosine of the angle to the normal
+    (Zhukov, Iones and Kronin 1998, "An ambient light illumination model").
 
     Examples
     --------
@@ -140,20 +136,20 @@ def render(
             raise ValueError(f"hottest must be above 0 and finite, got {hottest}")
     samples = whole_number("samples", samples)
     threads = thread_count(threads)
-    # Picture files begin at the top and know device pixels only.
+    # Picture files start at the top and have device pixels.
     camera = camera.upright()
     lights = _lights(source, camera, lamp, softness, light_rays, reach)
     stage = Stage(source, camera, lights)
     pixels = np.empty((camera.height, camera.width, 3), np.uint8)
-    held: dict[str, list[Any]] = {name: [None] * camera.height for name in names}
+    values: dict[str, list[Any]] = {name: [None] * camera.height for name in names}
     counts = [0] * camera.height
     cost = np.empty(pixels.shape[:2] if shade == "cost" else (0, 0))
     costs, exact = (shade == "cost", "cost" in names)
     lit = {"ao": lights.rays, "clay": lights.rays, "shadow": lights.rays if lights.softness else 1}
     each = 1 + max(lit.get(name, 0) for name in (shade, *names))
 
-    def look(top: int, bottom: int, samples: int, costs: bool) -> tuple[Sight, Any]:
-        """Cast the rays of some rows; return what they see, and where in the picture they are."""
+    def cast(top: int, bottom: int, samples: int, costs: bool) -> tuple[Sight, Any]:
+        """Cast the rays of some rows; return what they see, and their y in the picture."""
         across = np.arange(camera.width * samples)
         down = np.arange(top * samples, bottom * samples)
         columns, rows = (across + 0.5) / samples, (down + 0.5) / samples
@@ -164,32 +160,32 @@ def render(
         return Sight(stage, hits, origins, directions, cells_of(down, across)), rows
 
     def work(top: int, bottom: int) -> None:
-        """Do some rows of the picture."""
-        sight, rows = look(top, bottom, samples, costs or (exact and samples == 1))
+        """Render some rows of the picture."""
+        sight, rows = cast(top, bottom, samples, costs or (exact and samples == 1))
         found = sight.cost[..., None] if shade == "cost" else stage.colours(shade, sight, rows)
         # Average the samples of each pixel.
         blocks = found.reshape(bottom - top, samples, camera.width, samples, -1)
         mean = blocks.mean(axis=(1, 3))
         if shade == "cost":
-            # What is white is known in the end.
+            # Coloured at the end, when the highest cost is known.
             cost[top:bottom] = mean[..., 0]
         else:
             pixels[top:bottom] = _in_bytes(mean)
         counts[top] = sight.rays
         if names:
-            centre = sight if samples == 1 else look(top, bottom, 1, exact)[0]
+            centre = sight if samples == 1 else cast(top, bottom, 1, exact)[0]
             for name in names:
-                held[name][top:bottom] = stage.data(name, centre)
+                values[name][top:bottom] = stage.data(name, centre)
             counts[top] = sight.rays + (centre.rays if centre is not sight else 0)
 
     row = camera.width * samples**2
     band = max(1, min(BAND_RAYS // row, LIGHT_RAYS // (row * each)))
     with heard(progress) as report:
-        told = report and (lambda done, total: report(done * row, total * row))
+        in_rays = report and (lambda done, total: report(done * row, total * row))
         began = time.perf_counter()
-        share(camera.height, band, work, threads, told)
+        share(camera.height, band, work, threads, in_rays)
         seconds = time.perf_counter() - began
-    kept = {name: np.stack(rows) for name, rows in held.items()}
+    kept = {name: np.stack(rows) for name, rows in values.items()}
     if shade != "cost":
         return Picture(pixels, sum(counts), seconds, shade, kept)
     hottest = hottest_of(cost) if hottest is None else hottest
@@ -204,13 +200,14 @@ def _lights(
     source: BVH | Scene, camera: Camera, lamp: ArrayLike | None, softness: float, light_rays: int,
     reach: float | None,
 ) -> Lights:  # fmt: skip
-    """Return checked lights."""
+    """Return the lights of checked arguments."""
     if lamp is None:
-        way = 0.9 * camera.up - 0.75 * camera.right - 0.8 * camera.forward
+        towards = 0.9 * camera.up - 0.75 * camera.right - 0.8 * camera.forward
     else:
-        way = reals("lamp", lamp)
-        if way.shape != (3,) or not np.isfinite(way).all() or not way.any():
-            raise ValueError(f"lamp must be a direction of 3 finite numbers, got {way.tolist()}")
+        towards = reals("lamp", lamp)
+        if towards.shape != (3,) or not np.isfinite(towards).all() or not towards.any():
+            text = "lamp must be a direction of 3 finite numbers"
+            raise ValueError(f"{text}, got {towards.tolist()}")
     degrees = _number("softness", softness)
     if not 0.0 <= degrees <= 90.0:
         raise ValueError(f"softness must be from 0 to 90 degrees, got {softness}")
@@ -227,11 +224,11 @@ def _lights(
             raise ValueError(f"reach must be above 0, got {reach}")
     rays = whole_number("light_rays", light_rays)
     zenith = camera.up - 0.45 * camera.forward
-    return Lights(_unit(way), _unit(zenith), degrees, rays, farthest)
+    return Lights(_unit(towards), _unit(zenith), degrees, rays, farthest)
 
 
 def _number(name: str, value: float) -> float:
-    """Return one number."""
+    """Return a checked number."""
     given = reals(name, value)
     if given.shape != ():
         raise ValueError(f"{name} must be one number, got an array of shape {given.shape}")

@@ -1,4 +1,4 @@
-"""What batches of rays see, as numbers and as colours."""
+"""Shading: what a band of rays sees, as numbers and as colours."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bvh.camera import Camera
 from bvh.pictures import colours
 from bvh.pictures.lights import Lights
 from bvh.pictures.surfaces import Spots, Surfaces, leaf_of
-from bvh.rays import Hits, SceneHits
+from bvh.results import Hits, SceneHits
 from bvh.scene import Scene
 from bvh.simd import WIDTH
 from bvh.tree import BVH
@@ -20,21 +20,21 @@ from bvh.tree import BVH
 SHADES = ("normals", "clay", "ao", "shadow", "depth", "id", "instance", "uv", "cost")
 DATA = ("depth", "id", "instance", "leaf", "normals", "position", "uv", "cost", "ao", "shadow")
 
-# Lamp light is warm, the sky cool; what they fall on is plaster or clay.
+# Colours of the lamp and the sky, and of the materials.
 WARM, COOL = np.array([1.0, 0.93, 0.84]), np.array([0.66, 0.76, 0.92])
 PLASTER, CLAY = np.array([0.92, 0.90, 0.87]), np.array([0.88, 0.66, 0.52])
 GAMMA = 1.6
 
-# The share of an open sky that surfaces hand on to where it is hidden.
+# Share of the sky's light that reaches hidden places indirectly.
 BOUNCED = 0.06
 
 Floats = NDArray[np.float64]
 
 
 class Sight:
-    """What the rays of a band of a picture see; each part is found when it is first asked for.
+    """What the rays of a band see; each property is computed on first access.
 
-    Rays have shape (height, width); what is told of hits has a row for each of them.
+    Rays have shape (height, width); properties of hits have a row for each hit.
     """
 
     def __init__(
@@ -49,24 +49,24 @@ class Sight:
 
     @cached_property
     def spots(self) -> Spots:
-        """Where surfaces are hit, as light sees them."""
+        """Points that are hit, with smooth normals."""
         return self.stage.surfaces.spots(self.seen, self._origins, self.directions)
 
     @cached_property
     def flat(self) -> Spots:
-        """Where surfaces are hit, all of them flat."""
+        """Points that are hit, with flat normals."""
         surfaces = self.stage.surfaces
         return surfaces.spots(self.seen, self._origins, self.directions, bent=False)
 
     @cached_property
     def sky(self) -> tuple[Floats, Floats]:
-        """How much of the sky each spot sees, and the light of that."""
+        """Visible share of the sky for each spot, and the light from there."""
         self.rays += len(self.seen) * self.stage.lights.rays
         return self.stage.lights.of_sky(self.stage.source, self.spots, self._cells)
 
     @cached_property
     def lamp(self) -> Floats:
-        """How much of the lamp each spot sees."""
+        """Visible share of the lamp for each spot."""
         lights = self.stage.lights
         facing = int(np.count_nonzero(self.spots.smooth @ lights.lamp > 0.0))
         self.rays += facing * (lights.rays if lights.softness else 1)
@@ -74,19 +74,19 @@ class Sight:
 
     @cached_property
     def cost(self) -> Floats:
-        """How many nodes and groups of primitives each ray has visited, hits or not."""
+        """Visited nodes and groups of primitives of each ray, hit or miss."""
         counted: Any = self.hits
         return np.asarray(counted.nodes + counted.tests / WIDTH)
 
     @property
     def instances(self) -> NDArray[Any]:
-        """The instances that are hit; 0 for those of a tree, which is only one."""
+        """Instance ids of the hits; 0 for a tree."""
         seen = self.seen
         return seen.instance_id if isinstance(seen, SceneHits) else leaf_of(seen)
 
 
 class Stage:
-    """What is looked at, from where, and in what light."""
+    """Source, camera and lights of a picture."""
 
     def __init__(self, source: BVH | Scene, camera: Camera, lights: Lights) -> None:
         self.source, self.camera, self.lights = source, camera, lights
@@ -96,7 +96,7 @@ class Stage:
         self.near, self.far = float(depth.min()), float(depth.max())
 
     def data(self, name: str, sight: Sight) -> NDArray[Any]:
-        """Return numbers that lie behind the picture, one or a row for each ray."""
+        """Return the named numbers, one or a row for each ray."""
         if name == "depth":
             return np.asarray(sight.hits.t, np.float64)
         if name == "cost":
@@ -112,7 +112,7 @@ class Stage:
         return _filled(sight.mask, spots.flat if name == "normals" else spots.points, np.nan)
 
     def colours(self, shade: str, sight: Sight, rows: Floats) -> Floats:
-        """Return the colours of what is seen, shape (height, width, 3), and of the sky."""
+        """Return the colours of hits and background, shape (height, width, 3)."""
         sky = colours.sky(rows / self.camera.height)
         painted = np.repeat(sky[:, None], sight.mask.shape[1], axis=1)
         if sight.mask.any():
@@ -137,12 +137,12 @@ class Stage:
         return self._lit(shade, sight)
 
     def _slant(self, sight: Sight) -> Floats:
-        """Return how squarely faces are seen: 1 from straight ahead, 0 along them."""
+        """Return the cosine between ray and normal, from 0 to 1."""
         lengths = np.linalg.norm(sight.directions, axis=1)
         return np.asarray(np.abs((sight.flat.flat * sight.directions).sum(axis=1)) / lengths)
 
     def _mapped(self, sight: Sight) -> Floats:
-        """Return the colours of texture coordinates, or of weights of a face's corners."""
+        """Return the colours of texture coordinates, or of barycentric weights."""
         uv, hits = self.surfaces.uv(sight.seen), sight.seen
         with np.errstate(invalid="ignore"):
             found = np.stack([1.0 - hits.u - hits.v, hits.u, hits.v], axis=1)
@@ -152,7 +152,7 @@ class Stage:
         return np.asarray(found * (0.55 + 0.45 * self._slant(sight))[:, None])
 
     def _lit(self, shade: str, sight: Sight) -> Floats:
-        """Return the colours of plaster or clay in the light."""
+        """Return the colours of lit plaster or clay."""
         smooth, lights = sight.spots.smooth, self.lights
         open_sky = 0.5 + smooth @ lights.zenith / 3.0
         if shade == "ao":
@@ -167,12 +167,12 @@ class Stage:
 
 
 def _toned(light: Floats) -> Floats:
-    """Return the colours that screens show for amounts of light; bright ones are held back."""
+    """Return clamped and gamma corrected colours for amounts of light."""
     return np.asarray(np.minimum(light, 1.0) ** (1.0 / GAMMA))
 
 
 def _filled(mask: NDArray[np.bool_], values: NDArray[Any], miss: float) -> NDArray[Any]:
-    """Return values at the rays that hit, and what stands for a miss elsewhere."""
+    """Return the values of hits at their rays, and `miss` elsewhere."""
     found = np.full((*mask.shape, *values.shape[1:]), miss, values.dtype)
     found[mask] = values
     return found

@@ -1,4 +1,4 @@
-"""What rays hit, in the world: where it is, which way it faces, where light leaves from it."""
+"""Surfaces that rays hit: points, normals, texture coordinates, and starts of light rays."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from numpy.typing import NDArray
 
 from bvh.pictures.creases import corner_normals, largest_of, unit
 from bvh.primitives import Boxes, Triangles
-from bvh.rays import Hits, SceneHits
+from bvh.results import Hits, SceneHits
 from bvh.scene import Scene
 from bvh.tree import BVH
 
 Floats = NDArray[np.float64]
 
-# A point that is computed from the corners of a face, moved or not, is off the face's plane by less
-# than 12 roundings of the largest number on the way; this is far more, and far below what shows.
+# A point computed from a face's corners is off its plane by less than 12 roundings of the largest
+# intermediate number; this is far more, and too small to be seen.
 ROUNDINGS = 64.0 * np.finfo(np.float64).eps
 
 
 @dataclass(frozen=True, eq=False)
 class Spots:
-    """Points of surfaces that rays have hit, one row for each.
+    """Points that were hit, one row each.
 
     Attributes
     ----------
     points : ndarray, shape (n, 3)
-        In the world.
+        World coordinates.
     flat, smooth : ndarray, shape (n, 3)
-        Unit normals on the side that was hit: of the face, and as the surface bends.
+        Unit normals on the side that was hit: of the face, and interpolated.
     starts : ndarray, shape (n, 3)
-        Where rays to lamps start: on that side of the face for certain, and of the smooth surface.
+        Starts of light rays, certain to be on that side of the face and of the smooth surface.
     """
 
     points: Floats
@@ -43,7 +43,7 @@ class Spots:
 
 
 class Surfaces:
-    """The primitives of a tree, or of all leaves of a scene, in the world."""
+    """The primitives of a tree, or of all leaves of a scene, in world coordinates."""
 
     def __init__(self, source: BVH | Scene) -> None:
         self.trees: list[Any] = [source]
@@ -62,10 +62,7 @@ class Surfaces:
         self._lock = threading.Lock()
 
     def spots(self, hits: Hits, origins: Floats, directions: Floats, *, bent: bool = True) -> Spots:
-        """Return the points that rays have hit; every ray must have hit something.
-
-        Without `bent` faces stay flat, which is quicker.
-        """
+        """Return the spots of hits, without misses; without `bent` the smooth normals are flat."""
         leaf, prim = leaf_of(hits), hits.prim_id
         points, lift = np.empty((len(leaf), 3)), np.empty(len(leaf))
         for tree, rows in self._by_tree(leaf):
@@ -92,7 +89,7 @@ class Surfaces:
         return Spots(points, flat, smooth, raised + ROUNDINGS * lift[:, None] * flat)
 
     def normals(self, leaf: NDArray[Any], prim: NDArray[Any], points: Floats) -> Floats:
-        """Return unit normals in the world: by the moved winding, or outward from boxes."""
+        """Return unit world normals: of transformed faces by their winding, outward from boxes."""
         found = np.zeros((len(leaf), 3))
         for tree, rows in self._by_tree(leaf):
             matrices = self._maps(leaf[rows])
@@ -110,11 +107,11 @@ class Surfaces:
     def smooth_normals(
         self, leaf: NDArray[Any], prim: NDArray[Any], u: Floats, v: Floats, flat: Floats
     ) -> Floats:
-        """Return what normals at corners make of hits, on the same side as the flat normals."""
+        """Return interpolated corner normals at hits, on the same side as the flat normals."""
         return self._bent(leaf, prim, u, v, flat, None)[0]
 
     def uv(self, hits: Hits) -> Floats:
-        """Return texture coordinates where meshes have some, else u and v, shape (n, 2)."""
+        """Return texture coordinates if the mesh has some, else u and v, shape (n, 2)."""
         leaf, found = leaf_of(hits), np.stack([hits.u, hits.v], axis=1)
         for tree, rows in self._by_tree(leaf):
             known, primitives = self._uv[tree], self.trees[tree].arrays.primitives
@@ -125,7 +122,7 @@ class Surfaces:
         return found
 
     def textured(self, hits: Hits) -> NDArray[np.bool_]:
-        """Tell for each hit whether its mesh has texture coordinates."""
+        """Return for each hit whether its mesh has texture coordinates."""
         known = np.array([uv is not None for uv in self._uv])
         return np.asarray(known[self.tree_of[leaf_of(hits)]])
 
@@ -133,17 +130,17 @@ class Surfaces:
         self, leaf: NDArray[Any], prim: NDArray[Any], u: Floats, v: Floats, flat: Floats,
         points: Floats | None,
     ) -> tuple[Floats, Floats]:  # fmt: skip
-        """Return smooth normals, and points lifted out of flat faces onto the bent surface.
+        """Return smooth normals, and points lifted from flat faces to the curved surface.
 
-        Light that grazes a round surface would meet the edges of its flat faces otherwise (Hanika
-        2021, "Hacking the shadow terminator").
+        Without this, flat faces of a round surface shadow each other at grazing light (Hanika 2021,
+        "Hacking the shadow terminator").
         """
         found, raised = flat.copy(), np.zeros_like(flat) if points is None else points.copy()
         for tree, rows in self._by_tree(leaf):
-            held, primitives = self._normals_of(tree), self.trees[tree].arrays.primitives
-            if held is None:
+            known, primitives = self._normals_of(tree), self.trees[tree].arrays.primitives
+            if known is None:
                 continue
-            normals, index = held
+            normals, index = known
             matrices = self._maps(leaf[rows])
             weights, local = _weights(u[rows], v[rows]), normals[index[prim[rows]]]
             blended = np.einsum("nkj,nk->nj", local, weights)
@@ -162,11 +159,11 @@ class Surfaces:
         return found, raised
 
     def _maps(self, leaf: NDArray[Any]) -> Floats:
-        """Return the maps of leaves; a single row where all share it."""
+        """Return the matrices of leaves; a single row if all share it."""
         return self.matrices if len(self.matrices) == 1 else self.matrices[leaf]
 
     def _by_tree(self, leaf: NDArray[Any]) -> list[tuple[int, Any]]:
-        """Return each tree that has hits, and which those are."""
+        """Return each tree that was hit, with the rows of its hits."""
         if len(self.trees) == 1:
             return [(0, slice(None))] if len(leaf) else []
         trees = self.tree_of[leaf]
@@ -175,7 +172,7 @@ class Surfaces:
         return list(zip(numbers.tolist(), np.split(order, first[1:]), strict=True))
 
     def _normals_of(self, tree: int) -> tuple[Floats, NDArray[Any]] | None:
-        """Return normals, and which a tree's corners have: its mesh's, or means; None for boxes."""
+        """Return normals and their index by corner: the mesh's own, or means; None for boxes."""
         with self._lock:
             if tree not in self._corner_normals:
                 primitives, known = self.trees[tree].arrays.primitives, self._given[tree]
@@ -189,7 +186,7 @@ class Surfaces:
 
 
 def leaf_of(hits: Hits) -> NDArray[Any]:
-    """Return the leaves that are hit; 0 for those of a tree, which has only one."""
+    """Return the leaf indices of hits; 0 for a tree."""
     return hits.leaf if isinstance(hits, SceneHits) else np.zeros(len(hits), np.int32)
 
 
@@ -198,7 +195,7 @@ def _weights(u: Floats, v: Floats) -> Floats:
 
 
 def _moved(points: Floats, matrices: Floats) -> Floats:
-    """Return rows of points, (n, 3) or (n, k, 3), each moved by its own map."""
+    """Return rows of points, (n, 3) or (n, k, 3), each transformed by its own matrix."""
     if len(points) and (matrices == np.eye(3, 4)).all():
         return points
     if points.ndim == 2:
@@ -208,10 +205,10 @@ def _moved(points: Floats, matrices: Floats) -> Floats:
 
 
 def _turned(normals: Floats, matrices: Floats) -> Floats:
-    """Return unit normals (n, k, 3), each row of them turned by its own map."""
+    """Return unit normals (n, k, 3), each row transformed by its own matrix."""
     if len(normals) and (matrices[:, :, :3] == np.eye(3)).all():
         return unit(normals)
-    # By the transform's cofactors: its inverse, transposed, but for a factor.
+    # By the cofactors: the transposed inverse, up to a factor.
     a, b, c = np.moveaxis(matrices[:, :, :3], 1, 0)
     cofactors = np.stack([np.cross(b, c), np.cross(c, a), np.cross(a, b)], axis=1)
     return unit(np.einsum("nij,nkj->nki", cofactors, normals))
@@ -224,7 +221,7 @@ def _facing(normals: Floats, flat: Floats) -> Floats:
 
 
 def _box_normals(boxes: Any, prim: NDArray[Any], matrices: Floats, points: Floats) -> Floats:
-    """Return outward normals of the sides of boxes that are nearest to points, by their sizes."""
+    """Return outward normals of the box faces nearest to points, relative to the box's size."""
     rows = boxes.points[prim]
     world = np.zeros((len(rows), 4, 4))
     world[:, :3], world[:, 3, 3] = matrices, 1.0

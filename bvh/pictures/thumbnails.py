@@ -1,4 +1,4 @@
-"""Small pictures of whatever can be shown: for notebooks, in place of a dump of arrays."""
+"""Thumbnails of trees, scenes and hits, for notebooks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bvh.camera import Camera
 from bvh.pictures import colours
 from bvh.pictures.picture import Picture, need_pillow
 from bvh.pictures.rendering import render
-from bvh.rays import Hits
+from bvh.results import Hits
 from bvh.scene import Scene
 from bvh.simd import WIDTH as LANES
 from bvh.tree import BVH
@@ -31,24 +31,22 @@ def show(
     width: int = WIDTH,
     height: int = HEIGHT,
 ) -> Picture:
-    """Return a small picture of a tree, a scene, or of hits, which notebooks show.
+    """Return a small picture of a tree, a scene or hits, which notebooks display.
 
     Parameters
     ----------
     what : BVH, Scene, Hits or Picture
-        A tree or a scene is rendered. Hits must be those of a picture, of shape
-        (height, width), such as those of ``camera.rays()``; they are coloured, misses are sky.
-        A picture stays what it is.
+        A tree or a scene is rendered. Hits must have the shape (height, width) of a picture, as for
+        ``camera.rays()``; they are coloured, misses are background. A picture is returned.
     camera : Camera, optional
-        Looks at a tree or scene; by default from where all of it is seen.
+        Camera for a tree or scene; by default one that sees all of it.
     shade : str
         How to render a tree or scene, as in `bvh.pictures.render`.
     by : {"t", "prim_id", "instance_id", "cost"}
-        What colours hits: how far away they are, from light to dark; faces; instances of a scene;
-        or, of hits with counters, what they have cost, as the shade "cost" has it.
+        What colours hits: distance, from light to dark; faces; instances of a scene; or, for hits
+        with counters, the cost, like the shade "cost".
     up : {"x", "y", "z", "-x", "-y", "-z"} or array_like, shape (3,), optional
-        What is up in the picture of a tree or scene, if there is no camera; by default what the
-        scene has for up (`Scene.up`), z for a tree.
+        Up direction without a camera; by default `Scene.up`, and z for a tree.
     width, height : int
         Pixels of such a picture.
 
@@ -62,8 +60,8 @@ def show(
     ImportError
         If pillow is not installed.
     ValueError, TypeError
-        If there is nothing to look at, hits are not those of a picture, or `by` asks for what they
-        do not have.
+        If there is nothing to look at, hits do not have the shape of a picture, or lack what `by`
+        names.
 
     Examples
     --------
@@ -89,7 +87,7 @@ def show(
 
 
 def _of_hits(hits: Hits, by: str) -> Picture:
-    """Return the picture of hits that have the shape of one."""
+    """Return the picture of hits of shape (height, width)."""
     if by not in BY:
         raise ValueError(f"by must be one of {BY}, got {by!r}")
     mask: Any = hits.mask
@@ -114,17 +112,17 @@ def _of_hits(hits: Hits, by: str) -> Picture:
 
 
 def _coloured(hits: Hits, by: str) -> NDArray[np.float64]:
-    """Return the colours of hits, all of which hit."""
-    told: Any = hits
+    """Return the colours of hits without misses."""
+    fields: Any = hits
     if by == "t":
-        # The farthest few are often much farther than all others.
-        near, far = np.quantile(told.t, [0.0, 0.99])
+        # The farthest few are often much farther away than all others.
+        near, far = np.quantile(fields.t, [0.0, 0.99])
         return colours.ramp(
-            (told.t - near) / max(far - near, np.finfo(np.float64).tiny), colours.RANGE
+            (fields.t - near) / max(far - near, np.finfo(np.float64).tiny), colours.RANGE
         )
     if by == "instance_id":
         if not hasattr(hits, "instance_id"):
             raise ValueError('by="instance_id" needs hits of a scene')
-        return colours.instance_colours(told.instance_id)
-    leaf = getattr(hits, "leaf", np.zeros(len(told.t), np.int32))
-    return colours.face_colours(told.prim_id, leaf)
+        return colours.instance_colours(fields.instance_id)
+    leaf = getattr(hits, "leaf", np.zeros(len(fields.t), np.int32))
+    return colours.face_colours(fields.prim_id, leaf)

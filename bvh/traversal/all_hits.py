@@ -32,7 +32,7 @@ SHORT = 24
 class Pairs(NamedTuple):
     """Scratch for the hits of a block, ray by ray; pointers inside kernels."""
 
-    which: NDArray[np.int64]  # the ray's place in the batch
+    which: NDArray[np.int64]  # the ray's number in the batch
     columns: Columns
     order: NDArray[np.int64]
     starts: NDArray[np.int64]  # where each ray's hits begin
@@ -173,7 +173,7 @@ def _pick(primitives, wanted, pairs, i, out, at):
 
 @inlined
 def _before(t, prims, a, b):
-    """Tell whether hit a is sorted before hit b."""
+    """Return whether hit a is sorted before hit b."""
     p, q = peek(t, a), peek(t, b)
     return p < q or (p == q and peek(prims, a) < peek(prims, b))
 

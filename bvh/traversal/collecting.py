@@ -36,7 +36,7 @@ def _append(found, r, prim):
 
 @kernel
 def _is_hit(context_ref, r, prim, cull, once):
-    """Tell whether ray r hits a primitive, or crosses it where hits must have one owner."""
+    """Return whether ray r hits a primitive, or crosses it where hits must have one owner."""
     stay_outlined()
     tree, rays, block = follow(context_ref)
     o, d, t_min, t_max = read_ray(rays, batch_index(block, r))

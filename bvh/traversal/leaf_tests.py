@@ -49,7 +49,8 @@ from bvh.traversal.scene_slots import (
     T_FLOOR,
     T_SLOPE,
     current_arrays,
-    leaf_in,
+    instance_in,
+    primitives_class,
     ray_of,
 )
 from bvh.wide_nodes import leaf_rows
@@ -204,7 +205,7 @@ def _intersect_others(goal, tree, block, context_ref, memory, slot, child):
 
 
 def _intersect_instance(goal, tree, block, context_ref, memory, slot, child):
-    if kind_of(tree.primitives, leaf_in(memory, slot)) == TRIANGLES:
+    if kind_of(tree.primitives, instance_in(memory, slot)) == TRIANGLES:
         _intersect_triangles(goal, tree, block, context_ref, memory, slot, child)
     else:
         _intersect_others(goal, tree, block, context_ref, memory, slot, child)
@@ -212,7 +213,7 @@ def _intersect_instance(goal, tree, block, context_ref, memory, slot, child):
 
 @by_type(intersect_leaf, inline=True)
 def _choose_leaf(goal, tree, block, context_ref, memory, slot, child):
-    kind = tree.types[tree.fields.index("primitives")].instance_class
+    kind = primitives_class(tree)
     if kind is Placed:
         return _intersect_instance
     return (_intersect_triangles if kind is Triangles else _intersect_others).py_func

@@ -2,7 +2,7 @@
 
 A slot keeps its ray's closest primitive so far, with an interval of tau that surely contains the
 rounded t. A hit whose interval lies before that replaces it, one behind it is dropped; where the
-intervals overlap, and where the filter does not tell whether there is a hit, exact t decide.
+intervals overlap, and where the filter leaves open whether there is a hit, exact t decide.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from bvh.traversal.scene_slots import (
     EXACT_T,
     current_arrays,
     doubles_of,
-    leaf_in,
+    instance_in,
     ray_of,
     reset_closest,
     slot_interval,
@@ -99,23 +99,23 @@ def _choose_set_closest(primitives, block, r, prim):
 
 
 def primitive_of(primitives, memory, slot, prim):
-    """Return an id of the tree that a slot's ray is in as the query knows it."""
+    """Return the primitive of the query with an id in the tree that a slot's ray is in."""
 
 
 @by_type(primitive_of, inline=True)
 def _choose_primitive(primitives, memory, slot, prim):
     if primitives.instance_class is Placed:
-        return lambda primitives, memory, slot, prim: code_of(leaf_in(memory, slot), prim)
+        return lambda primitives, memory, slot, prim: code_of(instance_in(memory, slot), prim)
     return lambda primitives, memory, slot, prim: np.int64(prim)
 
 
 def back_lanes(primitives, memory, slot, back):
-    """Return which lanes show their back in the world, from those that do in their tree."""
+    """Return the lanes whose back the ray sees in the world, from those in their tree."""
 
 
 def _back_lanes_in_scene(primitives, memory, slot, back):
     # Bits of a group only: all of them are flipped.
-    return ~back if is_mirrored(primitives, leaf_in(memory, slot)) else back
+    return ~back if is_mirrored(primitives, instance_in(memory, slot)) else back
 
 
 @by_type(back_lanes, inline=True)
@@ -140,7 +140,7 @@ def _choose_interval(primitives, block, memory, slot, t):
 
 @inlined
 def is_culled(cull, back, lane):
-    """Tell whether a hit on the side that `back` has for a lane is not asked for."""
+    """Return whether a lane's hit is culled; `back` has the lanes whose back the ray sees."""
     return cull != 0 and (cull > 0) == (back >> lane & 1 == 1)
 
 
@@ -178,7 +178,7 @@ def _set_exact(memory, slot, prim, t):
 
 @kernel
 def accept_exact(context_ref, memory, slot, prim, cull):
-    """Test a primitive exactly, and keep it if it is the closest; tell whether it is hit."""
+    """Test a primitive exactly; keep it if it is the closest, return whether it is hit."""
     stay_outlined()
     tree, rays, block = follow(context_ref)
     o, d, t_min, t_max = read_ray(rays, batch_index(block, ray_of(memory, slot)))
@@ -249,7 +249,7 @@ def accept_closest_of_group(goal, tree, block, context_ref, memory, slot, group,
     store(lanes, SPARE, found.first)
     store(lanes, SPARE + WIDTH, found.last)
     if goal.cull == 0 and bits & (bits - 1) == 0 and bits & found.certain != 0:
-        # What happens most: one hit, certain, and closer than the closest so far.
+        # The usual case: one hit, certain, and closer than the closest so far.
         k = lowest_bit(bits)
         high = peek(lanes, SPARE + WIDTH + k)
         if high < peek(memory, slot + BEST_LOW):

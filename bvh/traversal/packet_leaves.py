@@ -84,7 +84,7 @@ def _enter_box(nodes, box, lanes, at, planes):
 
 @inlined
 def intersect_packet_leaf(goal, tree, block, context_ref, stack, packet, child, box, planes):
-    """Intersect a packet's rays with a leaf; tell whether any may have a new closest hit.
+    """Intersect a packet's rays with a leaf; return whether any may have a new closest hit.
 
     `packet` is where its vectors of rays begin and end, `stack` its scratch.
     """
@@ -143,7 +143,7 @@ def _corner(groups, at):
 
 @inlined
 def _intersect_triangle(goal, tree, block, context_ref, memory, at, group, k):
-    """Intersect a vector of rays with a triangle; tell whether a closest hit may have changed."""
+    """Intersect a vector of rays with a triangle; return whether a closest hit may have changed."""
     lanes, groups, cull = block.lanes, tree.groups, goal.cull
     base = group_at(group) + k
     tolerance = peek(groups, base + TOLERANCE * WIDTH)

@@ -96,7 +96,7 @@ def _highest(vector):
 
 @inlined
 def _range(lanes, row, begin, end):
-    """Return (least, greatest) of a row over the active rays of a packet."""
+    """Return (smallest, largest) of a row over the active rays of a packet."""
     low, high = splat(F(INF), WIDTH), splat(F(-INF), WIDTH)
     for at in range(begin, end, GROUP):
         value = load(lanes, at + row * WIDTH, WIDTH)
@@ -108,7 +108,7 @@ def _range(lanes, row, begin, end):
 
 @inlined
 def _end(lanes, begin, end):
-    """Return the greatest end of a packet's rays."""
+    """Return the largest end of a packet's rays."""
     high = splat(F(-INF), WIDTH)
     for at in range(begin, end, GROUP):
         high = greater(high, load(lanes, at + END * WIDTH, WIDTH))
@@ -206,7 +206,7 @@ def _trace_triangles(primitives, context, slots, stack, active, count, goal):
     j = np.int64(0)
     single = np.int64(0)
     while j < count:
-        # Take the rays that lie in the vectors of one packet.
+        # Take the rays in the vectors of one packet.
         begin = peek(active, j) // PACKET * PACKET
         octant = read_int(block, peek(active, j), OCTANT)
         same = octant < 8
@@ -225,7 +225,7 @@ def _trace_triangles(primitives, context, slots, stack, active, count, goal):
 
 
 def packable(primitives, block, active, count):
-    """Tell whether packets may pay: most rays point where others near them in the block point."""
+    """Return whether packets may pay: most rays point where others near them in the block point."""
 
 
 def _never(primitives, block, active, count):
@@ -236,7 +236,7 @@ def _packable_triangles(primitives, block, active, count):
     lanes = block.lanes
     close = np.int64(0)
     tries = np.int64(0)
-    # Compare some rays with those a few places further on.
+    # Compare some rays with those eight further on.
     for j in range(0, count - 8, 16):
         a, b = peek(active, j), peek(active, j + 8)
         apart = F(0.0)

@@ -1,7 +1,7 @@
 """First hits: the closest ones of each ray that a filter accepts.
 
-A filter is given t, u and v, so every candidate is decided exactly; what lies behind the last of as
-many hits as are wanted is never looked at.
+A filter is given t, u and v, so every candidate is decided exactly; what is behind the last of
+as many hits as are wanted is never looked at.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ F = np.float32
 
 
 def accepts(accept, primitives, ray, prim, t, u, v, data):
-    """Tell whether a filter accepts a hit: one at an address, 0 for none, or a function itself."""
+    """Return whether a filter accepts a hit: one at an address, 0 for none, or a function."""
 
 
 def _call(accept, primitives, ray, prim, t, u, v, data):
@@ -66,7 +66,7 @@ def _choose_filter(accept, primitives, ray, prim, t, u, v, data):
 
 
 def has_filter(accept):
-    """Tell whether there is a filter."""
+    """Return whether there is a filter."""
 
 
 @by_type(has_filter, inline=True)
@@ -116,7 +116,7 @@ def _rank(goal, context_ref, memory, slot, prim):
 
 @inlined
 def _insert(goal, context_ref, r, prim):
-    """Insert a primitive into the first hits of ray r; tell whether it is one of them."""
+    """Insert a primitive into the first hits of ray r; return whether it is one of them."""
     tree, rays, block = follow(context_ref)
     hits, number = goal.nearest, number_of(r)
     ray = batch_index(block, r)
@@ -156,6 +156,6 @@ def _insert(goal, context_ref, r, prim):
 
 @inlined
 def _before(t, prim, hits, i):
-    """Tell whether a hit comes before hit i."""
+    """Return whether a hit comes before hit i."""
     other = peek(hits.t, i)
     return t < other or (t == other and prim < peek(hits.prims, i))

@@ -67,24 +67,24 @@ from bvh.traversal.entrance import (
 )
 from bvh.traversal.query import read_ray
 from bvh.traversal.scene_slots import (
-    AT_BLOCKS,
-    AT_GROUPS,
-    AT_IDS,
     BEST,
-    COURSE,
+    BLAS_ENTRY,
+    BLAS_SCALE,
     EDGE_FLOOR,
-    ENTRY_IN_LEAF,
+    GROUPS_ADDRESS,
     HIGH_T,
-    LEAF,
+    IDS_ADDRESS,
+    INSTANCE,
     LOW_T,
+    NODES_ADDRESS,
     OCTANT_SHIFT,
     PLANES,
-    SCALE,
-    START,
-    START_ERROR,
     T_FLOOR,
     T_SLOPE,
-    TOP_SCALE,
+    TLAS_DIRECTION,
+    TLAS_ERROR,
+    TLAS_ORIGIN,
+    TLAS_SCALE,
     doubles_of,
     words_of,
 )
@@ -111,7 +111,7 @@ def put_octant(memory, slot, octant):
 
 @inlined
 def _start(tree, block, own, r, o, d):
-    """Find what is the same for all instances that a ray enters: see `scene_slots.START`.
+    """Find what is the same for all instances that a ray enters: see `scene_slots.TLAS_ORIGIN`.
 
     The scale of t is zero where t would overflow, or lose digits, in the TLAS.
     """
@@ -129,10 +129,10 @@ def _start(tree, block, own, r, o, d):
         p, _ = advance(p, low, rest, x)
         error = 2.0**-95 * abs(entry)
     for axis in range(3):
-        poke(own, START + axis, p[axis])
-        poke(own, COURSE + axis, x[axis])
-    poke(own, START_ERROR, 2.0**-51 * largest(p) + error)
-    poke(own, TOP_SCALE, power_of_two(shift) if -MAX_SHIFT < shift < MAX_SHIFT else 0.0)
+        poke(own, TLAS_ORIGIN + axis, p[axis])
+        poke(own, TLAS_DIRECTION + axis, x[axis])
+    poke(own, TLAS_ERROR, 2.0**-51 * largest(p) + error)
+    poke(own, TLAS_SCALE, power_of_two(shift) if -MAX_SHIFT < shift < MAX_SHIFT else 0.0)
 
 
 @inlined
@@ -155,10 +155,10 @@ def _open_tree(placed, memory, slot, leaf):
     """Make a slot traverse the tree of an instance."""
     words = words_of(memory, slot)
     at = leaf * TREE_SIZE
-    poke(words, AT_BLOCKS, peek(placed.trees, at + BLOCKS))
-    poke(words, AT_GROUPS, peek(placed.trees, at + GROUPS))
-    poke(words, AT_IDS, peek(placed.trees, at + IDS))
-    poke_int(memory, slot + LEAF, leaf)
+    poke(words, NODES_ADDRESS, peek(placed.trees, at + BLOCKS))
+    poke(words, GROUPS_ADDRESS, peek(placed.trees, at + GROUPS))
+    poke(words, IDS_ADDRESS, peek(placed.trees, at + IDS))
+    poke_int(memory, slot + INSTANCE, leaf)
 
 
 @kernel
@@ -172,12 +172,12 @@ def enter_leaf(tree, rays, block, memory, slot, r, leaf):
     transforms, at = placed.ways, leaf * WAY_SIZE
     bound, norm = peek(transforms, at + BOUND), peek(transforms, at + NORM)
     own = doubles_of(memory, slot)
-    if peek(own, START_ERROR) < 0.0:
+    if peek(own, TLAS_ERROR) < 0.0:
         o, d, _, _ = read_ray(rays, index)
         _start(tree, block, own, r, o, d)
-    p = (peek(own, START), peek(own, START + 1), peek(own, START + 2))
-    x = (peek(own, COURSE), peek(own, COURSE + 1), peek(own, COURSE + 2))
-    to_top = peek(own, TOP_SCALE)
+    p = (peek(own, TLAS_ORIGIN), peek(own, TLAS_ORIGIN + 1), peek(own, TLAS_ORIGIN + 2))
+    x = (peek(own, TLAS_DIRECTION), peek(own, TLAS_DIRECTION + 1), peek(own, TLAS_DIRECTION + 2))
+    to_top = peek(own, TLAS_SCALE)
     q = local_direction(transforms, at, x)
     size = largest(q)
     disabled = read_row(block, r, SLACK) == F(INF) or to_top == 0.0
@@ -185,7 +185,7 @@ def enter_leaf(tree, rays, block, memory, slot, r, leaf):
         _open_tree(placed, memory, slot, leaf)
         _disable(memory, slot, q, bound)
         return True
-    error = peek(own, START_ERROR) + 2.0**-50 * largest(p)
+    error = peek(own, TLAS_ERROR) + 2.0**-50 * largest(p)
     delta = peek(transforms, at + SHIFT_ERROR) + norm * error
     p = local_point(transforms, at, p)
     k = exponent(size)
@@ -241,8 +241,8 @@ def enter_leaf(tree, rays, block, memory, slot, r, leaf):
     poke(memory, slot + EDGE_FLOOR, F(27.5 * bound * spread * vertex_error * UP))
     poke(memory, slot + T_SLOPE, F(26.0 * bound * vertex_error * UP))
     poke(memory, slot + T_FLOOR, F(105.0 * bound * vertex_error * vertex_error * UP) + TINY)
-    poke(own, ENTRY_IN_LEAF, entry)
-    poke(own, SCALE, scale)
+    poke(own, BLAS_ENTRY, entry)
+    poke(own, BLAS_SCALE, scale)
     return True
 
 

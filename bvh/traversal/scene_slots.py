@@ -34,28 +34,27 @@ STACK = 70 * WIDTH
 
 # What all slots share: for each that takes a step, where its ray enters the children, their order,
 # and which are entered; then the slots whose next entry is a node, and those where it is a leaf.
-FIRST = 0
-ORDERS = FIRST + SLOTS * WIDTH
-HITS = ORDERS + SLOTS * WIDTH
-AT_NODE = HITS + SLOTS
-AT_LEAF = AT_NODE + SLOTS + 8
-HEADER = AT_LEAF + SLOTS + 8
+ENTRIES = 0
+ORDERS = ENTRIES + SLOTS * WIDTH
+ENTERED = ORDERS + SLOTS * WIDTH
+NODE_QUEUE = ENTERED + SLOTS
+LEAF_QUEUE = NODE_QUEUE + SLOTS + 8
+HEADER = LEAF_QUEUE + SLOTS + 8
 
 # Rows of a slot. Up to BEST_LOW they are those of the ray block; then come bounds of the filter
 # that only a BLAS has; the ray, the top of its stack, and its next entry.
 EDGE_FLOOR, T_SLOPE, T_FLOOR = 23, 24, 25
 RAY, TOP, CHILD = 28, 29, 30
-# In a scene: the leaf that the ray is in, or -1; where its stack begins; the rows of near planes in
-# a node.
-LEAF, BASE, PLANES, OCTANT_SHIFT = 32, 33, 34, 37
+# In a scene: the instance that the ray is in, or -1; where its stack begins; the near planes.
+INSTANCE, BASE, PLANES, OCTANT_SHIFT = 32, 33, 34, 37
 # Doubles and integers of 64 bits, counted from WORDS. BEST is the closest primitive so far, EXACT
 # the one whose exact distance is EXACT_T.
 WORDS = 38
-ENTRY_IN_LEAF, SCALE, LOW_T, HIGH_T, EXACT_T = 0, 1, 2, 3, 4
-BEST, EXACT, AT_BLOCKS, AT_GROUPS, AT_IDS = 5, 6, 7, 8, 9
-# What is the same for all leaves of a scene, computed on the way into the first: origin and
-# direction in the TLAS, the error of the former (negative before), and the scale of t there.
-START, COURSE, START_ERROR, TOP_SCALE = 10, 13, 16, 17
+BLAS_ENTRY, BLAS_SCALE, LOW_T, HIGH_T, EXACT_T = 0, 1, 2, 3, 4
+BEST, EXACT, NODES_ADDRESS, GROUPS_ADDRESS, IDS_ADDRESS = 5, 6, 7, 8, 9
+# What is the same for all instances, computed on the way into the first: origin and direction in
+# the TLAS, the error of the former (negative before), and the scale of t there.
+TLAS_ORIGIN, TLAS_DIRECTION, TLAS_ERROR, TLAS_SCALE = 10, 13, 16, 17
 # The stack, of a TLAS and a BLAS: children, and where the ray enters them.
 STACK_CHILDREN = 80
 STACK_ENTRIES = STACK_CHILDREN + 2 * STACK + WIDTH
@@ -67,9 +66,14 @@ F = np.float32
 F4, F8, I4, I8 = np.float32(0.0), 0.0, np.int32(0), np.int64(0)
 
 
+def primitives_class(tree):
+    """Return the class of a tree's primitives, from the type of the tree."""
+    return tree.types[tree.fields.index("primitives")].instance_class
+
+
 def is_instanced(tree):
-    """Tell from its type whether a tree is the TLAS of a scene."""
-    return tree.types[tree.fields.index("primitives")].instance_class is Placed
+    """Return whether a tree is the TLAS of a scene, from its type."""
+    return primitives_class(tree) is Placed
 
 
 @inlined
@@ -91,9 +95,9 @@ def ray_of(memory, slot):
 
 
 @inlined
-def leaf_in(memory, slot):
-    """Return the leaf of the scene that a slot's ray is in; -1 in the TLAS."""
-    return np.int64(peek_int(memory, slot + LEAF))
+def instance_in(memory, slot):
+    """Return the instance that a slot's ray is in; -1 in the TLAS."""
+    return np.int64(peek_int(memory, slot + INSTANCE))
 
 
 @inlined
@@ -116,9 +120,9 @@ def _arrays_of_tree(tree, memory, slot):
 def _arrays_in_scene(tree, memory, slot):
     words = words_of(memory, slot)
     return (
-        pointer_to(peek(words, AT_BLOCKS), F4),
-        pointer_to(peek(words, AT_GROUPS), F4),
-        pointer_to(peek(words, AT_IDS), I4),
+        pointer_to(peek(words, NODES_ADDRESS), F4),
+        pointer_to(peek(words, GROUPS_ADDRESS), F4),
+        pointer_to(peek(words, IDS_ADDRESS), I4),
     )
 
 
@@ -130,7 +134,7 @@ def _choose_arrays(tree, memory, slot):
 @inlined
 def _tlas_distance(block, own, r, t):
     """Return t in units of the TLAS; t is far from what overflows there."""
-    tau = t * peek(own, TOP_SCALE)
+    tau = t * peek(own, TLAS_SCALE)
     return (tau - read_double(block, r, ENTRY)) - read_double(block, r, ENTRY_REST)
 
 
@@ -141,7 +145,7 @@ def slot_interval(block, memory, slot, r, t):
     if slack == INF:
         return F(-INF), F(INF)
     own = doubles_of(memory, slot)
-    tau = _tlas_distance(block, own, r, t) * peek(own, SCALE) - peek(own, ENTRY_IN_LEAF)
+    tau = _tlas_distance(block, own, r, t) * peek(own, BLAS_SCALE) - peek(own, BLAS_ENTRY)
     return F(tau - slack), F(tau + slack)
 
 
@@ -149,9 +153,9 @@ def slot_interval(block, memory, slot, r, t):
 def _world_distance(block, memory, slot, r, tau):
     """Return the t of a distance in units of the slot's BLAS; its slack covers the rounding."""
     own = doubles_of(memory, slot)
-    top = (np.float64(tau) + peek(own, ENTRY_IN_LEAF)) / peek(own, SCALE)
+    top = (np.float64(tau) + peek(own, BLAS_ENTRY)) / peek(own, BLAS_SCALE)
     top = (top + read_double(block, r, ENTRY_REST)) + read_double(block, r, ENTRY)
-    return top / peek(own, TOP_SCALE)
+    return top / peek(own, TLAS_SCALE)
 
 
 @inlined
@@ -174,10 +178,10 @@ def leave_blas(block, memory, slot, r):
     best, slack = peek(words, BEST), read_row(block, r, SLACK)
     if peek(memory, slot + END) == F(-INF):
         write_row(block, r, END, F(-INF))
-    elif best >= 0 and leaf_of(best) == leaf_in(memory, slot):
+    elif best >= 0 and leaf_of(best) == instance_in(memory, slot):
         _store_closest_interval(block, memory, slot, r)
         # Where t has no scale in the TLAS, its end stays what it was.
-        if slack < F(INF) and peek(own, TOP_SCALE) > 0.0:
+        if slack < F(INF) and peek(own, TLAS_SCALE) > 0.0:
             end = _tlas_distance(block, own, r, peek(own, HIGH_T)) + slack
             write_row(block, r, END, min(read_row(block, r, END), F(end)))
-    poke_int(memory, slot + LEAF, -1)
+    poke_int(memory, slot + INSTANCE, -1)

@@ -1,8 +1,8 @@
 """What a scene adds to the traversal of single rays: the way between its two levels.
 
-Where the TLAS leads to a leaf of the scene, the ray is transformed into the frame of that leaf's
-BLAS and continues there, in the same slot and on the same stack; when nothing is left of the BLAS,
-it returns to the TLAS.
+At a leaf of the TLAS the ray is transformed into the frame of an instance's BLAS and continues
+there, in the same slot and on the same stack; when nothing is left of the BLAS, it returns to the
+TLAS.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from bvh.simd import address, peek, peek_int, poke, poke_int
 from bvh.traversal.block import END, INVERSE, OCTANT, read_int, read_row
 from bvh.traversal.scene_entrance import enter_leaf, put_octant
 from bvh.traversal.scene_slots import (
-    AT_BLOCKS,
     BASE,
-    LEAF,
+    INSTANCE,
+    NODES_ADDRESS,
     OCTANT_SHIFT,
     PLANES,
     STACK_CHILDREN,
     STACK_ENTRIES,
-    START_ERROR,
+    TLAS_ERROR,
     doubles_of,
-    leaf_in,
+    instance_in,
     leave_blas,
     ray_of,
     reset_closest,
@@ -42,15 +42,15 @@ def _load_tlas_numbers(tree, block, memory, slot, r):
         poke(memory, slot + row, read_row(block, r, row))
     poke(memory, slot + END, read_row(block, r, END))
     put_octant(memory, slot, np.int64(read_int(block, r, OCTANT)) & 7)
-    poke(words_of(memory, slot), AT_BLOCKS, address(tree.blocks, np.int64(0)))
+    poke(words_of(memory, slot), NODES_ADDRESS, address(tree.blocks, np.int64(0)))
 
 
 def load_ray_of_scene(tree, block, memory, slot, r):
     """Load ray r into a slot, at the root of the TLAS."""
     _load_tlas_numbers(tree, block, memory, slot, r)
     reset_closest(memory, slot, r)
-    poke(doubles_of(memory, slot), START_ERROR, -1.0)
-    poke_int(memory, slot + LEAF, -1)
+    poke(doubles_of(memory, slot), TLAS_ERROR, -1.0)
+    poke_int(memory, slot + INSTANCE, -1)
     poke_int(memory, slot + BASE, slot)
 
 
@@ -69,7 +69,7 @@ def next_entry_in_scene(tree, context_ref, memory, slot, top):
     if (
         top < base
         or peek(memory, top + STACK_ENTRIES) > peek(memory, slot + END)
-        or (peek_int(memory, slot + LEAF) < 0 and peek_int(memory, top + STACK_CHILDREN) < 0)
+        or (peek_int(memory, slot + INSTANCE) < 0 and peek_int(memory, top + STACK_CHILDREN) < 0)
     ):
         return _change_level(context_ref, memory, slot, top)
     return top
@@ -91,7 +91,7 @@ def _change_level(context_ref, memory, slot, top):
             top -= 1
         if top >= base:
             child = np.int64(peek_int(memory, top + STACK_CHILDREN))
-            if child >= 0 or leaf_in(memory, slot) >= 0:
+            if child >= 0 or instance_in(memory, slot) >= 0:
                 return top
             # A leaf of the TLAS: the root of its BLAS replaces it on the stack.
             leaf = np.int64(peek(tree.ids, first_row(child)))
@@ -101,7 +101,7 @@ def _change_level(context_ref, memory, slot, top):
                 poke(memory, top + STACK_ENTRIES, F(0.0))
                 return top
             top -= 1
-        elif leaf_in(memory, slot) >= 0:
+        elif instance_in(memory, slot) >= 0:
             leave_blas(block, memory, slot, r)
             _load_tlas_numbers(tree, block, memory, slot, r)
             poke_int(memory, slot + BASE, slot)

@@ -58,13 +58,13 @@ from bvh.traversal.goals import ClosestGoal, CountGoal, note_node
 from bvh.traversal.leaf_tests import intersect_leaf, spread
 from bvh.traversal.offers import set_closest_primitive
 from bvh.traversal.scene_slots import (
-    AT_LEAF,
-    AT_NODE,
     BEST,
     CHILD,
-    FIRST,
+    ENTERED,
+    ENTRIES,
     HEADER,
-    HITS,
+    LEAF_QUEUE,
+    NODE_QUEUE,
     ORDERS,
     SLOT_SIZE,
     SLOTS,
@@ -211,8 +211,8 @@ def _queue(tree, memory, slot, child, nodes_waiting, leaves_waiting):
     prefetch_address(at + 128)
     prefetch_address(at + 192)
     poke_int(memory, slot + CHILD, child)
-    poke_int(memory, AT_NODE + nodes_waiting, slot)
-    poke_int(memory, AT_LEAF + leaves_waiting, slot)
+    poke_int(memory, NODE_QUEUE + nodes_waiting, slot)
+    poke_int(memory, LEAF_QUEUE + leaves_waiting, slot)
     return nodes_waiting + is_node, leaves_waiting + (1 - is_node)
 
 
@@ -255,13 +255,13 @@ def trace(context, memory, active, count, octant, goal):
         load_ray(tree, block, memory, slot, peek(active, next_ray))
         poke_int(memory, slot + TOP, slot)
         poke_int(memory, slot + CHILD, 0)
-        poke_int(memory, AT_NODE + next_ray, slot)
+        poke_int(memory, NODE_QUEUE + next_ray, slot)
         next_ray += 1
     nodes_waiting = next_ray
     while nodes_waiting + leaves_waiting > 0:
         # Test the children of every ray's node.
         for i in range(nodes_waiting):
-            slot = np.int64(peek_int(memory, AT_NODE + i))
+            slot = np.int64(peek_int(memory, NODE_QUEUE + i))
             nodes, _, _ = current_arrays(tree, memory, slot)
             at = node_at(np.int64(peek_int(memory, slot + CHILD)))
             note_node(goal, block, ray_of(memory, slot))
@@ -270,22 +270,22 @@ def trace(context, memory, active, count, octant, goal):
             # Bring the answers into the order in which the children will be pushed.
             order = child_orders(nodes, at) >> shift
             inside = permute(select(first <= last, entered, none), order)
-            poke_int(memory, HITS + i, mask_bits(inside < np.int32(0)))
-            store(memory, FIRST + i * WIDTH, first)
+            poke_int(memory, ENTERED + i, mask_bits(inside < np.int32(0)))
+            store(memory, ENTRIES + i * WIDTH, first)
             store_ints(memory, ORDERS + i * WIDTH, order)
         # Push those that are entered. The two loops are apart so that more rays overlap: the second
         # waits for what the first computes.
         now, nodes_waiting = nodes_waiting, np.int64(0)
         for i in range(now):
-            slot = np.int64(peek_int(memory, AT_NODE + i))
+            slot = np.int64(peek_int(memory, NODE_QUEUE + i))
             nodes, _, _ = current_arrays(tree, memory, slot)
-            bits = np.int64(peek_int(memory, HITS + i))
+            bits = np.int64(peek_int(memory, ENTERED + i))
             top = np.int64(peek_int(memory, slot + TOP))
             at = node_at(np.int64(peek_int(memory, slot + CHILD)))
             order = permute(load_ints(memory, ORDERS + i * WIDTH, WIDTH), compress_order(bits))
             child = permute(child_codes(nodes, at), order)
             store_ints(memory, top + STACK_CHILDREN, child)
-            entries = permute(load(memory, FIRST + i * WIDTH, WIDTH), order)
+            entries = permute(load(memory, ENTRIES + i * WIDTH, WIDTH), order)
             store(memory, top + STACK_ENTRIES, entries)
             # The topmost comes next, whether it was pushed now or before: that saves a branch which
             # no CPU could predict.
@@ -299,7 +299,7 @@ def trace(context, memory, active, count, octant, goal):
         # Then test the leaves that were reached.
         now, leaves_waiting = leaves_waiting, np.int64(0)
         for i in range(now):
-            slot = np.int64(peek_int(memory, AT_LEAF + i))
+            slot = np.int64(peek_int(memory, LEAF_QUEUE + i))
             child = np.int64(peek_int(memory, slot + CHILD))
             intersect_leaf(goal, tree, block, context_ref, memory, slot, child)
             top = np.int64(peek_int(memory, slot + TOP)) - 1

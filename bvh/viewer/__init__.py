@@ -1,1 +1,1 @@
-"""The page in the browser that shows meshes, trees and scenes."""
+"""Viewer: a page in the browser that shows meshes, trees and scenes."""

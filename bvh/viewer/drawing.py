@@ -1,4 +1,4 @@
-"""What of a scene is sent to the page to be drawn, and what would be too much for it."""
+"""Drawing of a scene: the meshes sent to the page, and boxes for those beyond its limit."""
 
 from __future__ import annotations
 
@@ -8,43 +8,37 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bvh import projected
 from bvh.affine import moved
 from bvh.pictures.colours import instance_colours
 from bvh.primitives import Triangles
-from bvh.projected import box_corners
+from bvh.projected import BOX_FACES, box_corners
 from bvh.scene import Scene
-from bvh.viewer.levels import corners_of, edges_of
+from bvh.viewer.box_overlay import corners_of, edges_of
 from bvh.viewer.page_frame import PageFrame
 
 Floats = NDArray[np.float64]
 
-# Faces that a page is sent, and times as many that it draws of instances that share them.
+# Faces that are sent to a page, and how many times as many it draws through instancing.
 MAX_FACES = 2_000_000
 DRAWN_TIMES = 8
-# Above so many faces a mesh is mostly smooth, below it mostly not.
+# Meshes of at least so many faces are shaded smoothly.
 SMOOTH_FROM = 5000
 CLAY = np.array([[205, 166, 132]], np.uint8)
-# The sides of a box by the numbers of its corners, wound to be seen from outside.
-BOX_FACES = np.array(
-    [
-        [0, 4, 6], [0, 6, 2], [1, 3, 7], [1, 7, 5], [0, 1, 5], [0, 5, 4],
-        [2, 6, 7], [2, 7, 3], [0, 2, 3], [0, 3, 1], [4, 5, 7], [4, 7, 6],
-    ]
-)  # fmt: skip
-# A map's columns are at right angles if their products, in shares of their lengths, are below this.
+# Columns of a matrix are orthogonal if the cosines between them are below this.
 SQUARE = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """One mesh and where copies of it are drawn, in the page's coordinates.
+    """A mesh and its copies, in page coordinates.
 
     Attributes
     ----------
     vertices : ndarray of float32, shape (n, 3)
     faces : ndarray of uint32, shape (m, 3)
     turns : ndarray, shape (k, 4)
-        Rotations of the copies, w first.
+        Rotations of the copies as quaternions, w first.
     places, scales : ndarray, shape (k, 3)
     colours : ndarray of uint8, shape (k, 3)
     smooth : bool
@@ -61,15 +55,15 @@ class Part:
 
 @dataclass(frozen=True, eq=False)
 class Drawing:
-    """What is drawn of a scene, and what is not.
+    """Meshes to draw, and what is left out.
 
     Attributes
     ----------
     parts : list of Part
     left_out : int
-        Faces of instances that are not drawn because they are too many.
+        Number of faces that are not drawn.
     boxes : ndarray, shape (n, 8, 3)
-        Corners of the boxes around those instances, on the page.
+        Corners of the boxes around their instances, in page coordinates.
     """
 
     parts: list[Part]
@@ -78,7 +72,7 @@ class Drawing:
 
 
 def drawing_of(scene: Scene, frame: PageFrame, max_faces: int = MAX_FACES) -> Drawing:
-    """Return what a page draws of a scene: the smallest meshes first, and none in part."""
+    """Return what a page draws of a scene: the smallest meshes first, each in full."""
     leaves = scene.leaves
     shown = np.flatnonzero(leaves.masks != 0)
     rows_of = [shown[leaves.tree_of[shown] == k] for k in range(len(leaves.trees))]
@@ -103,7 +97,7 @@ def drawing_of(scene: Scene, frame: PageFrame, max_faces: int = MAX_FACES) -> Dr
         smooth = size >= SMOOTH_FROM and isinstance(tree.arrays.primitives, Triangles)
         if len(square):
             centre, maps = 0.5 * tree.bounds[0] + 0.5 * tree.bounds[1], leaves.matrices[square]
-            # The mesh around its own middle and of size one, so that float32 is precise.
+            # Centred and scaled to size one, so that float32 is precise.
             own = PageFrame.around(tree.bounds)
             turns, scales = _turns_and_scales(maps)
             middles = np.stack([moved(centre[None], one)[0] for one in maps])
@@ -123,22 +117,15 @@ def drawing_of(scene: Scene, frame: PageFrame, max_faces: int = MAX_FACES) -> Dr
 
 
 def face_count(tree: Any) -> int:
-    """Return how many faces stand for a tree on the page."""
+    """Return the number of faces that show a tree on the page."""
     return len(tree) * (1 if isinstance(tree.arrays.primitives, Triangles) else len(BOX_FACES))
 
 
 def surface_of(tree: Any) -> tuple[Floats, NDArray[np.uint32]]:
-    """Return vertices and faces of a tree; faces that are not finite, which nothing hits, less."""
-    primitives = tree.arrays.primitives
-    faces: NDArray[Any]
-    if isinstance(primitives, Triangles):
-        points, faces = primitives.points, primitives.faces
-    else:
-        points = box_corners(primitives, np.arange(len(tree))).reshape(-1, 3)
-        faces = (BOX_FACES + 8 * np.arange(len(tree))[:, None, None]).reshape(-1, 3)
+    """Return vertices and faces of a tree, without faces that are not finite."""
+    points, faces, _ = projected.surface_of(tree)
     finite: Any = np.isfinite(points).all(axis=1)
     if not finite.all():
-        faces = faces[finite[faces].all(axis=1)]
         points = np.where(finite[:, None], points, 0.0)
     return points, faces.astype(np.uint32)
 
@@ -161,7 +148,7 @@ def outlines_of_faces(tree: Any, ids: NDArray[Any]) -> Floats:
 
 
 def _split(matrices: Floats, rows: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the leaves that only turn, scale along their axes and move, and all others."""
+    """Return the rows of matrices that rotate, scale along axes and translate, and all others."""
     linear = matrices[rows, :, :3]
     lengths = np.linalg.norm(linear, axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -172,7 +159,7 @@ def _split(matrices: Floats, rows: NDArray[np.int64]) -> tuple[NDArray[Any], NDA
 
 
 def _turns_and_scales(maps: Floats) -> tuple[Floats, Floats]:
-    """Return rotations, w first, and scales of maps (n, 3, 4) that do nothing else but move."""
+    """Return rotations, w first, and scales of matrices (n, 3, 4) with orthogonal columns."""
     scales = np.linalg.norm(maps[:, :, :3], axis=1)
     # A reflection is a negative scale.
     scales[:, 0] *= np.where(np.linalg.det(maps[:, :, :3] / scales[:, None]) < 0.0, -1.0, 1.0)
@@ -186,7 +173,7 @@ def _turns_and_scales(maps: Floats) -> tuple[Floats, Floats]:
 
 
 def _colours(leaves: Any) -> NDArray[np.uint8]:
-    """Return the colour of each leaf: that of its instance, or clay if there is one instance."""
+    """Return the colour of each leaf: that of its instance, or clay for a single instance."""
     if len(np.unique(leaves.instance_id)) < 2:
         return np.repeat(CLAY, len(leaves), axis=0)
     soft = 0.12 + 0.78 * instance_colours(leaves.instance_id)

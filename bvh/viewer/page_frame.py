@@ -1,4 +1,4 @@
-"""The coordinates of a page: the world, moved and scaled so that float32 shows it well."""
+"""Coordinates of a page: the world, translated and scaled so that float32 is precise."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from bvh.camera import Camera
 
 Floats = NDArray[np.float64]
 
-# Half the extent of a scene that is more than a point, whose bounds are rounded outward, too.
+# Smallest half extent of a scene that is not treated as a point.
 SMALLEST = 2.0**-600
 
 
 @dataclass(frozen=True, eq=False)
 class PageFrame:
-    """How the page's coordinates lie in the world: page = (world - centre) * scale.
+    """Map from world to page coordinates: page = (world - centre) * scale.
 
-    The browser keeps vertices as float32 and clips what is nearer than a hundredth, so the scene is
-    brought to the origin with a largest half extent between 1 and 2. The scale is a power of two:
-    back in the world nothing is lost but one rounding of the sum.
+    The browser stores vertices as float32 and has a fixed near plane, so the scene is moved to the
+    origin and scaled to a largest half extent between 1 and 2. The scale is a power of two, so only
+    sums are rounded.
     """
 
     centre: Floats
@@ -30,35 +30,35 @@ class PageFrame:
 
     @classmethod
     def around(cls, bounds: Floats) -> PageFrame:
-        """Make the frame of a scene with such bounds, shape (2, 3); NaN if it is empty."""
+        """Return the frame of a scene with bounds of shape (2, 3), which are NaN if it is empty."""
         if not np.isfinite(bounds).all():
             return cls(np.zeros(3), 1.0)
         centre = 0.5 * bounds[0] + 0.5 * bounds[1]
         half = float((0.5 * bounds[1] - 0.5 * bounds[0]).max())
-        # frexp tells half = m * 2**k with m from 0.5 to 1. Below any mesh it is a point.
+        # frexp: half = m * 2**k with m from 0.5 to 1.
         k = 1 - math.frexp(half)[1] if half > SMALLEST else 0
         return cls(centre, math.ldexp(1.0, k))
 
     def to_page(self, points: ArrayLike) -> Floats:
-        """Return points of the world, shape (..., 3), on the page."""
+        """Return world points, shape (..., 3), in page coordinates."""
         return np.asarray((np.asarray(points, np.float64) - self.centre) * self.scale)
 
     def to_world(self, points: ArrayLike) -> Floats:
-        """Return points of the page, shape (..., 3), in the world."""
+        """Return page points, shape (..., 3), in world coordinates."""
         return np.asarray(np.asarray(points, np.float64) / self.scale + self.centre)
 
     def camera(
         self, wxyz: ArrayLike, position: ArrayLike, fov: float, width: int, height: int
     ) -> Camera:
-        """Return the camera of a page.
+        """Return the world camera of a page's camera.
 
         Parameters
         ----------
         wxyz : array_like, shape (4,)
-            The rotation from the camera to the page, w first; the camera looks along its z, with
-            x to the right and y down.
+            Rotation from camera to page, w first; the camera looks along its z, with x to the
+            right and y down.
         position : array_like, shape (3,)
-            Of the eye, on the page.
+            The eye, in page coordinates.
         fov : float
             Vertical field of view in radians.
         width, height : int
@@ -68,13 +68,13 @@ class PageFrame:
         made = Camera.look_at(
             np.zeros(3), turn[:, 2], -turn[:, 1], math.degrees(fov), width, height
         )
-        # Directions are the same in the world; only the eye moves.
+        # Directions are the same in both.
         return replace(made, eye=self.to_world(position))
 
     def ray_camera(self, origin: ArrayLike, direction: ArrayLike) -> Camera:
-        """Return a camera of one pixel, whose middle (0.5, 0.5) has a ray of the page.
+        """Return a camera of one pixel, whose centre (0.5, 0.5) has the given page ray.
 
-        t of what it picks is the distance in the world.
+        t is the distance in the world.
         """
         along = np.asarray(direction, np.float64)
         up = np.eye(3)[int(np.abs(along).argmin())]

@@ -1,9 +1,9 @@
-"""What runs in the page itself: it tells where the pointer hovers, and how long frames take.
+"""Script of the page: it reports the hovering pointer, and the time of a frame.
 
-viser tells of clicks and of rectangles, but not of a pointer that hovers. So a script writes the
-pointer's place into the page's own text field "Cursor", which viser sends on like all typing. The
-script arrives as the handler of a picture that has loaded, because browsers do not run scripts in
-HTML that is added later. It fetches nothing.
+viser reports clicks and rectangles, but no hovering. So a script writes the position of the pointer
+into the page's text field "Cursor", whose text viser sends like all that is typed. It starts in the
+`onload` handler of an image, because browsers do not run scripts in HTML that is added later. It
+fetches nothing.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if (!window.bvhWatches) {
   const picture = () => [...document.querySelectorAll('canvas')].reduce(
     (a, b) => a && a.width * a.height >= b.width * b.height ? a : b, null);
   let sent = '';
-  const tell = text => {
+  const report = text => {
     const anchor = document.getElementById('bvh-cursor');
     if (!anchor || text === sent) return;
     const field = [...document.querySelectorAll('input')].find(
@@ -31,13 +31,13 @@ if (!window.bvhWatches) {
     const canvas = picture();
     if (!canvas || event.buttons) return;
     const inside = event.target === canvas || event.target.contains(canvas);
-    if (!inside) return tell('');
+    if (!inside) return report('');
     const box = canvas.getBoundingClientRect();
     const x = 100 * (event.clientX - box.left + 0.5) / box.width;
     const y = 100 * (event.clientY - box.top + 0.5) / box.height;
-    tell(x.toFixed(4) + ', ' + y.toFixed(4) + ' %');
+    report(x.toFixed(4) + ', ' + y.toFixed(4) + ' %');
   }, {capture: true, passive: true});
-  document.addEventListener('pointerleave', () => tell(''), {passive: true});
+  document.addEventListener('pointerleave', () => report(''), {passive: true});
   let frames = 0, since = performance.now();
   const frame = now => {
     frames += 1;
@@ -59,7 +59,7 @@ _PIXEL = "data:image/gif;base64,R0lGODlhAQABAAAAACH5BAEKAAEALAAAAAABAAEAAAICTAEA
 
 
 def watching_html() -> str:
-    """Return the HTML that starts the script and marks the text field that follows it."""
+    """Return the HTML that starts the script and marks the text field after it."""
     return (
         f'<span id="bvh-cursor"></span><img alt="" src="{_PIXEL}" '
         f'onload="{html.escape(_SCRIPT)}" style="display:none">'
@@ -67,9 +67,9 @@ def watching_html() -> str:
 
 
 def cursor_of(text: str) -> tuple[float, float] | None:
-    """Return the place that the text field tells, in shares of the picture; None for none.
+    """Return the position in the text field as shares of the picture, or None.
 
-    Shares, because the page changes the number of its pixels when it has much to draw.
+    Shares, because the page reduces its number of pixels when it has much to draw.
     """
     try:
         x, y = (float(part) for part in text.replace("%", "").split(","))

@@ -1,4 +1,4 @@
-"""What the page's panel says, as HTML whose values carry ids: tests and scripts find them there."""
+"""Texts of the page's panel, as HTML with an id for each value."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ def count(number: int) -> str:
 
 
 def header(title: str, what: str, notices: Sequence[str]) -> str:
-    """Return the head of the panel: what is shown, and what is not."""
-    told = "".join(
+    """Return the head of the panel: title, content, notices."""
+    boxes = "".join(
         f'<div class="bvh-notice" style="{_AMBER}">{html.escape(notice)}</div>'
         for notice in notices
     )
     return _block(
         f'<b id="bvh-title">{html.escape(title)}</b> '
-        f'<span id="bvh-content" style="{_DIM}">{html.escape(what)}</span>{told}'
+        f'<span id="bvh-content" style="{_DIM}">{html.escape(what)}</span>{boxes}'
     )
 
 
 def picked(pick: Pick | None, seconds: float | None = None) -> str:
-    """Return what was clicked; None for nothing, without a time for nothing yet."""
+    """Return the text for a click: a pick or None, and no time before the first click."""
     if seconds is None:
         return _block(f'<span id="bvh-pick" style="{_DIM}">Click to pick a face.</span>')
-    taken = ("Time", "pick-time", _microseconds(seconds))
+    time = ("Time", "pick-time", _microseconds(seconds))
     if pick is None:
-        return _block(f'<span id="bvh-pick">Nothing there.</span>{_table([taken])}')
+        return _block(f'<span id="bvh-pick">Nothing there.</span>{_table([time])}')
     name = "\N{EN DASH}" if pick.name is None else pick.name
     rows = [
         ("Instance", "instance", f"{'/'.join(map(str, pick.path))}  {name}"),
@@ -55,26 +55,26 @@ def picked(pick: Pick | None, seconds: float | None = None) -> str:
         rows.append(("u, v", "weights", numbers(np.array([pick.u, pick.v]), 6)))
     if pick.uv is not None:
         rows.append(("Texture", "uv", numbers(pick.uv, 6)))
-    return _block(f'<b id="bvh-pick">Picked</b>{_table([*rows, taken])}')
+    return _block(f'<b id="bvh-pick">Picked</b>{_table([*rows, time])}')
 
 
 def selected(found: Selection | None, seconds: float, drawn: int) -> str:
-    """Return how much is selected; None where nothing has been asked for."""
+    """Return the size of a selection; None before the first one."""
     if found is None:
         return _block(f'<span id="bvh-selection" style="{_DIM}">Shift-drag to select faces.</span>')
     instances = len(np.unique(found.instance_id))
-    told = (
+    text = (
         f'Selected <b id="bvh-selected">{count(len(found))}</b> faces of '
         f'<span id="bvh-selected-instances">{count(instances)}</span> '
         f"{'instance' if instances == 1 else 'instances'} in {_milliseconds(seconds)}"
     )
     if drawn < len(found):
-        told += f"; the first {count(drawn)} are drawn"
-    return _block(f'<span id="bvh-selection">{told}</span>')
+        text += f"; the first {count(drawn)} are drawn"
+    return _block(f'<span id="bvh-selection">{text}</span>')
 
 
 def hovered(pick: Pick | None, distance: float, seconds: float) -> str:
-    """Return what is under the pointer, and how far from the eye, in a line."""
+    """Return a line about what is under the pointer, with its distance from the eye."""
     if pick is None:
         return _block(f'<span id="bvh-hover" style="{_DIM}">\N{EN DASH}</span>')
     name = "" if pick.name is None else f" of {pick.name}"
@@ -82,15 +82,15 @@ def hovered(pick: Pick | None, distance: float, seconds: float) -> str:
     return _block(f'<span id="bvh-hover">{html.escape(line)}</span>')
 
 
-def boxes_shown(told: str) -> str:
-    """Return which boxes are drawn."""
-    return _block(f'<span id="bvh-boxes">{html.escape(told)}</span>')
+def boxes_shown(text: str) -> str:
+    """Return the line about boxes."""
+    return _block(f'<span id="bvh-boxes">{html.escape(text)}</span>')
 
 
-def picture_told(
+def picture_text(
     size: tuple[int, int], rays: int, casting: float, seconds: float, hottest: float | None
 ) -> str:
-    """Return how long a picture took, and, of a cost map, what its colours mean."""
+    """Return the times of a picture, and for a cost map its legend."""
     rate = rays / max(casting, 1e-9) / 1e6
     rows = [
         ("Rays", "rays", f"{count(rays)} in {_milliseconds(casting)}, {rate:.2f} million a second"),
@@ -111,7 +111,7 @@ def picture_told(
 
 
 def frame_time() -> str:
-    """Return the place where the page's script writes how long frames take."""
+    """Return the element into which the page's script writes the time of a frame."""
     return _block(_table([("Frame of the page", "frame", "\N{EN DASH}")]))
 
 

@@ -1,4 +1,4 @@
-"""One page in a browser: its panel, what was picked on it, and what is drawn of that."""
+"""Session: one page in a browser, with its panel, picks, selections and marks."""
 
 from __future__ import annotations
 
@@ -17,28 +17,26 @@ from bvh.pictures.shading import SHADES
 from bvh.scene import Scene
 from bvh.selections import Selection
 from bvh.viewer import readouts
-from bvh.viewer.box_overlay import BoxOverlay
+from bvh.viewer.box_overlay import BoxOverlay, edges_of
 from bvh.viewer.drawing import Drawing, Part, outlines_of_faces, triangles_of_faces
-from bvh.viewer.latest import Latest
-from bvh.viewer.levels import edges_of
 from bvh.viewer.page_frame import PageFrame
 from bvh.viewer.page_script import cursor_of, watching_html
-from bvh.viewer.tracing import Tracer
+from bvh.viewer.tracing import Latest, Tracer
 
 Floats = NDArray[np.float64]
 
-# Faces of a selection that are drawn; all are counted.
+# Faces of a selection that are drawn at most; all are counted.
 MAX_MARKED = 200_000
-# What is marked is drawn nearer to the eye by this share of its distance, above what it marks.
+# Marks are drawn nearer to the eye by this share of their distance.
 LIFT = 2e-3
 ORANGE, BLUE, GREY = (255, 120, 20), (30, 110, 255), (90, 90, 90)
-# How long the normal is, as a share of the distance from the eye.
+# Length of the normal, as a share of the distance from the eye.
 NORMAL_SHARE = 0.09
 MESH = "mesh"
 
 
 class Session:
-    """A page: the state of one client of the server.
+    """State of one client of the server.
 
     Parameters
     ----------
@@ -47,15 +45,15 @@ class Session:
     frame : PageFrame
     drawing : Drawing
     head : str
-        The head of the panel, as HTML.
+        Head of the panel, as HTML.
     threads : int or None
 
     Attributes
     ----------
     pick : Pick or None
-        What was clicked last.
+        The last pick.
     selection : Selection or None
-        What was selected last.
+        The last selection.
     """
 
     def __init__(
@@ -77,15 +75,15 @@ class Session:
         client.scene.on_rect_select(modifier="shift")(self._dragged)
         client.camera.on_update(lambda _: self._tracer.moved())
         if drawing.left_out:
-            # What is not drawn as a mesh can be seen all the same.
+            # A picture shows what is not drawn as a mesh.
             self._picture.value = "clay"
 
     def close(self) -> None:
-        """Let go of what was to come."""
+        """Stop casting pictures."""
         self._tracer.close()
 
     def camera(self) -> Camera:
-        """Return the page's camera as it is now, in the world."""
+        """Return the page's current camera, in world coordinates."""
         now = self.client.camera
         width, height = max(1, now.image_width), max(1, now.image_height)
         return self.frame.camera(now.wxyz, now.position, now.fov, width, height)
@@ -93,8 +91,8 @@ class Session:
     def _make_panel(self, head: str) -> None:
         gui = self.client.gui
         gui.add_html(head)
-        self._pick_told = gui.add_html(readouts.picked(None))
-        self._selection_told = gui.add_html(readouts.selected(None, 0.0, 0))
+        self._pick_text = gui.add_html(readouts.picked(None))
+        self._selection_text = gui.add_html(readouts.selected(None, 0.0, 0))
         with gui.add_folder("Pointer"):
             self._visible_only = gui.add_checkbox(
                 "Visible only", True, hint="A rectangle selects only faces that can be seen."
@@ -105,13 +103,13 @@ class Session:
                 "",
                 hint="The pointer, in percent of the picture. Type to look there.",
             )
-            self._hover_told = gui.add_html(readouts.hovered(None, 0.0, 0.0))
+            self._hover_text = gui.add_html(readouts.hovered(None, 0.0, 0.0))
         with gui.add_folder("Picture"):
             self._picture = gui.add_dropdown(
                 "Shows", (MESH, *SHADES), initial_value=MESH,
-                hint="The mesh as the browser draws it, or a picture cast by our own rays.",
+                hint="The mesh as drawn by the browser, or a ray-cast picture.",
             )  # fmt: skip
-            self._picture_told = gui.add_html("", visible=False)
+            self._picture_text = gui.add_html("", visible=False)
             gui.add_html(readouts.frame_time())
         with gui.add_folder("Boxes"):
             self._boxes = BoxOverlay(self)
@@ -134,14 +132,14 @@ class Session:
         )  # fmt: skip
 
     def _clicked(self, event: Any) -> None:
-        """Pick what the ray of a click hits."""
+        """Pick the face that the ray of a click hits."""
         camera = self.frame.ray_camera(event.ray_origin, event.ray_direction)
         began = time.perf_counter()
         pick = self.scene.pick(camera, 0.5, 0.5)
         seconds = time.perf_counter() - began
         with self._lock:
             self.pick = pick
-            self._pick_told.content = readouts.picked(pick and pick.resolve(), seconds)
+            self._pick_text.content = readouts.picked(pick and pick.resolve(), seconds)
             self._mark_pick(camera)
             self._boxes.follow()
 
@@ -155,7 +153,7 @@ class Session:
         edges = self._of_faces(outlines_of_faces, pick.leaf, marked)
         self._surface("face", self._lifted(corners, camera.eye), ORANGE)
         self._lines("edges", self._lifted(edges, camera.eye), ORANGE, 3.0)
-        # The normal on the side that was seen.
+        # The normal on the visible side.
         normal = pick.normal if pick.normal @ camera.forward < 0.0 else -pick.normal
         start = self.frame.to_page(pick.position)
         size = NORMAL_SHARE * float(np.linalg.norm(start - self.frame.to_page(camera.eye)))
@@ -169,7 +167,7 @@ class Session:
         ))  # fmt: skip
 
     def _dragged(self, event: Any) -> None:
-        """Select what a rectangle holds."""
+        """Select the faces in a rectangle."""
         camera = self.camera()
         size = np.array([camera.width, camera.height])
         (x0, y0), (x1, y1) = event.screen_min * size, event.screen_max * size
@@ -185,7 +183,7 @@ class Session:
             drawn += len(ids)
         with self._lock:
             self.selection = found
-            self._selection_told.content = readouts.selected(found, seconds, drawn)
+            self._selection_text.content = readouts.selected(found, seconds, drawn)
             if drawn:
                 corners = self._lifted(np.concatenate(parts), camera.eye)
                 self._surface("selection", corners, BLUE)
@@ -193,21 +191,21 @@ class Session:
                 self._unmark("selection")
 
     def _look_under_cursor(self) -> None:
-        """Tell what the pointer hovers over, and outline it."""
-        place = cursor_of(self._cursor.value)
+        """Show what is under the pointer, and outline it."""
+        cursor = cursor_of(self._cursor.value)
         camera = self.camera()
         began = time.perf_counter()
         pick = None
-        if place is not None:
-            pick = self.scene.pick(camera, place[0] * camera.width, place[1] * camera.height)
+        if cursor is not None:
+            pick = self.scene.pick(camera, cursor[0] * camera.width, cursor[1] * camera.height)
         seconds = time.perf_counter() - began
         with self._lock:
             if pick is None:
-                self._hover_told.content = readouts.hovered(None, 0.0, seconds)
+                self._hover_text.content = readouts.hovered(None, 0.0, seconds)
                 self._unmark("hover")
                 return
             away = float(np.linalg.norm(pick.position - camera.eye))
-            self._hover_told.content = readouts.hovered(pick, away, seconds)
+            self._hover_text.content = readouts.hovered(pick, away, seconds)
             edges = self._of_faces(outlines_of_faces, pick.leaf, np.array([pick.prim_id]))
             self._lines("hover", self._lifted(edges, camera.eye), BLUE, 2.0)
 
@@ -215,27 +213,27 @@ class Session:
         chosen = self._picture.value
         for mesh in self._meshes:
             mesh.visible = chosen == MESH
-        self._picture_told.visible = chosen != MESH
+        self._picture_text.visible = chosen != MESH
         self._tracer.choose(None if chosen == MESH else chosen)
 
-    def _show_picture(self, pixels: NDArray[np.uint8] | None, told: str) -> None:
+    def _show_picture(self, pixels: NDArray[np.uint8] | None, text: str) -> None:
         if pixels is None:
             self.client.scene.set_background_image(None)
             return
         self.client.scene.set_background_image(pixels, format="jpeg", jpeg_quality=90)
-        self._picture_told.content = told
+        self._picture_text.content = text
 
     def _of_faces(
         self, shape: Callable[[Any, NDArray[Any]], Floats], leaf: int, ids: NDArray[Any]
     ) -> Floats:
-        """Return triangles or lines of a leaf's faces on the page."""
+        """Return triangles or lines of faces of an instance, in page coordinates."""
         leaves = self.scene.leaves
         local = shape(leaves.trees[leaves.tree_of[leaf]], ids)
         world = moved(np.ascontiguousarray(local.reshape(-1, 3)), leaves.matrices[leaf])
         return self.frame.to_page(world).reshape(local.shape)
 
     def _lifted(self, points: Floats, eye: Floats) -> Floats:
-        """Return points a little nearer to the eye, where they look the same."""
+        """Return points a little nearer to the eye, at the same pixels."""
         return points + LIFT * (self.frame.to_page(eye) - points)
 
     def _surface(self, name: str, corners: Floats, colour: tuple[int, int, int]) -> None:
@@ -254,7 +252,7 @@ class Session:
         ))  # fmt: skip
 
     def _keep(self, name: str, handle: Any) -> None:
-        # What has the name of something replaces it on the page.
+        # On the page, it replaces the node of the same name.
         self._marks[name] = handle
 
     def _unmark(self, *names: str) -> None:

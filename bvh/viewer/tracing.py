@@ -1,4 +1,4 @@
-"""Pictures of what a page sees, cast by our own rays: coarse while the camera moves, then fine."""
+"""Ray-cast pictures of what a page shows: coarse while the camera moves, then fine."""
 
 from __future__ import annotations
 
@@ -14,32 +14,75 @@ from numpy.typing import NDArray
 from bvh.camera import Camera
 from bvh.pictures import render
 from bvh.scene import Scene
-from bvh.viewer.latest import Latest
-from bvh.viewer.readouts import picture_told
+from bvh.viewer.readouts import picture_text
 
-# Seconds that a picture may take while the camera moves, and for how long it then has to rest.
+# Seconds for a picture while the camera moves, and of rest before the fine one.
 MOVING, RESTING = 0.08, 0.25
-# Pixels of a picture: at least while moving, and at most.
+# Fewest and most pixels of a picture.
 COARSEST, FINEST = 10_000, 1 << 20
-# Seconds to wait for a picture that nobody wants any more.
+# Seconds to wait for the picture in progress when the page is closed.
 PATIENCE = 5.0
 
 
 class _OutdatedError(Exception):
-    """Somebody has moved the camera."""
+    """The camera has moved since the picture was begun."""
+
+
+class Latest:
+    """Coalescing of calls: a call while the work is in progress has it done once more, at its end.
+
+    Parameters
+    ----------
+    work : callable
+        Takes nothing, and reads for itself what there is to do.
+    """
+
+    def __init__(self, work: Callable[[], None]) -> None:
+        self._work = work
+        self._lock = threading.Condition()
+        self._busy = self._wanted = False
+
+    def __call__(self) -> None:
+        """Do the work now, or once more at the end of the work in progress."""
+        with self._lock:
+            self._wanted = True
+            if self._busy:
+                return
+            self._busy = True
+        try:
+            while self._begin():
+                self._work()
+        except BaseException:
+            with self._lock:
+                self._busy = False
+                self._lock.notify_all()
+            raise
+
+    def wait(self, seconds: float) -> bool:
+        """Wait until the work is done, at most so long; return whether it is."""
+        with self._lock:
+            return self._lock.wait_for(lambda: not self._busy, seconds)
+
+    def _begin(self) -> bool:
+        """Return whether there is work to do, and mark it as in progress."""
+        with self._lock:
+            self._busy, self._wanted = self._wanted, False
+            if not self._busy:
+                self._lock.notify_all()
+            return self._busy
 
 
 class Tracer:
-    """Casts pictures of a scene for a page.
+    """Caster of a page's pictures.
 
     Parameters
     ----------
     scene : Scene
     camera : callable
-        Returns the camera that the page has now.
+        Returns the page's current camera.
     show : callable
-        Called as show(pixels, told): an image (h, w, 3) of uint8 and HTML about it, or None and
-        nothing.
+        Called as show(pixels, text): an image (h, w, 3) of uint8 and HTML about it, or None and
+        an empty text.
     threads : int or None
     """
 
@@ -53,19 +96,19 @@ class Tracer:
         self.scene, self.camera, self.show, self.threads = scene, camera, show, threads
         self.shade: str | None = None
         self._fine = self._closed = False
-        # How often the camera has moved, or another shade was chosen.
+        # Number of times that the camera or the shade has changed.
         self._moves = 0
         self._seconds_a_pixel = 1e-6
         self._timer: threading.Timer | None = None
         self._draw = Latest(self._cast)
 
     def choose(self, shade: str | None) -> None:
-        """Show pictures of a shade from now on, or none."""
+        """Show pictures of a shade from now on, or none for None."""
         self.shade = shade
         self.moved()
 
     def moved(self) -> None:
-        """Follow the camera: a coarse picture now, a fine one when it has come to rest."""
+        """Cast a coarse picture now, and a fine one when the camera has come to rest."""
         self.stop()
         self._fine = False
         self._moves += 1
@@ -76,14 +119,14 @@ class Tracer:
         self._draw()
 
     def close(self) -> None:
-        """Cast no more, and wait for what is under way."""
+        """Cast nothing more, and wait for the picture in progress."""
         self.shade = None
         self.stop()
         self._closed = True
-        self._draw.rest(PATIENCE)
+        self._draw.wait(PATIENCE)
 
     def stop(self) -> None:
-        """Let go of the picture that was to come."""
+        """Cancel the fine picture."""
         if self._timer is not None:
             self._timer.cancel()
 
@@ -95,8 +138,7 @@ class Tracer:
         """Cast and show one picture."""
         shade, fine, moves = self.shade, self._fine, self._moves
 
-        def go_on(*_: Any) -> None:
-            # A finer picture of the same view can wait for this one.
+        def check(*_: Any) -> None:
             if self._moves != moves or self._closed:
                 raise _OutdatedError
 
@@ -110,27 +152,27 @@ class Tracer:
         began = time.perf_counter()
         try:
             camera = camera.resized(*size)
-            picture = render(self.scene, camera, shade, threads=self.threads, progress=go_on)
+            picture = render(self.scene, camera, shade, threads=self.threads, progress=check)
         except _OutdatedError:
             return
         except RuntimeError:
-            # Threads cannot be had while the process ends.
+            # No threads can be started while the process ends.
             if threading.main_thread().is_alive():
                 raise
             return
         seconds = time.perf_counter() - began
         self._seconds_a_pixel = seconds / (size[0] * size[1])
         if self.shade == shade:
-            told = picture_told(size, picture.rays, picture.seconds, seconds, picture.hottest)
-            self.show(picture.pixels, told)
+            text = picture_text(size, picture.rays, picture.seconds, seconds, picture.hottest)
+            self.show(picture.pixels, text)
 
     def _affordable(self) -> int:
-        """Return how many pixels can be had while the camera moves."""
+        """Return the number of pixels that can be cast in time while the camera moves."""
         return int(min(max(MOVING / self._seconds_a_pixel, COARSEST), FINEST))
 
 
 def reduced(width: int, height: int, pixels: int) -> tuple[int, int]:
-    """Return a size of the same shape with at most so many pixels, or that size if it has."""
+    """Return the size, scaled down to at most so many pixels."""
     share = math.sqrt(pixels / (width * height))
     if share >= 1.0:
         return width, height

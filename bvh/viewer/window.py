@@ -1,4 +1,4 @@
-"""`view`: a scene in the browser, served from here."""
+"""Viewer of a scene in the browser, and `view`, which serves it."""
 
 from __future__ import annotations
 
@@ -26,16 +26,16 @@ PORT = 8080
 
 
 class Viewer(Page):
-    """A scene that is shown in the browser, until it is closed. `view` makes it.
+    """A scene shown in the browser, as returned by `view`, until it is closed.
 
     Attributes
     ----------
     url : str
-        Where the page is. In a notebook the viewer shows itself as a frame with that page.
+        Address of the page. In a notebook the viewer displays it in a frame.
     port : int
-        The port that was free.
+        The port in use.
     scene : Scene
-        What is shown: the scene that was given, or one that was made of what was given.
+        The scene that was given, or one made of the tree or mesh that was given.
     """
 
     def __init__(
@@ -45,18 +45,18 @@ class Viewer(Page):
         self.scene = scene
         self._sessions: dict[int, Session] = {}
         self._last: Session | None = None
-        # All that may fail comes before there is a server to be left behind.
+        # All that may fail comes before the server starts.
         frame = PageFrame.around(scene.bounds)
         drawing = drawing_of(scene, frame, max_faces)
         notices = []
         if drawing.left_out:
             notices.append(
-                f"{readouts.count(drawing.left_out)} faces are too many to draw here (limit "
-                f"{readouts.count(max_faces)}): grey boxes stand for them. Pictures by our rays "
-                "show all, and picks and rectangles find all."
+                f"{readouts.count(drawing.left_out)} faces are not drawn (limit "
+                f"{readouts.count(max_faces)}): grey boxes stand for them. Ray-cast pictures show "
+                "all of them, and picks and rectangles find them."
             )
         head = readouts.header(title, _content(scene), notices)
-        # The first pick loads its kernels; nobody should have to wait for that.
+        # Load the kernels of picks before the first click.
         scene.pick(frame.ray_camera(np.zeros(3), np.ones(3)), 0.5, 0.5)
         first = _first_view(frame, scene.bounds, up)
         super().__init__(host, port, "bvh")
@@ -66,7 +66,7 @@ class Viewer(Page):
         def _(client: Any) -> None:
             session = Session(client, scene, frame, drawing, head, threads)
             self._sessions[client.client_id] = self._last = session
-            # Gone before all was sent: nobody will say so again.
+            # Disconnected before this: the event for it has passed.
             if client.client_id not in self._server.get_clients():
                 self._forget(client)
 
@@ -75,13 +75,13 @@ class Viewer(Page):
             self._forget(client)
 
     def _forget(self, client: Any) -> None:
-        """Let go of a page that is closed."""
+        """Close the session of a page that was closed."""
         session = self._sessions.pop(client.client_id, None)
         if session is not None:
             session.close()
 
     def _dress(self, first: Camera, up: NDArray[np.float64]) -> None:
-        """Set the page's light, colours and first view."""
+        """Set the page's lights, colours and initial camera."""
         server = self._server
         server.gui.configure_theme(
             show_logo=False, show_share_button=False, control_width="medium",
@@ -96,17 +96,17 @@ class Viewer(Page):
 
     @property
     def pick(self) -> Pick | None:
-        """What was clicked last on the page that was opened last; None for nothing."""
+        """The last pick on the page that was opened last, or None."""
         return None if self._last is None else self._last.pick
 
     @property
     def selection(self) -> Selection | None:
-        """What was selected last on the page that was opened last; None for nothing yet."""
+        """The last selection on the page that was opened last, or None."""
         return None if self._last is None else self._last.selection
 
     @property
     def camera(self) -> Camera | None:
-        """The camera of the page that was opened last, in device pixels; None if there is none."""
+        """The camera of the page that was opened last, in device pixels, or None."""
         return None if self._last is None else self._last.camera()
 
     def _leave(self) -> None:
@@ -132,27 +132,27 @@ def view(
 
     Drag to orbit, click to pick the nearest face, drag with the shift key held to select faces in a
     rectangle. All answers come from the tree, not from what the browser has drawn. Each page that
-    is opened has a camera and a pick of its own. The page is served from this process and fetches
-    nothing from elsewhere. Over ssh, forward the port: ``ssh -L 8080:localhost:8080 machine``.
+    is opened has its own camera and pick. The page is served by this process and fetches nothing
+    from elsewhere. Over ssh, forward the port: ``ssh -L 8080:localhost:8080 machine``.
 
     Parameters
     ----------
     source : BVH, Scene, trimesh.Scene or mesh
-        A mesh is what `BVH.from_mesh` takes. It is drawn as it is now; queries follow what changes.
+        A mesh is what `BVH.from_mesh` takes. Drawn as it is now; queries follow later changes.
     title : str, optional
-        What the panel calls it.
+        Title in the panel.
     up : {"z", "x", "y", "-x", "-y", "-z"} or array_like, shape (3,), optional
-        What is up on the page; by default what the scene has for up (`Scene.up`), z for a mesh.
+        Up direction of the page; by default `Scene.up`, and z for a mesh.
     host : str
-        The address to listen at; by default only this machine can reach it, and the page of no
-        other site. Whoever can reach another address sees what is shown: there is no password.
+        The address to listen on; by default only this machine can reach it, and no page of another
+        site. There is no password: whoever can reach another address sees the scene.
     port : int
-        The port to listen at, or the next one that is free; 0 for any.
+        The port to listen on, or the next one that is free; 0 for any.
     open_browser : bool
         Open the page in the system's browser.
     max_faces : int
-        Faces that the page is sent. Meshes beyond are not simplified but stood for by boxes, which
-        the panel says; pictures by our rays show them, and picks find them.
+        Limit of faces sent to the page. Meshes beyond it are shown as boxes, as the panel says;
+        ray-cast pictures show them, and picks find them.
     threads : int, optional
         Threads for pictures and selections; one for each CPU by default.
 
@@ -166,10 +166,10 @@ def view(
     ImportError
         If viser is not installed: ``pip install "raybvh[view]"``.
     ValueError, TypeError
-        If the source is nothing to show, such as a tree over primitives of your own, or another
-        argument is out of range.
+        If the source cannot be shown, such as a tree over custom primitives, or another argument
+        is out of range.
     OSError
-        If the host is no address of this machine, or no port from `port` on is free.
+        If the host is not an address of this machine, or no port from `port` on is free.
 
     Examples
     --------
@@ -194,7 +194,7 @@ def view(
 
 
 def _scene_of(source: Any, title: str | None) -> tuple[Scene, str]:
-    """Return what is shown as a scene, and what to call it."""
+    """Return a scene of the source, and its title."""
     if isinstance(source, Scene):
         return source, title or "Scene"
     if hasattr(source, "graph") and hasattr(source, "geometry"):
@@ -205,7 +205,7 @@ def _scene_of(source: Any, title: str | None) -> tuple[Scene, str]:
 
 
 def _first_view(frame: PageFrame, bounds: NDArray[np.float64], up: NDArray[np.float64]) -> Camera:
-    """Return the camera that a page begins with, on the page, whose middle it looks at."""
+    """Return the initial camera, in page coordinates; it looks at the origin."""
     empty = not np.isfinite(bounds).all()
     box = np.array([[-1.0] * 3, [1.0] * 3]) if empty else frame.to_page(bounds)
     return Camera.framing(box, up=up, fov_y=FOV)
@@ -221,7 +221,7 @@ def _direction(up: str | ArrayLike) -> NDArray[np.float64]:
 
 
 def _content(scene: Scene) -> str:
-    """Return how much there is in a scene, in a few words."""
+    """Return the numbers of primitives and instances of a scene as text."""
     leaves = scene.leaves
     sizes = np.array([len(tree) for tree in leaves.trees], np.int64)
     kinds = {tree.kind for tree in leaves.trees}

@@ -1,0 +1,1 @@
+"""Tasks: what is asked, how answers are checked, and how they are timed."""

@@ -1,0 +1,91 @@
+"""The shapes of results: the same rules for trees and scenes, for every query."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bvh import BVH, Scene
+
+UNIT = [[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]]
+TETRAHEDRON = (np.eye(4)[:, :3] * 9.0, [[0, 2, 1], [0, 1, 3], [1, 2, 3], [2, 0, 3]])
+SHAPES = [(), (1,), (4,), (0,), (2, 3), (2, 0)]
+
+RAYS = ("closest_hit", "any_hit", "count_hits", "all_hits")
+POINTS = ("closest_point", "distance", "signed_distance", "contains", "winding_number")
+REGIONS = ("overlap_box", "overlap_sphere", "overlap_frustum")
+
+
+def arguments(query: str, shape: tuple[int, ...]) -> tuple[Any, ...]:
+    """Return arguments of a query with some leading shape."""
+    at = np.full((*shape, 3), 0.25)
+    if query in RAYS:
+        return at + [0, 0, 1], np.broadcast_to([0.0, 0.0, -1.0], at.shape)
+    if query in POINTS:
+        return (at,)
+    if query == "overlap_box":
+        return at - 1.0, at + 1.0
+    if query == "overlap_sphere":
+        return at, np.full(shape, 2.0)
+    return (np.broadcast_to([1.0, 0.0, 0.0, 0.0], (*shape, 2, 4)),)
+
+
+def described(result: Any) -> dict[str, Any]:
+    """Return types, shapes and lengths of a result and of its fields."""
+    kinds: dict[str, Any] = {}
+    names = getattr(type(result), "__dataclass_fields__", None)
+    fields = {"": result} if names is None else {name: getattr(result, name) for name in names}
+    for name in ("counts", "ray_id", "query_id", "mask"):
+        if hasattr(result, name):
+            fields[name] = getattr(result, name)
+    for name, value in fields.items():
+        if isinstance(value, np.ndarray):
+            kinds[name] = value.dtype, value.shape
+        else:
+            kinds[name] = type(value), value if isinstance(value, tuple) else ()
+    try:
+        kinds["len"] = len(result)
+    except TypeError:
+        kinds["len"] = None
+    return kinds
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("query", [*RAYS, *POINTS, *REGIONS])
+def test_a_scene_answers_as_a_tree(query: str, shape: tuple[int, ...]) -> None:
+    """What a scene adds is columns; a single query has Python's scalars in both."""
+    tree, scene = BVH.from_triangles(*TETRAHEDRON), Scene()
+    scene.add(tree)
+    wanted, found = (getattr(target, query)(*arguments(query, shape)) for target in (tree, scene))
+    added = described(found)
+    common = {name: added.pop(name) for name in described(wanted)}
+    assert common == described(wanted)
+    assert set(added) in ({"instance_id", "leaf"}, set())
+    for name in added:
+        assert np.shape(getattr(found, name)) == np.shape(wanted.prim_id)
+    if query in REGIONS:
+        # A part of a batch is the result of a single query.
+        parts = [target[0] for target in (wanted, found) if shape and len(target)]
+        assert all(
+            part.shape == () and part.counts == len(part) == len(part.prim_id) > 2 for part in parts
+        )
+    if query == "closest_point":
+        for k in (1, 2):
+            many = [target.closest_point(*arguments(query, shape), k=k) for target in (tree, scene)]
+            assert [each.distance.shape for each in many] == 2 * [(*shape, k)]
+            assert [each.position.shape for each in many] == 2 * [(*shape, k, 3)]
+
+
+def test_single_results_have_scalars() -> None:
+    tree = BVH.from_triangles(*UNIT)
+    scene = Scene()
+    scene.add(tree)
+    for target in (tree, scene):
+        assert type(target.closest_hit([0.2, 0.2, 1], [0, 0, -1]).t) is float
+        assert type(target.all_hits([0.2, 0.2, 1], [0, 0, -1]).counts) is int
+        assert type(target.count_hits([0.2, 0.2, 1], [0, 0, -1])) is int
+        assert type(target.overlap_box([0, 0, 0], [1, 1, 1]).counts) is int
+        assert type(target.contains([0, 0, 1])) is bool
+        assert type(target.distance([0, 0, 1])) is float
