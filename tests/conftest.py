@@ -61,8 +61,8 @@ NOT_ABOUT_ANSWERS = (
     "test_cold", "test_command_output", "test_compat", "test_compilation", "test_compile_notice",
     "test_cpu_levels", "test_forks", "test_inputs", "test_interrupts", "test_jit", "test_kernel",
     "test_lab", "test_lazy_imports", "test_libraries", "test_lights", "test_numba_options",
-    "test_oracle", "test_out_of_memory", "test_pages", "test_progress", "test_public", "test_refusals",
-    "test_render", "test_reprs", "test_scene_pictures", "test_scene_refusals",
+    "test_oracle", "test_out_of_memory", "test_pages", "test_progress", "test_public",
+    "test_refusals", "test_render", "test_reprs", "test_scene_pictures", "test_scene_refusals",
     "test_scene_sources", "test_show", "test_site", "test_sources", "test_threads",
     "test_trimesh_issues", "test_viewer", "test_warmup",
 )  # fmt: skip
