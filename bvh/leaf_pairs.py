@@ -61,7 +61,7 @@ def search_of_scene(view: TwoLevel) -> RegionSearch:
         return moved(primitives.points[primitives.faces[prim]], view.maps[leaf]).tolist()
 
     run, empty = partial(search_scene, arrays, below), len(arrays.nodes.blocks) == 0
-    return RegionSearch(empty, new_scene_search, new_scene_found, run, corners)
+    return RegionSearch(empty, True, new_scene_search, new_scene_found, run, corners)
 
 
 class World:
