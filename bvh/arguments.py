@@ -1,4 +1,4 @@
-"""Checks at the public edge: casts, shapes and ranges, once, before any kernel runs."""
+"""Checks of public arguments: types, shapes and ranges, once, before any kernel runs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAX_PRIMITIVES = 2**30  # and so are the 2n - 1 nodes of a tree over n primitive
 
 
 def reals(name: str, value: ArrayLike) -> NDArray[np.float64]:
-    """Return `value` as a float64 array; refuse what is not a plain array of real numbers."""
+    """Return `value` as a float64 array; raise unless it is a plain array of real numbers."""
     array = _plain(name, value)
     if array.dtype.kind not in "iuf" and array.size:
         raise TypeError(f"{name} must be real numbers, got an array of {array.dtype}")
@@ -38,7 +38,7 @@ def points(name: str, value: ArrayLike) -> NDArray[np.float64]:
 
 
 def common_shape(**shapes: tuple[int, ...]) -> tuple[int, ...]:
-    """Return what the leading shapes of arguments, by their names, broadcast to."""
+    """Return the broadcast leading shape of arguments; errors name the arguments."""
     if not any(shapes.values()):
         return ()
     try:
@@ -69,7 +69,7 @@ def owned(array: NDArray[Any], dtype: Any = np.float64) -> NDArray[Any]:
 def kernel_input(array: NDArray[Any]) -> NDArray[Any]:
     """Return the array as all kernels take their input: aligned, C-contiguous, read-only.
 
-    A view wherever it can be. Numba compiles a kernel anew for each layout and each read-only
+    A view if possible. Numba compiles a kernel anew for each layout and each read-only
     flag, so there must be only one of them.
     """
     if not (array.flags.c_contiguous and array.flags.aligned):

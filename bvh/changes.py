@@ -1,8 +1,8 @@
-"""What has changed in this process: how a scene learns that it is no longer as it was.
+"""Count of all changes of trees and scenes in this process.
 
-Scenes hold trees and other scenes, which can be changed without them. Instead of asking each of
-them before every ray, a scene compares one number; only where that has changed does it look for
-what it concerns.
+A scene refers to trees and other scenes, which can change independently. Instead of checking each
+of them before every ray, it compares one number; only if that has changed does it look for the
+change.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ import itertools
 
 
 class Changes:
-    """Numbers that are others after each change; larger or smaller does not matter.
+    """Numbers that differ after each change; their order does not matter.
 
     Attributes
     ----------
     count : int
-        Of whatever a scene can hold: trees and scenes.
+        For changes of trees and scenes.
     trees : int
-        Of trees alone.
+        For changes of trees alone.
     """
 
     __slots__ = ("_numbers", "count", "trees")
@@ -28,12 +28,12 @@ class Changes:
         self.count = self.trees = 0
 
     def note(self) -> None:
-        """Tell that a tree has changed, after it has."""
+        """Count a change of a tree, after it."""
         self.trees = next(self._numbers)
         self.count = next(self._numbers)
 
     def note_scene(self) -> None:
-        """Tell that a scene has changed, after it has."""
+        """Count a change of a scene, after it."""
         # No two notes share a number, so two threads cannot hide each other's.
         self.count = next(self._numbers)
 

@@ -61,41 +61,41 @@ def search_of_scene(view: TwoLevel) -> RegionSearch:
         return moved(primitives.points[primitives.faces[prim]], view.maps[leaf]).tolist()
 
     run, empty = partial(search_scene, arrays, below), len(arrays.nodes.blocks) == 0
-    return RegionSearch(empty, new_scene_search, new_scene_found, run, corners)
+    return RegionSearch(empty, True, new_scene_search, new_scene_found, run, corners)
 
 
 class World:
-    """The trees of leaves, their vertices where they are in the world: those used last are kept.
+    """Trees of leaves with their vertices moved to the world; those used last are kept.
 
-    Boxes and groups of triangles stay as they are in the trees; ways between leaves know that.
+    Boxes and triangle groups stay those of the unmoved trees; maps between leaves allow for that.
     """
 
     def __init__(self, trees: list[TreeArrays], tree_of: NDArray[np.int32], maps: Reals) -> None:
         self._trees, self._tree_of, self._maps = trees, tree_of, maps
-        self._held: dict[int, TreeArrays] = {}
+        self._moved: dict[int, TreeArrays] = {}
         self._size = 0
 
     def tree(self, leaf: int) -> TreeArrays:
         """Return the tree of a leaf with moved vertices."""
         # Two threads may both move the same one, which does no harm.
-        held = self._held.get(leaf)
-        if held is None:
+        tree = self._moved.get(leaf)
+        if tree is None:
             arrays, matrix = self._trees[int(self._tree_of[leaf])], self._maps[leaf]
             assert isinstance(arrays.primitives, Triangles)
             points, faces = arrays.primitives
             if np.array_equal(matrix, STILL):
                 return arrays
             if self._size > MOST_VERTICES:
-                self._held, self._size = {}, 0
+                self._moved, self._size = {}, 0
             self._size += len(points)
-            placed = Triangles(kernel_input(moved(points, matrix)), faces)
-            held = TreeArrays(arrays.nodes, arrays.groups, placed, arrays.frame)
-            self._held[leaf] = held
-        return held
+            triangles = Triangles(kernel_input(moved(points, matrix)), faces)
+            tree = TreeArrays(arrays.nodes, arrays.groups, triangles, arrays.frame)
+            self._moved[leaf] = tree
+        return tree
 
 
 class Side(NamedTuple):
-    """One of two scenes, as far as pairs need it."""
+    """What the search for pairs needs of one of two scenes."""
 
     world: World
     frames: Reals  # (m, 4, 3)
@@ -103,17 +103,17 @@ class Side(NamedTuple):
     maps: Reals  # (n, 3, 4)
     inverses: Reals
     boxes: Reals  # (n, 6)
-    seen: NDArray[np.bool_]  # (n,): visible, and not empty
+    visible: NDArray[np.bool_]  # (n,): and not empty
 
 
 def side_of(content: TwoLevel | Hierarchy) -> Side:
-    """Return what pairs need of a scene, or of a tree: a scene of one leaf that is not moved."""
+    """Return one side of a search for pairs: a scene, or a tree as a scene of one leaf."""
     if isinstance(content, TwoLevel):
         boxes = content.boxes
-        seen = (content.masks != 0) & (boxes[:, 0] <= boxes[:, 3])
+        visible = (content.masks != 0) & (boxes[:, 0] <= boxes[:, 3])
         world = World(content.trees, content.tree_of, content.maps)
         return Side(
-            world, content.frames, content.tree_of, content.maps, content.inverses, boxes, seen
+            world, content.frames, content.tree_of, content.maps, content.inverses, boxes, visible
         )
     arrays, still, first = content.arrays, STILL[None], np.zeros(1, np.int32)
     return Side(
@@ -129,8 +129,8 @@ def _moved_boxes(boxes: Reals, matrix: Reals) -> Reals:
         low, high = boxes[:, :3], boxes[:, 3:]
         centre, half = 0.5 * low + 0.5 * high, 0.5 * high - 0.5 * low
         reach = (np.abs(centre) + half) @ size.T + np.abs(shift)
-        middle, room = centre @ linear.T + shift, half @ size.T + reach * 2.0**-46 + 2.0**-1000
-        low, high = middle - room, middle + room
+        middle, reach = centre @ linear.T + shift, half @ size.T + reach * 2.0**-46 + 2.0**-1000
+        low, high = middle - reach, middle + reach
         # Of what overflows nothing is known.
         low = np.where(np.isnan(low), -np.inf, low)
         return np.hstack([low, np.where(np.isnan(high), np.inf, high)])
@@ -140,28 +140,28 @@ def _near(
     view: TwoLevel, own: Side, other: Side, transform: Reals | None, threads: int
 ) -> tuple[Rows, Rows]:
     """Return the pairs of leaves whose boxes meet."""
-    theirs = np.flatnonzero(other.seen)
+    theirs = np.flatnonzero(other.visible)
     boxes = other.boxes[theirs]
     if transform is not None:
         boxes = _moved_boxes(boxes, transform)
-    if not (len(theirs) and own.seen.any()):
+    if not (len(theirs) and own.visible.any()):
         return np.empty(0, np.int64), np.empty(0, np.int64)
     # Nothing is outside the scene's bounds; this also makes all corners finite.
     low, high = np.maximum(boxes[:, :3], view.bounds[0]), np.minimum(boxes[:, 3:], view.bounds[1])
     search = search_of(view.boxes_tree)
     offsets, mine = find_regions(search, BoxRegions(low, high), len(low), threads, None)
     theirs = np.repeat(theirs, np.diff(offsets))
-    kept = own.seen[mine]
+    kept = own.visible[mine]
     return mine[kept], theirs[kept]
 
 
 class _Job(NamedTuple):
-    """What is to be found."""
+    """A search for pairs: two scenes, and the pairs of their leaves whose boxes meet."""
 
     own: Side
     other: Side
     transform: Reals | None
-    kin: bool
+    itself: bool
     mine: Rows
     theirs: Rows
 
@@ -233,7 +233,7 @@ def _tasks(job: _Job, threads: int) -> tuple[Rows, Rows]:
 
 def _is_one(job: _Job, k: int) -> bool:
     """Tell whether a pair of leaves is a leaf and itself."""
-    return job.kin and bool(job.mine[k] == job.theirs[k])
+    return job.itself and bool(job.mine[k] == job.theirs[k])
 
 
 def _ways(job: _Job, pairs: Rows) -> Reals:
@@ -242,7 +242,7 @@ def _ways(job: _Job, pairs: Rows) -> Reals:
     mine, theirs = job.mine[pairs], job.theirs[pairs]
     return ways_between(
         own.frames[own.tree_of[mine]], own.maps[mine], own.inverses[mine],
-        other.frames[other.tree_of[theirs]], other.maps[theirs], job.transform, job.kin,
+        other.frames[other.tree_of[theirs]], other.maps[theirs], job.transform, job.itself,
     )  # fmt: skip
 
 

@@ -1,7 +1,7 @@
-"""What public functions take for `progress`, made into a function that hears (done, total).
+"""The `progress` argument of public functions, as a callback of (done, total).
 
-A function is left as it is. True is a bar of rich or tqdm, whichever is installed; a bar of tqdm,
-or its class, is moved. Bars that are made here are closed here, whatever happens meanwhile.
+A function is used as it is. True shows a bar of rich or tqdm, whichever is installed; a bar of
+tqdm, or its class, is moved. Bars that are created here are closed here, also after an exception.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ ProgressLike = Progress | bool | Bar | type[Bar]
 
 
 class heard:
-    """A context that gives the function to be called as (done, total); None where nobody listens.
+    """Context of the callback to be called as (done, total); None without progress.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ class heard:
             self._close()
 
     def _shown(self) -> Progress:
-        """Show a bar of what is installed."""
+        """Show a bar of the library that is installed."""
         try:
             from rich.console import Console
             from rich.progress import Progress as Bars
@@ -112,7 +112,7 @@ def _is_bar(given: Any) -> bool:
 
 
 def _moving(bar: Any) -> Progress:
-    """Return what moves a bar of tqdm, from where it is, to the end of its total."""
+    """Return a callback that moves a bar of tqdm from where it is to the end of its total."""
     begin = bar.n
 
     def report(done: int, total: int) -> None:

@@ -47,8 +47,9 @@ Keys = NDArray[np.int64]
 # What kernels call primitives by: the leaf of a scene above, the primitive below (see `placed`).
 Codes = NDArray[np.int64]
 
-# Bits of a leaf and of a primitive in keys, which results are sorted by.
+# Results are sorted by keys: the query's number in its chunk, the leaf, the primitive.
 LEAF_BITS, PRIM_BITS = 24, MAX_PRIMITIVES.bit_length() - 1
+QUERY_SHIFT = LEAF_BITS + PRIM_BITS
 
 # Queries that a thread takes at a time, and the capacity for their results; a search that finds
 # more continues in a larger buffer.
@@ -65,7 +66,8 @@ class RegionSearch(NamedTuple):
 
     Attributes
     ----------
-    is_empty : bool
+    is_empty, has_leaves : bool
+        Nothing can be found; codes have a leaf, as those of scenes.
     new_search, new_found : callable
         Make the state of a search from its first query on, and a buffer of some capacity.
     run : callable
@@ -75,6 +77,7 @@ class RegionSearch(NamedTuple):
     """
 
     is_empty: bool
+    has_leaves: bool
     new_search: Callable[[Regions, int], Any]
     new_found: Callable[[int], Any]
     run: Callable[..., bool]
@@ -91,7 +94,8 @@ def search_of(arrays: TreeArrays) -> RegionSearch:
         return primitives.points[prim].reshape(2, 3).tolist()
 
     empty = len(arrays.nodes.blocks) == 0
-    return RegionSearch(empty, new_search, new_found, partial(search_regions, arrays), corners)
+    run = partial(search_regions, arrays)
+    return RegionSearch(empty, False, new_search, new_found, run, corners)
 
 
 def find_regions(
@@ -102,9 +106,13 @@ def find_regions(
     parts: dict[int, tuple[NDArray[np.int64], Codes]] = {}
 
     def work(begin: int, end: int) -> None:
-        keys = _search(search, regions, begin, end)
-        sizes = np.bincount(keys >> (LEAF_BITS + PRIM_BITS), minlength=end - begin)
-        parts[begin] = sizes, _codes(keys)
+        def key(query: NDArray[np.int64], code: Codes) -> Keys:
+            if search.has_leaves:
+                code = (code >> CODE_BITS) << PRIM_BITS | code & PRIM_MASK
+            return (query - begin) << QUERY_SHIFT | code
+
+        keys = _search(search, regions, begin, end, key)
+        parts[begin] = np.bincount(keys >> QUERY_SHIFT, minlength=end - begin), _codes(search, keys)
 
     if count and not search.is_empty:
         size = min(QUERIES_AT_ONCE, max(1, -(-count // (8 * threads))))
@@ -123,28 +131,31 @@ def find_region(search: RegionSearch, regions: Regions) -> Codes:
     if search.is_empty:
         return np.empty(0, np.int64)
     regions = type(regions)(*(kernel_input(array) for array in regions))
-    return _codes(_search(search, regions, 0, 1))
+    return _search(search, regions, 0, 1, lambda _, code: code)
 
 
-def _search(search: RegionSearch, regions: Regions, begin: int, end: int) -> Keys:
-    """Return the keys of what queries begin..end find: query - begin, leaf, primitive."""
+def _search(
+    search: RegionSearch, regions: Regions, begin: int, end: int,
+    key: Callable[[NDArray[np.int64], Codes], Keys],
+) -> Keys:  # fmt: skip
+    """Return the keys of the primitives that queries begin..end find, ascending."""
     state, capacity, done = search.new_search(regions, begin), CAPACITY, False
     found, parts = search.new_found(capacity), []
     while not done:
         done = search.run(regions, end, state, found)
-        query, code = _decided(search, regions, found, int(state.state[COUNT]))
-        leaf_and_prim = (code >> CODE_BITS) << PRIM_BITS | code & PRIM_MASK
-        parts.append((query - begin) << (LEAF_BITS + PRIM_BITS) | leaf_and_prim)
+        parts.append(key(*_decided(search, regions, found, int(state.state[COUNT]))))
         if not done and capacity < LARGEST_CAPACITY:
             capacity *= 4
             found = search.new_found(capacity)
     return ascending(joined(parts))
 
 
-def _codes(keys: Keys) -> Codes:
-    """Return what keys say of primitives: the leaf above, the primitive below."""
-    leaf = keys >> PRIM_BITS & ((1 << LEAF_BITS) - 1)
-    return leaf << CODE_BITS | keys & (MAX_PRIMITIVES - 1)
+def _codes(search: RegionSearch, keys: Keys) -> Codes:
+    """Return the codes in keys."""
+    prim = keys & (MAX_PRIMITIVES - 1)
+    if not search.has_leaves:
+        return prim
+    return (keys >> PRIM_BITS & ((1 << LEAF_BITS) - 1)) << CODE_BITS | prim
 
 
 def _decided(

@@ -1,8 +1,8 @@
-"""Threads, progress and interruption, for builds and for batches of rays.
+"""Threads of builds and batches: one pool, chunks of work, progress, interruption.
 
-Kernels release the GIL, so plain threads run them side by side. One pool serves all callers; a
-forked child makes its own. Work that a kernel does in one long call is watched from the calling
-thread, which stays free to report progress and to hear Ctrl-C.
+Kernels release the GIL, so plain threads run them in parallel. All callers share one pool; a forked
+child makes its own. During a long call of a kernel the calling thread only waits, so that it can
+report progress and raise KeyboardInterrupt.
 """
 
 from __future__ import annotations
@@ -30,18 +30,17 @@ except ImportError:  # Windows
 Progress = Callable[[int, int], object]
 Scratch = TypeVar("Scratch")
 
-# Numba's dispatcher takes some bytes to describe arguments that are tuples, and does not look
-# whether it got them (`string_writer_ensure` in numba/_typeof.cpp): where memory ends, the process
-# would, too.
+# Numba's dispatcher allocates some bytes to describe arguments that are tuples, and does not check
+# the result (`string_writer_ensure` in numba/_typeof.cpp): out of memory, it would crash.
 DESCRIPTION_BYTES, DESCRIPTIONS = 161, 4
 _allocate, _free = ctypes.pythonapi.PyMem_RawMalloc, ctypes.pythonapi.PyMem_RawFree
 _allocate.argtypes, _allocate.restype = [ctypes.c_size_t], ctypes.c_void_p
 _free.argtypes, _free.restype = [ctypes.c_void_p], None
 
-# What a thread may need to start, beside its stack, and what stacks take where nobody tells.
+# Memory that a thread may need to start, beside its stack; the size of unlimited stacks.
 START_BYTES, STACK_BYTES = 1 << 20, 1 << 23
 
-# How often a watched job looks up from waiting: progress and Ctrl-C are felt as immediate.
+# How often a waiting thread reports: progress and Ctrl-C seem immediate.
 POLL_SECONDS = 0.05
 
 _lock = threading.Lock()
@@ -54,7 +53,7 @@ def pool(threads: int) -> ThreadPoolExecutor:
     global _pool, _pool_size
     with _lock:
         if _pool is None or _pool_size < threads:
-            # An outgrown pool finishes what it has; its threads end when nobody holds it.
+            # The smaller pool finishes its work; its threads end with the last reference to it.
             size = max(threads, _pool_size)
             _pool, _pool_size = _new_pool(size), size
         return _pool
@@ -63,10 +62,10 @@ def pool(threads: int) -> ThreadPoolExecutor:
 def _new_pool(size: int) -> ThreadPoolExecutor:
     """Return a pool whose threads have all been started.
 
-    A thread that finds no memory when it starts leaves whoever started it waiting for ever, so the
-    memory is looked for before.
+    A thread that finds no memory at its start leaves the one that started it waiting for ever, so
+    memory is checked before.
     """
-    _look_for_room(size)
+    _check_address_space(size)
     executor, all_here = ThreadPoolExecutor(size, thread_name_prefix="bvh"), threading.Barrier(size)
     try:
         for _ in range(size):
@@ -77,8 +76,8 @@ def _new_pool(size: int) -> ThreadPoolExecutor:
     return executor
 
 
-def _look_for_room(threads: int) -> None:
-    """Raise a MemoryError unless there are addresses enough for so many threads."""
+def _check_address_space(threads: int) -> None:
+    """Raise a MemoryError unless there is address space for so many threads."""
     if resource is None:
         return
     stack = resource.getrlimit(resource.RLIMIT_STACK)[0]
@@ -95,7 +94,7 @@ def _look_for_room(threads: int) -> None:
 def hold_memory_ready() -> None:
     """Raise a MemoryError unless there is memory for the calls of a few kernels (see above).
 
-    What has just been freed is what the same thread gets next.
+    The memory that has just been freed is what the same thread allocates next.
     """
     blocks = [_allocate(DESCRIPTION_BYTES) for _ in range(DESCRIPTIONS)]
     for block in blocks:
@@ -159,7 +158,7 @@ def watch(
 
 
 class Shelf(Generic[Scratch]):
-    """Scratch memory that is not in use, lent to one thread at a time."""
+    """Pool of scratch memory; each piece is used by one thread at a time."""
 
     def __init__(self, make: Callable[[], Scratch]) -> None:
         self._make = make
@@ -167,7 +166,7 @@ class Shelf(Generic[Scratch]):
 
     @contextlib.contextmanager
     def scratch(self) -> Iterator[Scratch]:
-        """Lend scratch memory to one thread; what an exception interrupts is not used again."""
+        """Give scratch memory to one thread; after an exception it is not used again."""
         # pop and append are one step each, whatever the threads do.
         try:
             scratch = self._free.pop()
@@ -178,7 +177,7 @@ class Shelf(Generic[Scratch]):
 
 
 class Chunks:
-    """Hands out the ranges 0..count in chunks, each to the thread that asks next."""
+    """The range 0..count in chunks, taken by threads one after the other."""
 
     def __init__(self, count: int, size: int) -> None:
         self.count = count
@@ -196,7 +195,7 @@ class Chunks:
             return start, self.next
 
     def stop(self) -> None:
-        """Hand out nothing more."""
+        """Give out no more chunks."""
         with self._lock:
             self.next = self.count
 
@@ -210,7 +209,7 @@ def share(
 ) -> None:
     """Call work(start, stop) for chunks that cover 0..count, on up to `threads` threads.
 
-    The calling thread takes part; between chunks it reports progress and hears Ctrl-C.
+    The calling thread takes part; between chunks it reports progress and can be interrupted.
     """
     if count <= size and progress is None:
         hold_memory_ready()
@@ -226,7 +225,7 @@ def share(
                 work(start, stop)
                 start, stop = chunks.take(stop - start)
         except BaseException:
-            # What others would still do is of no use.
+            # More results are of no use.
             chunks.stop()
             raise
 
@@ -269,7 +268,7 @@ def share_long(
     """Call work(start, stop) as `share` does, where a chunk may take seconds.
 
     The calling thread does none of it, unless there is nothing to share: it reports progress and
-    hears Ctrl-C. Then it sets `cancel[0]`, which the work looks at every few milliseconds.
+    can be interrupted. Then it sets `cancel[0]`, which the work polls every few milliseconds.
     """
     if progress is None and (threads == 1 or count <= size):
         hold_memory_ready()
