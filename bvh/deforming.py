@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import threading
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,6 +11,7 @@ from bvh.arguments import reals, rows, thread_count
 from bvh.arrays import TreeArrays, frozen_primitives
 from bvh.build import build
 from bvh.changes import changes
+from bvh.forks import ForkSafeLock
 from bvh.hierarchy import Hierarchy
 from bvh.jit import warms
 from bvh.obbs import local_frames
@@ -21,17 +20,7 @@ from bvh.progress_bars import ProgressLike, heard
 from bvh.refit import Members, cost_of, members_of, refitted
 from bvh.traversal.one_ray import addresses_of, way_in
 
-_lock = threading.Lock()
-
-
-def _renew_lock() -> None:
-    """Give a forked child a new lock: the thread that has the parent's does not exist there."""
-    global _lock
-    _lock = threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_renew_lock)
+_guard = ForkSafeLock()
 
 
 class Origin(NamedTuple):
@@ -120,13 +109,13 @@ class Deforming(Hierarchy):
         """
         workers = thread_count(threads)
         points = self._points_of(vertices, upper, transforms)
-        with _lock:
+        with _guard.lock:
             origin, before = self._origin, self._arrays
         origin = origin or Origin(before, members_of(before), cost_of(before))
         with heard(progress) as report:
             arrays, bounds = refitted(origin.arrays, points, workers, origin.members, report)
         cost, cast = cost_of(arrays), _cast_into(arrays)
-        with _lock:
+        with _guard.lock:
             # Two threads may have computed the same origin. Nothing here can fail half-way.
             self._origin = self._origin or origin
             self._arrays, self._bounds, self._cast = arrays, bounds, cast
@@ -135,7 +124,7 @@ class Deforming(Hierarchy):
 
     def _single_ray(self) -> Any:
         """Return the function that casts a single ray; the first call compiles it."""
-        with _lock:
+        with _guard.lock:
             # Another thread may have refitted the tree meanwhile.
             return super()._single_ray() if self._origin is None else self._cast
 

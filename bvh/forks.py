@@ -104,9 +104,9 @@ if hasattr(os, "register_at_fork"):
 
 
 class ForkSafeLock:
-    """A re-entrant lock that a forked child finds free, whichever thread of the parent held it.
+    """A re-entrant lock that a forked child finds free, whichever thread of the parent has it.
 
-    It is used as ``with guard.lock:``, so that who holds it across a fork releases what it took.
+    It is used as ``with guard.lock:``, so that the forking thread releases what it acquired.
     """
 
     def __init__(self) -> None:

@@ -164,7 +164,7 @@ class Instances:
         """Return a column, including rows whose instance has been removed (see `compact`)."""
         return self._columns[name][: self._size]
 
-    def number_of(self, child: Hierarchy | InstanceHolder) -> int:
+    def child_index(self, child: Hierarchy | InstanceHolder) -> int:
         """Return the index of a child in `children`, which it is added to if it is new."""
         number = self._numbers.setdefault(id(child), len(self.children))
         if number == len(self.children):

@@ -8,7 +8,7 @@ from bvh.builders.records import store
 from bvh.collapse import order_node
 from bvh.frame import centre, scale, set_bounds, set_corners
 from bvh.jit import entry, inlined
-from bvh.numerics import INF
+from bvh.numerics import INF, lower_of, upper_of
 from bvh.preparation import local_box, local_record
 from bvh.simd import WIDTH, peek
 from bvh.wide_nodes import (
@@ -85,8 +85,7 @@ def valid_boxes(boxes, ids, bounds):
             ids[count] = i
             count += 1
             a, b = _corners(boxes, i)
-            low = (min(low[0], a[0]), min(low[1], a[1]), min(low[2], a[2]))
-            high = (max(high[0], b[0]), max(high[1], b[1]), max(high[2], b[2]))
+            low, high = lower_of(low, a), upper_of(high, b)
     for axis in range(3):
         bounds[0, axis], bounds[1, axis] = low[axis], high[axis]
     return count
@@ -144,8 +143,7 @@ def refit_all(boxes, lanes, ids, parents, frame, blocks, figures, new):
             return OUTGROWN
         if lanes[i] >= 0:
             a, b = _corners(boxes, i)
-            low = (min(low[0], a[0]), min(low[1], a[1]), min(low[2], a[2]))
-            high = (max(high[0], b[0]), max(high[1], b[1]), max(high[2], b[2]))
+            low, high = lower_of(low, a), upper_of(high, b)
     origin, s = centre(frame), scale(frame)
     # So that nothing overflows; the rest of the frame is checked at the end.
     if not (new or _reach_of(low, high, origin, s) <= LARGEST * figures[REACH]):

@@ -104,6 +104,18 @@ def vector(array, i):
 
 
 @inlined
+def lower_of(a, b):
+    """Return the smaller components of two vectors."""
+    return (min(a[0], b[0]), min(a[1], b[1]), min(a[2], b[2]))
+
+
+@inlined
+def upper_of(a, b):
+    """Return the larger components of two vectors."""
+    return (max(a[0], b[0]), max(a[1], b[1]), max(a[2], b[2]))
+
+
+@inlined
 def finite(v):
     """Return whether all components of a 3-tuple are finite (0 * inf and 0 * NaN are NaN)."""
     return (v[0] + v[1] + v[2]) * 0.0 == 0.0 or (

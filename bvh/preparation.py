@@ -12,7 +12,7 @@ from bvh.builders.records import WIDTH, outward, record, store
 from bvh.frame import centre, local_frame, scale
 from bvh.jit import entry, inlined
 from bvh.nodes import local_boxes
-from bvh.numerics import INF, finite
+from bvh.numerics import INF, finite, lower_of, upper_of
 from bvh.primitives import Primitives, Triangles, corners, world_bounds
 from bvh.simd import lane
 from bvh.workers import share
@@ -57,8 +57,7 @@ def _survey(triangles, begin, end, bounds):
         if _is_valid(a, b, c):
             count += 1
             lower, upper = _corners_of_box(a, b, c)
-            low = (min(low[0], lower[0]), min(low[1], lower[1]), min(low[2], lower[2]))
-            high = (max(high[0], upper[0]), max(high[1], upper[1]), max(high[2], upper[2]))
+            low, high = lower_of(low, lower), upper_of(high, upper)
     for axis in range(3):
         bounds[axis], bounds[axis + 3] = low[axis], high[axis]
     return count
@@ -96,18 +95,7 @@ def local_box(low, high, middle, s):
 @inlined
 def _corners_of_box(a, b, c):
     """Return the lower and upper corner of a triangle's box."""
-    return (
-        (
-            min(a[0], min(b[0], c[0])),
-            min(a[1], min(b[1], c[1])),
-            min(a[2], min(b[2], c[2])),
-        ),
-        (
-            max(a[0], max(b[0], c[0])),
-            max(a[1], max(b[1], c[1])),
-            max(a[2], max(b[2], c[2])),
-        ),
-    )
+    return lower_of(a, lower_of(b, c)), upper_of(a, upper_of(b, c))
 
 
 @entry

@@ -19,7 +19,7 @@ from bvh.frame import local_frame
 from bvh.jit import entry
 from bvh.leaves import GROUP_SIZE, pack_group
 from bvh.nodes import local_boxes
-from bvh.numerics import INF, finite, vector
+from bvh.numerics import INF, finite, lower_of, upper_of, vector
 from bvh.preparation import local_box
 from bvh.primitives import Triangles, count_of, world_bounds
 from bvh.simd import WIDTH, peek
@@ -61,8 +61,7 @@ def _fit_triangles(triangles, ids, frame, begin, end, data, groups):
         first, count = leaf_rows(code)
         for g in range(first, first + count):
             a, b = pack_group(triangles, ids, centre, s, bound, g, groups)
-            low = (min(low[0], a[0]), min(low[1], a[1]), min(low[2], a[2]))
-            high = (max(high[0], b[0]), max(high[1], b[1]), max(high[2], b[2]))
+            low, high = lower_of(low, a), upper_of(high, b)
         near, far = (F(INF), F(INF), F(INF)), (F(-INF), F(-INF), F(-INF))
         if low[0] < INF:
             near, far = local_box(low, high, centre, s)
@@ -81,8 +80,7 @@ def _fit_boxes(boxes, ids, begin, end, data):
         first, count = leaf_rows(code)
         for i in range(first, first + count):
             b = boxes[np.int64(peek(ids, i))]
-            low = (min(low[0], b[0]), min(low[1], b[1]), min(low[2], b[2]))
-            high = (max(high[0], b[3]), max(high[1], b[4]), max(high[2], b[5]))
+            low, high = lower_of(low, b), upper_of(high, (b[3], b[4], b[5]))
         set_child_box(data, at, low, high)
 
 
@@ -179,8 +177,7 @@ def _bound_used(points, used, bounds):
         if used[i]:
             p = vector(points, i)
             all_finite &= finite(p)
-            low = (min(low[0], p[0]), min(low[1], p[1]), min(low[2], p[2]))
-            high = (max(high[0], p[0]), max(high[1], p[1]), max(high[2], p[2]))
+            low, high = lower_of(low, p), upper_of(high, p)
     for axis in range(3):
         bounds[0, axis], bounds[1, axis] = low[axis], high[axis]
     return all_finite

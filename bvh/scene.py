@@ -105,7 +105,7 @@ class Scene(Picking, ScenePoints, SceneOverlapQueries, SceneSaving):
                 tree = BVH.from_mesh(
                     mesh, quality=quality, threads=threads, progress=step if report else None
                 )
-                numbers[name] = scene._instances.number_of(tree)
+                numbers[name] = scene._instances.child_index(tree)
                 scene._attributes[id(tree)] = tree, attributes_of(mesh)
                 done += len(mesh.faces)
         if nodes:
@@ -333,7 +333,7 @@ class Scene(Picking, ScenePoints, SceneOverlapQueries, SceneSaving):
                 self._attributes[id(child)] = child, attributes_of(mesh)
         elif isinstance(child.arrays.primitives, Custom):
             raise TypeError("child must be over triangles, boxes or obbs, not over custom")
-        return table.number_of(child)
+        return table.child_index(child)
 
 
 def _many_maps(transforms: ArrayLike) -> NDArray[np.float64]:

@@ -21,9 +21,20 @@ from bvh.leaves import GROUP_SIZE, pack_triangles
 from bvh.numerics import INF, finite, vector
 from bvh.obbs import INVERTED, inverses
 from bvh.primitives import Boxes, Custom, Obbs, Primitives, Triangles, count_of, world_bounds
-from bvh.simd import WIDTH, peek, peek_int
+from bvh.simd import WIDTH
 from bvh.traversal.scene_slots import STACK
-from bvh.wide_nodes import BLOCK_SIZE, CODES, LANE_BITS, LOWER, ORDER, UPPER, leaf_rows
+from bvh.wide_nodes import (
+    BLOCK_SIZE,
+    child_code,
+    child_lower,
+    child_order,
+    child_upper,
+    lanes_of,
+    leaf_rows,
+    node_at,
+    node_count,
+    octant_shift,
+)
 from bvh.workers import share
 
 # Levels below the root, leaves included: a node on level k finds up to k * (WIDTH - 1) entries on a
@@ -52,19 +63,18 @@ FLAWS = {
 @entry
 def _check_nodes(blocks, limit, deepest, level, owned):
     """Return (flaw, index) of the first flaw that makes nodes unsafe to traverse."""
-    nodes = len(blocks) // BLOCK_SIZE
+    nodes = node_count(blocks)
     low, high = np.float32(INF), np.float32(-INF)
     for node in range(nodes):
-        at = node * BLOCK_SIZE
+        at = node_at(node)
         if node > 0 and level[node] == 0:
             return ORPHAN, node
         whole = True
         for c in range(WIDTH):
-            code = np.int64(peek_int(blocks, at + CODES * WIDTH + c))
+            code = child_code(blocks, at + c)
             unused, valid = code == 0, True
             for axis in range(3):
-                a = peek(blocks, at + (LOWER + axis) * WIDTH + c)
-                b = peek(blocks, at + (UPPER + axis) * WIDTH + c)
+                a, b = child_lower(blocks, at + c, axis), child_upper(blocks, at + c, axis)
                 unused = unused and a == low and b == high
                 # False for a NaN, too.
                 valid = valid and -limit <= a <= b <= limit
@@ -95,8 +105,8 @@ def _check_nodes(blocks, limit, deepest, level, owned):
         for octant in range(8):
             seen = 0
             for c in range(WIDTH):
-                order = np.int64(peek_int(blocks, at + ORDER * WIDTH + c))
-                seen |= 1 << (order >> (octant * LANE_BITS) & (WIDTH - 1))
+                order = child_order(blocks, at + c)
+                seen |= 1 << (order >> octant_shift(octant) & (WIDTH - 1))
             if seen != (1 << WIDTH) - 1:
                 return PERMUTATION, node
     for row in range(len(owned)):
@@ -224,7 +234,7 @@ def check_tree(arrays: TreeArrays, bounds: NDArray[np.float64], threads: int) ->
         raise ValueError("its frame is not that of its primitives")
     # Boxes are rounded outward, by less than this.
     limit = np.float32(2.0 * FrameView(frame).bound)
-    nodes = len(blocks) // BLOCK_SIZE
+    nodes = arrays.nodes.size
     level, owned = np.zeros(nodes, np.int8), np.zeros(len(ids), np.uint8)
     flaw, where = _check_nodes(blocks, limit, np.int64(DEEPEST), level, owned)
     if flaw != SOUND:
@@ -251,8 +261,8 @@ def _check_root(blocks: NDArray[np.float32], frame: NDArray[np.float64], limit: 
     if len(blocks) == 0:
         sound = sound and not box.any()
     else:
-        planes = blocks[: 6 * WIDTH].reshape(2, 3, WIDTH)
-        lower, upper = planes[0].min(axis=1), planes[1].max(axis=1)
+        planes = lanes_of(blocks[:BLOCK_SIZE]).boxes[0]
+        lower, upper = planes[:3].min(axis=1), planes[3:].max(axis=1)
         sound = sound and bool((box[0] <= lower).all() and (upper <= box[1]).all())
     if not sound:
         raise ValueError("the root's box does not hold its children")

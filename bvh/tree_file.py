@@ -42,7 +42,7 @@ from bvh.container import (
 from bvh.leaves import ROWS as GROUP_ROWS
 from bvh.primitives import Custom, count_of
 from bvh.simd import WIDTH
-from bvh.wide_nodes import BLOCK_SIZE, LEAF_BITS
+from bvh.wide_nodes import LEAF_BITS
 from bvh.wide_nodes import ROWS as NODE_ROWS
 
 MAGIC = b"\x89BVH\r\n\x1a\n"
@@ -165,11 +165,11 @@ def tree_contents(
     TypeError
         If the tree holds a user's primitives.
     """
-    (blocks, ids), groups, primitives, frame = arrays
+    nodes, groups, primitives, frame = arrays
     if isinstance(primitives, Custom):
         raise TypeError("a BVH over custom primitives cannot be saved: their test is code")
     stored: dict[str, NDArray[Any]] = {
-        "frame": frame, "blocks": blocks, "ids": ids, "groups": groups,
+        "frame": frame, "blocks": nodes.blocks, "ids": nodes.ids, "groups": groups,
         **dict(zip(PRIMITIVE_ARRAYS, primitives, strict=False)),
     }  # fmt: skip
     if face_ids is not None:
@@ -178,7 +178,7 @@ def tree_contents(
         stored[name] = array.astype(array.dtype.newbyteorder("<"), copy=False)
     header = Header(
         type(primitives).__name__.lower(), quality, WIDTH, len(primitives.points),
-        count_of(primitives), len(blocks) // BLOCK_SIZE, len(ids), seconds,
+        count_of(primitives), nodes.size, len(nodes.ids), seconds,
         tuple(bounds.ravel().tolist()),
         tuple(digest_of(array, threads) for array in stored.values()), face_ids is not None,
     )  # fmt: skip

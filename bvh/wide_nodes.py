@@ -99,6 +99,12 @@ def child_orders(data, at):
 
 
 @inlined
+def child_order(data, at):
+    """Return the visiting orders in one lane of a node."""
+    return np.int64(peek_int(data, at + ORDER * WIDTH))
+
+
+@inlined
 def set_child_orders(data, at, orders):
     """Set the visiting orders of a node."""
     store_ints(data, at + ORDER * WIDTH, orders)

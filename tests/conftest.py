@@ -53,19 +53,23 @@ FIRST = (
 )  # fmt: skip
 
 
-# Files that are about something else than answers of kernels: all others are marked as `answers`,
-# to be run for other widths of vectors and other CPUs, too.
+# Files whose outcome does not depend on the width of vectors or the CPU, as they are about Python:
+# arguments and refusals, cameras, pictures, other libraries, commands, processes. All others are
+# marked as `answers`, to be run for other widths and CPUs, too.
 NOT_ABOUT_ANSWERS = (
-    "test_bench", "test_benchmarks", "test_charts", "test_cli", "test_cold", "test_command_output",
-    "test_compat_install", "test_compat_open3d_peer", "test_compilation", "test_compile_notice",
-    "test_cpu_levels", "test_forks", "test_interrupts", "test_jit", "test_kernel", "test_lab",
-    "test_numba_options", "test_pages", "test_progress", "test_public", "test_reprs", "test_show",
-    "test_site", "test_sources", "test_trimesh_issues", "test_viewer", "test_warmup",
+    "test_ahead", "test_bench", "test_benchmarks", "test_camera", "test_charts", "test_cli",
+    "test_cold", "test_command_output", "test_compat", "test_compilation", "test_compile_notice",
+    "test_cpu_levels", "test_forks", "test_inputs", "test_interrupts", "test_jit", "test_kernel",
+    "test_lab", "test_lazy_imports", "test_libraries", "test_lights", "test_numba_options",
+    "test_oracle", "test_out_of_memory", "test_pages", "test_progress", "test_public",
+    "test_refusals", "test_render", "test_reprs", "test_scene_pictures", "test_scene_refusals",
+    "test_scene_sources", "test_show", "test_site", "test_sources", "test_threads",
+    "test_trimesh_issues", "test_viewer", "test_warmup",
 )  # fmt: skip
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark tests of answers; begin with the files that take long."""
+    """Mark tests of answers; sort files that take long to the front."""
     for item in items:
         name = item.path.name
         about = name == "test_kernels.py" or not name.startswith(NOT_ABOUT_ANSWERS)

@@ -320,6 +320,7 @@ def test_groups_of_tasks_are_named() -> None:
     assert [job.mesh for job in plan.jobs(options) if "leaks" in job.tasks] == ["interior-16"] * 2
 
 
+@pytest.mark.long
 def test_memory_of_a_build(run: Run) -> None:
     options = ["--task", "memory", "--peers", "Warp", "--threads", "1", "--json", "new.json"]
     code, out, err = run("bench", "organic-8", *options)

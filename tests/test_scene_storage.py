@@ -209,7 +209,7 @@ def test_bombs(tmp_path: Path, rng: Rng) -> None:
         for _ in range(depth):
             outer = Scene()
             # Past the check of what is added.
-            place = outer._instances.number_of(scene)
+            place = outer._instances.child_index(scene)
             outer._instances.extend(place, matrices(rng, count)[:, :3], [None] * count)
             scene = outer
         scene.save(path)

@@ -135,4 +135,4 @@ def _shifts(cells: NDArray[np.int64]) -> Floats:
     A lattice in which neighbours differ most, transposed for the second shift (Roberts 2018, "The
     unreasonable effectiveness of quasirandom sequences").
     """
-    return np.asarray((cells @ [[R2, R2 * R2], [R2 * R2, R2]]) % 1.0)
+    return np.asarray(((cells + 0.5) @ [[R2, R2 * R2], [R2 * R2, R2]]) % 1.0)
