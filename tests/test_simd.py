@@ -19,6 +19,7 @@ from bvh.simd import (
     compress_orders,
     convert,
     fma,
+    full_like,
     greater,
     highest_bit,
     lane,
@@ -33,6 +34,7 @@ from bvh.simd import (
     splat,
     sqrt,
     store,
+    store_ints,
 )
 
 Array = np.ndarray
@@ -316,3 +318,31 @@ def test_what_does_not_go_together(what: str) -> None:
 
     with pytest.raises(NumbaError):
         kernel(np.zeros(8, np.float32), np.zeros(8, np.int32))
+
+
+@entry
+def _mix(x, y, out):
+    lanes = splat(x, 4)
+    store(out, 0, greater(lanes, y))
+    store(out, 4, lesser(y, lanes))
+    store(out, 8, select(lanes < y, 1.0, lanes))
+    store(out, 12, full_like(lanes, y))
+    store(out, 16, greater(x, y))
+    store(out, 17, lesser(x, y))
+    store(out, 18, select(x < y, x, 2.0))
+    store(out, 19, full_like(x, y))
+    store_ints(out, 20, as_ints(x) >> 63)
+    store_ints(out, 21, as_ints(lanes) >> 63)
+
+
+def test_lanes_and_scalars_mix() -> None:
+    """Doubles are rounded where they are stored as float32."""
+    for x, y in ((1.1, 2.2), (-3.3, -4.4), (np.nan, 0.1), (0.1, np.nan)):
+        out = np.zeros(25, np.float32)
+        _mix(x, y, out)
+        larger, smaller = (x if x > y else y), (x if x < y else y)
+        wanted = [larger, y if y < x else x, 1.0 if x < y else x, y]
+        wanted = [*np.repeat(wanted, 4), larger, smaller, x if x < y else 2.0, y]
+        assert np.array_equal(out[:20], np.array(wanted, np.float32), equal_nan=True), (x, y)
+        sign = int(np.signbit(x))
+        assert out[20:].view(np.int32).tolist() == [-sign] + 4 * [sign], (x, y)
