@@ -37,9 +37,10 @@ from bvh.numerics import INF
 from bvh.primitives import Triangles
 from bvh.references import borrowed, stack_memory
 from bvh.simd import peek, pointer, pointer_to, poke
-from bvh.traversal.closest_point import NOBODY, nearest_to
+from bvh.traversal.closest_point import TreeTarget, nearest_to
 from bvh.traversal.goals import Kept, Nearest, Ranked
 from bvh.traversal.one_ray import EVERY, SCRATCH_BYTES, cast, trace_alone
+from bvh.traversal.point_walks import NOBODY
 from bvh.traversal.points_scratch import SCRATCH_BYTES as POINT_BYTES
 from bvh.traversal.points_scratch import scratch_at
 from bvh.traversal.query import pointed_tree
@@ -212,7 +213,8 @@ def _approach(arrays, x, y, z, limit):
     if len(arrays.nodes.blocks) == 0:
         return INF, np.int64(-1), np.nan, np.nan
     scratch = scratch_at(stack_memory(POINT_BYTES))
-    distance, prim, u, v = nearest_to(pointed_tree(arrays), scratch, (x, y, z), limit)
+    target = TreeTarget(pointed_tree(arrays))
+    distance, prim, u, v = nearest_to(target, scratch, (x, y, z), limit)
     if prim == NOBODY:
         return INF, np.int64(-1), np.nan, np.nan
     return distance, np.int64(prim), u, v

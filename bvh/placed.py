@@ -37,7 +37,7 @@ ROWS, LOWEST, HIGHEST, BOUND, NORM, SHIFT_ERROR, VERTEX_ERROR, FLIPS, WAY_SIZE =
 CODE_BITS = 32
 PRIM_MASK = 0xFFFFFFFF
 
-F8, I4 = 0.0, np.int32(0)
+F4, F8, I4 = np.float32(0.0), 0.0, np.int32(0)
 
 
 class Placed(NamedTuple):
@@ -73,6 +73,24 @@ def code_of(leaf, prim):
 def kind_of(placed, leaf):
     """Return what the tree of a leaf holds."""
     return peek(placed.trees, leaf * TREE_SIZE + KIND)
+
+
+@inlined
+def blocks_of(placed, leaf):
+    """Return the nodes of a leaf's tree."""
+    return pointer_to(peek(placed.trees, leaf * TREE_SIZE + BLOCKS), F4)
+
+
+@inlined
+def groups_of(placed, leaf):
+    """Return the triangle groups of a leaf's tree."""
+    return pointer_to(peek(placed.trees, leaf * TREE_SIZE + GROUPS), F4)
+
+
+@inlined
+def prim_ids_of(placed, leaf):
+    """Return the primitive ids of a leaf's tree, a row of lanes for each group."""
+    return pointer_to(peek(placed.trees, leaf * TREE_SIZE + IDS), I4)
 
 
 @inlined

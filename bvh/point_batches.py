@@ -11,11 +11,9 @@ from numpy.typing import NDArray
 from bvh.placed import hit_codes, owners_of
 from bvh.points import ClosestPoints, PointBatch, SceneClosestPoints
 from bvh.rays import shaped
-from bvh.traversal.closest_point import closest_points
-from bvh.traversal.nearest_many import nearest_points
-from bvh.traversal.points_scratch import new_scratch
-from bvh.traversal.scene_nearest import nearest_in_scene
-from bvh.traversal.scene_nearest import new_scratch as new_scene_scratch
+from bvh.traversal.closest_point import Nearest, TreeTarget, closest_points, nearest_points
+from bvh.traversal.points_scratch import PointScratch, new_scratch
+from bvh.traversal.scene_nearest import SceneTarget
 from bvh.traversal.winding_number import new_scratch as new_winding_scratch
 from bvh.traversal.winding_number import winding_numbers as winding_numbers_at
 from bvh.winding import WindingTerms
@@ -38,63 +36,31 @@ def closest(
     arrays: Any, batch: PointBatch, threads: int, progress: Progress | None
 ) -> ClosestPoints:
     """Return the nearest point for each point."""
-    n = batch.size
-    weights, position = np.empty((n, 2)), np.empty((n, 3))
-    distance, prim = _run(arrays, batch, weights, position, threads, progress)
-    d, prim_id, u, v = shaped(batch.shape, distance, prim, weights[:, 0], weights[:, 1])
-    return ClosestPoints(d, position.reshape(*batch.shape, 3), prim_id, u, v)
+    return _in_tree(_run(TreeTarget(arrays), batch, None, True, threads, progress), batch.shape)
 
 
 def distances(arrays: Any, batch: PointBatch, threads: int, progress: Progress | None) -> Any:
     """Return the distance of each point, flat."""
-    return _run(arrays, batch, np.empty((0, 2)), np.empty((0, 3)), threads, progress)[0]
-
-
-def _run(
-    arrays: Any,
-    batch: PointBatch,
-    weights: NDArray[np.float64],
-    position: NDArray[np.float64],
-    threads: int,
-    progress: Progress | None,
-) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
-    distance, prim, shelf = np.empty(batch.size), np.empty(batch.size, np.int32), Shelf(new_scratch)
-
-    def work(begin: int, end: int) -> None:
-        with shelf.scratch() as scratch:
-            closest_points(
-                arrays, batch.points, batch.limits, scratch, begin, end, distance, prim,
-                weights, position,
-            )  # fmt: skip
-
-    in_chunks(batch.size, work, threads, progress)
-    return distance, prim
+    return _run(TreeTarget(arrays), batch, None, False, threads, progress).distance
 
 
 def nearest(
     arrays: Any, batch: PointBatch, count: int, threads: int, progress: Progress | None
 ) -> ClosestPoints:
     """Return the nearest points in `count` triangles for each point, on one more axis."""
-    n = batch.size * count
-    distance, prim, shelf = np.empty(n), np.empty(n, np.int32), Shelf(new_scratch)
-    weights, position = np.empty((n, 2)), np.empty((n, 3))
+    found = _run(TreeTarget(arrays), batch, count, True, threads, progress)
+    return _in_tree(found, (*batch.shape, count))
 
-    def work(begin: int, end: int) -> None:
-        with shelf.scratch() as scratch:
-            nearest_points(
-                arrays, batch.points, batch.limits, scratch, begin, end, count, distance, prim,
-                weights, position,
-            )  # fmt: skip
 
-    in_chunks(batch.size, work, threads, progress)
-    shape = (*batch.shape, count)
-    d, prim_id, u, v = shaped(shape, distance, prim, weights[:, 0], weights[:, 1])
-    return ClosestPoints(d, position.reshape(*shape, 3), prim_id, u, v)
+def _in_tree(found: Nearest, shape: tuple[int, ...]) -> ClosestPoints:
+    prim, weights = found.names.astype(np.int32), found.weights
+    d, prim_id, u, v = shaped(shape, found.distance, prim, weights[:, 0], weights[:, 1])
+    return ClosestPoints(d, found.position.reshape(*shape, 3), prim_id, u, v)
 
 
 def closest_in_scene(
     arrays: Any,
-    stretches: NDArray[np.float64],
+    metrics: NDArray[np.float64],
     mask: int,
     batch: PointBatch,
     count: int | None,
@@ -102,58 +68,60 @@ def closest_in_scene(
     progress: Progress | None,
 ) -> SceneClosestPoints:
     """Return the nearest point of a scene for each point, or `count` of them on one more axis."""
-    most = 1 if count is None else count
-    shape = batch.shape if count is None else (*batch.shape, count)
-    n = batch.size * most
-    weights, position = np.empty((n, 2)), np.empty((n, 3))
-    distance, codes = _run_in_scene(
-        arrays, stretches, mask, batch, most, weights, position, threads, progress
-    )
-    leaf, prim = hit_codes(codes)
-    owners = owners_of(arrays.primitives, leaf)
+    found = _run(SceneTarget(arrays, metrics, mask), batch, count, True, threads, progress)
+    shape, weights = batch.shape if count is None else (*batch.shape, count), found.weights
+    leaf, prim = hit_codes(found.names)
     d, prim_id, u, v, instance_id, leaf_id = shaped(
-        shape, distance, prim, weights[:, 0], weights[:, 1], owners, leaf
-    )
-    places = position.reshape(*shape, 3)
-    return SceneClosestPoints(d, places, prim_id, u, v, instance_id, leaf_id)
+        shape, found.distance, prim, weights[:, 0], weights[:, 1],
+        owners_of(arrays.primitives, leaf), leaf,
+    )  # fmt: skip
+    position = found.position.reshape(*shape, 3)
+    return SceneClosestPoints(d, position, prim_id, u, v, instance_id, leaf_id)
 
 
 def distances_in_scene(
     arrays: Any,
-    stretches: NDArray[np.float64],
+    metrics: NDArray[np.float64],
     mask: int,
     batch: PointBatch,
     threads: int,
     progress: Progress | None,
 ) -> NDArray[np.float64]:
     """Return the distance of each point from a scene, flat."""
-    nothing = np.empty((0, 2)), np.empty((0, 3))
-    return _run_in_scene(arrays, stretches, mask, batch, 1, *nothing, threads, progress)[0]
+    target = SceneTarget(arrays, metrics, mask)
+    return _run(target, batch, None, False, threads, progress).distance
 
 
-def _run_in_scene(
-    arrays: Any,
-    stretches: NDArray[np.float64],
-    mask: int,
+def _run(
+    target: TreeTarget | SceneTarget,
     batch: PointBatch,
-    count: int,
-    weights: NDArray[np.float64],
-    position: NDArray[np.float64],
+    count: int | None,
+    places: bool,
     threads: int,
     progress: Progress | None,
-) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    n, shelf = batch.size * count, Shelf(new_scene_scratch)
-    distance, codes = np.empty(n), np.empty(n, np.int64)
+) -> Nearest:
+    """Find the closest triangle of each point, or `count` of them; with `places`, where it is."""
+    n, shelf = batch.size * (1 if count is None else count), Shelf(lambda: _scratch_for(target))
+    rows = n if places else 0
+    found = Nearest(
+        np.empty(n), np.empty(n, np.int64), np.empty((rows, 2)), np.empty((rows, 3))
+    )  # fmt: skip
 
     def work(begin: int, end: int) -> None:
         with shelf.scratch() as scratch:
-            nearest_in_scene(
-                arrays, stretches, mask, batch.points, batch.limits, scratch, begin, end, count,
-                distance, codes, weights, position,
-            )  # fmt: skip
+            args = target, batch.points, batch.limits, scratch, begin, end
+            if count is None:
+                closest_points(*args, found)
+            else:
+                nearest_points(*args, count, found)
 
     in_chunks(batch.size, work, threads, progress)
-    return distance, codes
+    return found
+
+
+def _scratch_for(target: TreeTarget | SceneTarget) -> PointScratch:
+    """Return the scratch of one thread."""
+    return new_scratch(trees=2 if isinstance(target, SceneTarget) else 1)
 
 
 def winding_numbers(
