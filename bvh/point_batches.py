@@ -121,7 +121,7 @@ def _run(
 
 def _scratch_for(target: TreeTarget | SceneTarget) -> PointScratch:
     """Return the scratch of one thread."""
-    return new_scratch(trees=2 if isinstance(target, SceneTarget) else 1)
+    return new_scratch(scene=isinstance(target, SceneTarget))
 
 
 def winding_numbers(

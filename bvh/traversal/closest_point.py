@@ -120,9 +120,10 @@ def _closest(target, scratch, p, x, reach, limit):
     `x` is p in the local frame, and `reach` its largest coordinate.
     """
     goal = Candidates(np.int64(0), limit, np.int64(NOBODY), NAN, NAN)
-    near, goal = walk_float32(space_of(target, x, reach), goal, limit, scratch, p, np.int64(0))
+    space = space_of(target, x, reach)
+    near, goal = walk_float32(space, goal, limit, scratch, p, np.int64(0))
     count, best, name, u, v = goal
-    count = keep_near(scratch, count, near)
+    count = keep_near(space, scratch, count, near)
     return measure(target.tree.primitives, scratch, count, p, (best, name, u, v))
 
 
@@ -143,7 +144,7 @@ def nearest_to(target, scratch, p, limit):
         if reach <= FAR:
             d, name, u, v = _closest(target, scratch, p, x, reach, limit)
         else:
-            rows = Rows(np.int64(1), scratch.lows, scratch.names)
+            rows = Rows(np.int64(1), scratch.lows, scratch.closest)
             poke(rows.distance, 0, limit)
             poke(rows.names, 0, np.int64(NOBODY))
             _nearest_in_doubles(target, scratch, p, x, reach, rows)

@@ -135,8 +135,10 @@ def _walk_float32(space, goal, near, scratch, p, base):
         if code >= 0:
             top = push(space, code, square, scratch, top)
         else:
+            before = near
             near, goal = visit(space, goal, near, scratch, p, code, top)
-            square = square_bound(local_bound(near, space.scale), space.box_error)
+            if near < before:
+                square = square_bound(local_bound(near, space.scale), space.box_error)
     return near, goal
 
 
@@ -216,21 +218,20 @@ def _visit_closest(space, goal, near, scratch, p, code, top):
     first, rows = leaf_rows(code)
     for group in range(first, first + rows):
         low, high = triangle_bounds(space, group)
-        nearest = (np.float64(lowest(high)) + np.float64(space.error)) * unit
-        if nearest < near:
-            near = nearest
-            bound = local_bound(near, space.scale)
+        nearest = lowest(high) + space.error
+        if nearest < bound:
+            bound = nearest
+            near = min(near, np.float64(nearest) * unit)
         low = low - space.error
         bits = mask_bits(low <= bound)
         if bits == 0:
             continue
         order = compress_order(bits)
-        ids = convert(permute(load(space.ids, group * WIDTH, WIDTH), order), np.int64(0))
-        store(scratch.bounds, count, convert(permute(low, order), 0.0) * unit)
-        store(scratch.names, count, ids | space.base)
+        ids = permute(load(space.ids, group * WIDTH, WIDTH), order)
+        collect(space, scratch, count, permute(low, order), ids)
         count += popcount(bits)
         if count > CAPACITY - WIDTH:
-            count = keep_near(scratch, count, near)
+            count = keep_near(space, scratch, count, near)
             if count > CAPACITY // 2:
                 best, name, u, v = measure(
                     space.primitives, scratch, count, p, (best, name, u, v)
@@ -290,7 +291,7 @@ def measure(primitives, scratch, count, p, so_far):
     if count > 1:
         # Measure in doubles first: what is surely beyond another needs no more.
         for i in range(count):
-            low, high = between(p, *corners(primitives, peek(names, i)))
+            low, high = between(p, *corners(primitives, np.int64(peek(names, i))))
             poke(lows, i, low)
             limit = min(limit, high)
     else:
@@ -298,7 +299,7 @@ def measure(primitives, scratch, count, p, so_far):
     for i in range(count):
         if peek(lows, i) > limit:
             continue
-        k = peek(names, i)
+        k = np.int64(peek(names, i))
         d, s, t = nearest_on_triangle(p, *corners(primitives, k))
         if d < best or (d == best and k < name):
             best, name, u, v = d, k, s, t
@@ -306,11 +307,49 @@ def measure(primitives, scratch, count, p, so_far):
     return best, name, u, v
 
 
-@inlined
-def keep_near(scratch, count, near):
-    """Drop the candidates that are surely further than `near`; return how many are left."""
+def collect(space, scratch, count, lows, ids):
+    """Store candidates behind the first `count`: lower bounds of their distances, and names.
+
+    Those of a tree stay as its leaves have them, local lanes of float32 and int32; in a scene they
+    are distances in the world, and codes.
+    """
+
+
+def _collect_local(space, scratch, count, lows, ids):
+    store(scratch.bounds, count, lows)
+    store(scratch.names, count, ids)
+
+
+def _collect_in_world(space, scratch, count, lows, ids):
+    store(scratch.bounds, count, convert(lows, 0.0) * (1.0 / space.scale))
+    store(scratch.names, count, convert(ids, np.int64(0)) | space.base)
+
+
+def _choose_collect(space, scratch, count, lows, ids):
+    return _collect_local if space.instance_class is TreeSpace else _collect_in_world
+
+
+by_type(collect, melt=True)(_choose_collect)
+
+
+def _bound_of(space, near):
+    """Return what the stored bound of a candidate must exceed to be of no use."""
+
+
+def _choose_bound_of(space, near):
+    if space.instance_class is TreeSpace:
+        return lambda space, near: local_bound(near, space.scale)
     # It was rounded when it was brought to the world.
-    bound = near * (1.0 + 2.0**-48) + 1e-323
+    return lambda space, near: near * (1.0 + 2.0**-48) + 1e-323
+
+
+by_type(_bound_of, melt=True)(_choose_bound_of)
+
+
+@inlined
+def keep_near(space, scratch, count, near):
+    """Drop the candidates that are surely further than `near`; return how many are left."""
+    bound = _bound_of(space, near)
     kept = np.int64(0)
     for i in range(count):
         low = peek(scratch.bounds, i)

@@ -153,7 +153,7 @@ def _closest_in_doubles(target, scratch, p, x, leaf, base, so_far):
     """Do what `_closest_in_leaf` does in float64, after all candidates have been measured."""
     stay_outlined()
     best, name, u, v = so_far
-    rows = Rows(np.int64(1), scratch.lows, scratch.names)
+    rows = Rows(np.int64(1), scratch.lows, scratch.closest)
     poke(rows.distance, 0, best)
     poke(rows.names, 0, name)
     _nearest_in_leaf(target, rows, best, scratch, p, x, leaf, base)
