@@ -17,12 +17,10 @@ from bvh.jit import warms
 from bvh.placed import CODE_BITS, PRIM_MASK
 from bvh.primitives import Triangles
 from bvh.searches import CHUNK, LARGEST_ROOM, ROOM
-from bvh.traversal.overlaps import COUNT
+from bvh.traversal.overlaps import COUNT, Found, new_found
 from bvh.traversal.region_reach import BoxRegions, PlaneRegions, Regions, SphereRegions
 from bvh.traversal.scene_regions import (
-    Below,
-    SceneFound,
-    new_scene_found,
+    LeafTrees,
     new_scene_search,
     search_scene,
 )
@@ -61,17 +59,17 @@ def _search(
     view: TwoLevel, regions: Regions, begin: int, end: int
 ) -> tuple[NDArray[np.int64], Codes]:
     """Return how much each of the queries begin..end finds, and what."""
-    arrays, below = view.arrays, Below(view.frames, view.tree_of)
+    arrays, trees = view.arrays, LeafTrees(view.frames, view.tree_of)
     search, room, done = new_scene_search(regions, begin), ROOM, False
-    found, parts = new_scene_found(room), []
+    found, parts = new_found(room, np.int64), []
     while not done:
-        done = search_scene(arrays, below, regions, end, search, found)
+        done = search_scene(arrays, trees, regions, end, search, found)
         query, code = _decided(view, regions, found, int(search.state[COUNT]))
         leaf_and_prim = (code >> CODE_BITS) << PRIM_BITS | code & PRIM_MASK
         parts.append((query - begin) << (LEAF_BITS + PRIM_BITS) | leaf_and_prim)
         if not done and room < LARGEST_ROOM:
             room *= 4
-            found = new_scene_found(room)
+            found = new_found(room, np.int64)
     keys = ascending(joined(parts))
     sizes = np.bincount(keys >> (LEAF_BITS + PRIM_BITS), minlength=end - begin)
     leaf = keys >> PRIM_BITS & ((1 << LEAF_BITS) - 1)
@@ -79,10 +77,10 @@ def _search(
 
 
 def _decided(
-    view: TwoLevel, regions: Regions, found: SceneFound, count: int
+    view: TwoLevel, regions: Regions, found: Found, count: int
 ) -> tuple[NDArray[np.int64], Codes]:
     """Return queries and codes, those decided that the kernel left open."""
-    query, code = found.query[:count], found.prim[:count]
+    query, code = found.query[:count], np.asarray(found.prim[:count], np.int64)
     unsure = np.flatnonzero(code < 0)
     if len(unsure):
         code = code.copy()

@@ -131,7 +131,7 @@ def _closest(target, scratch, p, x, reach, limit):
 def _nearest_in_doubles(target, scratch, p, x, reach, rows):
     """Fill rows with the nearest triangles; they begin with as many of NOBODY, at the limit."""
     stay_outlined()
-    limit = peek(rows.distance, rows.count - 1)
+    limit = peek(rows.distance, rows.k - 1)
     walk_float64(double_space_of(target, x, reach), rows, limit, scratch, p, np.int64(0))
 
 
@@ -157,7 +157,7 @@ def nearest_to(target, scratch, p, limit):
 @kernel
 def _k_nearest(target, scratch, p, limit, rows):
     """Fill rows with the nearest triangles within a limit, NOBODY for none."""
-    for i in range(rows.count):
+    for i in range(rows.k):
         poke(rows.distance, i, limit)
         poke(rows.names, i, np.int64(NOBODY))
     if finite(p) and limit >= 0.0:

@@ -100,9 +100,9 @@ class DoubleSpace(NamedTuple):
 
 
 class Candidates(NamedTuple):
-    """The closest triangle so far, and how many candidates wait in the scratch."""
+    """The closest triangle so far, and how many candidates are in the scratch."""
 
-    count: int
+    stored: int
     best: float
     name: int
     u: float
@@ -110,9 +110,9 @@ class Candidates(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """The `count` nearest triangles so far, sorted by (distance, name)."""
+    """The k nearest triangles so far, sorted by (distance, name)."""
 
-    count: int
+    k: int
     distance: Any
     names: Any
 
@@ -251,7 +251,7 @@ def _visit_nearest(space, goal, near, scratch, p, code, top):
         bits = np.int64(mask_bits(low <= F(min(worst, 1e30) * UP)))
         if bits != 0:
             insert_group(space.primitives, space.ids, space.base, group, bits, p, goal)
-            near = peek(goal.distance, goal.count - 1)
+            near = peek(goal.distance, goal.k - 1)
     return near, goal
 
 
@@ -261,7 +261,7 @@ def _visit_in_doubles(space, goal, near, scratch, p, code, top):
         insert_group(
             space.primitives, space.ids, space.base, group, np.int64(ALL_LANES), p, goal
         )  # fmt: skip
-    return peek(goal.distance, goal.count - 1), goal
+    return peek(goal.distance, goal.k - 1), goal
 
 
 # What `visit` does, by the classes of the space and of the goal; `scene_nearest` adds its own.
@@ -369,9 +369,9 @@ def insert_group(primitives, ids, base, group, bits, p, rows):
             continue
         name = base | np.int64(prim)
         face = corners(primitives, name)
-        worst = peek(rows.distance, rows.count - 1)
+        worst = peek(rows.distance, rows.k - 1)
         if between(p, *face)[0] > worst:
             continue
         d = nearest_on_triangle(p, *face)[0]
-        if d < worst or (d == worst and name < peek(rows.names, rows.count - 1)):
-            insert_nearest(rows.distance, rows.names, rows.count, d, name)
+        if d < worst or (d == worst and name < peek(rows.names, rows.k - 1)):
+            insert_nearest(rows.distance, rows.names, rows.k, d, name)

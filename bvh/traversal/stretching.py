@@ -1,4 +1,4 @@
-"""Distances in a leaf's tree, stretched to those of the world: of boxes and triangles, in float32.
+"""Distances in the world from a point to the boxes and triangles of an instance, in float32.
 
 See `stretches` for K, the lengths n of its columns and the weights w. Here u = 2**-24, B bounds the
 coordinates of the tree's frame, q is the point there, and S = sum(n[i] (abs(q[i]) + B)) its
@@ -17,7 +17,7 @@ coordinates of the tree's frame, q is the point there, and S = sum(n[i] (abs(q[i
   7 u of 3 S, and the point guessed is wrong by 6 u S, 10 u S and its own steps: less than 64 u S on
   both sides, with the 4 units in the last place that the leaf test may lose.
 
-A point is brought to the frame of a tree by the way x'' = A x' + b from the top level (see
+A point is brought to the frame of a tree by the map x'' = A x' + b from the top level (see
 `scene_entrance`). x' is wrong by 2**-53 of itself, A and the operations by 2**-51 of their terms,
 and b by what its leaf says: the stretched distance of all that is at most
 
@@ -40,7 +40,7 @@ from bvh.traversal.point_visits import UNIT, UP, corner_bounds, push_squares
 from bvh.wide_nodes import BLOCK_SIZE, LOWER, UPPER
 
 F = np.float32
-# A leaf is left to float64 if the point is further away, as its tree counts it.
+# From further away, in local units of its tree, a leaf is left to float64.
 FAR_FROM_LEAF, FARTHEST = 4096.0, 2.0**40
 BOX_ERROR, TRIANGLE_ERROR = 16.0 * UNIT * UP, 64.0 * UNIT * UP
 # Below, boxes are measured by a direction; and the steps to it.
@@ -49,7 +49,7 @@ SHEARED, STEPS = 0.75, 2
 
 @inlined
 def _row(ways, at, x):
-    """Return a row of a way with a point, and the sum of the terms' sizes."""
+    """Return a row of the map times a point, and the sum of the terms' sizes."""
     a, b, c = peek(ways, at) * x[0], peek(ways, at + 1) * x[1], peek(ways, at + 2) * x[2]
     shift = peek(ways, at + 3)
     return (a + b + c) + shift, abs(a) + abs(b) + abs(c) + abs(shift)
@@ -60,7 +60,7 @@ def seen_from(placed, metric, leaf, x):
     """Bring a point from the top level to the frame of a leaf's tree.
 
     Returns (point, reach, lost, near): `lost` is what stretched distances from the point are wrong
-    by, and `near` tells whether float32 serves.
+    by; `near`: whether float32 is accurate enough.
     """
     ways, way = placed.ways, leaf * WAY_SIZE
     q0, s0 = _row(ways, way, x)
@@ -136,7 +136,7 @@ def _along(g, column):
 
 @inlined
 def _step(g, r, near, far, column, share):
-    """Move the ends of ways along an axis, within the box, to where the ways are shortest."""
+    """Move the ends of vectors along an axis, within the box, to where they are shortest."""
     moved = greater(lesser(r - _along(g, column) * share, far), near)
     change = moved - r
     g = (g[0] + change * column[0], g[1] + change * column[1], g[2] + change * column[2])
@@ -145,7 +145,7 @@ def _step(g, r, near, far, column, share):
 
 @inlined
 def _least_along(g, near, far, column):
-    """Return the least part along g of the ways to an interval."""
+    """Return the least component along g of the vectors to an interval."""
     m = _along(g, column)
     return lesser(m * near, m * far)
 
@@ -155,7 +155,7 @@ def _directed(blocks, at, p, metric):
     """Return the squares of distances to boxes, by directions."""
     low, high = three(blocks, at + LOWER * WIDTH), three(blocks, at + UPPER * WIDTH)
     none = splat(F(0.0), WIDTH)
-    # Ways from points of the box to p: between what `near` and `far` say.
+    # Vectors from points of the box to p lie between `near` and `far`.
     near = p[0] - high[0], p[1] - high[1], p[2] - high[2]
     far = p[0] - low[0], p[1] - low[1], p[2] - low[2]
     x = greater(lesser(none, far[0]), near[0])
