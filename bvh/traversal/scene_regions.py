@@ -75,9 +75,21 @@ def new_scene_search(region: Any, begin: int) -> SceneSearch:
     return SceneSearch(outer, np.array([begin, -1, 0, -1, 0, 0]), np.empty(ROW * planes))
 
 
+class _Part(NamedTuple):
+    """What of a leaf's tree is tested: the code of a leaf of it, and the region's rows there."""
+
+    leaf: int
+    code: int
+    taken: bool
+    rows: Any
+    many: int
+    bound: float
+
+
 @kernel
-def _visit(region, i, placed, leaf, code, taken, rows, many, bound, polygon, query, prim, count):
+def _visit(region, i, placed, part, polygon, query, prim, count):
     """Test the triangles of a leaf of a tree; return the new number of results."""
+    leaf, code, taken, rows, many, bound = part
     groups, ids = groups_of(placed, leaf), prim_ids_of(placed, leaf)
     first, number = leaf_rows(code)
     for group in range(first, first + number):
@@ -155,10 +167,8 @@ def search_scene(arrays, trees, regions, end, search, found):
             taken = leaf >= 0 and code & 1 == 1
             node = code >> 1 if leaf >= 0 else code
             if node < 0:
-                count = _visit(
-                    region, i, placed, leaf, node, taken, rows, many, bound, polygon, query, prim,
-                    count,
-                )  # fmt: skip
+                part = _Part(leaf, node, taken, rows, many, bound)
+                count = _visit(region, i, placed, part, polygon, query, prim, count)
                 continue
             at = node * BLOCK_SIZE
             low, high = child_boxes(blocks, at)
