@@ -123,7 +123,8 @@ def _walk_float32(space, goal, near, scratch, p, base):
     The stack is free from `base` on.
     """
     stack = scratch.stack
-    square = square_bound(local_bound(near, space.scale), space.box_error)
+    bound = local_bound(near, space.scale)
+    square = square_bound(bound, space.box_error)
     poke(stack, base, np.int64(0))
     top = base + 1
     while top > base:
@@ -135,10 +136,10 @@ def _walk_float32(space, goal, near, scratch, p, base):
         if code >= 0:
             top = push(space, code, square, scratch, top)
         else:
-            before = near
-            near, goal = visit(space, goal, near, scratch, p, code, top)
-            if near < before:
-                square = square_bound(local_bound(near, space.scale), space.box_error)
+            before = bound
+            near, bound, goal = visit(space, goal, near, bound, scratch, p, code, top)
+            if bound < before:
+                square = square_bound(bound, space.box_error)
     return near, goal
 
 
@@ -157,7 +158,7 @@ def _walk_float64(space, goal, near, scratch, p, base):
         if code >= 0:
             top = push_near(space.blocks, code, space.x, space.weights, bound, scratch, top)
         else:
-            near, goal = visit(space, goal, near, scratch, p, code, top)
+            near, _, goal = visit(space, goal, near, bound, scratch, p, code, top)
             bound = square_limit(near, space.scale, space.lost)
     return near, goal
 
@@ -206,14 +207,16 @@ def _choose_bounds(space, group):
 by_type(triangle_bounds, melt=True)(_choose_bounds)
 
 
-def visit(space, goal, near, scratch, p, code, top):
-    """Measure what is in a leaf, `code`, of a tree; return (near, goal)."""
+def visit(space, goal, near, bound, scratch, p, code, top):
+    """Measure what is in a leaf, `code`, of a tree; return (near, bound, goal).
+
+    `bound` is `near` in local units, in float32.
+    """
 
 
-def _visit_closest(space, goal, near, scratch, p, code, top):
+def _visit_closest(space, goal, near, bound, scratch, p, code, top):
     """Collect the triangles that may be the closest."""
     count, best, name, u, v = goal
-    bound = local_bound(near, space.scale)
     unit = 1.0 / space.scale
     first, rows = leaf_rows(code)
     for group in range(first, first + rows):
@@ -239,10 +242,10 @@ def _visit_closest(space, goal, near, scratch, p, code, top):
                 count = np.int64(0)
                 near = min(near, best)
                 bound = local_bound(near, space.scale)
-    return near, Candidates(count, best, name, u, v)
+    return near, bound, Candidates(count, best, name, u, v)
 
 
-def _visit_nearest(space, goal, near, scratch, p, code, top):
+def _visit_nearest(space, goal, near, bound, scratch, p, code, top):
     """Insert the triangles that are nearer than the last."""
     first, rows = leaf_rows(code)
     for group in range(first, first + rows):
@@ -252,16 +255,16 @@ def _visit_nearest(space, goal, near, scratch, p, code, top):
         if bits != 0:
             insert_group(space.primitives, space.ids, space.base, group, bits, p, goal)
             near = peek(goal.distance, goal.k - 1)
-    return near, goal
+    return near, local_bound(near, space.scale), goal
 
 
-def _visit_in_doubles(space, goal, near, scratch, p, code, top):
+def _visit_in_doubles(space, goal, near, bound, scratch, p, code, top):
     first, rows = leaf_rows(code)
     for group in range(first, first + rows):
         insert_group(
             space.primitives, space.ids, space.base, group, np.int64(ALL_LANES), p, goal
         )  # fmt: skip
-    return peek(goal.distance, goal.k - 1), goal
+    return peek(goal.distance, goal.k - 1), bound, goal
 
 
 # What `visit` does, by the classes of the space and of the goal; `scene_nearest` adds its own.
@@ -274,7 +277,7 @@ VISITS: dict[tuple[type, type], Callable[..., Any]] = {
 }
 
 
-def _choose_visit(space, goal, near, scratch, p, code, top):
+def _choose_visit(space, goal, near, bound, scratch, p, code, top):
     return VISITS[space.instance_class, goal.instance_class]
 
 

@@ -22,7 +22,7 @@ from bvh.simd import peek, pointer, poke, shifted
 from bvh.stretches import SCALE, STRETCH_SIZE, WEIGHTS
 from bvh.traversal.closest_point import TARGETS
 from bvh.traversal.nearest_many import EVEN
-from bvh.traversal.point_visits import BOX_ERROR, UP, spread_point
+from bvh.traversal.point_visits import BOX_ERROR, UP, local_bound, spread_point
 from bvh.traversal.point_walks import (
     VISITS,
     Candidates,
@@ -99,25 +99,32 @@ def _leaf_at(target, code):
     return leaf if peek(target.tree.primitives.masks, leaf) & target.mask != 0 else np.int64(-1)
 
 
-def _visit_for_closest(space, goal, near, scratch, p, code, top):
+def _visit_for_closest(space, goal, near, bound, scratch, p, code, top):
     leaf = _leaf_at(space.target, code)
     if leaf >= 0:
         near, goal = _closest_in_leaf(
             space.target, goal, near, scratch, p, space.x, leaf, top
         )  # fmt: skip
-    return near, goal
+    return near, local_bound(near, space.scale), goal
 
 
-def _visit_for_nearest(space, goal, near, scratch, p, code, top):
+def _visit_for_nearest(space, goal, near, bound, scratch, p, code, top):
     leaf = _leaf_at(space.target, code)
     if leaf >= 0:
         near = _nearest_in_leaf(space.target, goal, near, scratch, p, space.x, leaf, top)
-    return near, goal
+    return near, local_bound(near, space.scale), goal
+
+
+def _visit_in_doubles(space, goal, near, bound, scratch, p, code, top):
+    leaf = _leaf_at(space.target, code)
+    if leaf >= 0:
+        near = _nearest_in_leaf(space.target, goal, near, scratch, p, space.x, leaf, top)
+    return near, bound, goal
 
 
 VISITS[TopSpace, Candidates] = _visit_for_closest
 VISITS[TopSpace, Rows] = _visit_for_nearest
-VISITS[TopDoubleSpace, Rows] = _visit_for_nearest
+VISITS[TopDoubleSpace, Rows] = _visit_in_doubles
 
 
 @inlined
