@@ -37,9 +37,10 @@ from bvh.numerics import INF
 from bvh.primitives import Triangles
 from bvh.references import as_pointers, borrowed, stack_memory
 from bvh.simd import peek, pointer, pointer_to, poke
-from bvh.traversal.closest_point import NOBODY, nearest_to
+from bvh.traversal.closest_point import TreeTarget, nearest_to
 from bvh.traversal.goals import ClosestGoal, FirstGoal, NearestHits
 from bvh.traversal.one_ray import EVERY, SCRATCH_BYTES, cast, trace_alone
+from bvh.traversal.point_walks import NOBODY
 from bvh.traversal.points_scratch import SCRATCH_BYTES as POINT_BYTES
 from bvh.traversal.points_scratch import scratch_at
 
@@ -206,7 +207,8 @@ def _approach(arrays, point, limit):
     if len(arrays.nodes.blocks) == 0:
         return INF, np.int64(-1), np.nan, np.nan
     scratch = scratch_at(stack_memory(POINT_BYTES))
-    distance, prim, u, v = nearest_to(as_pointers(arrays), scratch, point, limit)
+    target = TreeTarget(as_pointers(arrays))
+    distance, prim, u, v = nearest_to(target, scratch, point, limit)
     if prim == NOBODY:
         return INF, np.int64(-1), np.nan, np.nan
     return distance, np.int64(prim), u, v

@@ -31,9 +31,10 @@ from bvh.searches import (
     search_of,
     split_pair,
 )
+from bvh.traversal.overlaps import new_found
 from bvh.traversal.placing import ways_between
 from bvh.traversal.region_reach import BoxRegions, PlaneRegions, SphereRegions
-from bvh.traversal.scene_regions import Below, new_scene_found, new_scene_search, search_scene
+from bvh.traversal.scene_regions import LeafTrees, new_scene_search, search_scene
 from bvh.traversal.tree_pairs import ENTRY, begin_with, new_meeting
 from bvh.tree import BVH
 from bvh.two_level import TwoLevel
@@ -52,7 +53,7 @@ STILL = np.eye(3, 4)
 
 def search_of_scene(view: TwoLevel) -> RegionSearch:
     """Return how a scene is searched for what overlaps regions."""
-    arrays, below = view.arrays, Below(view.frames, view.tree_of)
+    arrays, trees = view.arrays, LeafTrees(view.frames, view.tree_of)
 
     def corners(code: int) -> Any:
         leaf, prim = code >> CODE_BITS, code & PRIM_MASK
@@ -60,8 +61,8 @@ def search_of_scene(view: TwoLevel) -> RegionSearch:
         assert isinstance(primitives, Triangles)
         return moved(primitives.points[primitives.faces[prim]], view.maps[leaf]).tolist()
 
-    run, empty = partial(search_scene, arrays, below), len(arrays.nodes.blocks) == 0
-    return RegionSearch(empty, True, new_scene_search, new_scene_found, run, corners)
+    run, found = partial(search_scene, arrays, trees), partial(new_found, ids=np.int64)
+    return RegionSearch(len(arrays.nodes.blocks) == 0, True, new_scene_search, found, run, corners)
 
 
 class World:

@@ -351,8 +351,8 @@ def _warm() -> None:
     points, faces = kernel_input(np.eye(3)), np.arange(3, dtype=np.int32).reshape(1, 3)
     arrays, _ = build(Triangles(points, kernel_input(faces)), "medium", 1, None)
     batch = point_batch(np.zeros((1, 3)))
-    point_batches.closest(arrays, batch, 1, None)
-    point_batches.nearest(arrays, batch, 1, 1, None)
+    for count in (None, 1):
+        point_batches.find_closest(Target(arrays), batch, count, 1, None)
     containment.inside(Target(arrays), batch.points, 1)
     terms = winding_terms(arrays.primitives)
     point_batches.winding_numbers(terms, batch.points, 2.0, 1, None)

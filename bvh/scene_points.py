@@ -282,5 +282,7 @@ def _warm() -> None:
         np.zeros(1, np.int32),
     )  # fmt: skip
     batch = point_batch(np.zeros((1, 3)))
-    point_batches.closest_in_scene(view.arrays, view.stretches, -1, batch, None, 1, None)
+    target = Target(view.arrays, mask=-1, stretches=view.stretches)
+    for count in (None, 1):
+        point_batches.find_closest(target, batch, count, 1, None)
     containment.inside(Target(view.arrays, owner=view), batch.points, 1)

@@ -1,4 +1,4 @@
-"""How lengths in a leaf's tree compare with lengths in the world: what points measure leaves by.
+"""The world metric of an instance: how lengths in its tree compare with lengths in the world.
 
 A point q and a vertex v in the local frame of a tree (see `nodes`), whose map has the linear part
 L, are |L (q - v)| * 2**-k apart in the world. K = L * 2**-e has entries of 1 at the most, so the
@@ -25,15 +25,17 @@ from __future__ import annotations
 
 import math
 
+from bvh.frame import exponent as exponent_of
+from bvh.frame import farthest
 from bvh.jit import entry, inlined
 from bvh.numerics import exponent, power_of_two
 
-# A leaf's row: K by rows; w; n; the scale, 0 where the numbers are beyond all measure; what
+# A leaf's row: K by rows; w; n; the scale, 0 where float64 does not hold the numbers; what
 # rounding has moved vertices by; lambda.
 ROWS, WEIGHTS, LENGTHS, SCALE, ROUNDING, LEAST, STRETCH_SIZE = 0, 9, 12, 15, 16, 17, 20
 
 # Scales, and lengths of columns beside 1, within which nothing over- or underflows.
-MOST_EXPONENT, LEAST_LENGTH, LEAST_WEIGHT = 900, 2.0**-300, 2.0**-100
+MAX_EXPONENT, MIN_LENGTH, MIN_WEIGHT = 900, 2.0**-300, 2.0**-100
 
 
 @inlined
@@ -69,7 +71,7 @@ def fill_stretches(rows, maps, frames, tree_of, out):
             for column in range(3):
                 size = max(size, abs(m[r, column]))
         e = exponent(size) + 1
-        shift, s = int(frame[1, 0]) - e, power_of_two(-e)
+        shift, s = exponent_of(frame) - e, power_of_two(-e)
         for r in range(3):
             for column in range(3):
                 row[ROWS + 3 * r + column] = m[r, column] * s
@@ -79,7 +81,7 @@ def fill_stretches(rows, maps, frames, tree_of, out):
             row[LENGTHS + column] = math.sqrt(x * x + y * y + z * z)
             least = min(least, row[LENGTHS + column])
         row[SCALE] = 0.0
-        if least < LEAST_LENGTH or abs(e) > MOST_EXPONENT or abs(shift) > MOST_EXPONENT:
+        if least < MIN_LENGTH or abs(e) > MAX_EXPONENT or abs(shift) > MAX_EXPONENT:
             continue
         cosines = (0.0, 0.0, 0.0)
         for column in range(3):
@@ -96,10 +98,9 @@ def fill_stretches(rows, maps, frames, tree_of, out):
         for axis in range(3):
             weight = eigenvalue * row[LENGTHS + axis] * row[LENGTHS + axis]
             # Float32 holds denormal numbers to no share of themselves.
-            row[WEIGHTS + axis] = weight if weight > LEAST_WEIGHT else 0.0
-            # The second number of a frame is the largest coordinate of its tree.
+            row[WEIGHTS + axis] = weight if weight > MIN_WEIGHT else 0.0
             far = abs(m[axis, 0]) + abs(m[axis, 1]) + abs(m[axis, 2])
-            rounding += (far * frame[1, 1] + abs(m[axis, 3])) * 2.0**-53 + 2.0**-1074
+            rounding += (far * farthest(frame) + abs(m[axis, 3])) * 2.0**-53 + 2.0**-1074
         scale = power_of_two(shift)
         row[ROUNDING] = rounding * scale * (1.0 + 2.0**-20)
         if row[ROUNDING] < 2.0**100:

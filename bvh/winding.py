@@ -1,4 +1,4 @@
-"""What a surface looks like from far away: the terms of fast winding numbers.
+"""Multipole moments of a surface for fast winding numbers.
 
 The winding number of a surface at q is the sum of the solid angles of its faces over 4 pi. Faces
 that lie together look from far like a few numbers about their centre: see `multipoles`, and
@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bvh import frame as frames
 from bvh.arguments import aligned, kernel_input
 from bvh.builders import binned_sah
 from bvh.jit import entry, inlined, kernel
@@ -33,10 +34,9 @@ from bvh.multipoles import (
     write_series,
 )
 from bvh.nodes import is_leaf
-from bvh.numerics import power_of_two
 from bvh.preparation import prepare
 from bvh.primitives import Primitives, corners
-from bvh.vectors import cross, minus
+from bvh.vectors import cross, dot, minus
 from bvh.workers import hold_memory_ready
 
 LEAF_BITS = 3
@@ -52,7 +52,7 @@ CORNERS = 9
 # A node while it is summed: area, centre, radius (-1 for nothing), and its faces, begin..end.
 AREA, MIDDLE, REACH, BEGIN, END = 0, 1, 4, 5, 6
 SHAPE = 7
-# Radii are told longer than they are, which keeps errors with the default accuracy below 0.001.
+# Radii are stored longer than they are, which keeps errors with the default accuracy below 0.001.
 MARGIN = 1.05
 
 
@@ -90,10 +90,10 @@ def winding_terms(triangles: Primitives, threads: int = 1) -> WindingTerms:
     records, _, frame, _ = prepare(triangles, threads)
     binary = binned_sah.build(records, threads=threads, group_bits=LEAF_BITS, max_leaf=LANES)
     frame = kernel_input(frame)
-    most, nodes = len(binary.links) // 2 + 1, 0
-    codes = np.empty(most * LANES, np.int64)
+    capacity, nodes = len(binary.links) // 2 + 1, 0
+    codes = np.empty(capacity * LANES, np.int64)
     if len(binary.links):
-        nodes = _widen(*binary, np.empty((most, 2), np.int64), codes)
+        nodes = _widen(*binary, np.empty((capacity, 2), np.int64), codes)
     codes = kernel_input(codes[: nodes * LANES].copy())
     terms = aligned(nodes * TERMS_SIZE, np.float32)
     faces = aligned(CORNERS * len(binary.order) + LANES, np.float64)
@@ -164,13 +164,13 @@ def _widen(bounds, links, order, pending, codes):
 
 @inlined
 def _local(frame, v):
-    s = power_of_two(int(frame[1, 0]))
-    return ((v[0] - frame[0, 0]) * s, (v[1] - frame[0, 1]) * s, (v[2] - frame[0, 2]) * s)
+    c, s = frames.centre(frame), frames.scale(frame)
+    return ((v[0] - c[0]) * s, (v[1] - c[1]) * s, (v[2] - c[2]) * s)
 
 
 @inlined
 def _length(v):
-    return math.sqrt(v[0] * v[0] + v[1] * v[1] + v[2] * v[2])
+    return math.sqrt(dot(v, v))
 
 
 @inlined
@@ -207,8 +207,8 @@ def _radius(triangles, frame, order, shape):
     far, centre = 0.0, _centre(shape)
     for i in range(np.int64(shape[BEGIN]), np.int64(shape[END])):
         for v in corners(triangles, np.int64(order[i])):
-            way = minus(_local(frame, v), centre)
-            far = max(far, way[0] * way[0] + way[1] * way[1] + way[2] * way[2])
+            r = minus(_local(frame, v), centre)
+            far = max(far, dot(r, r))
     return math.sqrt(far)
 
 
@@ -241,7 +241,7 @@ def _sum_leaf(triangles, frame, order, first, count, shape, poles, part, away):
 @inlined
 def _pack_leaf(triangles, frame, order, first, count, faces):
     """Write the corners of a leaf's faces."""
-    s = power_of_two(int(frame[1, 0]))
+    s = frames.scale(frame)
     for k in range(count):
         at = CORNERS * first + k
         for v in corners(triangles, np.int64(order[first + k])):
@@ -279,8 +279,8 @@ def _sum_terms(triangles, frame, order, codes, sums, parts, away, terms, faces):
         for lane in range(LANES):
             shape = parts.shapes[lane]
             if shape[REACH] >= 0.0:
-                way = minus(_centre(shape), _centre(whole))
-                regular(way[0], way[1], way[2], away[0, 0], away[0, 1])
+                r = minus(_centre(shape), _centre(whole))
+                regular(r[0], r[1], r[2], away[0, 0], away[0, 1])
                 add_shifted(parts.poles[lane], ORDER, away[0], poles)
             _write(terms, node * TERMS_SIZE + lane, shape, parts.poles[lane])
         complete(poles)

@@ -1,7 +1,7 @@
-"""The primitives of one tree that meet regions of space, query after query.
+"""Region search in one tree: the primitives that meet boxes, balls or polytopes.
 
-What is found goes to a buffer. When a leaf might not fit any more, the kernel returns and keeps its
-place; its caller takes what there is and calls again. So nothing is counted twice or cut off, and
+Results go to a buffer. When a leaf might not fit any more, the kernel returns and keeps its
+position; its caller takes the results and calls again. So nothing is counted twice or cut off, and
 memory is the result's and one buffer for each thread.
 """
 
@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bvh import frame as frames
 from bvh.jit import by_type, entry, inlined
 from bvh.leaves import GROUP_SIZE, TOLERANCE, three
 from bvh.primitives import Boxes, Triangles
@@ -35,8 +36,7 @@ from bvh.traversal.region_reach import (
     SphereRegions,
     decide,
     reach,
-    scale_of,
-    settle,
+    to_local,
 )
 from bvh.traversal.scene_slots import STACK
 from bvh.wide_nodes import BLOCK_SIZE, CODES, LOWER, MAX_LEAF_ROWS, UPPER, leaf_rows
@@ -59,10 +59,10 @@ class Search(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What has been found: queries, and primitives, ~id for those that are not decided."""
+    """Results: queries, and primitives by id (in a scene by code), ~id for undecided ones."""
 
     query: NDArray[np.int64]
-    prim: NDArray[np.int32]
+    prim: NDArray[np.int32] | NDArray[np.int64]
 
 
 def new_search(region: Any, begin: int) -> Search:
@@ -76,9 +76,9 @@ def new_search(region: Any, begin: int) -> Search:
     )
 
 
-def new_found(size: int) -> Found:
-    """Return room for results."""
-    return Found(np.empty(size, np.int64), np.empty(size, np.int32))
+def new_found(size: int, ids: type = np.int32) -> Found:
+    """Return a buffer for results."""
+    return Found(np.empty(size, np.int64), np.empty(size, ids))
 
 
 def pointed_region(region):
@@ -118,8 +118,8 @@ def visit_leaf(primitives, tree, region, i, code, local, polygon, query, prim, c
 
 
 @inlined
-def _offer(tree, region, i, one, polygon, query, prim, count):
-    """Note a primitive that meets region i, or may."""
+def _test(tree, region, i, one, polygon, query, prim, count):
+    """Append a primitive that meets region i, or may."""
     answer = decide(tree.primitives, region, i, np.int64(one), polygon)
     if answer != APART:
         poke(query, count, np.int64(i))
@@ -130,7 +130,7 @@ def _offer(tree, region, i, one, polygon, query, prim, count):
 
 def _visit_triangles(primitives, tree, region, i, code, local, polygon, query, prim, count):
     first, rows = leaf_rows(code)
-    error = np.float32(peek(tree.frame, 5) * GROUP_ERROR)
+    error = np.float32(frames.bound(tree.frame) * GROUP_ERROR)
     for group in range(first, first + rows):
         at = group * GROUP_SIZE
         low, high = group_box(tree.groups, at, error)
@@ -139,14 +139,14 @@ def _visit_triangles(primitives, tree, region, i, code, local, polygon, query, p
         while bits != 0:
             one = peek(tree.ids, group * WIDTH + lowest_bit(bits))
             bits &= bits - 1
-            count = _offer(tree, region, i, one, polygon, query, prim, count)
+            count = _test(tree, region, i, one, polygon, query, prim, count)
     return count
 
 
 def _visit_boxes(primitives, tree, region, i, code, local, polygon, query, prim, count):
     first, rows = leaf_rows(code)
     for row in range(first, first + rows):
-        count = _offer(tree, region, i, peek(tree.ids, row), polygon, query, prim, count)
+        count = _test(tree, region, i, peek(tree.ids, row), polygon, query, prim, count)
     return count
 
 
@@ -168,19 +168,19 @@ def child_boxes(blocks, at):
 
 @entry
 def search_regions(arrays, regions, end, search, found):
-    """Go on with a search until query `end` or until results might not fit.
+    """Continue a search until query `end` or until results might not fit.
 
     Returns whether it has come to its end.
     """
     tree, region = as_pointers(arrays), pointed_region(regions)
-    blocks, scale = tree.blocks, scale_of(tree.frame)
+    blocks, scale = tree.blocks, frames.scale(tree.frame)
     stack, local, polygon = pointer(search.stack), pointer(search.local), pointer(search.polygon)
     query, prim = pointer(found.query), pointer(found.prim)
     i, top, count = search.state[QUERY], search.state[TOP], np.int64(0)
     while i < end:
         if top < 0:
             top = np.int64(0)
-            if settle(region, i, tree.frame, local, scale):
+            if to_local(region, i, tree.frame, local, scale):
                 poke(stack, 0, np.int64(0))
                 top = np.int64(1)
         while top > 0:

@@ -1,4 +1,4 @@
-"""Where a second tree lies in the first one's local frame: how its boxes are brought there.
+"""The map from one tree's local frame to another's, and boxes and triangles brought there.
 
 x' = L x + T takes a coordinate of the second tree's local frame to the first one's; L and T come
 from both frames and the affine matrix between them. A box goes by its centre and half extents, the
@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.arguments import kernel_input
+from bvh.frame import BOUND, CENTRE, EXPONENT, FARTHEST, FRAME_SIZE, FrameView
 from bvh.jit import inlined
 from bvh.leaves import GROUP_SIZE, three
 from bvh.numerics import finite
@@ -21,15 +22,15 @@ from bvh.primitives import corners
 from bvh.simd import WIDTH, convert, greater, lesser, peek, splat, store
 from bvh.wide_nodes import BLOCK_SIZE, LOWER, UPPER
 
-# The parts of a way: L, abs(L), T, margin, the matrix's three rows, whether it moves anything;
+# The parts of the map: L, abs(L), T, margin, the matrix's three rows, whether it moves anything;
 # whether the two trees are parts of one mesh, so that what they share does not count.
-MATRIX, SIZES, SHIFT, MARGIN, ROWS, MOVES, KIN, WAY_SIZE = 0, 9, 18, 21, 24, 36, 37, 38
+MATRIX, SIZES, SHIFT, MARGIN, ROWS, MOVES, SAME_MESH, WAY_SIZE = 0, 9, 18, 21, 24, 36, 37, 38
 
 ERROR = 2.0**-48
 # Of coordinates, where both trees are moved and a third matrix is composed.
 MOVED_ERROR = 2.0**-47
 GROUP_ERROR = 2.0**-19
-FARTHEST = 3.0e38
+LARGEST_FLOAT = 3.0e38
 
 # Rows of lanes for a group of the second tree: box, corners, largest coordinate.
 LOW, HIGH, V0, V1, V2, LARGEST, GROUP_ROWS = 0, 3, 6, 9, 12, 15, 16
@@ -39,30 +40,30 @@ def way_between(
     frame: NDArray[np.float64],
     other: NDArray[np.float64],
     transform: NDArray[np.float64] | None,
-    kin: bool = False,
+    same_mesh: bool = False,
 ) -> NDArray[np.float64]:
-    """Return the way from the local frame of one tree to that of another."""
+    """Return the map from the local frame of `other` to that of a tree, `frame`."""
     matrix = np.eye(4) if transform is None else transform
     linear, shift = matrix[:3, :3], matrix[:3, 3]
-    (c, (k, _, bound)), (c2, (k2, reach, bound2)) = frame[:2].tolist(), other[:2].tolist()
-    centre, centre2 = np.array(c), np.array(c2)
+    own, theirs = FrameView(frame), FrameView(other)
+    k, centre, centre2 = own.exponent, own.centre, theirs.centre
     way = np.zeros(WAY_SIZE)
     with np.errstate(all="ignore"):
-        local = np.ldexp(linear, int(k - k2))
-        scale = np.ldexp(1.0, int(k))
+        local = np.ldexp(linear, k - theirs.exponent)
+        scale = np.ldexp(1.0, k)
         terms = np.abs(linear) @ np.abs(centre2) + np.abs(shift) + np.abs(centre)
-        moved = np.abs(linear).sum(axis=1) * reach + np.abs(shift)
+        moved = np.abs(linear).sum(axis=1) * theirs.farthest + np.abs(shift)
         way[MATRIX:SIZES] = local.ravel()
         way[SIZES:SHIFT] = np.abs(local).ravel()
         way[SHIFT:MARGIN] = (linear @ centre2 + (shift - centre)) * scale
         way[MARGIN:ROWS] = (
             (terms + moved) * scale * ERROR
-            + np.abs(local).sum(axis=1) * bound2 * GROUP_ERROR
-            + bound * GROUP_ERROR
+            + np.abs(local).sum(axis=1) * theirs.bound * GROUP_ERROR
+            + own.bound * GROUP_ERROR
             + 2.0**-100
         )
     way[ROWS:MOVES] = matrix[:3].ravel()
-    way[MOVES], way[KIN] = transform is not None, kin
+    way[MOVES], way[SAME_MESH] = transform is not None, same_mesh
     return kernel_input(way)
 
 
@@ -73,9 +74,9 @@ def ways_between(
     others: NDArray[np.float64],
     other_maps: NDArray[np.float64],
     transform: NDArray[np.float64] | None,
-    kin: bool,
+    same_mesh: bool,
 ) -> NDArray[np.float64]:
-    """Return the ways between the trees of n pairs that have both been moved, (n, WAY_SIZE).
+    """Return the maps between the trees of n pairs that have both been moved, (n, WAY_SIZE).
 
     A tree has a frame (4, 3) and a map (3, 4), the first of a pair that map's rounded inverse W,
     too; `transform` moves the second once more. L is W, the transform and the second map composed:
@@ -84,23 +85,26 @@ def ways_between(
     """
     matrix = np.eye(4) if transform is None else transform
     outer, shift = matrix[:3, :3], matrix[:3, 3]
-    k, k2, bound, bound2 = frames[:, 1, 0], others[:, 1, 0], frames[:, 1, 2], others[:, 1, 2]
+    own, theirs = frames.reshape(-1, FRAME_SIZE), others.reshape(-1, FRAME_SIZE)
+    k, k2, bound, bound2 = own[:, EXPONENT], theirs[:, EXPONENT], own[:, BOUND], theirs[:, BOUND]
+    centre, centre2 = own[:, CENTRE : CENTRE + 3], theirs[:, CENTRE : CENTRE + 3]
+    farthest, farthest2 = own[:, FARTHEST : FARTHEST + 1], theirs[:, FARTHEST : FARTHEST + 1]
     w, m = inverses[:, :, :3], other_maps[:, :, :3]
     ways = np.zeros((len(frames), WAY_SIZE))
     with np.errstate(all="ignore"):
         scale = np.ldexp(1.0, k.astype(np.int64))
         local = np.ldexp(w @ (outer @ m), (k - k2).astype(np.int64)[:, None, None])
-        at = _times(m, others[:, 0]) + other_maps[:, :, 3]
+        at = _times(m, centre2) + other_maps[:, :, 3]
         at = _times(w, at @ outer.T + shift) + inverses[:, :, 3]
         # How large coordinates are: of the first tree, of the second before and after `transform`.
-        size = _times(np.abs(maps[:, :, :3]), frames[:, 1, 1:2]) + np.abs(maps[:, :, 3])
-        size2 = _times(np.abs(m), others[:, 1, 1:2]) + np.abs(other_maps[:, :, 3])
+        size = _times(np.abs(maps[:, :, :3]), farthest) + np.abs(maps[:, :, 3])
+        size2 = _times(np.abs(m), farthest2) + np.abs(other_maps[:, :, 3])
         size2 = size2 @ np.abs(outer).T + np.abs(shift)
         terms = _times(np.abs(w), size + size2 + 2.0**-1000)
-        terms += np.abs(inverses[:, :, 3]) + np.abs(frames[:, 0])
+        terms += np.abs(inverses[:, :, 3]) + np.abs(centre)
         ways[:, MATRIX:SIZES] = local.reshape(-1, 9)
         ways[:, SIZES:SHIFT] = np.abs(local).reshape(-1, 9)
-        ways[:, SHIFT:MARGIN] = (at - frames[:, 0]) * scale[:, None]
+        ways[:, SHIFT:MARGIN] = (at - centre) * scale[:, None]
         ways[:, MARGIN:ROWS] = (
             terms * (scale * MOVED_ERROR)[:, None]
             + np.abs(local).sum(axis=2) * (bound2 * GROUP_ERROR)[:, None]
@@ -109,7 +113,7 @@ def ways_between(
         )
     ways[:, ROWS:MOVES] = matrix[:3].ravel()
     ways[:, MOVES] = transform is not None
-    ways[:, KIN] = kin
+    ways[:, SAME_MESH] = same_mesh
     return kernel_input(ways)
 
 
@@ -140,7 +144,7 @@ def _doubles(v):
 
 @inlined
 def _put(rows, at, lanes):
-    """Store doubles as float32, no number as one that is far."""
+    """Store doubles as float32."""
     store(rows, at, convert(lanes, np.float32(0.0)))
 
 
@@ -149,9 +153,9 @@ def _put_ends(rows, at, row, low, high, margin):
     """Store the ends of intervals, moved outward."""
     low, high = low - margin, high + margin
     low, high = low - abs(low) * 2.0**-22, high + abs(high) * 2.0**-22
-    # What is no number fails the first comparison, and becomes the farthest.
-    low = lesser(greater(low, splat(-FARTHEST, WIDTH)), splat(FARTHEST, WIDTH))
-    high = greater(lesser(high, splat(FARTHEST, WIDTH)), splat(-FARTHEST, WIDTH))
+    # NaN fails the first comparison, and becomes the largest.
+    low = lesser(greater(low, splat(-LARGEST_FLOAT, WIDTH)), splat(LARGEST_FLOAT, WIDTH))
+    high = greater(lesser(high, splat(LARGEST_FLOAT, WIDTH)), splat(-LARGEST_FLOAT, WIDTH))
     _put(rows, at + (LOW + row) * WIDTH, low)
     _put(rows, at + (HIGH + row) * WIDTH, high)
 
@@ -214,7 +218,7 @@ def _moved(way, p):
 
 
 @inlined
-def placed_corners(triangles, prim, way):
+def moved_corners(triangles, prim, way):
     """Return (finite, corners) of a triangle of the second tree in the first one's world."""
     a, b, c = corners(triangles, prim)
     if peek(way, MOVES) != 0.0:

@@ -1,11 +1,11 @@
-"""A point at a node and at a leaf: bounds of distances, WIDTH at a time, in float32.
+"""Bounds of the distances from a point to boxes and to triangles, WIDTH at a time, in float32.
 
 All is in the local frame of the tree (see `nodes`), where triangles and boxes lie within B, and in
 units of u = 2**-24. P is the largest coordinate of the point, which float32 holds to u P. Points
 further away than FAR are left to float64 (see `nearest_many`).
 
 Boxes. They are rounded outward, so that what is in them is nearer than they are by no rounding of
-their own. Three components of the way to a box are wrong by u P each from the point, 1.74 u P in
+their own. Three components of the vector to a box are wrong by u P each from the point, 1.74 u P in
 length, and by 4 u of themselves from the operations: a box is at least as far as
 d (1 - 2**-21) - 1.8 u P. So one whose computed d**2 exceeds ((best + 2 u P) (1 + 2**-20))**2 holds
 nothing at `best` or nearer.
@@ -24,9 +24,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from bvh import frame as frames
 from bvh.jit import inlined
 from bvh.leaves import E1, E2, GROUP_SIZE, NORMAL, TOLERANCE, V0, dot, three
-from bvh.numerics import INF, largest, power_of_two, vector
+from bvh.numerics import INF, largest
 from bvh.simd import (
     WIDTH,
     fma,
@@ -60,7 +61,7 @@ UP = 1.0 + 2.0**-20
 @inlined
 def local_point(frame, p):
     """Return a point in the local frame, as doubles, and its largest coordinate."""
-    c, s = vector(frame, 0), power_of_two(int(peek(frame, 3)))
+    c, s = frames.centre(frame), frames.scale(frame)
     x = ((p[0] - c[0]) * s, (p[1] - c[1]) * s, (p[2] - c[2]) * s)
     return x, largest(x)
 
@@ -168,7 +169,7 @@ def group_bounds(groups, group, p):
 def corner_bounds(a, e1, e2, n, tolerance):
     """Return `group_bounds` of triangles with edges e1 and e2, and a normal, off by a from v0."""
     none, one = splat(F(0.0), WIDTH), splat(F(1.0), WIDTH)
-    # As in Ericson's book: products of the edges with the ways from the corners.
+    # As in Ericson's book: products of the edges with the vectors from the corners.
     l11, l12, l22 = dot(e1, e1), dot(e1, e2), dot(e2, e2)
     d1, d2 = dot(e1, a), dot(e2, a)
     d3, d4, d5, d6 = d1 - l11, d2 - l12, d1 - l12, d2 - l22

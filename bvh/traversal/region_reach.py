@@ -1,12 +1,12 @@
-"""Regions of space that a tree is asked for: boxes, spheres, convex polytopes.
+"""Regions of overlap queries (boxes, balls, convex polytopes) against nodes and primitives.
 
-`settle` brings the region of a query to the tree's local frame; `reach` tells which of WIDTH local
-boxes it may meet; `decide` tells of a primitive whether it does.
+`to_local` brings the region of a query to a tree's local frame; `reach` finds which of WIDTH boxes
+there it may meet; `decide`, whether it meets a primitive.
 
 Why nothing is lost. The boxes hold their primitives (see `nodes`). A local number computed here in
 float64 is wrong by 2**-50 of the terms it is made of; box corners are moved outward by a float32
 step, radii and planes by the errors stated where they are computed. Numbers that overflow make a
-region larger: comparisons are written so that no number, too, means "may meet".
+region larger: comparisons are written so that NaN, too, means "may meet".
 """
 
 from __future__ import annotations
@@ -16,9 +16,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bvh import frame as frames
 from bvh.contacts import triangle_meets_box
 from bvh.jit import by_type, inlined
-from bvh.numerics import INF, finite, largest, power_of_two, vector
+from bvh.numerics import INF, finite, largest, vector
+from bvh.placed import Placed
 from bvh.primitives import Boxes, Triangles, corners
 from bvh.regions import (
     APART,
@@ -59,12 +61,12 @@ class PlaneRegions(NamedTuple):
 Regions = BoxRegions | SphereRegions | PlaneRegions
 
 
-def settle(region, i, frame, local, scale):
-    """Write region i in local coordinates into `local`; return whether there is anything in it."""
+def to_local(region, i, frame, local, scale):
+    """Write region i in local coordinates into `local`; return whether it is not empty."""
 
 
-def _settle_box(region, i, frame, local, scale):
-    low, high, centre = vector(region.lower, i), vector(region.upper, i), vector(frame, 0)
+def _local_box(region, i, frame, local, scale):
+    low, high, centre = vector(region.lower, i), vector(region.upper, i), frames.centre(frame)
     if not (finite(low) and finite(high)):
         return False
     for axis in range(3):
@@ -81,8 +83,8 @@ def _settle_box(region, i, frame, local, scale):
     return True
 
 
-def _settle_sphere(region, i, frame, local, scale):
-    at, radius, centre = vector(region.center, i), peek(region.radius, i), vector(frame, 0)
+def _local_sphere(region, i, frame, local, scale):
+    at, radius, centre = vector(region.center, i), peek(region.radius, i), frames.centre(frame)
     if not (finite(at) and 0.0 <= radius < INF):
         return False
     x, y, z = (
@@ -100,8 +102,8 @@ def _settle_sphere(region, i, frame, local, scale):
     return True
 
 
-def _settle_planes(region, i, frame, local, scale):
-    count, centre = peek(region.shape, 0), vector(frame, 0)
+def _local_planes(region, i, frame, local, scale):
+    count, centre = peek(region.shape, 0), frames.centre(frame)
     for k in range(count):
         at = 4 * (i * count + k)
         n = (
@@ -191,7 +193,7 @@ def _reach_planes(region, local, low, high):
 
 
 def decide(primitives, region, i, prim, scratch):
-    """Tell whether region i meets a primitive: APART, MEET or UNSURE."""
+    """Tell whether region i meets a primitive, in a scene the moved one: APART, MEET or UNSURE."""
 
 
 def _triangle_box(primitives, region, i, prim, scratch):
@@ -226,20 +228,23 @@ def _box_sphere(primitives, region, i, prim, scratch):
     return box_and_sphere(low, high, vector(region.center, i), peek(region.radius, i))
 
 
-SETTLE = {BoxRegions: _settle_box, SphereRegions: _settle_sphere, PlaneRegions: _settle_planes}
+TO_LOCAL = {BoxRegions: _local_box, SphereRegions: _local_sphere, PlaneRegions: _local_planes}
 REACH = {BoxRegions: _reach_box, SphereRegions: _reach_sphere, PlaneRegions: _reach_planes}
 DECIDE = {
     (Triangles, BoxRegions): _triangle_box,
     (Triangles, SphereRegions): _triangle_sphere,
     (Triangles, PlaneRegions): _triangle_planes,
+    (Placed, BoxRegions): _triangle_box,
+    (Placed, SphereRegions): _triangle_sphere,
+    (Placed, PlaneRegions): _triangle_planes,
     (Boxes, BoxRegions): _box_box,
     (Boxes, SphereRegions): _box_sphere,
 }
 
 
-@by_type(settle)
-def _choose_settle(region, i, frame, local, scale):
-    return SETTLE[region.instance_class]
+@by_type(to_local)
+def _choose_local(region, i, frame, local, scale):
+    return TO_LOCAL[region.instance_class]
 
 
 def _choose_reach(region, local, low, high):
@@ -252,9 +257,3 @@ by_type(reach, inline=True)(_choose_reach)
 @by_type(decide)
 def _choose_decide(primitives, region, i, prim, scratch):
     return DECIDE[primitives.instance_class, region.instance_class]
-
-
-@inlined
-def scale_of(frame):
-    """Return the factor of a local frame."""
-    return power_of_two(np.int64(peek(frame, 3)))

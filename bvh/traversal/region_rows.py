@@ -1,4 +1,4 @@
-"""A region of space as a tree of a scene's leaf has it: rows of numbers, and boxes against them.
+"""Regions of overlap queries in the frame of an instance's tree, and boxes against them.
 
 Boxes and polytopes become planes in the frame of the tree, of which only those are kept that part
 its root's box, and balls become three rows of an affine map, so that boxes of nodes stay as they
@@ -17,32 +17,31 @@ from __future__ import annotations
 
 import numpy as np
 
+from bvh import frame as frames
 from bvh.jit import by_type, inlined, kernel, stay_outlined
-from bvh.numerics import INF, largest, power_of_two, vector
+from bvh.numerics import INF, largest, power_of_two
 from bvh.simd import WIDTH, convert, fma, greater, mask_bits, peek, poke, splat
 from bvh.traversal.region_reach import BoxRegions, PlaneRegions, SphereRegions
 
 F = np.float32
 ERROR = 2.0**-48
 FLOAT_ERROR = 2.0**-18
-# What underflow can lose of a product, with some room.
+# What underflow can lose of a product, with some margin.
 LOST = 2.0**-1070
 LEAST_SIZE, MOST_SIZE = 2.0**-900, 2.0**900
 TINY = 2.0**-1000
 
 # Rows of a plane, or of an axis of a ball: g, h, what that may be wrong by.
 ROW = 5
-# Numbers of a frame: centre, exponent, reach, bound, corners.
-FRAME, EXPONENT, BOUND, LOWEST, HIGHEST = 12, 3, 5, 6, 9
 OUTSIDE = -1
 
 
 @inlined
-def _bring(placed, leaf, frame, n, w):
+def _plane_in_leaf(placed, leaf, frame, n, w):
     """Return (g, h, E) of n . y + w in the frame of a leaf's tree, g times s."""
     maps, at = placed.maps, 12 * leaf
-    s = power_of_two(-np.int64(peek(frame, EXPONENT)))
-    c, bound = vector(frame, 0), peek(frame, BOUND) * s
+    s = power_of_two(-np.int64(frames.exponent(frame)))
+    c, bound = frames.centre(frame), frames.bound(frame) * s
     x, y, z = n[0] * peek(maps, at + 3), n[1] * peek(maps, at + 7), n[2] * peek(maps, at + 11)
     h = ((x + y) + z) + w
     terms = abs(x) + abs(y) + abs(z) + abs(w)
@@ -78,12 +77,12 @@ def _add_plane(placed, leaf, frame, n, w, rows, count):
     if size == 0.0:
         # All of space, or the region would not have come here.
         return count
-    g, h, error = _bring(
+    g, h, error = _plane_in_leaf(
         placed, leaf, frame, (n[0] / size, n[1] / size, n[2] / size), w / size
     )  # fmt: skip
     top = bottom = h
     for j in range(3):
-        a, b = g[j] * peek(frame, LOWEST + j), g[j] * peek(frame, HIGHEST + j)
+        a, b = g[j] * frames.lowest(frame, j), g[j] * frames.highest(frame, j)
         top += max(a, b)
         bottom += min(a, b)
     if top < -error:
@@ -93,16 +92,16 @@ def _add_plane(placed, leaf, frame, n, w, rows, count):
     total = abs(g[0]) + abs(g[1]) + abs(g[2])
     if LEAST_SIZE < total < MOST_SIZE and error < MOST_SIZE:
         by = 1.0 / total
-        room = (error * by + FLOAT_ERROR * peek(frame, BOUND)) * (1.0 + 2.0**-20)
-        _put_row(rows, ROW * count, (g[0] * by, g[1] * by, g[2] * by), h * by, room)
+        margin = (error * by + FLOAT_ERROR * frames.bound(frame)) * (1.0 + 2.0**-20)
+        _put_row(rows, ROW * count, (g[0] * by, g[1] * by, g[2] * by), h * by, margin)
     else:
-        # Nothing can be told.
+        # Nothing is known.
         _put_row(rows, ROW * count, (0.0, 0.0, 0.0), 0.0, INF)
     return count + 1
 
 
 def approach(region, i, placed, leaf, frame, rows):
-    """Write region i as a leaf's tree has it into `rows`; return their number.
+    """Write region i in the frame of a leaf's tree into `rows`; return their number.
 
     That is OUTSIDE where nothing of the tree can be in it, 0 where all surely is.
     """
@@ -138,7 +137,7 @@ def _approach_ball(region, i, placed, leaf, frame, rows):
             1.0 if axis == 1 else 0.0,
             1.0 if axis == 2 else 0.0,
         )
-        g, h, error = _bring(placed, leaf, frame, n, -peek(region.center, 3 * i + axis))
+        g, h, error = _plane_in_leaf(placed, leaf, frame, n, -peek(region.center, 3 * i + axis))
         _put_row(rows, ROW * axis, g, h, 2.0 * error)
     # Beside the rows, the square of the radius.
     radius = peek(region.radius, i)
@@ -169,11 +168,11 @@ def _sift_planes(region, rows, count, low, high):
     for k in range(count):
         at = ROW * k
         x, y, z = F(peek(rows, at)), F(peek(rows, at + 1)), F(peek(rows, at + 2))
-        height, room = F(peek(rows, at + 3)), F(peek(rows, at + 4))
+        height, margin = F(peek(rows, at + 3)), F(peek(rows, at + 4))
         middle = fma(centre[0], x, fma(centre[1], y, fma(centre[2], z, splat(height, WIDTH))))
         spread = fma(extent[0], abs(x), fma(extent[1], abs(y), extent[2] * abs(z)))
-        near = near & ~(middle + spread < -room)
-        inside = inside & (middle - spread > room)
+        near = near & ~(middle + spread < -margin)
+        inside = inside & (middle - spread > margin)
     return np.int64(mask_bits(near)), np.int64(mask_bits(inside))
 
 

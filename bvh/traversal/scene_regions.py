@@ -1,8 +1,8 @@
-"""The primitives of a scene that meet regions of space: the top level's leaves, then their trees.
+"""Region search in a scene: the leaves of the top level (TLAS), then their trees (BLAS).
 
 A region is brought to the top level as to any tree (see `region_reach`), and at a leaf to the frame
 of its tree (see `region_rows`). Nodes and groups that are surely inside are taken without a test;
-what else is near is decided on moved vertices in the world.
+all else is decided on moved vertices in the world.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.contacts import triangle_meets_box
-from bvh.jit import by_type, entry, inlined, kernel
+from bvh import frame as frames
+from bvh.frame import FRAME_SIZE
+from bvh.jit import entry, kernel
 from bvh.leaves import GROUP_SIZE, TOLERANCE
-from bvh.numerics import vector
-from bvh.placed import BLOCKS, GROUPS, IDS, TREE_SIZE, code_of, placed_corners
+from bvh.placed import blocks_of, code_of, groups_of, prim_ids_of
 from bvh.references import as_pointers
-from bvh.regions import APART, MEET, triangle_and_planes, triangle_and_sphere
+from bvh.regions import APART, MEET
 from bvh.simd import (
     WIDTH,
     load,
@@ -27,7 +27,6 @@ from bvh.simd import (
     peek,
     peek_int,
     pointer,
-    pointer_to,
     poke,
     shifted,
 )
@@ -43,41 +42,26 @@ from bvh.traversal.overlaps import (
     new_search,
     pointed_region,
 )
-from bvh.traversal.region_reach import (
-    BoxRegions,
-    PlaneRegions,
-    SphereRegions,
-    reach,
-    scale_of,
-    settle,
-)
-from bvh.traversal.region_rows import BOUND, FRAME, OUTSIDE, ROW, approach, sift
+from bvh.traversal.region_reach import PlaneRegions, decide, reach, to_local
+from bvh.traversal.region_rows import OUTSIDE, ROW, approach, sift
 from bvh.traversal.scene_slots import STACK
 from bvh.wide_nodes import BLOCK_SIZE, CODES, leaf_rows
 
 F = np.float32
-F4, I4 = np.float32(0.0), np.int32(0)
 
 # The leaf that a search is in, -1 for none; where its stack begins; rows of the region there.
 LEAF, BASE, ROWS = 3, 4, 5
 
 
 class SceneSearch(NamedTuple):
-    """Where a search is, and its scratch."""
+    """The state of a search, and its scratch."""
 
     outer: Search
     state: NDArray[np.int64]
     rows: NDArray[np.float64]
 
 
-class SceneFound(NamedTuple):
-    """What has been found: queries, and codes, ~code for those that are not decided."""
-
-    query: NDArray[np.int64]
-    prim: NDArray[np.int64]
-
-
-class Below(NamedTuple):
+class LeafTrees(NamedTuple):
     """What a search needs of the leaves' trees beside `Placed`."""
 
     frames: NDArray[np.float64]  # (m, 4, 3)
@@ -91,45 +75,22 @@ def new_scene_search(region: Any, begin: int) -> SceneSearch:
     return SceneSearch(outer, np.array([begin, -1, 0, -1, 0, 0]), np.empty(ROW * planes))
 
 
-def new_scene_found(size: int) -> SceneFound:
-    """Return room for results."""
-    return SceneFound(np.empty(size, np.int64), np.empty(size, np.int64))
+class _Part(NamedTuple):
+    """What of a leaf's tree is tested: the code of a leaf of it, and the region's rows there."""
 
-
-def decide_placed(region, i, placed, code, scratch):
-    """Tell whether region i meets a placed triangle: APART, MEET or UNSURE."""
-
-
-def _decide_box(region, i, placed, code, scratch):
-    v0, v1, v2 = placed_corners(placed, code)
-    low, high = vector(region.lower, i), vector(region.upper, i)
-    return MEET if triangle_meets_box(v0, v1, v2, low, high) else APART
-
-
-def _decide_ball(region, i, placed, code, scratch):
-    v0, v1, v2 = placed_corners(placed, code)
-    return triangle_and_sphere(v0, v1, v2, vector(region.center, i), peek(region.radius, i))
-
-
-def _decide_planes(region, i, placed, code, scratch):
-    v0, v1, v2 = placed_corners(placed, code)
-    count = peek(region.shape, 0)
-    return triangle_and_planes(v0, v1, v2, region.planes, i * count, (i + 1) * count, scratch)
-
-
-DECIDE = {BoxRegions: _decide_box, PlaneRegions: _decide_planes, SphereRegions: _decide_ball}
-
-
-@by_type(decide_placed)
-def _choose_decide(region, i, placed, code, scratch):
-    return DECIDE[region.instance_class]
+    leaf: int
+    code: int
+    taken: bool
+    rows: Any
+    many: int
+    bound: float
 
 
 @kernel
-def _visit(region, i, placed, leaf, code, taken, rows, many, bound, polygon, query, prim, count):
+def _visit(region, i, placed, part, polygon, query, prim, count):
     """Test the triangles of a leaf of a tree; return the new number of results."""
-    groups = pointer_to(peek(placed.trees, leaf * TREE_SIZE + GROUPS), F4)
-    ids = pointer_to(peek(placed.trees, leaf * TREE_SIZE + IDS), I4)
+    leaf, code, taken, rows, many, bound = part
+    groups, ids = groups_of(placed, leaf), prim_ids_of(placed, leaf)
     first, number = leaf_rows(code)
     for group in range(first, first + number):
         at = group * GROUP_SIZE
@@ -145,7 +106,7 @@ def _visit(region, i, placed, leaf, code, taken, rows, many, bound, polygon, que
             one = code_of(leaf, peek(ids, group * WIDTH + k))
             answer = np.int64(MEET)
             if not sure >> k & 1:
-                answer = np.int64(decide_placed(region, i, placed, one, polygon))
+                answer = np.int64(decide(placed, region, i, one, polygon))
             if answer != APART:
                 poke(query, count, np.int64(i))
                 poke(prim, count, one if answer == MEET else ~one)
@@ -153,21 +114,16 @@ def _visit(region, i, placed, leaf, code, taken, rows, many, bound, polygon, que
     return count
 
 
-@inlined
-def _blocks_of(placed, leaf):
-    return pointer_to(peek(placed.trees, leaf * TREE_SIZE + BLOCKS), F4)
-
-
 @entry
-def search_scene(arrays, below, regions, end, search, found):
-    """Go on with a search until query `end` or until results might not fit.
+def search_scene(arrays, trees, regions, end, search, found):
+    """Continue a search until query `end` or until results might not fit.
 
     Within a leaf the stack holds 2 * code, and 1 more for what is taken untested. Returns whether
     the search has come to its end.
     """
     tree, region = as_pointers(arrays), pointed_region(regions)
-    placed, scale = tree.primitives, scale_of(tree.frame)
-    frames, tree_of = pointer(below.frames), pointer(below.tree_of)
+    placed, scale = tree.primitives, frames.scale(tree.frame)
+    all_frames, tree_of = pointer(trees.frames), pointer(trees.tree_of)
     stack, local = pointer(search.outer.stack), pointer(search.outer.local)
     polygon, rows = pointer(search.outer.polygon), pointer(search.rows)
     query, prim = pointer(found.query), pointer(found.prim)
@@ -176,13 +132,13 @@ def search_scene(arrays, below, regions, end, search, found):
     leaf, base, many = peek(state, LEAF), peek(state, BASE), peek(state, ROWS)
     blocks, bound, done = tree.blocks, 0.0, True
     if leaf >= 0:
-        blocks = _blocks_of(placed, leaf)
-        bound = peek(frames, np.int64(peek(tree_of, leaf)) * FRAME + BOUND)
+        blocks = blocks_of(placed, leaf)
+        bound = frames.bound(shifted(all_frames, np.int64(peek(tree_of, leaf)) * FRAME_SIZE))
     while i < end and done:
         if top < 0:
             top, leaf = np.int64(0), np.int64(-1)
             blocks = tree.blocks
-            if settle(region, i, tree.frame, local, scale):
+            if to_local(region, i, tree.frame, local, scale):
                 poke(stack, 0, np.int64(0))
                 top = np.int64(1)
         while top > 0:
@@ -199,23 +155,20 @@ def search_scene(arrays, below, regions, end, search, found):
                 one = np.int64(peek(tree.ids, row))
                 if peek(placed.masks, one) == 0:
                     continue
-                frame_at = np.int64(peek(tree_of, one)) * FRAME
-                frame = shifted(frames, frame_at)
+                frame = shifted(all_frames, np.int64(peek(tree_of, one)) * FRAME_SIZE)
                 many = approach(region, i, placed, one, frame, rows)
                 if many == OUTSIDE:
                     continue
-                leaf, base, bound = one, top, peek(frame, BOUND)
-                blocks = _blocks_of(placed, leaf)
+                leaf, base, bound = one, top, frames.bound(frame)
+                blocks = blocks_of(placed, leaf)
                 poke(stack, top, np.int64(many == 0))
                 top += 1
                 continue
             taken = leaf >= 0 and code & 1 == 1
             node = code >> 1 if leaf >= 0 else code
             if node < 0:
-                count = _visit(
-                    region, i, placed, leaf, node, taken, rows, many, bound, polygon, query, prim,
-                    count,
-                )  # fmt: skip
+                part = _Part(leaf, node, taken, rows, many, bound)
+                count = _visit(region, i, placed, part, polygon, query, prim, count)
                 continue
             at = node * BLOCK_SIZE
             low, high = child_boxes(blocks, at)

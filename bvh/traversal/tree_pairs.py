@@ -1,4 +1,4 @@
-"""Two trees against each other, or one against itself: the pairs of faces that meet.
+"""Pairs of faces that meet: of two trees, or of one tree against itself.
 
 A stack holds pairs of subtrees whose boxes may overlap. An entry is four numbers: for each side the
 code of a node or leaf, and where its box is kept (its parent's block and lane). Both nodes of a
@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bvh import frame as frames
 from bvh.contacts import triangles_touch
 from bvh.jit import entry, inlined, kernel, stay_outlined
 from bvh.leaves import GROUP_SIZE, NORMAL, SIZE, TOLERANCE, dot, three
@@ -38,16 +39,16 @@ from bvh.traversal.overlaps import child_boxes, group_box
 from bvh.traversal.placing import (
     GROUP_ROWS,
     HIGH,
-    KIN,
     LARGEST,
     LOW,
     MARGIN,
+    SAME_MESH,
     V0,
     V1,
     V2,
+    moved_corners,
     place_children,
     place_group,
-    placed_corners,
 )
 from bvh.traversal.scene_slots import STACK
 from bvh.wide_nodes import BLOCK_SIZE, CODES, LOWER, MAX_LEAF_ROWS, UPPER, leaf_rows
@@ -63,12 +64,12 @@ ROWS_SIZE = GROUP_ROWS * WIDTH * MAX_LEAF_ROWS
 
 HEIGHT, MET, FIRST = 0, 1, 2
 
-# Steps between two looks at whether somebody has interrupted: some milliseconds.
+# Steps between two checks for an interrupt: some milliseconds.
 STEPS = 1 << 11
 
 
 class Meeting(NamedTuple):
-    """Where a search for pairs is, and its scratch."""
+    """The state of a search for pairs, and its scratch."""
 
     state: NDArray[np.int64]  # the stack's height in numbers, pairs found, its first number
     stack: NDArray[np.int64]
@@ -113,7 +114,7 @@ def _code_of(blocks, node, k):
 
 @inlined
 def _overlapping(low, high, rows, k):
-    """Return the mask of lanes whose boxes overlap the placed box in lane k."""
+    """Return the mask of lanes whose boxes overlap the moved box in lane k."""
     return (
         (low[0] <= peek(rows, (HIGH + 0) * WIDTH + k))
         & (low[1] <= peek(rows, (HIGH + 1) * WIDTH + k))
@@ -177,7 +178,7 @@ def _open(task, itself, top, code, place, code2, place2):
 
 @inlined
 def _straddling(tree, group, rows, at, margin):
-    """Return the lanes of a group whose planes a placed triangle does not surely miss, as bits.
+    """Return the lanes of a group whose planes a moved triangle does not surely miss, as bits.
 
     The distance of a corner w from a plane, N . (w - v0), is wrong by sum(abs(N)), which SIZE is,
     times what w - v0 is wrong by: `margin`, and a few 2**-24 of the largest coordinate for what
@@ -210,10 +211,10 @@ def _meets(task, i, j):
     stay_outlined()
     tree, other, way, _, _ = task
     a = corners(tree.primitives, i)
-    held, b = placed_corners(other.primitives, j, way)
-    if peek(way, KIN) != 0.0:
+    finite, b = moved_corners(other.primitives, j, way)
+    if peek(way, SAME_MESH) != 0.0:
         return faces_overlap(a, b)
-    return held and triangles_touch(a[0], a[1], a[2], b[0], b[1], b[2])
+    return finite and triangles_touch(a[0], a[1], a[2], b[0], b[1], b[2])
 
 
 @inlined
@@ -222,12 +223,12 @@ def _leaves(task, itself, code, code2, pairs, count):
     tree, other, way, rows, _ = task
     first, many = leaf_rows(code)
     first2, many2 = leaf_rows(code2)
-    bound = peek(tree.frame, 5)
+    bound = frames.bound(tree.frame)
     widest = max(peek(way, MARGIN), max(peek(way, MARGIN + 1), peek(way, MARGIN + 2)))
     for m in range(many2):
         place_group(other.groups, first2 + m, way, rows, m * GROUP_ROWS * WIDTH)
     for g in range(first, first + many):
-        # The second tree's margins pay for both.
+        # The second tree's margins cover both.
         low, high = group_box(tree.groups, g * GROUP_SIZE, np.float32(0.0))
         used = load(tree.groups, g * GROUP_SIZE + TOLERANCE * WIDTH, WIDTH) >= np.float32(0.0)
         for m in range(many2):
@@ -268,10 +269,10 @@ def _from(rows, m):
 
 @entry
 def meet(arrays, others, way, itself, meeting, pairs, wanted, steps):
-    """Go on with a search for pairs until its end, for some steps, or until pairs might not fit.
+    """Continue a search for pairs until its end, for some steps, or until pairs might not fit.
 
     A step opens a pair of subtrees, or tests the faces of two leaves. Returns whether the search
-    has come to its end. If entries are `wanted`, pairs are only opened, in as many steps as it
+    is complete. If entries are `wanted`, pairs are only opened, in as many steps as it
     takes, until there are as many, for threads to share: in the stack from FIRST to HEIGHT.
     """
     task = Task(
@@ -280,12 +281,12 @@ def meet(arrays, others, way, itself, meeting, pairs, wanted, steps):
     )  # fmt: skip
     found = pointer(pairs)
     stack, top, count = task.stack, meeting.state[HEIGHT], np.int64(0)
-    first, idle, room = np.int64(0), np.int64(0), len(meeting.stack) - SPARE
+    first, idle, capacity = np.int64(0), np.int64(0), len(meeting.stack) - SPARE
     while top > first:
         if wanted > 0:
             # The oldest first, until all that are left are leaves.
             at = first
-            if top > room or top - first >= ENTRY * wanted or ENTRY * idle >= top - first:
+            if top > capacity or top - first >= ENTRY * wanted or ENTRY * idle >= top - first:
                 break
             first += ENTRY
         else:

@@ -17,9 +17,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bvh import frame as frames
 from bvh.arguments import aligned
 from bvh.jit import entry, inlined, kernel
-from bvh.numerics import NAN, finite, power_of_two, vector
+from bvh.numerics import NAN, finite, vector
 from bvh.simd import (
     as_floats,
     as_ints,
@@ -67,7 +68,7 @@ STEEP = 0.66
 
 
 class WindingScratch(NamedTuple):
-    """What a thread needs to take points through the tree."""
+    """Scratch of one thread."""
 
     stack: NDArray[np.int64]
     angles: NDArray[np.float64]
@@ -144,8 +145,8 @@ def _dot(a, b):
 
 
 @inlined
-def _way(faces, at, count, p):
-    """Return the way to a corner of each face of a leaf, and its length."""
+def _corner(faces, at, count, p):
+    """Return the vector to a corner of each face of a leaf, and its length."""
     v = (
         load(faces, at, LANES) - p[0],
         load(faces, at + count, LANES) - p[1],
@@ -158,9 +159,9 @@ def _way(faces, at, count, p):
 def _turn(re, im, around, faces, first, count, p):
     """Turn complex numbers by the angles of a leaf's faces; count how often they go around."""
     at, none = CORNERS * first, splat(0.0, LANES)
-    a, la = _way(faces, at, count, p)
-    b, lb = _way(faces, at + 3 * count, count, p)
-    c, lc = _way(faces, at + 6 * count, count, p)
+    a, la = _corner(faces, at, count, p)
+    b, lb = _corner(faces, at + 3 * count, count, p)
+    c, lc = _corner(faces, at + 6 * count, count, p)
     x = fma(la * lb, lc, fma(_dot(a, b), lc, fma(_dot(b, c), la, _dot(c, a) * lb)))
     normal = (
         fma(b[1], c[2], -(b[2] * c[1])),
@@ -231,7 +232,7 @@ def _winding(tree, scratch, x, p, beta):
 
 @inlined
 def _total(vector, memory):
-    """Return the sum of the lanes, in an order that keeps few of them waiting."""
+    """Return the sum of the lanes, added in pairs."""
     store(memory, 0, vector)
     odd = peek(memory, 1) + peek(memory, 3), peek(memory, 5) + peek(memory, 7)
     even = peek(memory, 0) + peek(memory, 2), peek(memory, 4) + peek(memory, 6)
@@ -257,7 +258,7 @@ def winding_numbers(tree, points, scratch, beta, begin, end, found):
 @kernel
 def _winding_numbers(tree, children, points, scratch, beta, begin, end, found):
     sight = OUT_OF_SIGHT if beta < F(np.inf) else EXACTLY_OUT_OF_SIGHT
-    s = power_of_two(int(peek(tree.frame, 3)))
+    s = frames.scale(tree.frame)
     for i in range(begin, end):
         p, number = vector(points, i), NAN
         if finite(p):
