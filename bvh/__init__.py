@@ -6,23 +6,25 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 # It takes note of the working directory now.
-from bvh import starting_folder as starting_folder
+from bvh.runtime import starting_folder as starting_folder
 
 if TYPE_CHECKING:
     from bvh import kernels as kernels
-    from bvh.boxes import ray_box
-    from bvh.camera import Camera
-    from bvh.expansion import Leaf, Leaves
-    from bvh.instances import Instance
-    from bvh.jit import BVHWarning, warmup
-    from bvh.lab.page import RayLab, ray_lab
-    from bvh.obbs import ray_obb
-    from bvh.overlap_results import Overlaps, SceneOverlaps, ScenePairs
-    from bvh.picks import Pick
+    from bvh.apps.lab.page import RayLab, ray_lab
+    from bvh.apps.viewer.window import Viewer, view
+    from bvh.camera.camera import Camera
+    from bvh.geometry.boxes import ray_box
+    from bvh.geometry.obbs import ray_obb
+    from bvh.geometry.planes import ray_plane
+    from bvh.geometry.spheres import ray_sphere
+    from bvh.geometry.triangles import ray_triangle
+    from bvh.io.trimesh_scenes import Attributes
+    from bvh.picking.results import Pick
+    from bvh.picking.selections import Selection
     from bvh.pictures.thumbnails import show
-    from bvh.planes import ray_plane
-    from bvh.quality import TreeStats
-    from bvh.results import (
+    from bvh.queries.hierarchy import BVH
+    from bvh.queries.overlap_results import Overlaps, SceneOverlaps, ScenePairs
+    from bvh.queries.results import (
         AllHits,
         ClosestPoints,
         CountedHits,
@@ -32,14 +34,12 @@ if TYPE_CHECKING:
         SceneClosestPoints,
         SceneHits,
     )
-    from bvh.scene import Scene
-    from bvh.scene_graph import Attributes
-    from bvh.selections import Selection
-    from bvh.spheres import ray_sphere
-    from bvh.storage import load, load_scene
-    from bvh.tree import BVH
-    from bvh.triangles import ray_triangle
-    from bvh.viewer.window import Viewer, view
+    from bvh.runtime.jit import BVHWarning, warmup
+    from bvh.scene.files.loading import load, load_scene
+    from bvh.scene.flattened_instances import Leaf, Leaves
+    from bvh.scene.instances import Instance
+    from bvh.scene.scene import Scene
+    from bvh.tree.stats import TreeStats
 
 __version__ = "0.1.0"
 
@@ -84,41 +84,41 @@ __all__ = [
 # The module of each name above: it is imported when the name is first asked for. The statements
 # above say the same to type checkers and to what packs programs.
 _MODULES = {
-    "BVH": "tree",
-    "AllHits": "results",
-    "Attributes": "scene_graph",
-    "BVHWarning": "jit",
-    "Camera": "camera",
-    "ClosestPoints": "results",
-    "CountedHits": "results",
-    "CountedSceneHits": "results",
-    "Hits": "results",
-    "Instance": "instances",
-    "Leaf": "expansion",
-    "Leaves": "expansion",
-    "Overlaps": "overlap_results",
-    "Pick": "picks",
-    "RayLab": "lab.page",
-    "Scene": "scene",
-    "SceneAllHits": "results",
-    "SceneClosestPoints": "results",
-    "SceneHits": "results",
-    "SceneOverlaps": "overlap_results",
-    "ScenePairs": "overlap_results",
-    "Selection": "selections",
-    "TreeStats": "quality",
-    "Viewer": "viewer.window",
-    "load": "storage",
-    "load_scene": "storage",
-    "ray_box": "boxes",
-    "ray_lab": "lab.page",
-    "ray_obb": "obbs",
-    "ray_plane": "planes",
-    "ray_sphere": "spheres",
-    "ray_triangle": "triangles",
+    "BVH": "queries.hierarchy",
+    "AllHits": "queries.results",
+    "Attributes": "io.trimesh_scenes",
+    "BVHWarning": "runtime.jit",
+    "Camera": "camera.camera",
+    "ClosestPoints": "queries.results",
+    "CountedHits": "queries.results",
+    "CountedSceneHits": "queries.results",
+    "Hits": "queries.results",
+    "Instance": "scene.instances",
+    "Leaf": "scene.flattened_instances",
+    "Leaves": "scene.flattened_instances",
+    "Overlaps": "queries.overlap_results",
+    "Pick": "picking.results",
+    "RayLab": "apps.lab.page",
+    "Scene": "scene.scene",
+    "SceneAllHits": "queries.results",
+    "SceneClosestPoints": "queries.results",
+    "SceneHits": "queries.results",
+    "SceneOverlaps": "queries.overlap_results",
+    "ScenePairs": "queries.overlap_results",
+    "Selection": "picking.selections",
+    "TreeStats": "tree.stats",
+    "Viewer": "apps.viewer.window",
+    "load": "scene.files.loading",
+    "load_scene": "scene.files.loading",
+    "ray_box": "geometry.boxes",
+    "ray_lab": "apps.lab.page",
+    "ray_obb": "geometry.obbs",
+    "ray_plane": "geometry.planes",
+    "ray_sphere": "geometry.spheres",
+    "ray_triangle": "geometry.triangles",
     "show": "pictures.thumbnails",
-    "view": "viewer.window",
-    "warmup": "jit",
+    "view": "apps.viewer.window",
+    "warmup": "runtime.jit",
 }
 
 # Threads that ask at the same time take turns, as they would at `import bvh`: Numba's own modules

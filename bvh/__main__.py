@@ -8,7 +8,7 @@ import sys
 def main() -> None:
     """Run the command line, or print which package it needs."""
     try:
-        from bvh.commands.cli import run
+        from bvh.apps.cli.cli import run
     except ImportError as error:
         missing = error.name or ""
         if missing.split(".")[0] not in ("typer", "rich", "click"):

@@ -30,19 +30,19 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from bvh.arguments import kernel_input
-from bvh.build import build
-from bvh.jit import TypingError, by_type, entry, inlined, types, warms
-from bvh.numerics import INF
-from bvh.primitives import Triangles
-from bvh.references import as_pointers, borrowed, stack_memory
-from bvh.simd import peek, pointer, pointer_to, poke
-from bvh.traversal.closest_point import TreeTarget, nearest_to
-from bvh.traversal.goals import ClosestGoal, FirstGoal, NearestHits
-from bvh.traversal.one_ray import EVERY, SCRATCH_BYTES, cast, trace_alone
-from bvh.traversal.point_walks import NOBODY
-from bvh.traversal.points_scratch import SCRATCH_BYTES as POINT_BYTES
-from bvh.traversal.points_scratch import scratch_at
+from bvh.geometry.arithmetic.floats import INF
+from bvh.runtime.arguments import kernel_input
+from bvh.runtime.jit import TypingError, by_type, entry, inlined, types, warms
+from bvh.runtime.simd import peek, pointer, pointer_to, poke
+from bvh.runtime.tuple_references import as_pointers, borrowed, stack_memory
+from bvh.traversal.points.closest_point import TreeTarget, nearest_to
+from bvh.traversal.points.point_walks import NOBODY
+from bvh.traversal.points.scratch import SCRATCH_BYTES as POINT_BYTES
+from bvh.traversal.points.scratch import scratch_at
+from bvh.traversal.rays.goals import ClosestGoal, FirstGoal, NearestHits
+from bvh.traversal.rays.one_ray import EVERY, SCRATCH_BYTES, cast, trace_alone
+from bvh.tree.build import build
+from bvh.tree.primitives import Triangles
 
 # What a goal writes is on a cache line of its own.
 GOAL = (SCRATCH_BYTES + 63) // 64 * 64

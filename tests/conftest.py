@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bvh.arrays import TreeArrays
-from bvh.hierarchy import Hierarchy
-from bvh.primitives import count_of
-from bvh.quality import check
+from bvh.queries.tree_base import Hierarchy
+from bvh.tree.arrays import TreeArrays
+from bvh.tree.primitives import count_of
+from bvh.tree.stats import check
 from tests.commands import Run
 
 # A shell that starts the tests in the background lets them, and what they start, ignore Ctrl-C.

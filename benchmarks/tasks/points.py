@@ -12,11 +12,11 @@ from functools import partial
 import numpy as np
 
 import bvh
-from bvh.arguments import kernel_input
-from bvh.jit import entry
-from bvh.nearest import nearest_on_triangle
-from bvh.numerics import vector
-from bvh.primitives import corners
+from bvh.geometry.arithmetic.floats import vector
+from bvh.geometry.point_triangle import nearest_on_triangle
+from bvh.runtime.arguments import kernel_input
+from bvh.runtime.jit import entry
+from bvh.tree.primitives import corners
 
 from ..peers.caster import Points
 from ..workloads import dashed

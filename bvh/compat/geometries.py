@@ -6,11 +6,11 @@ from typing import Any, overload
 
 import numpy as np
 
-from bvh.arguments import face_rows, one_index, owned, rows, thread_count
 from bvh.compat.surface import Geometry, Surface
 from bvh.compat.tensors import plain
-from bvh.sources import triangles_of
-from bvh.tree import BVH
+from bvh.io.meshes import triangles_of
+from bvh.queries.hierarchy import BVH
+from bvh.runtime.arguments import face_rows, one_index, owned, rows, thread_count
 
 
 class Geometries:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import trimesh
 
-from bvh.tree import BVH
+from bvh.queries.hierarchy import BVH
 
 
 class CachedTree(NamedTuple):

@@ -11,11 +11,11 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bvh.arguments import one_index
 from bvh.compat.geometries import Geometries, thread_limit
 from bvh.compat.pinholes import rays_of_matrices, rays_of_view
 from bvh.compat.surface import INVALID_ID, split_rays
 from bvh.compat.tensors import InputRows, given_like, narrowed
+from bvh.runtime.arguments import one_index
 
 Arrays = dict[str, Any]
 

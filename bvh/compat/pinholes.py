@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.arguments import one_index, reals
 from bvh.compat.tensors import plain
+from bvh.runtime.arguments import one_index, reals
 
 
 def rays_of_matrices(

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.tree import BVH
-from bvh.workers import share
+from bvh.queries.hierarchy import BVH
+from bvh.runtime.threads import share
 
 INVALID_ID = 0xFFFFFFFF
 

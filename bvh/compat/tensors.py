@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.arguments import reals
+from bvh.runtime.arguments import reals
 
 REAL_TYPES = (np.dtype(np.float32), np.dtype(np.float64))
 

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bvh.arguments import rows
 from bvh.compat.mesh_trees import tree_of
-from bvh.tree import BVH
+from bvh.queries.hierarchy import BVH
+from bvh.runtime.arguments import rows
 
 Floats = NDArray[np.float64]
 

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bvh.arguments import rows, whole_number
 from bvh.compat.mesh_trees import tree_of
 from bvh.compat.trimesh_points import contains
-from bvh.tree import BVH
+from bvh.queries.hierarchy import BVH
+from bvh.runtime.arguments import rows, whole_number
 
 Ids = NDArray[np.int64]
 Floats = NDArray[np.float64]

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import bvh
-from bvh.sources import load_mesh
+from bvh.io.meshes import load_mesh
 
 
 def open_sky(tree: bvh.BVH, camera: bvh.Camera, samples: int = 64) -> NDArray[np.float64]:

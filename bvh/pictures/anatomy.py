@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.frame import FrameView
-from bvh.primitives import arrays_of
-from bvh.quality import half_areas, wide_levels
-from bvh.simd import WIDTH
-from bvh.tree import BVH
-from bvh.wide_nodes import lanes_of, rows_of
+from bvh.queries.hierarchy import BVH
+from bvh.runtime.simd import WIDTH
+from bvh.tree.frame import FrameView
+from bvh.tree.primitives import arrays_of
+from bvh.tree.stats import half_areas, wide_levels
+from bvh.tree.wide_nodes import lanes_of, rows_of
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from bvh.container import replace_file
+from bvh.io.container import replace_file
 from bvh.pictures.anatomy import Anatomy, anatomy_of
-from bvh.simd import WIDTH
-from bvh.tree import BVH
+from bvh.queries.hierarchy import BVH
+from bvh.runtime.simd import WIDTH
 
 INK, FAINT, PAPER = "#24303c", "#8593a0", "#ffffff"
 NODES, LEAVES, THIRD = "#2f6690", "#e08d3c", "#7a9e7e"

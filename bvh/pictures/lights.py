@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.pictures.surfaces import Spots
-from bvh.scene import Scene
-from bvh.tree import BVH
+from bvh.queries.hierarchy import BVH
+from bvh.scene.scene import Scene
 
 Floats = NDArray[np.float64]
 

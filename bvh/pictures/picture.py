@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.container import replace_file
+from bvh.io.container import replace_file
 
 # Suffix of files of numbers.
 NUMBERS = ".npy"

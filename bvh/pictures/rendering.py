@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bvh.arguments import reals, thread_count, whole_number
-from bvh.camera import Camera
+from bvh.camera.camera import Camera
 from bvh.pictures.colours import heat, hottest_of
 from bvh.pictures.lights import Lights, cells_of
 from bvh.pictures.picture import Picture
 from bvh.pictures.shading import DATA, SHADES, Sight, Stage
-from bvh.progress_bars import ProgressLike, heard
-from bvh.scene import Scene
-from bvh.tree import BVH
-from bvh.workers import share
+from bvh.queries.hierarchy import BVH
+from bvh.runtime.arguments import reals, thread_count, whole_number
+from bvh.runtime.progress_bars import ProgressLike, heard
+from bvh.runtime.threads import share
+from bvh.scene.scene import Scene
 
 # Camera rays and light rays in a band of rows, on which a thread works at a time: small enough for
 # little memory and frequent progress.

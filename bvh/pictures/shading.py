@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.camera import Camera
+from bvh.camera.camera import Camera
 from bvh.pictures import colours
 from bvh.pictures.lights import Lights
 from bvh.pictures.surfaces import Spots, Surfaces, leaf_of
-from bvh.results import Hits, SceneHits
-from bvh.scene import Scene
-from bvh.simd import WIDTH
-from bvh.tree import BVH
+from bvh.queries.hierarchy import BVH
+from bvh.queries.results import Hits, SceneHits
+from bvh.runtime.simd import WIDTH
+from bvh.scene.scene import Scene
 
 SHADES = ("normals", "clay", "ao", "shadow", "depth", "id", "instance", "uv", "cost")
 DATA = ("depth", "id", "instance", "leaf", "normals", "position", "uv", "cost", "ao", "shadow")

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.pictures.creases import corner_normals, largest_of, unit
-from bvh.primitives import Boxes, Triangles
-from bvh.results import Hits, SceneHits
-from bvh.scene import Scene
-from bvh.tree import BVH
+from bvh.queries.hierarchy import BVH
+from bvh.queries.results import Hits, SceneHits
+from bvh.scene.scene import Scene
+from bvh.tree.primitives import Boxes, Triangles
 
 Floats = NDArray[np.float64]
 

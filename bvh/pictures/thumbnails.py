@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bvh.camera import Camera
+from bvh.camera.camera import Camera
 from bvh.pictures import colours
 from bvh.pictures.picture import Picture, need_pillow
 from bvh.pictures.rendering import render
-from bvh.results import Hits
-from bvh.scene import Scene
-from bvh.simd import WIDTH as LANES
-from bvh.tree import BVH
+from bvh.queries.hierarchy import BVH
+from bvh.queries.results import Hits
+from bvh.runtime.simd import WIDTH as LANES
+from bvh.scene.scene import Scene
 
 WIDTH, HEIGHT = 480, 360
 

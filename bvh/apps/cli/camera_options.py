@@ -1,0 +1,245 @@
+"""Options that describe a camera, and the decorator that adds them to a command."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+
+from bvh.camera.camera import Camera
+from bvh.camera.placement import AXES
+
+MAX_SIDE = 1 << 15
+WIDTH, HEIGHT = 800, 600
+FOV = 35.0
+
+KINDS = ("look_at", "orthographic", "framing", "from_opencv", "from_matrices")
+
+# The options by the names of their parameters.
+OPTIONS: dict[str, Any] = {
+    "camera": Annotated[
+        str | None,
+        typer.Option(
+            "--camera",
+            metavar="FILE.json|scene",
+            help='The camera, instead of --eye, --target, --up, --fov and --ortho. "scene": that '
+            'of the SCENE file, as trimesh reads it. Else a file with an object: "kind" is one of '
+            f"{', '.join(KINDS)}; its other members are arguments of that method of bvh.Camera.",
+        ),
+    ],
+    "eye": Annotated[
+        str | None,
+        typer.Option(metavar="X,Y,Z", help="Position of the camera; by default it sees all."),
+    ],
+    "target": Annotated[
+        str | None,
+        typer.Option(metavar="X,Y,Z", help="Point it looks at; by default the centre of all."),
+    ],
+    "up": Annotated[
+        str | None,
+        typer.Option(
+            metavar="AXIS|X,Y,Z",
+            help="Up direction of the picture, such as y or 0,1,0; by default that of the scene: "
+            "y for .glb and .gltf; z for meshes.",
+        ),
+    ],
+    "fov": Annotated[
+        float | None, typer.Option(help=f"Vertical field of view in degrees; {FOV:g} by default.")
+    ],
+    "ortho": Annotated[
+        float | None,
+        typer.Option(metavar="HEIGHT", help="Parallel rays; height of the picture in space."),
+    ],
+    "size": Annotated[
+        str | None,
+        typer.Option(
+            metavar="WxH", help=f"Device pixels of the picture; {WIDTH}x{HEIGHT} by default."
+        ),
+    ],
+    "y": Annotated[
+        str | None, typer.Option(metavar="up|down", help="Direction of y; down by default.")
+    ],
+    "pixel_ratio": Annotated[
+        float | None, typer.Option(help="Device pixels to a unit of x and y; 1 by default.")
+    ],
+}
+# Those of commands that take no coordinates in the picture.
+OF_PICTURES = ("camera", "eye", "target", "up", "fov", "ortho", "size")
+
+
+def with_camera(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Return a decorator for commands with a parameter ``camera: CameraOptions``.
+
+    Parameters
+    ----------
+    *names : str
+        The options to add in its place, of `OPTIONS`.
+    """
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        signature = inspect.signature(command, eval_str=True)
+        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        options = [inspect.Parameter(n, kind, default=None, annotation=OPTIONS[n]) for n in names]
+        parameters = list(signature.parameters.values())
+        at = list(signature.parameters).index("camera")
+        parameters[at : at + 1] = options
+
+        @functools.wraps(command)
+        def with_options(**given: Any) -> None:
+            camera = CameraOptions(**{name: given.pop(name) for name in names})
+            command(**given, camera=camera)
+
+        # typer reads both.
+        with_options.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+        with_options.__annotations__ = {p.name: p.annotation for p in parameters}
+        return with_options
+
+    return decorate
+
+
+class CameraOptions(NamedTuple):
+    """Values of the options; None for those that were not given."""
+
+    camera: str | None = None
+    eye: str | None = None
+    target: str | None = None
+    up: str | None = None
+    fov: float | None = None
+    ortho: float | None = None
+    size: str | None = None
+    y: str | None = None
+    pixel_ratio: float | None = None
+
+    def camera_of(self, path: Path, bounds: NDArray[np.float64], up: str, read: Any) -> Camera:
+        """Return the camera; by default one that sees all of the bounds.
+
+        Parameters
+        ----------
+        path : Path
+            Of the mesh or scene.
+        bounds : ndarray, shape (2, 3)
+        up : str
+            Up axis there.
+        read : trimesh.Scene, trimesh.Trimesh or None
+            What trimesh read from that file.
+        """
+        pixels = None if self.size is None else _pixels(self.size)
+        if self.camera is not None:
+            for name in ("eye", "target", "up", "fov", "ortho"):
+                if getattr(self, name) is not None:
+                    raise ValueError(f"--camera says where to look from; leave out --{name}")
+            if self.camera == "scene":
+                return self._of_scene(path, read, pixels)
+            return self._of_file(Path(self.camera), bounds, up, pixels)
+        if self.ortho is not None and self.fov is not None:
+            raise ValueError("--ortho has no --fov: its rays are parallel")
+        if self.eye is None and self.target is not None:
+            raise ValueError("--target needs --eye, too")
+        arguments = self._arguments(pixels or (WIDTH, HEIGHT))
+        arguments["up"] = up if self.up is None else axis_or_direction(self.up)
+        fov = FOV if self.fov is None else self.fov
+        if self.eye is None:
+            if not np.isfinite(bounds).all():
+                raise ValueError("there is nothing to look at; give --eye and --target")
+            framing = Camera.framing(bounds, fov_y=fov, **arguments)
+            if self.ortho is None:
+                return framing
+            eye, target = framing.eye, framing.eye + framing.forward
+        else:
+            eye = triple("--eye", self.eye)
+            target = bounds.mean(axis=0) if self.target is None else triple("--target", self.target)
+        if self.ortho is not None:
+            return Camera.orthographic(eye, target, view_height=self.ortho, **arguments)
+        return Camera.look_at(eye, target, fov_y=fov, **arguments)
+
+    def _arguments(self, pixels: tuple[int, int] | None) -> dict[str, Any]:
+        """Return the arguments that all cameras share, where they were given."""
+        width, height = pixels or (None, None)
+        given = {"width": width, "height": height, "y": self.y, "pixel_ratio": self.pixel_ratio}
+        return {name: value for name, value in given.items() if value is not None}
+
+    def _of_scene(self, path: Path, read: Any, pixels: tuple[int, int] | None) -> Camera:
+        """Return the camera of a scene file."""
+        if not getattr(read, "has_camera", False):
+            raise ValueError(f"--camera scene: there is no camera in {path}")
+        camera = Camera.from_trimesh(read, **self._arguments(None))
+        return camera.resized(*pixels) if pixels else camera
+
+    def _of_file(
+        self, path: Path, bounds: NDArray[np.float64], up: str, pixels: tuple[int, int] | None
+    ) -> Camera:
+        """Return the camera of a JSON file."""
+        if not path.is_file():
+            raise FileNotFoundError(f"--camera: no such file: {path}")
+        try:
+            arguments = json.loads(path.read_text())
+        except (ValueError, RecursionError) as error:
+            raise ValueError(f"--camera: cannot read {path} as JSON: {error}") from error
+        kind = arguments.pop("kind", None) if isinstance(arguments, dict) else None
+        if kind not in KINDS:
+            kinds = ", ".join(KINDS)
+            raise ValueError(f'--camera: {path} must be an object with a "kind" of {kinds}')
+        parameters = inspect.signature(getattr(Camera, kind)).parameters
+        unknown = [name for name in arguments if name not in parameters]
+        if unknown:
+            raise ValueError(f"--camera: {path}: {kind} has no {', '.join(map(repr, unknown))}")
+        # --size shows the same view at another size.
+        resized = pixels if pixels and ("width" in arguments or "height" in arguments) else None
+        if not ("width" in arguments or "height" in arguments):
+            arguments["width"], arguments["height"] = pixels or (WIDTH, HEIGHT)
+        if kind == "framing":
+            arguments.setdefault("bounds", bounds)
+            arguments.setdefault("up", up)
+        arguments |= self._arguments(None)
+        required = [k for k, v in parameters.items() if v.default is v.empty]
+        needed = [name for name in required if name not in arguments]
+        if needed:
+            raise ValueError(f"--camera: {path}: {kind} needs {', '.join(map(repr, needed))}")
+        try:
+            camera: Camera = getattr(Camera, kind)(**arguments)
+        except (ValueError, TypeError) as error:
+            raise ValueError(f"--camera: {path}: {error}") from error
+        return camera.resized(*resized) if resized else camera
+
+
+# The default of the parameter that `with_camera` replaces.
+NO_CAMERA = CameraOptions()
+
+
+def numbers_of(name: str, text: str, count: int, example: str) -> list[float]:
+    """Return the numbers of an option, of which there must be `count`."""
+    try:
+        found = [float(part) for part in text.split(",")]
+    except ValueError:
+        found = []
+    if len(found) != count:
+        words = {2: "two", 3: "three", 4: "four"}[count]
+        raise ValueError(f"{name} must be {words} numbers such as {example}, got {text!r}")
+    return found
+
+
+def triple(name: str, text: str) -> NDArray[np.float64]:
+    """Return the point or direction of an option."""
+    return np.array(numbers_of(name, text, 3, "1,2,3"))
+
+
+def axis_or_direction(given: str) -> str | NDArray[np.float64]:
+    """Return the value of --up: the name of an axis, or a direction."""
+    return given if given in AXES else triple("--up", given)
+
+
+def _pixels(size: str) -> tuple[int, int]:
+    try:
+        width, height = (int(part) for part in size.lower().split("x"))
+    except ValueError:
+        raise ValueError(f"--size must look like {WIDTH}x{HEIGHT}, got {size!r}") from None
+    if max(width, height) > MAX_SIDE:
+        raise ValueError(f"--size must be at most {MAX_SIDE}x{MAX_SIDE}, got {size!r}")
+    return width, height

@@ -1,0 +1,86 @@
+"""Output of commands: lines, tables, JSON, progress bars."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+
+from bvh.runtime.jit import BVHWarning
+
+# Without markup, so that names of files and instances are printed verbatim.
+out = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
+err = Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True)
+
+
+@contextmanager
+def bar(text: str) -> Iterator[Any]:
+    """Show a progress bar; yields a function (done, total)."""
+    columns = (TextColumn(text), BarColumn(), TaskProgressColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=err, transient=True, disable=not err.is_terminal) as bars:
+        task = bars.add_task(text, total=None)
+        yield lambda done, total: bars.update(task, completed=done, total=total)
+
+
+@contextmanager
+def warnings_in_a_line() -> Iterator[None]:
+    """Print the package's own warnings in a line each, without their position in the code."""
+    shown = warnings.showwarning
+
+    def show(message: Any, category: type[Warning], *where: Any, **more: Any) -> None:
+        if issubclass(category, BVHWarning):
+            err.print(f"bvh: {one_line(str(message))}")
+        else:
+            shown(message, category, *where, **more)
+
+    with warnings.catch_warnings():
+        warnings.showwarning = show
+        yield
+
+
+def print_json(value: Any) -> None:
+    """Print plain values as JSON, with null for NaN and infinity."""
+    print(json.dumps(_without_nan(value)))  # noqa: T201
+
+
+def print_table(rows: Sequence[Sequence[str]], right: bool = False) -> None:
+    """Print aligned columns: to the left, or all but the last one to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = zip(row[:-1], widths, strict=False)
+        padded = [text.rjust(width) if right else text.ljust(width) for text, width in cells]
+        out.print("  ".join([*padded, row[-1]]).rstrip())
+
+
+def one_line(text: str) -> str:
+    """Return text without control characters."""
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+
+
+def numbers(values: Sequence[float] | np.ndarray[Any, Any], digits: int = 9) -> str:
+    """Return numbers with commas between them."""
+    return ", ".join(f"{x:.{digits}g}" for x in np.asarray(values).tolist())
+
+
+def mebibytes(count: int) -> str:
+    """Return a number of bytes as text."""
+    return f"{count / 2**20:.2f} MiB"
+
+
+def rate(rays: int, seconds: float) -> str:
+    """Return the number of rays, their time and their rate as text."""
+    return f"{rays} rays in {seconds:.3f} s, {rays / max(seconds, 1e-9) / 1e6:.2f} million a second"
+
+
+def _without_nan(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _without_nan(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_nan(item) for item in value]
+    return None if isinstance(value, float) and not np.isfinite(value) else value

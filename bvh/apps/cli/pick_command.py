@@ -1,0 +1,200 @@
+"""`bvh pick`: picks under a cursor, and selections in a rectangle of the picture."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated, Any
+
+import typer
+
+from bvh.apps.cli.camera_options import NO_CAMERA, OPTIONS, CameraOptions, numbers_of, with_camera
+from bvh.apps.cli.console import numbers, one_line, out, print_json, print_table
+from bvh.apps.cli.openings import AsJson, ScenePath, Threads, opened_scene
+from bvh.camera.camera import Camera
+from bvh.picking.region import KINDS, MODES
+from bvh.picking.results import Pick
+from bvh.picking.selections import Selection
+from bvh.scene.scene import Scene
+
+# The exit code where nothing is found, like that of grep.
+NOTHING = 1
+
+
+@with_camera(*OPTIONS)
+def pick_command(
+    scene: ScenePath,
+    at: Annotated[
+        str | None, typer.Option("--at", metavar="X,Y", help="Cursor: print what is under it.")
+    ] = None,
+    rect: Annotated[
+        str | None,
+        typer.Option("--rect", metavar="X0,Y0,X1,Y1", help="Rectangle: print what is in it."),
+    ] = None,
+    radius: Annotated[
+        float | None,
+        typer.Option(metavar="PIXELS", help="With --at: also what is so close to the cursor."),
+    ] = None,
+    everything: Annotated[
+        bool, typer.Option("--all", help="With --at: all hits of its ray, front to back.")
+    ] = False,
+    what: Annotated[
+        str | None,
+        typer.Option(help=f"With --rect: {', '.join(KINDS)}; faces by default."),
+    ] = None,
+    mode: Annotated[
+        str | None, typer.Option(help=f"With --rect: {' or '.join(MODES)}; touching by default.")
+    ] = None,
+    visible_only: Annotated[
+        bool, typer.Option("--visible-only", help="With --rect: only what the camera sees.")
+    ] = False,
+    camera: CameraOptions = NO_CAMERA,
+    threads: Threads = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print what is under a cursor (--at), or in a rectangle of the picture (--rect).
+
+    The picture is that of `bvh render` with the same options. Pixels are counted from its upper
+    left corner, and the middle of the first one is at 0.5,0.5.
+
+    The exit code is 0 if something is found, 1 if nothing is, 2 for an error. Without a result
+    "nothing" is printed, or with --json null or an empty list.
+    """
+    _check(at, rect, radius, everything, what, mode, visible_only)
+    cursor = numbers_of("--at", at, 2, "400,300") if at is not None else []
+    if not all(map(math.isfinite, cursor)):
+        raise ValueError(f"--at must be finite, got {at!r}")
+    corners = numbers_of("--rect", rect, 4, "10,10,90,60") if rect is not None else []
+    source, read = opened_scene(scene, threads)
+    view = camera.camera_of(scene, source.bounds, source.up, read)
+    if corners:
+        found = source.pick_rect(
+            view, *corners, what=what or "faces", mode=mode or "touching",
+            visible_only=visible_only, threads=threads,
+        )  # fmt: skip
+        print_json(_selected(source, found)) if as_json else _print_selection(source, found)
+        count = len(found)
+    else:
+        count = _pick(source, view, cursor, radius, everything, as_json)
+    if not count:
+        raise typer.Exit(NOTHING)
+
+
+def _check(
+    at: str | None, rect: str | None, radius: float | None, everything: bool, what: str | None,
+    mode: str | None, visible_only: bool,
+) -> None:  # fmt: skip
+    """Refuse options that do not go together, before a file is read."""
+    if (at is None) == (rect is None):
+        raise ValueError("give either --at or --rect")
+    of_cursor = {"--radius": radius is not None, "--all": everything}
+    of_rectangle = {"--what": what, "--mode": mode, "--visible-only": visible_only}
+    other, needed = (of_cursor, "--at") if at is None else (of_rectangle, "--rect")
+    for name, given in other.items():
+        if given:
+            raise ValueError(f"{name} goes with {needed}")
+    if everything and radius is not None:
+        raise ValueError("--all has no --radius: it prints the hits of the cursor's own ray")
+
+
+def _pick(
+    scene: Scene, view: Camera, cursor: list[float], radius: float | None, everything: bool,
+    as_json: bool,
+) -> int:  # fmt: skip
+    """Print what is under the cursor; return the number of hits."""
+    if everything:
+        picks = scene.pick_all(view, cursor[0], cursor[1])
+        if as_json:
+            print_json([pick.as_dict() for pick in picks])
+        else:
+            _print_list(picks)
+        return len(picks)
+    pick = scene.pick(view, cursor[0], cursor[1], radius or 0.0)
+    if as_json:
+        print_json(pick and pick.as_dict())
+    elif pick is None:
+        out.print("nothing")
+    else:
+        print_table(_rows(pick))
+    return int(pick is not None)
+
+
+def _name(name: str | None) -> str:
+    return "-" if name is None else one_line(name)
+
+
+def _path(path: tuple[int, ...]) -> str:
+    return "/".join(map(str, path))
+
+
+def _rows(pick: Pick) -> list[tuple[str, str]]:
+    """Return the rows of a pick's table."""
+    values = pick.as_dict()
+    rows = [
+        ("instance", str(pick.instance_id)),
+        ("name", _name(pick.name)),
+        ("path", _path(pick.path)),
+        ("leaf", str(pick.leaf)),
+        ("primitive", str(pick.prim_id)),
+        ("side", "front" if pick.front else "back"),
+        ("t", f"{pick.t:.9g}"),
+        ("position", numbers(pick.position)),
+        ("local position", numbers(pick.local_position)),
+        ("normal", numbers(pick.normal)),
+    ]
+    if pick.face_id != pick.prim_id:
+        rows.insert(5, ("face", str(pick.face_id)))
+    if values["vertex"] is not None:
+        rows.insert(rows.index(("t", f"{pick.t:.9g}")), ("u, v", numbers([pick.u, pick.v])))
+    if values["smooth_normal"] is not None:
+        rows.append(("smooth normal", numbers(values["smooth_normal"])))
+    if values["uv"] is not None:
+        rows.append(("uv", numbers(values["uv"])))
+    for name in ("vertex", "edge"):
+        near = values[name]
+        if near is not None:
+            ids = near["id"] if name == "vertex" else "-".join(map(str, near["vertices"]))
+            position = numbers(near["position"])
+            rows.append((name, f"{ids} at {position}, {near['distance']:.3g} pixels away"))
+    if pick.screen_distance:
+        rows.append(("beside", f"the cursor by {pick.screen_distance:.3g} pixels"))
+    return rows
+
+
+def _print_list(picks: list[Pick]) -> None:
+    """Print a line for each pick."""
+    if not picks:
+        out.print("nothing")
+        return
+    rows = [("t", "instance", "primitive", "side", "name")]
+    for pick in picks:
+        side = "front" if pick.front else "back"
+        numbered = (f"{pick.t:.9g}", _path(pick.path), str(pick.prim_id))
+        rows.append((*numbered, side, _name(pick.name)))
+    print_table(rows, right=True)
+
+
+def _selected(scene: Scene, found: Selection) -> dict[str, Any]:
+    """Return a selection as plain values."""
+    rows = []
+    for k, leaf in enumerate(found.leaf.tolist()):
+        row: dict[str, Any] = {"instance_id": int(found.instance_id[k]), "name": found.names[k]}
+        if found.what != "instances":
+            row |= {"path": scene.path(leaf), "leaf": leaf, "ids": found[k].tolist()}
+        rows.append(row)
+    return {"what": found.what, "count": len(found), "selected": rows}
+
+
+def _print_selection(scene: Scene, found: Selection) -> None:
+    """Print the number of selected elements of each instance."""
+    if not len(found):
+        out.print("nothing")
+        return
+    whole = found.what == "instances"
+    rows = [("instance", "name") if whole else ("instance", found.what, "name")]
+    for k, leaf in enumerate(found.leaf.tolist()):
+        name = _name(found.names[k])
+        counts = () if whole else (str(len(found[k])),)
+        path = str(found.instance_id[k]) if whole else _path(scene.path(leaf))
+        rows.append((path, *counts, name))
+    print_table(rows, right=True)
+    out.print(f"{len(found)} {found.what}")

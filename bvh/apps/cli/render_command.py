@@ -1,0 +1,122 @@
+"""`bvh render` and `bvh plot`: pictures, the numbers behind them, and charts of trees."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from bvh.apps.cli.ahead import compile_ahead
+from bvh.apps.cli.camera_options import NO_CAMERA, OF_PICTURES, CameraOptions, triple, with_camera
+from bvh.apps.cli.console import bar, out, rate
+from bvh.apps.cli.openings import Flatten, ScenePath, Threads, content_of, opened
+from bvh.pictures.charts import chart, check_chart_path, write_chart
+from bvh.pictures.legends import with_legend
+from bvh.pictures.picture import NUMBERS, check_picture_path
+from bvh.pictures.rendering import render
+from bvh.pictures.shading import DATA, SHADES
+from bvh.scene.scene import Scene
+
+
+@with_camera(*OF_PICTURES)
+def render_command(
+    scene: ScenePath,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Picture to write, or .npy for numbers.")
+    ],
+    shade: Annotated[str, typer.Option(help=f"One of: {', '.join(SHADES)}.")] = "normals",
+    camera: CameraOptions = NO_CAMERA,
+    samples: Annotated[int, typer.Option(min=1, help="Rays along each side of a pixel.")] = 2,
+    lamp: Annotated[
+        str | None,
+        typer.Option(
+            metavar="X,Y,Z", help="Direction to the lamp; by default behind the camera, up left."
+        ),
+    ] = None,
+    softness: Annotated[
+        float, typer.Option(metavar="DEGREES", help="Size of the lamp; 0 throws hard shadows.")
+    ] = 0.0,
+    light_rays: Annotated[
+        int, typer.Option(min=1, help="Rays from each hit to the sky, and to a soft lamp.")
+    ] = 16,
+    reach: Annotated[
+        float | None,
+        typer.Option(
+            help="Largest distance of what hides the sky; by default a share of the size of all."
+        ),
+    ] = None,
+    threads: Threads = None,
+) -> None:
+    """Render a picture of a mesh or a scene by casting rays.
+
+    A .npy file holds the numbers behind the picture, one for each pixel: distances with infinity
+    for misses (depth), ids with -1 (id, instance), normals or uv with NaN, counts of visited nodes
+    (cost), the visible share of the sky (ao) or of the lamp (shadow); for clay the pixels
+    themselves. A picture of costs has a legend in its lower left corner.
+    """
+    check_picture_path(output)
+    if shade not in SHADES:
+        raise ValueError(f"shade must be one of {SHADES}, got {shade!r}")
+    compile_ahead(scene, counters=shade == "cost")
+    source, read, up = opened(scene, threads)
+    view = camera.camera_of(scene, source.bounds, up, read)
+    numbers = output.suffix.lower() == NUMBERS
+    # One ray first, so that compiling is not timed.
+    source.closest_hit(view.eye[None], view.forward[None], counters=shade == "cost")
+    target = source
+    if shade == "uv" and not isinstance(source, Scene) and read is not None:
+        # Trees have no texture coordinates.
+        target = Scene()
+        target.add(read)
+    with bar("rendering") as progress:
+        picture = render(
+            target,
+            view,
+            shade,
+            samples=1 if numbers else samples,
+            data=(shade,) if numbers and shade in DATA else (),
+            lamp=None if lamp is None else triple("--lamp", lamp),
+            softness=softness,
+            light_rays=light_rays,
+            reach=reach,
+            threads=threads,
+            progress=progress,
+        )
+    (picture if numbers else with_legend(picture)).save(output)
+    out.print(f"{output}: {view.width} x {view.height} pixels, {content_of(source)}")
+    out.print(rate(picture.rays, picture.seconds))
+
+
+def plot_command(
+    scene: ScenePath,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Chart to write: .png, .svg or .pdf.")
+    ],
+    tree: Annotated[
+        int | None,
+        typer.Option(
+            min=0, help="Index of a scene's tree; by default that of the most primitives."
+        ),
+    ] = None,
+    title: Annotated[str | None, typer.Option(help="Title of the chart.")] = None,
+    flatten: Flatten = False,
+    threads: Threads = None,
+) -> None:
+    """Plot the cost and the fill of a tree, level by level."""
+    check_chart_path(output)
+    source = opened(scene, threads, flatten=flatten).source
+    name = scene.name
+    if isinstance(source, Scene):
+        trees = source.leaves.trees
+        if not trees:
+            raise ValueError(f"{scene} holds no trees")
+        largest = max(range(len(trees)), key=lambda k: len(trees[k]))
+        number = largest if tree is None else tree
+        if number >= len(trees):
+            raise ValueError(f"--tree must be below {len(trees)}, got {number}")
+        source, name = trees[number], f"{scene.name}, tree {number} of {len(trees)}"
+    elif tree is not None:
+        raise ValueError(f"--tree goes with a scene, and {scene} is a single tree")
+    write_chart(chart(source, title or name), output)
+    out.print(f"{output}: {name}, {content_of(source)}")

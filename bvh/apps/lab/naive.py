@@ -1,0 +1,210 @@
+"""Naive box tests, as articles print them, and what goes wrong in them.
+
+Each is the published code reduced to its point (`tests/promises/test_articles.py` holds the flaws
+themselves): from origin, direction and corners in the box's own coordinates, in two or three
+dimensions, to the t of a hit, or None.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bvh.apps.lab.state import LabState, in_plane, interval, rotation
+
+Array = NDArray[np.float64]
+Test = Callable[[Array, Array, Array, Array], float | None]
+
+# The search range of an article's oriented boxes, and the slopes that articles take for parallel.
+CAP, PARALLEL, FACE_PARALLEL = 100000.0, 0.001, 1e-6
+
+
+class Naive(NamedTuple):
+    """A naive test: its name, a line of its code as title, and the function."""
+
+    name: str
+    title: str
+    test: Test
+
+
+class Claim(NamedTuple):
+    """Answer of a naive test: t, None for a miss, and the index of the box."""
+
+    naive: Naive
+    t: float | None
+    box: int
+
+
+def entry_and_exit(o: Array, d: Array, lower: Array, upper: Array) -> tuple[float, float]:
+    """Return the latest entry and earliest exit by division, NaN where 0 / 0 occurs."""
+    t0, t1 = (lower - o) / d, (upper - o) / d
+    return float(np.minimum(t0, t1).max()), float(np.maximum(t0, t1).min())
+
+
+def divide(o: Array, d: Array, lower: Array, upper: Array) -> float | None:
+    """Divide, and sort the two crossings of each slab by min and max."""
+    near, far = entry_and_exit(o, d, lower, upper)
+    return max(near, 0.0) if near <= far and far >= 0.0 else None
+
+
+def reciprocal(o: Array, d: Array, lower: Array, upper: Array) -> float | None:
+    """Multiply by 1 / d, and choose near and far by d >= 0."""
+    t_near, t_far = -math.inf, math.inf
+    for axis in range(len(o)):
+        inverse = 1.0 / d[axis]
+        t0, t1 = (lower[axis] - o[axis]) * inverse, (upper[axis] - o[axis]) * inverse
+        if not d[axis] >= 0.0:
+            t0, t1 = t1, t0
+        if t0 > t_far or t1 < t_near:
+            return None
+        t_near, t_far = max(t_near, float(t0)), min(t_far, float(t1))
+    return max(t_near, 0.0) if t_near <= t_far and t_far >= 0.0 else None
+
+
+def leaving(o: Array, d: Array, lower: Array, upper: Array) -> float | None:
+    """Return the exit where the entry is negative."""
+    near, far = entry_and_exit(o, d, lower, upper)
+    if not (near <= far and far >= 0.0):
+        return None
+    return far if near < 0.0 else near
+
+
+def unchecked(o: Array, d: Array, lower: Array, upper: Array) -> float | None:
+    """Return the entry without a check against the ray's start."""
+    near, far = entry_and_exit(o, d, lower, upper)
+    return near if near <= far else None
+
+
+def capped(o: Array, d: Array, lower: Array, upper: Array) -> float | None:
+    """Search up to t = 100000, and take slopes below 0.001 for parallel."""
+    t_near, t_far = 0.0, CAP
+    for axis in range(len(o)):
+        if abs(d[axis]) > PARALLEL:
+            ends = (lower[axis] - o[axis]) / d[axis], (upper[axis] - o[axis]) / d[axis]
+            t_near, t_far = max(t_near, float(min(ends))), min(t_far, float(max(ends)))
+            if t_far < t_near:
+                return None
+        elif lower[axis] - o[axis] > 0.0 or upper[axis] - o[axis] < 0.0:
+            return None
+    return t_near
+
+
+def one_sided(o: Array, d: Array, lower: Array, upper: Array) -> float | None:
+    """Intersect each face from its front, then check that the point is on the face."""
+    best = math.inf
+    for axis in range(len(o)):
+        for side, plane in ((-1.0, lower[axis]), (1.0, upper[axis])):
+            denominator = -side * d[axis]
+            if denominator > FACE_PARALLEL:
+                t = side * (o[axis] - plane) / denominator
+                point = o + t * d
+                others = np.arange(len(o)) != axis
+                on_face = ((lower <= point) & (point <= upper))[others].all()
+                if t >= 0.0 and on_face:
+                    best = min(best, float(t))
+    return best if best < math.inf else None
+
+
+def mixed(o: Array, d: Array, lower: Array, upper: Array) -> float | None:
+    """Copy the x slab for y, and forget to rename the corners."""
+    copied = [0, 0, 2][: len(o)]
+    return divide(o, d, lower[copied], upper[copied])
+
+
+def single(o: Array, d: Array, lower: Array, upper: Array) -> float | None:
+    """Divide in float32."""
+    return divide(*(a.astype(np.float32) for a in (o, d, lower, upper)))  # type: ignore[arg-type]
+
+
+NAIVES = (
+    Naive("divide", "(b - o) / d, min and max", divide),
+    Naive("reciprocal", "(b - o) * (1 / d), d >= 0", reciprocal),
+    Naive("leaving", "t_near < 0 ? t_far : t_near", leaving),
+    Naive("unchecked", "t_near, never t >= 0", unchecked),
+    Naive("capped", "t up to 100000, |d| > 0.001", capped),
+    Naive("one-sided", "six faces, seen from the front", one_sided),
+    Naive("mixed", "a y slab that reads x", mixed),
+    Naive("float32", "the same in float32", single),
+)
+
+FIRST = Naive("first", "the first box in the list", divide)
+
+
+# Division by zero and overflow are the subject here: no warnings.
+@np.errstate(all="ignore")
+def local(state: LabState, index: int) -> tuple[Array, Array, Array, Array]:
+    """Return origin, direction and corners in a box's own coordinates, in plain floating point."""
+    n = state.dimensions
+    seen = in_plane(state)
+    box = seen.boxes[index]
+    o, d = np.array(seen.origin), np.array(seen.direction)
+    lower, upper = np.array(box.lower), np.array(box.upper)
+    if box.turned:
+        inverse = rotation(box.turn).T
+        o, d = inverse @ (o - box.centre), inverse @ d
+        lower, upper = -box.half, box.half
+    return o[:n], d[:n], lower[:n], upper[:n]
+
+
+@np.errstate(all="ignore")
+def claims(state: LabState) -> list[Claim]:
+    """Return the answer of each naive test; with two boxes, also of a loop that stops at a hit."""
+    boxes = [local(state, index) for index in range(len(state.boxes))]
+    found = []
+    for naive in NAIVES:
+        answers = [naive.test(*box) for box in boxes]
+        hits = [(t, index) for index, t in enumerate(answers) if t is not None]
+        found.append(Claim(naive, *min(hits, default=(None, -1))))
+    if len(boxes) > 1:
+        answers = [FIRST.test(*box) for box in boxes]
+        hits = [(t, index) for index, t in enumerate(answers) if t is not None]
+        found.append(Claim(FIRST, *(hits[0] if hits else (None, -1))))
+    return found
+
+
+@np.errstate(all="ignore")
+def flaw(state: LabState, claim: Claim, closest: int | None) -> str:
+    """Return in a few words why a claim is wrong, where `closest` is the box that is hit."""
+    name, t = claim.naive.name, claim.t
+    if not state.is_ray:
+        return "does not check that this is a ray"
+    if name == "first":
+        return f"stops at box {claim.box + 1}; box {(closest or 0) + 1} is closer"
+    if t is not None and t > state.t_max:
+        return "ignores t_max"
+    if t is not None and t < 0.0:
+        return "behind the origin" if closest is None else "the origin is inside: t should be 0"
+    index = closest if closest is not None else max(claim.box, 0)
+    o, d, lower, upper = local(state, index)
+    stay = interval(state, index)
+    slope = np.abs(d[d != 0.0]).min(initial=math.inf)
+    in_face = (d == 0.0) & ((o == lower) | (o == upper))
+    points = np.concatenate([o, lower, upper])
+    known: dict[str, list[tuple[Any, str]]] = {
+        "reciprocal": [
+            ((np.signbit(d) & (d == 0.0)).any(), "1 / -0.0 = -inf, but -0.0 >= 0"),
+            (in_face.any(), "0 * (1 / 0) = NaN"),
+            (np.isinf(1.0 / slope), "1 / d overflows"),
+        ],
+        "capped": [
+            (slope <= PARALLEL, f"takes a slope of {slope:g} for parallel"),
+            (stay.hit and stay.near > CAP, "the search ends at t = 100000"),
+        ],
+        "one-sided": [
+            (stay.near == max(state.t_min, 0.0), "from inside, all faces are culled"),
+            (slope <= FACE_PARALLEL, f"takes a slope of {slope:g} for parallel"),
+            (True, "the rounded point is beside the face"),
+        ],
+        "mixed": [((lower[0], upper[0]) != (lower[1], upper[1]), "y uses the corners' x")],
+        "float32": [
+            (not d.astype(np.float32).any(), "the direction is 0 in float32"),
+            ((points.astype(np.float32) != points).any(), "float32 rounds the coordinates"),
+        ],
+        "leaving": [(t is not None and stay.hit and stay.near <= 0.0, "returns the exit")],
+    }
+    found = [*known.get(name, []), (in_face.any(), "0 / 0 = NaN"), (True, "rounding")]
+    return next(text for applies, text in found if applies)

@@ -1,0 +1,180 @@
+"""Page of the ray lab, and `ray_lab`, which serves it."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+
+from bvh.apps.lab.drawing import Drawing
+from bvh.apps.lab.frame import fitted
+from bvh.apps.lab.handles import Handles, Pose, moved
+from bvh.apps.lab.panel import Panel
+from bvh.apps.lab.presets import PRESETS
+from bvh.apps.lab.state import LabState
+from bvh.apps.page_server import HOST, Page
+
+# Cameras: position, up, field of view in degrees.
+FROM_AN_ANGLE = ((3.6, -8.2, 4.2), (0.0, 0.0, 1.0), 38.0)
+FROM_ABOVE = ((0.0, 0.0, 40.0), (0.0, 1.0, 0.0), 9.0)
+# The aspect ratio from which on nothing is cut off.
+WIDE = 0.8
+PORT = 8090
+
+
+class RayLab(Page):
+    """A ray lab that is being served, as returned by `ray_lab`.
+
+    Attributes
+    ----------
+    url : str
+        Address of the page, on this machine. Over ssh, forward its port:
+        ``ssh -L 8090:localhost:8090 machine``.
+    """
+
+    _height = 760
+
+    def __init__(self, host: str, port: int) -> None:
+        super().__init__(host, port, "Ray lab")
+        server = self._server
+        self._lock = threading.RLock()
+        self._wake = threading.Event()
+        self._moves: dict[str, Pose] = {}
+        self._state = PRESETS[0].state
+        self._frame = fitted(self._state)
+        server.gui.configure_theme(show_logo=False, show_share_button=False)
+        server.scene.set_up_direction("+z")
+        # Shadows and reflections would cost most of a frame.
+        server.scene.configure_default_lights(cast_shadow=False)
+        server.scene.configure_environment_map(None)
+        server.scene.add_light_ambient("/light", intensity=1.6)
+        self._drawing = Drawing(server)
+        self._handles = Handles(server, self._dragged)
+        self._panel = Panel(server, self._state, self._lock, self._changed, self._draw)
+        self._follower = threading.Thread(target=self._follow, name="ray lab", daemon=True)
+        self._follower.start()
+        self._set_camera()
+        server.on_client_connect(self._connected)
+        self._draw()
+
+    @property
+    def state(self) -> LabState:
+        """The ray, the boxes and the range on the page."""
+        return self._state
+
+    def _leave(self) -> None:
+        self._wake.set()
+        self._follower.join()
+
+    def _changed(self, state: LabState) -> None:
+        """Show a state that was chosen or typed, and bring it into view."""
+        with self._lock:
+            turned = state.flat != self._state.flat
+            self._state = state
+            self._frame = fitted(state)
+            self._draw()
+        if turned:
+            self._set_camera()
+            for client in self._server.get_clients().values():
+                self._set_camera(client)
+
+    def _dragged(self, name: str, pose: Pose) -> None:
+        """Store a handle's pose; called on the server's own thread, which must not block."""
+        self._moves[name] = pose
+        self._wake.set()
+
+    def _follow(self) -> None:
+        """Apply the latest poses of dragged handles, until the page is closed."""
+        while not self.closed:
+            self._wake.wait()
+            self._wake.clear()
+            while self._moves:
+                name, pose = self._moves.popitem()
+                with self._lock:
+                    _, index = self._panel.drag
+                    state = moved(self._state, self._frame, name, index, pose)
+                    if state != self._state:
+                        self._state = state
+                        self._panel.update(state)
+                    # When released, a handle snaps to its rounded coordinates.
+                    self._draw()
+
+    def _draw(self) -> None:
+        with self._lock, self._server.atomic():
+            state = self._state
+            self._drawing.update(state, self._frame, self._panel.planes)
+            self._handles.update(state, self._frame, *self._panel.drag)
+
+    def _set_camera(self, client: Any = None) -> None:
+        """Set the camera of a client, or the initial one, so that everything is in view."""
+        position, up, degrees = FROM_ABOVE if self._state.flat else FROM_AN_ANGLE
+        if client is None:
+            camera = self._server.initial_camera
+            camera.position, camera.look_at, camera.up = position, (0.0, 0.0, 0.0), up
+            camera.fov = np.radians(degrees)
+            return
+        camera = client.camera
+        with client.atomic():
+            camera.up_direction = up
+            camera.position = np.array(position) * _distance_factor(camera)
+            camera.look_at = (0.0, 0.0, 0.0)
+            camera.fov = np.radians(degrees)
+
+    def _connected(self, client: Any) -> None:
+        """Set a new client's camera, and keep everything in view when its window is resized."""
+        self._set_camera(client)
+        factor = [_distance_factor(client.camera)]
+
+        def resized(camera: Any) -> None:
+            before, factor[0] = factor[0], _distance_factor(camera)
+            if abs(factor[0] / before - 1.0) > 0.01:
+                offset = camera.position - camera.look_at
+                camera.position = camera.look_at + offset * (factor[0] / before)
+
+        client.camera.on_update(resized)
+
+
+def _distance_factor(camera: Any) -> float:
+    """Return by how much a camera moves back because its picture is narrow."""
+    return max(1.0, WIDE / max(float(camera.aspect), 0.1))
+
+
+def ray_lab(*, host: str = HOST, port: int = PORT) -> RayLab:
+    """Serve a page on which a ray and a box can be dragged.
+
+    The page shows the six plane crossings, the t between the planes of each axis, and the exact
+    answer beside those of the box tests that articles teach, with what goes wrong in them. A list
+    of presets shows each flaw; all numbers can be typed, to the last digit.
+
+    Parameters
+    ----------
+    host : str
+        The address to listen on. By default only this machine can open the page, and no page of
+        another site can talk to it.
+    port : int
+        The port to listen on; the next free one where it is taken.
+
+    Returns
+    -------
+    RayLab
+        With `.url` and `.close()`. A notebook shows the page itself.
+
+    Raises
+    ------
+    ImportError
+        If viser is not installed: ``pip install "raybvh[view]"``.
+    ValueError, TypeError
+        If the host or the port is invalid.
+    OSError
+        If the host is not an address of this machine, or no port from `port` on is free.
+
+    Examples
+    --------
+    >>> import bvh
+    >>> lab = bvh.ray_lab()                                   # doctest: +SKIP
+    >>> lab.url                                               # doctest: +SKIP
+    'http://127.0.0.1:8090'
+    >>> lab.close()                                           # doctest: +SKIP
+    """
+    return RayLab(host, port)

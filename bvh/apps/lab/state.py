@@ -1,0 +1,243 @@
+"""State of the ray lab: a ray and one or two boxes, with the exact answers for them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bvh.geometry.boxes import ray_box
+from bvh.geometry.obbs import ray_obb
+
+Vector = tuple[float, float, float]
+Array = NDArray[np.float64]
+
+AXES = "xyz"
+INF = math.inf
+
+
+@dataclass(frozen=True)
+class LabBox:
+    """A box: two corners, and a rotation about its centre in degrees about x, then y, then z."""
+
+    lower: Vector
+    upper: Vector
+    turn: Vector = (0.0, 0.0, 0.0)
+
+    @property
+    def turned(self) -> bool:
+        """Whether the box is oriented rather than axis-aligned."""
+        return any(self.turn)
+
+    @property
+    def centre(self) -> Array:
+        """Centre of the box, 0 along axes where it is unbounded."""
+        low, high = np.array(self.lower), np.array(self.upper)
+        with np.errstate(invalid="ignore"):
+            middle: Array = low + (high - low) / 2
+        return np.where(np.isfinite(middle), middle, 0.0)
+
+    @property
+    def half(self) -> Array:
+        """Half extents, negative where the box is empty."""
+        half: Array = (np.array(self.upper) - np.array(self.lower)) / 2
+        return half
+
+    @property
+    def matrix(self) -> Array:
+        """Affine matrix that moves the box -half..half here, shape (4, 4)."""
+        matrix = np.eye(4)
+        matrix[:3, :3] = rotation(self.turn)
+        matrix[:3, 3] = self.centre
+        return matrix
+
+
+@dataclass(frozen=True)
+class LabState:
+    """A ray o + t d, and boxes.
+
+    Attributes
+    ----------
+    origin, direction : tuple of 3 floats
+        The direction is not normalised.
+    boxes : tuple of LabBox
+        One or two, in the order in which a picking loop tests them.
+    t_min, t_max : float
+        The range of t, both ends included.
+    flat : bool
+        Two dimensions: rectangles and a ray at z = 0.
+    """
+
+    origin: Vector
+    direction: Vector
+    boxes: tuple[LabBox, ...]
+    t_min: float = 0.0
+    t_max: float = INF
+    flat: bool = False
+
+    @property
+    def dimensions(self) -> int:
+        """Number of coordinates, 3 or 2."""
+        return 2 if self.flat else 3
+
+    @property
+    def tip(self) -> Vector:
+        """The ray's point at t = 1."""
+        x, y, z = (o + d for o, d in zip(self.origin, self.direction, strict=True))
+        return x, y, z
+
+    @property
+    def is_ray(self) -> bool:
+        """Whether the ray is finite, has a direction, and a range that is not empty."""
+        seen = in_plane(self)
+        finite = all(map(math.isfinite, (*seen.origin, *seen.direction)))
+        return finite and any(seen.direction) and self.t_min <= self.t_max
+
+
+class Interval(NamedTuple):
+    """Range of t inside something; (inf, -inf) for a miss."""
+
+    hit: bool
+    near: float
+    far: float
+
+
+class Slab(NamedTuple):
+    """Range of t of a line between the two planes of an axis.
+
+    `kind` is "crossed", or, where the line is parallel to the planes, "inside" or "outside"; `near`
+    and `far` are correctly rounded, and infinite unless crossed.
+    """
+
+    axis: int
+    kind: str
+    near: float
+    far: float
+
+
+class Crossing(NamedTuple):
+    """Crossing of a line with one plane of a box."""
+
+    axis: int
+    entering: bool
+    t: float
+
+
+def in_plane(state: LabState) -> LabState:
+    """Return the state to compute with: if flat, boxes unbounded in z and a ray at z = 0."""
+    if not state.flat:
+        return state
+    boxes = tuple(
+        LabBox((*box.lower[:2], -INF), (*box.upper[:2], INF), (0.0, 0.0, box.turn[2]))
+        for box in state.boxes
+    )
+    ray = (*state.origin[:2], 0.0), (*state.direction[:2], 0.0)
+    return replace(state, origin=ray[0], direction=ray[1], boxes=boxes)
+
+
+# Several views compute the same. States with 0.0 and -0.0 compare equal, and so are their answers.
+@lru_cache(maxsize=64)
+def interval(state: LabState, index: int = 0) -> Interval:
+    """Return the exact range of t in a box, clipped to the ray's range."""
+    seen = in_plane(state)
+    box = seen.boxes[index]
+    return _stay(seen, box, box.lower, box.upper, state.t_min, state.t_max)
+
+
+@lru_cache(maxsize=64)
+def slabs(state: LabState, index: int = 0) -> tuple[Slab, ...]:
+    """Return the exact range of t of the ray's line in each slab of a box."""
+    seen = in_plane(state)
+    box = seen.boxes[index]
+    found: list[Slab] = []
+    for axis in range(state.dimensions):
+        # A slab is a box that is unbounded along the other axes.
+        lower, upper = [-INF] * 3, [INF] * 3
+        lower[axis], upper[axis] = box.lower[axis], box.upper[axis]
+        stay = _stay(seen, box, lower, upper, -INF, INF)
+        if not stay.hit:
+            found.append(Slab(axis, "outside", INF, -INF))
+        elif math.isinf(stay.near) and math.isinf(stay.far):
+            found.append(Slab(axis, "inside", -INF, INF))
+        else:
+            found.append(Slab(axis, "crossed", stay.near, stay.far))
+    return tuple(found)
+
+
+def crossings(state: LabState, index: int = 0) -> list[Crossing]:
+    """Return the crossings with a box's planes, at most six, sorted by t."""
+    found = [
+        Crossing(slab.axis, entering, t)
+        for slab in slabs(state, index)
+        for entering, t in ((True, slab.near), (False, slab.far))
+        if math.isfinite(t)
+    ]
+    return sorted(found, key=lambda crossing: (crossing.t, not crossing.entering))
+
+
+def nearest(state: LabState) -> int | None:
+    """Return the index of the closest box that is hit, the lower one of equals; None for a miss."""
+    ranges = [interval(state, index) for index in range(len(state.boxes))]
+    hits = [index for index, stay in enumerate(ranges) if stay.hit]
+    return min(hits, key=lambda index: ranges[index].near, default=None)
+
+
+def at(state: LabState, t: float) -> Array:
+    """Return the ray's point at a finite t, rounded."""
+    seen = in_plane(state)
+    with np.errstate(over="ignore", invalid="ignore"):
+        return np.array(seen.origin) + t * np.array(seen.direction)
+
+
+def rotation(turn: Vector) -> Array:
+    """Return the rotation about x, then y, then z in degrees, shape (3, 3); exact by quarters."""
+    matrix = np.eye(3)
+    for axis, degrees in enumerate(turn):
+        c, s = _cosine_and_sine(degrees)
+        step = np.eye(3)
+        j, k = (axis + 1) % 3, (axis + 2) % 3
+        step[j, j], step[j, k], step[k, j], step[k, k] = c, -s, s, c
+        matrix = step @ matrix
+    return matrix
+
+
+def turn_of(matrix: Array) -> Vector:
+    """Return the degrees about x, then y, then z of a rotation."""
+    s = float(np.clip(-matrix[2, 0], -1.0, 1.0))
+    if abs(s) > 1.0 - 1e-9:
+        # Gimbal lock: x and z turn about the same axis, so z is 0.
+        about_x = math.atan2(math.copysign(1.0, s) * matrix[0, 1], matrix[1, 1])
+        return math.degrees(about_x), math.copysign(90.0, s), 0.0
+    about_x = math.atan2(matrix[2, 1], matrix[2, 2])
+    about_z = math.atan2(matrix[1, 0], matrix[0, 0])
+    return math.degrees(about_x), math.degrees(math.asin(s)), math.degrees(about_z)
+
+
+def _cosine_and_sine(degrees: float) -> tuple[float, float]:
+    quarters = degrees / 90.0
+    if quarters == round(quarters):
+        return [(1.0, 0.0), (0.0, 1.0), (-1.0, 0.0), (0.0, -1.0)][round(quarters) % 4]
+    return math.cos(math.radians(degrees)), math.sin(math.radians(degrees))
+
+
+def _stay(
+    seen: LabState,
+    box: LabBox,
+    lower: list[float] | Vector,
+    upper: list[float] | Vector,
+    t_min: float,
+    t_max: float,
+) -> Interval:
+    """Return the exact range of t between corners, rotated as the box is."""
+    if not box.turned:
+        hit, near, far = ray_box(seen.origin, seen.direction, lower, upper, t_min, t_max)
+        return Interval(bool(hit), float(near), float(far))
+    # About the centre the corners are -half and half; corners at infinity stay there.
+    low = [-h if math.isfinite(c) else c for c, h in zip(lower, box.half, strict=True)]
+    high = [h if math.isfinite(c) else c for c, h in zip(upper, box.half, strict=True)]
+    hit, near, far = ray_obb(seen.origin, seen.direction, low, high, box.matrix, t_min, t_max)
+    return Interval(bool(hit), float(near), float(far))

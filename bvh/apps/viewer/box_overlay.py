@@ -1,0 +1,167 @@
+"""Boxes of tree nodes on the page: of the tree that was picked, or of a scene's top level."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bvh.apps.viewer import readouts
+from bvh.geometry.transforms import moved
+from bvh.tree.arrays import TreeArrays
+from bvh.tree.frame import FrameView
+from bvh.tree.stats import wide_levels
+from bvh.tree.wide_nodes import lanes_of
+
+Floats = NDArray[np.float64]
+
+OFF, TREE, TOP = "off", "tree", "top level"
+# Boxes that are drawn of a level, the largest first.
+MAX_BOXES = 5000
+COLOURS = (
+    (214, 39, 40), (255, 127, 14), (188, 160, 0), (44, 160, 44), (0, 150, 170), (31, 119, 180),
+    (110, 80, 200), (200, 60, 160),
+)  # fmt: skip
+# Bit k of a corner's index is the side along axis k; an edge joins two that differ in one bit.
+EDGES = np.array([(a, a | 1 << k) for k in range(3) for a in range(8) if not a >> k & 1])
+
+
+class BoxOverlay:
+    """Controls of the boxes on a page, and the boxes.
+
+    Parameters
+    ----------
+    session : Session
+        The page.
+    """
+
+    def __init__(self, session: Any) -> None:
+        self._session = session
+        # By id() of a tree's arrays, which are kept alive so that the id stays theirs.
+        self._levels: dict[int, tuple[Any, BoxLevels]] = {}
+        gui = session.client.gui
+        many = len(session.scene.leaves) > 1
+        self._of = gui.add_dropdown(
+            "Boxes of", (OFF, TREE, TOP) if many else (OFF, TREE), initial_value=OFF,
+            hint="The tree of the mesh that was picked last (or of the first one), or that over a "
+            "scene's instances.",
+        )  # fmt: skip
+        self._level = gui.add_slider("Level", 0, 1, 1, 1, disabled=True)
+        self._summary = gui.add_html(readouts.boxes_shown("none"))
+        self._of.on_update(lambda _: self.follow())
+        self._level.on_update(lambda _: self._draw())
+
+    def follow(self) -> None:
+        """Draw the boxes of the tree that is chosen now."""
+        levels = self._chosen()
+        self._level.disabled = levels is None
+        if levels is not None:
+            deepest = max(levels.depth, 1)
+            if self._level.value > deepest:
+                self._level.value = deepest
+            self._level.max = deepest
+        self._draw()
+
+    def _leaf(self) -> int:
+        """Return the leaf that was picked last, or the first if there is none."""
+        pick = self._session.pick
+        return 0 if pick is None or pick.leaf >= len(self._session.scene.leaves) else pick.leaf
+
+    def _chosen(self) -> BoxLevels | None:
+        """Return the levels of the tree that is chosen, or None."""
+        scene = self._session.scene
+        if self._of.value == OFF or len(scene.leaves) == 0:
+            return None
+        if self._of.value == TOP:
+            # Not stored: the top level changes when instances move.
+            return BoxLevels(scene._current().arrays)
+        leaves = scene.leaves
+        return self._levels_of(leaves.trees[leaves.tree_of[self._leaf()]].arrays)
+
+    def _levels_of(self, arrays: Any) -> BoxLevels:
+        if id(arrays) not in self._levels:
+            self._levels[id(arrays)] = arrays, BoxLevels(arrays)
+        return self._levels[id(arrays)][1]
+
+    def _draw(self) -> None:
+        """Draw one level, and show how many of its boxes are drawn."""
+        session = self._session
+        with session._lock:
+            levels = self._chosen()
+            if levels is None:
+                session._unmark("boxes")
+                self._summary.content = readouts.boxes_shown("none")
+                return
+            level = int(self._level.value)
+            boxes = levels.boxes(level)
+            drawn = largest(boxes, MAX_BOXES)
+            corners = corners_of(drawn)
+            if self._of.value == TREE:
+                matrix = session.scene.leaves.matrices[self._leaf()]
+                world = moved(np.ascontiguousarray(corners.reshape(-1, 3)), matrix)
+                corners = world.reshape(-1, 8, 3)
+            text = f"level {level}: {readouts.count(len(boxes))} boxes"
+            if len(drawn) < len(boxes):
+                text += f", the {readouts.count(len(drawn))} largest drawn"
+            self._summary.content = readouts.boxes_shown(text)
+            if len(drawn) == 0:
+                session._unmark("boxes")
+                return
+            lines = edges_of(session.frame.to_page(corners))
+            session._lines("boxes", lines, COLOURS[level % len(COLOURS)], 1.5)
+
+
+class BoxLevels:
+    """Boxes of a tree's nodes, level by level; level 0 is the box of the root.
+
+    Level k + 1 holds the boxes of all children of the nodes of level k, leaves included.
+
+    Parameters
+    ----------
+    arrays : TreeArrays
+
+    Attributes
+    ----------
+    depth : int
+        The deepest level; -1 if the tree is empty.
+    """
+
+    def __init__(self, arrays: TreeArrays) -> None:
+        self._lanes = lanes_of(arrays.nodes.blocks)
+        self._levels = wide_levels(self._lanes)
+        self._frame = FrameView(arrays.frame)
+        self.depth = int(self._levels.max()) + 1 if len(self._levels) else -1
+
+    def boxes(self, level: int) -> Floats:
+        """Return the lower and upper corners of a level's boxes in the tree's coordinates.
+
+        They are those of the nodes, rounded outward to float32 in the tree's frame; shape
+        (n, 2, 3).
+        """
+        used = self._lanes.inner | self._lanes.leaf
+        used = used & (self._levels == max(level - 1, 0))[:, None]
+        local = np.moveaxis(self._lanes.boxes, 1, 2)[used].reshape(-1, 2, 3).astype(np.float64)
+        if level == 0 and len(local):
+            local = np.stack([local[:, 0].min(axis=0), local[:, 1].max(axis=0)])[None]
+        return np.asarray(np.ldexp(local, -self._frame.exponent) + self._frame.centre)
+
+
+def largest(boxes: Floats, limit: int) -> Floats:
+    """Return the boxes of largest surface, at most `limit`, in their order."""
+    if len(boxes) <= limit:
+        return boxes
+    x, y, z = np.moveaxis(boxes[:, 1] - boxes[:, 0], 1, 0)
+    kept = np.argpartition(-(x * y + y * z + z * x), limit)[:limit]
+    return boxes[np.sort(kept)]
+
+
+def corners_of(boxes: Floats) -> Floats:
+    """Return the corners of boxes (n, 2, 3), shape (n, 8, 3)."""
+    upper = (np.arange(8)[:, None] >> np.arange(3) & 1).astype(bool)
+    return np.where(upper, boxes[:, 1:2], boxes[:, 0:1])
+
+
+def edges_of(corners: Floats) -> Floats:
+    """Return the edges of boxes with corners (n, 8, 3) as lines (12 n, 2, 3)."""
+    return corners[:, EDGES].reshape(-1, 2, 3)

@@ -1,0 +1,143 @@
+"""Texts of the page's panel, as HTML with an id for each value."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Sequence
+
+import numpy as np
+
+from bvh.picking.results import Pick
+from bvh.picking.selections import Selection
+from bvh.pictures.colours import HEAT
+
+Row = tuple[str, str, str]
+
+_AMBER = "background:#fff4d6;color:#7a5200;border-radius:4px;padding:0.4em 0.6em;margin-top:0.4em"
+_DIM = "opacity:0.65"
+
+
+def count(number: int) -> str:
+    """Return a number with thin spaces between its thousands."""
+    return f"{number:,}".replace(",", "\N{NARROW NO-BREAK SPACE}")
+
+
+def header(title: str, what: str, notices: Sequence[str]) -> str:
+    """Return the head of the panel: title, content, notices."""
+    boxes = "".join(
+        f'<div class="bvh-notice" style="{_AMBER}">{html.escape(notice)}</div>'
+        for notice in notices
+    )
+    return _block(
+        f'<b id="bvh-title">{html.escape(title)}</b> '
+        f'<span id="bvh-content" style="{_DIM}">{html.escape(what)}</span>{boxes}'
+    )
+
+
+def picked(pick: Pick | None, seconds: float | None = None) -> str:
+    """Return the text for a click: a pick or None, and no time before the first click."""
+    if seconds is None:
+        return _block(f'<span id="bvh-pick" style="{_DIM}">Click to pick a face.</span>')
+    time = ("Time", "pick-time", _microseconds(seconds))
+    if pick is None:
+        return _block(f'<span id="bvh-pick">Nothing there.</span>{_table([time])}')
+    name = "\N{EN DASH}" if pick.name is None else pick.name
+    rows = [
+        ("Instance", "instance", f"{'/'.join(map(str, pick.path))}  {name}"),
+        ("Leaf", "leaf", str(pick.leaf)),
+        ("Face" if pick.vertex is not None else "Box", "face", str(pick.prim_id)),
+        ("Side", "side", "front" if pick.front else "back"),
+        ("Distance", "distance", f"{pick.t:.9g}"),
+        ("Position", "position", numbers(pick.position)),
+        ("Normal", "normal", numbers(pick.normal, 5)),
+    ]
+    if pick.vertex is not None:
+        rows.append(("u, v", "weights", numbers(np.array([pick.u, pick.v]), 6)))
+    if pick.uv is not None:
+        rows.append(("Texture", "uv", numbers(pick.uv, 6)))
+    return _block(f'<b id="bvh-pick">Picked</b>{_table([*rows, time])}')
+
+
+def selected(found: Selection | None, seconds: float, drawn: int) -> str:
+    """Return the size of a selection; None before the first one."""
+    if found is None:
+        return _block(f'<span id="bvh-selection" style="{_DIM}">Shift-drag to select faces.</span>')
+    instances = len(np.unique(found.instance_id))
+    text = (
+        f'Selected <b id="bvh-selected">{count(len(found))}</b> faces of '
+        f'<span id="bvh-selected-instances">{count(instances)}</span> '
+        f"{'instance' if instances == 1 else 'instances'} in {_milliseconds(seconds)}"
+    )
+    if drawn < len(found):
+        text += f"; the first {count(drawn)} are drawn"
+    return _block(f'<span id="bvh-selection">{text}</span>')
+
+
+def hovered(pick: Pick | None, distance: float, seconds: float) -> str:
+    """Return a line about what is under the pointer, with its distance from the eye."""
+    if pick is None:
+        return _block(f'<span id="bvh-hover" style="{_DIM}">\N{EN DASH}</span>')
+    name = "" if pick.name is None else f" of {pick.name}"
+    line = f"face {pick.prim_id}{name}, distance {distance:.6g}, in {_microseconds(seconds)}"
+    return _block(f'<span id="bvh-hover">{html.escape(line)}</span>')
+
+
+def boxes_shown(text: str) -> str:
+    """Return the line about boxes."""
+    return _block(f'<span id="bvh-boxes">{html.escape(text)}</span>')
+
+
+def picture_text(
+    size: tuple[int, int], rays: int, casting: float, seconds: float, hottest: float | None
+) -> str:
+    """Return the times of a picture, and for a cost map its legend."""
+    rate = rays / max(casting, 1e-9) / 1e6
+    rows = [
+        ("Rays", "rays", f"{count(rays)} in {_milliseconds(casting)}, {rate:.2f} million a second"),
+        (
+            "Picture", "picture",
+            f"{size[0]} \N{MULTIPLICATION SIGN} {size[1]}, shown after {_milliseconds(seconds)}",
+        ),
+    ]  # fmt: skip
+    if hottest is None:
+        return _block(_table(rows))
+    stops = ", ".join(f"rgb({', '.join(f'{255 * x:.0f}' for x in colour)})" for colour in HEAT)
+    bar = f'<div style="height:0.8em;border-radius:2px;background:linear-gradient(90deg,{stops})">'
+    ends = f"<span>0</span><span>nodes and groups a ray visits</span><span>{hottest:.0f}+</span>"
+    return _block(
+        f'{_table(rows)}{bar}</div><div id="bvh-legend" style="display:flex;'
+        f'justify-content:space-between;{_DIM}">{ends}</div>'
+    )
+
+
+def frame_time() -> str:
+    """Return the element into which the page's script writes the time of a frame."""
+    return _block(_table([("Frame of the page", "frame", "\N{EN DASH}")]))
+
+
+def numbers(values: np.ndarray, digits: int = 9) -> str:
+    """Return numbers with commas between them."""
+    return ", ".join(f"{x + 0.0:.{digits}g}" for x in values.tolist())
+
+
+def _table(rows: Sequence[Row]) -> str:
+    """Return rows of a name, an id and a value."""
+    cells = "".join(
+        f'<tr><td style="{_DIM};padding-right:1em;white-space:nowrap;vertical-align:top">{name}'
+        f'</td><td id="bvh-{key}" style="font-variant-numeric:tabular-nums;overflow-wrap:anywhere">'
+        f"{html.escape(value)}</td></tr>"
+        for name, key, value in rows
+    )
+    return f'<table style="border-spacing:0;width:100%">{cells}</table>'
+
+
+def _block(inner: str) -> str:
+    return f'<div style="font-size:0.8em;line-height:1.5;padding:0.15em 0.75em">{inner}</div>'
+
+
+def _microseconds(seconds: float) -> str:
+    return f"{seconds * 1e6:.0f} µs" if seconds < 1e-3 else _milliseconds(seconds)
+
+
+def _milliseconds(seconds: float) -> str:
+    return f"{seconds * 1e3:.3g} ms" if seconds < 0.9995 else f"{seconds:.3g} s"

@@ -1,0 +1,179 @@
+"""Ray-cast pictures of what a page shows: coarse while the camera moves, then fine."""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bvh.apps.viewer.readouts import picture_text
+from bvh.camera.camera import Camera
+from bvh.pictures import render
+from bvh.scene.scene import Scene
+
+# Seconds for a picture while the camera moves, and of rest before the fine one.
+MOVING, RESTING = 0.08, 0.25
+# Fewest and most pixels of a picture.
+COARSEST, FINEST = 10_000, 1 << 20
+# Seconds to wait for the picture in progress when the page is closed.
+PATIENCE = 5.0
+
+
+class _OutdatedError(Exception):
+    """The camera has moved since the picture was begun."""
+
+
+class Latest:
+    """Coalescing of calls: a call while the work is in progress has it done once more, at its end.
+
+    Parameters
+    ----------
+    work : callable
+        Takes nothing, and reads for itself what there is to do.
+    """
+
+    def __init__(self, work: Callable[[], None]) -> None:
+        self._work = work
+        self._lock = threading.Condition()
+        self._busy = self._wanted = False
+
+    def __call__(self) -> None:
+        """Do the work now, or once more at the end of the work in progress."""
+        with self._lock:
+            self._wanted = True
+            if self._busy:
+                return
+            self._busy = True
+        try:
+            while self._begin():
+                self._work()
+        except BaseException:
+            with self._lock:
+                self._busy = False
+                self._lock.notify_all()
+            raise
+
+    def wait(self, seconds: float) -> bool:
+        """Wait until the work is done, at most so long; return whether it is."""
+        with self._lock:
+            return self._lock.wait_for(lambda: not self._busy, seconds)
+
+    def _begin(self) -> bool:
+        """Return whether there is work to do, and mark it as in progress."""
+        with self._lock:
+            self._busy, self._wanted = self._wanted, False
+            if not self._busy:
+                self._lock.notify_all()
+            return self._busy
+
+
+class Tracer:
+    """Caster of a page's pictures.
+
+    Parameters
+    ----------
+    scene : Scene
+    camera : callable
+        Returns the page's current camera.
+    show : callable
+        Called as show(pixels, text): an image (h, w, 3) of uint8 and HTML about it, or None and
+        an empty text.
+    threads : int or None
+    """
+
+    def __init__(
+        self,
+        scene: Scene,
+        camera: Callable[[], Camera],
+        show: Callable[[NDArray[np.uint8] | None, str], None],
+        threads: int | None,
+    ) -> None:
+        self.scene, self.camera, self.show, self.threads = scene, camera, show, threads
+        self.shade: str | None = None
+        self._fine = self._closed = False
+        # Number of times that the camera or the shade has changed.
+        self._moves = 0
+        self._seconds_a_pixel = 1e-6
+        self._timer: threading.Timer | None = None
+        self._draw = Latest(self._cast)
+
+    def choose(self, shade: str | None) -> None:
+        """Show pictures of a shade from now on, or none for None."""
+        self.shade = shade
+        self.moved()
+
+    def moved(self) -> None:
+        """Cast a coarse picture now, and a fine one when the camera has come to rest."""
+        self.stop()
+        self._fine = False
+        self._moves += 1
+        if self.shade is not None:
+            self._timer = threading.Timer(RESTING, self._refine)
+            self._timer.daemon = True
+            self._timer.start()
+        self._draw()
+
+    def close(self) -> None:
+        """Cast nothing more, and wait for the picture in progress."""
+        self.shade = None
+        self.stop()
+        self._closed = True
+        self._draw.wait(PATIENCE)
+
+    def stop(self) -> None:
+        """Cancel the fine picture."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _refine(self) -> None:
+        self._fine = True
+        self._draw()
+
+    def _cast(self) -> None:
+        """Cast and show one picture."""
+        shade, fine, moves = self.shade, self._fine, self._moves
+
+        def check(*_: Any) -> None:
+            if self._moves != moves or self._closed:
+                raise _OutdatedError
+
+        if self._closed:
+            return
+        if shade is None:
+            self.show(None, "")
+            return
+        camera = self.camera()
+        size = reduced(camera.width, camera.height, FINEST if fine else self._affordable())
+        began = time.perf_counter()
+        try:
+            camera = camera.resized(*size)
+            picture = render(self.scene, camera, shade, threads=self.threads, progress=check)
+        except _OutdatedError:
+            return
+        except RuntimeError:
+            # No threads can be started while the process ends.
+            if threading.main_thread().is_alive():
+                raise
+            return
+        seconds = time.perf_counter() - began
+        self._seconds_a_pixel = seconds / (size[0] * size[1])
+        if self.shade == shade:
+            text = picture_text(size, picture.rays, picture.seconds, seconds, picture.hottest)
+            self.show(picture.pixels, text)
+
+    def _affordable(self) -> int:
+        """Return the number of pixels that can be cast in time while the camera moves."""
+        return int(min(max(MOVING / self._seconds_a_pixel, COARSEST), FINEST))
+
+
+def reduced(width: int, height: int, pixels: int) -> tuple[int, int]:
+    """Return the size, scaled down to at most so many pixels."""
+    share = math.sqrt(pixels / (width * height))
+    if share >= 1.0:
+        return width, height
+    return max(1, math.floor(width * share)), max(1, math.floor(height * share))

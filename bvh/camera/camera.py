@@ -1,0 +1,376 @@
+"""Camera: constructors by eye and target, and from matrices of other programs."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from bvh.camera.matrices import Geometry, Raster, from_renderer
+from bvh.camera.pixel_rays import View
+from bvh.camera.placement import (
+    half_height_of,
+    looking,
+    oblique,
+    of_opencv,
+    of_trimesh,
+    toward,
+    unit,
+    vector,
+)
+from bvh.runtime.arguments import reals
+
+
+class Camera(View):
+    """A camera over a picture of `width` x `height` pixels.
+
+    Created by `look_at`, `orthographic`, `framing`, `from_opencv`, `from_matrices` or
+    `from_trimesh`. By default, the upper left corner of the picture is (0, 0), x points right and y
+    down, and the centre of pixel (i, j) is at (i + 0.5, j + 0.5).
+
+    With `y="up"` the lower left corner is (0, 0), and the first row of `rays` is the lowest. With a
+    `pixel_ratio` the coordinates of `ray`, `cursor_ray`, `project` and `frustum` are in units of so
+    many device pixels, like those of a cursor in a browser (window.devicePixelRatio), while
+    `width`, `height` and `rays` count device pixels.
+    """
+
+    @classmethod
+    def look_at(
+        cls,
+        eye: ArrayLike,
+        target: ArrayLike,
+        up: str | ArrayLike = (0.0, 0.0, 1.0),
+        fov_y: float = 45.0,
+        width: int = 800,
+        height: int = 600,
+        *,
+        near: float = 0.0,
+        far: float = math.inf,
+        y: str = "down",
+        pixel_ratio: float = 1.0,
+    ) -> Camera:
+        """Create a perspective camera.
+
+        Parameters
+        ----------
+        eye, target : array_like, shape (3,)
+            Position of the camera, and the point at the centre of the picture.
+        up : {"x", "y", "z", "-x", "-y", "-z"} or array_like, shape (3,)
+            Up direction of the picture, not parallel to the view; for a scene, `Scene.up`.
+        fov_y : float
+            Vertical field of view in degrees, between 0 and 180.
+        width, height : int
+            Device pixels.
+        near, far : float
+            Range of visible depths, 0 <= near < far; the camera's `t_min` and `t_max`.
+        y : {"down", "up"}
+            Direction of y in the picture.
+        pixel_ratio : float
+            Device pixels to a unit of x and y; above 0.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If eye and target coincide, `up` is parallel to the view, or an argument is out of
+            range.
+
+        Examples
+        --------
+        >>> import bvh
+        >>> camera = bvh.Camera.look_at([0, 0, 5], [0, 0, 0], [0, 1, 0], 90.0, 4, 2)
+        >>> origin, direction = camera.ray(4.0, 1.0)
+        >>> origin.tolist(), direction.round(6).tolist()
+        ([0.0, 0.0, 5.0], [2.0, 0.0, -1.0])
+        """
+        raster = Raster.checked(width, height, y, pixel_ratio)
+        half = half_height_of(fov_y)
+        position = vector("eye", eye)
+        geometry = looking("fov_y", position, toward(position, target), up, half, raster)
+        return cls._create(geometry, True, raster, near, far)
+
+    @classmethod
+    def orthographic(
+        cls,
+        eye: ArrayLike,
+        target: ArrayLike,
+        up: str | ArrayLike = (0.0, 0.0, 1.0),
+        view_height: float = 2.0,
+        width: int = 800,
+        height: int = 600,
+        *,
+        near: float = 0.0,
+        far: float = math.inf,
+        y: str = "down",
+        pixel_ratio: float = 1.0,
+    ) -> Camera:
+        """Create a camera with parallel rays.
+
+        Parameters
+        ----------
+        eye, target : array_like, shape (3,)
+            A point of the plane in which rays start, and the point at the centre of the picture.
+        up : {"x", "y", "z", "-x", "-y", "-z"} or array_like, shape (3,)
+            Up direction of the picture, not parallel to the view.
+        view_height : float
+            Height of the picture in space.
+        near, far : float
+            Range of visible depths, near < far. With a negative `near`, what is behind the eye is
+            visible, too.
+        width, height, y, pixel_ratio
+            As in `look_at`.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If eye and target coincide, `up` is parallel to the view, or an argument is out of
+            range.
+
+        Examples
+        --------
+        >>> import bvh
+        >>> camera = bvh.Camera.orthographic([0, 0, 5], [0, 0, 0], [0, 1, 0], 2.0, 4, 2)
+        >>> origin, direction = camera.ray(4.0, 1.0)
+        >>> origin.tolist(), direction.tolist()
+        ([2.0, 0.0, 5.0], [0.0, 0.0, -1.0])
+        """
+        raster = Raster.checked(width, height, y, pixel_ratio)
+        if reals("view_height", view_height).shape != () or not 0.0 < view_height < np.inf:
+            raise ValueError(f"view_height must be positive and finite, got {view_height}")
+        position, half = vector("eye", eye), view_height / 2
+        geometry = looking("view_height", position, toward(position, target), up, half, raster)
+        return cls._create(geometry, False, raster, near, far)
+
+    @classmethod
+    def framing(
+        cls,
+        bounds: Any,
+        direction: ArrayLike | None = None,
+        up: str | ArrayLike | None = None,
+        fov_y: float = 35.0,
+        width: int = 800,
+        height: int = 600,
+        *,
+        y: str = "down",
+        pixel_ratio: float = 1.0,
+    ) -> Camera:
+        """Create a perspective camera that looks along `direction` and sees all of a box.
+
+        Parameters
+        ----------
+        bounds : array_like, shape (2, 3), or BVH or Scene
+            Lower and upper corner, like `BVH.bounds`, or a tree or scene with bounds.
+        direction : array_like, shape (3,), optional
+            View direction; by default oblique and a little downward.
+        up : {"x", "y", "z", "-x", "-y", "-z"} or array_like, shape (3,), optional
+            As in `look_at`; by default `Scene.up`, else z.
+        fov_y, width, height, y, pixel_ratio
+            As in `look_at`.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If the bounds are not finite or an argument is out of range.
+
+        Examples
+        --------
+        >>> import bvh
+        >>> camera = bvh.Camera.framing([[0, 0, 0], [1, 2, 3]], [0, 1, 0], width=40, height=30)
+        >>> [round(x, 6) for x in camera.project([0.5, 1, 1.5])[:2]]
+        [20.0, 15.0]
+        """
+        box = reals("bounds", getattr(bounds, "bounds", bounds))
+        if up is None:
+            up = getattr(bounds, "up", "z")
+        if box.shape != (2, 3) or not np.isfinite(box).all():
+            raise ValueError(f"bounds must be two finite corners, got {box.tolist()}")
+        along = unit("direction", oblique(up) if direction is None else direction)
+        middle = 0.5 * box[0] + 0.5 * box[1]
+        half_height = half_height_of(fov_y)
+        raster = Raster.checked(width, height, y, pixel_ratio)
+        probe = cls._create(looking("fov_y", middle, along, up, half_height, raster), True, raster)
+        # Move back until every corner is inside the picture.
+        corners = np.stack(np.meshgrid(*box.T, indexing="ij"), axis=-1).reshape(-1, 3) - middle
+        half = half_height * np.array([probe.width / probe.height, 1.0])
+        across = np.abs(corners @ np.stack([probe.right, probe.up], axis=1)) / half
+        back = 1.06 * float((across.max(axis=1) - corners @ along).max())
+        if back <= 0.0:
+            back = max(1.0, np.abs(middle).max() / 1024)
+        if not np.isfinite(middle - back * along).all():
+            raise ValueError("bounds are too large to step back from")
+        return replace(probe, eye=middle - back * along)
+
+    @classmethod
+    def from_opencv(
+        cls,
+        intrinsics: ArrayLike,
+        extrinsics: ArrayLike,
+        width: int,
+        height: int,
+        *,
+        distortion: ArrayLike | None = None,
+        near: float = 0.0,
+        far: float = math.inf,
+        y: str = "down",
+        pixel_ratio: float = 1.0,
+    ) -> Camera:
+        """Create a camera from matrices of OpenCV.
+
+        OpenCV's camera looks along z, with x to the right and y down, and its integers are the
+        centres of pixels: a point that `cv2.projectPoints` maps to (u, v), `project` maps to
+        (u + 0.5, v + 0.5). No other shift is needed, not for the principal point either.
+
+        Parameters
+        ----------
+        intrinsics : array_like, shape (3, 3)
+            The camera matrix [[fx, skew, cx], [0, fy, cy], [0, 0, 1]] in pixels, fx and fy
+            positive. The skew is used, unlike by `cv2.projectPoints`.
+        extrinsics : array_like, shape (3, 4) or (4, 4)
+            From world to camera: [R | t] with a rotation R, such as `cv2.Rodrigues` returns for a
+            rotation vector.
+        width, height : int
+            Device pixels.
+        distortion : array_like, optional
+            Coefficients of a lens; accepted if all are 0.
+        near, far, y, pixel_ratio
+            As in `look_at`.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If a matrix is not of that form, an argument is out of range, or the lens distorts:
+            undistort the pixels first (`cv2.undistortPoints`, `cv2.initUndistortRectifyMap`).
+
+        Examples
+        --------
+        >>> import bvh
+        >>> k = [[800, 0, 319.5], [0, 800, 239.5], [0, 0, 1]]
+        >>> camera = bvh.Camera.from_opencv(k, [[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 2]], 640, 480)
+        >>> camera.eye.tolist(), camera.project([0, 0, 2])
+        ([0.0, 0.0, -2.0], (320.0, 240.0, 4.0))
+        """
+        raster = Raster.checked(width, height, y, pixel_ratio)
+        geometry = of_opencv(intrinsics, extrinsics, distortion, raster)
+        return cls._create(geometry, True, raster, near, far)
+
+    @classmethod
+    def from_matrices(
+        cls,
+        view: ArrayLike,
+        projection: ArrayLike,
+        width: int,
+        height: int,
+        *,
+        depth: str = "opengl",
+        reversed_z: bool = False,
+        y: str = "down",
+        pixel_ratio: float = 1.0,
+    ) -> Camera:
+        """Create a camera from matrices of a renderer.
+
+        Parameters
+        ----------
+        view : array_like, shape (4, 4)
+            From world to camera; affine and invertible. It may scale and mirror: t of a ray is
+            still depth in world units.
+        projection : array_like, shape (4, 4)
+            From camera to clip space; perspective or parallel, also off centre, skewed, and with an
+            infinite far plane. Or the product of both, with the identity as view.
+        width, height : int
+            Device pixels that clip space from -1 to 1 covers.
+        depth : {"opengl", "vulkan", "direct3d"}
+            Convention of clip space for depth and up. "opengl": -1 to 1, y up. "vulkan": 0 to 1, y
+            down. "direct3d": 0 to 1, y up; also for Metal, WebGPU, and OpenGL after
+            glClipControl(GL_LOWER_LEFT, GL_ZERO_TO_ONE).
+        reversed_z : bool
+            Whether near and far are exchanged in depth, as is done for precision.
+        y : {"down", "up"}
+            Direction of y in the coordinates of the picture; `depth` sets that in clip space.
+        pixel_ratio : float
+            As in `look_at`.
+
+        Returns
+        -------
+        Camera
+            With `near` and `far` of the projection. Rays of a parallel projection start in the
+            plane of the view's origin, and `near` may be negative.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If a matrix is singular, not finite or not of that kind, multiplies row vectors
+            (transpose it), or has reversed depths; or an argument is out of range.
+
+        Examples
+        --------
+        >>> import bvh, numpy as np
+        >>> view = np.eye(4)
+        >>> view[2, 3] = -5
+        >>> projection = [[0.5, 0, 0, 0], [0, 1, 0, 0], [0, 0, -1, -0.5], [0, 0, -1, 0]]
+        >>> camera = bvh.Camera.from_matrices(view, projection, 4, 2, depth="opengl")
+        >>> camera.eye.tolist(), camera.t_min, camera.t_max
+        ([0.0, 0.0, 5.0], 0.25, inf)
+        """
+        raster = Raster.checked(width, height, y, pixel_ratio)
+        found = from_renderer(view, projection, depth, reversed_z, raster)
+        geometry, perspective, near, far = found
+        return cls._create(geometry, perspective, raster, near, far)
+
+    @classmethod
+    def from_trimesh(
+        cls,
+        source: Any,
+        transform: ArrayLike | None = None,
+        *,
+        near: float = 0.0,
+        far: float = math.inf,
+        y: str = "down",
+        pixel_ratio: float = 1.0,
+    ) -> Camera:
+        """Create a camera from a trimesh scene or a trimesh camera.
+
+        Its rays are those of `trimesh.Scene.camera_rays` up to their lengths; trimesh counts pixels
+        from below, like y="up".
+
+        Parameters
+        ----------
+        source : trimesh.Scene or trimesh.scene.Camera
+            For a scene without a camera, trimesh creates one.
+        transform : array_like, shape (4, 4), optional
+            From camera to world; that of the scene by default, or the identity. The camera looks
+            along its -z, with y up.
+        near, far, y, pixel_ratio
+            As in `look_at`. The camera's own z_near and z_far are ignored, as by trimesh's rays.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If the source is of another type, the transform is not affine and invertible, or a
+            number is out of range.
+
+        Examples
+        --------
+        >>> import bvh, trimesh
+        >>> lens = trimesh.scene.Camera(resolution=(4, 2), fov=(90, 90))
+        >>> camera = bvh.Camera.from_trimesh(lens)
+        >>> camera.ray(4, 0)[1].round(6).tolist()
+        [1.0, 1.0, -1.0]
+        """
+        geometry, raster = of_trimesh(source, transform, y, pixel_ratio)
+        return cls._create(geometry, True, raster, near, far)
+
+    @classmethod
+    def _create(
+        cls,
+        geometry: Geometry,
+        perspective: bool,
+        raster: Raster,
+        near: float = 0.0,
+        far: float = math.inf,
+    ) -> Camera:
+        width, height, y, pixel_ratio = raster
+        eye, forward, step_x, step_y, centre = map(np.array, geometry)
+        return cls(eye, forward, step_x, step_y, centre,
+                   width, height, perspective, y, pixel_ratio, near, far)  # fmt: skip

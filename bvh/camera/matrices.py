@@ -1,0 +1,300 @@
+"""Geometry of pixels from projection matrices, in exact arithmetic.
+
+Everything is computed exactly and rounded once, so that inverses and products lose no digits,
+however far the camera is from the origin. A projection is defined up to a factor, so matrices of
+doubles are scaled to Python integers.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bvh.runtime.arguments import reals, whole_number
+
+Row = list[int]
+
+# Lengths are multiples of 1 / UNIT, far finer than doubles.
+UNIT = 1 << 70
+
+# Depth at the near and the far plane, and the sign of y that is up, in clip space.
+CONVENTIONS = {"opengl": (-1, 1, 1), "vulkan": (0, 1, -1), "direct3d": (0, 1, 1)}
+
+# Largest relative variation of a depth across the picture is 1 / DEPTH_SLACK, for float32 matrices.
+DEPTH_SLACK = 10**6
+
+
+class Raster(NamedTuple):
+    """Pixels of a picture and their coordinates; see the attributes of `Lens`."""
+
+    width: int
+    height: int
+    y: str
+    pixel_ratio: float
+
+    @classmethod
+    def checked(cls, width: int, height: int, y: str, pixel_ratio: float) -> Raster:
+        """Return a raster of checked arguments."""
+        size = whole_number("width", width), whole_number("height", height)
+        if not isinstance(y, str) or y not in ("down", "up"):
+            raise ValueError(f"y must be 'down' or 'up', got {y!r}")
+        ratio = number("pixel_ratio", pixel_ratio)
+        if not 0.0 < ratio < math.inf:
+            raise ValueError(f"pixel_ratio must be positive and finite, got {pixel_ratio!r}")
+        return cls(*size, y, ratio)
+
+
+class Geometry(NamedTuple):
+    """Map from pixels to rays; see the attributes of `Lens`."""
+
+    eye: list[float]
+    forward: list[float]
+    step_x: list[float]
+    step_y: list[float]
+    centre: list[float]
+
+
+def number(name: str, value: Any) -> float:
+    """Return a checked number, not NaN."""
+    found = reals(name, value)
+    if found.shape != () or np.isnan(found):
+        raise ValueError(f"{name} must be a number, got {value!r}")
+    return float(found)
+
+
+def matrix(name: str, value: ArrayLike, *shapes: tuple[int, int]) -> NDArray[np.float64]:
+    """Return a checked finite matrix of one of the shapes."""
+    found = reals(name, value)
+    if found.shape not in shapes:
+        wanted = " or ".join(map(str, shapes))
+        raise ValueError(f"{name} must have shape {wanted}, got {found.shape}")
+    if not np.isfinite(found).all():
+        raise ValueError(f"{name} must be finite, got {found.tolist()}")
+    return found
+
+
+def affine(name: str, value: ArrayLike) -> list[Row]:
+    """Return the rows of an invertible 4 x 4 matrix with the last row 0 0 0 1, up to a factor."""
+    found = matrix(name, value, (4, 4))
+    if found[3].tolist() != [0.0, 0.0, 0.0, 1.0]:
+        raise ValueError(
+            f"{name} must have the last row 0 0 0 1, as it multiplies column vectors, "
+            f"got {found[3].tolist()}"
+        )
+    rows, _ = whole(found)
+    _adjugate(name, *rows[:3])
+    return rows
+
+
+def whole(values: NDArray[np.float64]) -> tuple[list[Row], int]:
+    """Return integer rows of a matrix times a power of two, and that power."""
+    ratios = [[x.as_integer_ratio() for x in row] for row in values.tolist()]
+    scale = max(d for row in ratios for _, d in row)
+    return [[n * (scale // d) for n, d in row] for row in ratios], scale
+
+
+def product(a: list[Row], b: list[Row]) -> list[Row]:
+    """Return the product of two matrices."""
+    columns = list(zip(*b, strict=True))
+    return [[sum(map(operator.mul, row, column)) for column in columns] for row in a]
+
+
+def inverse(rows: list[Row]) -> list[Row]:
+    """Return the inverse of an invertible affine matrix, up to a factor."""
+    x, y, z, last = rows
+    columns, det = _adjugate("matrix", x, y, z)
+    shift, _ = _origin(columns, det, x, y, z)
+    sign = 1 if det > 0 else -1
+    linear = [[sign * last[3] * column[k] for column in columns] for k in range(3)]
+    return [[*linear[k], shift[k]] for k in range(3)] + [[0, 0, 0, sign * det]]
+
+
+def inverse_rows(name: str, basis: NDArray[np.float64]) -> list[list[float]]:
+    """Return the inverse of a 3 x 3 matrix, each entry the nearest double."""
+    rows, scale = whole(basis)
+    columns, det = _adjugate(name, *rows)
+    return [_floats(name, [scale * column[k] for column in columns], det) for k in range(3)]
+
+
+def device_rows(clip: list[Row], raster: Raster, up: int) -> list[Row]:
+    """Return the rows of a clip matrix with x and y in pixels from the upper left corner."""
+    x, y, z, w = clip
+    return [
+        [(a + b) * raster.width for a, b in zip(x, w, strict=True)],
+        [(b - up * a) * raster.height for a, b in zip(y, w, strict=True)],
+        [2 * a for a in z],
+        [2 * a for a in w],
+    ]
+
+
+def picture_rows(rows: list[Row], raster: Raster) -> list[Row]:
+    """Return rows x, y, ..., w of device pixels, y down, in the coordinates of the picture."""
+    x, y, *rest = rows
+    if raster.y == "up":
+        y = [raster.height * b - a for a, b in zip(y, rest[-1], strict=True)]
+    above, below = raster.pixel_ratio.as_integer_ratio()
+    return [_times(below, x), _times(below, y), *(_times(above, row) for row in rest)]
+
+
+def pinhole(name: str, x: Row, y: Row, w: Row) -> Geometry:
+    """Return the geometry of the pixels (x / w, y / w) of a perspective projection.
+
+    Raises
+    ------
+    ValueError
+        If the rows are singular, or the geometry is not finite.
+    """
+    columns, det = _adjugate(name, x, y, w)
+    # Dividing w by its length makes t the distance from the plane of the eye.
+    length, square = _length(w), _dot(w, w)
+    return Geometry(
+        eye=_floats(name, *_origin(columns, det, x, y, w)),
+        forward=_floats(name, _times(UNIT, w[:3]), length),
+        step_x=_floats(name, _times(length, columns[0]), det * UNIT),
+        step_y=_floats(name, _times(length, columns[1]), det * UNIT),
+        centre=_floats(name, [_dot(x, w), _dot(y, w)], square),
+    )
+
+
+def parallel(name: str, x: Row, y: Row, z: Row, w: int, eye: tuple[Row, int]) -> Geometry:
+    """Return the geometry of the pixels (x, y) / w of a parallel projection; z grows with depth.
+
+    Rays start in the plane through the eye with normal z.
+    """
+    columns, det = _adjugate(name, x, y, z)
+    at, below = eye
+    middle = [_dot(row, at) + row[3] * below for row in (x, y)]
+    return Geometry(
+        eye=_floats(name, at, below),
+        forward=_floats(name, _times(_length(z), columns[2]), det * UNIT),
+        step_x=_floats(name, _times(w, columns[0]), det),
+        step_y=_floats(name, _times(w, columns[1]), det),
+        centre=_floats(name, middle, w * below),
+    )
+
+
+def from_renderer(
+    view: ArrayLike, projection: ArrayLike, depth: str, reversed_z: bool, raster: Raster
+) -> tuple[Geometry, bool, float, float]:
+    """Return geometry, perspective flag, near and far of matrices to clip space."""
+    if not isinstance(depth, str) or depth not in CONVENTIONS:
+        raise ValueError(f"depth must be one of {', '.join(CONVENTIONS)}, got {depth!r}")
+    if not isinstance(reversed_z, bool | np.bool_):
+        raise TypeError(f"reversed_z must be True or False, got {reversed_z!r}")
+    name = "projection"
+    inner = affine("view", view)
+    given = matrix(name, projection, (4, 4))
+    clip = product(whole(given)[0], inner)
+    if not any(clip[3]):
+        raise ValueError(f"{name} must be invertible, got a last row of zeros")
+    low, high, up = CONVENTIONS[depth]
+    first, last = (high, low) if reversed_z else (low, high)
+    if _is_transposed(given, first, last):
+        raise ValueError(
+            f"{name} must multiply column vectors (transpose it), got the last row "
+            f"{given[3].tolist()} and the last column {given[:, 3].tolist()}"
+        )
+    x, y, z, w = picture_rows(device_rows(clip, raster, up), raster)
+    if any(w[:3]):
+        geometry = pinhole(name, x, y, w)
+        eye = _origin(*_adjugate(name, x, y, w), x, y, w)
+        return geometry, True, *_perspective_range(name, z, w, eye, first, last)
+    if w[3] < 0:
+        x, y, z, w = (_times(-1, row) for row in (x, y, z, w))
+    back = inverse(inner)
+    at, below = eye = [row[3] for row in back[:3]], back[3][3]
+    sign = 1 if last > first else -1
+    geometry = parallel(name, x, y, _times(sign, z), w[3], eye)
+    begin, slope = _dot(z, at) + z[3] * below, sign * _length(z)
+    steps = [(end * w[3] * below - begin) * UNIT for end in (first, last)]
+    near, far = _floats(name, steps, below * slope)
+    return geometry, False, near, far
+
+
+def _is_transposed(given: NDArray[np.float64], first: int, last: int) -> bool:
+    """Return whether a projection seems to multiply row vectors.
+
+    The transpose of most projections is another projection. But in common ones w has coefficient 1
+    for depth, or the last row is 0 0 0 1; if only the last column is like that, the matrix is
+    transposed.
+    """
+    row, column = given[3].tolist(), given[:, 3].tolist()
+    unit = abs(math.hypot(*row[:3]) - 1.0) < 1e-6
+    if row[:2] == column[:2] == [0.0, 0.0] and row[3] == column[3] == 0.0:
+        return abs(column[2]) == 1.0 and not unit
+    if column != [0.0, 0.0, 0.0, 1.0] or not any(row[:3]):
+        return False
+    # A camera one unit from the origin may have this column, and an infinite far plane.
+    ahead = sum(map(operator.mul, given[2, :3].tolist(), row[:3]))
+    return not unit or (ahead - last) * (last - first) < -1e-3
+
+
+def _perspective_range(
+    name: str, z: Row, w: Row, eye: tuple[Row, int], first: int, last: int
+) -> tuple[float, float]:
+    """Return the distances of the near and the far plane from the eye; far may be infinite."""
+    square, along = _dot(w, w), _dot(z, w)
+    across = [a * square - along * b for a, b in zip(z[:3], w[:3], strict=True)]
+    if _dot(across, across) * DEPTH_SLACK**2 > square**3:
+        raise ValueError(f"{name} must have near and far planes that are parallel to the picture")
+    # So the normalised depth is tilt + level / w, where tilt = along / square is that at infinity.
+    at, below = eye
+    level = _dot(z, at) + z[3] * below
+    towards = 1 if last > first else -1
+    if level * towards > 0:
+        raise ValueError(
+            f"{name} must have a depth of {first} at its near plane, and the other way round with "
+            f"reversed_z={towards > 0}"
+        )
+    if level == 0 or (along - first * square) * towards <= 0:
+        raise ValueError(f"{name} must have depths from {first} to {last}")
+    over, under = level * square * UNIT, below * _length(w)
+    (near,) = _floats(name, [over], under * (first * square - along))
+    if (along - last * square) * towards <= 0:
+        return near, math.inf
+    return near, _floats(name, [over], under * (last * square - along))[0]
+
+
+def _floats(name: str, numbers: Row, below: int) -> list[float]:
+    """Return the doubles nearest to quotients; raise ValueError on overflow."""
+    try:
+        return [n / below for n in numbers]
+    except OverflowError:
+        raise ValueError(f"{name} must be far enough from singular for finite rays") from None
+
+
+def _length(row: Row) -> int:
+    """Return the length of the first three numbers, in units of 1 / UNIT."""
+    return math.isqrt(_dot(row, row) * UNIT**2)
+
+
+def _times(number: int, row: Row) -> Row:
+    return [number * a for a in row]
+
+
+def _dot(a: Row, b: Row) -> int:
+    return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
+
+
+def _cross(a: Row, b: Row) -> Row:
+    return [a[1] * b[2] - a[2] * b[1], a[2] * b[0] - a[0] * b[2], a[0] * b[1] - a[1] * b[0]]
+
+
+def _adjugate(name: str, x: Row, y: Row, z: Row) -> tuple[list[Row], int]:
+    """Return the columns of the adjugate of a matrix given by rows, and its determinant."""
+    columns = [_cross(y, z), _cross(z, x), _cross(x, y)]
+    det = _dot(x, columns[0])
+    if det == 0:
+        raise ValueError(f"{name} must be invertible")
+    return columns, det
+
+
+def _origin(columns: list[Row], det: int, *rows: Row) -> tuple[Row, int]:
+    """Return the point where affine rows are zero: numerators and a positive denominator."""
+    sign = -1 if det > 0 else 1
+    shifts = [sign * row[3] for row in rows]
+    return [sum(c[k] * s for c, s in zip(columns, shifts, strict=True)) for k in range(3)], abs(det)

@@ -1,0 +1,177 @@
+"""Placement of cameras: by eye, direction and up, or from OpenCV and trimesh."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bvh.camera.matrices import (
+    Geometry,
+    Raster,
+    affine,
+    inverse,
+    matrix,
+    picture_rows,
+    pinhole,
+    product,
+    whole,
+)
+from bvh.runtime.arguments import reals
+
+Vector = NDArray[np.float64]
+
+# Up directions by name.
+AXES: dict[str, tuple[float, float, float]] = {
+    "x": (1.0, 0.0, 0.0), "y": (0.0, 1.0, 0.0), "z": (0.0, 0.0, 1.0),
+    "-x": (-1.0, 0.0, 0.0), "-y": (0.0, -1.0, 0.0), "-z": (0.0, 0.0, -1.0),
+}  # fmt: skip
+
+# Largest deviation of a matrix from a rotation, for matrices from files of four digits.
+RIGID_SLACK = 1e-3
+
+
+def looking(
+    name: str,
+    eye: Vector,
+    forward: Vector,
+    up: str | ArrayLike,
+    half_height: float,
+    raster: Raster,
+) -> Geometry:
+    """Return the geometry of a camera whose picture is 2 half_height high at depth 1.
+
+    `name` is the argument that determines the half height.
+    """
+    side = np.cross(forward, upward(up))
+    if np.linalg.norm(side) < 1e-12:
+        raise ValueError("up must not be along the view")
+    right = side / np.linalg.norm(side)
+    width, height, direction, ratio = raster
+    with np.errstate(over="ignore"):
+        scale = np.float64(2.0 * half_height / height) * ratio
+    if not 1e-300 < scale < 1e300:
+        raise ValueError(f"{name} must give pixels of a size from 1e-300 to 1e300, got {scale}")
+    step_y = np.cross(right, forward) * (scale if direction == "up" else -scale)
+    middle = [width / 2 / ratio, height / 2 / ratio]
+    step = scale * right
+    return Geometry(eye.tolist(), forward.tolist(), step.tolist(), step_y.tolist(), middle)
+
+
+def vector(name: str, value: ArrayLike) -> Vector:
+    """Return three finite numbers."""
+    found = reals(name, value)
+    if found.shape != (3,) or not np.isfinite(found).all():
+        raise ValueError(f"{name} must be three finite numbers, got {np.asarray(value).tolist()}")
+    return found.copy()
+
+
+def unit(name: str, value: ArrayLike) -> Vector:
+    """Return a checked direction of length 1."""
+    found = vector(name, value)
+    size = np.abs(found).max()
+    if size == 0.0:
+        raise ValueError(f"{name} must not be zero")
+    found /= size
+    return np.asarray(found / np.linalg.norm(found))
+
+
+def axis_name(name: str, value: str) -> str:
+    """Return the checked name of an axis."""
+    if not isinstance(value, str):
+        raise TypeError(f"{name} must be one of {', '.join(AXES)}, got {value!r}")
+    if value not in AXES:
+        raise ValueError(f"{name} must be one of {', '.join(AXES)}, got {value!r}")
+    return value
+
+
+def upward(up: str | ArrayLike) -> Vector:
+    """Return the unit direction of up, which may be the name of an axis."""
+    if isinstance(up, str):
+        if up not in AXES:
+            raise ValueError(f"up must be one of {', '.join(AXES)} or a direction, got {up!r}")
+        return np.array(AXES[up])
+    return unit("up", up)
+
+
+def toward(eye: Vector, target: ArrayLike) -> Vector:
+    """Return the direction from the eye to a target."""
+    aim = vector("target", target)
+    if np.array_equal(eye, aim):
+        raise ValueError("target must differ from eye")
+    # Halves of large numbers, because their difference may overflow; not of all, because halves of
+    # the smallest underflow.
+    if max(np.abs(eye).max(), np.abs(aim).max()) < 1e300:
+        return unit("target", aim - eye)
+    return unit("target", 0.5 * aim - 0.5 * eye)
+
+
+def half_height_of(fov_y: float) -> float:
+    """Return half the height of the picture at depth 1."""
+    if reals("fov_y", fov_y).shape != () or not 0.0 < fov_y < 180.0:
+        raise ValueError(f"fov_y must be between 0 and 180 degrees, got {fov_y}")
+    return float(np.tan(np.radians(fov_y) / 2))
+
+
+def oblique(up: str | ArrayLike) -> Vector:
+    """Return the default view direction: oblique and a little downward."""
+    axis = upward(up)
+    # The world axis that `up` is farthest from gives a horizontal direction.
+    side = np.cross(axis, np.eye(3)[np.abs(axis).argmin()])
+    side /= np.linalg.norm(side)
+    return np.asarray(0.8 * np.cross(axis, side) + 0.5 * side - 0.4 * axis)
+
+
+def of_opencv(
+    intrinsics: ArrayLike, extrinsics: ArrayLike, distortion: ArrayLike | None, raster: Raster
+) -> Geometry:
+    """Return the geometry of a camera matrix and a pose of OpenCV."""
+    k = matrix("intrinsics", intrinsics, (3, 3))
+    fixed = [k[1, 0], k[2, 0], k[2, 1], k[2, 2]]
+    if fixed != [0.0, 0.0, 0.0, 1.0] or not (k[0, 0] > 0.0 and k[1, 1] > 0.0):
+        raise ValueError(
+            "intrinsics must be [[fx, skew, cx], [0, fy, cy], [0, 0, 1]] with positive fx and fy, "
+            f"got {k.tolist()}"
+        )
+    pose = matrix("extrinsics", extrinsics, (3, 4), (4, 4))
+    turn = pose[:3, :3]
+    with np.errstate(over="ignore", invalid="ignore"):
+        rigid = np.abs(turn @ turn.T - np.eye(3)).max() < RIGID_SLACK and np.linalg.det(turn) > 0.0
+    if not rigid or pose[3:].tolist() not in ([], [[0.0, 0.0, 0.0, 1.0]]):
+        raise ValueError(f"extrinsics must be a rotation and a translation, got {pose.tolist()}")
+    if distortion is not None and not np.all(reals("distortion", distortion) == 0.0):
+        raise ValueError("distortion must be zero: undistort the pixels first")
+    x, y, w = product(whole(k)[0], whole(pose[:3])[0])
+    # The centre of OpenCV's pixel (0, 0) is at (0, 0), ours at (0.5, 0.5).
+    x, y = ([2 * a + b for a, b in zip(row, w, strict=True)] for row in (x, y))
+    return pinhole("intrinsics", *picture_rows([x, y, [2 * a for a in w]], raster))
+
+
+def of_trimesh(
+    source: Any, transform: ArrayLike | None, y: str, pixel_ratio: float
+) -> tuple[Geometry, Raster]:
+    """Return the geometry and the raster of a trimesh scene or camera."""
+    lens = source
+    if hasattr(source, "camera_transform"):
+        # In this order, because a scene without a camera creates one with a transform.
+        lens = source.camera
+        transform = source.camera_transform if transform is None else transform
+    if not (hasattr(lens, "resolution") and hasattr(lens, "fov")):
+        raise TypeError(f"source must be a trimesh scene or camera, got {type(source).__name__}")
+    width, height = (int(n) for n in lens.resolution)
+    raster = Raster.checked(width, height, y, pixel_ratio)
+    with np.errstate(all="ignore"):
+        focal, fov = reals("focal", lens.focal), reals("fov", lens.fov)
+    if not ((focal > 0.0) & (focal < np.inf) & (fov > 0.0) & (fov < 180.0)).all():
+        raise ValueError(
+            f"source must have a field of view between 0 and 180 degrees, got {fov.tolist()}"
+        )
+    to_camera = inverse(affine("transform", np.eye(4) if transform is None else transform))
+    a, b, c, _ = to_camera
+    ((fx, fy),), scale = whole(focal[None])
+    # The camera looks along -z with y up, through the centre of the picture.
+    x = [2 * fx * right - scale * width * back for right, back in zip(a, c, strict=True)]
+    v = [-2 * fy * up - scale * height * back for up, back in zip(b, c, strict=True)]
+    w = [-2 * scale * back for back in c]
+    return pinhole("transform", *picture_rows([x, v, w], raster)), raster

@@ -1,0 +1,296 @@
+"""Exact sums of products of doubles, and their signs and quotients.
+
+A sum is a long fixed-point number (Kulisch 2013) that represents every product of up to four
+doubles, denormal or huge, without rounding: limb i counts units of 2**(32*i - BASE). Limbs are
+signed, and 2**28 products can be added before carries must be propagated. It is slow (about 20 ns a
+product), needs no scaling and never fails; filters make its use rare.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numba  # noqa: F401 (whole before its parts: threads may import at once)
+import numpy as np
+from llvmlite import ir
+from numba.core import cgutils
+
+from bvh.geometry.arithmetic.floats import LARGEST, SMALLEST, bits
+from bvh.runtime.jit import kernel, llvm_operation, stay_outlined, types
+
+BASE = 4320  # the smallest product, four denormals, is a multiple of 2**-4296
+LIMBS = 268  # the largest, four times 2**1024, ends below 2**(4096 + BASE) = 2**(32 * 263)
+LOWEST, HIGHEST = LIMBS, LIMBS + 1  # two more slots: the range of limbs in use
+MASK = 0xFFFFFFFF
+
+
+# Numba's internals are untyped.
+_fill: Any = cgutils.memset
+
+
+def _describe(*arguments: Any, **parts: Any) -> None:
+    """Set the fields of an array."""
+    # Numba's arrays take long to import and are needed only when a kernel is compiled.
+    from numba.np import arrayobj
+
+    populate: Any = arrayobj.populate_array
+    populate(*arguments, **parts)
+
+
+@llvm_operation
+def new_sum(typingctx: Any) -> Any:
+    """Return an empty sum on the stack of the calling function, which must outlive all uses.
+
+    A call in a loop returns the same memory every time.
+    """
+    kind = types.Array(types.int64, 1, "C")
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        word = ir.IntType(64)
+        # Not Numba's own helper, which would fill it at each call of the function, used or not.
+        with builder.goto_entry_block():
+            data = builder.alloca(word, size=ir.Constant(word, LIMBS + 2))
+        _fill(builder, data, ir.Constant(word, 8 * (LIMBS + 2)), 0)
+        builder.store(ir.Constant(word, LIMBS), builder.gep(data, [ir.Constant(word, LOWEST)]))
+        array = context.make_array(kind)(context, builder)
+        _describe(
+            array, data=data, shape=[ir.Constant(word, LIMBS + 2)], strides=[ir.Constant(word, 8)],
+            itemsize=ir.Constant(word, 8), meminfo=None,
+        )  # fmt: skip
+        return array._getvalue()
+
+    return kind(), codegen
+
+
+@kernel
+def _mantissa(x, shift):
+    """Return the integer mantissa of abs(x), shifted left by up to 10 bits, as two 32-bit limbs."""
+    stay_outlined()
+    word = bits(x)
+    m = word & 0xFFFFFFFFFFFFF
+    if (word >> 52) & 0x7FF:
+        m |= 1 << 52
+    m <<= min(shift, 10)
+    return np.uint64(m & MASK), np.uint64(m >> 32)
+
+
+@kernel
+def _unit(x):
+    """Return e such that abs(x) = mantissa * 2**e."""
+    return max((bits(x) >> 52) & 0x7FF, 1) - 1075
+
+
+@kernel
+def _multiply(a0, a1, b0, b1):
+    """Return the four 32-bit limbs of (a0 + a1 * 2**32) * (b0 + b1 * 2**32)."""
+    stay_outlined()
+    mask = np.uint64(MASK)
+    half = np.uint64(32)
+    low = a0 * b0
+    mid = a0 * b1 + (low >> half)  # at most (2**32 - 1)**2 + 2**32 - 1: no overflow
+    other = a1 * b0 + (mid & mask)
+    top = a1 * b1 + (mid >> half) + (other >> half)
+    return low & mask, other & mask, top & mask, top >> half
+
+
+@kernel
+def add_product(total, factor, x, y, z, w):
+    """Add factor * x * y * z * w to the sum, for factor +1.0 or -1.0 and finite doubles."""
+    stay_outlined()
+    if x == 0.0 or y == 0.0 or z == 0.0 or w == 0.0:
+        return
+    negative = (bits(x) ^ bits(y) ^ bits(z) ^ bits(w)) < 0
+    if factor < 0.0:
+        negative = not negative
+    # Align the product with the limbs by shifting its factors, which have 10 spare bits each.
+    position = _unit(x) + _unit(y) + _unit(z) + _unit(w) + BASE
+    at = position >> 5
+    shift = position & 31
+    x0, x1 = _mantissa(x, shift)
+    y0, y1 = _mantissa(y, max(shift - 10, 0))
+    z0, z1 = _mantissa(z, max(shift - 20, 0))
+    w0, w1 = _mantissa(w, max(shift - 30, 0))
+    p = _multiply(x0, x1, y0, y1)
+    q = _multiply(z0, z1, w0, w1)
+    for i in range(4):
+        if p[i] == np.uint64(0):
+            continue
+        for j in range(4):
+            partial = p[i] * q[j]
+            low = np.int64(partial & np.uint64(MASK))
+            top = np.int64(partial >> np.uint64(32))
+            if negative:
+                low, top = -low, -top
+            total[at + i + j] += low
+            total[at + i + j + 1] += top
+    total[LOWEST] = min(total[LOWEST], at)
+    total[HIGHEST] = max(total[HIGHEST], at + 8)
+
+
+@kernel
+def add_triple(total, factor, a, b, c):
+    """Add factor * a . (b x c) to the sum."""
+    stay_outlined()
+    for i in range(3):
+        j, k = (i + 1) % 3, (i + 2) % 3
+        add_product(total, factor, a[i], b[j], c[k], 1.0)
+        add_product(total, -factor, a[i], b[k], c[j], 1.0)
+
+
+@kernel
+def add_dot(total, factor, a, b):
+    """Add factor * a . b to the sum."""
+    add_product(total, factor, a[0], b[0], 1.0, 1.0)
+    add_product(total, factor, a[1], b[1], 1.0, 1.0)
+    add_product(total, factor, a[2], b[2], 1.0, 1.0)
+
+
+@kernel
+def _carry(total):
+    """Propagate carries, so that all limbs but the topmost are in 0..2**32-1."""
+    carry = 0
+    for i in range(total[LOWEST], total[HIGHEST] + 1):
+        value = total[i] + carry
+        total[i] = value & MASK
+        carry = value >> 32
+    total[total[HIGHEST] + 1] += carry
+
+
+@kernel
+def take_sign(total):
+    """Return the sign of the sum (-1, 0, 1) and replace it by its absolute value, normalised."""
+    stay_outlined()
+    if total[LOWEST] == LIMBS:
+        return 0
+    _carry(total)
+    top = total[HIGHEST] + 1
+    if total[top] < 0:
+        for i in range(total[LOWEST], top + 1):
+            total[i] = -total[i]
+        _carry(total)
+        return -1
+    for i in range(total[LOWEST], top + 1):
+        if total[i] != 0:
+            return 1
+    return 0
+
+
+@kernel
+def _top_bit(total):
+    """Return the position of the highest set bit of a non-zero absolute value."""
+    i = total[HIGHEST] + 1
+    while total[i] == 0:
+        i -= 1
+    value = total[i]
+    bit = -1
+    while value:
+        value >>= 1
+        bit += 1
+    return 32 * i + bit
+
+
+@kernel
+def _align(total, top, lowest, count, out):
+    """Copy a value so that bit `top` of it becomes the top bit of limb count-2 (count-1 is 0)."""
+    stay_outlined()
+    first = top - 31 - 32 * (count - 2)  # the bit that lands at the bottom of the copy
+    for i in range(count - 1):
+        at = first + 32 * i
+        limb = at >> 5
+        shift = at & 31
+        value = 0
+        if lowest <= limb <= total[HIGHEST] + 1:
+            value = total[limb] >> shift
+        if shift and lowest <= limb + 1 <= total[HIGHEST] + 1:
+            value |= (total[limb + 1] << (32 - shift)) & MASK
+        out[i] = value
+    out[count - 1] = 0
+
+
+@kernel
+def _at_least(a, b, count):
+    """Compare two values limb by limb, from the top."""
+    for i in range(count - 1, -1, -1):
+        if a[i] != b[i]:
+            return a[i] > b[i]
+    return True
+
+
+@kernel
+def divide(n, d):
+    """Return the quotient of two sums, rounded to the nearest double (ties to even).
+
+    A quotient that is not zero never becomes 0 or inf: it stops at the smallest denormal and at
+    the largest finite double. The denominator must not be zero. Both sums are overwritten.
+    """
+    stay_outlined()
+    n_sign = take_sign(n)
+    d_sign = take_sign(d)
+    if n_sign == 0:
+        return 0.0
+    # Align both top bits: the quotient of the copies is in (1/2, 2).
+    n_top = _top_bit(n)
+    d_top = _top_bit(d)
+    count = max((n_top >> 5) - n[LOWEST], (d_top >> 5) - d[LOWEST]) + 4
+    # At most 268: no product of four doubles reaches beyond limb 264.
+    rest, divisor = new_sum(), new_sum()
+    _align(n, n_top, n[LOWEST], count, rest)
+    _align(d, d_top, d[LOWEST], count, divisor)
+    # Divide bit by bit: 56 bits give 55 or 56 significant ones, two more than a double has.
+    quotient = 0
+    for _ in range(56):
+        quotient <<= 1
+        if _at_least(rest, divisor, count):
+            quotient |= 1
+            borrow = 0
+            for i in range(count):
+                value = rest[i] - divisor[i] + borrow
+                rest[i] = value & MASK
+                borrow = value >> 32
+        carry = 0
+        for i in range(count):
+            value = (rest[i] << 1) | carry
+            rest[i] = value & MASK
+            carry = value >> 32
+    sticky = 0
+    for i in range(count):
+        if rest[i] != 0:
+            sticky = 1
+    # The first bit that was found counts 2**(n_top - d_top).
+    return _round(n_sign * d_sign, np.int64(quotient), np.int64(sticky), n_top - d_top - 55)
+
+
+@kernel
+def _round(sign, m, sticky, unit):
+    """Round sign * (m, or slightly more if sticky) * 2**unit to a double, never to 0 or inf."""
+    stay_outlined()
+    length = 0
+    while m >> length:
+        length += 1
+    # Keep 53 bits, or as many as a denormal result has.
+    drop = max(length - 53, -1074 - unit)
+    if drop > 60:
+        return sign * SMALLEST
+    rest = m & ((1 << drop) - 1)
+    half = 1 << (drop - 1)
+    mantissa = m >> drop
+    if rest > half or (rest == half and (sticky or mantissa & 1)):
+        mantissa += 1
+    if mantissa == 0:
+        return sign * SMALLEST
+    if unit + drop + 53 > 1100:
+        return sign * LARGEST
+    result = math.ldexp(float(mantissa), unit + drop)
+    return sign * min(result, LARGEST)
+
+
+@kernel
+def triple_sign(o, d, a, b):
+    """Return the exact sign of d . ((a - o) x (b - o))."""
+    stay_outlined()
+    total = new_sum()
+    add_triple(total, 1.0, d, a, b)
+    add_triple(total, 1.0, d, o, a)
+    add_triple(total, -1.0, d, o, b)
+    return take_sign(total)

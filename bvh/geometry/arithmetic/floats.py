@@ -1,0 +1,286 @@
+"""Floating-point functions for kernels: bits, powers of two, error-free transformations.
+
+A *double-double* is an unevaluated sum of two doubles, high part first; its operations lose about
+2**-102 of their operands' magnitudes (Joldes, Muller, Popescu 2017, "Tight and rigorous error
+bounds for basic building blocks of double-word arithmetic"). Every filter of this package states
+its error bound where it is used, and leaves what it cannot decide to exact sums.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+
+from bvh.runtime.jit import host_features, inlined, llvm_operation, types
+from bvh.runtime.simd import fma, peek
+
+INF = np.inf
+NAN = np.nan
+LARGEST = np.finfo(np.float64).max
+SMALLEST = np.nextafter(0.0, 1.0)
+
+# Bound of the relative error of the package's double-double expressions: the longest (a dot product
+# with a cross product) loses 23 * 2**-106 < 2**-101.
+DD_ERROR = 2.0**-100
+
+# Whether one instruction computes a*b+c; otherwise `two_product` splits its factors.
+HAS_FMA = bool(host_features().get("fma", False) or host_features().get("neon", False))
+
+
+@llvm_operation
+def bits(typingctx: Any, x: Any) -> Any:
+    """Return the 64 bits of a double as an integer."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.bitcast(args[0], ir.IntType(64))
+
+    return types.int64(types.float64), codegen
+
+
+@llvm_operation
+def from_bits(typingctx: Any, x: Any) -> Any:
+    """Return the double with the given 64 bits."""
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return builder.bitcast(args[0], ir.DoubleType())
+
+    return types.float64(types.int64), codegen
+
+
+@inlined
+def lose_nan_max(a, b):
+    """Return the larger of a and b; a if b is NaN."""
+    return b if b > a else a
+
+
+@inlined
+def lose_nan_min(a, b):
+    """Return the smaller of a and b; a if b is NaN."""
+    return b if b < a else a
+
+
+@inlined
+def sign(x):
+    """Return -1, 0 or 1."""
+    return (1 if x > 0 else 0) - (1 if x < 0 else 0)
+
+
+@inlined
+def exponent(x):
+    """Return floor(log2(abs(x))) of a normal double; -1023 for zero and denormals."""
+    return ((bits(x) >> 52) & 0x7FF) - 1023
+
+
+@inlined
+def power_of_two(k):
+    """Return 2.0**k, with k clamped to the normal range -1022..1023."""
+    return from_bits((min(max(k, -1022), 1023) + 1023) << 52)
+
+
+@inlined
+def scale_by(x, k):
+    """Return x * 2**k for any k, in two steps so that no factor over- or underflows alone.
+
+    The two factors share the sign of k: an x that fits after both steps fits after the first.
+    """
+    k = min(max(k, -2100), 2100)
+    half = min(max(k, -1022), 1023)
+    rest = min(max(k - half, -1022), 1023)
+    return (x * power_of_two(half)) * power_of_two(rest) * power_of_two(k - half - rest)
+
+
+@inlined
+def largest(v):
+    """Return the largest absolute component of a 3-tuple."""
+    return max(abs(v[0]), max(abs(v[1]), abs(v[2])))
+
+
+@inlined
+def vector(array, i):
+    """Read row i of an (n, 3) array as a 3-tuple."""
+    return (peek(array, 3 * i), peek(array, 3 * i + 1), peek(array, 3 * i + 2))
+
+
+@inlined
+def lower_of(a, b):
+    """Return the smaller components of two vectors."""
+    return (min(a[0], b[0]), min(a[1], b[1]), min(a[2], b[2]))
+
+
+@inlined
+def upper_of(a, b):
+    """Return the larger components of two vectors."""
+    return (max(a[0], b[0]), max(a[1], b[1]), max(a[2], b[2]))
+
+
+@inlined
+def finite(v):
+    """Return whether all components of a 3-tuple are finite (0 * inf and 0 * NaN are NaN)."""
+    return (v[0] + v[1] + v[2]) * 0.0 == 0.0 or (
+        v[0] * 0.0 == 0.0 and v[1] * 0.0 == 0.0 and v[2] * 0.0 == 0.0
+    )
+
+
+@inlined
+def can_hit(o, d):
+    """Return whether a ray is finite and its direction is not zero."""
+    return finite(o) and finite(d) and largest(d) > 0.0
+
+
+@inlined
+def two_sum(a, b):
+    """Return (s, e) with s = fl(a+b) and s + e = a + b exactly (Knuth)."""
+    s = a + b
+    bb = s - a
+    return s, (a - (s - bb)) + (b - bb)
+
+
+@inlined
+def fast_two_sum(a, b):
+    """Return (s, e) like `two_sum`, for abs(a) >= abs(b) or a = 0 (Dekker)."""
+    s = a + b
+    return s, b - (s - a)
+
+
+if HAS_FMA:
+
+    @inlined
+    def two_product(a, b):
+        """Return (p, e) with p = fl(a*b) and p + e = a * b exactly, unless it underflows."""
+        p = a * b
+        return p, fma(a, b, -p)
+
+else:
+
+    @inlined
+    def two_product(a, b):
+        """Return (p, e) with p = fl(a*b) and p + e = a * b exactly (Dekker, Veltkamp)."""
+        p = a * b
+        # Split each factor into two halves of 26 bits: their products are exact.
+        c = 134217729.0 * a
+        ah = c - (c - a)
+        al = a - ah
+        c = 134217729.0 * b
+        bh = c - (c - b)
+        bl = b - bh
+        return p, ((ah * bh - p) + ah * bl + al * bh) + al * bl
+
+
+@inlined
+def dd_add(a, b):
+    """Add two double-doubles; error below 3 * 2**-106 of the sum (AccurateDWPlusDW)."""
+    sh, sl = two_sum(a[0], b[0])
+    th, tl = two_sum(a[1], b[1])
+    vh, vl = fast_two_sum(sh, sl + th)
+    return fast_two_sum(vh, tl + vl)
+
+
+@inlined
+def dd_sub(a, b):
+    """Subtract two double-doubles."""
+    return dd_add(a, (-b[0], -b[1]))
+
+
+@inlined
+def dd_mul(a, b):
+    """Multiply two double-doubles; error below 7 * 2**-106 of the product (DWTimesDW1)."""
+    p, e = two_product(a[0], b[0])
+    return fast_two_sum(p, e + (a[0] * b[1] + a[1] * b[0]))
+
+
+@inlined
+def dd_div(a, b):
+    """Divide two double-doubles; error below 15 * 2**-106 of the quotient (DWDivDW2)."""
+    th = a[0] / b[0]
+    p, e = two_product(th, b[0])
+    ph, pl = fast_two_sum(p, e + th * b[1])
+    delta = (a[0] - ph) + (a[1] - pl)
+    return fast_two_sum(th, delta / b[0])
+
+
+@inlined
+def dd_cross(a, b):
+    """Return the cross product of two vectors of double-doubles."""
+    return (
+        dd_sub(dd_mul(a[1], b[2]), dd_mul(a[2], b[1])),
+        dd_sub(dd_mul(a[2], b[0]), dd_mul(a[0], b[2])),
+        dd_sub(dd_mul(a[0], b[1]), dd_mul(a[1], b[0])),
+    )
+
+
+@inlined
+def dd_dot(a, b):
+    """Return the dot product of two vectors of double-doubles."""
+    return dd_add(dd_add(dd_mul(a[0], b[0]), dd_mul(a[1], b[1])), dd_mul(a[2], b[2]))
+
+
+@inlined
+def cross_size(a, b):
+    """Return the sum of the absolute terms of each component of a cross product."""
+    return (
+        abs(a[1] * b[2]) + abs(a[2] * b[1]),
+        abs(a[2] * b[0]) + abs(a[0] * b[2]),
+        abs(a[0] * b[1]) + abs(a[1] * b[0]),
+    )
+
+
+@inlined
+def dot_size(a, b):
+    """Return the sum of the absolute terms of a dot product."""
+    return abs(a[0] * b[0]) + abs(a[1] * b[1]) + abs(a[2] * b[2])
+
+
+@inlined
+def difference(a, b, k):
+    """Return (a - b) * 2**k as a vector of double-doubles, exact unless it under- or overflows."""
+    s = power_of_two(k)
+    x = two_sum(a[0], -b[0])
+    y = two_sum(a[1], -b[1])
+    z = two_sum(a[2], -b[2])
+    return (x[0] * s, x[1] * s), (y[0] * s, y[1] * s), (z[0] * s, z[1] * s)
+
+
+@inlined
+def high(a):
+    """Return the high parts of a vector of double-doubles."""
+    return (a[0][0], a[1][0], a[2][0])
+
+
+@inlined
+def round_quotient(n, n_size, d, d_size):
+    """Round n/d of two double-doubles correctly to a double, where their precision allows.
+
+    `n_size` and `d_size` are the sums of absolute terms behind n and d: each is wrong by at most
+    DD_ERROR times its size. The quotient's relative error is the sum of both operands' relative
+    errors and the division's own. If the double nearest to the two ends of that interval is the
+    same, it is the nearest to the true quotient (Ziv's test). Sizes below 2**-700 could hide an
+    underflow and are left undecided. The operands may be doubles or vectors of lanes.
+
+    Returns
+    -------
+    decided : bool
+    quotient : float
+    """
+    relative = DD_ERROR * (n_size / abs(n[0]) + d_size / abs(d[0]) + 4.0)
+    # The remainder of the high parts is exact; the low parts correct it.
+    q = n[0] / d[0]
+    p, e = two_product(q, d[0])
+    rest = (((n[0] - p) - e) + (n[1] - q * d[1])) / d[0]
+    margin = 1.01 * relative * abs(q)
+    up = q + (rest + margin)
+    down = q + (rest - margin)
+    size = abs(q)
+    # The estimate is linear, so errors must be far below one; and far from under- and overflow.
+    decided = (
+        (up == down)
+        & (relative < 2.0**-40)
+        & (size > 2.0**-900)
+        & (size < 2.0**900)
+        & (n_size > 2.0**-700)
+        & (d_size > 2.0**-700)
+        & (n_size < 2.0**700)
+        & (d_size < 2.0**700)
+    )
+    return decided, up

@@ -1,0 +1,179 @@
+"""Whether two faces of one mesh meet elsewhere than in the corner or edge that they share.
+
+Corners are shared where their coordinates are equal, so that it does not matter whether a mesh's
+vertices are merged. Two faces that share a corner are, near it, two sectors of planes: they meet
+elsewhere just if the sectors have a direction in common, because both are convex. Signs of volumes
+tell, as in `contacts`.
+"""
+
+from __future__ import annotations
+
+from bvh.geometry.arithmetic.predicates import (
+    drop_axis,
+    exact_volume,
+    filtered_above,
+    orient2d,
+    orient3d,
+    plane_of,
+)
+from bvh.geometry.triangle_overlap import spread_axis, triangles_touch, turned
+from bvh.runtime.jit import inlined, kernel, stay_outlined
+
+
+@inlined
+def _place(p, t):
+    """Return which corner of a triangle a point is, -1 for none."""
+    return 0 if p == t[0] else (1 if p == t[1] else (2 if p == t[2] else -1))
+
+
+@inlined
+def _repeats(t):
+    return t[0] == t[1] or t[1] == t[2] or t[2] == t[0]
+
+
+@inlined
+def faces_overlap(a, b):
+    """Tell whether two faces meet elsewhere than in what they share.
+
+    Faces that share an edge overlap where they have an area in common; those that share all
+    three corners always do.
+    """
+    i, j, k = _place(a[0], b), _place(a[1], b), _place(a[2], b)
+    if i < 0 and j < 0 and k < 0:
+        return triangles_touch(a[0], a[1], a[2], b[0], b[1], b[2])
+    if _repeats(a) or _repeats(b):
+        return _overlap_repeated(a, b)
+    if i >= 0 and j >= 0 and k >= 0:
+        return True
+    # Let the shared corner or edge come first in both.
+    if i >= 0 and j >= 0:
+        return _fold(a[0], a[1], a[2], b[3 - i - j])
+    if j >= 0 and k >= 0:
+        return _fold(a[1], a[2], a[0], b[3 - j - k])
+    if k >= 0 and i >= 0:
+        return _fold(a[2], a[0], a[1], b[3 - k - i])
+    if i >= 0:
+        return _sectors_meet(a, turned(b, i))
+    if j >= 0:
+        return _sectors_meet(turned(a, 1), turned(b, j))
+    return _sectors_meet(turned(a, 2), turned(b, k))
+
+
+@inlined
+def _fold(x, y, a, b):
+    """Tell whether the faces x, y, a and x, y, b have an area in common."""
+    if filtered_above(plane_of(x, y, a), x, b) != 0:
+        return False
+    return _flat_fold(x, y, a, b)
+
+
+@kernel
+def _flat_fold(x, y, a, b):
+    stay_outlined()
+    if exact_volume(x, y, a, b) != 0:
+        return False
+    for axis in range(3):
+        p, q = drop_axis(x, axis), drop_axis(y, axis)
+        if orient2d(p, q, drop_axis(a, axis)) * orient2d(p, q, drop_axis(b, axis)) > 0:
+            return True
+    return False
+
+
+@inlined
+def _sectors_meet(a, b):
+    """Tell whether two faces with the same first corner meet elsewhere, too."""
+    v = a[0]
+    plane = plane_of(v, a[1], a[2])
+    d1, d2 = filtered_above(plane, v, b[1]), filtered_above(plane, v, b[2])
+    if d1 * d2 > 0:
+        return False
+    plane = plane_of(v, b[1], b[2])
+    e1, e2 = filtered_above(plane, v, a[1]), filtered_above(plane, v, a[2])
+    if e1 * e2 > 0:
+        return False
+    if d1 * d2 < 0 and e1 * e2 < 0:
+        return d2 * e1 > 0
+    return _settle_sectors(a, b)
+
+
+@kernel
+def _settle_sectors(a, b):
+    """Decide where the filters did not."""
+    stay_outlined()
+    v = a[0]
+    d1, d2 = orient3d(v, a[1], a[2], b[1]), orient3d(v, a[1], a[2], b[2])
+    e1, e2 = orient3d(v, b[1], b[2], a[1]), orient3d(v, b[1], b[2], a[2])
+    if d1 * d2 > 0 or e1 * e2 > 0:
+        return False
+    if (d1 == 0 and d2 == 0) or (e1 == 0 and e2 == 0):
+        i, j = spread_axis(a), spread_axis(b)
+        return _flat_sectors(a, b, i) if i >= 0 and j >= 0 else _overlap_thin(a, b, i, j)
+    # The line of b[1] and b[2] pierces a's plane upward (t > 0) or downward. It does so within the
+    # sector of a if it passes the edges v, a[1] and a[2], v on their inner sides; the signs of
+    # these two volumes are e1 and -e2.
+    t = d2 - d1
+    return t * e1 >= 0 and t * e2 <= 0
+
+
+@inlined
+def _within(v, a1, a2, turn, p):
+    """Tell whether a sector in the plane, which turns left or right, holds the direction of p."""
+    return turn * orient2d(v, a1, p) >= 0 and turn * orient2d(v, p, a2) >= 0
+
+
+@kernel
+def _flat_sectors(a, b, axis):
+    """Tell whether two sectors of one plane, both below 180 degrees, share a direction."""
+    stay_outlined()
+    v = drop_axis(a[0], axis)
+    a1, a2 = drop_axis(a[1], axis), drop_axis(a[2], axis)
+    b1, b2 = drop_axis(b[1], axis), drop_axis(b[2], axis)
+    s, t = orient2d(v, a1, a2), orient2d(v, b1, b2)
+    return (
+        _within(v, a1, a2, s, b1)
+        or _within(v, a1, a2, s, b2)
+        or _within(v, b1, b2, t, a1)
+        or _within(v, b1, b2, t, a2)
+    )
+
+
+@kernel
+def _touch(a0, a1, a2, b0, b1, b2):
+    stay_outlined()
+    return triangles_touch(a0, a1, a2, b0, b1, b2)
+
+
+@kernel
+def _overlap_thin(a, b, i, j):
+    """Decide on faces with the same first corner of which one has no area (i, j < 0).
+
+    Such a face is two segments that begin at the corner; apart from it, convex sets that begin
+    there meet just if the far end of one meets the other.
+    """
+    stay_outlined()
+    v = a[0]
+    for k in range(2 if i < 0 else 1):
+        a1, a2 = (a[1 + k], a[1 + k]) if i < 0 else (a[1], a[2])
+        for m in range(2 if j < 0 else 1):
+            b1, b2 = (b[1 + m], b[1 + m]) if j < 0 else (b[1], b[2])
+            if a1 == v or b1 == v:
+                continue
+            if _touch(a1, a2, a2, v, b1, b2) or _touch(b1, b2, b2, v, a1, a2):
+                return True
+    return False
+
+
+@kernel
+def _overlap_repeated(a, b):
+    """Decide on faces that share a corner where one of them has a corner twice."""
+    stay_outlined()
+    shared, other, v = 0, 0, a[0]
+    for i in range(3):
+        repeated = (i > 0 and a[i] == a[0]) or (i > 1 and a[i] == a[1])
+        if _place(a[i], b) >= 0 and not repeated:
+            shared, other, v = shared + 1, i, a[i]
+    if shared != 1:
+        # An edge, with no area beside it.
+        return False
+    a, b = turned(a, other), turned(b, _place(v, b))
+    return _overlap_thin(a, b, spread_axis(a), spread_axis(b))

@@ -1,0 +1,266 @@
+"""The exact intersection of a ray with a plane, and `ray_plane`.
+
+A plane is the set of points p with w0 x + w1 y + w2 z + w3 = b: four coefficients and a level, so
+that the two parallel planes of a slab share their coefficients. The ray (o, d) crosses it at
+t = N / D with the height N = b - w3 - (w0, w1, w2) . o and the slope D = (w0, w1, w2) . d. Both are
+sums of products of the given doubles: double-doubles find t, and exact sums where those cannot.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from bvh.geometry.arithmetic.exact_sums import add_dot, add_product, divide, new_sum, take_sign
+from bvh.geometry.arithmetic.floats import (
+    INF,
+    LARGEST,
+    NAN,
+    SMALLEST,
+    can_hit,
+    dd_add,
+    dot_size,
+    exponent,
+    finite,
+    largest,
+    power_of_two,
+    round_quotient,
+    scale_by,
+    two_product,
+    two_sum,
+    vector,
+)
+from bvh.geometry.ray_shapes import intersect_each
+from bvh.runtime.arguments import cull_code, points, reals
+from bvh.runtime.jit import entry, inlined, kernel, stay_outlined, warms
+
+# A sum of four products and a level in plain float64: no term is rounded more than five times, by
+# 2**-53 of its size; the sixth pays for the rounding of the size. What underflows is below FLOOR.
+SUM_ERROR = 6.0 * 2.0**-53
+FLOOR = 2.0**-1070
+
+
+@inlined
+def hardware_quotient(n, d):
+    """Return n/d of two doubles, rounded to nearest; non-zero stays non-zero, finite stays finite.
+
+    The one rounding of a division is all the error there is when n and d are exact.
+    """
+    q = n / d
+    if n == 0.0:
+        return 0.0
+    if q == 0.0:
+        return SMALLEST if (n > 0.0) == (d > 0.0) else -SMALLEST
+    return max(min(q, LARGEST), -LARGEST)
+
+
+@inlined
+def double_quotient(n, n_size, d, d_size, k):
+    """Round (n/d) * 2**k of two double-doubles correctly, where their precision allows.
+
+    As `round_quotient`, and neither the quotient nor the result under- or overflows: below 2**-900
+    the last bits of the division itself would be lost.
+
+    Returns
+    -------
+    decided : bool
+    quotient : float
+    """
+    decided, q = round_quotient(n, n_size, d, d_size)
+    e = exponent(q)
+    if decided and -900 < e < 900 and -1020 < e + k < 1020:
+        return True, scale_by(q, k)
+    return False, 0.0
+
+
+@kernel
+def slope_sign(w, d):
+    """Return the exact sign of w . d: 1 where the ray rises through the plane's levels."""
+    stay_outlined()
+    value = w[0] * d[0] + w[1] * d[1] + w[2] * d[2]
+    # A NaN or an infinite size fails this test and is decided exactly, too.
+    if abs(value) > SUM_ERROR * dot_size(w, d) + FLOOR:
+        return 1 if value > 0.0 else -1
+    # Axis-aligned planes and rays: every product has a zero factor.
+    if (
+        (w[0] == 0.0 or d[0] == 0.0)
+        and (w[1] == 0.0 or d[1] == 0.0)
+        and (w[2] == 0.0 or d[2] == 0.0)
+    ):
+        return 0
+    total = new_sum()
+    add_dot(total, 1.0, w, d)
+    return take_sign(total)
+
+
+@kernel
+def _add_height(total, factor, o, w, b, x, y):
+    """Add factor * (b - w3 - w.o) * x * y to the sum."""
+    add_product(total, factor, b, x, y, 1.0)
+    add_product(total, -factor, w[3], x, y, 1.0)
+    for i in range(3):
+        add_product(total, -factor, w[i], o[i], x, y)
+
+
+@kernel
+def height_sign(o, w, b):
+    """Return the exact sign of b - w3 - w.o: 1 where the origin lies below the plane."""
+    stay_outlined()
+    value = (w[0] * o[0] + w[1] * o[1] + w[2] * o[2] + w[3]) - b
+    if abs(value) > SUM_ERROR * (dot_size(w, o) + abs(w[3]) + abs(b)) + FLOOR:
+        return -1 if value > 0.0 else 1
+    if abs(b) == INF:
+        return 1 if b > 0.0 else -1
+    total = new_sum()
+    _add_height(total, 1.0, o, w, b, 1.0, 1.0)
+    return take_sign(total)
+
+
+@kernel
+def plane_crossing(o, d, w, b):
+    """Return t where the ray meets the plane, the real quotient rounded to the nearest double.
+
+    A t that is not zero never becomes zero, and never infinite unless `b` is: an infinite level
+    is met at the infinite end of the ray that leads there. The slope must not be zero.
+    """
+    stay_outlined()
+    if abs(b) == INF:
+        return b * slope_sign(w, d)
+    # Sums of exact products: three additions of double-doubles lose 9 * 2**-106 of the size.
+    # Scaling the direction to about one keeps its products from underflow, but may itself lose
+    # 2**-1075 of a component: that must not count against the slope.
+    k = min(exponent(largest(d)), 1022)
+    s = power_of_two(-k)
+    r = (d[0] * s, d[1] * s, d[2] * s)
+    height = dd_add(
+        dd_add(two_product(-w[0], o[0]), two_product(-w[1], o[1])),
+        dd_add(two_product(-w[2], o[2]), two_sum(b, -w[3])),
+    )
+    slope = dd_add(
+        dd_add(two_product(w[0], r[0]), two_product(w[1], r[1])), two_product(w[2], r[2])
+    )
+    height_size, slope_size = dot_size(w, o) + abs(w[3]) + abs(b), dot_size(w, r)
+    decided, t = double_quotient(height, height_size, slope, slope_size, -k)
+    if decided and slope_size > 2.0**-960 * largest(w):
+        return t
+    n_sum, d_sum = new_sum(), new_sum()
+    _add_height(n_sum, 1.0, o, w, b, 1.0, 1.0)
+    add_dot(d_sum, 1.0, w, d)
+    return divide(n_sum, d_sum)
+
+
+@kernel
+def crossed_later(o, d, w, b, v, c):
+    """Return whether the ray crosses plane (w, b) strictly later than plane (v, c).
+
+    Both levels are finite, both slopes are not zero. Multiplied by both slopes, the difference of
+    the two crossings is a sum of products of four doubles: no rounding takes part.
+    """
+    stay_outlined()
+    total = new_sum()
+    for i in range(3):
+        if v[i] != 0.0:
+            _add_height(total, 1.0, o, w, b, v[i], d[i])
+        if w[i] != 0.0:
+            _add_height(total, -1.0, o, v, c, w[i], d[i])
+    return take_sign(total) * slope_sign(w, d) * slope_sign(v, d) > 0
+
+
+@entry
+def _ray_plane(rays, planes, cull, hits):
+    """Test each ray against its own plane."""
+    normal, offset = planes
+    hit, t = hits
+    for i in range(len(hit)):
+        o, d, n = vector(rays.origins, i), vector(rays.directions, i), vector(normal, i)
+        t_min, t_max = rays.t_min[i], rays.t_max[i]
+        c = offset[i, 0]
+        hit[i], t[i] = False, INF
+        # A ray or plane that is not finite, a zero direction or normal, or an empty range: a miss.
+        if not (can_hit(o, d) and finite(n) and c - c == 0.0):
+            continue
+        if not (largest(d) > 0.0 and largest(n) > 0.0 and t_min <= t_max):
+            continue
+        w = (n[0], n[1], n[2], c)
+        side = slope_sign(w, d)
+        if side == 0:
+            if height_sign(o, w, 0.0) == 0:
+                t[i] = NAN
+        elif side != cull:
+            at = plane_crossing(o, d, w, 0.0)
+            if t_min <= at <= t_max:
+                hit[i], t[i] = True, at
+
+
+class PlaneHit(NamedTuple):
+    """Result of `ray_plane`; each field has the leading shape of the arguments."""
+
+    hit: Any
+    t: Any
+
+
+def ray_plane(
+    origins: ArrayLike,
+    directions: ArrayLike,
+    normal: ArrayLike,
+    offset: ArrayLike,
+    t_min: ArrayLike = 0.0,
+    t_max: ArrayLike = np.inf,
+    *,
+    cull: str | None = None,
+) -> PlaneHit:
+    """Intersect rays with planes, one to one after broadcasting.
+
+    The plane is {p : normal . p + offset = 0}, hit from both sides by default. Whether a ray is
+    parallel to the plane, or in it, is decided exactly for the given doubles, without a tolerance.
+
+    Parameters
+    ----------
+    origins, directions : array_like, shape (..., 3)
+        Rays o + t d. Directions need not be normalised.
+    normal : array_like, shape (..., 3)
+        Need not be normalised.
+    offset : array_like, shape (...)
+        In units of the normal's length: minus the normal's dot product with a point of the plane.
+    t_min, t_max : array_like, shape (...)
+        Range of t, both ends included.
+    cull : {None, "back", "front"}
+        Ignore planes that are seen from behind (the ray runs along the normal), or from the front.
+
+    Returns
+    -------
+    hit : bool or ndarray of bool, shape (...)
+    t : float or ndarray, shape (...)
+        In units of the direction's length, correctly rounded. +inf for a miss; NaN, and no hit,
+        if the ray is in the plane. A zero normal, or a plane or ray that is not finite, is a miss.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If an argument has the wrong shape or type; the message names it.
+
+    Notes
+    -----
+    t = -(n.o + c) / (n.d); see Ericson 2005, "Real-Time Collision Detection", section 5.3.1, whose
+    test has tolerances and, for triangles, a single side.
+
+    Examples
+    --------
+    >>> import bvh
+    >>> bvh.ray_plane([0, 0, 3], [0, 0, -2], normal=[0, 0, 1], offset=-1)
+    PlaneHit(hit=True, t=1.0)
+    >>> bvh.ray_plane([0, 0, 1], [1, 0, 0], normal=[0, 0, 1], offset=-1)  # in the plane
+    PlaneHit(hit=False, t=nan)
+    """
+    side, rays = cull_code(cull), (origins, directions, t_min, t_max)
+    planes = {"normal": points("normal", normal), "offset": reals("offset", offset)[..., None]}
+    return intersect_each(_ray_plane, PlaneHit, rays, planes, side)
+
+
+@warms("rays and planes")
+def _warm() -> None:
+    """Compile the kernel of `ray_plane`."""
+    ray = np.full(3, 5.0), np.full(3, -1.0)
+    ray_plane(*ray, np.ones(3), 0.0)

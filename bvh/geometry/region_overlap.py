@@ -1,0 +1,236 @@
+"""Triangles and boxes against spheres and convex polytopes: decided by certificates.
+
+A certificate is found by plain arithmetic and checked by arithmetic with an error bound, so that
+how it is found needs no bound. That two sets meet is certified by a point of both, that they do not
+by a plane between them. Where neither is at hand, which takes contact to within some 2**-45, the
+answer is UNSURE, and `rationals` has the last word.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from bvh.geometry.arithmetic.floats import INF, dot_size
+from bvh.geometry.arithmetic.vectors import dot, minus
+from bvh.runtime.jit import inlined, kernel, stay_outlined
+from bvh.runtime.simd import peek, poke
+
+APART, MEET, UNSURE = 0, 1, -1
+
+# A dozen roundings of 2**-53 at the most lie on any path below, and as many in the sizes.
+ERROR = 32.0 * 2.0**-53
+# More than what products that underflow can lose.
+TINY = 2.0**-1060
+
+
+@inlined
+def _share(n, d):
+    """Return n / d within 0..1; 0 where there is no such number."""
+    t = n / d
+    return min(t, 1.0) if t > 0.0 else 0.0
+
+
+@kernel
+def nearest_weights(a, b, c):
+    """Return weights of the point of a triangle nearest to the origin, or of one close to it.
+
+    Ericson 2005, "Real-time collision detection", section 5.1.5.
+    """
+    ab, ac = minus(b, a), minus(c, a)
+    d1, d2 = -dot(ab, a), -dot(ac, a)
+    if d1 <= 0.0 and d2 <= 0.0:
+        return 1.0, 0.0, 0.0
+    d3, d4 = -dot(ab, b), -dot(ac, b)
+    if d3 >= 0.0 and d4 <= d3:
+        return 0.0, 1.0, 0.0
+    vc = d1 * d4 - d3 * d2
+    if vc <= 0.0 and d1 >= 0.0 and d3 <= 0.0:
+        t = _share(d1, d1 - d3)
+        return 1.0 - t, t, 0.0
+    d5, d6 = -dot(ab, c), -dot(ac, c)
+    if d6 >= 0.0 and d5 <= d6:
+        return 0.0, 0.0, 1.0
+    vb = d5 * d2 - d1 * d6
+    if vb <= 0.0 and d2 >= 0.0 and d6 <= 0.0:
+        t = _share(d2, d2 - d6)
+        return 1.0 - t, 0.0, t
+    va = d3 * d6 - d5 * d4
+    if va <= 0.0 and d4 >= d3 and d5 >= d6:
+        t = _share(d4 - d3, (d4 - d3) + (d5 - d6))
+        return 0.0, 1.0 - t, t
+    v = _share(vb, va + vb + vc)
+    w = min(_share(vc, va + vb + vc), 1.0 - v)
+    return (1.0 - v) - w, v, w
+
+
+@kernel
+def triangle_and_sphere(v0, v1, v2, center, radius):
+    """Tell whether a triangle comes as near to a point as `radius`: APART, MEET or UNSURE.
+
+    Differences from the centre are wrong by 2**-53 of themselves, so both certificates are good
+    to ERROR times the sum of the absolute terms, also far from the coordinates' origin.
+    """
+    a, b, c = minus(v0, center), minus(v1, center), minus(v2, center)
+    u, v, w = nearest_weights(a, b, c)
+    # The nearest point, and what it may be wrong by.
+    x = (
+        u * a[0] + v * b[0] + w * c[0],
+        u * a[1] + v * b[1] + w * c[1],
+        u * a[2] + v * b[2] + w * c[2],
+    )
+    y = (
+        abs(x[0]) + ERROR * (u * abs(a[0]) + v * abs(b[0]) + w * abs(c[0])),
+        abs(x[1]) + ERROR * (u * abs(a[1]) + v * abs(b[1]) + w * abs(c[1])),
+        abs(x[2]) + ERROR * (u * abs(a[2]) + v * abs(b[2]) + w * abs(c[2])),
+    )
+    room = radius * (u + v + w)
+    if dot(y, y) * (1.0 + ERROR) + TINY <= (room * room) * (1.0 - ERROR) < INF:
+        return MEET
+    # The plane through the sphere's nearest point, towards x: are all corners beyond it?
+    far = min(
+        dot(x, a) - ERROR * dot_size(x, a),
+        min(dot(x, b) - ERROR * dot_size(x, b), dot(x, c) - ERROR * dot_size(x, c)),
+    )
+    length = math.sqrt(dot(x, x) + TINY) * (1.0 + ERROR)
+    if far - TINY > (radius * length) * (1.0 + ERROR) + TINY:
+        return APART
+    return UNSURE
+
+
+@kernel
+def box_and_sphere(low, high, center, radius):
+    """Tell whether a box comes as near to a point as `radius`: APART, MEET or UNSURE."""
+    total = 0.0
+    for i in range(3):
+        x = max(low[i] - center[i], max(center[i] - high[i], 0.0))
+        total += x * x
+    if total == 0.0 and _inside(low, high, center):
+        return MEET
+    square = radius * radius
+    if total * (1.0 + ERROR) + TINY <= square * (1.0 - ERROR) < INF:
+        return MEET
+    if INF > total * (1.0 - ERROR) - TINY > square * (1.0 + ERROR):
+        return APART
+    return UNSURE
+
+
+@inlined
+def _inside(low, high, p):
+    return low[0] <= p[0] <= high[0] and low[1] <= p[1] <= high[1] and low[2] <= p[2] <= high[2]
+
+
+@inlined
+def _height(planes, i, p):
+    """Return n . p + offset for plane i, and what it may be wrong by."""
+    x, y, z = (
+        peek(planes, 4 * i) * p[0],
+        peek(planes, 4 * i + 1) * p[1],
+        peek(planes, 4 * i + 2) * p[2],
+    )
+    w = peek(planes, 4 * i + 3)
+    return (x + y + z) + w, ERROR * (abs(x) + abs(y) + abs(z) + abs(w)) + TINY
+
+
+@kernel
+def triangle_and_planes(v0, v1, v2, planes, first, last, scratch):
+    """Tell whether a triangle meets the polytope of planes first..last-1: APART, MEET or UNSURE.
+
+    `scratch` has room for 2 * polygon_room(last - first) numbers.
+    """
+    inside0, inside1, inside2 = True, True, True
+    for i in range(first, last):
+        f0, e0 = _height(planes, i, v0)
+        f1, e1 = _height(planes, i, v1)
+        f2, e2 = _height(planes, i, v2)
+        if f0 < -e0 and f1 < -e1 and f2 < -e2:
+            return APART
+        inside0 &= f0 >= e0
+        inside1 &= f1 >= e1
+        inside2 &= f2 >= e2
+    if inside0 or inside1 or inside2:
+        return MEET
+    return _clipped(v0, v1, v2, planes, first, last, scratch)
+
+
+@inlined
+def polygon_room(planes):
+    """Return the numbers that a triangle clipped by some planes may take."""
+    return 3 * (2 * planes + 16)
+
+
+@inlined
+def _corner(scratch, at):
+    return peek(scratch, at), peek(scratch, at + 1), peek(scratch, at + 2)
+
+
+@inlined
+def _set_corner(scratch, at, x, y, z):
+    poke(scratch, at, x)
+    poke(scratch, at + 1, y)
+    poke(scratch, at + 2, z)
+
+
+@kernel
+def _clipped(v0, v1, v2, planes, first, last, scratch):
+    """Clip the triangle, in weights of its corners, by planes moved outward by their errors.
+
+    Each step may place a corner of the polygon wrongly by 8 * 2**-53, counted in weights, which
+    changes a plane's height by that times the heights at the corners. After k planes, moving the
+    next one outward by (k + 4) * 2**-48 of their sum keeps within the polygon all that is inside:
+    if nothing is left, nothing was. If the middle of what is left is surely inside, they meet.
+    """
+    stay_outlined()
+    room = polygon_room(last - first)
+    count, old, new = np.int64(3), np.int64(0), np.int64(room)
+    _set_corner(scratch, 0, 1.0, 0.0, 0.0)
+    _set_corner(scratch, 3, 0.0, 1.0, 0.0)
+    _set_corner(scratch, 6, 0.0, 0.0, 1.0)
+    for i in range(first, last):
+        # Rounding can make a polygon not quite convex, and a line then cut it more than twice.
+        if 6 * count > room:
+            return UNSURE
+        f0, e0 = _height(planes, i, v0)
+        f1, e1 = _height(planes, i, v1)
+        f2, e2 = _height(planes, i, v2)
+        size = abs(f0) + abs(f1) + abs(f2)
+        outward = max(e0, max(e1, e2)) + size * ((i - first) + 4) * 2.0**-48
+        if not outward < INF:
+            return UNSURE
+        made = new
+        p0, p1, p2 = _corner(scratch, old + 3 * (count - 1))
+        f = (p0 * f0 + p1 * f1 + p2 * f2) + outward
+        for j in range(count):
+            q0, q1, q2 = _corner(scratch, old + 3 * j)
+            g = (q0 * f0 + q1 * f1 + q2 * f2) + outward
+            if (f < 0.0) != (g < 0.0):
+                t = f / (f - g)
+                _set_corner(
+                    scratch, made, p0 + t * (q0 - p0), p1 + t * (q1 - p1), p2 + t * (q2 - p2)
+                )
+                made += 3
+            if g >= 0.0:
+                _set_corner(scratch, made, q0, q1, q2)
+                made += 3
+            p0, p1, p2, f = q0, q1, q2, g
+        count = (made - new) // 3
+        old, new = new, old
+        if count == 0:
+            return APART
+    w0, w1, w2 = 0.0, 0.0, 0.0
+    for j in range(count):
+        q0, q1, q2 = _corner(scratch, old + 3 * j)
+        w0 += max(q0, 0.0)
+        w1 += max(q1, 0.0)
+        w2 += max(q2, 0.0)
+    for i in range(first, last):
+        f0, e0 = _height(planes, i, v0)
+        f1, e1 = _height(planes, i, v1)
+        f2, e2 = _height(planes, i, v2)
+        height = w0 * f0 + w1 * f1 + w2 * f2
+        error = w0 * (e0 + ERROR * abs(f0)) + w1 * (e1 + ERROR * abs(f1))
+        error += w2 * (e2 + ERROR * abs(f2))
+        if not height >= 2.0 * error + TINY:
+            return UNSURE
+    return MEET

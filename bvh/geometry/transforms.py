@@ -1,0 +1,249 @@
+"""Affine transforms of instances: validation, and correctly rounded application to points.
+
+A moved point is the double nearest to M v, coordinate by coordinate: these are the vertices of an
+instance, wherever they are used. So nothing depends on the order of additions, and exact transforms
+stay exact: translations within the grid of doubles, permutations of axes, powers of two.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bvh.geometry.arithmetic.exact_sums import add_product, add_triple, divide, new_sum, take_sign
+from bvh.geometry.arithmetic.floats import finite, two_product, two_sum, vector
+from bvh.runtime.arguments import kernel_input, reals
+from bvh.runtime.jit import entry, inlined, kernel, stay_outlined, warms
+from bvh.runtime.simd import peek
+
+# Largest accepted entry of an inverse: its products with coordinates must stay finite.
+MAX_INVERSE = 1e300
+
+# Rounding of a float64 determinant: five roundings of each of six products.
+DET_ERROR = 8.0 * 2.0**-53
+FLOOR = 2.0**-1040
+
+# Status of a matrix, and what messages say that it must be.
+SOUND, INFINITE, NOT_AFFINE, SINGULAR, EXTREME = 0, 1, 2, 3, 4
+WANTED = {
+    INFINITE: "finite",
+    NOT_AFFINE: "affine",
+    SINGULAR: "invertible",
+    EXTREME: "far enough from singular for a finite inverse",
+}
+
+
+@inlined
+def near_sum(m, v):
+    """Return (decided, x) with x the double nearest to m . (v, 1), for numbers or lanes.
+
+    The sum of three products and a shift comes in two parts. With S the sum of the terms' sizes,
+    the low part adds up numbers below 2**-51 S in five steps and is wrong by less than 2**-100 S;
+    products may lose 2**-1074 each to underflow. If the nearest double is the same at both ends of
+    that interval, it is the nearest (Ziv's test). Where no product and only the last addition has
+    been rounded, the processor has rounded as it should.
+    """
+    a, e = two_product(m[0], v[0])
+    b, f = two_product(m[1], v[1])
+    c, g = two_product(m[2], v[2])
+    s, h = two_sum(a, b)
+    s, i = two_sum(s, c)
+    s, j = two_sum(s, m[3])
+    rest = ((e + f) + g) + ((h + i) + j)
+    margin = (abs(a) + abs(b) + abs(c) + abs(m[3])) * 2.0**-100 + 2.0**-1071
+    up, down = s + (rest + margin), s + (rest - margin)
+    # The error of a product that underflows is not exact.
+    exact = (
+        (abs(e) + abs(f) + abs(g) + abs(h) + abs(i) == 0.0)
+        & ((abs(a) > 2.0**-900) | (m[0] == 0.0) | (v[0] == 0.0))
+        & ((abs(b) > 2.0**-900) | (m[1] == 0.0) | (v[1] == 0.0))
+        & ((abs(c) > 2.0**-900) | (m[2] == 0.0) | (v[2] == 0.0))
+    )
+    return (up == down) | exact, s + rest
+
+
+@kernel
+def exact_sum(m0, m1, m2, m3, x, y, z):
+    """Return the double nearest to m . (x, y, z, 1), for finite numbers; at most the largest."""
+    stay_outlined()
+    total, one = new_sum(), new_sum()
+    add_product(total, 1.0, m0, x, 1.0, 1.0)
+    add_product(total, 1.0, m1, y, 1.0, 1.0)
+    add_product(total, 1.0, m2, z, 1.0, 1.0)
+    add_product(total, 1.0, m3, 1.0, 1.0, 1.0)
+    add_product(one, 1.0, 1.0, 1.0, 1.0, 1.0)
+    return divide(total, one)
+
+
+@inlined
+def row_of(maps, at):
+    """Read four numbers of an array: a row of a map."""
+    return peek(maps, at), peek(maps, at + 1), peek(maps, at + 2), peek(maps, at + 3)
+
+
+@inlined
+def _coordinate(m, v):
+    decided, x = near_sum(m, v)
+    return x if decided else exact_sum(m[0], m[1], m[2], m[3], v[0], v[1], v[2])
+
+
+@kernel
+def moved_point(maps, at, v):
+    """Return a finite point under the map whose twelve numbers begin at `at`, correctly rounded."""
+    stay_outlined()
+    return (
+        _coordinate(row_of(maps, at), v),
+        _coordinate(row_of(maps, at + 4), v),
+        _coordinate(row_of(maps, at + 8), v),
+    )
+
+
+@entry
+def _move(maps, points, out):
+    """Transform all points by one map."""
+    for i in range(len(points)):
+        v = vector(points, i)
+        if finite(v):
+            out[i, 0], out[i, 1], out[i, 2] = moved_point(maps, 0, v)
+        else:
+            for axis in range(3):
+                out[i, axis] = np.nan
+
+
+def moved(points: NDArray[np.float64], matrix: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return points (n, 3) under an affine map (3, 4), every coordinate correctly rounded.
+
+    Points that are not finite become NaN.
+    """
+    out = np.empty(points.shape)
+    _move(kernel_input(matrix.reshape(12)), kernel_input(points), out)
+    return out
+
+
+@inlined
+def _determinant(a, b, c):
+    """Return the determinant of three columns, and the sum of its terms' sizes."""
+    x0, x1 = b[1] * c[2], b[2] * c[1]
+    y0, y1 = b[2] * c[0], b[0] * c[2]
+    z0, z1 = b[0] * c[1], b[1] * c[0]
+    det = a[0] * (x0 - x1) + a[1] * (y0 - y1) + a[2] * (z0 - z1)
+    size = (
+        abs(a[0]) * (abs(x0) + abs(x1))
+        + abs(a[1]) * (abs(y0) + abs(y1))
+        + abs(a[2]) * (abs(z0) + abs(z1))
+    )
+    return det, size
+
+
+@kernel
+def _exact_determinant_sign(a, b, c):
+    stay_outlined()
+    det = new_sum()
+    add_triple(det, 1.0, a, b, c)
+    return take_sign(det)
+
+
+@inlined
+def determinant_sign(a, b, c):
+    """Return the exact sign of the determinant of three columns."""
+    det, size = _determinant(a, b, c)
+    if abs(det) > DET_ERROR * size + FLOOR:
+        return np.int64(1) if det > 0.0 else np.int64(-1)
+    return np.int64(_exact_determinant_sign(a, b, c))
+
+
+@entry
+def _judge(maps, status):
+    """Write the status of matrices (n, 4, 4); return SOUND only if all are."""
+    worst = SOUND
+    for i in range(len(maps)):
+        total = 0.0
+        for row in range(4):
+            for column in range(4):
+                total += maps[i, row, column] * 0.0
+        if total != 0.0:
+            status[i] = worst = INFINITE
+            continue
+        last = maps[i, 3]
+        if last[0] != 0.0 or last[1] != 0.0 or last[2] != 0.0 or last[3] != 1.0:
+            status[i] = worst = NOT_AFFINE
+            continue
+        a = (maps[i, 0, 0], maps[i, 1, 0], maps[i, 2, 0])
+        b = (maps[i, 0, 1], maps[i, 1, 1], maps[i, 2, 1])
+        c = (maps[i, 0, 2], maps[i, 1, 2], maps[i, 2, 2])
+        det, size = _determinant(a, b, c)
+        status[i] = SOUND
+        # An extreme or nearly singular one is decided exactly.
+        if not (abs(det) > DET_ERROR * size + FLOOR and 1e-200 < abs(det) < 1e200):
+            status[i] = _exact_status(maps, i, a, b, c)
+            worst = max(worst, status[i])
+    return worst
+
+
+@kernel
+def _exact_status(maps, i, a, b, c):
+    """Return the status of a matrix by exact arithmetic."""
+    stay_outlined()
+    if _exact_determinant_sign(a, b, c) == 0:
+        return SINGULAR
+    t = (maps[i, 0, 3], maps[i, 1, 3], maps[i, 2, 3])
+    for k in range(3):
+        u, v = (b, c) if k == 0 else ((c, a) if k == 1 else (a, b))
+        for j in range(3):
+            n, d = new_sum(), new_sum()
+            add_product(n, 1.0, u[(j + 1) % 3], v[(j + 2) % 3], 1.0, 1.0)
+            add_product(n, -1.0, u[(j + 2) % 3], v[(j + 1) % 3], 1.0, 1.0)
+            add_triple(d, 1.0, a, b, c)
+            if abs(divide(n, d)) > MAX_INVERSE:
+                return EXTREME
+        n, d = new_sum(), new_sum()
+        add_triple(n, -1.0, t, u, v)
+        add_triple(d, 1.0, a, b, c)
+        if abs(divide(n, d)) > MAX_INVERSE:
+            return EXTREME
+    return SOUND
+
+
+def affine_maps(name: str, value: ArrayLike) -> NDArray[np.float64]:
+    """Return the first three rows of affine matrices, shape (..., 3, 4), as a copy.
+
+    Parameters
+    ----------
+    name : str
+        The argument's name, for messages.
+    value : array_like, shape (..., 4, 4)
+        From local to world coordinates.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If the shape is wrong, or a matrix is not finite, not affine, singular, or so close to
+        singular that its inverse is not finite; the message names the first one.
+    """
+    matrices = reals(name, value)
+    if matrices.ndim < 2 or matrices.shape[-2:] != (4, 4):
+        raise ValueError(f"{name} must have shape (..., 4, 4), got {matrices.shape}")
+    shape = matrices.shape[:-2]
+    flat = kernel_input(matrices.reshape(-1, 4, 4))
+    status = np.empty(len(flat), np.int8)
+    if _judge(flat, status) != SOUND:
+        for verdict, wanted in WANTED.items():
+            refuse(name, shape, status == verdict, wanted)
+    return np.array(flat[:, :3], order="C").reshape(*shape, 3, 4)
+
+
+def refuse(name: str, shape: tuple[int, ...], bad: Any, wanted: str) -> None:
+    """Raise a ValueError that names the first bad matrix of an argument, if there is one."""
+    if bad.any():
+        index = [int(k) for k in np.unravel_index(int(bad.argmax()), shape)]
+        where = f"{name}{index}" if index else name
+        raise ValueError(f"{where} must be {wanted}")
+
+
+@warms("affine maps")
+def _warm() -> None:
+    """Compile the checks of transforms and their application."""
+    maps = affine_maps("transform", np.eye(4)[None])
+    moved(np.zeros((1, 3)), maps[0])

@@ -1,0 +1,280 @@
+"""Whether triangles meet triangles and boxes, as closed sets, in every degenerate case.
+
+All is decided by signs of areas and volumes (`orientation`), so it is decided as real arithmetic on
+the given doubles decides it. A face without area is the segment or the point that it is.
+
+Triangles: Guigue and Devillers 2003, "Fast and robust triangle-triangle overlap test using
+orientation predicates". Boxes: separating axes, Akenine-Möller 2001, "Fast 3D triangle-box overlap
+testing", each axis as a sign.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bvh.geometry.arithmetic.predicates import (
+    drop_axis,
+    exact_volume,
+    filtered_above,
+    orient2d,
+    orient3d,
+    plane_of,
+)
+from bvh.runtime.jit import inlined, kernel, stay_outlined
+
+
+@inlined
+def triangles_touch(a0, a1, a2, b0, b1, b2):
+    """Tell whether two triangles have a point in common."""
+    # Most pairs end here: all of one triangle is on one side of the other's plane.
+    plane = plane_of(b0, b1, b2)
+    s0 = filtered_above(plane, b0, a0)
+    s1 = filtered_above(plane, b0, a1)
+    s2 = filtered_above(plane, b0, a2)
+    if s0 != 0 and s0 == s1 and s0 == s2:
+        return False
+    plane = plane_of(a0, a1, a2)
+    t0 = filtered_above(plane, a0, b0)
+    t1 = filtered_above(plane, a0, b1)
+    t2 = filtered_above(plane, a0, b2)
+    if t0 != 0 and t0 == t1 and t0 == t2:
+        return False
+    return _settle((a0, a1, a2), (b0, b1, b2), (s0, s1, s2), (t0, t1, t2))
+
+
+@inlined
+def _sides(b, a, s):
+    """Return on which side of triangle b the corners of a lie, `s` as far as it is known."""
+    return (
+        s[0] if s[0] != 0 else exact_volume(b[0], b[1], b[2], a[0]),
+        s[1] if s[1] != 0 else exact_volume(b[0], b[1], b[2], a[1]),
+        s[2] if s[2] != 0 else exact_volume(b[0], b[1], b[2], a[2]),
+    )
+
+
+@inlined
+def _apex(s):
+    """Return (index, up) of the corner that a plane cuts off from the other two.
+
+    It is on or above the plane (`up`) or on or below it, the others not strictly on the same side,
+    and neither of the two edges that meet there lies in the plane. Not all of s are 0.
+    """
+    above = np.int64(s[0] > 0) + np.int64(s[1] > 0) + np.int64(s[2] > 0)
+    below = np.int64(s[0] < 0) + np.int64(s[1] < 0) + np.int64(s[2] < 0)
+    if above == 1:
+        wanted, up = 1, True
+    elif below == 1:
+        wanted, up = -1, False
+    else:
+        wanted, up = 0, above == 0
+    index = 0 if s[0] == wanted else (1 if s[1] == wanted else 2)
+    return index, up
+
+
+@inlined
+def turned(t, first):
+    """Return a triangle that begins with another corner."""
+    if first == 0:
+        return t
+    if first == 1:
+        return (t[1], t[2], t[0])
+    return (t[2], t[0], t[1])
+
+
+@inlined
+def _flipped(t):
+    """Return a triangle seen from behind."""
+    return (t[0], t[2], t[1])
+
+
+@kernel
+def _settle(a, b, s, t):
+    """Decide on two triangles, with the sides of their corners as far as they are known."""
+    stay_outlined()
+    s = _sides(b, a, s)
+    if s[0] != 0 and s[0] == s[1] and s[0] == s[2]:
+        return False
+    t = _sides(a, b, t)
+    if t[0] != 0 and t[0] == t[1] and t[0] == t[2]:
+        return False
+    if (s[0] == 0 and s[1] == 0 and s[2] == 0) or (t[0] == 0 and t[1] == 0 and t[2] == 0):
+        return touch_flat(a, b)
+    # Both cross the line that their planes share, each in an interval: do these overlap?
+    i, up = _apex(s)
+    j, up_b = _apex(t)
+    p, q = turned(a, i), turned(b, j)
+    if not up:
+        q = _flipped(q)
+    if not up_b:
+        p = _flipped(p)
+    return orient3d(p[0], p[1], q[0], q[1]) <= 0 and orient3d(p[0], p[2], q[2], q[0]) <= 0
+
+
+@inlined
+def spread_axis(t):
+    """Return an axis along which a triangle can be seen as an area; -1 if it has no area."""
+    for axis in range(3):
+        if orient2d(drop_axis(t[0], axis), drop_axis(t[1], axis), drop_axis(t[2], axis)) != 0:
+            return axis
+    return -1
+
+
+@kernel
+def touch_flat(a, b):
+    """Decide on two triangles that share a plane or have no area."""
+    stay_outlined()
+    i, j = spread_axis(a), spread_axis(b)
+    if i >= 0 and j >= 0:
+        return _areas_touch(a, b, i)
+    if i < 0 and j < 0:
+        return _segments_touch(_ends(a), _ends(b))
+    if i < 0:
+        return _pierces(_ends(a), b, j)
+    return _pierces(_ends(b), a, i)
+
+
+@inlined
+def _before(p, q):
+    """Compare two points by x, then y, then z."""
+    return p[0] < q[0] or (p[0] == q[0] and (p[1] < q[1] or (p[1] == q[1] and p[2] < q[2])))
+
+
+@inlined
+def _ends(t):
+    """Return the ends of the segment that a triangle without area is."""
+    low = t[1] if _before(t[1], t[0]) else t[0]
+    low = t[2] if _before(t[2], low) else low
+    high = t[0] if _before(t[1], t[0]) else t[1]
+    high = t[2] if _before(high, t[2]) else high
+    return low, high
+
+
+@kernel
+def _pierces(ends, t, axis):
+    """Tell whether a segment meets a triangle that has an area, seen along `axis`."""
+    stay_outlined()
+    p, q = ends
+    s0 = orient3d(t[0], t[1], t[2], p)
+    s1 = orient3d(t[0], t[1], t[2], q)
+    if s0 == 0 and s1 == 0:
+        return _areas_touch((p, q, q), t, axis)
+    if s0 * s1 > 0:
+        return False
+    e0 = orient3d(p, q, t[0], t[1])
+    e1 = orient3d(p, q, t[1], t[2])
+    e2 = orient3d(p, q, t[2], t[0])
+    return min(e0, min(e1, e2)) >= 0 or max(e0, max(e1, e2)) <= 0
+
+
+@inlined
+def parts_from(side, s0, s1, s2):
+    """Tell whether a line keeps three points strictly off a triangle that lies on its `side`."""
+    return (s0 > 0 and s1 > 0 and s2 > 0 and side <= 0) or (
+        s0 < 0 and s1 < 0 and s2 < 0 and side >= 0
+    )
+
+
+@kernel
+def _parted(x, y, z, b0, b1, b2):
+    """Tell whether the edge x, y of a flat triangle x, y, z parts it from another."""
+    stay_outlined()
+    s0, s1, s2 = orient2d(x, y, b0), orient2d(x, y, b1), orient2d(x, y, b2)
+    if s0 == 0 or s0 != s1 or s0 != s2:
+        return False
+    return parts_from(orient2d(x, y, z), s0, s1, s2)
+
+
+@kernel
+def _areas_touch(a, b, axis):
+    """Decide on triangles in one plane, of which one has an area, seen along `axis`.
+
+    The normals of edges are all axes that can part them: their Minkowski sum has no other edges.
+    """
+    stay_outlined()
+    a0, a1, a2 = drop_axis(a[0], axis), drop_axis(a[1], axis), drop_axis(a[2], axis)
+    b0, b1, b2 = drop_axis(b[0], axis), drop_axis(b[1], axis), drop_axis(b[2], axis)
+    return not (
+        _parted(a0, a1, a2, b0, b1, b2)
+        or _parted(a1, a2, a0, b0, b1, b2)
+        or _parted(a2, a0, a1, b0, b1, b2)
+        or _parted(b0, b1, b2, a0, a1, a2)
+        or _parted(b1, b2, b0, a0, a1, a2)
+        or _parted(b2, b0, b1, a0, a1, a2)
+    )
+
+
+@kernel
+def _segments_touch(first, second):
+    """Tell whether two segments in space, or points, have a point in common.
+
+    If they share a plane, one of its three shadows shows it undistorted, and the others can but
+    agree; the same goes for a line.
+    """
+    stay_outlined()
+    (p, q), (r, s) = first, second
+    for i in range(3):
+        if max(p[i], q[i]) < min(r[i], s[i]) or max(r[i], s[i]) < min(p[i], q[i]):
+            return False
+    if orient3d(p, q, r, s) != 0:
+        return False
+    for axis in range(3):
+        a, b = drop_axis(p, axis), drop_axis(q, axis)
+        c, d = drop_axis(r, axis), drop_axis(s, axis)
+        if orient2d(a, b, c) * orient2d(a, b, d) > 0 or orient2d(c, d, a) * orient2d(c, d, b) > 0:
+            return False
+    return True
+
+
+@inlined
+def _edge_misses(a, b, side, low, high):
+    """Tell whether an edge, seen along an axis, has a rectangle strictly on its outer side.
+
+    `side` is where the third corner is; if it is 0, both sides are outer ones.
+    """
+    # The corners that are farthest to the left and to the right of the line.
+    left = (low[0] if b[1] > a[1] else high[0], high[1] if b[0] > a[0] else low[1])
+    right = (high[0] if b[1] > a[1] else low[0], low[1] if b[0] > a[0] else high[1])
+    return (side >= 0 and orient2d(a, b, left) < 0) or (side <= 0 and orient2d(a, b, right) > 0)
+
+
+@kernel
+def triangle_meets_box(v0, v1, v2, low, high):
+    """Tell whether a triangle and a box, low <= high, have a point in common."""
+    for i in range(3):
+        if max(v0[i], max(v1[i], v2[i])) < low[i] or min(v0[i], min(v1[i], v2[i])) > high[i]:
+            return False
+    for v in (v0, v1, v2):
+        if low[0] <= v[0] <= high[0] and low[1] <= v[1] <= high[1] and low[2] <= v[2] <= high[2]:
+            return True
+    # Each axis that is normal to an edge and to an axis, seen along that axis. All that can part
+    # them are these, the axes, and the triangle's normal; flat boxes and triangles have no others,
+    # because what lies in one plane is seen undistorted along one of the axes.
+    sides = (0, 0, 0)
+    for axis in range(3):
+        a, b, c = drop_axis(v0, axis), drop_axis(v1, axis), drop_axis(v2, axis)
+        p, q = drop_axis(low, axis), drop_axis(high, axis)
+        side = orient2d(a, b, c)
+        if (
+            _edge_misses(a, b, side, p, q)
+            or _edge_misses(b, c, side, p, q)
+            or _edge_misses(c, a, side, p, q)
+        ):
+            return False
+        if axis == 0:
+            sides = (side, sides[1], sides[2])
+        elif axis == 1:
+            sides = (sides[0], side, sides[2])
+        else:
+            sides = (sides[0], sides[1], side)
+    # The signs of the normal's components tell the corners farthest along it.
+    top = (
+        high[0] if sides[0] > 0 else low[0],
+        high[1] if sides[1] > 0 else low[1],
+        high[2] if sides[2] > 0 else low[2],
+    )
+    bottom = (
+        low[0] if sides[0] > 0 else high[0],
+        low[1] if sides[1] > 0 else high[1],
+        low[2] if sides[2] > 0 else high[2],
+    )
+    return orient3d(v0, v1, v2, top) >= 0 and orient3d(v0, v1, v2, bottom) <= 0

@@ -1,0 +1,223 @@
+"""Container format of saved trees and scenes: a header with a table of arrays, then the arrays.
+
+A file is a header of 1024 bytes, then flat arrays, each at the next multiple of 64 bytes, and zeros
+in between and up to a multiple of 64 at the end. All numbers are little-endian.
+
+====== ===== =====================================================================================
+offset bytes header
+====== ===== =====================================================================================
+0      8     magic, which tells kinds of files apart, and which no transfer as text leaves as it is
+8      4 * 3 version, byte order mark 0x01020304, bytes of the header
+20     ...   fields of the kind of file (see `tree_file` and `scene_file`)
+...    72 n  arrays: name (16), dtype (8), rows, columns, offset, bytes (8 each), digest (16)
+...          zeros
+1008   16    BLAKE2b of all before
+====== ===== =====================================================================================
+
+The digest of an array is the BLAKE2b of the CRC-32s of its pieces of 1 MiB: pieces can be checked
+side by side, as fast as memory is read. It finds damage, not intent: who writes a file can write
+its digests, and so nothing that is read is trusted for them (see `soundness`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import stat
+import struct
+import zlib
+from collections.abc import Iterable, Iterator
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bvh.runtime.threads import share
+
+ORDER_MARK = 0x01020304
+HEADER_SIZE = 1024
+ALIGNMENT = 64
+DIGEST_SIZE = 16
+# Bytes of an array that have a CRC-32 of their own.
+PIECE = 1 << 20
+# Bytes that are written at a time; Ctrl-C is noticed in between.
+WRITTEN_PIECE = 1 << 24
+
+_BEGIN = struct.Struct("<8sII")
+_ENTRY = struct.Struct("<16s8s4Q16s")
+
+
+class ArrayEntry(NamedTuple):
+    """Row of the table of arrays: type, shape and position; a flat array has 0 columns."""
+
+    name: str
+    dtype: str
+    rows: int
+    columns: int
+    offset: int
+    size: int
+
+
+def padded(size: int) -> int:
+    """Return the next multiple of the alignment."""
+    return -(-size // ALIGNMENT) * ALIGNMENT
+
+
+def laid_out(shapes: list[tuple[str, str, int, int]]) -> list[ArrayEntry]:
+    """Return the table of arrays with the given names, dtypes, rows and columns."""
+    entries, offset = [], HEADER_SIZE
+    for name, dtype, rows, columns in shapes:
+        size = rows * max(columns, 1) * int(dtype[2])
+        entries.append(ArrayEntry(name, dtype, rows, columns, offset, size))
+        offset += padded(size)
+    return entries
+
+
+def end_of(entries: list[ArrayEntry]) -> int:
+    """Return the offset behind all arrays: the bytes of a file that holds nothing else."""
+    return entries[-1].offset + padded(entries[-1].size)
+
+
+def packed_header(fields: bytes, entries: list[ArrayEntry], digests: tuple[bytes, ...]) -> bytes:
+    """Return a header: the fields before the table of arrays, the table, and the checksum."""
+    parts = [fields]
+    for entry, digest in zip(entries, digests, strict=True):
+        name, dtype, *numbers = entry
+        parts.append(_ENTRY.pack(name.encode(), dtype.encode(), *numbers, digest))
+    body = b"".join(parts).ljust(HEADER_SIZE - DIGEST_SIZE, b"\0")
+    return body + blake2b(body, digest_size=DIGEST_SIZE).digest()
+
+
+def check_header(data: bytes, magic: bytes, newest: int) -> None:
+    """Check that data begin with an undamaged header of a kind of file and a known version.
+
+    Raises
+    ------
+    ValueError
+        If they do not.
+    """
+    if not data.startswith(magic):
+        raise ValueError("is not a saved tree")
+    if len(data) < HEADER_SIZE:
+        raise ValueError(f"is cut off: it has {len(data)} of the {HEADER_SIZE} bytes of a header")
+    version, mark = _BEGIN.unpack_from(data)[1:]
+    if mark != ORDER_MARK:
+        raise ValueError("is damaged: its byte order mark is wrong")
+    if not 1 <= version <= newest:
+        known = "1" if newest == 1 else f"1 to {newest}"
+        raise ValueError(f"has format version {version}; this version of bvh reads {known}")
+    body = data[: HEADER_SIZE - DIGEST_SIZE]
+    if blake2b(body, digest_size=DIGEST_SIZE).digest() != data[HEADER_SIZE - DIGEST_SIZE :]:
+        raise ValueError("is damaged: the checksum of its header is wrong")
+
+
+def check_packed(data: bytes, packed: bytes, size: int, expected_size: int) -> None:
+    """Check a header of a file of `size` bytes against the one that follows from its counts."""
+    if packed != data[:HEADER_SIZE]:
+        raise ValueError("is not valid: its table of arrays contradicts its counts")
+    if size != expected_size:
+        what = "is cut off" if size < expected_size else "is too long"
+        raise ValueError(f"{what}: it has {size} bytes, its header says {expected_size}")
+
+
+def digests_in(data: bytes, begin: int, count: int) -> tuple[bytes, ...]:
+    """Return the digests in a header whose table of arrays begins at `begin`."""
+    ends = (begin + (k + 1) * _ENTRY.size for k in range(count))
+    return tuple(data[end - DIGEST_SIZE : end] for end in ends)
+
+
+def digest_of(array: NDArray[Any], threads: int) -> bytes:
+    """Return the digest of a C-contiguous array's bytes."""
+    data = array.reshape(-1).view(np.uint8)
+    sums = np.empty(-(-len(data) // PIECE), "<u4")
+
+    def work(begin: int, end: int) -> None:
+        for i in range(begin, end):
+            sums[i] = zlib.crc32(data[i * PIECE : (i + 1) * PIECE].data)
+
+    share(len(sums), 4, work, threads)
+    return blake2b(sums.tobytes(), digest_size=DIGEST_SIZE).digest()
+
+
+def read_arrays(
+    content: NDArray[np.uint8],
+    entries: list[ArrayEntry],
+    digests: tuple[bytes, ...] | None,
+    threads: int,
+) -> dict[str, NDArray[Any]]:
+    """Return views of a file's arrays by their names.
+
+    Parameters
+    ----------
+    content : ndarray of uint8
+        The file.
+    entries : list of ArrayEntry
+    digests : tuple of bytes or None
+        None leaves bytes unchecked.
+    threads : int
+
+    Raises
+    ------
+    ValueError
+        If a digest is wrong, or there is something between two arrays.
+    """
+    arrays = {}
+    for k, entry in enumerate(entries):
+        end = entry.offset + entry.size
+        data = content[entry.offset : end]
+        if digests is not None:
+            if digest_of(data, threads) != digests[k]:
+                raise ValueError(f"is damaged: the checksum of its array {entry.name!r} is wrong")
+            if content[end : entry.offset + padded(entry.size)].any():
+                raise ValueError(f"is damaged: there is something behind its array {entry.name!r}")
+        array = data.view(entry.dtype)
+        if entry.columns:
+            array = array.reshape(entry.rows, entry.columns)
+        # The same array where numbers are little-endian.
+        arrays[entry.name] = array.astype(array.dtype.newbyteorder("="), copy=False)
+    return arrays
+
+
+def file_pieces(
+    header: bytes, entries: list[ArrayEntry], arrays: dict[str, NDArray[Any]]
+) -> Iterator[NDArray[np.uint8]]:
+    """Yield the bytes of a header and of the arrays behind it."""
+    yield np.frombuffer(header, np.uint8)
+    for entry in entries:
+        data = arrays[entry.name].reshape(-1).view(np.uint8)
+        assert len(data) == entry.size
+        for begin in range(0, entry.size, WRITTEN_PIECE):
+            yield data[begin : begin + WRITTEN_PIECE]
+        yield np.zeros(-entry.size % ALIGNMENT, np.uint8)
+
+
+def replace_file(path: str, pieces: Iterable[NDArray[np.uint8]]) -> None:
+    """Write a file atomically: its name stands for the old content or for all of the new one."""
+    # Through a link to what it points at, as a plain write would.
+    path = os.path.realpath(path)
+    with contextlib.suppress(FileNotFoundError):
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            raise ValueError(f"{path} is something else than a file")
+    folder, name = os.path.split(path)
+    temporary = os.path.join(folder, f".{name[:100]}.{secrets.token_hex(8)}")
+    try:
+        # A new file, with the permissions that every new file gets.
+        with open(temporary, "xb") as file:
+            for piece in pieces:
+                file.write(piece.data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+    # The new name is brought to the disk, too, where a folder can be opened for that.
+    with contextlib.suppress(OSError):
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

@@ -1,0 +1,167 @@
+"""Points and polygons of mesh objects of PyVista, Open3D and meshio, without importing these."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bvh.io.cells import surface_of_cells
+from bvh.io.polygons import checked_corners
+from bvh.runtime.arguments import rows
+
+# Kinds of VTK's cells by their numbers; curved ones have the kind of their corners.
+VTK_KINDS = {
+    0: "empty", 1: "vertex", 2: "vertex", 3: "line", 4: "line", 5: "triangle", 7: "polygon",
+    8: "pixel", 9: "quad", 10: "tetra", 11: "voxel", 12: "hexahedron", 13: "wedge", 14: "pyramid",
+    15: "penta_prism", 16: "hexa_prism", 21: "line", 22: "triangle", 23: "quad", 24: "tetra",
+    25: "hexahedron", 26: "wedge", 27: "pyramid", 28: "quad", 29: "hexahedron", 30: "quad",
+    31: "wedge", 32: "wedge", 33: "hexahedron", 34: "triangle", 35: "line", 36: "polygon",
+    37: "pyramid",
+    # Of Lagrange, and of Bezier.
+    68: "line", 69: "triangle", 70: "quad", 71: "tetra", 72: "hexahedron", 73: "wedge",
+    74: "pyramid", 75: "line", 76: "triangle", 77: "quad", 78: "tetra", 79: "hexahedron",
+    80: "wedge", 81: "pyramid",
+}  # fmt: skip
+VTK_STRIP, VTK_CURVED_POLYGON = 6, 36
+
+
+class Polygons(NamedTuple):
+    """Points (n, 3), the corners of polygons, the offset of each, and its id in the source.
+
+    `ids` is None where the ids are 0, 1, 2, ...
+    """
+
+    points: NDArray[np.float64]
+    corners: NDArray[np.int32]
+    offsets: NDArray[np.int64]
+    ids: NDArray[np.int32] | None
+
+
+def polygons_of(mesh: Any) -> Polygons | None:
+    """Return the polygons of an object of one of these libraries; None for any other object."""
+    homes = {kind.__module__.partition(".")[0] for kind in type(mesh).__mro__}
+    if "pyvista" in homes:
+        return _with_faces("pyvista", mesh, _of_pyvista(mesh))
+    if "open3d" in homes:
+        return _of_open3d(mesh)
+    if "meshio" in homes and hasattr(mesh, "cells"):
+        return _with_faces("meshio", mesh, _of_meshio(mesh))
+    return None
+
+
+def _with_faces(library: str, mesh: Any, found: Polygons) -> Polygons:
+    """Check that a mesh has polygons, or is empty; return them."""
+    if len(found.offsets) < 2 and len(found.points):
+        raise ValueError(
+            f"mesh must have faces, got {library}'s {type(mesh).__name__} of {len(found.points)} "
+            "points and none"
+        )
+    return found
+
+
+def _checked(points: Any, corners: Any, offsets: Any, ids: Any = None) -> Polygons:
+    points = np.asarray(points)
+    if points.ndim == 2 and points.shape[1] == 2:
+        points = np.hstack([points, np.zeros((len(points), 1))])
+    points = rows("vertices", points)
+    offsets = np.asarray(offsets, np.int64)
+    return Polygons(points, checked_corners("faces", corners, offsets, len(points)), offsets, ids)
+
+
+def _of_pyvista(mesh: Any) -> Polygons:
+    """Return the polygons of a data set with the ids of their cells; of all its blocks in turn."""
+    if hasattr(mesh, "n_blocks"):
+        return _joined([block for block in mesh if block is not None])
+    if not hasattr(mesh, "n_cells"):
+        raise TypeError(f"mesh must have cells, got pyvista's {type(mesh).__name__}")
+    if getattr(mesh, "is_all_triangles", False) and not mesh.n_strips:
+        faces = np.asarray(mesh.faces).reshape(-1, 4)[:, 1:]
+        return _checked(mesh.points, faces.reshape(-1), 3 * np.arange(len(faces) + 1))
+    if not hasattr(mesh, "cell_connectivity"):
+        mesh = mesh.cast_to_unstructured_grid()
+    # The name since 0.49.
+    name = "cell_offsets" if hasattr(mesh, "cell_offsets") else "offset"
+    corners, offsets = np.asarray(mesh.cell_connectivity), np.asarray(getattr(mesh, name))
+    points, numbers = np.asarray(mesh.points, np.float64), np.asarray(mesh.celltypes)
+    lengths = np.diff(offsets)
+    blocks: list[tuple[str, Any, Any]] = []
+    for number in np.unique(numbers).tolist():
+        # Cells of a type may still be of several sizes.
+        for length in np.unique(lengths[numbers == number]).tolist():
+            ids = np.flatnonzero((numbers == number) & (lengths == length))
+            cells = corners[offsets[ids][:, None] + np.arange(length)]
+            if number == VTK_STRIP:
+                cells, ids = _unrolled(cells), np.repeat(ids, max(length - 2, 0))
+                blocks.append(("triangle", cells, ids))
+            elif number == VTK_CURVED_POLYGON:
+                blocks.append(("polygon", cells[:, : length // 2], ids))
+            else:
+                blocks.append((VTK_KINDS.get(number, f"VTK {number}"), cells, ids))
+    return _checked(points, *surface_of_cells(points, blocks))
+
+
+def _unrolled(strips: NDArray[Any]) -> NDArray[Any]:
+    """Return the triangles of strips of one length, strip by strip, with the same winding."""
+    count = max(strips.shape[1] - 2, 0)
+    steps = np.arange(count)[:, None] + np.arange(3)
+    steps[1::2, 1:] = steps[1::2, :0:-1]
+    return strips[:, steps].reshape(-1, 3)
+
+
+def _cells_in(mesh: Any) -> int:
+    """Return the number of cells of a data set, or of all its blocks."""
+    if not hasattr(mesh, "n_blocks"):
+        return int(mesh.n_cells)
+    return sum(_cells_in(block) for block in mesh if block is not None)
+
+
+def _joined(parts: list[Any]) -> Polygons:
+    """Return the polygons of several data sets as one, with consecutive cell ids."""
+    points: list[NDArray[np.float64]] = [np.empty((0, 3))]
+    corners: list[NDArray[np.int32]] = [np.empty(0, np.int32)]
+    lengths: list[NDArray[np.int64]] = [np.empty(0, np.int64)]
+    ids: list[NDArray[np.int32]] = [np.empty(0, np.int32)]
+    vertices = cells = 0
+    for mesh in parts:
+        part = _of_pyvista(mesh)
+        own = np.arange(len(part.offsets) - 1) if part.ids is None else part.ids
+        points.append(part.points)
+        corners.append((part.corners + vertices).astype(np.int32))
+        lengths.append(np.diff(part.offsets))
+        ids.append((own + cells).astype(np.int32))
+        vertices += len(part.points)
+        cells += _cells_in(mesh)
+    offsets = np.concatenate([[0], np.cumsum(np.concatenate(lengths))])
+    return Polygons(np.concatenate(points), np.concatenate(corners), offsets, np.concatenate(ids))
+
+
+def _of_open3d(mesh: Any) -> Polygons:
+    """Return the triangles of a mesh of either of Open3D's interfaces."""
+    if hasattr(mesh, "triangles"):
+        points, faces = np.asarray(mesh.vertices), np.asarray(mesh.triangles)
+    elif hasattr(mesh, "triangle"):
+        # Either map may lack its entry if the mesh is empty.
+        points, faces = np.empty((0, 3)), np.empty((0, 3), np.int32)
+        if "positions" in mesh.vertex:
+            points = mesh.vertex["positions"].cpu().numpy()
+        if "indices" in mesh.triangle:
+            faces = mesh.triangle["indices"].cpu().numpy()
+    else:
+        raise TypeError(f"mesh must have triangles, got open3d's {type(mesh).__name__}")
+    faces = faces.reshape(-1, 3)
+    return _checked(points, faces.reshape(-1), 3 * np.arange(len(faces) + 1))
+
+
+def _of_meshio(mesh: Any) -> Polygons:
+    """Return the surface of a mesh, with cell ids that are consecutive through all blocks."""
+    blocks: list[tuple[str, Any, Any]] = []
+    first = 0
+    for block in mesh.cells:
+        blocks.append((block.type, block.data, np.arange(first, first + len(block.data))))
+        first += len(block.data)
+    points = np.asarray(mesh.points, np.float64)
+    if points.ndim == 2 and points.shape[1] == 2:
+        points = np.hstack([points, np.zeros((len(points), 1))])
+    return _checked(points, *surface_of_cells(points, blocks))

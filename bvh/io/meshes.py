@@ -1,0 +1,217 @@
+"""Triangles of meshes: of other libraries' objects, pairs of arrays, and files."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import zipfile
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bvh.io.gltf_names import ENDINGS, NAMED, named
+from bvh.io.mesh_objects import polygons_of
+from bvh.io.polygons import checked_corners, corner_lists, triangulated
+from bvh.runtime.arguments import face_rows, rows, thread_count
+
+ACCEPTED = (
+    "a mesh of trimesh, pyvista, open3d or meshio, a trimesh.Scene or a pair (vertices, faces)"
+)
+
+# Formats that meshio reads: trimesh does not know them, or reads only their triangles.
+MESHIO_ENDINGS = {
+    "avs", "bdf", "cgns", "dat", "dato", "e", "ele", "ex2", "exo", "f3grid", "fem", "h5m", "hmf",
+    "inp", "mdpa", "med", "mesh", "meshb", "msh", "nas", "node", "post", "su2", "tec", "ugrid",
+    "vol", "vtk", "vtu", "wkt", "xdmf", "xmf", "xml",
+}  # fmt: skip
+
+
+class Surface(NamedTuple):
+    """Triangles, and the face of the source that each is a part of; None where that is itself."""
+
+    vertices: Any
+    faces: Any
+    face_ids: NDArray[np.int32] | None = None
+
+
+def surface_of(mesh: Any, threads: int | None = None) -> Surface:
+    """Return the triangles of a mesh; triangular faces stay in the arrays of its library."""
+    if isinstance(mesh, Surface):
+        return mesh
+    if isinstance(mesh, tuple | list) and len(mesh) == 2:
+        return _paired(mesh[0], mesh[1], threads)
+    known = polygons_of(mesh)
+    if known is not None:
+        return _cut(*known, threads=threads)
+    if hasattr(mesh, "graph") and hasattr(mesh, "geometry"):
+        return surface_of(_flatten(mesh), threads)
+    if hasattr(mesh, "vertices") and hasattr(mesh, "faces"):
+        return _paired(np.asarray(mesh.vertices), np.asarray(mesh.faces), threads)
+    raise TypeError(f"mesh must be {ACCEPTED}, got {type(mesh).__name__}")
+
+
+def triangles_of(mesh: Any) -> tuple[Any, Any]:
+    """Return (vertices, faces) of a mesh."""
+    return surface_of(mesh)[:2]
+
+
+def _paired(vertices: Any, faces: Any, threads: int | None = None) -> Surface:
+    """Return the triangles of a pair: arrays (m, 3), (m, n), or lists of any lengths."""
+    if not isinstance(faces, np.ndarray):
+        # Lists of different lengths are not an array.
+        with contextlib.suppress(ValueError):
+            faces = np.asarray(faces)
+    if isinstance(faces, np.ndarray) and faces.dtype != object:
+        if faces.ndim != 2 or faces.shape[1] <= 3:
+            # The caller checks them.
+            return Surface(vertices, faces)
+    points = rows("vertices", vertices)
+    return _cut(points, *corner_lists("faces", faces, len(points)), threads=threads)
+
+
+def _cut(
+    points: NDArray[np.float64],
+    corners: NDArray[np.int32],
+    offsets: NDArray[np.int64],
+    ids: NDArray[np.int32] | None = None,
+    threads: int | None = None,
+) -> Surface:
+    """Return the triangles of polygons that have been checked."""
+    if len(corners) == 3 * (len(offsets) - 1) and (np.diff(offsets) == 3).all():
+        faces, numbers = corners.reshape(-1, 3), ids
+    else:
+        faces, numbers = triangulated(points, corners, offsets, thread_count(threads))
+        numbers = numbers if ids is None else ids[numbers]
+    if numbers is not None and np.array_equal(numbers, np.arange(len(numbers))):
+        numbers = None
+    return Surface(points, faces, numbers)
+
+
+def read_file(path: str | os.PathLike[str], wanted: str) -> Any:
+    """Return the content of a file, as trimesh reads it, or else as a `Surface`.
+
+    Vertices and faces keep their order. Formats of `MESHIO_ENDINGS` are read by meshio, if that is
+    installed, and .npz files here.
+
+    Raises
+    ------
+    ValueError
+        If the file cannot be read; the message says as what, in the words of `wanted`.
+    FileNotFoundError
+        If there is none.
+    ImportError
+        If meshio is needed and not installed.
+    """
+    name = os.fspath(path)
+    if not os.path.isfile(name):
+        raise FileNotFoundError(f"no such file: {name}")
+    ending = Path(name).suffix.lower()
+    try:
+        if ending == ".npz":
+            return _read_npz(name)
+        if ending[1:] in MESHIO_ENDINGS:
+            return _read_meshio(name, ending)
+        return _read_trimesh(name)
+    except ImportError:
+        raise
+    except (Exception, SystemExit) as error:
+        # Readers raise any exception on damaged files; meshio even exits.
+        raise ValueError(f"cannot read {name} as {wanted}: {error}") from error
+
+
+def _read_trimesh(name: str) -> Any:
+    import trimesh
+
+    file = named(name)
+    if file is None:
+        read = trimesh.load(name, process=False)
+    else:
+        resolver = trimesh.resolvers.FilePathResolver(name)
+        kind = Path(name).suffix.lower()[1:]
+        read = trimesh.load(file, file_type=kind, resolver=resolver, process=False)
+    if Path(name).suffix.lower() in ENDINGS and isinstance(read, trimesh.Scene):
+        read.metadata[NAMED] = True
+    return read
+
+
+def _read_meshio(name: str, ending: str) -> Surface:
+    try:
+        meshio = importlib.import_module("meshio")
+    except ImportError:
+        raise ImportError(
+            f"to read {ending} files needs meshio: pip install 'raybvh[meshio]'"
+        ) from None
+    surface = surface_of(meshio.read(name))
+    if len(surface.faces) == 0:
+        raise ValueError("it holds no faces")
+    return surface
+
+
+def _read_npz(name: str) -> Surface:
+    """Read vertices and faces; with offsets, faces are flat lists of corners."""
+    try:
+        with np.load(name, allow_pickle=False) as file:
+            found = {key: file[key] for key in file.files}
+    except zipfile.BadZipFile as error:
+        raise ValueError(str(error)) from error
+    missing = [key for key in ("vertices", "faces") if key not in found]
+    if missing:
+        names = ", ".join(map(repr, found)) or "nothing"
+        raise ValueError(f"it must hold 'vertices' and 'faces', and holds {names}")
+    points, faces = rows("vertices", found["vertices"]), found["faces"]
+    if "offsets" in found:
+        offsets = np.asarray(found["offsets"])
+        if offsets.ndim != 1 or offsets.dtype.kind not in "iu" or len(offsets) == 0:
+            raise ValueError("offsets must be integers of shape (k + 1,)")
+        offsets = offsets.astype(np.int64)
+        surface = _cut(points, checked_corners("faces", faces, offsets, len(points)), offsets)
+    else:
+        surface = _paired(points, faces)
+    surface = surface._replace(faces=face_rows("faces", surface.faces, len(points)))
+    given = found.get("face_ids")
+    if given is None:
+        return surface
+    count = len(found["offsets"]) - 1 if "offsets" in found else len(faces)
+    if given.shape != (count,) or given.dtype.kind not in "iu":
+        raise ValueError(f"face_ids must be integers of shape ({count},), got {given.shape}")
+    if count and (given.min() < 0 or given.max() > np.iinfo(np.int32).max):
+        raise ValueError("face_ids must be in 0..2**31 - 1")
+    own = given.astype(np.int32)
+    return surface._replace(face_ids=own if surface.face_ids is None else own[surface.face_ids])
+
+
+def load_mesh(path: str | os.PathLike[str]) -> Any:
+    """Read a file as one trimesh.Trimesh.
+
+    Vertices and faces keep their order; a scene is flattened.
+
+    Raises
+    ------
+    ValueError
+        If the file cannot be read as a mesh.
+    FileNotFoundError
+        If there is none.
+    """
+    import trimesh
+
+    loaded = read_file(path, "a mesh")
+    if isinstance(loaded, Surface):
+        return trimesh.Trimesh(loaded.vertices, loaded.faces, process=False)
+    if isinstance(loaded, trimesh.Scene):
+        loaded = _flatten(loaded)
+    if not isinstance(loaded, trimesh.Trimesh):
+        raise ValueError(f"{os.fspath(path)} holds no triangles ({type(loaded).__name__})")
+    return loaded
+
+
+def _flatten(scene: Any) -> Any:
+    """Return a scene's triangles in world coordinates as one mesh."""
+    import trimesh
+
+    parts = [part for part in scene.dump() if isinstance(part, trimesh.Trimesh)]
+    if not parts:
+        return trimesh.Trimesh()
+    return trimesh.util.concatenate(parts)

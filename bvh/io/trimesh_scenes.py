@@ -1,0 +1,153 @@
+"""Nodes of trimesh scenes, and vertex attributes of their meshes."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bvh.geometry.transforms import affine_maps
+from bvh.io.gltf_names import NAMED, numbered
+from bvh.io.meshes import triangles_of
+from bvh.runtime.arguments import owned
+from bvh.runtime.jit import BVHWarning
+
+# Metadata key of meshes that trimesh has read from glTF: whether they are one part of several.
+IN_GLTF = "from_gltf_primitive"
+# The name that it gives unnamed meshes there.
+UNNAMED = "GLTF"
+
+
+class Attributes(NamedTuple):
+    """Vertex attributes of a mesh, each None where the mesh has none.
+
+    Attributes
+    ----------
+    vertex_normals : ndarray of float64, shape (n, 3), or None
+    uv : ndarray of float64, shape (n, 2), or None
+        Texture coordinates.
+    """
+
+    vertex_normals: NDArray[np.float64] | None = None
+    uv: NDArray[np.float64] | None = None
+
+    def __repr__(self) -> str:
+        known = [
+            f"{name} of {len(a)} vertices" for name, a in self._asdict().items() if a is not None
+        ]
+        return f"Attributes({', '.join(known) or 'none'})"
+
+
+class Placement(NamedTuple):
+    """A node of a scene graph that holds a mesh."""
+
+    name: str
+    geometry: str
+    matrix: NDArray[np.float64]
+
+
+def placements(scene: Any) -> list[Placement]:
+    """Return the nodes with triangles, in the order of the graph; warn about the others."""
+    if not (hasattr(scene, "graph") and hasattr(scene, "geometry")):
+        raise TypeError(f"trimesh_scene must be a trimesh.Scene, got {type(scene).__name__}")
+    skipped: dict[str, str] = {}
+    found = []
+    nodes = list(scene.graph.nodes_geometry)
+    for node, label in zip(nodes, _labels(scene, nodes), strict=True):
+        matrix, name = scene.graph.get(node)
+        mesh = scene.geometry.get(name)
+        if not (hasattr(mesh, "vertices") and hasattr(mesh, "faces")):
+            skipped[label] = f"it holds no triangles ({type(mesh).__name__})"
+            continue
+        try:
+            found.append(Placement(label, name, affine_maps("its transform", matrix)))
+        except (ValueError, TypeError) as error:
+            skipped[label] = str(error)
+    if skipped:
+        (first, why), more = next(iter(skipped.items())), len(skipped) - 1
+        others = f", and {more} more nodes" if more else ""
+        _warn(f"node {first!r} is left out: {why}{others}")
+    return found
+
+
+def _labels(scene: Any, nodes: list[Any]) -> list[str]:
+    """Return a name for each node, the same each time a file is read.
+
+    When trimesh reads glTF, each part of a mesh in several becomes a node, named by the file's node
+    and six random digits; a node without a name gets its number as name.
+    """
+    final = NAMED in getattr(scene, "metadata", ())
+    wanted: list[str | None] = []
+    first_of: dict[Any, str] = {}
+    exact: set[str] = set()
+    for node in nodes:
+        name = scene.graph.get(node)[1]
+        metadata = getattr(scene.geometry.get(name), "metadata", {})
+        in_parts = metadata.get(IN_GLTF) if hasattr(metadata, "get") else None
+        parent = scene.graph.transforms.parents.get(node)
+        owner = parent if in_parts and _is_part(str(node), str(parent)) else node
+        label = str(owner)
+        if in_parts is not None and not final and label.isdigit():
+            # trimesh invents a name for a mesh without one.
+            label = label if str(name).startswith(UNNAMED) else first_of.setdefault(owner, name)
+        else:
+            exact.add(label)
+        wanted.append(label)
+    return [str(name) for name in numbered(wanted, exact)]
+
+
+def _is_part(node: str, parent: str) -> bool:
+    """Return whether a node is named by its parent and random digits."""
+    return re.fullmatch(re.escape(parent) + "_[0-9a-f]{6}", node) is not None
+
+
+def up_of(scene: Any) -> str:
+    """Return the axis that is up: y in scenes that trimesh has read from glTF, else z."""
+    meshes = scene.geometry.values()
+    return "y" if any(IN_GLTF in getattr(mesh, "metadata", ()) for mesh in meshes) else "z"
+
+
+def attributes_of(mesh: Any) -> Attributes:
+    """Return the vertex attributes of a mesh that were given or have been computed already."""
+    vertices = getattr(mesh, "vertices", None)
+    if vertices is None or not hasattr(mesh, "faces"):
+        return Attributes()
+    # The property would compute missing normals, which may take longer than building the tree.
+    known = "vertex_normals" in getattr(mesh, "_cache", ())
+    normals = _rows(lambda: mesh.vertex_normals if known else None, len(vertices), 3)
+    uv = _rows(lambda: getattr(mesh.visual, "uv", None), len(vertices), 2)
+    return Attributes(normals, uv)
+
+
+def _rows(read: Callable[[], Any], count: int, width: int) -> NDArray[np.float64] | None:
+    """Return an array with a row for each vertex; None if there is none of this shape."""
+    try:
+        given = read()
+        array = None if given is None else np.asarray(given, np.float64)
+    except (AttributeError, TypeError, ValueError):
+        # A mesh of another library, or something else than an array.
+        return None
+    # A third texture coordinate is not used.
+    if array is None or array.ndim != 2 or len(array) != count or array.shape[1] < width:
+        return None
+    return owned(array[:, :width])
+
+
+def fits(mesh: Any, vertices: NDArray[np.float64], faces: NDArray[np.int32]) -> bool:
+    """Return whether a mesh still has the vertices and faces that a tree was built from."""
+    points, index = (np.asarray(array) for array in triangles_of(mesh))
+    return (
+        points.shape == vertices.shape
+        and index.shape == faces.shape
+        and np.array_equal(points, vertices, equal_nan=points.dtype.kind == "f")
+        and np.array_equal(index, faces)
+    )
+
+
+def _warn(message: str) -> None:
+    # Attributed to the caller of the public function, two frames up.
+    warnings.warn(message, BVHWarning, stacklevel=4)

@@ -1,0 +1,298 @@
+"""Safety checks of a tree's arrays of unknown origin, for kernels check nothing.
+
+Kernels follow child codes, rows, ids and vertex indices wherever they lead; their stacks have
+capacity for trees of limited depth; and the exact tests need finite primitives and leaf copies from
+which the float32 filter never accepts a wrong hit. `check_tree` checks all of that, and the frame
+and bounds, which follow from the primitives. It is linear in their size, takes at most a byte for
+each node, row and primitive, and runs on threads. Whether boxes contain what is below them, on
+which answers depend but safety does not, is checked by `quality.check`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bvh.geometry.arithmetic.floats import INF, finite, vector
+from bvh.geometry.obbs import INVERTED, inverses
+from bvh.runtime.arguments import aligned, kernel_input
+from bvh.runtime.jit import entry, warms
+from bvh.runtime.simd import WIDTH
+from bvh.runtime.threads import share
+from bvh.traversal.rays.ray_slots import STACK
+from bvh.tree.arrays import TreeArrays
+from bvh.tree.frame import FrameView, local_frame
+from bvh.tree.primitives import Boxes, Custom, Obbs, Primitives, Triangles, count_of, world_bounds
+from bvh.tree.triangle_groups import GROUP_SIZE, pack_triangles
+from bvh.tree.wide_nodes import (
+    BLOCK_SIZE,
+    child_code,
+    child_lower,
+    child_order,
+    child_upper,
+    lanes_of,
+    leaf_rows,
+    node_at,
+    node_count,
+    octant_shift,
+)
+
+# Levels below the root, leaves included: a node on level k finds up to k * (WIDTH - 1) entries on a
+# stack and adds WIDTH.
+DEEPEST = STACK // WIDTH - 2
+
+# Primitives, and triangle groups, that a thread takes at a time: few enough for little scratch
+# memory, which stays in the caches.
+CHUNK, GROUP_CHUNK = 1 << 11, 256
+
+SOUND, ORPHAN, GAP, BOX, CHILD, PARENTS, DEEP, ROWS, SHARED, LOST, PERMUTATION = range(11)
+FLAWS = {
+    ORPHAN: "node {} has no parent",
+    GAP: "node {} has an unused lane before a used one",
+    BOX: "node {} has a box that is none",
+    CHILD: "node {} has a child that is out of range or comes before it",
+    PARENTS: "node {} has a child that has another parent",
+    DEEP: "node {} lies deeper than any tree has to be",
+    ROWS: "node {} has a leaf that is out of range",
+    SHARED: "node {} has a leaf that shares a row of primitives with another",
+    LOST: "row {} of primitives is in no leaf",
+    PERMUTATION: "node {} has a visiting order that leaves out a child",
+}
+
+
+@entry
+def _check_nodes(blocks, limit, deepest, level, owned):
+    """Return (flaw, index) of the first flaw that makes nodes unsafe to traverse."""
+    nodes = node_count(blocks)
+    low, high = np.float32(INF), np.float32(-INF)
+    for node in range(nodes):
+        at = node_at(node)
+        if node > 0 and level[node] == 0:
+            return ORPHAN, node
+        whole = True
+        for c in range(WIDTH):
+            code = child_code(blocks, at + c)
+            unused, valid = code == 0, True
+            for axis in range(3):
+                a, b = child_lower(blocks, at + c, axis), child_upper(blocks, at + c, axis)
+                unused = unused and a == low and b == high
+                # False for a NaN, too.
+                valid = valid and -limit <= a <= b <= limit
+            if unused:
+                whole = False
+                continue
+            if not whole:
+                return GAP, node
+            if not valid:
+                return BOX, node
+            if code >= 0:
+                if code <= node or code >= nodes:
+                    return CHILD, node
+                if level[code] != 0:
+                    return PARENTS, node
+                level[code] = level[node] + 1
+                # Its leaves are one level deeper.
+                if level[code] >= deepest:
+                    return DEEP, code
+            else:
+                first, count = leaf_rows(code)
+                if first + count > len(owned):
+                    return ROWS, node
+                for row in range(first, first + count):
+                    if owned[row] != 0:
+                        return SHARED, node
+                    owned[row] = 1
+        for octant in range(8):
+            seen = 0
+            for c in range(WIDTH):
+                order = child_order(blocks, at + c)
+                seen |= 1 << (order >> octant_shift(octant) & (WIDTH - 1))
+            if seen != (1 << WIDTH) - 1:
+                return PERMUTATION, node
+    for row in range(len(owned)):
+        if owned[row] == 0:
+            return LOST, row
+    return SOUND, 0
+
+
+@entry
+def _survey(points, faces, begin, end, valid, bounds):
+    """Mark and bound the finite triangles of a range; return the first with a wrong index, or -1.
+
+    Vertices of that one are not read.
+    """
+    low, high = (INF, INF, INF), (-INF, -INF, -INF)
+    n = len(points)
+    for i in range(begin, end):
+        j, k, m = np.int64(faces[i, 0]), np.int64(faces[i, 1]), np.int64(faces[i, 2])
+        if min(j, min(k, m)) < 0 or max(j, max(k, m)) >= n:
+            return i
+        a, b, c = vector(points, j), vector(points, k), vector(points, m)
+        valid[i] = finite(a) and finite(b) and finite(c)
+        if valid[i]:
+            low = (
+                min(low[0], min(a[0], min(b[0], c[0]))),
+                min(low[1], min(a[1], min(b[1], c[1]))),
+                min(low[2], min(a[2], min(b[2], c[2]))),
+            )
+            high = (
+                max(high[0], max(a[0], max(b[0], c[0]))),
+                max(high[1], max(a[1], max(b[1], c[1]))),
+                max(high[2], max(a[2], max(b[2], c[2]))),
+            )
+    for axis in range(3):
+        bounds[axis], bounds[axis + 3] = low[axis], high[axis]
+    return -1
+
+
+@entry
+def _check_ids(ids, min_id, begin, end, valid):
+    """Mark the primitives in a range of rows with 2; return the first row with a wrong id, or -1.
+
+    `min_id` is -1 where lanes may be unused.
+    """
+    for row in range(begin, end):
+        for k in range(ids.shape[1]):
+            prim = np.int64(ids[row, k])
+            if prim < min_id or prim >= len(valid):
+                return row
+            if prim >= 0:
+                # A primitive that cannot be hit must be in no leaf.
+                if valid[prim] == 0:
+                    return row
+                valid[prim] = 2
+    return -1
+
+
+def check_primitives(primitives: Primitives, threads: int) -> tuple[
+    NDArray[np.uint8], NDArray[np.float64]
+]:  # fmt: skip
+    """Check that primitives can be read; return which can be hit (1 or 0), and their bounds.
+
+    Raises
+    ------
+    ValueError
+        If a face has a vertex index out of range, or an oriented box has no valid matrix.
+    """
+    count = count_of(primitives)
+    valid = np.zeros(count, np.uint8)
+    bounds = np.empty((-(-count // CHUNK), 6))
+
+    def work(begin: int, end: int) -> None:
+        # A small batch comes in one call.
+        for start in range(begin, end, CHUNK):
+            stop = min(start + CHUNK, end)
+            if isinstance(primitives, Triangles):
+                bad = _survey(*primitives, start, stop, valid, bounds[start // CHUNK])
+                if bad >= 0:
+                    raise ValueError(f"face {bad} has a vertex that is out of range")
+            elif not isinstance(primitives, Custom):
+                part = type(primitives)(primitives.points[start:stop])
+                _survey_boxes(part, start, valid[start:stop], bounds[start // CHUNK])
+
+    share(count, CHUNK, work, threads)
+    low, high = (
+        bounds[:, :3].min(axis=0, initial=np.inf),
+        bounds[:, 3:].max(axis=0, initial=-np.inf),
+    )
+    return valid, np.stack([low, high])
+
+
+def _survey_boxes(
+    primitives: Boxes | Obbs, first: int, valid: NDArray[np.uint8], bounds: NDArray[np.float64]
+) -> None:
+    """Mark and bound a run of boxes."""
+    if isinstance(primitives, Obbs):
+        rows = np.ascontiguousarray(primitives.points[:, 6:]).reshape(-1, 3, 4)
+        bad = ~np.isfinite(rows).all(axis=(1, 2))
+        if not bad.any():
+            bad = inverses(rows)[1] != INVERTED
+        if bad.any():
+            raise ValueError(f"oriented box {first + int(bad.argmax())} has no valid matrix")
+    with np.errstate(all="ignore"):
+        lower, upper, sound = world_bounds(primitives)
+    valid[:] = sound
+    bounds[:3] = lower[sound].min(axis=0, initial=np.inf)
+    bounds[3:] = upper[sound].max(axis=0, initial=-np.inf)
+
+
+def check_tree(arrays: TreeArrays, bounds: NDArray[np.float64], threads: int) -> None:
+    """Check arrays of the right types and sizes, and the bounds that come with them.
+
+    Raises
+    ------
+    ValueError
+        With the first flaw.
+    """
+    (blocks, ids), groups, primitives, frame = arrays
+    valid, extent = check_primitives(primitives, threads)
+    none = np.empty((0, 3))
+    expected = local_frame(extent[:1], extent[1:]) if valid.any() else local_frame(none, none)
+    if not np.array_equal(expected[1], bounds, equal_nan=True):
+        raise ValueError("its bounds are not those of its primitives")
+    if not np.array_equal(expected[0], frame[:2]):
+        raise ValueError("its frame is not that of its primitives")
+    # Boxes are rounded outward, by less than this.
+    limit = np.float32(2.0 * FrameView(frame).bound)
+    nodes = arrays.nodes.size
+    level, owned = np.zeros(nodes, np.int8), np.zeros(len(ids), np.uint8)
+    flaw, where = _check_nodes(blocks, limit, np.int64(DEEPEST), level, owned)
+    if flaw != SOUND:
+        raise ValueError(FLAWS[flaw].format(where))
+    _check_root(blocks, frame, limit)
+    min_id = np.int64(-1 if isinstance(primitives, Triangles) else 0)
+
+    def work(begin: int, end: int) -> None:
+        row = _check_ids(ids, min_id, begin, end, valid)
+        if row >= 0:
+            raise ValueError(f"row {row} of primitives has an id that is wrong")
+        if isinstance(primitives, Triangles):
+            _check_groups(primitives, ids, frame, begin, end, groups)
+
+    share(len(ids), GROUP_CHUNK, work, threads)
+    if (valid == 1).any():
+        raise ValueError(f"primitive {int((valid == 1).argmax())} is in no leaf")
+
+
+def _check_root(blocks: NDArray[np.float32], frame: NDArray[np.float64], limit: np.float32) -> None:
+    """Check that the root's box contains its children: rays are clipped to it."""
+    box = FrameView(frame).box
+    sound = bool((np.abs(box) <= limit).all())
+    if len(blocks) == 0:
+        sound = sound and not box.any()
+    else:
+        planes = lanes_of(blocks[:BLOCK_SIZE]).boxes[0]
+        lower, upper = planes[:3].min(axis=1), planes[3:].max(axis=1)
+        sound = sound and bool((box[0] <= lower).all() and (upper <= box[1]).all())
+    if not sound:
+        raise ValueError("the root's box does not hold its children")
+
+
+def _check_groups(
+    primitives: Triangles,
+    ids: NDArray[np.int32],
+    frame: NDArray[np.float64],
+    begin: int,
+    end: int,
+    groups: NDArray[np.float32],
+) -> None:
+    """Check that triangle groups are what `leaves` packs of their triangles, bit for bit."""
+    scratch = aligned(min(end - begin, GROUP_CHUNK) * GROUP_SIZE, np.float32)
+    for start in range(begin, end, GROUP_CHUNK):
+        count = min(GROUP_CHUNK, end - start)
+        part = kernel_input(ids[start : start + count])
+        pack_triangles(*primitives, part, frame, np.int64(0), np.int64(count), scratch)
+        expected = scratch[: count * GROUP_SIZE].view(np.int32)
+        stored = groups[start * GROUP_SIZE : (start + count) * GROUP_SIZE].view(np.int32)
+        if not np.array_equal(expected, stored):
+            raise ValueError("a leaf's copy of its triangles differs from them")
+
+
+@warms("checks of saved trees")
+def _warm() -> None:
+    """Compile the checks of `bvh.load`."""
+    from bvh.tree.build import build
+
+    points, faces = np.eye(3), np.array([[0, 1, 2]], np.int32)
+    triangles = Triangles(kernel_input(points), kernel_input(faces))
+    check_tree(*build(triangles, "medium", 1, None), 1)

@@ -1,0 +1,309 @@
+"""Closed outlines in a picture, and tests of which projected triangles touch them or are inside.
+
+An outline is a closed polygon in pixels, simple or not, without repeated consecutive points (but it
+may be a single point); its region is the closed set of the points on it and of those with an odd
+winding number. A corner of a projected triangle is a homogeneous point (x, y, w): with w = 1 in
+front of the eye, with w <= 0 in or behind the plane of the eye, where x and y are in units of
+pixels times w. The image of a triangle is then the intersection of the cone over its corners with
+the plane w = 1: a triangle that reaches behind the eye is never clipped, and its image may be
+unbounded.
+
+All decisions are signs of determinants, filtered in float64 and exact where the filter does not
+decide: with w = 1 those of `orientation.orient2d`. Let A, B be the signs of det[p, q, a] and
+det[p, q, b], and P, Q those of det[a, b, p] and det[a, b, q]. Because
+det[a, b, q] p - det[a, b, p] q = det[p, q, a] b - det[p, q, b] a, this vector is in the cones over
+p, q and over a, b where its four coefficients are all >= 0, or all <= 0.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bvh.geometry.arithmetic.exact_sums import add_product, add_triple, new_sum, take_sign
+from bvh.geometry.arithmetic.predicates import orient2d
+from bvh.runtime.arguments import kernel_input
+from bvh.runtime.jit import entry, inlined, kernel, stay_outlined, warms
+
+APART, MEET, UNSURE = 0, 1, -1
+OUTSIDE, BORDER, INTERIOR = -1, 0, 1
+
+# A product of two, a difference, a product and two sums: five roundings of 2**-53 on any path.
+ERROR = 10.0 * 2.0**-53
+# More than what underflow of products of two can lose; times the third factor.
+TINY = 2.0**-1068
+
+
+@inlined
+def corner(points, i):
+    """Return a homogeneous point of an array."""
+    return (points[i, 0], points[i, 1], points[i, 2])
+
+
+@inlined
+def outline_point(outline, i):
+    """Return a point of the outline as a homogeneous one."""
+    return (outline[i, 0], outline[i, 1], 1.0)
+
+
+@kernel
+def turn(p, q, r):
+    """Return the sign of det[p, q, r]: 1 if three points in front of the eye turn left."""
+    stay_outlined()
+    if p[2] == 1.0 and q[2] == 1.0 and r[2] == 1.0:
+        return orient2d(p, q, r)
+    value, size = 0.0, 0.0
+    for i in range(3):
+        j, k = (i + 1) % 3, (i + 2) % 3
+        left, right = q[j] * r[k], q[k] * r[j]
+        value += p[i] * (left - right)
+        size += abs(p[i]) * (abs(left) + abs(right))
+    if abs(value) > ERROR * size + TINY * (1.0 + (abs(p[0]) + abs(p[1]) + abs(p[2]))):
+        return 1 if value > 0.0 else -1
+    total = new_sum()
+    add_triple(total, 1.0, p, q, r)
+    return take_sign(total)
+
+
+@inlined
+def _flat_turn(p, q, i):
+    """Return the sign of p[i] q[2] - q[i] p[2]: the order of two points along an axis."""
+    if p[2] == 1.0 and q[2] == 1.0:
+        return (1 if p[i] > q[i] else 0) - (1 if p[i] < q[i] else 0)
+    return _exact_turn(p, q, i)
+
+
+@kernel
+def _exact_turn(p, q, i):
+    """Return the sign of `_flat_turn` for a point behind the eye."""
+    stay_outlined()
+    total = new_sum()
+    add_product(total, 1.0, p[i], q[2], 1.0, 1.0)
+    add_product(total, -1.0, q[i], p[2], 1.0, 1.0)
+    return take_sign(total)
+
+
+@kernel
+def place_of(outline, v):
+    """Classify a point in front of the eye: OUTSIDE, INTERIOR, or on the BORDER."""
+    stay_outlined()
+    odd = False
+    p = outline_point(outline, len(outline) - 1)
+    above = _flat_turn(p, v, 1)
+    for i in range(len(outline)):
+        q = outline_point(outline, i)
+        before, above = above, _flat_turn(q, v, 1)
+        if before == 0 and above == 0:
+            if _flat_turn(p, v, 0) * _flat_turn(q, v, 0) <= 0:
+                return BORDER
+        elif before * above <= 0:
+            side = turn(p, q, v)
+            if side == 0:
+                return BORDER
+            if (before > 0) != (above > 0) and (above > 0) == (side > 0):
+                odd = not odd
+        p = q
+    return INTERIOR if odd else OUTSIDE
+
+
+@kernel
+def _in_plane(p, q, a, b):
+    """Return whether the cones over p, q and over a, b, all in one plane, intersect."""
+    stay_outlined()
+    if p[0] == q[0] and p[1] == q[1]:
+        return _holds_point(p, a, b)
+    axis = 0 if p[0] != q[0] else 1
+    m = _flat_turn(p, q, axis)
+    for v in (a, b):
+        nothing = v[0] == 0.0 and v[1] == 0.0 and v[2] == 0.0
+        if not nothing and _between(p, q, v, m, axis):
+            return True
+    m = _flat_turn(a, b, axis)
+    return m != 0 and (_between(a, b, p, m, axis) or _between(a, b, q, m, axis))
+
+
+@kernel
+def _holds_point(p, a, b):
+    """Return whether a point is in the image of an edge in one plane with it."""
+    for axis in range(2):
+        m = _flat_turn(a, b, axis)
+        if m != 0:
+            return _between(a, b, p, m, axis)
+    # Both ends are on one line of sight: the image is a point.
+    v = a if a[2] > 0.0 else b
+    return v[2] > 0.0 and _flat_turn(v, p, 0) == 0 and _flat_turn(v, p, 1) == 0
+
+
+@inlined
+def _between(p, q, v, m, axis):
+    """Return whether v is in the cone over p and q, for their sign m."""
+    return _flat_turn(v, q, axis) * m >= 0 and _flat_turn(p, v, axis) * m >= 0
+
+
+@inlined
+def _crosses(p, q, a, b, sa, sb, sp, sq):
+    """Return whether the segment p, q intersects the image of the edge a, b; see the module."""
+    if sp == 0 and sq == 0:
+        return sa == 0 and sb == 0 and _in_plane(p, q, a, b)
+    return (sa >= 0 and sb <= 0 and sq >= 0 and sp <= 0) or (
+        sa <= 0 and sb >= 0 and sq <= 0 and sp >= 0
+    )
+
+
+@inlined
+def _all_flat(a, b, c):
+    """Return whether a triangle is entirely in front of the eye."""
+    return a[2] == 1.0 and b[2] == 1.0 and c[2] == 1.0
+
+
+@inlined
+def _box(a, b, c):
+    """Return the bounds of a triangle in front of the eye."""
+    return (
+        min(a[0], min(b[0], c[0])), min(a[1], min(b[1], c[1])),
+        max(a[0], max(b[0], c[0])), max(a[1], max(b[1], c[1])),
+    )  # fmt: skip
+
+
+@inlined
+def _beside(p, q, box):
+    """Return whether a segment is entirely on one side of a box."""
+    x0, y0, x1, y1 = box
+    return (
+        (p[0] < x0 and q[0] < x0) or (p[0] > x1 and q[0] > x1)
+        or (p[1] < y0 and q[1] < y0) or (p[1] > y1 and q[1] > y1)
+    )  # fmt: skip
+
+
+@kernel
+def _segment_meets(p, q, a, b, c, way):
+    """Return whether the segment p, q intersects the image of a triangle of orientation `way`."""
+    stay_outlined()
+    sa, sb, sc = turn(p, q, a), turn(p, q, b), turn(p, q, c)
+    if (sa > 0 and sb > 0 and sc > 0) or (sa < 0 and sb < 0 and sc < 0):
+        return False
+    pa, pb, pc = turn(b, c, p), turn(c, a, p), turn(a, b, p)
+    if way != 0 and pa * way >= 0 and pb * way >= 0 and pc * way >= 0:
+        return True
+    qa, qb, qc = turn(b, c, q), turn(c, a, q), turn(a, b, q)
+    if way != 0 and qa * way >= 0 and qb * way >= 0 and qc * way >= 0:
+        return True
+    return (
+        _crosses(p, q, a, b, sa, sb, pc, qc)
+        or _crosses(p, q, b, c, sb, sc, pa, qa)
+        or _crosses(p, q, c, a, sc, sa, pb, qb)
+    )
+
+
+@kernel
+def _outline_meets(outline, a, b, c):
+    """Return whether the image of a triangle intersects the outline."""
+    stay_outlined()
+    flat, box = _all_flat(a, b, c), _box(a, b, c)
+    way = turn(a, b, c)
+    p = outline_point(outline, len(outline) - 1)
+    for i in range(len(outline)):
+        q = outline_point(outline, i)
+        if not (flat and _beside(p, q, box)) and _segment_meets(p, q, a, b, c, way):
+            return True
+        p = q
+    return False
+
+
+@kernel
+def _enters(p, q, a, b, c, way):
+    """Return whether the segment p, q intersects the interior of a triangle in the picture."""
+    sa, sb, sc = turn(p, q, a), turn(p, q, b), turn(p, q, c)
+    if (sa >= 0 and sb >= 0 and sc >= 0) or (sa <= 0 and sb <= 0 and sc <= 0):
+        return False
+    return not (
+        (turn(a, b, p) * way <= 0 and turn(a, b, q) * way <= 0)
+        or (turn(b, c, p) * way <= 0 and turn(b, c, q) * way <= 0)
+        or (turn(c, a, p) * way <= 0 and turn(c, a, q) * way <= 0)
+    )
+
+
+@kernel
+def _outline_spares(outline, deep, a, b, c):
+    """Return MEET if a triangle with all corners in the region is inside it, else UNSURE.
+
+    `deep`: one of its corners is not on the outline.
+    """
+    stay_outlined()
+    box = _box(a, b, c)
+    way = turn(a, b, c)
+    p = outline_point(outline, len(outline) - 1)
+    for i in range(len(outline)):
+        q = outline_point(outline, i)
+        if not _beside(p, q, box):
+            # Both sides may be in the region, where the outline runs along itself.
+            if way == 0 or _enters(p, q, a, b, c, way):
+                return UNSURE
+        p = q
+    # No outline in the interior: all of it lies where any point off the border does.
+    return MEET if deep else UNSURE
+
+
+@entry
+def judge_triangles(outline, convex, want_inside, points, places, faces, first, last, verdicts):
+    """Decide whether triangles first..last-1 touch, or lie inside, an outline's region.
+
+    `points` are homogeneous, and `places` their results of `judge_points`; a triangle with a NaN
+    corner touches nothing.
+    """
+    low_x, high_x = outline[:, 0].min(), outline[:, 0].max()
+    low_y, high_y = outline[:, 1].min(), outline[:, 1].max()
+    for i in range(first, last):
+        fa, fb, fc = np.int64(faces[i, 0]), np.int64(faces[i, 1]), np.int64(faces[i, 2])
+        a, b, c = corner(points, fa), corner(points, fb), corner(points, fc)
+        highest = max(places[fa], max(places[fb], places[fc]))
+        lowest = min(places[fa], min(places[fb], places[fc]))
+        verdicts[i] = APART
+        if not (_all_numbers(a) and _all_numbers(b) and _all_numbers(c)):
+            continue
+        if _all_flat(a, b, c) and (
+            max(a[0], max(b[0], c[0])) < low_x
+            or min(a[0], min(b[0], c[0])) > high_x
+            or max(a[1], max(b[1], c[1])) < low_y
+            or min(a[1], min(b[1], c[1])) > high_y
+        ):
+            continue
+        if want_inside:
+            if lowest >= BORDER:
+                verdicts[i] = MEET
+                if not convex:
+                    verdicts[i] = _outline_spares(outline, highest == INTERIOR, a, b, c)
+        elif highest >= BORDER:
+            verdicts[i] = MEET
+        elif (a[2] > 0.0 or b[2] > 0.0 or c[2] > 0.0) and _outline_meets(outline, a, b, c):
+            # Otherwise all of it lies where its corners do, outside.
+            verdicts[i] = MEET
+
+
+@inlined
+def _all_numbers(v):
+    """Return whether a point is finite."""
+    return abs(v[0]) < np.inf and abs(v[1]) < np.inf and abs(v[2]) < np.inf
+
+
+@entry
+def judge_points(outline, points, first, last, places):
+    """Classify points first..last-1; those behind the eye are OUTSIDE."""
+    low_x, high_x = outline[:, 0].min(), outline[:, 0].max()
+    low_y, high_y = outline[:, 1].min(), outline[:, 1].max()
+    for i in range(first, last):
+        v = corner(points, i)
+        places[i] = OUTSIDE
+        if v[2] == 1.0 and not (low_x <= v[0] <= high_x and low_y <= v[1] <= high_y):
+            continue
+        if _all_numbers(v) and v[2] > 0.0:
+            places[i] = place_of(outline, v)
+
+
+@warms("selections in a picture")
+def _warm() -> None:
+    """Compile the kernels of rectangles and lassos."""
+    outline, points = kernel_input(np.eye(3, 2)), kernel_input(np.ones((3, 3)))
+    faces, places = kernel_input(np.zeros((1, 3), np.int32)), np.empty(3, np.int8)
+    judge_points(outline, points, 0, 3, places)
+    places = kernel_input(places)
+    judge_triangles(outline, False, False, points, places, faces, 0, 1, np.empty(1, np.int8))

@@ -1,0 +1,185 @@
+"""Triangles as a camera sees them: corners in pixels, and what lies between near and far.
+
+Points in front of the eye are at the pixel, rounded to doubles, at which `Camera.project` puts
+them. Where depths begin at a plane (parallel rays start in the plane through the eye; a near or
+far plane), a triangle that crosses it is cut there, and the cut's corners are rounded in turn.
+Otherwise what reaches behind a perspective eye stays whole, as a cone (see `outlines`).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bvh.camera.camera import Camera
+from bvh.geometry.obbs import inverses
+from bvh.geometry.transforms import moved
+from bvh.queries.tree_base import Hierarchy
+from bvh.tree.primitives import Boxes, Custom, Obbs, Triangles
+
+# Corner i of a box is its upper one on the axes whose bit is set in i; faces turn outward.
+BOX_FACES = np.array(
+    [[0, 4, 6], [0, 6, 2], [1, 3, 7], [1, 7, 5], [0, 1, 5], [0, 5, 4],
+     [2, 6, 7], [2, 7, 3], [0, 2, 3], [0, 3, 1], [4, 5, 7], [4, 7, 6]], np.int32,
+)  # fmt: skip
+
+
+class Surface(NamedTuple):
+    """Triangles, and the primitives that they bound.
+
+    Attributes
+    ----------
+    points : ndarray of float64, shape (n, 3)
+    faces : ndarray of int32, shape (m, 3)
+    owners : ndarray of int32, shape (m,)
+        Ids of primitives.
+    """
+
+    points: NDArray[np.float64]
+    faces: NDArray[np.int32]
+    owners: NDArray[np.int32]
+
+
+class Projected(NamedTuple):
+    """Triangles in a picture.
+
+    Attributes
+    ----------
+    corners : ndarray of float64, shape (n, 3)
+        Homogeneous points, as `outlines` has them.
+    faces : ndarray of int32, shape (k, 3)
+    owners : ndarray of int32, shape (k,)
+        Which of the triangles that were given each is, or is a part of.
+    whole : ndarray of bool, shape (k,)
+        Whether nothing of it is cut off.
+    """
+
+    corners: NDArray[np.float64]
+    faces: NDArray[np.int32]
+    owners: NDArray[np.int32]
+    whole: NDArray[np.bool_]
+
+
+def surface_of(tree: Hierarchy) -> Surface:
+    """Return the triangles of a tree, or the surfaces of its boxes, that are finite."""
+    primitives = tree.arrays.primitives
+    if isinstance(primitives, Custom):
+        raise TypeError("selections need triangles or boxes, not primitives of your own")
+    if isinstance(primitives, Triangles):
+        points, faces = primitives
+        good = np.asarray(np.isfinite(points).all(axis=1))
+        if good.all():
+            return Surface(points, faces, np.arange(len(faces), dtype=np.int32))
+        kept = np.flatnonzero(good[faces].all(axis=1)).astype(np.int32)
+        return Surface(points, faces[kept], kept)
+    assert isinstance(primitives, Boxes | Obbs)
+    rows = primitives.points
+    with np.errstate(invalid="ignore"):
+        solid = np.isfinite(rows).all(axis=1) & (rows[:, 0:3] <= rows[:, 3:6]).all(axis=1)
+    kept = np.flatnonzero(solid).astype(np.int32)
+    points = box_corners(primitives, kept).reshape(-1, 3)
+    starts = 8 * np.arange(len(kept), dtype=np.int32)
+    faces = (BOX_FACES[None] + starts[:, None, None]).reshape(-1, 3)
+    return Surface(points, faces, np.repeat(kept, len(BOX_FACES)))
+
+
+def box_corners(boxes: Boxes | Obbs, ids: NDArray[Any]) -> NDArray[np.float64]:
+    """Return the corners of boxes, in the tree's coordinates, shape (n, 8, 3)."""
+    rows = boxes.points[ids]
+    upper = (np.arange(8)[:, None] >> np.arange(3) & 1).astype(bool)
+    corners = np.where(upper, rows[:, None, 3:6], rows[:, None, 0:3])
+    if isinstance(boxes, Obbs):
+        frames = inverses(rows[:, 6:18].reshape(-1, 3, 4))[0]
+        corners = corners @ frames[:, :, :3].transpose(0, 2, 1) + frames[:, None, :, 3]
+    return np.asarray(corners)
+
+
+def placed(surface: Surface, matrix: NDArray[np.float64]) -> Surface:
+    """Return a surface under an affine map (3, 4)."""
+    return surface._replace(points=moved(surface.points, matrix))
+
+
+def project_points(
+    camera: Camera, points: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    """Return homogeneous points of the picture, and which of them are between near and far."""
+    x, y, depth = camera.project(points)
+    corners = np.stack([x, y, np.ones_like(x)], axis=1)
+    if camera.perspective:
+        behind = depth <= 0.0
+        if behind.any():
+            corners[behind] = _behind(camera, points[behind])
+        seen = depth >= camera.near if camera.near > 0.0 else depth > 0.0
+    else:
+        seen = depth >= camera.near
+    return corners, np.asarray(seen & (depth <= camera.far))
+
+
+def _behind(camera: Camera, points: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return homogeneous points of the picture that the eye has behind or beside it."""
+    corners = (points - camera.eye) @ camera.gradients.T
+    corners[:, 2] = np.minimum(corners[:, 2], 0.0)
+    corners[:, :2] += corners[:, 2:] * camera.centre
+    return np.asarray(corners)
+
+
+def project_triangles(
+    camera: Camera, points: NDArray[np.float64], faces: NDArray[np.int32]
+) -> Projected:
+    """Return what a camera sees of triangles, leaving out those of which it sees nothing."""
+    corners, seen = project_points(camera, points)
+    owners = np.arange(len(faces), dtype=np.int32)
+    flags = seen[faces]
+    whole = np.asarray(flags.all(axis=1))
+    if whole.all():
+        return Projected(corners, faces, owners, whole)
+    if camera.perspective and camera.near == 0.0 and camera.far == np.inf:
+        kept = flags.any(axis=1)
+        return Projected(corners, faces[kept], owners[kept], whole[kept])
+    depth = camera.project(points)[2][faces]
+    with np.errstate(invalid="ignore"):
+        crossing = ~whole & (depth.max(axis=1) >= camera.near) & (depth.min(axis=1) <= camera.far)
+    pieces: list[NDArray[np.float64]] = []
+    parents: list[int] = []
+    for i in np.flatnonzero(crossing).tolist():
+        polygon = _cut(camera, points[faces[i]])
+        for k in range(1, len(polygon) - 1) if len(polygon) > 2 else range(len(polygon) > 0):
+            last = min(k + 1, len(polygon) - 1)
+            pieces.append(polygon[[0, k, last]])
+            parents.append(i)
+    more = np.concatenate(pieces) if pieces else np.empty((0, 3))
+    new_faces = np.arange(len(more), dtype=np.int32).reshape(-1, 3) + np.int32(len(corners))
+    return Projected(
+        np.concatenate([corners, more]),
+        np.concatenate([faces[whole], new_faces]),
+        np.concatenate([owners[whole], np.array(parents, np.int32)]),
+        np.arange(int(whole.sum()) + len(parents)) < whole.sum(),
+    )
+
+
+def _cut(camera: Camera, triangle: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the corners in the picture of the part of a triangle between near and far."""
+    polygon = (triangle - camera.eye) @ camera.gradients.T
+    for sign, limit in ((1.0, camera.near), (-1.0, camera.far)):
+        if limit == np.inf or len(polygon) == 0:
+            continue
+        beyond = sign * (polygon[:, 2] - limit)
+        kept = []
+        for j in range(len(polygon)):
+            if (beyond[j - 1] > 0.0 > beyond[j]) or (beyond[j - 1] < 0.0 < beyond[j]):
+                share = beyond[j - 1] / (beyond[j - 1] - beyond[j])
+                between = (1.0 - share) * polygon[j - 1] + share * polygon[j]
+                between[2] = limit
+                kept.append(between)
+            if beyond[j] >= 0.0:
+                kept.append(polygon[j])
+        polygon = np.array(kept).reshape(-1, 3)
+    if camera.perspective:
+        # At the eye itself there is no picture.
+        polygon = polygon[polygon[:, 2] > 0.0]
+        polygon = polygon / polygon[:, 2:]
+    corners = np.ones((len(polygon), 3))
+    corners[:, :2] = polygon[:, :2] + camera.centre
+    return corners

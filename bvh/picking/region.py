@@ -1,0 +1,296 @@
+"""What a rectangle or a lasso in the picture holds of one tree, and which trees to look at."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bvh.camera.camera import Camera
+from bvh.geometry.transforms import moved
+from bvh.picking.enclosing import encloses
+from bvh.picking.outlines import BORDER, MEET, UNSURE, judge_points, judge_triangles
+from bvh.picking.projected import Surface, placed, project_points, project_triangles, surface_of
+from bvh.queries.tree_base import Hierarchy
+from bvh.runtime.arguments import kernel_input, reals, rows
+from bvh.runtime.threads import share
+from bvh.tree.primitives import Triangles
+
+KINDS = ("faces", "vertices", "instances")
+MODES = ("touching", "inside")
+
+# Trees of fewer faces are gone through; in larger ones the faces near the region are looked up.
+FEW_FACES = 2048
+# Triangles that a thread judges at a time.
+CHUNK = 8192
+# How much wider than the region the frustum of candidates is, in sizes of the coordinates: far
+# more than projecting and moving vertices round.
+SLACK = 2.0**-30
+
+
+class Region(NamedTuple):
+    """A closed outline in the picture (see `outlines`), and a frustum that holds all behind it."""
+
+    outline: NDArray[np.float64]
+    convex: bool
+    planes: NDArray[np.float64]
+
+    @property
+    def box(self) -> tuple[float, float, float, float]:
+        """Its bounds: x0, y0, x1, y1."""
+        x0, y0 = self.outline.min(axis=0).tolist()
+        x1, y1 = self.outline.max(axis=0).tolist()
+        return x0, y0, x1, y1
+
+
+class Part(NamedTuple):
+    """What is selected of one leaf.
+
+    Attributes
+    ----------
+    faces : ndarray of int32
+        Primitives that the region holds, in the way that was asked for.
+    vertices : ndarray of int32
+        Vertices that it holds, where those were asked for.
+    all : bool
+        Whether these are all of its primitives, where instances were asked for.
+    """
+
+    faces: NDArray[np.int32]
+    vertices: NDArray[np.int32]
+    all: bool
+
+
+NOTHING = np.empty(0, np.int32)
+
+
+def rectangle(camera: Camera, x0: float, y0: float, x1: float, y1: float) -> Region:
+    """Return the region of a rectangle between two opposite corners."""
+    numbers = []
+    for name, value in {"x0": x0, "y0": y0, "x1": x1, "y1": y1}.items():
+        number = reals(name, value)
+        if number.shape != () or not np.isfinite(number):
+            raise ValueError(f"{name} must be a finite number, got {value}")
+        numbers.append(float(number))
+    (left, right), (low, high) = sorted(numbers[0::2]), sorted(numbers[1::2])
+    outline = np.array([[left, low], [right, low], [right, high], [left, high]])
+    return _region(camera, outline, True)
+
+
+def lasso(camera: Camera, polygon: ArrayLike) -> Region:
+    """Return the region of a closed polygon."""
+    outline = rows("polygon", polygon, 2)
+    if len(outline) == 0 or not np.isfinite(outline).all():
+        raise ValueError("polygon must be at least one point, all of them finite")
+    return _region(camera, outline, False)
+
+
+def _region(camera: Camera, outline: NDArray[np.float64], convex: bool) -> Region:
+    """Return the region of an outline without the points that repeat the one before them."""
+    if not isinstance(camera, Camera):
+        raise TypeError(f"camera must be a Camera, got {type(camera).__name__}")
+    kept = outline[(outline != np.roll(outline, 1, axis=0)).any(axis=1)]
+    kept = kernel_input(kept if len(kept) else outline[:1].copy())
+    # What overflows far outside of the picture parts nothing from anything.
+    with np.errstate(over="ignore", invalid="ignore"):
+        planes = camera.frustum(*kept.min(axis=0).tolist(), *kept.max(axis=0).tolist())
+    return Region(kept, convex, planes)
+
+
+def near_leaves(
+    region: Region, bounds: NDArray[np.float64], matrices: NDArray[np.float64]
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Tell which boxes (n, 2, 3), under maps (n, 3, 4), are not surely outside of a region.
+
+    And which are surely inside.
+    """
+    with np.errstate(invalid="ignore", over="ignore"):
+        middle = 0.5 * bounds[:, 0] + 0.5 * bounds[:, 1]
+        half = 0.5 * bounds[:, 1] - 0.5 * bounds[:, 0]
+        linear = np.abs(matrices[:, :, :3])
+        centre = np.einsum("nij,nj->ni", matrices[:, :, :3], middle) + matrices[:, :, 3]
+        reach = np.einsum("nij,nj->ni", linear, half)
+        size = np.abs(centre) + reach + np.einsum("nij,nj->ni", linear, np.abs(middle))
+        normals, offsets = region.planes[:, :3], region.planes[:, 3]
+        level = centre @ normals.T + offsets
+        span = reach @ np.abs(normals).T
+        margin = SLACK * (size @ np.abs(normals).T + np.abs(offsets))
+        # What overflows is neither; a tree of nothing has bounds that are NaN.
+        outside = (level + span < -margin).any(axis=1) | np.isnan(bounds).any(axis=(1, 2))
+        within = (level - span > margin).all(axis=1) & region.convex
+    return np.asarray(~outside), np.asarray(within & ~outside)
+
+
+def reaching(region: Region, boxes: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Tell which boxes in the world (n, 6) are not surely outside of a region.
+
+    The corner that is farthest along a plane's normal decides; empty boxes are outside.
+    """
+    found = boxes[:, 0] <= boxes[:, 3]
+    with np.errstate(invalid="ignore", over="ignore"):
+        for *normal, offset in region.planes.tolist():
+            # A column after the other, which is faster than rows of three.
+            level, size = np.full(len(boxes), offset), np.full(len(boxes), abs(offset))
+            for axis, n in enumerate(normal):
+                term = n * boxes[:, axis + 3 if n > 0.0 else axis]
+                level += term
+                size += np.abs(term)
+            found &= ~(level < -SLACK * size)
+    return np.asarray(found)
+
+
+def not_beside(region: Region, triangles: NDArray[np.float64]) -> NDArray[np.bool_]:
+    """Tell which triangles (n, 3, 3) are not surely outside of a region."""
+    normals, offsets = region.planes[:, :3], region.planes[:, 3]
+    with np.errstate(invalid="ignore", over="ignore"):
+        level: NDArray[Any] = triangles @ normals.T + offsets
+        margin = SLACK * (np.abs(triangles) @ np.abs(normals).T + np.abs(offsets))
+        beyond = np.asarray(level < -margin)
+        return ~np.asarray(np.asarray(beyond.all(axis=1)).any(axis=1))
+
+
+class Leaf:
+    """A tree under a selection: its triangles, and what of them may be seen in a region."""
+
+    def __init__(self, tree: Hierarchy) -> None:
+        self.tree = tree
+
+    @cached_property
+    def surface(self) -> Surface:
+        """All its triangles, once they are needed: of a large tree a small region has few."""
+        return surface_of(self.tree)
+
+    @cached_property
+    def owners(self) -> NDArray[np.int32]:
+        """The primitives that have triangles."""
+        return _marked(self.surface.owners, len(self.tree))
+
+    def vertices(self) -> NDArray[np.int32]:
+        """Return the vertices that have a face."""
+        self.tree._must_hold("a selection of vertices", Triangles)
+        return _marked(self.surface.faces, len(self.surface.points))
+
+    def candidates(
+        self, matrix: NDArray[np.float64], region: Region
+    ) -> tuple[Surface, NDArray[np.int32]]:
+        """Return the triangles, unplaced, that may be seen in a region, and their vertices."""
+        tree = self.tree
+        if len(tree) <= FEW_FACES or not isinstance(tree.arrays.primitives, Triangles):
+            return self._everything()
+        normals, offsets = region.planes[:, :3], region.planes[:, 3]
+        largest = np.abs(tree.bounds).max(axis=0)
+        size = np.abs(matrix[:, :3]) @ largest + np.abs(matrix[:, 3])
+        margin = 2.0 * SLACK * (np.abs(normals) @ size + np.abs(offsets))
+        shifts = normals @ matrix[:, 3] + offsets + margin
+        local = np.column_stack([normals @ matrix[:, :3], shifts])
+        if not np.isfinite(local).all():
+            return self._everything()
+        ids = tree.overlap_frustum(local).prim_id  # type: ignore[attr-defined]
+        if len(ids) == len(tree):
+            return self._everything()
+        return part_of(Surface(tree.vertices, tree.faces[ids], ids))
+
+    def _everything(self) -> tuple[Surface, NDArray[np.int32]]:
+        return self.surface, np.arange(len(self.surface.points), dtype=np.int32)
+
+
+def part_of(surface: Surface) -> tuple[Surface, NDArray[np.int32]]:
+    """Return a surface without the points that it does not use, and which those are that stay."""
+    used = _marked(surface.faces, len(surface.points))
+    numbers = np.empty(len(surface.points), np.int32)
+    numbers[used] = np.arange(len(used), dtype=np.int32)
+    return Surface(surface.points[used], numbers[surface.faces], surface.owners), used
+
+
+def _marked(ids: NDArray[Any], count: int) -> NDArray[np.int32]:
+    """Return the numbers below `count` that occur, ascending."""
+    marks = np.zeros(count, np.bool_)
+    marks[ids.ravel()] = True
+    return np.flatnonzero(marks).astype(np.int32)
+
+
+def places_of(region: Region, corners: NDArray[np.float64], threads: int) -> NDArray[np.int8]:
+    """Return where homogeneous points of the picture lie (see `outlines`)."""
+    places = np.empty(len(corners), np.int8)
+
+    def work(begin: int, end: int) -> None:
+        judge_points(region.outline, corners, begin, end, places)
+
+    share(len(corners), CHUNK, work, threads)
+    return kernel_input(places)
+
+
+def select_faces(
+    camera: Camera, region: Region, surface: Surface, want_inside: bool, threads: int
+) -> NDArray[np.int32]:
+    """Return the primitives that touch a region, or are all inside, by their placed surface."""
+    seen = project_triangles(camera, surface.points, surface.faces)
+    corners, faces = kernel_input(seen.corners), kernel_input(seen.faces)
+    places = places_of(region, corners, threads)
+    verdicts = np.empty(len(faces), np.int8)
+
+    def work(begin: int, end: int) -> None:
+        judge_triangles(
+            region.outline, region.convex, want_inside, corners, places, faces, begin, end,
+            verdicts,
+        )  # fmt: skip
+
+    share(len(faces), CHUNK, work, threads)
+    for i in np.flatnonzero(verdicts == UNSURE):
+        verdicts[i] = encloses(region.outline.tolist(), corners[faces[i]].tolist())
+    held = seen.owners[(verdicts == MEET) & (seen.whole if want_inside else True)]
+    found = surface.owners[held]
+    count = int(surface.owners.max(initial=-1)) + 1
+    if not want_inside:
+        return _marked(found, count)
+    # A box is inside if all its triangles are.
+    full = np.bincount(surface.owners, minlength=count) == np.bincount(found, minlength=count)
+    full &= np.bincount(found, minlength=count) > 0
+    return np.flatnonzero(full).astype(np.int32)
+
+
+def select_points(
+    camera: Camera, region: Region, points: NDArray[np.float64], threads: int
+) -> NDArray[np.int32]:
+    """Return which points in space are seen in a region."""
+    corners, seen = project_points(camera, points)
+    places = places_of(region, kernel_input(corners), threads)
+    return np.flatnonzero((places >= BORDER) & seen).astype(np.int32)
+
+
+def select_part(
+    camera: Camera,
+    region: Region,
+    leaf: Leaf,
+    matrix: NDArray[np.float64],
+    what: str,
+    want_inside: bool,
+    threads: int,
+) -> Part:
+    """Return what a region holds of one leaf: a tree under an affine map (3, 4)."""
+    if what == "vertices":
+        leaf.tree._must_hold("a selection of vertices", Triangles)
+        surface, used = leaf.candidates(matrix, region)
+        if len(used) == len(leaf.tree.vertices):
+            used = leaf.vertices()
+        points = moved(leaf.tree.vertices[used], matrix)
+        return Part(NOTHING, used[select_points(camera, region, points, threads)], False)
+    surface, _ = leaf.candidates(matrix, region)
+    found = select_faces(camera, region, placed(surface, matrix), want_inside, threads)
+    # Only whole instances have to know, for which all triangles are counted.
+    return Part(found, NOTHING, what == "instances" and len(found) == len(leaf.owners))
+
+
+def whole_part(leaf: Leaf, what: str) -> Part:
+    """Return all of a leaf."""
+    if what == "vertices":
+        return Part(NOTHING, leaf.vertices(), False)
+    return Part(leaf.owners, NOTHING, True)
+
+
+def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
+    """Refuse what is none of the choices."""
+    if not isinstance(value, str) or value not in choices:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}")

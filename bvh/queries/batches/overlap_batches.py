@@ -1,0 +1,279 @@
+"""Batches of overlap queries: chunks on threads, growing buffers, sorted results.
+
+What kernels cannot decide is decided here in rational numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bvh.geometry.arithmetic import rationals
+from bvh.runtime.arguments import MAX_PRIMITIVES, kernel_input
+from bvh.runtime.jit import warms
+from bvh.runtime.threads import Progress, Shelf, hold_memory_ready, share, share_long
+from bvh.traversal.overlaps.region_search import (
+    COUNT,
+    MOST_OF_LEAF,
+    new_found,
+    new_search,
+    search_regions,
+)
+from bvh.traversal.overlaps.regions import BoxRegions, PlaneRegions, Regions, SphereRegions
+from bvh.traversal.overlaps.tree_pairs import (
+    ENTRY,
+    FIRST,
+    HEIGHT,
+    MET,
+    MOST_OF_LEAVES,
+    STEPS,
+    Meeting,
+    begin_with,
+    meet,
+    new_meeting,
+)
+from bvh.traversal.overlaps.tree_to_tree import way_between
+from bvh.tree.arrays import TreeArrays, frozen_primitives
+from bvh.tree.build import build
+from bvh.tree.instanced import CODE_BITS, PRIM_MASK
+from bvh.tree.primitives import Boxes, Primitives, Triangles
+
+Ids = NDArray[np.int32]
+Keys = NDArray[np.int64]
+# What kernels call primitives by: the leaf of a scene above, the primitive below (see `placed`).
+Codes = NDArray[np.int64]
+
+# Results are sorted by keys: the query's number in its chunk, the leaf, the primitive.
+LEAF_BITS, PRIM_BITS = 24, MAX_PRIMITIVES.bit_length() - 1
+QUERY_SHIFT = LEAF_BITS + PRIM_BITS
+
+# Queries that a thread takes at a time, and the capacity for their results; a search that finds
+# more continues in a larger buffer.
+QUERIES_AT_ONCE = 256
+CAPACITY = 4 * MOST_OF_LEAF
+LARGEST_CAPACITY = 1 << 20
+# Pairs of subtrees for each thread, and for all; and the capacity for pairs of faces.
+TASKS, MOST_TASKS = 64, 1 << 14
+PAIRS = 4 * MOST_OF_LEAVES
+
+
+class RegionSearch(NamedTuple):
+    """How a tree, or a scene, is searched for the primitives that overlap regions.
+
+    Attributes
+    ----------
+    is_empty, has_leaves : bool
+        Nothing can be found; codes have a leaf, as those of scenes.
+    new_search, new_found : callable
+        Make the state of a search from its first query on, and a buffer of some capacity.
+    run : callable
+        ``run(regions, end, search, found) -> done`` fills the buffer.
+    corners : callable
+        Corners of the primitive with a code, as lists: 3 of a triangle, 2 of a box.
+    """
+
+    is_empty: bool
+    has_leaves: bool
+    new_search: Callable[[Regions, int], Any]
+    new_found: Callable[[int], Any]
+    run: Callable[..., bool]
+    corners: Callable[[int], Any]
+
+
+def search_of(arrays: TreeArrays) -> RegionSearch:
+    """Return how a tree is searched."""
+    primitives = arrays.primitives
+
+    def corners(prim: int) -> Any:
+        if isinstance(primitives, Triangles):
+            return primitives.points[primitives.faces[prim]].tolist()
+        return primitives.points[prim].reshape(2, 3).tolist()
+
+    empty = len(arrays.nodes.blocks) == 0
+    run = partial(search_regions, arrays)
+    return RegionSearch(empty, False, new_search, new_found, run, corners)
+
+
+def find_regions(
+    search: RegionSearch, regions: Regions, count: int, threads: int, progress: Progress | None
+) -> tuple[NDArray[np.int64], Codes]:
+    """Return (offsets, codes): the primitives that each region overlaps, ascending."""
+    regions = type(regions)(*(kernel_input(array) for array in regions))
+    parts: dict[int, tuple[NDArray[np.int64], Codes]] = {}
+
+    def work(begin: int, end: int) -> None:
+        def key(query: NDArray[np.int64], code: Codes) -> Keys:
+            if search.has_leaves:
+                code = (code >> CODE_BITS) << PRIM_BITS | code & PRIM_MASK
+            return (query - begin) << QUERY_SHIFT | code
+
+        keys = _search(search, regions, begin, end, key)
+        parts[begin] = np.bincount(keys >> QUERY_SHIFT, minlength=end - begin), _codes(search, keys)
+
+    if count and not search.is_empty:
+        size = min(QUERIES_AT_ONCE, max(1, -(-count // (8 * threads))))
+        share(count, size, work, threads, progress)
+    elif progress is not None:
+        progress(count, count)
+    offsets = np.zeros(count + 1, np.int64)
+    ordered = [parts[begin] for begin in sorted(parts)]
+    if ordered:
+        np.cumsum(np.concatenate([sizes for sizes, _ in ordered]), out=offsets[1:])
+    return offsets, joined([codes for _, codes in ordered])
+
+
+def find_region(search: RegionSearch, regions: Regions) -> Codes:
+    """Return the codes of the primitives that the only region overlaps, ascending."""
+    if search.is_empty:
+        return np.empty(0, np.int64)
+    regions = type(regions)(*(kernel_input(array) for array in regions))
+    return _search(search, regions, 0, 1, lambda _, code: code)
+
+
+def _search(
+    search: RegionSearch, regions: Regions, begin: int, end: int,
+    key: Callable[[NDArray[np.int64], Codes], Keys],
+) -> Keys:  # fmt: skip
+    """Return the keys of the primitives that queries begin..end find, ascending."""
+    state, capacity, done = search.new_search(regions, begin), CAPACITY, False
+    found, parts = search.new_found(capacity), []
+    while not done:
+        done = search.run(regions, end, state, found)
+        parts.append(key(*_decided(search, regions, found, int(state.state[COUNT]))))
+        if not done and capacity < LARGEST_CAPACITY:
+            capacity *= 4
+            found = search.new_found(capacity)
+    return ascending(joined(parts))
+
+
+def _codes(search: RegionSearch, keys: Keys) -> Codes:
+    """Return the codes in keys."""
+    prim = keys & (MAX_PRIMITIVES - 1)
+    if not search.has_leaves:
+        return prim
+    return (keys >> PRIM_BITS & ((1 << LEAF_BITS) - 1)) << CODE_BITS | prim
+
+
+def _decided(
+    search: RegionSearch, regions: Regions, found: Any, count: int
+) -> tuple[NDArray[np.int64], Codes]:
+    """Return queries and codes; those that the kernel has left undecided are decided here."""
+    query, code = found.query[:count], found.prim[:count].astype(np.int64, copy=False)
+    undecided = np.flatnonzero(code < 0)
+    if len(undecided):
+        code = code.copy()
+        code[undecided] = ~code[undecided]
+        kept = np.ones(count, np.bool_)
+        kept[undecided] = [
+            _overlaps(search.corners(int(code[i])), regions, int(query[i])) for i in undecided
+        ]
+        query, code = query[kept], code[kept]
+    return query, code
+
+
+def _overlaps(corners: Any, regions: Regions, query: int) -> bool:
+    """Decide in rational numbers whether a region overlaps a primitive."""
+    if isinstance(regions, SphereRegions):
+        solid = len(corners) == 2
+        test = rationals.box_meets_sphere if solid else rationals.triangle_meets_sphere
+        return test(corners, regions.center[query].tolist(), float(regions.radius[query]))
+    assert isinstance(regions, PlaneRegions)
+    return rationals.triangle_meets_planes(corners, regions.planes[query].tolist())
+
+
+def joined(parts: list[Keys]) -> Keys:
+    """Return the parts of a result as one."""
+    if len(parts) == 1:
+        return parts[0]
+    return np.concatenate(parts) if parts else np.empty(0, np.int64)
+
+
+def ascending(keys: Keys) -> Keys:
+    """Return keys in order, each once: a face may be in several leaves of a tree."""
+    if len(keys) > 1:
+        keys = np.sort(keys)
+        first = np.ones(len(keys), np.bool_)
+        np.not_equal(keys[1:], keys[:-1], out=first[1:])
+        if not first.all():
+            keys = keys[first]
+    return keys
+
+
+def find_pairs(
+    arrays: TreeArrays,
+    others: TreeArrays,
+    transform: NDArray[np.float64] | None,
+    itself: bool,
+    threads: int,
+    progress: Progress | None,
+) -> Ids:
+    """Return the pairs of faces that meet, (m, 2), ascending."""
+    parts: list[Keys] = []
+    tasks = np.empty((0, ENTRY), np.int64)
+    if len(arrays.nodes.blocks) and len(others.nodes.blocks):
+        way = way_between(arrays.frame, others.frame, transform, itself)
+        wanted = min(TASKS * threads, MOST_TASKS)
+        tasks = split_pair(arrays, others, way, itself, new_meeting(wanted), wanted)
+    shelf = Shelf(lambda: (new_meeting(len(tasks)), np.empty((PAIRS, 2), np.int32)))
+    cancel = np.zeros(1, np.int32)
+
+    def work(begin: int, end: int) -> None:
+        with shelf.scratch() as (meeting, pairs):
+            begin_with(meeting, tasks[begin:end])
+            found = meeting_pairs(arrays, others, way, itself, meeting, pairs, cancel)
+        parts.append(joined([rows[:, 0] << 32 | rows[:, 1] for rows in found]))
+
+    if len(tasks):
+        size = max(1, len(tasks) // (8 * threads))
+        share_long(len(tasks), size, work, threads, cancel, progress)
+    elif progress is not None:
+        progress(0, 0)
+    keys = ascending(joined(parts))
+    return np.stack([keys >> 32, keys & 0xFFFFFFFF], axis=1).astype(np.int32)
+
+
+def split_pair(
+    arrays: TreeArrays, others: TreeArrays, way: NDArray[np.float64], itself: bool,
+    meeting: Meeting, wanted: int,
+) -> NDArray[np.int64]:  # fmt: skip
+    """Return pairs of subtrees, some `wanted`, that make up a pair of trees."""
+    begin_with(meeting, np.zeros((1, ENTRY), np.int64))
+    hold_memory_ready()
+    meet(arrays, others, way, itself, meeting, np.empty((0, 2), np.int32), wanted, 0)
+    return meeting.stack[meeting.state[FIRST] : meeting.state[HEIGHT]].reshape(-1, ENTRY)
+
+
+def meeting_pairs(
+    arrays: TreeArrays, others: TreeArrays, way: NDArray[np.float64], itself: bool,
+    meeting: Meeting, pairs: NDArray[np.int32], cancel: NDArray[np.int32],
+) -> list[NDArray[np.int64]]:  # fmt: skip
+    """Return the pairs of faces that a search comes to, in parts (n, 2), unless it is cancelled."""
+    found, done = [], False
+    while not (done or cancel[0]):
+        done = meet(arrays, others, way, itself, meeting, pairs, 0, STEPS)
+        count = int(meeting.state[MET])
+        if count:
+            found.append(pairs[:count].astype(np.int64))
+    return found
+
+
+@warms("overlaps")
+def _warm() -> None:
+    """Compile what the queries of overlap need."""
+    kinds: tuple[Primitives, ...] = (
+        Triangles(np.eye(3), np.arange(3, dtype=np.int32).reshape(1, 3)),
+        Boxes(np.array([[0.0, 0.0, 0.0, 1.0, 1.0, 1.0]])),
+    )
+    corners = np.zeros((1, 3)), np.ones((1, 3))
+    for kind in kinds:
+        arrays, _ = build(frozen_primitives(kind), "medium", 1, None)
+        search = search_of(arrays)
+        find_region(search, BoxRegions(*corners))
+        find_region(search, SphereRegions(corners[0], np.ones(1)))
+        if isinstance(kind, Triangles):
+            find_region(search, PlaneRegions(np.ones((1, 1, 4)), np.ones(1, np.int64)))
+            find_pairs(arrays, arrays, None, True, 1, None)

@@ -1,0 +1,121 @@
+"""Batches of points: their chunks on threads, and their results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bvh.geometry.ray_broadcast import shaped
+from bvh.queries.point_arguments import PointBatch
+from bvh.queries.results import ClosestPoints, SceneClosestPoints
+from bvh.queries.targets import Target
+from bvh.runtime.threads import Progress, Shelf, share
+from bvh.traversal.points.closest_point import Nearest, TreeTarget, closest_points, nearest_points
+from bvh.traversal.points.instanced_closest_point import SceneTarget
+from bvh.traversal.points.scratch import PointScratch, new_scratch
+from bvh.traversal.points.winding_number import new_scratch as new_winding_scratch
+from bvh.traversal.points.winding_number import winding_numbers as winding_numbers_at
+from bvh.tree.instanced import hit_codes, owners_of
+from bvh.tree.winding_moments import WindingTerms
+
+# Points that a thread takes at a time: enough to hide the cost of the call, few enough to balance
+# threads and to notice Ctrl-C at once.
+FEWEST_POINTS, MOST_POINTS = 128, 4096
+
+
+def find_closest(
+    target: Target, batch: PointBatch, count: int | None, threads: int, progress: Progress | None
+) -> ClosestPoints:
+    """Return the closest point for each point, or `count` of them on one more axis."""
+    found = _run(target, batch, count, True, threads, progress)
+    shape = batch.shape if count is None else (*batch.shape, count)
+    position, weights = found.position.reshape(*shape, 3), found.weights
+    columns: tuple[NDArray[Any], ...]
+    if target.stretches is None:
+        columns = (found.names.astype(np.int32), weights[:, 0], weights[:, 1])
+        d, prim_id, u, v = shaped(shape, found.distance, *columns)
+        return ClosestPoints(d, position, prim_id, u, v)
+    leaf, prim = hit_codes(found.names)
+    columns = (prim, weights[:, 0], weights[:, 1], owners_of(target.arrays.primitives, leaf), leaf)
+    d, prim_id, u, v, instance_id, leaf_id = shaped(shape, found.distance, *columns)
+    return SceneClosestPoints(d, position, prim_id, u, v, instance_id, leaf_id)
+
+
+def find_distances(
+    target: Target, batch: PointBatch, threads: int, progress: Progress | None
+) -> NDArray[np.float64]:
+    """Return the distance of each point, flat."""
+    return _run(target, batch, None, False, threads, progress).distance
+
+
+def in_chunks(
+    count: int, work: Callable[[int, int], object], threads: int, progress: Progress | None
+) -> None:
+    """Call work on chunks of points."""
+    chunk = min(max(count // (16 * threads), FEWEST_POINTS), MOST_POINTS)
+    share(count, chunk, work, threads, progress)
+
+
+def _run(
+    target: Target,
+    batch: PointBatch,
+    count: int | None,
+    places: bool,
+    threads: int,
+    progress: Progress | None,
+) -> Nearest:
+    """Find the closest triangle of each point, or `count` of them; with `places`, where it is."""
+    searched = _searched(target)
+    n, shelf = batch.size * (1 if count is None else count), Shelf(lambda: _scratch_for(searched))
+    rows = n if places else 0
+    found = Nearest(
+        np.empty(n), np.empty(n, np.int64), np.empty((rows, 2)), np.empty((rows, 3))
+    )  # fmt: skip
+
+    def work(begin: int, end: int) -> None:
+        with shelf.scratch() as scratch:
+            args = searched, batch.points, batch.limits, scratch, begin, end
+            if count is None:
+                closest_points(*args, found)
+            else:
+                nearest_points(*args, count, found)
+
+    in_chunks(batch.size, work, threads, progress)
+    return found
+
+
+def _searched(target: Target) -> TreeTarget | SceneTarget:
+    """Return a target as kernels take it."""
+    if target.stretches is None:
+        return TreeTarget(target.arrays)
+    return SceneTarget(target.arrays, target.stretches, target.mask)
+
+
+def _scratch_for(target: TreeTarget | SceneTarget) -> PointScratch:
+    """Return the scratch of one thread."""
+    return new_scratch(scene=isinstance(target, SceneTarget))
+
+
+def winding_numbers(
+    terms: WindingTerms,
+    points: NDArray[np.float64],
+    accuracy: float,
+    threads: int,
+    progress: Progress | None,
+) -> NDArray[np.float64]:
+    """Return the winding number at each of the points (n, 3); exact sums where it is infinite."""
+    found, shelf = np.empty(len(points)), Shelf(new_winding_scratch)
+
+    def work(begin: int, end: int) -> None:
+        with shelf.scratch() as scratch:
+            winding_numbers_at(terms, points, scratch, accuracy**2, begin, end, found)
+
+    if accuracy == np.inf:
+        # Every point takes long.
+        share(len(points), 16, work, threads, progress)
+    else:
+        in_chunks(len(points), work, threads, progress)
+    return found

@@ -1,0 +1,130 @@
+"""Inside or outside of a closed mesh, by the parity of crossings.
+
+A ray from a point crosses a closed surface an odd number of times if the point is inside, whatever
+its direction, because every crossing has one owner (see `crossings`). So each point takes the
+direction that leaves the box of the mesh soonest, a little off the axis, because many edges run
+along axes.
+
+In a scene, each leaf is a surface of its own, and a point is inside if it is inside one of them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bvh.geometry.arithmetic.floats import SMALLEST
+from bvh.queries.batches import ray_batches
+from bvh.queries.batches.all_hit_batches import find_all_hits, find_counts
+from bvh.queries.ray_arguments import RayBatch, RayOptions, ray_batch
+from bvh.queries.targets import Target
+from bvh.runtime.arguments import kernel_input
+from bvh.runtime.threads import Progress
+from bvh.tree.arrays import TreeArrays
+from bvh.tree.frame import FrameView
+from bvh.tree.instanced import Placed
+
+# Points whose rays are in memory at a time.
+POINTS_AT_ONCE = 1 << 19
+
+# Crossings of a scene that are in memory at a time, if they are not of a single point.
+MOST_CROSSINGS = 1 << 22
+
+# Next to an axis, and in no plane that meshes are likely to have faces in.
+ASIDE = np.array([1.0, 0.0131875, 0.0294375])
+
+
+def inside(
+    target: Target,
+    points: NDArray[np.float64],
+    threads: int,
+    progress: Progress | None = None,
+    *,
+    surface: bool = True,
+) -> NDArray[np.bool_]:
+    """Return which points (n, 3) are inside a closed mesh or, with `surface`, on its surface.
+
+    Points that are not finite are outside. In a scene, each leaf that the target's mask chooses is
+    a closed mesh.
+    """
+    arrays, options = target.arrays, RayOptions(threads=threads, sort=False)
+    masks = kernel_input(np.array([target.mask], np.int32))
+    result = np.zeros(len(points), np.bool_)
+    if len(points) == 0 and progress is not None:
+        progress(0, 0)
+    for begin in range(0, len(points), POINTS_AT_ONCE):
+        some = points[begin : begin + POINTS_AT_ONCE]
+        batch = ray_batch(some, _ways_out(arrays, some), SMALLEST, np.inf)
+        batch = batch._replace(rays=batch.rays._replace(masks=masks))
+        crossings = find_counts(arrays, batch, options, True, target.split)
+        found = crossings & 1 == 1
+        if isinstance(arrays.primitives, Placed):
+            _add_inside_leaves(arrays, batch, crossings, options, found)
+        if surface:
+            outside = np.flatnonzero(~found)
+            found[outside] = _on_surface(arrays, _some(batch, outside), options)
+        result[begin : begin + POINTS_AT_ONCE] = found
+        if progress is not None:
+            progress(min(begin + POINTS_AT_ONCE, len(points)), len(points))
+    return result
+
+
+def _add_inside_leaves(
+    arrays: TreeArrays,
+    batch: RayBatch,
+    crossings: NDArray[np.int64],
+    options: RayOptions,
+    found: NDArray[np.bool_],
+) -> None:
+    """Mark the points that are inside an even number of a scene's leaves, too."""
+    # Where the sum is odd, one of the leaves is crossed an odd number of times.
+    open_ones = np.flatnonzero(~found & (crossings > 0))
+    ends = np.cumsum(crossings[open_ones])
+    begin = 0
+    while begin < len(open_ones):
+        before = ends[begin - 1] if begin else 0
+        end = max(int(ends.searchsorted(before + MOST_CROSSINGS, "right")), begin + 1)
+        some = open_ones[begin:end]
+        hits = find_all_hits(arrays, _some(batch, some), options, True)
+        pairs = np.sort(hits.ray_id << 32 | hits.leaf)
+        starts = np.flatnonzero(np.append(True, pairs[1:] != pairs[:-1]))
+        times = np.diff(np.append(starts, len(pairs)))
+        found[some[pairs[starts[times & 1 == 1]] >> 32]] = True
+        begin = end
+
+
+def _some(batch: RayBatch, chosen: NDArray[np.int64]) -> RayBatch:
+    """Return the rays of some points; the range and the mask are the same for all."""
+    rays = batch.rays
+    origins, directions = kernel_input(rays.origins[chosen]), kernel_input(rays.directions[chosen])
+    return RayBatch(rays._replace(origins=origins, directions=directions), (len(chosen),))
+
+
+def _ways_out(arrays: TreeArrays, points: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return for each point the direction, of six, that leaves the box of the mesh soonest."""
+    frame = FrameView(arrays.frame)
+    with np.errstate(all="ignore"):
+        lower, upper = frame.centre + frame.box * 2.0**-frame.exponent
+        depths = np.hstack([points - lower, upper - points])
+        soonest = np.argmin(np.where(np.isnan(depths), np.inf, depths), axis=1)
+    return np.asarray(DIRECTIONS[soonest])
+
+
+def _six_directions() -> NDArray[np.float64]:
+    up = np.stack([np.roll(ASIDE, axis) for axis in range(3)])
+    return np.vstack([-up, up])
+
+
+DIRECTIONS = _six_directions()
+
+
+def _on_surface(arrays: TreeArrays, batch: RayBatch, options: RayOptions) -> NDArray[np.bool_]:
+    """Return which of the rays begin on a face."""
+    result = np.zeros(batch.size, np.bool_)
+    nothing, directions = kernel_input(np.zeros(1)), batch.rays.directions
+    # A ray misses a face that it lies in, but no face holds three directions.
+    for turn in range(3):
+        turned = kernel_input(np.roll(directions, turn, axis=1))
+        short = batch.rays._replace(directions=turned, t_min=nothing, t_max=nothing)
+        result |= ray_batches.any_hit(arrays, batch._replace(rays=short), options)
+    return result

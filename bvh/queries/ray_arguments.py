@@ -1,0 +1,203 @@
+"""Arguments of ray queries: checked, broadcast, and as kernels take them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bvh.queries.targets import Target
+from bvh.runtime.arguments import (
+    ALL_BITS,
+    bit_masks,
+    common_shape,
+    cull_code,
+    kernel_input,
+    points,
+    reals,
+    thread_count,
+)
+from bvh.runtime.progress_bars import Progress, ProgressLike, heard
+from bvh.runtime.user_calls import FILTER, SCENE_FILTER, UserCall
+from bvh.runtime.user_functions import optional_filter
+from bvh.traversal.rays.ray_batch import EVERY, Rays
+from bvh.tree.instanced import Placed
+from bvh.tree.primitives import Triangles
+
+Result = TypeVar("Result")
+
+FLOAT64 = np.dtype(np.float64)
+THREE = (3,)
+# What a single ray may consist of, beside Python's integers up to the largest that are floats.
+PLAIN_NUMBERS = frozenset({float, np.float64, np.float32, np.int64, np.int32})
+LARGEST_INTEGER = 2**1000
+
+
+class RayArguments(NamedTuple):
+    """Arguments of a ray query as the caller has given them."""
+
+    origins: ArrayLike
+    directions: ArrayLike
+    t_min: ArrayLike
+    t_max: ArrayLike
+    cull: str | None
+    threads: int | None
+    validate_rays: bool
+    progress: ProgressLike | None
+    filter: Any
+    data: Any
+    sort: bool | None = None
+    mask: ArrayLike = ALL_BITS
+
+
+class RayBatch(NamedTuple):
+    """Checked rays, flat, and their leading shape."""
+
+    rays: Rays
+    shape: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        """Number of rays."""
+        return math.prod(self.shape)
+
+
+class RayOptions(NamedTuple):
+    """Checked options of a ray query.
+
+    Attributes
+    ----------
+    cull : int
+        Side to ignore (see `arguments.cull_code`).
+    accept : UserCall, optional
+        The user's filter.
+    threads : int
+    progress : callable, optional
+    sort : bool, optional
+        Sort the rays; None where that seems to pay.
+    """
+
+    cull: int = 0
+    accept: UserCall | None = None
+    threads: int = 1
+    progress: Progress | None = None
+    sort: bool | None = None
+
+
+def cast(
+    run: Callable[[Any, RayBatch, RayOptions], Result], target: Target, given: RayArguments
+) -> Result:
+    """Check the arguments of a query; run it as run(arrays, batch, options)."""
+    arrays = target.arrays
+    in_scene = isinstance(arrays.primitives, Placed)
+    batch = ray_batch(given.origins, given.directions, given.t_min, given.t_max, given.mask)
+    if given.validate_rays:
+        check_rays(batch)
+    code = checked_cull(given.cull, arrays)
+    accept = optional_filter(given.filter, given.data, SCENE_FILTER if in_scene else FILTER)
+    threads = thread_count(given.threads)
+    with heard(given.progress) as report:
+        return run(arrays, batch, RayOptions(code, accept, threads, report, given.sort))
+
+
+def checked_cull(cull: str | None, arrays: Any) -> int:
+    """Return the side to ignore; raise where primitives have none."""
+    code, primitives = cull_code(cull), arrays.primitives
+    if code and not isinstance(primitives, Triangles | Placed):
+        kind = type(primitives).__name__.lower()
+        raise ValueError(f"cull must be None for {kind}: they have no winding")
+    return code
+
+
+def ray_batch(
+    origins: ArrayLike, directions: ArrayLike, t_min: ArrayLike, t_max: ArrayLike,
+    mask: ArrayLike = ALL_BITS,
+) -> RayBatch:  # fmt: skip
+    """Check and flatten rays; what is the same for all rays stays one row."""
+    o, d = points("origins", origins), points("directions", directions)
+    low, high = reals("t_min", t_min), reals("t_max", t_max)
+    shape = common_shape(
+        origins=o.shape[:-1], directions=d.shape[:-1], t_min=low.shape, t_max=high.shape
+    )
+    rays = _flat(o, shape, 3), _flat(d, shape, 3), _flat(low, shape, 0), _flat(high, shape, 0)
+    return RayBatch(Rays(*rays, EVERY if mask is ALL_BITS else _masks(mask, shape)), shape)
+
+
+def _flat(array: NDArray[np.float64], shape: tuple[int, ...], width: int) -> Any:
+    """Return (n, width) rows (or n numbers, for width 0); one row where all rays share it."""
+    tail = (width,) if width else ()
+    if array.size == max(width, 1):
+        return kernel_input(array.reshape(1, *tail))
+    return kernel_input(np.broadcast_to(array, shape + tail).reshape(-1, *tail))
+
+
+def _masks(mask: ArrayLike, shape: tuple[int, ...]) -> NDArray[np.int32]:
+    """Return the masks of rays, or one for all of them."""
+    bits = bit_masks("mask", mask)
+    if bits.size != 1:
+        try:
+            bits = np.broadcast_to(bits, shape)
+        except ValueError:
+            raise ValueError(
+                f"mask must have a shape that broadcasts to the rays', {shape}, got {bits.shape}"
+            ) from None
+    return kernel_input(bits.reshape(-1).view(np.int32))
+
+
+def check_rays(batch: RayBatch) -> None:
+    """Raise a ValueError that names the first ray which could only miss.
+
+    Those are rays with a NaN or infinite origin or direction, a zero direction, a NaN bound, or
+    t_min above t_max.
+    """
+    rays = batch.rays
+    reasons = {
+        "an origin that is not finite": ~np.isfinite(rays.origins).all(axis=-1),
+        "a direction that is not finite": ~np.isfinite(rays.directions).all(axis=-1),
+        "a zero direction": (rays.directions == 0).all(axis=-1),
+        "a range that is empty or NaN": ~(rays.t_min <= rays.t_max),
+    }
+    # A row that all rays share is the fault of the first of them.
+    found = [(int(bad.argmax()), reason) for reason, bad in reasons.items() if bad.any()]
+    if not found or batch.size == 0:
+        return
+    first, reason = min(found, key=lambda item: item[0])
+    where = ", ".join(str(int(i)) for i in np.unravel_index(first, batch.shape)) or "0"
+    raise ValueError(f"ray {where} has {reason}")
+
+
+def plain_ray(origin: Any, direction: Any) -> tuple[float, ...] | None:
+    """Return the six numbers of a single ray; None for a batch, and for what must be checked.
+
+    A ray is two arrays, or sequences, of three real numbers. The usual ones come first.
+    """
+    try:
+        if type(origin) is np.ndarray and type(direction) is np.ndarray:
+            if origin.shape != THREE or direction.shape != THREE:
+                return None
+            ray = (*origin.tolist(), *direction.tolist())
+            if origin.dtype is FLOAT64 and direction.dtype is FLOAT64:
+                return ray
+        else:
+            ray = (*origin, *direction)
+        if len(ray) != 6 or len(origin) != 3:
+            return None
+        for x in ray:
+            if type(x) is not float:
+                return tuple([_plain_number(x) for x in ray])
+    except (TypeError, ValueError, NotImplementedError):  # the last from views of memory
+        return None
+    return ray
+
+
+def _plain_number(x: Any) -> float:
+    """Return a number as a float; raises TypeError for what is none, and for integers beyond."""
+    if type(x) is int:
+        if abs(x) > LARGEST_INTEGER:
+            raise TypeError
+    elif type(x) not in PLAIN_NUMBERS:
+        raise TypeError
+    return float(x)

@@ -1,0 +1,252 @@
+"""Base class of `BVH`: its arrays, properties, statistics and pickling."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bvh.io.container import replace_file
+from bvh.io.tree_format import tree_contents
+from bvh.runtime.arguments import kernel_input, thread_count
+from bvh.runtime.simd import WIDTH
+from bvh.traversal.rays.one_ray import addresses_of, way_in
+from bvh.tree.arrays import TreeArrays, frozen, frozen_primitives
+from bvh.tree.build import build
+from bvh.tree.primitives import Triangles, count_of
+from bvh.tree.stats import TreeStats, check, stats_of
+
+# Attributes that a memory-mapped tree gets at its first use, when its file is checked.
+LATE = {"_arrays", "_cast", "_face_ids", "_origin", "_place", "_places", "_winding"}
+
+
+class Hierarchy:
+    """What `BVH` has besides constructors and queries."""
+
+    __slots__ = (
+        "_arrays", "_bounds", "_build_seconds", "_cast", "_face_ids", "_first_use", "_origin",
+        "_place", "_places", "_quality", "_winding",
+    )  # fmt: skip
+
+    _arrays: TreeArrays
+    _bounds: NDArray[np.float64]
+    _build_seconds: float
+    _quality: str
+    # The face of the source that each triangle is a part of; None if each face is one triangle.
+    _face_ids: NDArray[np.int32] | None
+    # For single rays: their kernel, None before the first ray, and the addresses of the arrays.
+    _cast: Any
+    _places: NDArray[np.int64]
+    _place: int
+    # Multipole moments of the nodes; None before the first query of winding numbers.
+    _winding: Any
+    # The tree before its first refit (see `deforming`), or None.
+    _origin: Any
+    # Sets the attributes in LATE (see `storage`).
+    _first_use: Callable[[Hierarchy], None]
+
+    def __init__(self) -> None:
+        raise TypeError("make a BVH with one of BVH.from_triangles, from_mesh, from_boxes, ...")
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Check a memory-mapped tree at its first use; called for unset attributes only."""
+            if name in LATE:
+                object.__getattribute__(self, "_first_use")(self)
+            return object.__getattribute__(self, name)
+
+    @property
+    def arrays(self) -> TreeArrays:
+        """The tree's arrays, read-only, as kernels take them."""
+        return self._arrays
+
+    @property
+    def kind(self) -> str:
+        """Kind of the primitives: "triangles", "boxes", "obbs" or "custom"."""
+        return type(self._arrays.primitives).__name__.lower()
+
+    @property
+    def bounds(self) -> NDArray[np.float64]:
+        """Lower and upper corner of all valid primitives, shape (2, 3); NaN if there are none."""
+        return self._bounds
+
+    @property
+    def vertices(self) -> NDArray[np.float64]:
+        """The vertices of a tree over triangles, read-only, shape (n, 3)."""
+        return self._triangles().points
+
+    @property
+    def faces(self) -> NDArray[np.int32]:
+        """The faces of a tree over triangles, read-only, shape (m, 3)."""
+        return self._triangles().faces
+
+    @property
+    def face_ids(self) -> NDArray[np.int32] | None:
+        """The face of the source that each triangle is a part of, read-only, shape (m,).
+
+        None if the triangles are the source's own faces, so that `prim_id` is the index of a face.
+        Otherwise the source had quads or polygons, and this is the index of the face, or the number
+        of the cell in libraries that have cells (see `BVH.from_mesh`).
+        """
+        return self._face_ids
+
+    def face_of(self, prim_id: int | ArrayLike) -> Any:
+        """Return the face of the source that a triangle is a part of.
+
+        Parameters
+        ----------
+        prim_id : int or array_like of int
+            For example that of `Hits`; -1 for a miss.
+
+        Returns
+        -------
+        int or ndarray of int32
+            Of the shape of `prim_id`: its `face_ids`, or `prim_id` itself if there are none; -1 for
+            -1.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If there is no such triangle.
+
+        Examples
+        --------
+        >>> import bvh
+        >>> square = [[0, 0, 0], [1, 0, 0], [1, 1, 0], [0, 1, 0]]
+        >>> tree = bvh.BVH.from_mesh((square, [[0, 1, 2, 3]]))
+        >>> hits = tree.closest_hit([[0.9, 0.5, 1], [0.1, 0.5, 1], [5, 5, 1]], [0, 0, -1])
+        >>> hits.prim_id, tree.face_of(hits.prim_id)
+        (array([ 0,  1, -1], dtype=int32), array([ 0,  0, -1], dtype=int32))
+        """
+        ids = np.asarray(prim_id)
+        if ids.dtype.kind not in "iu" and ids.size:
+            raise TypeError(f"prim_id must be integers, got {prim_id!r}")
+        if ids.size and not (ids.min() >= -1 and ids.max() < len(self)):
+            raise ValueError(f"prim_id must be in -1..{len(self) - 1}, got {prim_id!r}")
+        faces = ids.astype(np.int32)
+        if self._face_ids is not None:
+            hit = ids >= 0
+            faces[hit] = self._face_ids[faces[hit]]
+        return faces.item() if faces.ndim == 0 else faces
+
+    def _triangles(self) -> Triangles:
+        primitives = self._arrays.primitives
+        if not isinstance(primitives, Triangles):
+            raise AttributeError(f"a BVH over {self.kind} has no vertices and faces")
+        return primitives
+
+    def _must_hold(self, question: str, *kinds: type) -> None:
+        """Raise a TypeError unless the tree is over some kinds of primitives."""
+        if not isinstance(self._arrays.primitives, kinds):
+            names = " or ".join(kind.__name__.lower() for kind in kinds)
+            raise TypeError(f"{question} needs a BVH over {names}, not over {self.kind}")
+
+    def __len__(self) -> int:
+        """Return the number of primitives, including ignored ones."""
+        return count_of(self._arrays.primitives)
+
+    def stats(self, *, epo: bool = False) -> TreeStats:
+        """Return statistics of the tree: size, shape, SAH cost, memory, ignored primitives.
+
+        Parameters
+        ----------
+        epo : bool
+            Also compute the effective partial overlap. This clips every triangle to every box that
+            it reaches into and takes ten times as long as building the tree.
+
+        Returns
+        -------
+        TreeStats
+            `str` of it is a table.
+
+        Examples
+        --------
+        >>> import bvh
+        >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+        >>> tree.stats().leaf_sizes
+        (0, 1)
+        """
+        return stats_of(self._arrays, self._build_seconds, epo)
+
+    def validate(self) -> None:
+        """Check the structure of the tree; raise a ValueError that names the first error.
+
+        Every valid primitive must be in a leaf, and every box must contain what is below it.
+        """
+        check(self._arrays)
+
+    def save(self, path: str | os.PathLike[str], *, threads: int | None = None) -> None:
+        """Write the tree to a file, for `bvh.load`.
+
+        The file holds flat arrays and no code. It is written under a temporary name in the same
+        folder, flushed to the disk, and moved into place: whoever opens `path` finds the old file
+        or the new one, whole, and a save that fails or is interrupted changes nothing.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file, created or replaced. Its ending is free; ``.bvh`` is usual.
+        threads : int, optional
+            Threads for the checksums; one for each CPU by default.
+
+        Raises
+        ------
+        OSError
+            If the file cannot be written.
+        ValueError
+            If `path` is something else than a file.
+        TypeError
+            If the tree holds a user's primitives, whose test is code.
+
+        Examples
+        --------
+        >>> import bvh, os, tempfile
+        >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     tree.save(os.path.join(folder, "one.bvh"))
+        ...     again = bvh.load(os.path.join(folder, "one.bvh"))
+        >>> again.closest_hit([0.25, 0.25, 1.0], [0.0, 0.0, -1.0])
+        Hits(t=1.0, prim_id=0, u=0.25, v=0.25, front=True)
+        """
+        replace_file(os.fspath(path), self._file_contents(thread_count(threads))[1])
+
+    def _file_contents(self, threads: int) -> tuple[int, Iterator[NDArray[np.uint8]]]:
+        """Return how many bytes the file of the tree has, and the bytes, piece by piece."""
+        return tree_contents(
+            self._arrays, self._face_ids, self._bounds, self._quality, self._build_seconds, threads
+        )
+
+    def __repr__(self) -> str:
+        return f"BVH({len(self)} {self.kind}, {self._arrays.nodes.size} nodes)"
+
+    def __getstate__(self) -> dict[str, Any]:
+        names = ("_arrays", "_bounds", "_build_seconds", "_face_ids", "_quality")
+        return {"_width": WIDTH} | {name: getattr(self, name) for name in names}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self._bounds = kernel_input(state["_bounds"])
+        self._build_seconds, self._quality = state["_build_seconds"], state["_quality"]
+        face_ids = state.get("_face_ids")
+        self._face_ids = None if face_ids is None else kernel_input(face_ids)
+        width, primitives = state["_width"], state["_arrays"].primitives
+        if width == WIDTH:
+            self._set_arrays(frozen(state["_arrays"]))
+        else:
+            # Pickled with another width of vectors.
+            primitives = frozen_primitives(primitives)
+            self._set_arrays(build(primitives, self._quality, thread_count(None), None)[0])
+
+    def _single_ray(self) -> Any:
+        """Return the function that casts a single ray; the first call compiles it."""
+        self._cast = way_in(self._arrays)
+        return self._cast
+
+    def _set_arrays(self, arrays: TreeArrays) -> None:
+        self._arrays = arrays
+        self._cast = self._origin = self._winding = None
+        self._places = addresses_of(arrays)
+        self._place = self._places.ctypes.data

@@ -1,0 +1,79 @@
+"""The code generator of kernels: a second one of Numba's, for another CPU.
+
+Numba has one code generator for the process, for the host or ``NUMBA_CPU_NAME``. The second is for
+the level that `cpu_levels` chooses, so that users' own kernels are compiled as without this
+package. They can call and inline functions of this package, which are linked as LLVM code. All this
+is private to Numba; if a version of it differs, Numba's own generator compiles the kernels.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numba  # noqa: F401 (whole before its parts: threads may import at once)
+from numba.core import codegen as _codegen
+from numba.core import registry as _registry
+
+from bvh.runtime.compiler.cpu_levels import NATIVE, Target, parsed, target_of, wanted_target
+from bvh.runtime.interrupts import held_back
+
+codegen: Any = _codegen
+registry: Any = _registry
+
+
+_left_to_numba = False
+
+
+def leave_to_numba() -> None:
+    """Let Numba's own generator compile kernels; call it before anything is compiled."""
+    global _left_to_numba
+    _left_to_numba = True
+
+
+@lru_cache(maxsize=1)
+def target() -> Target:
+    """Return the CPU that kernels are compiled for."""
+    wanted = wanted_target()
+    known = hasattr(codegen, "JITCPUCodegen") and hasattr(registry, "CPUTarget")
+    return target_of(NATIVE) if _left_to_numba or not known else wanted
+
+
+def host_features() -> dict[str, bool]:
+    """Return the features of the CPU that kernels are compiled for."""
+    return parsed(target().features)
+
+
+@lru_cache(maxsize=1)
+def kernel_context() -> Any:
+    """Return Numba's target context for kernels."""
+    context = registry.cpu_target.target_context
+    _delay_interrupts(context.codegen())
+    if target().level == NATIVE:
+        return context
+    generator = _generator(target())
+    _delay_interrupts(generator)
+    return context.subtarget(_internal_codegen=generator)
+
+
+def _generator(target: Target) -> Any:
+    class Generator(codegen.JITCPUCodegen):  # type: ignore[misc]
+        def _get_host_cpu_name(self) -> str:
+            return target.cpu
+
+        def _get_host_cpu_features(self) -> str:
+            return target.features
+
+    return Generator("bvh.exec")
+
+
+def _delay_interrupts(generator: Any) -> None:
+    """Delay Ctrl-C while LLVM emits machine code: its callbacks would lose the exception."""
+    engine = generator._engine
+    finalize = engine.finalize_object
+
+    def finalize_object() -> None:
+        with held_back():
+            finalize()
+
+    engine.finalize_object = finalize_object

@@ -1,0 +1,373 @@
+"""Numba pipelines of kernels: helpers are only lowered, an entry is optimised once, as a whole.
+
+Numba links, optimises and emits machine code for every function that it compiles, so the function
+at the end of a chain of thirty calls is optimised thirty times, although only the entry is called
+from Python. Here a helper ends as LLVM code; an entry links all that it calls, directly or not, and
+is optimised and emitted once, as a translation unit in C is. Passes that no kernel needs are left
+out (closures, array expressions, `with` blocks), and results that Numba computes again for every
+instruction are cached.
+
+This file depends on internals of Numba. If a version of Numba differs, its import fails, and runtime/jit.py
+lets Numba compile kernels as any function: with the same results, but several times as slowly.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from importlib import import_module
+from typing import Any
+
+import numba  # noqa: F401 (whole before its parts: threads may import at once)
+from numba.core import (
+    cgutils,
+    codegen,
+    compiler,
+    compiler_machinery,
+    funcdesc,
+    ir,
+    lowering,
+    typed_passes,
+    typeinfer,
+    types,
+    untyped_passes,
+)
+from numba.core import errors as _errors
+
+from bvh.runtime.compiler.code_generator import kernel_context
+
+# Numba's internals are untyped.
+Library: Any = codegen.JITCodeLibrary
+Pass: Any = compiler_machinery.FunctionPass
+LoweringPass: Any = compiler_machinery.LoweringPass
+PassManager: Any = compiler_machinery.PassManager
+register_pass: Any = compiler_machinery.register_pass
+Compiler: Any = compiler.CompilerBase
+Lower: Any = lowering.Lower
+NativeLowering: Any = typed_passes.NativeLowering
+TypeInferer: Any = typeinfer.TypeInferer
+describe: Any = funcdesc.PythonFunctionDescriptor.from_specialized_function
+lowered_result: Any = compiler._LowerResult
+make_function: Any = import_module("numba._dynfunc").make_function
+errors: Any = _errors
+alloca_once: Any = cgutils.alloca_once
+
+# Missing methods are found here, not in the middle of a compilation.
+for _name in (
+    "_optimize_functions", "_optimize_final_module", "_finalize_final_module",
+    "_finalize_dynamic_globals", "_get_module_for_linking", "_raise_if_finalized",
+):  # fmt: skip
+    getattr(Library, _name)
+
+# Longest name of a function: types of nested tuples have thousands of characters.
+LONGEST_NAME = 80
+
+# The function passes of each code generator; creating them takes as long as running them.
+_function_passes: dict[Any, Any] = {}
+
+
+class HelperLibrary(Library):  # type: ignore[misc]
+    """The code of one helper, simplified function by function, and not emitted."""
+
+    _whole: Any = None
+
+    def _optimize_functions(self, ll_module: Any) -> None:
+        ll_module.data_layout = self._codegen._data_layout
+        if self._codegen not in _function_passes:
+            _function_passes[self._codegen] = self._codegen._function_pass_manager()
+        manager, builder = _function_passes[self._codegen]
+        for function in _own_functions(ll_module):
+            manager.run(function, builder)
+
+    def finalize(self) -> None:
+        self._raise_if_finalized()
+        self._finalize_dynamic_globals()
+        self._finalized = True
+
+    def _get_module_for_linking(self) -> Any:
+        """Return the helper and all that it calls, for functions compiled by Numba itself."""
+        if self._whole is None:
+            whole = Library(self._codegen, self.name)
+            whole._final_module.link_in(self._final_module, preserve=True)
+            _link_all(whole, self._linking_libraries)
+            for function in _own_functions(whole._final_module):
+                if function.linkage.name == "external":
+                    function.linkage = "linkonce_odr"
+            self._whole = whole._final_module
+        return self._whole
+
+
+class EntryLibrary(Library):  # type: ignore[misc]
+    """The code of an entry and of all that it calls, optimised and emitted together."""
+
+    def finalize(self) -> None:
+        self._codegen._check_llvm_bugs()
+        self._raise_if_finalized()
+        public = {function.name for function in _own_functions(self._final_module)}
+        _link_all(self, self._linking_libraries)
+        # Not internal yet: LLVM would inline long functions with a single caller.
+        for function in _own_functions(self._final_module):
+            if function.name not in public:
+                function.linkage = "linkonce_odr"
+        self._optimize_final_module()
+        # Functions of the same name in other entries must not replace these.
+        for function in _own_functions(self._final_module):
+            if function.name not in public:
+                function.linkage = "internal"
+        self._final_module.verify()
+        self._finalize_final_module()
+
+
+def _own_functions(module: Any) -> list[Any]:
+    return [function for function in module.functions if not function.is_declaration]
+
+
+def _link_all(library: Any, called: list[Any]) -> None:
+    """Link into a library all that it calls, directly or through helpers."""
+    seen: set[Any] = set()
+    waiting = list(called)
+    while waiting:
+        other = waiting.pop()
+        if other in seen:
+            continue
+        seen.add(other)
+        _inherit(library, getattr(other, "_reload_init", ()))
+        module = other._final_module
+        if isinstance(other, HelperLibrary):
+            waiting.extend(other._linking_libraries)
+        else:
+            module = other._get_module_for_linking()
+        library._final_module.link_in(module, preserve=True)
+
+
+def _inherit(library: Any, initializers: Any) -> None:
+    """Pass on what must be run when cached code is loaded (older versions have none)."""
+    if hasattr(library, "_reload_init"):
+        library._reload_init.update(initializers)
+
+
+def _short_name(name: str) -> str:
+    """Return a short unique name; the name itself if it is short."""
+    if len(name) <= LONGEST_NAME:
+        return name
+    return f"{name[:40]}_{hashlib.sha256(name.encode()).hexdigest()[:32]}"
+
+
+# Results that Numba computes each time: the signature of a call by its function and argument types,
+# and whether a type counts references.
+_signatures: dict[Any, Any] = {}
+_counted: dict[Any, bool] = {}
+
+
+class KernelTypeInferer(TypeInferer):  # type: ignore[misc]
+    """Numba's type inference with a cache of the signatures of calls."""
+
+    def resolve_call(self, fnty: Any, pos_args: Any, kw_args: Any) -> Any:
+        if not isinstance(fnty, types.Function | types.NumberClass):
+            return super().resolve_call(fnty, pos_args, kw_args)
+        key = fnty, tuple(pos_args), tuple(kw_args.items())
+        found = _signatures.get(key)
+        if found is None:
+            found = super().resolve_call(fnty, pos_args, kw_args)
+            # None is an error, or unknown yet.
+            if found is not None:
+                _signatures[key] = found
+        return found
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class KernelTypeInference(Pass):  # type: ignore[misc]
+    """Infer the types of a kernel's variables."""
+
+    _name = "bvh_type_inference"
+
+    def __init__(self) -> None:
+        Pass.__init__(self)
+
+    def run_pass(self, state: Any) -> bool:
+        context, code = state.typingctx, state.func_ir
+        warnings = errors.WarningsFixer(errors.NumbaWarning)
+        inferer = KernelTypeInferer(context, code, warnings)
+        target = state.targetctx.target
+        with context.callstack.register(target, inferer, code.func_id, state.args), warnings:
+            for index, (name, kind) in enumerate(zip(code.arg_names, state.args, strict=True)):
+                inferer.seed_argument(name, index, kind)
+            if state.return_type is not None:
+                inferer.seed_return(state.return_type)
+            inferer.build_constraint()
+            state.typing_errors = inferer.propagate(raise_errors=True)
+            state.typemap, state.return_type, state.calltypes = inferer.unify(raise_errors=True)
+        return True
+
+
+class KernelLower(Lower):  # type: ignore[misc]
+    """Numba's lowering without what kernels do not need.
+
+    No error message is prepared before each instruction. Variables whose types count no references
+    are neither counted nor cleared: Numba takes tuples apart each time to look for references,
+    which was most of the code that LLVM had to remove.
+    """
+
+    def init(self) -> None:
+        super().init()
+        self.operations: dict[Any, Any] = {}
+
+    def lower_block(self, block: Any) -> None:
+        self.pre_block(block)
+        for instruction in block.body:
+            # Half of all instructions delete a variable.
+            if isinstance(instruction, ir.Del):
+                self.delvar(instruction.value)
+            else:
+                self.loc = instruction.loc
+                self.lower_inst(instruction)
+        self.post_block(block)
+
+    def lower_binop(self, resty: Any, expr: Any, op: Any) -> Any:
+        if not (expr.static_lhs is expr.static_rhs is ir.UNDEFINED):
+            return super().lower_binop(resty, expr, op)
+        signature = self.fndesc.calltypes[expr]
+        key = op, tuple(signature.args)
+        if key not in self.operations:
+            self.operations[key] = self.operation(op, signature.args)
+        operands = [
+            self.context.cast(
+                self.builder, self.loadvar(operand.name), self.typeof(operand.name), kind
+            )
+            for operand, kind in zip((expr.lhs, expr.rhs), signature.args, strict=True)
+        ]
+        result = self.operations[key](self.builder, operands)
+        return self.context.cast(self.builder, result, signature.return_type, resty)
+
+    def operation(self, op: Any, kinds: Any) -> Any:
+        """Return the code generator of an operator for operands of some types."""
+        typing = self.context.typing_context
+        function = typing.resolve_value_type(op)
+        key = function, tuple(kinds), ()
+        if key not in _signatures:
+            _signatures[key] = function.get_call_type(typing, kinds, {})
+        return self.context.get_function(function, _signatures[key])
+
+    def alloca(self, name: str, type: Any) -> Any:
+        kind = self.context.get_value_type(type)
+        return alloca_once(self.builder, kind, name=name, zfill=False)
+
+    def is_counted(self, kind: Any) -> bool:
+        if kind not in _counted:
+            _counted[kind] = self.context.data_model_manager[kind].contains_nrt_meminfo()
+        return _counted[kind]
+
+    def incref(self, typ: Any, val: Any) -> None:
+        if self.is_counted(typ):
+            super().incref(typ, val)
+
+    def decref(self, typ: Any, val: Any) -> None:
+        if self.is_counted(typ):
+            super().decref(typ, val)
+
+    def delvar(self, name: str) -> None:
+        if self.is_counted(self.typeof(name)):
+            super().delvar(name)
+
+    def storevar(self, value: Any, name: str, argidx: int | None = None) -> None:
+        kind = self.typeof(name)
+        # With debug information, every variable is in memory.
+        if self.is_counted(kind) or self._disable_sroa_like_opt:
+            super().storevar(value, name, argidx)
+            return
+        self._alloca_var(name, kind)
+        if name in self._singly_assigned_vars:
+            self._blk_local_varmap[name] = value
+        else:
+            self.builder.store(value, self.getvar(name))
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class HelperLowering(LoweringPass):  # type: ignore[misc]
+    """Lower a helper to LLVM code, without machine code."""
+
+    _name = "bvh_helper_lowering"
+
+    def __init__(self) -> None:
+        LoweringPass.__init__(self)
+
+    def run_pass(self, state: Any) -> bool:
+        context, flags, name = state.targetctx, state.flags, state.func_id.func_qualname
+        library = state.library = HelperLibrary(context.codegen(), name)
+        _inherit(library, state.reload_init)
+        description = describe(
+            state.func_ir, state.typemap, state.return_type, state.calltypes,
+            mangler=lambda *given, **named: _short_name(context.mangler(*given, **named)),
+            inline=flags.forceinline, noalias=flags.noalias,
+            abi_tags=[flags.get_mangle_string()],
+        )  # fmt: skip
+        with context.push_code_library(library):
+            lower = KernelLower(
+                context, library, description, state.func_ir, metadata=state.metadata
+            )
+            lower.lower()
+        library._ensure_finalized()
+        # Python never calls it, so it has no address.
+        function = make_function(
+            description.lookup_module(), name.split(".")[-1], "helper", 0, lower.env, (library,)
+        )
+        context.insert_user_function(function, description, [library])
+        state.reload_init.extend(getattr(library, "_reload_init", ()))
+        state["cr"] = lowered_result(description, lower.call_helper, cfunc=function, env=lower.env)
+        state.metadata["prune_stats"] = None
+        state.metadata["llvm_pass_timings"] = library.recorded_timings
+        return True
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class EntryLowering(NativeLowering):  # type: ignore[misc]
+    """Lower an entry; link, optimise and emit it with all that it calls."""
+
+    _name = "bvh_entry_lowering"
+
+    @property
+    def lowering_class(self) -> Any:
+        return KernelLower
+
+    def run_pass(self, state: Any) -> bool:
+        state.library = EntryLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
+        state.library.enable_object_caching()
+        return bool(super().run_pass(state))
+
+
+PASSES = (
+    untyped_passes.TranslateByteCode,
+    untyped_passes.FixupArgs,
+    untyped_passes.IRProcessing,
+    untyped_passes.RewriteSemanticConstants,
+    untyped_passes.DeadBranchPrune,
+    untyped_passes.GenericRewrites,
+    untyped_passes.ReconstructSSA,
+    KernelTypeInference,
+    typed_passes.PreLowerStripPhis,
+    typed_passes.IRLegalization,
+    typed_passes.AnnotateTypes,
+)
+
+
+class KernelCompiler(Compiler):  # type: ignore[misc]
+    """Numba's compiler with the code generator and the passes of kernels."""
+
+    lowering: Any
+
+    def __init__(self, typingctx: Any, targetctx: Any, *arguments: Any) -> None:
+        super().__init__(typingctx, kernel_context(), *arguments)
+
+    def define_pipelines(self) -> list[Any]:
+        manager = PassManager("bvh")
+        for step in (*PASSES, self.lowering, typed_passes.NoPythonBackend):
+            manager.add_pass(step, step.__name__)
+        manager.finalize()
+        return [manager]
+
+
+class HelperCompiler(KernelCompiler):
+    lowering = HelperLowering
+
+
+class EntryCompiler(KernelCompiler):
+    lowering = EntryLowering

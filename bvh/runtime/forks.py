@@ -1,0 +1,118 @@
+"""Forks of a process that compiles: no child starts with a lock that is never released.
+
+A child has only the thread that forked. If another thread was compiling or loading a kernel,
+Numba's lock would stay taken in the child for ever, and LLVM would be in an undefined state. So a
+fork waits until no thread compiles. If that takes too long, or Ctrl-C interrupts it, the first
+compilation in the child raises a RuntimeError.
+"""
+
+from __future__ import annotations
+
+import _thread
+import os
+import threading
+import time
+from typing import Any
+
+import numba  # noqa: F401 (whole before its parts: threads may import at once)
+from llvmlite.binding import ffi
+from numba.core import compiler_lock
+
+from bvh.runtime.interrupts import held_back
+
+# The longest that a fork waits; any single query compiles faster.
+PATIENCE_SECONDS = 120.0
+POLL_SECONDS = 0.05
+
+# Numba's and llvmlite's locks, in the order in which compilers take them.
+_numba: Any = getattr(compiler_lock, "global_compiler_lock", None)
+_llvm: Any = getattr(ffi.lib, "_lock", None)
+_holders = [holder for holder in (_numba, _llvm) if hasattr(holder, "_lock")]
+
+
+class _Fork(threading.local):
+    """The locks that a fork under way has taken, for each thread."""
+
+    interrupted = False
+
+    def __init__(self) -> None:
+        # A fork that began before this module was imported has taken nothing.
+        self.taken: list[Any] = []
+
+
+_fork = _Fork()
+
+
+class Refusal:
+    """Replaces the compiler's lock in a child that cannot compile."""
+
+    def acquire(self, *_: object) -> bool:
+        raise RuntimeError(
+            "this process was forked while another thread compiled, and cannot compile any more: "
+            "call bvh.warmup() before forking, or start processes with the method 'spawn'"
+        )
+
+    def release(self) -> None:
+        """Do nothing: it is never acquired."""
+
+    def _is_owned(self) -> bool:
+        return False
+
+
+def _take_locks() -> None:
+    """Wait for the compiler, until a timeout or Ctrl-C."""
+    _fork.taken, _fork.interrupted = [], False
+    until = time.monotonic() + PATIENCE_SECONDS
+    try:
+        with held_back() as signals:
+            for holder in _holders:
+                lock = holder._lock
+                while not lock.acquire(timeout=POLL_SECONDS):
+                    if signals or time.monotonic() > until:
+                        return
+                _fork.taken.append(lock)
+    except BaseException:
+        # Nothing can be raised here; the parent is interrupted after the fork.
+        _fork.interrupted = True
+
+
+def _release_locks() -> None:
+    for lock in reversed(_fork.taken):
+        lock.release()
+    if _fork.interrupted:
+        # Nothing can be raised here either.
+        again = threading.Timer(POLL_SECONDS, _thread.interrupt_main)
+        again.daemon = True
+        again.start()
+
+
+def _begin_child() -> None:
+    if len(_fork.taken) == len(_holders):
+        for lock in reversed(_fork.taken):
+            lock.release()
+        return
+    # Compiling needs the first lock. Freeing LLVM's objects needs its lock, too.
+    for holder in _holders[1:]:
+        holder._lock = threading.RLock()
+    _holders[0]._lock = Refusal()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_take_locks, after_in_parent=_release_locks, after_in_child=_begin_child
+    )
+
+
+class ForkSafeLock:
+    """A re-entrant lock that a forked child finds free, whichever thread of the parent has it.
+
+    It is used as ``with guard.lock:``, so that the forking thread releases what it acquired.
+    """
+
+    def __init__(self) -> None:
+        self._renew()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._renew)
+
+    def _renew(self) -> None:
+        self.lock = threading.RLock()

@@ -1,0 +1,93 @@
+"""SIMD vectors: a few lanes of one type, and the operations on them that kernels need.
+
+A `Vec` is an LLVM vector, so its operators become single instructions where the CPU has them and
+are split where it has not: any width compiles anywhere.
+"""
+
+from bvh.runtime.simd.arithmetic import (
+    as_floats,
+    as_ints,
+    convert,
+    fma,
+    greater,
+    lesser,
+    lowest,
+    select,
+    sqrt,
+)
+from bvh.runtime.simd.bits import highest_bit, lowest_bit, popcount
+from bvh.runtime.simd.cpu import FEATURES, WIDTH, cycles
+from bvh.runtime.simd.lanes import (
+    compress_order,
+    compress_orders,
+    full_like,
+    lane,
+    lane_numbers,
+    mask_bits,
+    permute,
+    splat,
+)
+from bvh.runtime.simd.memory import (
+    address,
+    gather,
+    gather_ints,
+    load,
+    load_bytes,
+    load_ints,
+    load_threes,
+    peek,
+    peek_int,
+    pointer,
+    pointer_to,
+    poke,
+    poke_int,
+    prefetch_address,
+    shifted,
+    store,
+    store_ints,
+)
+from bvh.runtime.simd.vectors import Vec
+
+__all__ = [
+    "FEATURES",
+    "WIDTH",
+    "Vec",
+    "address",
+    "as_floats",
+    "as_ints",
+    "compress_order",
+    "compress_orders",
+    "convert",
+    "cycles",
+    "fma",
+    "full_like",
+    "gather",
+    "gather_ints",
+    "greater",
+    "highest_bit",
+    "lane",
+    "lane_numbers",
+    "lesser",
+    "load",
+    "load_bytes",
+    "load_ints",
+    "load_threes",
+    "lowest",
+    "lowest_bit",
+    "mask_bits",
+    "peek",
+    "peek_int",
+    "permute",
+    "pointer",
+    "pointer_to",
+    "poke",
+    "poke_int",
+    "popcount",
+    "prefetch_address",
+    "select",
+    "shifted",
+    "splat",
+    "sqrt",
+    "store",
+    "store_ints",
+]

@@ -1,0 +1,170 @@
+"""Lanes of vectors: broadcast, extraction, masks as bits, permutation and compression.
+
+LLVM does not find the instructions that permute lanes by a vector of indices, and that move chosen
+lanes to the front: they are chosen by the CPU's features, with generic code for other CPUs.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numpy.typing import NDArray
+
+from bvh.runtime.jit import inlined, literal_operation, types
+from bvh.runtime.simd.cpu import FEATURES, WIDTH
+from bvh.runtime.simd.memory import load_bytes
+from bvh.runtime.simd.vectors import BIT, INT, LLVM, LONG, Vec, declare, spread, suffix_of
+
+
+@literal_operation
+def splat(typingctx: Any, value: Any, n: Any) -> Any:
+    """Return a vector with a scalar in all n lanes."""
+    scalar = types.unliteral(value)
+    if not (scalar in LLVM and isinstance(n, types.IntegerLiteral)):
+        return None
+    vec = Vec(scalar, n.literal_value)
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        value = args[0]
+        if scalar == types.boolean:
+            value = builder.trunc(value, BIT) if value.type != BIT else value
+        return spread(builder, value, vec.n)
+
+    return vec(scalar, n), codegen
+
+
+@literal_operation
+def full_like(typingctx: Any, like: Any, value: Any) -> Any:
+    """Return a scalar in as many lanes as `like` has; the scalar itself where that is one."""
+    scalar = types.unliteral(value)
+    kind = Vec(scalar, like.n) if isinstance(like, Vec) else scalar
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return spread(builder, args[1], kind.n) if isinstance(kind, Vec) else args[1]
+
+    return kind(like, scalar), codegen
+
+
+@literal_operation
+def lane(typingctx: Any, vector: Any, i: Any) -> Any:
+    """Return one lane."""
+    if not isinstance(vector, Vec) or vector.dtype == types.boolean:
+        return None
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return builder.extract_element(args[0], args[1])
+
+    return vector.dtype(vector, types.int32), codegen
+
+
+@literal_operation
+def lane_numbers(typingctx: Any, n: Any) -> Any:
+    """Return the int32 lanes 0, 1, 2 ... n - 1."""
+    vec = Vec(types.int32, n.literal_value)
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return ir.Constant(context.get_value_type(vec), list(range(vec.n)))
+
+    return vec(n), codegen
+
+
+@literal_operation
+def mask_bits(typingctx: Any, mask: Any) -> Any:
+    """Return a mask as an integer, lane 0 in the lowest bit."""
+    if not (isinstance(mask, Vec) and mask.dtype == types.boolean):
+        return None
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return builder.zext(builder.bitcast(args[0], ir.IntType(mask.n)), LONG)
+
+    return types.int64(mask), codegen
+
+
+@literal_operation
+def _mask_of(typingctx: Any, bits: Any, n: Any) -> Any:
+    """Return n bits of an integer as a mask, lane 0 from the lowest."""
+    vec = Vec(types.boolean, n.literal_value)
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        small = builder.trunc(args[0], ir.IntType(vec.n))
+        return builder.bitcast(small, context.get_value_type(vec))
+
+    return vec(types.int64, n), codegen
+
+
+def _native_permute(vec: Vec) -> str | None:
+    """Return the x86 instruction that permutes the lanes of this vector."""
+    kind = {types.float32: ("ps", "sf"), types.int32: ("d", "si")}.get(vec.dtype)
+    if kind and vec.n == 8 and FEATURES.get("avx2"):
+        return f"llvm.x86.avx2.perm{kind[0]}"
+    if kind and vec.n == 16 and FEATURES.get("avx512f"):
+        return f"llvm.x86.avx512.permvar.{kind[1]}.512"
+    return None
+
+
+@literal_operation
+def permute(typingctx: Any, vector: Any, order: Any) -> Any:
+    """Return lane order[k] of the vector in lane k; only the low bits of an index count."""
+    if not (isinstance(vector, Vec) and order == Vec(types.int32, vector.n)):
+        return None
+    native = _native_permute(vector)
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        value, order = args
+        if native is not None:
+            function = declare(builder, native, [value.type, order.type], value.type, plain=True)
+            return builder.call(function, args)
+        result = ir.Constant(value.type, ir.Undefined)
+        for k in range(vector.n):
+            at = builder.and_(
+                builder.extract_element(order, ir.Constant(INT, k)),
+                ir.Constant(INT, vector.n - 1),
+            )
+            picked = builder.extract_element(value, at)
+            result = builder.insert_element(result, picked, ir.Constant(INT, k))
+        return result
+
+    return vector(vector, order), codegen
+
+
+def compress_orders(n: int) -> NDArray[np.int32]:
+    """Return for each mask of n lanes the permutation that moves its lanes to the front."""
+    rows = np.arange(1 << n)[:, None] >> np.arange(n) & 1
+    return np.ascontiguousarray(np.argsort(1 - rows, axis=1, kind="stable").astype(np.int32))
+
+
+@literal_operation
+def _compress(typingctx: Any, vector: Any, mask: Any) -> Any:
+    """Move the lanes of a mask to the front, by LLVM's own operation; the rest is undefined."""
+    if not (isinstance(vector, Vec) and mask == Vec(types.boolean, vector.n)):
+        return None
+
+    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        value, mask = args
+        name = f"llvm.experimental.vector.compress.{suffix_of(value.type)}"
+        kinds = [value.type, mask.type, value.type]
+        function = declare(builder, name, kinds, value.type, plain=True)
+        return builder.call(function, [value, mask, ir.Constant(value.type, ir.Undefined)])
+
+    return vector(vector, mask), codegen
+
+
+if WIDTH <= 8:
+    COMPRESS_ORDERS = compress_orders(WIDTH).astype(np.uint8).ravel()
+
+    @inlined
+    def compress_order(bits):
+        """Return the permutation that moves the lanes of a mask, given as bits, to the front.
+
+        The other lanes are valid indices.
+        """
+        return load_bytes(COMPRESS_ORDERS, bits * WIDTH, WIDTH)
+
+else:
+
+    @inlined
+    def compress_order(bits):
+        """Return the permutation that moves the lanes of a mask, given as bits, to the front."""
+        return _compress(lane_numbers(WIDTH), _mask_of(bits, WIDTH))

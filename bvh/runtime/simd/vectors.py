@@ -1,0 +1,179 @@
+"""Vector type `Vec` and its operators.
+
++ - * on lanes, / on floats, < <= > >= == != giving a mask, & | ^ ~ on masks and integers, << and >>
+(logical) on integers, by less than their bits, unary minus and abs. One operand may be a scalar: it
+is converted to the lanes' type and copied into all of them. As in numpy, comparisons with a NaN are
+false, but for !=, and integers wrap around.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+from llvmlite import ir
+from numba import extending
+from numba.core.typing import templates
+
+from bvh.runtime.jit import types
+
+# Numba's internals are untyped.
+_Model: Any = extending.models.PrimitiveModel
+_Template: Any = templates.AbstractTemplate
+_infer: Any = templates.infer_global
+_signature: Any = templates.signature
+_lower: Any = extending.lower_builtin
+
+INT, LONG, BIT = ir.IntType(32), ir.IntType(64), ir.IntType(1)
+LLVM = {
+    types.float32: ir.FloatType(), types.float64: ir.DoubleType(), types.int32: INT,
+    types.int64: LONG, types.boolean: BIT, types.uint8: ir.IntType(8),
+}  # fmt: skip
+
+
+class Vec(types.Type):  # type: ignore[misc]
+    """`n` lanes of float32, float64, int32, int64, or of booleans (a mask)."""
+
+    def __init__(self, dtype: Any, n: int) -> None:
+        self.dtype = dtype
+        self.n = n
+        super().__init__(name=f"Vec({dtype}, {n})")
+
+
+@extending.register_model(Vec)
+class _VecModel(_Model):  # type: ignore[misc]
+    def __init__(self, dmm: Any, fe_type: Any) -> None:
+        super().__init__(dmm, fe_type, ir.VectorType(LLVM[fe_type.dtype], fe_type.n))
+
+
+def suffix_of(ty: Any) -> str:
+    """Return the suffix of LLVM's intrinsics for a type."""
+    if isinstance(ty, ir.VectorType):
+        return f"v{ty.count}{suffix_of(ty.element)}"
+    return {"float": "f32", "double": "f64"}.get(str(ty), str(ty))
+
+
+def declare(builder: Any, name: str, args: list[Any], result: Any, plain: bool = False) -> Any:
+    """Declare an LLVM intrinsic, overloaded on its first argument unless `plain`."""
+    full = name if plain else f"{name}.{suffix_of(args[0])}"
+    module = builder.module
+    if full in module.globals:
+        return module.globals[full]
+    return ir.Function(module, ir.FunctionType(result, args), full)
+
+
+def indices(lanes: Any) -> Any:
+    """Return the constant by which `shuffle_vector` picks lanes."""
+    lanes = list(lanes)
+    return ir.Constant(ir.VectorType(INT, len(lanes)), lanes)
+
+
+def spread(builder: Any, value: Any, n: int) -> Any:
+    """Copy a scalar into all lanes."""
+    start = ir.Constant(ir.VectorType(value.type, n), ir.Undefined)
+    one = builder.insert_element(start, value, ir.Constant(INT, 0))
+    zeros = ir.Constant(ir.VectorType(INT, n), [0] * n)
+    return builder.shuffle_vector(one, start, zeros)
+
+
+def as_lanes(context: Any, builder: Any, ty: Any, value: Any, vec: Vec) -> Any:
+    """Return an operand as lanes of `vec`: itself, or a scalar in every lane."""
+    if isinstance(ty, Vec):
+        return value
+    return spread(builder, context.cast(builder, value, ty, vec.dtype), vec.n)
+
+
+def result_type(*args: Any) -> Any:
+    """Return the type of a result: of lanes where an operand has lanes, else that of all scalars.
+
+    None where the operands do not go together.
+    """
+    if any(isinstance(ty, Vec) for ty in args):
+        return _vec_of(args)
+    kinds = {types.unliteral(ty) for ty in args}
+    return kinds.pop() if len(kinds) == 1 and kinds <= set(LLVM) else None
+
+
+def operand(context: Any, builder: Any, ty: Any, value: Any, kind: Any) -> Any:
+    """Return an operand as what `result_type` says."""
+    return as_lanes(context, builder, ty, value, kind) if isinstance(kind, Vec) else value
+
+
+def _vec_of(args: Any) -> Any:
+    """Return the one vector type among operands, None where they do not go together."""
+    vecs = [ty for ty in args if isinstance(ty, Vec)]
+    if any(vec != vecs[0] for vec in vecs):
+        return None
+    scalars = (types.Number, types.Boolean, types.Literal)
+    if not vecs or not all(isinstance(ty, (Vec, *scalars)) for ty in args):
+        return None
+    return vecs[0]
+
+
+def _define(symbol: Any, arity: int, emit: Any, to_mask: bool = False, only: Any = None) -> None:
+    """Define an operator on vectors, or on those of some types of lanes only.
+
+    emit(builder, is_float, *lanes) writes it.
+    """
+
+    class Template(_Template):  # type: ignore[misc]
+        def generic(self, args: Any, kws: Any) -> Any:
+            vec = _vec_of(args) if len(args) == arity else None
+            if vec is None or not isinstance(vec.dtype, only or types.Type):
+                return None
+            result = Vec(types.boolean, vec.n) if to_mask else vec
+            return _signature(result, *args)
+
+    Template.__name__ = f"Vec_{symbol.__name__}"
+    _infer(symbol)(Template)
+
+    def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        vec = _vec_of(sig.args)
+        lanes = [as_lanes(context, builder, t, a, vec) for t, a in zip(sig.args, args, strict=True)]
+        return emit(builder, isinstance(vec.dtype, types.Float), *lanes)
+
+    kinds = [(Vec,)] if arity == 1 else [(Vec, Vec), (Vec, types.Any), (types.Any, Vec)]
+    for kind in kinds:
+        _lower(symbol, *kind)(lower)
+
+
+def _compare(symbol: str) -> Any:
+    def emit(builder: Any, real: bool, a: Any, b: Any) -> Any:
+        if real:
+            compare = builder.fcmp_unordered if symbol == "!=" else builder.fcmp_ordered
+            return compare(symbol, a, b)
+        return builder.icmp_signed(symbol, a, b)
+
+    return emit
+
+
+def _invert(builder: Any, real: bool, a: Any) -> Any:
+    return builder.not_(a)
+
+
+def _absolute(builder: Any, real: bool, a: Any) -> Any:
+    if real:
+        return builder.call(declare(builder, "llvm.fabs", [a.type], a.type), [a])
+    function = declare(builder, "llvm.abs", [a.type, BIT], a.type)
+    return builder.call(function, [a, ir.Constant(BIT, 0)])
+
+
+WHOLE, BITS = types.Integer, (types.Integer, types.Boolean)
+
+_define(operator.add, 2, lambda b, real, x, y: b.fadd(x, y) if real else b.add(x, y))
+_define(operator.sub, 2, lambda b, real, x, y: b.fsub(x, y) if real else b.sub(x, y))
+_define(operator.mul, 2, lambda b, real, x, y: b.fmul(x, y) if real else b.mul(x, y))
+_define(operator.truediv, 2, lambda b, real, x, y: b.fdiv(x, y), only=types.Float)
+_define(operator.neg, 1, lambda b, real, x: b.fneg(x) if real else b.neg(x))
+_define(abs, 1, _absolute)
+_define(operator.and_, 2, lambda b, real, x, y: b.and_(x, y), only=BITS)
+_define(operator.or_, 2, lambda b, real, x, y: b.or_(x, y), only=BITS)
+_define(operator.xor, 2, lambda b, real, x, y: b.xor(x, y), only=BITS)
+_define(operator.invert, 1, _invert, only=BITS)
+_define(operator.lshift, 2, lambda b, real, x, y: b.shl(x, y), only=WHOLE)
+_define(operator.rshift, 2, lambda b, real, x, y: b.lshr(x, y), only=WHOLE)
+for _name, _symbol in (
+    (operator.lt, "<"), (operator.le, "<="), (operator.gt, ">"), (operator.ge, ">="),
+    (operator.eq, "=="), (operator.ne, "!="),
+):  # fmt: skip
+    _define(_name, 2, _compare(_symbol), to_mask=True)

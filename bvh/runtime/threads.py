@@ -1,0 +1,288 @@
+"""Threads of builds and batches: one pool, chunks of work, progress, interruption.
+
+Kernels release the GIL, so plain threads run them in parallel. All callers share one pool; a forked
+child makes its own. During a long call of a kernel the calling thread only waits, so that it can
+report progress and raise KeyboardInterrupt.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import mmap
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from functools import partial
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bvh.runtime.interrupts import raise_lost_interrupts
+
+try:
+    import resource
+except ImportError:  # Windows
+    resource = None  # type: ignore[assignment]
+
+Progress = Callable[[int, int], object]
+Scratch = TypeVar("Scratch")
+
+# Numba's dispatcher allocates some bytes to describe arguments that are tuples, and does not check
+# the result (`string_writer_ensure` in numba/_typeof.cpp): out of memory, it would crash.
+DESCRIPTION_BYTES, DESCRIPTIONS = 161, 4
+_allocate, _free = ctypes.pythonapi.PyMem_RawMalloc, ctypes.pythonapi.PyMem_RawFree
+_allocate.argtypes, _allocate.restype = [ctypes.c_size_t], ctypes.c_void_p
+_free.argtypes, _free.restype = [ctypes.c_void_p], None
+
+# Memory that a thread may need to start, beside its stack; the size of unlimited stacks.
+START_BYTES, STACK_BYTES = 1 << 20, 1 << 23
+
+# How often a waiting thread reports: progress and Ctrl-C seem immediate.
+POLL_SECONDS = 0.05
+
+_lock = threading.Lock()
+_pool: ThreadPoolExecutor | None = None
+_pool_size = 0
+
+
+def pool(threads: int) -> ThreadPoolExecutor:
+    """Return the shared pool, grown to at least `threads` threads."""
+    global _pool, _pool_size
+    with _lock:
+        if _pool is None or _pool_size < threads:
+            # The smaller pool finishes its work; its threads end with the last reference to it.
+            size = max(threads, _pool_size)
+            _pool, _pool_size = _new_pool(size), size
+        return _pool
+
+
+def _new_pool(size: int) -> ThreadPoolExecutor:
+    """Return a pool whose threads have all been started.
+
+    A thread that finds no memory at its start leaves the one that started it waiting for ever, so
+    memory is checked before.
+    """
+    _check_address_space(size)
+    executor, all_here = ThreadPoolExecutor(size, thread_name_prefix="bvh"), threading.Barrier(size)
+    try:
+        for _ in range(size):
+            executor.submit(all_here.wait)
+    except BaseException:
+        all_here.abort()
+        raise
+    return executor
+
+
+def _check_address_space(threads: int) -> None:
+    """Raise a MemoryError unless there is address space for so many threads."""
+    if resource is None:
+        return
+    stack = resource.getrlimit(resource.RLIMIT_STACK)[0]
+    stack = STACK_BYTES if stack == resource.RLIM_INFINITY else stack
+    try:
+        # Nothing of it is ever touched.
+        mmap.mmap(
+            -1, threads * (stack + START_BYTES), mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS, 0
+        ).close()
+    except OSError:
+        raise MemoryError(f"no memory to start {threads} threads") from None
+
+
+def hold_memory_ready() -> None:
+    """Raise a MemoryError unless there is memory for the calls of a few kernels (see above).
+
+    The memory that has just been freed is what the same thread allocates next.
+    """
+    blocks = [_allocate(DESCRIPTION_BYTES) for _ in range(DESCRIPTIONS)]
+    for block in blocks:
+        _free(block)
+    if None in blocks:
+        raise MemoryError("no memory to call a kernel")
+
+
+def _forget_pool() -> None:
+    """Drop the parent's pool in a forked child: its threads do not exist there."""
+    global _lock, _pool, _pool_size
+    _lock, _pool, _pool_size = threading.Lock(), None, 0
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget_pool)
+
+
+def watch(
+    calls: Iterable[Callable[[], object]],
+    threads: int,
+    cancel: NDArray[np.int32],
+    report: Callable[[], object] | None = None,
+) -> list[Any]:
+    """Run calls in worker threads and wait, reporting meanwhile; return their results in order.
+
+    Any exception, KeyboardInterrupt included, sets `cancel[0]`, which the kernels poll, and is
+    raised once they have stopped.
+    """
+    waiting = list(enumerate(calls))[::-1]
+    results: list[Any] = [None] * len(waiting)
+
+    def run() -> None:
+        # list.pop is one step: two threads never take the same call.
+        while waiting and not cancel[0]:
+            try:
+                place, call = waiting.pop()
+            except IndexError:
+                return
+            hold_memory_ready()
+            results[place] = call()
+
+    futures: list[Future[None]] = []
+    try:
+        executor = pool(threads)
+        futures.extend(executor.submit(run) for _ in range(min(threads, len(waiting))))
+        pending: set[Future[None]] = set(futures)
+        with raise_lost_interrupts() as check:
+            while pending:
+                done, pending = wait(pending, timeout=POLL_SECONDS, return_when=FIRST_EXCEPTION)
+                for future in done:
+                    future.result()
+                if report is not None:
+                    report()
+                check()
+    except BaseException:
+        cancel[0] = 1
+        wait(futures)
+        raise
+    return results
+
+
+class Shelf(Generic[Scratch]):
+    """Pool of scratch memory; each piece is used by one thread at a time."""
+
+    def __init__(self, make: Callable[[], Scratch]) -> None:
+        self._make = make
+        self._free: list[Scratch] = []
+
+    @contextlib.contextmanager
+    def scratch(self) -> Iterator[Scratch]:
+        """Give scratch memory to one thread; after an exception it is not used again."""
+        # pop and append are one step each, whatever the threads do.
+        try:
+            scratch = self._free.pop()
+        except IndexError:
+            scratch = self._make()
+        yield scratch
+        self._free.append(scratch)
+
+
+class Chunks:
+    """The range 0..count in chunks, taken by threads one after the other."""
+
+    def __init__(self, count: int, size: int) -> None:
+        self.count = count
+        self.size = size
+        self.next = 0
+        self.done = 0
+        self._lock = threading.Lock()
+
+    def take(self, finished: int = 0) -> tuple[int, int]:
+        """Count `finished` items as done and return the next range, empty at the end."""
+        with self._lock:
+            self.done += finished
+            start = self.next
+            self.next = min(start + self.size, self.count)
+            return start, self.next
+
+    def stop(self) -> None:
+        """Give out no more chunks."""
+        with self._lock:
+            self.next = self.count
+
+
+def share(
+    count: int,
+    size: int,
+    work: Callable[[int, int], object],
+    threads: int,
+    progress: Progress | None = None,
+) -> None:
+    """Call work(start, stop) for chunks that cover 0..count, on up to `threads` threads.
+
+    The calling thread takes part; between chunks it reports progress and can be interrupted.
+    """
+    if count <= size and progress is None:
+        hold_memory_ready()
+        work(0, count)
+        return
+    chunks = Chunks(count, size)
+
+    def help_out() -> None:
+        try:
+            start, stop = chunks.take()
+            while start < stop:
+                hold_memory_ready()
+                work(start, stop)
+                start, stop = chunks.take(stop - start)
+        except BaseException:
+            # More results are of no use.
+            chunks.stop()
+            raise
+
+    helpers = min(threads, -(-count // size)) - 1
+    futures: list[Future[None]] = []
+    try:
+        if helpers > 0:
+            executor = pool(helpers)
+            futures = [executor.submit(help_out) for _ in range(helpers)]
+        start, stop = chunks.take()
+        with raise_lost_interrupts() as check:
+            while start < stop:
+                hold_memory_ready()
+                work(start, stop)
+                start, stop = chunks.take(stop - start)
+                if progress is not None:
+                    progress(chunks.done, count)
+                check()
+    except BaseException:
+        chunks.stop()
+        raise
+    finally:
+        # A helper that has not started is not needed any more; the others end their chunk.
+        wait([future for future in futures if not future.cancel()])
+    for future in futures:
+        if not future.cancelled():
+            future.result()
+    if progress is not None:
+        progress(count, count)
+
+
+def share_long(
+    count: int,
+    size: int,
+    work: Callable[[int, int], object],
+    threads: int,
+    cancel: NDArray[np.int32],
+    progress: Progress | None = None,
+) -> None:
+    """Call work(start, stop) as `share` does, where a chunk may take seconds.
+
+    The calling thread does none of it, unless there is nothing to share: it reports progress and
+    can be interrupted. Then it sets `cancel[0]`, which the work polls every few milliseconds.
+    """
+    if progress is None and (threads == 1 or count <= size):
+        hold_memory_ready()
+        work(0, count)
+        return
+    finished = [0]
+
+    def call(start: int) -> None:
+        stop = min(start + size, count)
+        work(start, stop)
+        finished.append(stop - start)
+
+    def report() -> None:
+        if progress is not None:
+            progress(sum(finished), count)
+
+    watch([partial(call, start) for start in range(0, count, size)], threads, cancel, report)

@@ -1,0 +1,169 @@
+"""Tuples of arrays and pointers inside kernels: as pointers, by reference, without counting.
+
+Numba counts references to an array at every call of a function that is given it, alone or in a
+tuple, with an atomic instruction; and it passes every member of a tuple as an argument of its own,
+so that a function with twenty of them spends more on its call than on its work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+from numba import extending
+from numba.core import cgutils
+
+from bvh.runtime.jit import by_type, literal_operation, llvm_operation, types
+
+# Numba's internals are untyped.
+_Model: Any = extending.models.PrimitiveModel
+_keep: Any = cgutils.alloca_once_value
+_nothing: Any = cgutils.get_null_value
+
+
+# By class of a tuple, the function that makes its pointers, where that takes more than the rule.
+SPECIAL: dict[type, Callable[..., Any]] = {}
+
+
+def as_pointers(arrays):
+    """Return a NamedTuple with pointers in place of its arrays, nested tuples included.
+
+    Whoever calls a kernel keeps the arrays alive. Classes of which more must be known inside
+    kernels have a function of their own: see `pointers_of`.
+    """
+
+
+def pointers_of(
+    kind: type,
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Register the function (arrays) that `as_pointers` compiles to for a class of NamedTuples."""
+
+    def register(function: Callable[..., Any]) -> Callable[..., Any]:
+        SPECIAL[kind] = function
+        return function
+
+    return register
+
+
+@by_type(as_pointers, inline=True)
+def _choose_pointers(arrays):
+    return SPECIAL.get(arrays.instance_class, lambda arrays: _all_pointers(arrays))
+
+
+@llvm_operation
+def _all_pointers(typingctx: Any, value: Any) -> Any:
+    """Return a tuple with pointers in place of its arrays."""
+
+    def result_type(kind: Any) -> Any:
+        if isinstance(kind, types.Array):
+            return types.CPointer(kind.dtype)
+        if isinstance(kind, types.BaseTuple):
+            parts = [result_type(part) for part in kind.types]
+            return types.BaseTuple.from_types(parts, getattr(kind, "instance_class", None))
+        return kind
+
+    def convert(context: Any, builder: Any, kind: Any, value: Any) -> Any:
+        if isinstance(kind, types.Array):
+            return context.make_array(kind)(context, builder, value).data
+        if isinstance(kind, types.BaseTuple):
+            parts = [
+                convert(context, builder, part, builder.extract_value(value, i))
+                for i, part in enumerate(kind.types)
+            ]
+            return context.make_tuple(builder, result_type(kind), parts)
+        context.nrt.incref(builder, kind, value)
+        return value
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return convert(context, builder, value, args[0])
+
+    return result_type(value)(value), codegen
+
+
+class Reference(types.Type):  # type: ignore[misc]
+    """The address of a tuple in the memory of a function that is still running."""
+
+    def __init__(self, target: Any) -> None:
+        self.target = target
+        super().__init__(name=f"Reference({target})")
+
+
+@extending.register_model(Reference)
+class _ReferenceModel(_Model):  # type: ignore[misc]
+    def __init__(self, manager: Any, kind: Any) -> None:
+        pointer = manager.lookup(kind.target).get_value_type().as_pointer()
+        super().__init__(manager, kind, pointer)
+
+
+@llvm_operation
+def refer(typingctx: Any, value: Any) -> Any:
+    """Store a tuple in the stack frame of the calling function; return the reference to it.
+
+    The caller must outlive all uses: an inlined function may not return it.
+    """
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return _keep(builder, args[0])
+
+    return Reference(value)(value), codegen
+
+
+@llvm_operation
+def follow(typingctx: Any, reference: Any) -> Any:
+    """Return the tuple behind a reference."""
+    if not isinstance(reference, Reference):
+        return None
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        value = builder.load(args[0])
+        # The caller releases what is returned.
+        context.nrt.incref(builder, reference.target, value)
+        return value
+
+    return reference.target(reference), codegen
+
+
+@llvm_operation
+def borrowed(typingctx: Any, value: Any) -> Any:
+    """Return an array, or a tuple of them, that counts no references; the owner must outlive it.
+
+    Threads that count references to one array wait for each other.
+    """
+
+    def strip(context: Any, builder: Any, kind: Any, value: Any) -> Any:
+        if isinstance(kind, types.Array):
+            array = context.make_array(kind)(context, builder, value)
+            for field in ("meminfo", "parent"):
+                setattr(array, field, _nothing(getattr(array, field).type))
+            return array._getvalue()
+        if isinstance(kind, types.BaseTuple):
+            parts = [
+                strip(context, builder, part, builder.extract_value(value, i))
+                for i, part in enumerate(kind)
+            ]
+            return context.make_tuple(builder, kind, parts)
+        context.nrt.incref(builder, kind, value)
+        return value
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        return strip(context, builder, value, args[0])
+
+    return value(value), codegen
+
+
+@literal_operation
+def stack_memory(typingctx: Any, size: Any) -> Any:
+    """Return the address of `size` bytes in the stack frame of the calling function."""
+    if not isinstance(size, types.IntegerLiteral):
+        return None
+    byte, count = ir.IntType(8), ir.Constant(ir.IntType(64), size.literal_value)
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        # Not Numba's own helper: it fills with zeros, and LLVM then spends a minute on storing
+        # thousands of single bytes.
+        with builder.goto_entry_block():
+            memory = builder.alloca(byte, size=count)
+        return builder.ptrtoint(memory, ir.IntType(64))
+
+    return types.int64(size), codegen

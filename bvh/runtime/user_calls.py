@@ -1,0 +1,211 @@
+"""Users' functions as kernels call them: by address, so that kernels are not compiled for them.
+
+A user's function is compiled alone, into one of a fixed signature that reads its data from memory.
+A kernel takes the addresses of that function and of its data, and so comes from the cache for any
+function. The call follows Numba's own convention, and exceptions of the function reach Python.
+
+Data of other types, such as lists and random generators, is not stored in memory as plain numbers.
+It is passed together with its function, and the kernel is compiled for the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numba  # noqa: F401 (whole before its parts: threads may import at once)
+import numpy as np
+from llvmlite import ir
+from numba.core import cgutils
+from numba.np import numpy_support
+
+from bvh.runtime.jit import address_of, alone, llvm_operation, typeof, types
+
+# Numba's internals are untyped.
+_as_dtype: Any = numpy_support.as_dtype
+_unpack: Any = cgutils.unpack_tuple
+_unlikely: Any = cgutils.if_unlikely
+
+# Compiled functions that are kept for the next query, one for each type of data.
+MOST_KEPT = 256
+
+WORD = ir.IntType(64)
+F8, I4, I8 = types.float64, types.int32, types.int64
+VECTOR = types.UniTuple(F8, 3)
+
+
+class Interface(NamedTuple):
+    """Signature of users' functions of one purpose."""
+
+    parameters: tuple[str, ...]
+    kinds: tuple[Any, ...]  # of all parameters but the data
+    result: Any
+    around: Callable[[Any, Any], Callable[..., Any]]  # (function, load) -> the function to compile
+
+
+class UserCall(NamedTuple):
+    """A user's function and its data, as kernels take them.
+
+    The caller keeps `kept` alive until the kernels are done.
+    """
+
+    function: Any  # an address, 0 for no function; or the function itself
+    data: Any  # an address; or the data itself
+    kept: Any
+
+
+NO_CALL = UserCall(0, 0, None)
+
+
+def _filter(function: Any, load: Any) -> Callable[..., Any]:
+    def call(ray_id, prim_id, t, u, v, address):
+        return bool(function(ray_id, prim_id, t, u, v, load(address)))
+
+    return call
+
+
+def _scene_filter(function: Any, load: Any) -> Callable[..., Any]:
+    def call(ray_id, instance_id, prim_id, t, u, v, address):
+        return bool(function(ray_id, instance_id, prim_id, t, u, v, load(address)))
+
+    return call
+
+
+def _intersect(function: Any, load: Any) -> Callable[..., Any]:
+    def call(prim_id, origin, direction, t_min, t_max, address):
+        t, u, v = function(prim_id, origin, direction, t_min, t_max, load(address))
+        return float(t), float(u), float(v)
+
+    return call
+
+
+FILTER = Interface(
+    ("ray_id", "prim_id", "t", "u", "v", "data"), (I8, I8, F8, F8, F8), types.boolean, _filter
+)
+SCENE_FILTER = Interface(
+    ("ray_id", "instance_id", "prim_id", "t", "u", "v", "data"),
+    (I8, I4, I8, F8, F8, F8), types.boolean, _scene_filter,
+)  # fmt: skip
+INTERSECT = Interface(
+    ("prim_id", "origin", "direction", "t_min", "t_max", "data"),
+    (I8, VECTOR, VECTOR, F8, F8), VECTOR, _intersect,
+)  # fmt: skip
+
+
+def user_call(function: Any, data: Any, interface: Interface) -> UserCall:
+    """Return a user's function and its data as kernels take them."""
+    kind = typeof(data)
+    if not _is_flat(kind):
+        return UserCall(function, data, None)
+    address, code = _compiled(function, interface, kind)
+    if address == 0:
+        return UserCall(function, data, None)
+    words = np.frombuffer(b"".join(_words(data, kind)) or bytes(8), np.int64)
+    return UserCall(address, words.ctypes.data, (code, words, data))
+
+
+@lru_cache(maxsize=MOST_KEPT)
+def _compiled(function: Any, interface: Interface, kind: Any) -> tuple[int, Any]:
+    """Compile a user's function for data of a type; return its address and its owner."""
+    compiled = alone(interface.around(function, _loader(kind)))
+    return address_of(compiled, interface.result(*interface.kinds, I8)), compiled
+
+
+def _is_flat(kind: Any) -> bool:
+    """Tell whether values of a type are arrays and numbers, or tuples of them."""
+    if isinstance(kind, types.BaseTuple):
+        return all(_is_flat(part) for part in kind)
+    numbers = types.Integer | types.Float | types.Complex | types.Boolean
+    empty = types.NoneType | types.Dispatcher
+    return type(kind) is types.Array or isinstance(kind, numbers | empty)
+
+
+def _words(value: Any, kind: Any) -> Iterator[bytes]:
+    """Yield what `_loader` reads: words of 8 bytes."""
+    if isinstance(kind, types.BaseTuple):
+        for part, part_kind in zip(value, kind, strict=True):
+            yield from _words(part, part_kind)
+    elif isinstance(kind, types.Array):
+        yield np.array((value.ctypes.data, *value.shape, *value.strides), np.int64).tobytes()
+    elif not isinstance(kind, types.NoneType | types.Dispatcher):
+        number = np.array(value, _as_dtype(kind)).tobytes()
+        yield number + bytes(-len(number) % 8)
+
+
+def _loader(kind: Any) -> Any:
+    """Return an intrinsic that reads data of a type from memory.
+
+    Its arrays count no references, as those of `references.borrowed`.
+    """
+
+    def read(context: Any, builder: Any, kind: Any, at: Any) -> tuple[Any, Any]:
+        """Return a value and the address of the next one."""
+
+        def word(i: int) -> Any:
+            return builder.gep(at, [ir.Constant(WORD, i)])
+
+        if isinstance(kind, types.BaseTuple):
+            parts = []
+            for part in kind:
+                value, at = read(context, builder, part, at)
+                parts.append(value)
+            return context.make_tuple(builder, kind, parts), at
+        if isinstance(kind, types.Array):
+            # A large part of Numba, imported only when a kernel is compiled.
+            from numba.np import arrayobj
+
+            populate: Any = arrayobj.populate_array
+            array = context.make_array(kind)(context, builder)
+            sizes = [builder.load(word(1 + i)) for i in range(2 * kind.ndim)]
+            populate(
+                array,
+                data=builder.inttoptr(builder.load(at), array.data.type),
+                shape=sizes[: kind.ndim],
+                strides=sizes[kind.ndim :],
+                itemsize=_as_dtype(kind.dtype).itemsize,
+                meminfo=None,
+            )
+            return array._getvalue(), word(1 + 2 * kind.ndim)
+        if isinstance(kind, types.NoneType | types.Dispatcher):
+            return context.get_dummy_value(), at
+        stored = context.get_data_type(kind).as_pointer()
+        value = context.unpack_value(builder, kind, builder.bitcast(at, stored))
+        return value, word(-(-_as_dtype(kind).itemsize // 8))
+
+    @llvm_operation
+    def load(typingctx: Any, address: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            return read(context, builder, kind, builder.inttoptr(args[0], WORD.as_pointer()))[0]
+
+        return kind(I8), codegen
+
+    return load
+
+
+def _by_address(interface: Interface) -> Any:
+    """Return an intrinsic (address, arguments) -> result that calls a function of an interface."""
+
+    @llvm_operation
+    def call(typingctx: Any, address: Any, arguments: Any) -> Any:
+        kinds = (*interface.kinds, I8)
+
+        def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            convention = context.call_conv
+            kind = convention.get_function_type(interface.result, kinds).as_pointer()
+            function = builder.inttoptr(args[0], kind)
+            status, result = convention.call_function(
+                builder, function, interface.result, kinds, _unpack(builder, args[1])
+            )
+            with _unlikely(builder, status.is_error):
+                convention.return_status_propagate(builder, status)
+            return result
+
+        return interface.result(I8, types.Tuple(kinds)), codegen
+
+    return call
+
+
+call_filter = _by_address(FILTER)
+call_scene_filter = _by_address(SCENE_FILTER)
+call_intersect = _by_address(INTERSECT)

@@ -1,0 +1,368 @@
+"""State of a scene: its instances, its leaves, and the two levels that kernels traverse.
+
+Queries bring the two levels up to date first. Where nothing in the process has changed, nothing is
+done; where transforms or masks have, only those leaves are updated; where instances have been added
+or removed, or trees have changed, all is built anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bvh.geometry.transforms import moved
+from bvh.io.trimesh_scenes import Attributes
+from bvh.queries.tree_base import Hierarchy
+from bvh.runtime.arguments import ALL_BITS, MAX_ROWS, bit_masks, kernel_input, one_index
+from bvh.runtime.changes import changes
+from bvh.runtime.forks import ForkSafeLock
+from bvh.scene.flattened_instances import FlattenedInstances, Leaves, leaf_counts
+from bvh.scene.instanced_trees import TwoLevel
+from bvh.scene.instances import Instance, InstanceHolder, Instances, nested_scenes
+from bvh.tree.primitives import Triangles
+
+# Held while a scene is brought up to date: several threads may query it at once.
+_guard = ForkSafeLock()
+
+
+class SceneContent(InstanceHolder):
+    """Base class of `Scene`: its state, instances, leaves and pickling."""
+
+    __slots__ = (
+        "_arrays", "_attributes", "_deformed", "_flattened", "_meshes", "_read", "_seen", "_up",
+        "_view", "_view_of",
+    )  # fmt: skip
+
+    # By Python's id of a tree, with the tree, so that no other object can have that id.
+    _attributes: dict[int, tuple[Hierarchy, Attributes]]
+    # Trees by Python's id of the mesh that they were built from: only a hint of where to look.
+    _meshes: dict[int, Hierarchy]
+    _flattened: FlattenedInstances | None
+    # The two levels; the leaves, positions in their journals, and tree arrays that they show.
+    _view: TwoLevel | None
+    _view_of: FlattenedInstances | None
+    _read: tuple[int, int]
+    _arrays: list[Any]
+    _up: str
+    # The modification counters of the process at the last update.
+    _seen: int
+    _deformed: int
+
+    def __init__(self) -> None:
+        self._begin(Instances(), {})
+
+    def _begin(self, table: Instances, attributes: dict[int, tuple[Hierarchy, Attributes]]) -> None:
+        """Initialise with a table of instances."""
+        self._instances, self._attributes, self._meshes = table, attributes, {}
+        self._flattened = self._view = self._view_of = None
+        self._arrays, self._read, self._seen, self._deformed = [], (0, 0), -1, -1
+        self._up = "z"
+
+    def _current(self) -> TwoLevel:
+        """Return the two levels that kernels traverse, up to date."""
+        if self._seen == changes.count:
+            return self._view  # type: ignore[return-value]
+        return self._renewed()
+
+    def _renewed(self) -> TwoLevel:
+        """Bring the two levels up to date."""
+        with _guard.lock:
+            # Later changes are noticed by the next query.
+            seen, deformed = changes.count, changes.trees
+            leaves = self._current_leaves()
+            # After an exception below, the next query builds all anew; a thread that found the
+            # counters current without the lock may still be about to take the old view.
+            view, view_of, self._view_of = self._view, self._view_of, None
+            read = leaves.moved.end, leaves.masked.end
+            same = view is not None and view_of is leaves
+            if same and deformed != self._deformed:
+                pairs = zip(leaves.trees, self._arrays, strict=True)
+                same = all(tree._arrays is arrays for tree, arrays in pairs)
+            if view is None or not same:
+                self._arrays = [tree._arrays for tree in leaves.trees]
+                view = TwoLevel(
+                    leaves.trees, leaves.tree_of, leaves.maps, leaves.masks, leaves.instance_id
+                )
+            else:
+                moved = leaves.moved.since(self._read[0])
+                if moved is None:
+                    view.move(np.arange(len(leaves)), leaves.maps)
+                elif len(moved):
+                    view.move(moved, leaves.maps[moved])
+                masked = leaves.masked.since(self._read[1])
+                if masked is None:
+                    view.set_masks(np.arange(len(leaves)), leaves.masks)
+                elif len(masked):
+                    view.set_masks(masked, leaves.masks[masked])
+            self._view, self._view_of, self._read = view, leaves, read
+            self._deformed, self._seen = deformed, seen
+            return view
+
+    def _current_leaves(self) -> FlattenedInstances:
+        """Return the leaves, up to date."""
+        with _guard.lock:
+            if self._flattened is None or not self._flattened.is_current():
+                self._flattened = FlattenedInstances(self)
+                used = {id(child) for child in self._instances.children}
+                self._attributes = {k: v for k, v in self._attributes.items() if k in used}
+                self._meshes = {k: v for k, v in self._meshes.items() if id(v) in used}
+            else:
+                self._flattened.follow()
+            return self._flattened
+
+    @property
+    def bounds(self) -> NDArray[np.float64]:
+        """Lower and upper corner of all leaves, hidden or not, shape (2, 3); NaN if there are none.
+
+        Around rotated instances the box may be slightly larger than necessary.
+        """
+        return kernel_input(self._current().bounds)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the arrays that rays traverse: each tree once, and the level above the trees."""
+        view = self._current()
+        trees = {id(tree): tree for tree in self._current_leaves().trees}
+        return view.nbytes + sum(tree.stats().bytes for tree in trees.values())
+
+    @property
+    def leaves(self) -> Leaves:
+        """The trees at the ends of all paths of instances; `hits.leaf` is a row of this table."""
+        return Leaves(self._current_leaves())
+
+    @property
+    def ids(self) -> NDArray[np.int64]:
+        """The ids of all instances, ascending, shape (n,)."""
+        self._instances.compact()
+        return self._instances.column("ids").copy()
+
+    def path(self, leaf: int) -> tuple[int, ...]:
+        """Return the ids of the instances on a leaf's path, from the outermost inward.
+
+        Parameters
+        ----------
+        leaf : int
+            As in `hits.leaf`.
+        """
+        leaves = self._current_leaves()
+        return leaves.path(_leaf(leaves, leaf))
+
+    def name_of(self, leaf: int) -> str | None:
+        """Return the name of the innermost instance on a leaf's path that has one, or None.
+
+        Parameters
+        ----------
+        leaf : int
+            As in `hits.leaf`.
+        """
+        leaves = self._current_leaves()
+        return leaves.name_of(_leaf(leaves, leaf))
+
+    def instance(self, instance_id: int) -> Instance:
+        """Return a snapshot of an instance, like `scene[instance_id]`.
+
+        Parameters
+        ----------
+        instance_id : int
+
+        Returns
+        -------
+        Instance
+            Its id, child, transform, name, mask and visibility.
+
+        Raises
+        ------
+        KeyError
+            If there is no such instance.
+        """
+        with self._instances.without_compaction():
+            return self._instances.record(self._row(instance_id))
+
+    def __getitem__(self, instance_id: int) -> Instance:
+        return self.instance(instance_id)
+
+    def __len__(self) -> int:
+        """Return the number of instances."""
+        with self._instances.without_compaction():
+            return len(self._instances)
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __iter__(self) -> Iterator[Instance]:
+        """Iterate over the instances in the order of their ids, without those removed meanwhile."""
+        # By id, because rows change when the table is compacted.
+        for number in self.ids.tolist():
+            if number in self:
+                yield self.instance(number)
+
+    def __contains__(self, instance_id: object) -> bool:
+        try:
+            with self._instances.without_compaction():
+                self._row(instance_id)  # type: ignore[arg-type]
+        except (KeyError, TypeError):
+            return False
+        return True
+
+    def _row(self, number: int) -> int:
+        return self._instances.row_of(one_index("instance_id", number))
+
+    def find(self, name: str) -> NDArray[np.int64]:
+        """Return the ids of the instances with a name, ascending; nested scenes are not searched.
+
+        Parameters
+        ----------
+        name : str
+
+        Returns
+        -------
+        ndarray of int64, shape (k,)
+        """
+        return np.array(
+            sorted(k for k, given in self._instances.names.items() if given == name), np.int64
+        )
+
+    def attributes(self, child: Any) -> Attributes:
+        """Return the vertex attributes of a tree: normals and texture coordinates.
+
+        Parameters
+        ----------
+        child : BVH
+            A tree of this scene, or of one nested in it.
+
+        Returns
+        -------
+        Attributes
+            Those of the mesh that the tree was built from; all None without a mesh.
+        """
+        found = self._attributes.get(id(child))
+        if found is None:
+            for part in reversed(nested_scenes(self)[:-1]):
+                if isinstance(part, SceneContent):
+                    found = found or part._attributes.get(id(child))
+        return Attributes() if found is None else found[1]
+
+    def face_of(self, leaf: int | ArrayLike, prim_id: int | ArrayLike) -> Any:
+        """Return the face of the original mesh that a triangle is a part of.
+
+        Parameters
+        ----------
+        leaf, prim_id : int or array_like of int
+            As in `SceneHits`; both -1 for a miss. They broadcast.
+
+        Returns
+        -------
+        int or ndarray of int32
+            What `BVH.face_of` of the leaf's tree returns; -1 for a miss.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If there is no such leaf or triangle.
+
+        Examples
+        --------
+        >>> import bvh
+        >>> scene = bvh.Scene()
+        >>> square = [[0, 0, 0], [1, 0, 0], [1, 1, 0], [0, 1, 0]]
+        >>> scene.add((square, [[0, 1, 2, 3]]))
+        0
+        >>> hit = scene.closest_hit([0.1, 0.5, 1], [0, 0, -1])
+        >>> hit.prim_id, scene.face_of(hit.leaf, hit.prim_id)
+        (1, 0)
+        """
+        rows, ids = np.broadcast_arrays(np.asarray(leaf), np.asarray(prim_id))
+        if not all(array.dtype.kind in "iu" or array.size == 0 for array in (rows, ids)):
+            raise TypeError("leaf and prim_id must be integers")
+        leaves = self._current_leaves()
+        missed = rows < 0
+        if rows.size and not (rows.min() >= -1 and rows.max() < len(leaves)):
+            raise ValueError(f"leaf must be in -1..{len(leaves) - 1}, got {leaf!r}")
+        if (ids[missed] >= 0).any():
+            raise ValueError("prim_id must be -1 where leaf is")
+        found = np.full(rows.shape, -1, np.int32)
+        tree_of = leaves.tree_of[rows[~missed].astype(np.int64)]
+        hit = np.empty(len(tree_of), np.int32)
+        for k in np.unique(tree_of).tolist():
+            mine = tree_of == k
+            hit[mine] = leaves.trees[k].face_of(ids[~missed][mine])
+        found[~missed] = hit
+        return found.item() if found.ndim == 0 else found
+
+    def flattened(
+        self, mask: int = ALL_BITS
+    ) -> tuple[NDArray[np.float64], NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
+        """Return the scene as one mesh in world coordinates.
+
+        Parameters
+        ----------
+        mask : int
+            Leaves whose mask shares no bit with it are left out, as are those not visible.
+
+        Returns
+        -------
+        vertices : ndarray of float64, shape (n, 3)
+            Each coordinate the double nearest to the exact one.
+        faces : ndarray of int32, shape (m, 3)
+        leaf_id : ndarray of int32, shape (m,)
+            The leaf of each face.
+        prim_id : ndarray of int32, shape (m,)
+            The id of each face in its leaf's tree.
+
+        Raises
+        ------
+        TypeError
+            If there is a tree over anything but triangles.
+        ValueError
+            If there are too many vertices for int32 indices, or the mask is not one 32-bit integer.
+        """
+        bits = bit_masks("mask", mask)
+        if bits.ndim:
+            raise ValueError(f"mask must be one number, got an array of shape {bits.shape}")
+        leaves = self._current_leaves()
+        chosen = np.flatnonzero(leaves.masks & bits).tolist()
+        trees = [leaves.trees[k] for k in leaves.tree_of[chosen]]
+        for tree in {id(tree): tree for tree in trees}.values():
+            tree._must_hold("a flattened scene", Triangles)
+        total = sum(len(tree.vertices) for tree in trees)
+        if total > MAX_ROWS:
+            raise ValueError(f"a mesh can have {MAX_ROWS} vertices, and the scene has {total}")
+        vertices = np.empty((total, 3))
+        count = sum(len(tree.faces) for tree in trees)
+        faces = np.empty((count, 3), np.int32)
+        leaf_id, prim_id = np.empty(count, np.int32), np.empty(count, np.int32)
+        at = begin = 0
+        for leaf, tree in zip(chosen, trees, strict=True):
+            end = begin + len(tree.faces)
+            faces[begin:end] = tree.faces + np.int32(at)
+            leaf_id[begin:end], prim_id[begin:end] = leaf, np.arange(end - begin)
+            vertices[at : at + len(tree.vertices)] = moved(tree.vertices, leaves.maps[leaf])
+            at, begin = at + len(tree.vertices), end
+        return vertices, faces, leaf_id, prim_id
+
+    def __repr__(self) -> str:
+        parts = nested_scenes(self)
+        trees = {id(c) for part in parts for c in part._instances.children} - {*map(id, parts)}
+        leaves = leaf_counts(parts)[id(self)]
+        return f"{type(self).__name__}({len(self)} instances, {leaves} leaves, {len(trees)} trees)"
+
+    def __getstate__(self) -> dict[str, Any]:
+        trees = [tree for tree in self._instances.children if id(tree) in self._attributes]
+        attributes = [(tree, self._attributes[id(tree)][1]) for tree in trees]
+        return {"table": self._instances.state(), "attributes": attributes, "up": self._up}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        attributes = {id(tree): (tree, known) for tree, known in state["attributes"]}
+        self._begin(Instances.of_state(state["table"]), attributes)
+        self._up = state["up"]
+
+
+def _leaf(leaves: FlattenedInstances, leaf: int) -> int:
+    """Return the row of a leaf, checked."""
+    number = one_index("leaf", leaf)
+    if not 0 <= number < len(leaves):
+        raise IndexError(f"leaf must be one of the {len(leaves)} leaves, got {number}")
+    return number

@@ -1,0 +1,344 @@
+"""`bvh.load` and `bvh.load_scene`: saved trees and scenes, and scenes of other formats.
+
+What is read is not trusted. A header is checked before anything is created from it; the arrays, by
+their digests and for soundness, before any kernel runs on them: in `load`, or for a mapped tree at
+its first use. Until then such a tree has no arrays, and asking for them is what has them checked
+(see `Hierarchy.__getattr__`): no query can go past the check, and one that has passed costs
+nothing.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bvh.io.container import HEADER_SIZE, end_of, read_arrays
+from bvh.io.meshes import Surface, read_file
+from bvh.io.scene_format import SCENE_MAGIC, SceneHeader, unpacked_scene
+from bvh.io.tree_format import MAGIC, PRIMITIVE_ARRAYS, Header, entries_of, unpacked
+from bvh.io.untrusted import check_primitives, check_tree
+from bvh.queries.hierarchy import BVH
+from bvh.queries.tree_base import Hierarchy
+from bvh.runtime.arguments import aligned, kernel_input, thread_count
+from bvh.runtime.forks import ForkSafeLock
+from bvh.runtime.jit import BVHWarning
+from bvh.runtime.progress_bars import ProgressLike
+from bvh.runtime.simd import WIDTH
+from bvh.scene.files.restoring import scene_of
+from bvh.scene.scene import Scene
+from bvh.tree.arrays import TreeArrays, frozen, frozen_primitives
+from bvh.tree.build import build
+from bvh.tree.primitives import Boxes, Obbs, Triangles
+from bvh.tree.wide_nodes import WideNodes
+
+CLASSES: dict[str, Any] = {"triangles": Triangles, "boxes": Boxes, "obbs": Obbs}
+
+# Held while a mapped tree is checked, so that two threads never set its arrays.
+_guard = ForkSafeLock()
+
+
+def load(
+    path: str | os.PathLike[str],
+    *,
+    mmap: bool = False,
+    verify: bool = True,
+    audit: bool = False,
+    threads: int | None = None,
+) -> BVH | Scene:
+    """Read a tree that `BVH.save` has written, or a scene that `Scene.save` has.
+
+    A file can be damaged, or crafted to do harm; no such file leads to anything but a ValueError,
+    or to a tree that is safe to query. It holds no code.
+
+    Parameters
+    ----------
+    path : str or path-like
+        The file.
+    mmap : bool
+        Map the file into memory instead of reading it: a tree of any size is available at once, is
+        read from the disk as far as queries need it, and is shared by all processes that map it.
+        The file must not be changed in place while the tree is in use; to save to it anew is safe.
+    verify : bool
+        Check checksums and structure, which takes about as long as reading the file does: at once,
+        or with `mmap` at the first use of the tree, whatever it is, which then raises the
+        ValueError. Without it only the header is checked: for files that you have written
+        yourself, and that cannot have been damaged.
+    audit : bool
+        Run `BVH.validate`, too, and at once: correct answers depend on the boxes of nodes, which a
+        carefully crafted file can get wrong in spite of all checksums.
+    threads : int, optional
+        Threads for the checks; one for each CPU by default.
+
+    Returns
+    -------
+    BVH or Scene
+        Answers bit for bit as the one that was saved. Where this CPU suits nodes of another width
+        than the one that saved the tree, it is built again from its primitives. Of a scene, the
+        tables of instances and attributes are always read and checked, and the rest of what is
+        documented here applies to each of its trees.
+
+    Raises
+    ------
+    ValueError
+        If the file is neither tree nor scene, is of another version, damaged, or not valid; the
+        message says how.
+    FileNotFoundError
+        If there is none.
+
+    Examples
+    --------
+    >>> import bvh, os, tempfile
+    >>> tree = bvh.BVH.from_boxes([[0, 0, 0], [2, 0, 0]], [[1, 1, 1], [3, 1, 1]])
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> path = os.path.join(folder.name, "boxes.bvh")
+    >>> tree.save(path)
+    >>> bvh.load(path, mmap=True)
+    BVH(2 boxes, 1 nodes)
+    """
+    workers = thread_count(threads)
+    name = os.fspath(path)
+    header: Header | SceneHeader
+    with _naming(name), _opened(name) as file:
+        size = os.fstat(file.fileno()).st_size
+        start = file.read(HEADER_SIZE)
+        is_scene = start.startswith(SCENE_MAGIC)
+        header = unpacked_scene(start, size) if is_scene else unpacked(start, size)
+        content: NDArray[np.uint8]
+        if mmap:
+            content = np.memmap(file, np.uint8, "r", shape=(size,))
+        else:
+            content = _read(file, start, size)
+
+    trees: list[BVH] = []
+
+    def tree_of(header: Header, content: NDArray[np.uint8]) -> BVH:
+        trees.append(_tree(_SavedTree(name, header, content, workers), mmap, verify))
+        return trees[-1]
+
+    loaded: BVH | Scene
+    with _naming(name):
+        if isinstance(header, SceneHeader):
+            loaded = scene_of(header, content, tree_of, workers)
+        else:
+            loaded = tree_of(header, content)
+        if audit:
+            for tree in trees:
+                tree.validate()
+    return loaded
+
+
+def load_scene(
+    path: str | os.PathLike[str],
+    *,
+    up: str | None = None,
+    quality: str = "medium",
+    threads: int | None = None,
+    progress: ProgressLike | None = None,
+) -> Scene:
+    """Read a scene from a file: glTF, GLB, or any other format that trimesh or meshio reads.
+
+    Instances are kept: a mesh that a file uses a thousand times is one tree. Vertices and faces
+    keep their order in the file.
+
+    Parameters
+    ----------
+    path : str or path-like
+        Files written by `Scene.save` are for `bvh.load`. A .npz file holds ``vertices`` and
+        ``faces``, and may hold ``offsets``, where ``faces`` are polygons one behind another, and
+        ``face_ids``.
+    up : {"x", "y", "z", "-x", "-y", "-z"}, optional
+        The axis that is up (see `Scene.up`); by default y in glTF, z in all else.
+    quality, threads, progress
+        As in `Scene.from_trimesh`.
+
+    Returns
+    -------
+    Scene
+        As `Scene.from_trimesh` returns it; a mesh that trimesh does not read is one instance, under
+        the file's name.
+
+    Raises
+    ------
+    ValueError
+        If the file cannot be read, or there are no triangles in it.
+    FileNotFoundError
+        If there is none.
+    ImportError
+        If it is for meshio, such as .vtu and .msh, and that is not installed.
+    """
+    import trimesh
+
+    options: dict[str, Any] = {"quality": quality, "threads": threads, "progress": progress}
+    found = read_file(path, "a scene")
+    if isinstance(found, Surface):
+        scene = Scene()
+        scene.add(BVH.from_mesh(found, **options), name=Path(path).stem)
+        scene.up = "z" if up is None else up
+    else:
+        if not isinstance(found, trimesh.Scene):
+            # A mesh, or what will be left out with a warning.
+            found = trimesh.Scene([found])
+        scene = Scene.from_trimesh(found, up=up, **options)
+    # Readers return an empty scene for many damaged files.
+    if not any(len(tree) for tree in scene.leaves.trees):
+        raise ValueError(f"{os.fspath(path)} holds no triangles: it is empty, or damaged")
+    return scene
+
+
+def is_saved(path: str | os.PathLike[str]) -> bool:
+    """Tell whether a file begins as saved trees, or saved scenes, do."""
+    with _opened(os.fspath(path)) as file:
+        return file.read(len(MAGIC)) in (MAGIC, SCENE_MAGIC)
+
+
+@contextlib.contextmanager
+def _naming(name: str) -> Iterator[None]:
+    """Begin the message of a ValueError with the file's name."""
+    try:
+        yield
+    except ValueError as error:
+        if str(error).startswith(f"{name}: "):
+            raise
+        raise ValueError(f"{name}: {error}") from None
+
+
+@contextlib.contextmanager
+def _not_valid() -> Iterator[None]:
+    """Begin the message of a ValueError with what it says of a file."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"is not valid: {error}") from None
+
+
+@contextlib.contextmanager
+def _opened(name: str) -> Iterator[IO[bytes]]:
+    """Open a regular file; refuse others, such as a pipe, without waiting for them."""
+
+    def opener(path: str, flags: int) -> int:
+        return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+
+    if not stat.S_ISREG(os.stat(name).st_mode):
+        raise ValueError("is something else than a file")
+    with open(name, "rb", buffering=0, opener=opener) as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise ValueError("is something else than a file")
+        yield file
+
+
+def _read(file: IO[bytes], start: bytes, size: int) -> NDArray[np.uint8]:
+    """Read a whole file whose header has been checked."""
+    content = aligned(size, np.uint8)
+    file.seek(0)
+    done = 0
+    while done < size:
+        count = file.readinto(content[done:].data)  # type: ignore[attr-defined]
+        if not count:
+            break
+        done += count
+    if done < size or content[:HEADER_SIZE].tobytes() != start:
+        raise ValueError("was changed while it was read")
+    return content
+
+
+class _SavedTree(NamedTuple):
+    """A tree's file, or its part of a scene's file, with the header that has been checked."""
+
+    name: str
+    header: Header
+    content: NDArray[np.uint8]
+    threads: int
+
+    def arrays(self, verify: bool) -> dict[str, NDArray[Any]]:
+        """Return views of the arrays by their names."""
+        entries = entries_of(self.header)
+        assert len(self.content) == end_of(entries)
+        digests = self.header.digests if verify else None
+        arrays = read_arrays(self.content, entries, digests, self.threads)
+        if verify and "face_ids" in arrays and (arrays["face_ids"] < 0).any():
+            raise ValueError("is not valid: a face has a number below 0")
+        return arrays
+
+    def restore(self, tree: Hierarchy, verify: bool) -> None:
+        """Give a tree the arrays of the file, where they lie."""
+        with _naming(self.name):
+            stored = self.arrays(verify)
+            primitives = frozen_primitives(self.primitives_in(stored))
+            nodes = WideNodes(stored["blocks"], stored["ids"])
+            arrays = frozen(TreeArrays(nodes, stored["groups"], primitives, stored["frame"]))
+            if verify:
+                with _not_valid():
+                    check_tree(arrays, np.array(self.header.bounds).reshape(2, 3), self.threads)
+        tree._face_ids = kernel_input(stored["face_ids"]) if self.header.has_face_ids else None
+        tree._set_arrays(arrays)
+
+    def rebuild(self, tree: Hierarchy, verify: bool) -> None:
+        """Build a tree's arrays for this CPU from copies of the primitives alone."""
+        with _naming(self.name):
+            stored = self.arrays(verify)
+            primitives = frozen_primitives(self.primitives_in(stored))
+            with _not_valid():
+                check_primitives(primitives, self.threads)
+        # The rest of the file is not needed any more.
+        kept = (*PRIMITIVE_ARRAYS, "face_ids")
+        copies = {name: stored[name].copy() for name in kept if name in stored}
+        tree._face_ids = kernel_input(copies["face_ids"]) if self.header.has_face_ids else None
+        primitives = frozen_primitives(self.primitives_in(copies))
+        arrays, tree._bounds = build(primitives, self.header.quality, self.threads, None)
+        tree._set_arrays(arrays)
+
+    def primitives_in(self, arrays: dict[str, NDArray[Any]]) -> Any:
+        """Return the primitives among some arrays."""
+        return CLASSES[self.header.kind](*(arrays[k] for k in PRIMITIVE_ARRAYS if k in arrays))
+
+
+def _tree(saved: _SavedTree, mmap: bool, verify: bool) -> BVH:
+    """Return the tree of a file, or of a tree's part of one."""
+    tree: BVH = object.__new__(BVH)
+    header = saved.header
+    tree._bounds = kernel_input(np.array(header.bounds).reshape(2, 3))
+    tree._quality, tree._build_seconds = header.quality, header.seconds
+    if header.width != WIDTH:
+        if mmap:
+            warnings.warn(
+                f"{saved.name} was saved for vectors of {header.width}; it is read and built again "
+                f"for vectors of {WIDTH}",
+                BVHWarning,
+                stacklevel=4,
+            )
+        saved.rebuild(tree, verify)
+    elif mmap and verify:
+        tree._first_use = _FirstUse(saved)
+    else:
+        saved.restore(tree, verify)
+    return tree
+
+
+class _FirstUse:
+    """Callable that checks a mapped tree and gives it its arrays, once."""
+
+    def __init__(self, saved: _SavedTree) -> None:
+        self.saved = saved
+        self.flaw = ""
+        self.done = False
+
+    def __call__(self, tree: Hierarchy) -> None:
+        with _guard.lock:
+            if self.done:
+                return
+            if self.flaw:
+                raise ValueError(self.flaw)
+            try:
+                self.saved.restore(tree, True)
+            except ValueError as error:
+                self.flaw = str(error)
+                raise
+            self.done = True

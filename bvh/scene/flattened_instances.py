@@ -1,0 +1,392 @@
+"""Flattened instances of a scene: its *leaves*, the trees at the ends of paths of nested scenes.
+
+The leaves below an instance are consecutive, in the order of its child's own, so the whole table is
+in the order of paths. The map of a leaf is the product of those along its path, from the outside
+in, every entry rounded to the nearest double at each step. The first leaf of an instance follows
+from counts, so all leaves below any number of copies of a scene are computed together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bvh.geometry.transforms import affine_maps, moved_point
+from bvh.queries.tree_base import Hierarchy
+from bvh.runtime.arguments import kernel_input
+from bvh.runtime.jit import entry, warms
+from bvh.scene.instances import (
+    InstanceHolder,
+    Instances,
+    Journal,
+    depth_of,
+    format_name,
+    format_placement,
+    nested_scenes,
+)
+
+# Scenes of two halves, each of two quarters, and so on: few instances can have many leaves.
+MAX_LEAVES = 2**24
+MAX_DEPTH = 64
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Leaf:
+    """A tree at the end of one path of instances in a scene.
+
+    Attributes
+    ----------
+    path : tuple of int
+        Ids of the instances on the path, from the outermost inward.
+    tree : BVH
+    transform : ndarray of float64, shape (4, 4)
+        From the tree's coordinates to the scene's.
+    name : str or None
+        The name of the innermost instance on the path that has one.
+    mask : int
+        The bits that all masks on the path share; 0 if one of the instances is not visible.
+    """
+
+    path: tuple[int, ...]
+    tree: Any
+    transform: NDArray[np.float64]
+    name: str | None
+    mask: int
+
+    @property
+    def instance_id(self) -> int:
+        """The id of the outermost instance on the path."""
+        return self.path[0]
+
+    def __repr__(self) -> str:
+        path, name = "/".join(map(str, self.path)), format_name(self.name)
+        rest = format_placement(self.transform, self.mask, self.mask != 0)
+        return f"Leaf({path}{name}, {self.tree!r}{rest})"
+
+
+class _Part(NamedTuple):
+    """Snapshot of one of the nested scenes."""
+
+    table: Instances
+    shape: int
+    ids: NDArray[np.int64]
+    child: NDArray[np.int32]
+    # By child: its index among the trees, and among the parts; -1 where it is not one.
+    trees: NDArray[np.int32]
+    parts: NDArray[np.int32]
+    # The first leaf of each row, counted within this scene.
+    begins: NDArray[np.int64]
+
+
+class _LeafRows(NamedTuple):
+    """Columns of some leaves."""
+
+    rows: NDArray[np.int64]
+    tree_of: NDArray[np.int32]
+    maps: NDArray[np.float64]
+    masks: NDArray[np.uint32]
+
+
+@entry
+def _compose_all(outer, linear, inner, out):
+    """Compose each outer map with each inner one; `linear` is `outer` without its shifts."""
+    for i in range(len(outer)):
+        for j in range(len(inner)):
+            for column in range(4):
+                v = (inner[j, 0, column], inner[j, 1, column], inner[j, 2, column])
+                if column == 3:
+                    x = moved_point(outer, 12 * i, v)
+                else:
+                    x = moved_point(linear, 12 * i, v)
+                for row in range(3):
+                    out[i * len(inner) + j, row, column] = x[row]
+
+
+def products(outer: NDArray[np.float64], inner: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return each outer map (k, 3, 4) composed with each inner one (m, 3, 4), (k * m, 3, 4)."""
+    out = np.empty((len(outer) * len(inner), 3, 4))
+    linear = outer.copy()
+    linear[:, :, 3] = 0.0
+    _compose_all(kernel_input(outer), kernel_input(linear), kernel_input(inner), out)
+    return out
+
+
+def leaf_counts(parts: Sequence[InstanceHolder]) -> dict[int, int]:
+    """Return the number of leaves of each of some scenes (see `nested_scenes`), by Python's id."""
+    counts: dict[int, int] = {}
+    for part in parts:
+        table = part._instances
+        uses = np.bincount(table.column("child"), minlength=len(table.children)).tolist()
+        # Plain integers: there may be more than any array holds.
+        counts[id(part)] = sum(
+            use * counts.get(id(child), 1) for use, child in zip(uses, table.children, strict=True)
+        )
+    return counts
+
+
+def check_nesting(parts: Sequence[InstanceHolder], above: int = 0) -> dict[int, int]:
+    """Check depth of nesting and number of leaves; return `leaf_counts`.
+
+    `above` scenes are around the last of `parts`.
+    """
+    depth = depth_of(parts) + above
+    if depth > MAX_DEPTH:
+        raise ValueError(f"scenes can be nested {MAX_DEPTH} deep, and this one is {depth}")
+    counts = leaf_counts(parts)
+    total = counts[id(parts[-1])]
+    if total > MAX_LEAVES:
+        raise ValueError(f"a scene can have {MAX_LEAVES} leaves, and this one has {total}")
+    return counts
+
+
+class FlattenedInstances:
+    """Table of the leaves of a scene.
+
+    Attributes
+    ----------
+    trees : list of Hierarchy
+        Each once.
+    tree_of : ndarray of int32, shape (n,)
+    maps : ndarray of float64, shape (n, 3, 4)
+    masks : ndarray of uint32, shape (n,)
+    instance_id : ndarray of int32, shape (n,)
+    moved, masked : Journal
+        Leaves whose map or mask has changed.
+    """
+
+    def __init__(self, top: InstanceHolder) -> None:
+        parts = nested_scenes(top)
+        counts = check_nesting(parts)
+        self.trees: list[Hierarchy] = []
+        self.moved, self.masked = Journal(), Journal()
+        trees: dict[int, int] = {}
+        numbers = {id(part): k for k, part in enumerate(parts)}
+        self._parts: list[_Part] = []
+        for part in parts:
+            table = part._instances
+            for child in table.children:
+                if isinstance(child, Hierarchy) and id(child) not in trees:
+                    trees[id(child)] = len(self.trees)
+                    self.trees.append(child)
+            children = [id(child) for child in table.children]
+            sizes = np.array([counts.get(k, 1) for k in children], np.int64)
+            child_of = table.column("child").copy()
+            self._parts.append(
+                _Part(
+                    table,
+                    table.shape,
+                    table.column("ids").copy(),
+                    child_of,
+                    np.array([trees.get(k, -1) for k in children], np.int32),
+                    np.array([numbers.get(k, -1) for k in children], np.int32),
+                    np.concatenate([[0], np.cumsum(sizes[child_of])]).astype(np.int64),
+                )
+            )
+        self._read = self._ends()
+        found = self._leaves_below(np.arange(len(self._parts[-1].ids)))
+        order = np.argsort(found.rows)
+        self.tree_of: NDArray[np.int32] = found.tree_of[order]
+        self.maps: NDArray[np.float64] = found.maps[order]
+        self.masks: NDArray[np.uint32] = found.masks[order]
+        ids, begins = self._parts[-1].ids, self._parts[-1].begins
+        self.instance_id = np.repeat(ids.astype(np.int32), np.diff(begins))
+
+    def __len__(self) -> int:
+        return len(self.tree_of)
+
+    def _ends(self) -> list[tuple[int, int]]:
+        """Return the end positions of all journals."""
+        return [(part.table.moved.end, part.table.masked.end) for part in self._parts]
+
+    def _leaves_below(self, rows: NDArray[np.int64]) -> _LeafRows:
+        """Compute the leaves below rows of the outermost scene."""
+        last = len(self._parts) - 1
+        table, begins = self._parts[-1].table, self._parts[-1].begins
+        maps, masks = table.column("maps")[rows], _masks_of(table)[rows]
+        found: list[_LeafRows] = []
+        # First leaf, map and mask of each use of a scene, found before its own turn.
+        uses: list[list[Any]] = [[] for _ in self._parts]
+        for number in range(last, -1, -1):
+            part = self._parts[number]
+            if number == last:
+                at, child = begins[rows], part.child[rows]
+            elif uses[number]:
+                outer_at, outer, outer_masks = (
+                    np.concatenate(column) for column in zip(*uses[number], strict=True)
+                )
+                at = (outer_at[:, None] + part.begins[:-1]).ravel()
+                child = np.tile(part.child, len(outer))
+                maps = products(outer, part.table.column("maps"))
+                masks = (outer_masks[:, None] & _masks_of(part.table)).ravel()
+                self._check(at, child, part, maps)
+            else:
+                continue
+            order = np.argsort(child, kind="stable")
+            ends = np.cumsum(np.bincount(child, minlength=len(part.trees)))
+            for k, end in enumerate(ends):
+                chosen = order[ends[k - 1] if k else 0 : end]
+                inner = part.parts[k]
+                if inner >= 0:
+                    uses[inner].append((at[chosen], maps[chosen], masks[chosen]))
+            chosen = np.flatnonzero(part.trees[child] >= 0)
+            found.append(
+                _LeafRows(at[chosen], part.trees[child[chosen]], maps[chosen], masks[chosen])
+            )
+        if len(found) == 1:
+            return found[0]
+        return _LeafRows(*(np.concatenate(column) for column in zip(*found, strict=True)))
+
+    def _check(
+        self,
+        at: NDArray[np.int64],
+        child: NDArray[np.int32],
+        part: _Part,
+        maps: NDArray[np.float64],
+    ) -> None:
+        """Check that products of maps are invertible, which rounding can prevent."""
+        whole = np.zeros((len(maps), 4, 4))
+        whole[:, :3], whole[:, 3, 3] = maps, 1.0
+        try:
+            affine_maps("transforms", whole)
+        except ValueError:
+            for i in range(len(whole)):
+                is_leaf = part.trees[child[i]] >= 0
+                what = f"the product of the transforms along path {self.path(int(at[i]))}"
+                affine_maps(what if is_leaf else "the product of nested transforms", whole[i])
+
+    def is_current(self) -> bool:
+        """Return whether no scene has gained, lost or replaced an instance."""
+        return all(part.table.shape == part.shape for part in self._parts)
+
+    def follow(self) -> None:
+        """Update maps and masks from the journals, while `is_current`."""
+        ends, read = self._ends(), self._read
+        if ends == read:
+            return
+        part = self._parts[-1]
+        table, (moved_to, masked_to) = part.table, read[-1]
+        moved, masked = table.moved.since(moved_to), table.masked.since(masked_to)
+        if moved is None or masked is None or ends[:-1] != read[:-1]:
+            self._update(self._leaves_below(np.arange(len(part.ids))))
+        elif len(self._parts) == 1 or not (
+            (part.parts[part.child[moved]] >= 0).any()
+            or (part.parts[part.child[masked]] >= 0).any()
+        ):
+            # Instances of trees only: each is one leaf.
+            if len(moved):
+                self._move(part.begins[moved], table.column("maps")[moved])
+            if len(masked):
+                self._mark(part.begins[masked], _masks_of(table, masked))
+        else:
+            self._update(self._leaves_below(np.union1d(moved, masked)))
+        self._read = ends
+
+    def _update(self, found: _LeafRows) -> None:
+        """Take over the maps and masks that differ."""
+        rows, _, maps, masks = found
+        # Compared as bits, -0.0 and 0.0 differ.
+        new = (maps.view(np.int64) != self.maps[rows].view(np.int64)).any(axis=(1, 2))
+        self._move(rows[new], maps[new])
+        new = masks != self.masks[rows]
+        self._mark(rows[new], masks[new])
+
+    def _move(self, leaves: NDArray[np.int64], maps: NDArray[np.float64]) -> None:
+        if len(leaves):
+            self.maps[leaves] = maps
+            self.moved.note(leaves, 2 * len(self))
+
+    def _mark(self, leaves: NDArray[np.int64], masks: NDArray[np.uint32]) -> None:
+        if len(leaves):
+            self.masks[leaves] = masks
+            self.masked.note(leaves, 2 * len(self))
+
+    def leaf(self, row: int) -> Leaf:
+        """Return one leaf as it is now."""
+        transform = np.eye(4)
+        transform[:3] = self.maps[row]
+        transform.flags.writeable = False
+        tree, mask = self.trees[self.tree_of[row]], int(self.masks[row])
+        return Leaf(self.path(row), tree, transform, self.name_of(row), mask)
+
+    def steps(self, leaf: int) -> Iterator[tuple[Instances, int]]:
+        """Yield the table and the id of each instance on a leaf's path, outermost first."""
+        number = len(self._parts) - 1
+        while number >= 0:
+            part = self._parts[number]
+            # The last row with this first leaf: those before it have no leaves.
+            row = int(part.begins.searchsorted(leaf, "right")) - 1
+            leaf -= int(part.begins[row])
+            yield part.table, int(part.ids[row])
+            number = int(part.parts[part.child[row]])
+
+    def path(self, leaf: int) -> tuple[int, ...]:
+        """Return the ids of the instances on a leaf's path."""
+        return tuple(number for _, number in self.steps(leaf))
+
+    def name_of(self, leaf: int) -> str | None:
+        """Return the innermost name on a leaf's path."""
+        names = [table.names.get(number) for table, number in self.steps(leaf)]
+        return next((name for name in reversed(names) if name is not None), None)
+
+
+def _masks_of(table: Instances, rows: NDArray[np.int64] | None = None) -> NDArray[np.uint32]:
+    """Return the masks of rows, 0 for those that are not visible."""
+    masks, visible = table.column("masks"), table.column("visible")
+    if rows is not None:
+        masks, visible = masks[rows], visible[rows]
+    return np.where(visible, masks, np.uint32(0))
+
+
+class Leaves(Sequence[Leaf]):
+    """The leaves of a scene, in the order of their paths; each `Leaf` is created when indexed.
+
+    The row of a leaf is the number in `hits.leaf`. The table is valid until instances are added,
+    removed or replaced: get it again then. Its arrays are read-only; they show new transforms and
+    masks only after the next query of the scene.
+
+    Attributes
+    ----------
+    trees : list of BVH
+        Each once.
+    tree_of : ndarray of int32, shape (n,)
+        Index of the leaf's tree in `trees`.
+    matrices : ndarray of float64, shape (n, 3, 4)
+        The first three rows of each leaf's transform.
+    masks : ndarray of uint32, shape (n,)
+    instance_id : ndarray of int32, shape (n,)
+        The outermost instance on each leaf's path.
+    """
+
+    def __init__(self, flattened: FlattenedInstances) -> None:
+        self._flattened = flattened
+        self.trees: list[Any] = list(flattened.trees)
+        self.tree_of = kernel_input(flattened.tree_of)
+        self.matrices = kernel_input(flattened.maps)
+        self.masks = kernel_input(flattened.masks)
+        self.instance_id = kernel_input(flattened.instance_id)
+
+    def __len__(self) -> int:
+        return len(self._flattened)
+
+    def __getitem__(self, leaf: Any) -> Any:
+        if isinstance(leaf, slice):
+            return [self[k] for k in range(*leaf.indices(len(self)))]
+        return self._flattened.leaf(self.row(leaf))
+
+    def row(self, leaf: int) -> int:
+        """Return the row of a leaf, counted from the end if it is negative."""
+        return range(len(self))[leaf]
+
+    def __repr__(self) -> str:
+        return f"Leaves({len(self)} leaves of {len(self.trees)} trees)"
+
+
+@warms("nested scenes")
+def _warm() -> None:
+    """Compile what composes the maps of nested scenes."""
+    maps = np.eye(4)[None, :3]
+    products(maps, maps)

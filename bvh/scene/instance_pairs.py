@@ -1,0 +1,275 @@
+"""Overlap searches of scenes: faces that overlap regions, pairs of faces that meet.
+
+Pairs are searched tree against tree, for the pairs of leaves whose boxes meet. Whether faces meet
+is decided by their moved vertices; those of leaves that may meet are moved for the query. The boxes
+of one tree are brought to the frame of the other only to find which faces cannot meet (see
+`traversal.placing`).
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bvh.geometry.transforms import moved
+from bvh.queries.batches.overlap_batches import (
+    PAIRS,
+    TASKS,
+    RegionSearch,
+    find_region,
+    find_regions,
+    meeting_pairs,
+    search_of,
+    split_pair,
+)
+from bvh.queries.hierarchy import BVH
+from bvh.queries.tree_base import Hierarchy
+from bvh.runtime.arguments import kernel_input
+from bvh.runtime.jit import warms
+from bvh.runtime.threads import Progress, Shelf, share_long
+from bvh.scene.instanced_trees import TwoLevel
+from bvh.traversal.overlaps.instanced_region_search import LeafTrees, new_scene_search, search_scene
+from bvh.traversal.overlaps.region_search import new_found
+from bvh.traversal.overlaps.regions import BoxRegions, PlaneRegions, SphereRegions
+from bvh.traversal.overlaps.tree_pairs import ENTRY, begin_with, new_meeting
+from bvh.traversal.overlaps.tree_to_tree import ways_between
+from bvh.tree.arrays import TreeArrays
+from bvh.tree.instanced import CODE_BITS, PRIM_MASK
+from bvh.tree.primitives import Triangles
+
+Rows = NDArray[np.int64]
+Reals = NDArray[np.float64]
+
+# Pairs of leaves, or of their subtrees, that a thread takes at a time.
+PAIRS_AT_ONCE = 256
+# Moved vertices that are kept for other pairs of a query, 24 bytes each.
+MOST_VERTICES = 1 << 22
+
+STILL = np.eye(3, 4)
+
+
+def search_of_scene(view: TwoLevel) -> RegionSearch:
+    """Return how a scene is searched for what overlaps regions."""
+    arrays, trees = view.arrays, LeafTrees(view.frames, view.tree_of)
+
+    def corners(code: int) -> Any:
+        leaf, prim = code >> CODE_BITS, code & PRIM_MASK
+        primitives = view.trees[view.tree_of[leaf]].primitives
+        assert isinstance(primitives, Triangles)
+        return moved(primitives.points[primitives.faces[prim]], view.maps[leaf]).tolist()
+
+    run, found = partial(search_scene, arrays, trees), partial(new_found, ids=np.int64)
+    return RegionSearch(len(arrays.nodes.blocks) == 0, True, new_scene_search, found, run, corners)
+
+
+class World:
+    """Trees of leaves with their vertices moved to the world; those used last are kept.
+
+    Boxes and triangle groups stay those of the unmoved trees; maps between leaves allow for that.
+    """
+
+    def __init__(self, trees: list[TreeArrays], tree_of: NDArray[np.int32], maps: Reals) -> None:
+        self._trees, self._tree_of, self._maps = trees, tree_of, maps
+        self._moved: dict[int, TreeArrays] = {}
+        self._size = 0
+
+    def tree(self, leaf: int) -> TreeArrays:
+        """Return the tree of a leaf with moved vertices."""
+        # Two threads may both move the same one, which does no harm.
+        tree = self._moved.get(leaf)
+        if tree is None:
+            arrays, matrix = self._trees[int(self._tree_of[leaf])], self._maps[leaf]
+            assert isinstance(arrays.primitives, Triangles)
+            points, faces = arrays.primitives
+            if np.array_equal(matrix, STILL):
+                return arrays
+            if self._size > MOST_VERTICES:
+                self._moved, self._size = {}, 0
+            self._size += len(points)
+            triangles = Triangles(kernel_input(moved(points, matrix)), faces)
+            tree = TreeArrays(arrays.nodes, arrays.groups, triangles, arrays.frame)
+            self._moved[leaf] = tree
+        return tree
+
+
+class Side(NamedTuple):
+    """What the search for pairs needs of one of two scenes."""
+
+    world: World
+    frames: Reals  # (m, 4, 3)
+    tree_of: NDArray[np.int32]
+    maps: Reals  # (n, 3, 4)
+    inverses: Reals
+    boxes: Reals  # (n, 6)
+    visible: NDArray[np.bool_]  # (n,): and not empty
+
+
+def side_of(content: TwoLevel | Hierarchy) -> Side:
+    """Return one side of a search for pairs: a scene, or a tree as a scene of one leaf."""
+    if isinstance(content, TwoLevel):
+        boxes = content.boxes
+        visible = (content.masks != 0) & (boxes[:, 0] <= boxes[:, 3])
+        world = World(content.trees, content.tree_of, content.maps)
+        return Side(
+            world, content.frames, content.tree_of, content.maps, content.inverses, boxes, visible
+        )
+    arrays, still, first = content.arrays, STILL[None], np.zeros(1, np.int32)
+    return Side(
+        World([arrays], first, still), arrays.frame[None], first, still, still,
+        content.bounds.reshape(1, 6), np.array([len(arrays.nodes.blocks) > 0]),
+    )  # fmt: skip
+
+
+def _moved_boxes(boxes: Reals, matrix: Reals) -> Reals:
+    """Return boxes around moved boxes, and around what is in them, moved with rounding."""
+    linear, shift, size = matrix[:3, :3], matrix[:3, 3], np.abs(matrix[:3, :3])
+    with np.errstate(all="ignore"):
+        low, high = boxes[:, :3], boxes[:, 3:]
+        centre, half = 0.5 * low + 0.5 * high, 0.5 * high - 0.5 * low
+        reach = (np.abs(centre) + half) @ size.T + np.abs(shift)
+        middle, reach = centre @ linear.T + shift, half @ size.T + reach * 2.0**-46 + 2.0**-1000
+        low, high = middle - reach, middle + reach
+        # Of what overflows nothing is known.
+        low = np.where(np.isnan(low), -np.inf, low)
+        return np.hstack([low, np.where(np.isnan(high), np.inf, high)])
+
+
+def _near(
+    view: TwoLevel, own: Side, other: Side, transform: Reals | None, threads: int
+) -> tuple[Rows, Rows]:
+    """Return the pairs of leaves whose boxes meet."""
+    theirs = np.flatnonzero(other.visible)
+    boxes = other.boxes[theirs]
+    if transform is not None:
+        boxes = _moved_boxes(boxes, transform)
+    if not (len(theirs) and own.visible.any()):
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    # Nothing is outside the scene's bounds; this also makes all corners finite.
+    low, high = np.maximum(boxes[:, :3], view.bounds[0]), np.minimum(boxes[:, 3:], view.bounds[1])
+    search = search_of(view.boxes_tree)
+    offsets, mine = find_regions(search, BoxRegions(low, high), len(low), threads, None)
+    theirs = np.repeat(theirs, np.diff(offsets))
+    kept = own.visible[mine]
+    return mine[kept], theirs[kept]
+
+
+class _Job(NamedTuple):
+    """A search for pairs: two scenes, and the pairs of their leaves whose boxes meet."""
+
+    own: Side
+    other: Side
+    transform: Reals | None
+    itself: bool
+    mine: Rows
+    theirs: Rows
+
+
+def find_leaf_pairs(
+    view: TwoLevel,
+    content: TwoLevel | Hierarchy,
+    transform: Reals | None,
+    itself: bool,
+    threads: int,
+    progress: Progress | None,
+) -> tuple[Rows, Rows]:
+    """Return the codes of faces of a scene, and of those of another or of a tree that they meet.
+
+    A scene against itself has each pair once, the lower code first. Sorted by both.
+    """
+    own = side_of(view)
+    other = own if content is view else side_of(content)
+    mine, theirs = _near(view, own, other, transform, threads)
+    if itself:
+        kept = mine <= theirs
+        mine, theirs = mine[kept], theirs[kept]
+    job = _Job(own, other, transform, itself, mine, theirs)
+    which, entries = _tasks(job, threads)
+    most = int(np.bincount(which).max()) if len(which) else 0
+    shelf = Shelf(lambda: (new_meeting(most), np.empty((PAIRS, 2), np.int32)))
+    parts: list[Rows] = []
+    cancel = np.zeros(1, np.int32)
+
+    def work(begin: int, end: int) -> None:
+        begins = np.flatnonzero(np.diff(which[begin:end], prepend=-1)) + begin
+        ways = _ways(job, which[begins])
+        found: list[Rows] = []
+        with shelf.scratch() as (meeting, pairs):
+            for k, stop in enumerate([*begins[1:].tolist(), end]):
+                first = int(begins[k])
+                begin_with(meeting, entries[first:stop])
+                pair = int(which[first])
+                codes = np.array([job.mine[pair], job.theirs[pair]]) << CODE_BITS
+                met = meeting_pairs(
+                    *_trees(job, pair), ways[k], _is_one(job, pair), meeting, pairs, cancel
+                )
+                found += [codes | rows for rows in met]
+        parts.extend(found)
+
+    if len(which):
+        size = min(PAIRS_AT_ONCE, max(1, len(which) // (8 * threads)))
+        share_long(len(which), size, work, threads, cancel, progress)
+    elif progress is not None:
+        progress(0, 0)
+    return _ascending(parts)
+
+
+def _tasks(job: _Job, threads: int) -> tuple[Rows, Rows]:
+    """Return the pair of leaves of each task, and the pair of subtrees that it begins with."""
+    count = len(job.mine)
+    if count == 0 or count >= TASKS * threads or threads == 1:
+        return np.arange(count), np.zeros((count, ENTRY), np.int64)
+    # Few pairs of leaves: open them, for threads to share.
+    wanted = TASKS * threads // count
+    ways, meeting = _ways(job, np.arange(count)), new_meeting(wanted)
+    entries = [
+        split_pair(*_trees(job, k), ways[k], _is_one(job, k), meeting, wanted).copy()
+        for k in range(count)
+    ]
+    sizes = [len(rows) for rows in entries]
+    return np.repeat(np.arange(count), sizes), np.concatenate(entries)
+
+
+def _is_one(job: _Job, k: int) -> bool:
+    """Tell whether a pair of leaves is a leaf and itself."""
+    return job.itself and bool(job.mine[k] == job.theirs[k])
+
+
+def _ways(job: _Job, pairs: Rows) -> Reals:
+    """Return the ways between pairs of leaves."""
+    own, other = job.own, job.other
+    mine, theirs = job.mine[pairs], job.theirs[pairs]
+    return ways_between(
+        own.frames[own.tree_of[mine]], own.maps[mine], own.inverses[mine],
+        other.frames[other.tree_of[theirs]], other.maps[theirs], job.transform, job.itself,
+    )  # fmt: skip
+
+
+def _trees(job: _Job, k: int) -> tuple[TreeArrays, TreeArrays]:
+    """Return the trees of a pair of leaves."""
+    return job.own.world.tree(int(job.mine[k])), job.other.world.tree(int(job.theirs[k]))
+
+
+def _ascending(parts: list[Rows]) -> tuple[Rows, Rows]:
+    """Return pairs in order, each once: a leaf of a tree may not be the only one with a face."""
+    rows = np.concatenate(parts) if parts else np.empty((0, 2), np.int64)
+    first, second = rows[:, 0], rows[:, 1]
+    order = np.lexsort((second, first))
+    first, second = first[order], second[order]
+    new = np.ones(len(rows), np.bool_)
+    new[1:] = (first[1:] != first[:-1]) | (second[1:] != second[:-1])
+    return first[new], second[new]
+
+
+@warms("overlaps in scenes")
+def _warm() -> None:
+    """Compile what regions of scenes need; pairs need what those of trees do."""
+    tree = BVH.from_triangles(np.eye(3), [[0, 1, 2]])
+    one = np.zeros(1, np.int32)
+    view = TwoLevel([tree], one, np.eye(3, 4)[None], np.ones(1, np.uint32), one)
+    corners, ones = (np.zeros((1, 3)), np.ones((1, 3))), np.ones(1)
+    every = np.ones((1, 1, 4)), np.ones(1, np.int64)
+    for regions in (BoxRegions(*corners), SphereRegions(corners[0], ones), PlaneRegions(*every)):
+        find_region(search_of_scene(view), regions)

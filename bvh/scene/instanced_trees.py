@@ -1,0 +1,346 @@
+"""Two levels of a scene as kernels see them: a TLAS over the boxes of leaves, and their BLAS.
+
+Here and in `expansion`, a *leaf* is one of a scene's leaves (`Scene.leaves`): an instance of a tree
+at the end of a path through nested scenes. `Placed` describes its row in the arrays of kernels,
+`traversal.scene_entrance` how rays enter its tree; here the rows are filled. With the local frame
+x' = (x - c) * 2**k of the TLAS and x'' = (y - c'') * 2**k'' of a tree, and y = W x for the
+correctly rounded inverse W of the leaf's map, the transform between the frames is x'' = A x' + b
+with A = W * 2**(k'' - k), exact, and b = (W c - c'') * 2**k''.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bvh.geometry.arithmetic.floats import scale_by
+from bvh.geometry.obbs import inverses
+from bvh.geometry.transforms import determinant_sign, near_sum
+from bvh.queries.tree_base import Hierarchy
+from bvh.runtime.arguments import kernel_input
+from bvh.runtime.jit import entry, inlined
+from bvh.traversal.points.world_metric import STRETCH_SIZE, fill_stretches
+from bvh.traversal.rays.one_ray import addresses_of
+from bvh.tree.arrays import TreeArrays
+from bvh.tree.frame import bound, centre, exponent, highest, lowest, scale
+from bvh.tree.instanced import BLOCKS as AT_BLOCKS
+from bvh.tree.instanced import (
+    BOUND,
+    BOXES,
+    FACES,
+    FLIPS,
+    HIGHEST,
+    KIND,
+    LOWEST,
+    NORM,
+    OBBS,
+    POINTS,
+    SHIFT_ERROR,
+    TREE_SIZE,
+    TRIANGLES,
+    VERTEX_ERROR,
+    WAY_SIZE,
+    Placed,
+)
+from bvh.tree.instanced import GROUPS as AT_GROUPS
+from bvh.tree.instanced import IDS as AT_IDS
+from bvh.tree.primitives import Boxes, Obbs, Triangles, arrays_of
+from bvh.tree.tlas import Tlas
+from bvh.tree.world_bounds import box_instance_bounds, extent_of, gathered, instance_bounds, skew_of
+
+KINDS: dict[type, int] = {Triangles: TRIANGLES, Boxes: BOXES, Obbs: OBBS}
+
+
+@entry
+def fill_transforms(rows, maps, inverses, boxes, frame, frames, skews, tree_of, transforms):
+    """Compute the transforms from the TLAS to the BLAS of the leaves `rows`.
+
+    Parameters
+    ----------
+    rows : ndarray of int64
+    maps, inverses : ndarray of float64, shape (n, 3, 4)
+    boxes : ndarray of float64, shape (n, 6)
+        Of the leaves, in the world.
+    frame : ndarray of float64, shape (4, 3)
+        Of the TLAS.
+    frames : ndarray of float64, shape (m, 4, 3)
+        Of the trees.
+    skews : ndarray of float64, shape (m, 2)
+        Of the trees (see `extents`).
+    tree_of : ndarray of int32, shape (n,)
+    transforms : ndarray of float64, shape (n * WAY_SIZE,)
+        Filled with the rows of `Placed.ways`.
+    """
+    for i in rows:
+        own = frames[tree_of[i]]
+        c, own_centre = centre(frame), centre(own)
+        shift, unit = exponent(own) - exponent(frame), scale(own)
+        at = i * WAY_SIZE
+        norm, shift_error, vertex_error = 0.0, 0.0, 0.0
+        for row in range(3):
+            w = (
+                inverses[i, row, 0], inverses[i, row, 1], inverses[i, row, 2], inverses[i, row, 3]
+            )  # fmt: skip
+            _, moved = near_sum(w, c)
+            total, terms, lost = 0.0, abs(w[3]) + abs(own_centre[row]), 0.0
+            for axis in range(3):
+                entry = scale_by(w[axis], shift)
+                transforms[at + 4 * row + axis] = entry
+                total += abs(entry)
+                terms += abs(w[axis] * c[axis])
+                reach = max(abs(boxes[i, axis]), abs(boxes[i, 3 + axis]))
+                lost += abs(w[axis]) * (2.0**-53 * reach + 2.0**-1074)
+            transforms[at + 4 * row + 3] = (moved - own_centre[row]) * unit
+            norm = max(norm, total)
+            shift_error = max(shift_error, terms * unit * 2.0**-51)
+            vertex_error = max(vertex_error, lost * unit)
+            row_sum, far = skews[tree_of[i], 0], skews[tree_of[i], 1]
+            if row_sum > 0.0:
+                lost = 2.0 * row_sum * (lost + 2.0**-53 * abs(w[3])) + 2.0**-52 * far
+                vertex_error = max(vertex_error, lost * unit)
+        for axis in range(3):
+            transforms[at + LOWEST + axis] = lowest(own, axis)
+            transforms[at + HIGHEST + axis] = highest(own, axis)
+        transforms[at + BOUND] = bound(own)
+        transforms[at + NORM] = norm
+        transforms[at + SHIFT_ERROR] = shift_error
+        transforms[at + VERTEX_ERROR] = vertex_error * (1.0 + 2.0**-20)
+        transforms[at + FLIPS] = 1.0 if _column_sign(maps, i) < 0 else 0.0
+
+
+@inlined
+def _column_sign(maps, i):
+    """Return the sign of the determinant of a map."""
+    return determinant_sign(
+        (maps[i, 0, 0], maps[i, 1, 0], maps[i, 2, 0]),
+        (maps[i, 0, 1], maps[i, 1, 1], maps[i, 2, 1]),
+        (maps[i, 0, 2], maps[i, 1, 2], maps[i, 2, 2]),
+    )
+
+
+def _addresses(tree: Hierarchy) -> list[int]:
+    """Return a tree's row in `Placed.trees`: the addresses of its arrays, and its kind."""
+    arrays = tree.arrays
+    row = [0] * TREE_SIZE
+    points, *faces = arrays_of(arrays.primitives)
+    row[AT_BLOCKS], row[AT_GROUPS] = arrays.nodes.blocks.ctypes.data, arrays.groups.ctypes.data
+    row[AT_IDS], row[POINTS] = arrays.nodes.ids.ctypes.data, points.ctypes.data
+    row[FACES] = faces[0].ctypes.data if faces else 0
+    row[KIND] = KINDS[type(arrays.primitives)]
+    return row
+
+
+class TwoLevel:
+    """TLAS over the leaves of a scene, their transforms, and the BLAS that they share.
+
+    Parameters
+    ----------
+    trees : sequence of BVH
+        Over triangles, boxes or oriented boxes.
+    tree_of : ndarray of int32, shape (n,)
+        Which of the trees each leaf is.
+    maps : ndarray of float64, shape (n, 3, 4)
+        Affine maps of the leaves, invertible.
+    masks : ndarray of uint32, shape (n,)
+    owners : ndarray of int32, shape (n,)
+        The outermost instances that leaves belong to.
+
+    Attributes
+    ----------
+    arrays : TreeArrays
+        Over `Placed`. They change in place when leaves move, and are replaced when the TLAS has
+        been rebuilt.
+    place : int
+        The address of the addresses of all arrays, for the kernel of a single ray.
+    trees : list of TreeArrays
+        The BLAS, each once.
+    frames : ndarray of float64, shape (m, 4, 3)
+        The frames of the trees.
+    split : bool
+        Whether some tree has a primitive in several of its own leaves.
+    tree_of, maps, masks, owners : ndarray
+        As the parameters, read-only and up to date; masks are int32.
+    inverses : ndarray of float64, shape (n, 3, 4)
+        The correctly rounded inverses of the maps, read-only.
+    """
+
+    __slots__ = (
+        "_before", "_extents", "_inverses", "_maps", "_masks", "_now", "_placed", "_skews",
+        "_solid", "_stretches", "_tlas", "_transforms", "arrays", "frames", "inverses", "maps",
+        "masks", "owners", "place", "split", "tree_of", "trees",
+    )  # fmt: skip
+
+    arrays: TreeArrays
+    place: int
+    # The arrays and addresses behind `place`, and those before the last rebuild.
+    _now: Any
+    _before: Any
+    # Of the leaves' present maps, from the first query by points on.
+    _stretches: NDArray[np.float64] | None
+
+    def __init__(
+        self,
+        trees: Sequence[Hierarchy],
+        tree_of: NDArray[np.int32],
+        maps: NDArray[np.float64],
+        masks: NDArray[np.uint32],
+        owners: NDArray[np.int32],
+    ) -> None:
+        # Kernels have the addresses of these arrays: they must live as long as this object.
+        self.trees = [tree.arrays for tree in trees]
+        self.tree_of = kernel_input(np.array(tree_of, np.int32))
+        self._maps = np.array(maps, np.float64, order="C").reshape(-1, 3, 4)
+        self._inverses, _ = inverses(self._maps)
+        self._masks = np.array(masks, np.uint32).view(np.int32)
+        self.frames = kernel_input(
+            np.stack([tree.frame for tree in self.trees]) if len(trees) else np.empty((0, 4, 3))
+        )
+        # Views, which follow what is written to the arrays here.
+        self.maps, self.inverses = kernel_input(self._maps), kernel_input(self._inverses)
+        self.masks, self.owners = (
+            kernel_input(self._masks),
+            kernel_input(np.array(owners, np.int32)),
+        )
+        self._stretches = None
+        self.split = any(tree._quality == "high" for tree in trees)
+        table = np.array([_addresses(tree) for tree in trees], np.int64).reshape(-1, TREE_SIZE)
+        self._transforms = np.zeros(len(self._maps) * WAY_SIZE)
+        self._extents = gathered([extent_of(tree.arrays, tree.bounds) for tree in trees])
+        skews = [skew_of(tree) for tree in self.trees]
+        self._skews = kernel_input(np.array(skews, np.float64).reshape(-1, 2))
+        self._solid = np.array([not isinstance(t.primitives, Triangles) for t in self.trees], bool)
+        self._tlas = Tlas(self._bounded(np.arange(len(self._maps))))
+        self._placed = Placed(
+            kernel_input(self._maps.reshape(-1)),
+            kernel_input(self._inverses.reshape(-1)),
+            kernel_input(self._transforms),
+            kernel_input(table[self.tree_of].reshape(-1)),
+            self.masks,
+            self.owners,
+        )
+        self._now = None
+        self._adopt_tlas()
+
+    def __len__(self) -> int:
+        """Return the number of leaves."""
+        return len(self._maps)
+
+    def owner(self, leaf: int) -> int:
+        """Return the outermost instance that a leaf belongs to; -1 for -1."""
+        return int(self.owners[leaf]) if leaf >= 0 else -1
+
+    @property
+    def stretches(self) -> NDArray[np.float64]:
+        """Bounds on how the transforms of leaves scale distances (see `stretches`)."""
+        # Two threads may both compute them: the results are equal.
+        if self._stretches is None:
+            found = np.zeros((len(self), STRETCH_SIZE))
+            self._stretch(np.arange(len(self), dtype=np.int64), found)
+            self._stretches = found
+        return kernel_input(self._stretches.reshape(-1))
+
+    @property
+    def plain(self) -> bool:
+        """Whether all trees are over triangles."""
+        return all(isinstance(tree.primitives, Triangles) for tree in self.trees)
+
+    @property
+    def flipped(self) -> NDArray[np.bool_]:
+        """Which leaves are reflected."""
+        return np.asarray(self._transforms.reshape(-1, WAY_SIZE)[:, FLIPS] != 0.0)
+
+    def first_solid(self, mask: int) -> tuple[int, str] | None:
+        """Return the first leaf within a mask that is not over triangles, and its kind."""
+        kinds = self._placed.trees.reshape(-1, TREE_SIZE)[:, KIND]
+        found = np.flatnonzero((kinds != TRIANGLES) & (self._masks & np.int32(mask) != 0))
+        if len(found) == 0:
+            return None
+        leaf = int(found[0])
+        return leaf, type(self.trees[self.tree_of[leaf]].primitives).__name__.lower()
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of its arrays; trees are not counted."""
+        tlas = self.arrays
+        arrays = (*self._placed, *tlas.nodes, tlas.frame, self._tlas.boxes, self.tree_of)
+        return sum(array.nbytes for array in arrays)
+
+    @property
+    def boxes_tree(self) -> TreeArrays:
+        """The TLAS as a tree over the boxes of leaves."""
+        return self._tlas.arrays
+
+    @property
+    def bounds(self) -> NDArray[np.float64]:
+        """Lower and upper corner of all leaves, shape (2, 3); NaN if there is nothing in them."""
+        return self._tlas.bounds
+
+    @property
+    def boxes(self) -> NDArray[np.float64]:
+        """Lower and upper corner of each leaf, shape (n, 6); +inf and -inf if there is nothing."""
+        return self._tlas.boxes
+
+    def move(
+        self, leaves: NDArray[np.int64], maps: NDArray[np.float64], rays: float | None = None
+    ) -> None:
+        """Change the maps of leaves.
+
+        Parameters
+        ----------
+        leaves : ndarray of int64, shape (k,)
+        maps : ndarray of float64, shape (k, 3, 4)
+        rays : float, optional
+            Rays that have been cast since the last call, if known.
+        """
+        new = kernel_input(maps)
+        self._maps[leaves] = new
+        if self._stretches is not None:
+            self._stretch(leaves, self._stretches)
+        self._inverses[leaves], _ = inverses(new)
+        boxes = self._bounded(leaves)
+        options: dict[str, Any] = {} if rays is None else {"rays": rays}
+        if self._tlas.update(kernel_input(leaves), boxes, **options):
+            self._adopt_tlas()
+        else:
+            self._update_transforms(leaves)
+
+    def set_masks(self, leaves: NDArray[np.int64], masks: NDArray[np.uint32]) -> None:
+        """Change the masks of leaves."""
+        self._masks[leaves] = np.asarray(masks, np.uint32).view(np.int32)
+
+    def _bounded(self, leaves: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return world boxes around leaves under their present maps."""
+        which = self.tree_of[leaves]
+        boxes = instance_bounds(self._extents, which, self._maps[leaves])
+        solid = self._solid[which]
+        if solid.any():
+            rows = self._inverses[leaves[solid]]
+            boxes[solid] = box_instance_bounds(self._extents, which[solid], rows, self._skews)
+        return boxes
+
+    def _stretch(self, leaves: NDArray[np.int64], out: NDArray[np.float64]) -> None:
+        """Compute the rows of `stretches` of leaves."""
+        fill_stretches(kernel_input(leaves), self.maps, self.frames, self.tree_of, out)
+
+    def _update_transforms(self, leaves: NDArray[np.int64]) -> None:
+        """Compute the transforms from the TLAS to the trees of leaves."""
+        fill_transforms(
+            kernel_input(leaves), self.maps, self.inverses,
+            self._tlas.boxes, self.arrays.frame, self.frames, self._skews, self.tree_of,
+            self._transforms,
+        )  # fmt: skip
+
+    def _adopt_tlas(self) -> None:
+        """Take over the arrays of a TLAS that has been rebuilt."""
+        tlas = self._tlas.arrays
+        # A single ray in another thread has their addresses: the old arrays live until the next.
+        self._before = self._now
+        placed: Any = self._placed
+        self.arrays = tlas._replace(primitives=placed)
+        self._update_transforms(np.arange(len(self), dtype=np.int64))
+        places = addresses_of(self.arrays)
+        self._now = self.arrays, places
+        self.place = places.ctypes.data

@@ -1,0 +1,362 @@
+"""Table of a scene's instances: children under affine maps, in growing columns.
+
+A row is an instance. Rows are in the order of ids, which are never reused. Removed rows leave gaps
+that the next query compacts; changes are logged in journals, so that readers can follow them
+without going through the table.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bvh.queries.tree_base import Hierarchy
+from bvh.runtime.arguments import ALL_BITS
+from bvh.runtime.changes import changes
+from bvh.runtime.forks import ForkSafeLock
+
+# Ids are int32 in results.
+MAX_ID = 2**31 - 1
+
+# A context that does nothing.
+_NOTHING = contextlib.nullcontext()
+
+# Rows that a journal keeps, beside twice the rows of its table.
+REMEMBERED = 4096
+
+COLUMNS: dict[str, tuple[Any, tuple[int, ...]]] = {
+    "ids": (np.int64, ()),
+    "child": (np.int32, ()),
+    "maps": (np.float64, (3, 4)),
+    "masks": (np.uint32, ()),
+    "visible": (np.bool_, ()),
+}
+
+# Held while a table is compacted, and by readers of one with gaps: queries compact it, and other
+# threads may ask at the same time.
+_guard = ForkSafeLock()
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Instance:
+    """Snapshot of one instance of a scene.
+
+    Attributes
+    ----------
+    id : int
+    child : BVH or Scene
+    transform : ndarray of float64, shape (4, 4)
+        From the child's coordinates to the scene's.
+    name : str or None
+    mask : int
+        32 bits; rays whose mask shares no bit with it ignore the instance.
+    visible : bool
+        Rays ignore instances that are not visible.
+    """
+
+    id: int
+    child: Any
+    transform: NDArray[np.float64]
+    name: str | None
+    mask: int
+    visible: bool
+
+    def __repr__(self) -> str:
+        rest = format_placement(self.transform, self.mask, self.visible)
+        return f"Instance({self.id}{format_name(self.name)}, {self.child!r}{rest})"
+
+
+def format_name(name: str | None) -> str:
+    """Return a name, if there is one, as a part of a repr."""
+    return "" if name is None else f" {name!r}"
+
+
+def format_placement(transform: NDArray[np.float64], mask: int, visible: bool) -> str:
+    """Return what of transform, visibility and mask is not the default, as a part of a repr."""
+    text = ""
+    if not np.array_equal(transform[:3, :3], np.eye(3)):
+        text += ", transformed"
+    if transform[:3, 3].any():
+        text += f", at [{', '.join(f'{x + 0.0:.6g}' for x in transform[:3, 3].tolist())}]"
+    if not visible:
+        return text + ", hidden"
+    return text if mask == ALL_BITS else f"{text}, mask {mask:#x}"
+
+
+class Journal:
+    """Log of changed rows; each reader keeps its own position in it."""
+
+    __slots__ = ("_begin", "_entries", "_rows")
+
+    def __init__(self) -> None:
+        self._entries: list[NDArray[np.int64]] = []
+        self._begin = self._rows = 0
+
+    @property
+    def end(self) -> int:
+        """Position behind all entries."""
+        return self._begin + len(self._entries)
+
+    def note(self, rows: NDArray[np.int64], capacity: int) -> None:
+        """Append changed rows; drop the old ones if there are more than `capacity`."""
+        self._rows += len(rows)
+        if self._rows > capacity:
+            self.forget()
+            self._rows = len(rows)
+        self._entries.append(rows)
+
+    def forget(self) -> None:
+        """Drop all entries: to every reader, all rows have changed."""
+        # One more, so that readers at the end are behind, too.
+        self._begin = self.end + 1
+        self._entries, self._rows = [], 0
+
+    def since(self, position: int) -> NDArray[np.int64] | None:
+        """Return the rows changed since `position`; None if that is unknown: maybe all."""
+        if position < self._begin:
+            return None
+        entries = self._entries[position - self._begin :]
+        if len(entries) == 1:
+            return entries[0]
+        return np.unique(np.concatenate(entries)) if entries else np.empty(0, np.int64)
+
+
+class Instances:
+    """Table of a scene's instances.
+
+    Attributes
+    ----------
+    children : list of Hierarchy or InstanceHolder
+        Each once, however many instances it has.
+    names : dict of int to str
+        Names by id, of the instances that have one.
+    next_id : int
+    shape : int
+        Changes whenever an instance is added, removed, or gets another child.
+    moved, masked : Journal
+        Rows whose map has changed; whose mask or visibility has.
+    """
+
+    __slots__ = (
+        "_columns", "_dead", "_is_compact", "_numbers", "_size", "children", "masked", "moved",
+        "names", "next_id", "shape",
+    )  # fmt: skip
+
+    def __init__(self) -> None:
+        self._columns = {name: np.empty((0, *s), kind) for name, (kind, s) in COLUMNS.items()}
+        self._size = self._dead = 0
+        self._is_compact = True
+        self._numbers: dict[int, int] = {}  # of children, by Python's id
+        self.children: list[Hierarchy | InstanceHolder] = []
+        self.names: dict[int, str] = {}
+        self.next_id = self.shape = 0
+        self.moved, self.masked = Journal(), Journal()
+
+    def __len__(self) -> int:
+        return self._size - self._dead
+
+    def column(self, name: str) -> NDArray[Any]:
+        """Return a column, including rows whose instance has been removed (see `compact`)."""
+        return self._columns[name][: self._size]
+
+    def child_index(self, child: Hierarchy | InstanceHolder) -> int:
+        """Return the index of a child in `children`, which it is added to if it is new."""
+        number = self._numbers.setdefault(id(child), len(self.children))
+        if number == len(self.children):
+            self.children.append(child)
+        return number
+
+    def extend(
+        self,
+        children: NDArray[np.int32] | int,
+        maps: NDArray[np.float64],
+        names: Iterable[str | None],
+        masks: NDArray[np.uint32] | int = ALL_BITS,
+        visible: NDArray[np.bool_] | bool = True,
+    ) -> NDArray[np.int64]:
+        """Add instances of the children with the given indices; return their ids."""
+        first, count = self.next_id, len(maps)
+        if count == 0 or first + count > MAX_ID:
+            # A new child has no instance.
+            self._is_compact = False
+        if first + count > MAX_ID:
+            raise ValueError(f"a scene can give {MAX_ID} ids, and has given {first}")
+        ids = np.arange(first, first + count)
+        begin, end = self._size, self._size + count
+        self._reserve(end)
+        new = {"ids": ids, "child": children, "maps": maps, "masks": masks, "visible": visible}
+        for column, values in new.items():
+            self._columns[column][begin:end] = values
+        for number, name in zip(ids.tolist(), names, strict=False):
+            if name is not None:
+                self.names[number] = name
+        self._size, self.next_id = end, first + count
+        self._reshaped()
+        return ids
+
+    def _reserve(self, rows: int) -> None:
+        """Grow the capacity, at least twofold so that adding one by one is cheap, too."""
+        if rows > len(self._columns["ids"]):
+            for name, old in self._columns.items():
+                new = np.empty((max(rows, 2 * len(old), 4), *old.shape[1:]), old.dtype)
+                new[: len(old)] = old
+                self._columns[name] = new
+
+    def row_of(self, number: int) -> int:
+        """Return the row of an id."""
+        ids, row = self._columns["ids"], number
+        # Where nothing has been removed, an id is a row.
+        if not (0 <= row < self._size and ids[row] == number):
+            row = int(self.column("ids").searchsorted(number))
+        if row >= self._size or ids[row] != number or self._columns["child"][row] < 0:
+            raise KeyError(f"there is no instance {number}")
+        return row
+
+    def rows_of(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the rows of ids."""
+        given = self.column("ids")
+        if not len(given):
+            rows, known = ids, np.zeros(len(ids), np.bool_)
+        elif given[-1] - given[0] == len(given) - 1:
+            known = (ids >= given[0]) & (ids <= given[-1])
+            rows = np.where(known, ids - given[0], 0)
+        else:
+            rows = np.minimum(given.searchsorted(ids), len(given) - 1)
+            known = given[rows] == ids
+        if len(given):
+            known &= self.column("child")[rows] >= 0
+        if not known.all():
+            raise KeyError(f"there is no instance {ids[int((~known).argmax())]}")
+        return rows
+
+    def record(self, row: int) -> Instance:
+        """Return one instance."""
+        columns, number = self._columns, int(self._columns["ids"][row])
+        transform = np.eye(4)
+        transform[:3] = columns["maps"][row]
+        transform.flags.writeable = False
+        child = self.children[columns["child"][row]]
+        name = self.names.get(number)
+        mask, visible = int(columns["masks"][row]), bool(columns["visible"][row])
+        return Instance(number, child, transform, name, mask, visible)
+
+    def move(self, rows: NDArray[np.int64], maps: NDArray[np.float64]) -> None:
+        """Change the maps of rows."""
+        self._columns["maps"][rows] = maps
+        self.moved.note(rows, REMEMBERED + 2 * self._size)
+        changes.note_scene()
+
+    def mark(self, rows: NDArray[np.int64], column: str, values: Any) -> None:
+        """Change the masks, or the visibility, of rows."""
+        self._columns[column][rows] = values
+        self.masked.note(rows, REMEMBERED + 2 * self._size)
+        changes.note_scene()
+
+    def remove(self, rows: NDArray[np.int64]) -> None:
+        """Remove rows, each given once."""
+        self._columns["child"][rows] = -1
+        self._dead += len(rows)
+        for number in self._columns["ids"][rows].tolist():
+            self.names.pop(number, None)
+        self._is_compact = False
+        self._reshaped()
+
+    def replace(self, row: int, child: int) -> None:
+        """Change the child of a row to the one with an index."""
+        self._columns["child"][row] = child
+        self._is_compact = False
+        self._reshaped()
+
+    def _reshaped(self) -> None:
+        self.shape += 1
+        changes.note_scene()
+
+    def compact(self) -> None:
+        """Close the gaps of removed rows, and drop children that are not used."""
+        if not self._is_compact:
+            with _guard.lock:
+                if not self._is_compact:
+                    self._close_gaps()
+
+    def without_compaction(self) -> contextlib.AbstractContextManager[Any]:
+        """Return a context in which no other thread compacts the table."""
+        return _NOTHING if self._is_compact else _guard.lock
+
+    def _close_gaps(self) -> None:
+        used = np.zeros(len(self.children) + 1, np.bool_)
+        used[self.column("child")] = True  # -1 is the last
+        rows = self.living()
+        self._columns = {name: column[rows] for name, column in self._columns.items()}
+        self._columns["child"] = (np.cumsum(used) - 1).astype(np.int32)[self._columns["child"]]
+        self._size, self._dead = len(rows), 0
+        self.children = [c for c, kept in zip(self.children, used[:-1], strict=True) if kept]
+        self._numbers = {id(child): k for k, child in enumerate(self.children)}
+        self.moved.forget()
+        self.masked.forget()
+        self._is_compact = True
+
+    def living(self) -> NDArray[np.int64]:
+        """Return the rows that have not been removed."""
+        return np.flatnonzero(self.column("child") >= 0)
+
+    def state(self) -> dict[str, Any]:
+        """Return copies of the table's parts; the children are not copied."""
+        self.compact()
+        return {
+            "columns": {name: self.column(name).copy() for name in COLUMNS},
+            "children": list(self.children), "names": dict(self.names), "next_id": self.next_id,
+        }  # fmt: skip
+
+    @classmethod
+    def of_state(cls, state: dict[str, Any]) -> Instances:
+        """Return the table with a `state`, which is not copied."""
+        table = cls()
+        table._columns, table.children = state["columns"], state["children"]
+        table.names, table.next_id = state["names"], state["next_id"]
+        table._size = len(table._columns["ids"])
+        table._numbers = {id(child): k for k, child in enumerate(table.children)}
+        return table
+
+
+class InstanceHolder:
+    """A scene as the scenes around it see it: a table of instances."""
+
+    __slots__ = ("_instances",)
+
+    _instances: Instances
+
+
+def nested_scenes(top: InstanceHolder) -> list[InstanceHolder]:
+    """Return a scene and all scenes nested in it, each once, after those that it holds."""
+    found: list[InstanceHolder] = []
+    seen = {id(top)}
+    top._instances.compact()
+    open_parts: list[tuple[InstanceHolder, Iterator[Hierarchy | InstanceHolder]]] = [
+        (top, iter(top._instances.children))
+    ]
+    while open_parts:
+        part, children = open_parts[-1]
+        for child in children:
+            if isinstance(child, InstanceHolder) and id(child) not in seen:
+                seen.add(id(child))
+                child._instances.compact()
+                open_parts.append((child, iter(child._instances.children)))
+                break
+        else:
+            found.append(part)
+            open_parts.pop()
+    return found
+
+
+def depth_of(parts: Sequence[InstanceHolder]) -> int:
+    """Return the levels of nesting of the last of `parts` (see `nested_scenes`)."""
+    depths: dict[int, int] = {}
+    for part in parts:
+        inner = (depths.get(id(child), 0) for child in part._instances.children)
+        depths[id(part)] = 1 + max(inner, default=0)
+    return depths[id(parts[-1])]

@@ -1,0 +1,259 @@
+"""Queries of a scene by a cursor, a rectangle or a lasso in the picture."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from numpy.typing import ArrayLike
+
+from bvh.camera.camera import Camera
+from bvh.picking.cursor import all_under, check_camera, pick_near
+from bvh.picking.marquee import select
+from bvh.picking.region import lasso, rectangle
+from bvh.picking.results import Pick
+from bvh.picking.selections import Selection
+from bvh.runtime.arguments import ALL_BITS
+from bvh.scene.ray_queries import SceneRays
+from bvh.traversal.rays.one_ray import way_in
+
+
+class Picking(SceneRays):
+    """The methods of `Scene` for picking and selecting."""
+
+    __slots__ = ()
+
+    def pick(
+        self, camera: Camera, x: float, y: float, radius: float = 0.0, *, mask: int = ALL_BITS
+    ) -> Pick | None:
+        """Return the nearest hit under a cursor, or None.
+
+        With a radius, thin objects that the cursor misses by a few pixels can be picked: wires,
+        points, and faces without area, which no ray ever hits. The candidate of each instance is
+        its hit by the cursor's own ray, or else the visible point of its faces that is nearest to
+        the cursor in the picture, within the radius. The candidate nearest to the camera is
+        returned; of equal depth, the one with the lowest leaf and face.
+
+        Parameters
+        ----------
+        camera : Camera
+        x, y : float
+            The cursor, in the camera's pixels.
+        radius : float
+            In pixels; with 0 the answer is that of `closest_hit` for the ray at (x, y).
+        mask : int
+            Instances whose mask shares no bit with it are ignored.
+
+        Returns
+        -------
+        Pick or None
+
+        Raises
+        ------
+        ValueError, TypeError
+            If the radius is negative or not finite, or the camera is not a `Camera`.
+
+        Examples
+        --------
+        >>> import bvh
+        >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+        >>> scene = bvh.Scene()
+        >>> scene.add(tree, name="a")
+        0
+        >>> camera = bvh.Camera.orthographic([0, 0, 9], [0, 0, 0], [0, 1, 0], 4.0, 100, 100)
+        >>> scene.pick(camera, 55, 40)
+        Pick(instance_id=0, name='a', prim_id=0, t=9, position=[0.2, 0.4, 0])
+        >>> scene.pick(camera, 49, 51) is None
+        True
+        >>> pick = scene.pick(camera, 49, 51, radius=3)
+        >>> pick.vertex.id, round(pick.screen_distance, 6)
+        (0, 1.414214)
+        """
+        if type(radius) is float and radius == 0.0:
+            check_camera(camera)
+            ray = camera.cursor_ray(x, y)
+            if mask is ALL_BITS:
+                view = self._current()
+                hit = way_in(view.arrays)(view.place, ray, camera.near, camera.far, 0, -1)
+            else:
+                hit = self.caster(mask=mask)(*ray, camera.near, camera.far)
+            return Pick((self, camera, x, y, ray, self._flattened), hit) if hit[1] >= 0 else None
+        return pick_near(self, camera, x, y, radius, mask)
+
+    def picker(self, camera: Camera, *, mask: int = ALL_BITS) -> Callable[..., Pick | None]:
+        """Return a function that picks under a hovering cursor with little overhead.
+
+        Parameters
+        ----------
+        camera : Camera
+        mask : int
+            As in `pick`.
+
+        Returns
+        -------
+        callable
+            ``picker(x, y)`` returns the same as ``pick(camera, x, y)``, for the scene at the time
+            of the call.
+
+        Examples
+        --------
+        >>> import bvh
+        >>> scene = bvh.Scene()
+        >>> scene.add(bvh.BVH.from_boxes([[0, 0, 0]], [[1, 1, 1]]))
+        0
+        >>> camera = bvh.Camera.orthographic([0, 0, 9], [0, 0, 0], [0, 1, 0], 4.0, 100, 100)
+        >>> hover = scene.picker(camera)
+        >>> [hover(x, 40.0) is not None for x in (45.0, 55.0, 95.0)]
+        [False, True, False]
+        """
+        check_camera(camera)
+        cast, ray_of, near, far = (
+            self.caster(mask=mask), camera.cursor_ray, camera.near, camera.far
+        )  # fmt: skip
+
+        def pick(x: float, y: float) -> Pick | None:
+            ray = ray_of(x, y)
+            hit = cast(*ray, near, far)
+            return Pick((self, camera, x, y, ray, self._flattened), hit) if hit[1] >= 0 else None
+
+        pick.__qualname__ = f"pick of {camera.width} x {camera.height} pixels"
+        return pick
+
+    def pick_all(self, camera: Camera, x: float, y: float, *, mask: int = ALL_BITS) -> list[Pick]:
+        """Return all hits of a cursor's ray, front to back.
+
+        Parameters
+        ----------
+        camera, x, y, mask
+            As in `pick`.
+
+        Returns
+        -------
+        list of Pick
+            By t; of equal t, by leaf and face.
+        """
+        ray, hits = all_under(self, camera, x, y, mask)
+        where = (self, camera, x, y, ray, self._flattened)
+        columns = (hits.t, hits.prim_id, hits.u, hits.v, hits.front, hits.leaf)
+        rows = zip(*(column.tolist() for column in columns), strict=True)
+        return [Pick(where, row) for row in rows]
+
+    def pick_rect(
+        self,
+        camera: Camera,
+        x0: float,
+        y0: float,
+        x1: float,
+        y1: float,
+        *,
+        what: str = "faces",
+        mode: str = "touching",
+        visible_only: bool = False,
+        samples: int = 1,
+        mask: int = ALL_BITS,
+        threads: int | None = None,
+    ) -> Selection:
+        """Select what a rectangle in the picture touches or contains.
+
+        Corners are rounded to doubles by `Camera.project`; from there on the result is exact: the
+        rectangle and the images of faces are closed sets, and touching counts. Of a face that
+        reaches behind the eye, the part in front can touch; it is never inside. Faces without area
+        count as segments or points.
+
+        Parameters
+        ----------
+        camera : Camera
+        x0, y0, x1, y1 : float
+            Opposite corners, in the camera's pixels, inside or outside the picture.
+        what : {"faces", "vertices", "instances"}
+            What to select. An instance touches if one of its faces does, and is inside if all of
+            them are. For boxes, faces are whole boxes.
+        mode : {"touching", "inside"}
+            Whether a part or all of it has to be in the region. The same for vertices.
+        visible_only : bool
+            Leave out what the camera does not see because other parts of the scene are in front of
+            it, or because it is outside the picture. A face is visible if it is the first hit of a
+            ray: through the centre of a device pixel in the region, at the face's centre, or next
+            to one of its corners. So only faces of which less than a pixel and no corner shows can
+            be missed. A vertex is visible if nothing is in front of it; an instance, if a face of
+            it is visible that counts for `mode`.
+        samples : int
+            Rays along each side of a device pixel, for `visible_only`.
+        mask : int
+            Instances whose mask shares no bit with it are neither selected nor hide others.
+        threads : int, optional
+            Threads to use; one for each CPU by default.
+
+        Returns
+        -------
+        Selection
+            Empty if nothing is selected.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If an argument has the wrong type or range, or a tree in the region is over custom
+            primitives (or has no vertices, with `what="vertices"`).
+
+        Examples
+        --------
+        >>> import bvh
+        >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+        >>> scene = bvh.Scene()
+        >>> scene.add(tree, name="a")
+        0
+        >>> camera = bvh.Camera.orthographic([0, 0, 9], [0, 0, 0], [0, 1, 0], 4.0, 100, 100)
+        >>> selection = scene.pick_rect(camera, 40, 40, 60, 60, what="vertices")
+        >>> selection.names, selection[0]
+        (('a',), array([0], dtype=int32))
+        >>> scene.pick_rect(camera, 40, 40, 60, 60, mode="inside")
+        Selection(0 faces of 0 instances)
+        """
+        region = rectangle(camera, x0, y0, x1, y1)
+        return select(self, camera, region, what, mode, visible_only, samples, mask, threads)
+
+    def pick_lasso(
+        self,
+        camera: Camera,
+        polygon: ArrayLike,
+        *,
+        what: str = "faces",
+        mode: str = "touching",
+        visible_only: bool = False,
+        samples: int = 1,
+        mask: int = ALL_BITS,
+        threads: int | None = None,
+    ) -> Selection:
+        """Select what a closed polygon in the picture touches or contains.
+
+        Parameters
+        ----------
+        camera : Camera
+        polygon : array_like, shape (n, 2)
+            Corners in the camera's pixels, the last joined to the first. It may cross itself: the
+            region is the polygon with all points of odd winding number.
+        what, mode, visible_only, samples, mask, threads
+            As in `pick_rect`.
+
+        Returns
+        -------
+        Selection
+
+        Raises
+        ------
+        ValueError, TypeError
+            As in `pick_rect`; also if the polygon has no corners, or a corner is not finite.
+
+        Examples
+        --------
+        >>> import bvh
+        >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+        >>> scene = bvh.Scene()
+        >>> scene.add(tree)
+        0
+        >>> camera = bvh.Camera.orthographic([0, 0, 9], [0, 0, 0], [0, 1, 0], 4.0, 100, 100)
+        >>> around = [[49, 51], [80, 51], [49, 20]]
+        >>> scene.pick_lasso(camera, around, mode="inside").ids
+        array([0], dtype=int32)
+        """
+        region = lasso(camera, polygon)
+        return select(self, camera, region, what, mode, visible_only, samples, mask, threads)

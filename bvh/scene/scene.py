@@ -1,0 +1,381 @@
+"""`Scene`: instances of trees and of other scenes, which can be added, moved and removed."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bvh.camera.placement import axis_name
+from bvh.geometry.transforms import affine_maps
+from bvh.io.trimesh_scenes import attributes_of, fits, placements, up_of
+from bvh.queries.hierarchy import BVH
+from bvh.runtime.arguments import ALL_BITS, bit_masks, index_rows, label, one_index, truths
+from bvh.runtime.jit import alone, warms
+from bvh.runtime.progress_bars import ProgressLike, heard
+from bvh.scene.files.saving import SceneSaving
+from bvh.scene.flattened_instances import check_nesting
+from bvh.scene.instances import nested_scenes
+from bvh.scene.overlap_queries import SceneOverlapQueries
+from bvh.scene.picking import Picking
+from bvh.scene.point_queries import ScenePoints
+from bvh.tree.primitives import Custom
+
+IDENTITY = np.eye(3, 4)
+
+
+class Scene(Picking, ScenePoints, SceneOverlapQueries, SceneSaving):
+    """Instances of trees and of other scenes, each under an affine transform.
+
+    An instance under a transform M is its mesh with every vertex v moved to the double nearest to
+    M v: queries answer bit for bit as for the mesh that `flattened` returns. `add` assigns ids in
+    ascending order and never reuses one.
+
+    When a nested scene is changed, or a tree refitted, all scenes that contain it follow. Many
+    threads may query a scene at once, but neither it nor its contents must be changed meanwhile. It
+    can be pickled and copied (`copy.copy` shares the trees, `copy.deepcopy` does not), and survives
+    a fork.
+
+    Examples
+    --------
+    >>> import bvh, numpy as np
+    >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+    >>> scene = bvh.Scene()
+    >>> low = scene.add(tree, name="low")
+    >>> high = scene.add(tree, np.diag([1.0, 1.0, -1.0, 1.0]), name="high")
+    >>> M = np.eye(4)
+    >>> M[2, 3] = 5.0
+    >>> scene.set_transform(high, M)
+    >>> scene
+    Scene(2 instances, 2 leaves, 1 trees)
+    >>> scene[high].name, scene.find("low").tolist()
+    ('high', [0])
+    """
+
+    __slots__ = ()
+
+    @classmethod
+    def from_trimesh(
+        cls,
+        trimesh_scene: Any,
+        *,
+        up: str | None = None,
+        quality: str = "medium",
+        threads: int | None = None,
+        progress: ProgressLike | None = None,
+    ) -> Scene:
+        """Create a scene from one of trimesh, with an instance for each node that has triangles.
+
+        Parameters
+        ----------
+        trimesh_scene : trimesh.Scene
+            Each geometry becomes one tree, however many nodes use it; names are those of nodes,
+            and transforms those from a node to the world. Nodes of glTF without a name get that of
+            their mesh, and the parts of a mesh in several materials that of its node, with a number
+            where a name repeats: the same each time. Vertex normals and texture coordinates of the
+            meshes are kept (see `attributes`). Nodes with points or paths, or with a singular
+            transform, are left out with a `BVHWarning`.
+        up : {"x", "y", "z", "-x", "-y", "-z"}, optional
+            The axis that is up (see `Scene.up`); by default y if trimesh has read the scene from
+            glTF, else z.
+        quality, threads
+            As in `BVH.from_triangles`.
+        progress : callable, bool or bar of tqdm, optional
+            Called as progress(done, total) in triangles.
+
+        Returns
+        -------
+        Scene
+        """
+        nodes = placements(trimesh_scene)
+        used = {node.geometry: trimesh_scene.geometry[node.geometry] for node in nodes}
+        total, done = sum(len(mesh.faces) for mesh in used.values()), 0
+        scene, numbers = cls(), {}
+        scene.up = up_of(trimesh_scene) if up is None else up
+        with heard(progress) as report:
+            for name, mesh in used.items():
+
+                def step(part: int, _: int, before: int = done) -> None:
+                    assert report is not None
+                    report(before + part, total)
+
+                tree = BVH.from_mesh(
+                    mesh, quality=quality, threads=threads, progress=step if report else None
+                )
+                numbers[name] = scene._instances.child_index(tree)
+                scene._attributes[id(tree)] = tree, attributes_of(mesh)
+                done += len(mesh.faces)
+        if nodes:
+            children = np.array([numbers[node.geometry] for node in nodes], np.int32)
+            maps = np.stack([node.matrix for node in nodes])
+            scene._instances.extend(children, maps, [node.name for node in nodes])
+        return scene
+
+    @property
+    def up(self) -> str:
+        """Axis that is up in pictures, on pages and for cameras: "z", "y", "x", "-x", "-y" or "-z".
+
+        "y" in scenes that come from glTF, "z" by default in others; it can be set, is saved, and
+        has no effect on queries. Of nested scenes, the axis of the outermost counts.
+
+        Examples
+        --------
+        >>> import bvh
+        >>> scene = bvh.Scene()
+        >>> scene.up = "y"
+        >>> scene.add(([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]]))
+        0
+        >>> bvh.Camera.framing(scene) == bvh.Camera.framing(scene.bounds, up="y")
+        True
+        """
+        return self._up
+
+    @up.setter
+    def up(self, axis: str) -> None:
+        self._up = axis_name("up", axis)
+
+    def add(
+        self,
+        child: Any,
+        transform: ArrayLike | None = None,
+        name: str | None = None,
+        mask: int = ALL_BITS,
+        visible: bool = True,
+    ) -> int:
+        """Add an instance.
+
+        Parameters
+        ----------
+        child : BVH, Scene or mesh
+            A mesh is anything that `BVH.from_mesh` takes; the same mesh, added again, shares its
+            tree.
+        transform : array_like, shape (4, 4), optional
+            From the child's coordinates to the scene's: affine and invertible, which includes
+            reflections, shear and any scale. The identity by default.
+        name : str, optional
+            Need not be unique.
+        mask : int
+            32 bits; rays whose mask shares no bit with it ignore the instance.
+        visible : bool
+            Rays ignore instances that are not visible.
+
+        Returns
+        -------
+        int
+            The id of the instance.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If an argument has the wrong shape, type or range, or the child contains this scene.
+        """
+        maps = IDENTITY if transform is None else affine_maps("transform", transform)
+        if maps.shape != (3, 4):
+            raise ValueError(f"transform must have shape (4, 4), got {(*maps.shape[:-2], 4, 4)}")
+        bits, shown = bit_masks("mask", mask), truths("visible", visible)
+        if bits.ndim or shown.ndim:
+            raise ValueError("mask and visible must be single values; add_many takes many")
+        names = (label("name", name),)
+        number = self._child_number(child)
+        return int(self._instances.extend(number, maps[None], names, int(bits), bool(shown))[0])
+
+    def add_many(
+        self,
+        child: Any,
+        transforms: ArrayLike,
+        names: Sequence[str | None] | None = None,
+        masks: ArrayLike = ALL_BITS,
+        visible: ArrayLike = True,
+    ) -> NDArray[np.int64]:
+        """Add many instances of one child.
+
+        Parameters
+        ----------
+        child : BVH, Scene or mesh
+            As in `add`.
+        transforms : array_like, shape (n, 4, 4)
+        names : sequence of str or None, length n, optional
+        masks : int or array_like of int, shape (n,)
+        visible : bool or array_like of bool, shape (n,)
+
+        Returns
+        -------
+        ndarray of int64, shape (n,)
+            The ids of the instances.
+        """
+        maps = _many_maps(transforms)
+        labels: Any = itertools.repeat(None)
+        if names is not None:
+            if isinstance(names, str) or len(names) != len(maps):
+                raise ValueError(f"names must be {len(maps)} names, one for each transform")
+            labels = [label("names", name) for name in names]
+        bits = _spread("masks", bit_masks("masks", masks), len(maps))
+        shown = _spread("visible", truths("visible", visible), len(maps))
+        return self._instances.extend(self._child_number(child), maps, labels, bits, shown)
+
+    def remove(self, ids: int | ArrayLike) -> None:
+        """Remove one instance or many; their ids are not reused.
+
+        Parameters
+        ----------
+        ids : int or array_like of int, shape (n,)
+
+        Raises
+        ------
+        KeyError
+            If there is no such instance.
+        """
+        self._instances.remove(np.unique(self._rows(ids)))
+
+    def replace(self, instance_id: int, child: Any) -> None:
+        """Replace the child of an instance, which keeps its id, transform, name and mask.
+
+        Parameters
+        ----------
+        instance_id : int
+        child : BVH, Scene or mesh
+            As in `add`.
+        """
+        row = self._row(instance_id)
+        self._instances.replace(row, self._child_number(child))
+
+    def set_transform(self, instance_id: int, transform: ArrayLike) -> None:
+        """Change the transform of an instance, in microseconds however many there are.
+
+        Parameters
+        ----------
+        instance_id : int
+        transform : array_like, shape (4, 4)
+            As in `add`.
+        """
+        row = self._row(instance_id)
+        maps = affine_maps("transform", transform)
+        if maps.shape != (3, 4):
+            raise ValueError(f"transform must have shape (4, 4), got {(*maps.shape[:-2], 4, 4)}")
+        self._instances.move(np.array([row]), maps)
+
+    def set_transforms(self, ids: ArrayLike, transforms: ArrayLike) -> None:
+        """Change the transforms of many instances.
+
+        Parameters
+        ----------
+        ids : array_like of int, shape (n,)
+            If an id is given twice, its last transform counts.
+        transforms : array_like, shape (n, 4, 4)
+        """
+        rows = self._instances.rows_of(index_rows("ids", ids))
+        maps = _many_maps(transforms)
+        if len(maps) != len(rows):
+            raise ValueError(
+                f"transforms must have shape ({len(rows)}, 4, 4), got ({len(maps)}, 4, 4)"
+            )
+        self._instances.move(rows, maps)
+
+    def set_visible(self, ids: int | ArrayLike, visible: ArrayLike) -> None:
+        """Show or hide instances.
+
+        Parameters
+        ----------
+        ids : int or array_like of int, shape (n,)
+        visible : bool or array_like of bool, shape (n,)
+        """
+        found = self._rows(ids)
+        values = _spread("visible", truths("visible", visible), len(found))
+        self._instances.mark(found, "visible", values)
+
+    def set_mask(self, ids: int | ArrayLike, mask: ArrayLike) -> None:
+        """Change the masks of instances.
+
+        Parameters
+        ----------
+        ids : int or array_like of int, shape (n,)
+        mask : int or array_like of int, shape (n,)
+            As in `add`.
+        """
+        found = self._rows(ids)
+        self._instances.mark(found, "masks", _spread("mask", bit_masks("mask", mask), len(found)))
+
+    def rename(self, instance_id: int, name: str | None) -> None:
+        """Change or remove the name of an instance.
+
+        Parameters
+        ----------
+        instance_id : int
+        name : str or None
+        """
+        number = int(self._instances.column("ids")[self._row(instance_id)])
+        if label("name", name) is None:
+            self._instances.names.pop(number, None)
+        else:
+            self._instances.names[number] = str(name)
+
+    def _rows(self, ids: int | ArrayLike) -> NDArray[np.int64]:
+        if np.ndim(ids) == 0:
+            return np.array([self._instances.row_of(one_index("ids", ids))])  # type: ignore[arg-type]
+        return self._instances.rows_of(index_rows("ids", ids))
+
+    def _child_number(self, child: Any) -> int:
+        """Return the index of a child in the table; a mesh is built into a tree first."""
+        table = self._instances
+        if isinstance(child, Scene):
+            parts = nested_scenes(child)
+            if any(part is self for part in parts):
+                raise ValueError("child must not hold the scene that it is added to")
+            check_nesting(parts, 1)
+        elif not isinstance(child, BVH):
+            mesh, child = child, self._meshes.get(id(child))
+            if child is None or not fits(mesh, child.vertices, child.faces):
+                child = BVH.from_mesh(mesh)
+                self._meshes[id(mesh)] = child
+                self._attributes[id(child)] = child, attributes_of(mesh)
+        elif isinstance(child.arrays.primitives, Custom):
+            raise TypeError("child must be over triangles, boxes or obbs, not over custom")
+        return table.child_index(child)
+
+
+def _many_maps(transforms: ArrayLike) -> NDArray[np.float64]:
+    """Return the maps (n, 3, 4) of matrices (n, 4, 4)."""
+    if np.size(transforms) == 0:
+        return np.empty((0, 3, 4))
+    maps = affine_maps("transforms", transforms)
+    if maps.ndim != 3:
+        raise ValueError(f"transforms must have shape (n, 4, 4), got {np.shape(transforms)}")
+    return maps
+
+
+def _spread(name: str, values: NDArray[Any], count: int) -> NDArray[Any]:
+    """Return one value for each of `count` instances."""
+    if values.ndim and values.shape != (count,):
+        raise ValueError(f"{name} must be one value or {count} of them, got {values.shape}")
+    return np.broadcast_to(values, (count,))
+
+
+@warms("rays in scenes")
+def _warm() -> None:
+    """Compile the ray queries of scenes."""
+    scene, rays = Scene(), (np.ones((2, 3)), -np.ones((2, 3)))
+    scene.add(BVH.from_triangles(np.eye(3), [[0, 1, 2]]))
+    scene.closest_hit(*rays)
+    scene.closest_hit(*rays, counters=True)
+    scene.any_hit(*rays)
+    scene.all_hits(*rays)
+    scene.all_hits(*rays, max_hits=1)
+    scene.count_hits(*rays)
+    scene.caster()(1.0, 1.0, 1.0, -1.0, -1.0, -1.0)
+
+
+@alone
+def _any_hit_counts(ray_id, instance_id, prim_id, t, u, v, data):
+    return True
+
+
+@warms("filters in scenes")
+def _warm_filters() -> None:
+    """Compile ray queries with users' filters."""
+    scene, rays = Scene(), (np.ones((2, 3)), -np.ones((2, 3)))
+    scene.add(BVH.from_triangles(np.eye(3), [[0, 1, 2]]))
+    scene.closest_hit(*rays, filter=_any_hit_counts)
+    scene.any_hit(*rays, filter=_any_hit_counts)

@@ -1,0 +1,209 @@
+"""Regions of overlap queries in the frame of an instance's tree, and boxes against them.
+
+Boxes and polytopes become planes in the frame of the tree, of which only those are kept that part
+its root's box, and balls become three rows of an affine map, so that boxes of nodes stay as they
+are.
+
+The planes. With y = M x + t and x = c + s x', f(y) = n . y + w is s g . x' + h with g = n M and
+h = g . c + n . t + w. Computed, it is wrong by less than 2**-48 of the terms, E: two dozen
+roundings of 2**-53, and that of vertices. Rows are divided by s * sum(abs(g)) and taken as float32;
+with B the bound of the frame, 2**-18 B covers their rounding, that of a box's centre and half
+extents, and of seven steps: 20 * 2**-24 B.
+
+Balls are measured in float64, where 2**-47 of the terms covers what the lanes lose, too.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bvh.geometry.arithmetic.floats import INF, largest, power_of_two
+from bvh.runtime.jit import by_type, inlined, kernel, stay_outlined
+from bvh.runtime.simd import WIDTH, convert, fma, greater, mask_bits, peek, poke, splat
+from bvh.traversal.overlaps.regions import BoxRegions, PlaneRegions, SphereRegions
+from bvh.tree import frame as frames
+
+F = np.float32
+ERROR = 2.0**-48
+FLOAT_ERROR = 2.0**-18
+# What underflow can lose of a product, with some margin.
+LOST = 2.0**-1070
+LEAST_SIZE, MOST_SIZE = 2.0**-900, 2.0**900
+TINY = 2.0**-1000
+
+# Rows of a plane, or of an axis of a ball: g, h, what that may be wrong by.
+ROW = 5
+OUTSIDE = -1
+
+
+@inlined
+def _plane_in_leaf(placed, leaf, frame, n, w):
+    """Return (g, h, E) of n . y + w in the frame of a leaf's tree, g times s."""
+    maps, at = placed.maps, 12 * leaf
+    s = power_of_two(-np.int64(frames.exponent(frame)))
+    c, bound = frames.centre(frame), frames.bound(frame) * s
+    x, y, z = n[0] * peek(maps, at + 3), n[1] * peek(maps, at + 7), n[2] * peek(maps, at + 11)
+    h = ((x + y) + z) + w
+    terms = abs(x) + abs(y) + abs(z) + abs(w)
+    g0 = n[0] * peek(maps, at) + n[1] * peek(maps, at + 4) + n[2] * peek(maps, at + 8)
+    g1 = n[0] * peek(maps, at + 1) + n[1] * peek(maps, at + 5) + n[2] * peek(maps, at + 9)
+    g2 = n[0] * peek(maps, at + 2) + n[1] * peek(maps, at + 6) + n[2] * peek(maps, at + 10)
+    for j in range(3):
+        size = (
+            abs(n[0] * peek(maps, at + j))
+            + abs(n[1] * peek(maps, at + 4 + j))
+            + abs(n[2] * peek(maps, at + 8 + j))
+        )
+        terms += size * (abs(c[j]) + bound)
+    h += (g0 * c[0] + g1 * c[1]) + g2 * c[2]
+    lost = (abs(c[0]) + abs(c[1]) + abs(c[2]) + 3.0 * bound + 8.0) * LOST
+    return (g0 * s, g1 * s, g2 * s), h, terms * ERROR + lost
+
+
+@inlined
+def _put_row(rows, at, g, h, error):
+    poke(rows, at, g[0])
+    poke(rows, at + 1, g[1])
+    poke(rows, at + 2, g[2])
+    poke(rows, at + 3, h)
+    poke(rows, at + 4, error)
+
+
+@kernel
+def _add_plane(placed, leaf, frame, n, w, rows, count):
+    """Add a plane to the rows of a region; return their number, OUTSIDE if it keeps out all."""
+    stay_outlined()
+    size = largest(n)
+    if size == 0.0:
+        # All of space, or the region would not have come here.
+        return count
+    g, h, error = _plane_in_leaf(
+        placed, leaf, frame, (n[0] / size, n[1] / size, n[2] / size), w / size
+    )  # fmt: skip
+    top = bottom = h
+    for j in range(3):
+        a, b = g[j] * frames.lowest(frame, j), g[j] * frames.highest(frame, j)
+        top += max(a, b)
+        bottom += min(a, b)
+    if top < -error:
+        return np.int64(OUTSIDE)
+    if bottom > error:
+        return count
+    total = abs(g[0]) + abs(g[1]) + abs(g[2])
+    if LEAST_SIZE < total < MOST_SIZE and error < MOST_SIZE:
+        by = 1.0 / total
+        margin = (error * by + FLOAT_ERROR * frames.bound(frame)) * (1.0 + 2.0**-20)
+        _put_row(rows, ROW * count, (g[0] * by, g[1] * by, g[2] * by), h * by, margin)
+    else:
+        # Nothing is known.
+        _put_row(rows, ROW * count, (0.0, 0.0, 0.0), 0.0, INF)
+    return count + 1
+
+
+def approach(region, i, placed, leaf, frame, rows):
+    """Write region i in the frame of a leaf's tree into `rows`; return their number.
+
+    That is OUTSIDE where nothing of the tree can be in it, 0 where all surely is.
+    """
+
+
+def _approach_planes(region, i, placed, leaf, frame, rows):
+    planes, many, count = region.planes, peek(region.shape, 0), np.int64(0)
+    for k in range(many):
+        at = 4 * (i * many + k)
+        n = (peek(planes, at), peek(planes, at + 1), peek(planes, at + 2))
+        count = _add_plane(placed, leaf, frame, n, peek(planes, at + 3), rows, count)
+        if count < 0:
+            break
+    return count
+
+
+def _approach_box(region, i, placed, leaf, frame, rows):
+    count = np.int64(0)
+    for k in range(6):
+        axis, n = k >> 1, (1.0 if k & 1 == 0 else -1.0)
+        w = -peek(region.lower, 3 * i + axis) if k & 1 == 0 else peek(region.upper, 3 * i + axis)
+        normal = (n if axis == 0 else 0.0, n if axis == 1 else 0.0, n if axis == 2 else 0.0)
+        count = _add_plane(placed, leaf, frame, normal, w, rows, count)
+        if count < 0:
+            break
+    return count
+
+
+def _approach_ball(region, i, placed, leaf, frame, rows):
+    for axis in range(3):
+        n = (
+            1.0 if axis == 0 else 0.0,
+            1.0 if axis == 1 else 0.0,
+            1.0 if axis == 2 else 0.0,
+        )
+        g, h, error = _plane_in_leaf(placed, leaf, frame, n, -peek(region.center, 3 * i + axis))
+        _put_row(rows, ROW * axis, g, h, 2.0 * error)
+    # Beside the rows, the square of the radius.
+    radius = peek(region.radius, i)
+    poke(rows, 3 * ROW, radius * radius)
+    return np.int64(3)
+
+
+APPROACH = {
+    BoxRegions: _approach_box, PlaneRegions: _approach_planes, SphereRegions: _approach_ball
+}  # fmt: skip
+
+
+@by_type(approach)
+def _choose_approach(region, i, placed, leaf, frame, rows):
+    return APPROACH[region.instance_class]
+
+
+def sift(region, rows, count, low, high):
+    """Return which of the boxes in lanes a region may meet, and which surely lie in it, as bits."""
+
+
+def _sift_planes(region, rows, count, low, high):
+    half = F(0.5)
+    centre = ((low[0] + high[0]) * half, (low[1] + high[1]) * half, (low[2] + high[2]) * half)
+    extent = ((high[0] - low[0]) * half, (high[1] - low[1]) * half, (high[2] - low[2]) * half)
+    near = low[0] <= high[0]
+    inside = near
+    for k in range(count):
+        at = ROW * k
+        x, y, z = F(peek(rows, at)), F(peek(rows, at + 1)), F(peek(rows, at + 2))
+        height, margin = F(peek(rows, at + 3)), F(peek(rows, at + 4))
+        middle = fma(centre[0], x, fma(centre[1], y, fma(centre[2], z, splat(height, WIDTH))))
+        spread = fma(extent[0], abs(x), fma(extent[1], abs(y), extent[2] * abs(z)))
+        near = near & ~(middle + spread < -margin)
+        inside = inside & (middle - spread > margin)
+    return np.int64(mask_bits(near)), np.int64(mask_bits(inside))
+
+
+@inlined
+def _axis_of(rows, at, centre, extent):
+    """Return how far boxes are from a ball's centre along an axis: the least, the most."""
+    x, y, z = peek(rows, at), peek(rows, at + 1), peek(rows, at + 2)
+    middle = abs(((centre[0] * x + centre[1] * y) + centre[2] * z) + peek(rows, at + 3))
+    spread = (extent[0] * abs(x) + extent[1] * abs(y)) + extent[2] * abs(z)
+    spread = spread + peek(rows, at + 4)
+    gap = greater(middle - spread, splat(0.0, WIDTH))
+    most = middle + spread
+    return gap * gap, most * most
+
+
+def _sift_ball(region, rows, count, low, high):
+    a = convert(low[0], 0.0), convert(low[1], 0.0), convert(low[2], 0.0)
+    b = convert(high[0], 0.0), convert(high[1], 0.0), convert(high[2], 0.0)
+    centre = ((a[0] + b[0]) * 0.5, (a[1] + b[1]) * 0.5, (a[2] + b[2]) * 0.5)
+    extent = ((b[0] - a[0]) * 0.5, (b[1] - a[1]) * 0.5, (b[2] - a[2]) * 0.5)
+    gap0, most0 = _axis_of(rows, 0, centre, extent)
+    gap1, most1 = _axis_of(rows, ROW, centre, extent)
+    gap2, most2 = _axis_of(rows, 2 * ROW, centre, extent)
+    square, used = peek(rows, 3 * ROW), low[0] <= high[0]
+    near = used & ~((gap0 + gap1) + gap2 > square * (1.0 + ERROR) + TINY)
+    inside = used & ((most0 + most1) + most2 < square * (1.0 - ERROR) - TINY)
+    return np.int64(mask_bits(near)), np.int64(mask_bits(inside))
+
+
+def _choose_sift(region, rows, count, low, high):
+    return _sift_ball if region.instance_class is SphereRegions else _sift_planes
+
+
+by_type(sift, inline=True)(_choose_sift)

@@ -1,0 +1,259 @@
+"""Regions of overlap queries (boxes, balls, convex polytopes) against nodes and primitives.
+
+`to_local` brings the region of a query to a tree's local frame; `reach` finds which of WIDTH boxes
+there it may meet; `decide`, whether it meets a primitive.
+
+Why nothing is lost. The boxes hold their primitives (see `nodes`). A local number computed here in
+float64 is wrong by 2**-50 of the terms it is made of; box corners are moved outward by a float32
+step, radii and planes by the errors stated where they are computed. Numbers that overflow make a
+region larger: comparisons are written so that NaN, too, means "may meet".
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bvh.geometry.arithmetic.floats import INF, finite, largest, vector
+from bvh.geometry.region_overlap import (
+    APART,
+    MEET,
+    box_and_sphere,
+    triangle_and_planes,
+    triangle_and_sphere,
+)
+from bvh.geometry.triangle_overlap import triangle_meets_box
+from bvh.runtime.jit import by_type, inlined
+from bvh.runtime.simd import WIDTH, convert, greater, peek, poke, select, splat
+from bvh.tree import frame as frames
+from bvh.tree.instanced import Placed
+from bvh.tree.primitives import Boxes, Triangles, corners
+
+# The largest corner that a float32 can hold: an unused lane, from +inf to -inf, is beyond it.
+FARTHEST = 3.0e38
+ERROR = 2.0**-48
+TINY = 2.0**-500
+
+
+class BoxRegions(NamedTuple):
+    """Boxes by lower and upper corner, both (n, 3)."""
+
+    lower: NDArray[np.float64]
+    upper: NDArray[np.float64]
+
+
+class SphereRegions(NamedTuple):
+    """Balls by centre (n, 3) and radius (n,)."""
+
+    center: NDArray[np.float64]
+    radius: NDArray[np.float64]
+
+
+class PlaneRegions(NamedTuple):
+    """Polytopes by planes (n, k, 4): where all n . p + offset >= 0."""
+
+    planes: NDArray[np.float64]
+    shape: NDArray[np.int64]  # (k,)
+
+
+Regions = BoxRegions | SphereRegions | PlaneRegions
+
+
+def to_local(region, i, frame, local, scale):
+    """Write region i in local coordinates into `local`; return whether it is not empty."""
+
+
+def _local_box(region, i, frame, local, scale):
+    low, high, centre = vector(region.lower, i), vector(region.upper, i), frames.centre(frame)
+    if not (finite(low) and finite(high)):
+        return False
+    for axis in range(3):
+        if not low[axis] <= high[axis]:
+            return False
+        first = np.float64(
+            np.nextafter(np.float32((low[axis] - centre[axis]) * scale), np.float32(-INF))
+        )
+        last = np.float64(
+            np.nextafter(np.float32((high[axis] - centre[axis]) * scale), np.float32(INF))
+        )
+        poke(local, axis, max(first, -FARTHEST))
+        poke(local, axis + 3, min(last, FARTHEST))
+    return True
+
+
+def _local_sphere(region, i, frame, local, scale):
+    at, radius, centre = vector(region.center, i), peek(region.radius, i), frames.centre(frame)
+    if not (finite(at) and 0.0 <= radius < INF):
+        return False
+    x, y, z = (
+        (at[0] - centre[0]) * scale,
+        (at[1] - centre[1]) * scale,
+        (at[2] - centre[2]) * scale,
+    )
+    # A difference loses 2**-53 of itself, and so does what `reach` subtracts from it; box corners
+    # are at most 16 and are paid for by the second term.
+    r = radius * scale * (1.0 + ERROR) + (largest((x, y, z)) + 32.0) * ERROR + TINY
+    poke(local, 0, x)
+    poke(local, 1, y)
+    poke(local, 2, z)
+    poke(local, 3, r * r * (1.0 + ERROR))
+    return True
+
+
+def _local_planes(region, i, frame, local, scale):
+    count, centre = peek(region.shape, 0), frames.centre(frame)
+    for k in range(count):
+        at = 4 * (i * count + k)
+        n = (
+            peek(region.planes, at),
+            peek(region.planes, at + 1),
+            peek(region.planes, at + 2),
+        )
+        offset = peek(region.planes, at + 3)
+        if not (finite(n) and abs(offset) < INF):
+            return False
+        size = largest(n)
+        if size == 0.0:
+            if offset < 0.0:
+                return False
+            # All of space.
+            size = 1.0
+        n = (n[0] / size, n[1] / size, n[2] / size)
+        x, y, z = n[0] * centre[0], n[1] * centre[1], n[2] * centre[2]
+        w = offset / size
+        height = ((x + y + z) + w) * scale
+        terms = (abs(x) + abs(y) + abs(z) + abs(w)) * scale
+        poke(local, 4 * k, n[0])
+        poke(local, 4 * k + 1, n[1])
+        poke(local, 4 * k + 2, n[2])
+        # Box corners are at most 16.
+        poke(local, 4 * k + 3, height + (terms + 64.0) * ERROR)
+    return True
+
+
+def reach(region, local, low, high):
+    """Return the mask of the lanes whose boxes a region may meet; an unused lane is not among."""
+
+
+@inlined
+def _number(local, i):
+    return splat(np.float32(peek(local, i)), WIDTH)
+
+
+def _reach_box(region, local, low, high):
+    return (
+        (low[0] <= _number(local, 3))
+        & (low[1] <= _number(local, 4))
+        & (low[2] <= _number(local, 5))
+        & (high[0] >= _number(local, 0))
+        & (high[1] >= _number(local, 1))
+        & (high[2] >= _number(local, 2))
+    )
+
+
+@inlined
+def _squared_gap(low, high, x):
+    """Return the squared distance of a number from intervals, lane by lane, in float64."""
+    zero = splat(np.float64(0.0), WIDTH)
+    below = convert(low, np.float64(0.0)) - x
+    above = x - convert(high, np.float64(0.0))
+    gap = greater(greater(below, above), zero)
+    return gap * gap
+
+
+def _reach_sphere(region, local, low, high):
+    total = (
+        _squared_gap(low[0], high[0], peek(local, 0))
+        + _squared_gap(low[1], high[1], peek(local, 1))
+        + _squared_gap(low[2], high[2], peek(local, 2))
+    )
+    return ~(total > peek(local, 3)) & (low[0] <= high[0])
+
+
+@inlined
+def _farthest(low, high, n):
+    """Return n times the end of intervals that is farther along it, in float64."""
+    up = splat(n > 0.0, WIDTH)
+    return convert(select(up, high, low), np.float64(0.0)) * n
+
+
+def _reach_planes(region, local, low, high):
+    inside = low[0] <= high[0]
+    for k in range(peek(region.shape, 0)):
+        top = (
+            _farthest(low[0], high[0], peek(local, 4 * k))
+            + _farthest(low[1], high[1], peek(local, 4 * k + 1))
+            + _farthest(low[2], high[2], peek(local, 4 * k + 2))
+            + peek(local, 4 * k + 3)
+        )
+        inside = inside & ~(top < 0.0)
+    return inside
+
+
+def decide(primitives, region, i, prim, scratch):
+    """Tell whether region i meets a primitive, in a scene the moved one: APART, MEET or UNSURE."""
+
+
+def _triangle_box(primitives, region, i, prim, scratch):
+    v0, v1, v2 = corners(primitives, prim)
+    low, high = vector(region.lower, i), vector(region.upper, i)
+    return MEET if triangle_meets_box(v0, v1, v2, low, high) else APART
+
+
+def _triangle_sphere(primitives, region, i, prim, scratch):
+    v0, v1, v2 = corners(primitives, prim)
+    return triangle_and_sphere(v0, v1, v2, vector(region.center, i), peek(region.radius, i))
+
+
+def _triangle_planes(primitives, region, i, prim, scratch):
+    v0, v1, v2 = corners(primitives, prim)
+    count = peek(region.shape, 0)
+    return triangle_and_planes(v0, v1, v2, region.planes, i * count, (i + 1) * count, scratch)
+
+
+def _box_box(primitives, region, i, prim, scratch):
+    low, high = vector(primitives.points, 2 * prim), vector(primitives.points, 2 * prim + 1)
+    for axis in range(3):
+        if low[axis] > peek(region.upper, 3 * i + axis):
+            return APART
+        if high[axis] < peek(region.lower, 3 * i + axis):
+            return APART
+    return MEET
+
+
+def _box_sphere(primitives, region, i, prim, scratch):
+    low, high = vector(primitives.points, 2 * prim), vector(primitives.points, 2 * prim + 1)
+    return box_and_sphere(low, high, vector(region.center, i), peek(region.radius, i))
+
+
+TO_LOCAL = {BoxRegions: _local_box, SphereRegions: _local_sphere, PlaneRegions: _local_planes}
+REACH = {BoxRegions: _reach_box, SphereRegions: _reach_sphere, PlaneRegions: _reach_planes}
+DECIDE = {
+    (Triangles, BoxRegions): _triangle_box,
+    (Triangles, SphereRegions): _triangle_sphere,
+    (Triangles, PlaneRegions): _triangle_planes,
+    (Placed, BoxRegions): _triangle_box,
+    (Placed, SphereRegions): _triangle_sphere,
+    (Placed, PlaneRegions): _triangle_planes,
+    (Boxes, BoxRegions): _box_box,
+    (Boxes, SphereRegions): _box_sphere,
+}
+
+
+@by_type(to_local)
+def _choose_local(region, i, frame, local, scale):
+    return TO_LOCAL[region.instance_class]
+
+
+def _choose_reach(region, local, low, high):
+    return REACH[region.instance_class]
+
+
+by_type(reach, inline=True)(_choose_reach)
+
+
+@by_type(decide)
+def _choose_decide(primitives, region, i, prim, scratch):
+    return DECIDE[primitives.instance_class, region.instance_class]

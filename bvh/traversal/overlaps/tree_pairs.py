@@ -1,0 +1,309 @@
+"""Pairs of faces that meet: of two trees, or of one tree against itself.
+
+A stack holds pairs of subtrees whose boxes may overlap. An entry is four numbers: for each side the
+code of a node or leaf, and where its box is kept (its parent's block and lane). Both nodes of a
+pair are opened at once: each child of the second against all children of the first, lanes at a
+time. A tree against itself begins with the pair of its root and itself, and opens such a pair into
+those of its children, each taken once.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bvh.geometry.face_overlap import faces_overlap
+from bvh.geometry.triangle_overlap import triangles_touch
+from bvh.runtime.jit import entry, inlined, kernel, stay_outlined
+from bvh.runtime.simd import (
+    WIDTH,
+    greater,
+    lesser,
+    load,
+    lowest_bit,
+    mask_bits,
+    peek,
+    peek_int,
+    pointer,
+    poke,
+    shifted,
+    splat,
+)
+from bvh.runtime.tuple_references import as_pointers
+from bvh.traversal.overlaps.region_search import child_boxes, group_box
+from bvh.traversal.overlaps.tree_to_tree import (
+    GROUP_ROWS,
+    HIGH,
+    LARGEST,
+    LOW,
+    MARGIN,
+    SAME_MESH,
+    V0,
+    V1,
+    V2,
+    moved_corners,
+    place_children,
+    place_group,
+)
+from bvh.traversal.rays.ray_slots import STACK
+from bvh.tree import frame as frames
+from bvh.tree.primitives import corners
+from bvh.tree.triangle_groups import GROUP_SIZE, NORMAL, SIZE, TOLERANCE, dot, three
+from bvh.tree.wide_nodes import BLOCK_SIZE, CODES, LOWER, MAX_LEAF_ROWS, UPPER, leaf_rows
+
+ENTRY = 4
+# Opening a pair takes one entry and makes up to WIDTH**2 where opening a node makes WIDTH; a path
+# of pairs opens each side at most as often as a ray does.
+PAIRS_STACK = ENTRY * (WIDTH + 2) * STACK
+# What one step may push.
+SPARE = ENTRY * (WIDTH * WIDTH + 1)
+MOST_OF_LEAVES = (MAX_LEAF_ROWS * WIDTH) ** 2
+ROWS_SIZE = GROUP_ROWS * WIDTH * MAX_LEAF_ROWS
+
+HEIGHT, MET, FIRST = 0, 1, 2
+
+# Steps between two checks for an interrupt: some milliseconds.
+STEPS = 1 << 11
+
+
+class Meeting(NamedTuple):
+    """The state of a search for pairs, and its scratch."""
+
+    state: NDArray[np.int64]  # the stack's height in numbers, pairs found, its first number
+    stack: NDArray[np.int64]
+    rows: NDArray[np.float32]
+
+
+def new_meeting(entries: int) -> Meeting:
+    """Return the scratch of a search that begins with up to some pairs of subtrees."""
+    stack = np.empty(PAIRS_STACK + ENTRY * entries, np.int64)
+    return Meeting(np.zeros(3, np.int64), stack, np.empty(ROWS_SIZE, np.float32))
+
+
+def begin_with(meeting: Meeting, entries: NDArray[np.int64]) -> None:
+    """Begin a search with some pairs of subtrees."""
+    meeting.stack[: entries.size] = entries.ravel()
+    meeting.state[:] = entries.size, 0, 0
+
+
+class Task(NamedTuple):
+    """Pointers that all steps share."""
+
+    tree: object
+    other: object
+    way: object
+    rows: object
+    stack: object
+
+
+@inlined
+def _push(stack, top, code, place, code2, place2):
+    poke(stack, top, np.int64(code))
+    poke(stack, top + 1, np.int64(place))
+    poke(stack, top + 2, np.int64(code2))
+    poke(stack, top + 3, np.int64(place2))
+    return top + ENTRY
+
+
+@inlined
+def _code_of(blocks, node, k):
+    return np.int64(peek_int(blocks, node * BLOCK_SIZE + CODES * WIDTH + k))
+
+
+@inlined
+def _overlapping(low, high, rows, k):
+    """Return the mask of lanes whose boxes overlap the moved box in lane k."""
+    return (
+        (low[0] <= peek(rows, (HIGH + 0) * WIDTH + k))
+        & (low[1] <= peek(rows, (HIGH + 1) * WIDTH + k))
+        & (low[2] <= peek(rows, (HIGH + 2) * WIDTH + k))
+        & (high[0] >= peek(rows, (LOW + 0) * WIDTH + k))
+        & (high[1] >= peek(rows, (LOW + 1) * WIDTH + k))
+        & (high[2] >= peek(rows, (LOW + 2) * WIDTH + k))
+    )
+
+
+@kernel
+def _open(task, itself, top, code, place, code2, place2):
+    """Push the pairs of children of a pair of which one is a node; return the stack's height."""
+    stay_outlined()
+    tree, other, way, rows, stack = task
+    if code2 < 0:
+        # A leaf of the second tree: its box is a lane of its parent.
+        node = place2 // WIDTH
+        place_children(other.blocks, node, way, rows)
+        low, high = child_boxes(tree.blocks, code * BLOCK_SIZE)
+        bits = mask_bits(_overlapping(low, high, rows, place2 - node * WIDTH))
+        while bits != 0:
+            k = lowest_bit(bits)
+            bits &= bits - 1
+            child = _code_of(tree.blocks, code, k)
+            top = _push(stack, top, child, code * WIDTH + k, code2, place2)
+        return top
+    used = mask_bits(place_children(other.blocks, code2, way, rows))
+    if code < 0:
+        node = place // WIDTH
+        at = node * BLOCK_SIZE + (place - node * WIDTH)
+        bits = used
+        for axis in range(3):
+            low = splat(peek(tree.blocks, at + (LOWER + axis) * WIDTH), WIDTH)
+            high = splat(peek(tree.blocks, at + (UPPER + axis) * WIDTH), WIDTH)
+            first = load(rows, (LOW + axis) * WIDTH, WIDTH)
+            last = load(rows, (HIGH + axis) * WIDTH, WIDTH)
+            bits &= mask_bits((first <= high) & (last >= low))
+        while bits != 0:
+            k = lowest_bit(bits)
+            bits &= bits - 1
+            child = _code_of(other.blocks, code2, k)
+            top = _push(stack, top, code, place, child, code2 * WIDTH + k)
+        return top
+    low, high = child_boxes(tree.blocks, code * BLOCK_SIZE)
+    while used != 0:
+        k = lowest_bit(used)
+        used &= used - 1
+        child2 = _code_of(other.blocks, code2, k)
+        bits = mask_bits(_overlapping(low, high, rows, k))
+        if itself and code == code2:
+            # Each pair of children once, and each child with itself.
+            bits &= (2 << k) - 1
+        while bits != 0:
+            m = lowest_bit(bits)
+            bits &= bits - 1
+            child = _code_of(tree.blocks, code, m)
+            top = _push(stack, top, child, code * WIDTH + m, child2, code2 * WIDTH + k)
+    return top
+
+
+@inlined
+def _straddling(tree, group, rows, at, margin):
+    """Return the lanes of a group whose planes a moved triangle does not surely miss, as bits.
+
+    The distance of a corner w from a plane, N . (w - v0), is wrong by sum(abs(N)), which SIZE is,
+    times what w - v0 is wrong by: `margin`, and a few 2**-24 of the largest coordinate for what
+    float32 loses of w, v0, N, and the sums.
+    """
+    start = group * GROUP_SIZE
+    v0, n = three(tree.groups, start), three(tree.groups, start + NORMAL * WIDTH)
+    bound = load(tree.groups, start + SIZE * WIDTH, WIDTH) * margin
+    a = _height(n, v0, rows, at + V0 * WIDTH)
+    b = _height(n, v0, rows, at + V1 * WIDTH)
+    c = _height(n, v0, rows, at + V2 * WIDTH)
+    above = lesser(a, lesser(b, c)) > bound
+    below = greater(a, greater(b, c)) < -bound
+    return mask_bits(~(above | below))
+
+
+@inlined
+def _height(n, v0, rows, at):
+    w = (
+        splat(peek(rows, at), WIDTH) - v0[0],
+        splat(peek(rows, at + WIDTH), WIDTH) - v0[1],
+        splat(peek(rows, at + 2 * WIDTH), WIDTH) - v0[2],
+    )
+    return dot(n, w)
+
+
+@kernel
+def _meets(task, i, j):
+    """Tell whether face i and face j of the second tree count as a pair."""
+    stay_outlined()
+    tree, other, way, _, _ = task
+    a = corners(tree.primitives, i)
+    finite, b = moved_corners(other.primitives, j, way)
+    if peek(way, SAME_MESH) != 0.0:
+        return faces_overlap(a, b)
+    return finite and triangles_touch(a[0], a[1], a[2], b[0], b[1], b[2])
+
+
+@inlined
+def _leaves(task, itself, code, code2, pairs, count):
+    """Test the faces of two leaves; return the new number of pairs."""
+    tree, other, way, rows, _ = task
+    first, many = leaf_rows(code)
+    first2, many2 = leaf_rows(code2)
+    bound = frames.bound(tree.frame)
+    widest = max(peek(way, MARGIN), max(peek(way, MARGIN + 1), peek(way, MARGIN + 2)))
+    for m in range(many2):
+        place_group(other.groups, first2 + m, way, rows, m * GROUP_ROWS * WIDTH)
+    for g in range(first, first + many):
+        # The second tree's margins cover both.
+        low, high = group_box(tree.groups, g * GROUP_SIZE, np.float32(0.0))
+        used = load(tree.groups, g * GROUP_SIZE + TOLERANCE * WIDTH, WIDTH) >= np.float32(0.0)
+        for m in range(many2):
+            g2 = first2 + m
+            if itself and code == code2 and g2 < g:
+                continue
+            for k in range(WIDTH):
+                j = np.int64(peek(other.ids, g2 * WIDTH + k))
+                # A face that has left a refitted tree has others after it.
+                if j < 0:
+                    continue
+                at = m * GROUP_ROWS * WIDTH + k
+                near = _overlapping(low, high, _from(rows, m), k)
+                bits = mask_bits(used & near)
+                if itself and code == code2 and g2 == g:
+                    bits &= (1 << k) - 1
+                if bits == 0:
+                    continue
+                size = np.float64(peek(rows, at + LARGEST * WIDTH)) + bound
+                bits &= _straddling(tree, g, rows, at, np.float32(1.1 * widest + 2e-6 * size))
+                while bits != 0:
+                    i = np.int64(peek(tree.ids, g * WIDTH + lowest_bit(bits)))
+                    bits &= bits - 1
+                    if itself and i == j:
+                        continue
+                    if _meets(task, i, j):
+                        swap = itself and i > j
+                        poke(pairs, 2 * count, np.int32(j if swap else i))
+                        poke(pairs, 2 * count + 1, np.int32(i if swap else j))
+                        count += 1
+    return count
+
+
+@inlined
+def _from(rows, m):
+    return shifted(rows, m * GROUP_ROWS * WIDTH)
+
+
+@entry
+def meet(arrays, others, way, itself, meeting, pairs, wanted, steps):
+    """Continue a search for pairs until its end, for some steps, or until pairs might not fit.
+
+    A step opens a pair of subtrees, or tests the faces of two leaves. Returns whether the search
+    is complete. If entries are `wanted`, pairs are only opened, in as many steps as it
+    takes, until there are as many, for threads to share: in the stack from FIRST to HEIGHT.
+    """
+    task = Task(
+        as_pointers(arrays), as_pointers(others), pointer(way), pointer(meeting.rows),
+        pointer(meeting.stack),
+    )  # fmt: skip
+    found = pointer(pairs)
+    stack, top, count = task.stack, meeting.state[HEIGHT], np.int64(0)
+    first, idle, capacity = np.int64(0), np.int64(0), len(meeting.stack) - SPARE
+    while top > first:
+        if wanted > 0:
+            # The oldest first, until all that are left are leaves.
+            at = first
+            if top > capacity or top - first >= ENTRY * wanted or ENTRY * idle >= top - first:
+                break
+            first += ENTRY
+        else:
+            if steps <= 0 or count + MOST_OF_LEAVES > len(pairs):
+                break
+            steps -= 1
+            top -= ENTRY
+            at = top
+        code, place = peek(stack, at), peek(stack, at + 1)
+        code2, place2 = peek(stack, at + 2), peek(stack, at + 3)
+        if code >= 0 or code2 >= 0:
+            top = _open(task, itself, top, code, place, code2, place2)
+            idle = np.int64(0)
+        elif wanted > 0:
+            top = _push(stack, top, code, place, code2, place2)
+            idle += 1
+        else:
+            count = _leaves(task, itself, code, code2, found, count)
+    meeting.state[FIRST], meeting.state[HEIGHT], meeting.state[MET] = first, top, count
+    return top == first

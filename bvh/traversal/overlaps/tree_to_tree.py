@@ -1,0 +1,227 @@
+"""The map from one tree's local frame to another's, and boxes and triangles brought there.
+
+x' = L x + T takes a coordinate of the second tree's local frame to the first one's; L and T come
+from both frames and the affine matrix between them. A box goes by its centre and half extents, the
+latter by the absolute values of L. `margin` covers what the float64 computation of L, T and x'
+loses, what the vertices lose that the matrix moves and rounds, and the float32 rows of leaf groups;
+the rounding to float32 at the end is covered by 2**-22 of the numbers themselves. What overflows
+makes a box larger, up to all of space.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bvh.geometry.arithmetic.floats import finite
+from bvh.runtime.arguments import kernel_input
+from bvh.runtime.jit import inlined
+from bvh.runtime.simd import WIDTH, convert, greater, lesser, peek, splat, store
+from bvh.tree.frame import BOUND, CENTRE, EXPONENT, FARTHEST, FRAME_SIZE, FrameView
+from bvh.tree.primitives import corners
+from bvh.tree.triangle_groups import GROUP_SIZE, three
+from bvh.tree.wide_nodes import BLOCK_SIZE, LOWER, UPPER
+
+# The parts of the map: L, abs(L), T, margin, the matrix's three rows, whether it moves anything;
+# whether the two trees are parts of one mesh, so that what they share does not count.
+MATRIX, SIZES, SHIFT, MARGIN, ROWS, MOVES, SAME_MESH, WAY_SIZE = 0, 9, 18, 21, 24, 36, 37, 38
+
+ERROR = 2.0**-48
+# Of coordinates, where both trees are moved and a third matrix is composed.
+MOVED_ERROR = 2.0**-47
+GROUP_ERROR = 2.0**-19
+LARGEST_FLOAT = 3.0e38
+
+# Rows of lanes for a group of the second tree: box, corners, largest coordinate.
+LOW, HIGH, V0, V1, V2, LARGEST, GROUP_ROWS = 0, 3, 6, 9, 12, 15, 16
+
+
+def way_between(
+    frame: NDArray[np.float64],
+    other: NDArray[np.float64],
+    transform: NDArray[np.float64] | None,
+    same_mesh: bool = False,
+) -> NDArray[np.float64]:
+    """Return the map from the local frame of `other` to that of a tree, `frame`."""
+    matrix = np.eye(4) if transform is None else transform
+    linear, shift = matrix[:3, :3], matrix[:3, 3]
+    own, theirs = FrameView(frame), FrameView(other)
+    k, centre, centre2 = own.exponent, own.centre, theirs.centre
+    way = np.zeros(WAY_SIZE)
+    with np.errstate(all="ignore"):
+        local = np.ldexp(linear, k - theirs.exponent)
+        scale = np.ldexp(1.0, k)
+        terms = np.abs(linear) @ np.abs(centre2) + np.abs(shift) + np.abs(centre)
+        moved = np.abs(linear).sum(axis=1) * theirs.farthest + np.abs(shift)
+        way[MATRIX:SIZES] = local.ravel()
+        way[SIZES:SHIFT] = np.abs(local).ravel()
+        way[SHIFT:MARGIN] = (linear @ centre2 + (shift - centre)) * scale
+        way[MARGIN:ROWS] = (
+            (terms + moved) * scale * ERROR
+            + np.abs(local).sum(axis=1) * theirs.bound * GROUP_ERROR
+            + own.bound * GROUP_ERROR
+            + 2.0**-100
+        )
+    way[ROWS:MOVES] = matrix[:3].ravel()
+    way[MOVES], way[SAME_MESH] = transform is not None, same_mesh
+    return kernel_input(way)
+
+
+def ways_between(
+    frames: NDArray[np.float64],
+    maps: NDArray[np.float64],
+    inverses: NDArray[np.float64],
+    others: NDArray[np.float64],
+    other_maps: NDArray[np.float64],
+    transform: NDArray[np.float64] | None,
+    same_mesh: bool,
+) -> NDArray[np.float64]:
+    """Return the maps between the trees of n pairs that have both been moved, (n, WAY_SIZE).
+
+    A tree has a frame (4, 3) and a map (3, 4), the first of a pair that map's rounded inverse W,
+    too; `transform` moves the second once more. L is W, the transform and the second map composed:
+    the boxes of the first tree stay as they are, and W times what rounding has moved its vertices
+    by is added to the margin. All errors together are below 50 * 2**-53 of the terms.
+    """
+    matrix = np.eye(4) if transform is None else transform
+    outer, shift = matrix[:3, :3], matrix[:3, 3]
+    own, theirs = frames.reshape(-1, FRAME_SIZE), others.reshape(-1, FRAME_SIZE)
+    k, k2, bound, bound2 = own[:, EXPONENT], theirs[:, EXPONENT], own[:, BOUND], theirs[:, BOUND]
+    centre, centre2 = own[:, CENTRE : CENTRE + 3], theirs[:, CENTRE : CENTRE + 3]
+    farthest, farthest2 = own[:, FARTHEST : FARTHEST + 1], theirs[:, FARTHEST : FARTHEST + 1]
+    w, m = inverses[:, :, :3], other_maps[:, :, :3]
+    ways = np.zeros((len(frames), WAY_SIZE))
+    with np.errstate(all="ignore"):
+        scale = np.ldexp(1.0, k.astype(np.int64))
+        local = np.ldexp(w @ (outer @ m), (k - k2).astype(np.int64)[:, None, None])
+        at = _times(m, centre2) + other_maps[:, :, 3]
+        at = _times(w, at @ outer.T + shift) + inverses[:, :, 3]
+        # How large coordinates are: of the first tree, of the second before and after `transform`.
+        size = _times(np.abs(maps[:, :, :3]), farthest) + np.abs(maps[:, :, 3])
+        size2 = _times(np.abs(m), farthest2) + np.abs(other_maps[:, :, 3])
+        size2 = size2 @ np.abs(outer).T + np.abs(shift)
+        terms = _times(np.abs(w), size + size2 + 2.0**-1000)
+        terms += np.abs(inverses[:, :, 3]) + np.abs(centre)
+        ways[:, MATRIX:SIZES] = local.reshape(-1, 9)
+        ways[:, SIZES:SHIFT] = np.abs(local).reshape(-1, 9)
+        ways[:, SHIFT:MARGIN] = (at - centre) * scale[:, None]
+        ways[:, MARGIN:ROWS] = (
+            terms * (scale * MOVED_ERROR)[:, None]
+            + np.abs(local).sum(axis=2) * (bound2 * GROUP_ERROR)[:, None]
+            + (bound * GROUP_ERROR)[:, None]
+            + 2.0**-100
+        )
+    ways[:, ROWS:MOVES] = matrix[:3].ravel()
+    ways[:, MOVES] = transform is not None
+    ways[:, SAME_MESH] = same_mesh
+    return kernel_input(ways)
+
+
+def _times(matrices: NDArray[np.float64], vectors: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the products of matrices (n, 3, 3) and vectors (n, 3), or of one number for all."""
+    return np.asarray((matrices * vectors[:, None, :]).sum(axis=2))
+
+
+@inlined
+def _along(way, row, v):
+    """Return a row of L times three vectors of lanes."""
+    at = MATRIX + 3 * row
+    return v[0] * peek(way, at) + v[1] * peek(way, at + 1) + v[2] * peek(way, at + 2)
+
+
+@inlined
+def _extent(way, row, v):
+    at = SIZES + 3 * row
+    return v[0] * peek(way, at) + v[1] * peek(way, at + 1) + v[2] * peek(way, at + 2)
+
+
+@inlined
+def _doubles(v):
+    """Return lanes as doubles."""
+    zero = np.float64(0.0)
+    return convert(v[0], zero), convert(v[1], zero), convert(v[2], zero)
+
+
+@inlined
+def _put(rows, at, lanes):
+    """Store doubles as float32."""
+    store(rows, at, convert(lanes, np.float32(0.0)))
+
+
+@inlined
+def _put_ends(rows, at, row, low, high, margin):
+    """Store the ends of intervals, moved outward."""
+    low, high = low - margin, high + margin
+    low, high = low - abs(low) * 2.0**-22, high + abs(high) * 2.0**-22
+    # NaN fails the first comparison, and becomes the largest.
+    low = lesser(greater(low, splat(-LARGEST_FLOAT, WIDTH)), splat(LARGEST_FLOAT, WIDTH))
+    high = greater(lesser(high, splat(LARGEST_FLOAT, WIDTH)), splat(-LARGEST_FLOAT, WIDTH))
+    _put(rows, at + (LOW + row) * WIDTH, low)
+    _put(rows, at + (HIGH + row) * WIDTH, high)
+
+
+@inlined
+def place_children(blocks, node, way, rows):
+    """Bring the boxes of a node's children to the first tree's frame; return the lanes in use."""
+    at = node * BLOCK_SIZE
+    first, last = three(blocks, at + LOWER * WIDTH), three(blocks, at + UPPER * WIDTH)
+    low, high = _doubles(first), _doubles(last)
+    centre = (
+        (low[0] + high[0]) * 0.5,
+        (low[1] + high[1]) * 0.5,
+        (low[2] + high[2]) * 0.5,
+    )
+    half = (
+        (high[0] - low[0]) * 0.5,
+        (high[1] - low[1]) * 0.5,
+        (high[2] - low[2]) * 0.5,
+    )
+    for row in range(3):
+        x = _along(way, row, centre) + peek(way, SHIFT + row)
+        h = _extent(way, row, half)
+        _put_ends(rows, 0, row, x - h, x + h, peek(way, MARGIN + row))
+    return first[0] <= last[0]
+
+
+@inlined
+def place_group(groups, group, way, rows, at):
+    """Bring a group of triangles to the first tree's frame: boxes and corners."""
+    start = group * GROUP_SIZE
+    v0 = _doubles(three(groups, start))
+    e1 = _doubles(three(groups, start + 3 * WIDTH))
+    e2 = _doubles(three(groups, start + 6 * WIDTH))
+    size = splat(np.float64(0.0), WIDTH)
+    for row in range(3):
+        a = _along(way, row, v0) + peek(way, SHIFT + row)
+        b = a + _along(way, row, e1)
+        c = a + _along(way, row, e2)
+        low, high = lesser(a, lesser(b, c)), greater(a, greater(b, c))
+        size = greater(size, greater(abs(a), greater(abs(b), abs(c))))
+        _put_ends(rows, at, row, low, high, peek(way, MARGIN + row))
+        _put(rows, at + (V0 + row) * WIDTH, a)
+        _put(rows, at + (V1 + row) * WIDTH, b)
+        _put(rows, at + (V2 + row) * WIDTH, c)
+    _put(rows, at + LARGEST * WIDTH, size)
+
+
+@inlined
+def _moved(way, p):
+    """Return a vertex as the matrix moves it, every operation rounded."""
+    return (
+        peek(way, ROWS) * p[0] + peek(way, ROWS + 1) * p[1] + peek(way, ROWS + 2) * p[2]
+        + peek(way, ROWS + 3),
+        peek(way, ROWS + 4) * p[0] + peek(way, ROWS + 5) * p[1] + peek(way, ROWS + 6) * p[2]
+        + peek(way, ROWS + 7),
+        peek(way, ROWS + 8) * p[0] + peek(way, ROWS + 9) * p[1] + peek(way, ROWS + 10) * p[2]
+        + peek(way, ROWS + 11),
+    )  # fmt: skip
+
+
+@inlined
+def moved_corners(triangles, prim, way):
+    """Return (finite, corners) of a triangle of the second tree in the first one's world."""
+    a, b, c = corners(triangles, prim)
+    if peek(way, MOVES) != 0.0:
+        a, b, c = _moved(way, a), _moved(way, b), _moved(way, c)
+        return finite(a) and finite(b) and finite(c), (a, b, c)
+    return True, (a, b, c)

@@ -1,0 +1,188 @@
+"""What a scene adds to `closest_point`: its top level, and the frames of its instances' trees.
+
+The leaves of the top level are visited like nodes, and the tree of a leaf is walked to its end on
+the same stack, in its own local frame, where distances are transformed to those of the world (see
+`stretching`). Triangles that may be near enough are measured on their moved vertices.
+
+A leaf that float32 does not suit is walked in float64, its boxes measured by weights (see
+`stretches`), which loses 2**-49 of the point's `reach` beside what the map to there has lost.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bvh.geometry.point_triangle import nearest_on_triangle
+from bvh.runtime.jit import inlined, kernel, stay_outlined
+from bvh.runtime.simd import peek, pointer, poke, shifted
+from bvh.runtime.tuple_references import as_pointers
+from bvh.traversal.points.closest_point import TARGETS
+from bvh.traversal.points.double_bounds import EVEN
+from bvh.traversal.points.point_bounds import BOX_ERROR, UP, local_bound, spread_point
+from bvh.traversal.points.point_walks import (
+    VISITS,
+    Candidates,
+    DoubleSpace,
+    InstanceSpace,
+    Rows,
+    measure,
+    walk_instance_float32,
+    walk_instance_float64,
+)
+from bvh.traversal.points.world_distances import BOX_ERROR as INSTANCE_BOX_ERROR
+from bvh.traversal.points.world_distances import TRIANGLE_ERROR, seen_from
+from bvh.traversal.points.world_metric import SCALE, STRETCH_SIZE, WEIGHTS
+from bvh.tree import frame as frames
+from bvh.tree.instanced import blocks_of, code_of, groups_of, placed_corners, prim_ids_of
+from bvh.tree.wide_nodes import LEAF_BITS
+
+F = np.float32
+
+
+class SceneTarget(NamedTuple):
+    """A scene, as points are measured against it."""
+
+    tree: Any  # the top level
+    metrics: Any  # a row for each leaf: see `stretches`
+    mask: int
+
+
+class TopSpace(NamedTuple):
+    """The top level of a scene, for `walk_float32`."""
+
+    blocks: Any
+    scale: float
+    point: Any
+    box_error: float
+    target: Any
+    x: Any
+
+
+class TopDoubleSpace(NamedTuple):
+    """The top level of a scene, for `walk_float64`."""
+
+    blocks: Any
+    scale: float
+    x: Any
+    weights: Any
+    lost: float
+    target: Any
+
+
+def _scene_pointers(target):
+    return SceneTarget(as_pointers(target.tree), pointer(target.metrics), target.mask)
+
+
+def _top_space(target, x, reach):
+    tree = target.tree
+    return TopSpace(
+        tree.blocks, frames.scale(tree.frame), spread_point(x), BOX_ERROR * reach + 1e-30, target, x
+    )
+
+
+def _top_double_space(target, x, reach):
+    tree = target.tree
+    return TopDoubleSpace(
+        tree.blocks, frames.scale(tree.frame), x, EVEN, 2.0**-49 * reach, target
+    )  # fmt: skip
+
+
+TARGETS[SceneTarget] = _scene_pointers, _top_space, _top_double_space
+
+
+@inlined
+def _leaf_at(target, code):
+    """Return the leaf that a code of the top level has, -1 where the mask leaves it out."""
+    leaf = np.int64(peek(target.tree.ids, ~code >> LEAF_BITS))
+    return leaf if peek(target.tree.primitives.masks, leaf) & target.mask != 0 else np.int64(-1)
+
+
+def _visit_for_closest(space, goal, near, bound, scratch, p, code, top):
+    leaf = _leaf_at(space.target, code)
+    if leaf >= 0:
+        near, goal = _closest_in_leaf(
+            space.target, goal, near, scratch, p, space.x, leaf, top
+        )  # fmt: skip
+    return near, local_bound(near, space.scale), goal
+
+
+def _visit_for_nearest(space, goal, near, bound, scratch, p, code, top):
+    leaf = _leaf_at(space.target, code)
+    if leaf >= 0:
+        near = _nearest_in_leaf(space.target, goal, near, scratch, p, space.x, leaf, top)
+    return near, local_bound(near, space.scale), goal
+
+
+def _visit_in_doubles(space, goal, near, bound, scratch, p, code, top):
+    leaf = _leaf_at(space.target, code)
+    if leaf >= 0:
+        near = _nearest_in_leaf(space.target, goal, near, scratch, p, space.x, leaf, top)
+    return near, bound, goal
+
+
+VISITS[TopSpace, Candidates] = _visit_for_closest
+VISITS[TopSpace, Rows] = _visit_for_nearest
+VISITS[TopDoubleSpace, Rows] = _visit_in_doubles
+
+
+@inlined
+def _instance_space(placed, metric, leaf, seen):
+    """Return the tree of a leaf; `seen` is what `seen_from` returns."""
+    q, reach, lost, _ = seen
+    error = TRIANGLE_ERROR * reach + lost + 1e-30
+    return InstanceSpace(
+        blocks_of(placed, leaf), groups_of(placed, leaf), prim_ids_of(placed, leaf), placed,
+        code_of(leaf, 0), peek(metric, SCALE), spread_point(q),
+        INSTANCE_BOX_ERROR * reach + lost + 1e-30, F(error * UP), metric,
+    )  # fmt: skip
+
+
+@kernel
+def _closest_in_leaf(target, goal, near, scratch, p, x, leaf, base):
+    """Walk the tree of a leaf for the closest triangle; return (near, goal).
+
+    `x` is p in the frame of the top level; the stack is free from `base` on.
+    """
+    placed, metric = target.tree.primitives, shifted(target.metrics, leaf * STRETCH_SIZE)
+    seen = seen_from(placed, metric, leaf, x)
+    if seen[3]:
+        space = _instance_space(placed, metric, leaf, seen)
+        return walk_instance_float32(space, goal, near, scratch, p, base)
+    count, best, name, u, v = goal
+    best, name, u, v = measure(placed, scratch, count, p, (best, name, u, v))
+    return _closest_in_doubles(target, scratch, p, x, leaf, base, (best, name, u, v))
+
+
+@kernel
+def _closest_in_doubles(target, scratch, p, x, leaf, base, so_far):
+    """Do what `_closest_in_leaf` does in float64, after all candidates have been measured."""
+    stay_outlined()
+    best, name, u, v = so_far
+    rows = Rows(np.int64(1), scratch.lows, scratch.closest)
+    poke(rows.distance, 0, best)
+    poke(rows.names, 0, name)
+    _nearest_in_leaf(target, rows, best, scratch, p, x, leaf, base)
+    if peek(rows.names, 0) != name:
+        name = peek(rows.names, 0)
+        best, u, v = nearest_on_triangle(p, *placed_corners(target.tree.primitives, name))
+    return best, Candidates(np.int64(0), best, name, u, v)
+
+
+@kernel
+def _nearest_in_leaf(target, rows, near, scratch, p, x, leaf, base):
+    """Walk the tree of a leaf for the nearest triangles; return `near`."""
+    stay_outlined()
+    placed, metric = target.tree.primitives, shifted(target.metrics, leaf * STRETCH_SIZE)
+    seen = seen_from(placed, metric, leaf, x)
+    if seen[3]:
+        space = _instance_space(placed, metric, leaf, seen)
+        return walk_instance_float32(space, rows, near, scratch, p, base)[0]
+    q, reach, lost, _ = seen
+    weights = peek(metric, WEIGHTS), peek(metric, WEIGHTS + 1), peek(metric, WEIGHTS + 2)
+    space = DoubleSpace(
+        blocks_of(placed, leaf), prim_ids_of(placed, leaf), placed, code_of(leaf, 0),
+        peek(metric, SCALE), q, weights, lost + 2.0**-49 * reach,
+    )  # fmt: skip
+    return walk_instance_float64(space, rows, near, scratch, p, base)[0]

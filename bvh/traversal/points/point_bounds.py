@@ -1,0 +1,224 @@
+"""Bounds of the distances from a point to boxes and to triangles, WIDTH at a time, in float32.
+
+All is in the local frame of the tree (see `nodes`), where triangles and boxes lie within B, and in
+units of u = 2**-24. P is the largest coordinate of the point, which float32 holds to u P. Points
+further away than FAR are left to float64 (see `nearest_many`).
+
+Boxes. They are rounded outward, so that what is in them is nearer than they are by no rounding of
+their own. Three components of the vector to a box are wrong by u P each from the point, 1.74 u P in
+length, and by 4 u of themselves from the operations: a box is at least as far as
+d (1 - 2**-21) - 1.8 u P. So one whose computed d**2 exceeds ((best + 2 u P) (1 + 2**-20))**2 holds
+nothing at `best` or nearer.
+
+Triangles. Their distance is bounded as in `nearest.between`: from above by any point of the
+triangle, from below by any direction. A component of p - v0 is wrong by u (P + B) from its operands
+and by as much from the difference; p - v1 and p - v2 by 2 u B more from the edge and by u (P + 3 B)
+from the difference: u (3 P + 7 B). A product with a direction of length 1 adds 3 u, and bringing it
+to that length 4 u, of 1.8 (P + B): in sum less than 1.8 u (10 P + 14 B) < 26 u (P + B). The point
+guessed, of weights that are not negative and 1 + 4 u at the most in sum, is wrong by less. So
+32 u (P + B) covers both sides, and the 4 units in the last place of a double that the leaf test may
+be wrong by.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bvh.geometry.arithmetic.floats import INF, largest
+from bvh.runtime.jit import inlined
+from bvh.runtime.simd import (
+    WIDTH,
+    fma,
+    greater,
+    lesser,
+    load,
+    load_ints,
+    mask_bits,
+    peek,
+    peek_int,
+    permute,
+    poke,
+    popcount,
+    select,
+    splat,
+    sqrt,
+    store,
+    store_ints,
+)
+from bvh.runtime.simd.lanes import compress_order
+from bvh.tree import frame as frames
+from bvh.tree.triangle_groups import E1, E2, GROUP_SIZE, NORMAL, TOLERANCE, V0, dot, three
+from bvh.tree.wide_nodes import BLOCK_SIZE, CODES, LOWER, UPPER
+
+F = np.float32
+UNIT = 2.0**-24
+FAR = 64.0
+BOX_ERROR = 2.0 * UNIT
+LEAF_ERROR = 32.0 * UNIT
+UP = 1.0 + 2.0**-20
+
+
+@inlined
+def local_point(frame, p):
+    """Return a point in the local frame, as doubles, and its largest coordinate."""
+    c, s = frames.centre(frame), frames.scale(frame)
+    x = ((p[0] - c[0]) * s, (p[1] - c[1]) * s, (p[2] - c[2]) * s)
+    return x, largest(x)
+
+
+@inlined
+def spread_point(x):
+    """Return the coordinates of a point, each in all lanes."""
+    return splat(F(x[0]), WIDTH), splat(F(x[1]), WIDTH), splat(F(x[2]), WIDTH)
+
+
+@inlined
+def local_distance(distance, scale):
+    """Return no less than what a distance, which was rounded, can be in the local frame."""
+    # Near the least denormal, rounding is not relative.
+    return (distance * (1.0 + 2.0**-49) + 1e-323) * scale
+
+
+@inlined
+def local_bound(distance, scale):
+    """Return `local_distance` in float32, rounded up, and finite."""
+    return F(min(local_distance(distance, scale) * UP + 1e-30, 1e15))
+
+
+@inlined
+def square_bound(best, box_error):
+    """Return what the square of a box's distance must exceed to be of no use."""
+    bound = (np.float64(best) + box_error) * UP
+    return F(min(bound * bound * UP, 1e30))
+
+
+@inlined
+def box_squares(blocks, at, p):
+    """Return the squares of the distances to the children of the node at `at`."""
+    none = splat(F(0.0), WIDTH)
+    x = load(blocks, at + LOWER * WIDTH, WIDTH) - p[0]
+    y = load(blocks, at + (LOWER + 1) * WIDTH, WIDTH) - p[1]
+    z = load(blocks, at + (LOWER + 2) * WIDTH, WIDTH) - p[2]
+    x = greater(greater(x, p[0] - load(blocks, at + UPPER * WIDTH, WIDTH)), none)
+    y = greater(greater(y, p[1] - load(blocks, at + (UPPER + 1) * WIDTH, WIDTH)), none)
+    z = greater(greater(z, p[2] - load(blocks, at + (UPPER + 2) * WIDTH, WIDTH)), none)
+    return fma(x, x, fma(y, y, z * z))
+
+
+@inlined
+def push_children(blocks, code, p, bound, stack, top, spare):
+    """Put the children that are near enough on the stack, the nearest on top; return its top.
+
+    An entry is the bits of the square of the distance, which sort like the number, and the code.
+    """
+    squares = box_squares(blocks, code * BLOCK_SIZE, p)
+    return push_squares(blocks, code, squares, bound, stack, top, spare)
+
+
+@inlined
+def push_squares(blocks, code, squares, bound, stack, top, spare):
+    """Put the children whose squares are within a bound on the stack, as `push_children` does."""
+    at = code * BLOCK_SIZE
+    bits = mask_bits(squares <= bound)
+    if bits == 0:
+        return top
+    order = compress_order(bits)
+    store(spare, 0, permute(squares, order))
+    store_ints(spare, WIDTH, permute(load_ints(blocks, at + CODES * WIDTH, WIDTH), order))
+    first = top
+    for i in range(popcount(bits)):
+        child = np.int64(peek_int(spare, WIDTH + i)) & 0xFFFFFFFF
+        entry = np.int64(peek_int(spare, i)) << 32 | child
+        k = top
+        while k > first and peek(stack, k - 1) < entry:
+            poke(stack, k, peek(stack, k - 1))
+            k -= 1
+        poke(stack, k, entry)
+        top += 1
+    return top
+
+
+@inlined
+def code_of(entry):
+    """Return the code of a stack's entry."""
+    return (entry << 32) >> 32
+
+
+@inlined
+def key_of(bound):
+    """Return what no entry with a square up to `bound` exceeds; bound is finite."""
+    return np.int64(np.float32(bound).view(np.int32)) << 32 | 0xFFFFFFFF
+
+
+@inlined
+def group_bounds(groups, group, p):
+    """Return (low, high) of the distances to the triangles of a group, less all errors.
+
+    Lanes without a triangle have a low of infinity; where nothing is known, high is infinite.
+    """
+    at = group * GROUP_SIZE
+    v0, e1, e2 = three(groups, at + V0 * WIDTH), three(groups, at + E1 * WIDTH), three(
+        groups, at + E2 * WIDTH
+    )  # fmt: skip
+    n = three(groups, at + NORMAL * WIDTH)
+    a = (p[0] - v0[0], p[1] - v0[1], p[2] - v0[2])
+    return corner_bounds(a, e1, e2, n, load(groups, at + TOLERANCE * WIDTH, WIDTH))
+
+
+@inlined
+def corner_bounds(a, e1, e2, n, tolerance):
+    """Return `group_bounds` of triangles with edges e1 and e2, and a normal, off by a from v0."""
+    none, one = splat(F(0.0), WIDTH), splat(F(1.0), WIDTH)
+    # As in Ericson's book: products of the edges with the vectors from the corners.
+    l11, l12, l22 = dot(e1, e1), dot(e1, e2), dot(e2, e2)
+    d1, d2 = dot(e1, a), dot(e2, a)
+    d3, d4, d5, d6 = d1 - l11, d2 - l12, d1 - l12, d2 - l22
+    va, vb, vc = d3 * d6 - d5 * d4, d5 * d2 - d1 * d6, d1 * d4 - d3 * d2
+    whole = one / (va + vb + vc)
+    s, t = vb * whole, vc * whole
+    # Later regions take over from earlier ones; clamping makes corners of edges.
+    beyond = va <= none
+    run, rise = d4 - d3, d5 - d6
+    along = lesser(greater(run / (run + rise), none), one)
+    s, t = select(beyond, one - along, s), select(beyond, along, t)
+    on_ac = (vb <= none) & (d2 >= none) & (d6 <= none)
+    s, t = select(on_ac, none, s), select(on_ac, d2 / l22, t)
+    on_ab = (vc <= none) & (d1 >= none) & (d3 <= none)
+    s, t = select(on_ab, d1 / l11, s), select(on_ab, none, t)
+    inside = ~(beyond | on_ac | on_ab)
+    at_a = (d1 <= none) & (d2 <= none)
+    s, t = select(at_a, none, s), select(at_a, none, t)
+    at_b = (d3 >= none) & (d4 <= d3)
+    s, t = select(at_b, one, s), select(at_b, none, t)
+    at_c = (d6 >= none) & (d5 <= d6)
+    s, t = select(at_c, none, s), select(at_c, one, t)
+    inside = inside & ~(at_a | at_b | at_c)
+    # A NaN becomes 0 here.
+    s = lesser(greater(s, none), one)
+    t = lesser(greater(t, none), one - s)
+    g = tuple_minus(a, s, e1, t, e2)
+    high = sqrt(dot(g, g))
+    facing = dot(n, a)
+    turned = select(facing < none, -one, one)
+    g = (
+        select(inside, n[0] * turned, g[0]),
+        select(inside, n[1] * turned, g[1]),
+        select(inside, n[2] * turned, g[2]),
+    )
+    length = sqrt(dot(g, g))
+    to_a, along_1, along_2 = dot(g, a), dot(g, e1), dot(g, e2)
+    least = to_a - greater(greater(along_1, along_2), none)
+    low = select(length > F(1e-15), least / length, none)
+    empty = tolerance < none
+    far = splat(F(INF), WIDTH)
+    return select(empty, far, low), select(empty | (high != high), far, high)
+
+
+@inlined
+def tuple_minus(a, s, e1, t, e2):
+    """Return a - s e1 - t e2 of vectors of lanes."""
+    return (
+        a[0] - fma(s, e1[0], t * e2[0]),
+        a[1] - fma(s, e1[1], t * e2[1]),
+        a[2] - fma(s, e1[2], t * e2[2]),
+    )

@@ -1,0 +1,380 @@
+"""The two loops that take a point through a tree, shared by trees and scenes.
+
+A *space* is a tree and a point in its local frame, and says how distances are bounded there: for a
+tree by itself, for the tree of an instance (BLAS), or for the top level of a scene (TLAS; see
+`scene_nearest`). A *goal* is what is looked for: the closest triangle, for which leaves collect
+`Candidates`, or the k nearest, which leaves insert into `Rows`. What a node and a leaf do is chosen
+by the types of both, at compile time.
+
+`walk_float32` suits points that are not too far (see `point_visits`), `walk_float64` all others.
+Both carry how near the last triangle that counts surely is, as a distance in the world.
+
+A triangle's *name* is its id in a tree, and its code in a scene (see `placed`): the `base` of its
+leaf, with the id in the low bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bvh.geometry.point_triangle import between, nearest_on_triangle
+from bvh.runtime.jit import by_type, inlined, kernel, stay_outlined
+from bvh.runtime.simd import (
+    WIDTH,
+    convert,
+    load,
+    lowest,
+    mask_bits,
+    peek,
+    permute,
+    poke,
+    popcount,
+    store,
+)
+from bvh.runtime.simd.lanes import compress_order
+from bvh.traversal.points.double_bounds import insert_nearest, push_near, square_limit
+from bvh.traversal.points.point_bounds import (
+    UP,
+    code_of,
+    group_bounds,
+    key_of,
+    local_bound,
+    local_distance,
+    push_children,
+    square_bound,
+)
+from bvh.traversal.points.scratch import CAPACITY
+from bvh.traversal.points.world_distances import push_stretched, stretched_bounds
+from bvh.tree.primitives import corners
+from bvh.tree.wide_nodes import leaf_rows
+
+F = np.float32
+# Names are below.
+NOBODY = 2**63 - 1
+ALL_LANES = (1 << WIDTH) - 1
+
+
+class TreeSpace(NamedTuple):
+    """A tree by itself, for `walk_float32`."""
+
+    blocks: Any
+    groups: Any
+    ids: Any
+    primitives: Any
+    base: int
+    scale: float  # local units in one unit of the world
+    point: Any  # each coordinate in all lanes
+    box_error: float
+    error: np.float32  # of distances to triangles
+
+
+class InstanceSpace(NamedTuple):
+    """The tree of an instance, for `walk_float32`."""
+
+    blocks: Any
+    groups: Any
+    ids: Any
+    primitives: Any
+    base: int
+    scale: float  # transformed units (see `stretches`) in one unit of the world
+    point: Any
+    box_error: float
+    error: np.float32
+    metric: Any
+
+
+class DoubleSpace(NamedTuple):
+    """A tree by itself or that of an instance, for `walk_float64`."""
+
+    blocks: Any
+    ids: Any
+    primitives: Any
+    base: int
+    scale: float
+    x: Any
+    weights: Any  # of the squares of a distance's components
+    lost: float  # what distances may be wrong by, apart from a share of themselves
+
+
+class Candidates(NamedTuple):
+    """The closest triangle so far, and how many candidates are in the scratch."""
+
+    stored: int
+    best: float
+    name: int
+    u: float
+    v: float
+
+
+class Rows(NamedTuple):
+    """The k nearest triangles so far, sorted by (distance, name)."""
+
+    k: int
+    distance: Any
+    names: Any
+
+
+def _walk_float32(space, goal, near, scratch, p, base):
+    """Walk a tree, nearest boxes first; return (near, goal) as leaves leave them.
+
+    The stack is free from `base` on.
+    """
+    stack = scratch.stack
+    bound = local_bound(near, space.scale)
+    square = square_bound(bound, space.box_error)
+    poke(stack, base, np.int64(0))
+    top = base + 1
+    while top > base:
+        top -= 1
+        entry = peek(stack, top)
+        if entry > key_of(square):
+            continue
+        code = code_of(entry)
+        if code >= 0:
+            top = push(space, code, square, scratch, top)
+        else:
+            before = bound
+            near, bound, goal = visit(space, goal, near, bound, scratch, p, code, top)
+            if bound < before:
+                square = square_bound(bound, space.box_error)
+    return near, goal
+
+
+def _walk_float64(space, goal, near, scratch, p, base):
+    """Walk a tree as `walk_float32` does, in float64."""
+    stack, squares = scratch.stack, scratch.squares
+    bound = square_limit(near, space.scale, space.lost)
+    poke(stack, base, np.int64(0))
+    poke(squares, base, 0.0)
+    top = base + 1
+    while top > base:
+        top -= 1
+        if peek(squares, top) > bound:
+            continue
+        code = peek(stack, top)
+        if code >= 0:
+            top = push_near(space.blocks, code, space.x, space.weights, bound, scratch, top)
+        else:
+            near, _, goal = visit(space, goal, near, bound, scratch, p, code, top)
+            bound = square_limit(near, space.scale, space.lost)
+    return near, goal
+
+
+walk_float32, walk_float64 = inlined(_walk_float32), inlined(_walk_float64)
+# A function cannot be compiled within itself, even for other types: instances have their own, which
+# the walk of a top level calls.
+walk_instance_float32, walk_instance_float64 = inlined(_walk_float32), inlined(_walk_float64)
+
+
+def push(space, code, bound, scratch, top):
+    """Put a node's children whose squares are within a bound on the stack, the nearest on top."""
+
+
+def _push_local(space, code, bound, scratch, top):
+    return push_children(
+        space.blocks, code, space.point, bound, scratch.stack, top, scratch.spare
+    )  # fmt: skip
+
+
+def _push_transformed(space, code, bound, scratch, top):
+    return push_stretched(
+        space.blocks, code, space.point, space.metric, bound, scratch.stack, top, scratch.spare
+    )
+
+
+def _choose_push(space, code, bound, scratch, top):
+    return _push_transformed if space.instance_class is InstanceSpace else _push_local
+
+
+by_type(push, inline=True)(_choose_push)
+
+
+def triangle_bounds(space, group):
+    """Return (low, high) of the local distances to the triangles of a group, less all errors."""
+
+
+def _choose_bounds(space, group):
+    if space.instance_class is InstanceSpace:
+        return lambda space, group: stretched_bounds(
+            space.groups, group, space.point, space.metric
+        )  # fmt: skip
+    return lambda space, group: group_bounds(space.groups, group, space.point)
+
+
+by_type(triangle_bounds, inline=True)(_choose_bounds)
+
+
+def visit(space, goal, near, bound, scratch, p, code, top):
+    """Measure what is in a leaf, `code`, of a tree; return (near, bound, goal).
+
+    `bound` is `near` in local units, in float32.
+    """
+
+
+def _visit_closest(space, goal, near, bound, scratch, p, code, top):
+    """Collect the triangles that may be the closest."""
+    count, best, name, u, v = goal
+    unit = 1.0 / space.scale
+    first, rows = leaf_rows(code)
+    for group in range(first, first + rows):
+        low, high = triangle_bounds(space, group)
+        nearest = lowest(high) + space.error
+        if nearest < bound:
+            bound = nearest
+            near = min(near, np.float64(nearest) * unit)
+        low = low - space.error
+        bits = mask_bits(low <= bound)
+        if bits == 0:
+            continue
+        order = compress_order(bits)
+        ids = permute(load(space.ids, group * WIDTH, WIDTH), order)
+        collect(space, scratch, count, permute(low, order), ids)
+        count += popcount(bits)
+        if count > CAPACITY - WIDTH:
+            count = keep_near(space, scratch, count, near)
+            if count > CAPACITY // 2:
+                best, name, u, v = measure(
+                    space.primitives, scratch, count, p, (best, name, u, v)
+                )  # fmt: skip
+                count = np.int64(0)
+                near = min(near, best)
+                bound = local_bound(near, space.scale)
+    return near, bound, Candidates(count, best, name, u, v)
+
+
+def _visit_nearest(space, goal, near, bound, scratch, p, code, top):
+    """Insert the triangles that are nearer than the last."""
+    first, rows = leaf_rows(code)
+    for group in range(first, first + rows):
+        low, _ = triangle_bounds(space, group)
+        worst = local_distance(near, space.scale) * UP + np.float64(space.error)
+        bits = np.int64(mask_bits(low <= F(min(worst, 1e30) * UP)))
+        if bits != 0:
+            insert_group(space.primitives, space.ids, space.base, group, bits, p, goal)
+            near = peek(goal.distance, goal.k - 1)
+    return near, local_bound(near, space.scale), goal
+
+
+def _visit_in_doubles(space, goal, near, bound, scratch, p, code, top):
+    first, rows = leaf_rows(code)
+    for group in range(first, first + rows):
+        insert_group(
+            space.primitives, space.ids, space.base, group, np.int64(ALL_LANES), p, goal
+        )  # fmt: skip
+    return peek(goal.distance, goal.k - 1), bound, goal
+
+
+# What `visit` does, by the classes of the space and of the goal; `scene_nearest` adds its own.
+VISITS: dict[tuple[type, type], Callable[..., Any]] = {
+    (TreeSpace, Candidates): _visit_closest,
+    (InstanceSpace, Candidates): _visit_closest,
+    (TreeSpace, Rows): _visit_nearest,
+    (InstanceSpace, Rows): _visit_nearest,
+    (DoubleSpace, Rows): _visit_in_doubles,
+}
+
+
+def _choose_visit(space, goal, near, bound, scratch, p, code, top):
+    return VISITS[space.instance_class, goal.instance_class]
+
+
+by_type(visit, inline=True)(_choose_visit)
+
+
+@kernel
+def measure(primitives, scratch, count, p, so_far):
+    """Return (distance, name, u, v) of the closest among candidates and the one so far."""
+    stay_outlined()
+    best, name, u, v = so_far
+    names, lows = scratch.names, scratch.lows
+    limit = best
+    if count > 1:
+        # Measure in doubles first: what is surely beyond another needs no more.
+        for i in range(count):
+            low, high = between(p, *corners(primitives, np.int64(peek(names, i))))
+            poke(lows, i, low)
+            limit = min(limit, high)
+    else:
+        poke(lows, 0, 0.0)
+    for i in range(count):
+        if peek(lows, i) > limit:
+            continue
+        k = np.int64(peek(names, i))
+        d, s, t = nearest_on_triangle(p, *corners(primitives, k))
+        if d < best or (d == best and k < name):
+            best, name, u, v = d, k, s, t
+            limit = min(limit, d)
+    return best, name, u, v
+
+
+def collect(space, scratch, count, lows, ids):
+    """Store candidates behind the first `count`: lower bounds of their distances, and names.
+
+    Those of a tree stay as its leaves have them, local lanes of float32 and int32; in a scene they
+    are distances in the world, and codes.
+    """
+
+
+def _collect_local(space, scratch, count, lows, ids):
+    store(scratch.bounds, count, lows)
+    store(scratch.names, count, ids)
+
+
+def _collect_in_world(space, scratch, count, lows, ids):
+    store(scratch.bounds, count, convert(lows, 0.0) * (1.0 / space.scale))
+    store(scratch.names, count, convert(ids, np.int64(0)) | space.base)
+
+
+def _choose_collect(space, scratch, count, lows, ids):
+    return _collect_local if space.instance_class is TreeSpace else _collect_in_world
+
+
+by_type(collect, inline=True)(_choose_collect)
+
+
+def _bound_of(space, near):
+    """Return what the stored bound of a candidate must exceed to be of no use."""
+
+
+def _choose_bound_of(space, near):
+    if space.instance_class is TreeSpace:
+        return lambda space, near: local_bound(near, space.scale)
+    # It was rounded when it was brought to the world.
+    return lambda space, near: near * (1.0 + 2.0**-48) + 1e-323
+
+
+by_type(_bound_of, inline=True)(_choose_bound_of)
+
+
+@inlined
+def keep_near(space, scratch, count, near):
+    """Drop the candidates that are surely further than `near`; return how many are left."""
+    bound = _bound_of(space, near)
+    kept = np.int64(0)
+    for i in range(count):
+        low = peek(scratch.bounds, i)
+        poke(scratch.bounds, kept, low)
+        poke(scratch.names, kept, peek(scratch.names, i))
+        kept += np.int64(low <= bound)
+    return kept
+
+
+@kernel
+def insert_group(primitives, ids, base, group, bits, p, rows):
+    """Insert the lanes `bits` of a group that are nearer than the last of the rows."""
+    stay_outlined()
+    for lane in range(WIDTH):
+        prim = peek(ids, group * WIDTH + lane)
+        if bits >> lane & 1 == 0 or prim < 0:
+            continue
+        name = base | np.int64(prim)
+        face = corners(primitives, name)
+        worst = peek(rows.distance, rows.k - 1)
+        if between(p, *face)[0] > worst:
+            continue
+        d = nearest_on_triangle(p, *face)[0]
+        if d < worst or (d == worst and name < peek(rows.names, rows.k - 1)):
+            insert_nearest(rows.distance, rows.names, rows.k, d, name)

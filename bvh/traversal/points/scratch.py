@@ -1,0 +1,82 @@
+"""Scratch of a thread that takes points through trees: a stack, and candidates."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bvh.runtime.arguments import aligned
+from bvh.runtime.jit import inlined
+from bvh.runtime.simd import WIDTH, pointer, pointer_to
+from bvh.traversal.rays.ray_slots import STACK
+
+# Triangles that can wait to be measured.
+CAPACITY = 256
+
+
+class PointScratch(NamedTuple):
+    """Scratch of one thread; pointers inside kernels."""
+
+    stack: NDArray[np.int64]
+    squares: NDArray[np.float64]  # of the stack's entries, where they are in float64
+    spare: NDArray[np.float32]
+    bounds: NDArray[Any]  # candidates: lower bounds of their distances, and their names
+    names: NDArray[Any]
+    lows: NDArray[np.float64]
+    closest: NDArray[np.int64]  # the name of the closest triangle, where it is found in float64
+
+
+def new_scratch(scene: bool = False) -> PointScratch:
+    """Return the scratch of one thread.
+
+    That of a scene has stacks for two trees, one below the other, and candidates in float64 and
+    int64 in place of float32 and int32.
+    """
+    trees, real, whole = (2, np.float64, np.int64) if scene else (1, np.float32, np.int32)
+    return PointScratch(
+        aligned(trees * STACK, np.int64),
+        aligned(trees * STACK, np.float64),
+        aligned(2 * WIDTH, np.float32),
+        aligned(CAPACITY + WIDTH, real),
+        aligned(CAPACITY + WIDTH, whole),
+        aligned(CAPACITY + WIDTH, np.float64),
+        aligned(1, np.int64),
+    )
+
+
+@inlined
+def pointed_scratch(scratch):
+    """Return scratch with pointers in place of arrays."""
+    return PointScratch(
+        pointer(scratch.stack),
+        pointer(scratch.squares),
+        pointer(scratch.spare),
+        pointer(scratch.bounds),
+        pointer(scratch.names),
+        pointer(scratch.lows),
+        pointer(scratch.closest),
+    )
+
+
+# Where the parts of a scratch begin in plain memory, in bytes, each on a cache line.
+_SIZES = (8 * STACK, 8 * STACK, 8 * WIDTH, *[n * (CAPACITY + WIDTH) for n in (4, 4, 8)], 8)
+_OFFSETS = [sum(-(-size // 64) * 64 for size in _SIZES[:part]) for part in range(len(_SIZES))]
+SQUARES, SPARE, BOUNDS, NAMES, LOWS, CLOSEST = _OFFSETS[1:]
+SCRATCH_BYTES = CLOSEST + 8 + 64
+
+
+@inlined
+def scratch_at(memory):
+    """Return scratch for a tree in SCRATCH_BYTES of memory, pointers in place of arrays."""
+    at = memory + (-memory & 63)
+    return PointScratch(
+        pointer_to(at, np.int64(0)),
+        pointer_to(at + SQUARES, 0.0),
+        pointer_to(at + SPARE, np.float32(0.0)),
+        pointer_to(at + BOUNDS, np.float32(0.0)),
+        pointer_to(at + NAMES, np.int32(0)),
+        pointer_to(at + LOWS, 0.0),
+        pointer_to(at + CLOSEST, np.int64(0)),
+    )

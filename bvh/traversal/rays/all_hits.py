@@ -1,0 +1,265 @@
+"""All hits of each ray, or the first few, in order; or how many there are.
+
+The hits of a block are grouped by ray, t, u and v are computed side by side, and each ray's own are
+sorted by t and id.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bvh.runtime.jit import by_type, entry, inlined, kernel
+from bvh.runtime.simd import peek, poke
+from bvh.runtime.tuple_references import as_pointers, borrowed, pointers_of
+from bvh.traversal.rays.goals import AllGoal
+from bvh.traversal.rays.hit_details import Columns, finish_pairs
+from bvh.traversal.rays.leaf_first_hits import accepts
+from bvh.traversal.rays.packets_or_singles import trace_block
+from bvh.traversal.rays.ray_batch import ask_for_next, pick_rays
+from bvh.traversal.rays.ray_block import BLOCK, HALF
+from bvh.traversal.rays.ray_setup import set_up_block
+
+# Numbers of `state`: the next block, the hits written so far, and those of the block found last.
+NEXT, FILLED, SIZE = range(3)
+
+# Shorter lists are sorted by insertion.
+SHORT = 24
+
+
+class Pairs(NamedTuple):
+    """Scratch for the hits of a block, ray by ray; pointers inside kernels."""
+
+    which: NDArray[np.int64]  # the ray's number in the batch
+    columns: Columns
+    order: NDArray[np.int64]
+    starts: NDArray[np.int64]  # where each ray's hits begin
+
+
+class Wanted(NamedTuple):
+    """Which hits are wanted, and in which form."""
+
+    accept: Any  # a filter that the goal has not asked already, and its data
+    data: Any
+    max_hits: Any  # of a ray
+    listed: Any  # without it only the goal's counts are wanted
+    solved: Any  # compute t, u and v: for hits that are kept, or that a filter is asked about
+    kept: Any  # write the hits to `out`, and not only how many there are to `counts`
+
+
+class Gathered(NamedTuple):
+    """Where `gather_hits` writes; pointers and sizes inside kernels."""
+
+    pairs: Any
+    out: Any
+    counts: Any  # hits of each ray of the batch
+    state: Any
+
+
+def new_columns(capacity: int, ids: Any) -> Columns:
+    """Return columns for `capacity` hits, with ids of a type."""
+    kinds = (ids, np.float64, np.float64, np.float64, np.uint8)
+    return Columns(*(np.empty(capacity + HALF, kind) for kind in kinds))
+
+
+def new_pairs(capacity: int, ids: Any) -> Pairs:
+    """Return scratch for `capacity` hits of a block."""
+    which, order = np.empty(capacity + HALF, np.int64), np.empty(capacity, np.int64)
+    return Pairs(which, new_columns(capacity, ids), order, np.empty(BLOCK + 1, np.int64))
+
+
+@pointers_of(Wanted)
+def _wanted_pointers(arrays):
+    return Wanted(
+        arrays.accept, borrowed(arrays.data), arrays.max_hits, arrays.listed, arrays.solved,
+        arrays.kept,
+    )  # fmt: skip
+
+
+@entry
+def gather_hits(
+    tree_arrays, ray_arrays, ray_order, thread_scratch, goal, wanted, gathered, begin, end
+):
+    """Find the hits of the rays in the blocks begin..end of an order that is plain.
+
+    Stops before a block for whose hits there is no memory; `gathered.state` says where, and how
+    many they are.
+
+    Parameters
+    ----------
+    tree_arrays : TreeArrays
+    ray_arrays : Rays
+    ray_order : Order
+    thread_scratch : Scratch
+    goal : AllGoal or FirstGoal
+    wanted : Wanted
+    gathered : Gathered
+    """
+    if len(tree_arrays.nodes.blocks) == 0:
+        return
+    tree, rays, order = as_pointers(tree_arrays), as_pointers(ray_arrays), as_pointers(ray_order)
+    scratch, aim = as_pointers(thread_scratch), as_pointers(goal)
+    want, results = as_pointers(wanted), as_pointers(gathered)
+    pairs_capacity = np.int64(len(gathered.pairs.order))
+    out_capacity = np.int64(len(gathered.out.t) - HALF)
+    block, pairs, counts, state = scratch.block, results.pairs, results.counts, results.state
+    columns = pairs.columns
+    filled = np.int64(0)
+    for b in range(begin, end):
+        poke(state, NEXT, b)
+        poke(state, FILLED, filled)
+        size = pick_rays(order, b, block.which)
+        count = set_up_block(block, tree.frame, rays, size, scratch.active)
+        ask_for_next(order, b, rays)
+        trace_block(tree, rays, scratch, count, order.kernel, aim)
+        if not want.listed:
+            for i in range(size):
+                poke(counts, peek(block.which, i), goal_count(aim, i))
+            continue
+        found = np.int64(0)
+        for i in range(size):
+            found += goal_count(aim, i)
+        poke(state, SIZE, found)
+        if found > pairs_capacity or (want.kept and filled + found > out_capacity):
+            return
+        by_ray(aim, block, size, pairs)
+        if want.solved:
+            finish_pairs(tree, rays, pairs.which, columns.prim_id, found, columns)
+        else:
+            # To recognise a hit that was found twice, its primitive is enough.
+            for j in range(found):
+                poke(columns.t, j, 0.0)
+        for i in range(size):
+            hits = _pick(tree.primitives, want, pairs, i, results.out, filled)
+            poke(counts, peek(block.which, i), hits)
+            filled += hits if want.kept else 0
+    poke(state, NEXT, end)
+    poke(state, FILLED, filled)
+
+
+@inlined
+def _pick(primitives, wanted, pairs, i, out, at):
+    """Write ray i's hits in order, from `at` on; return how many they are."""
+    hits, order, accept, data = pairs.columns, pairs.order, wanted.accept, wanted.data
+    first, last = peek(pairs.starts, i), peek(pairs.starts, i + 1)
+    for j in range(first, last):
+        poke(order, j, j)
+    _sort(hits.t, hits.prim_id, order, first, last)
+    count = np.int64(0)
+    before = np.int64(-1)
+    for j in range(first, last):
+        h = peek(order, j)
+        prim = np.int64(peek(hits.prim_id, h))
+        if prim == before:
+            # It was in two leaves.
+            continue
+        before = prim
+        t, u, v = peek(hits.t, h), peek(hits.u, h), peek(hits.v, h)
+        if not accepts(accept, primitives, peek(pairs.which, h), prim, t, u, v, data):
+            continue
+        if wanted.kept:
+            poke(out.prim_id, at + count, prim)
+            poke(out.t, at + count, t)
+            poke(out.u, at + count, u)
+            poke(out.v, at + count, v)
+            poke(out.front, at + count, peek(hits.front, h))
+        count += 1
+        if count == wanted.max_hits:
+            break
+    return count
+
+
+@inlined
+def _before(t, prims, a, b):
+    """Return whether hit a is sorted before hit b."""
+    p, q = peek(t, a), peek(t, b)
+    return p < q or (p == q and peek(prims, a) < peek(prims, b))
+
+
+@kernel
+def _sort(t, prims, order, first, last):
+    """Sort hits by t and id: by insertion, or in a heap where they are many."""
+    if last - first <= SHORT:
+        for j in range(first + 1, last):
+            h = peek(order, j)
+            k = j
+            while k > first and _before(t, prims, h, peek(order, k - 1)):
+                poke(order, k, peek(order, k - 1))
+                k -= 1
+            poke(order, k, h)
+        return
+    n = last - first
+    for root in range(n // 2 - 1, -1, -1):
+        _sift(t, prims, order, first, root, n)
+    for n in range(last - first - 1, 0, -1):
+        h = peek(order, first)
+        poke(order, first, peek(order, first + n))
+        poke(order, first + n, h)
+        _sift(t, prims, order, first, np.int64(0), n)
+
+
+@inlined
+def _sift(t, prims, order, first, root, n):
+    """Sift a hit down in a heap of n whose largest is on top."""
+    h = peek(order, first + root)
+    while 2 * root + 1 < n:
+        child = 2 * root + 1
+        if child + 1 < n and _before(
+            t, prims, peek(order, first + child), peek(order, first + child + 1)
+        ):
+            child += 1
+        if not _before(t, prims, h, peek(order, first + child)):
+            break
+        poke(order, first + root, peek(order, first + child))
+        root = child
+    poke(order, first + root, h)
+
+
+def goal_count(goal, i):
+    """Return how many hits of ray i of the block a goal has."""
+
+
+@by_type(goal_count, inline=True)
+def _choose_count(goal, i):
+    if goal.instance_class is AllGoal:
+        return lambda goal, i: peek(goal.found.counts, i)
+    return lambda goal, i: peek(goal.nearest.counts, i)
+
+
+def by_ray(goal, block, size, pairs):
+    """Write a goal's hits to `pairs`, those of each ray side by side."""
+
+
+def _found_by_ray(goal, block, size, pairs):
+    found, starts = goal.found, pairs.starts
+    # Count to where each ray's hits end, and fill from there downwards.
+    end = np.int64(0)
+    for i in range(size):
+        end += peek(found.counts, i)
+        poke(starts, i, end)
+    poke(starts, size, end)
+    for j in range(end - 1, -1, -1):
+        i = peek(found.rays, j)
+        at = peek(starts, i) - 1
+        poke(starts, i, at)
+        poke(pairs.which, at, peek(block.which, i))
+        poke(pairs.columns.prim_id, at, peek(found.prims, j))
+
+
+def _nearest_by_ray(goal, block, size, pairs):
+    nearest = goal.nearest
+    at = np.int64(0)
+    for i in range(size):
+        poke(pairs.starts, i, at)
+        for j in range(peek(nearest.counts, i)):
+            poke(pairs.which, at, peek(block.which, i))
+            poke(pairs.columns.prim_id, at, peek(nearest.prims, i * goal.max_hits + j))
+            at += 1
+    poke(pairs.starts, size, at)
+
+
+@by_type(by_ray)
+def _choose_by_ray(goal, block, size, pairs):
+    return _found_by_ray if goal.instance_class is AllGoal else _nearest_by_ray

@@ -1,0 +1,298 @@
+"""Hit details: t, weights and side of the primitive that a ray hits, correctly rounded.
+
+HALF pairs of a ray and a triangle are solved side by side in double-doubles, in a scene with the
+moved vertices. What these cannot decide, and what is no triangle, is solved one by one, exactly if
+need be.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bvh.geometry.arithmetic.floats import round_quotient, two_sum
+from bvh.geometry.transforms import near_sum
+from bvh.geometry.triangles import scaled_ray, solve_plane, solve_weights
+from bvh.runtime.jit import by_type, inlined, kernel
+from bvh.runtime.simd import convert, gather, lane, load, mask_bits, peek, pointer_to, poke
+from bvh.runtime.tuple_references import stack_memory
+from bvh.traversal.rays.candidates import closest_primitive
+from bvh.traversal.rays.ray_batch import read_ray, read_rows
+from bvh.traversal.rays.ray_block import HALF, batch_index
+from bvh.tree import frame as frames
+from bvh.tree.instanced import TRIANGLES, Placed, kind_of, leaf_of, local_corners
+from bvh.tree.primitives import FRONT, Triangles, corners, intersect, weights
+
+# Double-doubles lose a few times 2**-1074 to underflow, and that times a component of the next
+# product: below 2**-860 with this, where their bounds need 2**-800 (see `round_quotient`).
+LARGEST_COMPONENT = 2.0**200
+
+# Stack memory for HALF pairs: three rows of integers; then, on a cache line of their own, the
+# coordinates of three vertices and a map, for the triangles of a scene.
+VERTICES = 3 * 8 * HALF + 64
+LANES_BYTES = VERTICES + 8 * (9 + 12) * HALF
+F8, I8 = 0.0, np.int64(0)
+
+
+class Columns(NamedTuple):
+    """Hits, column by column; pointers inside kernels."""
+
+    prim_id: Any  # int32, or int64 for the codes of a scene
+    t: Any  # float64, as u and v
+    u: Any
+    v: Any
+    front: Any  # uint8
+
+
+class HitLanes(NamedTuple):
+    """HALF pairs of a ray and a primitive, side by side; pointers."""
+
+    which: Any  # rays of the batch
+    prims: Any
+    rows: Any  # where their details are written
+    vertices: Any
+
+
+@inlined
+def _difference(a, b):
+    """Return a - b as a vector of double-doubles."""
+    return two_sum(a[0], -b[0]), two_sum(a[1], -b[1]), two_sum(a[2], -b[2])
+
+
+@inlined
+def _is_moderate(a, p, q, r):
+    """Tell whether no component of four vectors is so large that an underflow could show."""
+    result = abs(a[0][0]) < LARGEST_COMPONENT
+    for vector in (a, p, q, r):
+        for axis in range(3):
+            result = result & (abs(vector[axis][0]) < LARGEST_COMPONENT)
+    return result
+
+
+@inlined
+def solve(v0, v1, v2, o, d):
+    """Return (good, t, u, v, front) of a ray and a triangle, or of those in the lanes of vectors.
+
+    Where not good, nothing is decided.
+    """
+    zero = d[0] * 0.0
+    ray = (d[0], zero), (d[1], zero), (d[2], zero)
+    a, p, q = _difference(v0, o), _difference(v1, v0), _difference(v2, v0)
+    along, along_size, whole, whole_size = solve_plane(a, p, q, ray)
+    decided, t = round_quotient(along, along_size, whole, whole_size)
+    weighed, u, v = solve_weights(a, p, q, ray, whole, whole_size)
+    # The ray opposes the normal: a sign that the test of the weights has made sure of.
+    return decided & weighed & _is_moderate(a, p, q, ray), t, u, v, whole[0] < 0.0
+
+
+def details_of(primitives, tree, prim, ray):
+    """Return (t, u, v, front) of a hit; `ray` is what `read_ray` returns."""
+
+
+@inlined
+def _solve_exactly(primitives, tree, prim, ray):
+    """Return the details of a hit by exact arithmetic."""
+    o, d, t_min, t_max = ray
+    scaled = scaled_ray(o, d, frames.farthest(tree.frame))
+    t, side = intersect(primitives, prim, o, d, scaled, t_min, t_max, 0)
+    u, v = weights(primitives, prim, o, d, scaled, t_min, t_max)
+    return t, u, v, side == FRONT
+
+
+@kernel
+def _solve_triangle(primitives, tree, prim, ray):
+    """Return the details of a hit with a triangle."""
+    v0, v1, v2 = corners(primitives, prim)
+    good, t, u, v, front = solve(v0, v1, v2, ray[0], ray[1])
+    if good:
+        return t, u, v, front
+    return _solve_exactly(primitives, tree, prim, ray)
+
+
+@kernel
+def _solve_instanced(primitives, tree, prim, ray):
+    """Return the details of a hit with a primitive of a scene."""
+    if kind_of(primitives, leaf_of(prim)) == TRIANGLES:
+        return _solve_triangle(primitives, tree, prim, ray)
+    return _solve_exactly(primitives, tree, prim, ray)
+
+
+@by_type(details_of)
+def _choose_details(primitives, tree, prim, ray):
+    if primitives.instance_class is Triangles:
+        return lambda primitives, tree, prim, ray: _solve_triangle(primitives, tree, prim, ray)
+    if primitives.instance_class is Placed:
+        return lambda primitives, tree, prim, ray: _solve_instanced(primitives, tree, prim, ray)
+    return lambda primitives, tree, prim, ray: _solve_exactly(primitives, tree, prim, ray)
+
+
+def _undecided(primitives, tree, prim, ray):
+    """Return the details of a hit that was not decided side by side.
+
+    In a scene that may be for the moving of vertices alone. Weights must then come the same way as
+    side by side: the exact way rounds them otherwise.
+    """
+
+
+@by_type(_undecided)
+def _choose_undecided(primitives, tree, prim, ray):
+    if primitives.instance_class is Placed:
+        return lambda primitives, tree, prim, ray: _solve_instanced(primitives, tree, prim, ray)
+    return lambda primitives, tree, prim, ray: _solve_exactly(primitives, tree, prim, ray)
+
+
+@inlined
+def _lanes_at(memory):
+    """Return the pairs in LANES_BYTES of memory."""
+    return HitLanes(
+        pointer_to(memory, I8), pointer_to(memory + 8 * HALF, I8),
+        pointer_to(memory + 16 * HALF, I8), pointer_to((memory + VERTICES) & -64, F8),
+    )  # fmt: skip
+
+
+@kernel
+def finish_block(tree, rays, block, hits, count, out):
+    """Write the details of the closest hits of the rays `hits[:count]` of a block."""
+    pairs = _lanes_at(stack_memory(LANES_BYTES))
+    for j in range(0, count, HALF):
+        size = min(HALF, count - j)
+        for k in range(HALF):
+            # The last vector is filled with copies of the last hit.
+            r = peek(hits, j + min(k, size - 1))
+            which = batch_index(block, r)
+            poke(pairs.which, k, which)
+            poke(pairs.prims, k, closest_primitive(tree.primitives, block, r))
+            poke(pairs.rows, k, which)
+        _write_details(tree.primitives, tree, rays, pairs, size, out)
+
+
+@kernel
+def finish_pairs(tree, rays, which, prims, count, out):
+    """Write the details of the hits of the rays `which[:count]`, each with its own of the `prims`.
+
+    They are written in the order of the pairs.
+    """
+    pairs = _lanes_at(stack_memory(LANES_BYTES))
+    for j in range(0, count, HALF):
+        size = min(HALF, count - j)
+        for k in range(HALF):
+            i = j + min(k, size - 1)
+            poke(pairs.which, k, peek(which, i))
+            poke(pairs.prims, k, np.int64(peek(prims, i)))
+            poke(pairs.rows, k, i)
+        _write_details(tree.primitives, tree, rays, pairs, size, out)
+
+
+def _write_details(primitives, tree, rays, pairs, count, out):
+    """Write the details of up to HALF hits."""
+
+
+def _write_one_by_one(primitives, tree, rays, pairs, count, out):
+    for k in range(count):
+        _write_alone(tree, rays, pairs, k, out)
+
+
+def _write_side_by_side(primitives, tree, rays, pairs, count, out):
+    known, v0, v1, v2 = _vertices(primitives, pairs)
+    which = load(pairs.which, 0, HALF)
+    o = read_rows(rays.origins, which, rays.o_step)
+    d = read_rows(rays.directions, which, rays.d_step)
+    good, t, u, v, front = solve(v0, v1, v2, o, d)
+    solved, fronts = np.int64(mask_bits(good)) & known, mask_bits(front)
+    for k in range(count):
+        if solved >> k & 1:
+            details = lane(t, k), lane(u, k), lane(v, k), fronts >> k & 1
+            _write(out, peek(pairs.rows, k), details)
+        else:
+            _write_alone(tree, rays, pairs, k, out)
+
+
+@by_type(_write_details)
+def _choose_writing(primitives, tree, rays, pairs, count, out):
+    if primitives.instance_class in (Triangles, Placed):
+        return _write_side_by_side
+    return _write_one_by_one
+
+
+@inlined
+def _write(out, j, details):
+    t, u, v, front = details
+    poke(out.t, j, t)
+    poke(out.u, j, u)
+    poke(out.v, j, v)
+    poke(out.front, j, np.uint8(front))
+
+
+@kernel
+def _write_alone(tree, rays, pairs, k, out):
+    """Write the details of the k-th hit."""
+    ray = read_ray(rays, peek(pairs.which, k))
+    details = _undecided(tree.primitives, tree, peek(pairs.prims, k), ray)
+    _write(out, peek(pairs.rows, k), details)
+
+
+def _vertices(primitives, pairs):
+    """Return (known, v0, v1, v2): vertices of HALF triangles as vectors, and which are right."""
+
+
+def _own_vertices(primitives, pairs):
+    points, faces, face = primitives.points, primitives.faces, load(pairs.prims, 0, HALF)
+    one = np.int64(1)
+    v0 = read_rows(points, convert(gather(faces, face, 3, 0), I8), one)
+    v1 = read_rows(points, convert(gather(faces, face, 3, 1), I8), one)
+    v2 = read_rows(points, convert(gather(faces, face, 3, 2), I8), one)
+    return np.int64(-1), v0, v1, v2
+
+
+def _moved_vertices(primitives, pairs):
+    triangles = np.int64(0)
+    for k in range(HALF):
+        triangles |= _lay_out(primitives, pairs, k) << k
+    decided0, v0 = _moved(pairs.vertices, 0)
+    decided1, v1 = _moved(pairs.vertices, 1)
+    decided2, v2 = _moved(pairs.vertices, 2)
+    return np.int64(mask_bits(decided0 & decided1 & decided2)) & triangles, v0, v1, v2
+
+
+@by_type(_vertices)
+def _choose_vertices(primitives, pairs):
+    return _moved_vertices if primitives.instance_class is Placed else _own_vertices
+
+
+@inlined
+def _lay_out(primitives, pairs, k):
+    """Lay a triangle and its map into lane k; return whether it is a triangle."""
+    code, rows = peek(pairs.prims, k), pairs.vertices
+    leaf = leaf_of(code)
+    if kind_of(primitives, leaf) != TRIANGLES:
+        return np.int64(0)
+    v = local_corners(primitives, code)
+    for i in range(3):
+        for axis in range(3):
+            poke(rows, (3 * i + axis) * HALF + k, v[i][axis])
+    for i in range(12):
+        poke(rows, (9 + i) * HALF + k, peek(primitives.maps, 12 * leaf + i))
+    return np.int64(1)
+
+
+@inlined
+def _three(rows, row):
+    at = row * HALF
+    return load(rows, at, HALF), load(rows, at + HALF, HALF), load(rows, at + 2 * HALF, HALF)
+
+
+@inlined
+def _moved(rows, vertex):
+    """Return (decided, vertex) of the moved vertices in all lanes."""
+    v = _three(rows, 3 * vertex)
+    x_decided, x = _coordinate(rows, 9, v)
+    y_decided, y = _coordinate(rows, 13, v)
+    z_decided, z = _coordinate(rows, 17, v)
+    return x_decided & y_decided & z_decided, (x, y, z)
+
+
+@inlined
+def _coordinate(rows, row, v):
+    a, b, c = _three(rows, row)
+    return near_sum((a, b, c, load(rows, (row + 3) * HALF, HALF)), v)

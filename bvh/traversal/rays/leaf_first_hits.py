@@ -1,0 +1,161 @@
+"""First hits: the closest ones of each ray that a filter accepts.
+
+A filter is given t, u and v, so every candidate is decided exactly; what is behind the last of
+as many hits as are wanted is never looked at.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bvh.geometry.arithmetic.floats import INF
+from bvh.geometry.triangles import scaled_ray
+from bvh.runtime.jit import by_type, inlined, kernel, stay_outlined, types
+from bvh.runtime.simd import WIDTH, lowest_bit, peek, poke
+from bvh.runtime.tuple_references import follow
+from bvh.runtime.user_calls import call_filter, call_scene_filter
+from bvh.traversal.rays.candidates import primitive_of, set_closest_primitive, tau_interval
+from bvh.traversal.rays.ray_batch import read_ray
+from bvh.traversal.rays.ray_block import (
+    END,
+    batch_index,
+    local_interval,
+    number_of,
+    read_row,
+    write_row,
+)
+from bvh.traversal.rays.ray_slots import current_arrays, ray_of
+from bvh.tree.edge_rule import crosses
+from bvh.tree.frame import farthest
+from bvh.tree.instanced import Placed, leaf_of, prim_of
+from bvh.tree.primitives import MISS, intersect, weights
+
+F = np.float32
+
+
+def accepts(accept, primitives, ray, prim, t, u, v, data):
+    """Return whether a filter accepts a hit: one at an address, 0 for none, or a function."""
+
+
+def _call(accept, primitives, ray, prim, t, u, v, data):
+    return accept == 0 or call_filter(accept, (ray, prim, t, u, v, data))
+
+
+def _call_in_scene(accept, primitives, ray, prim, t, u, v, data):
+    if accept == 0:
+        return True
+    owner = peek(primitives.owners, leaf_of(prim))
+    return call_scene_filter(accept, (ray, owner, prim_of(prim), t, u, v, data))
+
+
+def _ask(accept, primitives, ray, prim, t, u, v, data):
+    return bool(accept(ray, prim, t, u, v, data))
+
+
+def _ask_in_scene(accept, primitives, ray, prim, t, u, v, data):
+    owner = peek(primitives.owners, leaf_of(prim))
+    return bool(accept(ray, owner, prim_of(prim), t, u, v, data))
+
+
+@by_type(accepts)
+def _choose_filter(accept, primitives, ray, prim, t, u, v, data):
+    in_scene = primitives.instance_class is Placed
+    if isinstance(accept, types.Dispatcher):
+        return _ask_in_scene if in_scene else _ask
+    return _call_in_scene if in_scene else _call
+
+
+def has_filter(accept):
+    """Return whether there is a filter."""
+
+
+@by_type(has_filter, inline=True)
+def _choose_whether(accept):
+    if isinstance(accept, types.Dispatcher):
+        return lambda accept: True
+    return lambda accept: accept != 0
+
+
+def rank_hit(goal, context_ref, memory, slot, prim):
+    """Put a primitive among the first hits of a slot's ray, if it is one of them."""
+    _rank(goal, context_ref, memory, slot, prim)
+
+
+def rank_group(goal, tree, block, context_ref, memory, slot, group, found):
+    """Put the candidates of a triangle group among the first hits of a slot's ray."""
+    _, _, ids = current_arrays(tree, memory, slot)
+    bits = found.bits
+    while bits != 0:
+        k = lowest_bit(bits)
+        bits &= bits - 1
+        prim = primitive_of(tree.primitives, memory, slot, peek(ids, group * WIDTH + k))
+        _rank(goal, context_ref, memory, slot, prim)
+
+
+@kernel
+def _rank(goal, context_ref, memory, slot, prim):
+    """Put a primitive among the first hits, and bring the end of the ray nearer."""
+    stay_outlined()
+    if goal.any_hit and peek(memory, slot + END) == F(-INF):
+        return
+    tree, _, block = follow(context_ref)
+    r = ray_of(memory, slot)
+    inserted = _insert(goal, context_ref, r, prim)
+    first, count = number_of(r) * goal.max_hits, peek(goal.nearest.counts, number_of(r))
+    if goal.any_hit:
+        if inserted:
+            poke(memory, slot + END, F(-INF))
+    elif count == goal.max_hits:
+        # In a scene the end also moves in units of the TLAS.
+        t = peek(goal.nearest.t, first + count - 1)
+        _, high = tau_interval(tree.primitives, block, memory, slot, t)
+        poke(memory, slot + END, min(peek(memory, slot + END), high))
+        _, high = local_interval(block, r, t)
+        write_row(block, r, END, min(read_row(block, r, END), high))
+
+
+@inlined
+def _insert(goal, context_ref, r, prim):
+    """Insert a primitive into the first hits of ray r; return whether it is one of them."""
+    tree, rays, block = follow(context_ref)
+    hits, number = goal.nearest, number_of(r)
+    ray = batch_index(block, r)
+    o, d, t_min, t_max = read_ray(rays, ray)
+    scaled = scaled_ray(o, d, farthest(tree.frame))
+    t, side = intersect(tree.primitives, prim, o, d, scaled, t_min, t_max, goal.cull)
+    if side == MISS:
+        return False
+    first = number * goal.max_hits
+    count = peek(hits.counts, number)
+    # Search from behind.
+    at = count
+    while at > 0 and _before(t, prim, hits, first + at - 1):
+        at -= 1
+    if at == goal.max_hits:
+        return False
+    if at > 0 and peek(hits.prims, first + at - 1) == prim:
+        # It was found in another leaf.
+        return False
+    if goal.once and not crosses(tree.primitives, prim, o, d):
+        return False
+    # Only a filter needs u and v.
+    if has_filter(goal.accept):
+        u, v = weights(tree.primitives, prim, o, d, scaled, t_min, t_max)
+        if not accepts(goal.accept, tree.primitives, ray, prim, t, u, v, goal.data):
+            return False
+    last = min(count, goal.max_hits - 1)
+    for j in range(last, at, -1):
+        poke(hits.t, first + j, peek(hits.t, first + j - 1))
+        poke(hits.prims, first + j, peek(hits.prims, first + j - 1))
+    poke(hits.t, first + at, t)
+    poke(hits.prims, first + at, prim)
+    poke(hits.counts, number, last + 1)
+    set_closest_primitive(tree.primitives, block, r, np.int64(peek(hits.prims, first)))
+    return True
+
+
+@inlined
+def _before(t, prim, hits, i):
+    """Return whether a hit comes before hit i."""
+    other = peek(hits.t, i)
+    return t < other or (t == other and prim < peek(hits.prims, i))

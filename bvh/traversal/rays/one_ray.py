@@ -1,0 +1,224 @@
+"""One ray, by the shortest way from Python: numbers in, a tuple out.
+
+To hand a kernel an array takes longer than a ray in a tree, so a tree is handed over as the
+addresses of its arrays, in one table. Scratch memory is on the stack of the call: any number of
+threads may ask at once.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bvh.geometry.arithmetic.floats import INF, NAN
+from bvh.runtime.jit import entry, inlined, kernel, types
+from bvh.runtime.simd import WIDTH, peek, pointer_to, poke
+from bvh.runtime.tuple_references import borrowed, stack_memory
+from bvh.traversal.rays.candidates import closest_primitive
+from bvh.traversal.rays.goals import ClosestGoal
+from bvh.traversal.rays.hit_details import details_of
+from bvh.traversal.rays.ray_batch import Context, RayPointers
+from bvh.traversal.rays.ray_block import DOUBLE_ROWS, GROUP, OCTANT, Block, read_int
+from bvh.traversal.rays.ray_setup import set_up_ray
+from bvh.traversal.rays.ray_slots import HEADER, SLOT_SIZE
+from bvh.traversal.rays.single_rays import trace
+from bvh.tree.arrays import TreeArrays, TreePointers, kernel_arrays
+from bvh.tree.instanced import Placed, leaf_of, prim_of
+from bvh.tree.primitives import Boxes, Custom, Obbs, Triangles, arrays_of, is_ray
+
+# The table of a tree, int64: how many numbers its nodes have, the addresses of its arrays, and
+# those of its primitives in the order of their fields.
+SIZE, NODES, IDS, GROUPS, FRAME, PRIMITIVES = range(6)
+
+# Where the parts of the scratch memory begin, in bytes.
+DOUBLES = 4 * GROUP
+RAY = DOUBLES + 8 * DOUBLE_ROWS * WIDTH
+WHICH = RAY + 64
+SLOT = WHICH + 64
+SCRATCH_BYTES = SLOT + 4 * (HEADER + SLOT_SIZE) + 64
+
+# Values whose types pointers take.
+F4, F8, I4, I8 = np.float32(0.0), 0.0, np.int32(0), np.int64(0)
+
+EVERY = np.int64(-1)
+
+
+def addresses_of(arrays: TreeArrays) -> NDArray[np.int64]:
+    """Return the table of a tree: whoever keeps it must keep the tree."""
+    nodes, primitives = arrays.nodes, arrays_of(arrays.primitives)
+    parts: list[NDArray[Any]] = [nodes.blocks, nodes.ids, arrays.groups, arrays.frame, *primitives]
+    return np.array([len(nodes.blocks), *(part.ctypes.data for part in parts)], np.int64)
+
+
+@inlined
+def _write_three(array, at, v):
+    poke(array, at, v[0])
+    poke(array, at + 1, v[1])
+    poke(array, at + 2, v[2])
+
+
+@kernel
+def trace_alone(tree, memory, ray, mask, goal):
+    """Take one ray through a tree, to the goal's end; return the closest primitive, or -1.
+
+    `ray` is (o, d, t_min, t_max), `memory` the address of SCRATCH_BYTES.
+    """
+    o, d, t_min, t_max = ray
+    if not is_ray(o, d, t_min, t_max):
+        return np.int64(-1)
+    at = memory + (-memory & 63)
+    numbers = pointer_to(at + RAY, F8)
+    _write_three(numbers, 0, o)
+    _write_three(numbers, 3, d)
+    poke(numbers, 6, t_min)
+    poke(numbers, 7, t_max)
+    none = np.int64(0)
+    rays = RayPointers(
+        numbers, pointer_to(at + RAY + 24, F8), pointer_to(at + RAY + 48, F8),
+        pointer_to(at + RAY + 56, F8), pointer_to(at + WHICH + 8, I4), none, none, none, none, none,
+    )  # fmt: skip
+    which = pointer_to(at + WHICH, I8)
+    poke(which, 0, 0)
+    poke(which, 1, mask)
+    block = Block(pointer_to(at, F4), pointer_to(at + DOUBLES, F8), which)
+    if not set_up_ray(block, tree.frame, none, o, d, t_min, t_max):
+        return np.int64(-1)
+    octant = np.int64(read_int(block, none, OCTANT)) & 7
+    # The lane index of the only ray is 0, which is also what `which` begins with.
+    context = Context(tree, rays, block)
+    trace(context, pointer_to(at + SLOT, F4), which, np.int64(1), octant, goal)
+    return closest_primitive(tree.primitives, block, none)
+
+
+@inlined
+def cast(tree, memory, ray, mask, cull):
+    """Return (t, prim_id, u, v, front) of the closest hit of one ray."""
+    prim = trace_alone(tree, memory, ray, mask, ClosestGoal(False, cull))
+    if prim < 0:
+        return INF, prim, NAN, NAN, False
+    t, u, v, front = details_of(tree.primitives, tree, prim, ray)
+    return t, prim, u, v, front
+
+
+@inlined
+def _data(table, i, like):
+    """Return the i-th array of a table's primitives."""
+    return pointer_to(peek(table, PRIMITIVES + i), like)
+
+
+@inlined
+def _cast_at(table, primitives, memory, ray, mask, cull):
+    """Return (t, prim_id, u, v, front) of one ray in the tree of a table."""
+    if peek(table, SIZE) == 0:
+        return INF, np.int64(-1), NAN, NAN, False
+    tree = TreePointers(
+        pointer_to(peek(table, NODES), F4),
+        pointer_to(peek(table, IDS), I4),
+        pointer_to(peek(table, GROUPS), F4),
+        primitives,
+        pointer_to(peek(table, FRAME), F8),
+    )
+    return cast(tree, memory, ray, mask, cull)
+
+
+# A ray comes as six numbers, t_min and t_max.
+
+
+@entry
+def cast_at_triangles(address, ray, t_min, t_max, cull):
+    """Return (t, prim_id, u, v, front) of one ray in a tree over triangles."""
+    table, memory = pointer_to(address, I8), stack_memory(SCRATCH_BYTES)
+    primitives = Triangles(_data(table, 0, F8), _data(table, 1, I4))
+    return _cast_at(table, primitives, memory, (ray[:3], ray[3:], t_min, t_max), EVERY, cull)
+
+
+@entry
+def cast_at_boxes(address, ray, t_min, t_max, cull):
+    """Return (t, prim_id, u, v, front) of one ray in a tree over boxes."""
+    table, memory = pointer_to(address, I8), stack_memory(SCRATCH_BYTES)
+    primitives = Boxes(_data(table, 0, F8))
+    return _cast_at(table, primitives, memory, (ray[:3], ray[3:], t_min, t_max), EVERY, cull)
+
+
+@entry
+def cast_at_obbs(address, ray, t_min, t_max, cull):
+    """Return (t, prim_id, u, v, front) of one ray in a tree over oriented boxes."""
+    table, memory = pointer_to(address, I8), stack_memory(SCRATCH_BYTES)
+    primitives = Obbs(_data(table, 0, F8))
+    return _cast_at(table, primitives, memory, (ray[:3], ray[3:], t_min, t_max), EVERY, cull)
+
+
+@entry
+def cast_at_scene(address, ray, t_min, t_max, cull, mask):
+    """Return (t, prim_id, u, v, front, leaf) of one ray in a scene."""
+    table, memory = pointer_to(address, I8), stack_memory(SCRATCH_BYTES)
+    primitives = Placed(
+        _data(table, 0, F8), _data(table, 1, F8), _data(table, 2, F8),
+        _data(table, 3, I8), _data(table, 4, I4), _data(table, 5, I4),
+    )  # fmt: skip
+    given = ray[:3], ray[3:], t_min, t_max
+    t, code, u, v, front = _cast_at(table, primitives, memory, given, mask, cull)
+    return t, prim_of(code) if code >= 0 else code, u, v, front, leaf_of(code)
+
+
+@entry
+def cast_at_custom(address, function, data, ray, t_min, t_max, cull):
+    """Return (t, prim_id, u, v, front) of one ray in a tree over a user's primitives."""
+    table, memory = pointer_to(address, I8), stack_memory(SCRATCH_BYTES)
+    primitives = Custom(_data(table, 0, F8), function, borrowed(data))
+    return _cast_at(table, primitives, memory, (ray[:3], ray[3:], t_min, t_max), EVERY, cull)
+
+
+CASTS: dict[type, Any] = {
+    Triangles: cast_at_triangles,
+    Boxes: cast_at_boxes,
+    Obbs: cast_at_obbs,
+    Custom: cast_at_custom,
+    Placed: cast_at_scene,
+}
+
+# What comes before a ray, and after it, where that is more than an address and the side to cull.
+FIRST: dict[type, tuple[Any, ...]] = {Custom: (types.int64,) * 2}
+LAST: dict[type, tuple[Any, ...]] = {Placed: (types.int64,)}
+SIX = types.UniTuple(types.float64, 6)
+
+_compiled: dict[type, Any] = {}
+
+
+def way_in(arrays: TreeArrays) -> Any:
+    """Return the function that casts a ray into a tree.
+
+    It takes the address of the tree's table, a tuple of six floats, t_min, t_max and the side to
+    cull, in a scene a mask, too. It never asks for their types as Numba's dispatcher does, which
+    costs a third of the call.
+    """
+    kind: type = type(arrays.primitives)
+    if kind is Custom:
+        return _cast_with_users_code(arrays)
+    return _entry_point(kind)
+
+
+def _entry_point(kind: type) -> Any:
+    """Return the compiled function that casts a ray into trees over primitives of a kind."""
+    if kind not in _compiled:
+        dispatcher = CASTS[kind]
+        first, last = FIRST.get(kind, ()), LAST.get(kind, ())
+        signature = (types.int64, *first, SIX, types.float64, types.float64, types.int64, *last)
+        dispatcher.compile(signature)
+        _compiled[kind] = dispatcher.overloads[signature].entry_point
+    return _compiled[kind]
+
+
+def _cast_with_users_code(arrays: TreeArrays) -> Any:
+    """Return the function that casts a ray into a tree over a user's primitives."""
+    ready, kept = kernel_arrays(arrays)
+    custom: Any = ready.primitives
+    function, data = custom.intersect, custom.data
+    if not isinstance(function, int):
+        # The function itself: the kernel is compiled for it and its data.
+        return lambda address, *ray: cast_at_custom(address, function, data, *ray)
+    kernel = _entry_point(Custom)
+    # The function that is returned keeps what is behind the addresses.
+    return lambda address, *ray, _kept=kept: kernel(address, function, data, *ray)

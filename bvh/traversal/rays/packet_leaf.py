@@ -1,0 +1,233 @@
+"""Intersection of a packet of rays with a leaf: its box, then one triangle after the other."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bvh.geometry.arithmetic.floats import INF
+from bvh.runtime.jit import inlined, kernel, stay_outlined
+from bvh.runtime.simd import (
+    WIDTH,
+    fma,
+    greater,
+    lesser,
+    load,
+    load_ints,
+    lowest_bit,
+    mask_bits,
+    peek,
+    poke,
+    popcount,
+    select,
+    splat,
+    store,
+    store_ints,
+)
+from bvh.runtime.tuple_references import follow
+from bvh.traversal.rays.candidates import accept_certain, accept_exact, load_closest, store_closest
+from bvh.traversal.rays.leaf_tests import intersect_group
+from bvh.traversal.rays.ray_block import (
+    BEST_LOW,
+    DIRECTION,
+    EDGE,
+    END,
+    FAR,
+    GROUP,
+    INVERSE,
+    LOW,
+    NEAR,
+    ORIGIN,
+    PRIM,
+    SLACK,
+    SPARE,
+    SURE_HIGH,
+    SURE_LOW,
+    T_ERROR,
+    read_row,
+)
+from bvh.tree.triangle_groups import (
+    E1,
+    E2,
+    NORMAL,
+    SIZE,
+    TINY,
+    TOLERANCE,
+    V0,
+    group_at,
+    test_distance,
+    test_edges,
+)
+from bvh.tree.wide_nodes import leaf_rows
+
+F = np.float32
+# Rays of a vector that must enter a leaf for it to be tested triangle by triangle.
+MIN_RAYS = WIDTH // 2
+
+
+@inlined
+def _enter_box(nodes, box, lanes, at, planes):
+    """Return which rays of a vector enter a box."""
+    nx, ny, nz, fx, fy, fz = planes
+    ix, iy, iz = _three(lanes, at, INVERSE)
+    near_x, near_y, near_z = _three(lanes, at, NEAR)
+    tx = fma(splat(peek(nodes, box + nx), WIDTH), ix, near_x)
+    ty = fma(splat(peek(nodes, box + ny), WIDTH), iy, near_y)
+    tz = fma(splat(peek(nodes, box + nz), WIDTH), iz, near_z)
+    first = greater(greater(tx, ty), greater(tz, splat(F(0.0), WIDTH)))
+    far_x, far_y, far_z = _three(lanes, at, FAR)
+    tx = fma(splat(peek(nodes, box + fx), WIDTH), ix, far_x)
+    ty = fma(splat(peek(nodes, box + fy), WIDTH), iy, far_y)
+    tz = fma(splat(peek(nodes, box + fz), WIDTH), iz, far_z)
+    last = lesser(lesser(tx, ty), lesser(tz, load(lanes, at + END * WIDTH, WIDTH)))
+    return mask_bits(first <= last)
+
+
+@inlined
+def intersect_packet_leaf(goal, tree, block, context_ref, stack, packet, child, box, planes):
+    """Intersect a packet's rays with a leaf; return whether any may have a new closest hit.
+
+    `packet` is where its vectors of rays begin and end, `stack` its scratch.
+    """
+    lanes, begin, end = block.lanes, packet[0], packet[1]
+    group, count = leaf_rows(child)
+    changed = False
+    # As many as there are lanes, which the compiler must not see: it would write the loop out.
+    triangles = WIDTH + np.int64(child > 0)
+    for at in range(begin, end, GROUP):
+        inside = _enter_box(tree.blocks, box, lanes, at, planes)
+        if inside == 0:
+            continue
+        if popcount(inside) < MIN_RAYS:
+            while inside != 0:
+                r = at + lowest_bit(inside)
+                inside &= inside - 1
+                _intersect_alone(goal, tree, block, context_ref, stack.slot, r, group, count)
+            changed = True
+            continue
+        for g in range(group, group + count):
+            for k in range(triangles):
+                if _intersect_triangle(goal, tree, block, context_ref, stack.slot, at, g, k):
+                    changed = True
+    return changed
+
+
+@inlined
+def _intersect_alone(goal, tree, block, context_ref, memory, r, group, count):
+    """Intersect ray r with the groups of a leaf, in a slot."""
+    slot = np.int64(0)
+    for row in range(SLACK + 1):
+        poke(memory, slot + row, read_row(block, r, row))
+    load_closest(block, memory, slot, r)
+    for g in range(group, group + count):
+        intersect_group(goal, tree, block, context_ref, memory, slot, g)
+    store_closest(block, memory, slot, r)
+
+
+@inlined
+def _three(lanes, at, row):
+    return (
+        load(lanes, at + row * WIDTH, WIDTH),
+        load(lanes, at + (row + 1) * WIDTH, WIDTH),
+        load(lanes, at + (row + 2) * WIDTH, WIDTH),
+    )
+
+
+@inlined
+def _corner(groups, at):
+    return (
+        splat(peek(groups, at), WIDTH),
+        splat(peek(groups, at + WIDTH), WIDTH),
+        splat(peek(groups, at + 2 * WIDTH), WIDTH),
+    )
+
+
+@inlined
+def _intersect_triangle(goal, tree, block, context_ref, memory, at, group, k):
+    """Intersect a vector of rays with a triangle; return whether a closest hit may have changed."""
+    lanes, groups, cull = block.lanes, tree.groups, goal.cull
+    base = group_at(group) + k
+    tolerance = peek(groups, base + TOLERANCE * WIDTH)
+    if tolerance < F(0.0):
+        return False
+    n = _corner(groups, base + NORMAL * WIDTH)
+    maybe, passes, c, den = test_edges(
+        _three(lanes, at, ORIGIN),
+        _three(lanes, at, DIRECTION),
+        _corner(groups, base + V0 * WIDTH),
+        _corner(groups, base + E1 * WIDTH),
+        _corner(groups, base + E2 * WIDTH),
+        n,
+        load(lanes, at + EDGE * WIDTH, WIDTH) * splat(tolerance, WIDTH),
+    )
+    if mask_bits(maybe) == 0:
+        return False
+    end = load(lanes, at + END * WIDTH, WIDTH)
+    size = splat(peek(groups, base + SIZE * WIDTH), WIDTH)
+    within, t, error = test_distance(
+        c,
+        den,
+        load(lanes, at + LOW * WIDTH, WIDTH),
+        end,
+        n,
+        fma(load(lanes, at + T_ERROR * WIDTH, WIDTH), size, splat(TINY, WIDTH)),
+    )
+    maybe = maybe & within & (end > F(-INF))
+    bits = mask_bits(maybe)
+    if bits == 0:
+        return False
+    prim = np.int32(peek(tree.ids, group * WIDTH + k))
+    error = error + load(lanes, at + SLACK * WIDTH, WIDTH)
+    low, high = t - error, t + error
+    certain = (
+        maybe
+        & passes
+        & (low >= load(lanes, at + SURE_LOW * WIDTH, WIDTH))
+        & (high <= load(lanes, at + SURE_HIGH * WIDTH, WIDTH))
+    )
+    if cull != 0:
+        # Drop certain hits from the side that is not asked for.
+        zero = splat(F(0.0), WIDTH)
+        unseen = mask_bits(certain & (den > zero if cull > 0 else den < zero))
+        bits &= ~unseen
+        if bits == 0:
+            return False
+        certain = certain & (den < zero if cull > 0 else den > zero)
+    best_low = load(lanes, at + BEST_LOW * WIDTH, WIDTH)
+    # What is surely closer than the closest so far replaces it, in all lanes at once.
+    better = certain & (low <= end) & (high < best_low)
+    if mask_bits(better) != 0:
+        # Minima, for a choice between old and new would become a masked store, which may be slow.
+        none = splat(F(INF), WIDTH)
+        before = load_ints(lanes, at + PRIM * WIDTH, WIDTH)
+        store_ints(lanes, at + PRIM * WIDTH, select(better, splat(prim, WIDTH), before))
+        store(lanes, at + BEST_LOW * WIDTH, lesser(select(better, low, none), best_low))
+        nearer = splat(F(-INF), WIDTH) if goal.any_hit else high
+        store(lanes, at + END * WIDTH, lesser(select(better, nearer, none), end))
+    bits &= ~mask_bits(better | (certain & (low > end)))
+    if bits != 0:
+        store(lanes, SPARE, low)
+        store(lanes, SPARE + WIDTH, high)
+        _resolve_rays(
+            context_ref, memory, at, np.int64(prim), bits, mask_bits(certain), goal.any_hit, cull
+        )
+    return True
+
+
+@kernel
+def _resolve_rays(context_ref, memory, at, prim, bits, certain, any_hit, cull):
+    """Decide a triangle for the rays `bits` of a vector, whose intervals are in SPARE."""
+    stay_outlined()
+    _, _, block = follow(context_ref)
+    lanes, slot = block.lanes, np.int64(0)
+    while bits != 0:
+        k = lowest_bit(bits)
+        bits &= bits - 1
+        load_closest(block, memory, slot, at + k)
+        if certain >> k & 1:
+            low, high = peek(lanes, SPARE + k), peek(lanes, SPARE + WIDTH + k)
+            accept_certain(context_ref, memory, slot, prim, low, high, cull)
+        elif not accept_exact(context_ref, memory, slot, prim, cull):
+            continue
+        if any_hit:
+            poke(memory, slot + END, F(-INF))
+        store_closest(block, memory, slot, at + k)

@@ -1,0 +1,335 @@
+"""Ray batch: rays inside kernels, how they are read, and the order in which blocks take them.
+
+Rays are taken as they come, in tiles of an image, or in an order that is given. Rays in no
+particular order are sorted by where they enter the tree and where they look: neighbours then go
+through the same nodes, which the caches still hold. The key is the octant of the direction and the
+cell, of 16 x 16 x 16 in the root's box, in which the ray enters; a pass of counting sorts it (Aila
+and Karras 2010, "Architecture considerations for tracing incoherent rays", on why; Knuth, TAOCP 3,
+5.2, on how).
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bvh.geometry.arithmetic.floats import vector
+from bvh.runtime.arguments import kernel_input
+from bvh.runtime.jit import entry, inlined
+from bvh.runtime.simd import (
+    address,
+    convert,
+    gather,
+    lane,
+    lane_numbers,
+    load_threes,
+    mask_bits,
+    peek,
+    pointer,
+    poke,
+    prefetch_address,
+    splat,
+)
+from bvh.runtime.tuple_references import as_pointers, pointers_of
+from bvh.traversal.rays.ray_block import BLOCK, HALF
+from bvh.tree import frame as frames
+
+# The mask of rays that meet every instance of a scene.
+EVERY = kernel_input(np.full(1, -1, np.int32))
+
+# Pixels of a block: patches side by side, each of one packet's rays.
+TILE_WIDTH, TILE_HEIGHT = 64, 4
+PATCH_WIDTH, PATCH_HEIGHT = 8, 4
+
+# Packets or single rays: chosen by trial, or forced.
+AUTO, PACKETS, SINGLES = 0, 1, 2
+
+# Keys to sort by.
+CELL_BITS = 4
+CELLS = 1 << CELL_BITS
+KEYS = 8 * CELLS**3
+
+
+class Rays(NamedTuple):
+    """Rays of a batch; an array may have one row for all of them."""
+
+    origins: NDArray[np.float64]
+    directions: NDArray[np.float64]
+    t_min: NDArray[np.float64]
+    t_max: NDArray[np.float64]
+    masks: NDArray[np.int32] = EVERY
+
+
+class RayPointers(NamedTuple):
+    """Rays inside kernels: pointers, and 0 for an array that has one row for all rays, else 1."""
+
+    origins: Any
+    directions: Any
+    t_min: Any
+    t_max: Any
+    masks: Any
+    o_step: int
+    d_step: int
+    low_step: int
+    high_step: int
+    mask_step: int
+
+
+class Context(NamedTuple):
+    """The context of a traversal: a tree, the rays of a batch, and the block of them at work."""
+
+    tree: Any
+    rays: Any
+    block: Any
+
+
+@pointers_of(Rays)
+def _ray_pointers(arrays):
+    return RayPointers(
+        pointer(arrays.origins),
+        pointer(arrays.directions),
+        pointer(arrays.t_min),
+        pointer(arrays.t_max),
+        pointer(arrays.masks),
+        np.int64(len(arrays.origins) > 1),
+        np.int64(len(arrays.directions) > 1),
+        np.int64(len(arrays.t_min) > 1),
+        np.int64(len(arrays.t_max) > 1),
+        np.int64(len(arrays.masks) > 1),
+    )
+
+
+@inlined
+def read_ray(rays, i):
+    """Return (o, d, t_min, t_max) of ray i."""
+    return (
+        vector(rays.origins, i * rays.o_step),
+        vector(rays.directions, i * rays.d_step),
+        peek(rays.t_min, i * rays.low_step),
+        peek(rays.t_max, i * rays.high_step),
+    )
+
+
+@inlined
+def read_rows(array, index, step):
+    """Return the rows `step * index` of an (n, 3) array, side by side, as three vectors."""
+    return (
+        gather(array, index, 3 * step, 0),
+        gather(array, index, 3 * step, 1),
+        gather(array, index, 3 * step, 2),
+    )
+
+
+@inlined
+def read_lanes(rays, index):
+    """Return (o, d, t_min, t_max) of HALF rays, side by side, as vectors.
+
+    Fast where the rays are neighbours, or share what is read.
+    """
+    first = lane(index, 0)
+    # Each of them: in an order that is given, the first and the last alone would not tell.
+    steps = convert(lane_numbers(HALF), np.int64(0))
+    consecutive = mask_bits(index == steps + first) == (1 << HALF) - 1
+    return (
+        _neighbours(rays.origins, rays.o_step, consecutive, first, index),
+        _neighbours(rays.directions, rays.d_step, consecutive, first, index),
+        _numbers(rays.t_min, rays.low_step, index),
+        _numbers(rays.t_max, rays.high_step, index),
+    )
+
+
+@inlined
+def _neighbours(array, step, consecutive, first, index):
+    if step == 0:
+        x, y, z = vector(array, np.int64(0))
+        return splat(x, HALF), splat(y, HALF), splat(z, HALF)
+    if consecutive:
+        return load_threes(array, 3 * first, HALF)
+    return read_rows(array, index, np.int64(1))
+
+
+@inlined
+def _numbers(array, step, index):
+    if step == 0:
+        return splat(peek(array, np.int64(0)), HALF)
+    return gather(array, index, 1, 0)
+
+
+class Order(NamedTuple):
+    """How the rays of a batch are cut into blocks.
+
+    Attributes
+    ----------
+    size : int
+        Rays of the batch.
+    row : int
+        Rays in a row of the image, 0 where the batch is none.
+    permutation : ndarray of int64
+        The order to take rays in; empty for their own.
+    kernel : int
+        AUTO, PACKETS or SINGLES.
+    """
+
+    size: int
+    row: int
+    permutation: NDArray[np.int64]
+    kernel: int
+
+    @property
+    def blocks(self) -> int:
+        """Number of blocks."""
+        if self.row:
+            rows = self.size // self.row
+            return -(-rows // TILE_HEIGHT) * -(-self.row // TILE_WIDTH)
+        return -(-self.size // BLOCK)
+
+
+class OrderPointers(NamedTuple):
+    """An order inside kernels."""
+
+    size: Any
+    row: Any
+    given: Any
+    plain: Any
+    permutation: Any
+    kernel: Any
+
+
+@pointers_of(Order)
+def _order_pointers(arrays):
+    return OrderPointers(
+        np.int64(arrays.size),
+        np.int64(arrays.row),
+        len(arrays.permutation) > 0,
+        arrays.row == 0 and len(arrays.permutation) == 0,
+        pointer(arrays.permutation),
+        np.int64(arrays.kernel),
+    )
+
+
+@inlined
+def pick_rays(order, block, which):
+    """Write the numbers of a block's rays to `which`; return how many there are."""
+    if order.row > 0:
+        return _pick_tile(order, block, which)
+    begin = block * BLOCK
+    size = min(order.size - begin, BLOCK)
+    if order.given:
+        for i in range(size):
+            poke(which, i, peek(order.permutation, begin + i))
+    else:
+        for i in range(size):
+            poke(which, i, begin + i)
+    return size
+
+
+@inlined
+def tile_of(order, block):
+    """Return (top, bottom, left, right) of a tile."""
+    across = (order.row + TILE_WIDTH - 1) // TILE_WIDTH
+    top, left = block // across * TILE_HEIGHT, block % across * TILE_WIDTH
+    rows = order.size // order.row
+    return top, min(rows, top + TILE_HEIGHT), left, min(order.row, left + TILE_WIDTH)
+
+
+@inlined
+def _pick_tile(order, block, which):
+    """Write the numbers of a tile's pixels, patch by patch; return how many there are."""
+    top, bottom, left, right = tile_of(order, block)
+    size = np.int64(0)
+    for y0 in range(top, bottom, PATCH_HEIGHT):
+        for x0 in range(left, right, PATCH_WIDTH):
+            for y in range(y0, min(y0 + PATCH_HEIGHT, bottom)):
+                for x in range(x0, min(x0 + PATCH_WIDTH, right)):
+                    poke(which, size, y * order.row + x)
+                    size += 1
+    return size
+
+
+@inlined
+def ask_for_next(order, block, rays):
+    """Prefetch the rays of the next block.
+
+    Between two blocks the CPU's own prefetching loses track.
+    """
+    if order.plain:
+        begin = (block + 1) * BLOCK
+        for i in range(begin, min(begin + BLOCK, order.size), 2):
+            _prefetch(rays, i)
+    elif order.row > 0:
+        top, bottom, left, right = tile_of(order, block + 1)
+        for y in range(top, bottom):
+            for x in range(left, right, 2):
+                _prefetch(rays, y * order.row + x)
+    else:
+        begin = (block + 1) * BLOCK
+        for i in range(begin, min(begin + BLOCK, order.size)):
+            _prefetch(rays, peek(order.permutation, i))
+
+
+@inlined
+def _prefetch(rays, i):
+    prefetch_address(address(rays.origins, 3 * i * rays.o_step))
+    prefetch_address(address(rays.directions, 3 * i * rays.d_step))
+
+
+@inlined
+def _spread_bits(x):
+    """Return x with two zeros between its bits."""
+    return (x & 1) | (x & 2) << 2 | (x & 4) << 4 | (x & 8) << 6
+
+
+@inlined
+def _cell(p, low, high):
+    """Return the cell of a coordinate; 0 for what is no number."""
+    x = (p - low) * (CELLS / max(high - low, 2.0**-60))
+    return np.int64(min(x, CELLS - 1.0)) if x > 0.0 else np.int64(0)
+
+
+@inlined
+def _key(frame, o, d, t_min):
+    """Return a ray's key; for a ray that misses, any number in range."""
+    s, c = frames.scale(frame), frames.centre(frame)
+    px, py, pz = (o[0] - c[0]) * s, (o[1] - c[1]) * s, (o[2] - c[2]) * s
+    start = t_min * s if t_min > 0.0 else 0.0
+    octant = np.int64(0)
+    for axis in range(3):
+        p = px if axis == 0 else (py if axis == 1 else pz)
+        if d[axis] < 0.0:
+            octant |= 1 << axis
+            near = (frames.highest(frame, axis) - p) / d[axis]
+        else:
+            near = (frames.lowest(frame, axis) - p) / d[axis]
+        # Not through a plane that the ray runs along.
+        if near > start and near < 2.0**60:
+            start = near
+    x = _cell(px + start * d[0], frames.lowest(frame, 0), frames.highest(frame, 0))
+    y = _cell(py + start * d[1], frames.lowest(frame, 1), frames.highest(frame, 1))
+    z = _cell(pz + start * d[2], frames.lowest(frame, 2), frames.highest(frame, 2))
+    return octant << 3 * CELL_BITS | _spread_bits(x) | _spread_bits(y) << 1 | _spread_bits(z) << 2
+
+
+@entry
+def _sort(rays, frame, begin, keys, counts, permutation):
+    """Write the rays from `begin` on to `permutation`, by key; those of one key as they come."""
+    pointers = as_pointers(rays)
+    for i in range(len(keys)):
+        o, d, t_min, _ = read_ray(pointers, begin + i)
+        key = _key(frame, o, d, t_min)
+        keys[i] = key
+        counts[key + 1] += 1
+    for k in range(KEYS):
+        counts[k + 1] += counts[k]
+    for i in range(len(keys)):
+        key = np.int64(keys[i])
+        permutation[counts[key]] = begin + i
+        counts[key] += 1
+
+
+def sorted_places(arrays: Any, rays: Rays, begin: int, end: int) -> NDArray[np.int64]:
+    """Return the numbers of the rays begin..end in the order in which they are best taken."""
+    keys, permutation = np.empty(end - begin, np.uint16), np.empty(end - begin, np.int64)
+    _sort(rays, arrays.frame, begin, keys, np.zeros(KEYS + 1, np.int64), permutation)
+    return permutation

@@ -1,0 +1,396 @@
+"""Ray setup: rays in the local frame of a tree, clipped to its box, written to a ray block.
+
+A ray enters the local frame x' = (x - c) * 2**k with its direction scaled to a largest component in
+[1, 2), so its parameter is t' = t * 2**shift. It is clipped to the root's box in float64 and given
+a new origin there; tau = t' - entry is what float32 lanes count, from 0 to about 2.
+
+HALF rays at a time are set up as vectors of doubles, one ray a lane; far origins, extreme lengths
+and the last few rays of a batch one by one. Both use the same functions, on vectors or on scalars.
+
+Margins. Near and far planes of a box are met at fma(plane, inverse, near) and fma(plane, inverse,
+far) with near, far = -o / d -+ margin * abs(1 / d), rounded from float64. With e = 2**-24 and B the
+bound of coordinates, o included, rounding moves a plane by at most e B (inverse) + e B (near or
+far) + 2 e B (the fused step); a component of d below 2**-60 is taken for that, which moves nothing
+by more than 2**-58 B; rounding of o in float64 is below 2**-30 B. The margin of 6 e B covers all.
+
+Far origins. The new origin is o + entry * d. Up to 2**20 times the size of the tree float64 loses
+at most 2**-30 B; beyond that the sum is done in double-doubles and the entry is refined, up to
+2**70. For still farther rays, and where the frame cannot hold the ray at all, the float32 tests are
+disabled: such a ray enters every node, and every primitive is decided exactly.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bvh.geometry.arithmetic.floats import (
+    INF,
+    LARGEST,
+    SMALLEST,
+    exponent,
+    largest,
+    power_of_two,
+    scale_by,
+    two_product,
+    two_sum,
+)
+from bvh.runtime.jit import inlined, kernel
+from bvh.runtime.simd import (
+    WIDTH,
+    as_floats,
+    as_ints,
+    convert,
+    full_like,
+    greater,
+    lesser,
+    load,
+    lowest_bit,
+    mask_bits,
+    peek,
+    poke,
+    select,
+    splat,
+    store,
+    store_ints,
+)
+from bvh.traversal.rays.ray_batch import read_lanes, read_ray
+from bvh.traversal.rays.ray_block import (
+    BEST_LOW,
+    BLOCK,
+    DIRECTION,
+    EDGE,
+    END,
+    ENTRY,
+    ENTRY_REST,
+    FAR,
+    HALF,
+    INVERSE,
+    LOW,
+    NEAR,
+    OCTANT,
+    ORIGIN,
+    PRIM,
+    SHIFT,
+    SLACK,
+    SURE_HIGH,
+    SURE_LOW,
+    T_ERROR,
+    lane_index,
+    place_of_double,
+    read_int,
+    write_int,
+)
+from bvh.tree import frame as frames
+from bvh.tree.primitives import is_ray
+from bvh.tree.triangle_groups import EDGE_ERROR, T_BOUND, UNIT
+
+MARGIN = 6.0 * UNIT
+STEEPEST = 2.0**60
+NEAR_ORIGIN, FAR_ORIGIN = 2.0**20, 2.0**70
+# Pays for the rounding of a bound to float32.
+UP = 1.0 + 2.0**-20
+# Bit of OCTANT: the float32 tests are disabled for this ray, which joins no packet.
+DISABLED = 8
+
+
+class Limits(NamedTuple):
+    """The rows EDGE to BEST_LOW of a ray: doubles, or vectors of them with a ray in each lane."""
+
+    edge: Any
+    t_error: Any
+    low: Any
+    end: Any
+    sure_low: Any
+    sure_high: Any
+    slack: Any
+    best_low: Any
+
+
+@inlined
+def inverse_of(d):
+    """Return 1/d, its size limited."""
+    limit = select(d < 0.0, -STEEPEST, STEEPEST)
+    return select(abs(d) < 1.0 / STEEPEST, limit, 1.0 / d)
+
+
+@inlined
+def clip_axis(low, high, p, inverse, margin, start, stop):
+    """Clip a ray's interval to its stay between two planes, moved outward by a margin."""
+    a = ((low - p) - margin) * inverse
+    b = ((high - p) + margin) * inverse
+    return greater(start, lesser(a, b)), lesser(stop, greater(a, b))
+
+
+@inlined
+def _clip(frame, p, inverse, margin, start, stop):
+    """Return (entry, exit) of a ray's stay in the root's box, enlarged by a margin."""
+    low, high = frames.lower_corner(frame), frames.upper_corner(frame)
+    start, stop = clip_axis(low[0], high[0], p[0], inverse[0], margin, start, stop)
+    start, stop = clip_axis(low[1], high[1], p[1], inverse[1], margin, start, stop)
+    return clip_axis(low[2], high[2], p[2], inverse[2], margin, start, stop)
+
+
+@inlined
+def write_axis(rows, at, stride, p, d, inverse, margin):
+    """Write a coordinate's numbers for the tests of boxes and triangles, `stride` apart."""
+    across, slack = p * inverse, abs(inverse) * margin
+    store(rows, at + NEAR * stride, -across - slack)
+    store(rows, at + FAR * stride, slack - across)
+    store(rows, at + INVERSE * stride, inverse)
+    store(rows, at + ORIGIN * stride, p)
+    store(rows, at + DIRECTION * stride, d)
+
+
+@inlined
+def write_limits(rows, at, stride, limits):
+    """Write the rows from EDGE to BEST_LOW, `stride` apart."""
+    store(rows, at + EDGE * stride, limits.edge)
+    store(rows, at + T_ERROR * stride, limits.t_error)
+    store(rows, at + LOW * stride, limits.low)
+    store(rows, at + END * stride, limits.end)
+    store(rows, at + SURE_LOW * stride, limits.sure_low)
+    store(rows, at + SURE_HIGH * stride, limits.sure_high)
+    store(rows, at + SLACK * stride, limits.slack)
+    store(rows, at + BEST_LOW * stride, limits.best_low)
+
+
+@inlined
+def octant_of(inverse):
+    """Return the octant of a direction: a bit for each coordinate that is negative."""
+    x, y, z = as_ints(inverse[0]) >> 63, as_ints(inverse[1]) >> 63, as_ints(inverse[2]) >> 63
+    return (x & 1) | ((y & 1) << 1) | ((z & 1) << 2)
+
+
+@inlined
+def disabled_axis(d):
+    """Return (p, inverse, margin) with which a ray enters every box, but no unused lane's."""
+    return 0.0, -(2.0**-100) if d < 0.0 else 2.0**-100, 2.0**100
+
+
+@inlined
+def disabled_limits(bound):
+    """Return limits with which every primitive of a leaf is decided exactly.
+
+    `low` is finite: it will be multiplied by den, which may be zero.
+    """
+    return Limits(INF, INF, -(2.0**100), max(bound, 1.0), INF, -INF, INF, INF)
+
+
+@inlined
+def _limits(bound, d, interval, rest, t_min, t_max, grain):
+    """Return the limits of a ray that enters the box at entry + rest and leaves it at `leave`.
+
+    `interval` is (start, entry, leave); t_min and t_max are in local units, start no later than
+    t_min, and grain is the rounding of t itself.
+    """
+    start, entry, leave = interval
+    spread = abs(d[0]) + abs(d[1]) + abs(d[2])
+    slack = abs(entry) * 2.0**-51 + ((16.0 * UNIT + 2.0**-49) * bound + 2.0 * grain)
+    return Limits(
+        spread * (EDGE_ERROR * UP * bound),
+        full_like(entry, T_BOUND * UP * bound),
+        greater((start - entry) - rest, full_like(entry, -bound)) - slack,
+        ((leave - entry) - rest) * UP + slack,
+        ((t_min - entry) - rest) + slack,
+        ((t_max - entry) - rest) - slack,
+        slack,
+        full_like(entry, INF),
+    )
+
+
+@inlined
+def _write_ray(block, r, axes, limits, entry, rest, shift):
+    """Write the ray at r, or the HALF rays from there on; `axes` are (p, d, inverse, margin)."""
+    lanes, doubles = block.lanes, block.doubles
+    p, d, inverse, margin = axes
+    write_axis(lanes, r, WIDTH, p[0], d[0], inverse[0], margin)
+    write_axis(lanes, r + WIDTH, WIDTH, p[1], d[1], inverse[1], margin)
+    write_axis(lanes, r + 2 * WIDTH, WIDTH, p[2], d[2], inverse[2], margin)
+    write_limits(lanes, r, WIDTH, limits)
+    store_ints(lanes, r + OCTANT * WIDTH, octant_of(inverse))
+    store_ints(lanes, r + PRIM * WIDTH, full_like(entry, np.int32(-1)))
+    store(doubles, place_of_double(r, ENTRY), entry)
+    store(doubles, place_of_double(r, ENTRY_REST), rest)
+    store(doubles, place_of_double(r, SHIFT), shift)
+
+
+@inlined
+def _local_bound(t, shift, step):
+    """Return t, one float step off, as a local parameter; infinite where t is as good as."""
+    if t >= LARGEST or t <= -LARGEST:
+        return INF if t > 0.0 else -INF
+    return scale_by(t + step, shift)
+
+
+@inlined
+def local_origin(frame, o):
+    """Return an origin in the local frame as double-doubles: (high, low) parts of three."""
+    s, c = frames.scale(frame), frames.centre(frame)
+    px, qx = two_sum(o[0], -c[0])
+    py, qy = two_sum(o[1], -c[1])
+    pz, qz = two_sum(o[2], -c[2])
+    return (px * s, py * s, pz * s), (qx * s, qy * s, qz * s)
+
+
+@inlined
+def _along(p, low, t, d):
+    """Return p + low + t*d as (high, low)."""
+    product, e = two_product(t, d)
+    s, f = two_sum(p, product)
+    return two_sum(s, f + (e + low))
+
+
+@inlined
+def advance(p, low, t, d):
+    """Return p + low + t*d of three components, as (high, low) parts."""
+    x, a = _along(p[0], low[0], t, d[0])
+    y, b = _along(p[1], low[1], t, d[1])
+    z, c = _along(p[2], low[2], t, d[2])
+    return (x, y, z), (a, b, c)
+
+
+@kernel
+def set_up_ray(block, frame, r, o, d, t_min, t_max):
+    """Write a valid ray to the block at r; return False where it misses the root's box."""
+    bound = frames.bound(frame)
+    # Scale the direction; a denormal one needs a second step.
+    k = exponent(largest(d))
+    scale = power_of_two(-k)
+    x, y, z = d[0] * scale, d[1] * scale, d[2] * scale
+    if k <= -1022 or k > 1021:
+        k2 = exponent(largest((x, y, z)))
+        scale = power_of_two(-k2)
+        x, y, z = x * scale, y * scale, z * scale
+        k = min(k, 1022) + k2
+    shift = frames.exponent(frame) + k
+    q = x, y, z
+    inverse = inverse_of(x), inverse_of(y), inverse_of(z)
+    p, low = local_origin(frame, o)
+    away = largest(p)
+    start = _local_bound(t_min, shift, -SMALLEST)
+    stop = _local_bound(t_max, shift, SMALLEST)
+    # Distances that share a double, denormal or the largest one, must not differ in local units.
+    grain, limit = scale_by(SMALLEST, shift), scale_by(LARGEST, shift)
+    if not (away <= FAR_ORIGIN and grain < UNIT and limit > 4.0 * (away + bound)):
+        zero, ix, margin = disabled_axis(x)
+        _, iy, _ = disabled_axis(y)
+        _, iz, _ = disabled_axis(z)
+        axes = (zero, zero, zero), q, (ix, iy, iz), margin
+        _write_ray(block, r, axes, disabled_limits(bound), 0.0, 0.0, float(shift))
+        write_int(block, r, OCTANT, read_int(block, r, OCTANT) | DISABLED)
+        return True
+    margin = away * 2.0**-50 + 2.0**-18 * bound
+    entry, leave = _clip(frame, p, inverse, margin, start, stop)
+    if entry > leave:
+        return False
+    rest = 0.0
+    if away <= NEAR_ORIGIN:
+        p = p[0] + entry * x, p[1] + entry * y, p[2] + entry * z
+    else:
+        p, low = advance(p, low, entry, q)
+        # What is left is small, but perhaps not as small as the box.
+        margin = largest(p) * 2.0**-50 + 2.0**-18 * bound
+        rest, leave = _clip(frame, p, inverse, margin, start - entry, stop - entry)
+        if rest > leave:
+            return False
+        p, _ = advance(p, low, rest, q)
+        leave += entry
+    first, last = _local_bound(t_min, shift, SMALLEST), _local_bound(t_max, shift, -SMALLEST)
+    limits = _limits(bound, q, (start, entry, leave), rest, first, last, grain)
+    axes = p, q, inverse, MARGIN * bound
+    _write_ray(block, r, axes, limits, entry, rest, float(shift))
+    return True
+
+
+@inlined
+def _limit(x):
+    """Keep infinities out of differences: nothing within reach of a ray is that far."""
+    return greater(lesser(x, 2.0**1000), -(2.0**1000))
+
+
+@inlined
+def _set_up_lanes(block, frame, r, o, d, t_min, t_max):
+    """Write HALF rays side by side to the block at r, all at once.
+
+    Returns the bits of rays that meet the root's box, and of those that must be set up by
+    `set_up_ray`: far, of extreme length, or not valid.
+    """
+    lanes = block.lanes
+    s, bound, c = frames.scale(frame), frames.bound(frame), frames.centre(frame)
+    size = greater(abs(d[0]), greater(abs(d[1]), abs(d[2])))
+    k = as_ints(size) >> 52
+    # Powers of two by their biased exponents.
+    scale = as_floats((2046 - k) << 52)
+    shift = k + (frames.exponent(frame) - 1023)
+    q = d[0] * scale, d[1] * scale, d[2] * scale
+    p = (o[0] - c[0]) * s, (o[1] - c[1]) * s, (o[2] - c[2]) * s
+    away = greater(abs(p[0]), greater(abs(p[1]), abs(p[2])))
+    # A NaN anywhere makes the sum NaN.
+    sound = ((d[0] + d[1] + d[2]) + (p[0] + p[1] + p[2])) * 0.0 == 0.0
+    ordinary = (
+        sound
+        & (k > 123)
+        & (k < 1923)
+        & (shift > -1000)
+        & (shift < 1000)
+        & (away <= NEAR_ORIGIN)
+        & (t_min <= t_max)
+    )
+    to_local = as_floats((shift + 1023) << 52)
+    first, last = _limit(t_min * to_local), _limit(t_max * to_local)
+    start, stop = first - abs(first) * 2.0**-52, last + abs(last) * 2.0**-52
+    margin = away * 2.0**-50 + 2.0**-18 * bound
+    inverse = inverse_of(q[0]), inverse_of(q[1]), inverse_of(q[2])
+    entry, leave = _clip(frame, p, inverse, margin, start, stop)
+    reached = ordinary & (entry <= leave)
+    meets = mask_bits(reached)
+    others = mask_bits(ordinary) ^ ((1 << HALF) - 1)
+    inactive = splat(-INF, HALF)
+    if meets == 0:
+        store(lanes, r + END * WIDTH, inactive)
+        return meets, others
+    p = p[0] + entry * q[0], p[1] + entry * q[1], p[2] + entry * q[2]
+    limits = _limits(bound, q, (start, entry, leave), 0.0, first, last, 0.0)
+    axes = p, q, inverse, MARGIN * bound
+    _write_ray(block, r, axes, limits, entry, full_like(entry, 0.0), convert(shift, 0.0))
+    store(lanes, r + END * WIDTH, select(reached, limits.end, inactive))
+    return meets, others
+
+
+@kernel
+def set_up_block(block, frame, rays, count, active):
+    """Write the rays `block.which[:count]` to the block; list those that meet the root's box.
+
+    Returns how many there are.
+    """
+    found = np.int64(0)
+    whole = count // HALF * HALF
+    for i in range(whole, BLOCK, HALF):
+        store(block.lanes, lane_index(i) + END * WIDTH, splat(-INF, HALF))
+    for i in range(0, whole, HALF):
+        r = lane_index(i)
+        o, d, t_min, t_max = read_lanes(rays, load(block.which, i, HALF))
+        meets, others = _set_up_lanes(block, frame, r, o, d, t_min, t_max)
+        while others != 0:
+            j = lowest_bit(others)
+            others &= others - 1
+            meets |= _set_up_one(block, frame, rays, i + j) << j
+        while meets != 0:
+            poke(active, found, r + lowest_bit(meets))
+            found += 1
+            meets &= meets - 1
+    for i in range(whole, count):
+        if _set_up_one(block, frame, rays, i):
+            poke(active, found, lane_index(i))
+            found += 1
+    return found
+
+
+@inlined
+def _set_up_one(block, frame, rays, i):
+    """Write ray i to the block; return 1 if it meets the root's box, else 0."""
+    o, d, t_min, t_max = read_ray(rays, peek(block.which, i))
+    valid = is_ray(o, d, t_min, t_max)
+    return np.int64(valid and set_up_ray(block, frame, lane_index(i), o, d, t_min, t_max))

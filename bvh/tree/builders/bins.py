@@ -1,0 +1,179 @@
+"""Bins: equal intervals of the centres of a range of records, and the split between two of them.
+
+Records move back and forth between the two halves of one array and keep their order, so the result
+does not depend on the chunks that threads move. The bins give the boxes of both sides and the rows
+that each chunk's records move to; the move itself bounds the centres, which the next split needs.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bvh.geometry.arithmetic.floats import INF
+from bvh.runtime.jit import inlined, kernel
+from bvh.runtime.simd import WIDTH
+from bvh.tree.builders.records import (
+    UPPER,
+    bins_of,
+    centre,
+    half_area,
+    join,
+    lane4,
+    lane_of,
+    load,
+    nothing,
+    only_if,
+    store,
+)
+
+BINS = 16
+FEWEST_BINS = 4
+# 1 << GROUP_BITS primitives are tested together.
+GROUP_BITS = WIDTH.bit_length() - 1
+
+# Boxes of a range's halves, then of the halves' centres.
+LEFT, RIGHT, LEFT_CENTRES, RIGHT_CENTRES = range(4)
+
+
+@inlined
+def groups(count, bits):
+    """Return the number of groups of 1 << bits records, the last of which may be incomplete."""
+    return np.float32((count + (1 << bits) - 1) >> bits)
+
+
+@inlined
+def bins_for(count):
+    """Return the number of bins for a range of `count` records."""
+    return min(BINS, FEWEST_BINS + (count >> 3))
+
+
+@inlined
+def _drop(r, at, first, bins, counts):
+    """Add a record to its bins."""
+    x, y, z = first + at[0], first + at[1] + BINS, first + at[2] + 2 * BINS
+    counts[x] += 1
+    counts[y] += 1
+    counts[z] += 1
+    store(bins, x, join(load(bins, x), r))
+    store(bins, y, join(load(bins, y), r))
+    store(bins, z, join(load(bins, z), r))
+
+
+@kernel
+def fill_bins(records, begin, end, centres, scale, used, bins, counts):
+    """Count the records of the `used` bins of each axis, and bound them.
+
+    Neighbours often fall into the same bins, so that one store waits for the other: in long ranges
+    every second record goes into a second set of bins.
+    """
+    second = 3 * BINS if end - begin >= 4 * BINS else 0
+    for first in range(0, second + 1, 3 * BINS):
+        for axis in range(3):
+            for b in range(first + axis * BINS, first + axis * BINS + used):
+                store(bins, b, nothing())
+                counts[b] = 0
+    first = 0
+    for i in range(begin, end):
+        r = load(records, i)
+        _drop(r, bins_of(centre(r), centres, scale, used - 1), first, bins, counts)
+        first = second - first
+    if second > 0:
+        for axis in range(3):
+            for b in range(axis * BINS, axis * BINS + used):
+                store(bins, b, join(load(bins, b), load(bins, second + b)))
+                counts[b] += counts[second + b]
+
+
+@kernel
+def best_split(bins, counts, scale, used, group_bits, costs):
+    """Return (cost, axis, bin, records on the left) of the cheapest split; axis -1 if none.
+
+    No side is empty: the lowest centre is in the first bin and the highest in the last.
+    """
+    best, best_axis, best_bin, best_count = np.float32(INF), -1, 0, 0
+    for axis in range(3):
+        if lane4(scale, axis) == 0.0:
+            continue
+        # Sweep from the right, then from the left, and add both sides' costs.
+        first = axis * BINS
+        box, count = nothing(), 0
+        for b in range(used - 1, 0, -1):
+            box = join(box, load(bins, first + b))
+            count += counts[first + b]
+            costs[b] = half_area(box) * groups(count, group_bits)
+        box, count = nothing(), 0
+        for b in range(used - 1):
+            box = join(box, load(bins, first + b))
+            count += counts[first + b]
+            cost = half_area(box) * groups(count, group_bits) + costs[b + 1]
+            if cost < best:
+                best, best_axis, best_bin, best_count = cost, axis, b, count
+    return best, best_axis, best_bin, best_count
+
+
+@kernel
+def bound_halves(bins, used, axis, last, boxes, row):
+    """Write the boxes of both sides of a split."""
+    box = nothing()
+    for b in range(axis * BINS, axis * BINS + last + 1):
+        box = join(box, load(bins, b))
+    store(boxes, row + LEFT, box)
+    box = nothing()
+    for b in range(axis * BINS + last + 1, axis * BINS + used):
+        box = join(box, load(bins, b))
+    store(boxes, row + RIGHT, box)
+
+
+class BinSplit(NamedTuple):
+    """A split between two bins."""
+
+    axis: Any
+    last: Any  # the last bin on the left
+    low: Any  # minus twice the lowest centre on the axis
+    scale: Any  # bins in a unit of the axis
+
+
+@kernel
+def move(records, begin, end, split, left, right, boxes, boxes_row):
+    """Move the records on the left to the rows from `left` on, the others to `right` on.
+
+    Bounds the centres of both sides.
+    """
+    axis, last, low, scale = split
+    lefts, rights = nothing(), nothing()
+    for i in range(begin, end):
+        r = load(records, i)
+        # The same float32 arithmetic as in `bins_of`.
+        at = lane_of(records, i, axis + UPPER) - lane_of(records, i, axis)
+        is_left = np.int32((at + low) * scale) <= last
+        store(records, left if is_left else right, r)
+        step = np.int64(is_left)
+        left += step
+        right += 1 - step
+        c = centre(r)
+        lefts = join(lefts, only_if(is_left, c))
+        rights = join(rights, only_if(not is_left, c))
+    store(boxes, boxes_row, lefts)
+    store(boxes, boxes_row + 1, rights)
+
+
+@kernel
+def bound(records, begin, end, boxes, box_row, centres_row):
+    """Bound a range of records and their centres."""
+    box, centres = nothing(), nothing()
+    for i in range(begin, end):
+        r = load(records, i)
+        box = join(box, r)
+        centres = join(centres, centre(r))
+    store(boxes, box_row, box)
+    store(boxes, centres_row, centres)
+
+
+@kernel
+def cut_in_half(records, begin, end, boxes, row):
+    """Bound both halves of a range, without moving its records."""
+    middle = begin + ((end - begin) >> 1)
+    bound(records, begin, middle, boxes, row + LEFT, row + LEFT_CENTRES)
+    bound(records, middle, end, boxes, row + RIGHT, row + RIGHT_CENTRES)

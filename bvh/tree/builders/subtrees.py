@@ -1,0 +1,171 @@
+"""Subtrees that threads build in parallel, and the limit of depth; shared by all builders.
+
+A builder splits the top of the tree until ranges of primitives are small enough to be tasks. A
+batch of tasks over the primitives begin..end of the order owns the rows 2 * begin..2 * end of
+`SubtreeNodes`, more than it can need, so threads share no counter and the tree does not depend on
+them. A last pass joins top and subtrees without gaps.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bvh.runtime.jit import entry, inlined
+from bvh.runtime.threads import Progress, share, watch
+from bvh.tree.builders.records import join, load_bounds, store_bounds
+from bvh.tree.nodes import Nodes, is_leaf, link_inner, link_leaf
+
+# One thread builds ranges up to a 16th of all primitives, and of at least so many.
+SMALLEST_TASK = 4096
+TASKS = 16
+
+# Columns of a range of primitives: its node, begin, end, depth, and the half of the records' array
+# that it is in.
+NODE, BEGIN, END, DEPTH, SIDE = range(5)
+RANGE_WIDTH = 5
+
+
+class SubtreeNodes(NamedTuple):
+    """Nodes of subtrees before they are joined, and the order of the primitives."""
+
+    bounds: NDArray[np.float32]  # (2 n, 6)
+    links: NDArray[np.int32]  # (2 n, 2)
+    order: NDArray[np.int32]  # (n,)
+
+
+def new_subtrees(count: int) -> SubtreeNodes:
+    """Return memory for `count` primitives; pages that are never written are not allocated."""
+    return SubtreeNodes(
+        np.empty((2 * count, 6), np.float32),
+        np.empty((2 * count, 2), np.int32),
+        np.empty(count, np.int32),
+    )
+
+
+def no_nodes() -> Nodes:
+    """Return the empty tree."""
+    return Nodes(np.empty((0, 6), np.float32), np.empty((0, 2), np.int32), np.empty(0, np.int32))
+
+
+def deepest_level(count: int) -> int:
+    """Return the depth that no tree of `count` primitives exceeds: 2 log2 n + 8."""
+    return math.floor(2 * math.log2(max(count, 1))) + 8
+
+
+def task_size(count: int) -> int:
+    """Return the largest number of primitives of a task; it does not depend on the threads."""
+    return max(count // TASKS, SMALLEST_TASK)
+
+
+@inlined
+def may_choose(count, depth, deepest):
+    """Return whether a range may be split anywhere: halving it then ends above `deepest`."""
+    levels = depth + 1
+    while count > 1:
+        count = (count + 1) >> 1
+        levels += 1
+    return levels <= deepest
+
+
+@entry
+def _copy_subtrees(block, tasks, rows, first, begin, end, bounds, links):
+    """Copy the subtrees of the tasks begin..end to the rows from `first` on, roots to the top."""
+    for task in range(begin, end):
+        base = rows[task, 0]
+        shift = first[task] - 1
+        for i in range(rows[task, 1]):
+            at = tasks[task, NODE] if i == 0 else shift + i
+            for lane in range(6):
+                bounds[at, lane] = block.bounds[base + i, lane]
+            if is_leaf(block.links, base + i):
+                link_leaf(links, at, block.links[base + i, 0], block.links[base + i, 1])
+            else:
+                link_inner(links, at, block.links[base + i, 0] - base + shift)
+
+
+@inlined
+def join_children(bounds, links, node):
+    """Set the box of an inner node to that of its children."""
+    child = np.int64(links[node, 0])
+    store_bounds(bounds, node, join(load_bounds(bounds, child), load_bounds(bounds, child + 1)))
+
+
+@entry
+def _bound_top(links, tasks, bounds, is_task):
+    """Bound the nodes of the top above the tasks, whose own nodes are bounded."""
+    for task in range(len(tasks)):
+        is_task[tasks[task, NODE]] = True
+    for node in range(len(links) - 1, -1, -1):
+        if not is_task[node]:
+            join_children(bounds, links, node)
+
+
+def batches_of(tasks: NDArray[np.int64], count: int) -> list[tuple[int, int]]:
+    """Cut the list of tasks into runs of about `count` primitives, or single tasks."""
+    sizes = np.cumsum(tasks[:, END] - tasks[:, BEGIN])
+    edges = np.flatnonzero(np.diff((sizes - 1) // count)) + 1
+    stops = [0, *edges.tolist(), len(tasks)]
+    return list(itertools.pairwise(stops))
+
+
+def run_batches(
+    batches: list[tuple[int, int]],
+    tasks: NDArray[np.int64],
+    build: Callable[[int, int, NDArray[np.int32], NDArray[np.int64]], object],
+    threads: int,
+    progress: Progress | None,
+) -> None:
+    """Call build(first task, last task, cancel, done) for each batch, the largest first.
+
+    `build` adds the primitives it has put into leaves to `done[0]`, and stops when `cancel[0]`
+    is set.
+    """
+    cancel = np.zeros(1, np.int32)
+    # A cache line for each thread's count.
+    done = np.zeros((len(batches), 8), np.int64)
+    sizes = [int((tasks[i:j, END] - tasks[i:j, BEGIN]).sum()) for i, j in batches]
+    count = sum(sizes)
+
+    def report() -> None:
+        if progress is not None:
+            progress(int(done[:, 0].sum()), count)
+
+    if count <= SMALLEST_TASK:
+        build(0, len(tasks), cancel, done[0])
+        report()
+        return
+    # Largest first, so that no thread ends with a large batch alone.
+    order = sorted(range(len(batches)), key=lambda i: -sizes[i])
+    watch([partial(build, *batches[i], cancel, done[i]) for i in order], threads, cancel, report)
+
+
+def put_together(
+    links: NDArray[np.int32],
+    tasks: NDArray[np.int64],
+    rows: NDArray[np.int64],
+    block: SubtreeNodes,
+    threads: int,
+) -> Nodes:
+    """Return the tree whose top has the given links, with the subtrees of the tasks below it.
+
+    `rows` are the first row of each subtree in `block`, and its number of nodes.
+    """
+    top, used = len(links), rows[:, 1]
+    first = np.cumsum(used - 1) - (used - 1) + top
+    count = int(top + (used - 1).sum())
+    bounds, all_links = np.empty((count, 6), np.float32), np.empty((count, 2), np.int32)
+    all_links[:top] = links
+
+    def copy(begin: int, end: int) -> None:
+        _copy_subtrees(block, tasks, rows, first, begin, end, bounds, all_links)
+
+    share(len(tasks), -(-len(tasks) // (2 * threads)), copy, threads)
+    _bound_top(links, tasks, bounds, np.zeros(len(links), np.bool_))
+    return Nodes(bounds, all_links, block.order)

@@ -1,0 +1,78 @@
+"""Edge rule "once": which of the faces that a ray touches it crosses.
+
+A ray through an edge or a vertex touches several faces. Move it by an infinitesimal: its origin by
+(e, e**2, e**3), e > 0 smaller than any number. It then meets no edge at all, but for edges parallel
+to it, and crosses a closed surface like any ray in general position: an even number of times from
+outside to outside. (Edelsbrunner and Mücke 1990, "Simulation of simplicity".)
+
+The side of an edge (a, b), f = d . ((a-o) x (b-o)), then changes by the product of (e, e**2, e**3)
+with d x (b-a). Where f is zero, the first component of d x (b-a) that is not zero decides. All
+three are zero for an edge along d; the two others of its triangle then are on opposite sides,
+because the three f add up to the normal's product with d, which is zero: the triangle is not
+crossed, whatever that edge says. The same goes for a triangle whose plane holds the ray, and for
+one without area.
+"""
+
+from __future__ import annotations
+
+from bvh.geometry.arithmetic.exact_sums import add_product, new_sum, take_sign, triple_sign
+from bvh.runtime.jit import by_type, kernel, stay_outlined
+from bvh.tree.instanced import TRIANGLES, Placed, kind_of, leaf_of, placed_corners
+from bvh.tree.primitives import Triangles, corners
+
+
+@kernel
+def _perturbed_side(d, a, b):
+    """Return the sign of the first component of d x (b-a) that is not zero; 0 if all are."""
+    for i in range(3):
+        j, k = (i + 1) % 3, (i + 2) % 3
+        total = new_sum()
+        add_product(total, 1.0, d[j], b[k], 1.0, 1.0)
+        add_product(total, -1.0, d[j], a[k], 1.0, 1.0)
+        add_product(total, -1.0, d[k], b[j], 1.0, 1.0)
+        add_product(total, 1.0, d[k], a[j], 1.0, 1.0)
+        side = take_sign(total)
+        if side != 0:
+            return side
+    return 0
+
+
+@kernel
+def moved_side(o, d, a, b):
+    """Return the side of an edge on which the moved ray passes; 0 only for edges along it."""
+    stay_outlined()
+    side = triple_sign(o, d, a, b)
+    return side if side != 0 else _perturbed_side(d, a, b)
+
+
+def crosses(primitives, prim, o, d):
+    """Tell whether a ray crosses a primitive that it touches; all but triangles are crossed."""
+
+
+@kernel
+def _crosses_corners(v0, v1, v2, o, d):
+    stay_outlined()
+    side = moved_side(o, d, v0, v1)
+    return side == moved_side(o, d, v1, v2) and side == moved_side(o, d, v2, v0) and side != 0
+
+
+def _cross_triangle(primitives, prim, o, d):
+    v0, v1, v2 = corners(primitives, prim)
+    return _crosses_corners(v0, v1, v2, o, d)
+
+
+def _cross_instanced(primitives, prim, o, d):
+    if kind_of(primitives, leaf_of(prim)) != TRIANGLES:
+        return True
+    v0, v1, v2 = placed_corners(primitives, prim)
+    return _crosses_corners(v0, v1, v2, o, d)
+
+
+def _cross_other(primitives, prim, o, d):
+    return True
+
+
+@by_type(crosses)
+def _choose_crossing(primitives, prim, o, d):
+    choices = {Triangles: _cross_triangle, Placed: _cross_instanced}
+    return choices.get(primitives.instance_class, _cross_other)

@@ -1,0 +1,169 @@
+"""The local frame of a tree: its layout, known in this file alone.
+
+A frame is an array of float64, shape (4, 3), made by `local_frame`. It maps the world to
+the local coordinates x' = (x - centre) * 2**exponent, in which boxes and triangle groups are stored
+as float32:
+
+| row | numbers |
+|---|---|
+| 0 | the centre |
+| 1 | the exponent; the largest absolute coordinate in the world; the largest in local coordinates |
+| 2 | lower corner of all primitives, in local coordinates |
+| 3 | upper corner of all primitives, in local coordinates |
+
+Kernels read it through a pointer (`bvh.runtime.simd.pointer`) and the functions here, Python through
+`FrameView`. Builders have the first two rows alone.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bvh.geometry.arithmetic.floats import power_of_two, vector
+from bvh.runtime.jit import inlined
+from bvh.runtime.simd import peek, poke
+
+# Numbers in a frame, for tables of several frames.
+FRAME_SIZE = 12
+
+CENTRE, EXPONENT, FARTHEST, BOUND, LOWEST, HIGHEST = 0, 3, 4, 5, 6, 9
+
+
+@inlined
+def centre(frame):
+    """Return the centre (x, y, z)."""
+    return vector(frame, 0)
+
+
+@inlined
+def exponent(frame):
+    """Return the exponent of the scale, as an integer."""
+    return int(peek(frame, EXPONENT))
+
+
+@inlined
+def scale(frame):
+    """Return 2**exponent: local units in one unit of the world."""
+    return power_of_two(int(peek(frame, EXPONENT)))
+
+
+@inlined
+def farthest(frame):
+    """Return the largest absolute coordinate of all primitives in the world."""
+    return peek(frame, FARTHEST)
+
+
+@inlined
+def bound(frame):
+    """Return the largest absolute local coordinate, at least 1."""
+    return peek(frame, BOUND)
+
+
+@inlined
+def lowest(frame, axis):
+    """Return a coordinate of the lower corner of all primitives, in local coordinates."""
+    return peek(frame, LOWEST + axis)
+
+
+@inlined
+def highest(frame, axis):
+    """Return a coordinate of the upper corner of all primitives, in local coordinates."""
+    return peek(frame, HIGHEST + axis)
+
+
+@inlined
+def lower_corner(frame):
+    """Return the lower corner of all primitives, in local coordinates."""
+    return (peek(frame, LOWEST), peek(frame, LOWEST + 1), peek(frame, LOWEST + 2))
+
+
+@inlined
+def upper_corner(frame):
+    """Return the upper corner of all primitives, in local coordinates."""
+    return (peek(frame, HIGHEST), peek(frame, HIGHEST + 1), peek(frame, HIGHEST + 2))
+
+
+@inlined
+def set_corners(frame, axis, low, high):
+    """Set a coordinate of the lower and the upper corner of all primitives."""
+    poke(frame, LOWEST + axis, low)
+    poke(frame, HIGHEST + axis, high)
+
+
+@inlined
+def set_bounds(frame, far, local):
+    """Set the largest absolute coordinate in the world, and the largest local one."""
+    poke(frame, FARTHEST, far)
+    poke(frame, BOUND, local)
+
+
+class FrameView:
+    """The numbers of a frame by name, for Python.
+
+    Parameters
+    ----------
+    frame : ndarray of float64, shape (4, 3) or (2, 3)
+        It is not copied. A frame of two rows has no corners.
+    """
+
+    __slots__ = ("_rows",)
+
+    def __init__(self, frame: NDArray[np.float64]) -> None:
+        self._rows = frame
+
+    @property
+    def centre(self) -> NDArray[np.float64]:
+        """The centre, shape (3,)."""
+        return np.asarray(self._rows[0])
+
+    @property
+    def exponent(self) -> int:
+        """The exponent of the scale."""
+        return int(self._rows[1, 0])
+
+    @property
+    def scale(self) -> float:
+        """2**exponent: local units in one unit of the world."""
+        return float(2.0**self.exponent)
+
+    @property
+    def farthest(self) -> float:
+        """The largest absolute coordinate of all primitives in the world."""
+        return float(self._rows[1, 1])
+
+    @property
+    def bound(self) -> float:
+        """The largest absolute local coordinate, at least 1."""
+        return float(self._rows[1, 2])
+
+    @property
+    def box(self) -> NDArray[np.float64]:
+        """Lower and upper corner of all primitives in local coordinates, shape (2, 3)."""
+        return self._rows[2:4]
+
+
+def local_frame(
+    lower: NDArray[np.float64], upper: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Choose the local frame x' = (x - c) * 2**k for primitives within the given boxes.
+
+    Returns
+    -------
+    frame : ndarray of float64, shape (2, 3)
+        First c, then (k, the largest absolute coordinate, 0).
+    bounds : ndarray of float64, shape (2, 3)
+        Lower and upper corner of all boxes; NaN if there are none.
+    """
+    frame = np.zeros((2, 3))
+    if len(lower) == 0:
+        return frame, np.full((2, 3), np.nan)
+    bounds = np.stack([lower.min(axis=0), upper.max(axis=0)])
+    # Halve before adding: two coordinates of 1e308 must not overflow.
+    frame[0] = 0.5 * bounds[0] + 0.5 * bounds[1]
+    half = (0.5 * bounds[1] - 0.5 * bounds[0]).max()
+    # Twice the half extent covers the rounding of the centre.
+    k = -int(np.frexp(half)[1]) if half > 0.0 else 0
+    k = min(max(k, -1020), 1020)
+    frame[1] = k, np.abs(bounds).max(), max(1.0, float(np.ldexp(half, k)) * (1.0 + 2.0**-20))
+    return frame, bounds

@@ -1,0 +1,133 @@
+"""Discrete oriented polytope (26-DOP) around points, by its vertices.
+
+It is cut by 26 planes, in the directions to the faces, edges and corners of a cube (Klosowski,
+Held, Mitchell, Sowizral and Zikan 1998, "Efficient collision detection using bounding volume
+hierarchies of k-DOPs"); it has at most 48 vertices, apart from some that nearly coincide.
+
+Why the hull of the computed vertices contains all points: in coordinates scaled to the points' box,
+each plane is moved outward by MARGIN times the sum of its direction's components, so the polytope P
+of the planes grows by a cube of half size MARGIN at least. For each vertex of P, one is computed
+that is wrong by less than 2**-43, for it may be merged with a neighbour at 2**-44. Moving vertices
+by d reduces the support of their hull by at most d, so in every direction it stays above that of P.
+Coordinates may be wrong by 2**-45 for that to hold.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bvh.geometry.arithmetic.floats import INF, finite, vector
+from bvh.runtime.arguments import kernel_input
+from bvh.runtime.jit import entry, inlined
+
+# Normals of half of the planes: the others are opposite.
+AXES = np.array(
+    [
+        (1, 0, 0), (0, 1, 0), (0, 0, 1), (1, 1, 0), (1, -1, 0), (1, 0, 1), (1, 0, -1), (0, 1, 1),
+        (0, 1, -1), (1, 1, 1), (1, 1, -1), (1, -1, 1), (-1, 1, 1),
+    ],
+    np.float64,
+)  # fmt: skip
+PLANES = np.vstack([AXES, -AXES])
+
+MARGIN, TOLERANCE, GRID = 2.0**-40, 2.0**-46, 2.0**44
+
+
+def _corners() -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Return all triples of planes that meet in a point, and the inverses of their normals."""
+    triples = np.array(list(itertools.combinations(range(len(PLANES)), 3)))
+    matrices = PLANES[triples]
+    sound = np.abs(np.linalg.det(matrices)) > 0.5
+    return triples[sound], np.linalg.inv(matrices[sound])
+
+
+TRIPLES, INVERSES = _corners()
+
+
+@inlined
+def _reach_out(x, y, z, extremes):
+    """Extend the extremes along all normals to a point."""
+    sums = (
+        x, y, z, x + y, x - y, x + z, x - z, y + z, y - z, (x + y) + z, (x + y) - z,
+        (x - y) + z, (y - x) + z,
+    )  # fmt: skip
+    for k in range(13):
+        extremes[k] = max(extremes[k], sums[k])
+        extremes[13 + k] = max(extremes[13 + k], -sums[k])
+
+
+@entry
+def mark_used(points, faces, used):
+    """Mark the vertices of all finite faces; return their number."""
+    count = 0
+    for i in range(len(faces)):
+        a, b, c = np.int64(faces[i, 0]), np.int64(faces[i, 1]), np.int64(faces[i, 2])
+        if finite(vector(points, a)) and finite(vector(points, b)) and finite(vector(points, c)):
+            count += (not used[a]) + (not used[b] and b != a) + (not used[c] and c != a and c != b)
+            used[a] = used[b] = used[c] = True
+    return count
+
+
+@entry
+def _find_extremes(points, used, centre, scale, extremes):
+    """Compute the extremes of the used points along all normals."""
+    extremes[:] = -INF
+    for i in range(len(points)):
+        if used[i]:
+            _reach_out(
+                (points[i, 0] - centre[0]) * scale[0],
+                (points[i, 1] - centre[1]) * scale[1],
+                (points[i, 2] - centre[2]) * scale[2],
+                extremes,
+            )
+
+
+def polytope(
+    points: NDArray[np.float64],
+    used: NDArray[np.bool_],
+    bounds: NDArray[np.float64],
+    max_count: int,
+) -> NDArray[np.float64] | None:
+    """Return the vertices of a polytope around points, shape (k, 3).
+
+    Parameters
+    ----------
+    points : ndarray of float64, shape (n, 3)
+    used : ndarray of bool, shape (n,)
+        Which of them to contain: at least one, and only finite ones.
+    bounds : ndarray of float64, shape (2, 3)
+        Their box.
+    max_count : int
+
+    Returns
+    -------
+    ndarray of float64, shape (k, 3), or None
+        Wrong by 2**-52 of the largest coordinate; None if there are more than `max_count`.
+    """
+    centre = 0.5 * bounds[0] + 0.5 * bounds[1]
+    half = 0.5 * bounds[1] - 0.5 * bounds[0]
+    # Powers of two, so that scaling is exact; their inverses must not overflow.
+    power = np.maximum(np.frexp(half)[1], -900)
+    scale = np.where(half > 0.0, np.ldexp(1.0, -power), 1.0)
+    extremes = np.empty(len(PLANES))
+    _find_extremes(
+        kernel_input(points),
+        kernel_input(used),
+        kernel_input(centre),
+        kernel_input(scale),
+        extremes,
+    )
+    reach = extremes + MARGIN * np.abs(PLANES).sum(axis=1)
+    found = np.einsum("nij,nj->ni", INVERSES, reach[TRIPLES])
+    # Compared row by row: numpy broadcasts large arrays through buffers, and if there is no memory
+    # for these, it raises without holding the interpreter's lock.
+    limits = np.repeat((reach + TOLERANCE)[None], len(found), axis=0)
+    found = found[(found @ PLANES.T <= limits).all(axis=1)]
+    first = np.unique(np.rint(found * GRID), axis=0, return_index=True)[1]
+    if not 0 < len(first) <= max_count:
+        return None
+    vertices = found[first] / scale + centre
+    return vertices if bool(np.isfinite(vertices).all()) else None

@@ -1,0 +1,201 @@
+"""Instanced trees: the trees of a scene under their affine maps, as kernels see them.
+
+A primitive of a scene is known by its *code*: the row of its instanced tree times 2**32, and its id
+in that tree. Codes order hits as ties must be: by instance, then by primitive.
+
+An instanced triangle is the one whose vertices are the moved ones, each coordinate correctly
+rounded (see `affine`); an instanced box is what the correctly rounded inverse of the map says,
+times the box's own rows (see `obbs`). All decisions are exact for these, in world coordinates: a
+scene answers as the mesh that all its trees make together. A ray is brought to the frame of a tree
+only to find what it cannot hit, by a local transform with bounds of its errors.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bvh.geometry.arithmetic.floats import vector
+from bvh.geometry.boxes import read_box
+from bvh.geometry.obbs import obb_interval, read_obb
+from bvh.geometry.transforms import moved_point, near_sum, row_of
+from bvh.runtime.jit import inlined, kernel, stay_outlined
+from bvh.runtime.simd import peek, pointer_to
+
+# Columns of `trees`: addresses of a tree's arrays, and what kind of primitives it has.
+BLOCKS, GROUPS, IDS, POINTS, FACES, KIND, TREE_SIZE = 0, 1, 2, 3, 4, 5, 8
+TRIANGLES, BOXES, OBBS = 0, 1, 2
+
+# Columns of `ways`, the local transforms from the frame of the TLAS to that of a tree: three rows
+# of four numbers; the root's box there; its largest coordinate; the largest row sum of absolute
+# entries; bounds of the error of the translation, and of the rounding of vertices; whether the map
+# is a reflection.
+ROWS, LOWEST, HIGHEST, BOUND, NORM, SHIFT_ERROR, VERTEX_ERROR, FLIPS, WAY_SIZE = (
+    0, 12, 15, 18, 19, 20, 21, 22, 24
+)  # fmt: skip
+
+# Numbers of a map, and of a map's row.
+MAP_SIZE, MAP_ROW = 12, 4
+
+CODE_BITS = 32
+PRIM_MASK = 0xFFFFFFFF
+
+F4, F8, I4 = np.float32(0.0), 0.0, np.int32(0)
+
+
+class Placed(NamedTuple):
+    """The instanced trees of a scene, a row each in flat arrays; pointers inside kernels."""
+
+    maps: NDArray[np.float64]  # MAP_SIZE numbers: local to world
+    inverses: NDArray[np.float64]  # MAP_SIZE numbers, correctly rounded
+    ways: NDArray[np.float64]  # WAY_SIZE numbers
+    trees: NDArray[np.int64]  # TREE_SIZE numbers
+    masks: NDArray[np.int32]
+    owners: NDArray[np.int32]  # the instances they belong to
+
+
+@inlined
+def leaf_of(code):
+    """Return the row of a primitive's tree."""
+    return code >> CODE_BITS
+
+
+@inlined
+def prim_of(code):
+    """Return a primitive's id in its tree."""
+    return code & PRIM_MASK
+
+
+@inlined
+def code_of(leaf, prim):
+    """Return the code of a primitive."""
+    return (np.int64(leaf) << CODE_BITS) | np.int64(prim)
+
+
+@inlined
+def kind_of(placed, leaf):
+    """Return the kind of a tree's primitives."""
+    return peek(placed.trees, leaf * TREE_SIZE + KIND)
+
+
+@inlined
+def blocks_of(placed, leaf):
+    """Return the nodes of a leaf's tree."""
+    return pointer_to(peek(placed.trees, leaf * TREE_SIZE + BLOCKS), F4)
+
+
+@inlined
+def groups_of(placed, leaf):
+    """Return the triangle groups of a leaf's tree."""
+    return pointer_to(peek(placed.trees, leaf * TREE_SIZE + GROUPS), F4)
+
+
+@inlined
+def prim_ids_of(placed, leaf):
+    """Return the primitive ids of a leaf's tree, a row of lanes for each group."""
+    return pointer_to(peek(placed.trees, leaf * TREE_SIZE + IDS), I4)
+
+
+@inlined
+def local_corners(placed, code):
+    """Return the vertices of a triangle in the coordinates of its tree."""
+    at = leaf_of(code) * TREE_SIZE
+    points = pointer_to(peek(placed.trees, at + POINTS), F8)
+    faces = pointer_to(peek(placed.trees, at + FACES), I4)
+    prim = 3 * prim_of(code)
+    return (
+        vector(points, np.int64(peek(faces, prim))),
+        vector(points, np.int64(peek(faces, prim + 1))),
+        vector(points, np.int64(peek(faces, prim + 2))),
+    )
+
+
+@kernel
+def placed_corners(placed, code):
+    """Return the vertices of a triangle in world coordinates."""
+    stay_outlined()
+    v0, v1, v2 = local_corners(placed, code)
+    at = leaf_of(code) * MAP_SIZE
+    maps = placed.maps
+    return moved_point(maps, at, v0), moved_point(maps, at, v1), moved_point(maps, at, v2)
+
+
+@inlined
+def is_mirrored(placed, leaf):
+    """Tell whether the map of a tree is a reflection, which swaps fronts and backs."""
+    return peek(placed.ways, leaf * WAY_SIZE + FLIPS) != 0.0
+
+
+@inlined
+def _row_product(transforms, at, v):
+    x, y, z = peek(transforms, at), peek(transforms, at + 1), peek(transforms, at + 2)
+    return x * v[0] + y * v[1] + z * v[2]
+
+
+@inlined
+def local_direction(transforms, at, v):
+    """Return a vector of the TLAS in the frame of a tree, whose local transform begins at `at`."""
+    return (
+        _row_product(transforms, at, v),
+        _row_product(transforms, at + MAP_ROW, v),
+        _row_product(transforms, at + 2 * MAP_ROW, v),
+    )
+
+
+@inlined
+def local_point(transforms, at, p):
+    """Return a point of the TLAS in the frame of a tree, whose local transform begins at `at`."""
+    x, y, z = local_direction(transforms, at, p)
+    last = at + MAP_ROW - 1
+    return (
+        x + peek(transforms, last),
+        y + peek(transforms, last + MAP_ROW),
+        z + peek(transforms, last + 2 * MAP_ROW),
+    )
+
+
+@inlined
+def _product_row(w, rows):
+    """Return a row times an affine map, each entry rounded once from double-doubles."""
+    p, q, r = rows
+    _, x = near_sum((w[0], w[1], w[2], 0.0), (p[0], q[0], r[0]))
+    _, y = near_sum((w[0], w[1], w[2], 0.0), (p[1], q[1], r[1]))
+    _, z = near_sum((w[0], w[1], w[2], 0.0), (p[2], q[2], r[2]))
+    _, h = near_sum(w, (p[3], q[3], r[3]))
+    return x, y, z, h
+
+
+@kernel
+def instanced_interval(placed, code, o, d):
+    """Return (hit, near, far) of a ray and an instanced box, as `obbs.obb_interval` does."""
+    stay_outlined()
+    leaf, prim = leaf_of(code), prim_of(code)
+    inverse, at = placed.inverses, leaf * MAP_SIZE
+    rows = row_of(inverse, at), row_of(inverse, at + MAP_ROW), row_of(inverse, at + 2 * MAP_ROW)
+    records = pointer_to(peek(placed.trees, leaf * TREE_SIZE + POINTS), F8)
+    if kind_of(placed, leaf) == BOXES:
+        lower, upper = read_box(records, prim)
+        return obb_interval(o, d, lower, upper, rows)
+    lower, upper, (x, y, z) = read_obb(records, prim)
+    rows = _product_row(x, rows), _product_row(y, rows), _product_row(z, rows)
+    return obb_interval(o, d, lower, upper, rows)
+
+
+def ids_of(primitives: object) -> Any:
+    """Return the type of the numbers of primitives: codes in a scene, ids elsewhere."""
+    return np.int64 if isinstance(primitives, Placed) else np.int32
+
+
+def hit_codes(codes: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the rows of trees and the ids of codes, int32 each; -1 for both of -1, its halves."""
+    halves = codes.view(np.int32).reshape(-1, 2)
+    low = 0 if np.little_endian else 1
+    return np.ascontiguousarray(halves[:, 1 - low]), np.ascontiguousarray(halves[:, low])
+
+
+def owners_of(placed: Placed, leaves: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Return the instances of instanced trees; -1 for -1."""
+    owners = np.append(placed.owners, np.int32(-1))
+    return np.asarray(owners[leaves])

@@ -1,0 +1,208 @@
+"""Refitting of a wide tree over moving boxes, one in each leaf, in place."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bvh.geometry.arithmetic.floats import INF, lower_of, upper_of
+from bvh.runtime.jit import entry, inlined
+from bvh.runtime.simd import WIDTH, peek
+from bvh.tree.build_records import local_box, local_record
+from bvh.tree.builders.records import store
+from bvh.tree.collapse import order_node
+from bvh.tree.frame import centre, scale, set_bounds, set_corners
+from bvh.tree.wide_nodes import (
+    child_at,
+    child_box,
+    child_code,
+    first_row,
+    half_area_of,
+    node_at,
+    node_box,
+    node_count,
+    node_of,
+    set_child_box,
+)
+
+# A frame is kept while the largest local coordinate is at most LARGEST times what it was when the
+# tree was built, and the half size of all boxes at least SMALLEST times. The largest coordinate is
+# part of every error margin of rays, so the frame holds it (see `traversal.entrance`).
+LARGEST, SMALLEST = 8.0, 1.0 / 16.0
+UP = 1.0 + 2.0**-20
+
+# Results of kernels: the tree is refitted, or it must be rebuilt.
+KEPT, OUTGROWN = 0, 1
+
+# Figures of a tree: the sum of half areas of all lanes, the largest local coordinate when it was
+# built, and the largest coordinate in the world.
+AREA, REACH, FARTHEST = 0, 1, 2
+FIGURES = 3
+
+
+@inlined
+def _is_box(boxes, i):
+    """Return whether a box is finite and not empty."""
+    at = 6 * i
+    ok = True
+    for axis in range(3):
+        low, high = peek(boxes, at + axis), peek(boxes, at + 3 + axis)
+        ok &= low <= high and abs(low) < INF and abs(high) < INF
+    return ok
+
+
+@inlined
+def _corners(boxes, i):
+    at = 6 * i
+    return (
+        (peek(boxes, at), peek(boxes, at + 1), peek(boxes, at + 2)),
+        (peek(boxes, at + 3), peek(boxes, at + 4), peek(boxes, at + 5)),
+    )
+
+
+@inlined
+def _reach_of(low, high, origin, s):
+    """Return the largest local coordinate of a box."""
+    reach = 0.0
+    for axis in range(3):
+        reach = max(reach, (origin[axis] - low[axis]) * s, (high[axis] - origin[axis]) * s)
+    return reach
+
+
+@inlined
+def _farthest(low, high):
+    far = 0.0
+    for axis in range(3):
+        far = max(far, -low[axis], high[axis])
+    return far
+
+
+@entry
+def valid_boxes(boxes, ids, bounds):
+    """Collect the ids of finite boxes that are not empty, and their bounds; return their number."""
+    count, low, high = 0, (INF, INF, INF), (-INF, -INF, -INF)
+    for i in range(len(boxes)):
+        if _is_box(boxes, i):
+            ids[count] = i
+            count += 1
+            a, b = _corners(boxes, i)
+            low, high = lower_of(low, a), upper_of(high, b)
+    for axis in range(3):
+        bounds[0, axis], bounds[1, axis] = low[axis], high[axis]
+    return count
+
+
+@entry
+def record_boxes(boxes, ids, frame, records):
+    """Write the build records of the boxes `ids`."""
+    origin, s = centre(frame), scale(frame)
+    for i in range(len(ids)):
+        low, high = _corners(boxes, np.int64(ids[i]))
+        store(records, i, local_record(low, high, ids[i], origin, s))
+
+
+@entry
+def find_lanes(blocks, ids, parents, lanes):
+    """Store the lane of each node, `parents`, and of each box, `lanes`."""
+    parents[:] = -1
+    lanes[:] = -1
+    for number in range(node_count(blocks) * WIDTH):
+        base = child_at(number)
+        code = child_code(blocks, base)
+        if code > 0:
+            parents[code] = base
+        elif code < 0:
+            lanes[np.int64(peek(ids, first_row(code)))] = base
+
+
+@inlined
+def _update_frame(frame, figures, blocks, new):
+    """Write the bounds that error margins need to the frame; return OUTGROWN if it is too small."""
+    low, high = node_box(blocks, np.int64(0))
+    reach, half = 0.0, 0.0
+    for axis in range(3):
+        a, b = np.float64(low[axis]), np.float64(high[axis])
+        set_corners(frame, axis, a, b)
+        reach, half = max(reach, -a, b), max(half, 0.5 * (b - a))
+    set_bounds(frame, figures[FARTHEST], max(1.0, reach * UP))
+    if new:
+        figures[REACH] = reach
+    first = figures[REACH]
+    fits = reach <= LARGEST * first and half >= SMALLEST * max(reach, first)
+    return KEPT if fits or new else OUTGROWN
+
+
+@entry
+def refit_all(boxes, lanes, ids, parents, frame, blocks, figures, new):
+    """Refit all nodes, the last first, and order their children.
+
+    For a `new` tree this computes its figures.
+    """
+    low, high = (INF, INF, INF), (-INF, -INF, -INF)
+    for i in range(len(lanes)):
+        if _is_box(boxes, i) != (lanes[i] >= 0):
+            return OUTGROWN
+        if lanes[i] >= 0:
+            a, b = _corners(boxes, i)
+            low, high = lower_of(low, a), upper_of(high, b)
+    origin, s = centre(frame), scale(frame)
+    # So that nothing overflows; the rest of the frame is checked at the end.
+    if not (new or _reach_of(low, high, origin, s) <= LARGEST * figures[REACH]):
+        return OUTGROWN
+    figures[FARTHEST] = _farthest(low, high)
+    total = 0.0
+    for node in range(node_count(blocks) - 1, -1, -1):
+        for c in range(WIDTH):
+            base = node_at(node) + c
+            code = child_code(blocks, base)
+            if code < 0:
+                a, b = _corners(boxes, np.int64(peek(ids, first_row(code))))
+                near, far = local_box(a, b, origin, s)
+                set_child_box(blocks, base, near, far)
+                total += half_area_of(near, far)
+        order_node(blocks, node)
+        if node > 0:
+            # Its own children are done, for they come after it.
+            near, far = node_box(blocks, node)
+            set_child_box(blocks, parents[node], near, far)
+            total += half_area_of(near, far)
+    figures[AREA] = total
+    return _update_frame(frame, figures, blocks, new)
+
+
+@entry
+def move_boxes(rows, moved, boxes, lanes, parents, frame, blocks, figures):
+    """Set the boxes `rows`, and refit the nodes above each of them."""
+    answer = KEPT
+    origin, s = centre(frame), scale(frame)
+    total = figures[AREA]
+    for j in range(len(rows)):
+        i = rows[j]
+        for k in range(6):
+            boxes[i, k] = moved[j, k]
+        base = lanes[i]
+        if _is_box(moved, j) != (base >= 0):
+            answer = OUTGROWN
+        if base < 0 or answer != KEPT:
+            continue
+        low, high = _corners(moved, j)
+        if not _reach_of(low, high, origin, s) <= LARGEST * figures[REACH]:
+            answer = OUTGROWN
+            continue
+        figures[FARTHEST] = max(figures[FARTHEST], _farthest(low, high))
+        near, far = local_box(low, high, origin, s)
+        while base >= 0:
+            old_near, old_far = child_box(blocks, base)
+            if (
+                near[0] == old_near[0] and near[1] == old_near[1] and near[2] == old_near[2]
+                and far[0] == old_far[0] and far[1] == old_far[1] and far[2] == old_far[2]
+            ):  # fmt: skip
+                break
+            total += half_area_of(near, far) - half_area_of(old_near, old_far)
+            set_child_box(blocks, base, near, far)
+            node = node_of(base)
+            near, far = node_box(blocks, node)
+            base = parents[node]
+    figures[AREA] = total
+    if answer == KEPT and len(blocks) > 0:
+        answer = _update_frame(frame, figures, blocks, False)
+    return answer

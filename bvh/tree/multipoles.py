@@ -1,0 +1,137 @@
+"""Multipoles: what a piece of surface looks like from far away, as a short series.
+
+With the regular solid harmonics R_lm = r**l P_lm(cos theta) exp(i m phi) / (l + m)! and the
+irregular ones I_lm = (l - m)! P_lm(cos theta) exp(i m phi) / r**(l + 1), both without (-1)**m,
+
+    1 / |x - y| = sum over l and m of conj(R_lm(y)) I_lm(x)    where |y| < |x|.
+
+A piece of surface at y with the area vector n, whose solid angle is the derivative of that along n,
+has the multipoles M_lm = n . grad R_lm(y), and a centre that is s further away makes of them
+sum over l' and m' of M_l'm' R_(l-l')(m-m')(s) (Dehnen 2014, "A fast multipole method for stellar
+dynamics", appendix A). The first is l = 1: n itself.
+
+The harmonic of order l and degree m is in slot l (l + 1) + m; that of degree -m is (-1)**m times
+the conjugate.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bvh.runtime.arguments import kernel_input
+from bvh.runtime.jit import inlined, kernel
+
+# Where a series ends: what is left out falls with the distance to this power.
+ORDER = 5
+SLOTS = (ORDER + 1) ** 2
+# A shift takes harmonics of lower orders only.
+LOWER_SLOTS = ORDER**2
+# Numbers in a series: two for each degree above 0 of each order.
+SERIES_SIZE = ORDER * (ORDER + 2)
+
+# An irregular harmonic in a direction (x, y, z) is (2 l - 1)!! times (x + i y)**m times a
+# polynomial in z that begins with z**(l - m); and solid angles have the sign of r = centre - point.
+FACTORS = kernel_input(np.array([0.0, 1.0, -3.0, 15.0, -105.0, 945.0]))
+
+# A rule of six points on a triangle, exact for polynomials of degree 4 (Dunavant 1985, "High degree
+# efficient symmetrical Gaussian quadrature rules for the triangle"): barycentrics, and weight.
+_NEAR, _FAR, _HEAVY, _LIGHT = (
+    0.44594849091596488632, 0.091576213509770743460, 0.22338158967801146570, 0.10995174365532186764
+)  # fmt: skip
+_ROWS = [
+    (*np.roll([b, b, 1.0 - 2.0 * b], k), weight)
+    for b, weight in ((_NEAR, _HEAVY), (_FAR, _LIGHT))
+    for k in range(3)
+]
+RULE = kernel_input(np.array(_ROWS))
+
+
+@inlined
+def _mirror(re, im, order):
+    """Fill in the negative degrees of an order."""
+    middle, factor = order * (order + 1), -1.0
+    for m in range(1, order + 1):
+        re[middle - m], im[middle - m] = factor * re[middle + m], -factor * im[middle + m]
+        factor = -factor
+
+
+@kernel
+def regular(x, y, z, re, im):
+    """Fill in the regular harmonics at a point, of orders below ORDER."""
+    square = x * x + y * y + z * z
+    re[0], im[0] = 1.0, 0.0
+    for order in range(1, ORDER):
+        at, below, under = order * (order + 1), order * (order - 1), (order - 1) * (order - 2)
+        for m in range(order):
+            a, b = (2.0 * order - 1.0) * z, 1.0 / (order * order - m * m)
+            re[at + m], im[at + m] = a * re[below + m] * b, a * im[below + m] * b
+            if m < order - 1:
+                re[at + m] -= square * re[under + m] * b
+                im[at + m] -= square * im[under + m] * b
+        last, half = below + order - 1, 0.5 / order
+        re[at + order] = (x * re[last] - y * im[last]) * half
+        im[at + order] = (x * im[last] + y * re[last]) * half
+        _mirror(re, im, order)
+
+
+@kernel
+def mean_regular(a, b, c, away, mean):
+    """Fill in the means of regular harmonics over a triangle."""
+    mean[:] = 0.0
+    for i in range(len(RULE)):
+        p, q, r, weight = RULE[i, 0], RULE[i, 1], RULE[i, 2], RULE[i, 3]
+        regular(
+            p * a[0] + q * b[0] + r * c[0], p * a[1] + q * b[1] + r * c[1],
+            p * a[2] + q * b[2] + r * c[2], away[0], away[1],
+        )  # fmt: skip
+        for part in range(2):
+            for k in range(LOWER_SLOTS):
+                mean[part, k] += weight * away[part, k]
+
+
+@kernel
+def add_shifted(part, top, away, total):
+    """Add to multipoles those of a part up to the order `top`, whose centre is `away`.
+
+    `away` holds the regular harmonics of the way there. Negative degrees are left to `complete`.
+    """
+    for order in range(1, ORDER + 1):
+        for m in range(order + 1):
+            x, y = 0.0, 0.0
+            for lower in range(1, min(order, top) + 1):
+                rest = order - lower
+                of, by = lower * (lower + 1), rest * (rest + 1) + m
+                for k in range(max(-lower, m - rest), min(lower, m + rest) + 1):
+                    a, b, c, d = part[0, of + k], part[1, of + k], away[0, by - k], away[1, by - k]
+                    x += a * c - b * d
+                    y += a * d + b * c
+            total[0, order * (order + 1) + m] += x
+            total[1, order * (order + 1) + m] += y
+
+
+@inlined
+def complete(total):
+    """Fill in the negative degrees of multipoles."""
+    for order in range(1, ORDER + 1):
+        _mirror(total[0], total[1], order)
+
+
+@inlined
+def set_first(part, n):
+    """Make of a part the first multipole alone, of the area vector n."""
+    part[0, 2], part[1, 2] = n[2], 0.0
+    part[0, 3], part[1, 3] = 0.5 * n[0], 0.5 * n[1]
+    part[0, 1], part[1, 1] = -part[0, 3], part[1, 3]
+
+
+@inlined
+def write_series(total, rows, at, step):
+    """Write multipoles as factors of the polynomials of `winding_number`, `step` apart."""
+    for order in range(1, ORDER + 1):
+        for m in range(order + 1):
+            factor = FACTORS[order] if m == 0 else 2.0 * FACTORS[order]
+            rows[at] = factor * total[0, order * (order + 1) + m]
+            at += step
+            if m > 0:
+                rows[at] = factor * total[1, order * (order + 1) + m]
+                at += step

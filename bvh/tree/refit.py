@@ -1,0 +1,303 @@
+"""Refit: new boxes for a tree whose primitives have moved, with the old topology.
+
+It is much faster than a build and as correct, but rays take longer the more the order of the
+primitives in space has changed.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bvh.geometry.arithmetic.floats import INF, finite, lower_of, upper_of, vector
+from bvh.runtime.arguments import aligned, kernel_input, owned
+from bvh.runtime.jit import entry
+from bvh.runtime.simd import WIDTH, peek
+from bvh.runtime.threads import Progress, share
+from bvh.tree import frame as frames
+from bvh.tree.arrays import TreeArrays, frozen
+from bvh.tree.build_records import local_box
+from bvh.tree.collapse import order_node
+from bvh.tree.frame import local_frame
+from bvh.tree.nodes import local_boxes
+from bvh.tree.primitives import Triangles, count_of, world_bounds
+from bvh.tree.triangle_groups import GROUP_SIZE, pack_group
+from bvh.tree.wide_nodes import (
+    BLOCK_SIZE,
+    WideNodes,
+    child_at,
+    child_box,
+    child_code,
+    child_lower,
+    half_area_of,
+    leaf_rows,
+    node_at,
+    node_box,
+    node_count,
+    set_child_box,
+)
+
+# Nodes that a thread takes at a time.
+CHUNK = 512
+
+F = np.float32
+
+
+@entry
+def _fit_triangles(triangles, ids, frame, begin, end, data, groups):
+    """Bound the leaves of the nodes begin..end, and fill their triangle groups.
+
+    A leaf without a triangle gets an empty box.
+    """
+    centre, s, bound = frames.centre(frame), frames.scale(frame), frames.bound(frame)
+    for number in range(begin * WIDTH, end * WIDTH):
+        at = child_at(number)
+        code = child_code(data, at)
+        if code >= 0:
+            continue
+        low, high = (INF, INF, INF), (-INF, -INF, -INF)
+        first, count = leaf_rows(code)
+        for g in range(first, first + count):
+            a, b = pack_group(triangles, ids, centre, s, bound, g, groups)
+            low, high = lower_of(low, a), upper_of(high, b)
+        near, far = (F(INF), F(INF), F(INF)), (F(-INF), F(-INF), F(-INF))
+        if low[0] < INF:
+            near, far = local_box(low, high, centre, s)
+        set_child_box(data, at, near, far)
+
+
+@entry
+def _fit_boxes(boxes, ids, begin, end, data):
+    """Bound the leaves of the nodes begin..end by the local boxes of their primitives."""
+    for number in range(begin * WIDTH, end * WIDTH):
+        at = child_at(number)
+        code = child_code(data, at)
+        if code >= 0:
+            continue
+        low, high = (F(INF), F(INF), F(INF)), (F(-INF), F(-INF), F(-INF))
+        first, count = leaf_rows(code)
+        for i in range(first, first + count):
+            b = boxes[np.int64(peek(ids, i))]
+            low, high = lower_of(low, b), upper_of(high, (b[3], b[4], b[5]))
+        set_child_box(data, at, low, high)
+
+
+@entry
+def _bound_inner(data, root):
+    """Bound inner children, which come after their parents; write the root's box to `root`."""
+    for node in range(node_count(data) - 1, -1, -1):
+        for c in range(WIDTH):
+            at = node_at(node) + c
+            child = child_code(data, at)
+            if child > 0:
+                low, high = node_box(data, child)
+                set_child_box(data, at, low, high)
+    low, high = node_box(data, np.int64(0))
+    for axis in range(3):
+        root[0, axis], root[1, axis] = low[axis], high[axis]
+
+
+@entry
+def _fill_empty(data, root, corner):
+    """Replace the boxes of children without primitives by a point of their parents' boxes.
+
+    A lane with an empty box would count as unused.
+    """
+    for axis in range(3):
+        corner[0, axis] = root[0, axis]
+    for node in range(node_count(data)):
+        low, _ = node_box(data, node)
+        if low[0] == F(INF):
+            low = (corner[node, 0], corner[node, 1], corner[node, 2])
+        for c in range(WIDTH):
+            at = node_at(node) + c
+            code = child_code(data, at)
+            if code > 0:
+                corner[code, 0], corner[code, 1], corner[code, 2] = low
+            if code != 0 and child_lower(data, at, 0) == F(INF):
+                set_child_box(data, at, low, low)
+
+
+@entry
+def _order_nodes(begin, end, data):
+    """Set the visiting orders of the nodes begin..end."""
+    for node in range(begin, end):
+        order_node(data, node)
+
+
+@entry
+def _cost(data, frame):
+    """Return the SAH cost of nodes (see `quality.wide_cost`)."""
+    total, visits = 0.0, 0.0
+    for number in range(node_count(data) * WIDTH):
+        at = child_at(number)
+        code = child_code(data, at)
+        if code == 0:
+            continue
+        count = 1
+        if code < 0:
+            _, count = leaf_rows(code)
+        low, high = child_box(data, at)
+        total += count * half_area_of(low, high)
+        visits += count
+    whole = half_area_of(frames.lower_corner(frame), frames.upper_corner(frame))
+    return 1.0 + (total / whole if whole > 0.0 else visits)
+
+
+def cost_of(arrays: TreeArrays) -> float:
+    """Return the SAH cost of a tree; 0 if it is empty."""
+    return float(_cost(arrays.nodes.blocks, arrays.frame)) if len(arrays.nodes.blocks) else 0.0
+
+
+@entry
+def _mark(ids, in_leaf):
+    """Mark the primitives that are in leaves."""
+    for i in range(ids.size):
+        prim = np.int64(peek(ids, i))
+        if prim >= 0:
+            in_leaf[prim] = True
+
+
+@entry
+def _mark_corners(faces, in_leaf, used):
+    """Mark the vertices of triangles that are in leaves."""
+    for i in range(len(faces)):
+        if in_leaf[i]:
+            for k in range(3):
+                used[np.int64(peek(faces, 3 * i + k))] = True
+
+
+@entry
+def _bound_used(points, used, bounds):
+    """Bound the used vertices; return whether all of them are finite."""
+    low, high, all_finite = (INF, INF, INF), (-INF, -INF, -INF), True
+    for i in range(len(used)):
+        if used[i]:
+            p = vector(points, i)
+            all_finite &= finite(p)
+            low, high = lower_of(low, p), upper_of(high, p)
+    for axis in range(3):
+        bounds[0, axis], bounds[1, axis] = low[axis], high[axis]
+    return all_finite
+
+
+class Members(NamedTuple):
+    """Which primitives are in leaves, and which vertices they use."""
+
+    in_leaf: NDArray[np.bool_]
+    used: NDArray[np.bool_]  # one for each vertex; empty for boxes
+
+
+def members_of(arrays: TreeArrays) -> Members:
+    """Return which primitives and vertices are in the leaves of a tree."""
+    primitives = arrays.primitives
+    in_leaf = np.zeros(count_of(primitives), np.bool_)
+    _mark(arrays.nodes.ids, in_leaf)
+    if not isinstance(primitives, Triangles):
+        return Members(in_leaf, in_leaf[:0])
+    used = np.zeros(len(primitives.points), np.bool_)
+    _mark_corners(primitives.faces, in_leaf, used)
+    return Members(kernel_input(in_leaf), kernel_input(used))
+
+
+def refitted(
+    arrays: TreeArrays,
+    points: NDArray[np.float64],
+    threads: int,
+    members: Members | None = None,
+    progress: Progress | None = None,
+) -> tuple[TreeArrays, NDArray[np.float64]]:
+    """Return the tree with its primitives moved, and its bounds in the world, shape (2, 3).
+
+    Parameters
+    ----------
+    arrays : TreeArrays
+        The tree; it is not changed.
+    points : ndarray of float64
+        Replaces `arrays.primitives.points`; of the same shape.
+    threads : int
+        Threads to use.
+    members : Members, optional
+        The result of `members_of`, if it is known.
+    progress : callable, optional
+        Called as progress(done, total) in nodes.
+
+    Returns
+    -------
+    TreeArrays, ndarray of float64
+        Each leaf of a triangle that was split gets the whole box of the triangle. Triangles with a
+        vertex that is no longer finite are removed from the leaves.
+
+    Raises
+    ------
+    ValueError
+        If the shape is wrong; if a primitive can be hit that is not in the tree; if a box can no
+        longer be hit.
+    """
+    primitives, ids = arrays.primitives, arrays.nodes.ids
+    triangles = isinstance(primitives, Triangles)
+    name = "vertices" if triangles else "boxes"
+    if points.shape != primitives.points.shape:
+        raise ValueError(f"{name} must have shape {primitives.points.shape}, got {points.shape}")
+    moved = primitives._replace(points=owned(points))
+    in_leaf, used = members_of(arrays) if members is None else members
+    boxes, lost = np.empty((0, 6), np.float32), False
+    if isinstance(moved, Triangles):
+        box = np.empty((2, 3))
+        if in_leaf.all() and len(in_leaf) > 0 and _bound_used(moved.points, used, box):
+            frame, bounds = local_frame(box[:1], box[1:])
+        else:
+            lower, upper, valid = world_bounds(moved)
+            lost = _check_members(name, valid, in_leaf)
+            frame, bounds = local_frame(lower[valid], upper[valid])
+            if lost:
+                ids = kernel_input(np.where((ids >= 0) & valid[ids], ids, np.int32(-1)))
+    else:
+        lower, upper, valid = world_bounds(moved)
+        if _check_members(name, valid, in_leaf):
+            raise ValueError(
+                f"{name}: primitive {np.flatnonzero(in_leaf & ~valid)[0]} cannot be hit any more; "
+                "build a new tree"
+            )
+        frame, bounds = local_frame(lower[valid], upper[valid])
+        boxes = local_boxes(lower, upper, frame)
+    if np.isnan(bounds[0, 0]):
+        none = aligned(0, np.float32)
+        empty = TreeArrays(WideNodes(none, ids[:0]), none, moved, np.zeros((4, 3)))
+        return frozen(empty), owned(bounds)
+    whole = np.vstack([frame, np.zeros((2, 3))])
+    data = aligned(len(arrays.nodes.blocks), np.float32)
+    groups = aligned(len(ids) * GROUP_SIZE if triangles else 0, np.float32)
+    frame, boxes, old = kernel_input(whole), kernel_input(boxes), arrays.nodes.blocks
+
+    def fit(begin: int, end: int) -> None:
+        part = slice(begin * BLOCK_SIZE, end * BLOCK_SIZE)
+        data[part] = old[part]
+        if triangles:
+            _fit_triangles(moved, ids, frame, begin, end, data, groups)
+        else:
+            _fit_boxes(boxes, ids, begin, end, data)
+
+    def order(begin: int, end: int) -> None:
+        _order_nodes(begin, end, data)
+
+    count = arrays.nodes.size
+    share(count, CHUNK, fit, threads, progress)
+    _bound_inner(data, whole[2:])
+    if lost:
+        _fill_empty(data, whole[2:], np.empty((count, 3), np.float32))
+    share(count, CHUNK, order, threads)
+    return frozen(TreeArrays(WideNodes(data, ids), groups, moved, whole)), owned(bounds)
+
+
+def _check_members(name: str, valid: NDArray[np.bool_], in_leaf: NDArray[np.bool_]) -> bool:
+    """Refuse valid primitives that are not in the tree; return whether others are in it."""
+    if (valid & ~in_leaf).any():
+        first = np.flatnonzero(valid & ~in_leaf)[0]
+        raise ValueError(
+            f"{name}: primitive {first} could not be hit before and is not in the tree; "
+            "build a new tree"
+        )
+    return bool((in_leaf & ~valid).any())

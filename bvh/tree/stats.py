@@ -1,0 +1,234 @@
+"""Statistics of a tree: its size, shape, SAH cost and memory; and the check of its structure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bvh.runtime.arguments import thread_count
+from bvh.runtime.simd import WIDTH
+from bvh.tree.arrays import TreeArrays
+from bvh.tree.build import pack
+from bvh.tree.epo import overlap_of
+from bvh.tree.frame import FrameView
+from bvh.tree.nodes import local_boxes
+from bvh.tree.primitives import arrays_of, count_of, world_bounds
+from bvh.tree.wide_nodes import Lanes, WideNodes, lanes_of, octants_of, rows_of
+
+
+@dataclass(frozen=True, repr=False)
+class TreeStats:
+    """Statistics of a tree, returned by `BVH.stats`. `str` formats them as a table.
+
+    Attributes
+    ----------
+    primitives, ignored : int
+        Number of all primitives, and of those that cannot be hit because a coordinate is not
+        finite or a box is empty.
+    nodes, leaves, depth : int
+        Number of nodes, number of leaves among them, and number of levels below the root.
+    largest_leaf : int
+        Number of primitives in the largest leaf.
+    sah_cost : float
+        Expected number of node visits and primitive tests of a random ray that meets the root's box
+        (MacDonald and Booth 1990, "Heuristics for ray tracing using space subdivision").
+    bytes : int
+        Memory of nodes and primitives.
+    build_seconds : float
+        Duration of the build.
+    bytes_per_primitive : float
+    leaf_depths : tuple of int
+        Entry k is the number of leaves on level k; the root is level 0 and never a leaf.
+    leaf_sizes : tuple of int
+        Entry k is the number of leaves with k primitives. A primitive that was split counts in each
+        of its leaves.
+    epo : float or None
+        Effective partial overlap: over all boxes of nodes and leaves, the area of triangles inside
+        that belong to others, as a share of all area; a box counts as in `sah_cost`. None if it was
+        not requested, and for boxes (Aila, Karras and Laine 2013, "On quality metrics of
+        bounding volume hierarchies").
+    """
+
+    primitives: int
+    ignored: int
+    nodes: int
+    leaves: int
+    depth: int
+    largest_leaf: int
+    sah_cost: float
+    bytes: int
+    build_seconds: float
+    bytes_per_primitive: float
+    leaf_depths: tuple[int, ...]
+    leaf_sizes: tuple[int, ...]
+    epo: float | None = None
+
+    def __repr__(self) -> str:
+        size = f"{self.bytes / 2**20:.2f} MiB"
+        return (
+            f"TreeStats({self.primitives} primitives, {self.nodes} nodes, depth {self.depth}, "
+            f"SAH cost {self.sah_cost:.4g}, {size})"
+        )
+
+    def __str__(self) -> str:
+        rows = [
+            ("primitives", f"{self.primitives}, {self.ignored} of them ignored"),
+            ("nodes", f"{self.nodes}"),
+            ("leaves", f"{self.leaves}, {self.largest_leaf} primitives at most"),
+            ("depth", f"{self.depth}"),
+            ("SAH cost", f"{self.sah_cost:.4g}"),
+            ("memory", f"{self.bytes / 2**20:.2f} MiB, {self.bytes_per_primitive:.1f} bytes each"),
+            ("build", f"{self.build_seconds:.3g} s"),
+            ("leaves by depth", _pairs(self.leaf_depths)),
+            ("leaves by size", _pairs(self.leaf_sizes)),
+        ]
+        if self.epo is not None:
+            rows.insert(5, ("EPO", f"{self.epo:.4g}"))
+        return "\n".join(f"{name:<16}{text}" for name, text in rows)
+
+
+def _pairs(histogram: tuple[int, ...]) -> str:
+    """Format a histogram without its zeros."""
+    return ", ".join(f"{k}: {count}" for k, count in enumerate(histogram) if count) or "none"
+
+
+def stats_of(arrays: TreeArrays, build_seconds: float, epo: bool = False) -> TreeStats:
+    """Return the statistics of a tree."""
+    view = lanes_of(arrays.nodes.blocks)
+    stored: list[NDArray[Any]] = [*arrays.nodes, arrays.groups, *arrays_of(arrays.primitives)]
+    ids, count = arrays.nodes.ids, count_of(arrays.primitives)
+    first, rows = rows_of(view.codes[view.leaf])
+    before = np.concatenate([[0], np.cumsum((ids >= 0).sum(axis=1))])
+    sizes = before[first + rows] - before[first]
+    depths = wide_levels(view)[np.nonzero(view.leaf)[0]] + 1
+    used = np.zeros(count, np.bool_)
+    used[ids[ids >= 0]] = True
+    size = sum(array.nbytes for array in stored)
+    return TreeStats(
+        primitives=count,
+        ignored=count - int(np.count_nonzero(used)),
+        nodes=len(view.codes),
+        leaves=len(sizes),
+        depth=int(depths.max(initial=0)),
+        largest_leaf=int(sizes.max(initial=0)),
+        sah_cost=wide_cost(view, arrays.frame),
+        bytes=size,
+        build_seconds=build_seconds,
+        bytes_per_primitive=size / max(count, 1),
+        leaf_depths=tuple(np.bincount(depths).tolist()),
+        leaf_sizes=tuple(np.bincount(sizes).tolist()),
+        epo=overlap_of(arrays, thread_count(None)) if epo else None,
+    )
+
+
+def wide_levels(view: Lanes) -> NDArray[np.int64]:
+    """Return the level of each node; the root is level 0."""
+    levels = np.zeros(len(view.codes), np.int64)
+    level, front = 0, np.zeros(min(len(view.codes), 1), np.int64)
+    while len(front):
+        if level > len(view.codes):
+            raise ValueError("the tree has a cycle")
+        levels[front] = level
+        front = view.codes[front][view.inner[front]].astype(np.int64)
+        level += 1
+    return levels
+
+
+def wide_cost(view: Lanes, frame: NDArray[np.float64]) -> float:
+    """Return the SAH cost of a wide tree, in visits of nodes and of rows of primitives.
+
+    MacDonald and Booth 1990, "Heuristics for ray tracing using space subdivision".
+    """
+    if len(view.codes) == 0:
+        return 0.0
+    bounds = np.moveaxis(view.boxes, 1, 2)
+    areas = half_areas(bounds[view.inner]), half_areas(bounds[view.leaf])
+    whole = float(half_areas(FrameView(frame).box.reshape(1, 6).astype(np.float32))[0])
+    _, count = rows_of(view.codes[view.leaf])
+    if whole == 0.0:
+        return float(len(view.codes) + count.sum())
+    return 1.0 + float(areas[0].sum() + (areas[1] * count).sum()) / whole
+
+
+def half_areas(bounds: NDArray[np.float32]) -> NDArray[np.float64]:
+    """Return half the surface of each box."""
+    x, y, z = (bounds[:, 3:] - bounds[:, :3]).astype(np.float64).T
+    return np.asarray(x * y + y * z + z * x)
+
+
+def check(arrays: TreeArrays) -> None:
+    """Raise a ValueError that names the first error in the structure of a tree."""
+    lower, upper, valid = world_bounds(arrays.primitives)
+    ids = np.flatnonzero(valid).astype(np.int32)
+    frame = arrays.frame
+    check_wide(arrays.nodes, local_boxes(lower, upper, frame), ids)
+    groups = pack(arrays.primitives, arrays.nodes, frame, 1)
+    if not np.array_equal(groups.view(np.int32), arrays.groups.view(np.int32)):
+        raise ValueError("a triangle group differs from its triangles")
+
+
+def check_wide(nodes: WideNodes, boxes: NDArray[np.float32], ids: NDArray[np.int32]) -> None:
+    """Raise a ValueError that names the first error in the structure of wide nodes.
+
+    Every node must have one parent, which comes before it and whose box of it contains it; every
+    row of primitives must be in one leaf; every one of the primitives `ids` must be in a leaf, in
+    none twice, and the union of its leaves' boxes must contain its own of the `boxes`; and the
+    visiting orders must be permutations.
+    """
+    view = lanes_of(nodes.blocks)
+    n = len(view.codes)
+    if n == 0:
+        if len(ids):
+            raise ValueError(f"{len(ids)} primitives are in no leaf")
+        return
+    bounds = np.moveaxis(view.boxes, 1, 2)
+    parents, _ = np.nonzero(view.inner)
+    children = view.codes[view.inner].astype(np.int64)
+    if (children >= n).any() or not np.array_equal(np.sort(children), np.arange(1, n)):
+        raise ValueError("a node has no parent, or more than one")
+    if (children <= parents).any():
+        raise ValueError("a node comes before its parent")
+    lower, upper = view.boxes[:, :3].min(axis=2), view.boxes[:, 3:].max(axis=2)
+    outer = bounds[view.inner]
+    inside = (lower[children] >= outer[:, :3]) & (upper[children] <= outer[:, 3:])
+    if not inside.all():
+        raise ValueError(f"node {children[~inside.all(axis=1)][0]} sticks out of its parent")
+    first, count = rows_of(view.codes[view.leaf])
+    if (first + count > len(nodes.ids)).any():
+        raise ValueError("a leaf points outside the tree")
+    owner = np.repeat(np.arange(len(first)), count)
+    rows = np.repeat(first - np.cumsum(count) + count, count) + np.arange(count.sum())
+    if not np.array_equal(np.sort(rows), np.arange(len(nodes.ids))):
+        raise ValueError("a row of primitives is in no leaf, or in more than one")
+    row_ids = nodes.ids[rows]
+    used = row_ids >= 0
+    owner, prims = (
+        np.broadcast_to(owner[:, None], used.shape)[used],
+        row_ids[used].astype(np.int64),
+    )
+    check_primitives(bounds[view.leaf], owner, prims, boxes, ids)
+    if not (np.sort(octants_of(view.orders), axis=2) == np.arange(WIDTH)).all():
+        raise ValueError("a visiting order leaves out a child")
+
+
+def check_primitives(
+    leaves: NDArray[np.float32],
+    owner: NDArray[np.int64],
+    prims: NDArray[np.int64],
+    boxes: NDArray[np.float32],
+    ids: NDArray[np.int32],
+) -> None:
+    """Check the leaves of primitives: prims[i] is in leaf owner[i], of the box leaves[owner[i]]."""
+    if not np.array_equal(np.unique(prims), np.sort(ids)):
+        raise ValueError("a primitive is in no leaf, or one that cannot be hit is in a leaf")
+    if len(np.unique(owner * (int(prims.max()) + 1) + prims)) != len(prims):
+        raise ValueError("a primitive is in a leaf twice")
+    low, high = np.full((len(boxes), 3), np.inf), np.full((len(boxes), 3), -np.inf)
+    np.minimum.at(low, prims, leaves[owner, :3])
+    np.maximum.at(high, prims, leaves[owner, 3:])
+    inside = (low[ids] <= boxes[ids, :3]) & (high[ids] >= boxes[ids, 3:])
+    if not inside.all():
+        raise ValueError(f"primitive {ids[~inside.all(axis=1)][0]} sticks out of its leaves")

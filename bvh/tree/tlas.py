@@ -1,0 +1,245 @@
+"""Top-level acceleration structure (TLAS) of a scene: a tree over moving boxes, one box a leaf.
+
+When boxes move, the tree is refitted: from their leaves up if they are few, by one pass over all
+nodes if they are many. Neither changes the topology, so rays visit more and more nodes. When to
+rebuild is the ski rental problem (Karlin, Manasse, McGeoch and Owicki 1994, "Competitive randomized
+algorithms for nonuniform problems"): when the rent paid so far, here the time that rays have lost,
+equals the price. The time spent is at most twice what it would be with the future known. A ray
+loses NODE_SECONDS for each visit by which the cost of the tree (see `quality.wide_cost`) has grown
+since it was built; the time of a build is measured.
+
+The arrays are changed in place, and only their floats and the orders of children: a query that runs
+in another thread may miss what moves meanwhile, but stays within the arrays. A rebuilt tree has new
+arrays, in a new local frame.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bvh.runtime.arguments import aligned, kernel_input
+from bvh.runtime.jit import warms
+from bvh.runtime.threads import hold_memory_ready
+from bvh.tree.arrays import TreeArrays
+from bvh.tree.builders import binned_sah
+from bvh.tree.builders.records import WIDTH as RECORD
+from bvh.tree.collapse import collapse, new_scratch
+from bvh.tree.frame import FrameView, local_frame
+from bvh.tree.moving_boxes import (
+    AREA,
+    FIGURES,
+    OUTGROWN,
+    find_lanes,
+    move_boxes,
+    record_boxes,
+    refit_all,
+    valid_boxes,
+)
+from bvh.tree.nodes import Nodes
+from bvh.tree.primitives import Boxes
+from bvh.tree.wide_nodes import BLOCK_SIZE, WideNodes
+
+# Time of a ray for one more visit of a node or a box: measured as the time of random rays over the
+# cost, for 10 000 boxes that changed places more and more.
+NODE_SECONDS = 3e-8
+# Rays between two updates, where their number is not given.
+ASSUMED_RAYS = 1000
+# Boxes from which the time of a build per box is representative.
+SMALLEST = 256
+# Share of the boxes from which a pass over all nodes is faster.
+MANY = 1.0 / 4.0
+
+NOTHING = np.empty((0, 3)), np.empty((0, 3))
+
+
+class Tlas:
+    """Tree over moving boxes.
+
+    Parameters
+    ----------
+    boxes : ndarray of float64, shape (n, 6)
+        Lower and upper corners. Boxes that are empty or not finite are not in the tree.
+
+    Attributes
+    ----------
+    arrays : TreeArrays
+        Over `Boxes`, one in each leaf: row r of the leaves holds the box `nodes.ids[r, 0]`. They
+        change in place; a rebuild replaces them, and with them the local frame.
+    """
+
+    __slots__ = (
+        "_blocks", "_bounds", "_boxes", "_built_cost", "_changes", "_figures", "_frame", "_lanes",
+        "_lost", "_parents", "arrays",
+    )  # fmt: skip
+
+    arrays: TreeArrays
+    _boxes: NDArray[np.float64]
+    # Bounds of the boxes, and the value of `_changes` that they were computed at.
+    _bounds: tuple[int, NDArray[np.float64]]
+    # Grows before and after boxes move: bounds that another thread computes meanwhile are stale.
+    _changes: int
+    _frame: NDArray[np.float64]
+    _blocks: NDArray[np.float32]
+    # The lane of each node, and of each box; -1 for the root, and for boxes left out.
+    _parents: NDArray[np.int64]
+    _lanes: NDArray[np.int64]
+    _figures: NDArray[np.float64]
+    # Seconds that rays have lost since the tree was built, and what its cost was then.
+    _lost: float
+    _built_cost: float
+    # Time of a build, by the fastest one so far.
+    seconds_a_box: ClassVar[float] = 1e-6
+
+    def __init__(self, boxes: NDArray[np.float64]) -> None:
+        self._boxes = np.array(boxes, np.float64, order="C").reshape(-1, 6)
+        self._changes = 0
+        self.rebuild()
+
+    def __len__(self) -> int:
+        """Return the number of boxes, including those that are not in the tree."""
+        return len(self._boxes)
+
+    @property
+    def boxes(self) -> NDArray[np.float64]:
+        """The boxes as they are now, read-only, shape (n, 6)."""
+        return kernel_input(self._boxes)
+
+    @property
+    def bounds(self) -> NDArray[np.float64]:
+        """Lower and upper corner of all boxes in the tree, shape (2, 3); NaN if there are none."""
+        version, found = self._bounds
+        if version != self._changes:
+            version, found = self._changes, np.full((2, 3), np.nan)
+            if valid_boxes(self.boxes, np.empty(len(self), np.int32), found) == 0:
+                found[:] = np.nan
+            self._bounds = version, found
+        return found
+
+    @property
+    def cost(self) -> float:
+        """Expected number of nodes and boxes that a ray through the root's box visits."""
+        if len(self._blocks) == 0:
+            return 0.0
+        low, high = FrameView(self._frame).box
+        x, y, z = (high - low).tolist()
+        whole = x * y + y * z + z * x
+        if whole == 0.0:
+            return float(len(self._parents) + len(self.arrays.nodes.ids))
+        return float(1.0 + self._figures[AREA] / whole)
+
+    def update(
+        self,
+        rows: NDArray[np.int64],
+        boxes: NDArray[np.float64],
+        rays: float = ASSUMED_RAYS,
+    ) -> bool:
+        """Move boxes; refit the tree, or rebuild it if that pays.
+
+        Parameters
+        ----------
+        rows : ndarray of int64, shape (k,)
+            Indices of the boxes; if one is given twice, its last row of `boxes` counts.
+        boxes : ndarray of float64, shape (k, 6)
+            Their new corners.
+        rays : float
+            Rays that have been cast since the last update.
+
+        Returns
+        -------
+        bool
+            Whether the tree was rebuilt: `arrays` have been replaced then.
+        """
+        self._lost += rays * (self.cost - self._built_cost) * NODE_SECONDS
+        # A tree that has become better makes up for losses, but earns no credit.
+        self._lost = max(self._lost, 0.0)
+        self._changes += 1
+        if len(rows) > MANY * len(self._boxes):
+            self._boxes[rows] = boxes
+            answer = OUTGROWN if self._pays() else self._refit(False)
+        else:
+            answer = move_boxes(
+                kernel_input(rows), kernel_input(boxes), self._boxes, self._lanes, self._parents,
+                self._frame, self._blocks, self._figures,
+            )  # fmt: skip
+        self._changes += 1
+        if answer == OUTGROWN or self._pays():
+            self.rebuild()
+            return True
+        return False
+
+    def rebuild(self) -> None:
+        """Rebuild the tree, with new arrays in a new local frame."""
+        began = time.perf_counter()
+        boxes, ids, bounds = (
+            kernel_input(self._boxes),
+            np.empty(len(self), np.int32),
+            np.empty((2, 3)),
+        )
+        ids = ids[: valid_boxes(boxes, ids, bounds)]
+        frame, bounds = local_frame(bounds[:1], bounds[1:]) if len(ids) else local_frame(*NOTHING)
+        records = np.empty((2 * len(ids), RECORD), np.float32)
+        record_boxes(boxes, kernel_input(ids), kernel_input(frame), records)
+        binary = binned_sah.build(records, group_bits=0, max_leaf=1)
+        nodes = _widened(binary, len(ids))
+        self._frame, self._bounds = np.zeros((4, 3)), (self._changes, bounds)
+        self._frame[:2] = frame
+        self._blocks = nodes.blocks
+        self._parents = np.empty(nodes.size, np.int64)
+        self._lanes = np.empty(len(self._boxes), np.int64)
+        self._figures = np.zeros(FIGURES)
+        rows = kernel_input(nodes.ids)
+        find_lanes(self._blocks, rows, self._parents, self._lanes)
+        self.arrays = TreeArrays(
+            WideNodes(kernel_input(self._blocks), rows),
+            kernel_input(aligned(0, np.float32)),
+            Boxes(kernel_input(self._boxes)),
+            kernel_input(self._frame),
+        )
+        if len(self._blocks):
+            self._refit(True)
+        self._lost, self._built_cost = 0.0, self.cost
+        seconds = time.perf_counter() - began
+        # The first build may have compiled kernels, and any may have waited for other processes.
+        Tlas.seconds_a_box = min(Tlas.seconds_a_box, seconds / max(len(ids), SMALLEST))
+
+    def _refit(self, new: bool) -> int:
+        """Refit all nodes, unless the frame has been outgrown."""
+        nodes = self.arrays.nodes
+        answer: int = refit_all(
+            self.arrays.primitives.points, kernel_input(self._lanes), nodes.ids,
+            kernel_input(self._parents), self._frame, self._blocks, self._figures, new,
+        )  # fmt: skip
+        return answer
+
+    def _pays(self) -> bool:
+        """Return whether rays have lost as much time as a build takes."""
+        return self._lost > Tlas.seconds_a_box * len(self._boxes)
+
+
+def _widened(binary: Nodes, count: int) -> WideNodes:
+    """Collapse a binary tree over `count` boxes to wide nodes.
+
+    In one pass, unlike `collapse.widen`: there are fewer wide nodes than boxes, and memory that is
+    not touched costs nothing.
+    """
+    if count == 0:
+        return WideNodes(aligned(0, np.float32), np.empty((0, 1), np.int32))
+    capacity, ids = aligned(count * BLOCK_SIZE, np.float32), np.empty((count, 1), np.int32)
+    hold_memory_ready()
+    nodes, _ = collapse(*binary, 1, capacity, ids, False, new_scratch(binary.links))
+    blocks = aligned(nodes * BLOCK_SIZE, np.float32)
+    blocks[:] = capacity[: len(blocks)]
+    return WideNodes(blocks, ids)
+
+
+@warms("top levels")
+def _warm() -> None:
+    """Compile what moving boxes need."""
+    boxes = np.repeat(np.arange(64.0), 6).reshape(-1, 6)
+    tree = Tlas(boxes)
+    tree.update(np.arange(1), boxes[:1])
+    tree.update(np.arange(64), boxes)

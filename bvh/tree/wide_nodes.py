@@ -1,0 +1,260 @@
+"""Wide nodes: their layout, known in this file alone, and its accessors.
+
+A node has WIDTH children, whose boxes are tested together. It is 8 rows of WIDTH float32 lanes, one
+lane a child: lower x y z, upper x y z (local frame, rounded outward), the child's code, and the
+visiting order, the last two as int32 bits. A code > 0 is a node; a code < 0 is a leaf,
+~(first * 8 + count - 1), of up to 8 consecutive rows of `ids`. An unused lane has lower = +inf,
+upper = -inf and code 0: no ray enters it, and no child is the root.
+
+Lane k of the order row holds, for each of the 8 octants of directions, the child to be pushed
+k-th, so that the nearest comes last: 2, 3 or 4 bits an octant for 4, 8 or 16 lanes.
+
+In the accessors `at` is a position in the nodes' data: of a node (`node_at`), or of a child, which
+is that of its node plus its lane.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bvh.runtime.jit import inlined
+from bvh.runtime.simd import (
+    WIDTH,
+    load,
+    load_ints,
+    lowest,
+    peek,
+    peek_int,
+    poke,
+    poke_int,
+    store_ints,
+)
+
+ROWS = 8
+BLOCK_SIZE = ROWS * WIDTH
+LOWER, UPPER, CODES, ORDER = 0, 3, 6, 7
+LANE_BITS = {4: 2, 8: 3, 16: 4}[WIDTH]
+
+LEAF_BITS = 3
+MAX_LEAF_ROWS = 1 << LEAF_BITS
+
+
+class WideNodes(NamedTuple):
+    """The nodes of a tree, and the primitives of its leaves."""
+
+    blocks: NDArray[np.float32]  # (nodes * BLOCK_SIZE,)
+    ids: NDArray[np.int32]  # (rows, lanes), -1 for none
+
+    @property
+    def size(self) -> int:
+        """Number of nodes."""
+        return len(self.blocks) // BLOCK_SIZE
+
+
+@inlined
+def node_count(data):
+    """Return the number of nodes."""
+    return len(data) // BLOCK_SIZE
+
+
+@inlined
+def node_at(node):
+    """Return the position of a node."""
+    return node * BLOCK_SIZE
+
+
+@inlined
+def child_at(number):
+    """Return the position of a child by the number node * WIDTH + lane."""
+    return number // WIDTH * BLOCK_SIZE + number % WIDTH
+
+
+@inlined
+def node_of(at):
+    """Return the node that a child is of, by the position of the child."""
+    return at // BLOCK_SIZE
+
+
+@inlined
+def child_code(data, at):
+    """Return the code of a child."""
+    return np.int64(peek_int(data, at + CODES * WIDTH))
+
+
+@inlined
+def set_child_code(data, at, code):
+    """Set the code of a child."""
+    poke_int(data, at + CODES * WIDTH, code)
+
+
+@inlined
+def child_codes(data, at):
+    """Return the codes of all children of a node."""
+    return load_ints(data, at + CODES * WIDTH, WIDTH)
+
+
+@inlined
+def octant_shift(octant):
+    """Return what a visiting order is shifted by to read it for an octant."""
+    return octant * LANE_BITS
+
+
+@inlined
+def child_orders(data, at):
+    """Return the visiting orders of a node, to be shifted by `octant_shift`."""
+    return load_ints(data, at + ORDER * WIDTH, WIDTH)
+
+
+@inlined
+def child_order(data, at):
+    """Return the visiting orders in one lane of a node."""
+    return np.int64(peek_int(data, at + ORDER * WIDTH))
+
+
+@inlined
+def set_child_orders(data, at, orders):
+    """Set the visiting orders of a node."""
+    store_ints(data, at + ORDER * WIDTH, orders)
+
+
+@inlined
+def near_planes(octant):
+    """Return where in a node the planes are that rays of an octant meet first, for each axis."""
+    size = (UPPER - LOWER) * WIDTH
+    return (
+        LOWER * WIDTH + size * (octant & 1),
+        (LOWER + 1) * WIDTH + size * (octant >> 1 & 1),
+        (LOWER + 2) * WIDTH + size * (octant >> 2),
+    )
+
+
+@inlined
+def all_planes(x, y, z):
+    """Return where in a node near planes x, y, z and the far planes are."""
+    both = (LOWER + UPPER) * WIDTH
+    return x, y, z, both - x, both + 2 * WIDTH - y, both + 4 * WIDTH - z
+
+
+@inlined
+def child_box(data, at):
+    """Return the lower and upper corner of a child's box."""
+    low = (
+        peek(data, at + LOWER * WIDTH),
+        peek(data, at + (LOWER + 1) * WIDTH),
+        peek(data, at + (LOWER + 2) * WIDTH),
+    )
+    high = (
+        peek(data, at + UPPER * WIDTH),
+        peek(data, at + (UPPER + 1) * WIDTH),
+        peek(data, at + (UPPER + 2) * WIDTH),
+    )
+    return low, high
+
+
+@inlined
+def set_child_box(data, at, low, high):
+    """Set the box of a child."""
+    for axis in range(3):
+        poke(data, at + (LOWER + axis) * WIDTH, low[axis])
+        poke(data, at + (UPPER + axis) * WIDTH, high[axis])
+
+
+@inlined
+def child_lower(data, at, axis):
+    """Return a lower coordinate of a child's box."""
+    return peek(data, at + (LOWER + axis) * WIDTH)
+
+
+@inlined
+def child_upper(data, at, axis):
+    """Return an upper coordinate of a child's box."""
+    return peek(data, at + (UPPER + axis) * WIDTH)
+
+
+@inlined
+def child_boxes(data, at):
+    """Return the corners of all children's boxes, each as three vectors of lanes."""
+    low = (
+        load(data, at + LOWER * WIDTH, WIDTH),
+        load(data, at + (LOWER + 1) * WIDTH, WIDTH),
+        load(data, at + (LOWER + 2) * WIDTH, WIDTH),
+    )
+    high = (
+        load(data, at + UPPER * WIDTH, WIDTH),
+        load(data, at + (UPPER + 1) * WIDTH, WIDTH),
+        load(data, at + (UPPER + 2) * WIDTH, WIDTH),
+    )
+    return low, high
+
+
+@inlined
+def node_box(data, node):
+    """Return the box around all children of a node; lower > upper if it has none."""
+    low, high = child_boxes(data, node_at(node))
+    return (
+        (lowest(low[0]), lowest(low[1]), lowest(low[2])),
+        (-lowest(-high[0]), -lowest(-high[1]), -lowest(-high[2])),
+    )
+
+
+@inlined
+def half_area_of(low, high):
+    """Return half the surface of a box given by its corners."""
+    x = np.float64(high[0]) - low[0]
+    y = np.float64(high[1]) - low[1]
+    z = np.float64(high[2]) - low[2]
+    return x * y + y * z + z * x
+
+
+@inlined
+def leaf_code(first, count):
+    """Return the code of a leaf of `count` rows from `first` on."""
+    return ~(first * MAX_LEAF_ROWS + count - 1)
+
+
+@inlined
+def leaf_rows(code):
+    """Return (first, count) of a leaf's rows."""
+    at = ~code
+    return at >> LEAF_BITS, (at & (MAX_LEAF_ROWS - 1)) + 1
+
+
+@inlined
+def first_row(code):
+    """Return the first row of a leaf."""
+    return ~code >> LEAF_BITS
+
+
+class Lanes(NamedTuple):
+    """Wide nodes as arrays for NumPy, one row a node, one column a child."""
+
+    boxes: NDArray[np.float32]  # (nodes, 6, lanes)
+    codes: NDArray[np.int32]
+    orders: NDArray[np.int32]
+    inner: NDArray[np.bool_]
+    leaf: NDArray[np.bool_]
+
+
+def lanes_of(data: NDArray[np.float32]) -> Lanes:
+    """Return wide nodes by lanes."""
+    rows = data.reshape(-1, ROWS, WIDTH)
+    codes = rows[:, CODES].view(np.int32)
+    used = rows[:, LOWER] <= rows[:, UPPER]
+    return Lanes(
+        rows[:, :6], codes, rows[:, ORDER].view(np.int32), used & (codes >= 0), used & (codes < 0)
+    )
+
+
+def rows_of(codes: NDArray[np.int32]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return (first, count) of the rows of leaves."""
+    at = ~codes.astype(np.int64)
+    return at // MAX_LEAF_ROWS, at % MAX_LEAF_ROWS + 1
+
+
+def octants_of(orders: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Return the visiting orders of nodes for each octant, shape (nodes, 8, lanes)."""
+    shifts = (LANE_BITS * np.arange(8))[None, :, None]
+    return orders[:, None, :] >> shifts & (WIDTH - 1)

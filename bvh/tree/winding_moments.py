@@ -1,0 +1,296 @@
+"""Multipole moments of a surface for fast winding numbers.
+
+The winding number of a surface at q is the sum of the solid angles of its faces over 4 pi. Faces
+that lie together look from far like a few numbers about their centre: see `multipoles`, and
+Barill, Dickson, Schmidt, Levin and Jacobson 2018, "Fast winding numbers for soups and clouds".
+
+They belong to a tree of their own, of LANES children and LANES faces a leaf whatever the vectors
+of the CPU, and are summed in its order: so the same surface has the same winding numbers bit for
+bit on every CPU, and whichever tree holds it.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bvh.geometry.arithmetic.vectors import cross, dot, minus
+from bvh.runtime.arguments import aligned, kernel_input
+from bvh.runtime.jit import entry, inlined, kernel
+from bvh.runtime.threads import hold_memory_ready
+from bvh.tree import frame as frames
+from bvh.tree.build_records import prepare
+from bvh.tree.builders import binned_sah
+from bvh.tree.multipoles import (
+    LOWER_SLOTS,
+    ORDER,
+    SERIES_SIZE,
+    SLOTS,
+    add_shifted,
+    complete,
+    mean_regular,
+    regular,
+    set_first,
+    write_series,
+)
+from bvh.tree.nodes import is_leaf
+from bvh.tree.primitives import Primitives, corners
+
+LEAF_BITS = 3
+LANES = 1 << LEAF_BITS
+
+# Rows of a node's terms, a lane a child: centre, the square of the radius about it (-1 where there
+# is no child), and its multipoles.
+CENTRE, RADIUS, SERIES = 0, 3, 4
+TERMS_SIZE = (SERIES + SERIES_SIZE) * LANES
+# Rows of a leaf's corners.
+CORNERS = 9
+
+# A node while it is summed: area, centre, radius (-1 for nothing), and its faces, begin..end.
+AREA, MIDDLE, REACH, BEGIN, END = 0, 1, 4, 5, 6
+SHAPE = 7
+# Radii are stored longer than they are, which keeps errors with the default accuracy below 0.001.
+MARGIN = 1.05
+
+
+class WindingTerms(NamedTuple):
+    """The tree of a surface for its winding numbers.
+
+    Attributes
+    ----------
+    codes : ndarray of int64
+        LANES a node: the number of the child, 0 for none, or ~(first * LANES + count - 1) of a
+        leaf, which has the faces from `first` on.
+    terms : ndarray of float32
+        In the local frame (see `nodes.local_frame`).
+    corners : ndarray of float64
+        Leaf by leaf, CORNERS rows of `count` numbers, times the power of two of the frame. A row
+        can be read as LANES numbers to the end.
+    frame : ndarray of float64, shape (2, 3)
+    """
+
+    codes: NDArray[np.int64]
+    terms: NDArray[np.float32]
+    corners: NDArray[np.float64]
+    frame: NDArray[np.float64]
+
+
+class Sums(NamedTuple):
+    """Nodes while they are summed, a row each: `shapes`, and multipoles (2, SLOTS)."""
+
+    shapes: NDArray[np.float64]
+    poles: NDArray[np.float64]
+
+
+def winding_terms(triangles: Primitives, threads: int = 1) -> WindingTerms:
+    """Build the tree of a surface of triangles, and sum its terms from the leaves up."""
+    records, _, frame, _ = prepare(triangles, threads)
+    binary = binned_sah.build(records, threads=threads, group_bits=LEAF_BITS, max_leaf=LANES)
+    frame = kernel_input(frame)
+    capacity, nodes = len(binary.links) // 2 + 1, 0
+    codes = np.empty(capacity * LANES, np.int64)
+    if len(binary.links):
+        nodes = _widen(*binary, np.empty((capacity, 2), np.int64), codes)
+    codes = kernel_input(codes[: nodes * LANES].copy())
+    terms = aligned(nodes * TERMS_SIZE, np.float32)
+    faces = aligned(CORNERS * len(binary.order) + LANES, np.float64)
+    faces[-LANES:] = 0.0
+    sums, parts = _new_sums(nodes), _new_sums(LANES + 1)
+    away = np.zeros((2, 2, LOWER_SLOTS))
+    hold_memory_ready()
+    _sum_terms(triangles, frame, binary.order, codes, sums, parts, away, terms, faces)
+    return WindingTerms(codes, kernel_input(terms), kernel_input(faces), frame)
+
+
+def _new_sums(count: int) -> Sums:
+    return Sums(np.zeros((count, SHAPE)), np.zeros((count, 2, SLOTS)))
+
+
+@inlined
+def leaf_faces(code):
+    """Return (first, count) of a leaf's faces."""
+    at = ~code
+    return at >> LEAF_BITS, (at & (LANES - 1)) + 1
+
+
+@inlined
+def _size(bounds, i):
+    """Return the square of the diagonal of a box."""
+    x = np.float64(bounds[i, 3]) - bounds[i, 0]
+    y = np.float64(bounds[i, 4]) - bounds[i, 1]
+    z = np.float64(bounds[i, 5]) - bounds[i, 2]
+    return x * x + y * y + z * z
+
+
+@entry
+def _widen(bounds, links, order, pending, codes):
+    """Collapse a binary tree, opening the largest child until a node is full; count the nodes.
+
+    Children have higher numbers than their parents.
+    """
+    pending[0, 0], pending[0, 1] = 0, 0
+    waiting, nodes = 1, 1
+    while waiting > 0:
+        waiting -= 1
+        at, n = pending[waiting, 1] * LANES, 1
+        codes[at] = pending[waiting, 0]
+        while n < LANES:
+            best, largest = -1, -1.0
+            for lane in range(n):
+                child = codes[at + lane]
+                if not is_leaf(links, child) and _size(bounds, child) > largest:
+                    best, largest = lane, _size(bounds, child)
+            if best < 0:
+                break
+            left = np.int64(links[codes[at + best], 0])
+            codes[at + best], codes[at + n] = left, left + 1
+            n += 1
+        for lane in range(LANES):
+            child = codes[at + lane]
+            if lane >= n:
+                codes[at + lane] = 0
+            elif is_leaf(links, child):
+                codes[at + lane] = ~(np.int64(links[child, 0]) * LANES + links[child, 1] - 1)
+            else:
+                codes[at + lane] = nodes
+                pending[waiting, 0], pending[waiting, 1] = child, nodes
+                waiting += 1
+                nodes += 1
+    return nodes
+
+
+@inlined
+def _local(frame, v):
+    c, s = frames.centre(frame), frames.scale(frame)
+    return ((v[0] - c[0]) * s, (v[1] - c[1]) * s, (v[2] - c[2]) * s)
+
+
+@inlined
+def _length(v):
+    return math.sqrt(dot(v, v))
+
+
+@inlined
+def _centre(shape):
+    return (shape[MIDDLE], shape[MIDDLE + 1], shape[MIDDLE + 2])
+
+
+@inlined
+def _weigh(total, area, centre):
+    """Add an area, and area times centre."""
+    total[AREA] += area
+    for axis in range(3):
+        total[MIDDLE + axis] += area * centre[axis]
+
+
+@inlined
+def _set_centre(total, centre):
+    """Divide by the area; a surface without any is where one of its parts is."""
+    for axis in range(3):
+        total[MIDDLE + axis] = (
+            total[MIDDLE + axis] / total[AREA] if total[AREA] > 0.0 else centre[axis]
+        )
+
+
+@inlined
+def _area_vector(a, b, c):
+    n = cross(minus(b, a), minus(c, a))
+    return (0.5 * n[0], 0.5 * n[1], 0.5 * n[2])
+
+
+@kernel
+def _radius(triangles, frame, order, shape):
+    """Return how far the faces of a node, which are neighbours in the order, reach."""
+    far, centre = 0.0, _centre(shape)
+    for i in range(np.int64(shape[BEGIN]), np.int64(shape[END])):
+        for v in corners(triangles, np.int64(order[i])):
+            r = minus(_local(frame, v), centre)
+            far = max(far, dot(r, r))
+    return math.sqrt(far)
+
+
+@inlined
+def _sum_leaf(triangles, frame, order, first, count, shape, poles, part, away):
+    """Sum the faces of a leaf."""
+    centre = (0.0, 0.0, 0.0)
+    for k in range(count):
+        a, b, c = corners(triangles, np.int64(order[first + k]))
+        a, b, c = _local(frame, a), _local(frame, b), _local(frame, c)
+        centre = (
+            (a[0] + b[0] + c[0]) / 3.0, (a[1] + b[1] + c[1]) / 3.0, (a[2] + b[2] + c[2]) / 3.0
+        )  # fmt: skip
+        _weigh(shape, _length(_area_vector(a, b, c)), centre)
+    _set_centre(shape, centre)
+    centre = _centre(shape)
+    shape[BEGIN], shape[END] = first, first + count
+    shape[REACH] = _radius(triangles, frame, order, shape)
+    for k in range(count):
+        a, b, c = corners(triangles, np.int64(order[first + k]))
+        a = minus(_local(frame, a), centre)
+        b = minus(_local(frame, b), centre)
+        c = minus(_local(frame, c), centre)
+        mean_regular(a, b, c, away[0], away[1])
+        set_first(part, _area_vector(a, b, c))
+        add_shifted(part, 1, away[1], poles)
+    complete(poles)
+
+
+@inlined
+def _pack_leaf(triangles, frame, order, first, count, faces):
+    """Write the corners of a leaf's faces."""
+    s = frames.scale(frame)
+    for k in range(count):
+        at = CORNERS * first + k
+        for v in corners(triangles, np.int64(order[first + k])):
+            for axis in range(3):
+                faces[at] = v[axis] * s
+                at += count
+
+
+@entry
+def _sum_terms(triangles, frame, order, codes, sums, parts, away, terms, faces):
+    """Fill in the terms of all nodes, and the corners of all leaves."""
+    for node in range(len(sums.shapes) - 1, -1, -1):
+        whole, poles = sums.shapes[node], sums.poles[node]
+        whole[BEGIN] = len(order)
+        for lane in range(LANES):
+            shape, part, code = parts.shapes[lane], parts.poles[lane], codes[node * LANES + lane]
+            shape[:] = 0.0
+            part[:] = 0.0
+            if code > 0:
+                shape[:] = sums.shapes[code]
+                part[:] = sums.poles[code]
+            elif code < 0:
+                first, count = leaf_faces(code)
+                one = parts.poles[LANES]
+                _sum_leaf(triangles, frame, order, first, count, shape, part, one, away)
+                _pack_leaf(triangles, frame, order, first, count, faces)
+            else:
+                shape[REACH] = -1.0
+                continue
+            _weigh(whole, shape[AREA], _centre(shape))
+            whole[BEGIN] = min(whole[BEGIN], shape[BEGIN])
+            whole[END] = max(whole[END], shape[END])
+        _set_centre(whole, _centre(parts.shapes[0]))
+        whole[REACH] = _radius(triangles, frame, order, whole)
+        for lane in range(LANES):
+            shape = parts.shapes[lane]
+            if shape[REACH] >= 0.0:
+                r = minus(_centre(shape), _centre(whole))
+                regular(r[0], r[1], r[2], away[0, 0], away[0, 1])
+                add_shifted(parts.poles[lane], ORDER, away[0], poles)
+            _write(terms, node * TERMS_SIZE + lane, shape, parts.poles[lane])
+        complete(poles)
+
+
+@inlined
+def _write(terms, at, shape, poles):
+    """Write what a child looks like from far away."""
+    for axis in range(3):
+        terms[at + (CENTRE + axis) * LANES] = shape[MIDDLE + axis]
+    r = MARGIN * shape[REACH]
+    terms[at + RADIUS * LANES] = r * r if r >= 0.0 else -1.0
+    write_series(poles, terms, at + SERIES * LANES, LANES)

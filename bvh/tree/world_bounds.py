@@ -1,0 +1,317 @@
+"""World bounds of instances, from a few boxes around each tree: its *extent*.
+
+The box of a rotated box is larger than that of its content. The boxes of a tree's upper nodes are
+tighter, for most surfaces the vertices of a polytope around the mesh are tighter still, and the
+vertices of a mesh with few of them are optimal. Rays through 300 rotated instances cast 5 to 17 %
+faster with polytopes than with upper nodes for balls and gears, 0 to 3 % for scans. Each box is
+stored as centre and half size: its image under M is M centre -+ abs(M) half.
+
+Padding for rounding: with u = 2**-53 and S = abs(M) reach + abs(t), reach being the largest
+coordinates of the tree: vertices of a polytope are wrong by 2 u S, a coordinate of the centre's
+image by at most 3 u S (three fused steps), what is added to either side by 3 u S, their sum or
+difference by u S, and so are the shift and the last step, which adds the padding: 11 u S.
+2**-49 S = 16 u S covers that and the rounding of S itself; 2**-1060 covers what underflows. A bound
+that is a double and not beyond the real coordinate of a vertex is not beyond the double nearest to
+that either, which is the vertex (see `affine`).
+
+An instance of a box is defined by the rounded inverse W of M, not by M (see `placed`). So it is
+bounded under the rounded inverse of W, whose entries add u S: where M is nearly singular, that is
+far from M. The rows R W of an oriented box are rounded once more: planes in the tree's
+frame, R y + r = z there, are off by u (abs(R) (abs(W) abs(x) + abs(W's shift)) + abs(r)), and
+corners by abs(R**-1) times that. With K the largest row sum of abs(R**-1) abs(R), and F that of
+abs(R**-1) (abs(R) abs(y) + abs(z)), that is no more than 2 u (K (abs(W) abs(x) + ...) + F), the
+factor 2 for coordinates that grow by it.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bvh.geometry.arithmetic.floats import INF, LARGEST
+from bvh.geometry.obbs import INVERTED, inverses
+from bvh.runtime.arguments import kernel_input
+from bvh.runtime.jit import entry, inlined, warms
+from bvh.runtime.simd import WIDTH, fma, greater, lesser, load, lowest, peek, splat
+from bvh.runtime.threads import share
+from bvh.tree.arrays import TreeArrays
+from bvh.tree.frame import FrameView
+from bvh.tree.hulls import mark_used, polytope
+from bvh.tree.primitives import Obbs, Triangles
+from bvh.tree.wide_nodes import lanes_of
+
+# Largest number of boxes, or vertices, of an extent.
+MAX_BOXES = 64
+# Doubles in a vector; an extent consists of groups of LANES boxes, six rows each: centres, halves.
+LANES = max(WIDTH // 2, 2)
+GROUP = 6 * LANES
+
+# Instances that a thread takes at a time.
+CHUNK = 2048
+
+
+def _turn(a: float, b: float) -> NDArray[np.float64]:
+    """Return the rotation about x by a, then about z by b."""
+    about_x = np.array([[1, 0, 0, 0], [0, np.cos(a), -np.sin(a), 0], [0, np.sin(a), np.cos(a), 0]])
+    about_z = np.array([[np.cos(b), -np.sin(b), 0], [np.sin(b), np.cos(b), 0], [0, 0, 1]])
+    return np.asarray(about_z @ about_x)
+
+
+# Rotations under which extents are compared.
+TURNS = np.array([_turn(a, b) for a in (0.4, 1.1, 1.9) for b in (0.5, 1.3, 2.6)])
+
+PADDING, MIN_PADDING = 2.0**-49, 2.0**-1060
+
+
+class Extents(NamedTuple):
+    """Extents of several trees."""
+
+    boxes: NDArray[np.float64]  # (groups * GROUP,)
+    offsets: NDArray[np.int64]  # (trees + 1,), in groups
+    reach: NDArray[np.float64]  # (trees, 3)
+
+
+def extent_of(arrays: TreeArrays, bounds: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return world boxes around all valid primitives of a tree, shape (k, 6), k <= MAX_BOXES.
+
+    `bounds` are those of the whole tree, shape (2, 3). An empty tree has no boxes.
+    """
+    if len(arrays.nodes.blocks) == 0:
+        return np.empty((0, 6))
+    if isinstance(arrays.primitives, Triangles):
+        points, faces = arrays.primitives
+        used = np.zeros(len(points), np.bool_)
+        used_count = mark_used(points, faces, used)
+        if used_count <= MAX_BOXES:
+            few: NDArray[np.float64] | None = points[used]
+        else:
+            few = polytope(points, used, bounds, MAX_BOXES)
+        if few is not None:
+            corners = np.hstack([few, few])
+            if used_count <= MAX_BOXES:
+                return corners
+            return _tighter(corners, _upper_boxes(arrays, bounds))
+    return _upper_boxes(arrays, bounds)
+
+
+def _tighter(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the extent that bounds rotated trees by less volume."""
+    extents = gathered([a, b])
+    tree_of = np.repeat(np.arange(2, dtype=np.int32), len(TURNS))
+    boxes = instance_bounds(extents, tree_of, np.concatenate([TURNS, TURNS]))
+    with np.errstate(over="ignore"):
+        volumes = (boxes[:, 3:] - boxes[:, :3]).prod(axis=1).reshape(2, -1).sum(axis=1)
+    return b if volumes[1] < volumes[0] else a
+
+
+def _upper_boxes(arrays: TreeArrays, bounds: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return world boxes of upper nodes that contain all primitives."""
+    local, frame = _opened(arrays), FrameView(arrays.frame)
+    # The order of numbers survives rounding, and a vertex is a double: it stays between the
+    # corners, but for what underflows.
+    with np.errstate(over="ignore", under="ignore"):
+        boxes = local.reshape(-1, 2, 3) * np.ldexp(1.0, -frame.exponent) + frame.centre
+    boxes[:, 0] = np.maximum(np.nextafter(boxes[:, 0], -np.inf), bounds[0])
+    boxes[:, 1] = np.minimum(np.nextafter(boxes[:, 1], np.inf), bounds[1])
+    found: NDArray[np.float64] = boxes.reshape(-1, 6)
+    return found
+
+
+def _opened(arrays: TreeArrays) -> NDArray[np.float64]:
+    """Return local boxes of nodes that contain all primitives; the largest are opened first."""
+    view = lanes_of(arrays.nodes.blocks)
+    boxes = np.moveaxis(view.boxes, 1, 2).astype(np.float64)
+    closed: list[tuple[float, int, int]] = []
+    done: list[tuple[int, int]] = []
+
+    def add(node: int) -> None:
+        for c in np.flatnonzero(view.inner[node] | view.leaf[node]).tolist():
+            if view.leaf[node, c]:
+                done.append((node, c))
+            else:
+                x, y, z = (boxes[node, c, 3:] - boxes[node, c, :3]).tolist()
+                heapq.heappush(closed, (-(x * y + y * z + z * x), node, c))
+
+    add(0)
+    # A node is replaced by its children, of which there may be WIDTH.
+    while closed and len(closed) + len(done) + WIDTH - 1 <= MAX_BOXES:
+        _, node, c = heapq.heappop(closed)
+        add(int(view.codes[node, c]))
+    lanes = np.array(done + [(node, c) for _, node, c in closed])
+    return np.asarray(boxes[lanes[:, 0], lanes[:, 1]])
+
+
+def gathered(extents: Sequence[NDArray[np.float64]]) -> Extents:
+    """Pack extents from `extent_of` for kernels."""
+    groups, offsets = [], [0]
+    reach = np.zeros((len(extents), 3))
+    for i, boxes in enumerate(extents):
+        count = -(-len(boxes) // LANES)
+        offsets.append(offsets[-1] + count)
+        if count == 0:
+            continue
+        # Spare lanes repeat the last box.
+        boxes = boxes[np.minimum(np.arange(count * LANES), len(boxes) - 1)]
+        low, high = boxes[:, :3], boxes[:, 3:]
+        centre = 0.5 * low + 0.5 * high
+        half = np.maximum(high - centre, centre - low)
+        half = np.where(half > 0.0, np.nextafter(half, np.inf), 0.0)
+        reach[i] = np.abs(boxes).reshape(-1, 2, 3).max(axis=(0, 1))
+        rows = np.hstack([centre, half]).reshape(count, LANES, 6)
+        groups.append(np.swapaxes(rows, 1, 2).ravel())
+    boxes = np.concatenate(groups) if groups else np.empty(0)
+    return Extents(
+        kernel_input(boxes), kernel_input(np.array(offsets, np.int64)), kernel_input(reach)
+    )
+
+
+@inlined
+def _span(boxes, begin, end, a, b, c):
+    """Return the range of a row of a linear map over boxes."""
+    p, q, r = abs(a), abs(b), abs(c)
+    low, high = splat(INF, LANES), splat(-INF, LANES)
+    for g in range(begin, end):
+        at = g * GROUP
+        x, y, z = (
+            load(boxes, at, LANES),
+            load(boxes, at + LANES, LANES),
+            load(boxes, at + 2 * LANES, LANES),
+        )
+        u, v, w = (
+            load(boxes, at + 3 * LANES, LANES),
+            load(boxes, at + 4 * LANES, LANES),
+            load(boxes, at + 5 * LANES, LANES),
+        )
+        middle = fma(x, a, fma(y, b, z * c))
+        half = fma(u, p, fma(v, q, w * r))
+        low, high = lesser(middle - half, low), greater(middle + half, high)
+    return lowest(low), -lowest(-high)
+
+
+@entry
+def _bound(extents, tree_of, matrices, begin, end, found):
+    """Bound the instances begin..end."""
+    for i in range(begin, end):
+        tree = np.int64(tree_of[i])
+        first, last = extents.offsets[tree], extents.offsets[tree + 1]
+        for axis in range(3):
+            at = 12 * i + 4 * axis
+            a, b, c, t = (
+                peek(matrices, at),
+                peek(matrices, at + 1),
+                peek(matrices, at + 2),
+                peek(matrices, at + 3),
+            )
+            if first == last:
+                found[i, axis], found[i, axis + 3] = INF, -INF
+                continue
+            size = (
+                abs(a) * extents.reach[tree, 0]
+                + abs(b) * extents.reach[tree, 1]
+                + abs(c) * extents.reach[tree, 2]
+                + abs(t)
+            )
+            if not size < 0.25 * LARGEST:
+                # Some vertices may overflow; others may not.
+                found[i, axis], found[i, axis + 3] = -LARGEST, LARGEST
+                continue
+            low, high = _span(extents.boxes, first, last, a, b, c)
+            padding = size * PADDING + MIN_PADDING
+            found[i, axis], found[i, axis + 3] = (low + t) - padding, (high + t) + padding
+
+
+def instance_bounds(
+    extents: Extents,
+    tree_of: NDArray[np.int32],
+    matrices: NDArray[np.float64],
+    threads: int = 1,
+) -> NDArray[np.float64]:
+    """Bound instances: every vertex, moved and correctly rounded, is in the box.
+
+    Parameters
+    ----------
+    extents : Extents
+    tree_of : ndarray of int32, shape (n,)
+        The tree of each instance.
+    matrices : ndarray of float64, shape (n, 3, 4)
+        Affine maps, finite.
+    threads : int
+        Threads to use.
+
+    Returns
+    -------
+    ndarray of float64, shape (n, 6)
+        Lower and upper corners; +inf and -inf where there is nothing to bound.
+    """
+    found = np.empty((len(matrices), 6))
+    which, maps = kernel_input(np.asarray(tree_of, np.int32)), kernel_input(matrices)
+
+    def work(begin: int, end: int) -> None:
+        _bound(extents, which, maps, begin, end, found)
+
+    share(len(found), CHUNK, work, threads)
+    return found
+
+
+def skew_of(arrays: TreeArrays) -> tuple[float, float]:
+    """Return (K, F) of a tree (see the top of this file): 0 unless it is over oriented boxes."""
+    points = arrays.primitives.points
+    used = np.unique(arrays.nodes.ids)
+    used = used[used >= 0]
+    if not isinstance(arrays.primitives, Obbs) or len(used) == 0:
+        return 0.0, 0.0
+    rows = np.ascontiguousarray(points[used, 6:]).reshape(-1, 3, 4)
+    back = np.abs(inverses(rows)[0][:, :, :3])
+    with np.errstate(all="ignore"):
+        row_sum = (back @ np.abs(rows[:, :, :3])).sum(axis=2).max()
+        corners = np.maximum(np.abs(points[used, :3]), np.abs(points[used, 3:6]))
+        far = row_sum * FrameView(arrays.frame).farthest + (back @ corners[:, :, None]).max()
+    sound = np.isfinite(row_sum) and np.isfinite(far)
+    return (float(row_sum), float(far)) if sound else (np.inf, np.inf)
+
+
+def box_instance_bounds(
+    extents: Extents,
+    tree_of: NDArray[np.int32],
+    rows: NDArray[np.float64],
+    skews: NDArray[np.float64],
+) -> NDArray[np.float64]:
+    """Bound instances of boxes and oriented boxes, as `instance_bounds` does those of triangles.
+
+    Parameters
+    ----------
+    extents : Extents
+    tree_of : ndarray of int32, shape (n,)
+    rows : ndarray of float64, shape (n, 3, 4)
+        The correctly rounded inverses of their maps.
+    skews : ndarray of float64, shape (trees, 2)
+        From `skew_of`.
+    """
+    back, status = inverses(rows)
+    found = instance_bounds(extents, tree_of, back)
+    row_sum, far = skews[tree_of].T
+    with np.errstate(all="ignore"):
+        reach = np.maximum(np.abs(found[:, :3]), np.abs(found[:, 3:]))
+        size = (np.abs(rows[:, :, :3]) @ reach[:, :, None])[:, :, 0] + np.abs(rows[:, :, 3])
+        lost = 2.0**-52 * (row_sum * size.max(axis=1) + far)
+        slack = np.where(row_sum == 0.0, 0.0, lost)[:, None] * np.abs(back[:, :, :3]).sum(axis=2)
+        bounded = (status == INVERTED) & (slack <= reach).all(axis=1)
+        bounded &= (np.abs(found) + np.hstack([slack, slack]) < LARGEST).all(axis=1)
+        wide = np.hstack([found[:, :3] - slack, found[:, 3:] + slack])
+    whole = np.repeat([-LARGEST, LARGEST], 3)
+    empty = found[:, :1] > found[:, 3:4]
+    return np.where(empty, found, np.where(bounded[:, None], wide, whole))
+
+
+@warms("extents")
+def _warm() -> None:
+    """Compile the bounds of instances."""
+    points, faces, used = np.eye(3), np.arange(3, dtype=np.int32)[None], np.zeros(3, np.bool_)
+    mark_used(kernel_input(points), kernel_input(faces), used)
+    polytope(points, used, np.stack([np.zeros(3), np.ones(3)]), MAX_BOXES)
+    extents = gathered([np.zeros((1, 6))])
+    instance_bounds(extents, np.zeros(1, np.int32), np.eye(3, 4)[None])

@@ -1,0 +1,375 @@
+"""Commands on scenes: what they tell, write and pick, and what they refuse."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import trimesh
+
+import bvh
+from bvh import BVH, Camera, Scene
+from bvh.apps.cli.camera_options import CameraOptions
+from bvh.pictures.rendering import render
+from tests.commands import Run, strict_json
+
+pytest.importorskip("typer")
+pytest.importorskip("rich")
+image = pytest.importorskip("PIL.Image")
+
+NAMES = ("left [red]", "right", "mirrored")
+VIEW = ("--eye", "0,0,9", "--target", "0,0,0", "--up", "y", "--size", "90x60")
+LOOK = Camera.look_at([0, 0, 9], [0, 0, 0], [0, 1, 0], 35.0, 90, 60)
+OPTIONS = CameraOptions()
+
+
+def graph() -> trimesh.Scene:
+    """Return two boxes beside each other and a pyramid, mirrored."""
+    scene = trimesh.Scene()
+    parts = {"box": trimesh.creation.box(), "cone": trimesh.creation.cone(0.5, 1.0, sections=5)}
+    for name, geometry, x in zip(NAMES, ("box", "box", "cone"), (-1.5, 0.0, 1.5), strict=True):
+        matrix = np.diag([-1.0 if name == "mirrored" else 1.0, 1.0, 1.0, 1.0])
+        matrix[0, 3] = x
+        if geometry not in scene.geometry:
+            scene.add_geometry(parts[geometry], name, geometry, transform=matrix)
+        else:
+            scene.graph.update(frame_to=name, matrix=matrix, geometry=geometry)
+    return scene
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Return a file with the scene."""
+    graph().export(tmp_path / "scene.glb")
+    return tmp_path / "scene.glb"
+
+
+def test_info_and_stats(run: Run, path: Path) -> None:
+    """Instances, and triangles placed and stored; the same of a saved scene."""
+    assert run("build", path, "-o", "saved.bvh")[0] == 0
+    for given in (path, "saved.bvh"):
+        code, out, err = run("info", given, "--json")
+        told = strict_json(out)
+        assert (code, err) == (0, "")
+        assert [told[k] for k in ("instances", "leaves", "trees")] == [3, 3, 2]
+        assert (told["triangles"], told["stored_triangles"]) == (34, 22)
+        assert {one["name"]: one["triangles"] for one in told["members"]} == dict(
+            zip(NAMES, (12, 12, 10), strict=True)
+        )
+        assert told["lower"] == bvh.load_scene(path).bounds[0].tolist()
+        assert ("watertight" in told) == (given == path)
+        code, out, err = run("info", given)
+        assert (code, err) == (0, "") and "triangles 34" in " ".join(out.split())
+        assert all(name in out for name in NAMES)
+        code, out, _ = run("stats", given, "--epo")
+        assert code == 0 and "34, 22 of them stored" in out and "EPO" in out
+        told = strict_json(run("stats", given, "--json")[1])
+        assert sorted(zip(told["placed"], (t["primitives"] for t in told["trees"]), strict=True)) \
+            == [(1, 10), (2, 12)]  # fmt: skip
+        assert told["hidden"] == 0 and told["levels"] == 1
+    told = strict_json(run("stats", path, "--flatten", "--json")[1])
+    assert told["primitives"] == 34
+
+
+def test_info_lists_no_more_than_fits(run: Run) -> None:
+    """JSON has all."""
+    scene = Scene()
+    tree = BVH.from_boxes([[0, 0, 0]], [[1, 1, 1]])
+    scene.add_many(tree, np.repeat(np.eye(4)[None], 25, axis=0))
+    scene.save("many.bvh")
+    code, out, _ = run("info", "many.bvh")
+    assert code == 0 and "and 5 more" in out
+    assert len(strict_json(run("info", "many.bvh", "--json")[1])["members"]) == 25
+    BVH.from_boxes([[0, 0, 0]], [[1, 1, 1]]).save("boxes.bvh")
+    assert strict_json(run("info", "boxes.bvh", "--json")[1])["boxes"] == 1
+
+
+def test_build(run: Run, path: Path) -> None:
+    """It keeps instances, or makes one mesh of them."""
+    code, out, err = run("build", path, "-o", "a.bvh", "--quality", "high")
+    assert (code, err) == (0, "") and "3 instances, 34 triangles" in out
+    scene = bvh.load("a.bvh", audit=True)
+    assert isinstance(scene, Scene) and {one.name for one in scene} == set(NAMES)
+    for given in (path, "a.bvh"):
+        code, out, _ = run("build", given, "-o", "b.bvh", "--flatten")
+        tree = bvh.load("b.bvh")
+        assert code == 0 and isinstance(tree, BVH) and len(tree) == 34
+        assert np.array_equal(tree.vertices, bvh.load_scene(path).flattened()[0])
+    code, _, err = run("build", "a.bvh", "-o", "c.bvh")
+    assert code == 2 and "saved before" in err and not Path("c.bvh").exists()
+
+
+@pytest.mark.parametrize("ending", [".npz", ".csv"])
+def test_cast(ending: str, run: Run, path: Path) -> None:
+    """Hits have an instance and a leaf, bit for bit those of the API."""
+    code, _, err = run("cast", path, *VIEW, "-o", f"hits{ending}")
+    assert (code, err) == (0, "")
+    wanted = bvh.load_scene(path).closest_hit(*(a.reshape(-1, 3) for a in LOOK.rays()))
+    columns = ("t", "prim_id", "u", "v", "front", "instance_id", "leaf")
+    if ending == ".npz":
+        with np.load("hits.npz") as file:
+            got = dict(file)
+        assert got["leaf"].dtype == np.int32
+    else:
+        rows = np.loadtxt("hits.csv", delimiter=",", skiprows=1)
+        names = Path("hits.csv").read_text().splitlines()[0].split(",")
+        got = dict(zip(names, rows.T, strict=True))
+    assert tuple(got) == columns and set(np.unique(got["instance_id"])) == {-1, 0, 1, 2}
+    for name in columns:
+        assert np.array_equal(got[name], getattr(wanted, name), equal_nan=name in "uv"), name
+    code, _, _ = run("cast", path, *VIEW, "-o", f"flat{ending}", "--flatten")
+    assert code == 0
+    if ending == ".npz":
+        with np.load("flat.npz") as file:
+            assert tuple(file) == columns[:5] and np.array_equal(file["t"], wanted.t)
+
+
+@pytest.mark.parametrize("shade", ["normals", "clay", "instance", "cost"])
+def test_render(shade: str, run: Run, path: Path) -> None:
+    """The picture is that of the API; so it is of a saved scene."""
+    scene = bvh.load_scene(path)
+    wanted = render(scene, LOOK, shade, samples=2).pixels
+    run("build", path, "-o", "saved.bvh")
+    for given in (path, "saved.bvh"):
+        code, out, err = run("render", given, "-o", "a.png", "--shade", shade, *VIEW)
+        assert (code, err) == (0, "") and "3 instances, 34 triangles" in out
+        assert np.array_equal(np.asarray(image.open("a.png")), wanted)
+
+
+def test_what_is_up(run: Run, path: Path) -> None:
+    """Y in glTF, also when that has been saved, else z; or whatever is asked for."""
+    run("build", path, "-o", "saved.bvh")
+    scene = bvh.load_scene(path)
+    for given, options, up in (
+        (path, (), [0, 1, 0]),
+        ("saved.bvh", (), [0, 1, 0]),
+        ("saved.bvh", ("--up", "z"), [0, 0, 1]),
+        (path, ("--up", "-x"), [-1, 0, 0]),
+        (path, ("--up=0,0.5,1",), [0, 0.5, 1]),
+    ):
+        camera = Camera.framing(scene.bounds, up=up, width=40, height=30)
+        assert run("render", given, "-o", "a.png", "--size", "40x30", *options)[0] == 0
+        pixels = render(scene, camera, samples=2).pixels
+        assert np.array_equal(np.asarray(image.open("a.png")), pixels)
+
+
+def test_pick(run: Run, path: Path) -> None:
+    """All that the API says, as text and as JSON; nothing is exit code 1."""
+    scene = bvh.load_scene(path)
+    found = set()
+    for x in (12.5, 25.5, 31.0, 45.0, 47.0, 61.5, 89.0):
+        pick = scene.pick(LOOK, x, 31.0)
+        code, out, err = run("pick", path, *VIEW, "--at", f"{x},31", "--json")
+        assert err == "" and code == (1 if pick is None else 0)
+        assert strict_json(out) == (pick and json.loads(json.dumps(pick.as_dict())))
+        code, out, err = run("pick", path, *VIEW, "--at", f"{x},31")
+        if pick is None:
+            assert (code, out, err) == (1, "nothing\n", "")
+            continue
+        found.add(pick.name)
+        told = dict(line.split(maxsplit=1) for line in out.splitlines())
+        assert (told["instance"], told["name"]) == (str(pick.instance_id), pick.name)
+        assert (told["primitive"], float(told["t"])) == (str(pick.prim_id), float(f"{pick.t:.9g}"))
+        assert told["vertex"].startswith(f"{pick.vertex.id} at ")
+    assert found == set(NAMES)
+
+
+def test_pick_near_and_all(run: Run, path: Path) -> None:
+    """With a radius, and front to back."""
+    scene = bvh.load_scene(path)
+    beside = scene.pick(LOOK, 37.0, 31.0, 4.0)
+    assert beside is not None and scene.pick(LOOK, 37.0, 31.0) is None
+    assert run("pick", path, *VIEW, "--at", "37,31")[0] == 1
+    code, out, _ = run("pick", path, *VIEW, "--at", "37,31", "--radius", 4, "--json")
+    assert code == 0 and strict_json(out)["screen_distance"] == beside.screen_distance > 0
+    assert "beside" in run("pick", path, *VIEW, "--at", "37,31", "--radius", 4)[1]
+    wanted = scene.pick_all(LOOK, 31.0, 31.0)
+    code, out, _ = run("pick", path, *VIEW, "--at", "31,31", "--all", "--json")
+    assert code == 0 and [one["t"] for one in strict_json(out)] == [pick.t for pick in wanted]
+    code, out, _ = run("pick", path, *VIEW, "--at", "31,31", "--all")
+    assert code == 0 and len(out.splitlines()) == 1 + len(wanted) >= 3
+    assert run("pick", path, *VIEW, "--at", "1,1", "--all", "--json")[:2] == (1, "[]\n")
+    assert run("pick", path, *VIEW, "--at", "1,1", "--all")[:2] == (1, "nothing\n")
+
+
+@pytest.mark.parametrize("what", ["faces", "vertices", "instances"])
+@pytest.mark.parametrize("options", [(), ("--mode", "inside"), ("--visible-only",)])
+def test_pick_rect(what: str, options: tuple[str, ...], run: Run, path: Path) -> None:
+    """What a marquee selects."""
+    told: dict[str, Any] = {"mode": "inside"} if options[:1] == ("--mode",) else {}
+    told |= {"visible_only": True} if options == ("--visible-only",) else {}
+    selection = bvh.load_scene(path).pick_rect(LOOK, 5, 10, 60, 50, what=what, **told)
+    line = ("pick", path, *VIEW, "--rect", "60,10,5,50", "--what", what, *options)
+    code, out, err = run(*line, "--json")
+    got = strict_json(out)
+    assert (code, err) == (0, "") and (got["what"], got["count"]) == (what, len(selection))
+    assert [one["name"] for one in got["selected"]] == list(selection.names)
+    if what != "instances":
+        assert [one["ids"] for one in got["selected"]] == [
+            selection[k].tolist() for k in range(len(selection.leaf))
+        ]
+    code, out, _ = run(*line)
+    assert code == 0 and out.splitlines()[-1] == f"{len(selection)} {what}"
+    assert all(str(name) in out for name in selection.names)
+    code, out, _ = run("pick", path, *VIEW, "--rect", "0,0,1,1", "--what", what, "--json")
+    assert code == 1 and strict_json(out) == {"what": what, "count": 0, "selected": []}
+    assert run("pick", path, *VIEW, "--rect", "0,0,1,1")[:2] == (1, "nothing\n")
+
+
+def test_pick_in_other_files(run: Run, path: Path) -> None:
+    """A mesh has the file's name; boxes have no vertices; names cannot move the cursor."""
+    trimesh.creation.box().export("cube.ply")
+    run("build", "cube.ply", "-o", "cube.bvh")
+    for given in ("cube.ply", "cube.bvh"):
+        told = strict_json(run("pick", given, *VIEW, "--at", "46,31", "--json")[1])
+        assert (told["name"], told["instance_id"], told["t"]) == ("cube", 0, 8.5)
+    scene = Scene()
+    tree = BVH.from_boxes([[-1, -1, -1]], [[1, 1, 1]])
+    scene.add(tree, name="a\x1b[31m\nb")
+    scene.save("boxes.bvh")
+    code, out, _ = run("pick", "boxes.bvh", *VIEW, "--at", "46,31", "--json")
+    told = strict_json(out)
+    assert code == 0 and (told["u"], told["vertex"], told["name"]) == (None, None, "a\x1b[31m\nb")
+    code, out, _ = run("pick", "boxes.bvh", *VIEW, "--at", "46,31")
+    assert code == 0 and "\x1b" not in out and "u, v" not in out
+    assert run("render", "boxes.bvh", *VIEW, "-o", "a.png")[0] == 0
+
+
+def test_pixels(run: Run, path: Path) -> None:
+    """Y up, and device pixels to a unit."""
+    scene = bvh.load_scene(path)
+    wanted = scene.pick(LOOK, 46.0, 24.5)
+    assert wanted is not None
+    for at, options in (
+        ("46,24.5", ()),
+        ("46,35.5", ("--y", "up")),
+        ("23,12.25", ("--pixel-ratio", "2")),
+        ("23,17.75", ("--pixel-ratio", "2", "--y", "up")),
+    ):
+        out = run("pick", path, *VIEW, *options, "--at", at, "--json")[1]
+        assert np.allclose(strict_json(out)["position"], wanted.position, atol=1e-12)
+
+
+def test_cameras(path: Path) -> None:
+    """Those of a file, and those of options, are the API's."""
+    read = trimesh.load(path, process=False)
+    bounds = np.array([[-2.0, -1.0, 0.0], [2.0, 1.0, 3.0]])
+    view, k = np.eye(4), [[80, 0, 40], [0, 80, 30], [0, 0, 1]]
+    view[2, 3] = -7
+    projection = [[0.5, 0, 0, 0], [0, 1, 0, 0], [0, 0, -1, -0.5], [0, 0, -1, 0]]
+    look = {"eye": [3, 2, 1], "target": [0, 0, 0.5]}
+    for kind, told, size in (
+        ("look_at", look, None),
+        ("look_at", {**look, "width": 40, "height": 30}, None),
+        ("look_at", {**look, "width": 40, "height": 30}, "80x80"),
+        ("look_at", {**look, "far": 20, "near": 1, "y": "up"}, "80x80"),
+        ("orthographic", {**look, "view_height": 3}, "80x60"),
+        ("framing", {"direction": [1, 1, 1]}, None),
+        ("framing", {"bounds": [[0, 0, 0], [1, 1, 1]], "fov_y": 50}, "80x60"),
+        ("from_opencv", {"intrinsics": k, "extrinsics": view[:3].tolist()}, "80x60"),
+        ("from_matrices", {"view": view.tolist(), "projection": projection}, "80x60"),
+    ):
+        file = path.parent / "camera.json"
+        file.write_text(json.dumps({"kind": kind, **told}))
+        options = OPTIONS._replace(camera=str(file), size=size)
+        arguments: dict[str, Any] = {"width": 800, "height": 600, **told}
+        width, height = (int(n) for n in size.split("x")) if size else (None, None)
+        if size and "width" not in told:
+            arguments |= {"width": width, "height": height}
+        if kind == "framing":
+            arguments = {"bounds": bounds, "up": "y", **arguments}
+        wanted = getattr(Camera, kind)(**arguments)
+        if size and "width" in told:
+            wanted = wanted.resized(width, height)
+        assert options.camera_of(path, bounds, "y", read) == wanted, (kind, told)
+        upward = options._replace(y="up", pixel_ratio=2.0).camera_of(path, bounds, "y", read)
+        assert (upward.y, upward.pixel_ratio) == ("up", 2.0)
+    with pytest.raises(ValueError, match="no camera"):
+        OPTIONS._replace(camera="scene").camera_of(path, bounds, "y", read)
+    read.set_camera(resolution=(40, 30), fov=(60, 45))
+    options = OPTIONS._replace(camera="scene")
+    assert options.camera_of(path, bounds, "y", read) == Camera.from_trimesh(read)
+    larger = options._replace(size="80x60").camera_of(path, bounds, "y", read)
+    assert larger == Camera.from_trimesh(read).resized(80, 60)
+    ortho = OPTIONS._replace(ortho=4.0, eye="1,2,3", target="0,0,0", size="40x30")
+    wanted = Camera.orthographic([1, 2, 3], [0, 0, 0], [0, 1, 0], 4.0, 40, 30)
+    assert ortho.camera_of(path, bounds, "y", read) == wanted
+    framed = ortho._replace(eye=None, target=None).camera_of(path, bounds, "y", read)
+    assert not framed.perspective and framed.project(bounds.mean(axis=0))[2] > 0
+
+
+CAMERAS = {
+    "list.json": "[]",
+    "broken.json": "{",
+    "binary.json": "\x00",
+    "deep.json": "[" * 100_000,
+    "kind.json": '{"kind": "_create"}',
+    "kinds.json": '{"kind": ["look_at"]}',
+    "strange.json": '{"kind": "look_at", "eye": [1, 2, 3], "target": [0, 0, 0], "zoom": 2}',
+    "short.json": '{"kind": "look_at", "eye": [1, 2, 3]}',
+    "text.json": '{"kind": "look_at", "eye": "here", "target": [0, 0, 0]}',
+    "null.json": '{"kind": "look_at", "eye": null, "target": [0, 0, 0]}',
+    "nan.json": '{"kind": "look_at", "eye": [NaN, 0, 0], "target": [0, 0, 0]}',
+    "wide.json": '{"kind": "look_at", "eye": [1, 0, 0], "target": [0, 0, 0], "width": "9"}',
+    "y.json": '{"kind": "look_at", "eye": [1, 0, 0], "target": [0, 0, 0], "y": 3}',
+}
+PICK = "pick scene.glb"
+ERRORS = {
+    "pick missing.glb --at 1,2": "missing.glb",
+    PICK: "--at or --rect",
+    f"{PICK} --at 1,2 --rect 1,2,3,4": "--at or --rect",
+    **{f"{PICK} --at {at}": "--at" for at in ("1", "1,2,3", "a,b", "nan,1", "1,inf")},
+    **{f"{PICK} --rect {at}": "--rect" for at in ("1,2,3", "a,b,c,d")},
+    f"{PICK} --rect 1,2,3,nan": "y1",
+    f"{PICK} --at 1,2 --radius -1": "radius",
+    f"{PICK} --at 1,2 --radius nan": "radius",
+    f"{PICK} --at 1,2 --radius 3 --all": "--all",
+    f"{PICK} --at 1,2 --what faces": "--what",
+    f"{PICK} --at 1,2 --mode inside": "--mode",
+    f"{PICK} --at 1,2 --visible-only": "--visible-only",
+    f"{PICK} --rect 1,2,3,4 --radius 2": "--radius",
+    f"{PICK} --rect 1,2,3,4 --all": "--all",
+    f"{PICK} --rect 1,2,3,4 --what edges": "what",
+    f"{PICK} --rect 1,2,3,4 --mode some": "mode",
+    f"{PICK} --at 1,2 --y left": "y must",
+    f"{PICK} --at 1,2 --pixel-ratio 0": "pixel_ratio",
+    f"{PICK} --at 1,2 --up w": "--up",
+    f"{PICK} --at 1,2 --ortho 0": "view_height",
+    f"{PICK} --at 1,2 --ortho 2 --fov 30": "--fov",
+    f"{PICK} --at 1,2 --camera scene": "no camera",
+    f"{PICK} --at 1,2 --camera no.json": "no.json",
+    f"{PICK} --at 1,2 --camera .": "--camera",
+    f"{PICK} --at 1,2 --camera y.json --eye 1,2,3": "--eye",
+    "render scene.glb -o x.png --camera y.json --fov 30": "--fov",
+    "render scene.glb -o x.png --shade shiny": "shade",
+    "info nothing.gltf": "no triangles",
+    **{f"{PICK} --at 1,2 --camera {name}": name for name in CAMERAS},
+}
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("line", ERRORS)
+def test_errors(line: str, run: Run, path: Path, tmp_path: Path) -> None:
+    """One line that names what is wrong, and exit code 2."""
+    for name, text in CAMERAS.items():
+        (tmp_path / name).write_text(text)
+    (tmp_path / "nothing.gltf").write_text('{"asset": {"version": "2.0"}, "scenes": [{}]}')
+    code, out, err = run(*line.split())
+    assert (code, out) == (2, "")
+    lines = err.strip("\n").split("\n")
+    assert len(lines) == 1 and lines[0].startswith("bvh: "), err
+    assert ERRORS[line] in lines[0]
+
+
+@pytest.mark.filterwarnings("default::bvh.BVHWarning")
+def test_warnings_are_lines(run: Run, path: Path) -> None:
+    """What is left out of a scene is told without where in the code."""
+    scene = graph()
+    scene.add_geometry(trimesh.PointCloud(np.eye(3)), node_name="dots")
+    scene.export(path)
+    code, out, err = run("info", path)
+    assert code == 0 and "left [red]" in out
+    assert err.startswith("bvh: node 'dots' is left out") and err.count("\n") == 1

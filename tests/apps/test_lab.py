@@ -1,0 +1,241 @@
+"""The ray lab without a browser: its answers, its naive tests, and its text fields."""
+
+from __future__ import annotations
+
+import math
+import xml.dom.minidom
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from bvh.apps.lab.answers import (
+    WRONG,
+    chart,
+    exact_answer,
+    exact_reason,
+    naive_answers,
+    scale_of,
+    verdict,
+)
+from bvh.apps.lab.fields import edited, numbers_of, text_of, texts_of
+from bvh.apps.lab.naive import NAIVES, claims
+from bvh.apps.lab.presets import CUBE, PRESETS
+from bvh.apps.lab.state import (
+    LabBox,
+    LabState,
+    Vector,
+    crossings,
+    interval,
+    nearest,
+    rotation,
+    slabs,
+    turn_of,
+)
+from tests.oracles import lab as oracle_lab
+
+STATES = {preset.name: preset.state for preset in PRESETS}
+ALL_NAIVES = {naive.name for naive in NAIVES}
+BY_DIVISION = {"divide", "leaving", "unchecked", "mixed", "float32"}
+
+# Which naive tests each preset refutes, and a flaw that is named there.
+REFUTED = {
+    "Straight through": (set(), ""),
+    "In a face plane": (BY_DIVISION, "0 / 0 = NaN"),
+    "Minus zero": ({"reciprocal"}, "1 / -0.0 = -inf"),
+    "Through an edge": ({"reciprocal"}, "rounding"),
+    "Through a corner": ({"reciprocal"}, "rounding"),
+    "Lost by a hair": (ALL_NAIVES - {"float32"}, "rounding"),
+    "Invented by a hair": (ALL_NAIVES, "rounding"),
+    "Starting inside": ({"leaving", "unchecked", "one-sided"}, "returns the exit"),
+    "Behind the origin": ({"unchecked"}, "behind the origin"),
+    "A segment that ends early": (ALL_NAIVES, "ignores t_max"),
+    "The first is not the nearest": ({"mixed", "first"}, "stops at box 1; box 2 is closer"),
+    "A million units away": ({"capped", "mixed"}, "the search ends at t = 100000"),
+    "Almost parallel": ({"capped", "mixed"}, "takes a slope of 0.0008 for parallel"),
+    "Huge coordinates": ({"float32"}, "float32 rounds the coordinates"),
+    "Outside by one ulp": ({"unchecked", "float32"}, "behind the origin"),
+    "A denormal direction": (
+        {"reciprocal", "capped", "one-sided", "float32"},
+        "1 / d overflows",
+    ),
+    "A tall box": ({"mixed"}, "y uses the corners' x"),
+    "A turned box": (set(), ""),
+    "No direction": (ALL_NAIVES - {"one-sided"}, "does not check that this is a ray"),
+}
+
+
+def check(state: LabState) -> None:
+    """Compare everything exact with the oracle."""
+    hits = []
+    for index in range(len(state.boxes)):
+        expected = oracle_lab.stay(state, index)
+        found = interval(state, index)
+        assert (found.near, found.far) == (expected or (math.inf, -math.inf))
+        assert found.hit == (expected is not None)
+        if expected is not None:
+            hits.append((expected[0], index))
+        if not state.is_ray:
+            continue
+        for slab in slabs(state, index):
+            ends = oracle_lab.slab(state, index, slab.axis)
+            if ends is None:
+                assert slab.kind == "outside"
+            elif isinstance(ends[0], float):
+                assert slab.kind == "inside"
+            else:
+                assert slab.kind == "crossed"
+                assert (slab.near, slab.far) == tuple(map(oracle_lab.rounded, ends))
+    assert nearest(state) == (min(hits)[1] if hits else None)
+
+
+@pytest.mark.parametrize("flat", [False, True], ids=["space", "plane"])
+@pytest.mark.parametrize("name", STATES)
+def test_presets_are_answered_exactly(name: str, flat: bool) -> None:
+    check(replace(STATES[name], flat=flat))
+
+
+@pytest.mark.parametrize("name", STATES)
+def test_presets_refute_what_they_say(name: str) -> None:
+    wrong, text = REFUTED[name]
+    state = STATES[name]
+    said = {claim.naive.name: verdict(state, claim) for claim in claims(state)}
+    assert {naive for naive, judged in said.items() if judged.kind == WRONG} == wrong
+    assert text in " | ".join(judged.text for judged in said.values())
+    # The page has it, too, and is well formed.
+    page = xml.dom.minidom.parseString(f"<div>{exact_answer(state)}{naive_answers(state)}</div>")
+    kinds = {
+        node.getAttribute("data-lab"): node.getAttribute("data-kind")
+        for node in page.getElementsByTagName("div")
+    }
+    assert {naive for naive, kind in kinds.items() if kind == WRONG} == wrong
+
+
+def test_every_naive_test_is_refuted_by_some_preset() -> None:
+    assert set(REFUTED) == set(STATES)
+    assert set.union(*(wrong for wrong, _ in REFUTED.values())) == ALL_NAIVES | {"first"}
+
+
+def random_state(rng: np.random.Generator, chaos: bool) -> LabState:
+    """Return any state; without chaos on a lattice, where rays graze edges and corners."""
+
+    def vector(size: float) -> Vector:
+        drawn = rng.uniform(-size, size, 3) if chaos else rng.integers(-3, 4, 3) * 0.5
+        x, y, z = (float(x) for x in drawn)
+        return x, y, z
+
+    boxes = []
+    for _ in range(int(rng.integers(1, 3))):
+        low, high = np.sort([vector(2), vector(2)], axis=0).tolist()
+        turn = vector(180) if chaos else tuple((rng.integers(0, 4, 3) * 90.0).tolist())
+        boxes.append(LabBox(tuple(low), tuple(high), turn if rng.random() < 0.5 else (0, 0, 0)))
+    t_min, t_max = sorted(rng.integers(-2, 6, 2).tolist()) if rng.random() < 0.3 else (0, math.inf)
+    flat = bool(rng.random() < 0.3)
+    return LabState(vector(3), vector(1), tuple(boxes), float(t_min), float(t_max), flat)
+
+
+@pytest.mark.parametrize("chaos", [False, True], ids=["lattice", "chaos"])
+def test_random_states_are_answered_exactly(rng: np.random.Generator, chaos: bool) -> None:
+    for _ in range(300):
+        state = random_state(rng, chaos)
+        check(state)
+        # Reason and chart cope with any of them.
+        assert exact_reason(state)
+        xml.dom.minidom.parseString(f"<div>{chart(state)}</div>")
+        for claim in claims(state):
+            judged = verdict(state, claim)
+            assert bool(judged.text) == (judged.kind != "same")
+
+
+def test_crossings_are_the_six_planes() -> None:
+    found = crossings(STATES["Straight through"])
+    told = [("xyz"[c.axis], c.entering, c.t) for c in found]
+    assert told == [
+        ("y", True, 0.5), ("z", True, 0.8), ("x", True, 1.5),
+        ("x", False, 3.0), ("z", False, 3.2), ("y", False, 3.5),
+    ]  # fmt: skip
+    assert len(crossings(STATES["In a face plane"])) == 2
+
+
+def test_reasons_name_the_planes() -> None:
+    said = {name: exact_reason(state) for name, state in STATES.items()}
+    assert said["Straight through"] == "enters at x = 0.5; leaves at x = 2"
+    assert said["Through a corner"] == "touches the box at x = 0.5, y = 2, z = 2"
+    assert said["Starting inside"].startswith("starts inside; leaves at x")
+    assert "before t_min" in said["Behind the origin"]
+    assert "after t_max" in said["A segment that ends early"]
+    assert said["A tall box"] == "leaves x at 3, before it enters y at 4"
+    assert said["No direction"] == "no ray: the direction is zero"
+    beside = replace(STATES["In a face plane"], origin=(-1.0, math.nextafter(0.5, 0.0), 1.0))
+    assert exact_reason(beside) == "parallel to the y slab and outside it"
+    # A miss whose entry and exit are equal as doubles.
+    hair = LabState((-5.5, math.nextafter(-4.0, 0.0), 1.0), (1.0, 1.0, 0.0), (CUBE,))
+    assert nearest(hair) is None and "less than a rounding error" in exact_reason(hair)
+
+
+@pytest.mark.parametrize("name", STATES)
+def test_charts_show_the_exact_ends(name: str) -> None:
+    state = STATES[name]
+    index = nearest(state) or 0
+    page = xml.dom.minidom.parseString(f"<div>{chart(state)}</div>")
+    children = [node.firstChild for node in page.getElementsByTagName("div")]
+    text = [child.data for child in children if isinstance(child, xml.dom.minidom.Text)]
+    for slab in slabs(state, index):
+        if slab.kind == "crossed":
+            assert f"{text_of([slab.near])} .. {text_of([slab.far])}" in text
+    stay = interval(state, index)
+    assert (f"{text_of([stay.near])} .. {text_of([stay.far])}" in text) == stay.hit
+    scale = scale_of(state, slabs(state, index))
+    if stay.hit:
+        assert scale.low <= stay.near <= stay.far <= scale.high
+        assert 0.0 <= scale.percent(stay.near) <= scale.percent(stay.far) <= 100.0
+
+
+def test_numbers_go_in_and_out_to_the_last_digit(rng: np.random.Generator) -> None:
+    values = rng.integers(0, 2**64, 3000, dtype=np.uint64).view(np.float64)
+    hard = [-0.0, 0.0, 5e-324, -math.inf, 1e22, 0.1]
+    for x in (*values[np.isfinite(values)].tolist(), *hard):
+        (back,) = numbers_of("x", text_of([x]), 1)
+        assert back == x and math.copysign(1.0, back) == math.copysign(1.0, x)
+    assert numbers_of("origin", "0x1.8p-3  1e-300, inf", 3) == (0.1875, 1e-300, math.inf)
+
+
+def test_fields_take_numbers_and_say_what_is_wrong() -> None:
+    state = STATES["Straight through"]
+    assert edited(state, "direction", "1, -0.0, 2").direction == (1.0, 0.0, 2.0)
+    assert edited(state, "t range", "-inf, 3").t_min == -math.inf
+    assert edited(state, "turn", "0, 0, 30").boxes[0].turned
+    assert edited(state, "lower", "0, 0, 0").boxes[0] == replace(CUBE, lower=(0.0, 0.0, 0.0))
+    pair = replace(state, boxes=(CUBE, CUBE))
+    assert texts_of(pair)["upper 2"] == texts_of(state)["upper"] == "2, 2, 2"
+    assert edited(pair, "upper 2", "3, 3, 3").boxes[1].upper == (3.0, 3.0, 3.0)
+    with pytest.raises(ValueError, match="origin takes 3 numbers, got 2"):
+        edited(state, "origin", "1, 2")
+    with pytest.raises(ValueError, match="direction: 'one' is not a number"):
+        edited(state, "direction", "one, 0, 0")
+    with pytest.raises(ValueError, match="finite degrees"):
+        edited(state, "turn", "0, nan, 0")
+
+
+@pytest.mark.parametrize(
+    "text", ["nan, 0, 0", "inf, 0, 0", "1e308, -1e308, 5e-324", "0, 0, 0", "-0.0, 0, 0"]
+)
+@pytest.mark.parametrize("name", ["origin", "direction", "lower", "upper"])
+@pytest.mark.parametrize("turn", ["0, 0, 0", "10, 20, 30"])
+@pytest.mark.filterwarnings("error")
+def test_no_numbers_break_the_lab(name: str, text: str, turn: str) -> None:
+    """Whatever is typed, there is an answer, and a page for it."""
+    state = edited(edited(STATES["Straight through"], "turn", turn), name, text)
+    for seen in (state, replace(state, flat=True)):
+        assert exact_answer(seen) and naive_answers(seen)
+        xml.dom.minidom.parseString(f"<div>{chart(seen)}</div>")
+
+
+def test_turns(rng: np.random.Generator) -> None:
+    for quarters in np.ndindex(4, 4, 4):
+        x, y, z = (90.0 * k for k in quarters)
+        assert set(np.unique(rotation((x, y, z)))) <= {-1.0, 0.0, 1.0}
+    for degrees in [*rng.uniform(-180, 180, (100, 3)).tolist(), [10, 90, 20], [30, -90, 50]]:
+        matrix = rotation((degrees[0], degrees[1], degrees[2]))
+        assert np.allclose(matrix @ matrix.T, np.eye(3)) and np.linalg.det(matrix) > 0
+        assert np.allclose(rotation(turn_of(matrix)), matrix, atol=1e-7)

@@ -1,0 +1,258 @@
+"""The ray lab in a real browser: what a user chooses, types and drags, and what the page says.
+
+The browser is BVH_CHROMIUM, or else the chromium that is installed; pictures of the page are left
+in BVH_ARTIFACTS.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import bvh
+from bvh.apps.lab.fields import text_of
+from bvh.apps.lab.handles import pose
+from bvh.apps.lab.presets import PRESETS
+from bvh.apps.lab.state import LabState, interval, nearest
+
+pytest.importorskip("viser")
+playwright = pytest.importorskip("playwright.sync_api")
+
+CHROMIUM = os.environ.get("BVH_CHROMIUM") or shutil.which("chromium")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no chromium")
+
+# WebGL without a graphics card, and nothing that a browser does on its own account.
+OPTIONS = [
+    "--no-sandbox",
+    "--use-angle=swiftshader",
+    "--enable-unsafe-swiftshader",
+    "--disable-background-networking",
+]
+PATIENCE = 120.0
+# Waits until a dozen frames have been drawn.
+FRAMES = """() => new Promise(done => {
+    let left = 12;
+    const draw = () => left-- ? requestAnimationFrame(draw) : done();
+    draw();
+})"""
+STATES = {preset.name: preset.state for preset in PRESETS}
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """Run the browser."""
+    with playwright.sync_playwright() as driver:
+        running = driver.chromium.launch(executable_path=CHROMIUM, args=OPTIONS)
+        yield running
+        running.close()
+
+
+class Page:
+    """The lab's page as a user sees it."""
+
+    def __init__(self, lab: bvh.RayLab, page: Any, folder: Path) -> None:
+        self.lab, self.page, self.folder = lab, page, folder
+        self.requests: list[str] = []
+        page.set_default_timeout(1000 * PATIENCE)
+        page.on("request", lambda request: self.requests.append(request.url))
+        page.goto(lab.url)
+        self.shows("exact", "hit")
+        # That WebGL runs in software is told above the scene, and of no interest here.
+        page.add_style_tag(content=".mantine-Notifications-root { display: none }")
+
+    def choose(self, control: str, option: str) -> None:
+        """Pick from a drop-down list of the panel."""
+        self.page.get_by_role("combobox", name=control, exact=True).click()
+        self.page.get_by_role("option", name=option, exact=True).click()
+
+    def field(self, name: str) -> Any:
+        """Return a field of numbers."""
+        return self.page.locator(f"xpath=//label[.='{name}']/following::input[1]")
+
+    def said(self, name: str) -> str:
+        """Return what one part of the answers says."""
+        return str(self.page.locator(f"[data-lab='{name}']").first.inner_text())
+
+    def shows(self, name: str, text: str) -> None:
+        """Wait until one part of the answers has a text in it."""
+        self.until(lambda: text in self.said(name))
+
+    def until(self, condition: Callable[[], bool]) -> None:
+        """Wait for a condition."""
+        end = time.monotonic() + PATIENCE
+        while not condition():
+            assert time.monotonic() < end, f"the page shows: {self.page.inner_text('body')}"
+            self.page.wait_for_timeout(50)
+
+    def agrees(self, state: LabState) -> bool:
+        """Tell whether the page shows a state's numbers, and the exact answer to it."""
+        met = nearest(state)
+        if self.field("direction").input_value() != text_of(state.direction):
+            return False
+        if met is None:
+            return self.said("exact") == "miss"
+        stay = interval(state, met)
+        ends = text_of([stay.near]), text_of([stay.far])
+        return self.said("t_near") == ends[0] and self.said("t_far") == ends[1]
+
+    def shot(self, name: str) -> None:
+        """Keep a picture of the page, when it has been drawn."""
+        # Away from whatever would tell its hint.
+        self.page.mouse.move(720, 5)
+        self.page.evaluate(FRAMES)
+        self.page.screenshot(path=self.folder / f"{name}.png")
+
+    def pixel(self, drawn: Any) -> tuple[float, float]:
+        """Return where a point of the scene is on the page."""
+        (client,) = self.lab._server.get_clients().values()
+        camera = client.camera
+        box = self.page.locator("canvas").first.bounding_box()
+        ahead = camera.look_at - camera.position
+        ahead /= np.linalg.norm(ahead)
+        right = np.cross(ahead, camera.up_direction)
+        right /= np.linalg.norm(right)
+        offset = np.asarray(drawn) - camera.position
+        size = box["height"] / 2 / np.tan(camera.fov / 2) / (offset @ ahead)
+        x, y = offset @ right * size, offset @ np.cross(right, ahead) * size
+        return box["x"] + box["width"] / 2 + x, box["y"] + box["height"] / 2 - y
+
+
+@contextmanager
+def served(browser: Any, folder: Path) -> Iterator[Page]:
+    """Open a lab in the browser."""
+    folder = Path(os.environ.get("BVH_ARTIFACTS") or folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    tab = browser.new_page(viewport={"width": 1440, "height": 900})
+    with bvh.ray_lab(port=8490) as lab:
+        yield Page(lab, tab, folder)
+        tab.close()
+
+
+@pytest.fixture(scope="module")
+def page(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
+    """Return a page that tests share; each of them chooses its case and view."""
+    with served(browser, tmp_path_factory.mktemp("pictures")) as opened:
+        yield opened
+
+
+@pytest.fixture
+def fresh_page(browser: Any, tmp_path: Path) -> Iterator[Page]:
+    """Return a page of a test's own, with the camera where it is at first."""
+    with served(browser, tmp_path) as opened:
+        yield opened
+
+
+def test_cases_show_the_exact_answer_and_the_naive_ones(page: Page) -> None:
+    page.choose("Case", "Straight through")
+    page.shows("count", "0 of 8 wrong")
+    page.shot("ray_lab")
+    page.choose("Case", "In a face plane")
+    page.shows("count", "5 of 8 wrong")
+    assert page.said("exact") == "hit"
+    assert (page.said("t_near"), page.said("t_far")) == ("1.5", "3")
+    assert "miss" in page.said("divide")
+    assert "0 / 0 = NaN" in page.said("divide")
+    assert "t = 1.5" in page.said("reciprocal")
+    page.shot("ray_lab_face_plane")
+    page.choose("Case", "The first is not the nearest")
+    page.shows("exact", "hit, box 2")
+    assert "box 1, t = 3.5" in page.said("first")
+    page.shot("ray_lab_two_boxes")
+    page.choose("Case", "Behind the origin")
+    page.shows("exact", "miss")
+    assert "t = -3.5" in page.said("unchecked") and "behind the origin" in page.said("unchecked")
+    # All of it came from the lab itself.
+    ours = (page.lab.url, page.lab.url.replace("http", "ws"), "blob:" + page.lab.url, "data:")
+    assert page.requests and all(url.startswith(ours) for url in page.requests)
+
+
+def test_every_case_can_be_chosen(page: Page) -> None:
+    for name, state in STATES.items():
+        page.choose("Case", name)
+        page.until(lambda state=state: page.lab.state == state and page.agrees(state))
+
+
+def test_from_above(page: Page) -> None:
+    page.choose("Case", "A turned box")
+    page.choose("View", "2-D, from above")
+    page.until(lambda: page.lab.state.flat and page.agrees(page.lab.state))
+    assert page.said("chart").split("\n")[0] and "z" not in page.said("chart").split()
+    page.choose("Drag", "box")
+    page.shot("ray_lab_from_above")
+    page.choose("Case", "Through an edge")
+    page.shows("reason", "touches the box at x = 0.5, y = 2")
+    page.shows("count", "1 of 8 wrong")
+    page.shot("ray_lab_edge_from_above")
+    page.choose("Drag", "ray")
+    page.choose("View", "3-D")
+    page.until(lambda: not page.lab.state.flat and page.agrees(page.lab.state))
+
+
+def test_numbers_can_be_typed_to_the_last_digit(page: Page) -> None:
+    page.choose("View", "3-D")
+    page.choose("Case", "Straight through")
+    page.until(lambda: page.agrees(STATES["Straight through"]))
+    page.field("upper").fill("2.5000000000000004, 2, 2")
+    page.shows("t_far", "3.2")
+    page.field("direction").fill("0.5, 0.5, 0.625")
+    page.until(lambda: page.lab.state.direction == (0.5, 0.5, 0.625))
+    page.until(lambda: page.agrees(page.lab.state))
+    assert page.said("t_near") == "3"
+    assert page.field("upper").input_value() == "2.5000000000000004, 2, 2"
+    page.field("direction").fill("0.5, nothing")
+    page.shows("error", "direction takes 3 numbers, got 2")
+    assert page.lab.state.direction == (0.5, 0.5, 0.625)
+    page.choose("Case", "Minus zero")
+    page.until(lambda: page.field("direction").input_value() == "1, -0.0, -0.0")
+    page.field("direction").fill("1, 0.0, 0.0")
+    page.shows("count", "0 of 8 wrong")
+
+
+@pytest.mark.parametrize("handle", ["tip", "middle"])
+def test_arrows_can_be_dragged(fresh_page: Page, handle: str) -> None:
+    page = fresh_page
+    before = page.lab.state
+    page.choose("Drag", "box" if handle == "middle" else "ray")
+    page.until(lambda: page.lab._panel.drag[0] != () and handle in page.lab._panel.drag[0])
+
+    def drag() -> bool:
+        """Pull the arrow along z upwards; it takes a while until it is there to be pulled."""
+        place = pose(page.lab.state, page.lab._frame, handle, 0).position
+        x, y = page.pixel(place + [0.0, 0.0, 0.3])
+        end = page.pixel(place + [0.0, 0.0, 0.9])
+        page.page.mouse.move(x, y)
+        page.page.mouse.down()
+        page.page.mouse.move((x + end[0]) / 2, (y + end[1]) / 2, steps=4)
+        page.page.mouse.move(*end, steps=4)
+        page.page.mouse.up()
+        return page.lab.state != before
+
+    page.until(drag)
+    page.until(lambda: page.agrees(page.lab.state))
+    state = page.lab.state
+    assert state.origin == before.origin
+    if handle == "tip":
+        assert state.direction[:2] == before.direction[:2]
+        assert state.direction[2] > before.direction[2] and state.boxes == before.boxes
+    else:
+        assert state.direction == before.direction
+        box, was = state.boxes[0], before.boxes[0]
+        assert box.lower[:2] == was.lower[:2] and box.lower[2] > was.lower[2] and not box.turned
+    page.shot(f"ray_lab_dragged_{handle}")
+
+
+def test_a_notebook_shows_the_page(browser: Any, page: Page) -> None:
+    tab = browser.new_page(viewport={"width": 960, "height": 840})
+    tab.set_default_timeout(1000 * PATIENCE)
+    tab.set_content(page.lab._repr_html_())
+    answer = tab.frame_locator("iframe").locator("[data-lab='exact']")
+    assert answer.inner_text() == page.said("exact")
+    tab.close()

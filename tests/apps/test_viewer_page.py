@@ -1,0 +1,273 @@
+"""The page in a real browser: what it shows is what the tree answers.
+
+The browser is $BVH_CHROMIUM, or the chromium that is found; without it, Playwright or viser, these
+tests are skipped. $BVH_ARTIFACTS is a folder that keeps the screenshots.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import trimesh
+
+from bvh import BVH, Camera, Scene, Viewer, view
+from bvh.apps.viewer import readouts
+from bvh.apps.viewer.box_overlay import BoxLevels
+from bvh.pictures import render
+
+pytest.importorskip("viser")
+api = pytest.importorskip("playwright.sync_api")
+image = pytest.importorskip("PIL.Image")
+CHROMIUM = os.environ.get("BVH_CHROMIUM") or shutil.which("chromium")
+if not CHROMIUM:
+    pytest.skip("no chromium; set BVH_CHROMIUM to its path", allow_module_level=True)
+
+# Software alone draws these pages, on machines that are busy.
+PATIENCE = 120.0
+OPTIONS = [
+    "--no-sandbox", "--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader",
+    "--disable-background-networking", "--disable-component-update", "--no-proxy-server",
+]  # fmt: skip
+
+
+def until(condition: Callable[[], Any], what: str) -> Any:
+    """Return what a condition returns, once it is true."""
+    end = time.monotonic() + PATIENCE
+    while not (found := condition()):
+        assert time.monotonic() < end, f"waited in vain for {what}"
+        time.sleep(0.05)
+    return found
+
+
+def shown_scene() -> Scene:
+    """Return a knot of many faces and two bricks."""
+    scene = Scene()
+    ball = trimesh.creation.icosphere(subdivisions=4)
+    ball.vertices *= 1.0 + 0.12 * np.sin(5.0 * ball.vertices).prod(axis=1, keepdims=True)
+    scene.add(ball, name="pebble")
+    brick = BVH.from_mesh(trimesh.creation.box([0.6, 0.3, 0.9]))
+    for name, place in (("left brick", [-0.9, -1.4, -0.3]), ("right brick", [0.9, 1.4, 0.2])):
+        turn = trimesh.transformations.rotation_matrix(0.5, [1, 1, 1])
+        turn[:3, 3] = place
+        scene.add(brick, turn, name=name)
+    return scene
+
+
+class Window:
+    """A page, the viewer that serves it, and what is asked of both."""
+
+    def __init__(self, page: Any, viewer: Viewer) -> None:
+        self.page, self.viewer = page, viewer
+        self.requests: list[str] = []
+        self.errors: list[str] = []
+        page.on("request", lambda request: self.requests.append(request.url))
+        page.on("pageerror", lambda error: self.errors.append(str(error)))
+        page.set_default_timeout(1000 * PATIENCE)
+        # One pixel a unit: pages that are slow to draw take fewer otherwise.
+        page.goto(f"{viewer.url}/?fixedDpr=1")
+        page.wait_for_selector("#bvh-pick")
+        until(self.is_framed, "the first view")
+        # The browser's own note that it draws without a graphics card.
+        note = ".mantine-Notification-closeButton"
+        page.evaluate(f"document.querySelectorAll('{note}').forEach(b => b.click())")
+
+    def is_framed(self) -> bool:
+        """Tell whether the page has taken its first view, and told its size."""
+        sizes = self.page.evaluate(
+            "[...document.querySelectorAll('canvas')].map(each => [each.width, each.height])"
+        )
+        camera = self.viewer.camera
+        if camera is None or [camera.width, camera.height] not in sizes:
+            return False
+        middle = self.viewer.scene.bounds.mean(axis=0)
+        return float(np.linalg.norm(np.cross(middle - camera.eye, camera.forward))) < 1e-3
+
+    @property
+    def camera(self) -> Camera:
+        camera = self.viewer.camera
+        assert camera is not None
+        return camera
+
+    def text(self, name: str) -> str:
+        """Return what an element says."""
+        return str(self.page.evaluate(f"document.getElementById('bvh-{name}')?.textContent ?? ''"))
+
+    def click(self, x: int, y: int) -> None:
+        """Click, and wait for an answer to this click."""
+        self.page.evaluate("document.getElementById('bvh-pick').textContent = 'asked'")
+        self.page.mouse.click(x, y)
+        until(lambda: self.text("pick") not in ("asked", ""), "the pick")
+
+    def drag(self, x0: int, y0: int, x1: int, y1: int) -> None:
+        """Drag with shift, and wait for an answer to this rectangle."""
+        self.page.evaluate("document.getElementById('bvh-selection').textContent = 'asked'")
+        self.page.keyboard.down("Shift")
+        self.page.mouse.move(x0, y0)
+        self.page.mouse.down()
+        self.page.mouse.move((x0 + x1) // 2, (y0 + y1) // 2)
+        self.page.mouse.move(x1, y1)
+        self.page.mouse.up()
+        self.page.keyboard.up("Shift")
+        until(lambda: self.text("selection") not in ("asked", ""), "the selection")
+
+    def choose(self, label: str, option: str) -> None:
+        """Choose from a list."""
+        self.page.get_by_label(label).click()
+        self.page.get_by_role("option", name=option, exact=True).click()
+
+    def picture(self) -> np.ndarray:
+        """Return what the canvas shows."""
+        clip = {"x": 0, "y": 0, "width": self.camera.width, "height": self.camera.height}
+        data = self.page.screenshot(clip=clip)
+        return np.asarray(image.open(io.BytesIO(data)).convert("RGB")).astype(float)
+
+    def keep(self, name: str, folder: Path) -> None:
+        """Keep a screenshot."""
+        kept = Path(os.environ.get("BVH_ARTIFACTS") or folder)
+        kept.mkdir(parents=True, exist_ok=True)
+        self.page.screenshot(path=kept / name)
+
+
+@pytest.fixture(scope="module")
+def window() -> Iterator[Window]:
+    """Return a page in a browser."""
+    with api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=OPTIONS)
+        page = browser.new_page(viewport={"width": 960, "height": 640})
+        with view(shown_scene(), title="shapes", port=0) as viewer:
+            yield Window(page, viewer)
+            page.close()
+        browser.close()
+
+
+def test_a_click_picks_what_the_tree_answers(window: Window, tmp_path: Path) -> None:
+    """Face, instance, distance and position on the page are those of the pixel's own ray."""
+    camera, scene = window.camera, window.viewer.scene
+    found = set()
+    for part in ([0, 0, 0.9], [-0.6, -0.5, 0.5], [-0.9, -1.4, -0.3], [0.9, 1.4, 0.2]):
+        x, y = (round(value) for value in camera.project(part)[:2])
+        window.click(x, y)
+        assert window.text("pick") == "Picked"
+        # Pages count a pixel's middle.
+        origin, direction = camera.ray(x + 0.5, y + 0.5)
+        hit = scene.closest_hit(origin, direction / np.linalg.norm(direction))
+        assert int(window.text("face")) == hit.prim_id
+        name = scene[hit.instance_id].name
+        assert window.text("instance") == f"{hit.instance_id}  {name}"
+        assert float(window.text("distance")) == pytest.approx(hit.t, rel=1e-6)
+        place = origin + hit.t * direction / np.linalg.norm(direction)
+        told = [float(value) for value in window.text("position").split(",")]
+        np.testing.assert_allclose(told, place, atol=1e-5)
+        np.testing.assert_allclose(camera.project(told)[:2], [x + 0.5, y + 0.5], atol=1e-4)
+        assert window.viewer.pick is not None and window.viewer.pick.prim_id == hit.prim_id
+        found.add(hit.instance_id)
+    assert found == {0, 1, 2}
+    window.keep("viewer_pick.png", tmp_path)
+    window.click(5, 5)
+    assert window.text("pick") == "Nothing there." and window.viewer.pick is None
+
+
+def test_a_rectangle_selects_what_the_scene_answers(window: Window, tmp_path: Path) -> None:
+    """The count on the page is that of the rectangle, with and without what is hidden."""
+    camera, scene = window.camera, window.viewer.scene
+    x, y = (round(value) for value in camera.project([0, 0, 0])[:2])
+    for visible in (True, False):
+        window.drag(x - 60, y - 45, x + 50, y + 40)
+        corners = np.array([x - 60, y - 45, x + 50, y + 40]) + 0.5
+        wanted = scene.pick_rect(camera, *corners.tolist(), visible_only=visible)
+        assert window.text("selected") == readouts.count(len(wanted)) != "0"
+        assert window.text("selected-instances") == str(len(set(wanted.instance_id.tolist())))
+        assert window.viewer.selection is not None
+        assert np.array_equal(window.viewer.selection.ids, wanted.ids)
+        if visible:
+            window.keep("viewer_selection.png", tmp_path)
+        window.page.get_by_label("Visible only").click()
+        box = next(iter(window.viewer._sessions.values()))._visible_only
+        until(lambda box=box, now=not visible: box.value == now, "the box that was ticked")
+
+
+def test_hovering_tells_the_face(window: Window) -> None:
+    """The face under a pointer that rests is told; none where there is none."""
+    camera, scene = window.camera, window.viewer.scene
+    x, y = (round(value) for value in camera.project([0, 0, 0.5])[:2])
+    window.page.mouse.move(x, y)
+    hit = scene.closest_hit(*camera.ray(x + 0.5, y + 0.5))
+    wanted = f"face {hit.prim_id} of pebble, "
+    until(lambda: window.text("hover").startswith(wanted), wanted)
+    window.page.mouse.move(4, 4)
+    until(lambda: window.text("hover") == "\N{EN DASH}", "nothing under the pointer")
+
+
+def test_boxes_by_level(window: Window) -> None:
+    """The slider shows the boxes of a level, of the tree that was picked and of the top level."""
+    scene = window.viewer.scene
+    x, y = (round(value) for value in window.camera.project([0, 0, 0.9])[:2])
+    window.click(x, y)
+    window.choose("Boxes of", "tree")
+    levels = BoxLevels(scene.leaves.trees[0].arrays)
+    slider = window.page.locator("[role=slider]")
+    until(lambda: slider.get_attribute("aria-disabled") != "true", "the slider")
+    for level in range(2, levels.depth + 1):
+        slider.focus()
+        window.page.keyboard.press("ArrowRight")
+        wanted = f"level {level}: {readouts.count(len(levels.boxes(level)))} boxes"
+        until(lambda told=wanted: window.text("boxes") == told, wanted)
+    window.choose("Boxes of", "top level")
+    until(lambda: re.search(r"level 1: [1-3] boxes", window.text("boxes")), "the top level")
+    window.choose("Boxes of", "off")
+    until(lambda: window.text("boxes") == "none", "no boxes")
+
+
+def test_the_picture_is_the_view(window: Window, tmp_path: Path) -> None:
+    """Our rays' picture fills the page as the camera sees it; costs have a legend."""
+    window.choose("Shows", "normals")
+    camera = window.camera
+    wanted = render(window.viewer.scene, camera, "normals").pixels.astype(float)
+    # Lines of what is marked are over it, and it comes as a JPEG.
+    until(lambda: np.median(np.abs(window.picture() - wanted).max(axis=2)) < 6.0, "the picture")
+    size = f"{camera.width} \N{MULTIPLICATION SIGN} {camera.height}, shown after"
+    until(lambda: window.text("picture").startswith(size), "its size")
+    window.choose("Shows", "cost")
+    until(lambda: "nodes and groups a ray visits" in window.text("legend"), "the legend")
+    until(lambda: window.text("picture").startswith(size), "the costs")
+    until(lambda: window.picture()[:40].mean() < 60.0, "the colour of what costs nothing")
+    window.keep("viewer_cost.png", tmp_path)
+    window.choose("Shows", "mesh")
+    until(lambda: window.picture()[:40].mean() > 200.0, "the mesh alone")
+
+
+def test_the_page_asks_for_nothing_elsewhere(window: Window) -> None:
+    """All that it loads is local; no script fails; it tells how long frames take."""
+    own = (window.viewer.url, "data:", "blob:")
+    assert window.requests and not [url for url in window.requests if not url.startswith(own)]
+    until(lambda: re.fullmatch(r"[\d.]+ ms \(\d+ a second\)", window.text("frame")), "frames")
+    assert not window.errors
+
+
+def test_orbiting_keeps_picks_right(window: Window) -> None:
+    """After a drag without shift the camera is another, and picks follow it."""
+    before = window.camera
+    window.page.mouse.move(100, 100)
+    window.page.mouse.down()
+    window.page.mouse.move(140, 120)
+    window.page.mouse.move(180, 130)
+    window.page.mouse.up()
+    until(lambda: np.abs(window.camera.eye - before.eye).max() > 0.1, "the camera to move")
+    x, y = (round(value) for value in window.camera.project([0, 0, 0])[:2])
+    window.click(x, y)
+    pick = window.viewer.pick
+    assert pick is not None
+    # It glides to a stop: the camera of the click is the one that sees the pick in its pixel.
+    place = [x + 0.5, y + 0.5]
+    until(lambda: np.allclose(window.camera.project(pick.position)[:2], place), "the camera")
+    hit = window.viewer.scene.closest_hit(*window.camera.ray(*place))
+    assert int(window.text("face")) == hit.prim_id

@@ -1,0 +1,125 @@
+"""`bvh warmup`: who compiles what, Ctrl-C ends all of them; other levels, other folders."""
+
+from __future__ import annotations
+
+import itertools
+import multiprocessing
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("typer")
+pytest.importorskip("rich")
+
+from bvh.apps.cli.compiling import Plan, compile_together
+from bvh.runtime.compiler.cpu_levels import LEVELS, host_levels
+from bvh.runtime.jit import all_recipes, families
+from tests.children import answer, start
+from tests.commands import Run
+
+
+def lingering(name: str) -> None:
+    """Stand for a part that takes its time, or none."""
+    if name == "slow":
+        time.sleep(600)
+    if name == "wrong":
+        raise OSError("the disk is full")
+    if name == "fatal":
+        os._exit(3)
+
+
+def test_nobody_waits_for_what_is_under_way() -> None:
+    """A kernel's machine code may take minutes, in which nothing else is heard."""
+
+    def interrupt(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    before = set(multiprocessing.active_children())
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt):
+        compile_together(2, interrupt, [["slow"], ["quick"]], lingering)
+    assert time.monotonic() - began < 500
+    assert before.issuperset(multiprocessing.active_children())
+
+
+@pytest.mark.parametrize(
+    "part, words",
+    [("wrong", "OSError: the disk is full"), ("fatal", "ended before it was done")],
+)
+def test_what_goes_wrong_is_told(part: str, words: str) -> None:
+    before = set(multiprocessing.active_children())
+    with pytest.raises(RuntimeError, match=words):
+        compile_together(2, lambda *_: None, [["slow"], [part]], lingering)
+    assert before.issuperset(multiprocessing.active_children())
+
+
+def test_all_parts_are_done_once() -> None:
+    told: list[tuple[int, int]] = []
+    compile_together(2, lambda *now: told.append(now), [["a", "b"], ["c"]], lingering)
+    assert told == [(1, 3), (2, 3), (3, 3)]
+
+
+def test_processes_stay_in_a_family_and_help_in_the_end() -> None:
+    plan = Plan([["a1", "a2", "a3", "a4"], ["b1"], ["c1"]])
+    first: list[str] = []
+    second: list[str] = []
+    done = []
+    name, first = plan.next(first)
+    done.append(name)
+    for _ in range(3):
+        name, second = plan.next(second)
+        done.append(name)
+    for _ in range(2):
+        name, first = plan.next(first)
+        done.append(name)
+    assert done == ["a1", "b1", "c1", "a4", "a2", "a3"]
+    assert plan.next(first)[0] is None and plan.next(second)[0] is None
+
+
+def test_families_hold_all_parts() -> None:
+    assert sorted(itertools.chain(*families())) == sorted(all_recipes())
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not host_levels(), reason="needs a level")
+def test_a_folder_is_filled_and_serves(run: Run, tmp_path: Path) -> None:
+    """For the lowest level, by a process of its own; then whoever may read it compiles nothing."""
+    level, folder = host_levels()[0], tmp_path / "kernels"
+    part = "rays and planes"
+    code, said, err = run(
+        "warmup", "--to", folder, "--cpu", level, "--parts", part, "--processes", 1
+    )
+    assert (code, err.strip()) == (0, "")
+    assert said.startswith(f"kernels for {level} ready after") and str(folder) in said
+    [version] = folder.iterdir()
+    files = list(version.iterdir())
+    assert files and {path.stat().st_mode & 0o777 for path in files} == {0o644}
+    assert {path.stat().st_mode & 0o777 for path in (folder, version)} == {0o755}
+    script = """
+import json, bvh
+from bvh.runtime.cache.kernel_cache import fingerprint, tally
+hit = bvh.ray_plane([0, 0, 0], [0, 0, 1], [0, 0, 1], -1.0)
+print(json.dumps([fingerprint(), tally.compiled, tally.loaded > 0]))
+"""
+    settings = {"BVH_CACHE_DIR": "off", "BVH_CPU": level}
+    found = answer(start(script, **settings, BVH_KERNELS=folder))
+    assert found == [version.name, 0, True]
+    assert answer(start(script, **settings, BVH_KERNELS="off"))[1] > 0
+
+
+def test_wrong_wishes(run: Run, tmp_path: Path) -> None:
+    """Levels that cannot run here, parts that are none, folders that others can fill."""
+    there = set(LEVELS) - set(host_levels())
+    for level in (*there, "pentium"):
+        code, _, err = run("warmup", "--to", tmp_path / "kernels", "--cpu", level)
+        assert code != 0 and "--cpu" in err and level in err
+    code, _, err = run("warmup", "--parts", "everything")
+    assert code != 0 and "--parts must be some of" in err and "'everything'" in err
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o777)
+    code, _, err = run("warmup", "--to", shared)
+    assert code != 0 and f"--to {shared}" in err and "can be written to by others" in err

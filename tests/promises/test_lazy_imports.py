@@ -1,0 +1,212 @@
+"""What `import bvh` loads, and when the rest comes."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import json
+import os
+import pickle
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import bvh
+from bvh.runtime import jit
+
+PACKAGE = Path(bvh.__file__).parent
+
+
+def told(program: str) -> Any:
+    """Run a program in a process of its own; return what it prints, as JSON."""
+    command = [sys.executable, "-c", program]
+    result = subprocess.run(command, capture_output=True, text=True, check=True)
+    return json.loads(result.stdout)
+
+
+def modules_after(program: str) -> set[str]:
+    """Return the modules that a program has loaded."""
+    return set(told(f"import json, sys\n{program}\nprint(json.dumps(list(sys.modules)))"))
+
+
+def test_the_package_alone_loads_next_to_nothing() -> None:
+    loaded = modules_after("import bvh; bvh.__version__; dir(bvh)")
+    assert {name for name in loaded if name.split(".")[0] == "bvh"} == {
+        "bvh",
+        "bvh.runtime.starting_folder",
+    }
+    assert not loaded & {"numba", "numpy"}
+
+
+def test_trees_load_what_trees_need() -> None:
+    loaded = modules_after("import bvh; bvh.BVH")
+    foreign = "trimesh typer rich click PIL matplotlib viser websockets http.server rtree"
+    assert not loaded & set(foreign.split())
+    # What Numba itself loads at its first compilation only.
+    assert not loaded & {"numba.np.arrayobj", "numba.cpython.unicode"}
+    rooms = {name.split(".")[1] for name in loaded if name.startswith("bvh.")}
+    assert "tree" in rooms
+    late = "scene expansion camera picking outlines pictures viewer lab compat commands"
+    assert not rooms & set(late.split())
+    assert not rooms & {"point_batches", "winding", "containment", "searches", "kernels"}
+
+
+def test_the_sources_are_read_when_a_kernel_is_wanted() -> None:
+    """Not by the import: that would take as long as all the rest of it."""
+    program = """
+import json
+import bvh
+from bvh.runtime.cache import kernel_cache
+bvh.Scene, bvh.BVH, bvh.Viewer
+before = kernel_cache.fingerprint.cache_info().currsize
+bvh.geometry.triangles.ray_triangle([0, 0, 1], [0, 0, -1], [0, 0, 0], [1, 0, 0], [0, 1, 0])
+print(json.dumps([before, kernel_cache.fingerprint.cache_info().currsize]))
+"""
+    assert told(program) == [0, 1]
+
+
+def test_type_checkers_are_told_the_same() -> None:
+    """The statements they read name the modules that are imported."""
+    tree = ast.parse((PACKAGE / "__init__.py").read_text())
+    imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    read = {
+        alias.name: (node.module or "").removeprefix("bvh.")
+        for node in imports
+        if (node.module or "").startswith("bvh.")
+        for alias in node.names
+    }
+    assert read == bvh._MODULES and sorted(read) == sorted(bvh.__all__)
+
+
+def test_all_names_are_there() -> None:
+    program = """
+import json
+from bvh import *
+import bvh
+print(json.dumps([sorted(set(globals()) & set(bvh.__all__)), dir(bvh)]))
+"""
+    starred, listed = told(program)
+    assert starred == sorted(bvh.__all__)
+    assert {*bvh.__all__, "kernels", "__version__"} <= set(listed)
+
+
+def test_modules_are_there_without_being_imported() -> None:
+    program = """
+import json
+import bvh
+print(json.dumps([bvh.camera.camera.Camera is bvh.Camera, bvh.pictures.Picture.__name__,
+                  bvh.kernels.closest_hit.__name__]))
+"""
+    assert told(program) == [True, "Picture", "closest_hit"]
+
+
+def test_unknown_names() -> None:
+    for name in ("nothing", "_nothing", "__nothing__"):
+        assert not hasattr(bvh, name)
+        with pytest.raises(AttributeError, match=f"'bvh' has no attribute '{name}'"):
+            getattr(bvh, name)
+
+
+def test_many_threads_ask_at_once() -> None:
+    program = """
+import json, threading
+import bvh
+gate, found, count = threading.Barrier(8), [], len(bvh.__all__)
+
+def ask(first):
+    gate.wait()
+    names = bvh.__all__[first:] + bvh.__all__[:first]
+    found.append({name: id(getattr(bvh, name)) for name in names})
+
+threads = [threading.Thread(target=ask, args=(i * count // 8,)) for i in range(8)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+print(json.dumps([len(found), all(one == found[0] for one in found)]))
+"""
+    assert told(program) == [8, True]
+
+
+def test_many_threads_import_at_once() -> None:
+    """Modules, too, of which each needs other parts of Numba first."""
+    program = """
+import json, threading
+from importlib import import_module
+import bvh
+names = "user_calls", "exact", "kernels", "tree", "cpu_levels", "jit", "builders.records", "forks"
+gate, failed = threading.Barrier(len(names)), []
+
+def ask(name):
+    gate.wait()
+    try:
+        import_module(f"bvh.{name}")
+    except Exception as error:
+        failed.append(repr(error))
+
+threads = [threading.Thread(target=ask, args=(name,)) for name in names]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+print(json.dumps(failed))
+"""
+    assert told(program) == []
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_child_is_told_of_half_an_import() -> None:
+    """What another thread has half imported will never be whole in the child."""
+    program = """
+import json, os, signal, threading
+from importlib import import_module
+import bvh
+half, done = threading.Event(), threading.Event()
+
+def slowly(name):
+    half.set()
+    done.wait()
+    return import_module(name)
+
+bvh.import_module = slowly
+thread = threading.Thread(target=lambda: bvh.BVH)
+thread.start()
+half.wait()
+child = os.fork()
+if child == 0:
+    signal.alarm(10)
+    try:
+        bvh.BVH
+    except RuntimeError as error:
+        os._exit(7 if "ask for bvh.BVH before forking" in str(error) else 1)
+done.set()
+thread.join()
+print(json.dumps(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])))
+"""
+    assert told(program) == 7
+
+
+def test_pickles_find_their_classes() -> None:
+    camera = bvh.Camera.look_at([0, 0, 3], [0, 0, 0], [0, 1, 0], fov_y=40, width=4, height=3)
+    data = pickle.dumps(camera).hex()
+    program = f"""
+import json, pickle
+print(json.dumps(type(pickle.loads(bytes.fromhex({data!r}))).__name__))
+"""
+    assert told(program) == "Camera"
+
+
+def test_warmup_knows_all_recipes() -> None:
+    """Whatever is imported late, too."""
+    having = [path for path in PACKAGE.rglob("*.py") if "\n@warms(" in path.read_text()]
+    names = {".".join(path.relative_to(PACKAGE).with_suffix("").parts) for path in having}
+    assert names == {name for family in jit.FAMILIES for name in family}
+    texts = "".join(path.read_text() for path in having)
+    assert set(jit.all_recipes()) == set(re.findall(r"^@warms\(\"(.*)\"\)", texts, re.M))
+
+
+def test_kernels_keep_their_signatures() -> None:
+    """Numba is handed one without annotations; nobody else is."""
+    for kernel in (bvh.geometry.triangles.scaled_ray, bvh.geometry.triangles._ray_triangle):
+        assert "__signature__" not in vars(kernel) | vars(kernel.py_func)
+        assert inspect.signature(kernel) == inspect.signature(kernel.py_func)

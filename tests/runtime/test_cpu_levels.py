@@ -1,0 +1,197 @@
+"""The CPU that kernels are compiled for: levels, what chooses them, and who else is concerned."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from bvh.runtime.cache import fingerprint as kernel_sources
+from bvh.runtime.compiler import code_generator, cpu_levels
+from bvh.runtime.compiler.cpu_levels import (
+    LEVELS,
+    NATIVE,
+    host_levels,
+    natural_width,
+    parsed,
+    wanted_target,
+)
+from tests.children import answer, start
+
+ALL = ",".join(f"+{name}" for name in LEVELS["x86-64-v4"].features)
+
+# The smallest kernel: what it was compiled for, and a kernel of a user's.
+PROBE = """
+import json
+import numba
+import numpy as np
+from numba.core import registry
+{before}
+from bvh.runtime.cache.kernel_cache import fingerprint, target
+from bvh.tree.nodes import _local_boxes, local_boxes
+from bvh.geometry.arithmetic.floats import HAS_FMA, two_product
+from bvh.runtime.simd import WIDTH
+
+@numba.njit
+def users(values):
+    for i in range(len(values)):
+        values[i] = two_product(values[i], 3.0)[0]
+    return values
+
+boxes = local_boxes(np.zeros((1, 3)), np.ones((1, 3)), np.zeros((2, 3)))
+code = "".join(_local_boxes.inspect_asm().values())
+generator = registry.cpu_target.target_context.codegen()
+print(json.dumps({{
+    "level": target().level, "width": WIDTH, "fma": HAS_FMA, "fingerprint": fingerprint(),
+    "answers": [round(float(boxes[0, 3])), *users(np.ones(2))],
+    "wide": "%ymm" in code or "%zmm" in code,
+    "users": [generator.magic_tuple()[1], len(generator.magic_tuple()[2])],
+}}))
+"""
+
+
+def probe(before: str = "", **settings: Any) -> dict[str, Any]:
+    """Compile and run the kernel."""
+    clean: dict[str, Any] = {
+        "BVH_WIDTH": None, "BVH_CPU": None, "NUMBA_CPU_NAME": None, "NUMBA_CPU_FEATURES": None,
+    }  # fmt: skip
+    script = PROBE.format(before=before)
+    return answer(
+        start(script, **clean | {"BVH_CACHE_DIR": "off", "BVH_KERNELS": "off"} | settings)
+    )
+
+
+@pytest.fixture
+def x86(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """Make this an x86-64 machine with all that the levels know, and nothing set."""
+    for name in ("BVH_WIDTH", "BVH_CPU"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(cpu_levels.config, "CPU_NAME", None)
+    monkeypatch.setattr(cpu_levels.config, "CPU_FEATURES", None)
+    triple = "x86_64-unknown-linux-gnu"
+    monkeypatch.setattr(cpu_levels.llvm, "get_process_triple", lambda: triple)
+    monkeypatch.setattr(cpu_levels, "get_host_cpu_features", lambda: ALL)
+    return monkeypatch
+
+
+def test_widths(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each level has its own, unless BVH_WIDTH says another."""
+    monkeypatch.delenv("BVH_WIDTH", raising=False)
+    found = {name: natural_width(dict.fromkeys(LEVELS[name].features, True)) for name in LEVELS}
+    assert found == {"x86-64-v2": 4, "x86-64-v3": 8, "x86-64-v4": 16, "aarch64": 4}
+    assert natural_width({}) == 4
+    for width in (4, 8, 16):
+        monkeypatch.setenv("BVH_WIDTH", str(width))
+        assert natural_width({}) == width
+    for wrong in ("5", "32", "wide", "-8"):
+        monkeypatch.setenv("BVH_WIDTH", wrong)
+        with pytest.raises(ValueError, match=f"BVH_WIDTH.*{wrong}"):
+            natural_width({})
+
+
+def test_features() -> None:
+    assert parsed("+sse2, -avx2") == {"sse2": True, "avx2": False} and parsed("") == {}
+
+
+def test_the_highest_level_of_the_host(x86: pytest.MonkeyPatch) -> None:
+    """One feature that is missing, and it is the level below; no level at all is native."""
+    assert wanted_target().level == "x86-64-v4"
+    for missing, level in (
+        ("avx512vl", "x86-64-v3"), ("movbe", "x86-64-v2"), ("popcnt", NATIVE),
+    ):  # fmt: skip
+        features = ALL.replace(f"+{missing}", f"-{missing}")
+        x86.setattr(cpu_levels, "get_host_cpu_features", lambda features=features: features)
+        assert wanted_target().level == level
+    for triple in ("aarch64-unknown-linux-gnu", "arm64-apple-darwin23.1.0"):
+        x86.setattr(cpu_levels.llvm, "get_process_triple", lambda triple=triple: triple)
+        x86.setattr(cpu_levels, "get_host_cpu_features", lambda: "")
+        target = wanted_target()
+        assert target.level == "aarch64" and parsed(target.features)["neon"]
+    x86.setattr(cpu_levels.llvm, "get_process_triple", lambda: "riscv64-unknown-linux-gnu")
+    assert wanted_target().level == NATIVE
+
+
+def test_a_level_is_wanted(x86: pytest.MonkeyPatch) -> None:
+    for level in ("x86-64-v2", "x86-64-v3", "x86-64-v4"):
+        x86.setenv("BVH_CPU", level)
+        target = wanted_target()
+        assert (target.level, target.cpu) == (level, LEVELS[level].cpu)
+        had = {name for name, present in parsed(target.features).items() if present}
+        assert had == set(LEVELS[level].features)
+    x86.setenv("BVH_CPU", "haswell")
+    with pytest.raises(ValueError, match=r"BVH_CPU must be native or one of x86-64-v2.*'haswell'"):
+        wanted_target()
+    x86.setenv("BVH_CPU", "aarch64")
+    with pytest.raises(ValueError, match=r"cannot run kernels for aarch64; it has x86-64-v2, "):
+        wanted_target()
+    x86.setattr(cpu_levels, "get_host_cpu_features", lambda: ALL.replace("+avx512f", "-avx512f"))
+    x86.setenv("BVH_CPU", "x86-64-v4")
+    with pytest.raises(ValueError, match=r"BVH_CPU: this machine cannot run .* x86-64-v4"):
+        wanted_target()
+    x86.setenv("BVH_CPU", NATIVE)
+    x86.setattr(cpu_levels.llvm, "get_host_cpu_name", lambda: "znver3")
+    assert wanted_target()[:2] == (NATIVE, "znver3")
+
+
+def test_what_numba_is_told(x86: pytest.MonkeyPatch) -> None:
+    """A level by name means its features; another CPU is Numba's business; both must agree."""
+    config = cpu_levels.config
+    for features in ("", None):
+        x86.setattr(config, "CPU_NAME", "x86-64-v3")
+        x86.setattr(config, "CPU_FEATURES", features)
+        assert natural_width(parsed(wanted_target().features)) == 8
+    x86.setattr(config, "CPU_NAME", "haswell")
+    x86.setattr(config, "CPU_FEATURES", "+sse4.2,+avx,+avx2,+fma")
+    assert wanted_target() == (NATIVE, "haswell", "+sse4.2,+avx,+avx2,+fma")
+    x86.setattr(config, "CPU_NAME", "generic")
+    x86.setattr(config, "CPU_FEATURES", "")
+    assert wanted_target() == (NATIVE, "generic", "")
+    x86.setenv("BVH_CPU", "x86-64-v3")
+    with pytest.raises(ValueError, match=r"Numba compiles for less than x86-64-v3"):
+        wanted_target()
+
+
+def test_fingerprints_do_not_know_the_machine(x86: pytest.MonkeyPatch) -> None:
+    """Those of a level, that is; they know the width."""
+    found = {}
+    for level, name, width in (
+        ("x86-64-v3", "znver3", ""), ("x86-64-v3", "skylake", ""), ("x86-64-v4", "skylake", ""),
+        (NATIVE, "znver3", ""), (NATIVE, "skylake", ""), ("x86-64-v3", "znver3", "8"),
+        ("x86-64-v3", "znver3", "16"),
+    ):  # fmt: skip
+        x86.setenv("BVH_CPU", level)
+        x86.setenv("BVH_WIDTH", width)
+        x86.setattr(cpu_levels.llvm, "get_host_cpu_name", lambda name=name: name)
+        x86.setattr(kernel_sources, "target", wanted_target)
+        features = parsed(wanted_target().features)
+        x86.setattr(kernel_sources, "host_features", lambda features=features: features)
+        found[level, name, width] = kernel_sources.fingerprint.__wrapped__()
+    alike = [
+        found["x86-64-v3", *rest] for rest in (("znver3", ""), ("skylake", ""), ("znver3", "8"))
+    ]
+    assert len(set(alike)) == 1 and len(set(found.values())) == 5
+
+
+@pytest.mark.skipif("x86-64-v2" not in host_levels(), reason="needs x86-64")
+def test_a_level_is_compiled_for() -> None:
+    """Ours are; a user's own kernels are compiled as without us, also where they call ours."""
+    low = probe(BVH_CPU="x86-64-v2")
+    assert (low["level"], low["width"], low["fma"], low["wide"]) == ("x86-64-v2", 4, False, False)
+    first = probe("numba.njit(lambda x: x)(1)", BVH_CPU="x86-64-v2")
+    native = probe(BVH_CPU=NATIVE)
+    assert low == first and low["fingerprint"] != native["fingerprint"]
+    assert low["users"] == native["users"] and native["level"] == NATIVE
+    assert low["answers"] == native["answers"] == [1, 3.0, 3.0]
+
+
+@pytest.mark.skipif("x86-64-v3" not in host_levels(), reason="needs AVX2")
+def test_the_name_of_a_level_without_features() -> None:
+    """Numba tells LLVM the name alone; the width was that of a CPU without features."""
+    result = probe(NUMBA_CPU_NAME="x86-64-v3", NUMBA_CPU_FEATURES="")
+    assert (result["level"], result["width"], result["fma"]) == ("x86-64-v3", 8, True)
+
+
+def test_without_a_code_generator_of_our_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Numba may be built otherwise one day: then its own compiles, for what it is told."""
+    monkeypatch.delattr(code_generator.codegen, "JITCPUCodegen")
+    assert code_generator.target.__wrapped__().level == NATIVE

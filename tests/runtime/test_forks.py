@@ -1,0 +1,82 @@
+"""Forks while another thread compiles: the child can compile, or is told that it cannot."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from tests.children import answer, start
+
+pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+
+# What is written in a script cannot be kept.
+OFF = {"BVH_CACHE_DIR": "off"}
+
+# Another thread is at a kernel whose compilation lingers; meanwhile this one forks.
+FORK = """
+import json, os, signal, threading, time
+from bvh.runtime import forks
+from bvh.runtime.jit import entry, llvm_operation, types
+
+started = threading.Event()
+
+@llvm_operation
+def lingering(typingctx):
+    if not started.is_set():
+        started.set()
+        time.sleep({seconds})
+    return types.int64(), lambda context, builder, sig, args: context.get_constant(types.int64, 7)
+
+@entry
+def slow(x):
+    return lingering() + x
+
+@entry
+def quick(x):
+    return x + 1
+
+forks.PATIENCE_SECONDS = {patience}
+thread = threading.Thread(target=slow, args=(1,))
+thread.start()
+started.wait()
+if {interrupted}:
+    threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
+reader, writer = os.pipe()
+heard, child = False, None
+try:
+    child = os.fork()
+    if child == 0:
+        try:
+            said = quick(1) + slow(1)
+        except BaseException as error:
+            said = error
+        os.write(writer, str(said).encode())
+        os._exit(0)
+    time.sleep(0.5)
+except KeyboardInterrupt:
+    heard = True
+os.close(writer)
+said = os.read(reader, 1000).decode()
+os.wait()
+thread.join()
+print(json.dumps({{"child": said, "heard": heard, "parent": quick(1) + slow(1)}}))
+"""
+
+
+def test_a_fork_waits_for_the_compiler() -> None:
+    result = answer(start(FORK.format(seconds=2, patience=100, interrupted=False), **OFF))
+    assert result == {"child": "10", "heard": False, "parent": 10}
+
+
+def test_a_child_is_told() -> None:
+    """Where the compiler is not at rest in time, the child cannot have it; the parent can."""
+    result = answer(start(FORK.format(seconds=3, patience=0.2, interrupted=False), **OFF))
+    assert "forked while another thread compiled" in result["child"]
+    assert (result["heard"], result["parent"]) == (False, 10)
+
+
+def test_interruption_ends_the_waiting() -> None:
+    result = answer(start(FORK.format(seconds=6, patience=100, interrupted=True), **OFF))
+    assert "forked while another thread compiled" in result["child"]
+    assert (result["heard"], result["parent"]) == (True, 10)

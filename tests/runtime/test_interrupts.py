@@ -1,0 +1,228 @@
+"""Ctrl-C in callbacks of foreign code, and in searches that take long."""
+
+from __future__ import annotations
+
+import ctypes
+import signal
+import sys
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+
+import bvh
+from bvh.queries.batches import overlap_batches
+from bvh.runtime import threads as workers
+from bvh.runtime.interrupts import held_back, raise_lost_interrupts
+from bvh.runtime.threads import share_long
+from tests.children import answer, start
+
+called = ctypes.CFUNCTYPE(None)(lambda: signal.raise_signal(signal.SIGINT))
+
+
+def test_it_waits_for_the_end_of_the_block() -> None:
+    """Of a callback it would get lost."""
+    handler = signal.getsignal(signal.SIGINT)
+    done = False
+    with pytest.raises(KeyboardInterrupt), held_back() as waiting:
+        called()
+        assert len(waiting) == 1
+        done = True
+    assert done and signal.getsignal(signal.SIGINT) is handler
+    with held_back() as waiting:
+        pass
+    assert not waiting and signal.getsignal(signal.SIGINT) is handler
+
+
+class Finalized:
+    """Is interrupted while it is finalized."""
+
+    def __del__(self) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+
+def test_one_that_is_lost_is_raised_again() -> None:
+    """When the block ends or asks; other errors of finalizers are printed, as ever."""
+    hook = sys.unraisablehook
+    done = False
+    with pytest.raises(KeyboardInterrupt), raise_lost_interrupts():
+        Finalized()
+        done = True
+    assert done and sys.unraisablehook is hook
+    with raise_lost_interrupts() as check:
+        Finalized()
+        with pytest.raises(KeyboardInterrupt):
+            check()
+    with pytest.raises(ZeroDivisionError), raise_lost_interrupts():
+        Finalized()
+        raise ZeroDivisionError
+    assert sys.unraisablehook is hook
+
+
+def test_lost_while_work_is_shared() -> None:
+    """A kernel that is loaded leaves much to finalize; so may work itself."""
+    parts: list[int] = []
+
+    def work(begin: int, end: int) -> None:
+        parts.append(begin)
+        if begin == 2:
+            Finalized()
+
+    with pytest.raises(KeyboardInterrupt):
+        workers.share(10, 1, work, 1)
+    assert parts == [0, 1, 2]
+    script = """
+import json, signal
+from llvmlite.binding import ffi
+from bvh.runtime.jit import entry
+
+@entry
+def kernel(x):
+    return x + 1
+
+finalize, times = ffi.ObjectRef.__del__, []
+def interrupted(self):
+    times.append(0)
+    if len(times) == 1:
+        signal.raise_signal(signal.SIGINT)
+    finalize(self)
+ffi.ObjectRef.__del__ = interrupted
+try:
+    kernel(1)
+except KeyboardInterrupt:
+    print(json.dumps({"answer": kernel(1), "more": len(times) > 1}))
+"""
+    assert answer(start(script, BVH_CACHE_DIR="off")) == {"answer": 2, "more": True}
+
+
+def test_errors_and_other_threads() -> None:
+    """An error of the block goes on; only the main thread can do anything about signals."""
+    handler = signal.getsignal(signal.SIGINT)
+    with pytest.raises(ZeroDivisionError), held_back():
+        raise ZeroDivisionError
+    seen: list[Any] = []
+
+    def run() -> None:
+        with held_back() as waiting:
+            seen.append((signal.getsignal(signal.SIGINT), waiting))
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    assert seen == [(handler, [])]
+
+
+def test_interrupted_while_a_kernel_is_emitted_or_loaded() -> None:
+    """LLVM hands machine code over, and asks for it, in callbacks."""
+    script = """
+import json, os, signal
+from numba.core.codegen import JITCodeLibrary
+armed = []
+for name in ("_object_compiled_hook", "_object_getbuffer_hook"):
+    def hook(*arguments, wrapped=getattr(JITCodeLibrary, name), name=name):
+        if name in armed:
+            armed.remove(name)
+            os.kill(os.getpid(), signal.SIGINT)
+        return wrapped(*arguments)
+    setattr(JITCodeLibrary, name, hook)
+import numba
+from bvh.runtime.jit import entry
+
+@entry
+def ours(x):
+    return x + 1
+
+@numba.njit
+def users(x):
+    return x + 1
+
+heard = []
+for kernel in (ours, users):
+    for name, x in (("_object_compiled_hook", 1), ("_object_getbuffer_hook", 1.5)):
+        armed.append(name)
+        try:
+            kernel(x)
+        except KeyboardInterrupt:
+            heard.append(name)
+print(json.dumps({"heard": len(heard), "answers": [ours(1), users(1)]}))
+"""
+    result = answer(start(script, BVH_CACHE_DIR="off"))
+    assert result == {"heard": 4, "answers": [2, 2]}
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_long_work_is_told_to_end(threads: int) -> None:
+    """Progress is reported while the first chunk is under way; its exception cancels all."""
+    cancel = np.zeros(1, np.int32)
+    begun = threading.Event()
+
+    def work(start: int, stop: int) -> None:
+        begun.set()
+        while not cancel[0]:
+            pass
+
+    def progress(done: int, total: int) -> None:
+        assert (done, total) == (0, 5)
+        if begun.is_set():
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        share_long(5, 1, work, threads, cancel, progress)
+    assert cancel[0]
+
+
+@pytest.mark.parametrize("told", [False, True])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_long_work_is_all_done(threads: int, told: bool) -> None:
+    calls: list[tuple[int, int]] = []
+    parts: list[tuple[int, int]] = []
+    cancel = np.zeros(1, np.int32)
+
+    def work(begin: int, end: int) -> None:
+        parts.append((begin, end))
+
+    def progress(done: int, total: int) -> None:
+        calls.append((done, total))
+
+    share_long(10, 4, work, threads, cancel, progress if told else None)
+    assert sum(end - begin for begin, end in parts) == 10 and not cancel[0]
+    assert (calls[-1:] == [(10, 10)]) == told
+
+
+def test_pairs_are_the_same_in_small_steps(
+    monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator
+) -> None:
+    corners = rng.random((300, 1, 3)) + 0.4 * rng.random((300, 3, 3))
+    tree = bvh.BVH.from_triangles(corners.reshape(-1, 3), np.arange(900).reshape(-1, 3))
+    moved = np.eye(4)
+    moved[0, 3] = 0.3
+    whole = tree.self_overlaps(), tree.overlap_tree(tree, moved)
+    assert len(whole[0]) and len(whole[1])
+    monkeypatch.setattr(overlap_batches, "STEPS", 3)
+    np.testing.assert_array_equal(tree.self_overlaps(), whole[0])
+    again = tree.overlap_tree(tree, moved)
+    np.testing.assert_array_equal(again, whole[1])
+
+
+def test_a_search_that_is_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It ends between two steps."""
+    corners = np.tile(np.eye(3), (500, 1, 1)) + np.arange(500).reshape(-1, 1, 1) * 1e-3
+    tree = bvh.BVH.from_triangles(corners.reshape(-1, 3), np.arange(1500).reshape(-1, 3))
+    slices: list[int] = []
+    meet = overlap_batches.meet
+
+    def interrupted(*arguments: Any) -> bool:
+        if not arguments[-2]:
+            slices.append(arguments[-1])
+            if len(slices) == 3:
+                raise KeyboardInterrupt
+        return bool(meet(*arguments))
+
+    monkeypatch.setattr(overlap_batches, "meet", interrupted)
+    monkeypatch.setattr(overlap_batches, "STEPS", 1)
+    for threads in (1, 2):
+        slices.clear()
+        with pytest.raises(KeyboardInterrupt):
+            tree.self_overlaps(threads=threads)
+        assert len(slices) >= 3

@@ -1,0 +1,91 @@
+"""The cache of compiled kernels: what fails lets others go on, and nothing unknown is kept."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numba
+import pytest
+
+from bvh.runtime.cache import kernel_cache, kernel_files
+from bvh.runtime.jit import TypingError, entry, llvm_operation
+
+cached = pytest.mark.skipif(kernel_cache.cache_directory() is None, reason="needs a cache")
+
+
+@llvm_operation
+def interrupted(typingctx: Any) -> Any:
+    raise KeyboardInterrupt
+
+
+@entry
+def _fails(x):  # type: ignore[no-untyped-def]
+    return x.no_such_attribute
+
+
+@entry
+def _is_interrupted(x):  # type: ignore[no-untyped-def]
+    return interrupted()
+
+
+@entry
+def _calls_what_fails(x):  # type: ignore[no-untyped-def]
+    return _fails(x)
+
+
+@entry
+def _asks(function, x):  # type: ignore[no-untyped-def]
+    return function(x)
+
+
+@numba.njit
+def _double(x):  # type: ignore[no-untyped-def]
+    return 2.0 * x
+
+
+@cached
+@pytest.mark.parametrize(
+    "kernel, error",
+    [
+        (_fails, TypingError),
+        (_calls_what_fails, TypingError),
+        (_is_interrupted, KeyboardInterrupt),
+    ],
+)
+def test_what_fails_to_compile_keeps_no_lock(kernel: Any, error: type[BaseException]) -> None:
+    """Others would wait for it until this process ends, or lose patience."""
+    for _ in range(2):
+        with pytest.raises(error):
+            kernel(1.5)
+        assert not kernel_files._locks._files and not kernel._cache._claimed
+
+
+@cached
+def test_kernels_of_functions_are_not_kept() -> None:
+    assert _asks(_double, 1.5) == 3.0
+    assert not kernel_files._locks._files and not _asks._cache._claimed
+    folder = kernel_cache.cache_directory()
+    assert folder is not None and not list(folder.glob(f"*{_asks.__name__}*"))
+
+
+def test_without_sources_nothing_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A frozen program has none: kernels of its next version would be taken for these."""
+    monkeypatch.setenv("BVH_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(kernel_cache, "PACKAGE", tmp_path / "frozen" / "bvh")
+    assert kernel_cache.cache_directory.__wrapped__() is None
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.skipif(os.name != "posix", reason="POSIX says where home is")
+def test_a_folder_stays_where_it_was_when_it_was_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever becomes the working directory; and ~ is somebody's home."""
+    monkeypatch.setattr("bvh.runtime.starting_folder._folder", str(tmp_path))
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    for wanted, root in (("kernels", tmp_path / "kernels"), ("~/k", tmp_path / "home" / "k")):
+        monkeypatch.setenv("BVH_CACHE_DIR", wanted)
+        folder = kernel_cache.cache_directory.__wrapped__()
+        assert folder == root / kernel_cache.fingerprint() and folder.is_dir()

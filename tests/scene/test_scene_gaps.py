@@ -1,0 +1,68 @@
+"""Scenes from which instances have gone, while they are looked at."""
+
+from __future__ import annotations
+
+import sys
+import threading
+
+import numpy as np
+
+from bvh import Scene
+from tests.scene.test_scene import matrices, tree_of
+
+Rng = np.random.Generator
+
+
+def test_bounds_cannot_be_changed(rng: Rng) -> None:
+    scene = Scene()
+    scene.add(tree_of(rng))
+    assert not scene.bounds.flags.writeable and np.isfinite(scene.bounds).all()
+    scene.remove(0)
+    assert not scene.bounds.flags.writeable and np.isnan(scene.bounds).all()
+
+
+def test_instances_can_go_while_they_are_gone_through(rng: Rng) -> None:
+    scene = Scene()
+    seen: list[int] = []
+    scene.add_many(tree_of(rng), matrices(rng, 6))
+    for instance in scene:
+        seen.append(instance.id)
+        scene.remove(instance.id if instance.id != 2 else [2, 4])
+        repr(scene)
+    assert seen == [0, 1, 2, 3, 5] and len(scene) == 0
+
+
+def test_many_look_while_gaps_are_closed(rng: Rng) -> None:
+    """The first question after a removal moves rows; who looks at instances meanwhile sees none."""
+    tree, n = tree_of(rng), 2000
+    wrong: list[int] = []
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for _ in range(40):
+            scene = Scene()
+            scene.add_many(tree, np.tile(np.eye(4), (n, 1, 1)), [str(k) for k in range(n)])
+            scene.remove(np.arange(100))
+            together = threading.Barrier(3)
+
+            def look(scene: Scene = scene, together: threading.Barrier = together) -> None:
+                together.wait()
+                for k in (n - 1, n // 2, 150) * 20:
+                    try:
+                        if (scene[k].id, scene[k].name, len(scene)) != (k, str(k), n - 100):
+                            wrong.append(k)
+                    except (IndexError, KeyError):
+                        wrong.append(k)
+
+            def ask(scene: Scene = scene, together: threading.Barrier = together) -> None:
+                together.wait()
+                repr(scene)
+
+            threads = [threading.Thread(target=work) for work in (look, look, ask)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert wrong == []

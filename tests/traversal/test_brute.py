@@ -1,0 +1,178 @@
+"""Trees against brute force over the same leaf test: same primitive, bit-identical t."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import bvh
+from bvh.io.meshes import load_mesh
+from meshes.cad_part import cad_part
+from meshes.interior import interior
+from meshes.organic import organic
+from meshes.terrain import terrain
+from tests.cases import aims
+from tests.oracles import brute
+
+OURS = {
+    "organic": lambda: organic(12),
+    "interior": lambda: interior(0.4),
+    "terrain": lambda: terrain(32),
+    "cad_part": lambda: cad_part(48),
+}
+
+# Real scans, where a folder of them is at hand: BVH_TEST_MESHES, or ../shared/meshes.
+SCANS = Path(os.environ.get("BVH_TEST_MESHES", Path(__file__).parents[3] / "shared" / "meshes"))
+SCAN_NAMES = ("stanford-bunny.ply", "rocker-arm.ply", "ogre.ply")
+
+
+def hard_rays(tree: bvh.BVH, n: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Return random rays, axis-parallel rays through vertices, and rays aimed at features."""
+    vertices, faces = tree.vertices, tree.faces
+    o, d = aims.random_rays(*tree.bounds, n - 2 * (n // 4), rng)
+    o_axis, d_axis = aims.axis_rays(vertices, n // 4, rng)
+    targets = aims.features(vertices, faces[rng.integers(0, len(faces), n // 4)], rng)
+    targets = targets[rng.integers(0, len(targets), n // 4)]
+    o_aim, _ = aims.random_rays(*tree.bounds, n // 4, rng)
+    return np.concatenate([o, o_axis, o_aim]), np.concatenate([d, d_axis, targets - o_aim])
+
+
+def assert_equal_to_brute_force(tree: bvh.BVH, n: int, rng: np.random.Generator) -> None:
+    """Compare n hard rays, on one thread and two, as any hit, and with ranges and culling."""
+    tree.validate()
+    o, d = hard_rays(tree, n, rng)
+    hits = tree.closest_hit(o, d, threads=1)
+    t, prim = brute.closest_hit(tree, o, d)
+    assert np.count_nonzero(hits.prim_id != prim) == 0
+    assert np.array_equal(hits.t, t)
+    again = tree.closest_hit(o, d, threads=2)
+    for name in ("t", "prim_id", "u", "v", "front"):
+        equal = np.array_equal(getattr(hits, name), getattr(again, name), equal_nan=name in "tuv")
+        assert equal, name
+    assert np.array_equal(tree.any_hit(o, d), hits.mask)
+    # The other side of the first hit, and the first hit alone, its t being both ends of the range.
+    few = slice(None, None, 10)
+    t_min = np.where(hits.mask, hits.t, 0.0)[few]
+    for low, high in ((np.nextafter(t_min, np.inf), np.inf), (t_min, t_min), (-np.inf, t_min)):
+        for cull in (None, "back", "front"):
+            got = tree.closest_hit(o[few], d[few], low, high, cull=cull)
+            code = {None: 0, "back": 1, "front": -1}[cull]
+            t, prim = brute.closest_hit(tree, o[few], d[few], low, high, code)
+            assert np.array_equal(got.prim_id, prim)
+            assert np.array_equal(got.t, t)
+            assert np.array_equal(tree.any_hit(o[few], d[few], low, high, cull=cull), got.mask)
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_our_meshes(name: str, rng: np.random.Generator) -> None:
+    """A bounded share of rays on our own meshes."""
+    assert_equal_to_brute_force(bvh.BVH.from_triangles(*OURS[name]()), 6_000, rng)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", SCAN_NAMES)
+def test_scans(name: str, rng: np.random.Generator) -> None:
+    """A bounded share of rays on real scans."""
+    if not (SCANS / name).is_file():
+        pytest.skip(f"no {name} at hand")
+    assert_equal_to_brute_force(bvh.BVH.from_mesh(load_mesh(SCANS / name)), 1_000, rng)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [*OURS, *SCAN_NAMES])
+def test_a_million_rays(name: str, rng: np.random.Generator) -> None:
+    """BVH_BRUTE_RAYS rays (a million by default) on every mesh: hours of brute force."""
+    if name in OURS:
+        tree = bvh.BVH.from_triangles(*OURS[name]())
+    elif (SCANS / name).is_file():
+        tree = bvh.BVH.from_mesh(load_mesh(SCANS / name))
+    else:
+        pytest.skip(f"no {name} at hand")
+    assert_equal_to_brute_force(tree, int(os.environ.get("BVH_BRUTE_RAYS", "1000000")), rng)
+
+
+def test_a_batch_equals_its_rays_one_by_one(rng: np.random.Generator) -> None:
+    """The order and the size of a batch do not matter."""
+    tree = bvh.BVH.from_triangles(*organic(8))
+    o, d = hard_rays(tree, 400, rng)
+    hits = tree.closest_hit(o, d)
+    for i in range(len(o)):
+        one = tree.closest_hit(o[i], d[i])
+        assert (one.prim_id, one.front) == (hits.prim_id[i], hits.front[i])
+        assert np.array_equal([one.t, one.u, one.v], [hits.t[i], hits.u[i], hits.v[i]], True)
+    order = rng.permutation(len(o))
+    shuffled = tree.closest_hit(o[order], d[order])
+    assert np.array_equal(shuffled.t, hits.t[order])
+    assert np.array_equal(shuffled.prim_id, hits.prim_id[order])
+
+
+def test_boxes(rng: np.random.Generator) -> None:
+    """Trees over boxes and oriented boxes, touching, overlapping, flat, and of all sizes."""
+    n = 600
+    lower = rng.integers(-8, 8, (n, 3)).astype(float)
+    upper = lower + rng.integers(0, 4, (n, 3))
+    lower[::3] += rng.normal(size=(n // 3, 3))
+    upper[::3] = lower[::3] + rng.random((n // 3, 3))
+    trees = [bvh.BVH.from_boxes(lower, upper)]
+    matrices = np.tile(np.eye(4), (n, 1, 1))
+    matrices[:, :3, :3] = np.linalg.qr(rng.normal(size=(n, 3, 3)))[0] * rng.uniform(
+        0.1, 2, (n, 1, 3)
+    )
+    matrices[:, :3, 3] = rng.normal(size=(n, 3)) * 5
+    matrices[: n // 2, :3, :3] = np.eye(3)[rng.permutation(3)]
+    matrices[: n // 2, :3, 3] = rng.integers(-4, 5, (n // 2, 3))
+    trees.append(bvh.BVH.from_obbs(lower, upper, matrices))
+    for tree in trees:
+        tree.validate()
+        o = rng.integers(-12, 13, (3_000, 3)).astype(float)
+        d = rng.integers(-2, 3, (3_000, 3)).astype(float)
+        o[::2] += rng.normal(size=(1_500, 3))
+        d[::3] = rng.normal(size=(1_000, 3))
+        for low, high in ((0.0, np.inf), (-np.inf, np.inf), (-3.0, 2.0)):
+            hits = tree.closest_hit(o, d, low, high)
+            t, prim = brute.closest_hit(tree, o, d, low, high)
+            assert np.array_equal(hits.prim_id, prim)
+            assert np.array_equal(hits.t, t)
+            assert np.array_equal(tree.any_hit(o, d, low, high), hits.mask)
+
+
+def test_far_origins(rng: np.random.Generator) -> None:
+    """From so far away that float32 knows nothing: speck beside giant, and distances all alike."""
+    corner = np.array([[0.0, 0, 0], [1, 0, 0], [0, 1, 0]])
+    # A triangle that vanishes beside another one, and a ray that float64 hardly holds.
+    vertices = np.concatenate([corner, corner * 1e188 + [0, 0, 1e188]])
+    tree = bvh.BVH.from_triangles(vertices, [[0, 1, 2], [3, 4, 5]])
+    o, d = np.array([[0.25, -7e291, -1.0]]), np.array([[0.0, 7e291, 1.0]])
+    for t_min in (-np.inf, 0.0):
+        t, prim = brute.closest_hit(tree, o, d, t_min)
+        hits = tree.closest_hit(o, d, t_min)
+        assert (prim.tolist(), t.tolist()) == ([0], [1.0])
+        assert (hits.prim_id.tolist(), hits.t.tolist()) == ([0], [1.0])
+    # Distances that share a double: the lowest id wins.
+    n = 300
+    levels = rng.permutation(n)[:, None, None] / n * [0.0, 0.0, 1.0]
+    vertices = (corner + levels).reshape(-1, 3) * 1e-150
+    tree = bvh.BVH.from_triangles(vertices, np.arange(3 * n).reshape(-1, 3))
+    for away, length in ((1e200, 1.0), (-1e200, 1.0), (1e200, 1e100), (1e100, 1e-100)):
+        o = np.array([0.25e-150, 0.25e-150, away])
+        d = np.array([0.0, 0.0, -np.copysign(length, away)])
+        hit = tree.closest_hit(o, d)
+        assert (hit.prim_id, hit.t) == (0, abs(away) / length)
+
+
+def test_products_that_underflow() -> None:
+    """Small numbers times smaller ones, which a large direction brings back into sight."""
+    triangle = np.array(
+        [[4.9689721843293556e-61, 1.3548617843556614e-302, 1.1129297390984752e156],
+         [-1.7310611450389874e-112, 1.2555063654244246e-260, 1.0691249908648119e-305],
+         [9.86762915247846e-194, -8.120154611990115e-272, 5.274618224570865e-139]]
+    )  # fmt: skip
+    o = np.array([-8.015722029746516e-287, 1.135121134343677e-286, 4.490709450456516e91])
+    d = np.array([8.901095091087818e-153, -6.65935510237017e-203, -5.255388857073262e230])
+    tree = bvh.BVH.from_triangles(triangle, [[0, 1, 2]])
+    t = bvh.ray_triangle(o, d, *triangle, -np.inf).t
+    assert t == -4.6860414420238265e-138
+    assert tree.closest_hit(o, d, -np.inf).t == tree.closest_hit(o[None], d, -np.inf).t[0] == t

@@ -1,0 +1,251 @@
+"""Builders: well-formed trees of hostile primitives, the same answers, the same for any threads."""
+
+from __future__ import annotations
+
+import itertools
+import tracemalloc
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bvh import BVH
+from bvh.runtime.arguments import kernel_input
+from bvh.runtime.jit import entry
+from bvh.runtime.simd import WIDTH
+from bvh.tree.build import BUILDERS, build_binary
+from bvh.tree.build_records import prepare
+from bvh.tree.builders import sbvh
+from bvh.tree.builders.morton import bit_tables
+from bvh.tree.builders.records import load, outward, store
+from bvh.tree.builders.subtrees import deepest_level
+from bvh.tree.frame import local_frame
+from bvh.tree.nodes import Nodes, local_boxes
+from bvh.tree.primitives import Triangles, world_bounds
+from tests.cases.binary_trees import check_nodes, depths, sah_cost
+from tests.oracles import brute
+
+Mesh = tuple[np.ndarray, np.ndarray]
+Rng = np.random.Generator
+FLAT = np.array([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
+
+
+def placed(corners: np.ndarray) -> Mesh:
+    """Return triangles (n, 3, 3) as a mesh."""
+    return corners.reshape(-1, 3), np.arange(3 * len(corners)).reshape(-1, 3)
+
+
+def long_thin(rng: Rng, n: int) -> Mesh:
+    """Return needles across a unit cube, in every direction."""
+    ends = rng.random((n, 2, 3))
+    return placed(np.concatenate([ends, ends[:, :1] + 1e-3 * rng.normal(size=(n, 1, 3))], axis=1))
+
+
+def spoiled(rng: Rng, n: int) -> Mesh:
+    """Return triangles of all sizes, some without area, some not finite."""
+    corners = rng.normal(size=(n, 3, 3)) * 2.0 ** rng.integers(-40, 40, (n, 1, 1))
+    corners[::7, 2] = corners[::7, 1]
+    corners[::11] = corners[::11, :1]
+    corners[5::13, rng.integers(3), rng.integers(3)] = rng.choice([np.nan, np.inf, -np.inf])
+    return placed(corners)
+
+
+def random(rng: Rng, n: int) -> Mesh:
+    """Return small triangles in a unit cube."""
+    return placed(rng.random((n, 1, 3)) + 0.02 * rng.normal(size=(n, 3, 3)))
+
+
+MESHES: dict[str, Callable[[Rng], Mesh]] = {
+    "empty": lambda rng: (FLAT, np.empty((0, 3), int)),
+    "one": lambda rng: placed(FLAT[None]),
+    "two": lambda rng: placed(np.stack([FLAT, FLAT + 1.0])),
+    "a group and one": lambda rng: random(rng, 9),
+    "identical": lambda rng: (FLAT, np.tile([0, 1, 2], (9_000, 1))),
+    "two heaps": lambda rng: placed(np.repeat([FLAT, FLAT + 1e9], 3_000, axis=0)),
+    "same centres": lambda rng: placed((FLAT - 0.25)[None] * rng.random((6_000, 1, 1))),
+    "on a line": lambda rng: placed(FLAT + np.arange(6_000)[:, None, None] * [1.0, 0.0, 0.0]),
+    "flat": lambda rng: placed(random(rng, 6_000)[0].reshape(-1, 3, 3) * [1.0, 1.0, 0.0]),
+    "powers": lambda rng: placed(
+        FLAT * rng.choice([-1.0, 1.0], (6_000, 1, 1)) * 2.0 ** rng.integers(-140, 0, (6_000, 1, 1))
+    ),
+    "random": lambda rng: random(rng, 20_000),
+    "long thin": lambda rng: long_thin(rng, 12_000),
+    "hostile": lambda rng: spoiled(rng, 9_000),
+    "all NaN": lambda rng: placed(np.full((50, 3, 3), np.nan)),
+}  # fmt: skip
+
+
+def triangles_of(mesh: Mesh) -> Triangles:
+    """Return a mesh as kernels take it."""
+    return Triangles(kernel_input(mesh[0]), kernel_input(mesh[1].astype(np.int32)))
+
+
+def binary_of(mesh: Mesh, quality: str, threads: int = 1) -> Nodes:
+    """Return the binary tree that a mesh's wide nodes are made of."""
+    return build_binary(triangles_of(mesh), quality, threads, None)[0]
+
+
+def assert_same(some: Any, others: Any) -> None:
+    """Compare arrays byte for byte."""
+    for a, b in zip(some, others, strict=True):
+        assert (a.dtype, a.shape, a.tobytes()) == (b.dtype, b.shape, b.tobytes())
+
+
+def boxes_of(mesh: Mesh) -> tuple[np.ndarray, np.ndarray, Triangles]:
+    """Return local boxes and ids of what can be hit, by the way that is not fused."""
+    triangles = triangles_of(mesh)
+    lower, upper, valid = world_bounds(triangles)
+    ids = np.flatnonzero(valid).astype(np.int32)
+    frame, _ = local_frame(lower[ids], upper[ids])
+    return local_boxes(lower, upper, frame), ids, triangles
+
+
+def rays_through(tree: BVH, rng: Rng, n: int = 300) -> tuple[np.ndarray, np.ndarray]:
+    """Return rays through the bounds of a tree, half of them at vertices."""
+    if np.isnan(tree.bounds).any():
+        return np.zeros((n, 3)), np.ones((n, 3))
+    o = tree.bounds[0] + (rng.random((n, 3)) * 3.0 - 1.0) * np.ptp(tree.bounds, axis=0).max()
+    used = tree.vertices[tree.faces].reshape(-1, 3)
+    used = used[np.isfinite(used).all(axis=1)]
+    d = rng.uniform(*tree.bounds, (n, 3)) - o
+    d[::2] = used[rng.integers(len(used), size=len(d[::2]))] - o[::2]
+    return o, d
+
+
+@pytest.mark.parametrize("quality", BUILDERS)
+@pytest.mark.parametrize("name", MESHES)
+def test_trees(name: str, quality: str, rng: Rng) -> None:
+    """Well-formed, bounded in depth, the same for any threads; answers are those of brute force."""
+    mesh = MESHES[name](rng)
+    boxes, ids, _ = boxes_of(mesh)
+    nodes = binary_of(mesh, quality)
+    check_nodes(nodes, boxes, ids)
+    assert depths(nodes).max(initial=0) <= deepest_level(len(ids))
+    assert nodes.links[:, 1].max(initial=0) <= 2 * WIDTH
+    inner = np.flatnonzero(nodes.links[:, 1] == 0)
+    assert (nodes.links[inner, 0] > inner).all()
+    assert len(nodes.order) <= (1.0 + sbvh.BUDGET * (quality == "high")) * len(ids)
+    tree = BVH.from_triangles(*mesh, quality=quality, threads=1)
+    tree.validate()
+    held = tree.arrays.nodes.ids
+    assert np.array_equal(np.sort(held[held >= 0]), np.sort(nodes.order))
+    assert tree.stats().ignored == len(mesh[1]) - len(ids)
+    for threads in (2, 3):
+        assert_same(binary_of(mesh, quality, threads), nodes)
+        other = BVH.from_triangles(*mesh, quality=quality, threads=threads).arrays
+        assert_same(
+            (*other.nodes, other.groups, other.frame),
+            (*tree.arrays.nodes, tree.arrays.groups, tree.arrays.frame),
+        )
+    rays = rays_through(tree, rng)
+    hits = tree.closest_hit(*rays)
+    t, prim = brute.closest_hit(tree, *rays)
+    assert (hits.t.tobytes(), hits.prim_id.tobytes()) == (t.tobytes(), prim.tobytes())
+
+
+@pytest.mark.parametrize("quality", BUILDERS)
+def test_boxes(quality: str, rng: Rng) -> None:
+    """Boxes, some of them empty, go through every builder."""
+    lower = rng.random((5_000, 3))
+    tree = BVH.from_boxes(lower, lower + rng.uniform(-0.01, 0.1, (5_000, 3)), quality=quality)
+    tree.validate()
+    assert 0 < tree.stats().ignored < 5_000
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e7, -1e150])
+def test_preparation(offset: float, rng: Rng) -> None:
+    """The fused way equals bounds in the world, then the frame, then local boxes, bit for bit."""
+    points, faces = spoiled(rng, 40_000)
+    boxes, ids, triangles = boxes_of((points * max(1.0, abs(offset) / 1e10) + offset, faces))
+    lower, upper, _ = world_bounds(triangles)
+    frame, bounds = local_frame(lower[ids], upper[ids])
+    for threads in (1, 3):
+        records, count, other_frame, other_bounds = prepare(triangles, threads)
+        made = records[: len(ids)]
+        assert len(records) == 2 * count == 2 * len(ids)
+        assert (made[:, 3].view(np.int32) == ids).all()
+        assert (np.hstack([-made[:, :3], made[:, 4:7]]) == boxes[ids]).all()
+        assert (other_frame == frame).all() and (other_bounds == bounds).all()
+
+
+@entry
+def _outward(records):
+    for i in range(len(records)):
+        store(records, i, outward(load(records, i)))
+
+
+def test_one_step_outward() -> None:
+    """As `np.nextafter` takes it, for every kind of number."""
+    tiny = np.float32(1e-45)
+    special = [0.0, -0.0, tiny, -tiny, 1.0, -1.0, np.inf, -np.inf, 3.4028235e38, -3.4028235e38]
+    bits = np.random.default_rng(1).integers(0, 2**32, 8_000, dtype=np.uint32)
+    numbers = np.concatenate([np.array(special, np.float32), bits.view(np.float32)])
+    numbers = np.resize(numbers[~np.isnan(numbers)], (1_000, 8))
+    numbers = np.ascontiguousarray(numbers)
+    stepped = numbers.copy()
+    _outward(stepped)
+    lanes = [0, 1, 2, 4, 5, 6]
+    with np.errstate(over="ignore"):
+        expected = np.nextafter(numbers, np.float32(np.inf))
+    assert (stepped[:, lanes] == expected[:, lanes]).all()
+    assert stepped[:, [3, 7]].tobytes() == numbers[:, [3, 7]].tobytes()
+
+
+def test_bits_of_codes() -> None:
+    """Every bit of a code has one axis, the longest first, and long axes have more."""
+    tables, bits = bit_tables(np.array([8.0, 1.0, 1.0]))
+    assert bits.sum() == 32 and bits[0] > bits[1] >= bits[2]
+    assert np.bitwise_or.reduce(tables.ravel()) == 2**32 - 1
+    assert (tables[0, 255] | tables[1, 255]) >= 2**31 + 2**30 + 2**29
+
+
+def test_quality_pays(rng: Rng) -> None:
+    """Better trees cost less, by the surface area heuristic, where large triangles lie oblique."""
+    small, large = random(rng, 5_000), long_thin(rng, 100)
+    mesh = placed(np.concatenate([m[0][m[1]] for m in (small, large)]))
+    costs = [
+        (
+            sah_cost(binary_of(mesh, quality), 1.0 / WIDTH),
+            BVH.from_triangles(*mesh, quality=quality).stats().sah_cost,
+        )
+        for quality in ("low", "medium", "high")
+    ]
+    (low, wide_low), (medium, wide_medium), (high, wide_high) = costs
+    assert high < medium < low
+    assert wide_high < min(wide_low, wide_medium)
+
+
+@pytest.mark.parametrize("quality", BUILDERS)
+def test_progress_and_interruption(quality: str, rng: Rng) -> None:
+    """Progress rises to all primitives; what it raises ends the build, and the next is sound."""
+    mesh = random(rng, 50_000)
+    told: list[tuple[int, int]] = []
+    BVH.from_triangles(*mesh, quality=quality, progress=lambda *now: told.append(now))
+    assert told[0] == (0, 50_000) and told[-1] == (50_000, 50_000)
+    assert all(a <= b for a, b in itertools.pairwise(told))
+
+    calls = itertools.count()
+
+    def stop(done: int, total: int) -> Any:
+        # Not at the first call: that comes before any kernel runs.
+        if next(calls) == 1:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        BVH.from_triangles(*mesh, quality=quality, progress=stop)
+    BVH.from_triangles(*mesh, quality=quality).validate()
+
+
+@pytest.mark.parametrize("quality", ["low", "medium"])
+def test_memory(quality: str, rng: Rng) -> None:
+    """A build takes at most twice the memory of a finished tree on top of it."""
+    n = 200_000
+    mesh = random(rng, n)
+    triangles = triangles_of(mesh)
+    BUILDERS[quality](prepare(triangles, 2).records, threads=2)
+    tracemalloc.start()
+    BUILDERS[quality](prepare(triangles, 2).records, threads=2)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 230 * n
