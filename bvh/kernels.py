@@ -159,14 +159,14 @@ def _not_compiled(name: str) -> NoReturn:
 
 @entry
 def _cast(arrays, ray):
-    if len(arrays.nodes.blocks) == 0:
+    if len(arrays.nodes.data) == 0:
         return INF, np.int64(-1), np.nan, np.nan, False
     return cast(as_pointers(arrays), stack_memory(SCRATCH_BYTES), ray, EVERY, np.int64(0))
 
 
 @entry
 def _is_hit(arrays, ray):
-    if len(arrays.nodes.blocks) == 0:
+    if len(arrays.nodes.data) == 0:
         return False
     goal = ClosestGoal(True, np.int64(0))
     return trace_alone(as_pointers(arrays), stack_memory(SCRATCH_BYTES), ray, EVERY, goal) >= 0
@@ -175,7 +175,7 @@ def _is_hit(arrays, ray):
 @entry
 def _rank(arrays, ray, t, prim_id):
     capacity = np.int64(min(len(t), len(prim_id)))
-    if len(arrays.nodes.blocks) == 0 or capacity == 0:
+    if len(arrays.nodes.data) == 0 or capacity == 0:
         return np.int64(0)
     memory = stack_memory(BYTES)
     counts = pointer_to(memory + (-memory & 63) + GOAL, np.int64(0))
@@ -189,7 +189,7 @@ def _rank(arrays, ray, t, prim_id):
 
 @entry
 def _visit(arrays, ray, visit, data):
-    if len(arrays.nodes.blocks) == 0:
+    if len(arrays.nodes.data) == 0:
         return False
     memory = stack_memory(BYTES)
     spare = memory + (-memory & 63) + GOAL
@@ -204,7 +204,7 @@ def _visit(arrays, ray, visit, data):
 
 @entry
 def _approach(arrays, point, limit):
-    if len(arrays.nodes.blocks) == 0:
+    if len(arrays.nodes.data) == 0:
         return INF, np.int64(-1), np.nan, np.nan
     scratch = scratch_at(stack_memory(POINT_BYTES))
     target = TreeTarget(as_pointers(arrays))

@@ -1,1 +1,11 @@
-"""apps."""
+"""Applications: the command line, the viewer, the ray lab.
+
+Each file imports only from those above it.
+
+| file | contents |
+|---|---|
+| `cli/` | The command `bvh`. |
+| `lab/` | The ray lab: a page where a ray meets a box. |
+| `viewer/` | The viewer: a page that shows scenes and what the cursor hits. |
+| `page_server.py` | Page server: pages that this process serves to browsers |
+"""

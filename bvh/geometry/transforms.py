@@ -36,7 +36,7 @@ WANTED = {
 
 
 @inlined
-def near_sum(m, v):
+def rounded_dot(m, v):
     """Return (decided, x) with x the double nearest to m . (v, 1), for numbers or lanes.
 
     The sum of three products and a shift comes in two parts. With S the sum of the terms' sizes,
@@ -85,12 +85,12 @@ def row_of(maps, at):
 
 @inlined
 def _coordinate(m, v):
-    decided, x = near_sum(m, v)
+    decided, x = rounded_dot(m, v)
     return x if decided else exact_sum(m[0], m[1], m[2], m[3], v[0], v[1], v[2])
 
 
 @kernel
-def moved_point(maps, at, v):
+def transformed_point(maps, at, v):
     """Return a finite point under the map whose twelve numbers begin at `at`, correctly rounded."""
     stay_outlined()
     return (
@@ -106,7 +106,7 @@ def _move(maps, points, out):
     for i in range(len(points)):
         v = vector(points, i)
         if finite(v):
-            out[i, 0], out[i, 1], out[i, 2] = moved_point(maps, 0, v)
+            out[i, 0], out[i, 1], out[i, 2] = transformed_point(maps, 0, v)
         else:
             for axis in range(3):
                 out[i, axis] = np.nan

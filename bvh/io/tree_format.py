@@ -169,7 +169,7 @@ def tree_contents(
     if isinstance(primitives, Custom):
         raise TypeError("a BVH over custom primitives cannot be saved: their test is code")
     stored: dict[str, NDArray[Any]] = {
-        "frame": frame, "blocks": nodes.blocks, "ids": nodes.ids, "groups": groups,
+        "frame": frame, "blocks": nodes.data, "ids": nodes.ids, "groups": groups,
         **dict(zip(PRIMITIVE_ARRAYS, primitives, strict=False)),
     }  # fmt: skip
     if face_ids is not None:

@@ -25,7 +25,7 @@ from bvh.tree.frame import FrameView, local_frame
 from bvh.tree.primitives import Boxes, Custom, Obbs, Primitives, Triangles, count_of, world_bounds
 from bvh.tree.triangle_groups import GROUP_SIZE, pack_triangles
 from bvh.tree.wide_nodes import (
-    BLOCK_SIZE,
+    NODE_SIZE,
     child_code,
     child_lower,
     child_order,
@@ -261,7 +261,7 @@ def _check_root(blocks: NDArray[np.float32], frame: NDArray[np.float64], limit: 
     if len(blocks) == 0:
         sound = sound and not box.any()
     else:
-        planes = lanes_of(blocks[:BLOCK_SIZE]).boxes[0]
+        planes = lanes_of(blocks[:NODE_SIZE]).boxes[0]
         lower, upper = planes[:3].min(axis=1), planes[3:].max(axis=1)
         sound = sound and bool((box[0] <= lower).all() and (upper <= box[1]).all())
     if not sound:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from bvh.camera.camera import Camera
 from bvh.geometry.obbs import inverses
 from bvh.geometry.transforms import moved
-from bvh.queries.tree_base import Hierarchy
+from bvh.queries.tree_base import TreeBase
 from bvh.tree.primitives import Boxes, Custom, Obbs, Triangles
 
 # Corner i of a box is its upper one on the axes whose bit is set in i; faces turn outward.
@@ -62,7 +62,7 @@ class Projected(NamedTuple):
     whole: NDArray[np.bool_]
 
 
-def surface_of(tree: Hierarchy) -> Surface:
+def surface_of(tree: TreeBase) -> Surface:
     """Return the triangles of a tree, or the surfaces of its boxes, that are finite."""
     primitives = tree.arrays.primitives
     if isinstance(primitives, Custom):

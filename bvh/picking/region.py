@@ -13,7 +13,7 @@ from bvh.geometry.transforms import moved
 from bvh.picking.enclosing import encloses
 from bvh.picking.outlines import BORDER, MEET, UNSURE, judge_points, judge_triangles
 from bvh.picking.projected import Surface, placed, project_points, project_triangles, surface_of
-from bvh.queries.tree_base import Hierarchy
+from bvh.queries.tree_base import TreeBase
 from bvh.runtime.arguments import kernel_input, reals, rows
 from bvh.runtime.threads import share
 from bvh.tree.primitives import Triangles
@@ -154,7 +154,7 @@ def not_beside(region: Region, triangles: NDArray[np.float64]) -> NDArray[np.boo
 class Leaf:
     """A tree under a selection: its triangles, and what of them may be seen in a region."""
 
-    def __init__(self, tree: Hierarchy) -> None:
+    def __init__(self, tree: TreeBase) -> None:
         self.tree = tree
 
     @cached_property

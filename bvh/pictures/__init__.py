@@ -1,4 +1,21 @@
-"""Pictures: rendering by rays, colours of hits, and charts of trees."""
+"""Pictures of hits, and charts.
+
+Each file imports only from those above it.
+
+| file | contents |
+|---|---|
+| `anatomy.py` | Anatomy of a tree: cost, fill and overlap by level, and memory |
+| `charts.py` | Charts of trees, by matplotlib, which only this module needs |
+| `colours.py` | Colour maps that all pictures share, with components from 0 to 1 |
+| `creases.py` | Corner normals: smooth where a surface bends a little, sharp along creases |
+| `picture.py` | Picture: pixels, the numbers behind them, files and display in notebooks |
+| `legends.py` | Legend of a picture of costs, drawn into it |
+| `surfaces.py` | Surfaces that rays hit: points, normals, texture coordinates, and starts of light rays |
+| `lights.py` | Lights of a picture: a lamp with hard or soft shadows, and the sky |
+| `shading.py` | Shading: what a band of rays sees, as numbers and as colours |
+| `rendering.py` | Rendering: pictures of trees and scenes by a camera's rays |
+| `thumbnails.py` | Thumbnails of trees, scenes and hits, for notebooks |
+"""  # noqa: E501
 
 from bvh.pictures import charts
 from bvh.pictures.picture import Picture

@@ -78,7 +78,7 @@ def anatomy_of(tree: BVH) -> Anatomy:
     Anatomy(2 levels, 1 nodes, 1 leaves)
     """
     arrays: Any = tree.arrays
-    view = lanes_of(arrays.nodes.blocks)
+    view = lanes_of(arrays.nodes.data)
     level = wide_levels(view)
     depth = int(level.max(initial=-1)) + 2 if len(level) else 0
     bounds = np.moveaxis(view.boxes, 1, 2)

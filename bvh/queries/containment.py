@@ -22,7 +22,7 @@ from bvh.runtime.arguments import kernel_input
 from bvh.runtime.threads import Progress
 from bvh.tree.arrays import TreeArrays
 from bvh.tree.frame import FrameView
-from bvh.tree.instanced import Placed
+from bvh.tree.instanced import Instanced
 
 # Points whose rays are in memory at a time.
 POINTS_AT_ONCE = 1 << 19
@@ -58,7 +58,7 @@ def inside(
         batch = batch._replace(rays=batch.rays._replace(masks=masks))
         crossings = find_counts(arrays, batch, options, True, target.split)
         found = crossings & 1 == 1
-        if isinstance(arrays.primitives, Placed):
+        if isinstance(arrays.primitives, Instanced):
             _add_inside_leaves(arrays, batch, crossings, options, found)
         if surface:
             outside = np.flatnonzero(~found)

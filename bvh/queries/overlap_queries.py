@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bvh.queries.overlap_results import Overlaps
-from bvh.queries.tree_base import Hierarchy
+from bvh.queries.tree_base import TreeBase
 from bvh.runtime.arguments import common_shape, points, reals, thread_count
 from bvh.runtime.progress_bars import ProgressLike, heard
 from bvh.tree.primitives import Boxes, Triangles
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Ids = NDArray[np.int32]
 
 
-class OverlapQueries(Hierarchy):
+class OverlapQueries(TreeBase):
     """Overlap queries of a tree. All sets are closed: what touches, overlaps."""
 
     __slots__ = ()

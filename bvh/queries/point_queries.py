@@ -11,7 +11,7 @@ from bvh.geometry.ray_broadcast import shaped
 from bvh.queries.point_arguments import point_batch
 from bvh.queries.results import ClosestPoints
 from bvh.queries.targets import Target
-from bvh.queries.tree_base import Hierarchy
+from bvh.queries.tree_base import TreeBase
 from bvh.runtime.arguments import kernel_input, thread_count, whole_number
 from bvh.runtime.jit import warms
 from bvh.runtime.progress_bars import ProgressLike, heard
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from bvh.tree.winding_moments import WindingTerms
 
 
-class PointQueries(Hierarchy):
+class PointQueries(TreeBase):
     """Point queries of a tree over triangles."""
 
     __slots__ = ()

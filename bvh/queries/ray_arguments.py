@@ -24,7 +24,7 @@ from bvh.runtime.progress_bars import Progress, ProgressLike, heard
 from bvh.runtime.user_calls import FILTER, SCENE_FILTER, UserCall
 from bvh.runtime.user_functions import optional_filter
 from bvh.traversal.rays.ray_batch import EVERY, Rays
-from bvh.tree.instanced import Placed
+from bvh.tree.instanced import Instanced
 from bvh.tree.primitives import Triangles
 
 Result = TypeVar("Result")
@@ -92,7 +92,7 @@ def cast(
 ) -> Result:
     """Check the arguments of a query; run it as run(arrays, batch, options)."""
     arrays = target.arrays
-    in_scene = isinstance(arrays.primitives, Placed)
+    in_scene = isinstance(arrays.primitives, Instanced)
     batch = ray_batch(given.origins, given.directions, given.t_min, given.t_max, given.mask)
     if given.validate_rays:
         check_rays(batch)
@@ -106,7 +106,7 @@ def cast(
 def checked_cull(cull: str | None, arrays: Any) -> int:
     """Return the side to ignore; raise where primitives have none."""
     code, primitives = cull_code(cull), arrays.primitives
-    if code and not isinstance(primitives, Triangles | Placed):
+    if code and not isinstance(primitives, Triangles | Instanced):
         kind = type(primitives).__name__.lower()
         raise ValueError(f"cull must be None for {kind}: they have no winding")
     return code

@@ -21,7 +21,7 @@ from bvh.queries.ray_arguments import (
 )
 from bvh.queries.results import AllHits, Hits, single_hit
 from bvh.queries.targets import Target
-from bvh.queries.tree_base import Hierarchy
+from bvh.queries.tree_base import TreeBase
 from bvh.runtime.arguments import kernel_input, whole_number
 from bvh.runtime.jit import warms
 from bvh.runtime.progress_bars import ProgressLike
@@ -33,7 +33,7 @@ Caster = Callable[..., tuple[float, int, float, float, bool]]
 EDGES = {"closed": False, "once": True}
 
 
-class RayQueries(Hierarchy):
+class RayQueries(TreeBase):
     """Ray queries of a tree."""
 
     __slots__ = ()

@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bvh.geometry.obbs import local_frames
-from bvh.queries.tree_base import Hierarchy
+from bvh.queries.tree_base import TreeBase
 from bvh.runtime.arguments import reals, rows, thread_count
 from bvh.runtime.changes import changes
 from bvh.runtime.forks import ForkSafeLock
 from bvh.runtime.jit import warms
 from bvh.runtime.progress_bars import ProgressLike, heard
-from bvh.traversal.rays.one_ray import addresses_of, way_in
+from bvh.traversal.rays.one_ray import address_table, cast_function
 from bvh.tree.arrays import TreeArrays, frozen_primitives
 from bvh.tree.build import build
 from bvh.tree.primitives import Boxes, Custom, Obbs, Triangles
@@ -35,7 +35,7 @@ class Origin(NamedTuple):
     cost: float
 
 
-class Deforming(Hierarchy):
+class Refitting(TreeBase):
     """Refitting of a tree."""
 
     __slots__ = ()
@@ -165,8 +165,8 @@ def _cast_into(arrays: TreeArrays) -> Any:
     Callers pass the address of the tree that they have looked up; another thread may have refitted
     it since, and the memory may be freed.
     """
-    addresses = addresses_of(arrays)
-    kernel, table = way_in(arrays), addresses.ctypes.data
+    addresses = address_table(arrays)
+    kernel, table = cast_function(arrays), addresses.ctypes.data
 
     def cast(_: int, *ray: Any, _kept: Any = (arrays, addresses)) -> Any:
         return kernel(table, *ray)
@@ -185,6 +185,6 @@ def _warm() -> None:
         (Triangles(points, faces), (lost,)),
         (Boxes(np.hstack(corners)), corners),
     ):
-        tree = object.__new__(Deforming)
+        tree = object.__new__(Refitting)
         tree._set_arrays(build(frozen_primitives(primitives), "medium", 1, None)[0])
         tree.refit(*moved)

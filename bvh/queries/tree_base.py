@@ -13,7 +13,7 @@ from bvh.io.container import replace_file
 from bvh.io.tree_format import tree_contents
 from bvh.runtime.arguments import kernel_input, thread_count
 from bvh.runtime.simd import WIDTH
-from bvh.traversal.rays.one_ray import addresses_of, way_in
+from bvh.traversal.rays.one_ray import address_table, cast_function
 from bvh.tree.arrays import TreeArrays, frozen, frozen_primitives
 from bvh.tree.build import build
 from bvh.tree.primitives import Triangles, count_of
@@ -23,7 +23,7 @@ from bvh.tree.stats import TreeStats, check, stats_of
 LATE = {"_arrays", "_cast", "_face_ids", "_origin", "_place", "_places", "_winding"}
 
 
-class Hierarchy:
+class TreeBase:
     """What `BVH` has besides constructors and queries."""
 
     __slots__ = (
@@ -46,7 +46,7 @@ class Hierarchy:
     # The tree before its first refit (see `deforming`), or None.
     _origin: Any
     # Sets the attributes in LATE (see `storage`).
-    _first_use: Callable[[Hierarchy], None]
+    _first_use: Callable[[TreeBase], None]
 
     def __init__(self) -> None:
         raise TypeError("make a BVH with one of BVH.from_triangles, from_mesh, from_boxes, ...")
@@ -242,11 +242,11 @@ class Hierarchy:
 
     def _single_ray(self) -> Any:
         """Return the function that casts a single ray; the first call compiles it."""
-        self._cast = way_in(self._arrays)
+        self._cast = cast_function(self._arrays)
         return self._cast
 
     def _set_arrays(self, arrays: TreeArrays) -> None:
         self._arrays = arrays
         self._cast = self._origin = self._winding = None
-        self._places = addresses_of(arrays)
+        self._places = address_table(arrays)
         self._place = self._places.ctypes.data

@@ -1,1 +1,21 @@
-"""runtime."""
+"""How kernels are compiled, called and run: Numba's options, arguments, threads.
+
+Each file imports only from those above it.
+
+| file | contents |
+|---|---|
+| `cache/` | Where compiled kernels are stored on disk, and when a stored one is valid. |
+| `compiler/` | How Numba compiles kernels, and for which CPU. |
+| `simd/` | SIMD vectors: a few lanes of one type, and the operations on them that kernels need. |
+| `arguments.py` | Checks of public arguments: types, shapes and ranges, once, before any kernel runs |
+| `changes.py` | Count of all changes of trees and scenes in this process |
+| `interrupts.py` | Ctrl-C where Python would lose it: in callbacks of foreign code and in finalizers |
+| `forks.py` | Forks of a process that compiles: no child starts with a lock that is never released |
+| `progress_bars.py` | The `progress` argument of public functions, as a callback of (done, total) |
+| `jit.py` | Decorators that compile kernels, with every Numba option of the package, and `warmup` |
+| `starting_folder.py` | The working directory at the import of the package, to which relative settings refer |
+| `threads.py` | Threads of builds and batches: one pool, chunks of work, progress, interruption |
+| `tuple_references.py` | Tuples of arrays and pointers inside kernels: as pointers, by reference, without counting |
+| `user_calls.py` | Users' functions as kernels call them: by address, so that kernels are not compiled for them |
+| `user_functions.py` | Checks of users' compiled functions and their data, as queries and trees take them |
+"""  # noqa: E501

@@ -18,7 +18,7 @@ import numba  # noqa: F401 (whole before its parts: threads may import at once)
 from llvmlite.binding import ffi
 from numba.core import compiler_lock
 
-from bvh.runtime.interrupts import held_back
+from bvh.runtime.interrupts import deferred_interrupts
 
 # The longest that a fork waits; any single query compiles faster.
 PATIENCE_SECONDS = 120.0
@@ -64,7 +64,7 @@ def _take_locks() -> None:
     _fork.taken, _fork.interrupted = [], False
     until = time.monotonic() + PATIENCE_SECONDS
     try:
-        with held_back() as signals:
+        with deferred_interrupts() as signals:
             for holder in _holders:
                 lock = holder._lock
                 while not lock.acquire(timeout=POLL_SECONDS):

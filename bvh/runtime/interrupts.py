@@ -11,7 +11,7 @@ from typing import Any
 
 
 @contextlib.contextmanager
-def held_back() -> Iterator[list[object]]:
+def deferred_interrupts() -> Iterator[list[object]]:
     """Defer SIGINT to the end of the block, and then call its handler.
 
     Python cannot raise a KeyboardInterrupt through a callback of ctypes: it prints and forgets it.

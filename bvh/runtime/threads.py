@@ -91,7 +91,7 @@ def _check_address_space(threads: int) -> None:
         raise MemoryError(f"no memory to start {threads} threads") from None
 
 
-def hold_memory_ready() -> None:
+def reserve_call_memory() -> None:
     """Raise a MemoryError unless there is memory for the calls of a few kernels (see above).
 
     The memory that has just been freed is what the same thread allocates next.
@@ -134,7 +134,7 @@ def watch(
                 place, call = waiting.pop()
             except IndexError:
                 return
-            hold_memory_ready()
+            reserve_call_memory()
             results[place] = call()
 
     futures: list[Future[None]] = []
@@ -212,7 +212,7 @@ def share(
     The calling thread takes part; between chunks it reports progress and can be interrupted.
     """
     if count <= size and progress is None:
-        hold_memory_ready()
+        reserve_call_memory()
         work(0, count)
         return
     chunks = Chunks(count, size)
@@ -221,7 +221,7 @@ def share(
         try:
             start, stop = chunks.take()
             while start < stop:
-                hold_memory_ready()
+                reserve_call_memory()
                 work(start, stop)
                 start, stop = chunks.take(stop - start)
         except BaseException:
@@ -238,7 +238,7 @@ def share(
         start, stop = chunks.take()
         with raise_lost_interrupts() as check:
             while start < stop:
-                hold_memory_ready()
+                reserve_call_memory()
                 work(start, stop)
                 start, stop = chunks.take(stop - start)
                 if progress is not None:
@@ -271,7 +271,7 @@ def share_long(
     can be interrupted. Then it sets `cancel[0]`, which the work polls every few milliseconds.
     """
     if progress is None and (threads == 1 or count <= size):
-        hold_memory_ready()
+        reserve_call_memory()
         work(0, count)
         return
     finished = [0]

@@ -28,7 +28,7 @@ _unpack: Any = cgutils.unpack_tuple
 _unlikely: Any = cgutils.if_unlikely
 
 # Compiled functions that are kept for the next query, one for each type of data.
-MOST_KEPT = 256
+MAX_KEPT = 256
 
 WORD = ir.IntType(64)
 F8, I4, I8 = types.float64, types.int32, types.int64
@@ -105,7 +105,7 @@ def user_call(function: Any, data: Any, interface: Interface) -> UserCall:
     return UserCall(address, words.ctypes.data, (code, words, data))
 
 
-@lru_cache(maxsize=MOST_KEPT)
+@lru_cache(maxsize=MAX_KEPT)
 def _compiled(function: Any, interface: Interface, kind: Any) -> tuple[int, Any]:
     """Compile a user's function for data of a type; return its address and its owner."""
     compiled = alone(interface.around(function, _loader(kind)))

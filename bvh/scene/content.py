@@ -15,12 +15,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from bvh.geometry.transforms import moved
 from bvh.io.trimesh_scenes import Attributes
-from bvh.queries.tree_base import Hierarchy
+from bvh.queries.tree_base import TreeBase
 from bvh.runtime.arguments import ALL_BITS, MAX_ROWS, bit_masks, kernel_input, one_index
 from bvh.runtime.changes import changes
 from bvh.runtime.forks import ForkSafeLock
 from bvh.scene.flattened_instances import FlattenedInstances, Leaves, leaf_counts
-from bvh.scene.instanced_trees import TwoLevel
+from bvh.scene.instanced_trees import InstancedTrees
 from bvh.scene.instances import Instance, InstanceHolder, Instances, nested_scenes
 from bvh.tree.primitives import Triangles
 
@@ -37,12 +37,12 @@ class SceneContent(InstanceHolder):
     )  # fmt: skip
 
     # By Python's id of a tree, with the tree, so that no other object can have that id.
-    _attributes: dict[int, tuple[Hierarchy, Attributes]]
+    _attributes: dict[int, tuple[TreeBase, Attributes]]
     # Trees by Python's id of the mesh that they were built from: only a hint of where to look.
-    _meshes: dict[int, Hierarchy]
+    _meshes: dict[int, TreeBase]
     _flattened: FlattenedInstances | None
     # The two levels; the leaves, positions in their journals, and tree arrays that they show.
-    _view: TwoLevel | None
+    _view: InstancedTrees | None
     _view_of: FlattenedInstances | None
     _read: tuple[int, int]
     _arrays: list[Any]
@@ -54,20 +54,20 @@ class SceneContent(InstanceHolder):
     def __init__(self) -> None:
         self._begin(Instances(), {})
 
-    def _begin(self, table: Instances, attributes: dict[int, tuple[Hierarchy, Attributes]]) -> None:
+    def _begin(self, table: Instances, attributes: dict[int, tuple[TreeBase, Attributes]]) -> None:
         """Initialise with a table of instances."""
         self._instances, self._attributes, self._meshes = table, attributes, {}
         self._flattened = self._view = self._view_of = None
         self._arrays, self._read, self._seen, self._deformed = [], (0, 0), -1, -1
         self._up = "z"
 
-    def _current(self) -> TwoLevel:
+    def _current(self) -> InstancedTrees:
         """Return the two levels that kernels traverse, up to date."""
         if self._seen == changes.count:
             return self._view  # type: ignore[return-value]
         return self._renewed()
 
-    def _renewed(self) -> TwoLevel:
+    def _renewed(self) -> InstancedTrees:
         """Bring the two levels up to date."""
         with _guard.lock:
             # Later changes are noticed by the next query.
@@ -83,7 +83,7 @@ class SceneContent(InstanceHolder):
                 same = all(tree._arrays is arrays for tree, arrays in pairs)
             if view is None or not same:
                 self._arrays = [tree._arrays for tree in leaves.trees]
-                view = TwoLevel(
+                view = InstancedTrees(
                     leaves.trees, leaves.tree_of, leaves.maps, leaves.masks, leaves.instance_id
                 )
             else:

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.geometry.transforms import affine_maps, moved_point
-from bvh.queries.tree_base import Hierarchy
+from bvh.geometry.transforms import affine_maps, transformed_point
+from bvh.queries.tree_base import TreeBase
 from bvh.runtime.arguments import kernel_input
 from bvh.runtime.jit import entry, warms
 from bvh.scene.instances import (
@@ -99,9 +99,9 @@ def _compose_all(outer, linear, inner, out):
             for column in range(4):
                 v = (inner[j, 0, column], inner[j, 1, column], inner[j, 2, column])
                 if column == 3:
-                    x = moved_point(outer, 12 * i, v)
+                    x = transformed_point(outer, 12 * i, v)
                 else:
-                    x = moved_point(linear, 12 * i, v)
+                    x = transformed_point(linear, 12 * i, v)
                 for row in range(3):
                     out[i * len(inner) + j, row, column] = x[row]
 
@@ -161,7 +161,7 @@ class FlattenedInstances:
     def __init__(self, top: InstanceHolder) -> None:
         parts = nested_scenes(top)
         counts = check_nesting(parts)
-        self.trees: list[Hierarchy] = []
+        self.trees: list[TreeBase] = []
         self.moved, self.masked = Journal(), Journal()
         trees: dict[int, int] = {}
         numbers = {id(part): k for k, part in enumerate(parts)}
@@ -169,7 +169,7 @@ class FlattenedInstances:
         for part in parts:
             table = part._instances
             for child in table.children:
-                if isinstance(child, Hierarchy) and id(child) not in trees:
+                if isinstance(child, TreeBase) and id(child) not in trees:
                     trees[id(child)] = len(self.trees)
                     self.trees.append(child)
             children = [id(child) for child in table.children]

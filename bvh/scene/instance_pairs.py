@@ -26,16 +26,16 @@ from bvh.queries.batches.overlap_batches import (
     split_pair,
 )
 from bvh.queries.hierarchy import BVH
-from bvh.queries.tree_base import Hierarchy
+from bvh.queries.tree_base import TreeBase
 from bvh.runtime.arguments import kernel_input
 from bvh.runtime.jit import warms
 from bvh.runtime.threads import Progress, Shelf, share_long
-from bvh.scene.instanced_trees import TwoLevel
+from bvh.scene.instanced_trees import InstancedTrees
 from bvh.traversal.overlaps.instanced_region_search import LeafTrees, new_scene_search, search_scene
 from bvh.traversal.overlaps.region_search import new_found
 from bvh.traversal.overlaps.regions import BoxRegions, PlaneRegions, SphereRegions
-from bvh.traversal.overlaps.tree_pairs import ENTRY, begin_with, new_meeting
-from bvh.traversal.overlaps.tree_to_tree import ways_between
+from bvh.traversal.overlaps.tree_pairs import ENTRY, begin_with, new_pair_search
+from bvh.traversal.overlaps.tree_to_tree import frame_maps
 from bvh.tree.arrays import TreeArrays
 from bvh.tree.instanced import CODE_BITS, PRIM_MASK
 from bvh.tree.primitives import Triangles
@@ -51,7 +51,7 @@ MOST_VERTICES = 1 << 22
 STILL = np.eye(3, 4)
 
 
-def search_of_scene(view: TwoLevel) -> RegionSearch:
+def search_of_scene(view: InstancedTrees) -> RegionSearch:
     """Return how a scene is searched for what overlaps regions."""
     arrays, trees = view.arrays, LeafTrees(view.frames, view.tree_of)
 
@@ -62,10 +62,10 @@ def search_of_scene(view: TwoLevel) -> RegionSearch:
         return moved(primitives.points[primitives.faces[prim]], view.maps[leaf]).tolist()
 
     run, found = partial(search_scene, arrays, trees), partial(new_found, ids=np.int64)
-    return RegionSearch(len(arrays.nodes.blocks) == 0, True, new_scene_search, found, run, corners)
+    return RegionSearch(len(arrays.nodes.data) == 0, True, new_scene_search, found, run, corners)
 
 
-class World:
+class MovedTrees:
     """Trees of leaves with their vertices moved to the world; those used last are kept.
 
     Boxes and triangle groups stay those of the unmoved trees; maps between leaves allow for that.
@@ -98,7 +98,7 @@ class World:
 class Side(NamedTuple):
     """What the search for pairs needs of one of two scenes."""
 
-    world: World
+    world: MovedTrees
     frames: Reals  # (m, 4, 3)
     tree_of: NDArray[np.int32]
     maps: Reals  # (n, 3, 4)
@@ -107,19 +107,19 @@ class Side(NamedTuple):
     visible: NDArray[np.bool_]  # (n,): and not empty
 
 
-def side_of(content: TwoLevel | Hierarchy) -> Side:
+def side_of(content: InstancedTrees | TreeBase) -> Side:
     """Return one side of a search for pairs: a scene, or a tree as a scene of one leaf."""
-    if isinstance(content, TwoLevel):
+    if isinstance(content, InstancedTrees):
         boxes = content.boxes
         visible = (content.masks != 0) & (boxes[:, 0] <= boxes[:, 3])
-        world = World(content.trees, content.tree_of, content.maps)
+        world = MovedTrees(content.trees, content.tree_of, content.maps)
         return Side(
             world, content.frames, content.tree_of, content.maps, content.inverses, boxes, visible
         )
     arrays, still, first = content.arrays, STILL[None], np.zeros(1, np.int32)
     return Side(
-        World([arrays], first, still), arrays.frame[None], first, still, still,
-        content.bounds.reshape(1, 6), np.array([len(arrays.nodes.blocks) > 0]),
+        MovedTrees([arrays], first, still), arrays.frame[None], first, still, still,
+        content.bounds.reshape(1, 6), np.array([len(arrays.nodes.data) > 0]),
     )  # fmt: skip
 
 
@@ -138,7 +138,7 @@ def _moved_boxes(boxes: Reals, matrix: Reals) -> Reals:
 
 
 def _near(
-    view: TwoLevel, own: Side, other: Side, transform: Reals | None, threads: int
+    view: InstancedTrees, own: Side, other: Side, transform: Reals | None, threads: int
 ) -> tuple[Rows, Rows]:
     """Return the pairs of leaves whose boxes meet."""
     theirs = np.flatnonzero(other.visible)
@@ -149,7 +149,7 @@ def _near(
         return np.empty(0, np.int64), np.empty(0, np.int64)
     # Nothing is outside the scene's bounds; this also makes all corners finite.
     low, high = np.maximum(boxes[:, :3], view.bounds[0]), np.minimum(boxes[:, 3:], view.bounds[1])
-    search = search_of(view.boxes_tree)
+    search = search_of(view.tlas_arrays)
     offsets, mine = find_regions(search, BoxRegions(low, high), len(low), threads, None)
     theirs = np.repeat(theirs, np.diff(offsets))
     kept = own.visible[mine]
@@ -168,8 +168,8 @@ class _Job(NamedTuple):
 
 
 def find_leaf_pairs(
-    view: TwoLevel,
-    content: TwoLevel | Hierarchy,
+    view: InstancedTrees,
+    content: InstancedTrees | TreeBase,
     transform: Reals | None,
     itself: bool,
     threads: int,
@@ -188,7 +188,7 @@ def find_leaf_pairs(
     job = _Job(own, other, transform, itself, mine, theirs)
     which, entries = _tasks(job, threads)
     most = int(np.bincount(which).max()) if len(which) else 0
-    shelf = Shelf(lambda: (new_meeting(most), np.empty((PAIRS, 2), np.int32)))
+    shelf = Shelf(lambda: (new_pair_search(most), np.empty((PAIRS, 2), np.int32)))
     parts: list[Rows] = []
     cancel = np.zeros(1, np.int32)
 
@@ -196,14 +196,14 @@ def find_leaf_pairs(
         begins = np.flatnonzero(np.diff(which[begin:end], prepend=-1)) + begin
         ways = _ways(job, which[begins])
         found: list[Rows] = []
-        with shelf.scratch() as (meeting, pairs):
+        with shelf.scratch() as (pair_search, pairs):
             for k, stop in enumerate([*begins[1:].tolist(), end]):
                 first = int(begins[k])
-                begin_with(meeting, entries[first:stop])
+                begin_with(pair_search, entries[first:stop])
                 pair = int(which[first])
                 codes = np.array([job.mine[pair], job.theirs[pair]]) << CODE_BITS
                 met = meeting_pairs(
-                    *_trees(job, pair), ways[k], _is_one(job, pair), meeting, pairs, cancel
+                    *_trees(job, pair), ways[k], _is_one(job, pair), pair_search, pairs, cancel
                 )
                 found += [codes | rows for rows in met]
         parts.extend(found)
@@ -223,9 +223,9 @@ def _tasks(job: _Job, threads: int) -> tuple[Rows, Rows]:
         return np.arange(count), np.zeros((count, ENTRY), np.int64)
     # Few pairs of leaves: open them, for threads to share.
     wanted = TASKS * threads // count
-    ways, meeting = _ways(job, np.arange(count)), new_meeting(wanted)
+    ways, pair_search = _ways(job, np.arange(count)), new_pair_search(wanted)
     entries = [
-        split_pair(*_trees(job, k), ways[k], _is_one(job, k), meeting, wanted).copy()
+        split_pair(*_trees(job, k), ways[k], _is_one(job, k), pair_search, wanted).copy()
         for k in range(count)
     ]
     sizes = [len(rows) for rows in entries]
@@ -241,7 +241,7 @@ def _ways(job: _Job, pairs: Rows) -> Reals:
     """Return the ways between pairs of leaves."""
     own, other = job.own, job.other
     mine, theirs = job.mine[pairs], job.theirs[pairs]
-    return ways_between(
+    return frame_maps(
         own.frames[own.tree_of[mine]], own.maps[mine], own.inverses[mine],
         other.frames[other.tree_of[theirs]], other.maps[theirs], job.transform, job.itself,
     )  # fmt: skip
@@ -268,7 +268,7 @@ def _warm() -> None:
     """Compile what regions of scenes need; pairs need what those of trees do."""
     tree = BVH.from_triangles(np.eye(3), [[0, 1, 2]])
     one = np.zeros(1, np.int32)
-    view = TwoLevel([tree], one, np.eye(3, 4)[None], np.ones(1, np.uint32), one)
+    view = InstancedTrees([tree], one, np.eye(3, 4)[None], np.ones(1, np.uint32), one)
     corners, ones = (np.zeros((1, 3)), np.ones((1, 3))), np.ones(1)
     every = np.ones((1, 1, 4)), np.ones(1, np.int64)
     for regions in (BoxRegions(*corners), SphereRegions(corners[0], ones), PlaneRegions(*every)):

@@ -1,7 +1,7 @@
 """Two levels of a scene as kernels see them: a TLAS over the boxes of leaves, and their BLAS.
 
 Here and in `expansion`, a *leaf* is one of a scene's leaves (`Scene.leaves`): an instance of a tree
-at the end of a path through nested scenes. `Placed` describes its row in the arrays of kernels,
+at the end of a path through nested scenes. `Instanced` describes its row in the arrays of kernels,
 `traversal.scene_entrance` how rays enter its tree; here the rows are filled. With the local frame
 x' = (x - c) * 2**k of the TLAS and x'' = (y - c'') * 2**k'' of a tree, and y = W x for the
 correctly rounded inverse W of the leaf's map, the transform between the frames is x'' = A x' + b
@@ -18,12 +18,12 @@ from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.floats import scale_by
 from bvh.geometry.obbs import inverses
-from bvh.geometry.transforms import determinant_sign, near_sum
-from bvh.queries.tree_base import Hierarchy
+from bvh.geometry.transforms import determinant_sign, rounded_dot
+from bvh.queries.tree_base import TreeBase
 from bvh.runtime.arguments import kernel_input
 from bvh.runtime.jit import entry, inlined
-from bvh.traversal.points.world_metric import STRETCH_SIZE, fill_stretches
-from bvh.traversal.rays.one_ray import addresses_of
+from bvh.traversal.points.world_metric import METRIC_SIZE, fill_metrics
+from bvh.traversal.rays.one_ray import address_table
 from bvh.tree.arrays import TreeArrays
 from bvh.tree.frame import bound, centre, exponent, highest, lowest, scale
 from bvh.tree.instanced import BLOCKS as AT_BLOCKS
@@ -31,19 +31,19 @@ from bvh.tree.instanced import (
     BOUND,
     BOXES,
     FACES,
-    FLIPS,
     HIGHEST,
     KIND,
     LOWEST,
+    MIRRORED,
     NORM,
     OBBS,
     POINTS,
     SHIFT_ERROR,
+    TRANSFORM_SIZE,
     TREE_SIZE,
     TRIANGLES,
     VERTEX_ERROR,
-    WAY_SIZE,
-    Placed,
+    Instanced,
 )
 from bvh.tree.instanced import GROUPS as AT_GROUPS
 from bvh.tree.instanced import IDS as AT_IDS
@@ -78,13 +78,13 @@ def fill_transforms(rows, maps, inverses, boxes, frame, frames, skews, tree_of, 
         own = frames[tree_of[i]]
         c, own_centre = centre(frame), centre(own)
         shift, unit = exponent(own) - exponent(frame), scale(own)
-        at = i * WAY_SIZE
+        at = i * TRANSFORM_SIZE
         norm, shift_error, vertex_error = 0.0, 0.0, 0.0
         for row in range(3):
             w = (
                 inverses[i, row, 0], inverses[i, row, 1], inverses[i, row, 2], inverses[i, row, 3]
             )  # fmt: skip
-            _, moved = near_sum(w, c)
+            _, moved = rounded_dot(w, c)
             total, terms, lost = 0.0, abs(w[3]) + abs(own_centre[row]), 0.0
             for axis in range(3):
                 entry = scale_by(w[axis], shift)
@@ -108,7 +108,7 @@ def fill_transforms(rows, maps, inverses, boxes, frame, frames, skews, tree_of, 
         transforms[at + NORM] = norm
         transforms[at + SHIFT_ERROR] = shift_error
         transforms[at + VERTEX_ERROR] = vertex_error * (1.0 + 2.0**-20)
-        transforms[at + FLIPS] = 1.0 if _column_sign(maps, i) < 0 else 0.0
+        transforms[at + MIRRORED] = 1.0 if _column_sign(maps, i) < 0 else 0.0
 
 
 @inlined
@@ -121,19 +121,19 @@ def _column_sign(maps, i):
     )
 
 
-def _addresses(tree: Hierarchy) -> list[int]:
+def _addresses(tree: TreeBase) -> list[int]:
     """Return a tree's row in `Placed.trees`: the addresses of its arrays, and its kind."""
     arrays = tree.arrays
     row = [0] * TREE_SIZE
     points, *faces = arrays_of(arrays.primitives)
-    row[AT_BLOCKS], row[AT_GROUPS] = arrays.nodes.blocks.ctypes.data, arrays.groups.ctypes.data
+    row[AT_BLOCKS], row[AT_GROUPS] = arrays.nodes.data.ctypes.data, arrays.groups.ctypes.data
     row[AT_IDS], row[POINTS] = arrays.nodes.ids.ctypes.data, points.ctypes.data
     row[FACES] = faces[0].ctypes.data if faces else 0
     row[KIND] = KINDS[type(arrays.primitives)]
     return row
 
 
-class TwoLevel:
+class InstancedTrees:
     """TLAS over the leaves of a scene, their transforms, and the BLAS that they share.
 
     Parameters
@@ -151,7 +151,7 @@ class TwoLevel:
     Attributes
     ----------
     arrays : TreeArrays
-        Over `Placed`. They change in place when leaves move, and are replaced when the TLAS has
+        Over `Instanced`. They change in place when leaves move, and are replaced when the TLAS has
         been rebuilt.
     place : int
         The address of the addresses of all arrays, for the kernel of a single ray.
@@ -183,7 +183,7 @@ class TwoLevel:
 
     def __init__(
         self,
-        trees: Sequence[Hierarchy],
+        trees: Sequence[TreeBase],
         tree_of: NDArray[np.int32],
         maps: NDArray[np.float64],
         masks: NDArray[np.uint32],
@@ -207,13 +207,13 @@ class TwoLevel:
         self._stretches = None
         self.split = any(tree._quality == "high" for tree in trees)
         table = np.array([_addresses(tree) for tree in trees], np.int64).reshape(-1, TREE_SIZE)
-        self._transforms = np.zeros(len(self._maps) * WAY_SIZE)
+        self._transforms = np.zeros(len(self._maps) * TRANSFORM_SIZE)
         self._extents = gathered([extent_of(tree.arrays, tree.bounds) for tree in trees])
         skews = [skew_of(tree) for tree in self.trees]
         self._skews = kernel_input(np.array(skews, np.float64).reshape(-1, 2))
         self._solid = np.array([not isinstance(t.primitives, Triangles) for t in self.trees], bool)
         self._tlas = Tlas(self._bounded(np.arange(len(self._maps))))
-        self._placed = Placed(
+        self._placed = Instanced(
             kernel_input(self._maps.reshape(-1)),
             kernel_input(self._inverses.reshape(-1)),
             kernel_input(self._transforms),
@@ -237,7 +237,7 @@ class TwoLevel:
         """Bounds on how the transforms of leaves scale distances (see `stretches`)."""
         # Two threads may both compute them: the results are equal.
         if self._stretches is None:
-            found = np.zeros((len(self), STRETCH_SIZE))
+            found = np.zeros((len(self), METRIC_SIZE))
             self._stretch(np.arange(len(self), dtype=np.int64), found)
             self._stretches = found
         return kernel_input(self._stretches.reshape(-1))
@@ -250,9 +250,9 @@ class TwoLevel:
     @property
     def flipped(self) -> NDArray[np.bool_]:
         """Which leaves are reflected."""
-        return np.asarray(self._transforms.reshape(-1, WAY_SIZE)[:, FLIPS] != 0.0)
+        return np.asarray(self._transforms.reshape(-1, TRANSFORM_SIZE)[:, MIRRORED] != 0.0)
 
-    def first_solid(self, mask: int) -> tuple[int, str] | None:
+    def first_not_triangles(self, mask: int) -> tuple[int, str] | None:
         """Return the first leaf within a mask that is not over triangles, and its kind."""
         kinds = self._placed.trees.reshape(-1, TREE_SIZE)[:, KIND]
         found = np.flatnonzero((kinds != TRIANGLES) & (self._masks & np.int32(mask) != 0))
@@ -269,7 +269,7 @@ class TwoLevel:
         return sum(array.nbytes for array in arrays)
 
     @property
-    def boxes_tree(self) -> TreeArrays:
+    def tlas_arrays(self) -> TreeArrays:
         """The TLAS as a tree over the boxes of leaves."""
         return self._tlas.arrays
 
@@ -323,7 +323,7 @@ class TwoLevel:
 
     def _stretch(self, leaves: NDArray[np.int64], out: NDArray[np.float64]) -> None:
         """Compute the rows of `stretches` of leaves."""
-        fill_stretches(kernel_input(leaves), self.maps, self.frames, self.tree_of, out)
+        fill_metrics(kernel_input(leaves), self.maps, self.frames, self.tree_of, out)
 
     def _update_transforms(self, leaves: NDArray[np.int64]) -> None:
         """Compute the transforms from the TLAS to the trees of leaves."""
@@ -341,6 +341,6 @@ class TwoLevel:
         placed: Any = self._placed
         self.arrays = tlas._replace(primitives=placed)
         self._update_transforms(np.arange(len(self), dtype=np.int64))
-        places = addresses_of(self.arrays)
+        places = address_table(self.arrays)
         self._now = self.arrays, places
         self.place = places.ctypes.data

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.queries.tree_base import Hierarchy
+from bvh.queries.tree_base import TreeBase
 from bvh.runtime.arguments import ALL_BITS
 from bvh.runtime.changes import changes
 from bvh.runtime.forks import ForkSafeLock
@@ -152,7 +152,7 @@ class Instances:
         self._size = self._dead = 0
         self._is_compact = True
         self._numbers: dict[int, int] = {}  # of children, by Python's id
-        self.children: list[Hierarchy | InstanceHolder] = []
+        self.children: list[TreeBase | InstanceHolder] = []
         self.names: dict[int, str] = {}
         self.next_id = self.shape = 0
         self.moved, self.masked = Journal(), Journal()
@@ -164,7 +164,7 @@ class Instances:
         """Return a column, including rows whose instance has been removed (see `compact`)."""
         return self._columns[name][: self._size]
 
-    def child_index(self, child: Hierarchy | InstanceHolder) -> int:
+    def child_index(self, child: TreeBase | InstanceHolder) -> int:
         """Return the index of a child in `children`, which it is added to if it is new."""
         number = self._numbers.setdefault(id(child), len(self.children))
         if number == len(self.children):
@@ -336,7 +336,7 @@ def nested_scenes(top: InstanceHolder) -> list[InstanceHolder]:
     found: list[InstanceHolder] = []
     seen = {id(top)}
     top._instances.compact()
-    open_parts: list[tuple[InstanceHolder, Iterator[Hierarchy | InstanceHolder]]] = [
+    open_parts: list[tuple[InstanceHolder, Iterator[TreeBase | InstanceHolder]]] = [
         (top, iter(top._instances.children))
     ]
     while open_parts:

@@ -15,12 +15,12 @@ from bvh.queries.overlap_queries import (
     sphere_regions,
 )
 from bvh.queries.overlap_results import SceneOverlaps, ScenePairs
-from bvh.queries.tree_base import Hierarchy
+from bvh.queries.tree_base import TreeBase
 from bvh.runtime.arguments import thread_count
 from bvh.runtime.progress_bars import ProgressLike, heard
 from bvh.scene.content import SceneContent
 from bvh.scene.instance_pairs import find_leaf_pairs, search_of_scene
-from bvh.scene.instanced_trees import TwoLevel
+from bvh.scene.instanced_trees import InstancedTrees
 from bvh.traversal.overlaps.regions import Regions
 from bvh.tree.instanced import hit_codes
 from bvh.tree.primitives import Triangles
@@ -201,10 +201,10 @@ class SceneOverlapQueries(SceneContent):
         [[0, -1], [1, -1]]
         """
         view = self._for_triangles("overlap_tree")
-        content: TwoLevel | Hierarchy
+        content: InstancedTrees | TreeBase
         if isinstance(other, SceneOverlapQueries):
             content = other._for_triangles("overlap_tree")
-        elif isinstance(other, Hierarchy):
+        elif isinstance(other, TreeBase):
             other._must_hold("overlap_tree", Triangles)
             content = other
         else:
@@ -254,7 +254,7 @@ class SceneOverlapQueries(SceneContent):
             codes = find_leaf_pairs(view, view, None, True, workers, report)
         return _pairs(view, view, *codes)
 
-    def _for_triangles(self, question: str) -> TwoLevel:
+    def _for_triangles(self, question: str) -> InstancedTrees:
         """Return what kernels work on, if all that counts is over triangles."""
         view = self._current()
         other = np.array([not isinstance(tree.primitives, Triangles) for tree in view.trees])
@@ -268,7 +268,7 @@ class SceneOverlapQueries(SceneContent):
 
 
 def _overlaps(
-    view: TwoLevel, regions: Regions, shape: tuple[int, ...], threads: int | None,
+    view: InstancedTrees, regions: Regions, shape: tuple[int, ...], threads: int | None,
     progress: ProgressLike | None,
 ) -> SceneOverlaps:  # fmt: skip
     offsets, codes = find_overlaps(search_of_scene(view), regions, shape, threads, progress)
@@ -277,15 +277,15 @@ def _overlaps(
 
 
 def _pairs(
-    view: TwoLevel,
-    content: TwoLevel | Hierarchy,
+    view: InstancedTrees,
+    content: InstancedTrees | TreeBase,
     first: NDArray[np.int64],
     second: NDArray[np.int64],
 ) -> ScenePairs:
     """Return pairs of codes as pairs of faces."""
     (leaf, prim), (leaf2, prim2) = hit_codes(first), hit_codes(second)
     owner = view.owners[leaf]
-    if isinstance(content, TwoLevel):
+    if isinstance(content, InstancedTrees):
         owner2 = content.owners[leaf2]
     else:
         leaf2 = owner2 = np.full(len(second), -1, np.int32)

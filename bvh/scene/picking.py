@@ -14,7 +14,7 @@ from bvh.picking.results import Pick
 from bvh.picking.selections import Selection
 from bvh.runtime.arguments import ALL_BITS
 from bvh.scene.ray_queries import SceneRays
-from bvh.traversal.rays.one_ray import way_in
+from bvh.traversal.rays.one_ray import cast_function
 
 
 class Picking(SceneRays):
@@ -73,7 +73,7 @@ class Picking(SceneRays):
             ray = camera.cursor_ray(x, y)
             if mask is ALL_BITS:
                 view = self._current()
-                hit = way_in(view.arrays)(view.place, ray, camera.near, camera.far, 0, -1)
+                hit = cast_function(view.arrays)(view.place, ray, camera.near, camera.far, 0, -1)
             else:
                 hit = self.caster(mask=mask)(*ray, camera.near, camera.far)
             return Pick((self, camera, x, y, ray, self._flattened), hit) if hit[1] >= 0 else None

@@ -14,13 +14,13 @@ from bvh.queries.hierarchy import BVH
 from bvh.queries.point_arguments import point_batch
 from bvh.queries.results import SceneClosestPoints
 from bvh.queries.targets import Target
-from bvh.queries.tree_base import Hierarchy
+from bvh.queries.tree_base import TreeBase
 from bvh.runtime.arguments import ALL_BITS, bit_masks
 from bvh.runtime.changes import changes
 from bvh.runtime.jit import warms
 from bvh.runtime.progress_bars import ProgressLike
 from bvh.scene.content import SceneContent
-from bvh.scene.instanced_trees import TwoLevel
+from bvh.scene.instanced_trees import InstancedTrees
 from bvh.scene.instances import Instances
 
 
@@ -33,7 +33,7 @@ class ScenePoints(SceneContent):
     # back; and the number of changes when it was built.
     _wound: tuple[int, dict[tuple[int, bool], BVH]]
 
-    def _begin(self, table: Instances, attributes: dict[int, tuple[Hierarchy, Attributes]]) -> None:
+    def _begin(self, table: Instances, attributes: dict[int, tuple[TreeBase, Attributes]]) -> None:
         super()._begin(table, attributes)
         self._wound = -1, {}
 
@@ -241,7 +241,7 @@ class ScenePoints(SceneContent):
             raise ValueError(f"mask must be one number, got an array of shape {bits.shape}")
         signed = int(bits.view(np.int32))
         view = self._current()
-        solid = None if view.plain else view.first_solid(signed)
+        solid = None if view.plain else view.first_not_triangles(signed)
         if solid is not None:
             leaf, kind = solid
             raise TypeError(
@@ -278,7 +278,7 @@ def _warm() -> None:
     """Compile what points ask of scenes."""
     points, faces = np.eye(3), np.arange(3, dtype=np.int32).reshape(1, 3)
     tree = BVH.from_triangles(points, faces)
-    view = TwoLevel(
+    view = InstancedTrees(
         [tree], np.zeros(1, np.int32), np.eye(4)[None, :3], np.ones(1, np.uint32),
         np.zeros(1, np.int32),
     )  # fmt: skip

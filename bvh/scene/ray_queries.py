@@ -16,7 +16,7 @@ from bvh.queries.targets import Target
 from bvh.runtime.arguments import ALL_BITS, bit_masks, cull_code
 from bvh.runtime.progress_bars import ProgressLike
 from bvh.scene.content import SceneContent
-from bvh.traversal.rays.one_ray import way_in
+from bvh.traversal.rays.one_ray import cast_function
 
 SceneCaster = Callable[..., tuple[float, int, float, float, bool, int]]
 
@@ -98,7 +98,7 @@ class SceneRays(SceneContent):
             ray = plain_ray(origins, directions)
             if ray is not None:
                 view = self._current()
-                hit = way_in(view.arrays)(view.place, ray, t_min, t_max, 0, -1)
+                hit = cast_function(view.arrays)(view.place, ray, t_min, t_max, 0, -1)
                 return single_scene_hit(hit, view.owner(hit[5]))
         given = RayArguments(
             origins, directions, t_min, t_max, cull, threads, validate_rays, progress, filter,
@@ -126,7 +126,7 @@ class SceneRays(SceneContent):
         if bits.ndim:
             raise ValueError(f"mask must be one number, got an array of shape {bits.shape}")
         signed = int(bits.view(np.int32))
-        kernel, current = way_in(self._current().arrays), self._current
+        kernel, current = cast_function(self._current().arrays), self._current
 
         def cast(
             ox: float, oy: float, oz: float, dx: float, dy: float, dz: float,
@@ -181,7 +181,9 @@ class SceneRays(SceneContent):
             ray = plain_ray(origins, directions)
             if ray is not None:
                 view = self._current()
-                return bool(way_in(view.arrays)(view.place, ray, t_min, t_max, 0, -1)[5] >= 0)
+                return bool(
+                    cast_function(view.arrays)(view.place, ray, t_min, t_max, 0, -1)[5] >= 0
+                )
         given = RayArguments(
             origins, directions, t_min, t_max, cull, threads, validate_rays, progress, filter,
             data, sort, mask,

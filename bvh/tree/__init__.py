@@ -1,1 +1,28 @@
-"""tree."""
+"""What a tree is: layouts, primitives, how it is built, refitted and measured.
+
+Each file imports only from those above it.
+
+| file | contents |
+|---|---|
+| `builders/` | Builders of binary trees from records of primitives' boxes. |
+| `frame.py` | The local frame of a tree: its layout, known in this file alone |
+| `hulls.py` | Discrete oriented polytope (26-DOP) around points, by its vertices |
+| `instanced.py` | Instanced trees: the trees of a scene under their affine maps, as kernels see them |
+| `multipoles.py` | Multipoles: what a piece of surface looks like from far away, as a short series |
+| `nodes.py` | Binary nodes: their layout, known in this file alone, and float32 boxes in a local frame |
+| `primitives.py` | Primitives of a tree: triangles, boxes, oriented boxes and users' own, with one ray test |
+| `build_records.py` | Build records: the local frame of primitives, their bounds, and the boxes builders work on |
+| `edge_rule.py` | Edge rule "once": which of the faces that a ray touches it crosses |
+| `triangle_groups.py` | Triangle groups: their layout, known in this file alone, and the filter of a ray against them |
+| `wide_nodes.py` | Wide nodes: their layout, known in this file alone, and its accessors |
+| `arrays.py` | `TreeArrays`: the arrays of a tree, as kernels take them |
+| `collapse.py` | Collapse of a binary tree to wide nodes, and the visiting orders of their children |
+| `build.py` | Build of a tree: from primitives to its arrays |
+| `epo.py` | Effective partial overlap (EPO) of a tree: the area in its boxes that belongs to other subtrees |
+| `moving_boxes.py` | Refitting of a wide tree over moving boxes, one in each leaf, in place |
+| `refit.py` | Refit: new boxes for a tree whose primitives have moved, with the old topology |
+| `stats.py` | Statistics of a tree: its size, shape, SAH cost and memory; and the check of its structure |
+| `tlas.py` | Top-level acceleration structure (TLAS) of a scene: a tree over moving boxes, one box a leaf |
+| `winding_moments.py` | Multipole moments of a surface for fast winding numbers |
+| `world_bounds.py` | World bounds of instances, from a few boxes around each tree: its *extent* |
+"""  # noqa: E501

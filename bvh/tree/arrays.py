@@ -47,7 +47,7 @@ class TreePointers(NamedTuple):
 @pointers_of(TreeArrays)
 def _tree_pointers(arrays):
     return TreePointers(
-        pointer(arrays.nodes.blocks),
+        pointer(arrays.nodes.data),
         pointer(arrays.nodes.ids),
         pointer(arrays.groups),
         as_pointers(arrays.primitives),

@@ -20,10 +20,10 @@ from bvh.runtime.simd import (
     select,
     splat,
 )
-from bvh.runtime.threads import hold_memory_ready
+from bvh.runtime.threads import reserve_call_memory
 from bvh.tree.nodes import Nodes, is_leaf
 from bvh.tree.wide_nodes import (
-    BLOCK_SIZE,
+    NODE_SIZE,
     WideNodes,
     child_boxes,
     child_codes,
@@ -178,8 +178,8 @@ def widen(binary: Nodes, lanes: int) -> WideNodes:
     if len(binary.links) == 0:
         return WideNodes(none, no_ids)
     scratch = new_scratch(binary.links)
-    hold_memory_ready()
+    reserve_call_memory()
     count, rows = collapse(*binary, lanes, none, no_ids, True, scratch)
-    nodes = WideNodes(aligned(count * BLOCK_SIZE, np.float32), np.empty((rows, lanes), np.int32))
+    nodes = WideNodes(aligned(count * NODE_SIZE, np.float32), np.empty((rows, lanes), np.int32))
     collapse(*binary, lanes, *nodes, False, scratch)
     return nodes

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from bvh.geometry.arithmetic.exact_sums import add_product, new_sum, take_sign, triple_sign
 from bvh.runtime.jit import by_type, kernel, stay_outlined
-from bvh.tree.instanced import TRIANGLES, Placed, kind_of, leaf_of, placed_corners
+from bvh.tree.instanced import TRIANGLES, Instanced, kind_of, leaf_of, placed_corners
 from bvh.tree.primitives import Triangles, corners
 
 
@@ -74,5 +74,5 @@ def _cross_other(primitives, prim, o, d):
 
 @by_type(crosses)
 def _choose_crossing(primitives, prim, o, d):
-    choices = {Triangles: _cross_triangle, Placed: _cross_instanced}
+    choices = {Triangles: _cross_triangle, Instanced: _cross_instanced}
     return choices.get(primitives.instance_class, _cross_other)

@@ -11,7 +11,7 @@ as float32:
 | 2 | lower corner of all primitives, in local coordinates |
 | 3 | upper corner of all primitives, in local coordinates |
 
-Kernels read it through a pointer (`bvh.runtime.simd.pointer`) and the functions here, Python through
+Kernels read it through a pointer (`runtime.simd.pointer`) and the functions here, Python through
 `FrameView`. Builders have the first two rows alone.
 """
 
@@ -140,7 +140,8 @@ class FrameView:
     @property
     def box(self) -> NDArray[np.float64]:
         """Lower and upper corner of all primitives in local coordinates, shape (2, 3)."""
-        return self._rows[2:4]
+        rows: NDArray[np.float64] = self._rows[2:4]
+        return rows
 
 
 def local_frame(

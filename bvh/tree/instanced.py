@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from bvh.geometry.arithmetic.floats import vector
 from bvh.geometry.boxes import read_box
 from bvh.geometry.obbs import obb_interval, read_obb
-from bvh.geometry.transforms import moved_point, near_sum, row_of
+from bvh.geometry.transforms import rounded_dot, row_of, transformed_point
 from bvh.runtime.jit import inlined, kernel, stay_outlined
 from bvh.runtime.simd import peek, pointer_to
 
@@ -32,7 +32,7 @@ TRIANGLES, BOXES, OBBS = 0, 1, 2
 # of four numbers; the root's box there; its largest coordinate; the largest row sum of absolute
 # entries; bounds of the error of the translation, and of the rounding of vertices; whether the map
 # is a reflection.
-ROWS, LOWEST, HIGHEST, BOUND, NORM, SHIFT_ERROR, VERTEX_ERROR, FLIPS, WAY_SIZE = (
+ROWS, LOWEST, HIGHEST, BOUND, NORM, SHIFT_ERROR, VERTEX_ERROR, MIRRORED, TRANSFORM_SIZE = (
     0, 12, 15, 18, 19, 20, 21, 22, 24
 )  # fmt: skip
 
@@ -45,7 +45,7 @@ PRIM_MASK = 0xFFFFFFFF
 F4, F8, I4 = np.float32(0.0), 0.0, np.int32(0)
 
 
-class Placed(NamedTuple):
+class Instanced(NamedTuple):
     """The instanced trees of a scene, a row each in flat arrays; pointers inside kernels."""
 
     maps: NDArray[np.float64]  # MAP_SIZE numbers: local to world
@@ -119,13 +119,17 @@ def placed_corners(placed, code):
     v0, v1, v2 = local_corners(placed, code)
     at = leaf_of(code) * MAP_SIZE
     maps = placed.maps
-    return moved_point(maps, at, v0), moved_point(maps, at, v1), moved_point(maps, at, v2)
+    return (
+        transformed_point(maps, at, v0),
+        transformed_point(maps, at, v1),
+        transformed_point(maps, at, v2),
+    )
 
 
 @inlined
 def is_mirrored(placed, leaf):
     """Tell whether the map of a tree is a reflection, which swaps fronts and backs."""
-    return peek(placed.ways, leaf * WAY_SIZE + FLIPS) != 0.0
+    return peek(placed.ways, leaf * TRANSFORM_SIZE + MIRRORED) != 0.0
 
 
 @inlined
@@ -160,10 +164,10 @@ def local_point(transforms, at, p):
 def _product_row(w, rows):
     """Return a row times an affine map, each entry rounded once from double-doubles."""
     p, q, r = rows
-    _, x = near_sum((w[0], w[1], w[2], 0.0), (p[0], q[0], r[0]))
-    _, y = near_sum((w[0], w[1], w[2], 0.0), (p[1], q[1], r[1]))
-    _, z = near_sum((w[0], w[1], w[2], 0.0), (p[2], q[2], r[2]))
-    _, h = near_sum(w, (p[3], q[3], r[3]))
+    _, x = rounded_dot((w[0], w[1], w[2], 0.0), (p[0], q[0], r[0]))
+    _, y = rounded_dot((w[0], w[1], w[2], 0.0), (p[1], q[1], r[1]))
+    _, z = rounded_dot((w[0], w[1], w[2], 0.0), (p[2], q[2], r[2]))
+    _, h = rounded_dot(w, (p[3], q[3], r[3]))
     return x, y, z, h
 
 
@@ -185,7 +189,7 @@ def instanced_interval(placed, code, o, d):
 
 def ids_of(primitives: object) -> Any:
     """Return the type of the numbers of primitives: codes in a scene, ids elsewhere."""
-    return np.int64 if isinstance(primitives, Placed) else np.int32
+    return np.int64 if isinstance(primitives, Instanced) else np.int32
 
 
 def hit_codes(codes: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -195,7 +199,7 @@ def hit_codes(codes: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[Any]]:
     return np.ascontiguousarray(halves[:, 1 - low]), np.ascontiguousarray(halves[:, low])
 
 
-def owners_of(placed: Placed, leaves: NDArray[np.int32]) -> NDArray[np.int32]:
+def owners_of(placed: Instanced, leaves: NDArray[np.int32]) -> NDArray[np.int32]:
     """Return the instances of instanced trees; -1 for -1."""
     owners = np.append(placed.owners, np.int32(-1))
     return np.asarray(owners[leaves])

@@ -21,7 +21,7 @@ from bvh.runtime.tuple_references import borrowed, pointers_of
 from bvh.runtime.user_calls import call_intersect
 from bvh.tree.instanced import (
     TRIANGLES,
-    Placed,
+    Instanced,
     instanced_interval,
     kind_of,
     leaf_of,
@@ -74,11 +74,11 @@ def count_of(primitives: Primitives) -> int:
     return len(primitives.faces) if isinstance(primitives, Triangles) else len(primitives.points)
 
 
-def arrays_of(primitives: Primitives | Placed) -> list[NDArray[Any]]:
+def arrays_of(primitives: Primitives | Instanced) -> list[NDArray[Any]]:
     """Return the arrays of primitives that the tree owns."""
     if isinstance(primitives, Triangles):
         return [primitives.points, primitives.faces]
-    if isinstance(primitives, Placed):
+    if isinstance(primitives, Instanced):
         return list(primitives)
     return [primitives.points]
 
@@ -98,7 +98,7 @@ def _own_corners(triangles, prim):
 
 @by_type(corners, inline=True)
 def _choose_corners(triangles, prim):
-    if triangles.instance_class is Placed:
+    if triangles.instance_class is Instanced:
         return lambda triangles, prim: placed_corners(triangles, prim)
     return _own_corners
 
@@ -178,7 +178,7 @@ INTERSECTIONS = {
     Boxes: _intersect_box,
     Obbs: _intersect_obb,
     Custom: _intersect_custom,
-    Placed: _intersect_placed,
+    Instanced: _intersect_placed,
 }
 
 
@@ -218,7 +218,7 @@ WEIGHTS = {
     Boxes: _no_weights,
     Obbs: _no_weights,
     Custom: _custom_weights,
-    Placed: _placed_weights,
+    Instanced: _placed_weights,
 }
 
 

@@ -25,7 +25,7 @@ from bvh.tree.nodes import local_boxes
 from bvh.tree.primitives import Triangles, count_of, world_bounds
 from bvh.tree.triangle_groups import GROUP_SIZE, pack_group
 from bvh.tree.wide_nodes import (
-    BLOCK_SIZE,
+    NODE_SIZE,
     WideNodes,
     child_at,
     child_box,
@@ -148,7 +148,7 @@ def _cost(data, frame):
 
 def cost_of(arrays: TreeArrays) -> float:
     """Return the SAH cost of a tree; 0 if it is empty."""
-    return float(_cost(arrays.nodes.blocks, arrays.frame)) if len(arrays.nodes.blocks) else 0.0
+    return float(_cost(arrays.nodes.data, arrays.frame)) if len(arrays.nodes.data) else 0.0
 
 
 @entry
@@ -268,12 +268,12 @@ def refitted(
         empty = TreeArrays(WideNodes(none, ids[:0]), none, moved, np.zeros((4, 3)))
         return frozen(empty), owned(bounds)
     whole = np.vstack([frame, np.zeros((2, 3))])
-    data = aligned(len(arrays.nodes.blocks), np.float32)
+    data = aligned(len(arrays.nodes.data), np.float32)
     groups = aligned(len(ids) * GROUP_SIZE if triangles else 0, np.float32)
-    frame, boxes, old = kernel_input(whole), kernel_input(boxes), arrays.nodes.blocks
+    frame, boxes, old = kernel_input(whole), kernel_input(boxes), arrays.nodes.data
 
     def fit(begin: int, end: int) -> None:
-        part = slice(begin * BLOCK_SIZE, end * BLOCK_SIZE)
+        part = slice(begin * NODE_SIZE, end * NODE_SIZE)
         data[part] = old[part]
         if triangles:
             _fit_triangles(moved, ids, frame, begin, end, data, groups)

@@ -97,7 +97,7 @@ def _pairs(histogram: tuple[int, ...]) -> str:
 
 def stats_of(arrays: TreeArrays, build_seconds: float, epo: bool = False) -> TreeStats:
     """Return the statistics of a tree."""
-    view = lanes_of(arrays.nodes.blocks)
+    view = lanes_of(arrays.nodes.data)
     stored: list[NDArray[Any]] = [*arrays.nodes, arrays.groups, *arrays_of(arrays.primitives)]
     ids, count = arrays.nodes.ids, count_of(arrays.primitives)
     first, rows = rows_of(view.codes[view.leaf])
@@ -178,7 +178,7 @@ def check_wide(nodes: WideNodes, boxes: NDArray[np.float32], ids: NDArray[np.int
     none twice, and the union of its leaves' boxes must contain its own of the `boxes`; and the
     visiting orders must be permutations.
     """
-    view = lanes_of(nodes.blocks)
+    view = lanes_of(nodes.data)
     n = len(view.codes)
     if n == 0:
         if len(ids):

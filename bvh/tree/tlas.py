@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from bvh.runtime.arguments import aligned, kernel_input
 from bvh.runtime.jit import warms
-from bvh.runtime.threads import hold_memory_ready
+from bvh.runtime.threads import reserve_call_memory
 from bvh.tree.arrays import TreeArrays
 from bvh.tree.builders import binned_sah
 from bvh.tree.builders.records import WIDTH as RECORD
@@ -41,7 +41,7 @@ from bvh.tree.moving_boxes import (
 )
 from bvh.tree.nodes import Nodes
 from bvh.tree.primitives import Boxes
-from bvh.tree.wide_nodes import BLOCK_SIZE, WideNodes
+from bvh.tree.wide_nodes import NODE_SIZE, WideNodes
 
 # Time of a ray for one more visit of a node or a box: measured as the time of random rays over the
 # cost, for 10 000 boxes that changed places more and more.
@@ -187,7 +187,7 @@ class Tlas:
         nodes = _widened(binary, len(ids))
         self._frame, self._bounds = np.zeros((4, 3)), (self._changes, bounds)
         self._frame[:2] = frame
-        self._blocks = nodes.blocks
+        self._blocks = nodes.data
         self._parents = np.empty(nodes.size, np.int64)
         self._lanes = np.empty(len(self._boxes), np.int64)
         self._figures = np.zeros(FIGURES)
@@ -228,10 +228,10 @@ def _widened(binary: Nodes, count: int) -> WideNodes:
     """
     if count == 0:
         return WideNodes(aligned(0, np.float32), np.empty((0, 1), np.int32))
-    capacity, ids = aligned(count * BLOCK_SIZE, np.float32), np.empty((count, 1), np.int32)
-    hold_memory_ready()
+    capacity, ids = aligned(count * NODE_SIZE, np.float32), np.empty((count, 1), np.int32)
+    reserve_call_memory()
     nodes, _ = collapse(*binary, 1, capacity, ids, False, new_scratch(binary.links))
-    blocks = aligned(nodes * BLOCK_SIZE, np.float32)
+    blocks = aligned(nodes * NODE_SIZE, np.float32)
     blocks[:] = capacity[: len(blocks)]
     return WideNodes(blocks, ids)
 

@@ -34,7 +34,7 @@ from bvh.runtime.simd import (
 )
 
 ROWS = 8
-BLOCK_SIZE = ROWS * WIDTH
+NODE_SIZE = ROWS * WIDTH
 LOWER, UPPER, CODES, ORDER = 0, 3, 6, 7
 LANE_BITS = {4: 2, 8: 3, 16: 4}[WIDTH]
 
@@ -45,37 +45,37 @@ MAX_LEAF_ROWS = 1 << LEAF_BITS
 class WideNodes(NamedTuple):
     """The nodes of a tree, and the primitives of its leaves."""
 
-    blocks: NDArray[np.float32]  # (nodes * BLOCK_SIZE,)
+    data: NDArray[np.float32]  # (nodes * NODE_SIZE,)
     ids: NDArray[np.int32]  # (rows, lanes), -1 for none
 
     @property
     def size(self) -> int:
         """Number of nodes."""
-        return len(self.blocks) // BLOCK_SIZE
+        return len(self.data) // NODE_SIZE
 
 
 @inlined
 def node_count(data):
     """Return the number of nodes."""
-    return len(data) // BLOCK_SIZE
+    return len(data) // NODE_SIZE
 
 
 @inlined
 def node_at(node):
     """Return the position of a node."""
-    return node * BLOCK_SIZE
+    return node * NODE_SIZE
 
 
 @inlined
 def child_at(number):
     """Return the position of a child by the number node * WIDTH + lane."""
-    return number // WIDTH * BLOCK_SIZE + number % WIDTH
+    return number // WIDTH * NODE_SIZE + number % WIDTH
 
 
 @inlined
 def node_of(at):
     """Return the node that a child is of, by the position of the child."""
-    return at // BLOCK_SIZE
+    return at // NODE_SIZE
 
 
 @inlined

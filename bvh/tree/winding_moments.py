@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from bvh.geometry.arithmetic.vectors import cross, dot, minus
 from bvh.runtime.arguments import aligned, kernel_input
 from bvh.runtime.jit import entry, inlined, kernel
-from bvh.runtime.threads import hold_memory_ready
+from bvh.runtime.threads import reserve_call_memory
 from bvh.tree import frame as frames
 from bvh.tree.build_records import prepare
 from bvh.tree.builders import binned_sah
@@ -100,7 +100,7 @@ def winding_terms(triangles: Primitives, threads: int = 1) -> WindingTerms:
     faces[-LANES:] = 0.0
     sums, parts = _new_sums(nodes), _new_sums(LANES + 1)
     away = np.zeros((2, 2, LOWER_SLOTS))
-    hold_memory_ready()
+    reserve_call_memory()
     _sum_terms(triangles, frame, binary.order, codes, sums, parts, away, terms, faces)
     return WindingTerms(codes, kernel_input(terms), kernel_input(faces), frame)
 

@@ -80,7 +80,7 @@ def extent_of(arrays: TreeArrays, bounds: NDArray[np.float64]) -> NDArray[np.flo
 
     `bounds` are those of the whole tree, shape (2, 3). An empty tree has no boxes.
     """
-    if len(arrays.nodes.blocks) == 0:
+    if len(arrays.nodes.data) == 0:
         return np.empty((0, 6))
     if isinstance(arrays.primitives, Triangles):
         points, faces = arrays.primitives
@@ -123,7 +123,7 @@ def _upper_boxes(arrays: TreeArrays, bounds: NDArray[np.float64]) -> NDArray[np.
 
 def _opened(arrays: TreeArrays) -> NDArray[np.float64]:
     """Return local boxes of nodes that contain all primitives; the largest are opened first."""
-    view = lanes_of(arrays.nodes.blocks)
+    view = lanes_of(arrays.nodes.data)
     boxes = np.moveaxis(view.boxes, 1, 2).astype(np.float64)
     closed: list[tuple[float, int, int]] = []
     done: list[tuple[int, int]] = []

@@ -13,7 +13,7 @@ from bvh.io.tree_format import Header, entries_of, packed, unpacked
 from bvh.runtime.arguments import kernel_input
 from bvh.runtime.simd import WIDTH
 from bvh.tree.triangle_groups import pack_triangles
-from bvh.tree.wide_nodes import BLOCK_SIZE, CODES
+from bvh.tree.wide_nodes import CODES, NODE_SIZE
 
 Rng = np.random.Generator
 KINDS = ("triangles", "boxes", "obbs")
@@ -62,9 +62,7 @@ class Parts:
     @property
     def codes(self) -> np.ndarray[Any, Any]:
         """The child codes, (nodes, lanes), to be changed in entry."""
-        return (
-            self.arrays["blocks"].view(np.int32).reshape(-1, BLOCK_SIZE // WIDTH, WIDTH)[:, CODES]
-        )
+        return self.arrays["blocks"].view(np.int32).reshape(-1, NODE_SIZE // WIDTH, WIDTH)[:, CODES]
 
     def repack(self) -> None:
         """Make the groups fit the vertices again."""

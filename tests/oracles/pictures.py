@@ -38,7 +38,7 @@ def walk(tree: BVH) -> list[dict[str, Any]]:
     from bvh.tree.wide_nodes import lanes_of, rows_of
 
     arrays: Any = tree.arrays
-    view = lanes_of(arrays.nodes.blocks)
+    view = lanes_of(arrays.nodes.data)
     found, front = [], [(0, 0)] if len(view.codes) else []
     while front:
         node, level = front.pop()

@@ -73,7 +73,7 @@ def held_by(view: Any, ids: np.ndarray, node: int, lane: int) -> set[int]:
 
 def epo(tree: BVH) -> float:
     """Return the effective partial overlap, by its definition."""
-    view, ids = lanes_of(tree.arrays.nodes.blocks), tree.arrays.nodes.ids
+    view, ids = lanes_of(tree.arrays.nodes.data), tree.arrays.nodes.ids
     triangles = local_triangles(tree)
     areas = {
         prim: math.sqrt(sum(float(x) ** 2 for x in normal(t))) for prim, t in triangles.items()
@@ -93,7 +93,7 @@ def epo(tree: BVH) -> float:
 
 def depths(tree: BVH) -> tuple[list[int], list[int]]:
     """Return the level and the number of primitives of each leaf, in no order."""
-    view, ids = lanes_of(tree.arrays.nodes.blocks), tree.arrays.nodes.ids
+    view, ids = lanes_of(tree.arrays.nodes.data), tree.arrays.nodes.ids
     levels, sizes = [], []
 
     def visit(node: int, level: int) -> None:

@@ -46,7 +46,7 @@ def pixel_ray(wxyz: Any, tangent: float, width: int, height: int, x: float, y: f
 
 def boxes_at(arrays: TreeArrays, level: int) -> list[Box]:
     """Return the boxes of a level in the tree's coordinates, by following children."""
-    blocks = arrays.nodes.blocks.reshape(-1, 8, WIDTH)
+    blocks = arrays.nodes.data.reshape(-1, 8, WIDTH)
     codes = blocks[:, 6].copy().view(np.int32)
     centre = [Fraction(float(c)) for c in arrays.frame[0]]
     size = Fraction(2) ** -int(arrays.frame[1, 0])

@@ -37,6 +37,7 @@ def test_the_package_alone_loads_next_to_nothing() -> None:
     loaded = modules_after("import bvh; bvh.__version__; dir(bvh)")
     assert {name for name in loaded if name.split(".")[0] == "bvh"} == {
         "bvh",
+        "bvh.runtime",
         "bvh.runtime.starting_folder",
     }
     assert not loaded & {"numba", "numpy"}
@@ -48,11 +49,11 @@ def test_trees_load_what_trees_need() -> None:
     assert not loaded & set(foreign.split())
     # What Numba itself loads at its first compilation only.
     assert not loaded & {"numba.np.arrayobj", "numba.cpython.unicode"}
-    rooms = {name.split(".")[1] for name in loaded if name.startswith("bvh.")}
-    assert "tree" in rooms
-    late = "scene expansion camera picking outlines pictures viewer lab compat commands"
-    assert not rooms & set(late.split())
-    assert not rooms & {"point_batches", "winding", "containment", "searches", "kernels"}
+    folders = {name.split(".")[1] for name in loaded if name.startswith("bvh.")}
+    assert "queries" in folders
+    assert not folders & {"scene", "camera", "picking", "pictures", "apps", "compat", "kernels"}
+    files = {name.split(".")[-1] for name in loaded if name.startswith("bvh.")}
+    assert not files & {"point_batches", "winding_moments", "containment", "overlap_batches"}
 
 
 def test_the_sources_are_read_when_a_kernel_is_wanted() -> None:
@@ -63,7 +64,7 @@ import bvh
 from bvh.runtime.cache import kernel_cache
 bvh.Scene, bvh.BVH, bvh.Viewer
 before = kernel_cache.fingerprint.cache_info().currsize
-bvh.geometry.triangles.ray_triangle([0, 0, 1], [0, 0, -1], [0, 0, 0], [1, 0, 0], [0, 1, 0])
+bvh.ray_triangle([0, 0, 1], [0, 0, -1], [0, 0, 0], [1, 0, 0], [0, 1, 0])
 print(json.dumps([before, kernel_cache.fingerprint.cache_info().currsize]))
 """
     assert told(program) == [0, 1]
@@ -79,6 +80,7 @@ def test_type_checkers_are_told_the_same() -> None:
         if (node.module or "").startswith("bvh.")
         for alias in node.names
     }
+    assert read.pop("starting_folder") == "runtime"
     assert read == bvh._MODULES and sorted(read) == sorted(bvh.__all__)
 
 
@@ -98,7 +100,7 @@ def test_modules_are_there_without_being_imported() -> None:
     program = """
 import json
 import bvh
-print(json.dumps([bvh.camera.camera.Camera is bvh.Camera, bvh.pictures.Picture.__name__,
+print(json.dumps([bvh.tree.__name__ == 'bvh.tree', bvh.pictures.Picture.__name__,
                   bvh.kernels.closest_hit.__name__]))
 """
     assert told(program) == [True, "Picture", "closest_hit"]
@@ -136,7 +138,10 @@ def test_many_threads_import_at_once() -> None:
 import json, threading
 from importlib import import_module
 import bvh
-names = "user_calls", "exact", "kernels", "tree", "cpu_levels", "jit", "builders.records", "forks"
+names = (
+    "runtime.user_calls", "geometry.arithmetic.exact_sums", "kernels", "queries.hierarchy",
+    "runtime.compiler.cpu_levels", "runtime.jit", "tree.builders.records", "runtime.compiler.forks",
+)
 gate, failed = threading.Barrier(len(names)), []
 
 def ask(name):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import re
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -54,31 +56,80 @@ def test_exports_are_complete() -> None:
     assert not modules & set(bvh.__all__)
 
 
-def test_imports_run_one_way() -> None:
-    """Each module imports only from those above it in CONTRIBUTING's table."""
-    rooms = re.findall(r"^\| (`.*?) \|", (ROOT / "CONTRIBUTING.md").read_text(), re.M)
-    level: dict[str, int] = {}
-    for height, cell in enumerate(rooms):
-        for name in re.findall(r"`([a-z_]+)(?:\.py|/)`", cell):
-            level[name] = height
+def folder_order() -> list[str]:
+    """Return the folders of CONTRIBUTING's table, lowest first."""
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    return re.findall(r"^\| `([a-z]+)/` \|", text, re.M)
+
+
+def imported_modules(path: Path) -> Iterator[str]:
+    """Yield the modules of the package that a file imports, anywhere in it."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "bvh":
+            for name in node.names:
+                inside = f"{node.module}.{name.name}"
+                yield inside if is_module(inside) else str(node.module)
+        elif isinstance(node, ast.Import):
+            yield from (name.name for name in node.names if name.name.startswith("bvh."))
+
+
+def is_module(name: str) -> bool:
+    """Tell whether a dotted name is a module or folder of the package."""
+    path = ROOT.joinpath(*name.split("."))
+    return path.is_dir() or path.with_suffix(".py").exists()
+
+
+def test_imports_between_folders_run_one_way() -> None:
+    """Each folder imports only from those before it in CONTRIBUTING's table."""
+    order = folder_order()
+    assert len(order) == 12
+    # Beside the folders: queries for users' kernels; programs, which import what users do.
+    order.insert(order.index("scene") + 1, "kernels")
+    order.append("examples")
+    found = {path.name for path in (ROOT / "bvh").iterdir() if (path / "__init__.py").exists()}
+    assert found == set(order) - {"kernels"}
     for path in (ROOT / "bvh").rglob("*.py"):
-        room = path.relative_to(ROOT / "bvh").parts[0].removesuffix(".py")
-        if room in ("__init__", "__main__"):
+        here = path.relative_to(ROOT / "bvh").parts[0].removesuffix(".py")
+        if here in ("__init__", "__main__"):
             continue
-        assert room in level, f"{room} is missing in CONTRIBUTING.md"
-        for line in path.read_text().splitlines():
-            found = re.match(r"\s*(?:from|import) bvh(?:\.| import )(\w+)", line)
-            if found and found[1] in level:
-                assert level[found[1]] <= level[room], f"{path.name}: {line}"
-            elif found:
-                assert hasattr(bvh, found[1]), f"{path.name}: {line}"
+        for module in imported_modules(path):
+            there = module.split(".")[1]
+            if there in order:
+                assert order.index(there) <= order.index(here), f"{path.name}: {module}"
+            else:
+                assert hasattr(bvh, there), f"{path.name}: {module}"
 
 
-def test_the_table_names_what_there_is() -> None:
-    """Every room of CONTRIBUTING's table exists."""
-    rooms = re.findall(r"^\| (`.*?) \|", (ROOT / "CONTRIBUTING.md").read_text(), re.M)
-    for name in re.findall(r"`([a-z_/]+(?:\.py)?)`", " ".join(rooms)):
-        assert (ROOT / "bvh" / name).exists(), name
+def table_of(folder: Path) -> list[str]:
+    """Return the names in the table of a folder's docstring, in order."""
+    text = ast.get_docstring(ast.parse((folder / "__init__.py").read_text())) or ""
+    return re.findall(r"^\| `([a-z0-9_]+)(?:\.py|/)` \|", text, re.M)
+
+
+FOLDERS = sorted({path.parent for path in (ROOT / "bvh").rglob("*.py")} - {ROOT / "bvh"})
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_folders_list_their_files(folder: Path) -> None:
+    """Each folder's docstring lists its files, and each imports only from those above it there."""
+    listed = table_of(folder)
+    present = {path.stem for path in folder.glob("*.py")} - {"__init__"}
+    present |= {path.parent.name for path in folder.glob("*/__init__.py")}
+    assert set(listed) == present
+    name = ".".join(folder.relative_to(ROOT).parts)
+    for path in folder.glob("*.py"):
+        for module in imported_modules(path):
+            inside = module.removeprefix(f"{name}.").split(".")[0]
+            if module.startswith(f"{name}.") and inside in listed and path.stem in listed:
+                assert listed.index(inside) <= listed.index(path.stem), f"{path}: {module}"
+
+
+def test_folders_stay_small() -> None:
+    """A folder holds at most 12 files; the stages of rays, and of trees, are more."""
+    for folder in FOLDERS:
+        files = [path for path in folder.glob("*.py") if path.stem != "__init__"]
+        name = folder.relative_to(ROOT / "bvh").as_posix()
+        assert len(files) <= 12 or name in ("traversal/rays", "tree"), name
 
 
 def test_files_stay_small() -> None:

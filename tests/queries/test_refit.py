@@ -10,7 +10,7 @@ import pytest
 
 import bvh
 from bvh import BVH
-from bvh.queries.tree_base import Hierarchy
+from bvh.queries.tree_base import TreeBase
 from bvh.tree.arrays import TreeArrays
 from bvh.tree.build import BUILDERS
 from bvh.tree.refit import refitted
@@ -23,7 +23,7 @@ Rng = np.random.Generator
 def tree_of(arrays: TreeArrays, bounds: np.ndarray, quality: str = "medium") -> BVH:
     """Return a tree of arrays that were not built."""
     tree = object.__new__(BVH)
-    Hierarchy._set_arrays(tree, arrays)
+    TreeBase._set_arrays(tree, arrays)
     tree._bounds, tree._quality, tree._build_seconds = bounds, quality, 0.0
     tree._face_ids = None
     return tree
@@ -114,7 +114,7 @@ def test_the_same_vertices_make_the_same_tree(quality: str, rng: Rng) -> None:
     one, three = (moved(tree, tree.vertices, threads).arrays for threads in (1, 3))
     for some, others in ((one, three), (one, tree.arrays)):
         if others is three or quality != "high":
-            assert some.nodes.blocks.tobytes() == others.nodes.blocks.tobytes()
+            assert some.nodes.data.tobytes() == others.nodes.data.tobytes()
         assert some.nodes.ids.tobytes() == others.nodes.ids.tobytes()
         assert some.groups.tobytes() == others.groups.tobytes()
         assert some.frame.tobytes() == others.frame.tobytes()

@@ -14,7 +14,7 @@ import pytest
 import bvh
 from bvh.queries.batches import overlap_batches
 from bvh.runtime import threads as workers
-from bvh.runtime.interrupts import held_back, raise_lost_interrupts
+from bvh.runtime.interrupts import deferred_interrupts, raise_lost_interrupts
 from bvh.runtime.threads import share_long
 from tests.children import answer, start
 
@@ -25,12 +25,12 @@ def test_it_waits_for_the_end_of_the_block() -> None:
     """Of a callback it would get lost."""
     handler = signal.getsignal(signal.SIGINT)
     done = False
-    with pytest.raises(KeyboardInterrupt), held_back() as waiting:
+    with pytest.raises(KeyboardInterrupt), deferred_interrupts() as waiting:
         called()
         assert len(waiting) == 1
         done = True
     assert done and signal.getsignal(signal.SIGINT) is handler
-    with held_back() as waiting:
+    with deferred_interrupts() as waiting:
         pass
     assert not waiting and signal.getsignal(signal.SIGINT) is handler
 
@@ -99,12 +99,12 @@ except KeyboardInterrupt:
 def test_errors_and_other_threads() -> None:
     """An error of the block goes on; only the main thread can do anything about signals."""
     handler = signal.getsignal(signal.SIGINT)
-    with pytest.raises(ZeroDivisionError), held_back():
+    with pytest.raises(ZeroDivisionError), deferred_interrupts():
         raise ZeroDivisionError
     seen: list[Any] = []
 
     def run() -> None:
-        with held_back() as waiting:
+        with deferred_interrupts() as waiting:
             seen.append((signal.getsignal(signal.SIGINT), waiting))
 
     thread = threading.Thread(target=run)

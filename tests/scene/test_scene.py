@@ -46,7 +46,7 @@ class View:
 
 @pytest.fixture(autouse=True)
 def _views(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(content, "TwoLevel", View)
+    monkeypatch.setattr(content, "InstancedTrees", View)
 
 
 def current(scene: Scene) -> Any:

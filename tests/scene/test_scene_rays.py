@@ -394,7 +394,7 @@ def test_trees_outlive_their_rays(ask: str, rng: np.random.Generator) -> None:
     """A tree that `progress` takes out of the scene stays until rays under way have ended."""
     scene = bvh.Scene()
     scene.add(bvh.BVH.from_mesh(trimesh.creation.box()))
-    blocks, held = weakref.ref(scene[0].child.arrays.nodes.blocks), []
+    blocks, held = weakref.ref(scene[0].child.arrays.nodes.data), []
 
     def progress(done: int, total: int) -> None:
         if len(scene):

@@ -7,7 +7,7 @@ import pytest
 
 from bvh import BVH
 from bvh.queries.batches import ray_batches
-from bvh.traversal.rays.ray_batch import KEYS, Rays, sorted_places
+from bvh.traversal.rays.ray_batch import KEYS, Rays, sorted_permutation
 from bvh.traversal.rays.ray_block import BLOCK
 from tests.cases.family_parts import sphere
 
@@ -47,7 +47,7 @@ def test_places(rng: np.random.Generator) -> None:
     tree = BVH.from_triangles(*sphere(3))
     o, d = hostile_rays(rng, 4000)
     batch = Rays(o, d, np.zeros(1), np.full(1, np.inf))
-    places = sorted_places(tree.arrays, batch, 100, 4000)
+    places = sorted_permutation(tree.arrays, batch, 100, 4000)
     np.testing.assert_array_equal(np.sort(places), np.arange(100, 4000))
     octants = (d[places] < 0.0) @ [1, 2, 4]
     assert (np.diff(octants) >= 0).all()

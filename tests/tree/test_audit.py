@@ -111,7 +111,7 @@ def test_the_audit_finds(change: str, rng: np.random.Generator) -> None:
     boxes, ids = boxes_of(tree)
     nodes = WideNodes(*(array.copy() for array in tree.arrays.nodes))
     check_wide(nodes, boxes, ids)
-    view = lanes_of(nodes.blocks)
+    view = lanes_of(nodes.data)
     p, k = np.argwhere(view.inner)[-1]
     q, l = np.unravel_index(np.where(view.leaf, ~view.codes % 8, -1).argmax(), view.leaf.shape)  # noqa: E741
     places = {"ids": nodes.ids, "p": p, "k": k, "q": q, "l": l}

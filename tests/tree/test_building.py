@@ -84,7 +84,7 @@ def test_stats(rng: np.random.Generator) -> None:
     assert one.bytes == 4 * WIDTH * (8 + 1 + 14) + 72 + 12
     tree = BVH.from_triangles(*soup(rng, 3_000))
     stats, ids = tree.stats(), tree.arrays.nodes.ids
-    boxes, codes, _, inner, leaf = lanes_of(tree.arrays.nodes.blocks)
+    boxes, codes, _, inner, leaf = lanes_of(tree.arrays.nodes.data)
     inside, leaves, depth, cost = [(0, 1)], [], 0, 1.0
     whole = surface(tree.arrays.frame[2:].reshape(6))
     while inside:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from bvh import BVH
-from bvh.queries.tree_base import Hierarchy
+from bvh.queries.tree_base import TreeBase
 from bvh.runtime.jit import entry
 from bvh.runtime.simd import WIDTH
 from bvh.tree import tlas
@@ -34,7 +34,7 @@ def some_boxes(rng: Rng, n: int, size: float = 0.05) -> np.ndarray:
 def tree_of(top: Tlas) -> BVH:
     """Return a tree that holds the arrays of a top level."""
     tree = object.__new__(BVH)
-    Hierarchy._set_arrays(tree, top.arrays)
+    TreeBase._set_arrays(tree, top.arrays)
     tree._bounds, tree._quality, tree._build_seconds = top.bounds, "medium", 0.0
     tree._face_ids = None
     return tree
@@ -44,10 +44,10 @@ def assert_sound(top: Tlas, rng: Rng) -> None:
     """Audit a top level, and compare its answers with brute force."""
     check(top.arrays)
     solid = np.isfinite(top.boxes).all(axis=1) & (top.boxes[:, :3] <= top.boxes[:, 3:]).all(axis=1)
-    codes = lanes_of(top.arrays.nodes.blocks)
+    codes = lanes_of(top.arrays.nodes.data)
     assert codes.leaf.sum() == solid.sum() == len(top.arrays.nodes.ids)
     if not solid.any():
-        assert np.isnan(top.bounds).all() and len(top.arrays.nodes.blocks) == 0
+        assert np.isnan(top.bounds).all() and len(top.arrays.nodes.data) == 0
         return
     some = top.boxes[solid]
     assert np.array_equal(top.bounds, [some[:, :3].min(axis=0), some[:, 3:].max(axis=0)])

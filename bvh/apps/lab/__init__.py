@@ -1,1 +1,17 @@
-"""Ray lab: a page in the browser that shows ray-box intersection, exact and naive."""
+"""The ray lab: a page where a ray meets a box.
+
+Each file imports only from those above it.
+
+| file | contents |
+|---|---|
+| `state.py` | State of the ray lab: a ray and one or two boxes, with the exact answers for them |
+| `fields.py` | Text fields of a ray lab state: numbers as text, exact to the last digit, and back |
+| `frame.py` | Drawn coordinates of the ray lab: the part of space in view, translated and scaled |
+| `drawing.py` | Scene of the ray lab in the browser: boxes, planes, the ray, and their intersections |
+| `handles.py` | Handles of the ray lab: their poses, what dragging them changes, and the gizmos on the page |
+| `naive.py` | Naive box tests, as articles print them, and what goes wrong in them |
+| `answers.py` | Answers of the ray lab as HTML: the exact one, its chart, and the naive ones |
+| `presets.py` | Presets of the ray lab: each shows a flaw of the box tests in articles |
+| `panel.py` | Panels of the ray lab's page: presets, what to drag, exact numbers, and the answers |
+| `page.py` | Page of the ray lab, and `ray_lab`, which serves it |
+"""  # noqa: E501

@@ -128,7 +128,7 @@ class BoxLevels:
     """
 
     def __init__(self, arrays: TreeArrays) -> None:
-        self._lanes = lanes_of(arrays.nodes.blocks)
+        self._lanes = lanes_of(arrays.nodes.data)
         self._levels = wide_levels(self._lanes)
         self._frame = FrameView(arrays.frame)
         self.depth = int(self._levels.max()) + 1 if len(self._levels) else -1

@@ -1,1 +1,12 @@
-"""geometry/arithmetic."""
+"""Floating-point and rational arithmetic that geometric predicates rely on.
+
+Each file imports only from those above it.
+
+| file | contents |
+|---|---|
+| `floats.py` | Floating-point functions for kernels: bits, powers of two, error-free transformations |
+| `exact_sums.py` | Exact sums of products of doubles, and their signs and quotients |
+| `rationals.py` | Exact tests of triangles and boxes with spheres and polytopes, in rational numbers |
+| `vectors.py` | Vectors of three numbers as tuples: their products and differences, every operation rounded |
+| `predicates.py` | Exact orientation predicates: signs of areas and volumes spanned by points |
+"""  # noqa: E501

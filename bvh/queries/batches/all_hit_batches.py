@@ -26,7 +26,7 @@ from bvh.traversal.rays.all_hits import (
 )
 from bvh.traversal.rays.goals import AllGoal, FirstGoal, new_found_hits, new_nearest_hits
 from bvh.traversal.rays.hit_details import Columns
-from bvh.traversal.rays.packets_or_singles import Scratch, new_scratch, nothing_learnt
+from bvh.traversal.rays.packets_or_singles import Scratch, new_scratch, no_measurements
 from bvh.traversal.rays.ray_batch import SINGLES, Order
 from bvh.traversal.rays.ray_block import BLOCK, HALF
 from bvh.tree.arrays import kernel_arrays
@@ -45,7 +45,7 @@ class _Bench:
 
     def __init__(self, ranked: int, primitives: Any) -> None:
         self.ids = ids_of(primitives)
-        self.scratch: Scratch = new_scratch(nothing_learnt())
+        self.scratch: Scratch = new_scratch(no_measurements())
         self.nearest = new_nearest_hits(max(ranked, 1), self.ids)
         self.state = np.zeros(3, np.int64)
         self.out: Columns = new_columns(FIRST_CAPACITY, self.ids)
@@ -120,7 +120,7 @@ class _Request:
                 parts[begin] = pieces
 
         threads, progress = self._options.threads, self._options.progress
-        if len(self._arrays.nodes.blocks) > 0:
+        if len(self._arrays.nodes.data) > 0:
             share_blocks(order, work, threads, progress)
         elif progress is not None:
             # The kernel leaves `state` alone; progress is reported all the same.

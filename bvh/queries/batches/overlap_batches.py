@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from bvh.geometry.arithmetic import rationals
 from bvh.runtime.arguments import MAX_PRIMITIVES, kernel_input
 from bvh.runtime.jit import warms
-from bvh.runtime.threads import Progress, Shelf, hold_memory_ready, share, share_long
+from bvh.runtime.threads import Progress, Shelf, reserve_call_memory, share, share_long
 from bvh.traversal.overlaps.region_search import (
     COUNT,
     MOST_OF_LEAF,
@@ -31,12 +31,12 @@ from bvh.traversal.overlaps.tree_pairs import (
     MET,
     MOST_OF_LEAVES,
     STEPS,
-    Meeting,
+    PairSearch,
     begin_with,
     meet,
-    new_meeting,
+    new_pair_search,
 )
-from bvh.traversal.overlaps.tree_to_tree import way_between
+from bvh.traversal.overlaps.tree_to_tree import frame_map
 from bvh.tree.arrays import TreeArrays, frozen_primitives
 from bvh.tree.build import build
 from bvh.tree.instanced import CODE_BITS, PRIM_MASK
@@ -93,7 +93,7 @@ def search_of(arrays: TreeArrays) -> RegionSearch:
             return primitives.points[primitives.faces[prim]].tolist()
         return primitives.points[prim].reshape(2, 3).tolist()
 
-    empty = len(arrays.nodes.blocks) == 0
+    empty = len(arrays.nodes.data) == 0
     run = partial(search_regions, arrays)
     return RegionSearch(empty, False, new_search, new_found, run, corners)
 
@@ -214,17 +214,17 @@ def find_pairs(
     """Return the pairs of faces that meet, (m, 2), ascending."""
     parts: list[Keys] = []
     tasks = np.empty((0, ENTRY), np.int64)
-    if len(arrays.nodes.blocks) and len(others.nodes.blocks):
-        way = way_between(arrays.frame, others.frame, transform, itself)
+    if len(arrays.nodes.data) and len(others.nodes.data):
+        way = frame_map(arrays.frame, others.frame, transform, itself)
         wanted = min(TASKS * threads, MOST_TASKS)
-        tasks = split_pair(arrays, others, way, itself, new_meeting(wanted), wanted)
-    shelf = Shelf(lambda: (new_meeting(len(tasks)), np.empty((PAIRS, 2), np.int32)))
+        tasks = split_pair(arrays, others, way, itself, new_pair_search(wanted), wanted)
+    shelf = Shelf(lambda: (new_pair_search(len(tasks)), np.empty((PAIRS, 2), np.int32)))
     cancel = np.zeros(1, np.int32)
 
     def work(begin: int, end: int) -> None:
-        with shelf.scratch() as (meeting, pairs):
-            begin_with(meeting, tasks[begin:end])
-            found = meeting_pairs(arrays, others, way, itself, meeting, pairs, cancel)
+        with shelf.scratch() as (pair_search, pairs):
+            begin_with(pair_search, tasks[begin:end])
+            found = meeting_pairs(arrays, others, way, itself, pair_search, pairs, cancel)
         parts.append(joined([rows[:, 0] << 32 | rows[:, 1] for rows in found]))
 
     if len(tasks):
@@ -238,24 +238,26 @@ def find_pairs(
 
 def split_pair(
     arrays: TreeArrays, others: TreeArrays, way: NDArray[np.float64], itself: bool,
-    meeting: Meeting, wanted: int,
+    pair_search: PairSearch, wanted: int,
 ) -> NDArray[np.int64]:  # fmt: skip
     """Return pairs of subtrees, some `wanted`, that make up a pair of trees."""
-    begin_with(meeting, np.zeros((1, ENTRY), np.int64))
-    hold_memory_ready()
-    meet(arrays, others, way, itself, meeting, np.empty((0, 2), np.int32), wanted, 0)
-    return meeting.stack[meeting.state[FIRST] : meeting.state[HEIGHT]].reshape(-1, ENTRY)
+    begin_with(pair_search, np.zeros((1, ENTRY), np.int64))
+    reserve_call_memory()
+    meet(arrays, others, way, itself, pair_search, np.empty((0, 2), np.int32), wanted, 0)
+    return pair_search.stack[pair_search.state[FIRST] : pair_search.state[HEIGHT]].reshape(
+        -1, ENTRY
+    )
 
 
 def meeting_pairs(
     arrays: TreeArrays, others: TreeArrays, way: NDArray[np.float64], itself: bool,
-    meeting: Meeting, pairs: NDArray[np.int32], cancel: NDArray[np.int32],
+    pair_search: PairSearch, pairs: NDArray[np.int32], cancel: NDArray[np.int32],
 ) -> list[NDArray[np.int64]]:  # fmt: skip
     """Return the pairs of faces that a search comes to, in parts (n, 2), unless it is cancelled."""
     found, done = [], False
     while not (done or cancel[0]):
-        done = meet(arrays, others, way, itself, meeting, pairs, 0, STEPS)
-        count = int(meeting.state[MET])
+        done = meet(arrays, others, way, itself, pair_search, pairs, 0, STEPS)
+        count = int(pair_search.state[MET])
         if count:
             found.append(pairs[:count].astype(np.int64))
     return found

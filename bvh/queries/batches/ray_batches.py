@@ -18,7 +18,7 @@ from bvh.runtime.user_calls import UserCall
 from bvh.traversal.rays.closest_hit import closest_hits
 from bvh.traversal.rays.goals import ClosestGoal, CountGoal, FirstGoal, new_nearest_hits
 from bvh.traversal.rays.hit_details import Columns
-from bvh.traversal.rays.packets_or_singles import Scratch, new_scratch, nothing_learnt
+from bvh.traversal.rays.packets_or_singles import Scratch, new_scratch, no_measurements
 from bvh.traversal.rays.ray_batch import (
     AUTO,
     SINGLES,
@@ -26,11 +26,11 @@ from bvh.traversal.rays.ray_batch import (
     TILE_WIDTH,
     Order,
     Rays,
-    sorted_places,
+    sorted_permutation,
 )
 from bvh.traversal.rays.ray_block import BLOCK
 from bvh.tree.arrays import kernel_arrays
-from bvh.tree.instanced import Placed, hit_codes, ids_of, owners_of
+from bvh.tree.instanced import Instanced, hit_codes, ids_of, owners_of
 
 # Ray blocks that a thread takes at a time: enough to hide the cost of the call (some 20 us), few
 # enough to balance threads and to notice Ctrl-C at once.
@@ -53,7 +53,7 @@ Found = tuple[NDArray[Any], ...]
 
 def _shelf() -> Shelf[Scratch]:
     """Return scratch for the threads of a batch, which share what they learn."""
-    return Shelf(partial(new_scratch, nothing_learnt()))
+    return Shelf(partial(new_scratch, no_measurements()))
 
 
 def closest_hit(arrays: Any, batch: RayBatch, options: RayOptions) -> Hits:
@@ -76,7 +76,7 @@ def _hits(
     *costs: NDArray[np.int32],
 ) -> Hits:  # fmt: skip
     """Return closest hits as a result; a scene adds the instance and the leaf."""
-    if not isinstance(arrays.primitives, Placed):
+    if not isinstance(arrays.primitives, Instanced):
         return of_tree(*shaped(batch.shape, *found, *costs))
     t, codes, *rest = found
     leaf, prim_id = hit_codes(codes)
@@ -95,7 +95,7 @@ def _closest(arrays: Any, batch: RayBatch, goal: Callable[[], Any], options: Ray
         with shelf.scratch() as scratch:
             closest_hits(arrays, batch.rays, order, scratch, goal(), begin, end, out)
 
-    if len(arrays.nodes.blocks) == 0:
+    if len(arrays.nodes.data) == 0:
         # The kernel leaves results alone; progress is reported all the same.
         for result, miss in ((t, np.inf), (u, np.nan), (v, np.nan), (prim_id, -1), (front, False)):
             result.fill(miss)
@@ -133,7 +133,7 @@ def _run(arrays: Any, batch: RayBatch, work: Work, options: RayOptions) -> None:
     """Call work on all blocks of a batch, in the order that is best for them, or wanted."""
     n, rays = batch.size, batch.rays
     share_all = partial(_share, work=work, threads=options.threads, progress=options.progress)
-    empty = len(arrays.nodes.blocks) == 0
+    empty = len(arrays.nodes.data) == 0
     if options.sort and not empty:
         share_all(_sorted(arrays, rays, 0, n), 0, 0, n)
         return
@@ -144,7 +144,7 @@ def _run(arrays: Any, batch: RayBatch, work: Work, options: RayOptions) -> None:
         began = time.perf_counter()
         share_all(order, 0, 0, n, blocks=PROBE)
         traced = time.perf_counter()
-        sorted_places(arrays, rays, 0, PROBE * BLOCK)
+        sorted_permutation(arrays, rays, 0, PROBE * BLOCK)
         spent = time.perf_counter() - traced
         if SAVED * (traced - began) > (1.0 + 2.0 / options.threads) * spent:
             done = PROBE * BLOCK
@@ -156,7 +156,7 @@ def _run(arrays: Any, batch: RayBatch, work: Work, options: RayOptions) -> None:
 
 
 def _sorted(arrays: Any, rays: Rays, begin: int, end: int) -> Order:
-    return Order(end - begin, 0, sorted_places(arrays, rays, begin, end), SINGLES)
+    return Order(end - begin, 0, sorted_permutation(arrays, rays, begin, end), SINGLES)
 
 
 def share_blocks(

@@ -16,7 +16,7 @@ from numba.core import codegen as _codegen
 from numba.core import registry as _registry
 
 from bvh.runtime.compiler.cpu_levels import NATIVE, Target, parsed, target_of, wanted_target
-from bvh.runtime.interrupts import held_back
+from bvh.runtime.interrupts import deferred_interrupts
 
 codegen: Any = _codegen
 registry: Any = _registry
@@ -73,7 +73,7 @@ def _delay_interrupts(generator: Any) -> None:
     finalize = engine.finalize_object
 
     def finalize_object() -> None:
-        with held_back():
+        with deferred_interrupts():
             finalize()
 
     engine.finalize_object = finalize_object

@@ -2,7 +2,18 @@
 
 A `Vec` is an LLVM vector, so its operators become single instructions where the CPU has them and
 are split where it has not: any width compiles anywhere.
-"""
+
+Each file imports only from those above it.
+
+| file | contents |
+|---|---|
+| `cpu.py` | CPU features, the number of lanes of a vector, and the cycle counter |
+| `vectors.py` | Vector type `Vec` and its operators |
+| `arithmetic.py` | Operations on vectors beyond operators: select, fma, minima, conversions |
+| `bits.py` | Bit counts of integers, by which kernels iterate over masks |
+| `memory.py` | Loads and stores of scalars and vectors through arrays and pointers. Nothing is checked |
+| `lanes.py` | Lanes of vectors: broadcast, extraction, masks as bits, permutation and compression |
+"""  # noqa: E501
 
 from bvh.runtime.simd.arithmetic import (
     as_floats,

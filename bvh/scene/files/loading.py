@@ -26,7 +26,7 @@ from bvh.io.scene_format import SCENE_MAGIC, SceneHeader, unpacked_scene
 from bvh.io.tree_format import MAGIC, PRIMITIVE_ARRAYS, Header, entries_of, unpacked
 from bvh.io.untrusted import check_primitives, check_tree
 from bvh.queries.hierarchy import BVH
-from bvh.queries.tree_base import Hierarchy
+from bvh.queries.tree_base import TreeBase
 from bvh.runtime.arguments import aligned, kernel_input, thread_count
 from bvh.runtime.forks import ForkSafeLock
 from bvh.runtime.jit import BVHWarning
@@ -267,7 +267,7 @@ class _SavedTree(NamedTuple):
             raise ValueError("is not valid: a face has a number below 0")
         return arrays
 
-    def restore(self, tree: Hierarchy, verify: bool) -> None:
+    def restore(self, tree: TreeBase, verify: bool) -> None:
         """Give a tree the arrays of the file, where they lie."""
         with _naming(self.name):
             stored = self.arrays(verify)
@@ -280,7 +280,7 @@ class _SavedTree(NamedTuple):
         tree._face_ids = kernel_input(stored["face_ids"]) if self.header.has_face_ids else None
         tree._set_arrays(arrays)
 
-    def rebuild(self, tree: Hierarchy, verify: bool) -> None:
+    def rebuild(self, tree: TreeBase, verify: bool) -> None:
         """Build a tree's arrays for this CPU from copies of the primitives alone."""
         with _naming(self.name):
             stored = self.arrays(verify)
@@ -330,7 +330,7 @@ class _FirstUse:
         self.flaw = ""
         self.done = False
 
-    def __call__(self, tree: Hierarchy) -> None:
+    def __call__(self, tree: TreeBase) -> None:
         with _guard.lock:
             if self.done:
                 return

@@ -17,7 +17,7 @@ from bvh.io.container import HEADER_SIZE, read_arrays
 from bvh.io.scene_format import UPS, SceneHeader, tables_end, tables_of
 from bvh.io.tree_format import Header, unpacked
 from bvh.io.trimesh_scenes import Attributes
-from bvh.queries.tree_base import Hierarchy
+from bvh.queries.tree_base import TreeBase
 from bvh.runtime.arguments import kernel_input
 from bvh.scene.flattened_instances import check_nesting
 from bvh.scene.instances import MAX_ID, Instances, nested_scenes
@@ -33,7 +33,7 @@ CHUNK = 4096
 def scene_of(
     header: SceneHeader,
     content: NDArray[np.uint8],
-    tree_of: Callable[[Header, NDArray[np.uint8]], Hierarchy],
+    tree_of: Callable[[Header, NDArray[np.uint8]], TreeBase],
     threads: int,
 ) -> Scene:
     """Return the scene of a file.
@@ -150,7 +150,7 @@ def _attributes(tables: Tables, headers: list[Header]) -> list[Attributes]:
 
 
 def _assembled(
-    tables: Tables, names: list[str | None], trees: list[Hierarchy], known: list[Attributes]
+    tables: Tables, names: list[str | None], trees: list[TreeBase], known: list[Attributes]
 ) -> Scene:
     """Return the outermost scene."""
     scenes: list[Scene] = []

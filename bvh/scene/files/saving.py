@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from bvh.io.container import digest_of, file_pieces, replace_file
 from bvh.io.scene_format import UPS, SceneHeader, packed_scene, tables_end, tables_of
-from bvh.queries.tree_base import Hierarchy
+from bvh.queries.tree_base import TreeBase
 from bvh.runtime.arguments import thread_count
 from bvh.scene.content import SceneContent
 from bvh.scene.instances import InstanceHolder, nested_scenes
@@ -59,7 +59,7 @@ class SceneSaving(SceneContent):
         parts = nested_scenes(self)
         trees = list({
             id(child): child
-            for part in parts for child in part._instances.children if isinstance(child, Hierarchy)
+            for part in parts for child in part._instances.children if isinstance(child, TreeBase)
         }.values())  # fmt: skip
         files = [tree._file_contents(workers) for tree in trees]
         known = [self.attributes(tree) for tree in trees]
@@ -85,9 +85,7 @@ class SceneSaving(SceneContent):
         replace_file(os.fspath(path), itertools.chain(start, *(pieces for _, pieces in files)))
 
 
-def _instance_tables(
-    parts: list[InstanceHolder], trees: list[Hierarchy]
-) -> dict[str, NDArray[Any]]:
+def _instance_tables(parts: list[InstanceHolder], trees: list[TreeBase]) -> dict[str, NDArray[Any]]:
     """Return the tables of instances, those of all scenes one behind another."""
     codes = {id(tree): k for k, tree in enumerate(trees)}
     codes |= {id(part): ~k for k, part in enumerate(parts)}

@@ -45,7 +45,7 @@ from bvh.tree import frame as frames
 from bvh.tree.frame import FRAME_SIZE
 from bvh.tree.instanced import blocks_of, code_of, groups_of, prim_ids_of
 from bvh.tree.triangle_groups import GROUP_SIZE, TOLERANCE
-from bvh.tree.wide_nodes import BLOCK_SIZE, CODES, leaf_rows
+from bvh.tree.wide_nodes import CODES, NODE_SIZE, leaf_rows
 
 F = np.float32
 
@@ -62,7 +62,7 @@ class SceneSearch(NamedTuple):
 
 
 class LeafTrees(NamedTuple):
-    """What a search needs of the leaves' trees beside `Placed`."""
+    """What a search needs of the leaves' trees beside `Instanced`."""
 
     frames: NDArray[np.float64]  # (m, 4, 3)
     tree_of: NDArray[np.int32]
@@ -170,7 +170,7 @@ def search_scene(arrays, trees, regions, end, search, found):
                 part = _Part(leaf, node, taken, rows, many, bound)
                 count = _visit(region, i, placed, part, polygon, query, prim, count)
                 continue
-            at = node * BLOCK_SIZE
+            at = node * NODE_SIZE
             low, high = child_boxes(blocks, at)
             sure = np.int64(0)
             if leaf < 0:

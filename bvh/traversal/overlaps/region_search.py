@@ -39,7 +39,7 @@ from bvh.traversal.rays.ray_slots import STACK
 from bvh.tree import frame as frames
 from bvh.tree.primitives import Boxes, Triangles
 from bvh.tree.triangle_groups import GROUP_SIZE, TOLERANCE, three
-from bvh.tree.wide_nodes import BLOCK_SIZE, CODES, LOWER, MAX_LEAF_ROWS, UPPER, leaf_rows
+from bvh.tree.wide_nodes import CODES, LOWER, MAX_LEAF_ROWS, NODE_SIZE, UPPER, leaf_rows
 
 MOST_OF_LEAF = MAX_LEAF_ROWS * WIDTH
 # Corners computed from a group's float32 rows are wrong by less than 8 * 2**-24 of the largest
@@ -190,7 +190,7 @@ def search_regions(arrays, regions, end, search, found):
             top -= 1
             code = peek(stack, top)
             if code >= 0:
-                at = code * BLOCK_SIZE
+                at = code * NODE_SIZE
                 low, high = child_boxes(blocks, at)
                 bits = mask_bits(reach(region, local, low, high))
                 while bits != 0:

@@ -28,7 +28,7 @@ from bvh.geometry.triangle_overlap import triangle_meets_box
 from bvh.runtime.jit import by_type, inlined
 from bvh.runtime.simd import WIDTH, convert, greater, peek, poke, select, splat
 from bvh.tree import frame as frames
-from bvh.tree.instanced import Placed
+from bvh.tree.instanced import Instanced
 from bvh.tree.primitives import Boxes, Triangles, corners
 
 # The largest corner that a float32 can hold: an unused lane, from +inf to -inf, is beyond it.
@@ -234,9 +234,9 @@ DECIDE = {
     (Triangles, BoxRegions): _triangle_box,
     (Triangles, SphereRegions): _triangle_sphere,
     (Triangles, PlaneRegions): _triangle_planes,
-    (Placed, BoxRegions): _triangle_box,
-    (Placed, SphereRegions): _triangle_sphere,
-    (Placed, PlaneRegions): _triangle_planes,
+    (Instanced, BoxRegions): _triangle_box,
+    (Instanced, SphereRegions): _triangle_sphere,
+    (Instanced, PlaneRegions): _triangle_planes,
     (Boxes, BoxRegions): _box_box,
     (Boxes, SphereRegions): _box_sphere,
 }

@@ -51,7 +51,7 @@ from bvh.traversal.rays.ray_slots import STACK
 from bvh.tree import frame as frames
 from bvh.tree.primitives import corners
 from bvh.tree.triangle_groups import GROUP_SIZE, NORMAL, SIZE, TOLERANCE, dot, three
-from bvh.tree.wide_nodes import BLOCK_SIZE, CODES, LOWER, MAX_LEAF_ROWS, UPPER, leaf_rows
+from bvh.tree.wide_nodes import CODES, LOWER, MAX_LEAF_ROWS, NODE_SIZE, UPPER, leaf_rows
 
 ENTRY = 4
 # Opening a pair takes one entry and makes up to WIDTH**2 where opening a node makes WIDTH; a path
@@ -68,7 +68,7 @@ HEIGHT, MET, FIRST = 0, 1, 2
 STEPS = 1 << 11
 
 
-class Meeting(NamedTuple):
+class PairSearch(NamedTuple):
     """The state of a search for pairs, and its scratch."""
 
     state: NDArray[np.int64]  # the stack's height in numbers, pairs found, its first number
@@ -76,16 +76,16 @@ class Meeting(NamedTuple):
     rows: NDArray[np.float32]
 
 
-def new_meeting(entries: int) -> Meeting:
+def new_pair_search(entries: int) -> PairSearch:
     """Return the scratch of a search that begins with up to some pairs of subtrees."""
     stack = np.empty(PAIRS_STACK + ENTRY * entries, np.int64)
-    return Meeting(np.zeros(3, np.int64), stack, np.empty(ROWS_SIZE, np.float32))
+    return PairSearch(np.zeros(3, np.int64), stack, np.empty(ROWS_SIZE, np.float32))
 
 
-def begin_with(meeting: Meeting, entries: NDArray[np.int64]) -> None:
+def begin_with(pair_search: PairSearch, entries: NDArray[np.int64]) -> None:
     """Begin a search with some pairs of subtrees."""
-    meeting.stack[: entries.size] = entries.ravel()
-    meeting.state[:] = entries.size, 0, 0
+    pair_search.stack[: entries.size] = entries.ravel()
+    pair_search.state[:] = entries.size, 0, 0
 
 
 class Task(NamedTuple):
@@ -109,7 +109,7 @@ def _push(stack, top, code, place, code2, place2):
 
 @inlined
 def _code_of(blocks, node, k):
-    return np.int64(peek_int(blocks, node * BLOCK_SIZE + CODES * WIDTH + k))
+    return np.int64(peek_int(blocks, node * NODE_SIZE + CODES * WIDTH + k))
 
 
 @inlined
@@ -134,7 +134,7 @@ def _open(task, itself, top, code, place, code2, place2):
         # A leaf of the second tree: its box is a lane of its parent.
         node = place2 // WIDTH
         place_children(other.blocks, node, way, rows)
-        low, high = child_boxes(tree.blocks, code * BLOCK_SIZE)
+        low, high = child_boxes(tree.blocks, code * NODE_SIZE)
         bits = mask_bits(_overlapping(low, high, rows, place2 - node * WIDTH))
         while bits != 0:
             k = lowest_bit(bits)
@@ -145,7 +145,7 @@ def _open(task, itself, top, code, place, code2, place2):
     used = mask_bits(place_children(other.blocks, code2, way, rows))
     if code < 0:
         node = place // WIDTH
-        at = node * BLOCK_SIZE + (place - node * WIDTH)
+        at = node * NODE_SIZE + (place - node * WIDTH)
         bits = used
         for axis in range(3):
             low = splat(peek(tree.blocks, at + (LOWER + axis) * WIDTH), WIDTH)
@@ -159,7 +159,7 @@ def _open(task, itself, top, code, place, code2, place2):
             child = _code_of(other.blocks, code2, k)
             top = _push(stack, top, code, place, child, code2 * WIDTH + k)
         return top
-    low, high = child_boxes(tree.blocks, code * BLOCK_SIZE)
+    low, high = child_boxes(tree.blocks, code * NODE_SIZE)
     while used != 0:
         k = lowest_bit(used)
         used &= used - 1
@@ -268,7 +268,7 @@ def _from(rows, m):
 
 
 @entry
-def meet(arrays, others, way, itself, meeting, pairs, wanted, steps):
+def meet(arrays, others, way, itself, pair_search, pairs, wanted, steps):
     """Continue a search for pairs until its end, for some steps, or until pairs might not fit.
 
     A step opens a pair of subtrees, or tests the faces of two leaves. Returns whether the search
@@ -276,12 +276,12 @@ def meet(arrays, others, way, itself, meeting, pairs, wanted, steps):
     takes, until there are as many, for threads to share: in the stack from FIRST to HEIGHT.
     """
     task = Task(
-        as_pointers(arrays), as_pointers(others), pointer(way), pointer(meeting.rows),
-        pointer(meeting.stack),
+        as_pointers(arrays), as_pointers(others), pointer(way), pointer(pair_search.rows),
+        pointer(pair_search.stack),
     )  # fmt: skip
     found = pointer(pairs)
-    stack, top, count = task.stack, meeting.state[HEIGHT], np.int64(0)
-    first, idle, capacity = np.int64(0), np.int64(0), len(meeting.stack) - SPARE
+    stack, top, count = task.stack, pair_search.state[HEIGHT], np.int64(0)
+    first, idle, capacity = np.int64(0), np.int64(0), len(pair_search.stack) - SPARE
     while top > first:
         if wanted > 0:
             # The oldest first, until all that are left are leaves.
@@ -305,5 +305,5 @@ def meet(arrays, others, way, itself, meeting, pairs, wanted, steps):
             idle += 1
         else:
             count = _leaves(task, itself, code, code2, found, count)
-    meeting.state[FIRST], meeting.state[HEIGHT], meeting.state[MET] = first, top, count
+    pair_search.state[FIRST], pair_search.state[HEIGHT], pair_search.state[MET] = first, top, count
     return top == first

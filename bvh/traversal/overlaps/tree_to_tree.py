@@ -20,11 +20,11 @@ from bvh.runtime.simd import WIDTH, convert, greater, lesser, peek, splat, store
 from bvh.tree.frame import BOUND, CENTRE, EXPONENT, FARTHEST, FRAME_SIZE, FrameView
 from bvh.tree.primitives import corners
 from bvh.tree.triangle_groups import GROUP_SIZE, three
-from bvh.tree.wide_nodes import BLOCK_SIZE, LOWER, UPPER
+from bvh.tree.wide_nodes import LOWER, NODE_SIZE, UPPER
 
 # The parts of the map: L, abs(L), T, margin, the matrix's three rows, whether it moves anything;
 # whether the two trees are parts of one mesh, so that what they share does not count.
-MATRIX, SIZES, SHIFT, MARGIN, ROWS, MOVES, SAME_MESH, WAY_SIZE = 0, 9, 18, 21, 24, 36, 37, 38
+MATRIX, SIZES, SHIFT, MARGIN, ROWS, MOVES, SAME_MESH, TRANSFORM_SIZE = 0, 9, 18, 21, 24, 36, 37, 38
 
 ERROR = 2.0**-48
 # Of coordinates, where both trees are moved and a third matrix is composed.
@@ -36,7 +36,7 @@ LARGEST_FLOAT = 3.0e38
 LOW, HIGH, V0, V1, V2, LARGEST, GROUP_ROWS = 0, 3, 6, 9, 12, 15, 16
 
 
-def way_between(
+def frame_map(
     frame: NDArray[np.float64],
     other: NDArray[np.float64],
     transform: NDArray[np.float64] | None,
@@ -47,7 +47,7 @@ def way_between(
     linear, shift = matrix[:3, :3], matrix[:3, 3]
     own, theirs = FrameView(frame), FrameView(other)
     k, centre, centre2 = own.exponent, own.centre, theirs.centre
-    way = np.zeros(WAY_SIZE)
+    way = np.zeros(TRANSFORM_SIZE)
     with np.errstate(all="ignore"):
         local = np.ldexp(linear, k - theirs.exponent)
         scale = np.ldexp(1.0, k)
@@ -67,7 +67,7 @@ def way_between(
     return kernel_input(way)
 
 
-def ways_between(
+def frame_maps(
     frames: NDArray[np.float64],
     maps: NDArray[np.float64],
     inverses: NDArray[np.float64],
@@ -90,7 +90,7 @@ def ways_between(
     centre, centre2 = own[:, CENTRE : CENTRE + 3], theirs[:, CENTRE : CENTRE + 3]
     farthest, farthest2 = own[:, FARTHEST : FARTHEST + 1], theirs[:, FARTHEST : FARTHEST + 1]
     w, m = inverses[:, :, :3], other_maps[:, :, :3]
-    ways = np.zeros((len(frames), WAY_SIZE))
+    ways = np.zeros((len(frames), TRANSFORM_SIZE))
     with np.errstate(all="ignore"):
         scale = np.ldexp(1.0, k.astype(np.int64))
         local = np.ldexp(w @ (outer @ m), (k - k2).astype(np.int64)[:, None, None])
@@ -163,7 +163,7 @@ def _put_ends(rows, at, row, low, high, margin):
 @inlined
 def place_children(blocks, node, way, rows):
     """Bring the boxes of a node's children to the first tree's frame; return the lanes in use."""
-    at = node * BLOCK_SIZE
+    at = node * NODE_SIZE
     first, last = three(blocks, at + LOWER * WIDTH), three(blocks, at + UPPER * WIDTH)
     low, high = _doubles(first), _doubles(last)
     centre = (

@@ -209,7 +209,7 @@ def _found_pointers(found):
 def closest_points(target, points, limits, scratch, begin, end, found):
     """Find the triangle closest to each of the points begin..end."""
     result, whole, step = _found_pointers(found), len(found.position) > 0, len(limits) > 1
-    if len(target.tree.nodes.blocks) == 0:
+    if len(target.tree.nodes.data) == 0:
         for i in range(begin, end):
             _write_miss(result, i, whole)
         return
@@ -237,7 +237,7 @@ def _closest_points(target, points, limits, step, scratch, begin, end, found, wh
 def nearest_points(target, points, limits, scratch, begin, end, count, found):
     """Find the `count` triangles nearest to each of the points begin..end."""
     result, step = _found_pointers(found), len(limits) > 1
-    if len(target.tree.nodes.blocks) == 0:
+    if len(target.tree.nodes.data) == 0:
         for i in range(begin * count, end * count):
             _write_miss(result, i, True)
         return

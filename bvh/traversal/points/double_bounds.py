@@ -13,7 +13,7 @@ import numpy as np
 from bvh.runtime.jit import inlined, kernel
 from bvh.runtime.simd import WIDTH, peek, peek_int, poke
 from bvh.traversal.points.point_bounds import local_distance
-from bvh.tree.wide_nodes import BLOCK_SIZE, CODES, LOWER, UPPER
+from bvh.tree.wide_nodes import CODES, LOWER, NODE_SIZE, UPPER
 
 EVEN = (1.0, 1.0, 1.0)
 
@@ -51,7 +51,7 @@ def push_near(blocks, code, x, weights, bound, scratch, top):
     stack, squares = scratch.stack, scratch.squares
     first = top
     for lane in range(WIDTH):
-        at = code * BLOCK_SIZE + lane
+        at = code * NODE_SIZE + lane
         square = _box_square(blocks, at, x, weights)
         # NaN is not beyond the bound.
         if square == -1.0 or square > bound:

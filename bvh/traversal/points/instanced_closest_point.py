@@ -33,7 +33,7 @@ from bvh.traversal.points.point_walks import (
 )
 from bvh.traversal.points.world_distances import BOX_ERROR as INSTANCE_BOX_ERROR
 from bvh.traversal.points.world_distances import TRIANGLE_ERROR, seen_from
-from bvh.traversal.points.world_metric import SCALE, STRETCH_SIZE, WEIGHTS
+from bvh.traversal.points.world_metric import METRIC_SIZE, SCALE, WEIGHTS
 from bvh.tree import frame as frames
 from bvh.tree.instanced import blocks_of, code_of, groups_of, placed_corners, prim_ids_of
 from bvh.tree.wide_nodes import LEAF_BITS
@@ -145,7 +145,7 @@ def _closest_in_leaf(target, goal, near, scratch, p, x, leaf, base):
 
     `x` is p in the frame of the top level; the stack is free from `base` on.
     """
-    placed, metric = target.tree.primitives, shifted(target.metrics, leaf * STRETCH_SIZE)
+    placed, metric = target.tree.primitives, shifted(target.metrics, leaf * METRIC_SIZE)
     seen = seen_from(placed, metric, leaf, x)
     if seen[3]:
         space = _instance_space(placed, metric, leaf, seen)
@@ -174,7 +174,7 @@ def _closest_in_doubles(target, scratch, p, x, leaf, base, so_far):
 def _nearest_in_leaf(target, rows, near, scratch, p, x, leaf, base):
     """Walk the tree of a leaf for the nearest triangles; return `near`."""
     stay_outlined()
-    placed, metric = target.tree.primitives, shifted(target.metrics, leaf * STRETCH_SIZE)
+    placed, metric = target.tree.primitives, shifted(target.metrics, leaf * METRIC_SIZE)
     seen = seen_from(placed, metric, leaf, x)
     if seen[3]:
         space = _instance_space(placed, metric, leaf, seen)

@@ -48,7 +48,7 @@ from bvh.runtime.simd import (
 from bvh.runtime.simd.lanes import compress_order
 from bvh.tree import frame as frames
 from bvh.tree.triangle_groups import E1, E2, GROUP_SIZE, NORMAL, TOLERANCE, V0, dot, three
-from bvh.tree.wide_nodes import BLOCK_SIZE, CODES, LOWER, UPPER
+from bvh.tree.wide_nodes import CODES, LOWER, NODE_SIZE, UPPER
 
 F = np.float32
 UNIT = 2.0**-24
@@ -111,14 +111,14 @@ def push_children(blocks, code, p, bound, stack, top, spare):
 
     An entry is the bits of the square of the distance, which sort like the number, and the code.
     """
-    squares = box_squares(blocks, code * BLOCK_SIZE, p)
+    squares = box_squares(blocks, code * NODE_SIZE, p)
     return push_squares(blocks, code, squares, bound, stack, top, spare)
 
 
 @inlined
 def push_squares(blocks, code, squares, bound, stack, top, spare):
     """Put the children whose squares are within a bound on the stack, as `push_children` does."""
-    at = code * BLOCK_SIZE
+    at = code * NODE_SIZE
     bits = mask_bits(squares <= bound)
     if bits == 0:
         return top

@@ -35,9 +35,9 @@ from bvh.runtime.jit import inlined, kernel, stay_outlined
 from bvh.runtime.simd import WIDTH, greater, lesser, load, peek, select, splat
 from bvh.traversal.points.point_bounds import UNIT, UP, corner_bounds, push_squares
 from bvh.traversal.points.world_metric import LEAST, LENGTHS, ROUNDING, ROWS, SCALE, WEIGHTS
-from bvh.tree.instanced import BOUND, SHIFT_ERROR, WAY_SIZE
+from bvh.tree.instanced import BOUND, SHIFT_ERROR, TRANSFORM_SIZE
 from bvh.tree.triangle_groups import E1, E2, GROUP_SIZE, TOLERANCE, V0, cross, dot, three
-from bvh.tree.wide_nodes import BLOCK_SIZE, LOWER, UPPER
+from bvh.tree.wide_nodes import LOWER, NODE_SIZE, UPPER
 
 F = np.float32
 # From further away, in local units of its tree, a leaf is left to float64.
@@ -62,7 +62,7 @@ def seen_from(placed, metric, leaf, x):
     Returns (point, reach, lost, near): `lost` is what stretched distances from the point are wrong
     by; `near`: whether float32 is accurate enough.
     """
-    ways, way = placed.ways, leaf * WAY_SIZE
+    ways, way = placed.ways, leaf * TRANSFORM_SIZE
     q0, s0 = _row(ways, way, x)
     q1, s1 = _row(ways, way + 4, x)
     q2, s2 = _row(ways, way + 8, x)
@@ -185,7 +185,7 @@ def _directed(blocks, at, p, metric):
 def push_stretched(blocks, code, p, metric, bound, stack, top, spare):
     """Put the children of a leaf's node on the stack as `push_children` does, stretched."""
     stay_outlined()
-    at = code * BLOCK_SIZE
+    at = code * NODE_SIZE
     if peek(metric, LEAST) < SHEARED:
         squares = _directed(blocks, at, p, metric)
     else:

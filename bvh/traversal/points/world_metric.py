@@ -32,7 +32,7 @@ from bvh.tree.frame import farthest
 
 # A leaf's row: K by rows; w; n; the scale, 0 where float64 does not hold the numbers; what
 # rounding has moved vertices by; lambda.
-ROWS, WEIGHTS, LENGTHS, SCALE, ROUNDING, LEAST, STRETCH_SIZE = 0, 9, 12, 15, 16, 17, 20
+ROWS, WEIGHTS, LENGTHS, SCALE, ROUNDING, LEAST, METRIC_SIZE = 0, 9, 12, 15, 16, 17, 20
 
 # Scales, and lengths of columns beside 1, within which nothing over- or underflows.
 MAX_EXPONENT, MIN_LENGTH, MIN_WEIGHT = 900, 2.0**-300, 2.0**-100
@@ -51,7 +51,7 @@ def _least_eigenvalue(a, b, c):
 
 
 @entry
-def fill_stretches(rows, maps, frames, tree_of, out):
+def fill_metrics(rows, maps, frames, tree_of, out):
     """Fill the rows of the leaves `rows`.
 
     Parameters

@@ -18,7 +18,7 @@ from bvh.traversal.rays.goals import AllGoal
 from bvh.traversal.rays.hit_details import Columns, finish_pairs
 from bvh.traversal.rays.leaf_first_hits import accepts
 from bvh.traversal.rays.packets_or_singles import trace_block
-from bvh.traversal.rays.ray_batch import ask_for_next, pick_rays
+from bvh.traversal.rays.ray_batch import pick_rays, prefetch_next
 from bvh.traversal.rays.ray_block import BLOCK, HALF
 from bvh.traversal.rays.ray_setup import set_up_block
 
@@ -97,7 +97,7 @@ def gather_hits(
     wanted : Wanted
     gathered : Gathered
     """
-    if len(tree_arrays.nodes.blocks) == 0:
+    if len(tree_arrays.nodes.data) == 0:
         return
     tree, rays, order = as_pointers(tree_arrays), as_pointers(ray_arrays), as_pointers(ray_order)
     scratch, aim = as_pointers(thread_scratch), as_pointers(goal)
@@ -112,7 +112,7 @@ def gather_hits(
         poke(state, FILLED, filled)
         size = pick_rays(order, b, block.which)
         count = set_up_block(block, tree.frame, rays, size, scratch.active)
-        ask_for_next(order, b, rays)
+        prefetch_next(order, b, rays)
         trace_block(tree, rays, scratch, count, order.kernel, aim)
         if not want.listed:
             for i in range(size):

@@ -21,7 +21,7 @@ from bvh.traversal.rays.ray_block import (
     BEST_LOW,
     END,
     PRIM,
-    PRIM_LEAF,
+    PRIM_INSTANCE,
     SPARE,
     batch_index,
     local_interval,
@@ -35,15 +35,15 @@ from bvh.traversal.rays.ray_slots import (
     EXACT,
     EXACT_T,
     current_arrays,
-    doubles_of,
     instance_in,
     ray_of,
     reset_closest,
+    slot_doubles,
+    slot_integers,
     slot_interval,
-    words_of,
 )
 from bvh.tree.frame import farthest
-from bvh.tree.instanced import Placed, code_of, is_mirrored, leaf_of, prim_of
+from bvh.tree.instanced import Instanced, code_of, is_mirrored, leaf_of, prim_of
 from bvh.tree.primitives import MISS, intersect
 
 F = np.float32
@@ -71,12 +71,12 @@ def _closest_code(primitives, block, r):
     prim = np.int64(read_int(block, r, PRIM))
     if prim < 0:
         return prim
-    return code_of(read_int(block, r, PRIM_LEAF), prim)
+    return code_of(read_int(block, r, PRIM_INSTANCE), prim)
 
 
 @by_type(closest_primitive, inline=True)
 def _choose_closest(primitives, block, r):
-    return _closest_code if primitives.instance_class is Placed else _closest_id
+    return _closest_code if primitives.instance_class is Instanced else _closest_id
 
 
 def set_closest_primitive(primitives, block, r, prim):
@@ -90,12 +90,12 @@ def _set_closest_id(primitives, block, r, prim):
 def _set_closest_code(primitives, block, r, prim):
     # The halves of -1 are -1.
     write_int(block, r, PRIM, prim_of(prim))
-    write_int(block, r, PRIM_LEAF, leaf_of(prim))
+    write_int(block, r, PRIM_INSTANCE, leaf_of(prim))
 
 
 @by_type(set_closest_primitive, inline=True)
 def _choose_set_closest(primitives, block, r, prim):
-    return _set_closest_code if primitives.instance_class is Placed else _set_closest_id
+    return _set_closest_code if primitives.instance_class is Instanced else _set_closest_id
 
 
 def primitive_of(primitives, memory, slot, prim):
@@ -104,7 +104,7 @@ def primitive_of(primitives, memory, slot, prim):
 
 @by_type(primitive_of, inline=True)
 def _choose_primitive(primitives, memory, slot, prim):
-    if primitives.instance_class is Placed:
+    if primitives.instance_class is Instanced:
         return lambda primitives, memory, slot, prim: code_of(instance_in(memory, slot), prim)
     return lambda primitives, memory, slot, prim: np.int64(prim)
 
@@ -120,7 +120,7 @@ def _back_lanes_in_scene(primitives, memory, slot, back):
 
 @by_type(back_lanes, inline=True)
 def _choose_back_lanes(primitives, memory, slot, back):
-    if primitives.instance_class is Placed:
+    if primitives.instance_class is Instanced:
         return _back_lanes_in_scene
     return lambda primitives, memory, slot, back: back
 
@@ -131,7 +131,7 @@ def tau_interval(primitives, block, memory, slot, t):
 
 @by_type(tau_interval, inline=True)
 def _choose_interval(primitives, block, memory, slot, t):
-    if primitives.instance_class is Placed:
+    if primitives.instance_class is Instanced:
         return lambda primitives, block, memory, slot, t: slot_interval(
             block, memory, slot, ray_of(memory, slot), t
         )
@@ -148,7 +148,7 @@ def is_culled(cull, back, lane):
 def load_closest(block, memory, slot, r):
     """Load into a slot the closest hit of ray r from a block, the end of the ray included."""
     reset_closest(memory, slot, r)
-    poke(words_of(memory, slot), BEST, np.int64(read_int(block, r, PRIM)))
+    poke(slot_integers(memory, slot), BEST, np.int64(read_int(block, r, PRIM)))
     poke(memory, slot + BEST_LOW, read_row(block, r, BEST_LOW))
     poke(memory, slot + END, read_row(block, r, END))
 
@@ -156,7 +156,7 @@ def load_closest(block, memory, slot, r):
 @inlined
 def store_closest(block, memory, slot, r):
     """Store the closest hit of a slot as that of ray r of a block, the end of the ray included."""
-    write_int(block, r, PRIM, peek(words_of(memory, slot), BEST))
+    write_int(block, r, PRIM, peek(slot_integers(memory, slot), BEST))
     write_row(block, r, BEST_LOW, peek(memory, slot + BEST_LOW))
     write_row(block, r, END, peek(memory, slot + END))
 
@@ -164,7 +164,7 @@ def store_closest(block, memory, slot, r):
 @inlined
 def _set_closest(memory, slot, prim, low, high):
     """Make a hit the closest of a slot's ray."""
-    poke(words_of(memory, slot), BEST, prim)
+    poke(slot_integers(memory, slot), BEST, prim)
     poke(memory, slot + BEST_LOW, low)
     poke(memory, slot + END, min(peek(memory, slot + END), high))
 
@@ -172,8 +172,8 @@ def _set_closest(memory, slot, prim, low, high):
 @inlined
 def _set_exact(memory, slot, prim, t):
     """Keep the exact t of the closest hit."""
-    poke(words_of(memory, slot), EXACT, prim)
-    poke(doubles_of(memory, slot), EXACT_T, t)
+    poke(slot_integers(memory, slot), EXACT, prim)
+    poke(slot_doubles(memory, slot), EXACT_T, t)
 
 
 @kernel
@@ -186,7 +186,7 @@ def accept_exact(context_ref, memory, slot, prim, cull):
     t, side = intersect(tree.primitives, prim, o, d, scaled, t_min, t_max, cull)
     if side == MISS:
         return False
-    words = words_of(memory, slot)
+    words = slot_integers(memory, slot)
     low, high = tau_interval(tree.primitives, block, memory, slot, t)
     best = peek(words, BEST)
     if best < 0 or high < peek(memory, slot + BEST_LOW):
@@ -194,7 +194,7 @@ def accept_exact(context_ref, memory, slot, prim, cull):
         _set_exact(memory, slot, prim, t)
     elif low <= peek(memory, slot + END) and best != prim:
         # Both are hits: compare their exact distances.
-        best_t = peek(doubles_of(memory, slot), EXACT_T)
+        best_t = peek(slot_doubles(memory, slot), EXACT_T)
         if peek(words, EXACT) != best:
             best_t, _ = intersect(tree.primitives, best, o, d, scaled, t_min, t_max, 0)
         if t < best_t or (t == best_t and prim < best):

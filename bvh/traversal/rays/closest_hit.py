@@ -11,7 +11,7 @@ from bvh.runtime.tuple_references import as_pointers
 from bvh.traversal.rays.candidates import closest_primitive
 from bvh.traversal.rays.hit_details import finish_block
 from bvh.traversal.rays.packets_or_singles import trace_block
-from bvh.traversal.rays.ray_batch import ask_for_next, pick_rays, tile_of
+from bvh.traversal.rays.ray_batch import pick_rays, prefetch_next, tile_of
 from bvh.traversal.rays.ray_block import batch_index
 from bvh.traversal.rays.ray_setup import set_up_block
 
@@ -34,7 +34,7 @@ def closest_hits(tree_arrays, ray_arrays, ray_order, thread_scratch, goal, begin
     columns : finish.Columns
         A row for each ray of the batch.
     """
-    if len(tree_arrays.nodes.blocks) == 0:
+    if len(tree_arrays.nodes.data) == 0:
         return
     tree, rays, order = as_pointers(tree_arrays), as_pointers(ray_arrays), as_pointers(ray_order)
     scratch, aim, out = as_pointers(thread_scratch), as_pointers(goal), as_pointers(columns)
@@ -47,7 +47,7 @@ def closest_hits(tree_arrays, ray_arrays, ray_order, thread_scratch, goal, begin
         else:
             _miss_all(order, b, block.which, size, out)
         count = set_up_block(block, tree.frame, rays, size, active)
-        ask_for_next(order, b, rays)
+        prefetch_next(order, b, rays)
         trace_block(tree, rays, scratch, count, order.kernel, aim)
         hits = np.int64(0)
         for j in range(count):

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from bvh.geometry.arithmetic.floats import round_quotient, two_sum
-from bvh.geometry.transforms import near_sum
+from bvh.geometry.transforms import rounded_dot
 from bvh.geometry.triangles import scaled_ray, solve_plane, solve_weights
 from bvh.runtime.jit import by_type, inlined, kernel
 from bvh.runtime.simd import convert, gather, lane, load, mask_bits, peek, pointer_to, poke
@@ -21,7 +21,7 @@ from bvh.traversal.rays.candidates import closest_primitive
 from bvh.traversal.rays.ray_batch import read_ray, read_rows
 from bvh.traversal.rays.ray_block import HALF, batch_index
 from bvh.tree import frame as frames
-from bvh.tree.instanced import TRIANGLES, Placed, kind_of, leaf_of, local_corners
+from bvh.tree.instanced import TRIANGLES, Instanced, kind_of, leaf_of, local_corners
 from bvh.tree.primitives import FRONT, Triangles, corners, intersect, weights
 
 # Double-doubles lose a few times 2**-1074 to underflow, and that times a component of the next
@@ -122,7 +122,7 @@ def _solve_instanced(primitives, tree, prim, ray):
 def _choose_details(primitives, tree, prim, ray):
     if primitives.instance_class is Triangles:
         return lambda primitives, tree, prim, ray: _solve_triangle(primitives, tree, prim, ray)
-    if primitives.instance_class is Placed:
+    if primitives.instance_class is Instanced:
         return lambda primitives, tree, prim, ray: _solve_instanced(primitives, tree, prim, ray)
     return lambda primitives, tree, prim, ray: _solve_exactly(primitives, tree, prim, ray)
 
@@ -137,7 +137,7 @@ def _undecided(primitives, tree, prim, ray):
 
 @by_type(_undecided)
 def _choose_undecided(primitives, tree, prim, ray):
-    if primitives.instance_class is Placed:
+    if primitives.instance_class is Instanced:
         return lambda primitives, tree, prim, ray: _solve_instanced(primitives, tree, prim, ray)
     return lambda primitives, tree, prim, ray: _solve_exactly(primitives, tree, prim, ray)
 
@@ -210,7 +210,7 @@ def _write_side_by_side(primitives, tree, rays, pairs, count, out):
 
 @by_type(_write_details)
 def _choose_writing(primitives, tree, rays, pairs, count, out):
-    if primitives.instance_class in (Triangles, Placed):
+    if primitives.instance_class in (Triangles, Instanced):
         return _write_side_by_side
     return _write_one_by_one
 
@@ -257,7 +257,7 @@ def _moved_vertices(primitives, pairs):
 
 @by_type(_vertices)
 def _choose_vertices(primitives, pairs):
-    return _moved_vertices if primitives.instance_class is Placed else _own_vertices
+    return _moved_vertices if primitives.instance_class is Instanced else _own_vertices
 
 
 @inlined
@@ -295,4 +295,4 @@ def _moved(rows, vertex):
 @inlined
 def _coordinate(rows, row, v):
     a, b, c = _three(rows, row)
-    return near_sum((a, b, c, load(rows, (row + 3) * HALF, HALF)), v)
+    return rounded_dot((a, b, c, load(rows, (row + 3) * HALF, HALF)), v)

@@ -12,7 +12,7 @@ import numpy as np
 from bvh.runtime.jit import inlined, kernel, stay_outlined
 from bvh.runtime.simd import address, peek, peek_int, poke, poke_int
 from bvh.runtime.tuple_references import follow
-from bvh.traversal.rays.instanced_setup import enter_leaf, put_octant
+from bvh.traversal.rays.instanced_setup import enter_blas, write_octant
 from bvh.traversal.rays.ray_block import END, INVERSE, OCTANT, read_int, read_row
 from bvh.traversal.rays.ray_slots import (
     BASE,
@@ -23,12 +23,12 @@ from bvh.traversal.rays.ray_slots import (
     STACK_CHILDREN,
     STACK_ENTRIES,
     TLAS_ERROR,
-    doubles_of,
     instance_in,
     leave_blas,
     ray_of,
     reset_closest,
-    words_of,
+    slot_doubles,
+    slot_integers,
 )
 from bvh.tree.wide_nodes import all_planes, first_row
 
@@ -41,15 +41,15 @@ def _load_tlas_numbers(tree, block, memory, slot, r):
     for row in range(INVERSE + 3):
         poke(memory, slot + row, read_row(block, r, row))
     poke(memory, slot + END, read_row(block, r, END))
-    put_octant(memory, slot, np.int64(read_int(block, r, OCTANT)) & 7)
-    poke(words_of(memory, slot), NODES_ADDRESS, address(tree.blocks, np.int64(0)))
+    write_octant(memory, slot, np.int64(read_int(block, r, OCTANT)) & 7)
+    poke(slot_integers(memory, slot), NODES_ADDRESS, address(tree.blocks, np.int64(0)))
 
 
 def load_ray_of_scene(tree, block, memory, slot, r):
     """Load ray r into a slot, at the root of the TLAS."""
     _load_tlas_numbers(tree, block, memory, slot, r)
     reset_closest(memory, slot, r)
-    poke(doubles_of(memory, slot), TLAS_ERROR, -1.0)
+    poke(slot_doubles(memory, slot), TLAS_ERROR, -1.0)
     poke_int(memory, slot + INSTANCE, -1)
     poke_int(memory, slot + BASE, slot)
 
@@ -95,7 +95,7 @@ def _change_level(context_ref, memory, slot, top):
                 return top
             # A leaf of the TLAS: the root of its BLAS replaces it on the stack.
             leaf = np.int64(peek(tree.ids, first_row(child)))
-            if enter_leaf(tree, rays, block, memory, slot, r, leaf):
+            if enter_blas(tree, rays, block, memory, slot, r, leaf):
                 poke_int(memory, slot + BASE, top)
                 poke_int(memory, top + STACK_CHILDREN, 0)
                 poke(memory, top + STACK_ENTRIES, F(0.0))

@@ -76,8 +76,8 @@ from bvh.traversal.rays.ray_slots import (
     TLAS_ERROR,
     TLAS_ORIGIN,
     TLAS_SCALE,
-    doubles_of,
-    words_of,
+    slot_doubles,
+    slot_integers,
 )
 from bvh.tree import frame as frames
 from bvh.tree.instanced import (
@@ -89,9 +89,9 @@ from bvh.tree.instanced import (
     LOWEST,
     NORM,
     SHIFT_ERROR,
+    TRANSFORM_SIZE,
     TREE_SIZE,
     VERTEX_ERROR,
-    WAY_SIZE,
     local_direction,
     local_point,
 )
@@ -108,7 +108,7 @@ MAX_SHIFT = 980
 
 
 @inlined
-def put_octant(memory, slot, octant):
+def write_octant(memory, slot, octant):
     """Write the near planes, and the shift of the order of children, for a ray of an octant."""
     x, y, z = near_planes(octant)
     poke_int(memory, slot + PLANES, x)
@@ -161,7 +161,7 @@ def _limit(t):
 @inlined
 def _open_tree(placed, memory, slot, leaf):
     """Make a slot traverse the tree of an instance."""
-    words = words_of(memory, slot)
+    words = slot_integers(memory, slot)
     at = leaf * TREE_SIZE
     poke(words, NODES_ADDRESS, peek(placed.trees, at + BLOCKS))
     poke(words, GROUPS_ADDRESS, peek(placed.trees, at + GROUPS))
@@ -170,16 +170,16 @@ def _open_tree(placed, memory, slot, leaf):
 
 
 @kernel
-def enter_leaf(tree, rays, block, memory, slot, r, leaf):
+def enter_blas(tree, rays, block, memory, slot, r, leaf):
     """Set a slot's ray up for an instance; return False where it misses the box of its tree."""
     stay_outlined()
     placed = tree.primitives
     index = batch_index(block, r)
     if peek(placed.masks, leaf) & peek(rays.masks, index * rays.mask_step) == 0:
         return False
-    transforms, at = placed.ways, leaf * WAY_SIZE
+    transforms, at = placed.ways, leaf * TRANSFORM_SIZE
     bound, norm = peek(transforms, at + BOUND), peek(transforms, at + NORM)
-    own = doubles_of(memory, slot)
+    own = slot_doubles(memory, slot)
     if peek(own, TLAS_ERROR) < 0.0:
         o, d, _, _ = read_ray(rays, index)
         _start(tree, block, own, r, o, d)
@@ -210,7 +210,7 @@ def enter_leaf(tree, rays, block, memory, slot, r, leaf):
         _disable(memory, slot, q, bound)
         return True
     before, rest = read_double(block, r, ENTRY), read_double(block, r, ENTRY_REST)
-    best = peek(own, HIGH_T) if peek(words_of(memory, slot), BEST) >= 0 else INF
+    best = peek(own, HIGH_T) if peek(slot_integers(memory, slot), BEST) >= 0 else INF
     inverse = inverse_of(q[0]), inverse_of(q[1]), inverse_of(q[2])
     t_min, t_max = peek(rays.t_min, index * rays.low_step), peek(rays.t_max, index * rays.high_step)
     # What the TLAS loses of a distance, beside its own rounding.
@@ -229,7 +229,7 @@ def enter_leaf(tree, rays, block, memory, slot, r, leaf):
     for axis in range(3):
         origin = p[axis] + entry * q[axis]
         write_axis(memory, slot + axis, 1, origin, q[axis], inverse[axis], margin)
-    put_octant(memory, slot, octant_of(inverse))
+    write_octant(memory, slot, octant_of(inverse))
     spread = abs(q[0]) + abs(q[1]) + abs(q[2])
     slack = 16.0 * UNIT * bound + 2.0**-50 * (abs(entry) + 4.0 * bound) + lost
     first = INF
@@ -261,7 +261,7 @@ def _disable(memory, slot, q, bound):
     for axis in range(3):
         p, inverse, margin = axes[axis]
         write_axis(memory, slot + axis, 1, p, 1.0, inverse, margin)
-    put_octant(memory, slot, octant_of((axes[0][1], axes[1][1], axes[2][1])))
+    write_octant(memory, slot, octant_of((axes[0][1], axes[1][1], axes[2][1])))
     write_limits(memory, slot, 1, disabled_limits(bound))
     poke(memory, slot + EDGE_FLOOR, F(INF))
     poke(memory, slot + T_SLOPE, F(INF))

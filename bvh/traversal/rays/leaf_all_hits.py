@@ -14,7 +14,7 @@ from bvh.runtime.simd import WIDTH, lowest_bit, mask_bits, peek, poke
 from bvh.runtime.tuple_references import follow
 from bvh.traversal.rays.candidates import back_lanes, is_culled, primitive_of
 from bvh.traversal.rays.ray_batch import read_ray
-from bvh.traversal.rays.ray_block import batch_index, number_of
+from bvh.traversal.rays.ray_block import batch_index, ray_number
 from bvh.traversal.rays.ray_slots import current_arrays, ray_of
 from bvh.tree.edge_rule import crosses
 from bvh.tree.frame import farthest
@@ -26,7 +26,7 @@ F = np.float32
 @inlined
 def _append(found, r, prim):
     """Append a hit of ray r; beyond the capacity it is only counted."""
-    i, at = number_of(r), peek(found.size, 0)
+    i, at = ray_number(r), peek(found.size, 0)
     poke(found.counts, i, peek(found.counts, i) + 1)
     poke(found.size, 0, at + 1)
     if at < found.capacity:

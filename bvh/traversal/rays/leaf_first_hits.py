@@ -20,14 +20,14 @@ from bvh.traversal.rays.ray_block import (
     END,
     batch_index,
     local_interval,
-    number_of,
+    ray_number,
     read_row,
     write_row,
 )
 from bvh.traversal.rays.ray_slots import current_arrays, ray_of
 from bvh.tree.edge_rule import crosses
 from bvh.tree.frame import farthest
-from bvh.tree.instanced import Placed, leaf_of, prim_of
+from bvh.tree.instanced import Instanced, leaf_of, prim_of
 from bvh.tree.primitives import MISS, intersect, weights
 
 F = np.float32
@@ -59,7 +59,7 @@ def _ask_in_scene(accept, primitives, ray, prim, t, u, v, data):
 
 @by_type(accepts)
 def _choose_filter(accept, primitives, ray, prim, t, u, v, data):
-    in_scene = primitives.instance_class is Placed
+    in_scene = primitives.instance_class is Instanced
     if isinstance(accept, types.Dispatcher):
         return _ask_in_scene if in_scene else _ask
     return _call_in_scene if in_scene else _call
@@ -101,7 +101,7 @@ def _rank(goal, context_ref, memory, slot, prim):
     tree, _, block = follow(context_ref)
     r = ray_of(memory, slot)
     inserted = _insert(goal, context_ref, r, prim)
-    first, count = number_of(r) * goal.max_hits, peek(goal.nearest.counts, number_of(r))
+    first, count = ray_number(r) * goal.max_hits, peek(goal.nearest.counts, ray_number(r))
     if goal.any_hit:
         if inserted:
             poke(memory, slot + END, F(-INF))
@@ -118,7 +118,7 @@ def _rank(goal, context_ref, memory, slot, prim):
 def _insert(goal, context_ref, r, prim):
     """Insert a primitive into the first hits of ray r; return whether it is one of them."""
     tree, rays, block = follow(context_ref)
-    hits, number = goal.nearest, number_of(r)
+    hits, number = goal.nearest, ray_number(r)
     ray = batch_index(block, r)
     o, d, t_min, t_max = read_ray(rays, ray)
     scaled = scaled_ray(o, d, farthest(tree.frame))

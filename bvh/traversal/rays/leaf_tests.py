@@ -40,7 +40,7 @@ from bvh.traversal.rays.ray_slots import (
     primitives_class,
     ray_of,
 )
-from bvh.tree.instanced import TRIANGLES, Placed, kind_of
+from bvh.tree.instanced import TRIANGLES, Instanced, kind_of
 from bvh.tree.primitives import Triangles
 from bvh.tree.triangle_groups import (
     TINY,
@@ -94,7 +94,7 @@ def _edge_margin_in_scene(primitives, ray, tolerance):
 
 @by_type(edge_margin, inline=True)
 def _choose_edge_margin(primitives, ray, tolerance):
-    in_scene = primitives.instance_class is Placed
+    in_scene = primitives.instance_class is Instanced
     return _edge_margin_in_scene if in_scene else _edge_margin_in_tree
 
 
@@ -113,7 +113,7 @@ def _distance_margin_in_scene(primitives, ray, size, tolerance):
 
 @by_type(distance_margin, inline=True)
 def _choose_distance_margin(primitives, ray, size, tolerance):
-    in_scene = primitives.instance_class is Placed
+    in_scene = primitives.instance_class is Instanced
     return _distance_margin_in_scene if in_scene else _distance_margin_in_tree
 
 
@@ -214,6 +214,6 @@ def _intersect_instance(goal, tree, block, context_ref, memory, slot, child):
 @by_type(intersect_leaf, inline=True)
 def _choose_leaf(goal, tree, block, context_ref, memory, slot, child):
     kind = primitives_class(tree)
-    if kind is Placed:
+    if kind is Instanced:
         return _intersect_instance
     return (_intersect_triangles if kind is Triangles else _intersect_others).py_func

@@ -25,7 +25,7 @@ from bvh.traversal.rays.ray_setup import set_up_ray
 from bvh.traversal.rays.ray_slots import HEADER, SLOT_SIZE
 from bvh.traversal.rays.single_rays import trace
 from bvh.tree.arrays import TreeArrays, TreePointers, kernel_arrays
-from bvh.tree.instanced import Placed, leaf_of, prim_of
+from bvh.tree.instanced import Instanced, leaf_of, prim_of
 from bvh.tree.primitives import Boxes, Custom, Obbs, Triangles, arrays_of, is_ray
 
 # The table of a tree, int64: how many numbers its nodes have, the addresses of its arrays, and
@@ -45,11 +45,11 @@ F4, F8, I4, I8 = np.float32(0.0), 0.0, np.int32(0), np.int64(0)
 EVERY = np.int64(-1)
 
 
-def addresses_of(arrays: TreeArrays) -> NDArray[np.int64]:
+def address_table(arrays: TreeArrays) -> NDArray[np.int64]:
     """Return the table of a tree: whoever keeps it must keep the tree."""
     nodes, primitives = arrays.nodes, arrays_of(arrays.primitives)
-    parts: list[NDArray[Any]] = [nodes.blocks, nodes.ids, arrays.groups, arrays.frame, *primitives]
-    return np.array([len(nodes.blocks), *(part.ctypes.data for part in parts)], np.int64)
+    parts: list[NDArray[Any]] = [nodes.data, nodes.ids, arrays.groups, arrays.frame, *primitives]
+    return np.array([len(nodes.data), *(part.ctypes.data for part in parts)], np.int64)
 
 
 @inlined
@@ -154,7 +154,7 @@ def cast_at_obbs(address, ray, t_min, t_max, cull):
 def cast_at_scene(address, ray, t_min, t_max, cull, mask):
     """Return (t, prim_id, u, v, front, leaf) of one ray in a scene."""
     table, memory = pointer_to(address, I8), stack_memory(SCRATCH_BYTES)
-    primitives = Placed(
+    primitives = Instanced(
         _data(table, 0, F8), _data(table, 1, F8), _data(table, 2, F8),
         _data(table, 3, I8), _data(table, 4, I4), _data(table, 5, I4),
     )  # fmt: skip
@@ -176,18 +176,18 @@ CASTS: dict[type, Any] = {
     Boxes: cast_at_boxes,
     Obbs: cast_at_obbs,
     Custom: cast_at_custom,
-    Placed: cast_at_scene,
+    Instanced: cast_at_scene,
 }
 
 # What comes before a ray, and after it, where that is more than an address and the side to cull.
 FIRST: dict[type, tuple[Any, ...]] = {Custom: (types.int64,) * 2}
-LAST: dict[type, tuple[Any, ...]] = {Placed: (types.int64,)}
+LAST: dict[type, tuple[Any, ...]] = {Instanced: (types.int64,)}
 SIX = types.UniTuple(types.float64, 6)
 
 _compiled: dict[type, Any] = {}
 
 
-def way_in(arrays: TreeArrays) -> Any:
+def cast_function(arrays: TreeArrays) -> Any:
     """Return the function that casts a ray into a tree.
 
     It takes the address of the tree's table, a tuple of six floats, t_min, t_max and the side to

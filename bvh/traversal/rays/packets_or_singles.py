@@ -51,7 +51,7 @@ def new_scratch(measured: NDArray[np.float64]) -> Scratch:
     return Scratch(new_block(), new_slots(), new_packet_stack(), active, measured)
 
 
-def nothing_learnt() -> NDArray[np.float64]:
+def no_measurements() -> NDArray[np.float64]:
     """Return what is measured at the start of a batch."""
     return np.array([0.0, 0.0, 0.0, PERIOD, -1.0])
 

@@ -249,7 +249,7 @@ def _pick_tile(order, block, which):
 
 
 @inlined
-def ask_for_next(order, block, rays):
+def prefetch_next(order, block, rays):
     """Prefetch the rays of the next block.
 
     Between two blocks the CPU's own prefetching loses track.
@@ -328,7 +328,7 @@ def _sort(rays, frame, begin, keys, counts, permutation):
         counts[key] += 1
 
 
-def sorted_places(arrays: Any, rays: Rays, begin: int, end: int) -> NDArray[np.int64]:
+def sorted_permutation(arrays: Any, rays: Rays, begin: int, end: int) -> NDArray[np.int64]:
     """Return the numbers of the rays begin..end in the order in which they are best taken."""
     keys, permutation = np.empty(end - begin, np.uint16), np.empty(end - begin, np.int64)
     _sort(rays, arrays.frame, begin, keys, np.zeros(KEYS + 1, np.int64), permutation)

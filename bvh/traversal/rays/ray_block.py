@@ -34,7 +34,7 @@ BLOCK = 256
 
 NEAR, FAR, INVERSE, ORIGIN, DIRECTION = 0, 3, 6, 9, 12
 EDGE, T_ERROR, LOW, END, SURE_LOW, SURE_HIGH, SLACK, BEST_LOW = 15, 16, 17, 18, 19, 20, 21, 22
-OCTANT, PRIM, PRIM_LEAF = 23, 24, 25
+OCTANT, PRIM, PRIM_INSTANCE = 23, 24, 25
 
 # From one vector of rays to the next; and free rows of the first vector, for two of scratch.
 GROUP = 32 * WIDTH
@@ -76,7 +76,7 @@ def lane_index(i):
 
 
 @inlined
-def number_of(r):
+def ray_number(r):
     """Return which ray of the block has lane index r; r may be a vector."""
     return ((r >> _GROUP_BITS) << _LANE_BITS) | (r & (WIDTH - 1))
 
@@ -84,11 +84,11 @@ def number_of(r):
 @inlined
 def batch_index(block, r):
     """Return the number in the batch of the ray at r."""
-    return peek(block.which, number_of(r))
+    return peek(block.which, ray_number(r))
 
 
 @inlined
-def place_of_double(r, row):
+def double_index(r, row):
     """Return the index of a double of the ray at r."""
     return ((r >> _GROUP_BITS) << _DOUBLE_BITS) + (r & (WIDTH - 1)) + row * WIDTH
 
@@ -120,13 +120,13 @@ def write_int(block, r, row, value):
 @inlined
 def read_double(block, r, row):
     """Return a double of the ray at r."""
-    return peek(block.doubles, place_of_double(r, row))
+    return peek(block.doubles, double_index(r, row))
 
 
 @inlined
 def write_double(block, r, row, value):
     """Write a double of the ray at r."""
-    poke(block.doubles, place_of_double(r, row), value)
+    poke(block.doubles, double_index(r, row), value)
 
 
 @inlined

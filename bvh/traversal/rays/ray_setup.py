@@ -77,8 +77,8 @@ from bvh.traversal.rays.ray_block import (
     SURE_HIGH,
     SURE_LOW,
     T_ERROR,
+    double_index,
     lane_index,
-    place_of_double,
     read_int,
     write_int,
 )
@@ -211,9 +211,9 @@ def _write_ray(block, r, axes, limits, entry, rest, shift):
     write_limits(lanes, r, WIDTH, limits)
     store_ints(lanes, r + OCTANT * WIDTH, octant_of(inverse))
     store_ints(lanes, r + PRIM * WIDTH, full_like(entry, np.int32(-1)))
-    store(doubles, place_of_double(r, ENTRY), entry)
-    store(doubles, place_of_double(r, ENTRY_REST), rest)
-    store(doubles, place_of_double(r, SHIFT), shift)
+    store(doubles, double_index(r, ENTRY), entry)
+    store(doubles, double_index(r, ENTRY_REST), rest)
+    store(doubles, double_index(r, SHIFT), shift)
 
 
 @inlined

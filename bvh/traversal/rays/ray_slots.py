@@ -26,7 +26,7 @@ from bvh.traversal.rays.ray_block import (
     read_row,
     write_row,
 )
-from bvh.tree.instanced import Placed, leaf_of
+from bvh.tree.instanced import Instanced, leaf_of
 
 SLOTS = 32
 # Depth never exceeds 2 * log2(n) + 8 <= 68; each level leaves up to WIDTH - 1 entries.
@@ -73,17 +73,17 @@ def primitives_class(tree):
 
 def is_instanced(tree):
     """Return whether a tree is the TLAS of a scene, from its type."""
-    return primitives_class(tree) is Placed
+    return primitives_class(tree) is Instanced
 
 
 @inlined
-def doubles_of(memory, slot):
+def slot_doubles(memory, slot):
     """Return a slot's doubles."""
     return pointer_to(address(memory, slot + WORDS), F8)
 
 
 @inlined
-def words_of(memory, slot):
+def slot_integers(memory, slot):
     """Return a slot's integers of 64 bits."""
     return pointer_to(address(memory, slot + WORDS), I8)
 
@@ -103,7 +103,7 @@ def instance_in(memory, slot):
 @inlined
 def reset_closest(memory, slot, r):
     """Give a slot to ray r, which has no hit so far."""
-    words = words_of(memory, slot)
+    words = slot_integers(memory, slot)
     poke_int(memory, slot + RAY, r)
     poke(words, BEST, np.int64(NO_PRIM))
     poke(words, EXACT, np.int64(NO_EXACT))
@@ -118,7 +118,7 @@ def _arrays_of_tree(tree, memory, slot):
 
 
 def _arrays_in_scene(tree, memory, slot):
-    words = words_of(memory, slot)
+    words = slot_integers(memory, slot)
     return (
         pointer_to(peek(words, NODES_ADDRESS), F4),
         pointer_to(peek(words, GROUPS_ADDRESS), F4),
@@ -144,7 +144,7 @@ def slot_interval(block, memory, slot, r, t):
     slack = np.float64(peek(memory, slot + SLACK))
     if slack == INF:
         return F(-INF), F(INF)
-    own = doubles_of(memory, slot)
+    own = slot_doubles(memory, slot)
     tau = _tlas_distance(block, own, r, t) * peek(own, BLAS_SCALE) - peek(own, BLAS_ENTRY)
     return F(tau - slack), F(tau + slack)
 
@@ -152,7 +152,7 @@ def slot_interval(block, memory, slot, r, t):
 @inlined
 def _world_distance(block, memory, slot, r, tau):
     """Return the t of a distance in units of the slot's BLAS; its slack covers the rounding."""
-    own = doubles_of(memory, slot)
+    own = slot_doubles(memory, slot)
     top = (np.float64(tau) + peek(own, BLAS_ENTRY)) / peek(own, BLAS_SCALE)
     top = (top + read_double(block, r, ENTRY_REST)) + read_double(block, r, ENTRY)
     return top / peek(own, TLAS_SCALE)
@@ -161,7 +161,7 @@ def _world_distance(block, memory, slot, r, tau):
 @inlined
 def _store_closest_interval(block, memory, slot, r):
     """Store the interval of t around the closest hit, which is in the BLAS that the ray leaves."""
-    own, words = doubles_of(memory, slot), words_of(memory, slot)
+    own, words = slot_doubles(memory, slot), slot_integers(memory, slot)
     if peek(words, EXACT) == peek(words, BEST):
         t = peek(own, EXACT_T)
         poke(own, LOW_T, t)
@@ -174,7 +174,7 @@ def _store_closest_interval(block, memory, slot, r):
 @inlined
 def leave_blas(block, memory, slot, r):
     """Store the end of a ray that leaves a BLAS in the ray block, in units of the TLAS."""
-    words, own = words_of(memory, slot), doubles_of(memory, slot)
+    words, own = slot_integers(memory, slot), slot_doubles(memory, slot)
     best, slack = peek(words, BEST), read_row(block, r, SLACK)
     if peek(memory, slot + END) == F(-INF):
         write_row(block, r, END, F(-INF))

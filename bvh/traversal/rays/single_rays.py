@@ -79,7 +79,7 @@ from bvh.traversal.rays.ray_slots import (
     is_instanced,
     ray_of,
     reset_closest,
-    words_of,
+    slot_integers,
 )
 from bvh.tree.triangle_groups import group_at
 from bvh.tree.wide_nodes import (
@@ -187,7 +187,7 @@ def finish_ray(goal, tree, block, memory, slot):
 
 
 def _store_primitive(goal, tree, block, memory, slot):
-    prim = peek(words_of(memory, slot), BEST)
+    prim = peek(slot_integers(memory, slot), BEST)
     set_closest_primitive(tree.primitives, block, ray_of(memory, slot), prim)
 
 

@@ -2,4 +2,19 @@
 
 Only `clipping` deals with triangles. Queries return the same for any builder; only the speed and
 the shape of a tree depend on it.
-"""
+
+Each file imports only from those above it.
+
+| file | contents |
+|---|---|
+| `records.py` | Box records, the input of builders, and vector operations on them |
+| `bins.py` | Bins: equal intervals of the centres of a range of records, and the split between two of them |
+| `clipping.py` | Clipping of triangles: boxes of their parts between planes, for spatial splits |
+| `morton.py` | Morton order: keys along a space-filling curve, and their radix sort |
+| `space.py` | Spatial splits: the planes that a range of records can be split at, and the split at one |
+| `subtrees.py` | Subtrees that threads build in parallel, and the limit of depth; shared by all builders |
+| `top_levels.py` | The top of a tree, built level by level; threads share the chunks of all ranges of a level |
+| `binned_sah.py` | Top-down builder: binned surface area heuristic (Wald 2007, "On fast construction of SAH-based bounding volume hierarchies") |
+| `hlbvh.py` | HLBVH builder: cells of the Morton order, with binned SAH above them (Pantaleoni and Luebke 2010, "HLBVH: hierarchical LBVH construction for real-time ray tracing of dynamic geometry") |
+| `sbvh.py` | Builder with spatial splits (Stich, Friedrich and Dietrich 2009, "Spatial splits in bounding volume hierarchies") |
+"""  # noqa: E501

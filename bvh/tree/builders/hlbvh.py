@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.runtime.jit import entry, inlined, kernel
-from bvh.runtime.threads import Progress, hold_memory_ready
+from bvh.runtime.threads import Progress, reserve_call_memory
 from bvh.tree.builders import binned_sah
 from bvh.tree.builders.bins import GROUP_BITS
 from bvh.tree.builders.morton import in_chunks, row_of, sorted_keys
@@ -198,7 +198,7 @@ def build(
     top = binned_sah.build(
         cells, threads=threads, group_bits=0, max_leaf=1, deepest=deepest - CELL_BITS
     )
-    hold_memory_ready()
+    reserve_call_memory()
     _attach_cells(top, tasks, np.empty(len(top.links), np.int64))
     block, rows = new_subtrees(count), np.zeros((cell_count, 2), np.int64)
 

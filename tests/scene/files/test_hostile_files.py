@@ -24,9 +24,9 @@ from bvh.runtime.simd import WIDTH
 from bvh.scene.files import loading as storage
 from bvh.traversal.overlaps.region_search import new_search
 from bvh.traversal.overlaps.regions import BoxRegions
-from bvh.traversal.overlaps.tree_pairs import ENTRY, new_meeting
+from bvh.traversal.overlaps.tree_pairs import ENTRY, new_pair_search
 from bvh.traversal.points.scratch import new_scratch
-from bvh.tree.wide_nodes import BLOCK_SIZE, MAX_LEAF_ROWS
+from bvh.tree.wide_nodes import MAX_LEAF_ROWS, NODE_SIZE
 from tests.cases.saved_trees import Parts, signed_header, tree_of
 
 pytestmark = pytest.mark.unaudited
@@ -200,7 +200,7 @@ def test_stacks() -> None:
     search = new_search(BoxRegions(np.zeros((1, 3)), np.ones((1, 3))), 0)
     scratch = new_scratch()
     assert min(map(len, (search.stack, scratch.stack, scratch.squares))) >= most
-    assert len(new_meeting(0).stack) >= ENTRY * (DEEPEST * (WIDTH**2 - 1) + WIDTH**2)
+    assert len(new_pair_search(0).stack) >= ENTRY * (DEEPEST * (WIDTH**2 - 1) + WIDTH**2)
 
 
 # Entries of arrays, and what is said; p, k is the last lane with a child, q, l one with a leaf.
@@ -369,7 +369,7 @@ def test_limits_are_those_of_the_kernels() -> None:
     """A header's counts fit the integers that codes are made of."""
     header = unpacked.__globals__
     assert header["MAX_ID_ROWS"] * MAX_LEAF_ROWS <= 2**31
-    assert header["MAX_NODES"] < 2**31 and BLOCK_SIZE == 8 * WIDTH
+    assert header["MAX_NODES"] < 2**31 and NODE_SIZE == 8 * WIDTH
     assert [entry.name for entry in entries_of(_blank())][-1] == "points"
 
 

@@ -80,7 +80,7 @@ def test_a_loaded_tree_answers_bit_for_bit(name: str, tmp_path: Path, rng: Rng) 
             nodes, groups, primitives, frame = other.arrays
             for array in (*nodes, groups, *primitives, frame, other.bounds):
                 assert type(array) is np.ndarray and not array.flags.writeable
-            for array in (nodes.blocks, groups):
+            for array in (nodes.data, groups):
                 assert array.ctypes.data % ALIGNMENT == 0
     assert len(closest_hits.signatures) == compiled
     # What is saved again is the same file, over the one that is mapped, too.
