@@ -47,33 +47,36 @@ if os.environ.get("BVH_AUDIT", "1") != "0":
 # Files that take long, and compile families of kernels of their own: they come first, so that no
 # process is left with one at the end.
 FIRST = (
-    "test_scene_rays", "test_kernels", "test_jit", "test_all_hits", "test_user_code", "test_refit",
-    "test_brute", "test_scene_overlaps", "test_builders", "test_tree_pairs", "test_contacts",
-    "test_scene_points", "test_hostile_files", "test_exactness", "test_outlines", "test_marquee",
+    "test_scene_rays", "test_kernels", "test_jit", "test_all_hits", "test_user_functions",
+    "test_refit", "test_brute", "test_scene_overlaps", "test_builders", "test_overlap_tree",
+    "test_triangle_overlap", "test_scene_points", "test_hostile_files", "test_exactness",
+    "test_outlines", "test_marquee",
 )  # fmt: skip
 
 
-# Files whose outcome does not depend on the width of vectors or the CPU, as they are about Python:
-# arguments and refusals, cameras, pictures, other libraries, commands, processes. All others are
-# marked as `answers`, to be run for other widths and CPUs, too.
+# Folders and files whose outcome does not depend on the width of vectors or the CPU, as they are
+# about Python: arguments and refusals, cameras, pictures, other libraries, commands, processes. All
+# others are marked as `answers`, to be run for other widths and CPUs, too.
 NOT_ABOUT_ANSWERS = (
-    "test_ahead", "test_bench", "test_benchmarks", "test_camera", "test_charts", "test_cli",
-    "test_cold", "test_command_output", "test_compat", "test_compilation", "test_compile_notice",
-    "test_cpu_levels", "test_forks", "test_inputs", "test_interrupts", "test_jit", "test_kernel",
-    "test_lab", "test_lazy_imports", "test_libraries", "test_lights", "test_numba_options",
-    "test_oracle", "test_out_of_memory", "test_pages", "test_progress", "test_public",
-    "test_refusals", "test_render", "test_reprs", "test_scene_pictures", "test_scene_refusals",
-    "test_scene_sources", "test_show", "test_site", "test_sources", "test_threads",
-    "test_trimesh_issues", "test_viewer", "test_warmup",
+    "apps/", "benchmarks/", "camera/", "compat/", "pictures/", "runtime/", "io/test_mesh",
+    "queries/test_inputs", "queries/test_refusals", "scene/test_scene_refusals",
+    "scene/files/test_importing", "promises/test_lazy_imports", "promises/test_oracles",
+    "promises/test_out_of_memory", "promises/test_public", "promises/test_reprs",
+    "promises/test_site", "promises/test_threads", "promises/test_trimesh_issues",
 )  # fmt: skip
+# In these folders, but about answers.
+ABOUT_ANSWERS = ("runtime/test_simd", "runtime/test_user")
+
+TESTS = Path(__file__).parent
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark tests of answers; sort files that take long to the front."""
     for item in items:
-        name = item.path.name
-        about = name == "test_kernels.py" or not name.startswith(NOT_ABOUT_ANSWERS)
-        if about and name.startswith("test_"):
+        if TESTS not in item.path.parents:
+            continue
+        name = item.path.relative_to(TESTS).as_posix()
+        if name.startswith(ABOUT_ANSWERS) or not name.startswith(NOT_ABOUT_ANSWERS):
             item.add_marker(pytest.mark.answers)
     places = {f"{name}.py": place for place, name in enumerate(FIRST)}
     items.sort(key=lambda item: places.get(item.path.name, len(places)))

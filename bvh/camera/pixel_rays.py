@@ -185,9 +185,9 @@ class View(Lens):
         >>> import bvh
         >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
         >>> camera = bvh.Camera.look_at([0, 0, 5], [0, 0, 0], [0, 1, 0], 90.0, 20, 20)
-        >>> tree.overlap_frustum(camera.frustum(10.5, 5, 20, 9.5))
+        >>> tree.overlap_frustum(camera.frustum(10.5, 5, 20, 9.5)).prim_id
         array([0], dtype=int32)
-        >>> tree.overlap_frustum(camera.frustum(0, 0, 5, 20))
+        >>> tree.overlap_frustum(camera.frustum(0, 0, 5, 20)).prim_id
         array([], dtype=int32)
         """
         corners = {"x0": x0, "y0": y0, "x1": x1, "y1": y1}

@@ -140,7 +140,7 @@ from importlib import import_module
 import bvh
 names = (
     "runtime.user_calls", "geometry.arithmetic.exact_sums", "kernels", "queries.hierarchy",
-    "runtime.compiler.cpu_levels", "runtime.jit", "tree.builders.records", "runtime.compiler.forks",
+    "runtime.compiler.cpu_levels", "runtime.jit", "tree.builders.records", "runtime.forks",
 )
 gate, failed = threading.Barrier(len(names)), []
 

@@ -167,7 +167,7 @@ if child == 0:
         while take(size):
             pass
     try:
-        workers.hold_memory_ready()
+        workers.reserve_call_memory()
         call()
     except MemoryError:
         os._exit(3)

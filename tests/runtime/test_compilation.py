@@ -78,7 +78,7 @@ def test_an_entry_holds_its_helpers() -> None:
         defined = [
             line for line in compiled.library.get_llvm_str().splitlines() if "define" in line
         ]
-        inside = [line for line in defined if "_doubled" in line.split("(")[0]]
+        inside = [line for line in defined if helper.fndesc.llvm_func_name in line.split("(")[0]]
         assert inside and all("internal" in line for line in inside), defined
         assert type(helper.library).__name__ == "HelperLibrary"
 

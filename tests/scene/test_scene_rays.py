@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-import weakref
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numba
@@ -376,30 +374,3 @@ def test_custom_trees_are_refused() -> None:
     tree = bvh.BVH.from_custom([[0.0, 0.0, 0.0]], [[1.0, 1.0, 1.0]], never, 0.0)
     with pytest.raises(TypeError, match="child must be over triangles"):
         bvh.Scene().add(tree)
-
-
-def test_threads_ask_at_once(rng: np.random.Generator) -> None:
-    """Each gets the answers that one alone would."""
-    scene = scene_of("random", 30, rng)
-    flat = Flat(scene)
-    o, d = hard_rays(flat.vertices, flat.faces, 2_000, rng)
-    wanted = scene.closest_hit(o, d).t
-    with ThreadPoolExecutor(4) as pool:
-        for t in pool.map(lambda _: scene.closest_hit(o, d, threads=2).t, range(8)):
-            assert np.array_equal(t, wanted)
-
-
-@pytest.mark.parametrize("ask", ["closest_hit", "any_hit", "all_hits", "count_hits"])
-def test_trees_outlive_their_rays(ask: str, rng: np.random.Generator) -> None:
-    """A tree that `progress` takes out of the scene stays until rays under way have ended."""
-    scene = bvh.Scene()
-    scene.add(bvh.BVH.from_mesh(trimesh.creation.box()))
-    blocks, held = weakref.ref(scene[0].child.arrays.nodes.data), []
-
-    def progress(done: int, total: int) -> None:
-        if len(scene):
-            scene.remove(0)
-        held.append(scene.bounds is not None and blocks() is not None)
-
-    getattr(scene, ask)(*rng.normal(size=(2, 1_000, 3)), threads=2, progress=progress)
-    assert held and all(held) and blocks() is None
