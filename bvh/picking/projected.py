@@ -1,4 +1,4 @@
-"""Triangles as a camera sees them: corners in pixels, and what lies between near and far.
+"""Triangles projected to the picture of a camera, and clipped to near and far.
 
 Points in front of the eye are at the pixel, rounded to doubles, at which `Camera.project` puts
 them. Where depths begin at a plane (parallel rays start in the plane through the eye; a near or
@@ -96,7 +96,7 @@ def box_corners(boxes: Boxes | Obbs, ids: NDArray[Any]) -> NDArray[np.float64]:
     return np.asarray(corners)
 
 
-def placed(surface: Surface, matrix: NDArray[np.float64]) -> Surface:
+def transformed(surface: Surface, matrix: NDArray[np.float64]) -> Surface:
     """Return a surface under an affine map (3, 4)."""
     return surface._replace(points=moved(surface.points, matrix))
 

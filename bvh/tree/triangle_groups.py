@@ -1,4 +1,4 @@
-"""Triangle groups: their layout, known in this file alone, and the filter of a ray against them.
+"""Triangle groups: their memory layout and accessors, and the filter of a ray against them.
 
 A group is WIDTH triangles of a leaf side by side as float32. It has fourteen rows of WIDTH lanes:
 v0 (x y z), e1 = v1 - v0, e2 = v2 - v0 and the normal N = e1 x e2 in the tree's local frame, and two

@@ -1,10 +1,10 @@
-"""Ray setup at an instance: from the local frame of the TLAS into that of a BLAS.
+"""Ray setup at an instance: from the local frame of the TLAS to that of a BLAS.
 
-The local transform x'' = A x' + b leads from the one to the other (see `placed`); both frames are
-scaled by powers of two, so t'' = t' * 2**k. What follows is `entrance.set_up_ray`, with one more
-error to pay: *delta*, by which a primitive, as the rows of float32 have it, may be away from
-where the ray would have to meet it. With a the largest row sum of abs(A) and B the bound of the
-tree's frame, delta is the sum of
+The local transform x'' = A x' + b maps the one to the other (see `instanced`); both frames are
+scaled by powers of two, so t'' = t' * 2**k. The rest is `ray_setup.set_up_ray`, with one more
+error: *delta*, the distance that a primitive, in its float32 rows, may be away from its exact
+position relative to the ray. With a the largest row sum of abs(A) and B the bound of the tree's
+frame, delta is the sum of
 
 - the origin's: P = o' + entry d' in the TLAS is wrong by eta <= 2**-51 (max(abs(P)) +
   2 abs(entry)) (far origins are summed in double-doubles), and A P + b by a eta, by 2**-50 a
@@ -18,7 +18,7 @@ tree's frame, delta is the sum of
 Where delta is beyond 2**-10 B, the float32 tests are disabled in this instance, as in
 `set_up_ray`: all is decided exactly.
 
-Bounds of the filter (see `leaves` for what they were). C is wrong by delta more: that is
+Bounds of the filter (extending those of `triangle_groups`). C is wrong by delta more: that is
 delta D s for U and V. Edges are wrong by 2 delta_v: N by 2 delta_v s + 8 delta_v**2 a component,
 U and V by 25.2 B D delta_v + 12 delta D delta_v in sum, den by D times that of N. So W, the worst,
 needs 3 delta D tolerance + 27.5 B D delta_v more, and T and t * den together
@@ -119,7 +119,7 @@ def write_octant(memory, slot, octant):
 
 @inlined
 def _start(tree, block, own, r, o, d):
-    """Find what is the same for all instances that a ray enters: see `scene_slots.TLAS_ORIGIN`.
+    """Compute what all instances that a ray enters share: see `ray_slots.TLAS_ORIGIN`.
 
     The scale of t is zero where t would overflow, or lose digits, in the TLAS.
     """
@@ -159,13 +159,13 @@ def _limit(t):
 
 
 @inlined
-def _open_tree(placed, memory, slot, leaf):
+def _open_tree(instanced, memory, slot, leaf):
     """Make a slot traverse the tree of an instance."""
     words = slot_integers(memory, slot)
     at = leaf * TREE_SIZE
-    poke(words, NODES_ADDRESS, peek(placed.trees, at + BLOCKS))
-    poke(words, GROUPS_ADDRESS, peek(placed.trees, at + GROUPS))
-    poke(words, IDS_ADDRESS, peek(placed.trees, at + IDS))
+    poke(words, NODES_ADDRESS, peek(instanced.trees, at + BLOCKS))
+    poke(words, GROUPS_ADDRESS, peek(instanced.trees, at + GROUPS))
+    poke(words, IDS_ADDRESS, peek(instanced.trees, at + IDS))
     poke_int(memory, slot + INSTANCE, leaf)
 
 
@@ -173,11 +173,11 @@ def _open_tree(placed, memory, slot, leaf):
 def enter_blas(tree, rays, block, memory, slot, r, leaf):
     """Set a slot's ray up for an instance; return False where it misses the box of its tree."""
     stay_outlined()
-    placed = tree.primitives
+    instanced = tree.primitives
     index = batch_index(block, r)
-    if peek(placed.masks, leaf) & peek(rays.masks, index * rays.mask_step) == 0:
+    if peek(instanced.masks, leaf) & peek(rays.masks, index * rays.mask_step) == 0:
         return False
-    transforms, at = placed.ways, leaf * TRANSFORM_SIZE
+    transforms, at = instanced.transforms, leaf * TRANSFORM_SIZE
     bound, norm = peek(transforms, at + BOUND), peek(transforms, at + NORM)
     own = slot_doubles(memory, slot)
     if peek(own, TLAS_ERROR) < 0.0:
@@ -190,7 +190,7 @@ def enter_blas(tree, rays, block, memory, slot, r, leaf):
     size = largest(q)
     disabled = read_row(block, r, SLACK) == F(INF) or to_top == 0.0
     if disabled or not (MIN_SCALE < size < MAX_SCALE and norm < MAX_SCALE):
-        _open_tree(placed, memory, slot, leaf)
+        _open_tree(instanced, memory, slot, leaf)
         _disable(memory, slot, q, bound)
         return True
     error = peek(own, TLAS_ERROR) + 2.0**-50 * largest(p)
@@ -206,7 +206,7 @@ def enter_blas(tree, rays, block, memory, slot, r, leaf):
     # From distances in the TLAS to those in the BLAS.
     scale = power_of_two(k)
     if not (delta <= WORST * bound and to_top * scale < 2.0**1000):
-        _open_tree(placed, memory, slot, leaf)
+        _open_tree(instanced, memory, slot, leaf)
         _disable(memory, slot, q, bound)
         return True
     before, rest = read_double(block, r, ENTRY), read_double(block, r, ENTRY_REST)
@@ -224,7 +224,7 @@ def enter_blas(tree, rays, block, memory, slot, r, leaf):
     )  # fmt: skip
     if entry > leave:
         return False
-    _open_tree(placed, memory, slot, leaf)
+    _open_tree(instanced, memory, slot, leaf)
     margin = (MARGIN * bound + delta) * UP
     for axis in range(3):
         origin = p[axis] + entry * q[axis]

@@ -1,4 +1,4 @@
-"""First hits: the closest ones of each ray that a filter accepts.
+"""First hits of a ray with a leaf: the closest ones that a filter accepts.
 
 A filter is given t, u and v, so every candidate is decided exactly; what is behind the last of
 as many hits as are wanted is never looked at.

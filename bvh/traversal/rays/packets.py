@@ -1,7 +1,7 @@
-"""Traversal of rays in packets, which go through the nodes together.
+"""Traversal of rays in packets, which visit nodes together.
 
-A packet is a run of vectors of rays of one octant. Nodes are tested for all of its rays at once, by
-the interval of their origins and inverse directions: a child is left out only if no ray between
+A packet is a run of vectors of rays of one octant. Nodes are tested for all of its rays together,
+by the interval of their origins and inverse directions: a child is left out only if no ray between
 them enters it. At a leaf each vector of rays is tested against the leaf's box, and where enough of
 its rays enter, against one triangle after the other; where few do, they go one by one.
 

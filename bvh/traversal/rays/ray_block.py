@@ -1,4 +1,4 @@
-"""Ray block: the memory layout of BLOCK rays, known in this file alone.
+"""Ray block: memory layout of BLOCK rays, and its accessors.
 
 WIDTH rays lie side by side, their rows one below the other: a ray's numbers are near each other,
 and those of WIDTH rays make a vector. A ray is known by its *lane index*: that of its first number,
