@@ -53,7 +53,7 @@ def select(
     scene: PickableScene, camera: Camera, region: Region, what: str, mode: str,
     visible_only: bool, samples: int, mask: int, threads: int | None,
 ) -> Selection:  # fmt: skip
-    """Return what a region of the picture selects, after checking the options."""
+    """Return the selection of a region of the picture, after checking the options."""
     check_choice("what", what, KINDS)
     check_choice("mode", mode, MODES)
     workers, want_inside = thread_count(threads), mode == "inside"
@@ -76,7 +76,7 @@ def select(
 
 
 class Finder:
-    """The leaves of a scene, looked at one by one during a selection."""
+    """The leaves of a scene, visited one by one during a selection."""
 
     def __init__(
         self, scene: PickableScene, camera: Camera, mask: int, samples: int, threads: int

@@ -27,9 +27,9 @@ from bvh.tree.primitives import Triangles
 KINDS = ("faces", "vertices", "instances")
 MODES = ("touching", "inside")
 
-# Trees of fewer faces are gone through; in larger ones the faces near the region are looked up.
+# In trees of fewer faces all are tested, in larger ones those near the region.
 FEW_FACES = 2048
-# Triangles that a thread judges at a time.
+# Triangles that a thread tests at a time.
 CHUNK = 8192
 # How much wider than the region the frustum of candidates is, in sizes of the coordinates: far
 # more than projecting and moving vertices round.
@@ -52,7 +52,7 @@ class Region(NamedTuple):
 
 
 class Part(NamedTuple):
-    """What is selected of one leaf.
+    """The selected part of one leaf.
 
     Attributes
     ----------
@@ -158,14 +158,14 @@ def not_beside(region: Region, triangles: NDArray[np.float64]) -> NDArray[np.boo
 
 
 class Leaf:
-    """A tree under a selection: its triangles, and what of them may be seen in a region."""
+    """A tree under a selection: its triangles, and those that may be visible in a region."""
 
     def __init__(self, tree: TreeBase) -> None:
         self.tree = tree
 
     @cached_property
     def surface(self) -> Surface:
-        """All its triangles, once they are needed: of a large tree a small region has few."""
+        """All its triangles, computed on first access."""
         return surface_of(self.tree)
 
     @cached_property
@@ -260,7 +260,7 @@ def select_faces(
 def select_points(
     camera: Camera, region: Region, points: NDArray[np.float64], threads: int
 ) -> NDArray[np.int32]:
-    """Return which points in space are seen in a region."""
+    """Return which points in space project into a region."""
     corners, seen = project_points(camera, points)
     locations = locate_points(region, kernel_input(corners), threads)
     return np.flatnonzero((locations >= BORDER) & seen).astype(np.int32)
@@ -275,7 +275,7 @@ def select_part(
     want_inside: bool,
     threads: int,
 ) -> Part:
-    """Return what a region selects of one leaf: a tree under an affine map (3, 4)."""
+    """Return the part of one leaf, a tree under an affine map (3, 4), that a region selects."""
     if what == "vertices":
         leaf.tree._must_hold("a selection of vertices", Triangles)
         surface, used = leaf.candidates(matrix, region)
@@ -285,7 +285,7 @@ def select_part(
         return Part(NOTHING, used[select_points(camera, region, points, threads)], False)
     surface, _ = leaf.candidates(matrix, region)
     found = select_faces(camera, region, transformed(surface, matrix), want_inside, threads)
-    # Only whole instances have to know, for which all triangles are counted.
+    # Only whole instances need the count of all triangles.
     return Part(found, NOTHING, what == "instances" and len(found) == len(leaf.owners))
 
 

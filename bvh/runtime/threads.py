@@ -195,7 +195,7 @@ class Chunks:
             return start, self.next
 
     def stop(self) -> None:
-        """Give out no more chunks."""
+        """Stop handing out chunks."""
         with self._lock:
             self.next = self.count
 

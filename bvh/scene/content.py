@@ -1,6 +1,6 @@
 """State of a scene: its instances, its leaves, and the two levels that kernels traverse.
 
-Queries bring the two levels up to date first. Where nothing in the process has changed, nothing is
+Queries update the two levels first. Where nothing in the process has changed, nothing is
 done; where transforms or masks have, only those leaves are updated; where instances have been added
 or removed, or trees have changed, all is rebuilt.
 """

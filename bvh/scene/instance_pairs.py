@@ -2,7 +2,7 @@
 
 Pairs are searched tree against tree, for the pairs of leaves whose boxes meet. Whether faces meet
 is decided by their moved vertices; those of leaves that may meet are moved for the query. The boxes
-of one tree are brought to the frame of the other only to find which faces cannot meet (see
+of one tree are transformed to the frame of the other only to find which faces cannot meet (see
 `tree_to_tree`).
 """
 
@@ -52,7 +52,7 @@ STILL = np.eye(3, 4)
 
 
 def search_of_scene(view: InstancedTrees) -> RegionSearch:
-    """Return how a scene is searched for what overlaps regions."""
+    """Return the region search of a scene."""
     arrays, trees = view.arrays, LeafTrees(view.frames, view.tree_of)
 
     def corners(code: int) -> Any:
@@ -96,7 +96,7 @@ class MovedTrees:
 
 
 class Side(NamedTuple):
-    """What the search for pairs needs of one of two scenes."""
+    """One of the two scenes of a search for pairs: its leaves, in arrays."""
 
     world: MovedTrees
     frames: Reals  # (m, 4, 3)

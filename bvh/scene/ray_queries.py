@@ -110,7 +110,7 @@ class SceneRays(SceneContent):
     def caster(self, *, cull: str | None = None, mask: int = ALL_BITS) -> SceneCaster:
         """Return a function that casts one ray at a time, as fast as Python can call it.
 
-        As `BVH.caster`, but it returns ``(t, prim_id, u, v, front, leaf)``. It sees the scene as it
+        As `BVH.caster`, but it returns ``(t, prim_id, u, v, front, leaf)``. It uses the scene as it
         is at every call.
 
         Parameters
@@ -270,5 +270,5 @@ class SceneRays(SceneContent):
 
     def _target(self) -> Target:
         view = self._current()
-        # Kernels know the trees by addresses alone, and `progress` may let go of them.
+        # Kernels have only addresses of the trees, and `progress` may release them.
         return Target(view.arrays, view.split, view)

@@ -7,7 +7,7 @@ faster with polytopes than with upper nodes for balls and gears, 0 to 3 % for sc
 stored as centre and half size: its image under M is M centre -+ abs(M) half.
 
 Padding for rounding: with u = 2**-53 and S = abs(M) reach + abs(t), reach being the largest
-coordinates of the tree: vertices of a polytope are wrong by 2 u S, a coordinate of the centre's
+coordinates of the tree: vertices of a polytope are off by 2 u S, a coordinate of the centre's
 image by at most 3 u S (three fused steps), what is added to either side by 3 u S, their sum or
 difference by u S, and so are the shift and the last step, which adds the padding: 11 u S.
 2**-49 S = 16 u S covers that and the rounding of S itself; 2**-1060 covers what underflows. A bound

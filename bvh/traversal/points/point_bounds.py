@@ -5,16 +5,16 @@ units of u = 2**-24. P is the largest coordinate of the point, which float32 hol
 further away than FAR are handled in float64 (see `double_bounds`).
 
 Boxes are rounded outward, so that their own rounding makes no primitive nearer than its box. Three
-components of the vector to a box are wrong by u P each from the point, 1.74 u P in length, and by 4
+components of the vector to a box are off by u P each from the point, 1.74 u P in length, and by 4
 u of themselves from the operations: a box is at least as far as d (1 - 2**-21) - 1.8 u P. So one
 whose computed d**2 exceeds ((best + 2 u P) (1 + 2**-20))**2 contains nothing at `best` or nearer.
 
 Triangles. Their distance is bounded as in `point_triangle.between`: from above by any point of the
-triangle, from below by any direction. A component of p - v0 is wrong by u (P + B) from its operands
+triangle, from below by any direction. A component of p - v0 is off by u (P + B) from its operands
 and by as much from the difference; p - v1 and p - v2 by 2 u B more from the edge and by u (P + 3 B)
 from the difference: u (3 P + 7 B). A product with a direction of length 1 adds 3 u, and bringing it
 to that length 4 u, of 1.8 (P + B): in sum less than 1.8 u (10 P + 14 B) < 26 u (P + B). The point
-guessed, of weights that are not negative and 1 + 4 u at the most in sum, is wrong by less. So
+guessed, of weights that are not negative and at most 1 + 4 u in sum, is off by less. So
 32 u (P + B) covers both sides, and the 4 units in the last place of a double that the leaf test may
 be wrong by.
 """

@@ -4,21 +4,21 @@ For K, the lengths n of its columns and the weights w see `world_metric`. Here u
 the coordinates of the tree's frame, q is the point there, and S = sum(n[i] (abs(q[i]) + B)) its
 `reach`.
 
-- Boxes, by weights: q is wrong by u n . abs(q) < u S, and the operations, with rounded weights,
+- Boxes, by weights: q is off by u n . abs(q) < u S, and the operations, with rounded weights,
   lose 6 u of the distance, which the rounding up of the limit covers.
 - Boxes, by a direction, where shear makes the former poor. Any g bounds the distance from below:
   with m = K^T g, the least m . (q - y) / |g| over a box, whose y are chosen axis by axis. The best
   g leads to the nearest point of the box, which a few steps from axis to axis come near enough to.
-  K^T g is wrong by 4 u n[i] |g|, the differences and their sum lose 7 u n[i] |g| (abs(q[i]) + B),
+  K^T g is off by 4 u n[i] |g|, the differences and their sum lose 7 u n[i] |g| (abs(q[i]) + B),
   and |g| 4 u of itself: 16 u S in all.
-- Triangles: p - v0 is wrong by 2 u (abs(q[i]) + B) a component, K and the product with it lose 4 u
-  of that: 6 u S in length. Edges are wrong by 2 u B, and stretching them loses 8 u B a component:
+- Triangles: p - v0 is off by 2 u (abs(q[i]) + B) a component, K and the product with it lose 4 u
+  of that: 6 u S in length. Edges are off by 2 u B, and stretching them loses 8 u B a component:
   10 u S. From p to the corners it is 19 u S, then; a product with a direction of length 1 loses
-  7 u of 3 S, and the point guessed is wrong by 6 u S, 10 u S and its own steps: less than 64 u S on
+  7 u of 3 S, and the point guessed is off by 6 u S, 10 u S and its own steps: less than 64 u S on
   both sides, with the 4 units in the last place that the leaf test may lose.
 
 A point is transformed to the frame of a tree by x'' = A x' + b from that of the TLAS (see
-`instanced_setup`). x' is wrong by 2**-53 of itself, A and the operations by 2**-51 of their terms,
+`instanced_setup`). x' is off by 2**-53 of itself, A and the operations by 2**-51 of their terms,
 and b by the bound in its row: the stretched distance of all that is at most
 
     2**-50 sum(n[i] (abs(A) abs(x') + abs(b))[i]) + sum(n) * the error of b.

@@ -1,7 +1,7 @@
 """The world metric of an instance: how lengths in its tree compare with lengths in the world.
 
 A point q and a vertex v in the local frame of a tree (see `nodes`), whose map has the linear part
-L, are |L (q - v)| * 2**-k apart in the world. K = L * 2**-e has entries of 1 at the most, so the
+L, are |L (q - v)| * 2**-k apart in the world. K = L * 2**-e has entries of at most 1, so the
 *stretched* distance |K (q - v)| is that of the world times the scale 2**(k - e). With n the lengths
 of K's columns,
 

@@ -6,10 +6,10 @@ error: *delta*, the distance that a primitive, in its float32 rows, may be away 
 position relative to the ray. With a the largest row sum of abs(A) and B the bound of the tree's
 frame, delta is the sum of
 
-- the origin's: P = o' + entry d' in the TLAS is wrong by eta <= 2**-51 (max(abs(P)) +
+- the origin's: P = o' + entry d' in the TLAS is off by eta <= 2**-51 (max(abs(P)) +
   2 abs(entry)) (far origins are summed in double-doubles), and A P + b by a eta, by 2**-50 a
   max(abs(P)) for its own rounding and that of A, and by the error of b;
-- the direction's: A d' is wrong by 2**-49 a a component, which over a length of
+- the direction's: A d' is off by 2**-49 a a component, which over a length of
   max(abs(A P + b)) + 4 B moves the ray by that many times 2**-49 a / max(abs(A d')), and by 2**-50
   of it for the clipping;
 - delta_v: a vertex of the tree is the ideal image of the moved vertex, which is rounded by 2**-53
@@ -18,8 +18,8 @@ frame, delta is the sum of
 Where delta is beyond 2**-10 B, the float32 tests are disabled in this instance, as in
 `set_up_ray`: all is decided exactly.
 
-Bounds of the filter (extending those of `triangle_groups`). C is wrong by delta more: that is
-delta D s for U and V. Edges are wrong by 2 delta_v: N by 2 delta_v s + 8 delta_v**2 a component,
+Bounds of the filter (extending those of `triangle_groups`). C is off by delta more: that is
+delta D s for U and V. Edges are off by 2 delta_v: N by 2 delta_v s + 8 delta_v**2 a component,
 U and V by 25.2 B D delta_v + 12 delta D delta_v in sum, den by D times that of N. So W, the worst,
 needs 3 delta D tolerance + 27.5 B D delta_v more, and T and t * den together
 delta M + 26 B delta_v tolerance + 105 B delta_v**2.
@@ -213,7 +213,7 @@ def enter_blas(tree, rays, block, memory, slot, r, leaf):
     best = peek(own, HIGH_T) if peek(slot_integers(memory, slot), BEST) >= 0 else INF
     inverse = inverse_of(q[0]), inverse_of(q[1]), inverse_of(q[2])
     t_min, t_max = peek(rays.t_min, index * rays.low_step), peek(rays.t_max, index * rays.high_step)
-    # What the TLAS loses of a distance, beside its own rounding.
+    # Error of a distance in the TLAS, beside its own rounding.
     lost = 2.0**-50 * (abs(before) + 4.0 * frames.bound(tree.frame)) * scale
     start = (_limit(t_min * to_top) - before - rest) * scale
     stop = (_limit(t_max * to_top) - before - rest) * scale
@@ -256,7 +256,7 @@ def enter_blas(tree, rays, block, memory, slot, r, leaf):
 
 @inlined
 def _disable(memory, slot, q, bound):
-    """Let a ray into all nodes of an instance, to be decided exactly there."""
+    """Set a ray up to visit all nodes of an instance, where all is decided exactly."""
     axes = disabled_axis(q[0]), disabled_axis(q[1]), disabled_axis(q[2])
     for axis in range(3):
         p, inverse, margin = axes[axis]

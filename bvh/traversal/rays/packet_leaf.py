@@ -91,7 +91,7 @@ def intersect_packet_leaf(goal, tree, block, context_ref, stack, packet, child, 
     lanes, begin, end = block.lanes, packet[0], packet[1]
     group, count = leaf_rows(child)
     changed = False
-    # As many as there are lanes, which the compiler must not see: it would write the loop out.
+    # The number of lanes, hidden from the compiler, which would unroll the loop.
     triangles = WIDTH + np.int64(child > 0)
     for at in range(begin, end, GROUP):
         inside = _enter_box(tree.blocks, box, lanes, at, planes)

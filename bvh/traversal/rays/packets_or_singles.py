@@ -36,7 +36,7 @@ NO_TRIAL = 2
 
 
 class Scratch(NamedTuple):
-    """What one thread needs beside its rays; pointers inside kernels."""
+    """Scratch memory of one thread; pointers inside kernels."""
 
     block: Block
     slots: Slots

@@ -2,7 +2,7 @@
 
 A slot contains a ray with its numbers side by side, its closest hit so far, and its stack. All
 slots are behind one pointer, integers as the bits of float32: with a pointer for each kind of
-number, the CPU's registers would not do. A slot is known by the index of its first number.
+number, registers would not suffice. A slot is identified by the index of its first number.
 
 In a scene, a slot has the numbers of its ray for the TLAS, or for the BLAS that the ray is in (see
 `instanced_setup`); the ray block keeps the former. Distances: with tau' = t * 2**shift - entry in

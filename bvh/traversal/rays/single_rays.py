@@ -243,7 +243,7 @@ def _advance(goal, context, context_ref, memory, slot, top, active, count, waiti
 def trace(context, memory, active, count, octant, goal):
     """Trace the rays `active[:count]` of a ray block through a tree or a scene.
 
-    In a tree they are all of one octant; a scene does not look at it.
+    In a tree they are all of one octant; in a scene it is not used.
     """
     tree, _, block = context
     context_ref = refer(context)
