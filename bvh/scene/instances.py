@@ -77,7 +77,7 @@ def format_name(name: str | None) -> str:
 
 
 def format_placement(transform: NDArray[np.float64], mask: int, visible: bool) -> str:
-    """Return what of transform, visibility and mask is not the default, as a part of a repr."""
+    """Return transform, visibility and mask, where not the default, as a part of a repr."""
     text = ""
     if not np.array_equal(transform[:3, :3], np.eye(3)):
         text += ", transformed"
@@ -324,7 +324,7 @@ class Instances:
 
 
 class InstanceHolder:
-    """A scene as the scenes around it see it: a table of instances."""
+    """Base class of `Scene`, as scenes around it use it: a table of instances."""
 
     __slots__ = ("_instances",)
 
@@ -332,7 +332,7 @@ class InstanceHolder:
 
 
 def nested_scenes(top: InstanceHolder) -> list[InstanceHolder]:
-    """Return a scene and all scenes nested in it, each once, after those that it holds."""
+    """Return a scene and all scenes nested in it, each once, inner ones first."""
     found: list[InstanceHolder] = []
     seen = {id(top)}
     top._instances.compact()

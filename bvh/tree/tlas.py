@@ -5,7 +5,7 @@ nodes if they are many. Neither changes the topology, so rays visit more and mor
 rebuild is the ski rental problem (Karlin, Manasse, McGeoch and Owicki 1994, "Competitive randomized
 algorithms for nonuniform problems"): when the rent paid so far, here the time that rays have lost,
 equals the price. The time spent is at most twice what it would be with the future known. A ray
-loses NODE_SECONDS for each visit by which the cost of the tree (see `quality.wide_cost`) has grown
+loses NODE_SECONDS for each visit by which the cost of the tree (see `stats.wide_cost`) has grown
 since it was built; the time of a build is measured.
 
 The arrays are changed in place, and only their floats and the orders of children: a query that runs
@@ -137,7 +137,7 @@ class Tlas:
         boxes: NDArray[np.float64],
         rays: float = ASSUMED_RAYS,
     ) -> bool:
-        """Move boxes; refit the tree, or rebuild it if that pays.
+        """Move boxes; refit the tree, or rebuild it if that is cheaper.
 
         Parameters
         ----------

@@ -41,11 +41,11 @@ class Pairs(NamedTuple):
 class Wanted(NamedTuple):
     """Which hits are wanted, and in which form."""
 
-    accept: Any  # a filter that the goal has not asked already, and its data
+    accept: Any  # a filter that the goal has not called yet, and its data
     data: Any
     max_hits: Any  # of a ray
     listed: Any  # without it only the goal's counts are wanted
-    solved: Any  # compute t, u and v: for hits that are kept, or that a filter is asked about
+    solved: Any  # compute t, u and v: for hits that are kept, or that a filter is called with
     kept: Any  # write the hits to `out`, and not only how many there are to `counts`
 
 

@@ -1,8 +1,8 @@
-"""Candidates for the closest hit: triangles that the filter lets through, and how they are decided.
+"""Candidates for the closest hit: triangles that pass the filter, and their exact decision.
 
 A slot keeps its ray's closest primitive so far, with an interval of tau that surely contains the
 rounded t. A hit whose interval lies before that replaces it, one behind it is dropped; where the
-intervals overlap, and where the filter leaves open whether there is a hit, exact t decide.
+intervals overlap, and where the filter is unsure of a hit, exact t decide.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Candidates(NamedTuple):
 
     bits: Any  # the lanes that may be hit
     certain: Any  # those that surely are
-    den: Any  # d . N, a vector; positive where the ray sees the back
+    den: Any  # d . N, a vector; positive where the back faces the ray
     first: Any  # the interval of tau that surely contains the hit, two vectors
     last: Any
 
@@ -110,7 +110,7 @@ def _choose_primitive(primitives, memory, slot, prim):
 
 
 def back_lanes(primitives, memory, slot, back):
-    """Return the lanes whose back the ray sees in the world, from those in their tree."""
+    """Return the lanes whose back faces the ray in the world, from those in their tree."""
 
 
 def _back_lanes_in_scene(primitives, memory, slot, back):
@@ -140,7 +140,7 @@ def _choose_interval(primitives, block, memory, slot, t):
 
 @inlined
 def is_culled(cull, back, lane):
-    """Return whether a lane's hit is culled; `back` has the lanes whose back the ray sees."""
+    """Return whether a lane's hit is culled; `back` has the lanes whose back faces the ray."""
     return cull != 0 and (cull > 0) == (back >> lane & 1 == 1)
 
 

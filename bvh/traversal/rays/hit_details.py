@@ -62,7 +62,7 @@ def _difference(a, b):
 
 @inlined
 def _is_moderate(a, p, q, r):
-    """Tell whether no component of four vectors is so large that an underflow could show."""
+    """Return whether no component of four vectors is so large that an underflow could show."""
     result = abs(a[0][0]) < LARGEST_COMPONENT
     for vector in (a, p, q, r):
         for axis in range(3):

@@ -1,4 +1,4 @@
-"""Intersection of a ray with a leaf: a filter of triangle groups, then what the goal accepts.
+"""Intersection of a ray with a leaf: the filter of triangle groups, then the test of candidates.
 
 The bounds of the filter depend on whether the triangles are those of a tree or moved ones of a
 scene; what is done with a candidate depends on the goal. Both are chosen by type.

@@ -1,8 +1,8 @@
-"""One ray, by the shortest way from Python: numbers in, a tuple out.
+"""Query of one ray from Python with little overhead: numbers in, a tuple out.
 
 To hand a kernel an array takes longer than a ray in a tree, so a tree is handed over as the
 addresses of its arrays, in one table. Scratch memory is on the stack of the call: any number of
-threads may ask at once.
+threads may call it at once.
 """
 
 from __future__ import annotations

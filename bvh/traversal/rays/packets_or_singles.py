@@ -36,7 +36,7 @@ NO_TRIAL = 2
 
 
 class Scratch(NamedTuple):
-    """What one thread needs beside its rays; pointers inside kernels."""
+    """Scratch memory of one thread; pointers inside kernels."""
 
     block: Block
     slots: Slots
@@ -46,19 +46,19 @@ class Scratch(NamedTuple):
 
 
 def new_scratch(measured: NDArray[np.float64]) -> Scratch:
-    """Return the scratch of one thread; what is measured may be shared by threads of a batch."""
+    """Return the scratch of one thread; measured times may be shared by threads of a batch."""
     active = np.empty(BLOCK + HALF, np.int64)
     return Scratch(new_block(), new_slots(), new_packet_stack(), active, measured)
 
 
 def no_measurements() -> NDArray[np.float64]:
-    """Return what is measured at the start of a batch."""
+    """Return the measured times at the start of a batch."""
     return np.array([0.0, 0.0, 0.0, PERIOD, -1.0])
 
 
 @inlined
 def _blocks_to_go(measured):
-    """Return how many blocks the winner of a trial takes; more if it has won before."""
+    """Return how many blocks the faster traversal of a trial gets; more if it was faster before."""
     faster = np.float64(peek(measured, SINGLY) <= peek(measured, IN_PACKETS))
     between = PERIOD
     if faster == peek(measured, FASTER):

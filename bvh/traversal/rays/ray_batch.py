@@ -1,11 +1,11 @@
-"""Ray batch: rays inside kernels, how they are read, and the order in which blocks take them.
+"""Ray batch: the rays of a query inside kernels, and the order in which blocks take them.
 
 Rays are taken as they come, in tiles of an image, or in an order that is given. Rays in no
 particular order are sorted by where they enter the tree and where they look: neighbours then go
-through the same nodes, which the caches still hold. The key is the octant of the direction and the
-cell, of 16 x 16 x 16 in the root's box, in which the ray enters; a pass of counting sorts it (Aila
-and Karras 2010, "Architecture considerations for tracing incoherent rays", on why; Knuth, TAOCP 3,
-5.2, on how).
+through the same nodes, which are still in the caches. The key is the octant of the direction and
+the cell, of 16 x 16 x 16 in the root's box, in which the ray enters; a pass of counting sorts it
+(Aila and Karras 2010, "Architecture considerations for tracing incoherent rays", on why; Knuth,
+TAOCP 3, 5.2, on how).
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def read_lanes(rays, index):
     Fast where the rays are neighbours, or share what is read.
     """
     first = lane(index, 0)
-    # Each of them: in an order that is given, the first and the last alone would not tell.
+    # All of them: with a given order, the first and the last alone do not suffice.
     steps = convert(lane_numbers(HALF), np.int64(0))
     consecutive = mask_bits(index == steps + first) == (1 << HALF) - 1
     return (
@@ -283,7 +283,7 @@ def _spread_bits(x):
 
 @inlined
 def _cell(p, low, high):
-    """Return the cell of a coordinate; 0 for what is no number."""
+    """Return the cell of a coordinate; 0 for NaN."""
     x = (p - low) * (CELLS / max(high - low, 2.0**-60))
     return np.int64(min(x, CELLS - 1.0)) if x > 0.0 else np.int64(0)
 
