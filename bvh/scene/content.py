@@ -38,10 +38,11 @@ class SceneContent(InstanceHolder):
 
     # By Python's id of a tree, with the tree, so that no other object can have that id.
     _attributes: dict[int, tuple[TreeBase, Attributes]]
-    # Trees by Python's id of the mesh that they were built from: only a hint of where to look.
+    # Trees by Python's id of the mesh that they were built from: only a hint.
     _meshes: dict[int, TreeBase]
     _flattened: FlattenedInstances | None
-    # The two levels; the leaves, positions in their journals, and tree arrays that they show.
+    # The two levels; the leaves, positions in their journals, and tree arrays that they were built
+    # from.
     _view: InstancedTrees | None
     _view_of: FlattenedInstances | None
     _read: tuple[int, int]
@@ -68,7 +69,7 @@ class SceneContent(InstanceHolder):
         return self._renewed()
 
     def _renewed(self) -> InstancedTrees:
-        """Bring the two levels up to date."""
+        """Update the two levels."""
         with _guard.lock:
             # Later changes are noticed by the next query.
             seen, deformed = changes.count, changes.trees

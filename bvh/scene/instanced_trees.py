@@ -353,7 +353,7 @@ class InstancedTrees:
         )  # fmt: skip
 
     def _adopt_tlas(self) -> None:
-        """Take over the arrays of a TLAS that has been rebuilt."""
+        """Adopt the arrays of a TLAS that has been rebuilt."""
         tlas = self._tlas.arrays
         # A single ray in another thread has their addresses: the old arrays live until the next.
         self._before = self._now

@@ -37,8 +37,8 @@ COLUMNS: dict[str, tuple[Any, tuple[int, ...]]] = {
     "visible": (np.bool_, ()),
 }
 
-# Held while a table is compacted, and by readers of one with gaps: queries compact it, and other
-# threads may ask at the same time.
+# Held while a table is compacted, and by readers of one with gaps: queries compact it, possibly in
+# other threads.
 _guard = ForkSafeLock()
 
 
@@ -72,7 +72,7 @@ class Instance:
 
 
 def format_name(name: str | None) -> str:
-    """Return a name, if there is one, as a part of a repr."""
+    """Return a name, if any, as a part of a repr."""
     return "" if name is None else f" {name!r}"
 
 

@@ -44,7 +44,7 @@ from bvh.tree.primitives import Boxes
 from bvh.tree.wide_nodes import NODE_SIZE, WideNodes
 
 # Time of a ray for one more visit of a node or a box: measured as the time of random rays over the
-# cost, for 10 000 boxes that changed places more and more.
+# cost, for 10 000 boxes that were exchanged step by step.
 NODE_SECONDS = 3e-8
 # Rays between two updates, where their number is not given.
 ASSUMED_RAYS = 1000
@@ -154,7 +154,7 @@ class Tlas:
             Whether the tree was rebuilt: `arrays` have been replaced then.
         """
         self._lost += rays * (self.cost - self._built_cost) * NODE_SECONDS
-        # A tree that has become better makes up for losses, but earns no credit.
+        # A tree that has improved reduces the loss, but not below 0.
         self._lost = max(self._lost, 0.0)
         self._changes += 1
         if len(rows) > MANY * len(self._boxes):
@@ -207,7 +207,7 @@ class Tlas:
         Tlas.seconds_a_box = min(Tlas.seconds_a_box, seconds / max(len(ids), SMALLEST))
 
     def _refit(self, new: bool) -> int:
-        """Refit all nodes, unless the frame has been outgrown."""
+        """Refit all nodes, unless a box exceeds the frame."""
         nodes = self.arrays.nodes
         answer: int = refit_all(
             self.arrays.primitives.points, kernel_input(self._lanes), nodes.ids,

@@ -39,7 +39,7 @@ class Pairs(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """Which hits are wanted, and in which form."""
+    """Options of a query: which hits to return, and in which form."""
 
     accept: Any  # a filter that the goal has not called yet, and its data
     data: Any
@@ -141,7 +141,7 @@ def gather_hits(
 
 @inlined
 def _pick(primitives, wanted, pairs, i, out, at):
-    """Write ray i's hits in order, from `at` on; return how many they are."""
+    """Write ray i's hits in order, from `at` on; return their number."""
     hits, order, accept, data = pairs.columns, pairs.order, wanted.accept, wanted.data
     first, last = peek(pairs.starts, i), peek(pairs.starts, i + 1)
     for j in range(first, last):

@@ -50,10 +50,10 @@ F = np.float32
 
 
 class Candidates(NamedTuple):
-    """What a filter finds in a triangle group; inside kernels."""
+    """Result of the filter of a triangle group; inside kernels."""
 
-    bits: Any  # the lanes that may be hit
-    certain: Any  # those that surely are
+    bits: Any  # lanes that may be hit
+    certain: Any  # lanes that surely are hit
     den: Any  # d . N, a vector; positive where the back faces the ray
     first: Any  # the interval of tau that surely contains the hit, two vectors
     last: Any
@@ -99,7 +99,7 @@ def _choose_set_closest(primitives, block, r, prim):
 
 
 def primitive_of(primitives, memory, slot, prim):
-    """Return the primitive of the query with an id in the tree that a slot's ray is in."""
+    """Return the primitive of the query with an id in the current tree of a slot's ray."""
 
 
 @by_type(primitive_of, inline=True)
@@ -266,6 +266,6 @@ def accept_closest_of_group(goal, tree, block, context_ref, memory, slot, group,
 
 
 def accept_closest(goal, context_ref, memory, slot, prim):
-    """Keep the closest hit of a slot's ray with a primitive that no filter has seen."""
+    """Keep the closest hit of a slot's ray with a primitive without a filter."""
     if accept_exact(context_ref, memory, slot, prim, goal.cull) and goal.any_hit:
         poke(memory, slot + END, F(-INF))

@@ -194,7 +194,7 @@ def trace_packet(context, stack, begin, end, octant, goal):
 
 
 def trace_packets(primitives, context, slots, stack, active, count, goal):
-    """Trace the rays `active[:count]` of a block through a tree, in packets where they can."""
+    """Trace the rays `active[:count]` of a block through a tree, in packets where possible."""
 
 
 def _trace_others(primitives, context, slots, stack, active, count, goal):

@@ -29,7 +29,7 @@ from bvh.traversal.rays.single_rays import Slots, new_slots, trace, trace_all
 # Blocks from one trial to the next: at first, and at most.
 PERIOD, LONGEST_PERIOD = 16.0, 256.0
 
-# What is measured: cycles a ray in packets and singly, the blocks until the next trial and in all
+# Measured: cycles a ray in packets and singly, the blocks until the next trial and in all
 # from one to the next, and which of the two was faster (-1 before the first trial).
 IN_PACKETS, SINGLY, LEFT, BETWEEN, FASTER = range(5)
 NO_TRIAL = 2
@@ -96,8 +96,8 @@ def _trace_either_way(tree, rays, scratch, count, forced, goal):
     trial = np.int64(NO_TRIAL)
     packets = forced == PACKETS
     if forced == AUTO and count >= BLOCK // 4 and packable(tree.primitives, block, active, count):
-        # Two blocks of trial, then as many as are worth it. Threads that count together lose one
-        # at worst.
+        # Two blocks of trial, then as many as are worth it. Threads that share the counts lose at
+        # most one.
         left = peek(measured, LEFT)
         if left <= 0.0:
             trial, left = (IN_PACKETS, -1.0) if left == 0.0 else (SINGLY, _blocks_to_go(measured))

@@ -78,7 +78,7 @@ class RayPointers(NamedTuple):
 
 
 class Context(NamedTuple):
-    """The context of a traversal: a tree, the rays of a batch, and the block of them at work."""
+    """The context of a traversal: a tree, the rays of a batch, and the current block of them."""
 
     tree: Any
     rays: Any
@@ -158,7 +158,7 @@ def _numbers(array, step, index):
 
 
 class Order(NamedTuple):
-    """How the rays of a batch are cut into blocks.
+    """Division of the rays of a batch into blocks.
 
     Attributes
     ----------
@@ -329,7 +329,7 @@ def _sort(rays, frame, begin, keys, counts, permutation):
 
 
 def sorted_permutation(arrays: Any, rays: Rays, begin: int, end: int) -> NDArray[np.int64]:
-    """Return the numbers of the rays begin..end in the order in which they are best taken."""
+    """Return the numbers of the rays begin..end, sorted for coherent blocks."""
     keys, permutation = np.empty(end - begin, np.uint16), np.empty(end - begin, np.int64)
     _sort(rays, arrays.frame, begin, keys, np.zeros(KEYS + 1, np.int64), permutation)
     return permutation

@@ -218,7 +218,7 @@ def _queue(tree, memory, slot, child, nodes_waiting, leaves_waiting):
 
 @inlined
 def _advance(goal, context, context_ref, memory, slot, top, active, count, waiting):
-    """Move a slot on to its next entry, or to the next of the rays `active[:count]`.
+    """Advance a slot to its next entry, or to the next of the rays `active[:count]`.
 
     `waiting`, returned updated: the next ray, and how many slots wait at nodes and at leaves.
     """
