@@ -1,11 +1,11 @@
-"""Safety checks of a tree's arrays of unknown origin, for kernels check nothing.
+"""Safety checks of a saved tree's arrays, because kernels check nothing.
 
 Kernels follow child codes, rows, ids and vertex indices wherever they lead; their stacks have
 capacity for trees of limited depth; and the exact tests need finite primitives and leaf copies from
 which the float32 filter never accepts a wrong hit. `check_tree` checks all of that, and the frame
 and bounds, which follow from the primitives. It is linear in their size, takes at most a byte for
 each node, row and primitive, and runs on threads. Whether boxes contain what is below them, on
-which answers depend but safety does not, is checked by `quality.check`.
+which answers depend but safety does not, is checked by `stats.check`.
 """
 
 from __future__ import annotations

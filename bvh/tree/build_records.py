@@ -31,7 +31,7 @@ class Prepared(NamedTuple):
     used : int
         Primitives that can be hit; m or less.
     frame : ndarray of float64, shape (2, 3)
-        The local frame (see `nodes.local_frame`).
+        The local frame (see `frame.local_frame`).
     bounds : ndarray of float64, shape (2, 3)
         Lower and upper corner of all primitives that can be hit; NaN if there are none.
     """

@@ -65,7 +65,7 @@ class WindingTerms(NamedTuple):
         LANES a node: the number of the child, 0 for none, or ~(first * LANES + count - 1) of a
         leaf, which has the faces from `first` on.
     terms : ndarray of float32
-        In the local frame (see `nodes.local_frame`).
+        In the local frame (see `frame.local_frame`).
     corners : ndarray of float64
         Leaf by leaf, CORNERS rows of `count` numbers, times the power of two of the frame. A row
         can be read as LANES numbers to the end.
