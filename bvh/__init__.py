@@ -81,7 +81,7 @@ __all__ = [
     "warmup",
 ]
 
-# The module of each name above: it is imported when the name is first asked for. The statements
+# The module of each name above: it is imported when the name is first used. The statements
 # above say the same to type checkers and to what packs programs.
 _MODULES = {
     "BVH": "queries.hierarchy",
@@ -122,7 +122,7 @@ _MODULES = {
 }
 
 # Threads that ask at the same time take turns, as they would at `import bvh`: Numba's own modules
-# cannot be imported by two at once. No module of the package asks for these names at its import.
+# cannot be imported by two at once. No module of the package uses these names at its import.
 _turns = RLock()
 
 
@@ -133,8 +133,8 @@ _cut_short = False
 def _renew_turns() -> None:
     """Have nobody's turn in a child process, where the other threads are not."""
     global _turns, _cut_short
-    # It cannot wait for them: modules ask to be told of forks when they are imported, and would be
-    # told of half of one.
+    # It cannot wait for them: modules register callbacks of forks when they are imported, and
+    # only some of them would be called.
     if not _turns.acquire(blocking=False):
         _cut_short = True
     _turns = RLock()
@@ -145,7 +145,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def __getattr__(name: str) -> Any:
-    """Import what has been asked for: a public name, or a module of the package."""
+    """Import a public name, or a module of the package, on first use."""
     if name in _MODULES:
         if _cut_short:
             raise RuntimeError(

@@ -36,7 +36,7 @@ from bvh.runtime.jit import TypingError, by_type, entry, inlined, types, warms
 from bvh.runtime.simd import peek, pointer, pointer_to, poke
 from bvh.runtime.tuple_references import as_pointers, borrowed, stack_memory
 from bvh.traversal.points.closest_point import TreeTarget, nearest_to
-from bvh.traversal.points.point_walks import NOBODY
+from bvh.traversal.points.point_walks import NO_TRIANGLE
 from bvh.traversal.points.scratch import SCRATCH_BYTES as POINT_BYTES
 from bvh.traversal.points.scratch import scratch_at
 from bvh.traversal.rays.goals import ClosestGoal, FirstGoal, NearestHits
@@ -72,7 +72,7 @@ def closest_hit(
 def any_hit(
     arrays: Any, origin: Any, direction: Any, t_min: float = 0.0, t_max: float = INF
 ) -> bool:
-    """Tell whether a ray hits anything.
+    """Return whether a ray hits anything.
 
     Parameters
     ----------
@@ -209,7 +209,7 @@ def _approach(arrays, point, limit):
     scratch = scratch_at(stack_memory(POINT_BYTES))
     target = TreeTarget(as_pointers(arrays))
     distance, prim, u, v = nearest_to(target, scratch, point, limit)
-    if prim == NOBODY:
+    if prim == NO_TRIANGLE:
         return INF, np.int64(-1), np.nan, np.nan
     return distance, np.int64(prim), u, v
 

@@ -5,16 +5,16 @@ Each file imports only from those above it.
 | file | contents |
 |---|---|
 | `arithmetic/` | Floating-point and rational arithmetic that geometric predicates rely on. |
-| `point_triangle.py` | The distance from a point to a triangle: a filter with a proven bound, and the last word |
+| `point_triangle.py` | Distance from a point to a triangle: a filter with a proven bound, then an exact computation |
 | `ray_broadcast.py` | Rays broadcast against shapes, for the ray tests of single shapes |
 | `ray_shapes.py` | Arguments and results of the `ray_*` functions, which test each ray against its own shape |
 | `planes.py` | The exact intersection of a ray with a plane, and `ray_plane` |
 | `boxes.py` | The exact slab test of a ray against an axis-aligned box, and `ray_box` |
-| `region_overlap.py` | Triangles and boxes against spheres and convex polytopes: decided by certificates |
+| `region_overlap.py` | Overlap tests of triangles and boxes with spheres and convex polytopes, by certificates |
 | `spheres.py` | The interval of a ray in a solid ball, and `ray_sphere` |
 | `transforms.py` | Affine transforms of instances: validation, and correctly rounded application to points |
 | `obbs.py` | The exact interval of a ray in an oriented box, and `ray_obb` |
-| `triangle_overlap.py` | Whether triangles meet triangles and boxes, as closed sets, in every degenerate case |
-| `face_overlap.py` | Whether two faces of one mesh meet elsewhere than in the corner or edge that they share |
+| `triangle_overlap.py` | Overlap tests of triangles with triangles and boxes, as closed sets, in every degenerate case |
+| `face_overlap.py` | Overlap test of two faces of one mesh, beyond the corner or edge that they share |
 | `triangles.py` | The exact intersection of a ray with a triangle, and `ray_triangle` |
 """  # noqa: E501

@@ -46,7 +46,7 @@ def slab_crossing(o, d, b):
     # An overflow or an infinite b gives a NaN tail.
     if tail == 0.0:
         return hardware_quotient(n, d)
-    # n - q d is a double, so the correction of q is wrong by two roundings of its own; where
+    # n - q d is a double, so the correction of q is off by two roundings of its own; where
     # 2**-50 of it makes no difference, the sum is the nearest double (Ziv's test).
     q = n / d
     p, e = two_product(q, d)

@@ -1,9 +1,9 @@
-"""Whether two faces of one mesh meet elsewhere than in the corner or edge that they share.
+"""Overlap test of two faces of one mesh, beyond the corner or edge that they share.
 
 Corners are shared where their coordinates are equal, so that it does not matter whether a mesh's
 vertices are merged. Two faces that share a corner are, near it, two sectors of planes: they meet
-elsewhere just if the sectors have a direction in common, because both are convex. Signs of volumes
-tell, as in `contacts`.
+elsewhere if and only if the sectors have a direction in common, because both are convex. Signs of
+volumes decide, as in `triangle_overlap`.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from bvh.runtime.jit import inlined, kernel, stay_outlined
 
 
 @inlined
-def _place(p, t):
-    """Return which corner of a triangle a point is, -1 for none."""
+def _corner_index(p, t):
+    """Return the index of the corner of a triangle at a point, -1 for none."""
     return 0 if p == t[0] else (1 if p == t[1] else (2 if p == t[2] else -1))
 
 
@@ -33,19 +33,19 @@ def _repeats(t):
 
 @inlined
 def faces_overlap(a, b):
-    """Tell whether two faces meet elsewhere than in what they share.
+    """Return whether two faces meet elsewhere than in what they share.
 
     Faces that share an edge overlap where they have an area in common; those that share all
     three corners always do.
     """
-    i, j, k = _place(a[0], b), _place(a[1], b), _place(a[2], b)
+    i, j, k = _corner_index(a[0], b), _corner_index(a[1], b), _corner_index(a[2], b)
     if i < 0 and j < 0 and k < 0:
         return triangles_touch(a[0], a[1], a[2], b[0], b[1], b[2])
     if _repeats(a) or _repeats(b):
         return _overlap_repeated(a, b)
     if i >= 0 and j >= 0 and k >= 0:
         return True
-    # Let the shared corner or edge come first in both.
+    # Rotate both to begin with the shared corner or edge.
     if i >= 0 and j >= 0:
         return _fold(a[0], a[1], a[2], b[3 - i - j])
     if j >= 0 and k >= 0:
@@ -61,7 +61,7 @@ def faces_overlap(a, b):
 
 @inlined
 def _fold(x, y, a, b):
-    """Tell whether the faces x, y, a and x, y, b have an area in common."""
+    """Return whether the faces x, y, a and x, y, b have an area in common."""
     if filtered_above(plane_of(x, y, a), x, b) != 0:
         return False
     return _flat_fold(x, y, a, b)
@@ -81,7 +81,7 @@ def _flat_fold(x, y, a, b):
 
 @inlined
 def _sectors_meet(a, b):
-    """Tell whether two faces with the same first corner meet elsewhere, too."""
+    """Return whether two faces with the same first corner meet elsewhere, too."""
     v = a[0]
     plane = plane_of(v, a[1], a[2])
     d1, d2 = filtered_above(plane, v, b[1]), filtered_above(plane, v, b[2])
@@ -93,12 +93,12 @@ def _sectors_meet(a, b):
         return False
     if d1 * d2 < 0 and e1 * e2 < 0:
         return d2 * e1 > 0
-    return _settle_sectors(a, b)
+    return _decide_sectors(a, b)
 
 
 @kernel
-def _settle_sectors(a, b):
-    """Decide where the filters did not."""
+def _decide_sectors(a, b):
+    """Decide what the filters left undecided."""
     stay_outlined()
     v = a[0]
     d1, d2 = orient3d(v, a[1], a[2], b[1]), orient3d(v, a[1], a[2], b[2])
@@ -117,13 +117,13 @@ def _settle_sectors(a, b):
 
 @inlined
 def _within(v, a1, a2, turn, p):
-    """Tell whether a sector in the plane, which turns left or right, holds the direction of p."""
+    """Return whether a sector in the plane, turning left or right, contains the direction of p."""
     return turn * orient2d(v, a1, p) >= 0 and turn * orient2d(v, p, a2) >= 0
 
 
 @kernel
 def _flat_sectors(a, b, axis):
-    """Tell whether two sectors of one plane, both below 180 degrees, share a direction."""
+    """Return whether two sectors of one plane, both below 180 degrees, share a direction."""
     stay_outlined()
     v = drop_axis(a[0], axis)
     a1, a2 = drop_axis(a[1], axis), drop_axis(a[2], axis)
@@ -145,10 +145,10 @@ def _touch(a0, a1, a2, b0, b1, b2):
 
 @kernel
 def _overlap_thin(a, b, i, j):
-    """Decide on faces with the same first corner of which one has no area (i, j < 0).
+    """Decide the overlap of faces with the same first corner of which one has no area (i, j < 0).
 
     Such a face is two segments that begin at the corner; apart from it, convex sets that begin
-    there meet just if the far end of one meets the other.
+    there meet if and only if the far end of one meets the other.
     """
     stay_outlined()
     v = a[0]
@@ -165,15 +165,15 @@ def _overlap_thin(a, b, i, j):
 
 @kernel
 def _overlap_repeated(a, b):
-    """Decide on faces that share a corner where one of them has a corner twice."""
+    """Decide the overlap of faces that share a corner where one of them has a corner twice."""
     stay_outlined()
     shared, other, v = 0, 0, a[0]
     for i in range(3):
         repeated = (i > 0 and a[i] == a[0]) or (i > 1 and a[i] == a[1])
-        if _place(a[i], b) >= 0 and not repeated:
+        if _corner_index(a[i], b) >= 0 and not repeated:
             shared, other, v = shared + 1, i, a[i]
     if shared != 1:
         # An edge, with no area beside it.
         return False
-    a, b = turned(a, other), turned(b, _place(v, b))
+    a, b = turned(a, other), turned(b, _corner_index(v, b))
     return _overlap_thin(a, b, spread_axis(a), spread_axis(b))

@@ -95,7 +95,7 @@ def _inverse_row(a, b, c, t):
     must not be zero.
     """
     stay_outlined()
-    # Double-doubles of columns scaled to about one: see `numerics.DD_ERROR` for their error.
+    # Double-doubles of columns scaled to about one: see `floats.DD_ERROR` for their error.
     i, j, k, m = (
         min(exponent(largest(a)), 1022),
         min(exponent(largest(b)), 1022),
@@ -121,7 +121,7 @@ def _inverse_row(a, b, c, t):
 
 @entry
 def _invert(matrices, rows, status):
-    """Invert affine maps (n, 3, 4); `status` tells which are singular or have no finite inverse."""
+    """Invert affine maps (n, 3, 4); `status` marks those without a finite inverse."""
     for i in range(len(matrices)):
         columns = (_column(matrices, i, 0), _column(matrices, i, 1), _column(matrices, i, 2))
         shift = _column(matrices, i, 3)
@@ -225,7 +225,7 @@ def _rough_slab(o, d, w, lower, upper):
     slope = w[0] * d[0] + w[1] * d[1] + w[2] * d[2]
     slope_error = SUM_ERROR * dot_size(w, d) + FLOOR
     if not abs(slope) > 2.0 * slope_error:
-        # Too flat to tell: the near one is not below -inf, the far one not above inf.
+        # Too flat to decide: the near one is not below -inf, the far one not above inf.
         return slope_sign(w, d), (-INF, INF), (-INF, INF)
     at = w[0] * o[0] + w[1] * o[1] + w[2] * o[2] + w[3]
     size = dot_size(w, o) + abs(w[3])

@@ -37,7 +37,7 @@ from bvh.runtime.arguments import cull_code, points, reals
 from bvh.runtime.jit import entry, inlined, kernel, stay_outlined, warms
 
 # A sum of four products and a level in plain float64: no term is rounded more than five times, by
-# 2**-53 of its size; the sixth pays for the rounding of the size. What underflows is below FLOOR.
+# 2**-53 of its size; the sixth covers the rounding of the size. What underflows is below FLOOR.
 SUM_ERROR = 6.0 * 2.0**-53
 FLOOR = 2.0**-1070
 

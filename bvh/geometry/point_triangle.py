@@ -1,15 +1,15 @@
-"""The distance from a point to a triangle: a filter with a proven bound, and the last word.
+"""Distance from a point to a triangle: a filter with a proven bound, then an exact computation.
 
-`nearest_on_triangle` is the leaf test of all questions that points ask: a function of one point and
-one triangle alone, so that every traversal, and brute force, gives the same double. It works on
-exact differences of coordinates, held as double-doubles, and rounds once at the end: where a
-double-double cannot tell the distance from a plane or from an edge to a few units in the last
-place, the volume or the area behind it is summed exactly.
+`nearest_on_triangle` is the leaf test of all point queries: a function of one point and one
+triangle alone, so that every traversal, and brute force, gives the same double. It works on exact
+differences of coordinates, as double-doubles, and rounds once at the end: where a double-double is
+not accurate to a few units in the last place of the distance from a plane or an edge, the volume or
+area that it comes from is summed exactly.
 
-The nearest point lies in the face where the projection falls inside of it, else on an edge. Where
-double-doubles do not tell, the edges are taken: both answers are then the same but for what the
-point is beyond the edge, some 2**-98 of its distance from the corners. A face whose area they do
-not tell from nothing (flatter than 2**-90 of its length) is its edges.
+The nearest point is in the face if the projection is, else on an edge. Where double-doubles leave
+that undecided, edges are used: the results then differ by less than the distance of the projection
+from the edge, some 2**-98 of its distance from the corners. A face whose area they cannot
+distinguish from 0 (flatter than 2**-90 of its length) is treated as its edges.
 
 Regions of the nearest point: Ericson 2005, "Real-Time Collision Detection", 5.1.5.
 """
@@ -41,11 +41,11 @@ from bvh.geometry.arithmetic.vectors import cross, dot, minus, negated, scaled
 from bvh.runtime.jit import inlined, kernel, stay_outlined
 
 # Cross products of double-doubles, and dot products with them, lose less than 2**-98 of the sizes
-# of their terms. What keeps 2**-45 of its size is good to 2**-53 with room to spare.
+# of their terms. A result of at least 2**-45 of these is accurate to 2**-53, with a wide margin.
 KEPT = 2.0**-45
 DOUBT = 2.0**-98
 FLAT = 2.0**-90
-# A face of which less than this is left has its weights from double-doubles.
+# Below this share of its terms, a face's area has its weights from double-doubles.
 SLENDER = 2.0**-10
 # A sign computed in doubles from rounded operands: fewer than 16 roundings on any path.
 SIDE_ERROR = 2.0**-48
@@ -57,7 +57,7 @@ FILTER_REACH = 2.0**200
 
 @inlined
 def _along(num, den):
-    """Return num / den within 0..1, and 0 where there is nothing to divide by."""
+    """Return num / den clamped to 0..1; 0 where den is 0."""
     return min(max(num / den, 0.0), 1.0) if den > 0.0 else 0.0
 
 
@@ -65,7 +65,7 @@ def _along(num, den):
 def _approximate(a, b, c):
     """Return the direction from the nearest point of a triangle, and its weights (s, t).
 
-    `a`, `b` and `c` lead from its corners to the point. None of it need be right: see `between`.
+    `a`, `b` and `c` lead from its corners to the point. All may be inaccurate: see `between`.
     """
     e1, e2 = minus(a, b), minus(a, c)
     d1, d2, d3, d4, d5, d6 = dot(e1, a), dot(e2, a), dot(e1, b), dot(e2, b), dot(e1, c), dot(e2, c)
@@ -98,12 +98,12 @@ def between(p, v0, v1, v2):
     """Return (low, high) that the distance from a point to a triangle lies between.
 
     Any point of the triangle bounds the distance from above, and any direction g from below: a
-    triangle is the hull of its corners, so the distance is at least the least g . (p - v) / |g|.
-    So nothing hangs on how near the guess of the nearest point is. With u = 2**-53 and `size` the
-    largest component of all p - v, which are computed to u of themselves, a product with g / |g| is
-    wrong by (1.8 + 3 * 1.8 + 4 * 1.8) u size, and a difference from the point guessed, with weights
-    of sum 1, by less than 1.8 * 16 u size: 64 u size covers both, and the 4 units in the last place
-    that the leaf test may be wrong by.
+    triangle is the hull of its corners, so the distance is at least the least g . (p - v) / |g|. So
+    both bounds hold however inaccurate the approximate nearest point is. With u = 2**-53 and `size`
+    the largest component of all p - v, which are computed to u of themselves, a product with g /
+    |g| has an error of (1.8 + 3 * 1.8 + 4 * 1.8) u size, and a difference from the approximate
+    point, with weights of sum 1, of less than 1.8 * 16 u size: 64 u size covers both, and the error
+    of the leaf test, 4 units in the last place.
     """
     a, b, c = minus(p, v0), minus(p, v1), minus(p, v2)
     size = max(largest(a), max(largest(b), largest(c)))
@@ -113,7 +113,7 @@ def between(p, v0, v1, v2):
     error = FILTER_ERROR * size
     top = math.sqrt(dot(g, g)) + error
     if inside:
-        # Across the face: the normal tells the direction better than a difference does.
+        # Across the face: the normal gives the direction more accurately than a difference does.
         n = cross(e1, e2)
         g = n if dot(n, a) >= 0.0 else negated(n)
     length = math.sqrt(dot(g, g))
@@ -187,7 +187,7 @@ def _to_edge(p, a, b, k):
     """Return (distance, t) of the point a + t (b - a) of an edge that is nearest, times 2**k."""
     stay_outlined()
     pa, pb, e = difference(p, a, k), difference(p, b, k), difference(b, a, k)
-    # A sign that doubles get wrong, next to the end of the edge, changes nothing that can be seen.
+    # A wrong sign, next to the end of the edge, changes the distance by less than rounding does.
     at_a, at_b = dot(high(pa), high(e)), dot(high(pb), high(e))
     if at_a <= 0.0 or at_b >= 0.0:
         near = pa if at_a <= 0.0 else pb
@@ -208,7 +208,7 @@ def _to_edge(p, a, b, k):
 
 @inlined
 def _side(n, e, a):
-    """Return the sign of n . (e x a), and the value; sign 0 where double-doubles do not tell."""
+    """Return the sign of n . (e x a), and the value; sign 0 where double-doubles leave it open."""
     h, eh, ah = high(n), high(e), high(a)
     size = dot_size(h, cross_size(eh, ah))
     exact = dd_dot(n, dd_cross(e, a))[0]
@@ -240,7 +240,7 @@ def _to_plane(p, v0, v1, v2, k, n, n_size, a):
 
 @inlined
 def _sure_side(n, sizes, e, a):
-    """Return the sign of n . (e x a) of doubles, and the value; sign 0 where rounding may tell."""
+    """Return the sign of n . (e x a) of doubles, and the value; sign 0 where it is unsure."""
     value = dot(n, cross(e, a))
     if abs(value) > SIDE_ERROR * dot_size(sizes, cross_size(e, a)):
         return (1 if value > 0.0 else -1), value
@@ -249,16 +249,16 @@ def _sure_side(n, sizes, e, a):
 
 @inlined
 def _sure_corner(off, e, f):
-    """Tell a point that is surely beyond a corner: `off` leads away from both edges, e and f."""
-    room = SIDE_ERROR * largest(off)
-    return dot(e, off) < -room * largest(e) and dot(f, off) < -room * largest(f)
+    """Return whether a point, `off` from the corner of edges e and f, is surely beyond it."""
+    margin = SIDE_ERROR * largest(off)
+    return dot(e, off) < -margin * largest(e) and dot(f, off) < -margin * largest(f)
 
 
 @kernel
 def nearest_on_triangle(p, v0, v1, v2):
     """Return (distance, u, v) of the point (1-u-v) v0 + u v1 + v v2 that is nearest to p.
 
-    The distance is within 4 units in the last place of the real one (see above), and the same
+    The distance is within 4 units in the last place of the exact one (see above), and the same
     double for the same point and corners.
     """
     stay_outlined()
@@ -280,7 +280,7 @@ def nearest_on_triangle(p, v0, v1, v2):
 
 @inlined
 def _nearest(p, v0, v1, v2, k):
-    """Return (distance times 2**k, u, v): by the region that doubles tell, if they do."""
+    """Return (distance times 2**k, u, v), by the region of the nearest point."""
     s = power_of_two(k)
     a, b, c = scaled(minus(p, v0), s), scaled(minus(p, v1), s), scaled(minus(p, v2), s)
     ab, bc, ca = scaled(minus(v1, v0), s), scaled(minus(v2, v1), s), scaled(minus(v0, v2), s)
@@ -330,11 +330,11 @@ def _double_area(v0, v1, v2, k):
 
 @kernel
 def _nearest_of_all(p, v0, v1, v2, k):
-    """Return what `_nearest` does where doubles do not tell the region."""
+    """Return the same as `_nearest` where doubles do not decide the region."""
     stay_outlined()
     a, b, c = difference(p, v0, k), difference(p, v1, k), difference(p, v2, k)
     n, n_size = _double_area(v0, v1, v2, k)
-    # Edges that the point is surely within need no look.
+    # Edges on whose inner side the point surely is are skipped.
     s0, s1, s2 = 0, 0, 0
     if largest(high(n)) > FLAT * largest(n_size):
         s0, w2 = _side(n, difference(v1, v0, k), a)

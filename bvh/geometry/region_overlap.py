@@ -1,9 +1,8 @@
-"""Triangles and boxes against spheres and convex polytopes: decided by certificates.
+"""Overlap tests of triangles and boxes with spheres and convex polytopes, by certificates.
 
-A certificate is found by plain arithmetic and checked by arithmetic with an error bound, so that
-how it is found needs no bound. That two sets meet is certified by a point of both, that they do not
-by a plane between them. Where neither is at hand, which takes contact to within some 2**-45, the
-answer is UNSURE, and `rationals` has the last word.
+A certificate is computed approximately and checked with an error bound: a common point of both
+sets if they overlap, a separating plane if not. Where neither is found, which takes contact to
+within some 2**-45, the result is UNSURE, and `rationals` decides.
 """
 
 from __future__ import annotations
@@ -19,22 +18,22 @@ from bvh.runtime.simd import peek, poke
 
 APART, MEET, UNSURE = 0, 1, -1
 
-# A dozen roundings of 2**-53 at the most lie on any path below, and as many in the sizes.
+# Any result below has at most a dozen roundings of 2**-53, and its sizes as many.
 ERROR = 32.0 * 2.0**-53
-# More than what products that underflow can lose.
+# More than the errors of products that underflow.
 TINY = 2.0**-1060
 
 
 @inlined
 def _share(n, d):
-    """Return n / d within 0..1; 0 where there is no such number."""
+    """Return n / d clamped to 0..1; 0 where it is NaN."""
     t = n / d
     return min(t, 1.0) if t > 0.0 else 0.0
 
 
 @kernel
 def nearest_weights(a, b, c):
-    """Return weights of the point of a triangle nearest to the origin, or of one close to it.
+    """Return weights of the point of a triangle nearest to the origin, approximately.
 
     Ericson 2005, "Real-time collision detection", section 5.1.5.
     """
@@ -67,14 +66,14 @@ def nearest_weights(a, b, c):
 
 @kernel
 def triangle_and_sphere(v0, v1, v2, center, radius):
-    """Tell whether a triangle comes as near to a point as `radius`: APART, MEET or UNSURE.
+    """Return whether a triangle is within `radius` of a point: APART, MEET or UNSURE.
 
-    Differences from the centre are wrong by 2**-53 of themselves, so both certificates are good
-    to ERROR times the sum of the absolute terms, also far from the coordinates' origin.
+    Differences from the centre have a relative error of 2**-53, so that of both certificates is
+    ERROR times the sum of the absolute terms, also far from the coordinates' origin.
     """
     a, b, c = minus(v0, center), minus(v1, center), minus(v2, center)
     u, v, w = nearest_weights(a, b, c)
-    # The nearest point, and what it may be wrong by.
+    # The nearest point, and a bound of its error.
     x = (
         u * a[0] + v * b[0] + w * c[0],
         u * a[1] + v * b[1] + w * c[1],
@@ -85,8 +84,8 @@ def triangle_and_sphere(v0, v1, v2, center, radius):
         abs(x[1]) + ERROR * (u * abs(a[1]) + v * abs(b[1]) + w * abs(c[1])),
         abs(x[2]) + ERROR * (u * abs(a[2]) + v * abs(b[2]) + w * abs(c[2])),
     )
-    room = radius * (u + v + w)
-    if dot(y, y) * (1.0 + ERROR) + TINY <= (room * room) * (1.0 - ERROR) < INF:
+    reach = radius * (u + v + w)
+    if dot(y, y) * (1.0 + ERROR) + TINY <= (reach * reach) * (1.0 - ERROR) < INF:
         return MEET
     # The plane through the sphere's nearest point, towards x: are all corners beyond it?
     far = min(
@@ -101,7 +100,7 @@ def triangle_and_sphere(v0, v1, v2, center, radius):
 
 @kernel
 def box_and_sphere(low, high, center, radius):
-    """Tell whether a box comes as near to a point as `radius`: APART, MEET or UNSURE."""
+    """Return whether a box is within `radius` of a point: APART, MEET or UNSURE."""
     total = 0.0
     for i in range(3):
         x = max(low[i] - center[i], max(center[i] - high[i], 0.0))
@@ -123,7 +122,7 @@ def _inside(low, high, p):
 
 @inlined
 def _height(planes, i, p):
-    """Return n . p + offset for plane i, and what it may be wrong by."""
+    """Return n . p + offset for plane i, and a bound of its error."""
     x, y, z = (
         peek(planes, 4 * i) * p[0],
         peek(planes, 4 * i + 1) * p[1],
@@ -135,9 +134,9 @@ def _height(planes, i, p):
 
 @kernel
 def triangle_and_planes(v0, v1, v2, planes, first, last, scratch):
-    """Tell whether a triangle meets the polytope of planes first..last-1: APART, MEET or UNSURE.
+    """Return APART, MEET or UNSURE for a triangle and the polytope of planes first..last-1.
 
-    `scratch` has room for 2 * polygon_room(last - first) numbers.
+    `scratch` has 2 * polygon_capacity(last - first) numbers.
     """
     inside0, inside1, inside2 = True, True, True
     for i in range(first, last):
@@ -155,8 +154,8 @@ def triangle_and_planes(v0, v1, v2, planes, first, last, scratch):
 
 
 @inlined
-def polygon_room(planes):
-    """Return the numbers that a triangle clipped by some planes may take."""
+def polygon_capacity(planes):
+    """Return how many numbers describe a triangle clipped by some planes, at most."""
     return 3 * (2 * planes + 16)
 
 
@@ -176,20 +175,20 @@ def _set_corner(scratch, at, x, y, z):
 def _clipped(v0, v1, v2, planes, first, last, scratch):
     """Clip the triangle, in weights of its corners, by planes moved outward by their errors.
 
-    Each step may place a corner of the polygon wrongly by 8 * 2**-53, counted in weights, which
-    changes a plane's height by that times the heights at the corners. After k planes, moving the
-    next one outward by (k + 4) * 2**-48 of their sum keeps within the polygon all that is inside:
-    if nothing is left, nothing was. If the middle of what is left is surely inside, they meet.
+    Each step moves a corner of the polygon by an error of 8 * 2**-53, in weights, which changes a
+    plane's height by that times the heights at the corners. After k planes, moving the
+    next one outward by (k + 4) * 2**-48 of their sum keeps all that is inside within the
+    polygon: if it is empty, they are apart. If its middle is surely inside, they overlap.
     """
     stay_outlined()
-    room = polygon_room(last - first)
-    count, old, new = np.int64(3), np.int64(0), np.int64(room)
+    capacity = polygon_capacity(last - first)
+    count, old, new = np.int64(3), np.int64(0), np.int64(capacity)
     _set_corner(scratch, 0, 1.0, 0.0, 0.0)
     _set_corner(scratch, 3, 0.0, 1.0, 0.0)
     _set_corner(scratch, 6, 0.0, 0.0, 1.0)
     for i in range(first, last):
         # Rounding can make a polygon not quite convex, and a line then cut it more than twice.
-        if 6 * count > room:
+        if 6 * count > capacity:
             return UNSURE
         f0, e0 = _height(planes, i, v0)
         f1, e1 = _height(planes, i, v1)

@@ -40,7 +40,7 @@ def rounded_dot(m, v):
     """Return (decided, x) with x the double nearest to m . (v, 1), for numbers or lanes.
 
     The sum of three products and a shift comes in two parts. With S the sum of the terms' sizes,
-    the low part adds up numbers below 2**-51 S in five steps and is wrong by less than 2**-100 S;
+    the low part adds up numbers below 2**-51 S in five steps and is off by less than 2**-100 S;
     products may lose 2**-1074 each to underflow. If the nearest double is the same at both ends of
     that interval, it is the nearest (Ziv's test). Where no product and only the last addition has
     been rounded, the processor has rounded as it should.

@@ -1,7 +1,7 @@
-"""Whether triangles meet triangles and boxes, as closed sets, in every degenerate case.
+"""Overlap tests of triangles with triangles and boxes, as closed sets, in every degenerate case.
 
-All is decided by signs of areas and volumes (`orientation`), so it is decided as real arithmetic on
-the given doubles decides it. A face without area is the segment or the point that it is.
+All is decided by exact signs of areas and volumes (`predicates`). A face without area is treated as
+the segment or the point that it is.
 
 Triangles: Guigue and Devillers 2003, "Fast and robust triangle-triangle overlap test using
 orientation predicates". Boxes: separating axes, Akenine-Möller 2001, "Fast 3D triangle-box overlap
@@ -25,7 +25,7 @@ from bvh.runtime.jit import inlined, kernel, stay_outlined
 
 @inlined
 def triangles_touch(a0, a1, a2, b0, b1, b2):
-    """Tell whether two triangles have a point in common."""
+    """Return whether two triangles have a point in common."""
     # Most pairs end here: all of one triangle is on one side of the other's plane.
     plane = plane_of(b0, b1, b2)
     s0 = filtered_above(plane, b0, a0)
@@ -39,12 +39,12 @@ def triangles_touch(a0, a1, a2, b0, b1, b2):
     t2 = filtered_above(plane, a0, b2)
     if t0 != 0 and t0 == t1 and t0 == t2:
         return False
-    return _settle((a0, a1, a2), (b0, b1, b2), (s0, s1, s2), (t0, t1, t2))
+    return _decide((a0, a1, a2), (b0, b1, b2), (s0, s1, s2), (t0, t1, t2))
 
 
 @inlined
 def _sides(b, a, s):
-    """Return on which side of triangle b the corners of a lie, `s` as far as it is known."""
+    """Return the sides of triangle b that the corners of a are on; `s` has those already known."""
     return (
         s[0] if s[0] != 0 else exact_volume(b[0], b[1], b[2], a[0]),
         s[1] if s[1] != 0 else exact_volume(b[0], b[1], b[2], a[1]),
@@ -73,7 +73,7 @@ def _apex(s):
 
 @inlined
 def turned(t, first):
-    """Return a triangle that begins with another corner."""
+    """Return a triangle rotated to begin with another corner."""
     if first == 0:
         return t
     if first == 1:
@@ -83,13 +83,13 @@ def turned(t, first):
 
 @inlined
 def _flipped(t):
-    """Return a triangle seen from behind."""
+    """Return a triangle with its orientation reversed."""
     return (t[0], t[2], t[1])
 
 
 @kernel
-def _settle(a, b, s, t):
-    """Decide on two triangles, with the sides of their corners as far as they are known."""
+def _decide(a, b, s, t):
+    """Decide the overlap of two triangles; s and t have the sides of corners already known."""
     stay_outlined()
     s = _sides(b, a, s)
     if s[0] != 0 and s[0] == s[1] and s[0] == s[2]:
@@ -112,7 +112,7 @@ def _settle(a, b, s, t):
 
 @inlined
 def spread_axis(t):
-    """Return an axis along which a triangle can be seen as an area; -1 if it has no area."""
+    """Return an axis along which a triangle projects to an area; -1 if it has no area."""
     for axis in range(3):
         if orient2d(drop_axis(t[0], axis), drop_axis(t[1], axis), drop_axis(t[2], axis)) != 0:
             return axis
@@ -121,7 +121,7 @@ def spread_axis(t):
 
 @kernel
 def touch_flat(a, b):
-    """Decide on two triangles that share a plane or have no area."""
+    """Decide the overlap of two triangles that share a plane or have no area."""
     stay_outlined()
     i, j = spread_axis(a), spread_axis(b)
     if i >= 0 and j >= 0:
@@ -141,7 +141,7 @@ def _before(p, q):
 
 @inlined
 def _ends(t):
-    """Return the ends of the segment that a triangle without area is."""
+    """Return the ends of a triangle without area, which is a segment or a point."""
     low = t[1] if _before(t[1], t[0]) else t[0]
     low = t[2] if _before(t[2], low) else low
     high = t[0] if _before(t[1], t[0]) else t[1]
@@ -151,7 +151,7 @@ def _ends(t):
 
 @kernel
 def _pierces(ends, t, axis):
-    """Tell whether a segment meets a triangle that has an area, seen along `axis`."""
+    """Return whether a segment intersects a triangle that has an area, projected along `axis`."""
     stay_outlined()
     p, q = ends
     s0 = orient3d(t[0], t[1], t[2], p)
@@ -168,7 +168,7 @@ def _pierces(ends, t, axis):
 
 @inlined
 def parts_from(side, s0, s1, s2):
-    """Tell whether a line keeps three points strictly off a triangle that lies on its `side`."""
+    """Return whether a line separates three points from a triangle on its `side`, strictly."""
     return (s0 > 0 and s1 > 0 and s2 > 0 and side <= 0) or (
         s0 < 0 and s1 < 0 and s2 < 0 and side >= 0
     )
@@ -176,7 +176,7 @@ def parts_from(side, s0, s1, s2):
 
 @kernel
 def _parted(x, y, z, b0, b1, b2):
-    """Tell whether the edge x, y of a flat triangle x, y, z parts it from another."""
+    """Return whether the edge x, y of a flat triangle x, y, z separates it from another."""
     stay_outlined()
     s0, s1, s2 = orient2d(x, y, b0), orient2d(x, y, b1), orient2d(x, y, b2)
     if s0 == 0 or s0 != s1 or s0 != s2:
@@ -186,9 +186,9 @@ def _parted(x, y, z, b0, b1, b2):
 
 @kernel
 def _areas_touch(a, b, axis):
-    """Decide on triangles in one plane, of which one has an area, seen along `axis`.
+    """Decide the overlap of triangles in one plane, projected along `axis`; one has an area.
 
-    The normals of edges are all axes that can part them: their Minkowski sum has no other edges.
+    Normals of edges are the only separating axes: their Minkowski sum has no other edges.
     """
     stay_outlined()
     a0, a1, a2 = drop_axis(a[0], axis), drop_axis(a[1], axis), drop_axis(a[2], axis)
@@ -205,10 +205,10 @@ def _areas_touch(a, b, axis):
 
 @kernel
 def _segments_touch(first, second):
-    """Tell whether two segments in space, or points, have a point in common.
+    """Return whether two segments in space, or points, have a point in common.
 
-    If they share a plane, one of its three shadows shows it undistorted, and the others can but
-    agree; the same goes for a line.
+    If they share a plane, one of its three projections is one-to-one, and the others cannot
+    disagree; the same holds for a line.
     """
     stay_outlined()
     (p, q), (r, s) = first, second
@@ -227,7 +227,7 @@ def _segments_touch(first, second):
 
 @inlined
 def _edge_misses(a, b, side, low, high):
-    """Tell whether an edge, seen along an axis, has a rectangle strictly on its outer side.
+    """Return whether an edge, projected along an axis, has a rectangle strictly on its outer side.
 
     `side` is where the third corner is; if it is 0, both sides are outer ones.
     """
@@ -239,16 +239,16 @@ def _edge_misses(a, b, side, low, high):
 
 @kernel
 def triangle_meets_box(v0, v1, v2, low, high):
-    """Tell whether a triangle and a box, low <= high, have a point in common."""
+    """Return whether a triangle and a box, low <= high, have a point in common."""
     for i in range(3):
         if max(v0[i], max(v1[i], v2[i])) < low[i] or min(v0[i], min(v1[i], v2[i])) > high[i]:
             return False
     for v in (v0, v1, v2):
         if low[0] <= v[0] <= high[0] and low[1] <= v[1] <= high[1] and low[2] <= v[2] <= high[2]:
             return True
-    # Each axis that is normal to an edge and to an axis, seen along that axis. All that can part
-    # them are these, the axes, and the triangle's normal; flat boxes and triangles have no others,
-    # because what lies in one plane is seen undistorted along one of the axes.
+    # The separating axes: normals of an edge and an axis, by projection along the axis; the axes;
+    # the triangle's normal. Flat boxes and triangles have no others, because one of the projections
+    # is one-to-one in their plane.
     sides = (0, 0, 0)
     for axis in range(3):
         a, b, c = drop_axis(v0, axis), drop_axis(v1, axis), drop_axis(v2, axis)
@@ -266,7 +266,7 @@ def triangle_meets_box(v0, v1, v2, low, high):
             sides = (sides[0], side, sides[2])
         else:
             sides = (sides[0], sides[1], side)
-    # The signs of the normal's components tell the corners farthest along it.
+    # The signs of the normal's components give the corners farthest along it.
     top = (
         high[0] if sides[0] > 0 else low[0],
         high[1] if sides[1] > 0 else low[1],

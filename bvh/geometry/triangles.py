@@ -235,7 +235,7 @@ def solve_weights(a, p, q, r, whole, whole_size):
 def distance(o, d, e, k, v0, v1, v2):
     """Return t of a hit, the real quotient n.(v0-o) / n.d rounded to the nearest double.
 
-    A t that is not zero never becomes zero, and never infinite (see `exact.divide`).
+    A t that is not zero never becomes zero, and never infinite (see `exact_sums.divide`).
     """
     stay_outlined()
     if o == v0 or o == v1 or o == v2:

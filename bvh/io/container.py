@@ -6,9 +6,9 @@ in between and up to a multiple of 64 at the end. All numbers are little-endian.
 ====== ===== =====================================================================================
 offset bytes header
 ====== ===== =====================================================================================
-0      8     magic, which tells kinds of files apart, and which no transfer as text leaves as it is
+0      8     magic, which identifies the kind of file, and which any transfer as text changes
 8      4 * 3 version, byte order mark 0x01020304, bytes of the header
-20     ...   fields of the kind of file (see `tree_file` and `scene_file`)
+20     ...   fields of the kind of file (see `tree_format` and `scene_format`)
 ...    72 n  arrays: name (16), dtype (8), rows, columns, offset, bytes (8 each), digest (16)
 ...          zeros
 1008   16    BLAKE2b of all before
@@ -16,7 +16,7 @@ offset bytes header
 
 The digest of an array is the BLAKE2b of the CRC-32s of its pieces of 1 MiB: pieces can be checked
 side by side, as fast as memory is read. It finds damage, not intent: who writes a file can write
-its digests, and so nothing that is read is trusted for them (see `soundness`).
+its digests, and so nothing that is read is trusted for them (see `untrusted`).
 """
 
 from __future__ import annotations
@@ -194,7 +194,7 @@ def file_pieces(
 
 
 def replace_file(path: str, pieces: Iterable[NDArray[np.uint8]]) -> None:
-    """Write a file atomically: its name stands for the old content or for all of the new one."""
+    """Write a file atomically: its name refers to the old content or to all of the new one."""
     # Through a link to what it points at, as a plain write would.
     path = os.path.realpath(path)
     with contextlib.suppress(FileNotFoundError):

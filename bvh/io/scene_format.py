@@ -1,7 +1,7 @@
 """File format of a saved scene: its header fields, tables, and trees.
 
 It is the container of `container`, whose arrays are tables, and behind those the files of all trees
-(see `tree_file`), whole, one after another.
+(see `tree_format`), whole, one after another.
 
 ====== ===== =====================================================================================
 offset bytes header

@@ -276,7 +276,7 @@ def _check_groups(
     end: int,
     groups: NDArray[np.float32],
 ) -> None:
-    """Check that triangle groups are what `leaves` packs of their triangles, bit for bit."""
+    """Check that triangle groups equal those packed from their triangles, bit for bit."""
     scratch = aligned(min(end - begin, GROUP_CHUNK) * GROUP_SIZE, np.float32)
     for start in range(begin, end, GROUP_CHUNK):
         count = min(GROUP_CHUNK, end - start)

@@ -4,14 +4,14 @@ Each file imports only from those above it.
 
 | file | contents |
 |---|---|
-| `enclosing.py` | Whether a region holds all of a triangle, in rational numbers: for what `outlines` leaves open |
+| `enclosing.py` | Exact test of whether a region contains a triangle, in rational numbers, for unsure cases |
 | `outlines.py` | Closed outlines in a picture, and tests of which projected triangles touch them or are inside |
-| `projected.py` | Triangles as a camera sees them: corners in pixels, and what lies between near and far |
-| `region.py` | What a rectangle or a lasso in the picture holds of one tree, and which trees to look at |
+| `projected.py` | Triangles projected to the picture of a camera, and clipped to near and far |
+| `region.py` | Region of a picture, a rectangle or a lasso: its frustum, and selection from one tree |
 | `selections.py` | `Selection`: result of selecting faces, vertices or instances by a region of the picture |
-| `snapping.py` | What is nearest to a cursor in the picture: points of triangles and of edges |
+| `snapping.py` | Snapping: the point of triangles or of edges that is nearest to a cursor in the picture |
 | `results.py` | `Pick`: result of picking under a cursor |
-| `visibility.py` | What a camera sees of what is selected, by the rays of its picture |
+| `visibility.py` | Visibility of selected faces and vertices, by rays of the camera |
 | `marquee.py` | Selection of faces, vertices or instances by a region of the picture of a scene |
 | `cursor.py` | Picking: what lies under a cursor in the picture of a scene, or within a few pixels of it |
 """  # noqa: E501

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from bvh.camera.camera import Camera
 from bvh.picking.marquee import Finder, PickableScene
-from bvh.picking.projected import placed
+from bvh.picking.projected import transformed
 from bvh.picking.region import Region, not_beside, rectangle
 from bvh.picking.results import Pick
 from bvh.picking.snapping import nearest_on_triangles
@@ -82,7 +82,7 @@ def _beside(
     surfaces = []
     for row in rows.tolist():
         leaf, matrix = finder.leaf(row)
-        surfaces.append(placed(leaf.candidates(matrix, region)[0], matrix))
+        surfaces.append(transformed(leaf.candidates(matrix, region)[0], matrix))
     if not surfaces:
         return []
     triangles = np.concatenate([surface.points[surface.faces] for surface in surfaces])
@@ -106,6 +106,6 @@ def _beside(
         weights, distance = near.weights[at], float(near.distance[at])
         flat = isinstance(finder.leaf(row)[0].tree.arrays.primitives, Triangles)
         u, v = weights[1:].tolist() if flat else (math.nan, math.nan)
-        place = weights @ triangles[at]
-        found.append((float(depth[k]), int(prims[at]), u, v, False, row, distance, place))
+        position = weights @ triangles[at]
+        found.append((float(depth[k]), int(prims[at]), u, v, False, row, distance, position))
     return found

@@ -1,7 +1,7 @@
-"""Whether a region holds all of a triangle, in rational numbers: for what `outlines` leaves open.
+"""Exact test of whether a region contains a triangle, in rational numbers, for unsure cases.
 
-That is where a triangle has all its corners in the region, and the outline runs through it, or
-along it: in lassos that are narrow, touch themselves or run back along themselves.
+`outlines` is unsure where a triangle has all its corners in the region, and the outline runs
+through it, or along it: in lassos that are narrow, touch themselves or run back along themselves.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ Edge = tuple[Point, Point]
 
 
 def encloses(outline: Sequence[Sequence[float]], triangle: Sequence[Sequence[float]]) -> bool:
-    """Tell whether all of a triangle is in the region of an outline (see `outlines`)."""
+    """Return whether all of a triangle is in the region of an outline (see `outlines`)."""
     around = [_exact(p) for p in outline]
     edges = [(p, q) for p, q in zip(around, around[1:] + around[:1], strict=True) if p != q]
     a, b, c = (_exact(p) for p in triangle)
     if not all(_holds(edges, v) or v in around for v in (a, b, c)):
         return False
-    way = _area(a, b, c)
-    if way == 0:
+    area = _area(a, b, c)
+    if area == 0:
         return _encloses_segment(edges, min(a, b, c), max(a, b, c))
     sides = ((a, b), (b, c), (c, a))
     near = [edge for edge in edges if not _apart(edge, (a, b, c))]
     cut = False
     for edge in near:
         for middle in _middles(edge, [*near, *sides]):
-            if all(_area(*side, middle) * way > 0 for side in sides):
+            if all(_area(*side, middle) * area > 0 for side in sides):
                 cut = True
                 across = (edge[0][1] - edge[1][1], edge[1][0] - edge[0][0])
                 back = (-across[0], -across[1])
@@ -41,7 +41,7 @@ def encloses(outline: Sequence[Sequence[float]], triangle: Sequence[Sequence[flo
 
 
 def _apart(edge: Edge, triangle: Sequence[Point]) -> bool:
-    """Tell whether an edge is beside the box of a triangle."""
+    """Return whether an edge is beside the box of a triangle."""
     for axis in range(2):
         ends, corners = [p[axis] for p in edge], [p[axis] for p in triangle]
         if max(ends) < min(corners) or min(ends) > max(corners):
@@ -79,7 +79,7 @@ def _middles(edge: Edge, others: Sequence[Edge]) -> list[Point]:
 
 
 def _odd(edges: list[Edge], start: Point, along: Point) -> bool:
-    """Tell whether the region lies right beyond a point, where no edge leads."""
+    """Return whether the region lies right beyond a point, where no edge leads."""
     odd = False
     ahead = (start[0] + along[0], start[1] + along[1])
     for p, q in edges:
@@ -92,7 +92,7 @@ def _odd(edges: list[Edge], start: Point, along: Point) -> bool:
 
 
 def _holds(edges: list[Edge], v: Point) -> bool:
-    """Tell whether a point is on the outline, or wound about an odd number of times."""
+    """Return whether a point is on the outline, or wound about an odd number of times."""
     for p, q in edges:
         within = min(p, q) <= v <= max(p, q)
         if within and _area(p, q, v) == 0:

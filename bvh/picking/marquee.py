@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from bvh.camera.camera import Camera
 from bvh.geometry.transforms import moved
-from bvh.picking.projected import Surface, box_corners, placed
+from bvh.picking.projected import Surface, box_corners, transformed
 from bvh.picking.region import (
     KINDS,
     MODES,
@@ -53,7 +53,7 @@ def select(
     scene: PickableScene, camera: Camera, region: Region, what: str, mode: str,
     visible_only: bool, samples: int, mask: int, threads: int | None,
 ) -> Selection:  # fmt: skip
-    """Return what a region of the picture selects, after checking the options."""
+    """Return the selection of a region of the picture, after checking the options."""
     check_choice("what", what, KINDS)
     check_choice("mode", mode, MODES)
     workers, want_inside = thread_count(threads), mode == "inside"
@@ -76,7 +76,7 @@ def select(
 
 
 class Finder:
-    """The leaves of a scene, looked at one by one during a selection."""
+    """The leaves of a scene, visited one by one during a selection."""
 
     def __init__(
         self, scene: PickableScene, camera: Camera, mask: int, samples: int, threads: int
@@ -170,17 +170,17 @@ class Finder:
         return part._replace(vertices=part.vertices[seen])
 
     def _placed(self, row: int, prims: NDArray[Any]) -> Surface:
-        """Return the placed surface of some primitives of a leaf."""
+        """Return the transformed surface of some primitives of a leaf."""
         leaf, matrix = self.leaf(row)
         if isinstance(leaf.tree.arrays.primitives, Triangles):
             some = Surface(leaf.tree.vertices, leaf.tree.faces[prims], np.asarray(prims))
-            return placed(part_of(some)[0], matrix)
+            return transformed(part_of(some)[0], matrix)
         points, faces, owners = leaf.surface
         chosen = np.isin(owners, prims)
-        return placed(part_of(Surface(points, faces[chosen], owners[chosen]))[0], matrix)
+        return transformed(part_of(Surface(points, faces[chosen], owners[chosen]))[0], matrix)
 
     def _corners(self, rows: NDArray[Any], prims: NDArray[Any]) -> NDArray[np.float64]:
-        """Return the placed corners of primitives of several leaves, (n, 8, 3)."""
+        """Return the transformed corners of primitives of several leaves, (n, 8, 3)."""
         corners = np.full((len(rows), 8, 3), np.nan)
         for row in np.unique(rows):
             leaf, matrix = self.leaf(int(row))

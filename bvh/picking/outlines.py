@@ -9,7 +9,7 @@ the plane w = 1: a triangle that reaches behind the eye is never clipped, and it
 unbounded.
 
 All decisions are signs of determinants, filtered in float64 and exact where the filter does not
-decide: with w = 1 those of `orientation.orient2d`. Let A, B be the signs of det[p, q, a] and
+decide: with w = 1 those of `predicates.orient2d`. Let A, B be the signs of det[p, q, a] and
 det[p, q, b], and P, Q those of det[a, b, p] and det[a, b, q]. Because
 det[a, b, q] p - det[a, b, p] q = det[p, q, a] b - det[p, q, b] a, this vector is in the cones over
 p, q and over a, b where its four coefficients are all >= 0, or all <= 0.
@@ -83,7 +83,7 @@ def _exact_turn(p, q, i):
 
 
 @kernel
-def place_of(outline, v):
+def locate(outline, v):
     """Classify a point in front of the eye: OUTSIDE, INTERIOR, or on the BORDER."""
     stay_outlined()
     odd = False
@@ -175,17 +175,17 @@ def _beside(p, q, box):
 
 
 @kernel
-def _segment_meets(p, q, a, b, c, way):
-    """Return whether the segment p, q intersects the image of a triangle of orientation `way`."""
+def _segment_meets(p, q, a, b, c, sign):
+    """Return whether the segment p, q intersects the image of a triangle of orientation `sign`."""
     stay_outlined()
     sa, sb, sc = turn(p, q, a), turn(p, q, b), turn(p, q, c)
     if (sa > 0 and sb > 0 and sc > 0) or (sa < 0 and sb < 0 and sc < 0):
         return False
     pa, pb, pc = turn(b, c, p), turn(c, a, p), turn(a, b, p)
-    if way != 0 and pa * way >= 0 and pb * way >= 0 and pc * way >= 0:
+    if sign != 0 and pa * sign >= 0 and pb * sign >= 0 and pc * sign >= 0:
         return True
     qa, qb, qc = turn(b, c, q), turn(c, a, q), turn(a, b, q)
-    if way != 0 and qa * way >= 0 and qb * way >= 0 and qc * way >= 0:
+    if sign != 0 and qa * sign >= 0 and qb * sign >= 0 and qc * sign >= 0:
         return True
     return (
         _crosses(p, q, a, b, sa, sb, pc, qc)
@@ -199,26 +199,26 @@ def _outline_meets(outline, a, b, c):
     """Return whether the image of a triangle intersects the outline."""
     stay_outlined()
     flat, box = _all_flat(a, b, c), _box(a, b, c)
-    way = turn(a, b, c)
+    sign = turn(a, b, c)
     p = outline_point(outline, len(outline) - 1)
     for i in range(len(outline)):
         q = outline_point(outline, i)
-        if not (flat and _beside(p, q, box)) and _segment_meets(p, q, a, b, c, way):
+        if not (flat and _beside(p, q, box)) and _segment_meets(p, q, a, b, c, sign):
             return True
         p = q
     return False
 
 
 @kernel
-def _enters(p, q, a, b, c, way):
+def _enters(p, q, a, b, c, sign):
     """Return whether the segment p, q intersects the interior of a triangle in the picture."""
     sa, sb, sc = turn(p, q, a), turn(p, q, b), turn(p, q, c)
     if (sa >= 0 and sb >= 0 and sc >= 0) or (sa <= 0 and sb <= 0 and sc <= 0):
         return False
     return not (
-        (turn(a, b, p) * way <= 0 and turn(a, b, q) * way <= 0)
-        or (turn(b, c, p) * way <= 0 and turn(b, c, q) * way <= 0)
-        or (turn(c, a, p) * way <= 0 and turn(c, a, q) * way <= 0)
+        (turn(a, b, p) * sign <= 0 and turn(a, b, q) * sign <= 0)
+        or (turn(b, c, p) * sign <= 0 and turn(b, c, q) * sign <= 0)
+        or (turn(c, a, p) * sign <= 0 and turn(c, a, q) * sign <= 0)
     )
 
 
@@ -230,13 +230,13 @@ def _outline_spares(outline, deep, a, b, c):
     """
     stay_outlined()
     box = _box(a, b, c)
-    way = turn(a, b, c)
+    sign = turn(a, b, c)
     p = outline_point(outline, len(outline) - 1)
     for i in range(len(outline)):
         q = outline_point(outline, i)
         if not _beside(p, q, box):
             # Both sides may be in the region, where the outline runs along itself.
-            if way == 0 or _enters(p, q, a, b, c, way):
+            if sign == 0 or _enters(p, q, a, b, c, sign):
                 return UNSURE
         p = q
     # No outline in the interior: all of it lies where any point off the border does.
@@ -244,10 +244,10 @@ def _outline_spares(outline, deep, a, b, c):
 
 
 @entry
-def judge_triangles(outline, convex, want_inside, points, places, faces, first, last, verdicts):
+def judge_triangles(outline, convex, want_inside, points, locations, faces, first, last, verdicts):
     """Decide whether triangles first..last-1 touch, or lie inside, an outline's region.
 
-    `points` are homogeneous, and `places` their results of `judge_points`; a triangle with a NaN
+    `points` are homogeneous, and `locations` their results of `judge_points`; a triangle with a NaN
     corner touches nothing.
     """
     low_x, high_x = outline[:, 0].min(), outline[:, 0].max()
@@ -255,8 +255,8 @@ def judge_triangles(outline, convex, want_inside, points, places, faces, first, 
     for i in range(first, last):
         fa, fb, fc = np.int64(faces[i, 0]), np.int64(faces[i, 1]), np.int64(faces[i, 2])
         a, b, c = corner(points, fa), corner(points, fb), corner(points, fc)
-        highest = max(places[fa], max(places[fb], places[fc]))
-        lowest = min(places[fa], min(places[fb], places[fc]))
+        highest = max(locations[fa], max(locations[fb], locations[fc]))
+        lowest = min(locations[fa], min(locations[fb], locations[fc]))
         verdicts[i] = APART
         if not (_all_numbers(a) and _all_numbers(b) and _all_numbers(c)):
             continue
@@ -286,24 +286,24 @@ def _all_numbers(v):
 
 
 @entry
-def judge_points(outline, points, first, last, places):
+def judge_points(outline, points, first, last, locations):
     """Classify points first..last-1; those behind the eye are OUTSIDE."""
     low_x, high_x = outline[:, 0].min(), outline[:, 0].max()
     low_y, high_y = outline[:, 1].min(), outline[:, 1].max()
     for i in range(first, last):
         v = corner(points, i)
-        places[i] = OUTSIDE
+        locations[i] = OUTSIDE
         if v[2] == 1.0 and not (low_x <= v[0] <= high_x and low_y <= v[1] <= high_y):
             continue
         if _all_numbers(v) and v[2] > 0.0:
-            places[i] = place_of(outline, v)
+            locations[i] = locate(outline, v)
 
 
 @warms("selections in a picture")
 def _warm() -> None:
     """Compile the kernels of rectangles and lassos."""
     outline, points = kernel_input(np.eye(3, 2)), kernel_input(np.ones((3, 3)))
-    faces, places = kernel_input(np.zeros((1, 3), np.int32)), np.empty(3, np.int8)
-    judge_points(outline, points, 0, 3, places)
-    places = kernel_input(places)
-    judge_triangles(outline, False, False, points, places, faces, 0, 1, np.empty(1, np.int8))
+    faces, locations = kernel_input(np.zeros((1, 3), np.int32)), np.empty(3, np.int8)
+    judge_points(outline, points, 0, 3, locations)
+    locations = kernel_input(locations)
+    judge_triangles(outline, False, False, points, locations, faces, 0, 1, np.empty(1, np.int8))

@@ -1,4 +1,4 @@
-"""Triangles as a camera sees them: corners in pixels, and what lies between near and far.
+"""Triangles projected to the picture of a camera, and clipped to near and far.
 
 Points in front of the eye are at the pixel, rounded to doubles, at which `Camera.project` puts
 them. Where depths begin at a plane (parallel rays start in the plane through the eye; a near or
@@ -96,7 +96,7 @@ def box_corners(boxes: Boxes | Obbs, ids: NDArray[Any]) -> NDArray[np.float64]:
     return np.asarray(corners)
 
 
-def placed(surface: Surface, matrix: NDArray[np.float64]) -> Surface:
+def transformed(surface: Surface, matrix: NDArray[np.float64]) -> Surface:
     """Return a surface under an affine map (3, 4)."""
     return surface._replace(points=moved(surface.points, matrix))
 
@@ -118,7 +118,7 @@ def project_points(
 
 
 def _behind(camera: Camera, points: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return homogeneous points of the picture that the eye has behind or beside it."""
+    """Return homogeneous points of the picture behind or beside the eye."""
     corners = (points - camera.eye) @ camera.gradients.T
     corners[:, 2] = np.minimum(corners[:, 2], 0.0)
     corners[:, :2] += corners[:, 2:] * camera.centre
@@ -128,7 +128,7 @@ def _behind(camera: Camera, points: NDArray[np.float64]) -> NDArray[np.float64]:
 def project_triangles(
     camera: Camera, points: NDArray[np.float64], faces: NDArray[np.int32]
 ) -> Projected:
-    """Return what a camera sees of triangles, leaving out those of which it sees nothing."""
+    """Return the visible parts of triangles; those without any are left out."""
     corners, seen = project_points(camera, points)
     owners = np.arange(len(faces), dtype=np.int32)
     flags = seen[faces]

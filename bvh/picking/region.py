@@ -1,4 +1,4 @@
-"""What a rectangle or a lasso in the picture holds of one tree, and which trees to look at."""
+"""Region of a picture, a rectangle or a lasso: its frustum, and selection from one tree."""
 
 from __future__ import annotations
 
@@ -12,7 +12,13 @@ from bvh.camera.camera import Camera
 from bvh.geometry.transforms import moved
 from bvh.picking.enclosing import encloses
 from bvh.picking.outlines import BORDER, MEET, UNSURE, judge_points, judge_triangles
-from bvh.picking.projected import Surface, placed, project_points, project_triangles, surface_of
+from bvh.picking.projected import (
+    Surface,
+    project_points,
+    project_triangles,
+    surface_of,
+    transformed,
+)  # fmt: skip
 from bvh.queries.tree_base import TreeBase
 from bvh.runtime.arguments import kernel_input, reals, rows
 from bvh.runtime.threads import share
@@ -21,9 +27,9 @@ from bvh.tree.primitives import Triangles
 KINDS = ("faces", "vertices", "instances")
 MODES = ("touching", "inside")
 
-# Trees of fewer faces are gone through; in larger ones the faces near the region are looked up.
+# In trees of fewer faces all are tested, in larger ones those near the region.
 FEW_FACES = 2048
-# Triangles that a thread judges at a time.
+# Triangles that a thread tests at a time.
 CHUNK = 8192
 # How much wider than the region the frustum of candidates is, in sizes of the coordinates: far
 # more than projecting and moving vertices round.
@@ -31,7 +37,7 @@ SLACK = 2.0**-30
 
 
 class Region(NamedTuple):
-    """A closed outline in the picture (see `outlines`), and a frustum that holds all behind it."""
+    """A closed outline in the picture (see `outlines`), and a frustum around all behind it."""
 
     outline: NDArray[np.float64]
     convex: bool
@@ -46,16 +52,16 @@ class Region(NamedTuple):
 
 
 class Part(NamedTuple):
-    """What is selected of one leaf.
+    """The selected part of one leaf.
 
     Attributes
     ----------
     faces : ndarray of int32
-        Primitives that the region holds, in the way that was asked for.
+        Selected primitives.
     vertices : ndarray of int32
-        Vertices that it holds, where those were asked for.
+        Selected vertices, if these are selected.
     all : bool
-        Whether these are all of its primitives, where instances were asked for.
+        Whether all primitives are selected, if instances are selected.
     """
 
     faces: NDArray[np.int32]
@@ -102,7 +108,7 @@ def _region(camera: Camera, outline: NDArray[np.float64], convex: bool) -> Regio
 def near_leaves(
     region: Region, bounds: NDArray[np.float64], matrices: NDArray[np.float64]
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Tell which boxes (n, 2, 3), under maps (n, 3, 4), are not surely outside of a region.
+    """Return which boxes (n, 2, 3), under maps (n, 3, 4), are not surely outside of a region.
 
     And which are surely inside.
     """
@@ -124,7 +130,7 @@ def near_leaves(
 
 
 def reaching(region: Region, boxes: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Tell which boxes in the world (n, 6) are not surely outside of a region.
+    """Return which boxes in the world (n, 6) are not surely outside of a region.
 
     The corner that is farthest along a plane's normal decides; empty boxes are outside.
     """
@@ -142,7 +148,7 @@ def reaching(region: Region, boxes: NDArray[np.float64]) -> NDArray[np.bool_]:
 
 
 def not_beside(region: Region, triangles: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Tell which triangles (n, 3, 3) are not surely outside of a region."""
+    """Return which triangles (n, 3, 3) are not surely outside of a region."""
     normals, offsets = region.planes[:, :3], region.planes[:, 3]
     with np.errstate(invalid="ignore", over="ignore"):
         level: NDArray[Any] = triangles @ normals.T + offsets
@@ -152,14 +158,14 @@ def not_beside(region: Region, triangles: NDArray[np.float64]) -> NDArray[np.boo
 
 
 class Leaf:
-    """A tree under a selection: its triangles, and what of them may be seen in a region."""
+    """A tree under a selection: its triangles, and those that may be visible in a region."""
 
     def __init__(self, tree: TreeBase) -> None:
         self.tree = tree
 
     @cached_property
     def surface(self) -> Surface:
-        """All its triangles, once they are needed: of a large tree a small region has few."""
+        """All its triangles, computed on first access."""
         return surface_of(self.tree)
 
     @cached_property
@@ -211,37 +217,37 @@ def _marked(ids: NDArray[Any], count: int) -> NDArray[np.int32]:
     return np.flatnonzero(marks).astype(np.int32)
 
 
-def places_of(region: Region, corners: NDArray[np.float64], threads: int) -> NDArray[np.int8]:
+def locate_points(region: Region, corners: NDArray[np.float64], threads: int) -> NDArray[np.int8]:
     """Return where homogeneous points of the picture lie (see `outlines`)."""
-    places = np.empty(len(corners), np.int8)
+    locations = np.empty(len(corners), np.int8)
 
     def work(begin: int, end: int) -> None:
-        judge_points(region.outline, corners, begin, end, places)
+        judge_points(region.outline, corners, begin, end, locations)
 
     share(len(corners), CHUNK, work, threads)
-    return kernel_input(places)
+    return kernel_input(locations)
 
 
 def select_faces(
     camera: Camera, region: Region, surface: Surface, want_inside: bool, threads: int
 ) -> NDArray[np.int32]:
-    """Return the primitives that touch a region, or are all inside, by their placed surface."""
+    """Return the primitives whose transformed surface touches a region, or is all inside."""
     seen = project_triangles(camera, surface.points, surface.faces)
     corners, faces = kernel_input(seen.corners), kernel_input(seen.faces)
-    places = places_of(region, corners, threads)
+    locations = locate_points(region, corners, threads)
     verdicts = np.empty(len(faces), np.int8)
 
     def work(begin: int, end: int) -> None:
         judge_triangles(
-            region.outline, region.convex, want_inside, corners, places, faces, begin, end,
+            region.outline, region.convex, want_inside, corners, locations, faces, begin, end,
             verdicts,
         )  # fmt: skip
 
     share(len(faces), CHUNK, work, threads)
     for i in np.flatnonzero(verdicts == UNSURE):
         verdicts[i] = encloses(region.outline.tolist(), corners[faces[i]].tolist())
-    held = seen.owners[(verdicts == MEET) & (seen.whole if want_inside else True)]
-    found = surface.owners[held]
+    selected = seen.owners[(verdicts == MEET) & (seen.whole if want_inside else True)]
+    found = surface.owners[selected]
     count = int(surface.owners.max(initial=-1)) + 1
     if not want_inside:
         return _marked(found, count)
@@ -254,10 +260,10 @@ def select_faces(
 def select_points(
     camera: Camera, region: Region, points: NDArray[np.float64], threads: int
 ) -> NDArray[np.int32]:
-    """Return which points in space are seen in a region."""
+    """Return which points in space project into a region."""
     corners, seen = project_points(camera, points)
-    places = places_of(region, kernel_input(corners), threads)
-    return np.flatnonzero((places >= BORDER) & seen).astype(np.int32)
+    locations = locate_points(region, kernel_input(corners), threads)
+    return np.flatnonzero((locations >= BORDER) & seen).astype(np.int32)
 
 
 def select_part(
@@ -269,7 +275,7 @@ def select_part(
     want_inside: bool,
     threads: int,
 ) -> Part:
-    """Return what a region holds of one leaf: a tree under an affine map (3, 4)."""
+    """Return the part of one leaf, a tree under an affine map (3, 4), that a region selects."""
     if what == "vertices":
         leaf.tree._must_hold("a selection of vertices", Triangles)
         surface, used = leaf.candidates(matrix, region)
@@ -278,8 +284,8 @@ def select_part(
         points = moved(leaf.tree.vertices[used], matrix)
         return Part(NOTHING, used[select_points(camera, region, points, threads)], False)
     surface, _ = leaf.candidates(matrix, region)
-    found = select_faces(camera, region, placed(surface, matrix), want_inside, threads)
-    # Only whole instances have to know, for which all triangles are counted.
+    found = select_faces(camera, region, transformed(surface, matrix), want_inside, threads)
+    # Only whole instances need the count of all triangles.
     return Part(found, NOTHING, what == "instances" and len(found) == len(leaf.owners))
 
 
@@ -291,6 +297,6 @@ def whole_part(leaf: Leaf, what: str) -> Part:
 
 
 def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
-    """Refuse what is none of the choices."""
+    """Raise a ValueError unless a value is one of the choices."""
     if not isinstance(value, str) or value not in choices:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}")

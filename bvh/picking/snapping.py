@@ -1,4 +1,4 @@
-"""What is nearest to a cursor in the picture: points of triangles and of edges.
+"""Snapping: the point of triangles or of edges that is nearest to a cursor in the picture.
 
 In plain float64: a distance in pixels decides nothing but which of several things that can be seen
 is meant.

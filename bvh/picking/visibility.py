@@ -1,4 +1,4 @@
-"""What a camera sees of what is selected, by the rays of its picture.
+"""Visibility of selected faces and vertices, by rays of the camera.
 
 A face is seen if one of these rays meets it first: those through the middles of device pixels in
 the region, each divided into `samples` x `samples`; those at the middle of the face, and at three
@@ -23,7 +23,7 @@ from bvh.runtime.arguments import kernel_input
 
 # Rays at a time.
 BATCH = 2**19
-# Corners are looked at from this far inside, in shares of the way to the opposite edge.
+# Corners are looked at from this far inside, in shares of the distance to the opposite edge.
 INSET = 2.0**-10
 # A vertex is not hidden by what is as near to it as this, in shares of its depth: the ray at its
 # rounded pixel passes by so far.
@@ -56,7 +56,7 @@ def pixel_codes(cast: Cast, camera: Camera, region: Region, samples: int) -> NDA
 def seen_by_own_rays(
     cast: Cast, camera: Camera, region: Region, surface: Surface, codes: NDArray[np.int64]
 ) -> NDArray[np.bool_]:
-    """Tell which faces of a placed surface, that have these codes, rays at them meet first."""
+    """Return which faces of a transformed surface, with these codes, rays at them hit first."""
     triangles = surface.points[surface.faces]
     seen = np.zeros(len(triangles), np.bool_)
     third = np.full(3, 1.0 / 3.0)
@@ -77,9 +77,9 @@ def seen_by_own_rays(
 def seen_vertices(
     cast: Cast, camera: Camera, points: NDArray[np.float64], corners_of: Callable[..., Any]
 ) -> NDArray[np.bool_]:
-    """Tell which points nothing is in front of, but for faces that have them as a corner.
+    """Return which points nothing is in front of, but for faces that have them as a corner.
 
-    `corners_of(leaves, prims)` returns the placed corners of faces, (n, k, 3).
+    `corners_of(leaves, prims)` returns the transformed corners of faces, (n, k, 3).
     """
     x, y, depth = camera.project(points)
     at = np.stack([x, y], axis=1)
@@ -116,15 +116,15 @@ def _codes(cast: Cast, camera: Camera, points: NDArray[np.float64]) -> NDArray[n
 
 
 def _held(region: Region, points: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Tell which points (n, 2) of the picture are in a region."""
+    """Return which points (n, 2) of the picture are in a region."""
     corners = np.ones((len(points), 3))
     corners[:, :2] = points
-    places = np.empty(len(points), np.int8)
-    judge_points(region.outline, kernel_input(corners), 0, len(points), places)
-    return np.asarray(places >= BORDER)
+    locations = np.empty(len(points), np.int8)
+    judge_points(region.outline, kernel_input(corners), 0, len(points), locations)
+    return np.asarray(locations >= BORDER)
 
 
 def _in_picture(camera: Camera, points: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Tell which points (n, 2) are in the picture, borders included."""
+    """Return which points (n, 2) are in the picture, borders included."""
     size = np.array([camera.width, camera.height]) / camera.pixel_ratio
     return np.asarray(((points >= 0.0) & (points <= size)).all(axis=1))

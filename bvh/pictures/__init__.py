@@ -12,7 +12,7 @@ Each file imports only from those above it.
 | `legends.py` | Legend of a picture of costs, drawn into it |
 | `surfaces.py` | Surfaces that rays hit: points, normals, texture coordinates, and starts of light rays |
 | `lights.py` | Lights of a picture: a lamp with hard or soft shadows, and the sky |
-| `shading.py` | Shading: what a band of rays sees, as numbers and as colours |
+| `shading.py` | Shading of a band of rays: numbers of what they hit, and colours |
 | `rendering.py` | Rendering: pictures of trees and scenes by a camera's rays |
 | `thumbnails.py` | Thumbnails of trees, scenes and hits, for notebooks |
 """  # noqa: E501

@@ -1,4 +1,4 @@
-"""Shading: what a band of rays sees, as numbers and as colours."""
+"""Shading of a band of rays: numbers of what they hit, and colours."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def show(
     ImportError
         If pillow is not installed.
     ValueError, TypeError
-        If there is nothing to look at, hits do not have the shape of a picture, or lack what `by`
+        If there is nothing to show, hits do not have the shape of a picture, or lack what `by`
         names.
 
     Examples

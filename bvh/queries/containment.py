@@ -1,7 +1,7 @@
 """Inside or outside of a closed mesh, by the parity of crossings.
 
 A ray from a point crosses a closed surface an odd number of times if the point is inside, whatever
-its direction, because every crossing has one owner (see `crossings`). So each point takes the
+its direction, because every crossing has one owner (see `edge_rule`). So each point takes the
 direction that leaves the box of the mesh soonest, a little off the axis, because many edges run
 along axes.
 
@@ -28,7 +28,7 @@ from bvh.tree.instanced import Instanced
 POINTS_AT_ONCE = 1 << 19
 
 # Crossings of a scene that are in memory at a time, if they are not of a single point.
-MOST_CROSSINGS = 1 << 22
+MAX_CROSSINGS = 1 << 22
 
 # Next to an axis, and in no plane that meshes are likely to have faces in.
 ASIDE = np.array([1.0, 0.0131875, 0.0294375])
@@ -83,7 +83,7 @@ def _add_inside_leaves(
     begin = 0
     while begin < len(open_ones):
         before = ends[begin - 1] if begin else 0
-        end = max(int(ends.searchsorted(before + MOST_CROSSINGS, "right")), begin + 1)
+        end = max(int(ends.searchsorted(before + MAX_CROSSINGS, "right")), begin + 1)
         some = open_ones[begin:end]
         hits = find_all_hits(arrays, _some(batch, some), options, True)
         pairs = np.sort(hits.ray_id << 32 | hits.leaf)

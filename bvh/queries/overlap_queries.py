@@ -297,7 +297,7 @@ def _flat(array: NDArray[np.float64], shape: tuple[int, ...], width: int) -> NDA
 def box_regions(
     lower: ArrayLike, upper: ArrayLike, bounds: NDArray[np.float64]
 ) -> tuple[BoxRegions, tuple[int, ...]]:
-    """Return checked boxes, cut to the bounds of what is asked, and their leading shape."""
+    """Return checked boxes, clipped to the bounds of the tree, and their leading shape."""
     from bvh.traversal.overlaps.regions import BoxRegions
 
     low, high = points("lower", lower), points("upper", upper)

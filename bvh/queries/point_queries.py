@@ -327,7 +327,7 @@ def contains(
 
 
 def by_winding(method: str) -> bool:
-    """Return whether inside and outside are told apart by winding numbers."""
+    """Return whether inside and outside are distinguished by winding numbers."""
     if method not in ("parity", "winding"):
         raise ValueError(f"method must be 'parity' or 'winding', got {method!r}")
     return method == "winding"

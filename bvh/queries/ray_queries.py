@@ -112,7 +112,7 @@ class RayQueries(TreeBase):
             ray = plain_ray(origins, directions)
             if ray is not None:
                 kernel = self._cast or self._single_ray()
-                return single_hit(kernel(self._place, ray, t_min, t_max, 0))
+                return single_hit(kernel(self._address, ray, t_min, t_max, 0))
         given = RayArguments(
             origins, directions, t_min, t_max, cull, threads, validate_rays, progress, filter,
             data, sort,
@@ -145,7 +145,7 @@ class RayQueries(TreeBase):
         >>> cast(0.25, 0.25, 1.0, 0.0, 0.0, -1.0)
         (1.0, 0, 0.25, 0.25, True)
         """
-        code, place = checked_cull(cull, self._arrays), self._place
+        code, address = checked_cull(cull, self._arrays), self._address
         kernel = self._cast or self._single_ray()
 
         def cast(
@@ -154,7 +154,7 @@ class RayQueries(TreeBase):
         ) -> tuple[float, int, float, float, bool]:  # fmt: skip
             # The tree among the defaults stays alive as long as the function does.
             hit: tuple[float, int, float, float, bool] = kernel(
-                place,
+                address,
                 (float(ox), float(oy), float(oz), float(dx), float(dy), float(dz)),
                 float(t_min), float(t_max), code,
             )  # fmt: skip
@@ -203,7 +203,7 @@ class RayQueries(TreeBase):
             ray = plain_ray(origins, directions)
             if ray is not None:
                 kernel = self._cast or self._single_ray()
-                return bool(kernel(self._place, ray, t_min, t_max, 0)[1] >= 0)
+                return bool(kernel(self._address, ray, t_min, t_max, 0)[1] >= 0)
         given = RayArguments(
             origins, directions, t_min, t_max, cull, threads, validate_rays, progress, filter,
             data, sort,

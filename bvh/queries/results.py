@@ -107,8 +107,8 @@ class SceneHits(Hits):
     instance_id : ndarray of int32 or int
         Instance that is hit, by its id in the scene of the query; -1 for a miss.
     leaf : ndarray of int32 or int
-        Row of `Scene.leaves` that is hit, which tells the instances of nested scenes apart. -1 for
-        a miss.
+        Row of `Scene.leaves` that is hit, which distinguishes the instances of nested scenes. -1
+        for a miss.
     prim_id : ndarray of int32 or int
         Face, or box, of the leaf's tree; -1 for a miss.
     """
@@ -316,7 +316,7 @@ class SceneClosestPoints(ClosestPoints):
     instance_id : ndarray of int32 or int
         Instance that the closest point is on, by its id in the scene of the query; -1 for a miss.
     leaf : ndarray of int32 or int
-        Row of `Scene.leaves`, which tells the instances of nested scenes apart. -1 for a miss.
+        Row of `Scene.leaves`, which distinguishes the instances of nested scenes. -1 for a miss.
     prim_id : ndarray of int32 or int
         Face of the leaf's tree; -1 for a miss.
     """

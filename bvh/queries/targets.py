@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 
 class Target(NamedTuple):
-    """What kernels search for a query.
+    """Arrays of the tree or scene that a query searches.
 
     Attributes
     ----------
@@ -21,7 +21,7 @@ class Target(NamedTuple):
         Keeps alive, while kernels run, arrays that they know by their addresses only.
     mask : int
         Bits that choose among the instances of a scene, as int32; for queries of points.
-    stretches : ndarray of float64, optional
+    metrics : ndarray of float64, optional
         Lengths in instances against lengths in the world; for queries of points.
     """
 
@@ -29,4 +29,4 @@ class Target(NamedTuple):
     split: bool = True
     owner: object = None
     mask: int = -1
-    stretches: NDArray[np.float64] | None = None
+    metrics: NDArray[np.float64] | None = None

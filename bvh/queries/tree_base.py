@@ -20,15 +20,15 @@ from bvh.tree.primitives import Triangles, count_of
 from bvh.tree.stats import TreeStats, check, stats_of
 
 # Attributes that a memory-mapped tree gets at its first use, when its file is checked.
-LATE = {"_arrays", "_cast", "_face_ids", "_origin", "_place", "_places", "_winding"}
+LATE = {"_arrays", "_cast", "_face_ids", "_origin", "_address", "_addresses", "_winding"}
 
 
 class TreeBase:
-    """What `BVH` has besides constructors and queries."""
+    """Base class of `BVH`: its arrays, properties, statistics and pickling."""
 
     __slots__ = (
-        "_arrays", "_bounds", "_build_seconds", "_cast", "_face_ids", "_first_use", "_origin",
-        "_place", "_places", "_quality", "_winding",
+        "_address", "_addresses", "_arrays", "_bounds", "_build_seconds", "_cast", "_face_ids",
+        "_first_use", "_origin", "_quality", "_winding",
     )  # fmt: skip
 
     _arrays: TreeArrays
@@ -39,13 +39,13 @@ class TreeBase:
     _face_ids: NDArray[np.int32] | None
     # For single rays: their kernel, None before the first ray, and the addresses of the arrays.
     _cast: Any
-    _places: NDArray[np.int64]
-    _place: int
+    _addresses: NDArray[np.int64]
+    _address: int
     # Multipole moments of the nodes; None before the first query of winding numbers.
     _winding: Any
-    # The tree before its first refit (see `deforming`), or None.
+    # The tree before its first refit (see `refitting`), or None.
     _origin: Any
-    # Sets the attributes in LATE (see `storage`).
+    # Sets the attributes in LATE (see `loading`).
     _first_use: Callable[[TreeBase], None]
 
     def __init__(self) -> None:
@@ -248,5 +248,5 @@ class TreeBase:
     def _set_arrays(self, arrays: TreeArrays) -> None:
         self._arrays = arrays
         self._cast = self._origin = self._winding = None
-        self._places = address_table(arrays)
-        self._place = self._places.ctypes.data
+        self._addresses = address_table(arrays)
+        self._address = self._addresses.ctypes.data

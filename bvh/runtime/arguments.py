@@ -69,7 +69,7 @@ def owned(array: NDArray[Any], dtype: Any = np.float64) -> NDArray[Any]:
 def kernel_input(array: NDArray[Any]) -> NDArray[Any]:
     """Return the array as all kernels take their input: aligned, C-contiguous, read-only.
 
-    A view if possible. Numba compiles a kernel anew for each layout and each read-only
+    A view if possible. Numba compiles a kernel again for each layout and each read-only
     flag, so there must be only one of them.
     """
     if not (array.flags.c_contiguous and array.flags.aligned):

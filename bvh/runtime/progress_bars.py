@@ -28,7 +28,7 @@ class Bar(Protocol):
         """Draw the bar as it is."""
 
     def close(self) -> object:
-        """Leave the bar as it is for good."""
+        """Stop the bar."""
 
 
 ProgressLike = Progress | bool | Bar | type[Bar]

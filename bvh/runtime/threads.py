@@ -131,11 +131,11 @@ def watch(
         # list.pop is one step: two threads never take the same call.
         while waiting and not cancel[0]:
             try:
-                place, call = waiting.pop()
+                position, call = waiting.pop()
             except IndexError:
                 return
             reserve_call_memory()
-            results[place] = call()
+            results[position] = call()
 
     futures: list[Future[None]] = []
     try:
@@ -195,7 +195,7 @@ class Chunks:
             return start, self.next
 
     def stop(self) -> None:
-        """Give out no more chunks."""
+        """Stop handing out chunks."""
         with self._lock:
             self.next = self.count
 

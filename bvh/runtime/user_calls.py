@@ -113,7 +113,7 @@ def _compiled(function: Any, interface: Interface, kind: Any) -> tuple[int, Any]
 
 
 def _is_flat(kind: Any) -> bool:
-    """Tell whether values of a type are arrays and numbers, or tuples of them."""
+    """Return whether values of a type are arrays and numbers, or tuples of them."""
     if isinstance(kind, types.BaseTuple):
         return all(_is_flat(part) for part in kind)
     numbers = types.Integer | types.Float | types.Complex | types.Boolean
@@ -136,7 +136,7 @@ def _words(value: Any, kind: Any) -> Iterator[bytes]:
 def _loader(kind: Any) -> Any:
     """Return an intrinsic that reads data of a type from memory.
 
-    Its arrays count no references, as those of `references.borrowed`.
+    Its arrays count no references, as those of `tuple_references.borrowed`.
     """
 
     def read(context: Any, builder: Any, kind: Any, at: Any) -> tuple[Any, Any]:

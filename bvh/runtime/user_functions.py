@@ -42,12 +42,12 @@ def optional_filter(function: Any, data: Any, interface: Interface = FILTER) -> 
 
 
 def _is_compiled(function: object) -> bool:
-    """Tell whether kernels can call a function: one compiled with numba.njit."""
+    """Return whether kernels can call a function: one compiled with numba.njit."""
     return isinstance(function, Dispatcher) and not function.targetoptions.get("forceobj", False)
 
 
 def _is_passable(value: object) -> bool:
-    """Tell whether Numba has a type for a value and all its parts."""
+    """Return whether Numba has a type for a value and all its parts."""
     try:
         kind = typeof(value)
     except (TypeError, ValueError):
@@ -56,7 +56,7 @@ def _is_passable(value: object) -> bool:
 
 
 def _holds_object(kind: Any) -> bool:
-    """Tell whether a type is that of Python objects, or of an array or a tuple of them."""
+    """Return whether a type is that of Python objects, or of an array or a tuple of them."""
     if isinstance(kind, types.BaseTuple):
         return any(_holds_object(part) for part in kind)
     return types.pyobject in (kind, getattr(kind, "dtype", None))

@@ -5,7 +5,7 @@ Each file imports only from those above it.
 | file | contents |
 |---|---|
 | `files/` | Saved trees and scenes: written, read, mapped and checked; scenes of other libraries. |
-| `instanced_trees.py` | Two levels of a scene as kernels see them: a TLAS over the boxes of leaves, and their BLAS |
+| `instanced_trees.py` | Instanced trees of a scene: a TLAS over the boxes of leaves, and the BLAS that they share |
 | `instance_pairs.py` | Overlap searches of scenes: faces that overlap regions, pairs of faces that meet |
 | `instances.py` | Table of a scene's instances: children under affine maps, in growing columns |
 | `flattened_instances.py` | Flattened instances of a scene: its *leaves*, the trees at the ends of paths of nested scenes |

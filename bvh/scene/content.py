@@ -1,8 +1,8 @@
 """State of a scene: its instances, its leaves, and the two levels that kernels traverse.
 
-Queries bring the two levels up to date first. Where nothing in the process has changed, nothing is
+Queries update the two levels first. Where nothing in the process has changed, nothing is
 done; where transforms or masks have, only those leaves are updated; where instances have been added
-or removed, or trees have changed, all is built anew.
+or removed, or trees have changed, all is rebuilt.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from bvh.scene.instanced_trees import InstancedTrees
 from bvh.scene.instances import Instance, InstanceHolder, Instances, nested_scenes
 from bvh.tree.primitives import Triangles
 
-# Held while a scene is brought up to date: several threads may query it at once.
+# Held during an update of a scene: several threads may query it at once.
 _guard = ForkSafeLock()
 
 
@@ -38,10 +38,11 @@ class SceneContent(InstanceHolder):
 
     # By Python's id of a tree, with the tree, so that no other object can have that id.
     _attributes: dict[int, tuple[TreeBase, Attributes]]
-    # Trees by Python's id of the mesh that they were built from: only a hint of where to look.
+    # Trees by Python's id of the mesh that they were built from: only a hint.
     _meshes: dict[int, TreeBase]
     _flattened: FlattenedInstances | None
-    # The two levels; the leaves, positions in their journals, and tree arrays that they show.
+    # The two levels; the leaves, positions in their journals, and tree arrays that they were built
+    # from.
     _view: InstancedTrees | None
     _view_of: FlattenedInstances | None
     _read: tuple[int, int]
@@ -68,12 +69,12 @@ class SceneContent(InstanceHolder):
         return self._renewed()
 
     def _renewed(self) -> InstancedTrees:
-        """Bring the two levels up to date."""
+        """Update the two levels."""
         with _guard.lock:
             # Later changes are noticed by the next query.
             seen, deformed = changes.count, changes.trees
             leaves = self._current_leaves()
-            # After an exception below, the next query builds all anew; a thread that found the
+            # After an exception below, the next query rebuilds all; a thread that found the
             # counters current without the lock may still be about to take the old view.
             view, view_of, self._view_of = self._view, self._view_of, None
             read = leaves.moved.end, leaves.masked.end

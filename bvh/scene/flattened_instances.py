@@ -286,7 +286,7 @@ class FlattenedInstances:
         self._read = ends
 
     def _update(self, found: _LeafRows) -> None:
-        """Take over the maps and masks that differ."""
+        """Copy the maps and masks that differ."""
         rows, _, maps, masks = found
         # Compared as bits, -0.0 and 0.0 differ.
         new = (maps.view(np.int64) != self.maps[rows].view(np.int64)).any(axis=(1, 2))

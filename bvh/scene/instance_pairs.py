@@ -2,8 +2,8 @@
 
 Pairs are searched tree against tree, for the pairs of leaves whose boxes meet. Whether faces meet
 is decided by their moved vertices; those of leaves that may meet are moved for the query. The boxes
-of one tree are brought to the frame of the other only to find which faces cannot meet (see
-`traversal.placing`).
+of one tree are transformed to the frame of the other only to find which faces cannot meet (see
+`tree_to_tree`).
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ Reals = NDArray[np.float64]
 # Pairs of leaves, or of their subtrees, that a thread takes at a time.
 PAIRS_AT_ONCE = 256
 # Moved vertices that are kept for other pairs of a query, 24 bytes each.
-MOST_VERTICES = 1 << 22
+MAX_VERTICES = 1 << 22
 
 STILL = np.eye(3, 4)
 
 
 def search_of_scene(view: InstancedTrees) -> RegionSearch:
-    """Return how a scene is searched for what overlaps regions."""
+    """Return the region search of a scene."""
     arrays, trees = view.arrays, LeafTrees(view.frames, view.tree_of)
 
     def corners(code: int) -> Any:
@@ -86,7 +86,7 @@ class MovedTrees:
             points, faces = arrays.primitives
             if np.array_equal(matrix, STILL):
                 return arrays
-            if self._size > MOST_VERTICES:
+            if self._size > MAX_VERTICES:
                 self._moved, self._size = {}, 0
             self._size += len(points)
             triangles = Triangles(kernel_input(moved(points, matrix)), faces)
@@ -96,7 +96,7 @@ class MovedTrees:
 
 
 class Side(NamedTuple):
-    """What the search for pairs needs of one of two scenes."""
+    """One of the two scenes of a search for pairs: its leaves, in arrays."""
 
     world: MovedTrees
     frames: Reals  # (m, 4, 3)
@@ -187,14 +187,14 @@ def find_leaf_pairs(
         mine, theirs = mine[kept], theirs[kept]
     job = _Job(own, other, transform, itself, mine, theirs)
     which, entries = _tasks(job, threads)
-    most = int(np.bincount(which).max()) if len(which) else 0
-    shelf = Shelf(lambda: (new_pair_search(most), np.empty((PAIRS, 2), np.int32)))
+    max_entries = int(np.bincount(which).max()) if len(which) else 0
+    shelf = Shelf(lambda: (new_pair_search(max_entries), np.empty((PAIRS, 2), np.int32)))
     parts: list[Rows] = []
     cancel = np.zeros(1, np.int32)
 
     def work(begin: int, end: int) -> None:
         begins = np.flatnonzero(np.diff(which[begin:end], prepend=-1)) + begin
-        ways = _ways(job, which[begins])
+        to_first = _maps_to_first(job, which[begins])
         found: list[Rows] = []
         with shelf.scratch() as (pair_search, pairs):
             for k, stop in enumerate([*begins[1:].tolist(), end]):
@@ -203,7 +203,7 @@ def find_leaf_pairs(
                 pair = int(which[first])
                 codes = np.array([job.mine[pair], job.theirs[pair]]) << CODE_BITS
                 met = meeting_pairs(
-                    *_trees(job, pair), ways[k], _is_one(job, pair), pair_search, pairs, cancel
+                    *_trees(job, pair), to_first[k], _is_one(job, pair), pair_search, pairs, cancel
                 )
                 found += [codes | rows for rows in met]
         parts.extend(found)
@@ -223,9 +223,9 @@ def _tasks(job: _Job, threads: int) -> tuple[Rows, Rows]:
         return np.arange(count), np.zeros((count, ENTRY), np.int64)
     # Few pairs of leaves: open them, for threads to share.
     wanted = TASKS * threads // count
-    ways, pair_search = _ways(job, np.arange(count)), new_pair_search(wanted)
+    to_first, pair_search = _maps_to_first(job, np.arange(count)), new_pair_search(wanted)
     entries = [
-        split_pair(*_trees(job, k), ways[k], _is_one(job, k), pair_search, wanted).copy()
+        split_pair(*_trees(job, k), to_first[k], _is_one(job, k), pair_search, wanted).copy()
         for k in range(count)
     ]
     sizes = [len(rows) for rows in entries]
@@ -233,12 +233,12 @@ def _tasks(job: _Job, threads: int) -> tuple[Rows, Rows]:
 
 
 def _is_one(job: _Job, k: int) -> bool:
-    """Tell whether a pair of leaves is a leaf and itself."""
+    """Return whether a pair of leaves is a leaf and itself."""
     return job.itself and bool(job.mine[k] == job.theirs[k])
 
 
-def _ways(job: _Job, pairs: Rows) -> Reals:
-    """Return the ways between pairs of leaves."""
+def _maps_to_first(job: _Job, pairs: Rows) -> Reals:
+    """Return the transforms between the frames of pairs of leaves."""
     own, other = job.own, job.other
     mine, theirs = job.mine[pairs], job.theirs[pairs]
     return frame_maps(

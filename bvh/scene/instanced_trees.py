@@ -1,11 +1,11 @@
-"""Two levels of a scene as kernels see them: a TLAS over the boxes of leaves, and their BLAS.
+"""Instanced trees of a scene: a TLAS over the boxes of leaves, and the BLAS that they share.
 
-Here and in `expansion`, a *leaf* is one of a scene's leaves (`Scene.leaves`): an instance of a tree
-at the end of a path through nested scenes. `Instanced` describes its row in the arrays of kernels,
-`traversal.scene_entrance` how rays enter its tree; here the rows are filled. With the local frame
-x' = (x - c) * 2**k of the TLAS and x'' = (y - c'') * 2**k'' of a tree, and y = W x for the
-correctly rounded inverse W of the leaf's map, the transform between the frames is x'' = A x' + b
-with A = W * 2**(k'' - k), exact, and b = (W c - c'') * 2**k''.
+Here and in `flattened_instances`, a *leaf* is one of a scene's leaves (`Scene.leaves`): an instance
+of a tree at the end of a path through nested scenes. `Instanced` describes its row in the arrays of
+kernels, `traversal.rays.instanced_setup` how rays enter its tree; this file fills the rows. With
+the local frame x' = (x - c) * 2**k of the TLAS and x'' = (y - c'') * 2**k'' of a tree, and y = W x
+for the correctly rounded inverse W of the leaf's map, the transform between the frames is x'' = A
+x' + b with A = W * 2**(k'' - k), exact, and b = (W c - c'') * 2**k''.
 """
 
 from __future__ import annotations
@@ -69,10 +69,10 @@ def fill_transforms(rows, maps, inverses, boxes, frame, frames, skews, tree_of, 
     frames : ndarray of float64, shape (m, 4, 3)
         Of the trees.
     skews : ndarray of float64, shape (m, 2)
-        Of the trees (see `extents`).
+        Of the trees (see `world_bounds`).
     tree_of : ndarray of int32, shape (n,)
-    transforms : ndarray of float64, shape (n * WAY_SIZE,)
-        Filled with the rows of `Placed.ways`.
+    transforms : ndarray of float64, shape (n * TRANSFORM_SIZE,)
+        Filled with the rows of `Instanced.transforms`.
     """
     for i in rows:
         own = frames[tree_of[i]]
@@ -122,7 +122,7 @@ def _column_sign(maps, i):
 
 
 def _addresses(tree: TreeBase) -> list[int]:
-    """Return a tree's row in `Placed.trees`: the addresses of its arrays, and its kind."""
+    """Return a tree's row in `Instanced.trees`: the addresses of its arrays, and its kind."""
     arrays = tree.arrays
     row = [0] * TREE_SIZE
     points, *faces = arrays_of(arrays.primitives)
@@ -153,8 +153,8 @@ class InstancedTrees:
     arrays : TreeArrays
         Over `Instanced`. They change in place when leaves move, and are replaced when the TLAS has
         been rebuilt.
-    place : int
-        The address of the addresses of all arrays, for the kernel of a single ray.
+    address : int
+        The address of the table of addresses of all arrays, for the kernel of a single ray.
     trees : list of TreeArrays
         The BLAS, each once.
     frames : ndarray of float64, shape (m, 4, 3)
@@ -168,18 +168,37 @@ class InstancedTrees:
     """
 
     __slots__ = (
-        "_before", "_extents", "_inverses", "_maps", "_masks", "_now", "_placed", "_skews",
-        "_solid", "_stretches", "_tlas", "_transforms", "arrays", "frames", "inverses", "maps",
-        "masks", "owners", "place", "split", "tree_of", "trees",
+        "_before",
+        "_extents",
+        "_instanced",
+        "_inverses",
+        "_maps",
+        "_masks",
+        "_metrics",
+        "_now",
+        "_skews",
+        "_solid",
+        "_tlas",
+        "_transforms",
+        "address",
+        "arrays",
+        "frames",
+        "inverses",
+        "maps",
+        "masks",
+        "owners",
+        "split",
+        "tree_of",
+        "trees",
     )  # fmt: skip
 
     arrays: TreeArrays
-    place: int
-    # The arrays and addresses behind `place`, and those before the last rebuild.
+    address: int
+    # The arrays and addresses behind `address`, and those before the last rebuild.
     _now: Any
     _before: Any
     # Of the leaves' present maps, from the first query by points on.
-    _stretches: NDArray[np.float64] | None
+    _metrics: NDArray[np.float64] | None
 
     def __init__(
         self,
@@ -204,7 +223,7 @@ class InstancedTrees:
             kernel_input(self._masks),
             kernel_input(np.array(owners, np.int32)),
         )
-        self._stretches = None
+        self._metrics = None
         self.split = any(tree._quality == "high" for tree in trees)
         table = np.array([_addresses(tree) for tree in trees], np.int64).reshape(-1, TREE_SIZE)
         self._transforms = np.zeros(len(self._maps) * TRANSFORM_SIZE)
@@ -213,7 +232,7 @@ class InstancedTrees:
         self._skews = kernel_input(np.array(skews, np.float64).reshape(-1, 2))
         self._solid = np.array([not isinstance(t.primitives, Triangles) for t in self.trees], bool)
         self._tlas = Tlas(self._bounded(np.arange(len(self._maps))))
-        self._placed = Instanced(
+        self._instanced = Instanced(
             kernel_input(self._maps.reshape(-1)),
             kernel_input(self._inverses.reshape(-1)),
             kernel_input(self._transforms),
@@ -233,14 +252,14 @@ class InstancedTrees:
         return int(self.owners[leaf]) if leaf >= 0 else -1
 
     @property
-    def stretches(self) -> NDArray[np.float64]:
-        """Bounds on how the transforms of leaves scale distances (see `stretches`)."""
+    def metrics(self) -> NDArray[np.float64]:
+        """Bounds on how the transforms of leaves scale distances (see `world_metric`)."""
         # Two threads may both compute them: the results are equal.
-        if self._stretches is None:
+        if self._metrics is None:
             found = np.zeros((len(self), METRIC_SIZE))
-            self._stretch(np.arange(len(self), dtype=np.int64), found)
-            self._stretches = found
-        return kernel_input(self._stretches.reshape(-1))
+            self._fill_metrics(np.arange(len(self), dtype=np.int64), found)
+            self._metrics = found
+        return kernel_input(self._metrics.reshape(-1))
 
     @property
     def plain(self) -> bool:
@@ -254,7 +273,7 @@ class InstancedTrees:
 
     def first_not_triangles(self, mask: int) -> tuple[int, str] | None:
         """Return the first leaf within a mask that is not over triangles, and its kind."""
-        kinds = self._placed.trees.reshape(-1, TREE_SIZE)[:, KIND]
+        kinds = self._instanced.trees.reshape(-1, TREE_SIZE)[:, KIND]
         found = np.flatnonzero((kinds != TRIANGLES) & (self._masks & np.int32(mask) != 0))
         if len(found) == 0:
             return None
@@ -265,7 +284,7 @@ class InstancedTrees:
     def nbytes(self) -> int:
         """Bytes of its arrays; trees are not counted."""
         tlas = self.arrays
-        arrays = (*self._placed, *tlas.nodes, tlas.frame, self._tlas.boxes, self.tree_of)
+        arrays = (*self._instanced, *tlas.nodes, tlas.frame, self._tlas.boxes, self.tree_of)
         return sum(array.nbytes for array in arrays)
 
     @property
@@ -297,8 +316,8 @@ class InstancedTrees:
         """
         new = kernel_input(maps)
         self._maps[leaves] = new
-        if self._stretches is not None:
-            self._stretch(leaves, self._stretches)
+        if self._metrics is not None:
+            self._fill_metrics(leaves, self._metrics)
         self._inverses[leaves], _ = inverses(new)
         boxes = self._bounded(leaves)
         options: dict[str, Any] = {} if rays is None else {"rays": rays}
@@ -321,8 +340,8 @@ class InstancedTrees:
             boxes[solid] = box_instance_bounds(self._extents, which[solid], rows, self._skews)
         return boxes
 
-    def _stretch(self, leaves: NDArray[np.int64], out: NDArray[np.float64]) -> None:
-        """Compute the rows of `stretches` of leaves."""
+    def _fill_metrics(self, leaves: NDArray[np.int64], out: NDArray[np.float64]) -> None:
+        """Compute the rows of `world_metric` of leaves."""
         fill_metrics(kernel_input(leaves), self.maps, self.frames, self.tree_of, out)
 
     def _update_transforms(self, leaves: NDArray[np.int64]) -> None:
@@ -334,13 +353,13 @@ class InstancedTrees:
         )  # fmt: skip
 
     def _adopt_tlas(self) -> None:
-        """Take over the arrays of a TLAS that has been rebuilt."""
+        """Adopt the arrays of a TLAS that has been rebuilt."""
         tlas = self._tlas.arrays
         # A single ray in another thread has their addresses: the old arrays live until the next.
         self._before = self._now
-        placed: Any = self._placed
-        self.arrays = tlas._replace(primitives=placed)
+        instanced: Any = self._instanced
+        self.arrays = tlas._replace(primitives=instanced)
         self._update_transforms(np.arange(len(self), dtype=np.int64))
-        places = address_table(self.arrays)
-        self._now = self.arrays, places
-        self.place = places.ctypes.data
+        addresses = address_table(self.arrays)
+        self._now = self.arrays, addresses
+        self.address = addresses.ctypes.data

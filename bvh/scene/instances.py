@@ -37,8 +37,8 @@ COLUMNS: dict[str, tuple[Any, tuple[int, ...]]] = {
     "visible": (np.bool_, ()),
 }
 
-# Held while a table is compacted, and by readers of one with gaps: queries compact it, and other
-# threads may ask at the same time.
+# Held while a table is compacted, and by readers of one with gaps: queries compact it, possibly in
+# other threads.
 _guard = ForkSafeLock()
 
 
@@ -72,12 +72,12 @@ class Instance:
 
 
 def format_name(name: str | None) -> str:
-    """Return a name, if there is one, as a part of a repr."""
+    """Return a name, if any, as a part of a repr."""
     return "" if name is None else f" {name!r}"
 
 
 def format_placement(transform: NDArray[np.float64], mask: int, visible: bool) -> str:
-    """Return what of transform, visibility and mask is not the default, as a part of a repr."""
+    """Return transform, visibility and mask, where not the default, as a part of a repr."""
     text = ""
     if not np.array_equal(transform[:3, :3], np.eye(3)):
         text += ", transformed"
@@ -324,7 +324,7 @@ class Instances:
 
 
 class InstanceHolder:
-    """A scene as the scenes around it see it: a table of instances."""
+    """Base class of `Scene`, as scenes around it use it: a table of instances."""
 
     __slots__ = ("_instances",)
 
@@ -332,7 +332,7 @@ class InstanceHolder:
 
 
 def nested_scenes(top: InstanceHolder) -> list[InstanceHolder]:
-    """Return a scene and all scenes nested in it, each once, after those that it holds."""
+    """Return a scene and all scenes nested in it, each once, inner ones first."""
     found: list[InstanceHolder] = []
     seen = {id(top)}
     top._instances.compact()

@@ -176,7 +176,7 @@ class SceneOverlapQueries(SceneContent):
             Over triangles.
         transform, threads, progress
             As in `BVH.overlap_tree`: the transform moves the vertices of `other`, those of a scene
-            from where its own instances have brought them.
+            from their positions in its own scene.
 
         Returns
         -------

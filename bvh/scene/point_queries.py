@@ -248,8 +248,8 @@ class ScenePoints(SceneContent):
                 f"{query} needs instances over triangles, and instance {view.owner(leaf)} is "
                 f"over {kind}"
             )
-        stretches = view.stretches if measured else None
-        return Target(view.arrays, view.split, view, signed, stretches)
+        metrics = view.metrics if measured else None
+        return Target(view.arrays, view.split, view, signed, metrics)
 
     def _as_one_tree(self, bits: int, turned: bool) -> BVH:
         """Return the flattened scene as a tree, with the faces of reflected leaves turned back."""
@@ -283,7 +283,7 @@ def _warm() -> None:
         np.zeros(1, np.int32),
     )  # fmt: skip
     batch = point_batch(np.zeros((1, 3)))
-    target = Target(view.arrays, mask=-1, stretches=view.stretches)
+    target = Target(view.arrays, mask=-1, metrics=view.metrics)
     for count in (None, 1):
         point_batches.find_closest(target, batch, count, 1, None)
     containment.inside(Target(view.arrays, owner=view), batch.points, 1)

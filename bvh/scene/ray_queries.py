@@ -98,7 +98,7 @@ class SceneRays(SceneContent):
             ray = plain_ray(origins, directions)
             if ray is not None:
                 view = self._current()
-                hit = cast_function(view.arrays)(view.place, ray, t_min, t_max, 0, -1)
+                hit = cast_function(view.arrays)(view.address, ray, t_min, t_max, 0, -1)
                 return single_scene_hit(hit, view.owner(hit[5]))
         given = RayArguments(
             origins, directions, t_min, t_max, cull, threads, validate_rays, progress, filter,
@@ -110,7 +110,7 @@ class SceneRays(SceneContent):
     def caster(self, *, cull: str | None = None, mask: int = ALL_BITS) -> SceneCaster:
         """Return a function that casts one ray at a time, as fast as Python can call it.
 
-        As `BVH.caster`, but it returns ``(t, prim_id, u, v, front, leaf)``. It sees the scene as it
+        As `BVH.caster`, but it returns ``(t, prim_id, u, v, front, leaf)``. It uses the scene as it
         is at every call.
 
         Parameters
@@ -134,7 +134,7 @@ class SceneRays(SceneContent):
         ) -> tuple[float, int, float, float, bool, int]:  # fmt: skip
             view = current()
             hit: tuple[float, int, float, float, bool, int] = kernel(
-                view.place,
+                view.address,
                 (float(ox), float(oy), float(oz), float(dx), float(dy), float(dz)),
                 float(t_min), float(t_max), code, signed,
             )  # fmt: skip
@@ -182,7 +182,7 @@ class SceneRays(SceneContent):
             if ray is not None:
                 view = self._current()
                 return bool(
-                    cast_function(view.arrays)(view.place, ray, t_min, t_max, 0, -1)[5] >= 0
+                    cast_function(view.arrays)(view.address, ray, t_min, t_max, 0, -1)[5] >= 0
                 )
         given = RayArguments(
             origins, directions, t_min, t_max, cull, threads, validate_rays, progress, filter,
@@ -270,5 +270,5 @@ class SceneRays(SceneContent):
 
     def _target(self) -> Target:
         view = self._current()
-        # Kernels know the trees by addresses alone, and `progress` may let go of them.
+        # Kernels have only addresses of the trees, and `progress` may release them.
         return Target(view.arrays, view.split, view)

@@ -5,16 +5,16 @@ Each file imports only from those above it.
 | file | contents |
 |---|---|
 | `builders/` | Builders of binary trees from records of primitives' boxes. |
-| `frame.py` | The local frame of a tree: its layout, known in this file alone |
+| `frame.py` | The local frame of a tree: its memory layout and accessors |
 | `hulls.py` | Discrete oriented polytope (26-DOP) around points, by its vertices |
-| `instanced.py` | Instanced trees: the trees of a scene under their affine maps, as kernels see them |
-| `multipoles.py` | Multipoles: what a piece of surface looks like from far away, as a short series |
-| `nodes.py` | Binary nodes: their layout, known in this file alone, and float32 boxes in a local frame |
+| `instanced.py` | Instanced trees: arrays of the transforms and trees of a scene, as kernels read them |
+| `multipoles.py` | Multipole expansion of the solid angle of a piece of surface, as seen from far away |
+| `nodes.py` | Binary nodes: their memory layout and accessors, and float32 boxes in a local frame |
 | `primitives.py` | Primitives of a tree: triangles, boxes, oriented boxes and users' own, with one ray test |
 | `build_records.py` | Build records: the local frame of primitives, their bounds, and the boxes builders work on |
-| `edge_rule.py` | Edge rule "once": which of the faces that a ray touches it crosses |
-| `triangle_groups.py` | Triangle groups: their layout, known in this file alone, and the filter of a ray against them |
-| `wide_nodes.py` | Wide nodes: their layout, known in this file alone, and its accessors |
+| `edge_rule.py` | Edge rule: which one of the faces that share an edge or vertex is crossed by a ray through it |
+| `triangle_groups.py` | Triangle groups: their memory layout and accessors, and the filter of a ray against them |
+| `wide_nodes.py` | Wide nodes: their memory layout and accessors |
 | `arrays.py` | `TreeArrays`: the arrays of a tree, as kernels take them |
 | `collapse.py` | Collapse of a binary tree to wide nodes, and the visiting orders of their children |
 | `build.py` | Build of a tree: from primitives to its arrays |

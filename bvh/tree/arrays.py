@@ -22,7 +22,7 @@ class TreeArrays(NamedTuple):
     ----------
     nodes : WideNodes
     groups : ndarray of float32
-        Triangle groups of the leaves (see `leaves`); empty for other primitives.
+        Triangle groups of the leaves (see `triangle_groups`); empty for other primitives.
     primitives : Triangles, Boxes, Obbs or Custom
     frame : ndarray of float64, shape (4, 3)
         The local frame of the node boxes (see `frame`).

@@ -1,4 +1,4 @@
-"""Edge rule "once": which of the faces that a ray touches it crosses.
+"""Edge rule: which one of the faces that share an edge or vertex is crossed by a ray through it.
 
 A ray through an edge or a vertex touches several faces. Move it by an infinitesimal: its origin by
 (e, e**2, e**3), e > 0 smaller than any number. It then meets no edge at all, but for edges parallel
@@ -9,7 +9,7 @@ The side of an edge (a, b), f = d . ((a-o) x (b-o)), then changes by the product
 with d x (b-a). Where f is zero, the first component of d x (b-a) that is not zero decides. All
 three are zero for an edge along d; the two others of its triangle then are on opposite sides,
 because the three f add up to the normal's product with d, which is zero: the triangle is not
-crossed, whatever that edge says. The same goes for a triangle whose plane holds the ray, and for
+crossed, whatever the rule. The same holds for a triangle whose plane contains the ray, and for
 one without area.
 """
 
@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from bvh.geometry.arithmetic.exact_sums import add_product, new_sum, take_sign, triple_sign
 from bvh.runtime.jit import by_type, kernel, stay_outlined
-from bvh.tree.instanced import TRIANGLES, Instanced, kind_of, leaf_of, placed_corners
+from bvh.tree.instanced import TRIANGLES, Instanced, instanced_corners, kind_of, leaf_of
 from bvh.tree.primitives import Triangles, corners
 
 
@@ -46,7 +46,7 @@ def moved_side(o, d, a, b):
 
 
 def crosses(primitives, prim, o, d):
-    """Tell whether a ray crosses a primitive that it touches; all but triangles are crossed."""
+    """Return whether a ray crosses a primitive that it touches; all but triangles are crossed."""
 
 
 @kernel
@@ -64,7 +64,7 @@ def _cross_triangle(primitives, prim, o, d):
 def _cross_instanced(primitives, prim, o, d):
     if kind_of(primitives, leaf_of(prim)) != TRIANGLES:
         return True
-    v0, v1, v2 = placed_corners(primitives, prim)
+    v0, v1, v2 = instanced_corners(primitives, prim)
     return _crosses_corners(v0, v1, v2, o, d)
 
 

@@ -140,7 +140,7 @@ def _area(polygon, count):
 
 @kernel
 def _clip(triangle, data, at, one, other):
-    """Clip a triangle to a child's box; return (corners, twice the area) of what is left."""
+    """Clip a triangle to a child's box; return (corners, twice the area) of the rest."""
     count = 3
     for i in range(3):
         for k in range(3):

@@ -1,4 +1,4 @@
-"""The local frame of a tree: its layout, known in this file alone.
+"""The local frame of a tree: its memory layout and accessors.
 
 A frame is an array of float64, shape (4, 3), made by `local_frame`. It maps the world to
 the local coordinates x' = (x - centre) * 2**exponent, in which boxes and triangle groups are stored

@@ -7,9 +7,9 @@ hierarchies of k-DOPs"); it has at most 48 vertices, apart from some that nearly
 Why the hull of the computed vertices contains all points: in coordinates scaled to the points' box,
 each plane is moved outward by MARGIN times the sum of its direction's components, so the polytope P
 of the planes grows by a cube of half size MARGIN at least. For each vertex of P, one is computed
-that is wrong by less than 2**-43, for it may be merged with a neighbour at 2**-44. Moving vertices
+that is off by less than 2**-43, for it may be merged with a neighbour at 2**-44. Moving vertices
 by d reduces the support of their hull by at most d, so in every direction it stays above that of P.
-Coordinates may be wrong by 2**-45 for that to hold.
+Coordinates may have errors up to 2**-45.
 """
 
 from __future__ import annotations

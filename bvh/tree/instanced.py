@@ -1,13 +1,13 @@
-"""Instanced trees: the trees of a scene under their affine maps, as kernels see them.
+"""Instanced trees: arrays of the transforms and trees of a scene, as kernels read them.
 
-A primitive of a scene is known by its *code*: the row of its instanced tree times 2**32, and its id
-in that tree. Codes order hits as ties must be: by instance, then by primitive.
+A primitive of a scene is identified by its *code*: the row of its instanced tree times 2**32, plus
+its id in that tree. So codes break ties by instance, then by primitive.
 
-An instanced triangle is the one whose vertices are the moved ones, each coordinate correctly
-rounded (see `affine`); an instanced box is what the correctly rounded inverse of the map says,
-times the box's own rows (see `obbs`). All decisions are exact for these, in world coordinates: a
-scene answers as the mesh that all its trees make together. A ray is brought to the frame of a tree
-only to find what it cannot hit, by a local transform with bounds of its errors.
+An instanced triangle has the moved vertices, each coordinate correctly rounded (see `transforms`);
+an instanced box is defined by the correctly rounded inverse of the map, times the box's own rows
+(see `obbs`). All decisions are exact for these, in world coordinates: a scene gives the same
+results as one mesh of all its trees. A ray is transformed to the frame of a tree only to rule out
+what it cannot hit, with bounds of the errors of the transform.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from bvh.runtime.simd import peek, pointer_to
 BLOCKS, GROUPS, IDS, POINTS, FACES, KIND, TREE_SIZE = 0, 1, 2, 3, 4, 5, 8
 TRIANGLES, BOXES, OBBS = 0, 1, 2
 
-# Columns of `ways`, the local transforms from the frame of the TLAS to that of a tree: three rows
-# of four numbers; the root's box there; its largest coordinate; the largest row sum of absolute
-# entries; bounds of the error of the translation, and of the rounding of vertices; whether the map
-# is a reflection.
+# Columns of `transforms`, the local transforms from the frame of the TLAS to that of a tree: three
+# rows of four numbers; the root's box there; its largest coordinate; the largest row sum of
+# absolute entries; bounds of the error of the translation, and of the rounding of vertices; whether
+# the map is a reflection.
 ROWS, LOWEST, HIGHEST, BOUND, NORM, SHIFT_ERROR, VERTEX_ERROR, MIRRORED, TRANSFORM_SIZE = (
     0, 12, 15, 18, 19, 20, 21, 22, 24
 )  # fmt: skip
@@ -50,10 +50,10 @@ class Instanced(NamedTuple):
 
     maps: NDArray[np.float64]  # MAP_SIZE numbers: local to world
     inverses: NDArray[np.float64]  # MAP_SIZE numbers, correctly rounded
-    ways: NDArray[np.float64]  # WAY_SIZE numbers
+    transforms: NDArray[np.float64]  # TRANSFORM_SIZE numbers
     trees: NDArray[np.int64]  # TREE_SIZE numbers
     masks: NDArray[np.int32]
-    owners: NDArray[np.int32]  # the instances they belong to
+    owners: NDArray[np.int32]  # the instance of each tree
 
 
 @inlined
@@ -75,35 +75,35 @@ def code_of(leaf, prim):
 
 
 @inlined
-def kind_of(placed, leaf):
+def kind_of(instanced, leaf):
     """Return the kind of a tree's primitives."""
-    return peek(placed.trees, leaf * TREE_SIZE + KIND)
+    return peek(instanced.trees, leaf * TREE_SIZE + KIND)
 
 
 @inlined
-def blocks_of(placed, leaf):
+def blocks_of(instanced, leaf):
     """Return the nodes of a leaf's tree."""
-    return pointer_to(peek(placed.trees, leaf * TREE_SIZE + BLOCKS), F4)
+    return pointer_to(peek(instanced.trees, leaf * TREE_SIZE + BLOCKS), F4)
 
 
 @inlined
-def groups_of(placed, leaf):
+def groups_of(instanced, leaf):
     """Return the triangle groups of a leaf's tree."""
-    return pointer_to(peek(placed.trees, leaf * TREE_SIZE + GROUPS), F4)
+    return pointer_to(peek(instanced.trees, leaf * TREE_SIZE + GROUPS), F4)
 
 
 @inlined
-def prim_ids_of(placed, leaf):
+def prim_ids_of(instanced, leaf):
     """Return the primitive ids of a leaf's tree, a row of lanes for each group."""
-    return pointer_to(peek(placed.trees, leaf * TREE_SIZE + IDS), I4)
+    return pointer_to(peek(instanced.trees, leaf * TREE_SIZE + IDS), I4)
 
 
 @inlined
-def local_corners(placed, code):
+def local_corners(instanced, code):
     """Return the vertices of a triangle in the coordinates of its tree."""
     at = leaf_of(code) * TREE_SIZE
-    points = pointer_to(peek(placed.trees, at + POINTS), F8)
-    faces = pointer_to(peek(placed.trees, at + FACES), I4)
+    points = pointer_to(peek(instanced.trees, at + POINTS), F8)
+    faces = pointer_to(peek(instanced.trees, at + FACES), I4)
     prim = 3 * prim_of(code)
     return (
         vector(points, np.int64(peek(faces, prim))),
@@ -113,12 +113,12 @@ def local_corners(placed, code):
 
 
 @kernel
-def placed_corners(placed, code):
+def instanced_corners(instanced, code):
     """Return the vertices of a triangle in world coordinates."""
     stay_outlined()
-    v0, v1, v2 = local_corners(placed, code)
+    v0, v1, v2 = local_corners(instanced, code)
     at = leaf_of(code) * MAP_SIZE
-    maps = placed.maps
+    maps = instanced.maps
     return (
         transformed_point(maps, at, v0),
         transformed_point(maps, at, v1),
@@ -127,9 +127,9 @@ def placed_corners(placed, code):
 
 
 @inlined
-def is_mirrored(placed, leaf):
-    """Tell whether the map of a tree is a reflection, which swaps fronts and backs."""
-    return peek(placed.ways, leaf * TRANSFORM_SIZE + MIRRORED) != 0.0
+def is_mirrored(instanced, leaf):
+    """Return whether the map of a tree is a reflection, which swaps fronts and backs."""
+    return peek(instanced.transforms, leaf * TRANSFORM_SIZE + MIRRORED) != 0.0
 
 
 @inlined
@@ -172,14 +172,14 @@ def _product_row(w, rows):
 
 
 @kernel
-def instanced_interval(placed, code, o, d):
+def instanced_interval(instanced, code, o, d):
     """Return (hit, near, far) of a ray and an instanced box, as `obbs.obb_interval` does."""
     stay_outlined()
     leaf, prim = leaf_of(code), prim_of(code)
-    inverse, at = placed.inverses, leaf * MAP_SIZE
+    inverse, at = instanced.inverses, leaf * MAP_SIZE
     rows = row_of(inverse, at), row_of(inverse, at + MAP_ROW), row_of(inverse, at + 2 * MAP_ROW)
-    records = pointer_to(peek(placed.trees, leaf * TREE_SIZE + POINTS), F8)
-    if kind_of(placed, leaf) == BOXES:
+    records = pointer_to(peek(instanced.trees, leaf * TREE_SIZE + POINTS), F8)
+    if kind_of(instanced, leaf) == BOXES:
         lower, upper = read_box(records, prim)
         return obb_interval(o, d, lower, upper, rows)
     lower, upper, (x, y, z) = read_obb(records, prim)
@@ -199,7 +199,7 @@ def hit_codes(codes: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[Any]]:
     return np.ascontiguousarray(halves[:, 1 - low]), np.ascontiguousarray(halves[:, low])
 
 
-def owners_of(placed: Instanced, leaves: NDArray[np.int32]) -> NDArray[np.int32]:
+def owners_of(instanced: Instanced, leaves: NDArray[np.int32]) -> NDArray[np.int32]:
     """Return the instances of instanced trees; -1 for -1."""
-    owners = np.append(placed.owners, np.int32(-1))
+    owners = np.append(instanced.owners, np.int32(-1))
     return np.asarray(owners[leaves])

@@ -26,7 +26,7 @@ from bvh.tree.wide_nodes import (
 
 # A frame is kept while the largest local coordinate is at most LARGEST times what it was when the
 # tree was built, and the half size of all boxes at least SMALLEST times. The largest coordinate is
-# part of every error margin of rays, so the frame holds it (see `traversal.entrance`).
+# part of every error margin of rays, so the frame contains it (see `traversal.rays.ray_setup`).
 LARGEST, SMALLEST = 8.0, 1.0 / 16.0
 UP = 1.0 + 2.0**-20
 

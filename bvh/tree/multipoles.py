@@ -1,4 +1,4 @@
-"""Multipoles: what a piece of surface looks like from far away, as a short series.
+"""Multipole expansion of the solid angle of a piece of surface, as seen from far away.
 
 With the regular solid harmonics R_lm = r**l P_lm(cos theta) exp(i m phi) / (l + m)! and the
 irregular ones I_lm = (l - m)! P_lm(cos theta) exp(i m phi) / r**(l + 1), both without (-1)**m,
@@ -6,7 +6,7 @@ irregular ones I_lm = (l - m)! P_lm(cos theta) exp(i m phi) / r**(l + 1), both w
     1 / |x - y| = sum over l and m of conj(R_lm(y)) I_lm(x)    where |y| < |x|.
 
 A piece of surface at y with the area vector n, whose solid angle is the derivative of that along n,
-has the multipoles M_lm = n . grad R_lm(y), and a centre that is s further away makes of them
+has the multipoles M_lm = n . grad R_lm(y), and moving the centre away by s changes them to
 sum over l' and m' of M_l'm' R_(l-l')(m-m')(s) (Dehnen 2014, "A fast multipole method for stellar
 dynamics", appendix A). The first is l = 1: n itself.
 
@@ -21,10 +21,10 @@ import numpy as np
 from bvh.runtime.arguments import kernel_input
 from bvh.runtime.jit import inlined, kernel
 
-# Where a series ends: what is left out falls with the distance to this power.
+# The order of the expansion: its error falls with the distance to this power.
 ORDER = 5
 SLOTS = (ORDER + 1) ** 2
-# A shift takes harmonics of lower orders only.
+# A shift needs harmonics of lower orders only.
 LOWER_SLOTS = ORDER**2
 # Numbers in a series: two for each degree above 0 of each order.
 SERIES_SIZE = ORDER * (ORDER + 2)
@@ -91,9 +91,9 @@ def mean_regular(a, b, c, away, mean):
 
 @kernel
 def add_shifted(part, top, away, total):
-    """Add to multipoles those of a part up to the order `top`, whose centre is `away`.
+    """Add the multipoles of a part, up to the order `top`, shifted to another centre.
 
-    `away` holds the regular harmonics of the way there. Negative degrees are left to `complete`.
+    `away` are the regular harmonics of the shift. `complete` fills in negative degrees.
     """
     for order in range(1, ORDER + 1):
         for m in range(order + 1):
@@ -118,7 +118,7 @@ def complete(total):
 
 @inlined
 def set_first(part, n):
-    """Make of a part the first multipole alone, of the area vector n."""
+    """Reset the multipoles of a part to the first one, of the area vector n."""
     part[0, 2], part[1, 2] = n[2], 0.0
     part[0, 3], part[1, 3] = 0.5 * n[0], 0.5 * n[1]
     part[0, 1], part[1, 1] = -part[0, 3], part[1, 3]

@@ -1,4 +1,4 @@
-"""Binary nodes: their layout, known in this file alone, and float32 boxes in a local frame.
+"""Binary nodes: their memory layout and accessors, and float32 boxes in a local frame.
 
 Node i has a box, `bounds[i]` = (lower x y z, upper x y z) as float32 in the tree's local frame,
 rounded outward, and a link, `links[i]` = (index, count): a leaf (count > 0) holds the primitives
@@ -9,7 +9,7 @@ Why float32 boxes miss no hit. The local frame is x' = (x - c) * 2**k with abs(x
 <= 1 (up to 16 where extents come near the largest double; the frame says how much). Bringing a
 plane there loses 2**-53 of the result, and one float32 step outward covers that and the rounding,
 so a box contains its primitives. Rounding in the test of a ray is covered by margins of the ray:
-see `traversal.block`.
+see `traversal.rays.ray_block`.
 """
 
 from __future__ import annotations

@@ -22,10 +22,10 @@ from bvh.runtime.user_calls import call_intersect
 from bvh.tree.instanced import (
     TRIANGLES,
     Instanced,
+    instanced_corners,
     instanced_interval,
     kind_of,
     leaf_of,
-    placed_corners,
 )
 
 FRONT, BACK, MISS = -1, 1, 0
@@ -99,7 +99,7 @@ def _own_corners(triangles, prim):
 @by_type(corners, inline=True)
 def _choose_corners(triangles, prim):
     if triangles.instance_class is Instanced:
-        return lambda triangles, prim: placed_corners(triangles, prim)
+        return lambda triangles, prim: instanced_corners(triangles, prim)
     return _own_corners
 
 
@@ -136,9 +136,9 @@ def _intersect_obb(primitives, prim, o, d, scaled, t_min, t_max, cull):
     return _stay(obb_interval(o, d, lower, upper, rows), t_min, t_max)
 
 
-def _intersect_placed(primitives, prim, o, d, scaled, t_min, t_max, cull):
+def _intersect_instanced(primitives, prim, o, d, scaled, t_min, t_max, cull):
     if kind_of(primitives, leaf_of(prim)) == TRIANGLES:
-        vertices = placed_corners(primitives, prim)
+        vertices = instanced_corners(primitives, prim)
         return _intersect_corners(vertices, o, d, scaled, t_min, t_max, cull)
     return _stay(instanced_interval(primitives, prim, o, d), t_min, t_max)
 
@@ -178,7 +178,7 @@ INTERSECTIONS = {
     Boxes: _intersect_box,
     Obbs: _intersect_obb,
     Custom: _intersect_custom,
-    Instanced: _intersect_placed,
+    Instanced: _intersect_instanced,
 }
 
 
@@ -204,7 +204,7 @@ def _no_weights(primitives, prim, o, d, scaled, t_min, t_max):
 def _placed_weights(primitives, prim, o, d, scaled, t_min, t_max):
     if kind_of(primitives, leaf_of(prim)) != TRIANGLES:
         return NAN, NAN
-    v0, v1, v2 = placed_corners(primitives, prim)
+    v0, v1, v2 = instanced_corners(primitives, prim)
     return barycentrics(o, d, v0, v1, v2)
 
 
@@ -229,7 +229,7 @@ def _choose_weights(primitives, prim, o, d, scaled, t_min, t_max):
 
 @inlined
 def is_ray(o, d, t_min, t_max):
-    """Tell whether a ray is valid: finite, with a direction, and t_min <= t_max."""
+    """Return whether a ray is valid: finite, with a direction, and t_min <= t_max."""
     return can_hit(o, d) and t_min <= t_max
 
 

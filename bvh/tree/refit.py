@@ -129,7 +129,7 @@ def _order_nodes(begin, end, data):
 
 @entry
 def _cost(data, frame):
-    """Return the SAH cost of nodes (see `quality.wide_cost`)."""
+    """Return the SAH cost of nodes (see `stats.wide_cost`)."""
     total, visits = 0.0, 0.0
     for number in range(node_count(data) * WIDTH):
         at = child_at(number)

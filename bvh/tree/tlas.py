@@ -5,7 +5,7 @@ nodes if they are many. Neither changes the topology, so rays visit more and mor
 rebuild is the ski rental problem (Karlin, Manasse, McGeoch and Owicki 1994, "Competitive randomized
 algorithms for nonuniform problems"): when the rent paid so far, here the time that rays have lost,
 equals the price. The time spent is at most twice what it would be with the future known. A ray
-loses NODE_SECONDS for each visit by which the cost of the tree (see `quality.wide_cost`) has grown
+loses NODE_SECONDS for each visit by which the cost of the tree (see `stats.wide_cost`) has grown
 since it was built; the time of a build is measured.
 
 The arrays are changed in place, and only their floats and the orders of children: a query that runs
@@ -44,7 +44,7 @@ from bvh.tree.primitives import Boxes
 from bvh.tree.wide_nodes import NODE_SIZE, WideNodes
 
 # Time of a ray for one more visit of a node or a box: measured as the time of random rays over the
-# cost, for 10 000 boxes that changed places more and more.
+# cost, for 10 000 boxes that were exchanged step by step.
 NODE_SECONDS = 3e-8
 # Rays between two updates, where their number is not given.
 ASSUMED_RAYS = 1000
@@ -137,7 +137,7 @@ class Tlas:
         boxes: NDArray[np.float64],
         rays: float = ASSUMED_RAYS,
     ) -> bool:
-        """Move boxes; refit the tree, or rebuild it if that pays.
+        """Move boxes; refit the tree, or rebuild it if that is cheaper.
 
         Parameters
         ----------
@@ -154,7 +154,7 @@ class Tlas:
             Whether the tree was rebuilt: `arrays` have been replaced then.
         """
         self._lost += rays * (self.cost - self._built_cost) * NODE_SECONDS
-        # A tree that has become better makes up for losses, but earns no credit.
+        # A tree that has improved reduces the loss, but not below 0.
         self._lost = max(self._lost, 0.0)
         self._changes += 1
         if len(rows) > MANY * len(self._boxes):
@@ -207,7 +207,7 @@ class Tlas:
         Tlas.seconds_a_box = min(Tlas.seconds_a_box, seconds / max(len(ids), SMALLEST))
 
     def _refit(self, new: bool) -> int:
-        """Refit all nodes, unless the frame has been outgrown."""
+        """Refit all nodes, unless a box exceeds the frame."""
         nodes = self.arrays.nodes
         answer: int = refit_all(
             self.arrays.primitives.points, kernel_input(self._lanes), nodes.ids,

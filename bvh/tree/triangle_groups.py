@@ -1,4 +1,4 @@
-"""Triangle groups: their layout, known in this file alone, and the filter of a ray against them.
+"""Triangle groups: their memory layout and accessors, and the filter of a ray against them.
 
 A group is WIDTH triangles of a leaf side by side as float32. It has fourteen rows of WIDTH lanes:
 v0 (x y z), e1 = v1 - v0, e2 = v2 - v0 and the normal N = e1 x e2 in the tree's local frame, and two
@@ -13,21 +13,21 @@ exact test", by the error bounds below.
 The bounds. All is float32 with unit roundoff e = 2**-24; B bounds the coordinates of the local
 frame (1 but for extents near the largest double) and those of the ray's origin, which has been
 brought to the root's box; D = abs(dx) + abs(dy) + abs(dz); x = max(abs(e1)) * sum(abs(e2)), which
-no component of N exceeds. Second order terms are paid by rounding all constants up.
+no component of N exceeds. Second order terms are covered by rounding all constants up.
 
 - C: rounding of v0, of o and of the difference, e B (0.5 + 1 + 2.1) = 3.6 e B a component.
 - R: 3.6 e B D from C, e * 2.1 B D from d, 2 e * 2.1 B D from two products and a sum: 9.9 e B D.
 - U, V: that times sum(abs(e2)) or sum(abs(e1)), and their own rounding, that of e2 or e1 and of
   three fused steps, 4 e * 2.1 B D: 18.3 e B D s with s = sum(abs(e1)) + sum(abs(e2)), in sum.
-- N comes from float64, where it is wrong by 2**-51 of its terms, and is rounded: by e M in sum,
+- N comes from float64, where it is off by 2**-51 of its terms, and is rounded: by e M in sum,
   M = sum(abs(N)) + 2**-26 x.
 - den: one e of those terms from N, one from d, three from three steps: 5 e D x, or with the
   largest component of d, 5 e max(abs(d)) M.
 - W: those of U, V and den, and two differences, e (D x + 4.2 B D s): 22.5 e B D s + 6 e D x.
 
 So 24 e B D * tolerance with tolerance >= s + s * max(abs(e)) / (2 B) >= s + x / (2 B) covers U, V
-and W. T is wrong by 2.1 e B M from N, 3.6 e B M from C and 6.3 e B M from three steps: 12 e B M. A
-distance t within the box has t * max(abs(d)) <= 2.1 B, so t * den is wrong by 10.5 e B M, and
+and W. T is off by 2.1 e B M from N, 3.6 e B M from C and 6.3 e B M from three steps: 12 e B M. A
+distance t within the box has t * max(abs(d)) <= 2.1 B, so t * den is off by 10.5 e B M, and
 24 e B M covers T and t * den together. Underflow loses 2**-149 a few times: both sizes are kept
 above 2**-100, also lest an infinite bound times nothing be no number, and 2**-126 is added to the
 bound of T.

@@ -6,7 +6,7 @@ Barill, Dickson, Schmidt, Levin and Jacobson 2018, "Fast winding numbers for sou
 
 They belong to a tree of their own, of LANES children and LANES faces a leaf whatever the vectors
 of the CPU, and are summed in its order: so the same surface has the same winding numbers bit for
-bit on every CPU, and whichever tree holds it.
+bit on every CPU, and in whichever tree.
 """
 
 from __future__ import annotations

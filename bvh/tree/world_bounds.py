@@ -7,14 +7,14 @@ faster with polytopes than with upper nodes for balls and gears, 0 to 3 % for sc
 stored as centre and half size: its image under M is M centre -+ abs(M) half.
 
 Padding for rounding: with u = 2**-53 and S = abs(M) reach + abs(t), reach being the largest
-coordinates of the tree: vertices of a polytope are wrong by 2 u S, a coordinate of the centre's
+coordinates of the tree: vertices of a polytope are off by 2 u S, a coordinate of the centre's
 image by at most 3 u S (three fused steps), what is added to either side by 3 u S, their sum or
 difference by u S, and so are the shift and the last step, which adds the padding: 11 u S.
 2**-49 S = 16 u S covers that and the rounding of S itself; 2**-1060 covers what underflows. A bound
 that is a double and not beyond the real coordinate of a vertex is not beyond the double nearest to
-that either, which is the vertex (see `affine`).
+that either, which is the vertex (see `transforms`).
 
-An instance of a box is defined by the rounded inverse W of M, not by M (see `placed`). So it is
+An instance of a box is defined by the rounded inverse W of M, not by M (see `instanced`). So it is
 bounded under the rounded inverse of W, whose entries add u S: where M is nearly singular, that is
 far from M. The rows R W of an oriented box are rounded once more: planes in the tree's
 frame, R y + r = z there, are off by u (abs(R) (abs(W) abs(x) + abs(W's shift)) + abs(r)), and

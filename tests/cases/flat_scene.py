@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 import bvh
-from bvh.picking.projected import placed, surface_of
+from bvh.picking.projected import surface_of, transformed
 
 
 class FlatScene(bvh.Scene):
@@ -34,7 +34,7 @@ class FlatScene(bvh.Scene):
             self.add(inner, name=f"part {owner}")
             if not parts:
                 self.remove(owner)
-        surfaces = [placed(surface_of(tree), matrix) for tree, matrix, *_ in rows]
+        surfaces = [transformed(surface_of(tree), matrix) for tree, matrix, *_ in rows]
         starts = np.cumsum([0, *(len(s.points) for s in surfaces)])
         self.points = np.concatenate([s.points for s in surfaces])
         self.faces = np.concatenate(

@@ -16,7 +16,7 @@ from bvh.geometry.region_overlap import (
     APART,
     UNSURE,
     box_and_sphere,
-    polygon_room,
+    polygon_capacity,
     triangle_and_planes,
     triangle_and_sphere,
 )
@@ -69,7 +69,7 @@ def solid_all(lower, upper, center, radius, out):
 
 @entry
 def planes_all(a, planes, count, out):
-    scratch = np.empty(2 * polygon_room(count))
+    scratch = np.empty(2 * polygon_capacity(count))
     for i in range(len(out)):
         corners = vector(a, 3 * i), vector(a, 3 * i + 1), vector(a, 3 * i + 2)
         out[i] = triangle_and_planes(*corners, planes, i * count, (i + 1) * count, scratch)

@@ -229,8 +229,8 @@ def test_inside_at_least_one(rng: Rng, monkeypatch: pytest.MonkeyPatch) -> None:
             wanted |= one.contains(points)
             strictly |= one.signed_distance(points) < 0.0
         assert 0 < np.count_nonzero(wanted) < len(points)
-        for most in (containment.MOST_CROSSINGS, 64, 1):
-            monkeypatch.setattr(containment, "MOST_CROSSINGS", most)
+        for most in (containment.MAX_CROSSINGS, 64, 1):
+            monkeypatch.setattr(containment, "MAX_CROSSINGS", most)
             assert np.array_equal(scene.contains(points, mask=mask), wanted)
         signed, distance = (
             scene.signed_distance(points, mask=mask),

@@ -22,7 +22,7 @@ Array = np.ndarray
 Rng = np.random.Generator
 Mesh = tuple[Array, Array]
 FIELDS = ("t", "prim_id", "u", "v", "front")
-NO_PLACES = np.empty(0, np.int64)
+NO_PERMUTATION = np.empty(0, np.int64)
 CULLS = [None, "back", "front"]
 QUALITIES = ["low", "medium", "high"]
 
@@ -196,7 +196,7 @@ def orders(rays: Batch, rng: Rng, row: int = 0) -> Iterator[Order]:
     """Return ways to take rays."""
     n = len(rays.o)
     for kernel in (AUTO, PACKETS, SINGLES):
-        yield Order(n, row, NO_PLACES, kernel)
+        yield Order(n, row, NO_PERMUTATION, kernel)
     yield Order(n, 0, octants_first(rays), PACKETS)
     yield Order(n, 0, octants_first(rays)[::-1].copy(), SINGLES)
     yield Order(n, 0, rng.permutation(n).astype(np.int64), PACKETS)
@@ -295,7 +295,7 @@ def test_images(
     at = rng.integers(0, len(d), 50)
     d[at] = mesh[0][rng.integers(0, len(mesh[0]), 50)] - [0.0, 0.0, 3.0]
     rays = Batch(np.tile([0.0, 0.0, 3.0], (len(d), 1)), d)
-    assert_brute(tree, rays, [Order(len(d), width, NO_PLACES, kernel)], monkeypatch)
+    assert_brute(tree, rays, [Order(len(d), width, NO_PERMUTATION, kernel)], monkeypatch)
     one = Batch(rays.o[:1], d, np.zeros(1), np.full(1, np.inf))
     wanted = expected(tree, rays)
     shaped = tree.closest_hit([0.0, 0.0, 3.0], d.reshape(height, width, 3))
@@ -339,12 +339,12 @@ def test_spoiled_lanes(how: str, rng: Rng, monkeypatch: pytest.MonkeyPatch) -> N
         for first in range(min(period, 3)):
             rays = Batch(good.o.copy(), good.d.copy(), np.zeros(n), np.full(n, 1e9))
             SPOILERS[how](rays, np.arange(first, n, period))
-            ways = [Order(n, 0, NO_PLACES, kernel) for kernel in (PACKETS, SINGLES)]
+            ways = [Order(n, 0, NO_PERMUTATION, kernel) for kernel in (PACKETS, SINGLES)]
             assert_brute(tree, rays, ways, monkeypatch)
     for lane in range(33):
         rays = Batch(good.o[:70].copy(), good.d[:70].copy(), np.zeros(70), np.full(70, 1e9))
         SPOILERS[how](rays, np.array([lane, 69 - lane]))
-        assert_brute(tree, rays, [Order(70, 0, NO_PLACES, PACKETS)], monkeypatch)
+        assert_brute(tree, rays, [Order(70, 0, NO_PERMUTATION, PACKETS)], monkeypatch)
 
 
 @pytest.mark.parametrize("kind", ["boxes", "obbs"])

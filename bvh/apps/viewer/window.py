@@ -35,7 +35,7 @@ class Viewer(Page):
     port : int
         The port in use.
     scene : Scene
-        The scene that was given, or one made of the tree or mesh that was given.
+        The scene that was given, or a new one of the tree or mesh that was given.
     """
 
     def __init__(

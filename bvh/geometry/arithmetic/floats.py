@@ -252,7 +252,7 @@ def high(a):
 def round_quotient(n, n_size, d, d_size):
     """Round n/d of two double-doubles correctly to a double, where their precision allows.
 
-    `n_size` and `d_size` are the sums of absolute terms behind n and d: each is wrong by at most
+    `n_size` and `d_size` are the sums of absolute terms behind n and d: each is off by at most
     DD_ERROR times its size. The quotient's relative error is the sum of both operands' relative
     errors and the division's own. If the double nearest to the two ends of that interval is the
     same, it is the nearest to the true quotient (Ziv's test). Sizes below 2**-700 could hide an

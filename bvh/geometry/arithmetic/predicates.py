@@ -4,9 +4,9 @@
 arithmetic and fast robust geometric predicates". A float64 filter with an error bound answers
 first, and exact sums where it does not decide. They are exact for all finite doubles.
 
-The bounds. A difference of two doubles is wrong by 2**-53 of itself, so a product of two of them by
+The bounds. A difference of two doubles is off by 2**-53 of itself, so a product of two of them by
 three such units, the difference of two products by four of the sum of their sizes, and with a third
-factor and two more sums by eight: AREA_ERROR and VOLUME_ERROR are larger by half, which also pays
+factor and two more sums by eight: AREA_ERROR and VOLUME_ERROR are larger by half, which also covers
 for the rounding of the sizes. A product that underflows loses 2**-1075, times the third factor of a
 volume; TINY times that factor covers six of them. What overflows is infinite or no number in both
 value and size, and is left undecided.

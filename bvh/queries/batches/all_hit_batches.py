@@ -33,11 +33,11 @@ from bvh.tree.arrays import kernel_arrays
 from bvh.tree.instanced import hit_codes, ids_of, owners_of
 
 # Above this limit of hits a ray, all are collected before they are cut to the closest.
-MOST_RANKED = 64
+MAX_RANKED = 64
 ALL = 2**62
 
 FIRST_CAPACITY = 16 * BLOCK
-NO_PLACES = np.empty(0, np.int64)
+NO_PERMUTATION = np.empty(0, np.int64)
 
 
 class _Bench:
@@ -107,9 +107,9 @@ class _Request:
 
     def _run(self, parts: dict[int, list[Columns]] | None, limit: int | None, whole: bool) -> None:
         """Find hits; with `parts` collect them there, by the first block of their chunk."""
-        ranked = limit if limit is not None and limit <= MOST_RANKED else 0
+        ranked = limit if limit is not None and limit <= MAX_RANKED else 0
         shelf = Shelf(partial(_Bench, ranked, self._arrays.primitives))
-        order = Order(self._batch.size, 0, NO_PLACES, SINGLES)
+        order = Order(self._batch.size, 0, NO_PERMUTATION, SINGLES)
         capacity = ALL if limit is None else min(limit, ALL)
         keep = parts is not None
 
@@ -141,11 +141,11 @@ class _Request:
         filled = 0
         pieces: list[Columns] = []
         while begin < end:
-            asked = NO_CALL if ranked else self._options.accept or NO_CALL
-            solved = keep or asked is not NO_CALL
+            accept = NO_CALL if ranked else self._options.accept or NO_CALL
+            solved = keep or accept is not NO_CALL
             gather_hits(
                 self._arrays, self._batch.rays, order, bench.scratch, self._goal(bench, ranked),
-                Wanted(asked.function, asked.data, limit, whole, solved, keep),
+                Wanted(accept.function, accept.data, limit, whole, solved, keep),
                 Gathered(bench.pairs, bench.out, self._counts, bench.state), begin, end,
             )  # fmt: skip
             begin, filled = int(bench.state[NEXT]), int(bench.state[FILLED])

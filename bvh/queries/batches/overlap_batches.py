@@ -18,7 +18,7 @@ from bvh.runtime.jit import warms
 from bvh.runtime.threads import Progress, Shelf, reserve_call_memory, share, share_long
 from bvh.traversal.overlaps.region_search import (
     COUNT,
-    MOST_OF_LEAF,
+    MAX_LEAF_SIZE,
     new_found,
     new_search,
     search_regions,
@@ -28,8 +28,8 @@ from bvh.traversal.overlaps.tree_pairs import (
     ENTRY,
     FIRST,
     HEIGHT,
+    MAX_LEAF_PAIRS,
     MET,
-    MOST_OF_LEAVES,
     STEPS,
     PairSearch,
     begin_with,
@@ -44,7 +44,7 @@ from bvh.tree.primitives import Boxes, Primitives, Triangles
 
 Ids = NDArray[np.int32]
 Keys = NDArray[np.int64]
-# What kernels call primitives by: the leaf of a scene above, the primitive below (see `placed`).
+# Numbers of primitives in kernels: in a scene the leaf in the high bits (see `instanced`).
 Codes = NDArray[np.int64]
 
 # Results are sorted by keys: the query's number in its chunk, the leaf, the primitive.
@@ -54,11 +54,11 @@ QUERY_SHIFT = LEAF_BITS + PRIM_BITS
 # Queries that a thread takes at a time, and the capacity for their results; a search that finds
 # more continues in a larger buffer.
 QUERIES_AT_ONCE = 256
-CAPACITY = 4 * MOST_OF_LEAF
+CAPACITY = 4 * MAX_LEAF_SIZE
 LARGEST_CAPACITY = 1 << 20
 # Pairs of subtrees for each thread, and for all; and the capacity for pairs of faces.
-TASKS, MOST_TASKS = 64, 1 << 14
-PAIRS = 4 * MOST_OF_LEAVES
+TASKS, MAX_TASKS = 64, 1 << 14
+PAIRS = 4 * MAX_LEAF_PAIRS
 
 
 class RegionSearch(NamedTuple):
@@ -215,16 +215,16 @@ def find_pairs(
     parts: list[Keys] = []
     tasks = np.empty((0, ENTRY), np.int64)
     if len(arrays.nodes.data) and len(others.nodes.data):
-        way = frame_map(arrays.frame, others.frame, transform, itself)
-        wanted = min(TASKS * threads, MOST_TASKS)
-        tasks = split_pair(arrays, others, way, itself, new_pair_search(wanted), wanted)
+        to_first = frame_map(arrays.frame, others.frame, transform, itself)
+        wanted = min(TASKS * threads, MAX_TASKS)
+        tasks = split_pair(arrays, others, to_first, itself, new_pair_search(wanted), wanted)
     shelf = Shelf(lambda: (new_pair_search(len(tasks)), np.empty((PAIRS, 2), np.int32)))
     cancel = np.zeros(1, np.int32)
 
     def work(begin: int, end: int) -> None:
         with shelf.scratch() as (pair_search, pairs):
             begin_with(pair_search, tasks[begin:end])
-            found = meeting_pairs(arrays, others, way, itself, pair_search, pairs, cancel)
+            found = meeting_pairs(arrays, others, to_first, itself, pair_search, pairs, cancel)
         parts.append(joined([rows[:, 0] << 32 | rows[:, 1] for rows in found]))
 
     if len(tasks):
@@ -237,26 +237,26 @@ def find_pairs(
 
 
 def split_pair(
-    arrays: TreeArrays, others: TreeArrays, way: NDArray[np.float64], itself: bool,
+    arrays: TreeArrays, others: TreeArrays, to_first: NDArray[np.float64], itself: bool,
     pair_search: PairSearch, wanted: int,
 ) -> NDArray[np.int64]:  # fmt: skip
     """Return pairs of subtrees, some `wanted`, that make up a pair of trees."""
     begin_with(pair_search, np.zeros((1, ENTRY), np.int64))
     reserve_call_memory()
-    meet(arrays, others, way, itself, pair_search, np.empty((0, 2), np.int32), wanted, 0)
+    meet(arrays, others, to_first, itself, pair_search, np.empty((0, 2), np.int32), wanted, 0)
     return pair_search.stack[pair_search.state[FIRST] : pair_search.state[HEIGHT]].reshape(
         -1, ENTRY
     )
 
 
 def meeting_pairs(
-    arrays: TreeArrays, others: TreeArrays, way: NDArray[np.float64], itself: bool,
+    arrays: TreeArrays, others: TreeArrays, to_first: NDArray[np.float64], itself: bool,
     pair_search: PairSearch, pairs: NDArray[np.int32], cancel: NDArray[np.int32],
 ) -> list[NDArray[np.int64]]:  # fmt: skip
     """Return the pairs of faces that a search comes to, in parts (n, 2), unless it is cancelled."""
     found, done = [], False
     while not (done or cancel[0]):
-        done = meet(arrays, others, way, itself, pair_search, pairs, 0, STEPS)
+        done = meet(arrays, others, to_first, itself, pair_search, pairs, 0, STEPS)
         count = int(pair_search.state[MET])
         if count:
             found.append(pairs[:count].astype(np.int64))

@@ -23,7 +23,7 @@ from bvh.tree.winding_moments import WindingTerms
 
 # Points that a thread takes at a time: enough to hide the cost of the call, few enough to balance
 # threads and to notice Ctrl-C at once.
-FEWEST_POINTS, MOST_POINTS = 128, 4096
+MIN_POINTS, MAX_POINTS = 128, 4096
 
 
 def find_closest(
@@ -34,7 +34,7 @@ def find_closest(
     shape = batch.shape if count is None else (*batch.shape, count)
     position, weights = found.position.reshape(*shape, 3), found.weights
     columns: tuple[NDArray[Any], ...]
-    if target.stretches is None:
+    if target.metrics is None:
         columns = (found.names.astype(np.int32), weights[:, 0], weights[:, 1])
         d, prim_id, u, v = shaped(shape, found.distance, *columns)
         return ClosestPoints(d, position, prim_id, u, v)
@@ -55,7 +55,7 @@ def in_chunks(
     count: int, work: Callable[[int, int], object], threads: int, progress: Progress | None
 ) -> None:
     """Call work on chunks of points."""
-    chunk = min(max(count // (16 * threads), FEWEST_POINTS), MOST_POINTS)
+    chunk = min(max(count // (16 * threads), MIN_POINTS), MAX_POINTS)
     share(count, chunk, work, threads, progress)
 
 
@@ -89,9 +89,9 @@ def _run(
 
 def _searched(target: Target) -> TreeTarget | SceneTarget:
     """Return a target as kernels take it."""
-    if target.stretches is None:
+    if target.metrics is None:
         return TreeTarget(target.arrays)
-    return SceneTarget(target.arrays, target.stretches, target.mask)
+    return SceneTarget(target.arrays, target.metrics, target.mask)
 
 
 def _scratch_for(target: TreeTarget | SceneTarget) -> PointScratch:

@@ -34,13 +34,13 @@ from bvh.tree.instanced import Instanced, hit_codes, ids_of, owners_of
 
 # Ray blocks that a thread takes at a time: enough to hide the cost of the call (some 20 us), few
 # enough to balance threads and to notice Ctrl-C at once.
-FEWEST_BLOCKS, MOST_BLOCKS = 16, 128
+MIN_BLOCKS, MAX_BLOCKS = 16, 128
 # Rays of a batch from which on its results share one piece of memory, which large pages can hold.
 LARGE = 1 << 17
 
 SMALLEST_IMAGE = 1 << 12
 
-NO_PLACES = np.empty(0, np.int64)
+NO_PERMUTATION = np.empty(0, np.int64)
 
 # Incoherent rays are sorted where that pays: many rays in a tree that is larger than the caches.
 # There, sorting was measured to save up to a fifth of their time, say 15 %. Beside the sort itself,
@@ -187,7 +187,7 @@ def _share(
     def call(begin: int, end: int) -> None:
         work(order, first + begin, first + end)
 
-    chunk = min(max(count // (16 * threads), FEWEST_BLOCKS), MOST_BLOCKS)
+    chunk = min(max(count // (16 * threads), MIN_BLOCKS), MAX_BLOCKS)
     share(count, chunk, call, threads, None if progress is None else report)
 
 
@@ -208,7 +208,7 @@ def _results(n: int, ids: Any) -> tuple[NDArray[Any], ...]:
 
 def _order(batch: RayBatch) -> Order:
     """Choose the order in which the rays of a batch are taken."""
-    return Order(batch.size, _row_length(batch), NO_PLACES, AUTO)
+    return Order(batch.size, _row_length(batch), NO_PERMUTATION, AUTO)
 
 
 def _row_length(batch: RayBatch) -> int:

@@ -7,5 +7,5 @@ Each file imports only from those above it.
 | `fingerprint.py` | The fingerprint of compiled kernels: a hash of all that their machine code depends on |
 | `kernel_folders.py` | Trusted folders of compiled kernels |
 | `kernel_files.py` | Files of compiled kernels, and locks on them between processes that would compile the same |
-| `kernel_cache.py` | The disk cache of compiled kernels, as Numba asks for it |
+| `kernel_cache.py` | The disk cache of compiled kernels, with the interface of Numba's caches |
 """  # noqa: E501

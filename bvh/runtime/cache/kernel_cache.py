@@ -1,8 +1,8 @@
-"""The disk cache of compiled kernels, as Numba asks for it.
+"""The disk cache of compiled kernels, with the interface of Numba's caches.
 
 Numba's own cache looks only at the file of the function that it stores, so a kernel would go stale
 when a helper in another file changes. Here the cache folder is named by the fingerprint of the
-kernels (`kernel_sources`), which all machines of one level of CPUs share. Several processes may
+kernels (`fingerprint`), which all machines of one level of CPUs share. Several processes may
 fill a folder at once: each compiled kernel is one file, and what one process compiles the others
 wait for. Before anything is compiled, folders that somebody else has filled are searched: those
 that ``BVH_KERNELS`` names, and the package ``raybvh_kernels``.

@@ -3,7 +3,7 @@
 What is read is not trusted. A header is checked before anything is created from it; the arrays, by
 their digests and for soundness, before any kernel runs on them: in `load`, or for a mapped tree at
 its first use. Until then such a tree has no arrays, and asking for them is what has them checked
-(see `Hierarchy.__getattr__`): no query can go past the check, and one that has passed costs
+(see `TreeBase.__getattr__`): no query can go past the check, and one that has passed costs
 nothing.
 """
 
@@ -65,7 +65,7 @@ def load(
     mmap : bool
         Map the file into memory instead of reading it: a tree of any size is available at once, is
         read from the disk as far as queries need it, and is shared by all processes that map it.
-        The file must not be changed in place while the tree is in use; to save to it anew is safe.
+        The file must not be changed in place while the tree is in use; to save to it again is safe.
     verify : bool
         Check checksums and structure, which takes about as long as reading the file does: at once,
         or with `mmap` at the first use of the tree, whatever it is, which then raises the
@@ -194,7 +194,7 @@ def load_scene(
 
 
 def is_saved(path: str | os.PathLike[str]) -> bool:
-    """Tell whether a file begins as saved trees, or saved scenes, do."""
+    """Return whether a file begins as saved trees, or saved scenes, do."""
     with _opened(os.fspath(path)) as file:
         return file.read(len(MAGIC)) in (MAGIC, SCENE_MAGIC)
 
@@ -268,7 +268,7 @@ class _SavedTree(NamedTuple):
         return arrays
 
     def restore(self, tree: TreeBase, verify: bool) -> None:
-        """Give a tree the arrays of the file, where they lie."""
+        """Give a tree the arrays of the mapped file."""
         with _naming(self.name):
             stored = self.arrays(verify)
             primitives = frozen_primitives(self.primitives_in(stored))

@@ -162,7 +162,7 @@ def _assembled(
         codes = tables["children"][rows].astype(np.int64)
         # Scenes first, each kind ascending: so a scene that is saved again is the same file.
         keys, numbers = np.unique(np.where(codes < 0, ~codes, codes + total), return_inverse=True)
-        # Copies: the tables lie in the file.
+        # Copies: the tables are views of the file.
         columns = {
             "ids": tables["ids"][rows].copy(),
             "child": numbers.reshape(-1).astype(np.int32),

@@ -1,8 +1,8 @@
-"""Region search in a scene: the leaves of the top level (TLAS), then their trees (BLAS).
+"""Region search in a scene: the leaves of its TLAS, then their BLAS.
 
-A region is brought to the top level as to any tree (see `region_reach`), and at a leaf to the frame
-of its tree (see `region_rows`). Nodes and groups that are surely inside are taken without a test;
-all else is decided on moved vertices in the world.
+A region is transformed to the frame of the TLAS as to any tree's (see `regions`), and at a leaf to
+that of its BLAS (see `instanced_regions`). Nodes and groups that are surely inside are accepted
+without a test; all else is decided on moved vertices in the world.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from bvh.traversal.overlaps.instanced_regions import OUTSIDE, ROW, approach, sif
 from bvh.traversal.overlaps.region_search import (
     COUNT,
     GROUP_ERROR,
-    MOST_OF_LEAF,
+    MAX_LEAF_SIZE,
     QUERY,
     TOP,
     Search,
     group_box,
     new_search,
-    pointed_region,
+    region_as_pointers,
 )
 from bvh.traversal.overlaps.regions import PlaneRegions, decide, reach, to_local
 from bvh.traversal.rays.ray_slots import STACK
@@ -46,7 +46,7 @@ from bvh.tree.wide_nodes import child_boxes, child_code, leaf_rows, node_at
 
 F = np.float32
 
-# The leaf that a search is in, -1 for none; where its stack begins; rows of the region there.
+# The current leaf, -1 for none; where its stack begins; rows of the region there.
 LEAF, BASE, ROWS = 3, 4, 5
 
 
@@ -59,7 +59,7 @@ class SceneSearch(NamedTuple):
 
 
 class LeafTrees(NamedTuple):
-    """What a search needs of the leaves' trees beside `Instanced`."""
+    """Arrays of the leaves' trees that a search needs beside `Instanced`."""
 
     frames: NDArray[np.float64]  # (m, 4, 3)
     tree_of: NDArray[np.int32]
@@ -73,7 +73,7 @@ def new_scene_search(region: Any, begin: int) -> SceneSearch:
 
 
 class _Part(NamedTuple):
-    """What of a leaf's tree is tested: the code of a leaf of it, and the region's rows there."""
+    """A leaf of an instance's tree, by its code, and the region's rows in the frame of the tree."""
 
     leaf: int
     code: int
@@ -84,10 +84,10 @@ class _Part(NamedTuple):
 
 
 @kernel
-def _visit(region, i, placed, part, polygon, query, prim, count):
+def _visit(region, i, instanced, part, polygon, query, prim, count):
     """Test the triangles of a leaf of a tree; return the new number of results."""
     leaf, code, taken, rows, many, bound = part
-    groups, ids = groups_of(placed, leaf), prim_ids_of(placed, leaf)
+    groups, ids = groups_of(instanced, leaf), prim_ids_of(instanced, leaf)
     first, number = leaf_rows(code)
     for group in range(first, first + number):
         at = group_at(group)
@@ -103,7 +103,7 @@ def _visit(region, i, placed, part, polygon, query, prim, count):
             one = code_of(leaf, peek(ids, group * WIDTH + k))
             answer = np.int64(MEET)
             if not sure >> k & 1:
-                answer = np.int64(decide(placed, region, i, one, polygon))
+                answer = np.int64(decide(instanced, region, i, one, polygon))
             if answer != APART:
                 poke(query, count, np.int64(i))
                 poke(prim, count, one if answer == MEET else ~one)
@@ -115,11 +115,11 @@ def _visit(region, i, placed, part, polygon, query, prim, count):
 def search_scene(arrays, trees, regions, end, search, found):
     """Continue a search until query `end` or until results might not fit.
 
-    Within a leaf the stack holds 2 * code, and 1 more for what is taken untested. Returns whether
-    the search has come to its end.
+    Within a leaf the stack holds 2 * code, and 1 more for nodes accepted untested. Returns whether
+    the search is complete.
     """
-    tree, region = as_pointers(arrays), pointed_region(regions)
-    placed, scale = tree.primitives, frames.scale(tree.frame)
+    tree, region = as_pointers(arrays), region_as_pointers(regions)
+    instanced, scale = tree.primitives, frames.scale(tree.frame)
     all_frames, tree_of = pointer(trees.frames), pointer(trees.tree_of)
     stack, local = pointer(search.outer.stack), pointer(search.outer.local)
     polygon, rows = pointer(search.outer.polygon), pointer(search.rows)
@@ -129,7 +129,7 @@ def search_scene(arrays, trees, regions, end, search, found):
     leaf, base, many = peek(state, LEAF), peek(state, BASE), peek(state, ROWS)
     blocks, bound, done = tree.blocks, 0.0, True
     if leaf >= 0:
-        blocks = blocks_of(placed, leaf)
+        blocks = blocks_of(instanced, leaf)
         bound = frames.bound(shifted(all_frames, np.int64(peek(tree_of, leaf)) * FRAME_SIZE))
     while i < end and done:
         if top < 0:
@@ -139,7 +139,7 @@ def search_scene(arrays, trees, regions, end, search, found):
                 poke(stack, 0, np.int64(0))
                 top = np.int64(1)
         while top > 0:
-            if count + MOST_OF_LEAF > len(found.prim):
+            if count + MAX_LEAF_SIZE > len(found.prim):
                 done = False
                 break
             if leaf >= 0 and top == base:
@@ -150,14 +150,14 @@ def search_scene(arrays, trees, regions, end, search, found):
             if leaf < 0 and code < 0:
                 row, _ = leaf_rows(code)
                 one = np.int64(peek(tree.ids, row))
-                if peek(placed.masks, one) == 0:
+                if peek(instanced.masks, one) == 0:
                     continue
                 frame = shifted(all_frames, np.int64(peek(tree_of, one)) * FRAME_SIZE)
-                many = approach(region, i, placed, one, frame, rows)
+                many = approach(region, i, instanced, one, frame, rows)
                 if many == OUTSIDE:
                     continue
                 leaf, base, bound = one, top, frames.bound(frame)
-                blocks = blocks_of(placed, leaf)
+                blocks = blocks_of(instanced, leaf)
                 poke(stack, top, np.int64(many == 0))
                 top += 1
                 continue
@@ -165,7 +165,7 @@ def search_scene(arrays, trees, regions, end, search, found):
             node = code >> 1 if leaf >= 0 else code
             if node < 0:
                 part = _Part(leaf, node, taken, rows, many, bound)
-                count = _visit(region, i, placed, part, polygon, query, prim, count)
+                count = _visit(region, i, instanced, part, polygon, query, prim, count)
                 continue
             at = node_at(node)
             low, high = child_boxes(blocks, at)

@@ -1,16 +1,16 @@
 """Regions of overlap queries in the frame of an instance's tree, and boxes against them.
 
-Boxes and polytopes become planes in the frame of the tree, of which only those are kept that part
+Boxes and polytopes become planes in the frame of the tree, of which only those are kept that cut
 its root's box, and balls become three rows of an affine map, so that boxes of nodes stay as they
 are.
 
 The planes. With y = M x + t and x = c + s x', f(y) = n . y + w is s g . x' + h with g = n M and
-h = g . c + n . t + w. Computed, it is wrong by less than 2**-48 of the terms, E: two dozen
+h = g . c + n . t + w. Its error is less than E, 2**-48 of the terms: two dozen
 roundings of 2**-53, and that of vertices. Rows are divided by s * sum(abs(g)) and taken as float32;
 with B the bound of the frame, 2**-18 B covers their rounding, that of a box's centre and half
 extents, and of seven steps: 20 * 2**-24 B.
 
-Balls are measured in float64, where 2**-47 of the terms covers what the lanes lose, too.
+Balls are measured in float64, where 2**-47 of the terms covers the errors in lanes, too.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from bvh.tree import frame as frames
 F = np.float32
 ERROR = 2.0**-48
 FLOAT_ERROR = 2.0**-18
-# What underflow can lose of a product, with some margin.
+# The error of a product that underflows, with some margin.
 LOST = 2.0**-1070
-LEAST_SIZE, MOST_SIZE = 2.0**-900, 2.0**900
+MIN_SIZE, MAX_SIZE = 2.0**-900, 2.0**900
 TINY = 2.0**-1000
 
-# Rows of a plane, or of an axis of a ball: g, h, what that may be wrong by.
+# Rows of a plane, or of an axis of a ball: g, h, and its error.
 ROW = 5
 OUTSIDE = -1
 
 
 @inlined
-def _plane_in_leaf(placed, leaf, frame, n, w):
+def _plane_in_leaf(instanced, leaf, frame, n, w):
     """Return (g, h, E) of n . y + w in the frame of a leaf's tree, g times s."""
-    maps, at = placed.maps, 12 * leaf
+    maps, at = instanced.maps, 12 * leaf
     s = power_of_two(-np.int64(frames.exponent(frame)))
     c, bound = frames.centre(frame), frames.bound(frame) * s
     x, y, z = n[0] * peek(maps, at + 3), n[1] * peek(maps, at + 7), n[2] * peek(maps, at + 11)
@@ -70,15 +70,15 @@ def _put_row(rows, at, g, h, error):
 
 
 @kernel
-def _add_plane(placed, leaf, frame, n, w, rows, count):
-    """Add a plane to the rows of a region; return their number, OUTSIDE if it keeps out all."""
+def _add_plane(instanced, leaf, frame, n, w, rows, count):
+    """Add a plane to the rows of a region; return their number, OUTSIDE if all is outside."""
     stay_outlined()
     size = largest(n)
     if size == 0.0:
-        # All of space, or the region would not have come here.
+        # All of space: an empty region is never tested.
         return count
     g, h, error = _plane_in_leaf(
-        placed, leaf, frame, (n[0] / size, n[1] / size, n[2] / size), w / size
+        instanced, leaf, frame, (n[0] / size, n[1] / size, n[2] / size), w / size
     )  # fmt: skip
     top = bottom = h
     for j in range(3):
@@ -90,54 +90,54 @@ def _add_plane(placed, leaf, frame, n, w, rows, count):
     if bottom > error:
         return count
     total = abs(g[0]) + abs(g[1]) + abs(g[2])
-    if LEAST_SIZE < total < MOST_SIZE and error < MOST_SIZE:
+    if MIN_SIZE < total < MAX_SIZE and error < MAX_SIZE:
         by = 1.0 / total
         margin = (error * by + FLOAT_ERROR * frames.bound(frame)) * (1.0 + 2.0**-20)
         _put_row(rows, ROW * count, (g[0] * by, g[1] * by, g[2] * by), h * by, margin)
     else:
-        # Nothing is known.
+        # No bound is known.
         _put_row(rows, ROW * count, (0.0, 0.0, 0.0), 0.0, INF)
     return count + 1
 
 
-def approach(region, i, placed, leaf, frame, rows):
+def approach(region, i, instanced, leaf, frame, rows):
     """Write region i in the frame of a leaf's tree into `rows`; return their number.
 
-    That is OUTSIDE where nothing of the tree can be in it, 0 where all surely is.
+    OUTSIDE if nothing of the tree can be in it, 0 if all surely is.
     """
 
 
-def _approach_planes(region, i, placed, leaf, frame, rows):
+def _approach_planes(region, i, instanced, leaf, frame, rows):
     planes, many, count = region.planes, peek(region.shape, 0), np.int64(0)
     for k in range(many):
         at = 4 * (i * many + k)
         n = (peek(planes, at), peek(planes, at + 1), peek(planes, at + 2))
-        count = _add_plane(placed, leaf, frame, n, peek(planes, at + 3), rows, count)
+        count = _add_plane(instanced, leaf, frame, n, peek(planes, at + 3), rows, count)
         if count < 0:
             break
     return count
 
 
-def _approach_box(region, i, placed, leaf, frame, rows):
+def _approach_box(region, i, instanced, leaf, frame, rows):
     count = np.int64(0)
     for k in range(6):
         axis, n = k >> 1, (1.0 if k & 1 == 0 else -1.0)
         w = -peek(region.lower, 3 * i + axis) if k & 1 == 0 else peek(region.upper, 3 * i + axis)
         normal = (n if axis == 0 else 0.0, n if axis == 1 else 0.0, n if axis == 2 else 0.0)
-        count = _add_plane(placed, leaf, frame, normal, w, rows, count)
+        count = _add_plane(instanced, leaf, frame, normal, w, rows, count)
         if count < 0:
             break
     return count
 
 
-def _approach_ball(region, i, placed, leaf, frame, rows):
+def _approach_ball(region, i, instanced, leaf, frame, rows):
     for axis in range(3):
         n = (
             1.0 if axis == 0 else 0.0,
             1.0 if axis == 1 else 0.0,
             1.0 if axis == 2 else 0.0,
         )
-        g, h, error = _plane_in_leaf(placed, leaf, frame, n, -peek(region.center, 3 * i + axis))
+        g, h, error = _plane_in_leaf(instanced, leaf, frame, n, -peek(region.center, 3 * i + axis))
         _put_row(rows, ROW * axis, g, h, 2.0 * error)
     # Beside the rows, the square of the radius.
     radius = peek(region.radius, i)
@@ -151,12 +151,12 @@ APPROACH = {
 
 
 @by_type(approach)
-def _choose_approach(region, i, placed, leaf, frame, rows):
+def _choose_approach(region, i, instanced, leaf, frame, rows):
     return APPROACH[region.instance_class]
 
 
 def sift(region, rows, count, low, high):
-    """Return which of the boxes in lanes a region may meet, and which surely lie in it, as bits."""
+    """Return which boxes, in lanes, a region may overlap and which it surely contains, as bits."""
 
 
 def _sift_planes(region, rows, count, low, high):
@@ -178,7 +178,7 @@ def _sift_planes(region, rows, count, low, high):
 
 @inlined
 def _axis_of(rows, at, centre, extent):
-    """Return how far boxes are from a ball's centre along an axis: the least, the most."""
+    """Return the least and the greatest distance of boxes from a ball's centre along an axis."""
     x, y, z = peek(rows, at), peek(rows, at + 1), peek(rows, at + 2)
     middle = abs(((centre[0] * x + centre[1] * y) + centre[2] * z) + peek(rows, at + 3))
     spread = (extent[0] * abs(x) + extent[1] * abs(y)) + extent[2] * abs(z)

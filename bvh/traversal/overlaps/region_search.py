@@ -1,8 +1,8 @@
-"""Region search in one tree: the primitives that meet boxes, balls or polytopes.
+"""Region search in one tree: the primitives that overlap boxes, balls or polytopes.
 
 Results go to a buffer. When a leaf might not fit any more, the kernel returns and keeps its
-position; its caller takes the results and calls again. So nothing is counted twice or cut off, and
-memory is the result's and one buffer for each thread.
+position; its caller takes the results and calls again. So nothing is found twice or cut off, and
+the only memory is that of results and one buffer for each thread.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.geometry.region_overlap import APART, MEET, polygon_room
+from bvh.geometry.region_overlap import APART, MEET, polygon_capacity
 from bvh.runtime.jit import by_type, entry, inlined
 from bvh.runtime.simd import (
     WIDTH,
@@ -39,8 +39,8 @@ from bvh.tree.primitives import Boxes, Triangles
 from bvh.tree.triangle_groups import group_at, group_edges, group_origin, used_lanes
 from bvh.tree.wide_nodes import MAX_LEAF_ROWS, child_boxes, child_code, leaf_rows, node_at
 
-MOST_OF_LEAF = MAX_LEAF_ROWS * WIDTH
-# Corners computed from a group's float32 rows are wrong by less than 8 * 2**-24 of the largest
+MAX_LEAF_SIZE = MAX_LEAF_ROWS * WIDTH
+# Corners computed from a group's float32 rows have an error of less than 8 * 2**-24 of the largest
 # coordinate: v0, an edge and their sum, each rounded.
 GROUP_ERROR = 2.0**-20
 
@@ -48,7 +48,7 @@ QUERY, TOP, COUNT = 0, 1, 2
 
 
 class Search(NamedTuple):
-    """Where a search is, and its scratch."""
+    """State of a search: its position, and its scratch."""
 
     state: NDArray[np.int64]  # the query, the stack's height (-1 before its root), results
     stack: NDArray[np.int64]
@@ -70,7 +70,7 @@ def new_search(region: Any, begin: int) -> Search:
         np.array([begin, -1, 0]),
         np.empty(STACK, np.int64),
         np.empty(max(6, 4 * planes)),
-        np.empty(2 * int(polygon_room.py_func(planes))),
+        np.empty(2 * int(polygon_capacity.py_func(planes))),
     )
 
 
@@ -79,12 +79,12 @@ def new_found(size: int, ids: type = np.int32) -> Found:
     return Found(np.empty(size, np.int64), np.empty(size, ids))
 
 
-def pointed_region(region):
-    """Return regions with pointers in place of arrays."""
+def region_as_pointers(region):
+    """Return regions as kernels read them: pointers instead of arrays."""
 
 
-@by_type(pointed_region)
-def _choose_pointed_region(region):
+@by_type(region_as_pointers)
+def _choose_region_as_pointers(region):
     if region.instance_class is BoxRegions:
         return lambda region: BoxRegions(pointer(region.lower), pointer(region.upper))
     if region.instance_class is SphereRegions:
@@ -117,7 +117,7 @@ def visit_leaf(primitives, tree, region, i, code, local, polygon, query, prim, c
 
 @inlined
 def _test(tree, region, i, one, polygon, query, prim, count):
-    """Append a primitive that meets region i, or may."""
+    """Append a primitive that overlaps region i, or may."""
     answer = decide(tree.primitives, region, i, np.int64(one), polygon)
     if answer != APART:
         poke(query, count, np.int64(i))
@@ -162,9 +162,9 @@ by_type(visit_leaf, inline=True)(_choose_visit)
 def search_regions(arrays, regions, end, search, found):
     """Continue a search until query `end` or until results might not fit.
 
-    Returns whether it has come to its end.
+    Returns whether it is complete.
     """
-    tree, region = as_pointers(arrays), pointed_region(regions)
+    tree, region = as_pointers(arrays), region_as_pointers(regions)
     blocks, scale = tree.blocks, frames.scale(tree.frame)
     stack, local, polygon = pointer(search.stack), pointer(search.local), pointer(search.polygon)
     query, prim = pointer(found.query), pointer(found.prim)
@@ -176,7 +176,7 @@ def search_regions(arrays, regions, end, search, found):
                 poke(stack, 0, np.int64(0))
                 top = np.int64(1)
         while top > 0:
-            if count + MOST_OF_LEAF > len(found.prim):
+            if count + MAX_LEAF_SIZE > len(found.prim):
                 search.state[QUERY], search.state[TOP], search.state[COUNT] = i, top, count
                 return False
             top -= 1

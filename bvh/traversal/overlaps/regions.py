@@ -1,12 +1,12 @@
 """Regions of overlap queries (boxes, balls, convex polytopes) against nodes and primitives.
 
-`to_local` brings the region of a query to a tree's local frame; `reach` finds which of WIDTH boxes
-there it may meet; `decide`, whether it meets a primitive.
+`to_local` transforms the region of a query to a tree's local frame; `reach` finds which of WIDTH
+boxes there it may overlap; `decide`, whether it overlaps a primitive.
 
-Why nothing is lost. The boxes hold their primitives (see `nodes`). A local number computed here in
-float64 is wrong by 2**-50 of the terms it is made of; box corners are moved outward by a float32
+No result is lost. Boxes contain their primitives (see `nodes`). A local number computed here in
+float64 has an error of 2**-50 of its terms; box corners are moved outward by a float32
 step, radii and planes by the errors stated where they are computed. Numbers that overflow make a
-region larger: comparisons are written so that NaN, too, means "may meet".
+region larger: comparisons are written so that NaN, too, means "may overlap".
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from bvh.tree import frame as frames
 from bvh.tree.instanced import Instanced
 from bvh.tree.primitives import Boxes, Triangles, corners
 
-# The largest corner that a float32 can hold: an unused lane, from +inf to -inf, is beyond it.
+# The largest finite float32 corner: an unused lane, from +inf to -inf, is beyond it.
 FARTHEST = 3.0e38
 ERROR = 2.0**-48
 TINY = 2.0**-500
@@ -92,8 +92,8 @@ def _local_sphere(region, i, frame, local, scale):
         (at[1] - centre[1]) * scale,
         (at[2] - centre[2]) * scale,
     )
-    # A difference loses 2**-53 of itself, and so does what `reach` subtracts from it; box corners
-    # are at most 16 and are paid for by the second term.
+    # A difference has a relative error of 2**-53, and so has what `reach` subtracts from it; box
+    # corners are at most 16, which the second term covers.
     r = radius * scale * (1.0 + ERROR) + (largest((x, y, z)) + 32.0) * ERROR + TINY
     poke(local, 0, x)
     poke(local, 1, y)
@@ -134,7 +134,7 @@ def _local_planes(region, i, frame, local, scale):
 
 
 def reach(region, local, low, high):
-    """Return the mask of the lanes whose boxes a region may meet; an unused lane is not among."""
+    """Return the mask of the lanes whose boxes a region may overlap; unused lanes are not set."""
 
 
 @inlined
@@ -193,7 +193,7 @@ def _reach_planes(region, local, low, high):
 
 
 def decide(primitives, region, i, prim, scratch):
-    """Tell whether region i meets a primitive, in a scene the moved one: APART, MEET or UNSURE."""
+    """Return APART, MEET or UNSURE for region i and a primitive, in a scene the moved one."""
 
 
 def _triangle_box(primitives, region, i, prim, scratch):

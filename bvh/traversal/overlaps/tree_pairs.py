@@ -1,10 +1,10 @@
-"""Pairs of faces that meet: of two trees, or of one tree against itself.
+"""Search for pairs of faces that intersect: of two trees, or of one tree with itself.
 
-A stack holds pairs of subtrees whose boxes may overlap. An entry is four numbers: for each side the
-code of a node or leaf, and where its box is kept (its parent's block and lane). Both nodes of a
-pair are opened at once: each child of the second against all children of the first, lanes at a
-time. A tree against itself begins with the pair of its root and itself, and opens such a pair into
-those of its children, each taken once.
+The stack contains pairs of subtrees whose boxes may overlap. An entry is four numbers: for each
+side the code of a node or leaf, and the position of its box (its parent's node and lane). Both
+nodes of a pair are opened together: each child of the second against all children of the first, in
+lanes. A tree against itself begins with the pair of its root and itself, and opens such a pair into
+the pairs of its children, each once.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ from bvh.traversal.overlaps.tree_to_tree import (
     V1,
     V2,
     moved_corners,
-    place_children,
-    place_group,
+    transform_children,
+    transform_group,
 )
 from bvh.traversal.rays.ray_slots import STACK
 from bvh.tree import frame as frames
@@ -69,12 +69,12 @@ from bvh.tree.wide_nodes import (
 )
 
 ENTRY = 4
-# Opening a pair takes one entry and makes up to WIDTH**2 where opening a node makes WIDTH; a path
+# Opening a pair pops one entry and pushes up to WIDTH**2 where opening a node pushes WIDTH; a path
 # of pairs opens each side at most as often as a ray does.
 PAIRS_STACK = ENTRY * (WIDTH + 2) * STACK
 # What one step may push.
 SPARE = ENTRY * (WIDTH * WIDTH + 1)
-MOST_OF_LEAVES = (MAX_LEAF_ROWS * WIDTH) ** 2
+MAX_LEAF_PAIRS = (MAX_LEAF_ROWS * WIDTH) ** 2
 ROWS_SIZE = GROUP_ROWS * WIDTH * MAX_LEAF_ROWS
 
 HEIGHT, MET, FIRST = 0, 1, 2
@@ -92,7 +92,7 @@ class PairSearch(NamedTuple):
 
 
 def new_pair_search(entries: int) -> PairSearch:
-    """Return the scratch of a search that begins with up to some pairs of subtrees."""
+    """Return the scratch of a search, with capacity for some pairs of subtrees to begin with."""
     stack = np.empty(PAIRS_STACK + ENTRY * entries, np.int64)
     return PairSearch(np.zeros(3, np.int64), stack, np.empty(ROWS_SIZE, np.float32))
 
@@ -108,17 +108,17 @@ class Task(NamedTuple):
 
     tree: object
     other: object
-    way: object
+    to_first: object
     rows: object
     stack: object
 
 
 @inlined
-def _push(stack, top, code, place, code2, place2):
+def _push(stack, top, code, box, code2, box2):
     poke(stack, top, np.int64(code))
-    poke(stack, top + 1, np.int64(place))
+    poke(stack, top + 1, np.int64(box))
     poke(stack, top + 2, np.int64(code2))
-    poke(stack, top + 3, np.int64(place2))
+    poke(stack, top + 3, np.int64(box2))
     return top + ENTRY
 
 
@@ -141,25 +141,25 @@ def _overlapping(low, high, rows, k):
 
 
 @kernel
-def _open(task, itself, top, code, place, code2, place2):
+def _open(task, itself, top, code, box, code2, box2):
     """Push the pairs of children of a pair of which one is a node; return the stack's height."""
     stay_outlined()
-    tree, other, way, rows, stack = task
+    tree, other, to_first, rows, stack = task
     if code2 < 0:
         # A leaf of the second tree: its box is a lane of its parent.
-        node = place2 // WIDTH
-        place_children(other.blocks, node, way, rows)
+        node = box2 // WIDTH
+        transform_children(other.blocks, node, to_first, rows)
         low, high = child_boxes(tree.blocks, node_at(code))
-        bits = mask_bits(_overlapping(low, high, rows, place2 - node * WIDTH))
+        bits = mask_bits(_overlapping(low, high, rows, box2 - node * WIDTH))
         while bits != 0:
             k = lowest_bit(bits)
             bits &= bits - 1
             child = _code_of(tree.blocks, code, k)
-            top = _push(stack, top, child, code * WIDTH + k, code2, place2)
+            top = _push(stack, top, child, code * WIDTH + k, code2, box2)
         return top
-    used = mask_bits(place_children(other.blocks, code2, way, rows))
+    used = mask_bits(transform_children(other.blocks, code2, to_first, rows))
     if code < 0:
-        at = child_at(place)
+        at = child_at(box)
         bits = used
         for axis in range(3):
             low = splat(child_lower(tree.blocks, at, axis), WIDTH)
@@ -171,7 +171,7 @@ def _open(task, itself, top, code, place, code2, place2):
             k = lowest_bit(bits)
             bits &= bits - 1
             child = _code_of(other.blocks, code2, k)
-            top = _push(stack, top, code, place, child, code2 * WIDTH + k)
+            top = _push(stack, top, code, box, child, code2 * WIDTH + k)
         return top
     low, high = child_boxes(tree.blocks, node_at(code))
     while used != 0:
@@ -194,9 +194,9 @@ def _open(task, itself, top, code, place, code2, place2):
 def _straddling(tree, group, rows, at, margin):
     """Return the lanes of a group whose planes a moved triangle does not surely miss, as bits.
 
-    The distance of a corner w from a plane, N . (w - v0), is wrong by sum(abs(N)), which SIZE is,
-    times what w - v0 is wrong by: `margin`, and a few 2**-24 of the largest coordinate for what
-    float32 loses of w, v0, N, and the sums.
+    The distance of a corner w from a plane, N . (w - v0), has an error of sum(abs(N)), which is
+    SIZE, times the error of w - v0: `margin`, and a few 2**-24 of the largest coordinate for the
+    float32 rounding of w, v0, N, and the sums.
     """
     start = group_at(group)
     v0, n = group_origin(tree.groups, start), group_normal(tree.groups, start)
@@ -221,12 +221,12 @@ def _height(n, v0, rows, at):
 
 @kernel
 def _meets(task, i, j):
-    """Tell whether face i and face j of the second tree count as a pair."""
+    """Return whether face i and face j of the second tree intersect."""
     stay_outlined()
-    tree, other, way, _, _ = task
+    tree, other, to_first, _, _ = task
     a = corners(tree.primitives, i)
-    finite, b = moved_corners(other.primitives, j, way)
-    if peek(way, SAME_MESH) != 0.0:
+    finite, b = moved_corners(other.primitives, j, to_first)
+    if peek(to_first, SAME_MESH) != 0.0:
         return faces_overlap(a, b)
     return finite and triangles_touch(a[0], a[1], a[2], b[0], b[1], b[2])
 
@@ -234,13 +234,14 @@ def _meets(task, i, j):
 @inlined
 def _leaves(task, itself, code, code2, pairs, count):
     """Test the faces of two leaves; return the new number of pairs."""
-    tree, other, way, rows, _ = task
+    tree, other, to_first, rows, _ = task
     first, many = leaf_rows(code)
     first2, many2 = leaf_rows(code2)
     bound = frames.bound(tree.frame)
-    widest = max(peek(way, MARGIN), max(peek(way, MARGIN + 1), peek(way, MARGIN + 2)))
+    x, y, z = peek(to_first, MARGIN), peek(to_first, MARGIN + 1), peek(to_first, MARGIN + 2)
+    widest = max(x, max(y, z))
     for m in range(many2):
-        place_group(other.groups, first2 + m, way, rows, m * GROUP_ROWS * WIDTH)
+        transform_group(other.groups, first2 + m, to_first, rows, m * GROUP_ROWS * WIDTH)
     for g in range(first, first + many):
         # The second tree's margins cover both.
         low, high = group_box(tree.groups, group_at(g), np.float32(0.0))
@@ -251,7 +252,7 @@ def _leaves(task, itself, code, code2, pairs, count):
                 continue
             for k in range(WIDTH):
                 j = np.int64(peek(other.ids, g2 * WIDTH + k))
-                # A face that has left a refitted tree has others after it.
+                # A refitted tree may have faces behind one that has become invalid.
                 if j < 0:
                     continue
                 at = m * GROUP_ROWS * WIDTH + k
@@ -282,7 +283,7 @@ def _from(rows, m):
 
 
 @entry
-def meet(arrays, others, way, itself, pair_search, pairs, wanted, steps):
+def meet(arrays, others, to_first, itself, pair_search, pairs, wanted, steps):
     """Continue a search for pairs until its end, for some steps, or until pairs might not fit.
 
     A step opens a pair of subtrees, or tests the faces of two leaves. Returns whether the search
@@ -290,7 +291,7 @@ def meet(arrays, others, way, itself, pair_search, pairs, wanted, steps):
     takes, until there are as many, for threads to share: in the stack from FIRST to HEIGHT.
     """
     task = Task(
-        as_pointers(arrays), as_pointers(others), pointer(way), pointer(pair_search.rows),
+        as_pointers(arrays), as_pointers(others), pointer(to_first), pointer(pair_search.rows),
         pointer(pair_search.stack),
     )  # fmt: skip
     found = pointer(pairs)
@@ -304,18 +305,18 @@ def meet(arrays, others, way, itself, pair_search, pairs, wanted, steps):
                 break
             first += ENTRY
         else:
-            if steps <= 0 or count + MOST_OF_LEAVES > len(pairs):
+            if steps <= 0 or count + MAX_LEAF_PAIRS > len(pairs):
                 break
             steps -= 1
             top -= ENTRY
             at = top
-        code, place = peek(stack, at), peek(stack, at + 1)
-        code2, place2 = peek(stack, at + 2), peek(stack, at + 3)
+        code, box = peek(stack, at), peek(stack, at + 1)
+        code2, box2 = peek(stack, at + 2), peek(stack, at + 3)
         if code >= 0 or code2 >= 0:
-            top = _open(task, itself, top, code, place, code2, place2)
+            top = _open(task, itself, top, code, box, code2, box2)
             idle = np.int64(0)
         elif wanted > 0:
-            top = _push(stack, top, code, place, code2, place2)
+            top = _push(stack, top, code, box, code2, box2)
             idle += 1
         else:
             count = _leaves(task, itself, code, code2, found, count)

@@ -1,11 +1,11 @@
-"""The map from one tree's local frame to another's, and boxes and triangles brought there.
+"""Transform between the local frames of two trees, applied to boxes and triangles.
 
-x' = L x + T takes a coordinate of the second tree's local frame to the first one's; L and T come
-from both frames and the affine matrix between them. A box goes by its centre and half extents, the
-latter by the absolute values of L. `margin` covers what the float64 computation of L, T and x'
-loses, what the vertices lose that the matrix moves and rounds, and the float32 rows of leaf groups;
-the rounding to float32 at the end is covered by 2**-22 of the numbers themselves. What overflows
-makes a box larger, up to all of space.
+x' = L x + T maps a coordinate of the second tree's local frame to the first one's; L and T come
+from both frames and the affine matrix between them. A box is mapped by its centre and half extents,
+the latter by the absolute values of L. `margin` covers the float64 errors of L, T and x', the
+rounding of the vertices that the matrix moves, and the float32 rows of triangle groups; the final
+rounding to float32 is covered by 2**-22 of the numbers themselves. Overflow makes a box larger, up
+to all of space.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from bvh.tree.primitives import corners
 from bvh.tree.triangle_groups import group_at, group_edges, group_origin
 from bvh.tree.wide_nodes import child_boxes, node_at
 
-# The parts of the map: L, abs(L), T, margin, the matrix's three rows, whether it moves anything;
-# whether the two trees are parts of one mesh, so that what they share does not count.
+# The parts of the map: L, abs(L), T, margin, the matrix's three rows, whether there is a matrix;
+# whether both trees are parts of one mesh, so that shared corners and edges do not count.
 MATRIX, SIZES, SHIFT, MARGIN, ROWS, MOVES, SAME_MESH, TRANSFORM_SIZE = 0, 9, 18, 21, 24, 36, 37, 38
 
 ERROR = 2.0**-48
-# Of coordinates, where both trees are moved and a third matrix is composed.
+# Relative error of coordinates where both trees are moved and a third matrix is composed.
 MOVED_ERROR = 2.0**-47
 GROUP_ERROR = 2.0**-19
 LARGEST_FLOAT = 3.0e38
@@ -47,24 +47,24 @@ def frame_map(
     linear, shift = matrix[:3, :3], matrix[:3, 3]
     own, theirs = FrameView(frame), FrameView(other)
     k, centre, centre2 = own.exponent, own.centre, theirs.centre
-    way = np.zeros(TRANSFORM_SIZE)
+    to_first = np.zeros(TRANSFORM_SIZE)
     with np.errstate(all="ignore"):
         local = np.ldexp(linear, k - theirs.exponent)
         scale = np.ldexp(1.0, k)
         terms = np.abs(linear) @ np.abs(centre2) + np.abs(shift) + np.abs(centre)
         moved = np.abs(linear).sum(axis=1) * theirs.farthest + np.abs(shift)
-        way[MATRIX:SIZES] = local.ravel()
-        way[SIZES:SHIFT] = np.abs(local).ravel()
-        way[SHIFT:MARGIN] = (linear @ centre2 + (shift - centre)) * scale
-        way[MARGIN:ROWS] = (
+        to_first[MATRIX:SIZES] = local.ravel()
+        to_first[SIZES:SHIFT] = np.abs(local).ravel()
+        to_first[SHIFT:MARGIN] = (linear @ centre2 + (shift - centre)) * scale
+        to_first[MARGIN:ROWS] = (
             (terms + moved) * scale * ERROR
             + np.abs(local).sum(axis=1) * theirs.bound * GROUP_ERROR
             + own.bound * GROUP_ERROR
             + 2.0**-100
         )
-    way[ROWS:MOVES] = matrix[:3].ravel()
-    way[MOVES], way[SAME_MESH] = transform is not None, same_mesh
-    return kernel_input(way)
+    to_first[ROWS:MOVES] = matrix[:3].ravel()
+    to_first[MOVES], to_first[SAME_MESH] = transform is not None, same_mesh
+    return kernel_input(to_first)
 
 
 def frame_maps(
@@ -76,12 +76,12 @@ def frame_maps(
     transform: NDArray[np.float64] | None,
     same_mesh: bool,
 ) -> NDArray[np.float64]:
-    """Return the maps between the trees of n pairs that have both been moved, (n, WAY_SIZE).
+    """Return the maps between the trees of n pairs that have both been moved, (n, TRANSFORM_SIZE).
 
     A tree has a frame (4, 3) and a map (3, 4), the first of a pair that map's rounded inverse W,
     too; `transform` moves the second once more. L is W, the transform and the second map composed:
-    the boxes of the first tree stay as they are, and W times what rounding has moved its vertices
-    by is added to the margin. All errors together are below 50 * 2**-53 of the terms.
+    the boxes of the first tree stay as they are, and W times the rounding of its vertices is added
+    to the margin. All errors together are below 50 * 2**-53 of the terms.
     """
     matrix = np.eye(4) if transform is None else transform
     outer, shift = matrix[:3, :3], matrix[:3, 3]
@@ -90,7 +90,7 @@ def frame_maps(
     centre, centre2 = own[:, CENTRE : CENTRE + 3], theirs[:, CENTRE : CENTRE + 3]
     farthest, farthest2 = own[:, FARTHEST : FARTHEST + 1], theirs[:, FARTHEST : FARTHEST + 1]
     w, m = inverses[:, :, :3], other_maps[:, :, :3]
-    ways = np.zeros((len(frames), TRANSFORM_SIZE))
+    to_first = np.zeros((len(frames), TRANSFORM_SIZE))
     with np.errstate(all="ignore"):
         scale = np.ldexp(1.0, k.astype(np.int64))
         local = np.ldexp(w @ (outer @ m), (k - k2).astype(np.int64)[:, None, None])
@@ -102,19 +102,19 @@ def frame_maps(
         size2 = size2 @ np.abs(outer).T + np.abs(shift)
         terms = _times(np.abs(w), size + size2 + 2.0**-1000)
         terms += np.abs(inverses[:, :, 3]) + np.abs(centre)
-        ways[:, MATRIX:SIZES] = local.reshape(-1, 9)
-        ways[:, SIZES:SHIFT] = np.abs(local).reshape(-1, 9)
-        ways[:, SHIFT:MARGIN] = (at - centre) * scale[:, None]
-        ways[:, MARGIN:ROWS] = (
+        to_first[:, MATRIX:SIZES] = local.reshape(-1, 9)
+        to_first[:, SIZES:SHIFT] = np.abs(local).reshape(-1, 9)
+        to_first[:, SHIFT:MARGIN] = (at - centre) * scale[:, None]
+        to_first[:, MARGIN:ROWS] = (
             terms * (scale * MOVED_ERROR)[:, None]
             + np.abs(local).sum(axis=2) * (bound2 * GROUP_ERROR)[:, None]
             + (bound * GROUP_ERROR)[:, None]
             + 2.0**-100
         )
-    ways[:, ROWS:MOVES] = matrix[:3].ravel()
-    ways[:, MOVES] = transform is not None
-    ways[:, SAME_MESH] = same_mesh
-    return kernel_input(ways)
+    to_first[:, ROWS:MOVES] = matrix[:3].ravel()
+    to_first[:, MOVES] = transform is not None
+    to_first[:, SAME_MESH] = same_mesh
+    return kernel_input(to_first)
 
 
 def _times(matrices: NDArray[np.float64], vectors: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -123,16 +123,16 @@ def _times(matrices: NDArray[np.float64], vectors: NDArray[np.float64]) -> NDArr
 
 
 @inlined
-def _along(way, row, v):
+def _along(to_first, row, v):
     """Return a row of L times three vectors of lanes."""
     at = MATRIX + 3 * row
-    return v[0] * peek(way, at) + v[1] * peek(way, at + 1) + v[2] * peek(way, at + 2)
+    return v[0] * peek(to_first, at) + v[1] * peek(to_first, at + 1) + v[2] * peek(to_first, at + 2)
 
 
 @inlined
-def _extent(way, row, v):
+def _extent(to_first, row, v):
     at = SIZES + 3 * row
-    return v[0] * peek(way, at) + v[1] * peek(way, at + 1) + v[2] * peek(way, at + 2)
+    return v[0] * peek(to_first, at) + v[1] * peek(to_first, at + 1) + v[2] * peek(to_first, at + 2)
 
 
 @inlined
@@ -153,7 +153,7 @@ def _put_ends(rows, at, row, low, high, margin):
     """Store the ends of intervals, moved outward."""
     low, high = low - margin, high + margin
     low, high = low - abs(low) * 2.0**-22, high + abs(high) * 2.0**-22
-    # NaN fails the first comparison, and becomes the largest.
+    # NaN fails the first comparison, and becomes the largest number.
     low = lesser(greater(low, splat(-LARGEST_FLOAT, WIDTH)), splat(LARGEST_FLOAT, WIDTH))
     high = greater(lesser(high, splat(LARGEST_FLOAT, WIDTH)), splat(-LARGEST_FLOAT, WIDTH))
     _put(rows, at + (LOW + row) * WIDTH, low)
@@ -161,8 +161,8 @@ def _put_ends(rows, at, row, low, high, margin):
 
 
 @inlined
-def place_children(blocks, node, way, rows):
-    """Bring the boxes of a node's children to the first tree's frame; return the lanes in use."""
+def transform_children(blocks, node, to_first, rows):
+    """Transform the boxes of a node's children to the first tree's frame; return the used lanes."""
     first, last = child_boxes(blocks, node_at(node))
     low, high = _doubles(first), _doubles(last)
     centre = (
@@ -176,26 +176,26 @@ def place_children(blocks, node, way, rows):
         (high[2] - low[2]) * 0.5,
     )
     for row in range(3):
-        x = _along(way, row, centre) + peek(way, SHIFT + row)
-        h = _extent(way, row, half)
-        _put_ends(rows, 0, row, x - h, x + h, peek(way, MARGIN + row))
+        x = _along(to_first, row, centre) + peek(to_first, SHIFT + row)
+        h = _extent(to_first, row, half)
+        _put_ends(rows, 0, row, x - h, x + h, peek(to_first, MARGIN + row))
     return first[0] <= last[0]
 
 
 @inlined
-def place_group(groups, group, way, rows, at):
-    """Bring a group of triangles to the first tree's frame: boxes and corners."""
+def transform_group(groups, group, to_first, rows, at):
+    """Transform a triangle group to the first tree's frame: boxes and corners."""
     start = group_at(group)
     e1, e2 = group_edges(groups, start)
     v0, e1, e2 = _doubles(group_origin(groups, start)), _doubles(e1), _doubles(e2)
     size = splat(np.float64(0.0), WIDTH)
     for row in range(3):
-        a = _along(way, row, v0) + peek(way, SHIFT + row)
-        b = a + _along(way, row, e1)
-        c = a + _along(way, row, e2)
+        a = _along(to_first, row, v0) + peek(to_first, SHIFT + row)
+        b = a + _along(to_first, row, e1)
+        c = a + _along(to_first, row, e2)
         low, high = lesser(a, lesser(b, c)), greater(a, greater(b, c))
         size = greater(size, greater(abs(a), greater(abs(b), abs(c))))
-        _put_ends(rows, at, row, low, high, peek(way, MARGIN + row))
+        _put_ends(rows, at, row, low, high, peek(to_first, MARGIN + row))
         _put(rows, at + (V0 + row) * WIDTH, a)
         _put(rows, at + (V1 + row) * WIDTH, b)
         _put(rows, at + (V2 + row) * WIDTH, c)
@@ -203,23 +203,26 @@ def place_group(groups, group, way, rows, at):
 
 
 @inlined
-def _moved(way, p):
-    """Return a vertex as the matrix moves it, every operation rounded."""
-    return (
-        peek(way, ROWS) * p[0] + peek(way, ROWS + 1) * p[1] + peek(way, ROWS + 2) * p[2]
-        + peek(way, ROWS + 3),
-        peek(way, ROWS + 4) * p[0] + peek(way, ROWS + 5) * p[1] + peek(way, ROWS + 6) * p[2]
-        + peek(way, ROWS + 7),
-        peek(way, ROWS + 8) * p[0] + peek(way, ROWS + 9) * p[1] + peek(way, ROWS + 10) * p[2]
-        + peek(way, ROWS + 11),
-    )  # fmt: skip
+def _moved_number(to_first, at, p):
+    x, y, z = peek(to_first, at), peek(to_first, at + 1), peek(to_first, at + 2)
+    return x * p[0] + y * p[1] + z * p[2] + peek(to_first, at + 3)
 
 
 @inlined
-def moved_corners(triangles, prim, way):
+def _moved(to_first, p):
+    """Return a vertex moved by the matrix, every operation rounded."""
+    return (
+        _moved_number(to_first, ROWS, p),
+        _moved_number(to_first, ROWS + 4, p),
+        _moved_number(to_first, ROWS + 8, p),
+    )
+
+
+@inlined
+def moved_corners(triangles, prim, to_first):
     """Return (finite, corners) of a triangle of the second tree in the first one's world."""
     a, b, c = corners(triangles, prim)
-    if peek(way, MOVES) != 0.0:
-        a, b, c = _moved(way, a), _moved(way, b), _moved(way, c)
+    if peek(to_first, MOVES) != 0.0:
+        a, b, c = _moved(to_first, a), _moved(to_first, b), _moved(to_first, c)
         return finite(a) and finite(b) and finite(c), (a, b, c)
     return True, (a, b, c)

@@ -1,9 +1,9 @@
 """The closest triangle and the k nearest triangles of points, in a tree or a scene.
 
-In a tree that float32 suits (see `point_visits`) the walk goes by float32 bounds alone: each group
-of triangles gives a distance that the closest triangle surely does not exceed, and leaves those
-triangles that may be as near as the best such bound. What is left in the end, usually one triangle,
-is measured exactly. Ties are kept, so that the lowest id is the answer.
+Points that are not too far (see `point_bounds`) are bounded in float32 alone: each group of
+triangles gives an upper bound of the distance, and candidates, whose lower bounds do not exceed the
+best upper bound. Those left at the end, usually one, are measured exactly. Ties are kept until
+then, so that the lowest id is the result.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from bvh.traversal.points.point_bounds import (
     spread_point,
 )
 from bvh.traversal.points.point_walks import (
-    NOBODY,
+    NO_TRIANGLE,
     Candidates,
     DoubleSpace,
     Rows,
@@ -39,13 +39,13 @@ from bvh.traversal.points.point_walks import (
     walk_float32,
     walk_float64,
 )
-from bvh.traversal.points.scratch import pointed_scratch
+from bvh.traversal.points.scratch import scratch_as_pointers
 from bvh.tree import frame as frames
 from bvh.tree.primitives import corners
 
 
 class TreeTarget(NamedTuple):
-    """A tree over triangles, as points are measured against it."""
+    """A tree over triangles, as point queries take it."""
 
     tree: Any
 
@@ -59,22 +59,22 @@ class Nearest(NamedTuple):
     position: NDArray[np.float64]  # (n, 3), or empty
 
 
-# By the class of a target: how kernels see it, and the spaces of a point in it, for `walk_float32`
-# and for `walk_float64`. `scene_nearest` adds those of scenes.
+# By the class of a target: its pointers, and its spaces for `walk_float32` and `walk_float64`.
+# `instanced_closest_point` adds those of scenes.
 TARGETS: dict[type, tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]] = {}
 
 
-def pointed_target(target):
-    """Return a target with pointers in place of arrays."""
+def target_as_pointers(target):
+    """Return a target as kernels read it: pointers instead of arrays."""
 
 
-@by_type(pointed_target)
-def _choose_pointed(target):
+@by_type(target_as_pointers)
+def _choose_target_as_pointers(target):
     return TARGETS[target.instance_class][0]
 
 
 def space_of(target, x, reach):
-    """Return a target as seen from x in its frame, whose largest coordinate is `reach`."""
+    """Return the space of x in a target's frame; `reach` is its largest coordinate."""
 
 
 def _choose_space(target, x, reach):
@@ -85,7 +85,7 @@ by_type(space_of, inline=True)(_choose_space)
 
 
 def double_space_of(target, x, reach):
-    """Return what `space_of` does, for `walk_float64`."""
+    """Return the space of x for `walk_float64`."""
 
 
 def _choose_double_space(target, x, reach):
@@ -101,7 +101,7 @@ def _tree_pointers(target):
 
 def _tree_space(target, x, reach):
     tree = target.tree
-    # In doubles: what is added here is lost in float32 where it is small.
+    # In doubles: float32 would lose small errors in the sum.
     error = np.float32((LEAF_ERROR * (reach + frames.bound(tree.frame))) * UP + 1e-30)
     return TreeSpace(
         tree.blocks, tree.groups, tree.ids, tree.primitives, np.int64(0), frames.scale(tree.frame),
@@ -122,11 +122,11 @@ TARGETS[TreeTarget] = _tree_pointers, _tree_space, _tree_double_space
 
 @kernel
 def _closest(target, scratch, p, x, reach, limit):
-    """Return (distance, name, u, v) of the closest triangle, NOBODY if none is within limit.
+    """Return (distance, name, u, v) of the closest triangle, NO_TRIANGLE if none is within limit.
 
     `x` is p in the local frame, and `reach` its largest coordinate.
     """
-    goal = Candidates(np.int64(0), limit, np.int64(NOBODY), NAN, NAN)
+    goal = Candidates(np.int64(0), limit, np.int64(NO_TRIANGLE), NAN, NAN)
     space = space_of(target, x, reach)
     near, goal = walk_float32(space, goal, limit, scratch, p, np.int64(0))
     count, best, name, u, v = goal
@@ -136,7 +136,7 @@ def _closest(target, scratch, p, x, reach, limit):
 
 @kernel
 def _nearest_in_doubles(target, scratch, p, x, reach, rows):
-    """Fill rows with the nearest triangles; they begin with as many of NOBODY, at the limit."""
+    """Fill rows, which begin as NO_TRIANGLE at the limit, with the nearest triangles."""
     stay_outlined()
     limit = peek(rows.distance, rows.k - 1)
     walk_float64(double_space_of(target, x, reach), rows, limit, scratch, p, np.int64(0))
@@ -144,8 +144,8 @@ def _nearest_in_doubles(target, scratch, p, x, reach, rows):
 
 @inlined
 def nearest_to(target, scratch, p, limit):
-    """Return (distance, name, u, v) of the closest triangle; NOBODY for points not finite."""
-    d, name, u, v = INF, np.int64(NOBODY), NAN, NAN
+    """Return (distance, name, u, v) of the closest triangle; NO_TRIANGLE for points not finite."""
+    d, name, u, v = INF, np.int64(NO_TRIANGLE), NAN, NAN
     if finite(p) and limit >= 0.0:
         x, reach = local_point(target.tree.frame, p)
         if reach <= FAR:
@@ -153,20 +153,20 @@ def nearest_to(target, scratch, p, limit):
         else:
             rows = Rows(np.int64(1), scratch.lows, scratch.closest)
             poke(rows.distance, 0, limit)
-            poke(rows.names, 0, np.int64(NOBODY))
+            poke(rows.names, 0, np.int64(NO_TRIANGLE))
             _nearest_in_doubles(target, scratch, p, x, reach, rows)
             name = peek(rows.names, 0)
-            if name != NOBODY:
+            if name != NO_TRIANGLE:
                 d, u, v = nearest_on_triangle(p, *corners(target.tree.primitives, name))
     return d, name, u, v
 
 
 @kernel
 def _k_nearest(target, scratch, p, limit, rows):
-    """Fill rows with the nearest triangles within a limit, NOBODY for none."""
+    """Fill rows with the nearest triangles within a limit, NO_TRIANGLE for none."""
     for i in range(rows.k):
         poke(rows.distance, i, limit)
-        poke(rows.names, i, np.int64(NOBODY))
+        poke(rows.names, i, np.int64(NO_TRIANGLE))
     if finite(p) and limit >= 0.0:
         x, reach = local_point(target.tree.frame, p)
         if reach <= FAR:
@@ -176,8 +176,8 @@ def _k_nearest(target, scratch, p, limit, rows):
 
 
 @inlined
-def _write_place(primitives, name, u, v, found, i):
-    """Write a point by its weights."""
+def _write_point(primitives, name, u, v, found, i):
+    """Write the closest point, from its weights."""
     poke(found.weights, 2 * i, u)
     poke(found.weights, 2 * i + 1, v)
     a, b, c = corners(primitives, name)
@@ -214,8 +214,8 @@ def closest_points(target, points, limits, scratch, begin, end, found):
             _write_miss(result, i, whole)
         return
     _closest_points(
-        pointed_target(target), pointer(points), pointer(limits), np.int64(step),
-        pointed_scratch(scratch), begin, end, result, whole,
+        target_as_pointers(target), pointer(points), pointer(limits), np.int64(step),
+        scratch_as_pointers(scratch), begin, end, result, whole,
     )  # fmt: skip
 
 
@@ -224,13 +224,13 @@ def _closest_points(target, points, limits, step, scratch, begin, end, found, wh
     for i in range(begin, end):
         p, limit = vector(points, i), peek(limits, i * step)
         d, name, u, v = nearest_to(target, scratch, p, limit)
-        if name == NOBODY:
+        if name == NO_TRIANGLE:
             _write_miss(found, i, whole)
         else:
             poke(found.distance, i, d)
             poke(found.names, i, name)
             if whole:
-                _write_place(target.tree.primitives, name, u, v, found, i)
+                _write_point(target.tree.primitives, name, u, v, found, i)
 
 
 @entry
@@ -242,8 +242,8 @@ def nearest_points(target, points, limits, scratch, begin, end, count, found):
             _write_miss(result, i, True)
         return
     _nearest_points(
-        pointed_target(target), pointer(points), pointer(limits), np.int64(step),
-        pointed_scratch(scratch), begin, end, count, result,
+        target_as_pointers(target), pointer(points), pointer(limits), np.int64(step),
+        scratch_as_pointers(scratch), begin, end, count, result,
     )  # fmt: skip
 
 
@@ -255,8 +255,8 @@ def _nearest_points(target, points, limits, step, scratch, begin, end, count, fo
         _k_nearest(target, scratch, p, limit, rows)
         for j in range(at, at + count):
             name = peek(found.names, j)
-            if name == NOBODY:
+            if name == NO_TRIANGLE:
                 _write_miss(found, j, True)
             else:
                 _, u, v = nearest_on_triangle(p, *corners(target.tree.primitives, name))
-                _write_place(target.tree.primitives, name, u, v, found, j)
+                _write_point(target.tree.primitives, name, u, v, found, j)

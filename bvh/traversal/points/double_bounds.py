@@ -1,9 +1,9 @@
-"""Nodes as a point sees them in float64, and rows of nearest triangles.
+"""Bounds of the distances from a point to boxes in float64, and sorted rows of nearest triangles.
 
-Boxes are measured in float64: their bounds are exact there, so that only the point, brought to the
-local frame, and the operations lose anything: 4 * 2**-53 of the point's largest coordinate P, and
-as much of the distance. A box whose computed d**2 exceeds ((best + 2**-49 P) (1 + 2**-48))**2 holds
-nothing at `best` or nearer. Where P, or its square, is no number any more, nothing is discarded.
+Bounds of boxes are exact in float64, so errors come only from the point, transformed to the local
+frame, and from the operations: 4 * 2**-53 of the point's largest coordinate P, and as much of the
+distance. A box whose computed d**2 exceeds ((best + 2**-49 P) (1 + 2**-48))**2 contains nothing at
+`best` or nearer. Where P, or its square, overflows, nothing is discarded.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ def _box_square(blocks, at, x, weights):
 
 @inlined
 def square_limit(best, scale, lost):
-    """Return what the square of a box's distance must exceed to be of no use.
+    """Return the bound of squared distances beyond which boxes are discarded.
 
-    `lost` is what distances may be wrong by, apart from a share of themselves.
+    `lost` bounds the absolute error of distances.
     """
     bound = (local_distance(best, scale) + lost + 1e-300) * (1.0 + 2.0**-48)
     return bound * bound * (1.0 + 2.0**-48)
@@ -44,9 +44,9 @@ def square_limit(best, scale, lost):
 
 @kernel
 def push_near(blocks, code, x, weights, bound, scratch, top):
-    """Put the children that may be near enough on the stack, the nearest on top.
+    """Push the children that may be near enough, the nearest on top.
 
-    `weights` are those of the squares of the three components of a distance.
+    `weights` apply to the squares of the three components of a distance.
     """
     stack, squares = scratch.stack, scratch.squares
     first = top

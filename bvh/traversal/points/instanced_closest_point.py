@@ -1,11 +1,11 @@
-"""What a scene adds to `closest_point`: its top level, and the frames of its instances' trees.
+"""Closest points in a scene: its TLAS, and distances in the frames of its BLAS.
 
-The leaves of the top level are visited like nodes, and the tree of a leaf is walked to its end on
-the same stack, in its own local frame, where distances are transformed to those of the world (see
-`stretching`). Triangles that may be near enough are measured on their moved vertices.
+The leaves of the TLAS are visited like nodes, and the tree of a leaf is traversed to its end on the
+same stack, in its own local frame, where distances are transformed to those of the world (see
+`world_distances`). Triangles that may be near enough are measured on their moved vertices.
 
-A leaf that float32 does not suit is walked in float64, its boxes measured by weights (see
-`stretches`), which loses 2**-49 of the point's `reach` beside what the map to there has lost.
+A leaf for which float32 is too inaccurate is traversed in float64, with the weights of
+`world_metric`, and an error of 2**-49 of the point's `reach` beside that of the map.
 """
 
 from __future__ import annotations
@@ -35,22 +35,22 @@ from bvh.traversal.points.world_distances import BOX_ERROR as INSTANCE_BOX_ERROR
 from bvh.traversal.points.world_distances import TRIANGLE_ERROR, seen_from
 from bvh.traversal.points.world_metric import METRIC_SIZE, SCALE, WEIGHTS
 from bvh.tree import frame as frames
-from bvh.tree.instanced import blocks_of, code_of, groups_of, placed_corners, prim_ids_of
+from bvh.tree.instanced import blocks_of, code_of, groups_of, instanced_corners, prim_ids_of
 from bvh.tree.wide_nodes import LEAF_BITS
 
 F = np.float32
 
 
 class SceneTarget(NamedTuple):
-    """A scene, as points are measured against it."""
+    """A scene, as point queries take it."""
 
-    tree: Any  # the top level
-    metrics: Any  # a row for each leaf: see `stretches`
+    tree: Any  # the TLAS
+    metrics: Any  # a row for each leaf: see `world_metric`
     mask: int
 
 
 class TopSpace(NamedTuple):
-    """The top level of a scene, for `walk_float32`."""
+    """The TLAS of a scene, for `walk_float32`."""
 
     blocks: Any
     scale: float
@@ -61,7 +61,7 @@ class TopSpace(NamedTuple):
 
 
 class TopDoubleSpace(NamedTuple):
-    """The top level of a scene, for `walk_float64`."""
+    """The TLAS of a scene, for `walk_float64`."""
 
     blocks: Any
     scale: float
@@ -94,7 +94,7 @@ TARGETS[SceneTarget] = _scene_pointers, _top_space, _top_double_space
 
 @inlined
 def _leaf_at(target, code):
-    """Return the leaf that a code of the top level has, -1 where the mask leaves it out."""
+    """Return the leaf of a code of the TLAS, -1 where the mask excludes it."""
     leaf = np.int64(peek(target.tree.ids, ~code >> LEAF_BITS))
     return leaf if peek(target.tree.primitives.masks, leaf) & target.mask != 0 else np.int64(-1)
 
@@ -128,36 +128,36 @@ VISITS[TopDoubleSpace, Rows] = _visit_in_doubles
 
 
 @inlined
-def _instance_space(placed, metric, leaf, seen):
+def _instance_space(instanced, metric, leaf, seen):
     """Return the tree of a leaf; `seen` is what `seen_from` returns."""
     q, reach, lost, _ = seen
     error = TRIANGLE_ERROR * reach + lost + 1e-30
     return InstanceSpace(
-        blocks_of(placed, leaf), groups_of(placed, leaf), prim_ids_of(placed, leaf), placed,
-        code_of(leaf, 0), peek(metric, SCALE), spread_point(q),
+        blocks_of(instanced, leaf), groups_of(instanced, leaf), prim_ids_of(instanced, leaf),
+        instanced, code_of(leaf, 0), peek(metric, SCALE), spread_point(q),
         INSTANCE_BOX_ERROR * reach + lost + 1e-30, F(error * UP), metric,
     )  # fmt: skip
 
 
 @kernel
 def _closest_in_leaf(target, goal, near, scratch, p, x, leaf, base):
-    """Walk the tree of a leaf for the closest triangle; return (near, goal).
+    """Traverse the tree of a leaf for the closest triangle; return (near, goal).
 
-    `x` is p in the frame of the top level; the stack is free from `base` on.
+    `x` is p in the frame of the TLAS; the stack is free from `base` on.
     """
-    placed, metric = target.tree.primitives, shifted(target.metrics, leaf * METRIC_SIZE)
-    seen = seen_from(placed, metric, leaf, x)
+    instanced, metric = target.tree.primitives, shifted(target.metrics, leaf * METRIC_SIZE)
+    seen = seen_from(instanced, metric, leaf, x)
     if seen[3]:
-        space = _instance_space(placed, metric, leaf, seen)
+        space = _instance_space(instanced, metric, leaf, seen)
         return walk_instance_float32(space, goal, near, scratch, p, base)
     count, best, name, u, v = goal
-    best, name, u, v = measure(placed, scratch, count, p, (best, name, u, v))
+    best, name, u, v = measure(instanced, scratch, count, p, (best, name, u, v))
     return _closest_in_doubles(target, scratch, p, x, leaf, base, (best, name, u, v))
 
 
 @kernel
 def _closest_in_doubles(target, scratch, p, x, leaf, base, so_far):
-    """Do what `_closest_in_leaf` does in float64, after all candidates have been measured."""
+    """Run `_closest_in_leaf` in float64, after all candidates have been measured."""
     stay_outlined()
     best, name, u, v = so_far
     rows = Rows(np.int64(1), scratch.lows, scratch.closest)
@@ -166,23 +166,23 @@ def _closest_in_doubles(target, scratch, p, x, leaf, base, so_far):
     _nearest_in_leaf(target, rows, best, scratch, p, x, leaf, base)
     if peek(rows.names, 0) != name:
         name = peek(rows.names, 0)
-        best, u, v = nearest_on_triangle(p, *placed_corners(target.tree.primitives, name))
+        best, u, v = nearest_on_triangle(p, *instanced_corners(target.tree.primitives, name))
     return best, Candidates(np.int64(0), best, name, u, v)
 
 
 @kernel
 def _nearest_in_leaf(target, rows, near, scratch, p, x, leaf, base):
-    """Walk the tree of a leaf for the nearest triangles; return `near`."""
+    """Traverse the tree of a leaf for the nearest triangles; return `near`."""
     stay_outlined()
-    placed, metric = target.tree.primitives, shifted(target.metrics, leaf * METRIC_SIZE)
-    seen = seen_from(placed, metric, leaf, x)
+    instanced, metric = target.tree.primitives, shifted(target.metrics, leaf * METRIC_SIZE)
+    seen = seen_from(instanced, metric, leaf, x)
     if seen[3]:
-        space = _instance_space(placed, metric, leaf, seen)
+        space = _instance_space(instanced, metric, leaf, seen)
         return walk_instance_float32(space, rows, near, scratch, p, base)[0]
     q, reach, lost, _ = seen
     weights = peek(metric, WEIGHTS), peek(metric, WEIGHTS + 1), peek(metric, WEIGHTS + 2)
     space = DoubleSpace(
-        blocks_of(placed, leaf), prim_ids_of(placed, leaf), placed, code_of(leaf, 0),
+        blocks_of(instanced, leaf), prim_ids_of(instanced, leaf), instanced, code_of(leaf, 0),
         peek(metric, SCALE), q, weights, lost + 2.0**-49 * reach,
     )  # fmt: skip
     return walk_instance_float64(space, rows, near, scratch, p, base)[0]

@@ -1,21 +1,20 @@
 """Bounds of the distances from a point to boxes and to triangles, WIDTH at a time, in float32.
 
-All is in the local frame of the tree (see `nodes`), where triangles and boxes lie within B, and in
+All is in the local frame of the tree (see `frame`), where triangles and boxes lie within B, and in
 units of u = 2**-24. P is the largest coordinate of the point, which float32 holds to u P. Points
-further away than FAR are left to float64 (see `nearest_many`).
+further away than FAR are handled in float64 (see `double_bounds`).
 
-Boxes. They are rounded outward, so that what is in them is nearer than they are by no rounding of
-their own. Three components of the vector to a box are wrong by u P each from the point, 1.74 u P in
-length, and by 4 u of themselves from the operations: a box is at least as far as
-d (1 - 2**-21) - 1.8 u P. So one whose computed d**2 exceeds ((best + 2 u P) (1 + 2**-20))**2 holds
-nothing at `best` or nearer.
+Boxes are rounded outward, so that their own rounding makes no primitive nearer than its box. Three
+components of the vector to a box are off by u P each from the point, 1.74 u P in length, and by 4
+u of themselves from the operations: a box is at least as far as d (1 - 2**-21) - 1.8 u P. So one
+whose computed d**2 exceeds ((best + 2 u P) (1 + 2**-20))**2 contains nothing at `best` or nearer.
 
-Triangles. Their distance is bounded as in `nearest.between`: from above by any point of the
-triangle, from below by any direction. A component of p - v0 is wrong by u (P + B) from its operands
+Triangles. Their distance is bounded as in `point_triangle.between`: from above by any point of the
+triangle, from below by any direction. A component of p - v0 is off by u (P + B) from its operands
 and by as much from the difference; p - v1 and p - v2 by 2 u B more from the edge and by u (P + 3 B)
 from the difference: u (3 P + 7 B). A product with a direction of length 1 adds 3 u, and bringing it
 to that length 4 u, of 1.8 (P + B): in sum less than 1.8 u (10 P + 14 B) < 26 u (P + B). The point
-guessed, of weights that are not negative and 1 + 4 u at the most in sum, is wrong by less. So
+guessed, of weights that are not negative and at most 1 + 4 u in sum, is off by less. So
 32 u (P + B) covers both sides, and the 4 units in the last place of a double that the leaf test may
 be wrong by.
 """
@@ -79,7 +78,7 @@ def spread_point(x):
 
 @inlined
 def local_distance(distance, scale):
-    """Return no less than what a distance, which was rounded, can be in the local frame."""
+    """Return an upper bound, in the local frame, of a rounded distance in the world."""
     # Near the least denormal, rounding is not relative.
     return (distance * (1.0 + 2.0**-49) + 1e-323) * scale
 
@@ -92,7 +91,7 @@ def local_bound(distance, scale):
 
 @inlined
 def square_bound(best, box_error):
-    """Return what the square of a box's distance must exceed to be of no use."""
+    """Return the bound of squared distances beyond which boxes are discarded."""
     bound = (np.float64(best) + box_error) * UP
     return F(min(bound * bound * UP, 1e30))
 
@@ -110,9 +109,9 @@ def box_squares(blocks, at, p):
 
 @inlined
 def push_children(blocks, code, p, bound, stack, top, spare):
-    """Put the children that are near enough on the stack, the nearest on top; return its top.
+    """Push the children that are near enough, the nearest on top; return the height of the stack.
 
-    An entry is the bits of the square of the distance, which sort like the number, and the code.
+    An entry is the bits of the squared distance, which sort like the number, and the code.
     """
     squares = box_squares(blocks, node_at(code), p)
     return push_squares(blocks, code, squares, bound, stack, top, spare)
@@ -120,7 +119,7 @@ def push_children(blocks, code, p, bound, stack, top, spare):
 
 @inlined
 def push_squares(blocks, code, squares, bound, stack, top, spare):
-    """Put the children whose squares are within a bound on the stack, as `push_children` does."""
+    """Push the children with squared distances within a bound, as `push_children` does."""
     bits = mask_bits(squares <= bound)
     if bits == 0:
         return top
@@ -142,13 +141,13 @@ def push_squares(blocks, code, squares, bound, stack, top, spare):
 
 @inlined
 def code_of(entry):
-    """Return the code of a stack's entry."""
+    """Return the code of an entry of the stack."""
     return (entry << 32) >> 32
 
 
 @inlined
 def key_of(bound):
-    """Return what no entry with a square up to `bound` exceeds; bound is finite."""
+    """Return the largest entry with the squared distance `bound`, which is finite."""
     return np.int64(np.float32(bound).view(np.int32)) << 32 | 0xFFFFFFFF
 
 
@@ -156,7 +155,7 @@ def key_of(bound):
 def group_bounds(groups, group, p):
     """Return (low, high) of the distances to the triangles of a group, less all errors.
 
-    Lanes without a triangle have a low of infinity; where nothing is known, high is infinite.
+    `low` is infinite in lanes without a triangle, `high` where there is no bound.
     """
     at = group_at(group)
     v0, (e1, e2), n = group_origin(groups, at), group_edges(groups, at), group_normal(groups, at)

@@ -1,16 +1,17 @@
-"""The two loops that take a point through a tree, shared by trees and scenes.
+"""Traversal loops of point queries, in float32 and float64, shared by trees and scenes.
 
-A *space* is a tree and a point in its local frame, and says how distances are bounded there: for a
-tree by itself, for the tree of an instance (BLAS), or for the top level of a scene (TLAS; see
-`scene_nearest`). A *goal* is what is looked for: the closest triangle, for which leaves collect
-`Candidates`, or the k nearest, which leaves insert into `Rows`. What a node and a leaf do is chosen
-by the types of both, at compile time.
+A *space* is a tree with a point in its local frame, and defines the bounds of distances there: for
+a tree by itself, for the tree of an instance (BLAS), or for the TLAS of a scene (see
+`instanced_closest_point`). A *goal* is the result searched for: the closest triangle, for which
+leaves collect `Candidates`, or the k nearest, which leaves insert into `Rows`. Nodes and leaves are
+specialised by the types of both, at compile time.
 
-`walk_float32` suits points that are not too far (see `point_visits`), `walk_float64` all others.
-Both carry how near the last triangle that counts surely is, as a distance in the world.
+`walk_float32` is for points that are not too far (see `point_bounds`), `walk_float64` for all
+others. Both carry `near`, an upper bound of the distance in the world of the last triangle of the
+result.
 
-A triangle's *name* is its id in a tree, and its code in a scene (see `placed`): the `base` of its
-leaf, with the id in the low bits.
+A triangle's *name* is its id in a tree, and its code in a scene (see `instanced`): the `base` of
+its leaf, with the id in the low bits.
 """
 
 from __future__ import annotations
@@ -52,8 +53,8 @@ from bvh.tree.primitives import corners
 from bvh.tree.wide_nodes import leaf_rows
 
 F = np.float32
-# Names are below.
-NOBODY = 2**63 - 1
+# The name of no triangle: above all names.
+NO_TRIANGLE = 2**63 - 1
 ALL_LANES = (1 << WIDTH) - 1
 
 
@@ -79,7 +80,7 @@ class InstanceSpace(NamedTuple):
     ids: Any
     primitives: Any
     base: int
-    scale: float  # transformed units (see `stretches`) in one unit of the world
+    scale: float  # transformed units (see `world_metric`) in one unit of the world
     point: Any
     box_error: float
     error: np.float32
@@ -96,7 +97,7 @@ class DoubleSpace(NamedTuple):
     scale: float
     x: Any
     weights: Any  # of the squares of a distance's components
-    lost: float  # what distances may be wrong by, apart from a share of themselves
+    lost: float  # the absolute error of distances
 
 
 class Candidates(NamedTuple):
@@ -118,7 +119,7 @@ class Rows(NamedTuple):
 
 
 def _walk_float32(space, goal, near, scratch, p, base):
-    """Walk a tree, nearest boxes first; return (near, goal) as leaves leave them.
+    """Traverse a tree, nearest boxes first; return the final (near, goal).
 
     The stack is free from `base` on.
     """
@@ -144,7 +145,7 @@ def _walk_float32(space, goal, near, scratch, p, base):
 
 
 def _walk_float64(space, goal, near, scratch, p, base):
-    """Walk a tree as `walk_float32` does, in float64."""
+    """Traverse a tree as `walk_float32` does, in float64."""
     stack, squares = scratch.stack, scratch.squares
     bound = square_limit(near, space.scale, space.lost)
     poke(stack, base, np.int64(0))
@@ -164,13 +165,13 @@ def _walk_float64(space, goal, near, scratch, p, base):
 
 
 walk_float32, walk_float64 = inlined(_walk_float32), inlined(_walk_float64)
-# A function cannot be compiled within itself, even for other types: instances have their own, which
-# the walk of a top level calls.
+# Numba cannot compile a function within itself, even for other types: instances have their own
+# loops, which the traversal of a TLAS calls.
 walk_instance_float32, walk_instance_float64 = inlined(_walk_float32), inlined(_walk_float64)
 
 
 def push(space, code, bound, scratch, top):
-    """Put a node's children whose squares are within a bound on the stack, the nearest on top."""
+    """Push the children of a node with squared distances within a bound, the nearest on top."""
 
 
 def _push_local(space, code, bound, scratch, top):
@@ -208,7 +209,7 @@ by_type(triangle_bounds, inline=True)(_choose_bounds)
 
 
 def visit(space, goal, near, bound, scratch, p, code, top):
-    """Measure what is in a leaf, `code`, of a tree; return (near, bound, goal).
+    """Measure the triangles of a leaf, `code`, of a tree; return (near, bound, goal).
 
     `bound` is `near` in local units, in float32.
     """
@@ -267,7 +268,7 @@ def _visit_in_doubles(space, goal, near, bound, scratch, p, code, top):
     return peek(goal.distance, goal.k - 1), bound, goal
 
 
-# What `visit` does, by the classes of the space and of the goal; `scene_nearest` adds its own.
+# `visit`, by the classes of space and goal; `instanced_closest_point` adds those of a TLAS.
 VISITS: dict[tuple[type, type], Callable[..., Any]] = {
     (TreeSpace, Candidates): _visit_closest,
     (InstanceSpace, Candidates): _visit_closest,
@@ -292,7 +293,7 @@ def measure(primitives, scratch, count, p, so_far):
     names, lows = scratch.names, scratch.lows
     limit = best
     if count > 1:
-        # Measure in doubles first: what is surely beyond another needs no more.
+        # Bound in doubles first: those surely beyond another need no exact distance.
         for i in range(count):
             low, high = between(p, *corners(primitives, np.int64(peek(names, i))))
             poke(lows, i, low)
@@ -336,13 +337,13 @@ by_type(collect, inline=True)(_choose_collect)
 
 
 def _bound_of(space, near):
-    """Return what the stored bound of a candidate must exceed to be of no use."""
+    """Return the bound beyond which candidates are dropped."""
 
 
 def _choose_bound_of(space, near):
     if space.instance_class is TreeSpace:
         return lambda space, near: local_bound(near, space.scale)
-    # It was rounded when it was brought to the world.
+    # It was rounded when it was converted to a distance in the world.
     return lambda space, near: near * (1.0 + 2.0**-48) + 1e-323
 
 
@@ -351,7 +352,7 @@ by_type(_bound_of, inline=True)(_choose_bound_of)
 
 @inlined
 def keep_near(space, scratch, count, near):
-    """Drop the candidates that are surely further than `near`; return how many are left."""
+    """Drop the candidates that are surely further than `near`; return the new count."""
     bound = _bound_of(space, near)
     kept = np.int64(0)
     for i in range(count):

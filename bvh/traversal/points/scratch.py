@@ -1,4 +1,4 @@
-"""Scratch of a thread that takes points through trees: a stack, and candidates."""
+"""Scratch memory of a thread for point queries: a stack, and candidates."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bvh.runtime.jit import inlined
 from bvh.runtime.simd import WIDTH, pointer, pointer_to
 from bvh.traversal.rays.ray_slots import STACK
 
-# Triangles that can wait to be measured.
+# Capacity for candidates, which are measured exactly later.
 CAPACITY = 256
 
 
@@ -47,8 +47,8 @@ def new_scratch(scene: bool = False) -> PointScratch:
 
 
 @inlined
-def pointed_scratch(scratch):
-    """Return scratch with pointers in place of arrays."""
+def scratch_as_pointers(scratch):
+    """Return scratch memory as kernels read it: pointers instead of arrays."""
     return PointScratch(
         pointer(scratch.stack),
         pointer(scratch.squares),
@@ -69,7 +69,7 @@ SCRATCH_BYTES = CLOSEST + 8 + 64
 
 @inlined
 def scratch_at(memory):
-    """Return scratch for a tree in SCRATCH_BYTES of memory, pointers in place of arrays."""
+    """Return scratch for a tree in SCRATCH_BYTES of memory, as pointers."""
     at = memory + (-memory & 63)
     return PointScratch(
         pointer_to(at, np.int64(0)),

@@ -1,11 +1,11 @@
-"""Winding numbers of points: nodes far away by their multipoles, near faces by their solid angles.
+"""Winding numbers of points: multipoles of far nodes, solid angles of near faces.
 
 A node is far where its centre is more than `accuracy` times its radius away. The half of a face's
 solid angle is the angle of a complex number (Van Oosterom and Strackee 1983, "The solid angle of a
-plane triangle"), so the sum of many is the angle of their product and the times it has gone around:
-one arc tangent a lane.
+plane triangle"), so the sum of many is the angle of their product plus full turns: one arc tangent
+a lane.
 
-Every point goes through the tree in the same order on every CPU, LANES children or faces at a time,
+Every point traverses the tree in the same order on every CPU, LANES children or faces at a time,
 and arithmetic is that of IEEE 754 alone: libraries' arc tangents are not the same everywhere.
 """
 
@@ -53,14 +53,15 @@ from bvh.tree.winding_moments import (
 )
 
 F = np.float32
-# From further away, in the local frame, there is nothing left to be seen. To the sum over all faces
-# there is, but not from where products of lengths would overflow.
+# From further away, in the local frame, the winding number is 0. The sum over all faces has a
+# larger limit: where products of lengths would overflow.
 OUT_OF_SIGHT = 2.0**20
 EXACTLY_OUT_OF_SIGHT = 2.0**100
-# A centre less than 2**-18 away is near whatever its radius: float32 holds the point to 2**-24 of
-# the tree's size, and knows the way to it to 2**-6. Nothing overflows beyond it, either.
+# A centre less than 2**-18 away is near whatever its radius: in float32 the point has an error of
+# 2**-24 of the tree's size, and the vector between them one of 2**-6. Nor does anything overflow
+# beyond that distance.
 AT_HAND = 2.0**-36
-# A tree is no deeper than 68 levels, and leaves LANES - 1 children of each waiting.
+# A tree has at most 68 levels; LANES - 1 children of each wait on the stack.
 STACK = 512
 
 # The arc tangent of t is t + t z P(z) / Q(z) with z = t**2, up to 0.66, good to 2**-52 (Moshier
@@ -141,7 +142,7 @@ def _far_sum(terms, at, p, beta):
     square = fma(x, x, fma(y, y, z * z))
     radius = load(terms, at + RADIUS * LANES, LANES)
     child = radius >= none
-    # Where the distance is not even a number, the child is near.
+    # Where the distance is NaN, the child is near.
     far = child & (square > greater(beta * radius, splat(F(AT_HAND), LANES)))
     h = sqrt(splat(F(1.0), LANES) / square)
     value = _series(terms, at + SERIES * LANES, x * h, y * h, z * h, h)
@@ -166,7 +167,7 @@ def _corner(faces, at, count, p):
 
 @inlined
 def _turn(re, im, around, faces, first, count, p):
-    """Turn complex numbers by the angles of a leaf's faces; count how often they go around."""
+    """Multiply complex numbers by the angles of a leaf's faces; count full turns."""
     at, none = CORNERS * first, splat(0.0, LANES)
     a, la = _corner(faces, at, count, p)
     b, lb = _corner(faces, at + 3 * count, count, p)
@@ -180,9 +181,9 @@ def _turn(re, im, around, faces, first, count, p):
     y = _dot(a, normal)
     s, t = fma(re, x, -(im * y)), fma(re, y, im * x)
     size = greater(abs(s), abs(t))
-    # A point in a corner of a face sees nothing of it. Lanes behind the last face hold others'.
+    # A face has no angle at its own corners. Lanes behind the last face contain other leaves'.
     used = (convert(lane_numbers(LANES), np.int64(0)) < count) & (size > none)
-    # Keep the size of numbers between 1 and 3: what counts is their direction.
+    # Scale numbers to between 1 and 3: only their direction counts.
     down = as_floats(np.int64(2046 << 52) - (as_ints(size) & np.int64(2047 << 52)))
     s, t = s * down, t * down
     up = im >= none

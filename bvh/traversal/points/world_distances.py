@@ -1,29 +1,29 @@
 """Distances in the world from a point to the boxes and triangles of an instance, in float32.
 
-See `stretches` for K, the lengths n of its columns and the weights w. Here u = 2**-24, B bounds the
-coordinates of the tree's frame, q is the point there, and S = sum(n[i] (abs(q[i]) + B)) its
+For K, the lengths n of its columns and the weights w see `world_metric`. Here u = 2**-24, B bounds
+the coordinates of the tree's frame, q is the point there, and S = sum(n[i] (abs(q[i]) + B)) its
 `reach`.
 
-- Boxes, by weights: q is wrong by u n . abs(q) < u S, and the operations, with rounded weights,
+- Boxes, by weights: q is off by u n . abs(q) < u S, and the operations, with rounded weights,
   lose 6 u of the distance, which the rounding up of the limit covers.
 - Boxes, by a direction, where shear makes the former poor. Any g bounds the distance from below:
   with m = K^T g, the least m . (q - y) / |g| over a box, whose y are chosen axis by axis. The best
   g leads to the nearest point of the box, which a few steps from axis to axis come near enough to.
-  K^T g is wrong by 4 u n[i] |g|, the differences and their sum lose 7 u n[i] |g| (abs(q[i]) + B),
+  K^T g is off by 4 u n[i] |g|, the differences and their sum lose 7 u n[i] |g| (abs(q[i]) + B),
   and |g| 4 u of itself: 16 u S in all.
-- Triangles: p - v0 is wrong by 2 u (abs(q[i]) + B) a component, K and the product with it lose 4 u
-  of that: 6 u S in length. Edges are wrong by 2 u B, and stretching them loses 8 u B a component:
+- Triangles: p - v0 is off by 2 u (abs(q[i]) + B) a component, K and the product with it lose 4 u
+  of that: 6 u S in length. Edges are off by 2 u B, and stretching them loses 8 u B a component:
   10 u S. From p to the corners it is 19 u S, then; a product with a direction of length 1 loses
-  7 u of 3 S, and the point guessed is wrong by 6 u S, 10 u S and its own steps: less than 64 u S on
+  7 u of 3 S, and the point guessed is off by 6 u S, 10 u S and its own steps: less than 64 u S on
   both sides, with the 4 units in the last place that the leaf test may lose.
 
-A point is brought to the frame of a tree by the map x'' = A x' + b from the top level (see
-`scene_entrance`). x' is wrong by 2**-53 of itself, A and the operations by 2**-51 of their terms,
-and b by what its leaf says: the stretched distance of all that is at most
+A point is transformed to the frame of a tree by x'' = A x' + b from that of the TLAS (see
+`instanced_setup`). x' is off by 2**-53 of itself, A and the operations by 2**-51 of their terms,
+and b by the bound in its row: the stretched distance of all that is at most
 
     2**-50 sum(n[i] (abs(A) abs(x') + abs(b))[i]) + sum(n) * the error of b.
 
-What vertices are rounded by comes on top.
+The rounding of vertices is added.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ import numpy as np
 
 from bvh.geometry.arithmetic.floats import INF, largest
 from bvh.runtime.jit import inlined, kernel, stay_outlined
-from bvh.runtime.simd import WIDTH, greater, lesser, peek, select, splat
+from bvh.runtime.simd import WIDTH, greater, lesser, peek, select, shifted, splat
 from bvh.traversal.points.point_bounds import UNIT, UP, corner_bounds, push_squares
 from bvh.traversal.points.world_metric import LEAST, LENGTHS, ROUNDING, ROWS, SCALE, WEIGHTS
 from bvh.tree.instanced import BOUND, SHIFT_ERROR, TRANSFORM_SIZE
@@ -47,37 +47,38 @@ from bvh.tree.triangle_groups import (
 from bvh.tree.wide_nodes import child_boxes, node_at
 
 F = np.float32
-# From further away, in local units of its tree, a leaf is left to float64.
+# Points further away, in local units of the tree, are handled in float64.
 FAR_FROM_LEAF, FARTHEST = 4096.0, 2.0**40
 BOX_ERROR, TRIANGLE_ERROR = 16.0 * UNIT * UP, 64.0 * UNIT * UP
-# Below, boxes are measured by a direction; and the steps to it.
+# Below this eigenvalue, distances to boxes are bounded by a direction, found in so many steps.
 SHEARED, STEPS = 0.75, 2
 
 
 @inlined
-def _row(ways, at, x):
+def _row(transforms, at, x):
     """Return a row of the map times a point, and the sum of the terms' sizes."""
-    a, b, c = peek(ways, at) * x[0], peek(ways, at + 1) * x[1], peek(ways, at + 2) * x[2]
-    shift = peek(ways, at + 3)
+    row = shifted(transforms, at)
+    a, b, c = peek(row, 0) * x[0], peek(row, 1) * x[1], peek(row, 2) * x[2]
+    shift = peek(row, 3)
     return (a + b + c) + shift, abs(a) + abs(b) + abs(c) + abs(shift)
 
 
 @inlined
-def seen_from(placed, metric, leaf, x):
-    """Bring a point from the top level to the frame of a leaf's tree.
+def seen_from(instanced, metric, leaf, x):
+    """Transform a point from the frame of the TLAS to that of a BLAS.
 
-    Returns (point, reach, lost, near): `lost` is what stretched distances from the point are wrong
-    by; `near`: whether float32 is accurate enough.
+    Returns (point, reach, lost, near): `lost` bounds the error of stretched distances from the
+    point; `near` is whether float32 is accurate enough.
     """
-    ways, way = placed.ways, leaf * TRANSFORM_SIZE
-    q0, s0 = _row(ways, way, x)
-    q1, s1 = _row(ways, way + 4, x)
-    q2, s2 = _row(ways, way + 8, x)
+    transforms, at = instanced.transforms, leaf * TRANSFORM_SIZE
+    q0, s0 = _row(transforms, at, x)
+    q1, s1 = _row(transforms, at + 4, x)
+    q2, s2 = _row(transforms, at + 8, x)
     n0, n1, n2 = peek(metric, LENGTHS), peek(metric, LENGTHS + 1), peek(metric, LENGTHS + 2)
     lost = 2.0**-50 * (n0 * s0 + n1 * s1 + n2 * s2)
-    lost += (n0 + n1 + n2) * peek(ways, way + SHIFT_ERROR) + peek(metric, ROUNDING)
+    lost += (n0 + n1 + n2) * peek(transforms, at + SHIFT_ERROR) + peek(metric, ROUNDING)
     reach = n0 * abs(q0) + n1 * abs(q1) + n2 * abs(q2)
-    reach += (n0 + n1 + n2) * peek(ways, way + BOUND)
+    reach += (n0 + n1 + n2) * peek(transforms, at + BOUND)
     if peek(metric, SCALE) == 0.0:
         lost = INF
     near = reach <= FAR_FROM_LEAF and lost < INF and largest((q0, q1, q2)) < FARTHEST
@@ -120,7 +121,7 @@ def _off(low, high, p):
 
 @inlined
 def _weighed(blocks, at, p, metric):
-    """Return the squares of distances to boxes, by weights."""
+    """Return lower bounds of squared distances to boxes, by weights."""
     low, high = child_boxes(blocks, at)
     x, y, z = _off(low[0], high[0], p[0]), _off(low[1], high[1], p[1]), _off(low[2], high[2], p[2])
     return (
@@ -142,7 +143,7 @@ def _along(g, column):
 
 @inlined
 def _step(g, r, near, far, column, share):
-    """Move the ends of vectors along an axis, within the box, to where they are shortest."""
+    """Minimise the lengths of vectors to boxes along one axis."""
     moved = greater(lesser(r - _along(g, column) * share, far), near)
     change = moved - r
     g = (g[0] + change * column[0], g[1] + change * column[1], g[2] + change * column[2])
@@ -158,7 +159,7 @@ def _least_along(g, near, far, column):
 
 @inlined
 def _directed(blocks, at, p, metric):
-    """Return the squares of distances to boxes, by directions."""
+    """Return lower bounds of squared distances to boxes, by directions."""
     low, high = child_boxes(blocks, at)
     none = splat(F(0.0), WIDTH)
     # Vectors from points of the box to p lie between `near` and `far`.
@@ -181,7 +182,7 @@ def _directed(blocks, at, p, metric):
     least = least + _least_along(g, near[1], far[1], c1)
     least = greater(least + _least_along(g, near[2], far[2], c2), none)
     square = dot(g, g)
-    # Where that is too small, nothing is known; where there is no child, it is no number.
+    # Where that is too small, there is no bound; for unused lanes it is NaN.
     known = square > F(1e-24)
     squares = select(known, least * least / select(known, square, none + F(1.0)), none)
     return select(low[0] <= high[0], squares, splat(F(INF), WIDTH))

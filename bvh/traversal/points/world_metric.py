@@ -1,24 +1,24 @@
 """The world metric of an instance: how lengths in its tree compare with lengths in the world.
 
 A point q and a vertex v in the local frame of a tree (see `nodes`), whose map has the linear part
-L, are |L (q - v)| * 2**-k apart in the world. K = L * 2**-e has entries of 1 at the most, so the
+L, are |L (q - v)| * 2**-k apart in the world. K = L * 2**-e has entries of at most 1, so the
 *stretched* distance |K (q - v)| is that of the world times the scale 2**(k - e). With n the lengths
 of K's columns,
 
     |K v| <= n[0] |v[0]| + n[1] |v[1]| + n[2] |v[2]|,
 
-by which errors of coordinates are known. Boxes have a distance of components x, y, z along the axes
-of the tree, for which
+which bounds the effect of errors of coordinates. Boxes have a distance of components x, y, z along
+the axes of the tree, for which
 
     |K v|**2 >= w[0] x**2 + w[1] y**2 + w[2] z**2,    w[i] = n[i]**2 * lambda,
 
 where lambda is the least eigenvalue of the matrix of cosines between the columns. It is 1 where
 they are at right angles: for rotations and reflections, after any scaling along the axes. Shear
-makes it smaller, and boxes seem nearer than they are (where it matters, `traversal.stretching` has
-another way). The cosines' eigenvalues are
-1 + 2 sqrt(p) cos(angle), known well within 2**-20; that much is taken off.
+makes it smaller, and the bound looser (where it matters, `world_distances` uses another). The
+eigenvalues of the cosines are
+1 + 2 sqrt(p) cos(angle), accurate to far better than 2**-20, which is subtracted.
 
-A moved vertex is rounded, by 2**-53 of its coordinates: that, too, is stretched here.
+The rounding of a moved vertex, 2**-53 of its coordinates, is stretched here, too.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from bvh.runtime.jit import entry, inlined
 from bvh.tree.frame import exponent as exponent_of
 from bvh.tree.frame import farthest
 
-# A leaf's row: K by rows; w; n; the scale, 0 where float64 does not hold the numbers; what
-# rounding has moved vertices by; lambda.
+# A leaf's row: K by rows; w; n; the scale, 0 where float64 over- or underflows; a bound of the
+# rounding of vertices; lambda.
 ROWS, WEIGHTS, LENGTHS, SCALE, ROUNDING, LEAST, METRIC_SIZE = 0, 9, 12, 15, 16, 17, 20
 
 # Scales, and lengths of columns beside 1, within which nothing over- or underflows.
@@ -40,7 +40,7 @@ MAX_EXPONENT, MIN_LENGTH, MIN_WEIGHT = 900, 2.0**-300, 2.0**-100
 
 @inlined
 def _least_eigenvalue(a, b, c):
-    """Return what no eigenvalue of a matrix of ones, with a, b and c beside them, is below."""
+    """Return a lower bound of the eigenvalues of a matrix with unit diagonal and a, b, c off it."""
     p = (a * a + b * b + c * c) / 3.0
     least = 1.0
     if p > 0.0:
@@ -61,8 +61,8 @@ def fill_metrics(rows, maps, frames, tree_of, out):
     frames : ndarray of float64, shape (m, 4, 3)
         Of the trees.
     tree_of : ndarray of int32, shape (n,)
-        Which of the trees each leaf is.
-    out : ndarray of float64, shape (n, STRETCH_SIZE)
+        The tree of each leaf.
+    out : ndarray of float64, shape (n, METRIC_SIZE)
     """
     for i in rows:
         m, frame, row = maps[i], frames[tree_of[i]], out[i]
@@ -97,7 +97,7 @@ def fill_metrics(rows, maps, frames, tree_of, out):
         rounding = 0.0
         for axis in range(3):
             weight = eigenvalue * row[LENGTHS + axis] * row[LENGTHS + axis]
-            # Float32 holds denormal numbers to no share of themselves.
+            # Denormal float32 numbers have no relative precision.
             row[WEIGHTS + axis] = weight if weight > MIN_WEIGHT else 0.0
             far = abs(m[axis, 0]) + abs(m[axis, 1]) + abs(m[axis, 2])
             rounding += (far * farthest(frame) + abs(m[axis, 3])) * 2.0**-53 + 2.0**-1074

@@ -39,13 +39,13 @@ class Pairs(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """Which hits are wanted, and in which form."""
+    """Options of a query: which hits to return, and in which form."""
 
-    accept: Any  # a filter that the goal has not asked already, and its data
+    accept: Any  # a filter that the goal has not called yet, and its data
     data: Any
     max_hits: Any  # of a ray
     listed: Any  # without it only the goal's counts are wanted
-    solved: Any  # compute t, u and v: for hits that are kept, or that a filter is asked about
+    solved: Any  # compute t, u and v: for hits that are kept, or that a filter is called with
     kept: Any  # write the hits to `out`, and not only how many there are to `counts`
 
 
@@ -141,7 +141,7 @@ def gather_hits(
 
 @inlined
 def _pick(primitives, wanted, pairs, i, out, at):
-    """Write ray i's hits in order, from `at` on; return how many they are."""
+    """Write ray i's hits in order, from `at` on; return their number."""
     hits, order, accept, data = pairs.columns, pairs.order, wanted.accept, wanted.data
     first, last = peek(pairs.starts, i), peek(pairs.starts, i + 1)
     for j in range(first, last):

@@ -2,7 +2,7 @@
 
 A slot keeps its ray's closest primitive so far, with an interval of tau that surely contains the
 rounded t. A hit whose interval lies before that replaces it, one behind it is dropped; where the
-intervals overlap, and where the filter leaves open whether there is a hit, exact t decide.
+intervals overlap, and where the filter is unsure of a hit, exact t decide.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ F = np.float32
 
 
 class Candidates(NamedTuple):
-    """What a filter finds in a triangle group; inside kernels."""
+    """Result of the filter of a triangle group; inside kernels."""
 
-    bits: Any  # the lanes that may be hit
-    certain: Any  # those that surely are
-    den: Any  # d . N, a vector; positive where the ray sees the back
+    bits: Any  # lanes that may be hit
+    certain: Any  # lanes that surely are hit
+    den: Any  # d . N, a vector; positive where the back faces the ray
     first: Any  # the interval of tau that surely contains the hit, two vectors
     last: Any
 
@@ -99,7 +99,7 @@ def _choose_set_closest(primitives, block, r, prim):
 
 
 def primitive_of(primitives, memory, slot, prim):
-    """Return the primitive of the query with an id in the tree that a slot's ray is in."""
+    """Return the primitive of the query with an id in the current tree of a slot's ray."""
 
 
 @by_type(primitive_of, inline=True)
@@ -110,7 +110,7 @@ def _choose_primitive(primitives, memory, slot, prim):
 
 
 def back_lanes(primitives, memory, slot, back):
-    """Return the lanes whose back the ray sees in the world, from those in their tree."""
+    """Return the lanes whose back faces the ray in the world, from those in their tree."""
 
 
 def _back_lanes_in_scene(primitives, memory, slot, back):
@@ -140,7 +140,7 @@ def _choose_interval(primitives, block, memory, slot, t):
 
 @inlined
 def is_culled(cull, back, lane):
-    """Return whether a lane's hit is culled; `back` has the lanes whose back the ray sees."""
+    """Return whether a lane's hit is culled; `back` has the lanes whose back faces the ray."""
     return cull != 0 and (cull > 0) == (back >> lane & 1 == 1)
 
 
@@ -266,6 +266,6 @@ def accept_closest_of_group(goal, tree, block, context_ref, memory, slot, group,
 
 
 def accept_closest(goal, context_ref, memory, slot, prim):
-    """Keep the closest hit of a slot's ray with a primitive that no filter has seen."""
+    """Keep the closest hit of a slot's ray with a primitive without a filter."""
     if accept_exact(context_ref, memory, slot, prim, goal.cull) and goal.any_hit:
         poke(memory, slot + END, F(-INF))

@@ -1,6 +1,6 @@
-"""Goals: what a traversal looks for along each ray of a block.
+"""Goals of a traversal: closest hit, any hit, first hits, all hits or their number.
 
-The type of a goal chooses, when a traversal is compiled, what is done with candidates: see
+The type of a goal selects, at compile time, how candidates are handled: see
 `leaf_tests`.
 """
 

@@ -62,7 +62,7 @@ def _difference(a, b):
 
 @inlined
 def _is_moderate(a, p, q, r):
-    """Tell whether no component of four vectors is so large that an underflow could show."""
+    """Return whether no component of four vectors is so large that an underflow could matter."""
     result = abs(a[0][0]) < LARGEST_COMPONENT
     for vector in (a, p, q, r):
         for axis in range(3):
@@ -128,7 +128,7 @@ def _choose_details(primitives, tree, prim, ray):
 
 
 def _undecided(primitives, tree, prim, ray):
-    """Return the details of a hit that was not decided side by side.
+    """Return the details of a hit that the lanes left undecided.
 
     In a scene that may be for the moving of vertices alone. Weights must then come the same way as
     side by side: the exact way rounds them otherwise.
@@ -233,7 +233,7 @@ def _write_alone(tree, rays, pairs, k, out):
 
 
 def _vertices(primitives, pairs):
-    """Return (known, v0, v1, v2): vertices of HALF triangles as vectors, and which are right."""
+    """Return (known, v0, v1, v2): vertices of HALF triangles as vectors, and which are valid."""
 
 
 def _own_vertices(primitives, pairs):
@@ -262,7 +262,7 @@ def _choose_vertices(primitives, pairs):
 
 @inlined
 def _lay_out(primitives, pairs, k):
-    """Lay a triangle and its map into lane k; return whether it is a triangle."""
+    """Write a triangle and its map to lane k; return whether it is a triangle."""
     code, rows = peek(pairs.prims, k), pairs.vertices
     leaf = leaf_of(code)
     if kind_of(primitives, leaf) != TRIANGLES:

@@ -1,4 +1,4 @@
-"""What a scene adds to the traversal of single rays: the way between its two levels.
+"""Traversal of single rays in a scene: from its TLAS to its BLAS and back.
 
 At a leaf of the TLAS the ray is transformed into the frame of an instance's BLAS and continues
 there, in the same slot and on the same stack; when nothing is left of the BLAS, it returns to the

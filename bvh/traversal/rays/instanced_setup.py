@@ -1,15 +1,15 @@
-"""Ray setup at an instance: from the local frame of the TLAS into that of a BLAS.
+"""Ray setup at an instance: from the local frame of the TLAS to that of a BLAS.
 
-The local transform x'' = A x' + b leads from the one to the other (see `placed`); both frames are
-scaled by powers of two, so t'' = t' * 2**k. What follows is `entrance.set_up_ray`, with one more
-error to pay: *delta*, by which a primitive, as the rows of float32 have it, may be away from
-where the ray would have to meet it. With a the largest row sum of abs(A) and B the bound of the
-tree's frame, delta is the sum of
+The local transform x'' = A x' + b maps the one to the other (see `instanced`); both frames are
+scaled by powers of two, so t'' = t' * 2**k. The rest is `ray_setup.set_up_ray`, with one more
+error: *delta*, the distance that a primitive, in its float32 rows, may be away from its exact
+position relative to the ray. With a the largest row sum of abs(A) and B the bound of the tree's
+frame, delta is the sum of
 
-- the origin's: P = o' + entry d' in the TLAS is wrong by eta <= 2**-51 (max(abs(P)) +
+- the origin's: P = o' + entry d' in the TLAS is off by eta <= 2**-51 (max(abs(P)) +
   2 abs(entry)) (far origins are summed in double-doubles), and A P + b by a eta, by 2**-50 a
   max(abs(P)) for its own rounding and that of A, and by the error of b;
-- the direction's: A d' is wrong by 2**-49 a a component, which over a length of
+- the direction's: A d' is off by 2**-49 a a component, which over a length of
   max(abs(A P + b)) + 4 B moves the ray by that many times 2**-49 a / max(abs(A d')), and by 2**-50
   of it for the clipping;
 - delta_v: a vertex of the tree is the ideal image of the moved vertex, which is rounded by 2**-53
@@ -18,8 +18,8 @@ tree's frame, delta is the sum of
 Where delta is beyond 2**-10 B, the float32 tests are disabled in this instance, as in
 `set_up_ray`: all is decided exactly.
 
-Bounds of the filter (see `leaves` for what they were). C is wrong by delta more: that is
-delta D s for U and V. Edges are wrong by 2 delta_v: N by 2 delta_v s + 8 delta_v**2 a component,
+Bounds of the filter (extending those of `triangle_groups`). C is off by delta more: that is
+delta D s for U and V. Edges are off by 2 delta_v: N by 2 delta_v s + 8 delta_v**2 a component,
 U and V by 25.2 B D delta_v + 12 delta D delta_v in sum, den by D times that of N. So W, the worst,
 needs 3 delta D tolerance + 27.5 B D delta_v more, and T and t * den together
 delta M + 26 B delta_v tolerance + 105 B delta_v**2.
@@ -119,7 +119,7 @@ def write_octant(memory, slot, octant):
 
 @inlined
 def _start(tree, block, own, r, o, d):
-    """Find what is the same for all instances that a ray enters: see `scene_slots.TLAS_ORIGIN`.
+    """Compute what all instances that a ray enters share: see `ray_slots.TLAS_ORIGIN`.
 
     The scale of t is zero where t would overflow, or lose digits, in the TLAS.
     """
@@ -159,13 +159,13 @@ def _limit(t):
 
 
 @inlined
-def _open_tree(placed, memory, slot, leaf):
+def _open_tree(instanced, memory, slot, leaf):
     """Make a slot traverse the tree of an instance."""
     words = slot_integers(memory, slot)
     at = leaf * TREE_SIZE
-    poke(words, NODES_ADDRESS, peek(placed.trees, at + BLOCKS))
-    poke(words, GROUPS_ADDRESS, peek(placed.trees, at + GROUPS))
-    poke(words, IDS_ADDRESS, peek(placed.trees, at + IDS))
+    poke(words, NODES_ADDRESS, peek(instanced.trees, at + BLOCKS))
+    poke(words, GROUPS_ADDRESS, peek(instanced.trees, at + GROUPS))
+    poke(words, IDS_ADDRESS, peek(instanced.trees, at + IDS))
     poke_int(memory, slot + INSTANCE, leaf)
 
 
@@ -173,11 +173,11 @@ def _open_tree(placed, memory, slot, leaf):
 def enter_blas(tree, rays, block, memory, slot, r, leaf):
     """Set a slot's ray up for an instance; return False where it misses the box of its tree."""
     stay_outlined()
-    placed = tree.primitives
+    instanced = tree.primitives
     index = batch_index(block, r)
-    if peek(placed.masks, leaf) & peek(rays.masks, index * rays.mask_step) == 0:
+    if peek(instanced.masks, leaf) & peek(rays.masks, index * rays.mask_step) == 0:
         return False
-    transforms, at = placed.ways, leaf * TRANSFORM_SIZE
+    transforms, at = instanced.transforms, leaf * TRANSFORM_SIZE
     bound, norm = peek(transforms, at + BOUND), peek(transforms, at + NORM)
     own = slot_doubles(memory, slot)
     if peek(own, TLAS_ERROR) < 0.0:
@@ -190,7 +190,7 @@ def enter_blas(tree, rays, block, memory, slot, r, leaf):
     size = largest(q)
     disabled = read_row(block, r, SLACK) == F(INF) or to_top == 0.0
     if disabled or not (MIN_SCALE < size < MAX_SCALE and norm < MAX_SCALE):
-        _open_tree(placed, memory, slot, leaf)
+        _open_tree(instanced, memory, slot, leaf)
         _disable(memory, slot, q, bound)
         return True
     error = peek(own, TLAS_ERROR) + 2.0**-50 * largest(p)
@@ -206,14 +206,14 @@ def enter_blas(tree, rays, block, memory, slot, r, leaf):
     # From distances in the TLAS to those in the BLAS.
     scale = power_of_two(k)
     if not (delta <= WORST * bound and to_top * scale < 2.0**1000):
-        _open_tree(placed, memory, slot, leaf)
+        _open_tree(instanced, memory, slot, leaf)
         _disable(memory, slot, q, bound)
         return True
     before, rest = read_double(block, r, ENTRY), read_double(block, r, ENTRY_REST)
     best = peek(own, HIGH_T) if peek(slot_integers(memory, slot), BEST) >= 0 else INF
     inverse = inverse_of(q[0]), inverse_of(q[1]), inverse_of(q[2])
     t_min, t_max = peek(rays.t_min, index * rays.low_step), peek(rays.t_max, index * rays.high_step)
-    # What the TLAS loses of a distance, beside its own rounding.
+    # Error of a distance in the TLAS, beside its own rounding.
     lost = 2.0**-50 * (abs(before) + 4.0 * frames.bound(tree.frame)) * scale
     start = (_limit(t_min * to_top) - before - rest) * scale
     stop = (_limit(t_max * to_top) - before - rest) * scale
@@ -224,7 +224,7 @@ def enter_blas(tree, rays, block, memory, slot, r, leaf):
     )  # fmt: skip
     if entry > leave:
         return False
-    _open_tree(placed, memory, slot, leaf)
+    _open_tree(instanced, memory, slot, leaf)
     margin = (MARGIN * bound + delta) * UP
     for axis in range(3):
         origin = p[axis] + entry * q[axis]
@@ -256,7 +256,7 @@ def enter_blas(tree, rays, block, memory, slot, r, leaf):
 
 @inlined
 def _disable(memory, slot, q, bound):
-    """Let a ray into all nodes of an instance, to be decided exactly there."""
+    """Set a ray up to visit all nodes of an instance, where all is decided exactly."""
     axes = disabled_axis(q[0]), disabled_axis(q[1]), disabled_axis(q[2])
     for axis in range(3):
         p, inverse, margin = axes[axis]

@@ -1,4 +1,4 @@
-"""All hits: what a leaf adds to those of a ray block.
+"""All hits of a ray with a leaf, appended to those of its ray block.
 
 While a block is traced, hits are appended as they are found, a ray and a primitive each; see
 `all_hits` for how they are sorted.

@@ -1,7 +1,7 @@
-"""First hits: the closest ones of each ray that a filter accepts.
+"""First hits of a ray with a leaf: the closest ones that a filter accepts.
 
 A filter is given t, u and v, so every candidate is decided exactly; what is behind the last of
-as many hits as are wanted is never looked at.
+as many hits as are wanted is never tested.
 """
 
 from __future__ import annotations
@@ -77,12 +77,12 @@ def _choose_whether(accept):
 
 
 def rank_hit(goal, context_ref, memory, slot, prim):
-    """Put a primitive among the first hits of a slot's ray, if it is one of them."""
+    """Insert a primitive into the first hits of a slot's ray, if it is one of them."""
     _rank(goal, context_ref, memory, slot, prim)
 
 
 def rank_group(goal, tree, block, context_ref, memory, slot, group, found):
-    """Put the candidates of a triangle group among the first hits of a slot's ray."""
+    """Insert the candidates of a triangle group into the first hits of a slot's ray."""
     _, _, ids = current_arrays(tree, memory, slot)
     bits = found.bits
     while bits != 0:
@@ -94,7 +94,7 @@ def rank_group(goal, tree, block, context_ref, memory, slot, group, found):
 
 @kernel
 def _rank(goal, context_ref, memory, slot, prim):
-    """Put a primitive among the first hits, and bring the end of the ray nearer."""
+    """Insert a primitive into the first hits, and shorten the ray."""
     stay_outlined()
     if goal.any_hit and peek(memory, slot + END) == F(-INF):
         return

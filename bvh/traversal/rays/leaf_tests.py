@@ -1,4 +1,4 @@
-"""Intersection of a ray with a leaf: a filter of triangle groups, then what the goal accepts.
+"""Intersection of a ray with a leaf: the filter of triangle groups, then the test of candidates.
 
 The bounds of the filter depend on whether the triangles are those of a tree or moved ones of a
 scene; what is done with a candidate depends on the goal. Both are chosen by type.
@@ -57,7 +57,7 @@ from bvh.tree.wide_nodes import leaf_rows
 
 F = np.float32
 
-# For each goal, what it does with the candidates of a group, and with a primitive alone.
+# For each goal, its functions for the candidates of a group and for a single primitive.
 ACCEPTS = {
     ClosestGoal: (accept_closest_of_group, accept_closest),
     CountGoal: (accept_closest_of_group, accept_closest),
@@ -156,7 +156,7 @@ def filter_group(tree, memory, slot, group):
 
 
 def accept_group(goal, tree, block, context_ref, memory, slot, group, found):
-    """Do with the candidates of a triangle group what the goal wants."""
+    """Apply the goal to the candidates of a triangle group."""
 
 
 @by_type(accept_group, inline=True)
@@ -165,7 +165,7 @@ def _choose_accept_group(goal, tree, block, context_ref, memory, slot, group, fo
 
 
 def accept_primitive(goal, context_ref, memory, slot, prim):
-    """Do with a primitive that no filter has seen what the goal wants."""
+    """Apply the goal to a primitive without a filter."""
 
 
 @by_type(accept_primitive, inline=True)
@@ -182,7 +182,7 @@ def intersect_group(goal, tree, block, context_ref, memory, slot, group):
 
 
 def intersect_leaf(goal, tree, block, context_ref, memory, slot, child):
-    """Intersect a slot's ray with a leaf of the tree that it is in, to the goal's end."""
+    """Intersect a slot's ray with a leaf of its current tree; the goal decides what is kept."""
 
 
 @inlined

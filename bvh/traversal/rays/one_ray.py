@@ -1,8 +1,8 @@
-"""One ray, by the shortest way from Python: numbers in, a tuple out.
+"""Query of one ray from Python with little overhead: numbers in, a tuple out.
 
 To hand a kernel an array takes longer than a ray in a tree, so a tree is handed over as the
 addresses of its arrays, in one table. Scratch memory is on the stack of the call: any number of
-threads may ask at once.
+threads may call it at once.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ EVERY = np.int64(-1)
 
 
 def address_table(arrays: TreeArrays) -> NDArray[np.int64]:
-    """Return the table of a tree: whoever keeps it must keep the tree."""
+    """Return the table of a tree, which must live as long as the table."""
     nodes, primitives = arrays.nodes, arrays_of(arrays.primitives)
     parts: list[NDArray[Any]] = [nodes.data, nodes.ids, arrays.groups, arrays.frame, *primitives]
     return np.array([len(nodes.data), *(part.ctypes.data for part in parts)], np.int64)
@@ -61,7 +61,7 @@ def _write_three(array, at, v):
 
 @kernel
 def trace_alone(tree, memory, ray, mask, goal):
-    """Take one ray through a tree, to the goal's end; return the closest primitive, or -1.
+    """Trace one ray through a tree; return the closest primitive, or -1.
 
     `ray` is (o, d, t_min, t_max), `memory` the address of SCRATCH_BYTES.
     """
@@ -220,5 +220,5 @@ def _cast_with_users_code(arrays: TreeArrays) -> Any:
         # The function itself: the kernel is compiled for it and its data.
         return lambda address, *ray: cast_at_custom(address, function, data, *ray)
     kernel = _entry_point(Custom)
-    # The function that is returned keeps what is behind the addresses.
+    # The returned function keeps the arrays behind the addresses alive.
     return lambda address, *ray, _kept=kept: kernel(address, function, data, *ray)

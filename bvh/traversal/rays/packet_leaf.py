@@ -91,7 +91,7 @@ def intersect_packet_leaf(goal, tree, block, context_ref, stack, packet, child, 
     lanes, begin, end = block.lanes, packet[0], packet[1]
     group, count = leaf_rows(child)
     changed = False
-    # As many as there are lanes, which the compiler must not see: it would write the loop out.
+    # The number of lanes, hidden from the compiler, which would unroll the loop.
     triangles = WIDTH + np.int64(child > 0)
     for at in range(begin, end, GROUP):
         inside = _enter_box(tree.blocks, box, lanes, at, planes)
@@ -185,7 +185,7 @@ def _intersect_triangle(goal, tree, block, context_ref, memory, at, group, k):
         & (high <= load(lanes, at + SURE_HIGH * WIDTH, WIDTH))
     )
     if cull != 0:
-        # Drop certain hits from the side that is not asked for.
+        # Drop certain hits on the culled side.
         zero = splat(F(0.0), WIDTH)
         unseen = mask_bits(certain & (den > zero if cull > 0 else den < zero))
         bits &= ~unseen
@@ -193,7 +193,7 @@ def _intersect_triangle(goal, tree, block, context_ref, memory, at, group, k):
             return False
         certain = certain & (den < zero if cull > 0 else den > zero)
     best_low = load(lanes, at + BEST_LOW * WIDTH, WIDTH)
-    # What is surely closer than the closest so far replaces it, in all lanes at once.
+    # Hits that are surely closer than the closest so far replace it, in all lanes.
     better = certain & (low <= end) & (high < best_low)
     if mask_bits(better) != 0:
         # Minima, for a choice between old and new would become a masked store, which may be slow.

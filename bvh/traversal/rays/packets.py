@@ -1,14 +1,14 @@
-"""Traversal of rays in packets, which go through the nodes together.
+"""Traversal of rays in packets, which visit nodes together.
 
-A packet is a run of vectors of rays of one octant. Nodes are tested for all of its rays at once, by
-the interval of their origins and inverse directions: a child is left out only if no ray between
+A packet is a run of vectors of rays of one octant. Nodes are tested for all of its rays together,
+by the interval of their origins and inverse directions: a child is left out only if no ray between
 them enters it. At a leaf each vector of rays is tested against the leaf's box, and where enough of
 its rays enter, against one triangle after the other; where few do, they go one by one.
 
 The interval test. For an inverse i > 0 (and mirrored for i < 0) a near plane p is met no sooner
 than min((p - o) i) over the box of origins and inverses, which its corners bound; a far plane no
 later than max. With e = 2**-24, rounding of p - o (2.1 e B), of the product, of i (2.1 e B each)
-and of o (1.1 e B) moves a plane by less than 8 e B, paid by a margin of 10 e B.
+and of o (1.1 e B) moves a plane by less than 8 e B, covered by a margin of 10 e B.
 """
 
 from __future__ import annotations
@@ -194,7 +194,7 @@ def trace_packet(context, stack, begin, end, octant, goal):
 
 
 def trace_packets(primitives, context, slots, stack, active, count, goal):
-    """Trace the rays `active[:count]` of a block through a tree, in packets where they can."""
+    """Trace the rays `active[:count]` of a block through a tree, in packets where possible."""
 
 
 def _trace_others(primitives, context, slots, stack, active, count, goal):
@@ -225,7 +225,7 @@ def _trace_triangles(primitives, context, slots, stack, active, count, goal):
 
 
 def packable(primitives, block, active, count):
-    """Return whether packets may pay: most rays point where others near them in the block point."""
+    """Return whether packets may be faster: most rays of the block point as their neighbours do."""
 
 
 def _never(primitives, block, active, count):

@@ -29,14 +29,14 @@ from bvh.traversal.rays.single_rays import Slots, new_slots, trace, trace_all
 # Blocks from one trial to the next: at first, and at most.
 PERIOD, LONGEST_PERIOD = 16.0, 256.0
 
-# What is measured: cycles a ray in packets and singly, the blocks until the next trial and in all
+# Measured: cycles a ray in packets and singly, the blocks until the next trial and in all
 # from one to the next, and which of the two was faster (-1 before the first trial).
 IN_PACKETS, SINGLY, LEFT, BETWEEN, FASTER = range(5)
 NO_TRIAL = 2
 
 
 class Scratch(NamedTuple):
-    """What one thread needs beside its rays; pointers inside kernels."""
+    """Scratch memory of one thread; pointers inside kernels."""
 
     block: Block
     slots: Slots
@@ -46,19 +46,19 @@ class Scratch(NamedTuple):
 
 
 def new_scratch(measured: NDArray[np.float64]) -> Scratch:
-    """Return the scratch of one thread; what is measured may be shared by threads of a batch."""
+    """Return the scratch of one thread; measured times may be shared by threads of a batch."""
     active = np.empty(BLOCK + HALF, np.int64)
     return Scratch(new_block(), new_slots(), new_packet_stack(), active, measured)
 
 
 def no_measurements() -> NDArray[np.float64]:
-    """Return what is measured at the start of a batch."""
+    """Return the measured times at the start of a batch."""
     return np.array([0.0, 0.0, 0.0, PERIOD, -1.0])
 
 
 @inlined
 def _blocks_to_go(measured):
-    """Return how many blocks the winner of a trial takes; more if it has won before."""
+    """Return how many blocks the faster traversal of a trial gets; more if it was faster before."""
     faster = np.float64(peek(measured, SINGLY) <= peek(measured, IN_PACKETS))
     between = PERIOD
     if faster == peek(measured, FASTER):
@@ -96,8 +96,8 @@ def _trace_either_way(tree, rays, scratch, count, forced, goal):
     trial = np.int64(NO_TRIAL)
     packets = forced == PACKETS
     if forced == AUTO and count >= BLOCK // 4 and packable(tree.primitives, block, active, count):
-        # Two blocks of trial, then as many as are worth it. Threads that count together lose one
-        # at worst.
+        # Two blocks of trial, then as many as are worth it. Threads that share the counts lose at
+        # most one.
         left = peek(measured, LEFT)
         if left <= 0.0:
             trial, left = (IN_PACKETS, -1.0) if left == 0.0 else (SINGLY, _blocks_to_go(measured))

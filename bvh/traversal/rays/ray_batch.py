@@ -1,11 +1,11 @@
-"""Ray batch: rays inside kernels, how they are read, and the order in which blocks take them.
+"""Ray batch: the rays of a query inside kernels, and the order in which blocks take them.
 
 Rays are taken as they come, in tiles of an image, or in an order that is given. Rays in no
 particular order are sorted by where they enter the tree and where they look: neighbours then go
-through the same nodes, which the caches still hold. The key is the octant of the direction and the
-cell, of 16 x 16 x 16 in the root's box, in which the ray enters; a pass of counting sorts it (Aila
-and Karras 2010, "Architecture considerations for tracing incoherent rays", on why; Knuth, TAOCP 3,
-5.2, on how).
+through the same nodes, which are still in the caches. The key is the octant of the direction and
+the cell, of 16 x 16 x 16 in the root's box, in which the ray enters; a pass of counting sorts it
+(Aila and Karras 2010, "Architecture considerations for tracing incoherent rays", on why; Knuth,
+TAOCP 3, 5.2, on how).
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class RayPointers(NamedTuple):
 
 
 class Context(NamedTuple):
-    """The context of a traversal: a tree, the rays of a batch, and the block of them at work."""
+    """The context of a traversal: a tree, the rays of a batch, and the current block of them."""
 
     tree: Any
     rays: Any
@@ -129,7 +129,7 @@ def read_lanes(rays, index):
     Fast where the rays are neighbours, or share what is read.
     """
     first = lane(index, 0)
-    # Each of them: in an order that is given, the first and the last alone would not tell.
+    # All of them: with a given order, the first and the last alone do not suffice.
     steps = convert(lane_numbers(HALF), np.int64(0))
     consecutive = mask_bits(index == steps + first) == (1 << HALF) - 1
     return (
@@ -158,7 +158,7 @@ def _numbers(array, step, index):
 
 
 class Order(NamedTuple):
-    """How the rays of a batch are cut into blocks.
+    """Division of the rays of a batch into blocks.
 
     Attributes
     ----------
@@ -283,7 +283,7 @@ def _spread_bits(x):
 
 @inlined
 def _cell(p, low, high):
-    """Return the cell of a coordinate; 0 for what is no number."""
+    """Return the cell of a coordinate; 0 for NaN."""
     x = (p - low) * (CELLS / max(high - low, 2.0**-60))
     return np.int64(min(x, CELLS - 1.0)) if x > 0.0 else np.int64(0)
 
@@ -329,7 +329,7 @@ def _sort(rays, frame, begin, keys, counts, permutation):
 
 
 def sorted_permutation(arrays: Any, rays: Rays, begin: int, end: int) -> NDArray[np.int64]:
-    """Return the numbers of the rays begin..end in the order in which they are best taken."""
+    """Return the numbers of the rays begin..end, sorted for coherent blocks."""
     keys, permutation = np.empty(end - begin, np.uint16), np.empty(end - begin, np.int64)
     _sort(rays, arrays.frame, begin, keys, np.zeros(KEYS + 1, np.int64), permutation)
     return permutation

@@ -1,8 +1,8 @@
-"""Ray block: the memory layout of BLOCK rays, known in this file alone.
+"""Ray block: memory layout of BLOCK rays, and its accessors.
 
 WIDTH rays lie side by side, their rows one below the other: a ray's numbers are near each other,
-and those of WIDTH rays make a vector. A ray is known by its *lane index*: that of its first number,
-from which its other rows are WIDTH apart.
+and those of WIDTH rays make a vector. A ray is identified by its *lane index*: that of its first
+number, from which its other rows are WIDTH apart.
 
 | rows | numbers of a ray |
 |---|---|
@@ -11,7 +11,7 @@ from which its other rows are WIDTH apart.
 | EDGE, T_ERROR | bounds of the filter of triangles |
 | LOW, END | the interval of tau; END is the upper bound of the closest hit so far |
 | SURE_LOW, SURE_HIGH | the interval of tau that surely is within t_min..t_max |
-| SLACK | what tau may be wrong by; infinite where the float32 tests are disabled |
+| SLACK | error bound of tau; infinite where the float32 tests are disabled |
 | BEST_LOW | the lower bound of the closest hit so far |
 | OCTANT, PRIM | integers: the octant of the direction, the closest primitive so far |
 | PRIM_LEAF | in a scene, the instanced tree of PRIM |

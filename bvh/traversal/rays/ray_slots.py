@@ -1,11 +1,11 @@
-"""Memory layout of rays that are traced one by one, in a tree or in a scene.
+"""Ray slots: memory layout of rays that are traced one by one, in a tree or in a scene.
 
-A slot holds a ray with its numbers side by side, its closest hit so far, and its stack. All slots
-lie behind one pointer, integers as the bits of float32: with a pointer for each kind of number, the
-CPU's registers would not do. A slot is known by the index of its first number.
+A slot contains a ray with its numbers side by side, its closest hit so far, and its stack. All
+slots are behind one pointer, integers as the bits of float32: with a pointer for each kind of
+number, registers would not suffice. A slot is identified by the index of its first number.
 
 In a scene, a slot has the numbers of its ray for the TLAS, or for the BLAS that the ray is in (see
-`scene_entrance`); the ray block keeps the former. Distances: with tau' = t * 2**shift - entry in
+`instanced_setup`); the ray block keeps the former. Distances: with tau' = t * 2**shift - entry in
 the TLAS, tau = tau' * scale - entry' in a BLAS.
 """
 

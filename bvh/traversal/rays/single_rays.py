@@ -1,6 +1,6 @@
 """Single rays: slab tests of a node's boxes, with several rays interleaved to hide memory latency.
 
-Each slot holds a ray and its stack. A round lets every slot whose next entry is a node take one
+Each slot contains a ray and its stack. A round lets every slot whose next entry is a node take one
 step, without a branch that depends on the ray; a second round tests the leaves that were reached.
 A node's children are pushed nearest last, by the order that is stored for the ray's octant: no
 sorting, no branch a child (Bikker 2024, "TinyBVH", its 8-wide layout).
@@ -218,7 +218,7 @@ def _queue(tree, memory, slot, child, nodes_waiting, leaves_waiting):
 
 @inlined
 def _advance(goal, context, context_ref, memory, slot, top, active, count, waiting):
-    """Move a slot on to its next entry, or to the next of the rays `active[:count]`.
+    """Advance a slot to its next entry, or to the next of the rays `active[:count]`.
 
     `waiting`, returned updated: the next ray, and how many slots wait at nodes and at leaves.
     """
@@ -243,7 +243,7 @@ def _advance(goal, context, context_ref, memory, slot, top, active, count, waiti
 def trace(context, memory, active, count, octant, goal):
     """Trace the rays `active[:count]` of a ray block through a tree or a scene.
 
-    In a tree they are all of one octant; a scene does not look at it.
+    In a tree they are all of one octant; in a scene it is not used.
     """
     tree, _, block = context
     context_ref = refer(context)

@@ -29,7 +29,7 @@ from bvh.tree.builders.records import (
 )
 
 BINS = 16
-FEWEST_BINS = 4
+MIN_BINS = 4
 # 1 << GROUP_BITS primitives are tested together.
 GROUP_BITS = WIDTH.bit_length() - 1
 
@@ -46,7 +46,7 @@ def groups(count, bits):
 @inlined
 def bins_for(count):
     """Return the number of bins for a range of `count` records."""
-    return min(BINS, FEWEST_BINS + (count >> 3))
+    return min(BINS, MIN_BINS + (count >> 3))
 
 
 @inlined

@@ -117,7 +117,7 @@ def _build(source, start, boxes, block, limits, left_over, state, scratch):
     of tasks.
     """
     records = source.records
-    grain, deepest, least_overlap = limits
+    grain, deepest, min_overlap = limits
     tasks, task_boxes = left_over
     cancel, done = state
     half = len(records) >> 1
@@ -167,7 +167,7 @@ def _build(source, start, boxes, block, limits, left_over, state, scratch):
             if axis >= 0:
                 bound_halves(bins, bins_used, axis, last, halves, 0)
                 shared = meet(load(halves, LEFT), load(halves, RIGHT))
-                wanted = overlaps(shared) and half_area(shared) > least_overlap
+                wanted = overlaps(shared) and half_area(shared) > min_overlap
             if wanted and limit > end:
                 fill_space(
                     source, shift + begin, shift + end, waiting_boxes[2 * waiting:], space_scale,
