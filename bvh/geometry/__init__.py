@@ -9,7 +9,7 @@ Each file imports only from those above it.
 | `ray_broadcast.py` | Rays broadcast against shapes, for the ray tests of single shapes |
 | `ray_shapes.py` | Arguments and results of the `ray_*` functions, which test each ray against its own shape |
 | `planes.py` | The exact intersection of a ray with a plane, and `ray_plane` |
-| `boxes.py` | The exact interval of a ray in an axis-aligned box, and `ray_box` |
+| `boxes.py` | The exact slab test of a ray against an axis-aligned box, and `ray_box` |
 | `region_overlap.py` | Overlap tests of triangles and boxes with spheres and convex polytopes, by certificates |
 | `spheres.py` | The interval of a ray in a solid ball, and `ray_sphere` |
 | `transforms.py` | Affine transforms of instances: validation, and correctly rounded application to points |

@@ -1,4 +1,4 @@
-"""The exact interval of a ray in an axis-aligned box, and `ray_box`.
+"""The exact slab test of a ray against an axis-aligned box, and `ray_box`.
 
 A box is the intersection of three slabs, and a ray is in a slab between two crossings (b - o) / d,
 near and far chosen by the sign of d. It meets the box if the latest entry is not after the earliest

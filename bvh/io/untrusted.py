@@ -1,4 +1,4 @@
-"""Safety checks of tree arrays of unknown origin, because kernels check nothing.
+"""Safety checks of a saved tree's arrays, because kernels check nothing.
 
 Kernels follow child codes, rows, ids and vertex indices wherever they lead; their stacks have
 capacity for trees of limited depth; and the exact tests need finite primitives and leaf copies from

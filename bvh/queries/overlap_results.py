@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
@@ -55,7 +56,10 @@ class Overlaps:
         """Return the result of one query of a batch; of a single query, ids."""
         if not self.shape:
             return self.prim_id[index]
-        i = range(len(self))[index]
+        try:
+            i = range(len(self))[operator.index(index)]
+        except IndexError:
+            raise IndexError(f"there is no query {index} of {len(self)}") from None
         begin, end = self.offsets[i : i + 2].tolist()
         parts = {
             field.name: getattr(self, field.name)[begin:end]
@@ -68,8 +72,10 @@ class Overlaps:
         if self.shape:
             raise TypeError("only the result of a single query is an array: see prim_id, offsets")
         ids: NDArray[Any] = self.prim_id
-        ids = ids if dtype is None else ids.astype(dtype, copy=False)
-        return ids.copy() if copy else ids
+        wanted = ids if dtype is None else ids.astype(dtype, copy=False)
+        if copy is False and wanted is not ids:
+            raise ValueError(f"ids are int32: there is no {wanted.dtype} array without a copy")
+        return wanted.copy() if copy and wanted is ids else wanted
 
     def tolist(self) -> list[Any]:
         """Return the ids of each query as lists, nested as the batch is."""

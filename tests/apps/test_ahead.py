@@ -12,6 +12,7 @@ pytest.importorskip("rich")
 
 from bvh.apps.cli import ahead
 from bvh.runtime.cache.kernel_cache import cache_directory
+from bvh.traversal.rays import closest_hit
 from tests.children import answer, start
 
 PROGRAM = """
@@ -41,6 +42,11 @@ print(json.dumps([ahead, compiled(), found.prim_id.tolist()]))
 def test_nothing_needs_the_kernels_of_something(scene: bool, counters: bool) -> None:
     before, after, found = answer(start(PROGRAM.format(scene=scene, counters=counters)))
     assert before == after == 1 and found == [0]
+
+
+def test_the_kernel_is_known_by_its_module() -> None:
+    """The prefix of its files in the cache follows the module, wherever that moves."""
+    assert f"{closest_hit.__name__}." == ahead.RAYS
 
 
 @pytest.mark.skipif(cache_directory() is None, reason="needs a cache")

@@ -140,6 +140,32 @@ def test_files_stay_small() -> None:
     assert not long
 
 
+def test_functions_take_few_arguments() -> None:
+    """At most ten parameters; options that are given by name alone do not count."""
+    for path in (ROOT / "bvh").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.FunctionDef | ast.Lambda):
+                count = len(node.args.posonlyargs) + len(node.args.args)
+                assert count <= 10, f"{path}:{node.lineno}"
+
+
+def test_contributing_names_what_is_there() -> None:
+    """Each file that CONTRIBUTING names is there, and each function of a ray's way in its file."""
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    files = {path.relative_to(ROOT).as_posix(): path for path in ROOT.glob("*/**/*.py")}
+    named: dict[str, list[Path]] = {}
+    for name in re.findall(r"`([\w./]+\.py)`", text):
+        named[name] = [path for key, path in files.items() if f"/{key}".endswith(f"/{name}")]
+        assert named[name], name
+    way = text.partition("## How a ray travels")[2].partition("\n## ")[0]
+    steps = re.findall(r"`([\w./]+\.py)`\s+`(\w+)`", way)
+    assert len(steps) >= 13
+    for name, function in steps:
+        assert any(f"def {function}(" in path.read_text() for path in named[name]), function
+    # A screen, so that it can be read at once.
+    assert len(way.strip().splitlines()) <= 50
+
+
 def test_versions_agree() -> None:
     """The changelog's newest version is the package's."""
     newest = re.findall(r"^## \[(\d.*?)\]", (ROOT / "CHANGELOG.md").read_text(), re.M)[0]

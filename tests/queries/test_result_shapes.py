@@ -89,3 +89,44 @@ def test_single_results_have_scalars() -> None:
         assert type(target.overlap_box([0, 0, 0], [1, 1, 1]).counts) is int
         assert type(target.contains([0, 0, 1])) is bool
         assert type(target.distance([0, 0, 1])) is float
+
+
+def test_a_single_overlap_is_a_sequence_of_ids() -> None:
+    """It stands for its `prim_id` wherever a sequence or an array is taken; it is never changed."""
+    tree, scene = BVH.from_triangles(*TETRAHEDRON), Scene()
+    scene.add(tree)
+    for target in (tree, scene):
+        found, nothing = (target.overlap_sphere([0.1, 0.1, 0.1], r) for r in (1.0, 0.01))
+        ids = found.prim_id.tolist()
+        assert len(ids) == 3
+        assert found.tolist() == list(found) == sorted(found) == ids
+        assert (
+            list(reversed(found)) == ids[::-1]
+            and found[-1] == ids[2]
+            and found[1:].tolist() == ids[1:]
+        )
+        assert ids[1] in found and 9 not in found and len(found) == found.counts == 3
+        assert not nothing and list(nothing) == [] and np.asarray(nothing).dtype == np.int32
+        assert (found == np.array(ids)).all() and np.concatenate([found, nothing]).tolist() == ids
+        np.testing.assert_array_equal(tree.faces[found], tree.faces[ids])
+        assert np.shares_memory(np.asarray(found), found.prim_id)
+        assert not np.shares_memory(np.array(found), found.prim_id)
+        assert np.asarray(found, float).dtype == float
+        with pytest.raises(ValueError, match="no float64 array without a copy"):
+            found.__array__(float, copy=False)
+        with pytest.raises(IndexError):
+            found[3]
+
+
+def test_a_batch_of_overlaps_takes_one_index() -> None:
+    tree = BVH.from_triangles(*TETRAHEDRON)
+    batch = tree.overlap_sphere(np.zeros((2, 3, 3)), 1.0)
+    assert len(batch) == 6 and batch[-1].tolist() == batch[np.int64(5)].tolist() == [1, 2, 3]
+    for index in (slice(2), 1.0, (0, 1), None):
+        with pytest.raises(TypeError, match="integer"):
+            batch[index]
+    for index in (6, -7):
+        with pytest.raises(IndexError, match=f"no query {index} of 6"):
+            batch[index]
+    with pytest.raises(TypeError, match="single query"):
+        np.asarray(batch)

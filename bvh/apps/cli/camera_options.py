@@ -85,10 +85,10 @@ def with_camera(*names: str) -> Callable[[Callable[..., None]], Callable[..., No
 
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         signature = inspect.signature(command, eval_str=True)
-        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-        options = [inspect.Parameter(n, kind, default=None, annotation=OPTIONS[n]) for n in names]
         parameters = list(signature.parameters.values())
         at = list(signature.parameters).index("camera")
+        kind = parameters[at].kind
+        options = [inspect.Parameter(n, kind, default=None, annotation=OPTIONS[n]) for n in names]
         parameters[at : at + 1] = options
 
         @functools.wraps(command)

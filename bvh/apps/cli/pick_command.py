@@ -23,6 +23,7 @@ NOTHING = 1
 @with_camera(*OPTIONS)
 def pick_command(
     scene: ScenePath,
+    *,
     at: Annotated[
         str | None, typer.Option("--at", metavar="X,Y", help="Cursor: print what is under it.")
     ] = None,

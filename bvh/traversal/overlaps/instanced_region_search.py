@@ -16,11 +16,9 @@ from bvh.geometry.region_overlap import APART, MEET
 from bvh.runtime.jit import entry, kernel
 from bvh.runtime.simd import (
     WIDTH,
-    load,
     lowest_bit,
     mask_bits,
     peek,
-    peek_int,
     pointer,
     poke,
     shifted,
@@ -34,7 +32,6 @@ from bvh.traversal.overlaps.region_search import (
     QUERY,
     TOP,
     Search,
-    child_boxes,
     group_box,
     new_search,
     region_as_pointers,
@@ -44,8 +41,8 @@ from bvh.traversal.rays.ray_slots import STACK
 from bvh.tree import frame as frames
 from bvh.tree.frame import FRAME_SIZE
 from bvh.tree.instanced import blocks_of, code_of, groups_of, prim_ids_of
-from bvh.tree.triangle_groups import GROUP_SIZE, TOLERANCE
-from bvh.tree.wide_nodes import CODES, NODE_SIZE, leaf_rows
+from bvh.tree.triangle_groups import group_at, used_lanes
+from bvh.tree.wide_nodes import child_boxes, child_code, leaf_rows, node_at
 
 F = np.float32
 
@@ -93,8 +90,8 @@ def _visit(region, i, instanced, part, polygon, query, prim, count):
     groups, ids = groups_of(instanced, leaf), prim_ids_of(instanced, leaf)
     first, number = leaf_rows(code)
     for group in range(first, first + number):
-        at = group * GROUP_SIZE
-        bits = np.int64(mask_bits(load(groups, at + TOLERANCE * WIDTH, WIDTH) >= F(0.0)))
+        at = group_at(group)
+        bits = np.int64(mask_bits(used_lanes(groups, at)))
         sure = bits
         if not taken:
             low, high = group_box(groups, at, F(bound * GROUP_ERROR))
@@ -170,7 +167,7 @@ def search_scene(arrays, trees, regions, end, search, found):
                 part = _Part(leaf, node, taken, rows, many, bound)
                 count = _visit(region, i, instanced, part, polygon, query, prim, count)
                 continue
-            at = node * NODE_SIZE
+            at = node_at(node)
             low, high = child_boxes(blocks, at)
             sure = np.int64(0)
             if leaf < 0:
@@ -183,7 +180,7 @@ def search_scene(arrays, trees, regions, end, search, found):
             while bits != 0:
                 k = lowest_bit(bits)
                 bits &= bits - 1
-                child = np.int64(peek_int(blocks, at + CODES * WIDTH + k))
+                child = child_code(blocks, at + k)
                 if leaf >= 0:
                     child = 2 * child + (sure >> k & 1)
                 poke(stack, top, child)

@@ -18,11 +18,9 @@ from bvh.runtime.simd import (
     WIDTH,
     greater,
     lesser,
-    load,
     lowest_bit,
     mask_bits,
     peek,
-    peek_int,
     pointer,
     poke,
 )
@@ -38,8 +36,8 @@ from bvh.traversal.overlaps.regions import (
 from bvh.traversal.rays.ray_slots import STACK
 from bvh.tree import frame as frames
 from bvh.tree.primitives import Boxes, Triangles
-from bvh.tree.triangle_groups import GROUP_SIZE, TOLERANCE, three
-from bvh.tree.wide_nodes import CODES, LOWER, MAX_LEAF_ROWS, NODE_SIZE, UPPER, leaf_rows
+from bvh.tree.triangle_groups import group_at, group_edges, group_origin, used_lanes
+from bvh.tree.wide_nodes import MAX_LEAF_ROWS, child_boxes, child_code, leaf_rows, node_at
 
 MAX_LEAF_SIZE = MAX_LEAF_ROWS * WIDTH
 # Corners computed from a group's float32 rows have an error of less than 8 * 2**-24 of the largest
@@ -97,7 +95,7 @@ def _choose_region_as_pointers(region):
 @inlined
 def group_box(groups, at, error):
     """Return lower and upper corners of a group's triangles, lane by lane, `error` outward."""
-    v0, e1, e2 = three(groups, at), three(groups, at + 3 * WIDTH), three(groups, at + 6 * WIDTH)
+    v0, (e1, e2) = group_origin(groups, at), group_edges(groups, at)
     x1, y1, z1 = v0[0] + e1[0], v0[1] + e1[1], v0[2] + e1[2]
     x2, y2, z2 = v0[0] + e2[0], v0[1] + e2[1], v0[2] + e2[2]
     low = (
@@ -132,9 +130,9 @@ def _visit_triangles(primitives, tree, region, i, code, local, polygon, query, p
     first, rows = leaf_rows(code)
     error = np.float32(frames.bound(tree.frame) * GROUP_ERROR)
     for group in range(first, first + rows):
-        at = group * GROUP_SIZE
+        at = group_at(group)
         low, high = group_box(tree.groups, at, error)
-        used = load(tree.groups, at + TOLERANCE * WIDTH, WIDTH) >= np.float32(0.0)
+        used = used_lanes(tree.groups, at)
         bits = mask_bits(used & reach(region, local, low, high))
         while bits != 0:
             one = peek(tree.ids, group * WIDTH + lowest_bit(bits))
@@ -158,12 +156,6 @@ def _choose_visit(primitives, tree, region, i, code, local, polygon, query, prim
 
 
 by_type(visit_leaf, inline=True)(_choose_visit)
-
-
-@inlined
-def child_boxes(blocks, at):
-    """Return lower and upper corners of a node's children, lane by lane."""
-    return three(blocks, at + LOWER * WIDTH), three(blocks, at + UPPER * WIDTH)
 
 
 @entry
@@ -190,13 +182,13 @@ def search_regions(arrays, regions, end, search, found):
             top -= 1
             code = peek(stack, top)
             if code >= 0:
-                at = code * NODE_SIZE
+                at = node_at(code)
                 low, high = child_boxes(blocks, at)
                 bits = mask_bits(reach(region, local, low, high))
                 while bits != 0:
-                    child = peek_int(blocks, at + CODES * WIDTH + lowest_bit(bits))
+                    child = child_code(blocks, at + lowest_bit(bits))
                     bits &= bits - 1
-                    poke(stack, top, np.int64(child))
+                    poke(stack, top, child)
                     top += 1
             else:
                 count = visit_leaf(

@@ -25,14 +25,13 @@ from bvh.runtime.simd import (
     lowest_bit,
     mask_bits,
     peek,
-    peek_int,
     pointer,
     poke,
     shifted,
     splat,
 )
 from bvh.runtime.tuple_references import as_pointers
-from bvh.traversal.overlaps.region_search import child_boxes, group_box
+from bvh.traversal.overlaps.region_search import group_box
 from bvh.traversal.overlaps.tree_to_tree import (
     GROUP_ROWS,
     HIGH,
@@ -50,8 +49,24 @@ from bvh.traversal.overlaps.tree_to_tree import (
 from bvh.traversal.rays.ray_slots import STACK
 from bvh.tree import frame as frames
 from bvh.tree.primitives import corners
-from bvh.tree.triangle_groups import GROUP_SIZE, NORMAL, SIZE, TOLERANCE, dot, three
-from bvh.tree.wide_nodes import CODES, LOWER, MAX_LEAF_ROWS, NODE_SIZE, UPPER, leaf_rows
+from bvh.tree.triangle_groups import (
+    dot,
+    group_at,
+    group_normal,
+    group_origin,
+    group_sizes,
+    used_lanes,
+)
+from bvh.tree.wide_nodes import (
+    MAX_LEAF_ROWS,
+    child_at,
+    child_boxes,
+    child_code,
+    child_lower,
+    child_upper,
+    leaf_rows,
+    node_at,
+)
 
 ENTRY = 4
 # Opening a pair pops one entry and pushes up to WIDTH**2 where opening a node pushes WIDTH; a path
@@ -109,7 +124,7 @@ def _push(stack, top, code, box, code2, box2):
 
 @inlined
 def _code_of(blocks, node, k):
-    return np.int64(peek_int(blocks, node * NODE_SIZE + CODES * WIDTH + k))
+    return child_code(blocks, node_at(node) + k)
 
 
 @inlined
@@ -134,7 +149,7 @@ def _open(task, itself, top, code, box, code2, box2):
         # A leaf of the second tree: its box is a lane of its parent.
         node = box2 // WIDTH
         transform_children(other.blocks, node, to_first, rows)
-        low, high = child_boxes(tree.blocks, code * NODE_SIZE)
+        low, high = child_boxes(tree.blocks, node_at(code))
         bits = mask_bits(_overlapping(low, high, rows, box2 - node * WIDTH))
         while bits != 0:
             k = lowest_bit(bits)
@@ -144,12 +159,11 @@ def _open(task, itself, top, code, box, code2, box2):
         return top
     used = mask_bits(transform_children(other.blocks, code2, to_first, rows))
     if code < 0:
-        node = box // WIDTH
-        at = node * NODE_SIZE + (box - node * WIDTH)
+        at = child_at(box)
         bits = used
         for axis in range(3):
-            low = splat(peek(tree.blocks, at + (LOWER + axis) * WIDTH), WIDTH)
-            high = splat(peek(tree.blocks, at + (UPPER + axis) * WIDTH), WIDTH)
+            low = splat(child_lower(tree.blocks, at, axis), WIDTH)
+            high = splat(child_upper(tree.blocks, at, axis), WIDTH)
             first = load(rows, (LOW + axis) * WIDTH, WIDTH)
             last = load(rows, (HIGH + axis) * WIDTH, WIDTH)
             bits &= mask_bits((first <= high) & (last >= low))
@@ -159,7 +173,7 @@ def _open(task, itself, top, code, box, code2, box2):
             child = _code_of(other.blocks, code2, k)
             top = _push(stack, top, code, box, child, code2 * WIDTH + k)
         return top
-    low, high = child_boxes(tree.blocks, code * NODE_SIZE)
+    low, high = child_boxes(tree.blocks, node_at(code))
     while used != 0:
         k = lowest_bit(used)
         used &= used - 1
@@ -184,9 +198,9 @@ def _straddling(tree, group, rows, at, margin):
     SIZE, times the error of w - v0: `margin`, and a few 2**-24 of the largest coordinate for the
     float32 rounding of w, v0, N, and the sums.
     """
-    start = group * GROUP_SIZE
-    v0, n = three(tree.groups, start), three(tree.groups, start + NORMAL * WIDTH)
-    bound = load(tree.groups, start + SIZE * WIDTH, WIDTH) * margin
+    start = group_at(group)
+    v0, n = group_origin(tree.groups, start), group_normal(tree.groups, start)
+    bound = group_sizes(tree.groups, start) * margin
     a = _height(n, v0, rows, at + V0 * WIDTH)
     b = _height(n, v0, rows, at + V1 * WIDTH)
     c = _height(n, v0, rows, at + V2 * WIDTH)
@@ -230,8 +244,8 @@ def _leaves(task, itself, code, code2, pairs, count):
         transform_group(other.groups, first2 + m, to_first, rows, m * GROUP_ROWS * WIDTH)
     for g in range(first, first + many):
         # The second tree's margins cover both.
-        low, high = group_box(tree.groups, g * GROUP_SIZE, np.float32(0.0))
-        used = load(tree.groups, g * GROUP_SIZE + TOLERANCE * WIDTH, WIDTH) >= np.float32(0.0)
+        low, high = group_box(tree.groups, group_at(g), np.float32(0.0))
+        used = used_lanes(tree.groups, group_at(g))
         for m in range(many2):
             g2 = first2 + m
             if itself and code == code2 and g2 < g:

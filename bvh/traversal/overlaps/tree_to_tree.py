@@ -19,8 +19,8 @@ from bvh.runtime.jit import inlined
 from bvh.runtime.simd import WIDTH, convert, greater, lesser, peek, splat, store
 from bvh.tree.frame import BOUND, CENTRE, EXPONENT, FARTHEST, FRAME_SIZE, FrameView
 from bvh.tree.primitives import corners
-from bvh.tree.triangle_groups import GROUP_SIZE, three
-from bvh.tree.wide_nodes import LOWER, NODE_SIZE, UPPER
+from bvh.tree.triangle_groups import group_at, group_edges, group_origin
+from bvh.tree.wide_nodes import child_boxes, node_at
 
 # The parts of the map: L, abs(L), T, margin, the matrix's three rows, whether there is a matrix;
 # whether both trees are parts of one mesh, so that shared corners and edges do not count.
@@ -163,8 +163,7 @@ def _put_ends(rows, at, row, low, high, margin):
 @inlined
 def transform_children(blocks, node, to_first, rows):
     """Transform the boxes of a node's children to the first tree's frame; return the used lanes."""
-    at = node * NODE_SIZE
-    first, last = three(blocks, at + LOWER * WIDTH), three(blocks, at + UPPER * WIDTH)
+    first, last = child_boxes(blocks, node_at(node))
     low, high = _doubles(first), _doubles(last)
     centre = (
         (low[0] + high[0]) * 0.5,
@@ -186,10 +185,9 @@ def transform_children(blocks, node, to_first, rows):
 @inlined
 def transform_group(groups, group, to_first, rows, at):
     """Transform a triangle group to the first tree's frame: boxes and corners."""
-    start = group * GROUP_SIZE
-    v0 = _doubles(three(groups, start))
-    e1 = _doubles(three(groups, start + 3 * WIDTH))
-    e2 = _doubles(three(groups, start + 6 * WIDTH))
+    start = group_at(group)
+    e1, e2 = group_edges(groups, start)
+    v0, e1, e2 = _doubles(group_origin(groups, start)), _doubles(e1), _doubles(e2)
     size = splat(np.float64(0.0), WIDTH)
     for row in range(3):
         a = _along(to_first, row, v0) + peek(to_first, SHIFT + row)

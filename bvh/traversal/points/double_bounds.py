@@ -11,9 +11,9 @@ from __future__ import annotations
 import numpy as np
 
 from bvh.runtime.jit import inlined, kernel
-from bvh.runtime.simd import WIDTH, peek, peek_int, poke
+from bvh.runtime.simd import WIDTH, peek, poke
 from bvh.traversal.points.point_bounds import local_distance
-from bvh.tree.wide_nodes import CODES, LOWER, NODE_SIZE, UPPER
+from bvh.tree.wide_nodes import child_code, child_lower, child_upper, node_at
 
 EVEN = (1.0, 1.0, 1.0)
 
@@ -23,8 +23,8 @@ def _box_square(blocks, at, x, weights):
     """Return the square of the weighted distance to one child, -1 where there is none."""
     square = 0.0
     for axis in range(3):
-        low = np.float64(peek(blocks, at + (LOWER + axis) * WIDTH))
-        high = np.float64(peek(blocks, at + (UPPER + axis) * WIDTH))
+        low = np.float64(child_lower(blocks, at, axis))
+        high = np.float64(child_upper(blocks, at, axis))
         if low > high:
             return -1.0
         off = max(max(low - x[axis], x[axis] - high), 0.0)
@@ -51,7 +51,7 @@ def push_near(blocks, code, x, weights, bound, scratch, top):
     stack, squares = scratch.stack, scratch.squares
     first = top
     for lane in range(WIDTH):
-        at = code * NODE_SIZE + lane
+        at = node_at(code) + lane
         square = _box_square(blocks, at, x, weights)
         # NaN is not beyond the bound.
         if square == -1.0 or square > bound:
@@ -61,7 +61,7 @@ def push_near(blocks, code, x, weights, bound, scratch, top):
             poke(stack, k, peek(stack, k - 1))
             poke(squares, k, peek(squares, k - 1))
             k -= 1
-        poke(stack, k, np.int64(peek_int(blocks, at + CODES * WIDTH)))
+        poke(stack, k, child_code(blocks, at))
         poke(squares, k, square)
         top += 1
     return top

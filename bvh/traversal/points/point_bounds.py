@@ -30,8 +30,6 @@ from bvh.runtime.simd import (
     fma,
     greater,
     lesser,
-    load,
-    load_ints,
     mask_bits,
     peek,
     peek_int,
@@ -46,8 +44,15 @@ from bvh.runtime.simd import (
 )
 from bvh.runtime.simd.lanes import compress_order
 from bvh.tree import frame as frames
-from bvh.tree.triangle_groups import E1, E2, GROUP_SIZE, NORMAL, TOLERANCE, V0, dot, three
-from bvh.tree.wide_nodes import CODES, LOWER, NODE_SIZE, UPPER
+from bvh.tree.triangle_groups import (
+    dot,
+    group_at,
+    group_edges,
+    group_normal,
+    group_origin,
+    group_tolerance,
+)
+from bvh.tree.wide_nodes import child_boxes, child_codes, node_at
 
 F = np.float32
 UNIT = 2.0**-24
@@ -95,12 +100,10 @@ def square_bound(best, box_error):
 def box_squares(blocks, at, p):
     """Return the squares of the distances to the children of the node at `at`."""
     none = splat(F(0.0), WIDTH)
-    x = load(blocks, at + LOWER * WIDTH, WIDTH) - p[0]
-    y = load(blocks, at + (LOWER + 1) * WIDTH, WIDTH) - p[1]
-    z = load(blocks, at + (LOWER + 2) * WIDTH, WIDTH) - p[2]
-    x = greater(greater(x, p[0] - load(blocks, at + UPPER * WIDTH, WIDTH)), none)
-    y = greater(greater(y, p[1] - load(blocks, at + (UPPER + 1) * WIDTH, WIDTH)), none)
-    z = greater(greater(z, p[2] - load(blocks, at + (UPPER + 2) * WIDTH, WIDTH)), none)
+    low, high = child_boxes(blocks, at)
+    x = greater(greater(low[0] - p[0], p[0] - high[0]), none)
+    y = greater(greater(low[1] - p[1], p[1] - high[1]), none)
+    z = greater(greater(low[2] - p[2], p[2] - high[2]), none)
     return fma(x, x, fma(y, y, z * z))
 
 
@@ -110,20 +113,19 @@ def push_children(blocks, code, p, bound, stack, top, spare):
 
     An entry is the bits of the squared distance, which sort like the number, and the code.
     """
-    squares = box_squares(blocks, code * NODE_SIZE, p)
+    squares = box_squares(blocks, node_at(code), p)
     return push_squares(blocks, code, squares, bound, stack, top, spare)
 
 
 @inlined
 def push_squares(blocks, code, squares, bound, stack, top, spare):
     """Push the children with squared distances within a bound, as `push_children` does."""
-    at = code * NODE_SIZE
     bits = mask_bits(squares <= bound)
     if bits == 0:
         return top
     order = compress_order(bits)
     store(spare, 0, permute(squares, order))
-    store_ints(spare, WIDTH, permute(load_ints(blocks, at + CODES * WIDTH, WIDTH), order))
+    store_ints(spare, WIDTH, permute(child_codes(blocks, node_at(code)), order))
     first = top
     for i in range(popcount(bits)):
         child = np.int64(peek_int(spare, WIDTH + i)) & 0xFFFFFFFF
@@ -155,13 +157,10 @@ def group_bounds(groups, group, p):
 
     `low` is infinite in lanes without a triangle, `high` where there is no bound.
     """
-    at = group * GROUP_SIZE
-    v0, e1, e2 = three(groups, at + V0 * WIDTH), three(groups, at + E1 * WIDTH), three(
-        groups, at + E2 * WIDTH
-    )  # fmt: skip
-    n = three(groups, at + NORMAL * WIDTH)
+    at = group_at(group)
+    v0, (e1, e2), n = group_origin(groups, at), group_edges(groups, at), group_normal(groups, at)
     a = (p[0] - v0[0], p[1] - v0[1], p[2] - v0[2])
-    return corner_bounds(a, e1, e2, n, load(groups, at + TOLERANCE * WIDTH, WIDTH))
+    return corner_bounds(a, e1, e2, n, group_tolerance(groups, at))
 
 
 @inlined

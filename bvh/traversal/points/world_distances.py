@@ -32,12 +32,19 @@ import numpy as np
 
 from bvh.geometry.arithmetic.floats import INF, largest
 from bvh.runtime.jit import inlined, kernel, stay_outlined
-from bvh.runtime.simd import WIDTH, greater, lesser, load, peek, select, shifted, splat
+from bvh.runtime.simd import WIDTH, greater, lesser, peek, select, shifted, splat
 from bvh.traversal.points.point_bounds import UNIT, UP, corner_bounds, push_squares
 from bvh.traversal.points.world_metric import LEAST, LENGTHS, ROUNDING, ROWS, SCALE, WEIGHTS
 from bvh.tree.instanced import BOUND, SHIFT_ERROR, TRANSFORM_SIZE
-from bvh.tree.triangle_groups import E1, E2, GROUP_SIZE, TOLERANCE, V0, cross, dot, three
-from bvh.tree.wide_nodes import LOWER, NODE_SIZE, UPPER
+from bvh.tree.triangle_groups import (
+    cross,
+    dot,
+    group_at,
+    group_edges,
+    group_origin,
+    group_tolerance,
+)
+from bvh.tree.wide_nodes import child_boxes, node_at
 
 F = np.float32
 # Points further away, in local units of the tree, are handled in float64.
@@ -99,12 +106,11 @@ def _stretch(metric, v):
 @inlined
 def stretched_bounds(groups, group, p, metric):
     """Return (low, high) of the stretched distances to a group's triangles, less all errors."""
-    at = group * GROUP_SIZE
-    v0 = three(groups, at + V0 * WIDTH)
+    at = group_at(group)
+    v0, (e1, e2) = group_origin(groups, at), group_edges(groups, at)
     a = _stretch(metric, (p[0] - v0[0], p[1] - v0[1], p[2] - v0[2]))
-    e1 = _stretch(metric, three(groups, at + E1 * WIDTH))
-    e2 = _stretch(metric, three(groups, at + E2 * WIDTH))
-    return corner_bounds(a, e1, e2, cross(e1, e2), load(groups, at + TOLERANCE * WIDTH, WIDTH))
+    e1, e2 = _stretch(metric, e1), _stretch(metric, e2)
+    return corner_bounds(a, e1, e2, cross(e1, e2), group_tolerance(groups, at))
 
 
 @inlined
@@ -116,7 +122,7 @@ def _off(low, high, p):
 @inlined
 def _weighed(blocks, at, p, metric):
     """Return lower bounds of squared distances to boxes, by weights."""
-    low, high = three(blocks, at + LOWER * WIDTH), three(blocks, at + UPPER * WIDTH)
+    low, high = child_boxes(blocks, at)
     x, y, z = _off(low[0], high[0], p[0]), _off(low[1], high[1], p[1]), _off(low[2], high[2], p[2])
     return (
         x * x * F(peek(metric, WEIGHTS)) + y * y * F(peek(metric, WEIGHTS + 1))
@@ -154,7 +160,7 @@ def _least_along(g, near, far, column):
 @inlined
 def _directed(blocks, at, p, metric):
     """Return lower bounds of squared distances to boxes, by directions."""
-    low, high = three(blocks, at + LOWER * WIDTH), three(blocks, at + UPPER * WIDTH)
+    low, high = child_boxes(blocks, at)
     none = splat(F(0.0), WIDTH)
     # Vectors from points of the box to p lie between `near` and `far`.
     near = p[0] - high[0], p[1] - high[1], p[2] - high[2]
@@ -186,7 +192,7 @@ def _directed(blocks, at, p, metric):
 def push_stretched(blocks, code, p, metric, bound, stack, top, spare):
     """Put the children of a leaf's node on the stack as `push_children` does, stretched."""
     stay_outlined()
-    at = code * NODE_SIZE
+    at = node_at(code)
     if peek(metric, LEAST) < SHEARED:
         squares = _directed(blocks, at, p, metric)
     else:

@@ -1,4 +1,4 @@
-"""Candidates for the closest hit: triangles that pass the filter, and their exact decision.
+"""Candidates for the closest hit, decided exactly; of equal distances, the lowest id wins the tie.
 
 A slot keeps its ray's closest primitive so far, with an interval of tau that surely contains the
 rounded t. A hit whose interval lies before that replaces it, one behind it is dropped; where the

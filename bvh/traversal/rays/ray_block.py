@@ -124,12 +124,6 @@ def read_double(block, r, row):
 
 
 @inlined
-def write_double(block, r, row, value):
-    """Write a double of the ray at r."""
-    poke(block.doubles, double_index(r, row), value)
-
-
-@inlined
 def local_interval(block, r, t):
     """Return (low, high) in float32 around the tau of an exact hit distance t."""
     slack = np.float64(read_row(block, r, SLACK))

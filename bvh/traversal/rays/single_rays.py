@@ -1,4 +1,4 @@
-"""Traversal of rays one by one, several interleaved to hide memory latency.
+"""Single rays: slab tests of a node's boxes, with several rays interleaved to hide memory latency.
 
 Each slot contains a ray and its stack. A round lets every slot whose next entry is a node take one
 step, without a branch that depends on the ray; a second round tests the leaves that were reached.
