@@ -16,7 +16,6 @@ from bvh.tree.primitives import Boxes, Triangles
 
 # Many kernels, which only these queries need: they are imported by the first query.
 if TYPE_CHECKING:
-    from bvh.queries.batches.overlap_batches import Codes, RegionSearch
     from bvh.traversal.overlaps.regions import BoxRegions, PlaneRegions, Regions, SphereRegions
 
 Ids = NDArray[np.int32]
@@ -264,28 +263,11 @@ class OverlapQueries(TreeBase):
         self, regions: Regions, shape: tuple[int, ...], threads: int | None,
         progress: ProgressLike | None,
     ) -> Overlaps:  # fmt: skip
-        from bvh.queries.batches.overlap_batches import search_of
+        from bvh.queries.batches.overlap_batches import find_overlaps, search_of
 
         search = search_of(self._arrays)
         offsets, codes = find_overlaps(search, regions, shape, threads, progress)
         return Overlaps(codes.astype(np.int32), offsets, shape)
-
-
-def find_overlaps(
-    search: RegionSearch, regions: Regions, shape: tuple[int, ...], threads: int | None,
-    progress: ProgressLike | None,
-) -> tuple[NDArray[np.int64], Codes]:  # fmt: skip
-    """Return (offsets, codes): the primitives of a tree or a scene that each region overlaps."""
-    from bvh.queries.batches.overlap_batches import find_region, find_regions
-
-    if shape == () and progress is None:
-        if threads is not None:
-            thread_count(threads)
-        codes = find_region(search, regions)
-        return np.array([0, len(codes)]), codes
-    workers = thread_count(threads)
-    with heard(progress) as report:
-        return find_regions(search, regions, math.prod(shape), workers, report)
 
 
 def _flat(array: NDArray[np.float64], shape: tuple[int, ...], width: int) -> NDArray[np.float64]:

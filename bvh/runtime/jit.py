@@ -99,12 +99,28 @@ def _parameter(name: str) -> Parameter:
 
 def kernel(function: Callable[..., Any]) -> Any:
     """Compile a helper that kernels call; it is not cached on its own."""
-    return _compiled(function, **NOT_FROM_PYTHON | HELPER)
+    return _for_types(_compiled(function, **NOT_FROM_PYTHON | HELPER))
 
 
 def inlined(function: Callable[..., Any]) -> Any:
     """Compile a small helper that is always inlined into its callers."""
-    return _compiled(function, **NOT_FROM_PYTHON | HELPER | {"forceinline": True})
+    return _for_types(_compiled(function, **NOT_FROM_PYTHON | HELPER | {"forceinline": True}))
+
+
+def _for_types(compiled: Any) -> Any:
+    """Compile a helper for the types of its arguments, constants included.
+
+    Numba compiles it again for each value of a constant, such as the row that an accessor reads.
+    """
+    if isinstance(compiled, Dispatcher):
+        template = compiled.get_call_template
+
+        def of_types(args: Any, kws: Any) -> Any:
+            general = tuple(types.unliteral(arg) for arg in args)
+            return template(general, {name: types.unliteral(arg) for name, arg in kws.items()})
+
+        compiled.get_call_template = of_types
+    return compiled
 
 
 def alone(function: Callable[..., Any]) -> Any:

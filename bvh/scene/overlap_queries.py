@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bvh.queries.batches.overlap_batches import find_overlaps
 from bvh.queries.overlap_queries import (
     affine_matrix,
     box_regions,
-    find_overlaps,
     plane_regions,
     sphere_regions,
 )

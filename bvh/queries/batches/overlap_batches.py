@@ -5,6 +5,7 @@ What kernels cannot decide is decided here in rational numbers.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
@@ -13,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic import rationals
-from bvh.runtime.arguments import MAX_PRIMITIVES, kernel_input
+from bvh.runtime.arguments import MAX_PRIMITIVES, kernel_input, thread_count
 from bvh.runtime.jit import warms
+from bvh.runtime.progress_bars import ProgressLike, heard
 from bvh.runtime.threads import Progress, Shelf, reserve_call_memory, share, share_long
 from bvh.traversal.overlaps.region_search import (
     COUNT,
@@ -96,6 +98,21 @@ def search_of(arrays: TreeArrays) -> RegionSearch:
     empty = len(arrays.nodes.data) == 0
     run = partial(search_regions, arrays)
     return RegionSearch(empty, False, new_search, new_found, run, corners)
+
+
+def find_overlaps(
+    search: RegionSearch, regions: Regions, shape: tuple[int, ...], threads: int | None,
+    progress: ProgressLike | None,
+) -> tuple[NDArray[np.int64], Codes]:  # fmt: skip
+    """Return (offsets, codes): the primitives of a tree or a scene that each region overlaps."""
+    if shape == () and progress is None:
+        if threads is not None:
+            thread_count(threads)
+        codes = find_region(search, regions)
+        return np.array([0, len(codes)]), codes
+    workers = thread_count(threads)
+    with heard(progress) as report:
+        return find_regions(search, regions, math.prod(shape), workers, report)
 
 
 def find_regions(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,12 @@ from bvh.tree.winding_moments import WindingTerms
 # Points that a thread takes at a time: enough to hide the cost of the call, few enough to balance
 # threads and to notice Ctrl-C at once.
 MIN_POINTS, MAX_POINTS = 128, 4096
+
+# Kept from batch to batch: to make scratch takes longer than one point.
+SHELVES: dict[type, Shelf[PointScratch]] = {
+    TreeTarget: Shelf(new_scratch),
+    SceneTarget: Shelf(partial(new_scratch, scene=True)),
+}
 
 
 def find_closest(
@@ -69,7 +76,7 @@ def _run(
 ) -> Nearest:
     """Find the closest triangle of each point, or `count` of them; with `places`, where it is."""
     searched = _searched(target)
-    n, shelf = batch.size * (1 if count is None else count), Shelf(lambda: _scratch_for(searched))
+    n, shelf = batch.size * (1 if count is None else count), SHELVES[type(searched)]
     rows = n if places else 0
     found = Nearest(
         np.empty(n), np.empty(n, np.int64), np.empty((rows, 2)), np.empty((rows, 3))
@@ -92,11 +99,6 @@ def _searched(target: Target) -> TreeTarget | SceneTarget:
     if target.metrics is None:
         return TreeTarget(target.arrays)
     return SceneTarget(target.arrays, target.metrics, target.mask)
-
-
-def _scratch_for(target: TreeTarget | SceneTarget) -> PointScratch:
-    """Return the scratch of one thread."""
-    return new_scratch(scene=isinstance(target, SceneTarget))
 
 
 def winding_numbers(

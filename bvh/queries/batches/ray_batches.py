@@ -42,6 +42,9 @@ SMALLEST_IMAGE = 1 << 12
 
 NO_PERMUTATION = np.empty(0, np.int64)
 
+# Kept from batch to batch; what is measured is shared by the threads of one batch alone.
+SHELF: Shelf[Scratch] = Shelf(lambda: new_scratch(no_measurements()))
+
 # Incoherent rays are sorted where that pays: many rays in a tree that is larger than the caches.
 # There, sorting was measured to save up to a fifth of their time, say 15 %. Beside the sort itself,
 # which one thread does, reading rays and writing hits out of order costs about twice as much again.
@@ -49,11 +52,6 @@ SORTABLE, LARGE_TREE, PROBE, SAVED = 1 << 18, 1 << 24, 64, 0.15
 
 Work = Callable[[Order, int, int], None]
 Found = tuple[NDArray[Any], ...]
-
-
-def _shelf() -> Shelf[Scratch]:
-    """Return scratch for the threads of a batch, which share what they learn."""
-    return Shelf(partial(new_scratch, no_measurements()))
 
 
 def closest_hit(arrays: Any, batch: RayBatch, options: RayOptions) -> Hits:
@@ -88,11 +86,12 @@ def _closest(arrays: Any, batch: RayBatch, goal: Callable[[], Any], options: Ray
     """Return t, prim_id, u, v and front of the hits that a goal leads to."""
     arrays, _kept = kernel_arrays(arrays)
     t, u, v, prim_id, front = _results(batch.size, ids_of(arrays.primitives))
-    shelf = _shelf()
+    measured = no_measurements()
     out = Columns(prim_id, t, u, v, front.view(np.uint8))
 
     def work(order: Order, begin: int, end: int) -> None:
-        with shelf.scratch() as scratch:
+        with SHELF.scratch() as kept:
+            scratch = kept._replace(measured=measured)
             closest_hits(arrays, batch.rays, order, scratch, goal(), begin, end, out)
 
     if len(arrays.nodes.data) == 0:
@@ -107,13 +106,14 @@ def any_hit(arrays: Any, batch: RayBatch, options: RayOptions) -> NDArray[np.boo
     """Return for each ray whether it hits anything."""
     arrays, _kept = kernel_arrays(arrays)
     hit = np.zeros(batch.size, np.bool_)
-    shelf = _shelf()
+    measured = no_measurements()
     # The kernel writes nothing else.
     none, no_ids = np.empty(0), np.empty(0, ids_of(arrays.primitives))
     out = Columns(no_ids, none, none, none, hit.view(np.uint8))
 
     def work(order: Order, begin: int, end: int) -> None:
-        with shelf.scratch() as scratch:
+        with SHELF.scratch() as kept:
+            scratch = kept._replace(measured=measured)
             goal = _goal(True, options.cull, options.accept, ids_of(arrays.primitives))
             closest_hits(arrays, batch.rays, order, scratch, goal, begin, end, out)
 

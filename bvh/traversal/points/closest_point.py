@@ -128,9 +128,9 @@ def _closest(target, scratch, p, x, reach, limit):
     """
     goal = Candidates(np.int64(0), limit, np.int64(NO_TRIANGLE), NAN, NAN)
     space = space_of(target, x, reach)
-    near, goal = walk_float32(space, goal, limit, scratch, p, np.int64(0))
+    near, limits, goal = walk_float32(space, goal, limit, scratch, p, np.int64(0))
     count, best, name, u, v = goal
-    count = keep_near(space, scratch, count, near)
+    count = keep_near(space, scratch, count, near, limits[0])
     return measure(target.tree.primitives, scratch, count, p, (best, name, u, v))
 
 

@@ -20,13 +20,14 @@ from bvh.runtime.simd import peek, pointer, poke, shifted
 from bvh.runtime.tuple_references import as_pointers
 from bvh.traversal.points.closest_point import TARGETS
 from bvh.traversal.points.double_bounds import EVEN
-from bvh.traversal.points.point_bounds import BOX_ERROR, UP, local_bound, spread_point
+from bvh.traversal.points.point_bounds import BOX_ERROR, UP, spread_point
 from bvh.traversal.points.point_walks import (
     VISITS,
     Candidates,
     DoubleSpace,
     InstanceSpace,
     Rows,
+    limits_of,
     measure,
     walk_instance_float32,
     walk_instance_float64,
@@ -99,27 +100,27 @@ def _leaf_at(target, code):
     return leaf if peek(target.tree.primitives.masks, leaf) & target.mask != 0 else np.int64(-1)
 
 
-def _visit_for_closest(space, goal, near, bound, scratch, p, code, top):
+def _visit_for_closest(space, goal, near, limits, scratch, p, code, top):
     leaf = _leaf_at(space.target, code)
     if leaf >= 0:
         near, goal = _closest_in_leaf(
             space.target, goal, near, scratch, p, space.x, leaf, top
         )  # fmt: skip
-    return near, local_bound(near, space.scale), goal
+    return near, limits_of(space, near), goal
 
 
-def _visit_for_nearest(space, goal, near, bound, scratch, p, code, top):
+def _visit_for_nearest(space, goal, near, limits, scratch, p, code, top):
     leaf = _leaf_at(space.target, code)
     if leaf >= 0:
         near = _nearest_in_leaf(space.target, goal, near, scratch, p, space.x, leaf, top)
-    return near, local_bound(near, space.scale), goal
+    return near, limits_of(space, near), goal
 
 
-def _visit_in_doubles(space, goal, near, bound, scratch, p, code, top):
+def _visit_in_doubles(space, goal, near, limits, scratch, p, code, top):
     leaf = _leaf_at(space.target, code)
     if leaf >= 0:
         near = _nearest_in_leaf(space.target, goal, near, scratch, p, space.x, leaf, top)
-    return near, bound, goal
+    return near, limits, goal
 
 
 VISITS[TopSpace, Candidates] = _visit_for_closest
@@ -149,7 +150,8 @@ def _closest_in_leaf(target, goal, near, scratch, p, x, leaf, base):
     seen = seen_from(instanced, metric, leaf, x)
     if seen[3]:
         space = _instance_space(instanced, metric, leaf, seen)
-        return walk_instance_float32(space, goal, near, scratch, p, base)
+        near, _, goal = walk_instance_float32(space, goal, near, scratch, p, base)
+        return near, goal
     count, best, name, u, v = goal
     best, name, u, v = measure(instanced, scratch, count, p, (best, name, u, v))
     return _closest_in_doubles(target, scratch, p, x, leaf, base, (best, name, u, v))

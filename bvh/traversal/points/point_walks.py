@@ -7,8 +7,9 @@ leaves collect `Candidates`, or the k nearest, which leaves insert into `Rows`. 
 specialised by the types of both, at compile time.
 
 `walk_float32` is for points that are not too far (see `point_bounds`), `walk_float64` for all
-others. Both carry `near`, an upper bound of the distance in the world of the last triangle of the
-result.
+others. Both carry an upper bound of the distance to the last triangle of the result: `near` in the
+world, and `limits` in local units, which alone change while the closest triangle of a tree by itself
+is searched.
 
 A triangle's *name* is its id in a tree, and its code in a scene (see `instanced`): the `base` of
 its leaf, with the id in the low bits.
@@ -119,29 +120,25 @@ class Rows(NamedTuple):
 
 
 def _walk_float32(space, goal, near, scratch, p, base):
-    """Traverse a tree, nearest boxes first; return the final (near, goal).
+    """Traverse a tree, nearest boxes first; return the final (near, limits, goal).
 
     The stack is free from `base` on.
     """
     stack = scratch.stack
-    bound = local_bound(near, space.scale)
-    square = square_bound(bound, space.box_error)
+    limits = limits_of(space, near)
     poke(stack, base, np.int64(0))
     top = base + 1
     while top > base:
         top -= 1
         entry = peek(stack, top)
-        if entry > key_of(square):
+        if entry > key_of(limits[1]):
             continue
         code = code_of(entry)
         if code >= 0:
-            top = push(space, code, square, scratch, top)
+            top = push(space, code, limits[1], scratch, top)
         else:
-            before = bound
-            near, bound, goal = visit(space, goal, near, bound, scratch, p, code, top)
-            if bound < before:
-                square = square_bound(bound, space.box_error)
-    return near, goal
+            near, limits, goal = visit(space, goal, near, limits, scratch, p, code, top)
+    return near, limits, goal
 
 
 def _walk_float64(space, goal, near, scratch, p, base):
@@ -168,6 +165,13 @@ walk_float32, walk_float64 = inlined(_walk_float32), inlined(_walk_float64)
 # Numba cannot compile a function within itself, even for other types: instances have their own
 # loops, which the traversal of a TLAS calls.
 walk_instance_float32, walk_instance_float64 = inlined(_walk_float32), inlined(_walk_float64)
+
+
+@inlined
+def limits_of(space, near):
+    """Return the largest distance to triangles, and squared to boxes, still of use, in float32."""
+    bound = local_bound(near, space.scale)
+    return bound, square_bound(bound, space.box_error)
 
 
 def push(space, code, bound, scratch, top):
@@ -208,15 +212,13 @@ def _choose_bounds(space, group):
 by_type(triangle_bounds, inline=True)(_choose_bounds)
 
 
-def visit(space, goal, near, bound, scratch, p, code, top):
-    """Measure the triangles of a leaf, `code`, of a tree; return (near, bound, goal).
-
-    `bound` is `near` in local units, in float32.
-    """
+def visit(space, goal, near, limits, scratch, p, code, top):
+    """Measure the triangles of a leaf, `code`, of a tree; return (near, limits, goal)."""
 
 
-def _visit_closest(space, goal, near, bound, scratch, p, code, top):
+def _visit_closest(space, goal, near, limits, scratch, p, code, top):
     """Collect the triangles that may be the closest."""
+    bound, square = limits
     count, best, name, u, v = goal
     unit = 1.0 / space.scale
     first, rows = leaf_rows(code)
@@ -224,8 +226,10 @@ def _visit_closest(space, goal, near, bound, scratch, p, code, top):
         low, high = triangle_bounds(space, group)
         nearest = lowest(high) + space.error
         if nearest < bound:
-            bound = nearest
-            near = min(near, np.float64(nearest) * unit)
+            # The square is computed here so that this remains a branch: comparisons with the bound
+            # then need not wait for the square root.
+            bound, square = nearest, square_bound(nearest, space.box_error)
+            near = nearer(space, near, nearest, unit)
         low = low - space.error
         bits = mask_bits(low <= bound)
         if bits == 0:
@@ -235,18 +239,19 @@ def _visit_closest(space, goal, near, bound, scratch, p, code, top):
         collect(space, scratch, count, permute(low, order), ids)
         count += popcount(bits)
         if count > CAPACITY - WIDTH:
-            count = keep_near(space, scratch, count, near)
+            count = keep_near(space, scratch, count, near, bound)
             if count > CAPACITY // 2:
                 best, name, u, v = measure(
                     space.primitives, scratch, count, p, (best, name, u, v)
                 )  # fmt: skip
                 count = np.int64(0)
                 near = min(near, best)
-                bound = local_bound(near, space.scale)
-    return near, bound, Candidates(count, best, name, u, v)
+                bound = min(bound, local_bound(near, space.scale))
+                square = square_bound(bound, space.box_error)
+    return near, (bound, square), Candidates(count, best, name, u, v)
 
 
-def _visit_nearest(space, goal, near, bound, scratch, p, code, top):
+def _visit_nearest(space, goal, near, limits, scratch, p, code, top):
     """Insert the triangles that are nearer than the last."""
     first, rows = leaf_rows(code)
     for group in range(first, first + rows):
@@ -256,16 +261,16 @@ def _visit_nearest(space, goal, near, bound, scratch, p, code, top):
         if bits != 0:
             insert_group(space.primitives, space.ids, space.base, group, bits, p, goal)
             near = peek(goal.distance, goal.k - 1)
-    return near, local_bound(near, space.scale), goal
+    return near, limits_of(space, near), goal
 
 
-def _visit_in_doubles(space, goal, near, bound, scratch, p, code, top):
+def _visit_in_doubles(space, goal, near, limits, scratch, p, code, top):
     first, rows = leaf_rows(code)
     for group in range(first, first + rows):
         insert_group(
             space.primitives, space.ids, space.base, group, np.int64(ALL_LANES), p, goal
         )  # fmt: skip
-    return peek(goal.distance, goal.k - 1), bound, goal
+    return peek(goal.distance, goal.k - 1), limits, goal
 
 
 # `visit`, by the classes of space and goal; `instanced_closest_point` adds those of a TLAS.
@@ -278,11 +283,24 @@ VISITS: dict[tuple[type, type], Callable[..., Any]] = {
 }
 
 
-def _choose_visit(space, goal, near, bound, scratch, p, code, top):
+def _choose_visit(space, goal, near, limits, scratch, p, code, top):
     return VISITS[space.instance_class, goal.instance_class]
 
 
 by_type(visit, inline=True)(_choose_visit)
+
+
+def nearer(space, near, nearest, unit):
+    """Return `near`, or `nearest` local units if that is less; not kept up in a tree by itself."""
+
+
+def _choose_nearer(space, near, nearest, unit):
+    if space.instance_class is TreeSpace:
+        return lambda space, near, nearest, unit: near
+    return lambda space, near, nearest, unit: min(near, np.float64(nearest) * unit)
+
+
+by_type(nearer, inline=True)(_choose_nearer)
 
 
 @kernel
@@ -336,24 +354,24 @@ def _choose_collect(space, scratch, count, lows, ids):
 by_type(collect, inline=True)(_choose_collect)
 
 
-def _bound_of(space, near):
+def _bound_of(space, near, bound):
     """Return the bound beyond which candidates are dropped."""
 
 
-def _choose_bound_of(space, near):
+def _choose_bound_of(space, near, bound):
     if space.instance_class is TreeSpace:
-        return lambda space, near: local_bound(near, space.scale)
+        return lambda space, near, bound: bound
     # It was rounded when it was converted to a distance in the world.
-    return lambda space, near: near * (1.0 + 2.0**-48) + 1e-323
+    return lambda space, near, bound: near * (1.0 + 2.0**-48) + 1e-323
 
 
 by_type(_bound_of, inline=True)(_choose_bound_of)
 
 
 @inlined
-def keep_near(space, scratch, count, near):
+def keep_near(space, scratch, count, near, bound):
     """Drop the candidates that are surely further than `near`; return the new count."""
-    bound = _bound_of(space, near)
+    bound = _bound_of(space, near, bound)
     kept = np.int64(0)
     for i in range(count):
         low = peek(scratch.bounds, i)
