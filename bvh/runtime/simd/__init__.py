@@ -13,8 +13,6 @@ Each file imports only from those above it.
 
 Each file imports only from those above it.
 
-Each file imports only from those above it.
-
 | file | contents |
 |---|---|
 | `cpu.py` | CPU features, the number of lanes of a vector, and the cycle counter |

@@ -13,8 +13,6 @@ Each file imports only from those above it.
 
 Each file imports only from those above it.
 
-Each file imports only from those above it.
-
 | file | contents |
 |---|---|
 | `records.py` | Box records, the input of builders, and vector operations on them |
