@@ -8,8 +8,8 @@ specialised by the types of both, at compile time.
 
 `walk_float32` is for points that are not too far (see `point_bounds`), `walk_float64` for all
 others. Both carry an upper bound of the distance to the last triangle of the result: `near` in the
-world, and `limits` in local units, which alone change while the closest triangle of a tree by itself
-is searched.
+world, and `limits` in local units, which alone change in searches for the closest triangle of a
+tree by itself.
 
 A triangle's *name* is its id in a tree, and its code in a scene (see `instanced`): the `base` of
 its leaf, with the id in the low bits.
