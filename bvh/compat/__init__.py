@@ -14,4 +14,4 @@ Each file imports only from those above it.
 | `trimesh_rays.py` | Ray queries of trimesh meshes, with the interface of its two ray casters |
 | `trimesh_patches.py` | Patches that replace trimesh's own queries, and undo it |
 | `trimesh.py` | Drop-in replacements for rays and nearest points of trimesh |
-"""  # noqa: E501
+"""

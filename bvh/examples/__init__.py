@@ -7,4 +7,4 @@ Each file imports only from those above it.
 | `ambient_occlusion.py` | Ambient occlusion: the visible share of the sky for each pixel of a picture |
 | `foliage.py` | Foliage: leaves cut out of cards, by a filter that accepts hits where a texture is opaque |
 | `lidar.py` | Lidar over rough ground: several returns a pulse with random dropouts, in one compiled loop |
-"""  # noqa: E501
+"""

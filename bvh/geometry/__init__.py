@@ -17,4 +17,4 @@ Each file imports only from those above it.
 | `triangle_overlap.py` | Overlap tests of triangles with triangles and boxes, as closed sets, in every degenerate case |
 | `face_overlap.py` | Overlap test of two faces of one mesh, beyond the corner or edge that they share |
 | `triangles.py` | The exact intersection of a ray with a triangle, and `ray_triangle` |
-"""  # noqa: E501
+"""

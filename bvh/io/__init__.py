@@ -15,4 +15,4 @@ Each file imports only from those above it.
 | `tree_format.py` | File format of a saved tree: its header fields and arrays, in the container of `container` |
 | `trimesh_scenes.py` | Nodes of trimesh scenes, and vertex attributes of their meshes |
 | `untrusted.py` | Safety checks of a saved tree's arrays, because kernels check nothing |
-"""  # noqa: E501
+"""

@@ -14,4 +14,4 @@ Each file imports only from those above it.
 | `visibility.py` | Visibility of selected faces and vertices, by rays of the camera |
 | `marquee.py` | Selection of faces, vertices or instances by a region of the picture of a scene |
 | `cursor.py` | Picking: what lies under a cursor in the picture of a scene, or within a few pixels of it |
-"""  # noqa: E501
+"""

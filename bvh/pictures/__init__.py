@@ -15,7 +15,7 @@ Each file imports only from those above it.
 | `shading.py` | Shading of a band of rays: numbers of what they hit, and colours |
 | `rendering.py` | Rendering: pictures of trees and scenes by a camera's rays |
 | `thumbnails.py` | Thumbnails of trees, scenes and hits, for notebooks |
-"""  # noqa: E501
+"""
 
 from bvh.pictures import charts
 from bvh.pictures.picture import Picture

@@ -17,4 +17,4 @@ Each file imports only from those above it.
 | `ray_queries.py` | Ray queries of a tree: the closest hit, any hit, all hits, how many |
 | `refitting.py` | `BVH.refit`: update a tree in place after its primitives have moved |
 | `hierarchy.py` | `BVH`: a tree over triangles, boxes or custom primitives, and its constructors |
-"""  # noqa: E501
+"""

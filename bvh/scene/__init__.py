@@ -16,4 +16,4 @@ Each file imports only from those above it.
 | `picking.py` | Queries of a scene by a cursor, a rectangle or a lasso in the picture |
 | `scene.py` | `Scene`: instances of trees and of other scenes, which can be added, moved and removed |
 | `stats.py` | Statistics of a scene: instances, leaves, trees and memory |
-"""  # noqa: E501
+"""

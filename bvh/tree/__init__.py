@@ -25,4 +25,4 @@ Each file imports only from those above it.
 | `tlas.py` | Top-level acceleration structure (TLAS) of a scene: a tree over moving boxes, one box a leaf |
 | `winding_moments.py` | Multipole moments of a surface for fast winding numbers |
 | `world_bounds.py` | World bounds of instances, from a few boxes around each tree: its *extent* |
-"""  # noqa: E501
+"""

@@ -15,4 +15,4 @@ Each file imports only from those above it.
 | `view_command.py` | `bvh view` and `bvh lab`: pages in the browser |
 | `warmup_command.py` | `bvh warmup`: compilation of all kernels, for one level of CPUs or more |
 | `cli.py` | The command line: info, stats, build, cast, render, plot, pick, view, lab, bench, warmup |
-"""  # noqa: E501
+"""

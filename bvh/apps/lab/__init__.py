@@ -14,4 +14,4 @@ Each file imports only from those above it.
 | `presets.py` | Presets of the ray lab: each shows a flaw of the box tests in articles |
 | `panel.py` | Panels of the ray lab's page: presets, what to drag, exact numbers, and the answers |
 | `page.py` | Page of the ray lab, and `ray_lab`, which serves it |
-"""  # noqa: E501
+"""

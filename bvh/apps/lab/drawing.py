@@ -12,7 +12,7 @@ from bvh.apps.lab.state import AXES, Array, LabState, crossings, interval, neare
 from bvh.apps.viewer.box_overlay import edges_of
 from bvh.picking.projected import BOX_FACES
 
-INK, FAINT, GOLD, WHITE = (40, 44, 52), (170, 176, 186), (232, 163, 23), (255, 255, 255)
+INK, FAINT, GOLD = (40, 44, 52), (170, 176, 186), (232, 163, 23)
 AXIS_COLOURS = ((214, 69, 69), (47, 158, 88), (59, 111, 212))
 PLANE_COLOURS = ((236, 160, 160), (150, 208, 170), (160, 182, 236))
 BOX_COLOURS = ((96, 140, 190), (150, 110, 180))

@@ -12,4 +12,4 @@ Each file imports only from those above it.
 | `tracing.py` | Ray-cast pictures of what a page shows: coarse while the camera moves, then fine |
 | `session.py` | Session: one page in a browser, with its panel, picks, selections and marks |
 | `window.py` | Viewer of a scene in the browser, and `view`, which serves it |
-"""  # noqa: E501
+"""

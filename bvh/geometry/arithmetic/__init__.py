@@ -9,4 +9,4 @@ Each file imports only from those above it.
 | `rationals.py` | Exact tests of triangles and boxes with spheres and polytopes, in rational numbers |
 | `vectors.py` | Vectors of three numbers as tuples: their products and differences, every operation rounded |
 | `predicates.py` | Exact orientation predicates: signs of areas and volumes spanned by points |
-"""  # noqa: E501
+"""

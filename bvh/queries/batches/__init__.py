@@ -8,4 +8,4 @@ Each file imports only from those above it.
 | `point_batches.py` | Batches of points: their chunks on threads, and their results |
 | `ray_batches.py` | Batches of rays: their order, their chunks on threads, and their results |
 | `all_hit_batches.py` | Batches of rays with many hits each, in memory that grows to what a ray block needs |
-"""  # noqa: E501
+"""

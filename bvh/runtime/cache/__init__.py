@@ -8,4 +8,4 @@ Each file imports only from those above it.
 | `kernel_folders.py` | Trusted folders of compiled kernels |
 | `kernel_files.py` | Files of compiled kernels, and locks on them between processes that would compile the same |
 | `kernel_cache.py` | The disk cache of compiled kernels, with the interface of Numba's caches |
-"""  # noqa: E501
+"""

@@ -8,4 +8,4 @@ Each file imports only from those above it.
 | `cpu_levels.py` | The CPU that kernels are compiled for: a level that many CPUs share, or the host itself |
 | `code_generator.py` | The code generator of kernels: a second one of Numba's, for another CPU |
 | `compilation.py` | Numba pipelines of kernels: helpers are only lowered, an entry is optimised once, as a whole |
-"""  # noqa: E501
+"""

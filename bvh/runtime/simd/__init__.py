@@ -21,7 +21,7 @@ Each file imports only from those above it.
 | `bits.py` | Bit counts of integers, by which kernels iterate over masks |
 | `memory.py` | Loads and stores of scalars and vectors through arrays and pointers. Nothing is checked |
 | `lanes.py` | Lanes of vectors: broadcast, extraction, masks as bits, permutation and compression |
-"""  # noqa: E501
+"""
 
 from bvh.runtime.simd.arithmetic import (
     as_floats,

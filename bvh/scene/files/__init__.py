@@ -7,4 +7,4 @@ Each file imports only from those above it.
 | `restoring.py` | Reading of a saved scene: its tables are checked, and scenes are created from them |
 | `loading.py` | `bvh.load` and `bvh.load_scene`: saved trees and scenes, and scenes of other formats |
 | `saving.py` | `Scene.save`: all scenes and trees in one file, each once |
-"""  # noqa: E501
+"""

@@ -10,4 +10,4 @@ Each file imports only from those above it.
 | `instanced_region_search.py` | Region search in a scene: the leaves of its TLAS, then their BLAS |
 | `tree_to_tree.py` | Transform between the local frames of two trees, applied to boxes and triangles |
 | `tree_pairs.py` | Search for pairs of faces that intersect: of two trees, or of one tree with itself |
-"""  # noqa: E501
+"""

@@ -13,4 +13,4 @@ Each file imports only from those above it.
 | `point_walks.py` | Traversal loops of point queries, in float32 and float64, shared by trees and scenes |
 | `closest_point.py` | The closest triangle and the k nearest triangles of points, in a tree or a scene |
 | `instanced_closest_point.py` | Closest points in a scene: its TLAS, and distances in the frames of its BLAS |
-"""  # noqa: E501
+"""

@@ -23,4 +23,4 @@ Each file imports only from those above it.
 | `packets_or_singles.py` | Choice of the traversal of a ray block: packets or single rays, whichever was faster |
 | `all_hits.py` | All hits of each ray, or the first few, in order; or how many there are |
 | `closest_hit.py` | Closest hit of each ray of a batch, or whether there is any: the kernel, block by block |
-"""  # noqa: E501
+"""
