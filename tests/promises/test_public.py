@@ -103,6 +103,7 @@ def test_imports_between_folders_run_one_way() -> None:
 def table_of(folder: Path) -> list[str]:
     """Return the names in the table of a folder's docstring, in order."""
     text = ast.get_docstring(ast.parse((folder / "__init__.py").read_text())) or ""
+    assert text.count("Each file imports only from those above it.") == 1, folder
     return re.findall(r"^\| `([a-z0-9_]+)(?:\.py|/)` \|", text, re.M)
 
 

@@ -5,14 +5,6 @@ are split where it has not: any width compiles anywhere.
 
 Each file imports only from those above it.
 
-Each file imports only from those above it.
-
-Each file imports only from those above it.
-
-Each file imports only from those above it.
-
-Each file imports only from those above it.
-
 | file | contents |
 |---|---|
 | `cpu.py` | CPU features, the number of lanes of a vector, and the cycle counter |

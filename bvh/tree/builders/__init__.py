@@ -5,14 +5,6 @@ the shape of a tree depend on it.
 
 Each file imports only from those above it.
 
-Each file imports only from those above it.
-
-Each file imports only from those above it.
-
-Each file imports only from those above it.
-
-Each file imports only from those above it.
-
 | file | contents |
 |---|---|
 | `records.py` | Box records, the input of builders, and vector operations on them |
