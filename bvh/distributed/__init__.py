@@ -1,0 +1,1 @@
+"""Rays and meshes larger than one machine."""

@@ -1,0 +1,224 @@
+"""Windows of a large mesh: its triangles, some at a time, from arrays, files or a memory map."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bvh.io.meshes import read_file, surface_of
+from bvh.runtime.arguments import face_rows, rows
+
+# Triangles of a window: some 25 MB with all that is made of them.
+WINDOW = 1 << 18
+
+PLY_TYPES = {
+    "char": "i1", "int8": "i1", "uchar": "u1", "uint8": "u1", "short": "i2", "int16": "i2",
+    "ushort": "u2", "uint16": "u2", "int": "i4", "int32": "i4", "uint": "u4", "uint32": "u4",
+    "float": "f4", "float32": "f4", "double": "f8", "float64": "f8",
+}  # fmt: skip
+PLY_ORDERS = {"binary_little_endian": "<", "binary_big_endian": ">"}
+# A header is a few lines; what is longer is no header.
+PLY_HEADER = 1 << 16
+
+STL_HEADER = 84
+STL_ROW = np.dtype([("normal", "<f4", 3), ("corners", "<f4", (3, 3)), ("attribute", "<u2")])
+
+
+class Window(NamedTuple):
+    """Triangles that follow each other in a source.
+
+    Attributes
+    ----------
+    source : str
+        Name of the file, or number of the mesh, that they are of.
+    corners : ndarray of float64, shape (n, 3, 3)
+    vertex_ids : ndarray of int64, shape (n, 3)
+        Numbers of the vertices, unique over all sources.
+    """
+
+    source: str
+    corners: NDArray[np.float64]
+    vertex_ids: NDArray[np.int64]
+
+
+class _Rows(NamedTuple):
+    """Vertices and faces of a binary PLY file, in place."""
+
+    path: str
+    vertex: tuple[int, int, np.dtype[Any]]
+    face: tuple[int, int, np.dtype[Any]]
+
+
+def windows_of(source: Any) -> Iterator[Window]:
+    """Read the triangles of a source, in order.
+
+    Parameters
+    ----------
+    source : path, iterable of paths, or iterable of meshes
+        A mesh is whatever `BVH.from_mesh` takes.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If the source, or a part of it, is no mesh; the message names it.
+    """
+    first_vertex = 0
+    for number, item in enumerate(_items(source)):
+        is_path = isinstance(item, str | os.PathLike)
+        name = os.fspath(item) if is_path else f"mesh {number}"
+        try:
+            pieces = _file_windows(name) if is_path else _mesh_windows(item)
+            used = 0
+            for corners, vertex_ids, count in pieces:
+                used = count
+                yield Window(name, corners, vertex_ids + first_vertex)
+        except (ValueError, TypeError) as error:
+            raise type(error)(f"source, {name}: {error}") from error
+        first_vertex += used
+
+
+def _items(source: Any) -> Iterable[Any]:
+    """Return the meshes and paths of a source."""
+    if isinstance(source, str | os.PathLike) or hasattr(source, "faces"):
+        return [source]
+    if isinstance(source, tuple) and len(source) == 2 and np.ndim(source[0]) == 2:
+        return [source]
+    if not isinstance(source, Iterable):
+        raise TypeError(
+            "source must be a path, paths, or an iterable of meshes, got "
+            f"{type(source).__name__}"
+        )
+    return source
+
+
+Piece = tuple[NDArray[np.float64], NDArray[np.int64], int]
+
+
+def _mesh_windows(mesh: Any) -> Iterator[Piece]:
+    """Read the triangles of a mesh in memory, with the number of its vertices."""
+    vertices, faces, _ = surface_of(mesh)
+    points = rows("vertices", vertices)
+    index = face_rows("faces", faces, len(points))
+    for begin in range(0, max(len(index), 1), WINDOW):
+        some = index[begin : begin + WINDOW]
+        yield points[some], some.astype(np.int64), len(points)
+
+
+def _file_windows(path: str) -> Iterator[Piece]:
+    """Read the triangles of a file: a binary PLY or STL through a memory map, others whole."""
+    if not os.path.isfile(path):
+        raise FileNotFoundError(f"no such file: {path}")
+    ending = Path(path).suffix.lower()
+    if ending == ".stl":
+        count = _stl_triangles(path)
+        if count is not None:
+            return _stl_windows(path, count)
+    if ending == ".ply":
+        rows_of_ply = _ply_rows(path)
+        if rows_of_ply is not None:
+            return _ply_windows(rows_of_ply)
+    return _mesh_windows(read_file(path, "a mesh"))
+
+
+def _stl_triangles(path: str) -> int | None:
+    """Return the number of triangles of a binary STL file; None if it is not one."""
+    size = os.path.getsize(path)
+    with open(path, "rb") as file:
+        header = file.read(STL_HEADER)
+    if len(header) < STL_HEADER:
+        return None
+    count = int.from_bytes(header[80:84], "little")
+    if size == STL_HEADER + count * STL_ROW.itemsize:
+        return count
+    if not header.lstrip().startswith(b"solid"):
+        raise ValueError(f"is damaged: {size} bytes do not hold its {count} triangles")
+    return None
+
+
+def _stl_windows(path: str, count: int) -> Iterator[Piece]:
+    """Read the triangles of a binary STL file, in which no two share a vertex."""
+    for begin in range(0, max(count, 1), WINDOW):
+        n = min(WINDOW, count - begin)
+        offset = STL_HEADER + begin * STL_ROW.itemsize
+        triangles = np.fromfile(path, STL_ROW, n, offset=offset)
+        ids = np.arange(3 * begin, 3 * (begin + n), dtype=np.int64)
+        yield triangles["corners"].astype(np.float64), ids.reshape(-1, 3), 3 * count
+
+
+def _ply_rows(path: str) -> _Rows | None:
+    """Return where a binary PLY file has vertices and triangles; None if it must be read whole.
+
+    Elements before the faces must have rows of one size, and a face one list and plain numbers.
+    """
+    with open(path, "rb") as file:
+        start = file.read(PLY_HEADER)
+    end = start.find(b"end_header")
+    newline = start.find(b"\n", end)
+    if not start.startswith(b"ply") or end < 0 or newline < 0:
+        return None
+    order, offset = "", newline + 1
+    found: dict[str, tuple[int, int, np.dtype[Any]]] = {}
+    elements: list[tuple[str, int, list[list[str]]]] = []
+    for line in start[:end].decode("latin-1").splitlines():
+        words = line.split()
+        if words[:1] == ["format"]:
+            order = PLY_ORDERS.get(words[1], "")
+        elif words[:1] == ["element"]:
+            elements.append((words[1], int(words[2]), []))
+        elif words[:1] == ["property"]:
+            elements[-1][2].append(words[1:])
+    if not order:
+        return None
+    for name, count, properties in elements:
+        row = _ply_row(order, properties, name == "face")
+        if row is None:
+            return None
+        found[name] = offset, count, row
+        offset += count * row.itemsize
+        if name == "face":
+            break
+    if "face" not in found or not {"x", "y", "z"} <= set(found["vertex"][2].names or ()):
+        return None
+    is_last = name == elements[-1][0]
+    if os.path.getsize(path) < offset or (is_last and os.path.getsize(path) > offset):
+        # Faces that are not triangles, or a file that is cut off.
+        return None
+    return _Rows(path, found["vertex"], found["face"])
+
+
+def _ply_row(order: str, properties: list[list[str]], is_face: bool) -> np.dtype[Any] | None:
+    """Return the layout of an element; of a face, as if its list had three entries."""
+    fields: list[tuple[Any, ...]] = []
+    for words in properties:
+        if words[0] != "list":
+            fields.append((words[1], order + PLY_TYPES[words[0]]))
+        elif is_face and words[3] in ("vertex_indices", "vertex_index"):
+            fields.append(("length", order + PLY_TYPES[words[1]]))
+            fields.append(("corners", order + PLY_TYPES[words[2]], 3))
+        else:
+            return None
+    return np.dtype(fields)
+
+
+def _ply_windows(file: _Rows) -> Iterator[Piece]:
+    """Read the triangles of a binary PLY file."""
+    vertex_offset, vertex_count, vertex_row = file.vertex
+    offset, count, row = file.face
+    for begin in range(0, max(count, 1), WINDOW):
+        n = min(WINDOW, count - begin)
+        faces = np.fromfile(file.path, row, n, offset=offset + begin * row.itemsize)
+        if (faces["length"] != 3).any():
+            raise ValueError("has faces that are not triangles: cut them first")
+        index = face_rows("faces", faces["corners"].astype(np.int64), vertex_count)
+        # Mapped anew for each window: pages of the one before are let go.
+        vertices = np.memmap(file.path, vertex_row, "r", vertex_offset, (vertex_count,))
+        used, inverse = np.unique(index, return_inverse=True)
+        some = vertices[used]
+        points = np.stack([some[axis] for axis in "xyz"], axis=1).astype(np.float64)
+        yield points[inverse.reshape(-1, 3)], index.astype(np.int64), vertex_count
+        del vertices

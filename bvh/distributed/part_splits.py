@@ -1,0 +1,143 @@
+"""Splits of a large mesh into parts: binned SAH over a grid of centroids.
+
+A grid counts the triangles whose centroids lie in each of its cells, and has the box of those
+triangles. Bins of the surface area heuristic are slabs of cells, so that all splits down to the
+cells are chosen from one pass over the triangles.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+# Cells along each axis.
+CELLS = 64
+
+
+class Grid:
+    """Counts and boxes of triangles by the cell that their centroid is in.
+
+    Parameters
+    ----------
+    lower, upper : ndarray of float64, shape (3,)
+        Corners of the box of all centroids.
+    """
+
+    def __init__(self, lower: NDArray[np.float64], upper: NDArray[np.float64]) -> None:
+        self._lower = lower
+        # Halved first: the extent of coordinates of 1e308 would overflow.
+        self._half = 0.5 * upper - 0.5 * lower
+        self.counts = np.zeros(CELLS**3, np.int64)
+        self.low = np.full((CELLS**3, 3), np.inf)
+        self.high = np.full((CELLS**3, 3), -np.inf)
+
+    def cells_of(self, corners: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Return the cell of each triangle (n, 3, 3); the first for those that are not finite."""
+        with np.errstate(all="ignore"):
+            share = (0.5 * centroids(corners) - 0.5 * self._lower) / self._half
+            steps = np.nan_to_num(share * CELLS, nan=0.0, posinf=0.0, neginf=0.0)
+        cell = np.clip(steps, 0, CELLS - 1).astype(np.int64)
+        return np.asarray((cell[:, 0] * CELLS + cell[:, 1]) * CELLS + cell[:, 2])
+
+    def add(self, corners: NDArray[np.float64]) -> None:
+        """Count triangles of shape (n, 3, 3)."""
+        cells = self.cells_of(corners)
+        order = np.argsort(cells, kind="stable")
+        sorted_cells = cells[order]
+        starts = np.flatnonzero(np.append(True, sorted_cells[1:] != sorted_cells[:-1]))
+        used = sorted_cells[starts]
+        self.counts[used] += np.diff(np.append(starts, len(cells)))
+        low, high = corners.min(axis=1)[order], corners.max(axis=1)[order]
+        self.low[used] = np.fmin(self.low[used], np.fmin.reduceat(low, starts))
+        self.high[used] = np.fmax(self.high[used], np.fmax.reduceat(high, starts))
+
+
+def centroids(corners: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the centres of the boxes of triangles (n, 3, 3), by which builders split."""
+    return np.asarray(0.5 * corners.min(axis=1) + 0.5 * corners.max(axis=1))
+
+
+class _Block(NamedTuple):
+    """Cells begin <= cell < end on each axis."""
+
+    begin: tuple[int, int, int]
+    end: tuple[int, int, int]
+
+    @property
+    def cells(self) -> tuple[slice, slice, slice]:
+        """The index of the block in arrays of the grid."""
+        x, y, z = (slice(b, e) for b, e in zip(self.begin, self.end, strict=True))
+        return x, y, z
+
+    def cut(self, axis: int, at: int) -> tuple[_Block, _Block]:
+        """Return the blocks below and above a plane of cells."""
+        end, begin = list(self.end), list(self.begin)
+        end[axis] = begin[axis] = at
+        return self._replace(end=tuple(end)), self._replace(begin=tuple(begin))
+
+
+def parts_of_cells(grid: Grid, largest: int) -> NDArray[np.int32]:
+    """Return the part that each cell belongs to; numbers follow the splits, from 0.
+
+    Parts have at most `largest` triangles, but for single cells.
+    """
+    counts = grid.counts.reshape(CELLS, CELLS, CELLS)
+    low, high = (array.reshape(CELLS, CELLS, CELLS, 3) for array in (grid.low, grid.high))
+    parts, number = np.zeros((CELLS,) * 3, np.int32), 0
+    stack = [_Block((0, 0, 0), (CELLS, CELLS, CELLS))]
+    while stack:
+        block = stack.pop()
+        halves = None
+        if counts[block.cells].sum() > largest:
+            halves = _best_cut(block, counts, low, high, largest)
+        if halves is None:
+            parts[block.cells] = number
+            number += 1
+        else:
+            stack += reversed(halves)
+    return parts.reshape(-1)
+
+
+def _best_cut(
+    block: _Block,
+    counts: NDArray[np.int64],
+    low: NDArray[np.float64],
+    high: NDArray[np.float64],
+    largest: int,
+) -> tuple[_Block, _Block] | None:
+    """Return the halves of least SAH cost; None if all triangles are in one cell.
+
+    Halves of less than a quarter of a part are avoided: a part costs as much as many nodes.
+    """
+    total = int(counts[block.cells].sum())
+    best: tuple[bool, float, int, int] | None = None
+    for axis in range(3):
+        others = tuple(a for a in range(3) if a != axis)
+        bins = counts[block.cells].sum(axis=others)
+        below = np.cumsum(bins)[:-1]
+        if len(below) == 0:
+            continue
+        lows, highs = low[block.cells].min(axis=others), high[block.cells].max(axis=others)
+        cost = _areas(lows, highs)[:-1] * below
+        cost += _areas(lows[::-1], highs[::-1])[::-1][1:] * (total - below)
+        smaller = np.minimum(below, total - below)
+        small = smaller < min(largest, total) // 4
+        for at in np.flatnonzero(smaller > 0):
+            # Of halves that are small, the most even.
+            key = bool(small[at]), float(-smaller[at] if small[at] else cost[at]), axis, int(at)
+            if best is None or key < best:
+                best = key
+    if best is None:
+        return None
+    return block.cut(best[2], block.begin[best[2]] + best[3] + 1)
+
+
+def _areas(low: NDArray[np.float64], high: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return half the surface of the boxes of the first bin, the first two, and so on."""
+    with np.errstate(all="ignore"):
+        extent = np.maximum.accumulate(high) - np.minimum.accumulate(low)
+        x, y, z = np.maximum(extent, 0.0).T
+        areas = x * y + y * z + z * x
+    return np.asarray(np.nan_to_num(areas, nan=0.0, posinf=np.finfo(float).max))

@@ -1,0 +1,217 @@
+"""`bvh.partition`: cuts a mesh larger than memory into parts, each a tree in a file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bvh.distributed.mesh_windows import WINDOW, windows_of
+from bvh.distributed.open_parts import byte_count
+from bvh.distributed.part_folder import NewFolder, PartRecord, Source, new_folder
+from bvh.distributed.part_splits import Grid, centroids, parts_of_cells
+from bvh.distributed.parts import Parts
+from bvh.queries.hierarchy import BVH
+from bvh.runtime.progress_bars import ProgressLike, heard
+
+# A triangle between passes: its corners, the numbers of its vertices, and its id.
+TRIANGLE = np.dtype([("corners", "<f8", (3, 3)), ("vertex_ids", "<i8", 3), ("id", "<i8")])
+
+# Memory that a part takes while it is built, for each triangle, vertices shared by none.
+BUILD_BYTES = 900
+SMALLEST_MEMORY = 1 << 26
+
+
+def partition(
+    source: Any,
+    folder: str | os.PathLike[str],
+    *,
+    memory: int | str = "2GB",
+    quality: str = "medium",
+    threads: int | None = None,
+    progress: ProgressLike | None = None,
+) -> Parts:
+    """Cut a mesh of any size into parts, each a tree in a file of a folder.
+
+    The mesh is never in memory as a whole. Triangles are assigned to parts by their centroids, at
+    splits chosen by the surface area heuristic; none is clipped and none is in two parts, so that
+    `Parts` answers bit for bit as one tree over all of it.
+
+    Parameters
+    ----------
+    source : path, iterable of paths, or iterable of meshes
+        Binary PLY and STL files are read in windows; other files, and meshes, one at a time. A mesh
+        is whatever `BVH.from_mesh` takes, such as a pair (vertices, faces). Triangles get ids in
+        this order.
+    folder : str or path-like
+        Created, or empty; or a URL of fsspec, such as ``s3://bucket/city``.
+    memory : int or str
+        Bytes to stay within, such as ``"500MB"`` or ``"2GiB"``; what is beside a tree, Python and
+        its libraries, comes on top. It determines the size of parts.
+    quality : {"low", "medium", "high"}
+        As in `BVH.from_triangles`.
+    threads : int, optional
+        Threads of builds; one for each CPU by default.
+    progress : callable, bool or bar of tqdm, optional
+        Called as progress(done, total) in triangles, each of which counts once in every pass. The
+        total grows while the source is read.
+
+    Returns
+    -------
+    Parts
+        As `bvh.load` opens it.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If an argument, or a part of the source, is not what is wanted; the message names it.
+    FileExistsError
+        If the folder has files in it.
+
+    Notes
+    -----
+    It takes some 110 bytes of disk for each triangle beside the parts, until it is done. Interrupted
+    at any time, it leaves a folder that `bvh.load` refuses and `partition` uses again.
+
+    Examples
+    --------
+    >>> import bvh, tempfile, trimesh
+    >>> balls = (trimesh.creation.icosphere().apply_translation((3 * i, 0, 0)) for i in range(4))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     parts = bvh.partition(balls, folder, memory="64MB")
+    ...     parts.closest_hit([-9.0, 0.0, 0.0], [1.0, 0.0, 0.0]).t
+    8.0
+    """
+    budget = byte_count("memory", memory)
+    if budget < SMALLEST_MEMORY:
+        raise ValueError(f"memory must be at least {SMALLEST_MEMORY} bytes, got {memory!r}")
+    with heard(progress) as report, new_folder(folder) as target:
+        steps = _Steps(report)
+        spill = target.scratch / "all"
+        sources = list(_read(source, spill, steps))
+        records: list[PartRecord] = []
+        for piece in _split(spill, budget // BUILD_BYTES, steps):
+            records.append(_build(piece, target, len(records), quality, threads))
+            steps.add(records[-1].triangles)
+        target.publish(records, sources)
+    return Parts(folder, memory=budget)
+
+
+class _Steps:
+    """Progress over passes whose number is not known before."""
+
+    def __init__(self, report: Callable[[int, int], object] | None) -> None:
+        self._report, self.done, self.total = report, 0, 0
+
+    def expect(self, count: int) -> None:
+        """Add to the total."""
+        self.total += count
+
+    def add(self, count: int) -> None:
+        """Add to what is done."""
+        self.done += count
+        if self._report is not None:
+            self._report(self.done, max(self.total, self.done))
+
+
+def _read(source: Any, spill: Path, steps: _Steps) -> Iterator[Source]:
+    """Write all triangles of a source to one file; yield the sources' names and counts."""
+    name, first, count = "", 0, 0
+    with open(spill, "wb") as file:
+        for window in windows_of(source):
+            if window.source != name:
+                if name:
+                    yield Source(name, first, count - first)
+                name, first = window.source, count
+            rows = np.empty(len(window.corners), TRIANGLE)
+            rows["corners"], rows["vertex_ids"] = window.corners, window.vertex_ids
+            rows["id"] = np.arange(count, count + len(rows))
+            rows.tofile(file)
+            count += len(rows)
+            # Read and, at the end, built.
+            steps.expect(2 * len(rows))
+            steps.add(len(rows))
+    if name:
+        yield Source(name, first, count - first)
+
+
+def _windows(path: Path, steps: _Steps) -> Iterator[NDArray[Any]]:
+    """Read the triangles of a file in windows."""
+    size = path.stat().st_size
+    for offset in range(0, size, WINDOW * TRIANGLE.itemsize):
+        window = np.fromfile(path, TRIANGLE, WINDOW, offset=offset)
+        yield window
+        steps.add(len(window))
+
+
+def _split(spill: Path, largest: int, steps: _Steps) -> Iterator[Path]:
+    """Distribute the triangles of a file to files of at most `largest`, by their centroids."""
+    count = spill.stat().st_size // TRIANGLE.itemsize
+    if count <= largest:
+        yield spill
+        return
+    steps.expect(3 * count)
+    grid = Grid(*_centroid_box(spill, steps))
+    for window in _windows(spill, steps):
+        grid.add(window["corners"])
+    part_of = parts_of_cells(grid, largest)
+    pieces = int(part_of.max()) + 1
+    # Where no grid tells centroids apart, any halves are as good.
+    middle = _middle_id(spill, count) if pieces == 1 else 0
+    paths = [spill.with_name(f"{spill.name}-{number}") for number in range(max(pieces, 2))]
+    for window in _windows(spill, steps):
+        part = part_of[grid.cells_of(window["corners"])] if pieces > 1 else window["id"] >= middle
+        _append(window, part.astype(np.int32), paths)
+    spill.unlink()
+    for path in paths:
+        # Cells without triangles may be a part.
+        if path.exists():
+            yield from _split(path, largest, steps)
+
+
+def _append(rows: NDArray[Any], part: NDArray[np.int32], paths: list[Path]) -> None:
+    """Append triangles to the files of their parts, in order."""
+    order = np.argsort(part, kind="stable")
+    starts = np.flatnonzero(np.append(True, np.diff(part[order]) != 0))
+    for begin, end in zip(starts, np.append(starts[1:], len(rows)), strict=True):
+        with open(paths[part[order[begin]]], "ab") as file:
+            rows[order[begin:end]].tofile(file)
+
+
+def _centroid_box(
+    spill: Path, steps: _Steps
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the corners of the box of all centroids that are finite."""
+    lower, upper = np.full(3, np.inf), np.full(3, -np.inf)
+    for window in _windows(spill, steps):
+        with np.errstate(all="ignore"):
+            middles = centroids(window["corners"])
+        middles = middles[np.isfinite(middles).all(axis=1)]
+        if len(middles):
+            lower = np.minimum(lower, middles.min(axis=0))
+            upper = np.maximum(upper, middles.max(axis=0))
+    return lower, upper
+
+
+def _middle_id(spill: Path, count: int) -> int:
+    """Return the id of the triangle in the middle of a file."""
+    return int(np.fromfile(spill, TRIANGLE, 1, offset=count // 2 * TRIANGLE.itemsize)["id"][0])
+
+
+def _build(
+    piece: Path, target: NewFolder, number: int, quality: str, threads: int | None
+) -> PartRecord:
+    """Build the tree of a part; write it and its ids."""
+    rows = np.fromfile(piece, TRIANGLE)
+    piece.unlink()
+    ids, points = rows["id"].copy(), rows["corners"].reshape(-1, 3)
+    # A vertex that several faces of the part share is stored once.
+    _, first, corners = np.unique(rows["vertex_ids"], return_index=True, return_inverse=True)
+    vertices, faces = points[first], corners.reshape(-1, 3).astype(np.int32)
+    del rows, points, first, corners
+    tree = BVH.from_triangles(vertices, faces, quality=quality, threads=threads)
+    return target.add(number, tree, ids)

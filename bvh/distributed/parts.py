@@ -1,0 +1,405 @@
+"""`Parts`: a mesh in parts, each a tree in a file, with the queries of one tree."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bvh.distributed.open_parts import OpenParts, Part, byte_count
+from bvh.distributed.part_folder import Index, Source, read_index
+from bvh.distributed.part_results import Closest, Lists, Nearest, joined, shaped
+from bvh.queries.containment import ASIDE, DIRECTIONS
+from bvh.queries.hierarchy import BVH
+from bvh.queries.point_arguments import PointBatch, point_batch
+from bvh.queries.ray_arguments import RayBatch, check_rays, ray_batch
+from bvh.queries.ray_queries import edge_rule
+from bvh.queries.results import AllHits, ClosestPoints, Hits
+from bvh.runtime.arguments import kernel_input, thread_count, whole_number
+from bvh.runtime.progress_bars import Progress, ProgressLike, heard
+
+# Rays, or points, that visit the parts together: some 200 MB with all that is made of them.
+TOGETHER = 1 << 20
+
+SMALLEST = np.nextafter(0.0, 1.0)
+
+Visit = Callable[[Part, NDArray[np.int64], NDArray[np.float64]], None]
+
+
+class Parts:
+    """A mesh cut into parts by `bvh.partition`, each a tree in a file.
+
+    Queries have the arguments and results of those of `BVH`, with int64 ids over all parts, and
+    answer bit for bit as one tree over the whole mesh: t is the real distance rounded, so the
+    least of all parts by (t, id) is the closest hit. Parts are visited near to far, for a million
+    rays at a time, and mapped into memory only while they are needed.
+
+    Parameters
+    ----------
+    folder : str or path-like
+        What `bvh.partition` has written: a folder, or a URL of fsspec. Files at URLs are fetched
+        when they are needed, and kept in the folder that BVH_PARTS_DIR names.
+    memory : int or str
+        Bytes of parts to be mapped at a time; at least one is.
+
+    Raises
+    ------
+    ValueError
+        If the folder is not finished, or its index damaged; in queries, if the file of a part is
+        missing, cut off, damaged or another one. The message names it.
+
+    Notes
+    -----
+    There is no `filter`: a user's function would see the ids of a part.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str], *, memory: int | str = "2GB") -> None:
+        place = os.fspath(folder)
+        self._set(place, read_index(place), byte_count("memory", memory))
+
+    def _set(self, place: str, index: Index, memory: int) -> None:
+        self._place, self._index, self._memory = place, index, memory
+        self._open = OpenParts(place, index, memory)
+        boxes = [part.bounds or [np.nan] * 6 for part in index.parts]
+        self._boxes = np.array(boxes, np.float64).reshape(-1, 6)
+        self._box_tree: BVH | None = None
+
+    @property
+    def folder(self) -> str:
+        """The folder or URL."""
+        return self._place
+
+    @property
+    def sources(self) -> tuple[Source, ...]:
+        """The meshes and files that were partitioned, with their first ids."""
+        return self._index.sources
+
+    @property
+    def bounds(self) -> NDArray[np.float64]:
+        """Lower and upper corner of all valid triangles, shape (2, 3); NaN if there are none."""
+        valid = self._boxes[~np.isnan(self._boxes[:, 0])]
+        if len(valid) == 0:
+            return np.full((2, 3), np.nan)
+        return np.stack([valid[:, :3].min(axis=0), valid[:, 3:].max(axis=0)])
+
+    @property
+    def part_count(self) -> int:
+        """Number of parts."""
+        return len(self._index.parts)
+
+    def __len__(self) -> int:
+        """Return the number of triangles, including ignored ones."""
+        return self._index.triangles
+
+    def __repr__(self) -> str:
+        return f"Parts({len(self)} triangles in {self.part_count} parts)"
+
+    def __getstate__(self) -> tuple[str, Index, int]:
+        return self._place, self._index, self._memory
+
+    def __setstate__(self, state: tuple[str, Index, int]) -> None:
+        self._set(*state)
+
+    def source_of(self, prim_id: ArrayLike) -> tuple[Any, Any]:
+        """Return the source of each triangle, and the face in it.
+
+        Parameters
+        ----------
+        prim_id : array_like of int
+            For example that of `Hits`; -1 for a miss.
+
+        Returns
+        -------
+        source, face : ndarray of int64, of the shape of `prim_id`
+            Row of `sources`, and index of the triangle in it; -1 for -1.
+        """
+        ids = np.asarray(prim_id)
+        if ids.size and not (ids.min() >= -1 and ids.max() < len(self)):
+            raise ValueError(f"prim_id must be in -1..{len(self) - 1}, got {prim_id!r}")
+        firsts = np.array([source.first for source in self.sources], np.int64)
+        source = np.searchsorted(firsts, ids, side="right") - 1
+        face = np.where(ids < 0, -1, ids - firsts[np.maximum(source, 0)])
+        return source, face
+
+    def closest_hit(
+        self,
+        origins: ArrayLike,
+        directions: ArrayLike,
+        t_min: ArrayLike = 0.0,
+        t_max: ArrayLike = np.inf,
+        *,
+        cull: str | None = None,
+        threads: int | None = None,
+        validate_rays: bool = False,
+        progress: ProgressLike | None = None,
+    ) -> Hits:
+        """Find the closest hit of each ray, as `BVH.closest_hit` does; ids are int64."""
+        batch = _checked(origins, directions, t_min, t_max, validate_rays)
+        found = Closest.misses(batch.size)
+        rays = batch.rays
+
+        def visit(part: Part, rows: NDArray[np.int64], entry: NDArray[np.float64]) -> None:
+            rows = rows[entry <= found.t[rows]]
+            # The range is closed, so that a tie is found and decided by the id.
+            limit = np.minimum(_some(rays.t_max, rows), found.t[rows])
+            hits = part.tree.closest_hit(
+                *_rays(batch, rows), _some(rays.t_min, rows), limit, cull=cull, threads=threads
+            )
+            columns = part.ids_of(hits.prim_id), hits.u, hits.v, hits.front
+            found.take(rows, Closest(hits.t, *columns))
+
+        self._sweep(batch, visit, progress)
+        return found.shaped(batch.shape)
+
+    def any_hit(
+        self,
+        origins: ArrayLike,
+        directions: ArrayLike,
+        t_min: ArrayLike = 0.0,
+        t_max: ArrayLike = np.inf,
+        *,
+        cull: str | None = None,
+        threads: int | None = None,
+        validate_rays: bool = False,
+        progress: ProgressLike | None = None,
+    ) -> Any:
+        """Return for each ray whether it hits anything, as `BVH.any_hit` does."""
+        batch = _checked(origins, directions, t_min, t_max, validate_rays)
+        found, rays = np.zeros(batch.size, np.bool_), batch.rays
+
+        def visit(part: Part, rows: NDArray[np.int64], _: NDArray[np.float64]) -> None:
+            rows = rows[~found[rows]]
+            found[rows] = part.tree.any_hit(
+                *_rays(batch, rows), _some(rays.t_min, rows), _some(rays.t_max, rows),
+                cull=cull, threads=threads,
+            )  # fmt: skip
+
+        self._sweep(batch, visit, progress)
+        return shaped(found, batch.shape)
+
+    def count_hits(
+        self,
+        origins: ArrayLike,
+        directions: ArrayLike,
+        t_min: ArrayLike = 0.0,
+        t_max: ArrayLike = np.inf,
+        *,
+        edges: str = "once",
+        cull: str | None = None,
+        threads: int | None = None,
+        validate_rays: bool = False,
+        progress: ProgressLike | None = None,
+    ) -> Any:
+        """Count the hits of each ray, as `BVH.count_hits` does."""
+        edge_rule(edges)
+        batch = _checked(origins, directions, t_min, t_max, validate_rays)
+        counts, rays = np.zeros(batch.size, np.int64), batch.rays
+
+        def visit(part: Part, rows: NDArray[np.int64], _: NDArray[np.float64]) -> None:
+            counts[rows] += part.tree.count_hits(
+                *_rays(batch, rows), _some(rays.t_min, rows), _some(rays.t_max, rows),
+                edges=edges, cull=cull, threads=threads,
+            )  # fmt: skip
+
+        self._sweep(batch, visit, progress)
+        return shaped(counts, batch.shape)
+
+    def all_hits(
+        self,
+        origins: ArrayLike,
+        directions: ArrayLike,
+        t_min: ArrayLike = 0.0,
+        t_max: ArrayLike = np.inf,
+        *,
+        max_hits: int | None = None,
+        edges: str = "closed",
+        cull: str | None = None,
+        threads: int | None = None,
+        validate_rays: bool = False,
+        progress: ProgressLike | None = None,
+    ) -> AllHits:
+        """Find all hits of each ray, or the first few, as `BVH.all_hits` does; ids are int64."""
+        edge_rule(edges)
+        limit = None if max_hits is None else whole_number("max_hits", max_hits)
+        batch = _checked(origins, directions, t_min, t_max, validate_rays)
+        found = [Lists.empty()]
+        rays = batch.rays
+
+        def visit(part: Part, rows: NDArray[np.int64], _: NDArray[np.float64]) -> None:
+            hits = part.tree.all_hits(
+                *_rays(batch, rows), _some(rays.t_min, rows), _some(rays.t_max, rows),
+                max_hits=limit, edges=edges, cull=cull, threads=threads,
+            )  # fmt: skip
+            ids = part.ids_of(hits.prim_id)
+            found.append(Lists(rows[hits.ray_id], ids, hits.t, hits.u, hits.v, hits.front))
+
+        self._sweep(batch, visit, progress)
+        return joined(found).sorted(batch.shape, batch.size, limit)
+
+    def closest_point(
+        self,
+        points: ArrayLike,
+        max_distance: ArrayLike = np.inf,
+        *,
+        threads: int | None = None,
+        progress: ProgressLike | None = None,
+    ) -> ClosestPoints:
+        """Find the closest point for each point, as `BVH.closest_point` does; ids are int64."""
+        batch = point_batch(points, max_distance)
+        found = Nearest.misses(batch.size)
+
+        def visit(part: Part, rows: NDArray[np.int64], least: NDArray[np.float64]) -> None:
+            rows = rows[least <= found.distance[rows]]
+            limit = np.minimum(_some(batch.limits, rows), found.distance[rows])
+            near = part.tree.closest_point(batch.points[rows], limit, threads=threads)
+            columns = part.ids_of(near.prim_id), near.u, near.v
+            found.take(rows, Nearest(near.distance, near.position, *columns))
+
+        self._sweep_points(batch, visit, progress)
+        return found.shaped(batch.shape)
+
+    def distance(
+        self,
+        points: ArrayLike,
+        max_distance: ArrayLike = np.inf,
+        *,
+        threads: int | None = None,
+        progress: ProgressLike | None = None,
+    ) -> Any:
+        """Return the distance of each point from the surface, as `BVH.distance` does."""
+        batch = point_batch(points, max_distance)
+        found = np.full(batch.size, np.inf)
+
+        def visit(part: Part, rows: NDArray[np.int64], least: NDArray[np.float64]) -> None:
+            rows = rows[least <= found[rows]]
+            limit = np.minimum(_some(batch.limits, rows), found[rows])
+            near = part.tree.distance(batch.points[rows], limit, threads=threads)
+            found[rows] = np.minimum(found[rows], near)
+
+        self._sweep_points(batch, visit, progress)
+        return shaped(found, batch.shape)
+
+    def signed_distance(
+        self,
+        points: ArrayLike,
+        *,
+        threads: int | None = None,
+        progress: ProgressLike | None = None,
+    ) -> Any:
+        """Return distances from a closed surface, negative inside, as `BVH.signed_distance`."""
+        batch = point_batch(points)
+        found = np.asarray(self.distance(batch.points, threads=threads, progress=progress))
+        inside = self._crossings(batch.points, threads) & 1 == 1
+        np.negative(found, out=found, where=inside & (found > 0.0) & (found < np.inf))
+        return shaped(found, batch.shape)
+
+    def contains(
+        self,
+        points: ArrayLike,
+        *,
+        threads: int | None = None,
+        progress: ProgressLike | None = None,
+    ) -> Any:
+        """Return which points are inside a closed surface or on it, as `BVH.contains` does."""
+        batch = point_batch(points)
+        with heard(progress) as report:
+            inside = self._crossings(batch.points, threads, report) & 1 == 1
+        for turn in range(3):
+            # A ray misses a face that it lies in, but no face holds three directions.
+            outside = np.flatnonzero(~inside)
+            direction = np.roll(ASIDE, turn)
+            inside[outside] = self.any_hit(
+                batch.points[outside], direction, 0.0, 0.0, threads=threads
+            )
+        return shaped(inside, batch.shape)
+
+    def _crossings(
+        self, points: NDArray[np.float64], threads: int | None, report: Progress | None = None
+    ) -> NDArray[np.int64]:
+        """Count how often a ray from each point to the outside crosses the surface."""
+        with np.errstate(all="ignore"):
+            depths = np.hstack([points - self.bounds[0], self.bounds[1] - points])
+            soonest = np.argmin(np.where(np.isnan(depths), np.inf, depths), axis=1)
+        counts: NDArray[np.int64] = self.count_hits(
+            points, DIRECTIONS[soonest], SMALLEST, threads=threads, progress=report
+        )
+        return counts
+
+    def _sweep(self, batch: RayBatch, visit: Visit, progress: ProgressLike | None) -> None:
+        """Visit the parts that rays may hit, near to far, with the t at which each is entered."""
+        if self._box_tree is None:
+            self._box_tree = BVH.from_boxes(self._boxes[:, :3], self._boxes[:, 3:])
+        rays = batch.rays
+        with heard(progress) as report:
+            for rows in _blocks(batch.size, report):
+                ranges = _some(rays.t_min, rows), _some(rays.t_max, rows)
+                met = self._box_tree.all_hits(*_rays(batch, rows), *ranges)
+                self._visit_parts(met.prim_id, rows[met.ray_id], met.t, visit)
+
+    def _sweep_points(self, batch: PointBatch, visit: Visit, progress: ProgressLike | None) -> None:
+        """Visit the parts near points, near to far, with a bound of the distance."""
+        low, high = self._boxes[:, None, :3], self._boxes[:, None, 3:]
+        with heard(progress) as report:
+            for rows in _blocks(batch.size, report, TOGETHER // 16):
+                points, limits = batch.points[rows], _some(batch.limits, rows)
+                with np.errstate(all="ignore"):
+                    gaps = np.maximum(np.maximum(low - points, points - high), 0.0)
+                    # Below the real distance, whatever the rounding and underflow of squares.
+                    least = gaps.max(axis=2)
+                    part, row = np.nonzero(least <= limits)
+                self._visit_parts(part, rows[row], least[part, row], visit)
+
+    def _visit_parts(
+        self,
+        part: NDArray[Any],
+        rows: NDArray[np.int64],
+        entry: NDArray[np.float64],
+        visit: Visit,
+    ) -> None:
+        """Visit parts with their rows, the parts with the nearest entries first."""
+        order = np.argsort(part, kind="stable")
+        part, rows, entry = part[order], rows[order], entry[order]
+        starts = np.flatnonzero(np.append(True, part[1:] != part[:-1])) if len(part) else part
+        ends = np.append(starts[1:], len(part))
+        near = [float(np.median(entry[b:e])) for b, e in zip(starts, ends, strict=False)]
+        for k in np.argsort(near, kind="stable"):
+            some = slice(starts[k], ends[k])
+            with self._open.part(int(part[starts[k]])) as opened:
+                visit(opened, rows[some], entry[some])
+
+
+def _checked(
+    origins: ArrayLike, directions: ArrayLike, t_min: ArrayLike, t_max: ArrayLike, validate: bool
+) -> RayBatch:
+    """Check rays and flatten them."""
+    batch = ray_batch(origins, directions, t_min, t_max)
+    if validate:
+        check_rays(batch)
+    return batch
+
+
+def _some(column: NDArray[np.float64], rows: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return rows of a column; of one that all rays share, that row."""
+    return column if len(column) == 1 else column[rows]
+
+
+def _rays(batch: RayBatch, rows: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return origins, one for each of the rows, and directions."""
+    origins = _some(batch.rays.origins, rows)
+    return np.broadcast_to(origins, (len(rows), 3)), _some(batch.rays.directions, rows)
+
+
+def _blocks(
+    size: int, report: Progress | None, together: int = TOGETHER
+) -> Iterator[NDArray[np.int64]]:
+    """Yield the numbers of the rays that visit the parts together."""
+    if size == 0 and report is not None:
+        report(0, 0)
+    for begin in range(0, size, together):
+        end = min(begin + together, size)
+        yield np.arange(begin, end)
+        if report is not None:
+            report(end, size)
