@@ -23,7 +23,7 @@ TRIANGLE = np.dtype([("corners", "<f8", (3, 3)), ("vertex_ids", "<i8", 3), ("id"
 
 # Memory that a part takes while it is built, for each triangle, vertices shared by none.
 BUILD_BYTES = 900
-SMALLEST_MEMORY = 1 << 26
+SMALLEST_MEMORY = 50_000_000
 
 
 def partition(

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bvh.io.container import replace_file
+from bvh.io.container import DIGEST_SIZE, digest_of, replace_file
 from bvh.io.tree_format import tree_contents
 from bvh.runtime.arguments import kernel_input, thread_count
 from bvh.runtime.simd import WIDTH
@@ -20,7 +21,9 @@ from bvh.tree.primitives import Triangles, count_of
 from bvh.tree.stats import TreeStats, check, stats_of
 
 # Attributes that a memory-mapped tree gets at its first use, when its file is checked.
-LATE = {"_arrays", "_cast", "_face_ids", "_origin", "_address", "_addresses", "_winding"}
+LATE = {
+    "_arrays", "_cast", "_face_ids", "_origin", "_address", "_addresses", "_token", "_winding"
+}  # fmt: skip
 
 
 class TreeBase:
@@ -28,7 +31,7 @@ class TreeBase:
 
     __slots__ = (
         "_address", "_addresses", "_arrays", "_bounds", "_build_seconds", "_cast", "_face_ids",
-        "_first_use", "_origin", "_quality", "_winding",
+        "_first_use", "_origin", "_quality", "_token", "_winding",
     )  # fmt: skip
 
     _arrays: TreeArrays
@@ -43,6 +46,8 @@ class TreeBase:
     _address: int
     # Multipole moments of the nodes; None before the first query of winding numbers.
     _winding: Any
+    # Checksum of the content, with the arrays that it is of; None before it is asked for.
+    _token: Any
     # The tree before its first refit (see `refitting`), or None.
     _origin: Any
     # Sets the attributes in LATE (see `loading`).
@@ -223,6 +228,17 @@ class TreeBase:
     def __repr__(self) -> str:
         return f"BVH({len(self)} {self.kind}, {self._arrays.nodes.size} nodes)"
 
+    def __dask_tokenize__(self) -> tuple[str, str]:
+        """Return what identifies the tree's content to Dask: a checksum of its primitives."""
+        arrays = self._arrays
+        if self._token is None or self._token[0] is not arrays:
+            columns = [a for a in arrays.primitives if isinstance(a, np.ndarray)]
+            parts = [digest_of(column, thread_count(None)) for column in columns]
+            parts.append(str([self.kind, self._quality, *(a.shape for a in columns)]).encode())
+            digest = blake2b(b"".join(parts), digest_size=DIGEST_SIZE).hexdigest()
+            self._token = arrays, digest
+        return "bvh.BVH", self._token[1]
+
     def __getstate__(self) -> dict[str, Any]:
         names = ("_arrays", "_bounds", "_build_seconds", "_face_ids", "_quality")
         return {"_width": WIDTH} | {name: getattr(self, name) for name in names}
@@ -247,6 +263,6 @@ class TreeBase:
 
     def _set_arrays(self, arrays: TreeArrays) -> None:
         self._arrays = arrays
-        self._cast = self._origin = self._winding = None
+        self._cast = self._origin = self._winding = self._token = None
         self._addresses = address_table(arrays)
         self._address = self._addresses.ctypes.data

@@ -1,0 +1,135 @@
+"""Lists of Dask arrays' rays and boxes: a result for each chunk, and their union.
+
+How many hits there are is not known before they are found, so that they are not Dask arrays.
+"""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+
+from bvh.distributed.lazy_queries import AXES, as_dask, target_key, unified
+
+
+class LazyLists:
+    """Results of `all_hits`, or of an overlap query, one for each chunk of the arguments.
+
+    Attributes
+    ----------
+    chunks : ndarray of dask.delayed.Delayed
+        The result of each chunk, arranged as the chunks of the leading axes.
+    """
+
+    def __init__(self, chunks: Any) -> None:
+        self.chunks = chunks
+
+    def joined(self) -> Any:
+        """Return one result for all chunks, lazily: a `Delayed` of the class of the chunks'."""
+        from dask.delayed import delayed
+
+        return delayed(join)(self.chunks.tolist(), self.chunks.shape)
+
+    def compute(self, **options: Any) -> Any:
+        """Compute all chunks, and return one result."""
+        return self.joined().compute(**options)
+
+    def __repr__(self) -> str:
+        return f"LazyLists({self.chunks.size} chunks)"
+
+
+def lazy_lists(
+    target: Any, verb: str, arrays: dict[str, Any], options: dict[str, Any]
+) -> LazyLists:
+    """Return the lists of a query of Dask arrays.
+
+    Parameters
+    ----------
+    target : BVH, Scene or Parts
+    verb : str
+    arrays : dict
+        Arguments that are arrays.
+    options : dict
+        All other arguments.
+    """
+    import dask.array as da
+    from dask.delayed import delayed
+
+    given = {name: as_dask(name, value) for name, value in arrays.items()}
+    tails = {name: AXES[name] for name in given}
+    leading = np.broadcast_shapes(*(a.shape[: a.ndim - tails[n]] for n, a in given.items()))
+    rank = len(leading)
+    full = [
+        da.broadcast_to(array, leading + array.shape[array.ndim - tails[name] :])
+        for name, array in given.items()
+    ]
+    full = unified(list(given), full)
+    task, key = delayed(_query, pure=True), target_key(target)
+    blocks = [array.to_delayed().reshape(array.numblocks[:rank]) for array in full]
+    chunks = np.empty(blocks[0].shape, object)
+    for index in np.ndindex(chunks.shape):
+        rays = {name: block[index] for name, block in zip(given, blocks, strict=True)}
+        chunks[index] = task(key, verb, rays, options)
+    return LazyLists(chunks)
+
+
+def _query(handle: Any, verb: str, arrays: dict[str, Any], options: dict[str, Any]) -> Any:
+    """Answer a query of one chunk."""
+    return getattr(handle.open(), verb)(**arrays, **options)
+
+
+def join(chunks: Any, shape: tuple[int, ...] | None = None) -> Any:
+    """Join results of chunks, such as those of `LazyLists.chunks`, to the result of all.
+
+    Parameters
+    ----------
+    chunks : nested list, or ndarray of object
+        Results of `all_hits`, or of an overlap query, arranged as the chunks of the leading axes.
+    shape : tuple of int, optional
+        Chunks along each axis; by default as deep as the lists are.
+
+    Returns
+    -------
+    AllHits, Overlaps, ...
+        Of the class of the chunks' results.
+    """
+    grid = np.empty(_depth(chunks) if shape is None else shape, object)
+    for index in np.ndindex(grid.shape):
+        one = chunks
+        for k in index:
+            one = one[k]
+        grid[index] = one
+    if grid.ndim == 0:
+        return grid[()]
+    first = grid.flat[0]
+    counts = np.block(np.vectorize(lambda part: part.counts, otypes=[object])(grid).tolist())
+    offsets = np.append(0, np.cumsum(counts.reshape(-1))).astype(np.int64)
+    begins = offsets[:-1].reshape(counts.shape)
+    columns: dict[str, Any] = {
+        field.name: np.empty(offsets[-1], getattr(first, field.name).dtype)
+        for field in fields(first)
+        if field.name not in ("offsets", "shape")
+    }
+    edges = [
+        np.append(0, np.cumsum([part.shape[axis] for part in np.moveaxis(grid, axis, 0).reshape(
+            grid.shape[axis], -1)[:, 0]]))
+        for axis in range(grid.ndim)
+    ]  # fmt: skip
+    for index in np.ndindex(grid.shape):
+        part = grid[index]
+        where = tuple(slice(edges[a][k], edges[a][k + 1]) for a, k in enumerate(index))
+        shift = begins[where].reshape(-1) - part.offsets[:-1]
+        rows = np.repeat(shift, np.diff(part.offsets)) + np.arange(part.offsets[-1])
+        for name, column in columns.items():
+            column[rows] = getattr(part, name)
+    return type(first)(**columns, offsets=offsets, shape=counts.shape)
+
+
+def _depth(chunks: Any) -> tuple[int, ...]:
+    """Return the shape of nested lists of results."""
+    shape: list[int] = []
+    while isinstance(chunks, list | np.ndarray) and np.ndim(chunks) != 0 or isinstance(chunks, list):
+        shape.append(len(chunks))
+        chunks = chunks[0]
+    return tuple(shape)

@@ -1,0 +1,135 @@
+"""Sources of rays, which make the rays of a chunk in the task that casts them.
+
+A ray is 48 bytes. Where rays follow from a camera or a formula, they need not be sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bvh.camera.camera import Camera
+from bvh.distributed.lazy_queries import lazy_query
+
+Maker = Callable[..., tuple[Any, Any]]
+
+
+class RaySource:
+    """Rays that a function makes, chunk by chunk, where they are needed.
+
+    Parameters
+    ----------
+    function : callable
+        ``function(*slices, *args) -> (origins, directions)`` with one slice for each leading axis,
+        start and stop given; arrays of shape (..., 3) that broadcast to the shape of the chunk. It
+        is pickled, and called in several threads or processes.
+    shape : tuple of int
+        Leading shape of all rays.
+    chunks : int, tuple or "auto"
+        As of `dask.array`, for the leading axes. "auto" makes chunks of about a million rays.
+    args : tuple
+        Further arguments of the function.
+
+    Examples
+    --------
+    >>> import bvh, numpy as np
+    >>> from bvh.distributed import RaySource
+    >>> def above(rows, columns):
+    ...     y, x = np.mgrid[rows, columns] * 0.25
+    ...     return np.stack([x, y, np.ones_like(x)], axis=-1), [0.0, 0.0, -1.0]
+    >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+    >>> hits = RaySource(above, (4, 4), chunks=2).closest_hit(tree)
+    >>> hits.mask.sum().compute()
+    10
+    """
+
+    def __init__(
+        self, function: Maker, shape: tuple[int, ...], chunks: Any = "auto", args: tuple[Any, ...] = ()
+    ) -> None:
+        from dask.array.core import normalize_chunks
+
+        # Six numbers a ray: a million rays are 48 MB.
+        self.chunks = normalize_chunks(chunks, shape, dtype=np.dtype("V48"), limit="48MB")
+        self.shape, self._function, self._args = tuple(map(int, shape)), function, args
+
+    def rays(self) -> Any:
+        """Return origins and directions as one Dask array of shape (..., 6)."""
+        import dask.array as da
+        from dask.base import tokenize
+        from dask.blockwise import blockwise
+        from dask.highlevelgraph import HighLevelGraph
+        from dask.layers import ArraySliceDep
+
+        name, axes = f"rays-{tokenize(self)}", tuple(range(len(self.shape)))
+        last = len(axes)
+        make = _Chunk(self._function, self._args)
+        layer = blockwise(
+            make, name, (*axes, last), ArraySliceDep(self.chunks), axes, numblocks={},
+            new_axes={last: 1},
+        )  # fmt: skip
+        graph = HighLevelGraph.from_collections(name, layer, dependencies=[])
+        return da.Array(graph, name, (*self.chunks, (6,)), dtype=np.float64)
+
+    def __dask_tokenize__(self) -> tuple[Any, ...]:
+        return "bvh.RaySource", self._function, self.shape, self.chunks, self._args
+
+    def closest_hit(self, target: Any, **options: Any) -> Any:
+        """Return the closest hits of a tree, a scene or parts, as `BVH.closest_hit` does."""
+        return lazy_query(target, "closest_hit", {"rays": self.rays(), **options})
+
+    def any_hit(self, target: Any, **options: Any) -> Any:
+        """Return which rays hit anything, as `BVH.any_hit` does."""
+        return lazy_query(target, "any_hit", {"rays": self.rays(), **options})
+
+    def count_hits(self, target: Any, **options: Any) -> Any:
+        """Return the number of hits of each ray, as `BVH.count_hits` does."""
+        return lazy_query(target, "count_hits", {"rays": self.rays(), **options})
+
+    def __repr__(self) -> str:
+        return f"RaySource({' x '.join(map(str, self.shape))} rays)"
+
+
+def camera_rays(camera: Camera, tile: int | tuple[int, int] = 1024) -> RaySource:
+    """Return the rays of a camera's device pixels, in tiles.
+
+    Parameters
+    ----------
+    camera : Camera
+    tile : int or (int, int)
+        Rows and columns of pixels in a chunk.
+
+    Returns
+    -------
+    RaySource
+        Of shape (height, width), as `Camera.rays`. The range of the camera, `t_min` and `t_max`, is
+        an argument of queries.
+    """
+    return RaySource(_tile, (camera.height, camera.width), tile, (camera,))
+
+
+def _tile(rows: slice, columns: slice, camera: Camera) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return the rays of a tile of a camera's picture."""
+    x = (np.arange(columns.start, columns.stop) + 0.5) / camera.pixel_ratio
+    y = (np.arange(rows.start, rows.stop) + 0.5) / camera.pixel_ratio
+    return camera.ray(x, y[:, None])
+
+
+class _Chunk:
+    """Function of a task that makes the rays of a chunk, as an array (..., 6)."""
+
+    def __init__(self, function: Maker, args: tuple[Any, ...]) -> None:
+        self._function, self._args = function, args
+        self.__name__ = "rays"
+
+    def __call__(self, slices: tuple[slice, ...]) -> NDArray[np.float64]:
+        origins, directions = self._function(*slices, *self._args)
+        shape = tuple(part.stop - part.start for part in slices)
+        rays = np.empty((*shape, 6))
+        rays[..., :3], rays[..., 3:] = origins, directions
+        return rays
+
+    def __dask_tokenize__(self) -> tuple[Any, ...]:
+        return "bvh.rays", self._function, self._args
