@@ -33,7 +33,7 @@ SCENE_FIELDS = {"instance_id": ID, "leaf": ID}
 COST_FIELDS = {"nodes": ID, "tests": ID}
 SINGLE_FIELDS = {
     "any_hit": BOOL, "count_hits": COUNT, "distance": FLOAT, "signed_distance": FLOAT,
-    "contains": BOOL, "winding_number": FLOAT,
+    "contains": BOOL, "winding_number": FLOAT, "crossings": COUNT, "touched": BOOL,
 }  # fmt: skip
 
 # Arguments that are arrays, with the number of axes of one query.
@@ -59,25 +59,35 @@ def lazy_query(target: Any, verb: str, arguments: dict[str, Any]) -> Any:
     ValueError, TypeError
         If an array has unknown chunks, or no last axis of 3; the message names it.
     """
-    import dask.array as da
-
     given = dict(arguments)
     if given.pop("progress", None) is not None:
         raise ValueError(f"progress must be None for lazy arrays in {verb}: Dask has bars itself")
     # A task is one thread: the scheduler runs as many tasks as there are CPUs.
     given["threads"] = given.get("threads") or 1
     names = [name for name in AXES if name in given]
-    arrays = [as_dask(name, given.pop(name)) for name in names]
-    arrays = unified(names, arrays)
-    fields, wrap = _fields(target, verb, given)
-    count = given.get("k")
+    arrays = unified(names, [as_dask(name, given.pop(name)) for name in names])
+    if isinstance(target, Parts):
+        from bvh.distributed.lazy_parts import query_parts
+
+        return query_parts(target, verb, dict(zip(names, arrays, strict=True)), given)
+    return query_chunks(target, verb, dict(zip(names, arrays, strict=True)), given)
+
+
+def query_chunks(
+    target: Any, verb: str, arrays: dict[str, Any], options: dict[str, Any]
+) -> Any:
+    """Return the result of a query as Dask arrays: one task for each chunk."""
+    import dask.array as da
+
+    fields, wrap = _fields(target, verb, options)
+    count = options.get("k")
     cores = {"position": "(k,i)" if count else "(i)"}
     outputs = [cores.get(name, "(k)" if count else "()") for name in fields]
-    inputs = ["(r)" if name == "rays" else "(i)" if AXES[name] else "()" for name in names]
+    inputs = ["(r)" if name == "rays" else "(i)" if AXES[name] else "()" for name in arrays]
     found = da.apply_gufunc(
-        _Task(verb, names, fields, given),
+        _Task(verb, list(arrays), fields, options),
         f"{','.join(inputs)}->{','.join(outputs)}",
-        *arrays,
+        *arrays.values(),
         target=target_key(target),
         output_dtypes=list(fields.values()),
         output_sizes={"k": count} if count else None,

@@ -58,14 +58,41 @@ class Parts:
 
     def __init__(self, folder: str | os.PathLike[str], *, memory: int | str = "2GB") -> None:
         place = os.fspath(folder)
-        self._set(place, read_index(place), byte_count("memory", memory))
+        self._set(place, read_index(place), byte_count("memory", memory), None)
 
-    def _set(self, place: str, index: Index, memory: int) -> None:
-        self._place, self._index, self._memory = place, index, memory
+    def _set(
+        self, place: str, index: Index, memory: int, chosen: tuple[int, ...] | None
+    ) -> None:
+        self._place, self._index, self._memory, self._chosen = place, index, memory, chosen
         self._open = OpenParts(place, index, memory)
         boxes = [part.bounds or [np.nan] * 6 for part in index.parts]
         self._boxes = np.array(boxes, np.float64).reshape(-1, 6)
+        self._bounds = _union(self._boxes)
+        if chosen is not None:
+            # A box of NaN is ignored, and the others keep their numbers.
+            self._boxes[np.setdiff1d(np.arange(len(boxes)), chosen)] = np.nan
         self._box_tree: BVH | None = None
+
+    def groups(self) -> list[Parts]:
+        """Return the parts in groups that fit into `memory`, as one `Parts` each.
+
+        A group has the ids and the bounds of the whole, and answers for its own parts alone.
+        """
+        groups: list[list[int]] = [[]]
+        used = 0
+        for number, part in enumerate(self._index.parts):
+            if groups[-1] and used + part.tree_bytes > self._memory:
+                groups.append([])
+                used = 0
+            groups[-1].append(number)
+            used += part.tree_bytes
+        if len(groups) == 1:
+            return [self]
+        found = []
+        for group in groups:
+            found.append(object.__new__(Parts))
+            found[-1]._set(self._place, self._index, self._memory, tuple(group))
+        return found
 
     @property
     def folder(self) -> str:
@@ -80,10 +107,7 @@ class Parts:
     @property
     def bounds(self) -> NDArray[np.float64]:
         """Lower and upper corner of all valid triangles, shape (2, 3); NaN if there are none."""
-        valid = self._boxes[~np.isnan(self._boxes[:, 0])]
-        if len(valid) == 0:
-            return np.full((2, 3), np.nan)
-        return np.stack([valid[:, :3].min(axis=0), valid[:, 3:].max(axis=0)])
+        return self._bounds
 
     @property
     def part_count(self) -> int:
@@ -97,11 +121,14 @@ class Parts:
     def __repr__(self) -> str:
         return f"Parts({len(self)} triangles in {self.part_count} parts)"
 
-    def __getstate__(self) -> tuple[str, Index, int]:
-        return self._place, self._index, self._memory
+    def __getstate__(self) -> tuple[str, Index, int, tuple[int, ...] | None]:
+        return self._place, self._index, self._memory, self._chosen
 
-    def __setstate__(self, state: tuple[str, Index, int]) -> None:
+    def __setstate__(self, state: tuple[str, Index, int, tuple[int, ...] | None]) -> None:
         self._set(*state)
+
+    def __dask_tokenize__(self) -> tuple[Any, ...]:
+        return "bvh.Parts", self._place, self._index.digest, self._memory, self._chosen
 
     def source_of(self, prim_id: ArrayLike) -> tuple[Any, Any]:
         """Return the source of each triangle, and the face in it.
@@ -292,7 +319,7 @@ class Parts:
         """Return distances from a closed surface, negative inside, as `BVH.signed_distance`."""
         batch = point_batch(points)
         found = np.asarray(self.distance(batch.points, threads=threads, progress=progress))
-        inside = self._crossings(batch.points, threads) & 1 == 1
+        inside = self.crossings(batch.points, threads=threads) & 1 == 1
         np.negative(found, out=found, where=inside & (found > 0.0) & (found < np.inf))
         return shaped(found, batch.shape)
 
@@ -306,27 +333,32 @@ class Parts:
         """Return which points are inside a closed surface or on it, as `BVH.contains` does."""
         batch = point_batch(points)
         with heard(progress) as report:
-            inside = self._crossings(batch.points, threads, report) & 1 == 1
-        for turn in range(3):
-            # A ray misses a face that it lies in, but no face holds three directions.
-            outside = np.flatnonzero(~inside)
-            direction = np.roll(ASIDE, turn)
-            inside[outside] = self.any_hit(
-                batch.points[outside], direction, 0.0, 0.0, threads=threads
-            )
+            inside = self.crossings(batch.points, threads=threads, progress=report) & 1 == 1
+        inside |= self.touched(batch.points, threads=threads)
         return shaped(inside, batch.shape)
 
-    def _crossings(
-        self, points: NDArray[np.float64], threads: int | None, report: Progress | None = None
-    ) -> NDArray[np.int64]:
-        """Count how often a ray from each point to the outside crosses the surface."""
+    def crossings(
+        self,
+        points: NDArray[np.float64],
+        *,
+        threads: int | None = None,
+        progress: ProgressLike | None = None,
+    ) -> Any:
+        """Count how often a ray from each point (..., 3) to the outside crosses the surface."""
         with np.errstate(all="ignore"):
-            depths = np.hstack([points - self.bounds[0], self.bounds[1] - points])
-            soonest = np.argmin(np.where(np.isnan(depths), np.inf, depths), axis=1)
-        counts: NDArray[np.int64] = self.count_hits(
-            points, DIRECTIONS[soonest], SMALLEST, threads=threads, progress=report
+            depths = np.concatenate([points - self.bounds[0], self.bounds[1] - points], axis=-1)
+            soonest = np.argmin(np.where(np.isnan(depths), np.inf, depths), axis=-1)
+        return self.count_hits(
+            points, DIRECTIONS[soonest], SMALLEST, threads=threads, progress=progress
         )
-        return counts
+
+    def touched(self, points: NDArray[np.float64], *, threads: int | None = None) -> Any:
+        """Return which points (..., 3) are on a face."""
+        found = np.zeros(points.shape[:-1], np.bool_)
+        for turn in range(3):
+            # A ray misses a face that it lies in, but no face holds three directions.
+            found |= self.any_hit(points, np.roll(ASIDE, turn), 0.0, 0.0, threads=threads)
+        return found
 
     def _sweep(self, batch: RayBatch, visit: Visit, progress: ProgressLike | None) -> None:
         """Visit the parts that rays may hit, near to far, with the t at which each is entered."""
@@ -369,6 +401,14 @@ class Parts:
             some = slice(starts[k], ends[k])
             with self._open.part(int(part[starts[k]])) as opened:
                 visit(opened, rows[some], entry[some])
+
+
+def _union(boxes: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the box of all boxes that are not NaN."""
+    valid = boxes[~np.isnan(boxes[:, 0])]
+    if len(valid) == 0:
+        return np.full((2, 3), np.nan)
+    return np.stack([valid[:, :3].min(axis=0), valid[:, 3:].max(axis=0)])
 
 
 def _checked(

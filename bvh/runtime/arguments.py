@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import operator
-import os
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+
+from bvh.runtime.cpus import default_threads
 
 CULL_CODES = {None: 0, "back": 1, "front": -1}
 
@@ -115,12 +116,8 @@ def cull_code(cull: str | None) -> int:
 
 
 def thread_count(threads: int | None) -> int:
-    """Return the number of threads to use: `threads`, or one for each CPU we may run on."""
-    if threads is None:
-        if hasattr(os, "sched_getaffinity"):
-            return len(os.sched_getaffinity(0))
-        return os.cpu_count() or 1
-    return whole_number("threads", threads)
+    """Return the number of threads to use: `threads`, or one for each CPU we may use."""
+    return default_threads() if threads is None else whole_number("threads", threads)
 
 
 def whole_number(name: str, value: int) -> int:

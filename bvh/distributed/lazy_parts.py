@@ -1,0 +1,91 @@
+"""Lazy queries of parts: a task for each chunk and group of parts, and a tree of reductions.
+
+A group is what fits into the memory that `Parts` is given, so that a worker that has mapped it can
+answer for many chunks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bvh.distributed.lazy_queries import HIT_FIELDS, POINT_FIELDS, query_chunks
+from bvh.distributed.parts import Parts
+from bvh.queries.results import ClosestPoints, Hits
+
+# Results of groups that one task reduces.
+TOGETHER = 8
+
+RESULTS: dict[str, tuple[type[Any], dict[str, Any]]] = {
+    "closest_hit": (Hits, HIT_FIELDS | {"prim_id": np.int64}),
+    "closest_point": (ClosestPoints, POINT_FIELDS | {"prim_id": np.int64}),
+}
+REDUCTIONS: dict[str, Callable[[Any, Any], Any]] = {
+    "any_hit": np.logical_or, "touched": np.logical_or, "distance": np.minimum,
+    "count_hits": np.add, "crossings": np.add,
+}  # fmt: skip
+
+
+def query_parts(
+    parts: Parts, verb: str, arrays: dict[str, Any], options: dict[str, Any]
+) -> Any:
+    """Return the result of a query of parts as Dask arrays."""
+    if verb in ("contains", "signed_distance"):
+        return _by_parity(parts, verb, arrays, options)
+    results = [query_chunks(group, verb, arrays, options) for group in parts.groups()]
+    while len(results) > 1:
+        results = [
+            _reduced(verb, results[k : k + TOGETHER]) for k in range(0, len(results), TOGETHER)
+        ]
+    return results[0]
+
+
+def _by_parity(
+    parts: Parts, verb: str, arrays: dict[str, Any], options: dict[str, Any]
+) -> Any:
+    """Return what crossings of all parts together decide."""
+    import dask.array as da
+
+    inside = query_parts(parts, "crossings", arrays, options) % 2 == 1
+    if verb == "contains":
+        return inside | query_parts(parts, "touched", arrays, options)
+    found = query_parts(parts, "distance", arrays, options)
+    return da.where(inside & (found > 0.0) & (found < np.inf), -found, found)
+
+
+def _reduced(verb: str, results: list[Any]) -> Any:
+    """Return one result for several groups, lazily."""
+    import dask.array as da
+
+    if len(results) == 1:
+        return results[0]
+    if verb in REDUCTIONS:
+        return reduce(REDUCTIONS[verb], results)
+    kind, fields = RESULTS[verb]
+    cores = ["(i)" if name == "position" else "()" for name in fields]
+    columns = [getattr(result, name) for result in results for name in fields]
+    found = da.apply_gufunc(
+        _least,
+        f"{','.join(cores * len(results))}->{','.join(cores)}",
+        *columns,
+        output_dtypes=list(fields.values()),
+        fields=list(fields),
+    )
+    return kind(*found)
+
+
+def _least(*columns: NDArray[Any], fields: list[str]) -> tuple[NDArray[Any], ...]:
+    """Return of several results the least by (t or distance, id), query by query."""
+    count, prim = len(fields), fields.index("prim_id")
+    best = [column.copy() for column in columns[:count]]
+    for begin in range(count, len(columns), count):
+        other = columns[begin : begin + count]
+        closer = (other[0] < best[0]) | ((other[0] == best[0]) & (other[prim] < best[prim]))
+        closer = (other[prim] >= 0) & (closer | (best[prim] < 0))
+        for mine, theirs in zip(best, other, strict=True):
+            mine[closer] = theirs[closer]
+    return tuple(best)
