@@ -159,8 +159,8 @@ class HeldParts:
         """Return the parts."""
         return self._parts
 
-    def __dask_tokenize__(self) -> tuple[str, str, str]:
-        return "bvh.Parts", self._parts.folder, self._parts._index.digest
+    def __dask_tokenize__(self) -> Any:
+        return self._parts.__dask_tokenize__()
 
 
 Handle = MappedTree | HeldTree | HeldScene | HeldParts
