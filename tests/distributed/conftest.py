@@ -1,0 +1,35 @@
+"""Schedulers of Dask: threads, this thread alone, and a cluster of two processes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Any]:
+    """Two worker processes on the loopback, and a client that is the default scheduler."""
+    distributed = pytest.importorskip("distributed")
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+        ) as made,
+        distributed.Client(made, set_as_default=False) as client,
+    ):
+        yield client
+
+
+@pytest.fixture(params=["sync", "threads", "cluster"])
+def scheduler(request: pytest.FixtureRequest) -> Iterator[Any]:
+    """Have one of the schedulers compute everything."""
+    dask = pytest.importorskip("dask")
+    chosen = request.param
+    if chosen == "cluster":
+        chosen = request.getfixturevalue("cluster")
+        with chosen.as_current():
+            yield chosen
+    else:
+        with dask.config.set(scheduler=chosen):
+            yield chosen
