@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 import weakref
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import trimesh
 
 from bvh.queries.hierarchy import BVH
 
-
-class CachedTree(NamedTuple):
-    """A tree, its mesh, and the mesh's hash when it was built."""
-
-    mesh: weakref.ref[Any]
-    stamp: int
-    tree: BVH
-
-
-# By id() of meshes, because hashes change, and pickles and copies must not contain trees.
-_cache: dict[int, CachedTree] = {}
+# A mesh, its hash when its tree was built, and the tree; by id() of the mesh, because hashes
+# change, and pickles and copies must not contain trees.
+_cache: dict[int, tuple[weakref.ref[Any], int, BVH]] = {}
 
 
 def tree_of(mesh: Any) -> BVH:
@@ -28,42 +20,17 @@ def tree_of(mesh: Any) -> BVH:
 
     Meshes of trimesh hash their arrays, and store the hash until an array may have changed, so a
     second call takes about a microsecond.
-
-    Parameters
-    ----------
-    mesh : trimesh.Trimesh
-
-    Returns
-    -------
-    BVH
-
-    Raises
-    ------
-    TypeError
-        If it is not a mesh.
-
-    Examples
-    --------
-    >>> import trimesh
-    >>> from bvh.compat.mesh_trees import tree_of
-    >>> box = trimesh.creation.box()
-    >>> tree = tree_of(box)
-    >>> tree is tree_of(box)
-    True
-    >>> box.vertices[0] *= 2.0
-    >>> tree is tree_of(box)
-    False
     """
     key = id(mesh)
     cached = _cache.get(key)
-    if cached is None or cached.mesh() is not mesh:
+    if cached is None or cached[0]() is not mesh:
         # Hashes of other types may not change with their content.
         if not isinstance(mesh, trimesh.Trimesh):
             raise TypeError(f"mesh must be a trimesh.Trimesh, got {type(mesh).__name__}")
         cached = None
     stamp = hash(mesh)
-    if cached is not None and cached.stamp == stamp:
-        return cached.tree
+    if cached is not None and cached[1] == stamp:
+        return cached[2]
     # Two threads may both build the same tree. Views keep the stored hash of a tracked array, which
     # slices and copies would discard.
     vertices, faces = mesh.vertices.view(np.ndarray), mesh.faces.view(np.ndarray)
@@ -72,5 +39,5 @@ def tree_of(mesh: Any) -> BVH:
     def forget(_: weakref.ref[Any]) -> None:
         _cache.pop(key, None)
 
-    _cache[key] = CachedTree(weakref.ref(mesh, forget), stamp, tree)
+    _cache[key] = weakref.ref(mesh, forget), stamp, tree
     return tree

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import threading
 import weakref
-from typing import Any, NamedTuple
+from typing import Any
 
 import trimesh
 from numpy.typing import ArrayLike
@@ -43,14 +44,6 @@ class InsteadOfEmbree(RayMeshIntersector):
         return self._hits(ray_origins, ray_directions, return_locations, multiple_hits, max_hits)
 
 
-class Patch(NamedTuple):
-    """An attribute of trimesh that was replaced, with its old value."""
-
-    owner: Any
-    name: str
-    was: Any
-
-
 class Installation:
     """Context of an installation, which uninstalls at its end.
 
@@ -76,7 +69,8 @@ METHODS = (
 )  # fmt: skip
 
 _lock = threading.RLock()
-_patches: list[Patch] = []
+# Attributes of trimesh that were replaced: owner, name, old value.
+_patches: list[tuple[Any, str, Any]] = []
 # Classes of trimesh, and ours that replace them.
 _replacements: dict[type, type[RayMeshIntersector]] = {}
 # Our casters by id() of their meshes, while they are referenced.
@@ -130,19 +124,22 @@ def uninstall() -> None:
     """
     with _lock:
         while _patches:
-            patch = _patches.pop()
-            if patch.was is None:
-                delattr(patch.owner, patch.name)
+            owner, name, was = _patches.pop()
+            if was is None:
+                delattr(owner, name)
             else:
-                setattr(patch.owner, patch.name, patch.was)
+                setattr(owner, name, was)
         _replacements.clear()
 
 
 def _replace_all(casters: Any) -> None:
     """Replace everything that `install` names; `casters` is `trimesh.ray`."""
-    _replace_class(casters.ray_triangle.RayMeshIntersector, InsteadOfRtree)
+    # The classes themselves stay, because pickles of meshes refer to them by name.
+    _replacements[casters.ray_triangle.RayMeshIntersector] = InsteadOfRtree
     if casters.has_embree:
-        _replace_class(casters.ray_pyembree.RayMeshIntersector, InsteadOfEmbree)
+        _replacements[casters.ray_pyembree.RayMeshIntersector] = InsteadOfEmbree
+    for theirs, name in itertools.product(_replacements, METHODS):
+        _replace(theirs, name, _forwarding(name, getattr(theirs, name)))
     _replace(casters.ray_util, "contains_points", _contains_points(casters.ray_util))
     _replace(trimesh.proximity, "closest_point", trimesh_points.closest_point)
     _replace(trimesh.proximity, "signed_distance", trimesh_points.signed_distance)
@@ -151,18 +148,8 @@ def _replace_all(casters: Any) -> None:
 
 def _replace(owner: Any, name: str, ours: Any) -> None:
     """Replace an attribute, and store its old value."""
-    _patches.append(Patch(owner, name, vars(owner).get(name)))
+    _patches.append((owner, name, vars(owner).get(name)))
     setattr(owner, name, ours)
-
-
-def _replace_class(theirs: type, ours: type[RayMeshIntersector]) -> None:
-    """Replace the methods of a class of trimesh by those of one of ours.
-
-    The class itself stays, because pickles of meshes refer to it by name.
-    """
-    _replacements[theirs] = ours
-    for name in METHODS:
-        _replace(theirs, name, _forwarding(name, getattr(theirs, name)))
 
 
 def _forwarding(name: str, theirs: Any) -> Any:
@@ -194,11 +181,9 @@ def _contains_points(module: Any) -> Any:
 
 def _ray(mesh: Any) -> Any:
     """Return the replacement of a mesh's caster, or any other value that was set."""
-    try:
-        theirs = mesh.__dict__["ray"]
-    except KeyError:
-        raise AttributeError(f"{type(mesh).__name__!r} object has no attribute 'ray'") from None
-    return _ours(theirs)
+    if "ray" not in mesh.__dict__:
+        raise AttributeError(f"{type(mesh).__name__!r} object has no attribute 'ray'")
+    return _ours(mesh.__dict__["ray"])
 
 
 def _ours(theirs: Any) -> Any:

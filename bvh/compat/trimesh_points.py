@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bvh.compat.geometries import unit_normals
 from bvh.compat.mesh_trees import tree_of
 from bvh.queries.hierarchy import BVH
 from bvh.runtime.arguments import rows
@@ -78,19 +79,14 @@ def signed_distance(mesh: Any, points: ArrayLike) -> Floats:
 
     Parameters
     ----------
-    mesh : trimesh.Trimesh
-    points : array_like, shape (n, 3)
+    mesh, points
+        As in `closest_point`.
 
     Returns
     -------
     ndarray of float64, shape (n,)
         Also positive within 1e-8 of the surface. NaN for points that are not finite; -inf where
         the mesh has no faces.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If an argument has the wrong shape or type; the message names it.
 
     Examples
     --------
@@ -122,18 +118,13 @@ def contains(mesh: Any, points: ArrayLike) -> NDArray[np.bool_]:
 
     Parameters
     ----------
-    mesh : trimesh.Trimesh
-    points : array_like, shape (n, 3)
+    mesh, points
+        As in `closest_point`.
 
     Returns
     -------
     ndarray of bool, shape (n,)
         True for points on the surface of a watertight mesh; False for those that are not finite.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If an argument has the wrong shape or type; the message names it.
 
     Examples
     --------
@@ -189,17 +180,7 @@ class ProximityQuery:
         return closest_point(self._mesh, points)
 
     def vertex(self, points: ArrayLike) -> tuple[Any, Any]:
-        """Find the nearest vertex for each point, by trimesh's own k-d tree.
-
-        Parameters
-        ----------
-        points : array_like, shape (n, 3)
-
-        Returns
-        -------
-        distance : ndarray of float64, shape (n,)
-        vertex_id : ndarray of int, shape (n,)
-        """
+        """Return distance and id of the vertex nearest to each point, by trimesh's own k-d tree."""
         distance, vertex_id = self._mesh.kdtree.query(points)
         return distance, vertex_id
 
@@ -224,7 +205,8 @@ def _choose_facing(
         equal = near.distance <= nearest + MERGE * nearest
         with np.errstate(invalid="ignore", divide="ignore"):
             away = (points[tied, None] - near.position) / near.distance[..., None]
-            cosine = np.einsum("nki,nki->nk", _normals(tree, near.prim_id), away)
+            normals = unit_normals(tree.vertices[tree.faces[near.prim_id]])
+            cosine = np.einsum("nki,nki->nk", normals, away)
         cosine = np.where(equal & np.isfinite(cosine), cosine, -2.0)
         # Coplanar faces differ by rounding only; the first of them is the lowest.
         best = np.argmax(cosine >= cosine.max(axis=1, keepdims=True) - 1e-12, axis=1)
@@ -239,37 +221,17 @@ def _choose_facing(
 def _signed_by_faces(mesh: Any, tree: BVH, points: Floats) -> Floats:
     """Return distances with the sign of the nearest face's side, or that of `contains`."""
     closest, distance, face = closest_point(mesh, points)
-    normal = _normals(tree, face)
+    if len(tree.faces) == 0:
+        return -distance
+    normal = unit_normals(tree.vertices[tree.faces[face]])
     with np.errstate(invalid="ignore"):
         away = points - closest
         height = np.einsum("ni,ni->n", normal, away)
         aside = np.linalg.norm(away - height[:, None] * normal, axis=1)
         # The tolerance that trimesh has for barycentric weights, relative to the size of the face.
-        straight = aside <= MERGE * (np.abs(height) + _sizes(tree, face))
+        a, b = tree.vertices[tree.faces[face, :2].T]
+        straight = aside <= MERGE * (np.abs(height) + np.linalg.norm(b - a, axis=-1))
     sign = np.where(height > 0.0, -1.0, 1.0)
     other = np.flatnonzero(~straight)
     sign[other] = np.where(contains(mesh, points[other]), 1.0, -1.0)
     return distance * sign
-
-
-def _normals(tree: BVH, faces: NDArray[Any]) -> Floats:
-    """Return unit normals of faces, NaN for those without area."""
-    if len(tree.faces) == 0:
-        return np.full((*faces.shape, 3), np.nan)
-    a, b, c = (tree.vertices[tree.faces[faces, corner]] for corner in range(3))
-    with np.errstate(all="ignore"):
-        normal = np.cross(_scaled(b - a), _scaled(c - a))
-        return np.asarray(normal / np.linalg.norm(normal, axis=-1, keepdims=True))
-
-
-def _scaled(vectors: Floats) -> Floats:
-    """Scale the largest coordinate of each vector to one, against under- and overflow."""
-    return np.asarray(vectors / np.abs(vectors).max(axis=-1, keepdims=True))
-
-
-def _sizes(tree: BVH, faces: NDArray[Any]) -> Floats:
-    """Return the length of one side of each face."""
-    if len(tree.faces) == 0:
-        return np.zeros(faces.shape)
-    sides = tree.vertices[tree.faces[faces, 1]] - tree.vertices[tree.faces[faces, 0]]
-    return np.asarray(np.linalg.norm(sides, axis=-1))
