@@ -12,8 +12,7 @@ from bvh.apps.cli.console import numbers, one_line, out, print_json, print_table
 from bvh.apps.cli.openings import AsJson, ScenePath, Threads, opened_scene
 from bvh.camera.camera import Camera
 from bvh.picking.region import KINDS, MODES
-from bvh.picking.results import Pick
-from bvh.picking.selections import Selection
+from bvh.picking.results import Pick, Selection
 from bvh.scene.scene import Scene
 
 # The exit code where nothing is found, like that of grep.
