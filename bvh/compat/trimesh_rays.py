@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bvh.compat.mesh_trees import tree_of
-from bvh.compat.trimesh_points import contains
+from bvh.compat.trimesh_points import contains, tree_of
 from bvh.queries.hierarchy import BVH
 from bvh.runtime.arguments import rows, whole_number
 
