@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from bvh.geometry.spheres import ray_sphere
     from bvh.geometry.triangles import ray_triangle
     from bvh.io.trimesh_scenes import Attributes
-    from bvh.picking.results import Pick
-    from bvh.picking.selections import Selection
+    from bvh.picking.results import Pick, Selection
     from bvh.pictures.thumbnails import show
     from bvh.queries.hierarchy import BVH
     from bvh.queries.overlap_results import Overlaps, SceneOverlaps, ScenePairs
@@ -105,7 +104,7 @@ _MODULES = {
     "SceneHits": "queries.results",
     "SceneOverlaps": "queries.overlap_results",
     "ScenePairs": "queries.overlap_results",
-    "Selection": "picking.selections",
+    "Selection": "picking.results",
     "TreeStats": "tree.stats",
     "Viewer": "apps.viewer.window",
     "load": "scene.files.loading",

@@ -7,11 +7,10 @@ from collections.abc import Callable
 from numpy.typing import ArrayLike
 
 from bvh.camera.camera import Camera
-from bvh.picking.cursor import all_under, check_camera, pick_near
+from bvh.picking.cursor import all_under, pick_near
 from bvh.picking.marquee import select
-from bvh.picking.region import lasso, rectangle
-from bvh.picking.results import Pick
-from bvh.picking.selections import Selection
+from bvh.picking.region import check_camera, lasso, rectangle
+from bvh.picking.results import Pick, Selection
 from bvh.runtime.arguments import ALL_BITS
 from bvh.scene.ray_queries import SceneRays
 from bvh.traversal.rays.one_ray import cast_function

@@ -11,8 +11,7 @@ from bvh.apps.cli.camera_options import NO_CAMERA, CameraOptions, numbers_of, wi
 from bvh.apps.cli.console import numbers, one_line, out, print_json, print_table
 from bvh.apps.cli.files import AsJson, ScenePath, Threads, opened_scene
 from bvh.picking.region import KINDS, MODES
-from bvh.picking.results import Pick
-from bvh.picking.selections import Selection
+from bvh.picking.results import Pick, Selection
 from bvh.scene.scene import Scene
 
 # The exit code where nothing is found, like that of grep.
