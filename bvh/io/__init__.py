@@ -11,8 +11,7 @@ Each file imports only from those above it.
 | `polygons.py` | Triangulation of polygons by exact signs: fans of convex ones, ear clipping of others |
 | `mesh_objects.py` | Points and polygons of mesh objects of PyVista, Open3D and meshio, without importing these |
 | `meshes.py` | Triangles of meshes: of other libraries' objects, pairs of arrays, and files |
-| `scene_format.py` | File format of a saved scene: its header fields, tables, and trees |
-| `tree_format.py` | File format of a saved tree: its header fields and arrays, in the container of `container` |
+| `file_formats.py` | File formats of saved trees and scenes: the fields of their headers, their arrays and tables |
 | `trimesh_scenes.py` | Nodes of trimesh scenes, and vertex attributes of their meshes |
 | `untrusted.py` | Safety checks of a saved tree's arrays, because kernels check nothing |
 """
