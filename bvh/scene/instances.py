@@ -347,7 +347,7 @@ def nested_scenes(top: InstanceHolder) -> list[InstanceHolder]:
 
 
 def depth_of(parts: Sequence[InstanceHolder]) -> int:
-    """Return the levels of nesting of the last of `parts` (see `nested_scenes`)."""
+    """Return the levels of nesting of the last of some scenes (see `nested_scenes`)."""
     depths: dict[int, int] = {}
     for part in parts:
         inner = (depths.get(id(child), 0) for child in part._instances.children)
