@@ -6,7 +6,6 @@ Each file imports only from those above it.
 |---|---|
 | `cells.py` | Surface of finite-element cells: flat cells, and the outer facets of solid ones |
 | `container.py` | Container format of saved trees and scenes: a header with a table of arrays, then the arrays |
-| `heap_sort.py` | Heap sort of indices in caller-provided memory: kernels must not allocate, which can fail |
 | `polygons.py` | Triangulation of polygons by exact signs: fans of convex ones, ear clipping of others |
 | `mesh_objects.py` | Points and polygons of mesh objects of PyVista, Open3D and meshio, without importing these |
 | `trimesh_scenes.py` | Nodes of trimesh scenes and their names, and vertex attributes of their meshes |
