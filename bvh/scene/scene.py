@@ -11,12 +11,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from bvh.camera.placement import axis_name
 from bvh.geometry.transforms import affine_maps
-from bvh.io.trimesh_scenes import attributes_of, fits, placements, up_of
+from bvh.io.meshes import fits
+from bvh.io.trimesh_scenes import attributes_of, placements, up_of
 from bvh.queries.hierarchy import BVH
 from bvh.runtime.arguments import ALL_BITS, bit_masks, index_rows, label, one_index, truths
 from bvh.runtime.jit import alone, warms
 from bvh.runtime.progress_bars import ProgressLike, heard
-from bvh.scene.files.saving import SceneSaving
+from bvh.scene.files.saved_scenes import SceneSaving
 from bvh.scene.flattened_instances import check_nesting
 from bvh.scene.instances import nested_scenes
 from bvh.scene.overlap_queries import SceneOverlapQueries

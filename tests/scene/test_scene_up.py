@@ -15,7 +15,7 @@ import bvh
 from bvh import Camera, Scene
 from bvh.apps.cli.files import opened, opened_scene
 from bvh.camera.placement import AXES
-from bvh.io.scene_format import VERSION
+from bvh.io.file_formats import VERSION
 from tests.commands import Run
 
 
