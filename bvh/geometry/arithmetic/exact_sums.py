@@ -262,6 +262,15 @@ def divide(n, d):
 
 
 @kernel
+def rounded(total):
+    """Return the sum as a double, rounded as by `divide`; it is overwritten."""
+    stay_outlined()
+    one = new_sum()
+    add_product(one, 1.0, 1.0, 1.0, 1.0, 1.0)
+    return divide(total, one)
+
+
+@kernel
 def _round(sign, m, sticky, unit):
     """Round sign * (m, or slightly more if sticky) * 2**unit to a double, never to 0 or inf."""
     stay_outlined()

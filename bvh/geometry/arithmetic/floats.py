@@ -250,18 +250,13 @@ def high(a):
 
 @inlined
 def round_quotient(n, n_size, d, d_size):
-    """Round n/d of two double-doubles correctly to a double, where their precision allows.
+    """Return (decided, quotient): n/d of two double-doubles, rounded correctly where they suffice.
 
     `n_size` and `d_size` are the sums of absolute terms behind n and d: each is off by at most
     DD_ERROR times its size. The quotient's relative error is the sum of both operands' relative
     errors and the division's own. If the double nearest to the two ends of that interval is the
     same, it is the nearest to the true quotient (Ziv's test). Sizes below 2**-700 could hide an
     underflow and are left undecided. The operands may be doubles or vectors of lanes.
-
-    Returns
-    -------
-    decided : bool
-    quotient : float
     """
     relative = DD_ERROR * (n_size / abs(n[0]) + d_size / abs(d[0]) + 4.0)
     # The remainder of the high parts is exact; the low parts correct it.
