@@ -50,10 +50,11 @@ def intersect_each(
 
     batch = ShapeRays(flat(o, (3,)), flat(d, (3,)), flat(low, ()), flat(high, ()))
     n = len(batch.t_min)
-    numbers = len(result._fields) - 1  # type: ignore[attr-defined]
-    hits: Any = result(np.empty(n, np.bool_), *(np.empty(n) for _ in range(numbers)))
+    named_tuple: Any = result
+    numbers = [np.empty(n) for _ in named_tuple._fields[1:]]
+    hits = named_tuple(np.empty(n, np.bool_), *numbers)
     kernel(batch, tuple(flat(a, a.shape[-1:]) for a in shapes.values()), *options, hits)
-    return result(*shaped(shape, *hits))
+    return named_tuple(*shaped(shape, *hits))  # type: ignore[no-any-return]
 
 
 def shaped(shape: tuple[int, ...], *arrays: NDArray[Any]) -> tuple[Any, ...]:

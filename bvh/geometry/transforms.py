@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bvh.geometry.arithmetic.exact_sums import (
+    add_dot,
     add_product,
     add_triple,
     divide,
@@ -80,14 +81,12 @@ def rounded_dot(m, v):
 
 
 @kernel
-def exact_sum(m0, m1, m2, m3, x, y, z):
-    """Return the double nearest to m . (x, y, z, 1), for finite numbers; at most the largest."""
+def _exact_sum(m, v):
+    """Return the double nearest to m . (v, 1), for finite numbers; at most the largest."""
     stay_outlined()
     total = new_sum()
-    add_product(total, 1.0, m0, x, 1.0, 1.0)
-    add_product(total, 1.0, m1, y, 1.0, 1.0)
-    add_product(total, 1.0, m2, z, 1.0, 1.0)
-    add_product(total, 1.0, m3, 1.0, 1.0, 1.0)
+    add_dot(total, 1.0, m, v)
+    add_product(total, 1.0, m[3], 1.0, 1.0, 1.0)
     return rounded(total)
 
 
@@ -106,7 +105,7 @@ def column_of(matrices, i, j):
 @inlined
 def _coordinate(m, v):
     decided, x = rounded_dot(m, v)
-    return x if decided else exact_sum(m[0], m[1], m[2], m[3], v[0], v[1], v[2])
+    return x if decided else _exact_sum(m, v)
 
 
 @kernel

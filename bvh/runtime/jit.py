@@ -16,7 +16,7 @@ from numba.core import dispatcher
 
 from bvh.runtime.cache.kernel_cache import (
     BVHWarning,
-    LateCache,
+    KernelCache,
     cache_directory,
     fingerprint,
     notice,
@@ -138,6 +138,11 @@ def literal_operation(function: Callable[..., Any]) -> Any:
     return extending.intrinsic(prefer_literal=True)(function)
 
 
+def emits(emit: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the code generator of an intrinsic that emit(builder, *arguments) writes."""
+    return lambda context, builder, signature, args: emit(builder, *args)
+
+
 @llvm_operation
 def stay_outlined(typingctx: Any) -> Any:
     """Forbid inlining of the function that calls this: for rare, long code.
@@ -165,13 +170,9 @@ def by_type(function: Callable[..., Any], inline: bool = False) -> Any:
 
 def entry(function: Callable[..., Any]) -> Any:
     """Compile a kernel that Python calls, and cache its machine code on disk."""
-    return _kept(_compiled(function, **NOT_FROM_C | ENTRY), function)
-
-
-def _kept(compiled: Any, function: Callable[..., Any]) -> Any:
-    """Attach the disk cache to a compiled function."""
+    compiled = _compiled(function, **NOT_FROM_C | ENTRY)
     if isinstance(compiled, Dispatcher):
-        compiled._cache = cache = LateCache(function)
+        compiled._cache = cache = KernelCache(function)
         compiled._compiler.compile = cache.attempted(compiled._compiler.compile)
         # The first call with such arguments loads or compiles, and frees what that leaves behind.
         compiled._compile_for_args = raise_lost_interrupts()(compiled._compile_for_args)

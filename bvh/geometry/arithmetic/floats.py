@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 
-from bvh.runtime.jit import host_features, inlined, llvm_operation, types
+from bvh.runtime.jit import emits, host_features, inlined, llvm_operation, types
 from bvh.runtime.simd import fma, peek
 
 INF = np.inf
@@ -32,21 +32,13 @@ HAS_FMA = bool(host_features().get("fma", False) or host_features().get("neon", 
 @llvm_operation
 def bits(typingctx: Any, x: Any) -> Any:
     """Return the 64 bits of a double as an integer."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.bitcast(args[0], ir.IntType(64))
-
-    return types.int64(types.float64), codegen
+    return types.int64(types.float64), emits(lambda b, x: b.bitcast(x, ir.IntType(64)))
 
 
 @llvm_operation
 def from_bits(typingctx: Any, x: Any) -> Any:
     """Return the double with the given 64 bits."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.bitcast(args[0], ir.DoubleType())
-
-    return types.float64(types.int64), codegen
+    return types.float64(types.int64), emits(lambda b, x: b.bitcast(x, ir.DoubleType()))
 
 
 @inlined

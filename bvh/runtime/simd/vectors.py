@@ -39,11 +39,16 @@ class Vec(types.Type):  # type: ignore[misc]
         self.n = n
         super().__init__(name=f"Vec({dtype}, {n})")
 
+    @property
+    def llvm(self) -> Any:
+        """The type in LLVM."""
+        return ir.VectorType(LLVM[self.dtype], self.n)
+
 
 @extending.register_model(Vec)
 class _VecModel(_Model):  # type: ignore[misc]
     def __init__(self, dmm: Any, fe_type: Any) -> None:
-        super().__init__(dmm, fe_type, ir.VectorType(LLVM[fe_type.dtype], fe_type.n))
+        super().__init__(dmm, fe_type, fe_type.llvm)
 
 
 def suffix_of(ty: Any) -> str:
@@ -72,8 +77,7 @@ def spread(builder: Any, value: Any, n: int) -> Any:
     """Copy a scalar into all lanes."""
     start = ir.Constant(ir.VectorType(value.type, n), ir.Undefined)
     one = builder.insert_element(start, value, ir.Constant(INT, 0))
-    zeros = ir.Constant(ir.VectorType(INT, n), [0] * n)
-    return builder.shuffle_vector(one, start, zeros)
+    return builder.shuffle_vector(one, start, indices([0] * n))
 
 
 def as_lanes(context: Any, builder: Any, ty: Any, value: Any, vec: Vec) -> Any:
@@ -137,18 +141,16 @@ def _define(symbol: Any, arity: int, emit: Any, to_mask: bool = False, only: Any
         _lower(symbol, *kind)(lower)
 
 
-def _compare(symbol: str) -> Any:
+def compare(symbol: str) -> Any:
+    """Return what writes a comparison of lanes or scalars, by an ordered one of floats."""
+
     def emit(builder: Any, real: bool, a: Any, b: Any) -> Any:
         if real:
-            compare = builder.fcmp_unordered if symbol == "!=" else builder.fcmp_ordered
-            return compare(symbol, a, b)
+            write = builder.fcmp_unordered if symbol == "!=" else builder.fcmp_ordered
+            return write(symbol, a, b)
         return builder.icmp_signed(symbol, a, b)
 
     return emit
-
-
-def _invert(builder: Any, real: bool, a: Any) -> Any:
-    return builder.not_(a)
 
 
 def _absolute(builder: Any, real: bool, a: Any) -> Any:
@@ -169,11 +171,11 @@ _define(abs, 1, _absolute)
 _define(operator.and_, 2, lambda b, real, x, y: b.and_(x, y), only=BITS)
 _define(operator.or_, 2, lambda b, real, x, y: b.or_(x, y), only=BITS)
 _define(operator.xor, 2, lambda b, real, x, y: b.xor(x, y), only=BITS)
-_define(operator.invert, 1, _invert, only=BITS)
+_define(operator.invert, 1, lambda b, real, x: b.not_(x), only=BITS)
 _define(operator.lshift, 2, lambda b, real, x, y: b.shl(x, y), only=WHOLE)
 _define(operator.rshift, 2, lambda b, real, x, y: b.lshr(x, y), only=WHOLE)
 for _name, _symbol in (
     (operator.lt, "<"), (operator.le, "<="), (operator.gt, ">"), (operator.ge, ">="),
     (operator.eq, "=="), (operator.ne, "!="),
 ):  # fmt: skip
-    _define(_name, 2, _compare(_symbol), to_mask=True)
+    _define(_name, 2, compare(_symbol), to_mask=True)
