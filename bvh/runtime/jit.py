@@ -128,14 +128,10 @@ def alone(function: Callable[..., Any]) -> Any:
     return numba.njit(**OPTIONS | NOT_FROM_PYTHON)(function)
 
 
-def llvm_operation(function: Callable[..., Any]) -> Any:
-    """Make an intrinsic from a function that returns (signature, codegen)."""
-    return extending.intrinsic(function)
-
-
-def literal_operation(function: Callable[..., Any]) -> Any:
-    """Make an intrinsic whose constant arguments keep their values in their types."""
-    return extending.intrinsic(prefer_literal=True)(function)
+# Makes an intrinsic from a function that returns (signature, codegen).
+llvm_operation: Callable[..., Any] = extending.intrinsic
+# The same; constant arguments keep their values in their types.
+literal_operation: Callable[..., Any] = extending.intrinsic(prefer_literal=True)
 
 
 def emits(emit: Callable[..., Any]) -> Callable[..., Any]:

@@ -14,7 +14,7 @@ from llvmlite import ir
 from numba import extending
 from numba.core import cgutils
 
-from bvh.runtime.jit import by_type, literal_operation, llvm_operation, types
+from bvh.runtime.jit import by_type, emits, literal_operation, llvm_operation, types
 
 # Numba's internals are untyped.
 _Model: Any = extending.models.PrimitiveModel
@@ -34,9 +34,7 @@ def as_pointers(arrays):
     """
 
 
-def pointers_of(
-    kind: type,
-) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def pointers_of(kind: type) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Register the function (arrays) that `as_pointers` compiles to for a class of NamedTuples."""
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -103,10 +101,7 @@ def refer(typingctx: Any, value: Any) -> Any:
     The caller must outlive all uses: an inlined function may not return it.
     """
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return _keep(builder, args[0])
-
-    return Reference(value)(value), codegen
+    return Reference(value)(value), emits(_keep)
 
 
 @llvm_operation

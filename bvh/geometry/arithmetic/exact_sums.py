@@ -9,7 +9,7 @@ product), needs no scaling and never fails; filters make its use rare.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, cast
 
 import numba  # noqa: F401 (whole before its parts: threads may import at once)
 import numpy as np
@@ -29,15 +29,6 @@ MASK = 0xFFFFFFFF
 _fill: Any = cgutils.memset
 
 
-def _describe(*arguments: Any, **parts: Any) -> None:
-    """Set the fields of an array."""
-    # Numba's arrays take long to import and are needed only when a kernel is compiled.
-    from numba.np import arrayobj
-
-    populate: Any = arrayobj.populate_array
-    populate(*arguments, **parts)
-
-
 @llvm_operation
 def new_sum(typingctx: Any) -> Any:
     """Return an empty sum on the stack of the calling function, which must outlive all uses.
@@ -47,14 +38,17 @@ def new_sum(typingctx: Any) -> Any:
     kind = types.Array(types.int64, 1, "C")
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        word = ir.IntType(64)
+        # Numba's arrays take long to import and are needed only when a kernel is compiled.
+        from numba.np import arrayobj
+
+        word, describe = ir.IntType(64), cast(Any, arrayobj.populate_array)
         # Not Numba's own helper, which would fill it at each call of the function, used or not.
         with builder.goto_entry_block():
             data = builder.alloca(word, size=ir.Constant(word, LIMBS + 2))
         _fill(builder, data, ir.Constant(word, 8 * (LIMBS + 2)), 0)
         builder.store(ir.Constant(word, LIMBS), builder.gep(data, [ir.Constant(word, LOWEST)]))
         array = context.make_array(kind)(context, builder)
-        _describe(
+        describe(
             array, data=data, shape=[ir.Constant(word, LIMBS + 2)], strides=[ir.Constant(word, 8)],
             itemsize=ir.Constant(word, 8), meminfo=None,
         )  # fmt: skip

@@ -58,12 +58,9 @@ def _exact_area(a, b, c):
     """Return the sign of the area where the filter cannot decide."""
     stay_outlined()
     total = new_sum()
-    add_product(total, 1.0, b[0], c[1], 1.0, 1.0)
-    add_product(total, -1.0, b[0], a[1], 1.0, 1.0)
-    add_product(total, -1.0, a[0], c[1], 1.0, 1.0)
-    add_product(total, -1.0, b[1], c[0], 1.0, 1.0)
-    add_product(total, 1.0, b[1], a[0], 1.0, 1.0)
-    add_product(total, 1.0, a[1], c[0], 1.0, 1.0)
+    for p, q in ((a, b), (b, c), (c, a)):
+        add_product(total, 1.0, p[0], q[1], 1.0, 1.0)
+        add_product(total, -1.0, p[1], q[0], 1.0, 1.0)
     return take_sign(total)
 
 
