@@ -23,11 +23,6 @@ from numba.np import numpy_support
 
 from bvh.runtime.jit import Dispatcher, address_of, alone, llvm_operation, typeof, types
 
-# Numba's internals are untyped.
-_as_dtype: Any = numpy_support.as_dtype
-_unpack: Any = cgutils.unpack_tuple
-_unlikely: Any = cgutils.if_unlikely
-
 # Compiled functions that are kept for the next query, one for each type of data.
 MAX_KEPT = 256
 
@@ -130,7 +125,7 @@ def _words(value: Any, kind: Any) -> Iterator[bytes]:
     elif isinstance(kind, types.Array):
         yield np.array((value.ctypes.data, *value.shape, *value.strides), np.int64).tobytes()
     elif not isinstance(kind, types.NoneType | types.Dispatcher):
-        number = np.array(value, _as_dtype(kind)).tobytes()
+        number = np.array(value, numpy_support.as_dtype(kind)).tobytes()
         yield number + bytes(-len(number) % 8)
 
 
@@ -156,15 +151,14 @@ def _loader(kind: Any) -> Any:
             # A large part of Numba, imported only when a kernel is compiled.
             from numba.np import arrayobj
 
-            populate: Any = arrayobj.populate_array
             array = context.make_array(kind)(context, builder)
             sizes = [builder.load(word(1 + i)) for i in range(2 * kind.ndim)]
-            populate(
+            arrayobj.populate_array(
                 array,
                 data=builder.inttoptr(builder.load(at), array.data.type),
                 shape=sizes[: kind.ndim],
                 strides=sizes[kind.ndim :],
-                itemsize=_as_dtype(kind.dtype).itemsize,
+                itemsize=numpy_support.as_dtype(kind.dtype).itemsize,
                 meminfo=None,
             )
             return array._getvalue(), word(1 + 2 * kind.ndim)
@@ -172,7 +166,7 @@ def _loader(kind: Any) -> Any:
             return context.get_dummy_value(), at
         stored = context.get_data_type(kind).as_pointer()
         value = context.unpack_value(builder, kind, builder.bitcast(at, stored))
-        return value, word(-(-_as_dtype(kind).itemsize // 8))
+        return value, word(-(-numpy_support.as_dtype(kind).itemsize // 8))
 
     @llvm_operation
     def load(typingctx: Any, address: Any) -> Any:
@@ -196,9 +190,9 @@ def _by_address(interface: Interface) -> Any:
             kind = convention.get_function_type(interface.result, kinds).as_pointer()
             function = builder.inttoptr(args[0], kind)
             status, result = convention.call_function(
-                builder, function, interface.result, kinds, _unpack(builder, args[1])
+                builder, function, interface.result, kinds, cgutils.unpack_tuple(builder, args[1])
             )
-            with _unlikely(builder, status.is_error):
+            with cgutils.if_unlikely(builder, status.is_error):
                 convention.return_status_propagate(builder, status)
             return result
 

@@ -9,7 +9,7 @@ product), needs no scaling and never fails; filters make its use rare.
 from __future__ import annotations
 
 import math
-from typing import Any, cast
+from typing import Any
 
 import numba  # noqa: F401 (whole before its parts: threads may import at once)
 import numpy as np
@@ -25,10 +25,6 @@ LOWEST, HIGHEST = LIMBS, LIMBS + 1  # two more slots: the range of limbs in use
 MASK = 0xFFFFFFFF
 
 
-# Numba's internals are untyped.
-_fill: Any = cgutils.memset
-
-
 @llvm_operation
 def new_sum(typingctx: Any) -> Any:
     """Return an empty sum on the stack of the calling function, which must outlive all uses.
@@ -41,14 +37,14 @@ def new_sum(typingctx: Any) -> Any:
         # Numba's arrays take long to import and are needed only when a kernel is compiled.
         from numba.np import arrayobj
 
-        word, describe = ir.IntType(64), cast(Any, arrayobj.populate_array)
+        word = ir.IntType(64)
         # Not Numba's own helper, which would fill it at each call of the function, used or not.
         with builder.goto_entry_block():
             data = builder.alloca(word, size=ir.Constant(word, LIMBS + 2))
-        _fill(builder, data, ir.Constant(word, 8 * (LIMBS + 2)), 0)
+        cgutils.memset(builder, data, ir.Constant(word, 8 * (LIMBS + 2)), 0)
         builder.store(ir.Constant(word, LIMBS), builder.gep(data, [ir.Constant(word, LOWEST)]))
         array = context.make_array(kind)(context, builder)
-        describe(
+        arrayobj.populate_array(
             array, data=data, shape=[ir.Constant(word, LIMBS + 2)], strides=[ir.Constant(word, 8)],
             itemsize=ir.Constant(word, 8), meminfo=None,
         )  # fmt: skip

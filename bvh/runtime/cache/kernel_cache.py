@@ -38,10 +38,6 @@ from bvh.runtime.starting_folder import absolute
 
 __all__ = ["BVHWarning", "fingerprint"]
 
-# Numba's inside is untyped.
-types: Any = numba.types
-CompileResult: Any = compiler.CompileResult
-
 STALE_AFTER_DAYS = 30
 
 # Imported for what it does at a fork.
@@ -210,7 +206,7 @@ class KernelCache(caching.NullCache):
         context = kernel_context()
         context.refresh()
         stored = self._files.load(key)
-        return None if stored is None else CompileResult._rebuild(context, *stored)
+        return None if stored is None else compiler.CompileResult._rebuild(context, *stored)
 
     def load_overload(self, signature: Any, target_context: Any) -> Any:
         # A user's function is identified by its address, which differs in each process.
@@ -278,7 +274,7 @@ class KernelCache(caching.NullCache):
 def _has_function(kinds: Any) -> bool:
     """Return whether argument types contain a compiled function, also inside tuples."""
     return any(
-        isinstance(kind, types.Dispatcher)
-        or (isinstance(kind, types.BaseTuple) and _has_function(kind))
+        isinstance(kind, numba.types.Dispatcher)
+        or (isinstance(kind, numba.types.BaseTuple) and _has_function(kind))
         for kind in kinds
     )

@@ -13,11 +13,10 @@ from bvh.runtime.simd.vectors import (
     LLVM,
     LONG,
     Vec,
-    as_lanes,
     compare,
     declare,
     indices,
-    operand,
+    operands,
     result_type,
 )
 
@@ -38,8 +37,7 @@ def select(typingctx: Any, mask: Any, a: Any, b: Any) -> Any:
         return None
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        pairs = zip(sig.args[1:], args[1:], strict=True)
-        chosen = [operand(context, builder, ty, value, kind) for ty, value in pairs]
+        chosen = operands(context, builder, sig.args[1:], args[1:], kind)
         return builder.select(args[0], *chosen)
 
     return kind(mask, *scalars), codegen
@@ -52,16 +50,14 @@ def fma(typingctx: Any, a: Any, b: Any, c: Any) -> Any:
     kind = vecs[0] if vecs else types.float64
     if any(vec != kind or not isinstance(vec.dtype, types.Float) for vec in vecs):
         return None
-    operands = [ty if isinstance(ty, Vec) or not vecs else types.unliteral(ty) for ty in (a, b, c)]
+    parts = [ty if isinstance(ty, Vec) or not vecs else types.unliteral(ty) for ty in (a, b, c)]
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        if vecs:
-            pairs = zip(sig.args, args, strict=True)
-            args = [as_lanes(context, builder, ty, value, kind) for ty, value in pairs]
+        args = operands(context, builder, sig.args, args, kind)
         kinds = [arg.type for arg in args]
         return builder.call(declare(builder, "llvm.fma", kinds, kinds[0]), args)
 
-    return (kind(*operands) if vecs else kind(kind, kind, kind)), codegen
+    return (kind(*parts) if vecs else kind(kind, kind, kind)), codegen
 
 
 @literal_operation
@@ -79,8 +75,7 @@ def _extreme(symbol: str) -> Any:
             return None
 
         def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-            pairs = zip(sig.args, args, strict=True)
-            args = [operand(context, builder, ty, value, kind) for ty, value in pairs]
+            args = operands(context, builder, sig.args, args, kind)
             real = isinstance(getattr(kind, "dtype", kind), types.Float)
             return builder.select(compare(symbol)(builder, real, *args), *args)
 

@@ -17,13 +17,6 @@ from numba.core.typing import templates
 
 from bvh.runtime.jit import types
 
-# Numba's internals are untyped.
-_Model: Any = extending.models.PrimitiveModel
-_Template: Any = templates.AbstractTemplate
-_infer: Any = templates.infer_global
-_signature: Any = templates.signature
-_lower: Any = extending.lower_builtin
-
 INT, LONG, BIT = ir.IntType(32), ir.IntType(64), ir.IntType(1)
 LLVM = {
     types.float32: ir.FloatType(), types.float64: ir.DoubleType(), types.int32: INT,
@@ -31,7 +24,7 @@ LLVM = {
 }  # fmt: skip
 
 
-class Vec(types.Type):  # type: ignore[misc]
+class Vec(types.Type):
     """`n` lanes of float32, float64, int32, int64, or of booleans (a mask)."""
 
     def __init__(self, dtype: Any, n: int) -> None:
@@ -46,7 +39,7 @@ class Vec(types.Type):  # type: ignore[misc]
 
 
 @extending.register_model(Vec)
-class _VecModel(_Model):  # type: ignore[misc]
+class _VecModel(extending.models.PrimitiveModel):
     def __init__(self, dmm: Any, fe_type: Any) -> None:
         super().__init__(dmm, fe_type, fe_type.llvm)
 
@@ -80,13 +73,6 @@ def spread(builder: Any, value: Any, n: int) -> Any:
     return builder.shuffle_vector(one, start, indices([0] * n))
 
 
-def as_lanes(context: Any, builder: Any, ty: Any, value: Any, vec: Vec) -> Any:
-    """Return an operand as lanes of `vec`: itself, or a scalar in every lane."""
-    if isinstance(ty, Vec):
-        return value
-    return spread(builder, context.cast(builder, value, ty, vec.dtype), vec.n)
-
-
 def result_type(*args: Any) -> Any:
     """Return the type of a result: of lanes where an operand has lanes, else that of all scalars.
 
@@ -98,9 +84,16 @@ def result_type(*args: Any) -> Any:
     return kinds.pop() if len(kinds) == 1 and kinds <= set(LLVM) else None
 
 
-def operand(context: Any, builder: Any, ty: Any, value: Any, kind: Any) -> Any:
-    """Return an operand as what `result_type` says."""
-    return as_lanes(context, builder, ty, value, kind) if isinstance(kind, Vec) else value
+def operands(context: Any, builder: Any, kinds: Any, values: Any, result: Any) -> list[Any]:
+    """Return operands as what `result_type` says: scalars in every lane, where it has lanes."""
+    if not isinstance(result, Vec):
+        return list(values)
+    return [
+        value
+        if isinstance(kind, Vec)
+        else spread(builder, context.cast(builder, value, kind, result.dtype), result.n)
+        for kind, value in zip(kinds, values, strict=True)
+    ]
 
 
 def _vec_of(args: Any) -> Any:
@@ -120,25 +113,25 @@ def _define(symbol: Any, arity: int, emit: Any, to_mask: bool = False, only: Any
     emit(builder, is_float, *lanes) writes it.
     """
 
-    class Template(_Template):  # type: ignore[misc]
+    class Template(templates.AbstractTemplate):
         def generic(self, args: Any, kws: Any) -> Any:
             vec = _vec_of(args) if len(args) == arity else None
             if vec is None or not isinstance(vec.dtype, only or types.Type):
                 return None
             result = Vec(types.boolean, vec.n) if to_mask else vec
-            return _signature(result, *args)
+            return templates.signature(result, *args)
 
     Template.__name__ = f"Vec_{symbol.__name__}"
-    _infer(symbol)(Template)
+    templates.infer_global(symbol)(Template)
 
     def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         vec = _vec_of(sig.args)
-        lanes = [as_lanes(context, builder, t, a, vec) for t, a in zip(sig.args, args, strict=True)]
+        lanes = operands(context, builder, sig.args, args, vec)
         return emit(builder, isinstance(vec.dtype, types.Float), *lanes)
 
     kinds = [(Vec,)] if arity == 1 else [(Vec, Vec), (Vec, types.Any), (types.Any, Vec)]
     for kind in kinds:
-        _lower(symbol, *kind)(lower)
+        extending.lower_builtin(symbol, *kind)(lower)
 
 
 def compare(symbol: str) -> Any:
