@@ -24,8 +24,7 @@ from bvh.runtime.arguments import (
 )
 from bvh.runtime.jit import alone, warms
 from bvh.runtime.progress_bars import ProgressLike, heard
-from bvh.runtime.user_calls import INTERSECT
-from bvh.runtime.user_functions import user_data, user_function
+from bvh.runtime.user_calls import INTERSECT, user_data, user_function
 from bvh.tree.build import build
 from bvh.tree.primitives import Boxes, Custom, Obbs, Primitives, Triangles
 

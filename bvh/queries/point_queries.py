@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bvh.geometry.ray_broadcast import shaped
+from bvh.geometry.ray_shapes import shaped
 from bvh.queries.point_arguments import point_batch
 from bvh.queries.results import ClosestPoints
 from bvh.queries.targets import Target

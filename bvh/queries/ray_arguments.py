@@ -21,8 +21,7 @@ from bvh.runtime.arguments import (
     thread_count,
 )
 from bvh.runtime.progress_bars import Progress, ProgressLike, heard
-from bvh.runtime.user_calls import FILTER, SCENE_FILTER, UserCall
-from bvh.runtime.user_functions import optional_filter
+from bvh.runtime.user_calls import FILTER, SCENE_FILTER, UserCall, optional_filter
 from bvh.traversal.rays.ray_batch import EVERY, Rays
 from bvh.tree.instanced import Instanced
 from bvh.tree.primitives import Triangles

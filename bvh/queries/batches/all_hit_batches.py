@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from bvh.geometry.ray_broadcast import shaped
+from bvh.geometry.ray_shapes import shaped
 from bvh.queries.batches.ray_batches import share_blocks
 from bvh.queries.ray_arguments import RayBatch, RayOptions
 from bvh.queries.results import AllHits, SceneAllHits

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.geometry.ray_broadcast import shaped
+from bvh.geometry.ray_shapes import shaped
 from bvh.queries.point_arguments import PointBatch
 from bvh.queries.results import ClosestPoints, SceneClosestPoints
 from bvh.queries.targets import Target

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.geometry.ray_broadcast import shaped
+from bvh.geometry.ray_shapes import shaped
 from bvh.queries.ray_arguments import RayBatch, RayOptions
 from bvh.queries.results import CountedHits, CountedSceneHits, Hits, SceneHits
 from bvh.runtime.threads import Progress, Shelf, share
