@@ -15,13 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.floats import INF
-from bvh.runtime.jit import entry
+from bvh.runtime.jit import entry, inlined
 from bvh.runtime.threads import Progress, Shelf
 from bvh.tree.builders.bins import (
     BINS,
     GROUP_BITS,
     LEFT,
     LEFT_CENTRES,
+    RIGHT,
     BinSplit,
     best_split,
     bins_for,
@@ -88,6 +89,14 @@ def no_tasks(count: int = 0) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
     return np.empty((count, RANGE_WIDTH), np.int64), np.empty((count, 2, WIDTH), np.float32)
 
 
+@inlined
+def _put_leaf(records, shift, begin, end, node, links, order):
+    """Make a node the leaf of a range, whose records are `shift` rows further on."""
+    for i in range(begin, end):
+        order[i] = id_of(records, shift + i)
+    link_leaf(links, node, begin, end - begin)
+
+
 @entry
 def build_subtree(records, spatial, start, boxes, block, limits, left_over, state, scratch):
     """Build the subtree of one range, but leave small ranges as tasks.
@@ -99,7 +108,7 @@ def build_subtree(records, spatial, start, boxes, block, limits, left_over, stat
     grain, deepest, group_bits, max_leaf = limits
     tasks, task_boxes = left_over
     cancel, done = state
-    half = len(records) >> 1
+    half, group = len(records) >> 1, 1 << group_bits
     bounds, links, order = block
     pending, waiting_boxes, halves, bins, counts, costs = scratch
     base = 2 * start[BEGIN]
@@ -107,6 +116,7 @@ def build_subtree(records, spatial, start, boxes, block, limits, left_over, stat
     for i in range(RANGE_WIDTH):
         pending[0, i] = start[i]
     pending[0, NODE] = base
+    store_bounds(bounds, base, load(boxes, 0))
     store(waiting_boxes, 0, load(boxes, 0))
     store(waiting_boxes, 1, load(boxes, 1))
     while waiting > 0 and cancel[0] == 0:
@@ -118,7 +128,6 @@ def build_subtree(records, spatial, start, boxes, block, limits, left_over, stat
         shift = side * half
         row = 2 * waiting
         box, centres = load(waiting_boxes, row), load(waiting_boxes, row + 1)
-        store_bounds(bounds, node, box)
         if count <= grain:
             for i in range(RANGE_WIDTH):
                 tasks[task_count, i] = pending[waiting, i]
@@ -130,8 +139,7 @@ def build_subtree(records, spatial, start, boxes, block, limits, left_over, stat
         axis, last, lefts, cost, plane = -1, 0, 0, np.float32(INF), NO_PLANE
         bins_used = bins_for(count)
         scale = scales(centres, np.float32(bins_used))
-        is_leaf = count <= 1 << group_bits
-        if not is_leaf and may_choose(count, depth, deepest):
+        if count > group and may_choose(count, depth, deepest):
             fill_bins(records, shift + begin, shift + end, centres, scale, bins_used, bins, counts)
             cost, axis, last, lefts = best_split(bins, counts, scale, bins_used, group_bits, costs)
             if axis >= 0:
@@ -142,16 +150,13 @@ def build_subtree(records, spatial, start, boxes, block, limits, left_over, stat
                     cost, plane = cheaper_plane(
                         spatial, records, span, waiting_boxes, row, halves, (cost, axis), costs
                     )
-        if not is_leaf and count <= max_leaf:
+        if count <= max_leaf:
             area = half_area(box)
             leaf_cost = np.float32(GROUP_COST) * area * groups(count, group_bits)
-            is_leaf = leaf_cost <= area + np.float32(GROUP_COST) * cost
-        if is_leaf:
-            for i in range(begin, end):
-                order[i] = id_of(records, shift + i)
-            link_leaf(links, node, begin, count)
-            done[0] += count
-            continue
+            if count <= group or leaf_cost <= area + np.float32(GROUP_COST) * cost:
+                _put_leaf(records, shift, begin, end, node, links, order)
+                done[0] += count
+                continue
         other = (1 - side) * half
         # Each side gets a share of the unused capacity.
         if spatial is not None and plane[0] >= 0:
@@ -179,12 +184,19 @@ def build_subtree(records, spatial, start, boxes, block, limits, left_over, stat
         child = base + used
         used += 2
         link_inner(links, node, child)
+        store_bounds(bounds, child, load(halves, LEFT))
+        store_bounds(bounds, child + 1, load(halves, RIGHT))
         # The smaller half is built first, so that few ranges are pending.
         for k in range(2):
             right = (k == 0) == (lefts <= rights)
+            low = middle if right else begin
+            high = low + (rights if right else lefts)
+            if grain < high - low <= group:
+                _put_leaf(records, side * half, low, high, child + np.int64(right), links, order)
+                done[0] += high - low
+                continue
             pending[waiting, NODE] = child + np.int64(right)
-            pending[waiting, BEGIN] = middle if right else begin
-            pending[waiting, END] = middle + rights if right else begin + lefts
+            pending[waiting, BEGIN], pending[waiting, END] = low, high
             pending[waiting, DEPTH] = depth + 1
             pending[waiting, SIDE] = side
             pending[waiting, LIMIT] = limit if right else middle

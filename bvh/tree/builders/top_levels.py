@@ -23,10 +23,13 @@ from bvh.tree.builders.bins import (
 )
 from bvh.tree.builders.records import (
     WIDTH,
+    join,
     lane4,
     lane_of,
     load,
+    nothing,
     scales,
+    store,
 )
 from bvh.tree.builders.subtrees import (
     BEGIN,
@@ -42,6 +45,8 @@ from bvh.tree.builders.subtrees import (
 # Records of a range that a thread takes at a time.
 CHUNK = 16384
 
+# A chunk: its range, its first and last row, and where its records go.
+RANGE, FROM, TO, TO_LEFT, TO_RIGHT = range(5)
 # A split: its axis (-1 for cut in half), its last bin on the left, the begin of the right half.
 AXIS, LAST, MIDDLE = range(3)
 
@@ -53,39 +58,81 @@ def _bound_chunk(records, begin, end, boxes):
 
 
 @entry
-def _bin_chunk(records, begin, end, centres, bins, counts):
-    """Fill the bins of one chunk of a range, whose centres have the box `centres`."""
-    c = load(centres, 0)
-    fill_bins(records, begin, end, c, scales(c, np.float32(BINS)), BINS, bins, counts)
+def _bin_chunk(records, chunk, centres, bins, counts):
+    """Fill the bins of one chunk of a range."""
+    c = load(centres, chunk[RANGE])
+    scale = scales(c, np.float32(BINS))
+    fill_bins(records, chunk[FROM], chunk[TO], c, scale, BINS, bins, counts)
 
 
 @entry
-def _choose(records, ranges, centres, bins, counts, limits, splits, halves, costs):
-    """Split every range by its bins; `limits` are the deepest level and the bits of a group."""
-    deepest, group_bits = limits
+def _choose(
+    records, ranges, centres, chunks, chunk_bins, deepest, group_bits, splits, boxes, scratch
+):
+    """Split every range by the bins of its chunks, and set the rows that each chunk moves to.
+
+    `chunk_bins` are (bins, counts) of the chunks, `scratch` those of a range and costs.
+    """
+    bins, counts = chunk_bins
+    all_bins, all_counts, costs = scratch
     half = len(records) >> 1
+    first = 0
     for i in range(len(ranges)):
         begin, end = ranges[i, BEGIN], ranges[i, END]
+        past = first
+        for b in range(3 * BINS):
+            store(all_bins, b, nothing())
+            all_counts[b] = 0
+        while past < len(chunks) and chunks[past, RANGE] == i:
+            for b in range(3 * BINS):
+                store(all_bins, b, join(load(all_bins, b), load(bins, past * 6 * BINS + b)))
+                all_counts[b] += counts[past * 6 * BINS + b]
+            past += 1
         scale = scales(load(centres, i), np.float32(BINS))
-        axis, last, lefts = -1, 0, (end - begin) >> 1
+        axis, last, lefts = -1, 0, 0
         if may_choose(end - begin, ranges[i, DEPTH], deepest):
-            _, axis, last, lefts = best_split(bins[i], counts[i], scale, BINS, group_bits, costs)
+            _, axis, last, lefts = best_split(all_bins, all_counts, scale, BINS, group_bits, costs)
+        splits[i, AXIS], splits[i, LAST] = axis, last
+        shift = ranges[i, SIDE] * half
         if axis < 0:
-            lefts = (end - begin) >> 1
-            shift = ranges[i, SIDE] * half
-            cut_in_half(records, shift + begin, shift + end, halves, 4 * i)
+            splits[i, MIDDLE] = begin + ((end - begin) >> 1)
+            cut_in_half(records, shift + begin, shift + end, boxes, 4 * i)
         else:
-            bound_halves(bins[i], BINS, axis, last, halves, 4 * i)
-        splits[i, AXIS], splits[i, LAST], splits[i, MIDDLE] = axis, last, begin + lefts
+            splits[i, MIDDLE] = begin + lefts
+            bound_halves(all_bins, BINS, axis, last, boxes, 4 * i)
+            store(boxes, 4 * i + LEFT_CENTRES, nothing())
+            store(boxes, 4 * i + RIGHT_CENTRES, nothing())
+            left, right = half - shift + begin, half - shift + begin + lefts
+            for j in range(first, past):
+                chunks[j, TO_LEFT], chunks[j, TO_RIGHT] = left, right
+                count = 0
+                for b in range(axis * BINS, axis * BINS + last + 1):
+                    count += counts[j * 6 * BINS + b]
+                left += count
+                right += chunks[j, TO] - chunks[j, FROM] - count
+        first = past
 
 
 @entry
-def _move_chunk(records, begin, end, centres, split, targets, boxes):
-    """Move the records of one chunk of a range that is split between bins."""
-    axis = split[AXIS]
-    scale = scales(load(centres, 0), np.float32(BINS))
-    plan = BinSplit(axis, split[LAST], lane_of(centres, 0, axis), lane4(scale, axis))
-    move(records, begin, end, plan, targets[0], targets[1], boxes, 0)
+def _move_chunk(records, chunk, centres, splits, boxes):
+    """Move the records of one chunk of a range, unless the range is cut in half."""
+    i = chunk[RANGE]
+    axis = splits[i, AXIS]
+    store(boxes, 0, nothing())
+    store(boxes, 1, nothing())
+    if axis >= 0:
+        scale = scales(load(centres, i), np.float32(BINS))
+        split = BinSplit(axis, splits[i, LAST], lane_of(centres, i, axis), lane4(scale, axis))
+        move(records, chunk[FROM], chunk[TO], split, chunk[TO_LEFT], chunk[TO_RIGHT], boxes, 0)
+
+
+@entry
+def _join_chunks(chunks, chunk_boxes, boxes):
+    """Join the boxes of the chunks' centres."""
+    for j in range(len(chunks)):
+        for k in range(2):
+            row = 4 * chunks[j, RANGE] + LEFT_CENTRES + k
+            store(boxes, row, join(load(boxes, row), load(chunk_boxes, 2 * j + k)))
 
 
 def split_top(
@@ -93,14 +140,8 @@ def split_top(
 ) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.float32]]:
     """Split all records into ranges that are small enough for one thread.
 
-    Returns
-    -------
-    links : ndarray of int32, shape (t, 2)
-        Links of the nodes above those ranges.
-    tasks : ndarray of int64, shape (k, 6)
-        The ranges (see `subtrees`).
-    boxes : ndarray of float32, shape (k, 2, 8)
-        The box of each range, and that of its centres, as records.
+    Returns the links of the nodes above those ranges, (t, 2); the ranges as tasks (see
+    `subtrees`); and the records of the box of each and that of its centres, (k, 2, 8).
     """
     half = len(records) // 2
     grain = task_size(half)
@@ -144,6 +185,18 @@ def _halves_of(
     return out
 
 
+def _chunks_of(ranges: NDArray[np.int64], half: int) -> NDArray[np.int64]:
+    """Cut ranges into chunks."""
+    begins = ranges[:, BEGIN] + half * ranges[:, SIDE]
+    ends = begins + ranges[:, END] - ranges[:, BEGIN]
+    rows = [
+        (i, at, min(at + CHUNK, int(end)), 0, 0)
+        for i, (begin, end) in enumerate(zip(begins, ends, strict=True))
+        for at in range(int(begin), int(end), CHUNK)
+    ]
+    return np.array(rows, np.int64)
+
+
 def bound_all(records: NDArray[np.float32], count: int, threads: int) -> NDArray[np.float32]:
     """Return the box of all records and that of their centres."""
     boxes = np.empty((-(-count // CHUNK), 2, WIDTH), np.float32)
@@ -165,44 +218,28 @@ def _split_level(
 ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
     """Split each range; return the splits and the boxes of their halves, shape (k, 4, 8)."""
     half = len(records) // 2
-    begins = ranges[:, BEGIN] + half * ranges[:, SIDE]
-    ends = begins + ranges[:, END] - ranges[:, BEGIN]
-    runs = [range(begin, end, CHUNK) for begin, end in zip(begins, ends, strict=True)]
-    owner = np.repeat(np.arange(len(ranges)), [len(run) for run in runs])
-    starts = np.concatenate(runs)
-    stops = np.minimum(starts + CHUNK, ends[owner])
-    bins = np.empty((len(owner), 6 * BINS, WIDTH), np.float32)
-    counts = np.empty((len(owner), 6 * BINS), np.int32)
+    chunks = _chunks_of(ranges, half)
+    bins = np.empty((len(chunks), 6 * BINS, WIDTH), np.float32)
+    counts = np.empty((len(chunks), 6 * BINS), np.int32)
+    splits = np.empty((len(ranges), 3), np.int64)
+    halves = np.empty((len(ranges), 4, WIDTH), np.float32)
+    chunk_boxes = np.empty((len(chunks), 2, WIDTH), np.float32)
 
     def fill(j: int, _: int) -> None:
-        _bin_chunk(records, starts[j], stops[j], centres[owner[j]], bins[j], counts[j])
-
-    share(len(owner), 1, fill, threads)
-    # Chunks of a range follow one another.
-    first = np.searchsorted(owner, np.arange(len(ranges)))
-    splits, costs = np.empty((len(ranges), 3), np.int64), np.empty(BINS, np.float32)
-    halves = np.empty((len(ranges), 4, WIDTH), np.float32)
-    all_bins = np.maximum.reduceat(bins[:, : 3 * BINS], first, axis=0)
-    all_counts = np.add.reduceat(counts[:, : 3 * BINS], first, axis=0, dtype=np.int32)
-    _choose(
-        records, ranges, centres, all_bins, all_counts, (deepest, group_bits), splits, halves, costs
-    )
-    # Records of a chunk go behind those of the chunks before it, on either side.
-    column, (axis, last, _) = np.arange(6 * BINS), splits[owner].T[:, :, None]
-    on_left = (column >= axis * BINS) & (column <= axis * BINS + last)
-    lefts = np.where(on_left, counts, 0).sum(axis=1)
-    sizes = np.stack([lefts, stops - starts - lefts], axis=1)
-    before = np.cumsum(sizes, axis=0) - sizes
-    into = np.stack([ranges[:, BEGIN], splits[:, MIDDLE]], axis=1) + half * (1 - ranges[:, [SIDE]])
-    targets = (into - before[first])[owner] + before
-    boxes = np.zeros((len(owner), 2, WIDTH), np.float32)
+        _bin_chunk(records, chunks[j], centres, bins[j], counts[j])
 
     def transfer(j: int, _: int) -> None:
-        i = owner[j]
-        if splits[i, AXIS] >= 0:
-            _move_chunk(records, starts[j], stops[j], centres[i], splits[i], targets[j], boxes[j])
+        _move_chunk(records, chunks[j], centres, splits, chunk_boxes[j])
 
-    share(len(owner), 1, transfer, threads)
-    moved = splits[:, AXIS] >= 0
-    halves[moved, LEFT_CENTRES:] = np.maximum.reduceat(boxes, first, axis=0)[moved]
+    share(len(chunks), 1, fill, threads)
+    scratch = (
+        np.empty((3 * BINS, WIDTH), np.float32), np.empty(3 * BINS, np.int32),
+        np.empty(BINS, np.float32),
+    )  # fmt: skip
+    _choose(
+        records, ranges, centres, chunks, (bins.reshape(-1, WIDTH), counts.reshape(-1)), deepest,
+        group_bits, splits, halves.reshape(-1, WIDTH), scratch,
+    )  # fmt: skip
+    share(len(chunks), 1, transfer, threads)
+    _join_chunks(chunks, chunk_boxes.reshape(-1, WIDTH), halves.reshape(-1, WIDTH))
     return splits, halves
