@@ -99,17 +99,22 @@ def prim_ids_of(instanced, leaf):
 
 
 @inlined
+def face_corners(points, faces, prim):
+    """Return the vertices of a face."""
+    return (
+        vector(points, np.int64(peek(faces, 3 * prim))),
+        vector(points, np.int64(peek(faces, 3 * prim + 1))),
+        vector(points, np.int64(peek(faces, 3 * prim + 2))),
+    )
+
+
+@inlined
 def local_corners(instanced, code):
     """Return the vertices of a triangle in the coordinates of its tree."""
     at = leaf_of(code) * TREE_SIZE
     points = pointer_to(peek(instanced.trees, at + POINTS), F8)
     faces = pointer_to(peek(instanced.trees, at + FACES), I4)
-    prim = 3 * prim_of(code)
-    return (
-        vector(points, np.int64(peek(faces, prim))),
-        vector(points, np.int64(peek(faces, prim + 1))),
-        vector(points, np.int64(peek(faces, prim + 2))),
-    )
+    return face_corners(points, faces, prim_of(code))
 
 
 @kernel
