@@ -8,7 +8,6 @@ of one tree are transformed to the frame of the other only to find which faces c
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,8 +30,6 @@ from bvh.runtime.arguments import kernel_input
 from bvh.runtime.jit import warms
 from bvh.runtime.threads import Progress, Shelf, share_long
 from bvh.scene.instanced_trees import InstancedTrees
-from bvh.traversal.overlaps.instanced_region_search import LeafTrees, new_scene_search, search_scene
-from bvh.traversal.overlaps.region_search import new_found
 from bvh.traversal.overlaps.regions import BoxRegions, PlaneRegions, SphereRegions
 from bvh.traversal.overlaps.tree_pairs import ENTRY, begin_with, new_pair_search
 from bvh.traversal.overlaps.tree_to_tree import frame_maps
@@ -53,7 +50,6 @@ STILL = np.eye(3, 4)
 
 def search_of_scene(view: InstancedTrees) -> RegionSearch:
     """Return the region search of a scene."""
-    arrays, trees = view.arrays, LeafTrees(view.frames, view.tree_of)
 
     def corners(code: int) -> Any:
         leaf, prim = code >> CODE_BITS, code & PRIM_MASK
@@ -61,8 +57,7 @@ def search_of_scene(view: InstancedTrees) -> RegionSearch:
         assert isinstance(primitives, Triangles)
         return moved(primitives.points[primitives.faces[prim]], view.maps[leaf]).tolist()
 
-    run, found = partial(search_scene, arrays, trees), partial(new_found, ids=np.int64)
-    return RegionSearch(len(arrays.nodes.data) == 0, True, new_scene_search, found, run, corners)
+    return RegionSearch(view.arrays, True, corners)
 
 
 class MovedTrees:

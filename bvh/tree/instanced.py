@@ -25,7 +25,7 @@ from bvh.runtime.jit import inlined, kernel, stay_outlined
 from bvh.runtime.simd import peek, pointer_to
 
 # Columns of `trees`: addresses of a tree's arrays, and what kind of primitives it has.
-BLOCKS, GROUPS, IDS, POINTS, FACES, KIND, TREE_SIZE = 0, 1, 2, 3, 4, 5, 8
+BLOCKS, GROUPS, IDS, POINTS, FACES, KIND, FRAME, TREE_SIZE = 0, 1, 2, 3, 4, 5, 6, 8
 TRIANGLES, BOXES, OBBS = 0, 1, 2
 
 # Columns of `transforms`, the local transforms from the frame of the TLAS to that of a tree: three
@@ -78,6 +78,12 @@ def code_of(leaf, prim):
 def kind_of(instanced, leaf):
     """Return the kind of a tree's primitives."""
     return peek(instanced.trees, leaf * TREE_SIZE + KIND)
+
+
+@inlined
+def frame_of(instanced, leaf):
+    """Return the frame of a leaf's tree."""
+    return pointer_to(peek(instanced.trees, leaf * TREE_SIZE + FRAME), F8)
 
 
 @inlined

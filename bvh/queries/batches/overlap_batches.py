@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,6 +20,7 @@ from bvh.runtime.threads import Progress, Shelf, reserve_call_memory, share, sha
 from bvh.traversal.overlaps.region_search import (
     COUNT,
     MAX_LEAF_SIZE,
+    Found,
     new_found,
     new_search,
     search_regions,
@@ -68,21 +68,15 @@ class RegionSearch(NamedTuple):
 
     Attributes
     ----------
-    is_empty, has_leaves : bool
-        Nothing can be found; codes have a leaf, as those of scenes.
-    new_search, new_found : callable
-        Make the state of a search from its first query on, and a buffer of some capacity.
-    run : callable
-        ``run(regions, end, search, found) -> done`` fills the buffer.
+    arrays : TreeArrays
+    has_leaves : bool
+        Codes have a leaf, as those of scenes.
     corners : callable
         Corners of the primitive with a code, as lists: 3 of a triangle, 2 of a box.
     """
 
-    is_empty: bool
+    arrays: TreeArrays
     has_leaves: bool
-    new_search: Callable[[Regions, int], Any]
-    new_found: Callable[[int], Any]
-    run: Callable[..., bool]
     corners: Callable[[int], Any]
 
 
@@ -95,9 +89,7 @@ def search_of(arrays: TreeArrays) -> RegionSearch:
             return primitives.points[primitives.faces[prim]].tolist()
         return primitives.points[prim].reshape(2, 3).tolist()
 
-    empty = len(arrays.nodes.data) == 0
-    run = partial(search_regions, arrays)
-    return RegionSearch(empty, False, new_search, new_found, run, corners)
+    return RegionSearch(arrays, False, corners)
 
 
 def find_overlaps(
@@ -119,7 +111,7 @@ def find_regions(
     search: RegionSearch, regions: Regions, count: int, threads: int, progress: Progress | None
 ) -> tuple[NDArray[np.int64], Codes]:
     """Return (offsets, codes): the primitives that each region overlaps, ascending."""
-    regions = type(regions)(*(kernel_input(array) for array in regions))
+    regions = type(regions)(*map(kernel_input, regions))
     parts: dict[int, tuple[NDArray[np.int64], Codes]] = {}
 
     def work(begin: int, end: int) -> None:
@@ -131,7 +123,7 @@ def find_regions(
         keys = _search(search, regions, begin, end, key)
         parts[begin] = np.bincount(keys >> QUERY_SHIFT, minlength=end - begin), _codes(search, keys)
 
-    if count and not search.is_empty:
+    if count and len(search.arrays.nodes.data):
         size = min(QUERIES_AT_ONCE, max(1, -(-count // (8 * threads))))
         share(count, size, work, threads, progress)
     elif progress is not None:
@@ -145,9 +137,9 @@ def find_regions(
 
 def find_region(search: RegionSearch, regions: Regions) -> Codes:
     """Return the codes of the primitives that the only region overlaps, ascending."""
-    if search.is_empty:
+    if len(search.arrays.nodes.data) == 0:
         return np.empty(0, np.int64)
-    regions = type(regions)(*(kernel_input(array) for array in regions))
+    regions = type(regions)(*map(kernel_input, regions))
     return _search(search, regions, 0, 1, lambda _, code: code)
 
 
@@ -156,14 +148,14 @@ def _search(
     key: Callable[[NDArray[np.int64], Codes], Keys],
 ) -> Keys:  # fmt: skip
     """Return the keys of the primitives that queries begin..end find, ascending."""
-    state, capacity, done = search.new_search(regions, begin), CAPACITY, False
-    found, parts = search.new_found(capacity), []
+    state, capacity, done = new_search(regions, begin), CAPACITY, False
+    found, parts = new_found(capacity), []
     while not done:
-        done = search.run(regions, end, state, found)
+        done = search_regions(search.arrays, regions, end, state, found)
         parts.append(key(*_decided(search, regions, found, int(state.state[COUNT]))))
         if not done and capacity < LARGEST_CAPACITY:
             capacity *= 4
-            found = search.new_found(capacity)
+            found = new_found(capacity)
     return ascending(joined(parts))
 
 
@@ -176,11 +168,11 @@ def _codes(search: RegionSearch, keys: Keys) -> Codes:
 
 
 def _decided(
-    search: RegionSearch, regions: Regions, found: Any, count: int
+    search: RegionSearch, regions: Regions, found: Found, count: int
 ) -> tuple[NDArray[np.int64], Codes]:
     """Return queries and codes; those that the kernel has left undecided are decided here."""
-    query, code = found.query[:count], found.prim[:count].astype(np.int64, copy=False)
-    undecided = np.flatnonzero(code < 0)
+    query, code = found.query[:count], found.prim[:count]
+    undecided = (code < 0).nonzero()[0]
     if len(undecided):
         code = code.copy()
         code[undecided] = ~code[undecided]
