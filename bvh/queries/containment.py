@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from bvh.geometry.arithmetic.floats import SMALLEST
 from bvh.queries.batches import ray_batches
 from bvh.queries.batches.all_hit_batches import find_all_hits, find_counts
-from bvh.queries.ray_arguments import RayBatch, RayOptions, ray_batch
-from bvh.queries.targets import Target
+from bvh.queries.query_arguments import RayBatch, RayOptions, Target, ray_batch
 from bvh.runtime.arguments import kernel_input
 from bvh.runtime.threads import Progress
 from bvh.tree.arrays import TreeArrays

@@ -10,10 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from bvh.geometry.obbs import local_frames
 from bvh.io.meshes import surface_of
-from bvh.queries.overlap_queries import OverlapQueries
-from bvh.queries.point_queries import PointQueries
-from bvh.queries.ray_queries import RayQueries
 from bvh.queries.refitting import Refitting
+from bvh.queries.tree_queries import TreeQueries
 from bvh.runtime.arguments import (
     MAX_PRIMITIVES,
     face_rows,
@@ -30,7 +28,7 @@ from bvh.tree.build import build
 from bvh.tree.primitives import Boxes, Custom, Obbs, Primitives, Triangles
 
 
-class BVH(Refitting, RayQueries, PointQueries, OverlapQueries):
+class BVH(Refitting, TreeQueries):
     """Bounding volume hierarchy over triangles, boxes, oriented boxes or custom primitives.
 
     Create one with `from_triangles`, `from_mesh`, `from_boxes`, `from_obbs` or `from_custom`. A

@@ -162,25 +162,6 @@ class CountedSceneHits(Costs, SceneHits):
     tests: Any
 
 
-def single_hit(hit: tuple[float, int, float, float, bool]) -> Hits:
-    """Return the hit of one ray, without the slow `__init__` of a frozen class."""
-    hits = new_object(Hits)
-    fields = hits.__dict__
-    fields["t"], fields["prim_id"], fields["u"], fields["v"], fields["front"] = hit
-    return hits
-
-
-def single_scene_hit(hit: tuple[float, int, float, float, bool, int], owner: int) -> SceneHits:
-    """Return the hit of one ray in a scene."""
-    hits = new_object(SceneHits)
-    fields = hits.__dict__
-    (
-        fields["t"], fields["prim_id"], fields["u"], fields["v"], fields["front"], fields["leaf"]
-    ) = hit  # fmt: skip
-    fields["instance_id"] = owner
-    return hits
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class AllHits:
     """All hits of each ray, those of ray i at ``offsets[i] : offsets[i + 1]``, nearest first.

@@ -26,6 +26,7 @@ from bvh.queries.batches.overlap_batches import (
     split_pair,
 )
 from bvh.queries.hierarchy import BVH
+from bvh.queries.overlap_results import ScenePairs
 from bvh.queries.tree_base import TreeBase
 from bvh.runtime.arguments import kernel_input
 from bvh.runtime.jit import warms
@@ -37,7 +38,7 @@ from bvh.traversal.overlaps.regions import BoxRegions, PlaneRegions, SphereRegio
 from bvh.traversal.overlaps.tree_pairs import ENTRY, begin_with, new_pair_search
 from bvh.traversal.overlaps.tree_to_tree import frame_maps
 from bvh.tree.arrays import TreeArrays
-from bvh.tree.instanced import CODE_BITS, PRIM_MASK
+from bvh.tree.instanced import CODE_BITS, PRIM_MASK, hit_codes
 from bvh.tree.primitives import Triangles
 
 Rows = NDArray[np.int64]
@@ -62,7 +63,8 @@ def search_of_scene(view: InstancedTrees) -> RegionSearch:
         return moved(primitives.points[primitives.faces[prim]], view.maps[leaf]).tolist()
 
     run, found = partial(search_scene, arrays, trees), partial(new_found, ids=np.int64)
-    return RegionSearch(len(arrays.nodes.data) == 0, True, new_scene_search, found, run, corners)
+    empty = len(arrays.nodes.data) == 0
+    return RegionSearch(view.bounds, empty, view.owners, new_scene_search, found, run, corners)
 
 
 class MovedTrees:
@@ -149,7 +151,7 @@ def _near(
         return np.empty(0, np.int64), np.empty(0, np.int64)
     # Nothing is outside the scene's bounds; this also makes all corners finite.
     low, high = np.maximum(boxes[:, :3], view.bounds[0]), np.minimum(boxes[:, 3:], view.bounds[1])
-    search = search_of(view.tlas_arrays)
+    search = search_of(view.tlas_arrays, view.bounds)
     offsets, mine = find_regions(search, BoxRegions(low, high), len(low), threads, None)
     theirs = np.repeat(theirs, np.diff(offsets))
     kept = own.visible[mine]
@@ -174,10 +176,10 @@ def find_leaf_pairs(
     itself: bool,
     threads: int,
     progress: Progress | None,
-) -> tuple[Rows, Rows]:
-    """Return the codes of faces of a scene, and of those of another or of a tree that they meet.
+) -> ScenePairs:
+    """Return the pairs of faces, of a scene and of another or a tree, that meet, ascending.
 
-    A scene against itself has each pair once, the lower code first. Sorted by both.
+    A scene against itself has each pair once, the lower leaf and face first.
     """
     own = side_of(view)
     other = own if content is view else side_of(content)
@@ -213,7 +215,17 @@ def find_leaf_pairs(
         share_long(len(which), size, work, threads, cancel, progress)
     elif progress is not None:
         progress(0, 0)
-    return _ascending(parts)
+    (leaf, prim), (leaf2, prim2) = map(hit_codes, _ascending(parts))
+    owner = view.owners[leaf]
+    if isinstance(content, InstancedTrees):
+        owner2 = content.owners[leaf2]
+    else:
+        leaf2 = owner2 = np.full(len(leaf2), -1, np.int32)
+    return ScenePairs(
+        np.stack([owner, owner2], axis=1),
+        np.stack([leaf, leaf2], axis=1),
+        np.stack([prim, prim2], axis=1),
+    )
 
 
 def _tasks(job: _Job, threads: int) -> tuple[Rows, Rows]:

@@ -19,15 +19,13 @@ from bvh.runtime.progress_bars import ProgressLike, heard
 from bvh.scene.files.saving import SceneSaving
 from bvh.scene.flattened_instances import check_nesting
 from bvh.scene.instances import nested_scenes
-from bvh.scene.overlap_queries import SceneOverlapQueries
 from bvh.scene.picking import Picking
-from bvh.scene.point_queries import ScenePoints
 from bvh.tree.primitives import Custom
 
 IDENTITY = np.eye(3, 4)
 
 
-class Scene(Picking, ScenePoints, SceneOverlapQueries, SceneSaving):
+class Scene(Picking, SceneSaving):
     """Instances of trees and of other scenes, each under an affine transform.
 
     An instance under a transform M is its mesh with every vertex v moved to the double nearest to

@@ -9,7 +9,7 @@ import numpy as np
 
 from bvh.geometry.ray_broadcast import shaped
 from bvh.queries.batches.ray_batches import share_blocks
-from bvh.queries.ray_arguments import RayBatch, RayOptions
+from bvh.queries.query_arguments import RayBatch, RayOptions
 from bvh.queries.results import AllHits, SceneAllHits
 from bvh.runtime.threads import Shelf
 from bvh.runtime.user_calls import NO_CALL

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic import rationals
+from bvh.queries.overlap_results import Overlaps, SceneOverlaps
 from bvh.runtime.arguments import MAX_PRIMITIVES, kernel_input, thread_count
 from bvh.runtime.jit import warms
 from bvh.runtime.progress_bars import ProgressLike, heard
@@ -41,7 +42,7 @@ from bvh.traversal.overlaps.tree_pairs import (
 from bvh.traversal.overlaps.tree_to_tree import frame_map
 from bvh.tree.arrays import TreeArrays, frozen_primitives
 from bvh.tree.build import build
-from bvh.tree.instanced import CODE_BITS, PRIM_MASK
+from bvh.tree.instanced import CODE_BITS, PRIM_MASK, hit_codes
 from bvh.tree.primitives import Boxes, Primitives, Triangles
 
 Ids = NDArray[np.int32]
@@ -68,8 +69,12 @@ class RegionSearch(NamedTuple):
 
     Attributes
     ----------
-    is_empty, has_leaves : bool
-        Nothing can be found; codes have a leaf, as those of scenes.
+    bounds : ndarray of float64, shape (2, 3)
+        Lower and upper corner of what can be found.
+    is_empty : bool
+        Nothing can be found.
+    owners : ndarray of int32, optional
+        The instance of each leaf of a scene, whose codes have a leaf.
     new_search, new_found : callable
         Make the state of a search from its first query on, and a buffer of some capacity.
     run : callable
@@ -78,15 +83,35 @@ class RegionSearch(NamedTuple):
         Corners of the primitive with a code, as lists: 3 of a triangle, 2 of a box.
     """
 
+    bounds: NDArray[np.float64]
     is_empty: bool
-    has_leaves: bool
+    owners: Ids | None
     new_search: Callable[[Regions, int], Any]
     new_found: Callable[[int], Any]
     run: Callable[..., bool]
     corners: Callable[[int], Any]
 
+    def find(
+        self, regions: Regions, shape: tuple[int, ...], threads: int | None,
+        progress: ProgressLike | None,
+    ) -> Any:  # fmt: skip
+        """Return what each region overlaps, of a tree or a scene."""
+        if shape == () and progress is None:
+            if threads is not None:
+                thread_count(threads)
+            codes = find_region(self, regions)
+            offsets = np.array([0, len(codes)])
+        else:
+            workers = thread_count(threads)
+            with heard(progress) as report:
+                offsets, codes = find_regions(self, regions, math.prod(shape), workers, report)
+        if self.owners is None:
+            return Overlaps(codes.astype(np.int32), offsets, shape)
+        leaf, prim = hit_codes(codes)
+        return SceneOverlaps(prim, offsets, shape, self.owners[leaf], leaf)
 
-def search_of(arrays: TreeArrays) -> RegionSearch:
+
+def search_of(arrays: TreeArrays, bounds: NDArray[np.float64]) -> RegionSearch:
     """Return how a tree is searched."""
     primitives = arrays.primitives
 
@@ -97,22 +122,7 @@ def search_of(arrays: TreeArrays) -> RegionSearch:
 
     empty = len(arrays.nodes.data) == 0
     run = partial(search_regions, arrays)
-    return RegionSearch(empty, False, new_search, new_found, run, corners)
-
-
-def find_overlaps(
-    search: RegionSearch, regions: Regions, shape: tuple[int, ...], threads: int | None,
-    progress: ProgressLike | None,
-) -> tuple[NDArray[np.int64], Codes]:  # fmt: skip
-    """Return (offsets, codes): the primitives of a tree or a scene that each region overlaps."""
-    if shape == () and progress is None:
-        if threads is not None:
-            thread_count(threads)
-        codes = find_region(search, regions)
-        return np.array([0, len(codes)]), codes
-    workers = thread_count(threads)
-    with heard(progress) as report:
-        return find_regions(search, regions, math.prod(shape), workers, report)
+    return RegionSearch(bounds, empty, None, new_search, new_found, run, corners)
 
 
 def find_regions(
@@ -124,7 +134,7 @@ def find_regions(
 
     def work(begin: int, end: int) -> None:
         def key(query: NDArray[np.int64], code: Codes) -> Keys:
-            if search.has_leaves:
+            if search.owners is not None:
                 code = (code >> CODE_BITS) << PRIM_BITS | code & PRIM_MASK
             return (query - begin) << QUERY_SHIFT | code
 
@@ -170,7 +180,7 @@ def _search(
 def _codes(search: RegionSearch, keys: Keys) -> Codes:
     """Return the codes in keys."""
     prim = keys & (MAX_PRIMITIVES - 1)
-    if not search.has_leaves:
+    if search.owners is None:
         return prim
     return (keys >> PRIM_BITS & ((1 << LEAF_BITS) - 1)) << CODE_BITS | prim
 
@@ -289,8 +299,8 @@ def _warm() -> None:
     )
     corners = np.zeros((1, 3)), np.ones((1, 3))
     for kind in kinds:
-        arrays, _ = build(frozen_primitives(kind), "medium", 1, None)
-        search = search_of(arrays)
+        arrays, bounds = build(frozen_primitives(kind), "medium", 1, None)
+        search = search_of(arrays, bounds)
         find_region(search, BoxRegions(*corners))
         find_region(search, SphereRegions(corners[0], np.ones(1)))
         if isinstance(kind, Triangles):

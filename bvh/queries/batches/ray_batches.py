@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.geometry.ray_broadcast import shaped
-from bvh.queries.ray_arguments import RayBatch, RayOptions
+from bvh.queries.query_arguments import RayBatch, RayOptions
 from bvh.queries.results import CountedHits, CountedSceneHits, Hits, SceneHits
 from bvh.runtime.threads import Progress, Shelf, share
 from bvh.runtime.user_calls import UserCall
