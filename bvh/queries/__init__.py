@@ -6,8 +6,7 @@ Each file imports only from those above it.
 |---|---|
 | `batches/` | Batches of rays, points and regions, in chunks on threads. |
 | `query_arguments.py` | Arguments of queries: what is searched, and rays and points, checked, as kernels take them |
-| `results.py` | Results of queries: closest hits, all hits, closest points |
-| `overlap_results.py` | Results of overlap queries: primitives that overlap regions, and pairs of faces |
+| `results.py` | Results of queries: closest hits, all hits, closest points, overlaps |
 | `containment.py` | Inside or outside of a closed mesh, by the parity of crossings |
 | `tree_base.py` | Base class of `BVH`: its arrays, properties, statistics and pickling |
 | `overlap_queries.py` | Overlap queries of trees and scenes: primitives that overlap regions, pairs of faces |

@@ -10,11 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.queries.overlap_queries import OverlapQueries
-from bvh.queries.overlap_results import Overlaps
 from bvh.queries.point_queries import PointQueries
 from bvh.queries.query_arguments import Target, one_mask
 from bvh.queries.ray_queries import RayQueries
-from bvh.queries.results import AllHits, ClosestPoints, Hits, new_object
+from bvh.queries.results import AllHits, ClosestPoints, Hits, Overlaps, new_object
 from bvh.queries.tree_base import TreeBase
 from bvh.tree.primitives import Triangles
 

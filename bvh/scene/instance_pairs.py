@@ -26,7 +26,7 @@ from bvh.queries.batches.overlap_batches import (
     split_pair,
 )
 from bvh.queries.hierarchy import BVH
-from bvh.queries.overlap_results import ScenePairs
+from bvh.queries.results import ScenePairs
 from bvh.queries.tree_base import TreeBase
 from bvh.runtime.arguments import kernel_input
 from bvh.runtime.jit import warms

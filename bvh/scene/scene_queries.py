@@ -14,11 +14,17 @@ from bvh.queries.batches import point_batches
 from bvh.queries.batches.overlap_batches import RegionSearch
 from bvh.queries.hierarchy import BVH
 from bvh.queries.overlap_queries import OverlapQueries
-from bvh.queries.overlap_results import SceneOverlaps, ScenePairs
 from bvh.queries.point_queries import PointQueries
 from bvh.queries.query_arguments import Target, one_mask, point_batch
 from bvh.queries.ray_queries import RayQueries
-from bvh.queries.results import SceneAllHits, SceneClosestPoints, SceneHits, new_object
+from bvh.queries.results import (
+    SceneAllHits,
+    SceneClosestPoints,
+    SceneHits,
+    SceneOverlaps,
+    ScenePairs,
+    new_object,
+)
 from bvh.queries.tree_base import TreeBase
 from bvh.runtime.arguments import ALL_BITS
 from bvh.runtime.changes import changes

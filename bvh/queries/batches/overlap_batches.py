@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic import rationals
-from bvh.queries.overlap_results import Overlaps, SceneOverlaps
+from bvh.queries.results import Overlaps, SceneOverlaps
 from bvh.runtime.arguments import MAX_PRIMITIVES, kernel_input, thread_count
 from bvh.runtime.jit import warms
 from bvh.runtime.progress_bars import ProgressLike, heard
