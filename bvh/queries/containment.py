@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.floats import SMALLEST
 from bvh.queries.batches import ray_batches
-from bvh.queries.batches.all_hit_batches import find_all_hits, find_counts
 from bvh.queries.query_arguments import RayBatch, RayOptions, Target, ray_batch
 from bvh.runtime.arguments import kernel_input
 from bvh.runtime.threads import Progress
@@ -55,7 +54,7 @@ def inside(
         some = points[begin : begin + POINTS_AT_ONCE]
         batch = ray_batch(some, _ways_out(arrays, some), SMALLEST, np.inf)
         batch = batch._replace(rays=batch.rays._replace(masks=masks))
-        crossings = find_counts(arrays, batch, options, True, target.split)
+        crossings = ray_batches.find_counts(arrays, batch, options, True, target.split)
         found = crossings & 1 == 1
         if isinstance(arrays.primitives, Instanced):
             _add_inside_leaves(arrays, batch, crossings, options, found)
@@ -84,7 +83,7 @@ def _add_inside_leaves(
         before = ends[begin - 1] if begin else 0
         end = max(int(ends.searchsorted(before + MAX_CROSSINGS, "right")), begin + 1)
         some = open_ones[begin:end]
-        hits = find_all_hits(arrays, _some(batch, some), options, True)
+        hits = ray_batches.find_all_hits(arrays, _some(batch, some), options, True)
         pairs = np.sort(hits.ray_id << 32 | hits.leaf)
         starts = np.flatnonzero(np.append(True, pairs[1:] != pairs[:-1]))
         times = np.diff(np.append(starts, len(pairs)))

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bvh.queries.batches import ray_batches
-from bvh.queries.batches.all_hit_batches import find_all_hits, find_counts
 from bvh.queries.query_arguments import (
     RayArguments,
     RayOptions,
@@ -308,7 +307,7 @@ class RayQueries(Generic[ClosestHits, EveryHit, Caster]):
         array([0], dtype=int32)
         """
         limit = None if max_hits is None else whole_number("max_hits", max_hits)
-        run = partial(find_all_hits, once=_edge_rule(edges), limit=limit)
+        run = partial(ray_batches.find_all_hits, once=_edge_rule(edges), limit=limit)
         given = RayArguments(
             origins, directions, t_min, t_max, cull, threads, validate_rays, progress, filter,
             data, None, mask,
@@ -356,7 +355,7 @@ class RayQueries(Generic[ClosestHits, EveryHit, Caster]):
         1
         """
         target = self._target()
-        run = partial(find_counts, once=_edge_rule(edges), split=target.split)
+        run = partial(ray_batches.find_counts, once=_edge_rule(edges), split=target.split)
         given = RayArguments(
             origins, directions, t_min, t_max, cull, threads, validate_rays, progress, filter,
             data, None, mask,
@@ -379,5 +378,5 @@ def _warm() -> None:
     arrays, _ = build(Triangles(points, kernel_input(faces)), "medium", 1, None)
     batch, options = ray_batch(np.ones((2, 3)), -np.ones((2, 3)), 0.0, np.inf), RayOptions()
     for limit in (None, 1):
-        find_all_hits(arrays, batch, options, True, limit)
+        ray_batches.find_all_hits(arrays, batch, options, True, limit)
     ray_batches.counted_hits(arrays, batch, options)
