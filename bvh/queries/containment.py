@@ -30,6 +30,8 @@ MAX_CROSSINGS = 1 << 22
 
 # Next to an axis, and in no plane that meshes are likely to have faces in.
 ASIDE = np.array([1.0, 0.0131875, 0.0294375])
+UP = np.stack([np.roll(ASIDE, axis) for axis in range(3)])
+DIRECTIONS = np.vstack([-UP, UP])
 
 
 def inside(
@@ -106,14 +108,6 @@ def _ways_out(arrays: TreeArrays, points: NDArray[np.float64]) -> NDArray[np.flo
         depths = np.hstack([points - lower, upper - points])
         soonest = np.argmin(np.where(np.isnan(depths), np.inf, depths), axis=1)
     return np.asarray(DIRECTIONS[soonest])
-
-
-def _six_directions() -> NDArray[np.float64]:
-    up = np.stack([np.roll(ASIDE, axis) for axis in range(3)])
-    return np.vstack([-up, up])
-
-
-DIRECTIONS = _six_directions()
 
 
 def _on_surface(arrays: TreeArrays, batch: RayBatch, options: RayOptions) -> NDArray[np.bool_]:

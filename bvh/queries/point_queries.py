@@ -10,11 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from bvh.geometry.ray_broadcast import shaped
 from bvh.queries.query_arguments import Target, point_batch
-from bvh.runtime.arguments import kernel_input, thread_count, whole_number
-from bvh.runtime.jit import warms
+from bvh.runtime.arguments import thread_count, whole_number
 from bvh.runtime.progress_bars import ProgressLike, heard
-from bvh.tree.build import build
-from bvh.tree.primitives import Triangles
 
 Points = TypeVar("Points")
 
@@ -341,20 +338,3 @@ def _accuracy(accuracy: float) -> float:
         raise ValueError(f"accuracy must be at least 1, got {accuracy!r}")
     # Nothing is further away than this in float32.
     return float(accuracy) if accuracy < 1e6 else np.inf
-
-
-@warms("point queries")
-def _warm() -> None:
-    """Compile what points need."""
-    from bvh.queries import containment
-    from bvh.queries.batches import point_batches
-    from bvh.tree.winding_moments import winding_terms
-
-    points, faces = kernel_input(np.eye(3)), np.arange(3, dtype=np.int32).reshape(1, 3)
-    arrays, _ = build(Triangles(points, kernel_input(faces)), "medium", 1, None)
-    batch = point_batch(np.zeros((1, 3)))
-    for count in (None, 1):
-        point_batches.find_closest(Target(arrays), batch, count, 1, None)
-    containment.inside(Target(arrays), batch.points, 1)
-    terms = winding_terms(arrays.primitives)
-    point_batches.winding_numbers(terms, batch.points, 2.0, 1, None)

@@ -12,19 +12,14 @@ from numpy.typing import ArrayLike, NDArray
 from bvh.queries.batches import ray_batches
 from bvh.queries.query_arguments import (
     RayArguments,
-    RayOptions,
     Target,
     cast,
     checked_cull,
     one_mask,
     plain_ray,
-    ray_batch,
 )
-from bvh.runtime.arguments import kernel_input, whole_number
-from bvh.runtime.jit import warms
+from bvh.runtime.arguments import whole_number
 from bvh.runtime.progress_bars import ProgressLike
-from bvh.tree.build import build
-from bvh.tree.primitives import Triangles
 
 EDGES = {"closed": False, "once": True}
 
@@ -369,14 +364,3 @@ def _edge_rule(edges: str) -> bool:
     if not isinstance(edges, str) or edges not in EDGES:
         raise ValueError(f"edges must be 'closed' or 'once', got {edges!r}")
     return EDGES[edges]
-
-
-@warms("all hits")
-def _warm() -> None:
-    """Compile what lists and counts of hits need."""
-    points, faces = kernel_input(np.eye(3)), np.arange(3, dtype=np.int32).reshape(1, 3)
-    arrays, _ = build(Triangles(points, kernel_input(faces)), "medium", 1, None)
-    batch, options = ray_batch(np.ones((2, 3)), -np.ones((2, 3)), 0.0, np.inf), RayOptions()
-    for limit in (None, 1):
-        ray_batches.find_all_hits(arrays, batch, options, True, limit)
-    ray_batches.counted_hits(arrays, batch, options)

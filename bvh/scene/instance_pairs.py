@@ -19,7 +19,6 @@ from bvh.queries.batches.overlap_batches import (
     PAIRS,
     TASKS,
     RegionSearch,
-    find_region,
     find_regions,
     meeting_pairs,
     search_of,
@@ -284,4 +283,4 @@ def _warm() -> None:
     corners, ones = (np.zeros((1, 3)), np.ones((1, 3))), np.ones(1)
     every = np.ones((1, 1, 4)), np.ones(1, np.int64)
     for regions in (BoxRegions(*corners), SphereRegions(corners[0], ones), PlaneRegions(*every)):
-        find_region(search_of_scene(view), regions)
+        search_of_scene(view).find(regions, (), None, None)

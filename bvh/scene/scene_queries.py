@@ -9,13 +9,11 @@ from typing import Any
 import numpy as np
 
 from bvh.io.trimesh_scenes import Attributes
-from bvh.queries import containment
-from bvh.queries.batches import point_batches
 from bvh.queries.batches.overlap_batches import RegionSearch
 from bvh.queries.hierarchy import BVH
 from bvh.queries.overlap_queries import OverlapQueries
 from bvh.queries.point_queries import PointQueries
-from bvh.queries.query_arguments import Target, one_mask, point_batch
+from bvh.queries.query_arguments import Target, one_mask
 from bvh.queries.ray_queries import RayQueries
 from bvh.queries.results import (
     SceneAllHits,
@@ -28,7 +26,6 @@ from bvh.queries.results import (
 from bvh.queries.tree_base import TreeBase
 from bvh.runtime.arguments import ALL_BITS
 from bvh.runtime.changes import changes
-from bvh.runtime.jit import warms
 from bvh.scene.content import SceneContent
 from bvh.scene.instance_pairs import find_leaf_pairs, search_of_scene
 from bvh.scene.instanced_trees import InstancedTrees
@@ -153,15 +150,3 @@ class SceneQueries(
                 path = self.path(int(bad[0]))
                 raise TypeError(f"{query} needs triangles; instance {path} leads to {kind}")
         return view
-
-
-@warms("point queries of scenes")
-def _warm() -> None:
-    """Compile what points ask of scenes."""
-    tree, one = BVH.from_triangles(np.eye(3), [[0, 1, 2]]), np.zeros(1, np.int32)
-    view = InstancedTrees([tree], one, np.eye(4)[None, :3], np.ones(1, np.uint32), one)
-    batch = point_batch(np.zeros((1, 3)))
-    target = Target(view.arrays, mask=-1, metrics=view.metrics)
-    for count in (None, 1):
-        point_batches.find_closest(target, batch, count, 1, None)
-    containment.inside(Target(view.arrays, owner=view), batch.points, 1)
