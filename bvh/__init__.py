@@ -22,16 +22,18 @@ if TYPE_CHECKING:
     from bvh.picking.results import Pick, Selection
     from bvh.pictures.thumbnails import show
     from bvh.queries.hierarchy import BVH
-    from bvh.queries.overlap_results import Overlaps, SceneOverlaps, ScenePairs
     from bvh.queries.results import (
         AllHits,
         ClosestPoints,
         CountedHits,
         CountedSceneHits,
         Hits,
+        Overlaps,
         SceneAllHits,
         SceneClosestPoints,
         SceneHits,
+        SceneOverlaps,
+        ScenePairs,
     )
     from bvh.runtime.jit import BVHWarning, warmup
     from bvh.scene.files.loading import load, load_scene
@@ -95,15 +97,15 @@ _MODULES = {
     "Instance": "scene.instances",
     "Leaf": "scene.flattened_instances",
     "Leaves": "scene.flattened_instances",
-    "Overlaps": "queries.overlap_results",
+    "Overlaps": "queries.results",
     "Pick": "picking.results",
     "RayLab": "apps.lab.page",
     "Scene": "scene.scene",
     "SceneAllHits": "queries.results",
     "SceneClosestPoints": "queries.results",
     "SceneHits": "queries.results",
-    "SceneOverlaps": "queries.overlap_results",
-    "ScenePairs": "queries.overlap_results",
+    "SceneOverlaps": "queries.results",
+    "ScenePairs": "queries.results",
     "Selection": "picking.results",
     "TreeStats": "tree.stats",
     "Viewer": "apps.viewer.window",

@@ -165,8 +165,7 @@ recipes: dict[str, Callable[[], None]] = {}
 # one process compiles them in half the time of several: rays, single shapes, trees, overlaps.
 # Another process takes over from the end of a family.
 FAMILIES = (
-    ("queries.ray_queries", "queries.hierarchy", "scene.scene", "scene.point_queries",
-     "queries.point_queries", "queries.refitting", "kernels"),
+    ("queries.hierarchy", "scene.scene", "queries.refitting", "kernels"),
     ("geometry.transforms", "geometry.triangles", "geometry.boxes", "geometry.obbs",
      "geometry.planes", "geometry.spheres", "io.polygons", "picking.outlines",
      "scene.flattened_instances"),

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic import rationals
+from bvh.queries.results import Overlaps, SceneOverlaps
 from bvh.runtime.arguments import MAX_PRIMITIVES, kernel_input, thread_count
 from bvh.runtime.jit import warms
 from bvh.runtime.progress_bars import ProgressLike, heard
@@ -41,7 +42,7 @@ from bvh.traversal.overlaps.tree_pairs import (
 from bvh.traversal.overlaps.tree_to_tree import frame_map
 from bvh.tree.arrays import TreeArrays, frozen_primitives
 from bvh.tree.build import build
-from bvh.tree.instanced import CODE_BITS, PRIM_MASK
+from bvh.tree.instanced import CODE_BITS, PRIM_MASK, hit_codes
 from bvh.tree.primitives import Boxes, Primitives, Triangles
 
 Ids = NDArray[np.int32]
@@ -69,18 +70,40 @@ class RegionSearch(NamedTuple):
     Attributes
     ----------
     arrays : TreeArrays
-    has_leaves : bool
-        Codes have a leaf, as those of scenes.
+    bounds : ndarray of float64, shape (2, 3)
+        Lower and upper corner of what can be found.
+    owners : ndarray of int32, optional
+        The instance of each leaf of a scene, whose codes have a leaf.
     corners : callable
         Corners of the primitive with a code, as lists: 3 of a triangle, 2 of a box.
     """
 
     arrays: TreeArrays
-    has_leaves: bool
+    bounds: NDArray[np.float64]
+    owners: Ids | None
     corners: Callable[[int], Any]
 
+    def find(
+        self, regions: Regions, shape: tuple[int, ...], threads: int | None,
+        progress: ProgressLike | None,
+    ) -> Any:  # fmt: skip
+        """Return what each region overlaps, of a tree or a scene."""
+        if shape == () and progress is None:
+            if threads is not None:
+                thread_count(threads)
+            codes = find_region(self, regions)
+            offsets = np.array([0, len(codes)])
+        else:
+            workers = thread_count(threads)
+            with heard(progress) as report:
+                offsets, codes = find_regions(self, regions, math.prod(shape), workers, report)
+        if self.owners is None:
+            return Overlaps(codes.astype(np.int32), offsets, shape)
+        leaf, prim = hit_codes(codes)
+        return SceneOverlaps(prim, offsets, shape, self.owners[leaf], leaf)
 
-def search_of(arrays: TreeArrays) -> RegionSearch:
+
+def search_of(arrays: TreeArrays, bounds: NDArray[np.float64]) -> RegionSearch:
     """Return how a tree is searched."""
     primitives = arrays.primitives
 
@@ -89,22 +112,7 @@ def search_of(arrays: TreeArrays) -> RegionSearch:
             return primitives.points[primitives.faces[prim]].tolist()
         return primitives.points[prim].reshape(2, 3).tolist()
 
-    return RegionSearch(arrays, False, corners)
-
-
-def find_overlaps(
-    search: RegionSearch, regions: Regions, shape: tuple[int, ...], threads: int | None,
-    progress: ProgressLike | None,
-) -> tuple[NDArray[np.int64], Codes]:  # fmt: skip
-    """Return (offsets, codes): the primitives of a tree or a scene that each region overlaps."""
-    if shape == () and progress is None:
-        if threads is not None:
-            thread_count(threads)
-        codes = find_region(search, regions)
-        return np.array([0, len(codes)]), codes
-    workers = thread_count(threads)
-    with heard(progress) as report:
-        return find_regions(search, regions, math.prod(shape), workers, report)
+    return RegionSearch(arrays, bounds, None, corners)
 
 
 def find_regions(
@@ -116,7 +124,7 @@ def find_regions(
 
     def work(begin: int, end: int) -> None:
         def key(query: NDArray[np.int64], code: Codes) -> Keys:
-            if search.has_leaves:
+            if search.owners is not None:
                 code = (code >> CODE_BITS) << PRIM_BITS | code & PRIM_MASK
             return (query - begin) << QUERY_SHIFT | code
 
@@ -162,7 +170,7 @@ def _search(
 def _codes(search: RegionSearch, keys: Keys) -> Codes:
     """Return the codes in keys."""
     prim = keys & (MAX_PRIMITIVES - 1)
-    if not search.has_leaves:
+    if search.owners is None:
         return prim
     return (keys >> PRIM_BITS & ((1 << LEAF_BITS) - 1)) << CODE_BITS | prim
 
@@ -281,8 +289,8 @@ def _warm() -> None:
     )
     corners = np.zeros((1, 3)), np.ones((1, 3))
     for kind in kinds:
-        arrays, _ = build(frozen_primitives(kind), "medium", 1, None)
-        search = search_of(arrays)
+        arrays, bounds = build(frozen_primitives(kind), "medium", 1, None)
+        search = search_of(arrays, bounds)
         find_region(search, BoxRegions(*corners))
         find_region(search, SphereRegions(corners[0], np.ones(1)))
         if isinstance(kind, Triangles):
