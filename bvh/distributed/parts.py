@@ -14,8 +14,7 @@ from bvh.distributed.part_folder import Index, Source, read_index
 from bvh.distributed.part_results import Closest, Lists, Nearest, joined, shaped
 from bvh.queries.containment import ASIDE, DIRECTIONS
 from bvh.queries.hierarchy import BVH
-from bvh.queries.point_arguments import PointBatch, point_batch
-from bvh.queries.ray_arguments import RayBatch, check_rays, ray_batch
+from bvh.queries.query_arguments import PointBatch, RayBatch, check_rays, point_batch, ray_batch
 from bvh.queries.ray_queries import edge_rule
 from bvh.queries.results import AllHits, ClosestPoints, Hits
 from bvh.runtime.arguments import kernel_input, thread_count, whole_number

@@ -21,7 +21,7 @@ import numpy as np
 from bvh.distributed.part_folder import header_digest
 from bvh.distributed.parts import Parts
 from bvh.io.container import DIGEST_SIZE, HEADER_SIZE
-from bvh.io.tree_format import MAGIC
+from bvh.io.file_formats import MAGIC
 from bvh.queries.hierarchy import BVH
 from bvh.scene.files.loading import load
 from bvh.scene.scene import Scene
