@@ -129,10 +129,7 @@ def _move(maps, points, out):
 
 
 def moved(points: NDArray[np.float64], matrix: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return points (n, 3) under an affine map (3, 4), every coordinate correctly rounded.
-
-    Points that are not finite become NaN.
-    """
+    """Return points (n, 3) under an affine map (3, 4), correctly rounded; NaN if not finite."""
     out = np.empty(points.shape)
     _move(kernel_input(matrix.reshape(12)), kernel_input(points), out)
     return out
