@@ -23,7 +23,8 @@ def encloses(outline: Sequence[Sequence[float]], triangle: Sequence[Sequence[flo
         return False
     area = _area(a, b, c)
     if area == 0:
-        return _encloses_segment(edges, min(a, b, c), max(a, b, c))
+        p, q = min(a, b, c), max(a, b, c)
+        return p == q or all(_holds(edges, m) for m in _middles((p, q), edges))
     sides = ((a, b), (b, c), (c, a))
     near = [edge for edge in edges if not _apart(edge, (a, b, c))]
     cut = False
@@ -42,15 +43,8 @@ def encloses(outline: Sequence[Sequence[float]], triangle: Sequence[Sequence[flo
 
 def _apart(edge: Edge, triangle: Sequence[Point]) -> bool:
     """Return whether an edge is beside the box of a triangle."""
-    for axis in range(2):
-        ends, corners = [p[axis] for p in edge], [p[axis] for p in triangle]
-        if max(ends) < min(corners) or min(ends) > max(corners):
-            return True
-    return False
-
-
-def _encloses_segment(edges: list[Edge], p: Point, q: Point) -> bool:
-    return p == q or all(_holds(edges, m) for m in _middles((p, q), edges))
+    spans = zip(zip(*edge, strict=True), zip(*triangle, strict=True), strict=True)
+    return any(max(ends) < min(corners) or min(ends) > max(corners) for ends, corners in spans)
 
 
 def _exact(point: Sequence[float]) -> Point:
@@ -93,8 +87,5 @@ def _odd(edges: list[Edge], start: Point, along: Point) -> bool:
 
 def _holds(edges: list[Edge], v: Point) -> bool:
     """Return whether a point is on the outline, or wound about an odd number of times."""
-    for p, q in edges:
-        within = min(p, q) <= v <= max(p, q)
-        if within and _area(p, q, v) == 0:
-            return True
-    return _odd(edges, v, (Fraction(1), Fraction(0)))
+    on = any(min(p, q) <= v <= max(p, q) and _area(p, q, v) == 0 for p, q in edges)
+    return on or _odd(edges, v, (Fraction(1), Fraction(0)))
