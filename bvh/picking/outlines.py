@@ -19,7 +19,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from bvh.geometry.arithmetic.exact_sums import add_product, add_triple, new_sum, take_sign
+from bvh.geometry.arithmetic.exact_sums import add_triple, new_sum, take_sign
+from bvh.geometry.arithmetic.floats import finite, vector
 from bvh.geometry.arithmetic.predicates import orient2d
 from bvh.runtime.arguments import kernel_input
 from bvh.runtime.jit import entry, inlined, kernel, stay_outlined, warms
@@ -31,12 +32,6 @@ OUTSIDE, BORDER, INTERIOR = -1, 0, 1
 ERROR = 10.0 * 2.0**-53
 # More than what underflow of products of two can lose; times the third factor.
 TINY = 2.0**-1068
-
-
-@inlined
-def corner(points, i):
-    """Return a homogeneous point of an array."""
-    return (points[i, 0], points[i, 1], points[i, 2])
 
 
 @inlined
@@ -69,17 +64,7 @@ def _flat_turn(p, q, i):
     """Return the sign of p[i] q[2] - q[i] p[2]: the order of two points along an axis."""
     if p[2] == 1.0 and q[2] == 1.0:
         return (1 if p[i] > q[i] else 0) - (1 if p[i] < q[i] else 0)
-    return _exact_turn(p, q, i)
-
-
-@kernel
-def _exact_turn(p, q, i):
-    """Return the sign of `_flat_turn` for a point behind the eye."""
-    stay_outlined()
-    total = new_sum()
-    add_product(total, 1.0, p[i], q[2], 1.0, 1.0)
-    add_product(total, -1.0, q[i], p[2], 1.0, 1.0)
-    return take_sign(total)
+    return turn(p, q, (0.0, -1.0, 0.0) if i == 0 else (1.0, 0.0, 0.0))
 
 
 @kernel
@@ -254,18 +239,15 @@ def judge_triangles(outline, convex, want_inside, points, locations, faces, firs
     low_y, high_y = outline[:, 1].min(), outline[:, 1].max()
     for i in range(first, last):
         fa, fb, fc = np.int64(faces[i, 0]), np.int64(faces[i, 1]), np.int64(faces[i, 2])
-        a, b, c = corner(points, fa), corner(points, fb), corner(points, fc)
+        a, b, c = vector(points, fa), vector(points, fb), vector(points, fc)
         highest = max(locations[fa], max(locations[fb], locations[fc]))
         lowest = min(locations[fa], min(locations[fb], locations[fc]))
         verdicts[i] = APART
-        if not (_all_numbers(a) and _all_numbers(b) and _all_numbers(c)):
+        if not (finite(a) and finite(b) and finite(c)):
             continue
-        if _all_flat(a, b, c) and (
-            max(a[0], max(b[0], c[0])) < low_x
-            or min(a[0], min(b[0], c[0])) > high_x
-            or max(a[1], max(b[1], c[1])) < low_y
-            or min(a[1], min(b[1], c[1])) > high_y
-        ):
+        x0, y0, x1, y1 = _box(a, b, c)
+        beside = x1 < low_x or x0 > high_x or y1 < low_y or y0 > high_y
+        if beside and _all_flat(a, b, c):
             continue
         if want_inside:
             if lowest >= BORDER:
@@ -279,23 +261,17 @@ def judge_triangles(outline, convex, want_inside, points, locations, faces, firs
             verdicts[i] = MEET
 
 
-@inlined
-def _all_numbers(v):
-    """Return whether a point is finite."""
-    return abs(v[0]) < np.inf and abs(v[1]) < np.inf and abs(v[2]) < np.inf
-
-
 @entry
 def judge_points(outline, points, first, last, locations):
     """Classify points first..last-1; those behind the eye are OUTSIDE."""
     low_x, high_x = outline[:, 0].min(), outline[:, 0].max()
     low_y, high_y = outline[:, 1].min(), outline[:, 1].max()
     for i in range(first, last):
-        v = corner(points, i)
+        v = vector(points, i)
         locations[i] = OUTSIDE
         if v[2] == 1.0 and not (low_x <= v[0] <= high_x and low_y <= v[1] <= high_y):
             continue
-        if _all_numbers(v) and v[2] > 0.0:
+        if finite(v) and v[2] > 0.0:
             locations[i] = locate(outline, v)
 
 
