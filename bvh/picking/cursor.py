@@ -10,10 +10,9 @@ from numpy.typing import NDArray
 
 from bvh.camera.camera import Camera
 from bvh.picking.marquee import Finder, joined
-from bvh.picking.projected import transformed
+from bvh.picking.projected import nearest_on_triangles, transformed
 from bvh.picking.region import Region, check_camera, not_beside, rectangle
 from bvh.picking.results import Pick
-from bvh.picking.snapping import nearest_on_triangles
 from bvh.runtime.arguments import reals
 from bvh.tree.primitives import Triangles
 

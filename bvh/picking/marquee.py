@@ -145,16 +145,14 @@ class Finder:
         leaves = np.array(list(parts), np.int64)
         begins = seen.searchsorted(_codes(leaves, 0)).tolist()
         ends = seen.searchsorted(_codes(leaves + 1, 0)).tolist()
-        found, waiting, count = {}, [], 0
-        for (row, part), begin, end in zip(parts.items(), begins, ends, strict=True):
-            found[row] = np.isin(_codes(row, part.ids), seen[begin:end])
-            if not found[row].all():
-                waiting.append(row)
-                count += len(part.ids)
-            if count > BATCH:
-                self._look_closely(region, parts, found, waiting)
-                waiting, count = [], 0
-        self._look_closely(region, parts, found, waiting)
+        found = {
+            row: np.isin(_codes(row, part.ids), seen[begin:end])
+            for (row, part), begin, end in zip(parts.items(), begins, ends, strict=True)
+        }
+        waiting = [row for row, flags in found.items() if not flags.all()]
+        batch = np.cumsum([len(parts[row].ids) for row in waiting], dtype=np.int64) // BATCH
+        for rows in np.split(waiting, np.flatnonzero(np.diff(batch)) + 1) if waiting else ():
+            self._look_closely(region, parts, found, rows.tolist())
         return {row: part._replace(ids=part.ids[found[row]])
                 for row, part in parts.items() if found[row].any()}  # fmt: skip
 
@@ -192,8 +190,6 @@ class Finder:
         self, region: Region, parts: dict[int, Part], found: dict[int, Flags], rows: list[int]
     ) -> None:
         """Mark those faces of some leaves that rays of their own meet first, all cast at once."""
-        if not rows:
-            return
         surfaces = [self._transformed(row, parts[row].ids[~found[row]]) for row in rows]
         triangles, prims, leaves = joined(rows, surfaces)
         codes = _codes(leaves, prims)
