@@ -118,8 +118,8 @@ def check_packed(data: bytes, packed: bytes, size: int, expected_size: int) -> N
 
 def digests_in(data: bytes, begin: int, count: int) -> tuple[bytes, ...]:
     """Return the digests in a header whose table of arrays begins at `begin`."""
-    ends = (begin + (k + 1) * _ENTRY.size for k in range(count))
-    return tuple(data[end - DIGEST_SIZE : end] for end in ends)
+    table = data[begin : begin + count * _ENTRY.size]
+    return tuple(row[-1] for row in _ENTRY.iter_unpack(table))
 
 
 def digest_of(array: NDArray[Any], threads: int) -> bytes:
