@@ -125,7 +125,10 @@ def load(
         if mmap:
             content = np.memmap(file, np.uint8, "r", shape=(size,))
         else:
-            content = _read(file, start, size)
+            content = aligned(size, np.uint8)
+            file.seek(0)
+            if file.readinto(content.data) < size or content[:HEADER_SIZE].tobytes() != start:
+                raise ValueError("was changed while it was read")
 
     trees: list[BVH] = []
 
@@ -233,15 +236,6 @@ def _opened(name: str) -> Iterator[BufferedReader]:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise ValueError("is something else than a file")
         yield file
-
-
-def _read(file: BufferedReader, start: bytes, size: int) -> NDArray[np.uint8]:
-    """Read a whole file whose header has been checked."""
-    content = aligned(size, np.uint8)
-    file.seek(0)
-    if file.readinto(content.data) < size or content[:HEADER_SIZE].tobytes() != start:
-        raise ValueError("was changed while it was read")
-    return content
 
 
 @dataclass
