@@ -100,8 +100,7 @@ def check_header(data: bytes, magic: bytes, newest: int) -> None:
     if mark != ORDER_MARK:
         raise ValueError("is damaged: its byte order mark is wrong")
     if not 1 <= version <= newest:
-        known = "1" if newest == 1 else f"1 to {newest}"
-        raise ValueError(f"has format version {version}; this version of bvh reads {known}")
+        raise ValueError(f"has format version {version}; this version of bvh reads 1 to {newest}")
     body = data[: HEADER_SIZE - DIGEST_SIZE]
     if blake2b(body, digest_size=DIGEST_SIZE).digest() != data[HEADER_SIZE - DIGEST_SIZE :]:
         raise ValueError("is damaged: the checksum of its header is wrong")
