@@ -36,8 +36,8 @@ class Camera(View):
     many device pixels, like those of a cursor in a browser (window.devicePixelRatio), while
     `width`, `height` and `rays` count device pixels.
 
-    All of them raise a ValueError or TypeError for arguments out of range, singular matrices and
-    undefined directions.
+    Constructors raise a ValueError or TypeError for arguments out of range, singular matrices, and
+    directions that are undefined: up along the view, or an eye at its target.
     """
 
     @classmethod
@@ -110,7 +110,7 @@ class Camera(View):
         eye, target : array_like, shape (3,)
             A point of the plane in which rays start, and the point at the centre of the picture.
         up : {"x", "y", "z", "-x", "-y", "-z"} or array_like, shape (3,)
-            Up direction of the picture, not parallel to the view.
+            As in `look_at`.
         view_height : float
             Height of the picture in space.
         near, far : float

@@ -107,10 +107,10 @@ def inverse(rows: list[Row]) -> list[Row]:
     """Return the inverse of an invertible affine matrix, up to a factor."""
     x, y, z, last = rows
     columns, det = _adjugate("matrix", x, y, z)
-    shift, _ = _origin(columns, det, x, y, z)
-    sign = 1 if det > 0 else -1
-    linear = [[sign * last[3] * column[k] for column in columns] for k in range(3)]
-    return [[*linear[k], shift[k]] for k in range(3)] + [[0, 0, 0, sign * det]]
+    shifts, below = _origin("matrix", x, y, z)
+    share = last[3] if det > 0 else -last[3]
+    linear = zip(*(_times(share, column) for column in columns), strict=True)
+    return [[*row, shift] for row, shift in zip(linear, shifts, strict=True)] + [[0, 0, 0, below]]
 
 
 def inverse_rows(name: str, basis: NDArray[np.float64]) -> list[list[float]]:
@@ -123,12 +123,9 @@ def inverse_rows(name: str, basis: NDArray[np.float64]) -> list[list[float]]:
 def device_rows(clip: list[Row], raster: Raster, up: int) -> list[Row]:
     """Return the rows of a clip matrix with x and y in pixels from the upper left corner."""
     x, y, z, w = clip
-    return [
-        [(a + b) * raster.width for a, b in zip(x, w, strict=True)],
-        [(b - up * a) * raster.height for a, b in zip(y, w, strict=True)],
-        [2 * a for a in z],
-        [2 * a for a in w],
-    ]
+    right = [(a + b) * raster.width for a, b in zip(x, w, strict=True)]
+    down = [(b - up * a) * raster.height for a, b in zip(y, w, strict=True)]
+    return [right, down, _times(2, z), _times(2, w)]
 
 
 def picture_rows(rows: list[Row], raster: Raster) -> list[Row]:
@@ -141,18 +138,12 @@ def picture_rows(rows: list[Row], raster: Raster) -> list[Row]:
 
 
 def pinhole(name: str, x: Row, y: Row, w: Row) -> Geometry:
-    """Return the geometry of the pixels (x / w, y / w) of a perspective projection.
-
-    Raises
-    ------
-    ValueError
-        If the rows are singular, or the geometry is not finite.
-    """
+    """Return the geometry of the pixels (x / w, y / w) of a perspective projection."""
     columns, det = _adjugate(name, x, y, w)
     # Dividing w by its length makes t the distance from the plane of the eye.
     length, square = _length(w), _dot(w, w)
     return Geometry(
-        eye=_floats(name, *_origin(columns, det, x, y, w)),
+        eye=_floats(name, *_origin(name, x, y, w)),
         forward=_floats(name, _times(UNIT, w[:3]), length),
         step_x=_floats(name, _times(length, columns[0]), det * UNIT),
         step_y=_floats(name, _times(length, columns[1]), det * UNIT),
@@ -201,12 +192,11 @@ def from_renderer(
     x, y, z, w = picture_rows(device_rows(clip, raster, up), raster)
     if any(w[:3]):
         geometry = pinhole(name, x, y, w)
-        eye = _origin(*_adjugate(name, x, y, w), x, y, w)
+        eye = _origin(name, x, y, w)
         return geometry, True, *_perspective_range(name, z, w, eye, first, last)
     if w[3] < 0:
         x, y, z, w = (_times(-1, row) for row in (x, y, z, w))
-    back = inverse(inner)
-    at, below = eye = [row[3] for row in back[:3]], back[3][3]
+    at, below = eye = _origin("view", *inner[:3])
     sign = 1 if last > first else -1
     geometry = parallel(name, x, y, _times(sign, z), w[3], eye)
     begin, slope = _dot(z, at) + z[3] * below, sign * _length(z)
@@ -293,8 +283,9 @@ def _adjugate(name: str, x: Row, y: Row, z: Row) -> tuple[list[Row], int]:
     return columns, det
 
 
-def _origin(columns: list[Row], det: int, *rows: Row) -> tuple[Row, int]:
-    """Return the point where affine rows are zero: numerators and a positive denominator."""
+def _origin(name: str, *rows: Row) -> tuple[Row, int]:
+    """Return the point where three affine rows are zero: numerators and a positive denominator."""
+    columns, det = _adjugate(name, *rows)
     sign = -1 if det > 0 else 1
     shifts = [sign * row[3] for row in rows]
     return [sum(c[k] * s for c, s in zip(columns, shifts, strict=True)) for k in range(3)], abs(det)

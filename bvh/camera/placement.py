@@ -79,10 +79,9 @@ def unit(name: str, value: ArrayLike) -> Vector:
 
 def axis_name(name: str, value: str) -> str:
     """Return the checked name of an axis."""
-    if not isinstance(value, str):
-        raise TypeError(f"{name} must be one of {', '.join(AXES)}, got {value!r}")
-    if value not in AXES:
-        raise ValueError(f"{name} must be one of {', '.join(AXES)}, got {value!r}")
+    if not isinstance(value, str) or value not in AXES:
+        kind = ValueError if isinstance(value, str) else TypeError
+        raise kind(f"{name} must be one of {', '.join(AXES)}, got {value!r}")
     return value
 
 

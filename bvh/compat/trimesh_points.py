@@ -213,7 +213,16 @@ class ProximityQuery:
         return closest_point(self._mesh, points)
 
     def vertex(self, points: ArrayLike) -> tuple[Any, Any]:
-        """Return distance and id of the vertex nearest to each point, by trimesh's own k-d tree."""
+        """Find the nearest vertex for each point, by trimesh's own k-d tree.
+
+        Parameters
+        ----------
+        points : array_like, shape (n, 3)
+
+        Returns
+        -------
+        distance, vertex_id : ndarray, shape (n,)
+        """
         distance, vertex_id = self._mesh.kdtree.query(points)
         return distance, vertex_id
 

@@ -137,9 +137,8 @@ class RayMeshIntersector:
         locations : ndarray of float64, shape (h, 3)
             Accurate to some units in the last place of the face's coordinates, however far away
             the origin is. Shape (0, 3) if nothing is hit.
-        index_ray : ndarray of int64, shape (h,)
-        index_tri : ndarray of int64, shape (h,)
-            The lowest of the faces at that point.
+        index_ray, index_tri : ndarray of int64, shape (h,)
+            The ray, and the lowest of the faces at that point.
 
         Examples
         --------
@@ -209,7 +208,7 @@ class RayMeshIntersector:
         return np.asarray(tree.any_hit(origins, directions), np.bool_)
 
     def contains_points(self, points: ArrayLike) -> NDArray[np.bool_]:
-        """Return which points are inside the mesh, like `bvh.compat.trimesh.contains`.
+        """Return which points (n, 3) are inside the mesh, as in `bvh.compat.trimesh.contains`.
 
         Examples
         --------

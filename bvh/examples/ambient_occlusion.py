@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 import bvh
-from bvh.io.meshes import load_mesh
 
 
 def open_sky(tree: bvh.BVH, camera: bvh.Camera, samples: int = 64) -> NDArray[np.float64]:
@@ -37,9 +36,10 @@ def open_sky(tree: bvh.BVH, camera: bvh.Camera, samples: int = 64) -> NDArray[np
 
 
 if __name__ == "__main__":
+    import trimesh
     from PIL import Image
 
-    tree = bvh.BVH.from_mesh(load_mesh(sys.argv[1]))
+    tree = bvh.BVH.from_mesh(trimesh.load(sys.argv[1], process=False))
     middle, size = tree.bounds.mean(axis=0), np.ptp(tree.bounds, axis=0).max()
     camera = bvh.Camera.look_at(middle + size * np.array([1.0, 0.7, 1.4]), middle, [0, 1, 0])
     Image.fromarray((255 * open_sky(tree, camera)).astype(np.uint8)).save(sys.argv[2])

@@ -53,7 +53,7 @@ from bvh.geometry.transforms import (
     determinant_sign,
     inverse_entry,
     refuse,
-    row_of,
+    rows_of,
     square_matrices,
 )
 from bvh.runtime.arguments import kernel_input, points
@@ -204,9 +204,7 @@ def _rough_slab(o, d, w, lower, upper):
 @inlined
 def read_obb(records, i):
     """Return (lower, upper, rows) of an oriented box of an (n, 18) array."""
-    at = 18 * i
-    rows = row_of(records, at + 6), row_of(records, at + 10), row_of(records, at + 14)
-    return vector(records, 6 * i), vector(records, 6 * i + 1), rows
+    return vector(records, 6 * i), vector(records, 6 * i + 1), rows_of(records, 18 * i + 6)
 
 
 @kernel
@@ -256,12 +254,7 @@ def _ray_obb(rays, boxes, hits):
         hit[i], t_near[i], t_far[i] = False, INF, -INF
         # A ray that is not finite, or has a zero direction, misses.
         if can_hit(o, d):
-            frame = (
-                (rows[i, 0], rows[i, 1], rows[i, 2], rows[i, 3]),
-                (rows[i, 4], rows[i, 5], rows[i, 6], rows[i, 7]),
-                (rows[i, 8], rows[i, 9], rows[i, 10], rows[i, 11]),
-            )
-            interval = obb_interval(o, d, vector(lower, i), vector(upper, i), frame)
+            interval = obb_interval(o, d, vector(lower, i), vector(upper, i), rows_of(rows, 12 * i))
             hit[i], t_near[i], t_far[i] = clipped(interval, rays.t_min[i], rays.t_max[i])
 
 

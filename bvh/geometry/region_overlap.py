@@ -11,11 +11,11 @@ import math
 
 import numpy as np
 
-from bvh.geometry.arithmetic.floats import INF, dot_size
+from bvh.geometry.arithmetic.floats import INF, dot_size, row_of, vector
 from bvh.geometry.arithmetic.vectors import dot, minus
 from bvh.geometry.point_triangle import nearest_weights
 from bvh.runtime.jit import inlined, kernel, stay_outlined
-from bvh.runtime.simd import peek, poke
+from bvh.runtime.simd import poke
 
 APART, MEET, UNSURE = 0, 1, -1
 
@@ -85,12 +85,8 @@ def _inside(low, high, p):
 @inlined
 def _height(planes, i, p):
     """Return n . p + offset for plane i, and a bound of its error."""
-    x, y, z = (
-        peek(planes, 4 * i) * p[0],
-        peek(planes, 4 * i + 1) * p[1],
-        peek(planes, 4 * i + 2) * p[2],
-    )
-    w = peek(planes, 4 * i + 3)
+    n0, n1, n2, w = row_of(planes, 4 * i)
+    x, y, z = n0 * p[0], n1 * p[1], n2 * p[2]
     return (x + y + z) + w, ERROR * (abs(x) + abs(y) + abs(z) + abs(w)) + TINY
 
 
@@ -122,15 +118,10 @@ def polygon_capacity(planes):
 
 
 @inlined
-def _corner(scratch, at):
-    return peek(scratch, at), peek(scratch, at + 1), peek(scratch, at + 2)
-
-
-@inlined
-def _set_corner(scratch, at, x, y, z):
-    poke(scratch, at, x)
-    poke(scratch, at + 1, y)
-    poke(scratch, at + 2, z)
+def _set_row(array, i, x, y, z):
+    poke(array, 3 * i, x)
+    poke(array, 3 * i + 1, y)
+    poke(array, 3 * i + 2, z)
 
 
 @kernel
@@ -143,14 +134,14 @@ def _clipped(v0, v1, v2, planes, first, last, scratch):
     polygon: if it is empty, they are apart. If its middle is surely inside, they overlap.
     """
     stay_outlined()
-    capacity = polygon_capacity(last - first)
+    capacity = polygon_capacity(last - first) // 3
     count, old, new = np.int64(3), np.int64(0), np.int64(capacity)
-    _set_corner(scratch, 0, 1.0, 0.0, 0.0)
-    _set_corner(scratch, 3, 0.0, 1.0, 0.0)
-    _set_corner(scratch, 6, 0.0, 0.0, 1.0)
+    _set_row(scratch, 0, 1.0, 0.0, 0.0)
+    _set_row(scratch, 1, 0.0, 1.0, 0.0)
+    _set_row(scratch, 2, 0.0, 0.0, 1.0)
     for i in range(first, last):
         # Rounding can make a polygon not quite convex, and a line then cut it more than twice.
-        if 6 * count > capacity:
+        if 2 * count > capacity:
             return UNSURE
         f0, e0 = _height(planes, i, v0)
         f1, e1 = _height(planes, i, v1)
@@ -160,28 +151,26 @@ def _clipped(v0, v1, v2, planes, first, last, scratch):
         if not outward < INF:
             return UNSURE
         made = new
-        p0, p1, p2 = _corner(scratch, old + 3 * (count - 1))
+        p0, p1, p2 = vector(scratch, old + count - 1)
         f = (p0 * f0 + p1 * f1 + p2 * f2) + outward
         for j in range(count):
-            q0, q1, q2 = _corner(scratch, old + 3 * j)
+            q0, q1, q2 = vector(scratch, old + j)
             g = (q0 * f0 + q1 * f1 + q2 * f2) + outward
             if (f < 0.0) != (g < 0.0):
                 t = f / (f - g)
-                _set_corner(
-                    scratch, made, p0 + t * (q0 - p0), p1 + t * (q1 - p1), p2 + t * (q2 - p2)
-                )
-                made += 3
+                _set_row(scratch, made, p0 + t * (q0 - p0), p1 + t * (q1 - p1), p2 + t * (q2 - p2))
+                made += 1
             if g >= 0.0:
-                _set_corner(scratch, made, q0, q1, q2)
-                made += 3
+                _set_row(scratch, made, q0, q1, q2)
+                made += 1
             p0, p1, p2, f = q0, q1, q2, g
-        count = (made - new) // 3
+        count = made - new
         old, new = new, old
         if count == 0:
             return APART
     w0, w1, w2 = 0.0, 0.0, 0.0
     for j in range(count):
-        q0, q1, q2 = _corner(scratch, old + 3 * j)
+        q0, q1, q2 = vector(scratch, old + j)
         w0 += max(q0, 0.0)
         w1 += max(q1, 0.0)
         w2 += max(q2, 0.0)

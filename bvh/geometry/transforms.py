@@ -25,6 +25,7 @@ from bvh.geometry.arithmetic.floats import (
     cross_size,
     dot_size,
     finite,
+    row_of,
     two_product,
     two_sum,
     vector,
@@ -32,7 +33,6 @@ from bvh.geometry.arithmetic.floats import (
 from bvh.geometry.arithmetic.vectors import cross, dot
 from bvh.runtime.arguments import kernel_input, reals
 from bvh.runtime.jit import entry, inlined, kernel, stay_outlined, warms
-from bvh.runtime.simd import peek
 
 # Largest accepted entry of an inverse: its products with coordinates must stay finite.
 MAX_INVERSE = 1e300
@@ -91,9 +91,9 @@ def _exact_sum(m, v):
 
 
 @inlined
-def row_of(maps, at):
-    """Read four numbers of an array: a row of a map."""
-    return peek(maps, at), peek(maps, at + 1), peek(maps, at + 2), peek(maps, at + 3)
+def rows_of(maps, at):
+    """Read the three rows of the map whose twelve numbers begin at `at`."""
+    return row_of(maps, at), row_of(maps, at + 4), row_of(maps, at + 8)
 
 
 @inlined
@@ -112,11 +112,8 @@ def _coordinate(m, v):
 def transformed_point(maps, at, v):
     """Return a finite point under the map whose twelve numbers begin at `at`, correctly rounded."""
     stay_outlined()
-    return (
-        _coordinate(row_of(maps, at), v),
-        _coordinate(row_of(maps, at + 4), v),
-        _coordinate(row_of(maps, at + 8), v),
-    )
+    x, y, z = rows_of(maps, at)
+    return _coordinate(x, v), _coordinate(y, v), _coordinate(z, v)
 
 
 @entry
@@ -132,10 +129,7 @@ def _move(maps, points, out):
 
 
 def moved(points: NDArray[np.float64], matrix: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return points (n, 3) under an affine map (3, 4), every coordinate correctly rounded.
-
-    Points that are not finite become NaN.
-    """
+    """Return points (n, 3) under an affine map (3, 4), correctly rounded; NaN if not finite."""
     out = np.empty(points.shape)
     _move(kernel_input(matrix.reshape(12)), kernel_input(points), out)
     return out

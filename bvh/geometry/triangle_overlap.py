@@ -167,14 +167,6 @@ def _pierces(ends, t, axis):
     return min(e0, min(e1, e2)) >= 0 or max(e0, max(e1, e2)) <= 0
 
 
-@inlined
-def parts_from(side, s0, s1, s2):
-    """Return whether a line separates three points from a triangle on its `side`, strictly."""
-    return (s0 > 0 and s1 > 0 and s2 > 0 and side <= 0) or (
-        s0 < 0 and s1 < 0 and s2 < 0 and side >= 0
-    )
-
-
 @kernel
 def _parted(x, y, z, b0, b1, b2):
     """Return whether the edge x, y of a flat triangle x, y, z separates it from another."""
@@ -182,7 +174,7 @@ def _parted(x, y, z, b0, b1, b2):
     s0, s1, s2 = orient2d(x, y, b0), orient2d(x, y, b1), orient2d(x, y, b2)
     if s0 == 0 or s0 != s1 or s0 != s2:
         return False
-    return parts_from(orient2d(x, y, z), s0, s1, s2)
+    return orient2d(x, y, z) * s0 <= 0
 
 
 @kernel

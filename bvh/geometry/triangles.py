@@ -187,10 +187,7 @@ def _dot(n, sizes, a):
 
 @inlined
 def solve_plane(a, p, q, r):
-    """Return n.a and n.r with their sizes, n = p x q, of vectors of double-doubles.
-
-    The operands may be doubles or vectors of lanes.
-    """
+    """Return n.a and n.r with their sizes, n = p x q, of double-doubles, of numbers or lanes."""
     n, sizes = _cross(p, q)
     along, along_size = _dot(n, sizes, a)
     whole, whole_size = _dot(n, sizes, r)

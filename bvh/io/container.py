@@ -100,8 +100,7 @@ def check_header(data: bytes, magic: bytes, newest: int) -> None:
     if mark != ORDER_MARK:
         raise ValueError("is damaged: its byte order mark is wrong")
     if not 1 <= version <= newest:
-        known = "1" if newest == 1 else f"1 to {newest}"
-        raise ValueError(f"has format version {version}; this version of bvh reads {known}")
+        raise ValueError(f"has format version {version}; this version of bvh reads 1 to {newest}")
     body = data[: HEADER_SIZE - DIGEST_SIZE]
     if blake2b(body, digest_size=DIGEST_SIZE).digest() != data[HEADER_SIZE - DIGEST_SIZE :]:
         raise ValueError("is damaged: the checksum of its header is wrong")
@@ -118,8 +117,8 @@ def check_packed(data: bytes, packed: bytes, size: int, expected_size: int) -> N
 
 def digests_in(data: bytes, begin: int, count: int) -> tuple[bytes, ...]:
     """Return the digests in a header whose table of arrays begins at `begin`."""
-    ends = (begin + (k + 1) * _ENTRY.size for k in range(count))
-    return tuple(data[end - DIGEST_SIZE : end] for end in ends)
+    table = data[begin : begin + count * _ENTRY.size]
+    return tuple(row[-1] for row in _ENTRY.iter_unpack(table))
 
 
 def digest_of(array: NDArray[Any], threads: int) -> bytes:

@@ -162,21 +162,15 @@ def unpacked(data: bytes, size: int) -> Header:
     if (not triangles and counts[0] != counts[1]) or entries != 5 + triangles + has_face_ids:
         raise ValueError("is not valid: its header contradicts itself")
     seconds, *bounds = fields[13:20]
-    if not (math.isfinite(seconds) and seconds >= 0.0 and _are_bounds(bounds)):
+    low, high = np.array(bounds).reshape(2, 3)
+    known = np.isfinite(bounds).all() and (low <= high).all()
+    if not (math.isfinite(seconds) and seconds >= 0.0 and (known or np.isnan(bounds).all())):
         raise ValueError("is not valid: its header has a time or bounds that cannot be")
     digests = digests_in(data, _TREE_FIELDS.size, entries)
     names = KINDS[kind], QUALITIES[quality]
     header = Header._make((*names, width, *counts, seconds, tuple(bounds), digests, has_face_ids))
     check_packed(data, packed(header), size, end_of(entries_of(header)))
     return header
-
-
-def _are_bounds(bounds: list[float]) -> bool:
-    """Tell two corners, or none, from other numbers."""
-    if all(math.isnan(x) for x in bounds):
-        return True
-    ordered = all(low <= high for low, high in zip(bounds[:3], bounds[3:], strict=True))
-    return ordered and all(math.isfinite(x) for x in bounds)
 
 
 def tree_contents(

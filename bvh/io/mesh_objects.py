@@ -78,18 +78,17 @@ def _of_pyvista(mesh: Any) -> Polygons:
     points, numbers = np.asarray(mesh.points, np.float64), np.asarray(mesh.celltypes)
     lengths = np.diff(offsets)
     blocks: list[tuple[str, Any, Any]] = []
-    for number in np.unique(numbers).tolist():
-        # Cells of a type may still be of several sizes.
-        for length in np.unique(lengths[numbers == number]).tolist():
-            ids = np.flatnonzero((numbers == number) & (lengths == length))
-            cells = corners[offsets[ids][:, None] + np.arange(length)]
-            if number == VTK_STRIP:
-                cells, ids = _unrolled(cells), np.repeat(ids, max(length - 2, 0))
-                blocks.append(("triangle", cells, ids))
-            elif number == VTK_CURVED_POLYGON:
-                blocks.append(("polygon", cells[:, : length // 2], ids))
-            else:
-                blocks.append((VTK_KINDS.get(number, f"VTK {number}"), cells, ids))
+    # Cells of a type may still be of several sizes.
+    for number, length in np.unique([numbers, lengths], axis=1).T.tolist():
+        ids = np.flatnonzero((numbers == number) & (lengths == length))
+        cells = corners[offsets[ids][:, None] + np.arange(length)]
+        if number == VTK_STRIP:
+            cells, ids = _unrolled(cells), np.repeat(ids, max(length - 2, 0))
+            blocks.append(("triangle", cells, ids))
+        elif number == VTK_CURVED_POLYGON:
+            blocks.append(("polygon", cells[:, : length // 2], ids))
+        else:
+            blocks.append((VTK_KINDS.get(number, f"VTK {number}"), cells, ids))
     return _checked(points, *surface_of_cells(points, blocks))
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
-import zipfile
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -61,12 +60,8 @@ def triangles_of(mesh: Any) -> tuple[Any, Any]:
 def fits(mesh: Any, vertices: NDArray[np.float64], faces: NDArray[np.int32]) -> bool:
     """Return whether a mesh still has the vertices and faces that a tree was built from."""
     points, index = (np.asarray(array) for array in triangles_of(mesh))
-    return (
-        points.shape == vertices.shape
-        and index.shape == faces.shape
-        and np.array_equal(points, vertices, equal_nan=points.dtype.kind == "f")
-        and np.array_equal(index, faces)
-    )
+    same = np.array_equal(points, vertices, equal_nan=points.dtype.kind == "f")
+    return same and np.array_equal(index, faces)
 
 
 def _paired(vertices: Any, faces: Any, threads: int | None = None) -> Surface:
@@ -151,11 +146,8 @@ def _read_meshio(name: str, ending: str) -> Surface:
 
 def _read_npz(name: str) -> Surface:
     """Read vertices and faces; with offsets, faces are flat lists of corners."""
-    try:
-        with np.load(name, allow_pickle=False) as file:
-            found = {key: file[key] for key in file.files}
-    except zipfile.BadZipFile as error:
-        raise ValueError(str(error)) from error
+    with np.load(name, allow_pickle=False) as file:
+        found = {key: file[key] for key in file.files}
     missing = [key for key in ("vertices", "faces") if key not in found]
     if missing:
         names = ", ".join(map(repr, found)) or "nothing"
@@ -180,20 +172,6 @@ def _read_npz(name: str) -> Surface:
         raise ValueError("face_ids must be in 0..2**31 - 1")
     own = given.astype(np.int32)
     return surface._replace(face_ids=own if surface.face_ids is None else own[surface.face_ids])
-
-
-def load_mesh(path: str | os.PathLike[str]) -> Any:
-    """Read a file as one trimesh.Trimesh; vertices and faces keep their order."""
-    import trimesh
-
-    loaded = read_file(path, "a mesh")
-    if isinstance(loaded, Surface):
-        return trimesh.Trimesh(loaded.vertices, loaded.faces, process=False)
-    if isinstance(loaded, trimesh.Scene):
-        loaded = _flatten(loaded)
-    if not isinstance(loaded, trimesh.Trimesh):
-        raise ValueError(f"{os.fspath(path)} holds no triangles ({type(loaded).__name__})")
-    return loaded
 
 
 def _flatten(scene: Any) -> Any:

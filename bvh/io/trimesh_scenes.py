@@ -11,7 +11,6 @@ import json
 import re
 import struct
 import warnings
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -130,23 +129,20 @@ def attributes_of(mesh: Any) -> Attributes:
         return Attributes()
     # The property would compute missing normals, which may take longer than building the tree.
     known = "vertex_normals" in getattr(mesh, "_cache", ())
-    normals = _rows(lambda: mesh.vertex_normals if known else None, len(vertices), 3)
-    uv = _rows(lambda: getattr(mesh.visual, "uv", None), len(vertices), 2)
-    return Attributes(normals, uv)
+    normals = _rows(mesh, "vertex_normals", len(vertices), 3) if known else None
+    return Attributes(normals, _rows(getattr(mesh, "visual", None), "uv", len(vertices), 2))
 
 
-def _rows(read: Callable[[], Any], count: int, width: int) -> NDArray[np.float64] | None:
+def _rows(owner: Any, name: str, count: int, width: int) -> NDArray[np.float64] | None:
     """Return an array with a row for each vertex; None if there is none of this shape."""
     try:
-        given = read()
-        array = None if given is None else np.asarray(given, np.float64)
+        array = np.asarray(getattr(owner, name, None), np.float64)
     except (AttributeError, TypeError, ValueError):
         # A mesh of another library, or something else than an array.
         return None
     # A third texture coordinate is not used.
-    if array is None or array.ndim != 2 or len(array) != count or array.shape[1] < width:
-        return None
-    return owned(array[:, :width])
+    fits = array.ndim == 2 and len(array) == count and array.shape[1] >= width
+    return owned(array[:, :width]) if fits else None
 
 
 def named(path: str) -> io.BytesIO | None:

@@ -9,11 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.camera.camera import Camera
-from bvh.picking.marquee import Finder, PickableScene, joined
-from bvh.picking.projected import transformed
+from bvh.picking.marquee import Finder, joined
+from bvh.picking.projected import nearest_on_triangles, transformed
 from bvh.picking.region import Region, check_camera, not_beside, rectangle
 from bvh.picking.results import Pick
-from bvh.picking.snapping import nearest_on_triangles
 from bvh.runtime.arguments import reals
 from bvh.tree.primitives import Triangles
 
@@ -22,50 +21,43 @@ from bvh.tree.primitives import Triangles
 CONTACT = 2.0**-20
 
 
-def all_under(
-    scene: PickableScene, camera: Camera, x: float, y: float, mask: int
-) -> tuple[Any, Any]:
+def all_under(scene: Any, camera: Camera, x: float, y: float, mask: int) -> tuple[Any, Any]:
+    """Return the ray of a cursor, and all its hits in a `Scene`."""
     check_camera(camera)
     ray = camera.cursor_ray(x, y)
     return ray, scene.all_hits(ray[:3], ray[3:], camera.near, camera.far, mask=mask)
 
 
 def pick_near(
-    scene: PickableScene, camera: Camera, x: float, y: float, radius: float, mask: int
+    scene: Any, camera: Camera, x: float, y: float, radius: float, mask: int
 ) -> Pick | None:
+    """Return the nearest hit within a radius of a cursor; see `Scene.pick`."""
     if reals("radius", radius).shape != () or not 0.0 <= radius < math.inf:
         raise ValueError(f"radius must be a finite number of at least 0, got {radius}")
     x, y, reach = float(x), float(y), float(radius)
     if reach == 0.0:
-        return scene.pick(camera, x, y, mask=mask)
+        under: Pick | None = scene.pick(camera, x, y, mask=mask)
+        return under
     ray, hits = all_under(scene, camera, x, y, mask)
     if not (math.isfinite(x) and math.isfinite(y)):
         return None
-    best: tuple[Any, ...] | None = None
-    if len(hits.t):
-        columns = (hits.t, hits.prim_id, hits.u, hits.v, hits.front, hits.leaf)
-        best = tuple(column[0].item() for column in columns)
+    columns = (hits.t, hits.prim_id, hits.u, hits.v, hits.front, hits.leaf)
+    found = list(zip(*(column[:1].tolist() for column in columns), strict=True))
     finder = Finder(scene, camera, mask, 1)
     region = rectangle(camera, x - reach, y - reach, x + reach, y + reach)
-    if best is not None:
+    if found:
         # Faces behind the nearest hit are excluded.
         # Depth grows along its gradient, which slanting parallel rays do not follow.
-        along = camera.gradients[2]
-        end = best[0] + CONTACT * abs(best[0]) + float(along @ camera.eye)
-        plane = np.append(-along, end)
+        t, along = found[0][0], camera.gradients[2]
+        plane = np.append(-along, t + CONTACT * abs(t) + float(along @ camera.eye))
         region = region._replace(planes=np.vstack([region.planes, plane]))
     rows, _ = finder.near(region)
     owners = finder.leaves.instance_id
     rows = rows[~np.isin(owners[rows], hits.instance_id)]
-    for beside in _beside(finder, region, rows, x, y, reach):
-        if best is None or _order(beside) < _order(best):
-            best = beside
-    return None if best is None else Pick((scene, camera, x, y, ray, scene._flattened), best)
-
-
-def _order(hit: tuple[Any, ...]) -> tuple[float, int, int]:
-    """Return the sort key of a hit: t, leaf, prim_id."""
-    return hit[0], hit[5], hit[1]
+    found += _beside(finder, region, rows, x, y, reach)
+    # By t, leaf and prim_id.
+    best = min(found, key=lambda hit: (hit[0], hit[5], hit[1]), default=None)
+    return Pick((scene, camera, x, y, ray, scene._flattened), best) if best else None
 
 
 def _beside(

@@ -9,7 +9,7 @@ part of itself, smaller than a pixel. A vertex is visible if nothing is in front
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +32,7 @@ from bvh.picking.region import (
     select_part,
     whole_part,
 )
-from bvh.picking.results import Pick, Selection
+from bvh.picking.results import Selection
 from bvh.runtime.arguments import bit_masks, thread_count, whole_number
 from bvh.tree.primitives import Boxes, Obbs, Triangles
 
@@ -49,30 +49,11 @@ INSET = 2.0**-10
 CONTACT = 2.0**-32
 
 
-class PickableScene(Protocol):
-    """Interface of a scene that picking needs: instances of trees, and rays through them."""
-
-    # The flattened instances that the last query worked on.
-    _flattened: Any
-
-    @property
-    def leaves(self) -> Any:
-        """The trees with their transforms and masks (see `Leaves`)."""
-
-    def _current(self) -> Any:
-        """Return the two levels, up to date; `boxes` are the bounds of leaves."""
-
-    def name_of(self, leaf: int) -> str | None: ...
-    def closest_hit(self, *rays: Any, **options: Any) -> Any: ...
-    def all_hits(self, *rays: Any, **options: Any) -> Any: ...
-    def pick(self, *cursor: Any, **options: Any) -> Pick | None: ...
-
-
 def select(
-    scene: PickableScene, camera: Camera, region: Region, what: str, mode: str,
+    scene: Any, camera: Camera, region: Region, what: str, mode: str,
     visible_only: bool, samples: int, mask: int, threads: int | None,
 ) -> Selection:  # fmt: skip
-    """Return the selection of a region of the picture, after checking the options."""
+    """Return the selection of a region of the picture of a `Scene`, after checking the options."""
     check_choice("what", what, KINDS)
     check_choice("mode", mode, MODES)
     workers, want_inside = thread_count(threads), mode == "inside"
@@ -107,7 +88,7 @@ def select(
 class Finder:
     """The leaves of a scene, visited one by one during a selection."""
 
-    def __init__(self, scene: PickableScene, camera: Camera, mask: int, threads: int) -> None:
+    def __init__(self, scene: Any, camera: Camera, mask: int, threads: int) -> None:
         self.scene, self.camera, self.mask, self.threads = scene, camera, mask, threads
         self.leaves = scene.leaves
         self._looked_at: dict[int, Leaf] = {}
@@ -164,16 +145,14 @@ class Finder:
         leaves = np.array(list(parts), np.int64)
         begins = seen.searchsorted(_codes(leaves, 0)).tolist()
         ends = seen.searchsorted(_codes(leaves + 1, 0)).tolist()
-        found, waiting, count = {}, [], 0
-        for (row, part), begin, end in zip(parts.items(), begins, ends, strict=True):
-            found[row] = np.isin(_codes(row, part.ids), seen[begin:end])
-            if not found[row].all():
-                waiting.append(row)
-                count += len(part.ids)
-            if count > BATCH:
-                self._look_closely(region, parts, found, waiting)
-                waiting, count = [], 0
-        self._look_closely(region, parts, found, waiting)
+        found = {
+            row: np.isin(_codes(row, part.ids), seen[begin:end])
+            for (row, part), begin, end in zip(parts.items(), begins, ends, strict=True)
+        }
+        waiting = [row for row, flags in found.items() if not flags.all()]
+        batch = np.cumsum([len(parts[row].ids) for row in waiting], dtype=np.int64) // BATCH
+        for rows in np.split(waiting, np.flatnonzero(np.diff(batch)) + 1) if waiting else ():
+            self._look_closely(region, parts, found, rows.tolist())
         return {row: part._replace(ids=part.ids[found[row]])
                 for row, part in parts.items() if found[row].any()}  # fmt: skip
 
@@ -211,8 +190,6 @@ class Finder:
         self, region: Region, parts: dict[int, Part], found: dict[int, Flags], rows: list[int]
     ) -> None:
         """Mark those faces of some leaves that rays of their own meet first, all cast at once."""
-        if not rows:
-            return
         surfaces = [self._transformed(row, parts[row].ids[~found[row]]) for row in rows]
         triangles, prims, leaves = joined(rows, surfaces)
         codes = _codes(leaves, prims)

@@ -17,12 +17,20 @@ p, q and over a, b where its four coefficients are all >= 0, or all <= 0.
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
+from fractions import Fraction
+
 import numpy as np
 
-from bvh.geometry.arithmetic.exact_sums import add_product, add_triple, new_sum, take_sign
+from bvh.geometry.arithmetic.exact_sums import add_triple, new_sum, take_sign
+from bvh.geometry.arithmetic.floats import finite, vector
 from bvh.geometry.arithmetic.predicates import orient2d
 from bvh.runtime.arguments import kernel_input
 from bvh.runtime.jit import entry, inlined, kernel, stay_outlined, warms
+
+Point = tuple[Fraction, Fraction]
+Edge = tuple[Point, Point]
 
 APART, MEET, UNSURE = 0, 1, -1
 OUTSIDE, BORDER, INTERIOR = -1, 0, 1
@@ -31,12 +39,6 @@ OUTSIDE, BORDER, INTERIOR = -1, 0, 1
 ERROR = 10.0 * 2.0**-53
 # More than what underflow of products of two can lose; times the third factor.
 TINY = 2.0**-1068
-
-
-@inlined
-def corner(points, i):
-    """Return a homogeneous point of an array."""
-    return (points[i, 0], points[i, 1], points[i, 2])
 
 
 @inlined
@@ -69,17 +71,7 @@ def _flat_turn(p, q, i):
     """Return the sign of p[i] q[2] - q[i] p[2]: the order of two points along an axis."""
     if p[2] == 1.0 and q[2] == 1.0:
         return (1 if p[i] > q[i] else 0) - (1 if p[i] < q[i] else 0)
-    return _exact_turn(p, q, i)
-
-
-@kernel
-def _exact_turn(p, q, i):
-    """Return the sign of `_flat_turn` for a point behind the eye."""
-    stay_outlined()
-    total = new_sum()
-    add_product(total, 1.0, p[i], q[2], 1.0, 1.0)
-    add_product(total, -1.0, q[i], p[2], 1.0, 1.0)
-    return take_sign(total)
+    return turn(p, q, (0.0, -1.0, 0.0) if i == 0 else (1.0, 0.0, 0.0))
 
 
 @kernel
@@ -254,18 +246,15 @@ def judge_triangles(outline, convex, want_inside, points, locations, faces, firs
     low_y, high_y = outline[:, 1].min(), outline[:, 1].max()
     for i in range(first, last):
         fa, fb, fc = np.int64(faces[i, 0]), np.int64(faces[i, 1]), np.int64(faces[i, 2])
-        a, b, c = corner(points, fa), corner(points, fb), corner(points, fc)
+        a, b, c = vector(points, fa), vector(points, fb), vector(points, fc)
         highest = max(locations[fa], max(locations[fb], locations[fc]))
         lowest = min(locations[fa], min(locations[fb], locations[fc]))
         verdicts[i] = APART
-        if not (_all_numbers(a) and _all_numbers(b) and _all_numbers(c)):
+        if not (finite(a) and finite(b) and finite(c)):
             continue
-        if _all_flat(a, b, c) and (
-            max(a[0], max(b[0], c[0])) < low_x
-            or min(a[0], min(b[0], c[0])) > high_x
-            or max(a[1], max(b[1], c[1])) < low_y
-            or min(a[1], min(b[1], c[1])) > high_y
-        ):
+        x0, y0, x1, y1 = _box(a, b, c)
+        beside = x1 < low_x or x0 > high_x or y1 < low_y or y0 > high_y
+        if beside and _all_flat(a, b, c):
             continue
         if want_inside:
             if lowest >= BORDER:
@@ -279,24 +268,99 @@ def judge_triangles(outline, convex, want_inside, points, locations, faces, firs
             verdicts[i] = MEET
 
 
-@inlined
-def _all_numbers(v):
-    """Return whether a point is finite."""
-    return abs(v[0]) < np.inf and abs(v[1]) < np.inf and abs(v[2]) < np.inf
-
-
 @entry
 def judge_points(outline, points, first, last, locations):
     """Classify points first..last-1; those behind the eye are OUTSIDE."""
     low_x, high_x = outline[:, 0].min(), outline[:, 0].max()
     low_y, high_y = outline[:, 1].min(), outline[:, 1].max()
     for i in range(first, last):
-        v = corner(points, i)
+        v = vector(points, i)
         locations[i] = OUTSIDE
         if v[2] == 1.0 and not (low_x <= v[0] <= high_x and low_y <= v[1] <= high_y):
             continue
-        if _all_numbers(v) and v[2] > 0.0:
+        if finite(v) and v[2] > 0.0:
             locations[i] = locate(outline, v)
+
+
+def encloses(outline: Sequence[Sequence[float]], triangle: Sequence[Sequence[float]]) -> bool:
+    """Return whether all of a triangle is in the region of an outline, in rational numbers.
+
+    For what is UNSURE: triangles with all corners in the region, and the outline through them or
+    along them, in lassos that are narrow, touch themselves or run back along themselves.
+    """
+    around = [_exact(p) for p in outline]
+    edges = [(p, q) for p, q in zip(around, around[1:] + around[:1], strict=True) if p != q]
+    a, b, c = (_exact(p) for p in triangle)
+    if not all(_contains(edges, v) or v in around for v in (a, b, c)):
+        return False
+    area = _exact_area(a, b, c)
+    if area == 0:
+        p, q = min(a, b, c), max(a, b, c)
+        return p == q or all(_contains(edges, m) for m in _middles((p, q), edges))
+    sides = ((a, b), (b, c), (c, a))
+    near = [edge for edge in edges if not _apart(edge, (a, b, c))]
+    cut = False
+    for edge in near:
+        for middle in _middles(edge, [*near, *sides]):
+            if all(_exact_area(*side, middle) * area > 0 for side in sides):
+                cut = True
+                across = (edge[0][1] - edge[1][1], edge[1][0] - edge[0][0])
+                back = (-across[0], -across[1])
+                if not (_odd(edges, middle, across) and _odd(edges, middle, back)):
+                    return False
+    # Where no outline runs through it, all of it lies where one of its points does.
+    centre = ((a[0] + b[0] + c[0]) / 3, (a[1] + b[1] + c[1]) / 3)
+    return cut or _contains(edges, centre)
+
+
+def _apart(edge: Edge, triangle: Sequence[Point]) -> bool:
+    """Return whether an edge is beside the box of a triangle."""
+    spans = zip(zip(*edge, strict=True), zip(*triangle, strict=True), strict=True)
+    return any(max(ends) < min(corners) or min(ends) > max(corners) for ends, corners in spans)
+
+
+def _exact(point: Sequence[float]) -> Point:
+    return Fraction(float(point[0])), Fraction(float(point[1]))
+
+
+def _exact_area(a: Point, b: Point, c: Point) -> Fraction:
+    """Return twice the area of a triangle that turns left."""
+    return (b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0])
+
+
+def _middles(edge: Edge, others: Sequence[Edge]) -> list[Point]:
+    """Return a point of each of the parts into which other edges, and their lines, cut an edge."""
+    p, q = edge
+    cuts = {Fraction(0), Fraction(1)}
+    for r, s in others:
+        before, after = _exact_area(r, s, p), _exact_area(r, s, q)
+        if before != after:
+            cuts.add(before / (before - after))
+        elif before == 0:
+            axis = 0 if p[0] != q[0] else 1
+            cuts |= {(v[axis] - p[axis]) / (q[axis] - p[axis]) for v in (r, s)}
+    inner = sorted(t for t in cuts if 0 <= t <= 1)
+    half = [(t + u) / 2 for t, u in itertools.pairwise(inner)]
+    return [(p[0] + t * (q[0] - p[0]), p[1] + t * (q[1] - p[1])) for t in half]
+
+
+def _odd(edges: list[Edge], start: Point, along: Point) -> bool:
+    """Return whether the region lies right beyond a point, where no edge leads."""
+    odd = False
+    ahead = (start[0] + along[0], start[1] + along[1])
+    for p, q in edges:
+        before, after = _exact_area(start, ahead, p), _exact_area(start, ahead, q)
+        if (before > 0) != (after > 0):
+            # How far along the ray the edge is: the quotient of the two, whose sign is enough.
+            slope = along[0] * (q[1] - p[1]) - along[1] * (q[0] - p[0])
+            odd ^= _exact_area(p, q, start) * slope > 0
+    return odd
+
+
+def _contains(edges: list[Edge], v: Point) -> bool:
+    """Return whether a point is on the outline, or wound about an odd number of times."""
+    on = any(min(p, q) <= v <= max(p, q) and _exact_area(p, q, v) == 0 for p, q in edges)
+    return on or _odd(edges, v, (Fraction(1), Fraction(0)))
 
 
 @warms("selections in a picture")

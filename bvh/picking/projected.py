@@ -1,4 +1,4 @@
-"""Triangles projected to the picture of a camera, and clipped to near and far.
+"""Triangles in the picture of a camera: projected, clipped, and the nearest to a cursor.
 
 Points in front of the eye are at the pixel, rounded to doubles, at which `Camera.project` puts
 them. Where depths begin at a plane (parallel rays start in the plane through the eye; a near or
@@ -19,6 +19,11 @@ from bvh.geometry.transforms import moved
 from bvh.queries.tree_base import TreeBase
 from bvh.tree.primitives import Boxes, Custom, Obbs, Triangles
 
+Floats = NDArray[np.float64]
+
+# What reaches behind the eye is cut at this share of its greatest depth.
+NEAREST = 2.0**-30
+
 # Corner i of a box is its upper one on the axes whose bit is set in i; faces turn outward.
 BOX_FACES = np.array(
     [[0, 4, 6], [0, 6, 2], [1, 3, 7], [1, 7, 5], [0, 1, 5], [0, 5, 4],
@@ -29,7 +34,7 @@ BOX_FACES = np.array(
 class Surface(NamedTuple):
     """Triangles: points (n, 3), faces (m, 3), and the primitives (m,) that they bound."""
 
-    points: NDArray[np.float64]
+    points: Floats
     faces: NDArray[np.int32]
     owners: NDArray[np.int32]
 
@@ -40,7 +45,7 @@ class Projected(NamedTuple):
     Each is, or is a part of, the given triangle of number `owners`; `whole` if nothing is cut off.
     """
 
-    corners: NDArray[np.float64]
+    corners: Floats
     faces: NDArray[np.int32]
     owners: NDArray[np.int32]
     whole: NDArray[np.bool_]
@@ -69,7 +74,7 @@ def surface_of(tree: TreeBase) -> Surface:
     return Surface(points, faces, np.repeat(kept, len(BOX_FACES)))
 
 
-def box_corners(boxes: Boxes | Obbs, ids: NDArray[Any]) -> NDArray[np.float64]:
+def box_corners(boxes: Boxes | Obbs, ids: NDArray[Any]) -> Floats:
     """Return the corners of boxes, in the tree's coordinates, shape (n, 8, 3)."""
     rows = boxes.points[ids]
     upper = (np.arange(8)[:, None] >> np.arange(3) & 1).astype(bool)
@@ -80,14 +85,12 @@ def box_corners(boxes: Boxes | Obbs, ids: NDArray[Any]) -> NDArray[np.float64]:
     return np.asarray(corners)
 
 
-def transformed(surface: Surface, matrix: NDArray[np.float64]) -> Surface:
+def transformed(surface: Surface, matrix: Floats) -> Surface:
     """Return a surface under an affine map (3, 4)."""
     return surface._replace(points=moved(surface.points, matrix))
 
 
-def project_points(
-    camera: Camera, points: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+def project_points(camera: Camera, points: Floats) -> tuple[Floats, NDArray[np.bool_]]:
     """Return homogeneous points of the picture, and which of them are between near and far."""
     x, y, depth = camera.project(points)
     corners = np.stack([x, y, np.ones_like(x)], axis=1)
@@ -102,9 +105,7 @@ def project_points(
     return corners, np.asarray(seen)
 
 
-def project_triangles(
-    camera: Camera, points: NDArray[np.float64], faces: NDArray[np.int32]
-) -> Projected:
+def project_triangles(camera: Camera, points: Floats, faces: NDArray[np.int32]) -> Projected:
     """Return the visible parts of triangles; those without any are left out."""
     corners, seen = project_points(camera, points)
     owners = np.arange(len(faces), dtype=np.int32)
@@ -142,9 +143,7 @@ def project_triangles(
     )
 
 
-def clipped(
-    corners: NDArray[np.float64], near: float, far: float, *, level: bool = False
-) -> NDArray[np.float64]:
+def clipped(corners: Floats, near: float, far: float, *, level: bool = False) -> Floats:
     """Return the polygon (n, 6) of a triangle between two depths: points, weights of its corners.
 
     With `level`, points of a cut are at its very depth, else where rounding puts them.
@@ -172,3 +171,97 @@ def fan_of(count: int) -> NDArray[np.int64]:
     last = count - 1
     fan = [[0, min(k, last), min(k + 1, last)] for k in range(1, max(2, last)) if count]
     return np.array(fan, np.int64).reshape(-1, 3)
+
+
+class Nearest(NamedTuple):
+    """The points of k triangles that are nearest to a cursor.
+
+    Distances in pixels, inf for what is not between near and far; pixels (k, 2), depths, and
+    weights (k, 3) of the triangles' corners in space.
+    """
+
+    distance: Floats
+    pixel: Floats
+    depth: Floats
+    weights: Floats
+
+
+def nearest_on_triangles(camera: Camera, triangles: Floats, x: float, y: float) -> Nearest:
+    """Return what of each triangle (k, 3, 3) is nearest to (x, y) in the picture.
+
+    Triangles without area are the segments or points that they are. In plain float64: a distance in
+    pixels decides nothing but which of several things that can be seen is meant.
+    """
+    count = len(triangles)
+    with np.errstate(invalid="ignore", over="ignore"):
+        local = (triangles - camera.eye) @ camera.gradients.T
+    depth = local[:, :, 2]
+    # Where what each triangle shows begins.
+    limit = np.full(count, camera.near)
+    if camera.perspective:
+        limit = np.maximum(limit, np.maximum(NEAREST * depth.max(axis=1), 2.0**-1000))
+    whole = ((depth >= limit[:, None]) & (depth <= camera.far)).all(axis=1)
+    weights = np.broadcast_to(np.eye(3), (count, 3, 3))
+    parts, owners = [np.concatenate([local, weights], axis=2)[whole]], [np.flatnonzero(whole)]
+    reaching = (depth.max(axis=1, initial=-np.inf) >= limit) & (depth.min(axis=1) <= camera.far)
+    for i in np.flatnonzero(reaching & ~whole):
+        polygon = clipped(local[i], float(limit[i]), camera.far)
+        parts.append(polygon[fan_of(len(polygon))])
+        owners.append(np.full(len(parts[-1]), i))
+    found = _nearest(camera, np.concatenate(parts), x, y)
+    # Of several parts of a triangle, the nearest.
+    parents = np.concatenate(owners)
+    order = np.lexsort((found.distance, parents))
+    _, first = np.unique(parents[order], return_index=True)
+    best = order[first]
+    out = Nearest(
+        np.full(count, np.inf), np.full((count, 2), np.nan), np.full(count, np.nan),
+        np.full((count, 3), np.nan),
+    )  # fmt: skip
+    for whole_array, values in zip(out, found, strict=True):
+        whole_array[parents[best]] = values[best]
+    return out
+
+
+def _nearest(camera: Camera, triangles: Floats, x: float, y: float) -> Nearest:
+    """Return the nearest points of triangles in the camera's axes, all between near and far.
+
+    Each corner is followed by its weights (see `clipped`).
+    """
+    local, depth = np.ascontiguousarray(triangles[:, :, :3]), triangles[:, :, 2]
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        flat = local[:, :, :2] / depth[:, :, None] if camera.perspective else local[:, :, :2]
+        corners = flat + camera.centre - (x, y)
+        shares, distance = _nearest_shares(corners)
+        if camera.perspective:
+            inverse = shares / depth
+            shares = inverse / inverse.sum(axis=1, keepdims=True)
+        distance = np.where(np.isfinite(distance), distance, np.inf)
+    picture = np.einsum("nk,nkj->nj", shares, local)
+    pixel = picture[:, :2] / picture[:, 2:] if camera.perspective else picture[:, :2]
+    weights = np.einsum("nk,nkj->nj", shares, np.ascontiguousarray(triangles[:, :, 3:]))
+    return Nearest(distance, pixel + camera.centre, picture[:, 2], weights)
+
+
+def _nearest_shares(corners: Floats) -> tuple[Floats, Floats]:
+    """Return weights of the points of flat triangles nearest to the origin, and their distance."""
+    best = np.full(len(corners), np.inf)
+    shares = np.zeros((len(corners), 3))
+    areas = np.empty((len(corners), 3))
+    for k in range(3):
+        a, b = corners[:, k], corners[:, (k + 1) % 3]
+        areas[:, (k + 2) % 3] = a[:, 0] * b[:, 1] - a[:, 1] * b[:, 0]
+        along = b - a
+        length = (along * along).sum(axis=1)
+        t = np.clip(-(a * along).sum(axis=1) / np.where(length > 0.0, length, 1.0), 0.0, 1.0)
+        distance = np.hypot(*(a + t[:, None] * along).T)
+        nearer = distance < best
+        best = np.where(nearer, distance, best)
+        shares[nearer] = 0.0
+        shares[nearer, k] = 1.0 - t[nearer]
+        shares[nearer, (k + 1) % 3] = t[nearer]
+    total = areas.sum(axis=1)
+    covered = (total != 0.0) & ((areas > 0.0).all(axis=1) | (areas < 0.0).all(axis=1))
+    shares[covered] = areas[covered] / total[covered, None]
+    best[covered] = 0.0
+    return shares, best

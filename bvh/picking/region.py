@@ -10,15 +10,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from bvh.camera.camera import Camera
 from bvh.geometry.transforms import moved
-from bvh.picking.enclosing import encloses
-from bvh.picking.outlines import BORDER, MEET, UNSURE, judge_points, judge_triangles
+from bvh.picking.outlines import BORDER, MEET, UNSURE, encloses, judge_points, judge_triangles
 from bvh.picking.projected import (
     Surface,
     project_points,
     project_triangles,
     surface_of,
     transformed,
-)  # fmt: skip
+)
 from bvh.queries.tree_base import TreeBase
 from bvh.runtime.arguments import kernel_input, reals, rows
 from bvh.runtime.threads import share

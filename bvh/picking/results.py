@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from bvh.geometry.obbs import inverses
 from bvh.geometry.transforms import moved
-from bvh.picking.snapping import nearest_on_triangles
+from bvh.picking.projected import nearest_on_triangles
 from bvh.tree.primitives import Boxes, Triangles
 
 Floats = NDArray[np.float64]

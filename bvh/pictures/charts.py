@@ -1,21 +1,49 @@
-"""Charts of trees, by matplotlib, which only this module needs."""
+"""Charts of trees by matplotlib, which only this module needs, and the figures behind them."""
 
 from __future__ import annotations
 
 import io
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-from bvh.io.container import replace_file
-from bvh.pictures.anatomy import Anatomy, anatomy_of
+from bvh.pictures.picture import check_path, write
 from bvh.queries.hierarchy import BVH
 from bvh.runtime.simd import WIDTH
+from bvh.tree.frame import FrameView
+from bvh.tree.primitives import arrays_of
+from bvh.tree.stats import half_areas, wide_levels
+from bvh.tree.wide_nodes import lanes_of, rows_of
+
+Floats = NDArray[np.float64]
+Counts = NDArray[np.int64]
 
 INK, FAINT, PAPER = "#24303c", "#8593a0", "#ffffff"
 NODES, LEAVES, THIRD = "#2f6690", "#e08d3c", "#7a9e7e"
+# Nodes whose pairs of children are compared at a time.
+CHUNK = 1 << 10
+
+
+class Anatomy(NamedTuple):
+    """Figures of a tree by level, where the root is level 0; histograms; and memory.
+
+    Costs are the expected visits, by a random ray through the root's box, of nodes and of groups of
+    primitives: their sum is the SAH cost. `overlap` is the surface of the pairwise intersections of
+    boxes in the same node, as a share of the surface of these boxes. `fill` counts nodes by number
+    of children, `leaf_sizes` leaves by number of primitives; `memory` is in bytes.
+    """
+
+    nodes: Counts
+    leaves: Counts
+    node_cost: Floats
+    leaf_cost: Floats
+    overlap: Floats
+    fill: Counts
+    leaf_sizes: Counts
+    memory: dict[str, int]
 
 
 def chart(tree: BVH, title: str | None = None) -> Any:
@@ -74,21 +102,70 @@ def chart(tree: BVH, title: str | None = None) -> Any:
 
 def check_chart_path(path: str | os.PathLike[str]) -> None:
     """Raise if no chart can be written to a path, before any work is done."""
-    file = Path(path)
     kinds = _figure((1.0, 1.0)).canvas.get_supported_filetypes()
-    if file.suffix[1:].lower() not in kinds:
-        raise ValueError(f"cannot write {file}: unknown chart format {file.suffix!r}")
-    if not file.parent.is_dir():
-        raise FileNotFoundError(f"no such folder: {file.parent}")
-    if file.is_dir():
-        raise IsADirectoryError(f"cannot write {file}: it is a folder")
+    check_path(Path(path), "chart", Path(path).suffix[1:].lower() in kinds)
 
 
 def write_chart(figure: Any, path: str | os.PathLike[str]) -> None:
     """Write a figure to a file, which is replaced only by a complete one."""
     stream = io.BytesIO()
     figure.savefig(stream, format=Path(path).suffix[1:].lower())
-    replace_file(os.fspath(path), iter([np.frombuffer(stream.getbuffer(), np.uint8)]))
+    write(path, stream)
+
+
+def anatomy_of(tree: BVH) -> Anatomy:
+    """Return the figures of a tree."""
+    arrays: Any = tree.arrays
+    stats, view = tree.stats(), lanes_of(arrays.nodes.data)
+    level = wide_levels(view)
+    depth = len(stats.leaf_depths)
+    bounds = np.moveaxis(view.boxes, 1, 2)
+    used = view.inner | view.leaf
+    # Children are one level below their node.
+    below = np.broadcast_to(level[:, None] + 1, used.shape)
+    areas = np.zeros(used.shape)
+    areas[used] = half_areas(bounds[used])
+    whole = float(half_areas(FrameView(arrays.frame).box.reshape(1, 6).astype(np.float32))[0])
+    # If the root has no surface, count every visit as certain.
+    share = areas / whole if whole > 0.0 else used.astype(np.float64)
+
+    def sums(lanes: NDArray[Any], values: Floats) -> Floats:
+        """Return the sum of the values of children on each level."""
+        return np.bincount(below[lanes], values[lanes], depth).astype(np.float64)
+
+    node_cost, leaf_cost = sums(view.inner, share), np.zeros(used.shape)
+    node_cost[:1] += 1.0
+    leaf_cost[view.leaf] = share[view.leaf] * rows_of(view.codes[view.leaf])[1]
+    shared = np.zeros(used.shape)
+    for start in range(0, len(level), CHUNK):
+        part = slice(start, start + CHUNK)
+        shared[part, 0] = _shared_areas(bounds[part], used[part])
+    surface = sums(used, areas)
+    memory = {
+        "nodes": sum(array.nbytes for array in arrays.nodes),
+        "groups": int(arrays.groups.nbytes),
+        tree.kind: sum(array.nbytes for array in arrays_of(arrays.primitives)),
+    }
+    return Anatomy(
+        nodes=np.bincount(level, minlength=depth),
+        leaves=np.array(stats.leaf_depths, np.int64),
+        node_cost=node_cost,
+        leaf_cost=sums(view.leaf, leaf_cost),
+        overlap=np.divide(sums(used, shared), surface, out=np.zeros(depth), where=surface > 0.0),
+        fill=np.bincount(used.sum(axis=1), minlength=WIDTH + 1),
+        leaf_sizes=np.array(stats.leaf_sizes, np.int64),
+        memory=memory,
+    )
+
+
+def _shared_areas(bounds: NDArray[np.float32], used: NDArray[np.bool_]) -> Floats:
+    """Return for each node half the surface of the pairwise intersections of its children."""
+    one, other = np.triu_indices(WIDTH, 1)
+    low = np.maximum(bounds[:, one, :3], bounds[:, other, :3])
+    high = np.minimum(bounds[:, one, 3:], bounds[:, other, 3:])
+    meet = used[:, one] & used[:, other] & (low <= high).all(axis=2)
+    areas = half_areas(np.hstack([low[meet], high[meet]]))
+    return np.asarray(np.bincount(np.nonzero(meet)[0], areas, len(bounds)), np.float64)
 
 
 def _figure(size: tuple[float, float]) -> Any:
@@ -116,26 +193,19 @@ def _prepare(axis: Any, title: str, below: str, beside: str) -> None:
     axis.set_axisbelow(True)
 
 
-def _positions(axis: Any, count: int) -> Any:
+def _positions(axis: Any, count: int) -> Counts:
     """Return the position of each bar, and label at most 12 of them."""
-    step = max(1, -(-count // 12))
-    axis.set_xticks(range(0, count, step))
+    axis.set_xticks(range(0, count, max(1, -(-count // 12))))
     axis.set_xlim(-0.6, max(count, 1) - 0.4)
     return np.arange(count)
 
 
 def _draw_cost(axis: Any, anatomy: Anatomy) -> None:
+    nodes, leaves = anatomy.node_cost, anatomy.leaf_cost
     _prepare(axis, "SAH cost by level", "level", "visits of a random ray")
-    bars = _positions(axis, len(anatomy.nodes))
-    axis.bar(bars, anatomy.node_cost, 0.72, color=NODES, label="nodes")
-    axis.bar(
-        bars,
-        anatomy.leaf_cost,
-        0.72,
-        bottom=anatomy.node_cost,
-        color=LEAVES,
-        label="leaves",
-    )
+    bars = _positions(axis, len(nodes))
+    axis.bar(bars, nodes, 0.72, color=NODES, label="nodes")
+    axis.bar(bars, leaves, 0.72, bottom=nodes, color=LEAVES, label="leaves")
     _legend(axis)
 
 
@@ -145,34 +215,33 @@ def _draw_levels(axis: Any, anatomy: Anatomy) -> None:
     axis.bar(bars - 0.19, anatomy.nodes, 0.36, color=NODES, label="nodes")
     axis.bar(bars + 0.19, anatomy.leaves, 0.36, color=LEAVES, label="leaves")
     axis.set_yscale("symlog", linthresh=1.0)
-    axis.set_ylim(0.0, 4.0 * max(anatomy.nodes.max(initial=1), anatomy.leaves.max(initial=1)))
-    powers = range(len(str(int(max(anatomy.nodes.max(initial=1), anatomy.leaves.max(initial=1))))))
-    axis.set_yticks([10**k for k in powers], [f"{10**k:,}" for k in powers])
+    largest = int(max(anatomy.nodes.max(initial=1), anatomy.leaves.max(initial=1)))
+    axis.set_ylim(0.0, 4.0 * largest)
+    powers = [10**k for k in range(len(str(largest)))]
+    axis.set_yticks(powers, [f"{power:,}" for power in powers])
     axis.minorticks_off()
     _legend(axis)
 
 
 def _draw_overlap(axis: Any, anatomy: Anatomy) -> None:
+    shares = 100.0 * anatomy.overlap
     _prepare(axis, "Overlap of boxes in one node", "level", "share of their surface")
-    bars = _positions(axis, len(anatomy.overlap))
-    axis.bar(bars, 100.0 * anatomy.overlap, 0.72, color=THIRD)
+    bars = _positions(axis, len(shares))
+    drawn = axis.bar(bars, shares, 0.72, color=THIRD)
     axis.yaxis.set_major_formatter("{x:.0f} %")
-    for x, share in zip(bars[1:], anatomy.overlap[1:], strict=True):
-        axis.annotate(
-            f"{100.0 * share:.0f}", (x, 100.0 * share), (0, 3), textcoords="offset points",
-            ha="center", size=8, color=INK,
-        )  # fmt: skip
+    labels = ["", *(f"{share:.0f}" for share in shares[1:])]
+    axis.bar_label(drawn, labels[: len(shares)], padding=3, size=8, color=INK)
     axis.margins(y=0.14)
 
 
-def _draw_counts(axis: Any, counts: Any, colour: str, title: str, beside: str) -> None:
+def _draw_counts(axis: Any, counts: Counts, colour: str, title: str, beside: str) -> None:
     """Draw a histogram as shares, its mean marked."""
     _prepare(axis, title, "number", beside)
-    total = max(int(counts.sum()), 1)
     bars = _positions(axis, len(counts))
-    axis.bar(bars, 100.0 * counts / total, 0.8, color=colour)
+    total = int(counts.sum())
+    axis.bar(bars, 100.0 * counts / max(total, 1), 0.8, color=colour)
     axis.yaxis.set_major_formatter("{x:.0f} %")
-    if counts.sum():
+    if total:
         mean = float((bars * counts).sum() / total)
         axis.axvline(mean, color=INK, linewidth=1.0, linestyle=(0, (3, 2)))
         aside = -5 if mean > 0.6 * len(counts) else 5
@@ -184,25 +253,21 @@ def _draw_counts(axis: Any, counts: Any, colour: str, title: str, beside: str) -
 
 
 def _draw_memory(axis: Any, anatomy: Anatomy) -> None:
-    names = list(anatomy.memory)
-    sizes = np.array([anatomy.memory[key] for key in names], np.float64)
+    sizes = np.array(list(anatomy.memory.values()), np.float64)
     unit, size_of = ("MiB", 2**20) if sizes.sum() >= 2**20 else ("KiB", 2**10)
     sizes /= size_of
     _prepare(axis, "Memory", unit, "")
     axis.grid(axis="y", visible=False)
-    bars = np.arange(len(names))[::-1]
-    axis.barh(bars, sizes, 0.56, color=[NODES, LEAVES, THIRD])
-    labels = {"groups": "leaf groups", "triangles": "mesh"}
-    axis.set_yticks(bars, [labels.get(key, key) for key in names])
-    for y, size in zip(bars, sizes, strict=True):
-        share = size / max(sizes.sum(), 1e-300)
-        axis.annotate(
-            f"{size:.3g} {unit}, {share:.0%}", (size, y), (5, 0), textcoords="offset points",
-            va="center", size=8.5, color=INK,
-        )  # fmt: skip
+    bars = np.arange(len(sizes))[::-1]
+    drawn = axis.barh(bars, sizes, 0.56, color=[NODES, LEAVES, THIRD])
+    names = {"groups": "leaf groups", "triangles": "mesh"}
+    axis.set_yticks(bars, [names.get(key, key) for key in anatomy.memory])
+    shares = sizes / max(sizes.sum(), 1e-300)
+    labels = [f"{size:.3g} {unit}, {share:.0%}" for size, share in zip(sizes, shares, strict=True)]
+    axis.bar_label(drawn, labels, padding=5, size=8.5, color=INK)
     axis.set_xlim(0.0, 1.6 * max(sizes.max(), 1e-9))
     axis.locator_params(axis="x", nbins=5)
-    axis.set_ylim(-0.6, len(names) - 0.4)
+    axis.set_ylim(-0.6, len(sizes) - 0.4)
 
 
 def _legend(axis: Any) -> None:

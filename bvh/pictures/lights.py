@@ -7,7 +7,8 @@ the picture. They depend on the sample's position alone, not on threads.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -50,23 +51,26 @@ class Lights:
     softness: float
     rays: int
     reach: float
-    sphere: Floats = field(init=False)
-    disk: Floats = field(init=False)
 
-    def __post_init__(self) -> None:
+    @cached_property
+    def sphere(self) -> Floats:
+        """Points of the unit sphere for each cell of the tile."""
         x, y = np.moveaxis(spread(self.rays), -1, 0)
         height, angle = 1.0 - 2.0 * x, 2.0 * math.pi * y
         across = np.sqrt(1.0 - height * height)
-        sphere = [across * np.cos(angle), across * np.sin(angle), height]
-        object.__setattr__(self, "sphere", np.stack(sphere, axis=-1))
+        return np.stack([across * np.cos(angle), across * np.sin(angle), height], axis=-1)
+
+    @cached_property
+    def disk(self) -> Floats:
+        """Directions to points of the lamp for each cell of the tile."""
+        x, y = np.moveaxis(spread(self.rays), -1, 0)
         radius = math.tan(math.radians(self.softness) / 2) * np.sqrt(x)
+        angle = 2.0 * math.pi * y
         one = np.cross(self.lamp, np.eye(3)[np.abs(self.lamp).argmin()])
         one /= np.linalg.norm(one)
         other = np.cross(self.lamp, one)
-        disk = (radius * np.cos(angle))[..., None] * one + (radius * np.sin(angle))[
-            ..., None
-        ] * other
-        object.__setattr__(self, "disk", self.lamp + disk)
+        side, up = radius * np.cos(angle), radius * np.sin(angle)
+        return np.asarray(self.lamp + (side[..., None] * one + up[..., None] * other))
 
     def of_sky(
         self, source: BVH | Scene, spots: Spots, cells: NDArray[Any]
@@ -113,26 +117,16 @@ def cells_of(rows: NDArray[Any], columns: NDArray[Any]) -> NDArray[np.int64]:
 
 
 def spread(count: int) -> Floats:
-    """Return `count` evenly spread points of the unit square for each cell of the tile.
+    """Return evenly spread points of the unit square, shape (TILE * TILE, count, 2).
 
-    Returns
-    -------
-    ndarray of float64, shape (TILE * TILE, count, 2)
-        The same points for all cells, shifted (Cranley and Patterson 1976, "Randomization of number
-        theoretic methods") so that neighbours differ most and the error is of high frequency.
+    They are the same for all cells of the tile, but shifted (Cranley and Patterson 1976,
+    "Randomization of number theoretic methods") by a lattice in which neighbours differ most
+    (Roberts 2018, "The unreasonable effectiveness of quasirandom sequences"), transposed for the
+    second coordinate, so that the error is of high frequency.
     """
     k = np.arange(count)
     base = np.stack([(k + 0.5) / count, (k * STEP + 0.25) % 1.0], axis=-1)
-    # The first coordinate is stratified already: it is shifted within its stratum.
     cells = np.stack(np.divmod(np.arange(TILE * TILE), TILE), axis=-1)
-    shifts = _shifts(cells) / [count, 1.0]
-    return np.asarray((base + shifts[:, None]) % 1.0)
-
-
-def _shifts(cells: NDArray[np.int64]) -> Floats:
-    """Return shifts in 0..1 for each row and column of cells, shape (n, 2).
-
-    A lattice in which neighbours differ most, transposed for the second shift (Roberts 2018, "The
-    unreasonable effectiveness of quasirandom sequences").
-    """
-    return np.asarray(((cells + 0.5) @ [[R2, R2 * R2], [R2 * R2, R2]]) % 1.0)
+    shifts = ((cells + 0.5) @ [[R2, R2 * R2], [R2 * R2, R2]]) % 1.0
+    # The first coordinate is stratified already: it is shifted within its stratum.
+    return np.asarray((base + (shifts / [count, 1.0])[:, None]) % 1.0)

@@ -1,4 +1,4 @@
-"""Picture: pixels, the numbers behind them, files and display in notebooks."""
+"""Picture: pixels, the numbers behind them, its legend, files and display in notebooks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import html
 import io
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +15,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.io.container import replace_file
+from bvh.pictures.colours import HEAT, ramp
 
 # Suffix of files of numbers.
 NUMBERS = ".npy"
 
 # Largest width in notebooks.
 WIDEST = 640
+
+# The legend of pictures of costs.
+LABEL = "nodes and groups a ray visits"
+PAPER, INK = (18, 20, 26), (235, 238, 242)
+# Smaller pictures have no legend.
+MIN_WIDTH, MIN_HEIGHT = 300, 120
+# Height of the text in pictures of the second height, in proportion for taller ones.
+TEXT_HEIGHT, OF_HEIGHT = 11, 600
+# Width of the legend in heights of its text, at most.
+LETTERS = 26
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -87,7 +98,7 @@ class Picture:
             np.save(stream, self.data.get(self.shade, self.pixels))
         else:
             need_pillow().fromarray(self.pixels).save(stream, format=_format_of(file))
-        replace_file(os.fspath(path), iter([np.frombuffer(stream.getbuffer(), np.uint8)]))
+        write(path, stream)
 
     def png(self, widest: int | None = None) -> bytes:
         """Return the picture as the bytes of a PNG file.
@@ -134,15 +145,67 @@ class Picture:
         return f"Picture({', '.join(parts)})"
 
 
+def with_legend(picture: Picture) -> Picture:
+    """Return a picture of costs with a legend in its lower left corner, if it is large enough.
+
+    A picture of anything else is returned unchanged.
+    """
+    height, width = picture.pixels.shape[:2]
+    if picture.hottest is None or width < MIN_WIDTH or height < MIN_HEIGHT:
+        return picture
+    from PIL import Image, ImageDraw
+
+    image = Image.fromarray(picture.pixels)
+    # Never wider than the picture.
+    text = max(TEXT_HEIGHT, min(TEXT_HEIGHT * height // OF_HEIGHT, width // LETTERS))
+    font, pad = _font(text), text // 2
+    ends = ("0", LABEL, f"{picture.hottest:.4g}+")
+    sizes = [int(np.ceil(font.getlength(end))) for end in ends]
+    inner = sum(sizes) + 4 * pad
+    line = int(np.ceil(1.3 * text))
+    left, top = pad, height - 4 * pad - 2 * line
+    draw = ImageDraw.Draw(image)
+    draw.rectangle((left, top, left + inner + 2 * pad, height - pad - 1), fill=PAPER)
+    shares = ramp(np.linspace(0.0, 1.0, inner), HEAT)
+    strip = np.repeat((255.0 * shares).round().astype(np.uint8)[None], line, axis=0)
+    image.paste(Image.fromarray(strip), (left + pad, top + pad))
+    below = top + pad + line + pad // 2
+    offsets = (0, (inner - sizes[1]) // 2, inner - sizes[2])
+    for offset, end in zip(offsets, ends, strict=True):
+        draw.text((left + pad + offset, below), end, fill=INK, font=font)
+    return replace(picture, pixels=np.array(image))
+
+
+def _font(size: int) -> Any:
+    """Return the default font of pillow."""
+    from PIL import ImageFont
+
+    try:
+        return ImageFont.load_default(size)
+    except TypeError:
+        # Before pillow 10.1 it has a fixed size.
+        return ImageFont.load_default()
+
+
 def check_picture_path(path: str | os.PathLike[str]) -> None:
     """Raise if no picture can be written to a path, before any work is done."""
     file = Path(path)
-    if file.suffix.lower() != NUMBERS and _format_of(file) is None:
-        raise ValueError(f"cannot write {file}: unknown picture format {file.suffix!r}")
+    check_path(file, "picture", file.suffix.lower() == NUMBERS or _format_of(file) is not None)
+
+
+def check_path(file: Path, kind: str, known: bool) -> None:
+    """Raise if a file cannot be written, or its format is not known."""
+    if not known:
+        raise ValueError(f"cannot write {file}: unknown {kind} format {file.suffix!r}")
     if not file.parent.is_dir():
         raise FileNotFoundError(f"no such folder: {file.parent}")
     if file.is_dir():
         raise IsADirectoryError(f"cannot write {file}: it is a folder")
+
+
+def write(path: str | os.PathLike[str], stream: io.BytesIO) -> None:
+    """Replace a file by the content of a stream."""
+    replace_file(os.fspath(path), iter([np.frombuffer(stream.getbuffer(), np.uint8)]))
 
 
 def _format_of(file: Path) -> str | None:

@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from bvh.camera.camera import Camera
 from bvh.pictures.colours import heat, hottest_of
+from bvh.pictures.creases import unit
 from bvh.pictures.lights import Lights, cells_of
 from bvh.pictures.picture import Picture
 from bvh.pictures.shading import DATA, SHADES, Sight, Stage
@@ -224,7 +225,7 @@ def _lights(
             raise ValueError(f"reach must be above 0, got {reach}")
     rays = whole_number("light_rays", light_rays)
     zenith = camera.up - 0.45 * camera.forward
-    return Lights(_unit(towards), _unit(zenith), degrees, rays, farthest)
+    return Lights(unit(towards), unit(zenith), degrees, rays, farthest)
 
 
 def _number(name: str, value: float) -> float:
@@ -233,8 +234,3 @@ def _number(name: str, value: float) -> float:
     if given.shape != ():
         raise ValueError(f"{name} must be one number, got an array of shape {given.shape}")
     return float(given)
-
-
-def _unit(vector: NDArray[np.float64]) -> NDArray[np.float64]:
-    scaled = vector / np.abs(vector).max()
-    return np.asarray(scaled / np.linalg.norm(scaled))

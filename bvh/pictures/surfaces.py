@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,18 +21,11 @@ Floats = NDArray[np.float64]
 ROUNDINGS = 64.0 * np.finfo(np.float64).eps
 
 
-@dataclass(frozen=True, eq=False)
-class Spots:
-    """Points that were hit, one row each.
+class Spots(NamedTuple):
+    """Points that were hit, in rows, in world coordinates.
 
-    Attributes
-    ----------
-    points : ndarray, shape (n, 3)
-        World coordinates.
-    flat, smooth : ndarray, shape (n, 3)
-        Unit normals on the side that was hit: of the face, and interpolated.
-    starts : ndarray, shape (n, 3)
-        Starts of light rays, certain to be on that side of the face and of the smooth surface.
+    `flat` and `smooth` are unit normals on the side that was hit, of the face and interpolated;
+    `starts` of light rays are certain to be on that side of the face and of the smooth surface.
     """
 
     points: Floats
@@ -47,14 +39,12 @@ class Surfaces:
 
     def __init__(self, source: BVH | Scene) -> None:
         self.trees: list[Any] = [source]
-        self.tree_of = np.zeros(1, np.int32)
-        self.matrices = np.eye(3, 4)[None]
+        self.tree_of, self.matrices = np.zeros(1, np.int32), np.eye(3, 4)[None]
         self._given: list[Floats | None] = [None]
         self._uv: list[Floats | None] = [None]
         if isinstance(source, Scene):
             leaves = source.leaves
-            self.trees, self.tree_of = leaves.trees, leaves.tree_of
-            self.matrices = leaves.matrices
+            self.trees, self.tree_of, self.matrices = leaves.trees, leaves.tree_of, leaves.matrices
             known = [source.attributes(tree) for tree in self.trees]
             self._given = [each.vertex_normals for each in known]
             self._uv = [each.uv for each in known]
@@ -104,12 +94,6 @@ class Surfaces:
                 found[rows] = _box_normals(primitives, prim[rows], matrices, points[rows])
         return unit(found)
 
-    def smooth_normals(
-        self, leaf: NDArray[Any], prim: NDArray[Any], u: Floats, v: Floats, flat: Floats
-    ) -> Floats:
-        """Return interpolated corner normals at hits, on the same side as the flat normals."""
-        return self._bent(leaf, prim, u, v, flat, None)[0]
-
     def uv(self, hits: Hits) -> Floats:
         """Return texture coordinates if the mesh has some, else u and v, shape (n, 2)."""
         leaf, found = leaf_of(hits), np.stack([hits.u, hits.v], axis=1)
@@ -128,14 +112,14 @@ class Surfaces:
 
     def _bent(
         self, leaf: NDArray[Any], prim: NDArray[Any], u: Floats, v: Floats, flat: Floats,
-        points: Floats | None,
+        points: Floats,
     ) -> tuple[Floats, Floats]:  # fmt: skip
         """Return smooth normals, and points lifted from flat faces to the curved surface.
 
         Without this, flat faces of a round surface shadow each other at grazing light (Hanika 2021,
         "Hacking the shadow terminator").
         """
-        found, raised = flat.copy(), np.zeros_like(flat) if points is None else points.copy()
+        found, raised = flat.copy(), points.copy()
         for tree, rows in self._by_tree(leaf):
             known, primitives = self._normals_of(tree), self.trees[tree].arrays.primitives
             if known is None:
@@ -145,17 +129,13 @@ class Surfaces:
             weights, local = _weights(u[rows], v[rows]), normals[index[prim[rows]]]
             blended = np.einsum("nkj,nk->nj", local, weights)
             found[rows] = _facing(_turned(blended[:, None], matrices), flat[rows])[:, 0]
-            if points is not None:
-                corners = _facing(_turned(local, matrices), flat[rows])
-                vertices = primitives.points[primitives.faces[prim[rows]]]
-                vertices = _moved(vertices, matrices)
-                below = np.einsum("nkj,nkj->nk", points[rows][:, None] - vertices, corners)
-                heights = weights * np.maximum(-below, 0.0)
-                raised[rows] += np.einsum("nkj,nk->nj", corners, heights)
+            corners = _facing(_turned(local, matrices), flat[rows])
+            vertices = _moved(primitives.points[primitives.faces[prim[rows]]], matrices)
+            below = np.einsum("nkj,nkj->nk", points[rows][:, None] - vertices, corners)
+            heights = weights * np.maximum(-below, 0.0)
+            raised[rows] += np.einsum("nkj,nk->nj", corners, heights)
         lost = ~(np.einsum("nj,nj->n", found, flat) > 0.0)
-        found[lost] = flat[lost]
-        if points is not None:
-            raised[lost] = points[lost]
+        found[lost], raised[lost] = flat[lost], points[lost]
         return found, raised
 
     def _maps(self, leaf: NDArray[Any]) -> Floats:

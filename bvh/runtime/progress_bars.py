@@ -21,14 +21,11 @@ class Bar(Protocol):
     total: Any
     n: Any
 
-    def update(self, n: Any) -> object:
-        """Move the bar by so much."""
+    def update(self, n: Any) -> object: ...
 
-    def refresh(self) -> object:
-        """Draw the bar as it is."""
+    def refresh(self) -> object: ...
 
-    def close(self) -> object:
-        """Stop the bar."""
+    def close(self) -> object: ...
 
 
 ProgressLike = Progress | bool | Bar | type[Bar]

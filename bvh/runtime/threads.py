@@ -60,11 +60,8 @@ def pool(threads: int) -> ThreadPoolExecutor:
 
 
 def _new_pool(size: int) -> ThreadPoolExecutor:
-    """Return a pool whose threads have all been started.
-
-    A thread that finds no memory at its start leaves the one that started it waiting for ever, so
-    memory is checked before.
-    """
+    """Return a pool whose threads have all been started."""
+    # A thread that finds no memory at its start leaves its starter waiting for ever.
     _check_address_space(size)
     executor, all_here = ThreadPoolExecutor(size, thread_name_prefix="bvh"), threading.Barrier(size)
     try:

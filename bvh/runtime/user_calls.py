@@ -41,10 +41,7 @@ class Interface(NamedTuple):
 
 
 class UserCall(NamedTuple):
-    """A user's function and its data, as kernels take them.
-
-    The caller keeps `kept` alive until the kernels are done.
-    """
+    """A user's function and its data as kernels take them; `kept` must outlive their calls."""
 
     function: Any  # an address, 0 for no function; or the function itself
     data: Any  # an address; or the data itself
@@ -130,10 +127,7 @@ def _words(value: Any, kind: Any) -> Iterator[bytes]:
 
 
 def _loader(kind: Any) -> Any:
-    """Return an intrinsic that reads data of a type from memory.
-
-    Its arrays count no references, as those of `tuple_references.borrowed`.
-    """
+    """Return an intrinsic that reads data of a type from memory; its arrays are borrowed."""
 
     def read(context: Any, builder: Any, kind: Any, at: Any) -> tuple[Any, Any]:
         """Return a value and the address of the next one."""

@@ -116,8 +116,7 @@ class SceneContent(InstanceHolder):
     def nbytes(self) -> int:
         """Bytes of the arrays that rays traverse: each tree once, and the level above the trees."""
         view = self._current()
-        trees = {id(tree): tree for tree in self._current_leaves().trees}
-        return view.nbytes + sum(tree.stats().bytes for tree in trees.values())
+        return view.nbytes + sum(tree.stats().bytes for tree in self._current_leaves().trees)
 
     @property
     def leaves(self) -> Leaves:
@@ -177,13 +176,11 @@ class SceneContent(InstanceHolder):
         with self._instances.without_compaction():
             return self._instances.record(self._row(instance_id))
 
-    def __getitem__(self, instance_id: int) -> Instance:
-        return self.instance(instance_id)
+    __getitem__ = instance
 
     def __len__(self) -> int:
         """Return the number of instances."""
-        with self._instances.without_compaction():
-            return len(self._instances)
+        return len(self._instances)
 
     def __bool__(self) -> bool:
         return True

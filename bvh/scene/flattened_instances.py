@@ -250,8 +250,8 @@ class FlattenedInstances:
             (part.parts[part.child[rows]] >= 0).any() for rows in (moved, masked)
         ):
             # Instances of trees only: each is one leaf.
-            self._move(part.begins[moved], table.column("maps")[moved])
-            self._mark(part.begins[masked], _masks_of(table, masked))
+            self._write(self.maps, self.moved, part.begins[moved], table.column("maps")[moved])
+            self._write(self.masks, self.masked, part.begins[masked], _masks_of(table, masked))
         else:
             self._update(self._leaves_below(np.union1d(moved, masked)))
         self._read = ends
@@ -261,19 +261,14 @@ class FlattenedInstances:
         rows, _, maps, masks = found
         # Compared as bits, -0.0 and 0.0 differ.
         new = (maps.view(np.int64) != self.maps[rows].view(np.int64)).any(axis=(1, 2))
-        self._move(rows[new], maps[new])
+        self._write(self.maps, self.moved, rows[new], maps[new])
         new = masks != self.masks[rows]
-        self._mark(rows[new], masks[new])
+        self._write(self.masks, self.masked, rows[new], masks[new])
 
-    def _move(self, leaves: NDArray[np.int64], maps: NDArray[np.float64]) -> None:
+    def _write(self, column: NDArray[Any], log: Journal, leaves: Ints, values: Ints) -> None:
         if len(leaves):
-            self.maps[leaves] = maps
-            self.moved.note(leaves, 2 * len(self))
-
-    def _mark(self, leaves: NDArray[np.int64], masks: NDArray[np.uint32]) -> None:
-        if len(leaves):
-            self.masks[leaves] = masks
-            self.masked.note(leaves, 2 * len(self))
+            column[leaves] = values
+            log.note(leaves, 2 * len(self))
 
     def leaf(self, row: int) -> Leaf:
         """Return one leaf as it is now."""

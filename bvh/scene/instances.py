@@ -159,7 +159,8 @@ class Instances:
         self.moved, self.masked = Journal(), Journal()
 
     def __len__(self) -> int:
-        return self._size - self._dead
+        with self.without_compaction():
+            return self._size - self._dead
 
     def column(self, name: str) -> NDArray[Any]:
         """Return a column, including rows whose instance has been removed (see `compact`)."""
@@ -255,10 +256,10 @@ class Instances:
 
     def remove(self, rows: NDArray[np.int64]) -> None:
         """Remove rows, each given once."""
-        self.replace(rows, -1)
         self._dead += len(rows)
         for number in self._columns["ids"][rows].tolist():
             self.names.pop(number, None)
+        self.replace(rows, -1)
 
     def replace(self, rows: NDArray[np.int64] | int, child: int) -> None:
         """Change the child of rows to the one with an index."""

@@ -12,7 +12,7 @@ from bvh.scene.scene import Scene
 from bvh.tree.stats import TreeStats
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True)
 class SceneStats:
     """Statistics of a scene; its `str` is a table."""
 
@@ -31,12 +31,6 @@ class SceneStats:
     # Of each tree of `Scene.leaves`, with the number of its leaves.
     trees: tuple[TreeStats, ...]
     placed: tuple[int, ...]
-
-    def __repr__(self) -> str:
-        return (
-            f"SceneStats({self.instances} instances, {self.leaves} leaves, {len(self.trees)} trees,"
-            f" {self.primitives} primitives, {_size(self.bytes + self.instance_bytes)})"
-        )
 
     def __str__(self) -> str:
         levels = f", {self.levels} levels of scenes" if self.levels > 1 else ""

@@ -11,13 +11,12 @@ Each file imports only from those above it.
 | `multipoles.py` | Multipole expansion of the solid angle of a piece of surface, as seen from far away |
 | `nodes.py` | Binary nodes: their memory layout and accessors, and float32 boxes in a local frame |
 | `primitives.py` | Primitives of a tree: triangles, boxes, oriented boxes and users' own, with one ray test |
-| `build_records.py` | Build records: the local frame of primitives, their bounds, and the boxes builders work on |
 | `edge_rule.py` | Edge rule: which one of the faces that share an edge or vertex is crossed by a ray through it |
 | `triangle_groups.py` | Triangle groups: their memory layout and accessors, and the filter of a ray against them |
 | `wide_nodes.py` | Wide nodes: their memory layout and accessors |
 | `arrays.py` | `TreeArrays`: the arrays of a tree, as kernels take them |
 | `collapse.py` | Collapse of a binary tree to wide nodes, and the visiting orders of their children |
-| `build.py` | Build of a tree: from primitives to its arrays |
+| `build.py` | Build of a tree: from primitives to records in a local frame, to nodes, to its arrays |
 | `epo.py` | Effective partial overlap (EPO) of a tree: the area in its boxes that belongs to other subtrees |
 | `moving_boxes.py` | Refitting of a wide tree over moving boxes, one in each leaf, in place |
 | `refit.py` | Refit: new boxes for a tree whose primitives have moved, with the old topology |

@@ -16,22 +16,12 @@ from bvh.tree.wide_nodes import WideNodes
 
 
 class TreeArrays(NamedTuple):
-    """The arrays of a tree, all read-only.
-
-    Attributes
-    ----------
-    nodes : WideNodes
-    groups : ndarray of float32
-        Triangle groups of the leaves (see `triangle_groups`); empty for other primitives.
-    primitives : Triangles, Boxes, Obbs or Custom
-    frame : ndarray of float64, shape (4, 3)
-        The local frame of the node boxes (see `frame`).
-    """
+    """The arrays of a tree, all read-only."""
 
     nodes: WideNodes
-    groups: NDArray[np.float32]
+    groups: NDArray[np.float32]  # see `triangle_groups`; empty for other primitives
     primitives: Primitives
-    frame: NDArray[np.float64]
+    frame: NDArray[np.float64]  # (4, 3): see `frame`
 
 
 class TreePointers(NamedTuple):
@@ -59,11 +49,9 @@ def frozen(arrays: TreeArrays) -> TreeArrays:
     """Return the arrays read-only, as kernels take them."""
     nodes, groups, primitives, frame = arrays
     return TreeArrays(
-        WideNodes(*(kernel_input(array) for array in nodes)),
-        kernel_input(groups),
-        frozen_primitives(primitives),
+        WideNodes(*map(kernel_input, nodes)), kernel_input(groups), frozen_primitives(primitives),
         kernel_input(frame),
-    )
+    )  # fmt: skip
 
 
 def frozen_primitives(primitives: Primitives) -> Primitives:

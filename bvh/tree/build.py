@@ -1,23 +1,27 @@
-"""Build of a tree: from primitives to its arrays."""
+"""Build of a tree: from primitives to records in a local frame, to nodes, to its arrays."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bvh.geometry.arithmetic.floats import INF, finite, lower_of, upper_of, vector
 from bvh.runtime.arguments import aligned, kernel_input, owned
-from bvh.runtime.jit import warms
-from bvh.runtime.simd import WIDTH
+from bvh.runtime.jit import entry, inlined, warms
+from bvh.runtime.simd import WIDTH, lane
 from bvh.runtime.threads import Progress, share
 from bvh.tree.arrays import TreeArrays, frozen, frozen_primitives
-from bvh.tree.build_records import prepare
 from bvh.tree.builders import binned_sah, hlbvh, sbvh
+from bvh.tree.builders.records import WIDTH as RECORD
+from bvh.tree.builders.records import outward, record, store
 from bvh.tree.builders.subtrees import SMALLEST_TASK
 from bvh.tree.collapse import widen
+from bvh.tree.frame import centre, local_frame, scale
 from bvh.tree.nodes import Nodes, local_boxes
-from bvh.tree.primitives import Primitives, Triangles, world_bounds
+from bvh.tree.primitives import Primitives, Triangles, corners, world_bounds
 from bvh.tree.triangle_groups import GROUP_SIZE, pack_triangles
 from bvh.tree.wide_nodes import MAX_LEAF_ROWS, WideNodes
 
@@ -26,8 +30,134 @@ BUILDERS: dict[str, Callable[..., Nodes]] = {
     "low": hlbvh.build, "medium": binned_sah.build, "high": sbvh.build
 }  # fmt: skip
 
+# Triangles that a thread takes at a time for records.
+CHUNK = 16384
 # Triangle groups that a thread packs at a time.
 PACK_CHUNK = 2048
+
+
+class Prepared(NamedTuple):
+    """Input of a builder, and the local frame that it is in."""
+
+    records: NDArray[np.float32]  # one for each primitive that can be hit, then as many unused rows
+    used: int  # primitives that can be hit
+    frame: NDArray[np.float64]  # (2, 3): see `local_frame`
+    bounds: NDArray[np.float64]  # (2, 3): corners of all primitives that can be hit; else NaN
+
+
+@inlined
+def _is_valid(a, b, c):
+    """Return whether all vertices of a triangle are finite."""
+    return finite(a) and finite(b) and finite(c)
+
+
+@entry
+def _survey(triangles, begin, end, bounds):
+    """Bound the valid triangles of a range; return their number."""
+    low, high, count = (INF, INF, INF), (-INF, -INF, -INF), 0
+    for i in range(begin, end):
+        a, b, c = corners(triangles, i)
+        if _is_valid(a, b, c):
+            count += 1
+            lower, upper = _corners_of_box(a, b, c)
+            low, high = lower_of(low, lower), upper_of(high, upper)
+    for axis in range(3):
+        bounds[axis], bounds[axis + 3] = low[axis], high[axis]
+    return count
+
+
+@inlined
+def local_record(low, high, prim, middle, s):
+    """Return the record of a box in a local frame, rounded outward as by `nodes.local_boxes`."""
+    x, y, z = (low[0] - middle[0]) * s, (low[1] - middle[1]) * s, (low[2] - middle[2]) * s
+    u, v, w = (high[0] - middle[0]) * s, (high[1] - middle[1]) * s, (high[2] - middle[2]) * s
+    return outward(
+        record(
+            np.float32(x), np.float32(y), np.float32(z), prim,
+            np.float32(u), np.float32(v), np.float32(w),
+        )
+    )  # fmt: skip
+
+
+@inlined
+def local_box(low, high, middle, s):
+    """Bring a box to a local frame, rounded outward as `nodes.local_boxes` does it.
+
+    Rounding keeps the order of numbers: the local box of a union is the union of local boxes.
+    """
+    r = local_record(low, high, np.int32(0), middle, s)
+    return (
+        (-lane(r, np.int32(0)), -lane(r, np.int32(1)), -lane(r, np.int32(2))),
+        (lane(r, np.int32(4)), lane(r, np.int32(5)), lane(r, np.int32(6))),
+    )
+
+
+@inlined
+def _corners_of_box(a, b, c):
+    """Return the lower and upper corner of a triangle's box."""
+    return lower_of(a, lower_of(b, c)), upper_of(a, upper_of(b, c))
+
+
+@entry
+def _record_triangles(triangles, begin, end, frame, records, at):
+    """Write the records of the valid triangles of a range from row `at` on."""
+    middle, s = centre(frame), scale(frame)
+    for i in range(begin, end):
+        a, b, c = corners(triangles, i)
+        if _is_valid(a, b, c):
+            low, high = _corners_of_box(a, b, c)
+            store(records, at, local_record(low, high, i, middle, s))
+            at += 1
+
+
+@entry
+def record_boxes(boxes, ids, frame, records):
+    """Write the records of the boxes `ids`, rows of lower and upper corners."""
+    middle, s = centre(frame), scale(frame)
+    for i in range(len(ids)):
+        row = 2 * np.int64(ids[i])
+        low, high = vector(boxes, row), vector(boxes, row + 1)
+        store(records, i, local_record(low, high, ids[i], middle, s))
+
+
+def prepare(primitives: Primitives, threads: int = 1, spare: float = 0.0) -> Prepared:
+    """Find the local frame of primitives, and the records of those that can be hit.
+
+    With `spare`, the records have room for that share of triangles more.
+    """
+    if isinstance(primitives, Triangles):
+        return _prepare_triangles(primitives, threads, spare)
+    lower, upper, valid = world_bounds(primitives)
+    # NumPy converts other indices than its own in a buffer, and ignores that it has no memory.
+    rows = np.flatnonzero(valid)
+    frame, bounds = local_frame(lower[rows], upper[rows])
+    records = np.empty((2 * len(rows), RECORD), np.float32)
+    boxes, ids = np.hstack([lower, upper]), rows.astype(np.int32)
+    record_boxes(kernel_input(boxes), kernel_input(ids), kernel_input(frame), records)
+    return Prepared(records, len(rows), frame, bounds)
+
+
+def _prepare_triangles(triangles: Triangles, threads: int, spare: float) -> Prepared:
+    """Prepare triangles in two passes, without an array of their boxes."""
+    triangles = Triangles(*(kernel_input(array) for array in triangles))
+    count = len(triangles.faces)
+    chunks = max(-(-count // CHUNK), 1)
+    boxes, valid = np.empty((chunks, 6)), np.zeros(chunks, np.int64)
+
+    def survey(begin: int, end: int) -> None:
+        valid[begin // CHUNK] = _survey(triangles, begin, end, boxes[begin // CHUNK])
+
+    def write(begin: int, end: int) -> None:
+        _record_triangles(triangles, begin, end, frame, records, first[begin // CHUNK])
+
+    share(count, CHUNK, survey, threads)
+    frame, bounds = local_frame(boxes[valid > 0, :3], boxes[valid > 0, 3:])
+    frame = kernel_input(frame)
+    used = int(valid.sum())
+    records = np.empty((2 * (used + int(spare * used)), RECORD), np.float32)
+    first = np.cumsum(valid) - valid
+    share(count, CHUNK, write, threads)
+    return Prepared(records, used, frame, bounds)
 
 
 def build(
@@ -38,7 +168,8 @@ def build(
         raise ValueError(f"quality must be one of {sorted(BUILDERS)}, got {quality!r}")
     binary, frame, bounds = build_binary(primitives, quality, threads, progress)
     nodes = widen(binary, WIDTH if isinstance(primitives, Triangles) else 1)
-    frame = np.vstack([frame, _root_box(binary)])
+    root = binary.bounds[0].reshape(2, 3) if len(binary.links) else np.zeros((2, 3))
+    frame = np.vstack([frame, root])
     groups = pack(primitives, nodes, frame, threads)
     return frozen(TreeArrays(nodes, groups, primitives, frame)), owned(bounds)
 
@@ -47,26 +178,20 @@ def build_binary(
     primitives: Primitives, quality: str, threads: int, progress: Progress | None
 ) -> tuple[Nodes, NDArray[np.float64], NDArray[np.float64]]:
     """Build a binary tree; return it, its local frame (2, 3), and its bounds in the world."""
-    if not isinstance(primitives, Triangles):
+    spatial = isinstance(primitives, Triangles) and quality == "high"
+    records, count, frame, bounds = prepare(primitives, threads, sbvh.BUDGET if spatial else 0.0)
+    if progress is not None:
+        progress(0, count)
+    if isinstance(primitives, Triangles) and spatial:
+        nodes = sbvh.build(primitives, records, count, frame, threads=threads, progress=progress)
+    elif isinstance(primitives, Triangles):
+        nodes = BUILDERS[quality](records, threads=threads, progress=progress)
+    else:
         # Other primitives are tested one by one, whatever the quality.
-        records, _, frame, bounds = prepare(primitives, threads)
         nodes = binned_sah.build(
             records, threads=threads, progress=progress, group_bits=0, max_leaf=MAX_LEAF_ROWS
         )
-    elif quality == "high":
-        records, count, frame, bounds = prepare(primitives, threads, sbvh.BUDGET)
-        nodes = sbvh.build(primitives, records, count, frame, threads=threads, progress=progress)
-    else:
-        records, _, frame, bounds = prepare(primitives, threads)
-        nodes = BUILDERS[quality](records, threads=threads, progress=progress)
     return nodes, frame, bounds
-
-
-def _root_box(binary: Nodes) -> NDArray[np.float64]:
-    box = np.zeros((2, 3))
-    if len(binary.links) > 0:
-        box[:] = binary.bounds[0].reshape(2, 3)
-    return box
 
 
 def pack(

@@ -17,13 +17,17 @@ from __future__ import annotations
 
 from bvh.geometry.arithmetic.exact_sums import add_product, new_sum, take_sign, triple_sign
 from bvh.runtime.jit import by_type, kernel, stay_outlined
-from bvh.tree.instanced import TRIANGLES, Instanced, instanced_corners, kind_of, leaf_of
+from bvh.tree.instanced import TRIANGLES, Instanced, kind_of, leaf_of
 from bvh.tree.primitives import Triangles, corners
 
 
 @kernel
-def _perturbed_side(d, a, b):
-    """Return the sign of the first component of d x (b-a) that is not zero; 0 if all are."""
+def _moved_side(o, d, a, b):
+    """Return the side of an edge on which the moved ray passes; 0 only for edges along it."""
+    stay_outlined()
+    side = triple_sign(o, d, a, b)
+    if side != 0:
+        return side
     for i in range(3):
         j, k = (i + 1) % 3, (i + 2) % 3
         total = new_sum()
@@ -37,35 +41,26 @@ def _perturbed_side(d, a, b):
     return 0
 
 
-@kernel
-def moved_side(o, d, a, b):
-    """Return the side of an edge on which the moved ray passes; 0 only for edges along it."""
-    stay_outlined()
-    side = triple_sign(o, d, a, b)
-    return side if side != 0 else _perturbed_side(d, a, b)
-
-
 def crosses(primitives, prim, o, d):
     """Return whether a ray crosses a primitive that it touches; all but triangles are crossed."""
 
 
 @kernel
-def _crosses_corners(v0, v1, v2, o, d):
+def _crosses_corners(vertices, o, d):
     stay_outlined()
-    side = moved_side(o, d, v0, v1)
-    return side == moved_side(o, d, v1, v2) and side == moved_side(o, d, v2, v0) and side != 0
+    v0, v1, v2 = vertices
+    side = _moved_side(o, d, v0, v1)
+    return side == _moved_side(o, d, v1, v2) and side == _moved_side(o, d, v2, v0) and side != 0
 
 
 def _cross_triangle(primitives, prim, o, d):
-    v0, v1, v2 = corners(primitives, prim)
-    return _crosses_corners(v0, v1, v2, o, d)
+    return _crosses_corners(corners(primitives, prim), o, d)
 
 
 def _cross_instanced(primitives, prim, o, d):
     if kind_of(primitives, leaf_of(prim)) != TRIANGLES:
         return True
-    v0, v1, v2 = instanced_corners(primitives, prim)
-    return _crosses_corners(v0, v1, v2, o, d)
+    return _crosses_corners(corners(primitives, prim), o, d)
 
 
 def _cross_other(primitives, prim, o, d):

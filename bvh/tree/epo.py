@@ -16,9 +16,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
-from bvh.geometry.arithmetic.floats import vector
+from bvh.geometry.arithmetic.floats import INF, vector
 from bvh.runtime.arguments import kernel_input
 from bvh.runtime.jit import entry, kernel, warms
 from bvh.runtime.simd import WIDTH
@@ -99,29 +98,27 @@ def _clip(triangle, data, at, one, other):
     for i in range(3):
         for k in range(3):
             one[i, k] = triangle[i, k]
-    for axis in range(3):
-        low = np.float64(child_lower(data, at, axis))
-        high = np.float64(child_upper(data, at, axis))
+    for i in range(6):
+        axis, side = i >> 1, 1.0 if i & 1 == 0 else -1.0
+        plane = np.float64(
+            child_lower(data, at, axis) if i & 1 == 0 else child_upper(data, at, axis)
+        )
         # Most boxes cut with few of their planes.
-        lowest, highest = one[0, axis], one[0, axis]
-        for i in range(1, count):
-            lowest, highest = min(lowest, one[i, axis]), max(highest, one[i, axis])
-        if lowest > high or highest < low:
+        least, most = INF, -INF
+        for k in range(count):
+            height = side * (one[k, axis] - plane)
+            least, most = min(least, height), max(most, height)
+        if most < 0.0:
             return 0, 0.0
-        if lowest < low:
-            count = _cut(one, count, axis, low, 1.0, other)
+        if least < 0.0:
+            count = _cut(one, count, axis, plane, side, other)
             one, other = other, one
-        if highest > high:
-            count = _cut(one, count, axis, high, -1.0, other)
-            one, other = other, one
-        if count == 0:
-            return 0, 0.0
     return count, _area(one, count)
 
 
 @entry
-def _overlap(triangles, frame, data, members, begin, end, totals, scratch):
-    """Add up, over the triangles of a range, their area and what overlaps, into `totals`.
+def _overlap(triangles, frame, data, members, begin, end, scratch):
+    """Return the area of the triangles of a range, and that of what overlaps.
 
     Triangle i is in the rows rows[offsets[i] : offsets[i + 1]] of leaves (see `_rows_below`).
     """
@@ -148,16 +145,15 @@ def _overlap(triangles, frame, data, members, begin, end, totals, scratch):
                 if count == 0:
                     continue
                 belongs = False
-                for i in range(offsets[prim], offsets[prim + 1]):
-                    if first[node, c] <= rows[i] < last[node, c]:
-                        belongs = True
+                for row in rows[offsets[prim] : offsets[prim + 1]]:
+                    belongs |= first[node, c] <= row < last[node, c]
                 if not belongs:
                     # A node is visited once, a leaf's rows one by one.
                     over += area * (1 if code > 0 else leaf_rows(code)[1])
                 if code > 0:
                     stack[waiting] = code
                     waiting += 1
-    totals[0], totals[1] = whole, over
+    return whole, over
 
 
 def overlap_of(arrays: TreeArrays, threads: int) -> float | None:
@@ -185,11 +181,9 @@ def overlap_of(arrays: TreeArrays, threads: int) -> float | None:
     shelf = Shelf(lambda: (np.empty(nodes + 1, np.int64), np.empty((3, CORNERS + 1, 3))))
 
     def work(begin: int, end: int) -> None:
-        for start in range(begin, end, CHUNK):
-            stop = min(start + CHUNK, end)
-            with shelf.scratch() as scratch:
-                part = totals[start // CHUNK]
-                _overlap(primitives, frame, data, members, start, stop, part, scratch)
+        with shelf.scratch() as scratch:
+            part = _overlap(primitives, frame, data, members, begin, end, scratch)
+        totals[begin // CHUNK] = part
 
     share(count, CHUNK, work, threads)
     whole, over = (math.fsum(column) for column in totals.T)
@@ -201,7 +195,5 @@ def _warm() -> None:
     """Compile what the overlap needs."""
     from bvh.tree.build import build
 
-    points: NDArray[np.float64] = np.eye(3)
-    faces = np.array([[0, 1, 2]], np.int32)
-    triangles = Triangles(kernel_input(points), kernel_input(faces))
+    triangles = Triangles(kernel_input(np.eye(3)), kernel_input(np.array([[0, 1, 2]], np.int32)))
     overlap_of(build(triangles, "medium", 1, None)[0], 1)

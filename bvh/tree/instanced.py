@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from bvh.geometry.arithmetic.floats import vector
 from bvh.geometry.boxes import read_box
 from bvh.geometry.obbs import obb_interval, read_obb
-from bvh.geometry.transforms import rounded_dot, row_of, transformed_point
+from bvh.geometry.transforms import rounded_dot, rows_of, transformed_point
 from bvh.runtime.jit import inlined, kernel, stay_outlined
 from bvh.runtime.simd import peek, pointer_to
 
@@ -188,7 +188,7 @@ def instanced_interval(instanced, code, o, d):
     stay_outlined()
     leaf, prim = leaf_of(code), prim_of(code)
     inverse, at = instanced.inverses, leaf * MAP_SIZE
-    rows = row_of(inverse, at), row_of(inverse, at + MAP_ROW), row_of(inverse, at + 2 * MAP_ROW)
+    rows = rows_of(inverse, at)
     records = pointer_to(peek(instanced.trees, leaf * TREE_SIZE + POINTS), F8)
     if kind_of(instanced, leaf) == BOXES:
         lower, upper = read_box(records, prim)

@@ -7,7 +7,7 @@ import numpy as np
 from bvh.geometry.arithmetic.floats import INF, lower_of, upper_of
 from bvh.runtime.jit import entry, inlined
 from bvh.runtime.simd import WIDTH, peek
-from bvh.tree.build_records import local_box
+from bvh.tree.build import local_box
 from bvh.tree.collapse import order_node
 from bvh.tree.frame import centre, scale, set_bounds, set_corners
 from bvh.tree.wide_nodes import (

@@ -77,11 +77,7 @@ def count_of(primitives: Primitives) -> int:
 
 def arrays_of(primitives: Primitives | Instanced) -> list[NDArray[Any]]:
     """Return the arrays of primitives that the tree owns."""
-    if isinstance(primitives, Triangles):
-        return [primitives.points, primitives.faces]
-    if isinstance(primitives, Instanced):
-        return list(primitives)
-    return [primitives.points]
+    return [primitives.points] if isinstance(primitives, Custom) else list(primitives)
 
 
 def corners(triangles, prim):

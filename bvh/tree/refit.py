@@ -18,7 +18,7 @@ from bvh.runtime.simd import WIDTH, peek
 from bvh.runtime.threads import Progress, share
 from bvh.tree import frame as frames
 from bvh.tree.arrays import TreeArrays, frozen
-from bvh.tree.build_records import local_box
+from bvh.tree.build import local_box
 from bvh.tree.collapse import order_node
 from bvh.tree.frame import local_frame
 from bvh.tree.primitives import Triangles, count_of, world_bounds

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from bvh.runtime.arguments import aligned, kernel_input
 from bvh.runtime.jit import warms
 from bvh.tree.arrays import TreeArrays
-from bvh.tree.build_records import record_boxes
+from bvh.tree.build import record_boxes
 from bvh.tree.builders import binned_sah
 from bvh.tree.builders.records import WIDTH as RECORD
 from bvh.tree.collapse import widen
@@ -50,8 +50,6 @@ ASSUMED_RAYS = 1000
 SMALLEST = 256
 # Share of the boxes from which a pass over all nodes is faster.
 MANY = 1.0 / 4.0
-
-NOTHING = np.empty((0, 3)), np.empty((0, 3))
 
 
 class Tlas:
@@ -152,7 +150,8 @@ class Tlas:
         boxes, ids = kernel_input(self._boxes), np.empty(len(self), np.int32)
         bounds = np.empty((2, 3))
         ids = ids[: valid_boxes(boxes, ids, bounds)]
-        frame, bounds = local_frame(bounds[:1], bounds[1:]) if len(ids) else local_frame(*NOTHING)
+        some = min(len(ids), 1)
+        frame, bounds = local_frame(bounds[:some], bounds[1 : 1 + some])
         records = np.empty((2 * len(ids), RECORD), np.float32)
         record_boxes(boxes, kernel_input(ids), kernel_input(frame), records)
         binary = binned_sah.build(records, group_bits=0, max_leaf=1)

@@ -121,11 +121,8 @@ def pack_group(triangles, ids, c, s, extent, g, groups):
     # Unused lanes repeat a triangle until they are stored.
     first = lane(prims, np.int32(lowest_bit(bits)))
     prims = select(used, prims, splat(first, WIDTH))
-    v0, v1, v2 = (
-        _corner(triangles, prims, 0),
-        _corner(triangles, prims, 1),
-        _corner(triangles, prims, 2),
-    )
+    v0, v1 = _corner(triangles, prims, 0), _corner(triangles, prims, 1)
+    v2 = _corner(triangles, prims, 2)
     e1, e2 = _edge(v0, v1, 2.0 * s), _edge(v0, v2, 2.0 * s)
     n = (
         e1[1] * e2[2] - e1[2] * e2[1],
@@ -239,26 +236,12 @@ def dot(a, b):
 
 
 @inlined
-def with_sign_of(a, b):
-    """Return a, its sign flipped where b is negative."""
-    return as_floats(as_ints(a) ^ (as_ints(b) & SIGN_BIT))
-
-
-@inlined
 def test_edges(o, d, v0, e1, e2, n, margin):
     """Test on which side of the edges of triangles rays pass, lane by lane.
 
-    `margin` bounds the error of the tests; where it is negative, rays pass by.
-
-    Returns
-    -------
-    maybe : mask
-        Lanes that do not surely pass the triangle by.
-    sure : mask
-        Lanes that surely do not.
-    c : three of Vec
-        From the origin to v0.
-    den : Vec
+    `margin` bounds the error of the tests; where it is negative, rays pass by. Returns masks of the
+    lanes that do not surely pass the triangle by, and of those that surely do not; c, from the
+    origin to v0; and den.
     """
     c = (v0[0] - o[0], v0[1] - o[1], v0[2] - o[2])
     r = cross(c, d)
@@ -276,16 +259,11 @@ def test_edges(o, d, v0, e1, e2, n, margin):
 def test_distance(c, den, low, high, n, margin):
     """Find where rays meet the planes of triangles, lane by lane.
 
-    `margin` bounds the error of t times den.
-
-    Returns
-    -------
-    maybe : mask
-        Lanes where t may be in low..high.
-    t, error : Vec
-        The distance, and how far it may be from the real one.
+    `margin` bounds the error of t times den. Returns the mask of the lanes where t may be in
+    low..high, the distance t, and how far it may be from the real one.
     """
     size = abs(den)
-    numerator = with_sign_of(dot(n, c), den)
+    # With the sign of den.
+    numerator = as_floats(as_ints(dot(n, c)) ^ (as_ints(den) & SIGN_BIT))
     maybe = (numerator <= fma(high, size, margin)) & (numerator >= fma(low, size, -margin))
     return maybe, numerator / size, margin / size

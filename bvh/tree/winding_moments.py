@@ -22,7 +22,7 @@ from bvh.runtime.arguments import aligned, kernel_input
 from bvh.runtime.jit import entry, inlined, kernel
 from bvh.runtime.threads import reserve_call_memory
 from bvh.tree import frame as frames
-from bvh.tree.build_records import prepare
+from bvh.tree.build import prepare
 from bvh.tree.builders import binned_sah
 from bvh.tree.multipoles import (
     LOWER_SLOTS,

@@ -16,7 +16,7 @@ import pytest
 from trimesh import PointCloud, Trimesh
 
 import bvh
-from bvh.io.meshes import load_mesh
+from bvh.io.meshes import read_file
 from bvh.pictures.rendering import render
 from bvh.pictures.shading import SHADES
 from bvh.runtime.jit import cache_directory
@@ -40,7 +40,7 @@ def mesh(tmp_path: Path) -> Path:
 
 def tree_of(path: Path) -> bvh.BVH:
     """Build what the command builds."""
-    return bvh.BVH.from_mesh(load_mesh(path))
+    return bvh.BVH.from_mesh(read_file(path, "a mesh"))
 
 
 def test_info(run: Run, mesh: Path) -> None:

@@ -6,8 +6,15 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from bvh.picking.enclosing import encloses
-from bvh.picking.outlines import APART, BORDER, MEET, UNSURE, judge_points, judge_triangles
+from bvh.picking.outlines import (
+    APART,
+    BORDER,
+    MEET,
+    UNSURE,
+    encloses,
+    judge_points,
+    judge_triangles,
+)
 from bvh.runtime.arguments import kernel_input
 from tests.oracles import picking as oracle_picking
 

@@ -11,8 +11,8 @@ import pytest
 
 import bvh
 from bvh.io.trimesh_scenes import Attributes
+from bvh.picking.projected import nearest_on_triangles
 from bvh.picking.results import Pick
-from bvh.picking.snapping import nearest_on_triangles
 from tests.cases.family_parts import sphere
 from tests.cases.flat_scene import FlatScene, world_triangles
 from tests.picking.test_marquee import IDENTITY, some_camera, some_scene

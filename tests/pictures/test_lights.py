@@ -198,11 +198,11 @@ def test_directions_have_the_cosine(rng: np.random.Generator) -> None:
 @pytest.mark.parametrize("name", ["stanford-bunny.ply", "teapot.ply"])
 def test_scans_have_no_acne(name: str) -> None:
     """What a hard lamp lights is what single rays from above the hit see, nearly everywhere."""
-    from bvh.io.meshes import load_mesh
+    from bvh.io.meshes import read_file
 
     if not (MESHES / name).is_file():
         pytest.skip(f"no {name}")
-    tree = BVH.from_mesh(load_mesh(MESHES / name))
+    tree = BVH.from_mesh(read_file(MESHES / name, "a mesh"))
     camera = Camera.framing(tree.bounds, up=[0, 1, 0], width=160, height=120)
     lamp = camera.up - camera.forward
     data = render(tree, camera, data=("shadow", "normals", "id", "position"), lamp=lamp).data

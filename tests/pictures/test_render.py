@@ -13,8 +13,7 @@ import pytest
 import bvh
 from bvh import BVH, Camera
 from bvh.pictures.colours import HEAT, ramp
-from bvh.pictures.legends import with_legend
-from bvh.pictures.picture import Picture
+from bvh.pictures.picture import Picture, with_legend
 from bvh.pictures.rendering import render
 from bvh.pictures.shading import DATA, SHADES
 from meshes.sphere import geodesic_sphere

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import inspect
 import json
 import os
 import pickle
@@ -208,10 +207,3 @@ def test_warmup_knows_all_recipes() -> None:
     assert names == {name for family in jit.FAMILIES for name in family}
     texts = "".join(path.read_text() for path in having)
     assert set(jit.all_recipes()) == set(re.findall(r"^@warms\(\"(.*)\"\)", texts, re.M))
-
-
-def test_kernels_keep_their_signatures() -> None:
-    """Numba is handed one without annotations; nobody else is."""
-    for kernel in (bvh.geometry.triangles.scaled_ray, bvh.geometry.triangles._ray_triangle):
-        assert "__signature__" not in vars(kernel) | vars(kernel.py_func)
-        assert inspect.signature(kernel) == inspect.signature(kernel.py_func)

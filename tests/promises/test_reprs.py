@@ -10,7 +10,6 @@ import pytest
 
 import bvh
 from bvh import BVH, Camera, Scene
-from bvh.scene.stats import scene_stats
 
 CORNERS = np.array([[0, 0, 0], [4, 0, 0], [0, 4, 0], [4, 4, 0]], float)
 TREE = BVH.from_triangles(CORNERS, [[0, 1, 2], [1, 3, 2]])
@@ -74,10 +73,6 @@ TOLD: dict[str, tuple[Callable[[], Any], str]] = {
         "Selection(2 faces of 1 instances)",
     ),
     "stats": (TREE.stats, "TreeStats(2 primitives, 1 nodes, depth 1, SAH cost 2, 0.00 MiB)"),
-    "scene stats": (
-        lambda: scene_stats(SCENE),
-        "SceneStats(3 instances, 3 leaves, 1 trees, 6 primitives, 0.00 MiB)",
-    ),
     "caster": (lambda: TREE.caster(), "<function cast of BVH(2 triangles, 1 nodes) at "),
     "scene caster": (lambda: SCENE.caster(), "<function cast of Scene at "),
     "picker": (lambda: SCENE.picker(LOOK), "<function pick of 64 x 48 pixels at "),

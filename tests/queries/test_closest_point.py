@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import bvh
-from bvh.io.meshes import load_mesh
+from bvh.io.meshes import read_file
 from tests.cases.soups import at_places, soup
 from tests.oracles import brute_points
 from tests.traversal.test_brute import OURS, SCAN_NAMES, SCANS
@@ -75,7 +75,7 @@ def test_scans(name: str, rng: np.random.Generator) -> None:
     """A bounded share of points on real scans."""
     if not (SCANS / name).is_file():
         pytest.skip(f"no {name} at hand")
-    tree = bvh.BVH.from_mesh(load_mesh(SCANS / name))
+    tree = bvh.BVH.from_mesh(read_file(SCANS / name, "a mesh"))
     assert_equal_to_brute_force(tree, points_near(tree, 100, rng), filtered=True)
 
 
@@ -264,7 +264,7 @@ def test_many_points(name: str, rng: np.random.Generator) -> None:
     if name in OURS:
         tree = bvh.BVH.from_triangles(*OURS[name]())
     elif (SCANS / name).is_file():
-        tree = bvh.BVH.from_mesh(load_mesh(SCANS / name))
+        tree = bvh.BVH.from_mesh(read_file(SCANS / name, "a mesh"))
     else:
         pytest.skip(f"no {name} at hand")
     # Few far points: brute force has to measure every face for them.

@@ -12,7 +12,7 @@ from trimesh.caching import tracked_array
 
 from bvh import BVH, Hits
 from bvh.traversal.rays.closest_hit import closest_hits
-from bvh.tree import build_records
+from bvh.tree import build
 from bvh.tree.builders import binned_sah
 
 FIELDS = ("t", "prim_id", "u", "v", "front")
@@ -292,7 +292,7 @@ def test_no_input_makes_a_kernel_compile_again(rng: np.random.Generator) -> None
     kinds = map(str, closest_hits.signatures)
     assert len([kind for kind in kinds if "Triangles" in kind and "ClosestGoal" in kind]) == 1
     assert len(binned_sah._build_subtree.signatures) == 1
-    assert len(build_records._record_triangles.signatures) == 1
+    assert len(build._record_triangles.signatures) == 1
 
 
 @pytest.mark.parametrize("kind", [list, tuple, np.float32, np.int32, np.int64, "mixed"])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from bvh import BVH
-from bvh.io.meshes import load_mesh
+from bvh.io.meshes import read_file
 from meshes.organic import organic
 from tests.cases import contact_pairs, soups
 from tests.oracles import overlaps as oracle
@@ -193,7 +193,7 @@ def test_scans(name: str) -> None:
     """A real scan against itself, moved: the same pairs from moved vertices and by transform."""
     if not (SCANS / name).is_file():
         pytest.skip(f"no {name} at hand")
-    mesh = load_mesh(SCANS / name)
+    mesh = read_file(SCANS / name, "a mesh")
     matrix = np.eye(4)
     matrix[:3, 3] = np.ptp(mesh.vertices, axis=0) / 10.0
     tree = BVH.from_mesh(mesh)

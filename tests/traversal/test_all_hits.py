@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import bvh
-from bvh.io.meshes import load_mesh
+from bvh.io.meshes import read_file
 from meshes.hostile import needle_prism
 from meshes.sphere import geodesic_sphere
 from tests.cases import aims
@@ -247,7 +247,7 @@ def test_scans(name: str, rng: np.random.Generator) -> None:
     """2 000 random rays, some of them aimed at features, against rational arithmetic."""
     if not (SCANS / name).is_file():
         pytest.skip(f"{name} is not at hand")
-    tree = bvh.BVH.from_mesh(load_mesh(SCANS / name))
+    tree = bvh.BVH.from_mesh(read_file(SCANS / name, "a mesh"))
     o, d = aims.random_rays(*tree.bounds, 2_000, rng)
     d[::4] = aims.features(tree.vertices, tree.faces, rng)[: len(d[::4])] - o[::4]
     got = assert_agree(tree, (o, d))

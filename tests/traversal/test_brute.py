@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import bvh
-from bvh.io.meshes import load_mesh
+from bvh.io.meshes import read_file
 from meshes.cad_part import cad_part
 from meshes.interior import interior
 from meshes.organic import organic
@@ -78,7 +78,7 @@ def test_scans(name: str, rng: np.random.Generator) -> None:
     """A bounded share of rays on real scans."""
     if not (SCANS / name).is_file():
         pytest.skip(f"no {name} at hand")
-    assert_equal_to_brute_force(bvh.BVH.from_mesh(load_mesh(SCANS / name)), 1_000, rng)
+    assert_equal_to_brute_force(bvh.BVH.from_mesh(read_file(SCANS / name, "a mesh")), 1_000, rng)
 
 
 @pytest.mark.slow
@@ -88,7 +88,7 @@ def test_a_million_rays(name: str, rng: np.random.Generator) -> None:
     if name in OURS:
         tree = bvh.BVH.from_triangles(*OURS[name]())
     elif (SCANS / name).is_file():
-        tree = bvh.BVH.from_mesh(load_mesh(SCANS / name))
+        tree = bvh.BVH.from_mesh(read_file(SCANS / name, "a mesh"))
     else:
         pytest.skip(f"no {name} at hand")
     assert_equal_to_brute_force(tree, int(os.environ.get("BVH_BRUTE_RAYS", "1000000")), rng)

@@ -14,10 +14,9 @@ from bvh import BVH
 from bvh.runtime.arguments import kernel_input
 from bvh.runtime.jit import entry
 from bvh.runtime.simd import WIDTH
-from bvh.tree.build import BUILDERS, build_binary
-from bvh.tree.build_records import prepare
+from bvh.tree.build import BUILDERS, build_binary, prepare
 from bvh.tree.builders import sbvh
-from bvh.tree.builders.morton import bit_tables
+from bvh.tree.builders.hlbvh import bit_tables
 from bvh.tree.builders.records import load, outward, store
 from bvh.tree.builders.subtrees import deepest_level
 from bvh.tree.frame import local_frame

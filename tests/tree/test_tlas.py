@@ -14,7 +14,7 @@ from bvh.queries.tree_base import TreeBase
 from bvh.runtime.jit import entry
 from bvh.runtime.simd import WIDTH
 from bvh.tree import tlas
-from bvh.tree.build_records import local_box
+from bvh.tree.build import local_box
 from bvh.tree.collapse import order_node
 from bvh.tree.nodes import local_boxes
 from bvh.tree.stats import check, wide_cost

@@ -26,8 +26,7 @@ from bvh.apps.page_server import HOST
 from bvh.apps.viewer.drawing import MAX_FACES
 from bvh.apps.viewer.window import PORT, view
 from bvh.pictures.charts import chart, check_chart_path, write_chart
-from bvh.pictures.legends import with_legend
-from bvh.pictures.picture import NUMBERS, check_picture_path
+from bvh.pictures.picture import NUMBERS, check_picture_path, with_legend
 from bvh.pictures.rendering import render
 from bvh.pictures.shading import DATA, SHADES
 from bvh.scene.scene import Scene

@@ -96,6 +96,12 @@ def vector(array, i):
 
 
 @inlined
+def row_of(array, at):
+    """Read four numbers of an array: a row of a map, or a plane."""
+    return peek(array, at), peek(array, at + 1), peek(array, at + 2), peek(array, at + 3)
+
+
+@inlined
 def lower_of(a, b):
     """Return the smaller components of two vectors."""
     return (min(a[0], b[0]), min(a[1], b[1]), min(a[2], b[2]))

@@ -116,10 +116,7 @@ def exact_volume(a, b, c, p):
 
 @kernel
 def _unrounded_volume(a, b, c, p):
-    """Return (decided, sign): decided where float64 computes the volume without any rounding.
-
-    So it is for points on grids: whole numbers, halves, millimetres in units of 2**-10.
-    """
+    """Return (decided, sign): decided where nothing is rounded, as for points on grids."""
     stay_outlined()
     value, lost = 0.0, False
     for i in range(3):

@@ -62,17 +62,8 @@ def cache_directory() -> Path | None:
     wanted = os.environ.get("BVH_CACHE_DIR", "")
     if wanted.lower() == "off" or not kernel_sources(PACKAGE):
         return None
-    found: Path | None = None
-    for root in _cache_roots(wanted):
-        folder = _folder(root / fingerprint())
-        with contextlib.suppress(OSError):
-            folder.make()
-            if folder.is_usable():
-                found = folder.path
-                folder.touch()
-        folder.close()
-        if found is not None:
-            break
+    folders = (_folder(root / fingerprint()) for root in _cache_roots(wanted))
+    found = next((folder.path for folder in folders if folder.prepare()), None)
     if wanted and (found is None or found.parent != absolute(wanted)):
         warnings.warn(
             f"BVH_CACHE_DIR={wanted} cannot be used: it must be a folder that only its owner can "

@@ -34,11 +34,8 @@ class KernelFolder:
     """A folder of kernel files, opened when it is first needed."""
 
     def __init__(self, path: Path, link: bool = True, checked: bool = True) -> None:
-        """Create an unopened folder.
-
-        Without `link` the parent may not be a symbolic link. Without `checked` any owner and mode
-        are accepted.
-        """
+        # Without `link` the parent may not be a symbolic link; without `checked` any owner and mode
+        # are accepted.
         self.path = Path(os.path.abspath(path))
         self._link = link
         self._checked = checked
@@ -46,10 +43,7 @@ class KernelFolder:
         self._identity: tuple[int, int] | None = None
 
     def _opened(self) -> int | None:
-        """Return a descriptor of the folder; None on systems without them.
-
-        Raises OSError if the folder cannot be opened, `Untrusted` if it is not trusted.
-        """
+        """Return a descriptor of the folder, None on systems without them; raises OSError."""
         if not BY_DESCRIPTOR:
             return None
         status: os.stat_result | None = None
@@ -162,17 +156,17 @@ class KernelFolder:
         folder = self._opened()
         return os.listdir(self.path if folder is None else folder)
 
-    def is_usable(self) -> bool:
-        """Return whether kernels can be stored here, or at least loaded."""
+    def prepare(self) -> bool:
+        """Make the folder; return whether kernels can be stored here, or at least loaded."""
         try:
-            self._opened()
+            self.make()
+            folder = self._opened()
+            # It is in use, so it is not pruned.
+            with contextlib.suppress(OSError):
+                os.utime(self.path if folder is None else folder)
             # A filled folder on a read-only disk still serves; an empty one is useless.
             return os.access(self.path, os.W_OK) or bool(self.names())
         except OSError:
             return False
-
-    def touch(self) -> None:
-        """Update the time of the folder, so that it is not pruned."""
-        with contextlib.suppress(OSError):
-            folder = self._opened()
-            os.utime(self.path if folder is None else folder)
+        finally:
+            self.close()

@@ -7,9 +7,8 @@ is optimised and emitted once, as a translation unit in C is. Passes that no ker
 out (closures, array expressions, `with` blocks), and results that Numba computes again for every
 instruction are cached.
 
-This file depends on internals of Numba. If a version of Numba differs, its import fails, and
-`runtime.jit` lets Numba compile kernels as any function: with the same results, but several times
-as slowly.
+All this is internal to Numba. If a version of it differs, this import fails, and `runtime.jit` lets
+Numba compile kernels as any function: with the same results, but several times as slowly.
 """
 
 from __future__ import annotations

@@ -136,10 +136,7 @@ if WIDTH <= 8:
 
     @inlined
     def compress_order(bits):
-        """Return the permutation that moves the lanes of a mask, given as bits, to the front.
-
-        The other lanes are valid indices.
-        """
+        """Return the permutation that moves the lanes of a mask, given as bits, to the front."""
         return load_bytes(COMPRESS_ORDERS, bits * WIDTH, WIDTH)
 
 else:

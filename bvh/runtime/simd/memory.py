@@ -213,10 +213,7 @@ def _store(array: Any, value: Any, lane: Any) -> Any:
 
 @literal_operation
 def store(typingctx: Any, array: Any, index: Any, value: Any) -> Any:
-    """Store a vector, or a scalar, from an index on.
-
-    Doubles are rounded to the float32 of an array.
-    """
+    """Store a vector, or a scalar, from an index on; doubles are rounded to an array's float32."""
     dtype = getattr(value, "dtype", value)
     rounds = dtype == types.float64 and array.dtype == types.float32
     if not (_is_flat(array) and (dtype == array.dtype or rounds)):

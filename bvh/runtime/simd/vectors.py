@@ -74,10 +74,7 @@ def spread(builder: Any, value: Any, n: int) -> Any:
 
 
 def result_type(*args: Any) -> Any:
-    """Return the type of a result: of lanes where an operand has lanes, else that of all scalars.
-
-    None where the operands do not go together.
-    """
+    """Return the type of a result, with lanes if an operand has lanes; None if they do not fit."""
     if any(isinstance(ty, Vec) for ty in args):
         return _vec_of(args)
     kinds = {types.unliteral(ty) for ty in args}

@@ -15,8 +15,9 @@ import stat
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
+from io import BufferedReader
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -124,7 +125,10 @@ def load(
         if mmap:
             content = np.memmap(file, np.uint8, "r", shape=(size,))
         else:
-            content = _read(file, start, size)
+            content = aligned(size, np.uint8)
+            file.seek(0)
+            if file.readinto(content.data) < size or content[:HEADER_SIZE].tobytes() != start:
+                raise ValueError("was changed while it was read")
 
     trees: list[BVH] = []
 
@@ -220,7 +224,7 @@ def _prefixed(prefix: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _opened(name: str) -> Iterator[IO[bytes]]:
+def _opened(name: str) -> Iterator[BufferedReader]:
     """Open a regular file; refuse others, such as a pipe, without waiting for them."""
 
     def opener(path: str, flags: int) -> int:
@@ -228,25 +232,10 @@ def _opened(name: str) -> Iterator[IO[bytes]]:
 
     if not stat.S_ISREG(os.stat(name).st_mode):
         raise ValueError("is something else than a file")
-    with open(name, "rb", buffering=0, opener=opener) as file:
+    with open(name, "rb", opener=opener) as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise ValueError("is something else than a file")
         yield file
-
-
-def _read(file: IO[bytes], start: bytes, size: int) -> NDArray[np.uint8]:
-    """Read a whole file whose header has been checked."""
-    content = aligned(size, np.uint8)
-    file.seek(0)
-    done = 0
-    while done < size:
-        count = file.readinto(content[done:].data)  # type: ignore[attr-defined]
-        if not count:
-            break
-        done += count
-    if done < size or content[:HEADER_SIZE].tobytes() != start:
-        raise ValueError("was changed while it was read")
-    return content
 
 
 @dataclass

@@ -9,7 +9,6 @@ Each file imports only from those above it.
 |---|---|
 | `records.py` | Box records, the input of builders, and vector operations on them |
 | `bins.py` | Bins: equal intervals of the centres of a range of records, and the split between two of them |
-| `morton.py` | Morton order: keys along a space-filling curve, and their radix sort |
 | `space.py` | Spatial splits: the planes that a range of records can be split at, and the split at one |
 | `subtrees.py` | Subtrees that threads build in parallel, and the limit of depth; shared by all builders |
 | `top_levels.py` | The top of a tree, built level by level; threads share the chunks of all ranges of a level |

@@ -215,25 +215,13 @@ def build(
     max_leaf: int = MAX_LEAF,
     deepest: int | None = None,
 ) -> Nodes:
-    """Build a tree.
+    """Build a tree over the records of the first half, (2 n, 8), which are overwritten.
 
-    Parameters
-    ----------
-    records : ndarray of float32, shape (2 n, 8)
-        One record for each primitive (see `records`), and as many unused rows. Overwritten.
-    threads : int
-        Threads to use. The tree does not depend on their number.
-    progress : callable, optional
-        Called with (primitives done, all primitives) a few times a second.
-    group_bits, max_leaf : int
-        Leaves cost one for each started group of 1 << group_bits records, and have at most
-        `max_leaf`.
-    deepest : int, optional
-        Largest depth of the tree; `subtrees.deepest_level` by default.
+    It does not depend on the number of threads. A leaf costs one for each started group of
+    1 << group_bits records, and has at most `max_leaf`; by default no leaf is deeper than
+    `subtrees.deepest_level`. `progress` gets (primitives done, all) a few times a second.
     """
     count = len(records) // 2
-    if progress is not None:
-        progress(0, count)
     if count == 0:
         return no_nodes()
     deepest = deepest_level(count) if deepest is None else deepest

@@ -1,6 +1,10 @@
 """HLBVH builder: cells of the Morton order, with binned SAH above them (Pantaleoni and Luebke 2010,
 "HLBVH: hierarchical LBVH construction for real-time ray tracing of dynamic geometry").
 
+A key is a 32-bit code above a 32-bit row. Each bit of the code halves space across the longest
+axis of the cell, so that cells are nearly cubes (Vinkler, Bittner and
+Havran 2017, "Extended Morton codes for high performance bounding volume hierarchy construction").
+
 A range of the order is cut where the highest differing bit of its codes changes, that is, in the
 middle of its cell of space; equal codes are cut in half. This is fast, but ignores the sizes of
 primitives, so it is used for cells of a few primitives only. A SAH tree is built over the cells as
@@ -9,15 +13,28 @@ if each were one primitive.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
 from bvh.runtime.jit import entry, inlined, kernel
-from bvh.runtime.threads import Progress, reserve_call_memory
+from bvh.runtime.threads import Progress, reserve_call_memory, share
 from bvh.tree.builders import binned_sah
 from bvh.tree.builders.bins import GROUP_BITS
-from bvh.tree.builders.morton import in_chunks, row_of, sorted_keys
-from bvh.tree.builders.records import id_of, join, load, nothing, store, store_bounds, with_id
+from bvh.tree.builders.records import (
+    ID,
+    UPPER,
+    bins_of,
+    centre,
+    id_of,
+    join,
+    load,
+    nothing,
+    scales,
+    store,
+    store_bounds,
+)
 from bvh.tree.builders.subtrees import (
     BEGIN,
     DEPTH,
@@ -41,6 +58,134 @@ from bvh.tree.nodes import Nodes, is_leaf, link_inner, link_leaf
 # Primitives that a cell may have.
 CELL_BITS = 5
 CELL = 1 << CELL_BITS
+
+CODE_BITS = 32
+AXIS_BITS = 16
+# Digits of the radix sort.
+DIGIT_BITS = 11
+DIGITS = 1 << DIGIT_BITS
+# Least number of keys for a thread.
+CHUNK = 65536
+
+
+def bit_tables(extents: NDArray[np.float64]) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
+    """Return tables that spread the bits of each axis, and the number of bits of each.
+
+    Row 2 a of the tables spreads the low 8 of an axis's 16 bits, row 2 a + 1 the high 8.
+    """
+    extents = np.array(extents, np.float64)
+    bits = np.zeros(3, np.int64)
+    positions: list[list[int]] = [[], [], []]
+    for position in range(CODE_BITS - 1, -1, -1):
+        axis = int(np.argmax(np.where(bits < AXIS_BITS, extents, -1.0)))
+        extents[axis] *= 0.5
+        bits[axis] += 1
+        positions[axis].append(position)
+    tables = np.zeros((6, 256), np.uint32)
+    values = np.arange(256)
+    for axis in range(3):
+        for bit, position in enumerate(reversed(positions[axis])):
+            row = 2 * axis + bit // 8
+            tables[row] |= ((values >> (bit % 8)) & 1).astype(np.uint32) << np.uint32(position)
+    return tables, bits
+
+
+@inlined
+def row_of(keys, i):
+    """Return the row of a key's record."""
+    return np.int64(keys[i] & np.uint64(0xFFFFFFFF))
+
+
+@entry
+def _make_keys(records, begin, end, boxes, tables, bits, keys):
+    """Write the keys of a range of records; `keys` are those of all records."""
+    box = load(boxes, 1)
+    scale = scales(box, np.float32(1 << AXIS_BITS))
+    shifts = AXIS_BITS - bits[0], AXIS_BITS - bits[1], AXIS_BITS - bits[2]
+    for i in range(begin, end):
+        x, y, z = bins_of(centre(load(records, i)), box, scale, (1 << AXIS_BITS) - 1)
+        x, y, z = x >> shifts[0], y >> shifts[1], z >> shifts[2]
+        code = tables[0, x & 255] | tables[1, x >> 8]
+        code |= tables[2, y & 255] | tables[3, y >> 8]
+        code |= tables[4, z & 255] | tables[5, z >> 8]
+        keys[i] = (np.uint64(code) << np.uint64(32)) | np.uint64(i)
+
+
+@entry
+def _count_digits(keys, begin, end, shift, counts):
+    """Count how often each digit occurs in a range of keys."""
+    counts[:] = 0
+    for i in range(begin, end):
+        counts[np.int64((keys[i] >> shift) & np.uint64(DIGITS - 1))] += 1
+
+
+@entry
+def _first_positions(counts):
+    """Replace the counts of each chunk by the positions of its first key of each digit."""
+    position = 0
+    for digit in range(DIGITS):
+        for chunk in range(len(counts)):
+            count = counts[chunk, digit]
+            counts[chunk, digit] = position
+            position += count
+
+
+@entry
+def _scatter(keys, begin, end, shift, positions, out):
+    """Move a range of keys to their positions."""
+    for i in range(begin, end):
+        digit = np.int64((keys[i] >> shift) & np.uint64(DIGITS - 1))
+        out[positions[digit]] = keys[i]
+        positions[digit] += 1
+
+
+def in_chunks(
+    count: int, smallest: int, threads: int, work: Callable[[int, int, int], object]
+) -> int:
+    """Call work(chunk, begin, end) for equal chunks, at most one a thread; return their number."""
+    size = max(-(-count // threads), smallest)
+    share(count, size, lambda begin, end: work(begin // size, begin, end), threads)
+    return -(-count // size)
+
+
+def sorted_keys(
+    records: NDArray[np.float32], boxes: NDArray[np.float32], threads: int
+) -> NDArray[np.uint64]:
+    """Return the keys of the records in the first half of the array in ascending order.
+
+    `boxes` are that of all records and that of their centres. The order does not depend on the
+    threads: equal codes keep the order of their rows.
+    """
+    count = len(records) // 2
+    extents = boxes[1, UPPER : UPPER + 3].astype(np.float64) + boxes[1, :3]
+    tables, bits = bit_tables(extents)
+    keys, other = np.empty(count, np.uint64), np.empty(count, np.uint64)
+
+    def make(_: int, begin: int, end: int) -> None:
+        _make_keys(records, begin, end, boxes, tables, bits, keys)
+
+    in_chunks(count, CHUNK, threads, make)
+    for low in range(32, 32 + CODE_BITS, DIGIT_BITS):
+        _sort_by_digit(keys, other, np.uint64(low), threads)
+        keys, other = other, keys
+    return keys
+
+
+def _sort_by_digit(
+    keys: NDArray[np.uint64], out: NDArray[np.uint64], shift: np.uint64, threads: int
+) -> None:
+    """Sort keys by the digit from bit `shift` on."""
+    counts = np.empty((threads + 1, DIGITS), np.int64)
+
+    def count_digits(chunk: int, begin: int, end: int) -> None:
+        _count_digits(keys, begin, end, shift, counts[chunk])
+
+    def scatter(chunk: int, begin: int, end: int) -> None:
+        _scatter(keys, begin, end, shift, counts[chunk], out)
+
+    chunks = in_chunks(len(keys), CHUNK, threads, count_digits)
+    _first_positions(counts[:chunks])
+    in_chunks(len(keys), CHUNK, threads, scatter)
 
 
 @inlined
@@ -99,7 +244,7 @@ def _gather(records, keys, tasks, begin, end, cells):
             r = load(records, row_of(keys, i))
             store(records, half + i, r)
             box = join(box, r)
-        store(cells, cell, with_id(box, cell))
+        store(cells, cell, box)
 
 
 @inlined
@@ -133,11 +278,9 @@ def _build_cell(records, keys, start, base, deepest, block, pending):
             # Two full leaves rather than three.
             middle = min(max(middle, end - (1 << GROUP_BITS)), begin + (1 << GROUP_BITS))
         link_inner(block.links, node, base + used)
-        for k in range(2):
-            pending[waiting, NODE] = base + used + k
-            pending[waiting, BEGIN] = begin if k == 0 else middle
-            pending[waiting, END] = middle if k == 0 else end
-            pending[waiting, DEPTH] = depth + 1
+        for child, low, high in ((used, begin, middle), (used + 1, middle, end)):
+            pending[waiting, NODE], pending[waiting, DEPTH] = base + child, depth + 1
+            pending[waiting, BEGIN], pending[waiting, END] = low, high
             waiting += 1
         used += 2
     for node in range(base + used - 1, base - 1, -1):
@@ -154,9 +297,9 @@ def _build_cells(records, keys, tasks, begin, end, deepest, block, state, rows, 
     for cell in range(begin, end):
         if cancel[0] != 0:
             return
-        rows[cell, 0] = base
-        rows[cell, 1] = _build_cell(records, keys, tasks[cell], base, deepest, block, pending)
-        base += rows[cell, 1]
+        used = _build_cell(records, keys, tasks[cell], base, deepest, block, pending)
+        rows[cell, 0], rows[cell, 1] = base, used
+        base += used
         done[0] += tasks[cell, END] - tasks[cell, BEGIN]
 
 
@@ -178,8 +321,6 @@ def build(
 ) -> Nodes:
     """Build a tree; see `binned_sah.build` for the arguments."""
     count = len(records) // 2
-    if progress is not None:
-        progress(0, count)
     if count == 0:
         return no_nodes()
     deepest = deepest_level(count)
@@ -194,6 +335,7 @@ def build(
         _gather(records, keys, tasks, begin, end, cells)
 
     in_chunks(cell_count, SMALLEST_TASK // CELL, threads, gather)
+    cells[:cell_count, ID].view(np.int32)[:] = np.arange(cell_count)
     # The remaining levels suffice to halve a cell.
     top = binned_sah.build(
         cells, threads=threads, group_bits=0, max_leaf=1, deepest=deepest - CELL_BITS

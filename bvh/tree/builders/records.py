@@ -215,12 +215,6 @@ def record(builder: Any, x: Any, y: Any, z: Any, id: Any, u: Any, v: Any, w: Any
     return out
 
 
-@operation(v8, v8, i4)
-def with_id(builder: Any, v: Any, id: Any) -> Any:
-    """Return a box as the record of the primitive `id`."""
-    return builder.insert_element(v, builder.bitcast(id, F32), I32(ID))
-
-
 @operation(v8, v8)
 def outward(builder: Any, v: Any) -> Any:
     """Return a record with corners one float32 further out, as by `np.nextafter`.

@@ -66,23 +66,11 @@ def build(
     threads: int = 1,
     progress: Progress | None = None,
 ) -> Nodes:
-    """Build a tree over triangles.
+    """Build a tree over `count` triangles, of which `records` in the local frame are overwritten.
 
-    Parameters
-    ----------
-    triangles : Triangles
-    records : ndarray of float32, shape (2 m, 8)
-        One record for each of `count` triangles; m is the capacity for pieces. Overwritten.
-    count : int
-        Number of valid triangles.
-    frame : ndarray of float64, shape (2, 3)
-        The local frame that the records are in.
-    threads, progress
-        As in `binned_sah.build`.
+    Half the rows of `records` are the capacity for pieces; see also `binned_sah.build`.
     """
     capacity = len(records) // 2
-    if progress is not None:
-        progress(0, count)
     if count == 0:
         return no_nodes()
     deepest, grain = deepest_level(count), task_size(count)
