@@ -6,6 +6,7 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 # It takes note of the working directory now.
+from bvh.runtime import lazy_arrays
 from bvh.runtime import starting_folder as starting_folder
 
 if TYPE_CHECKING:
@@ -36,13 +37,18 @@ if TYPE_CHECKING:
         ScenePairs,
     )
     from bvh.runtime.jit import BVHWarning, warmup
-    from bvh.scene.files.loading import load, load_scene
+    from bvh.distributed.opening import load
+    from bvh.distributed.partitioning import partition
+    from bvh.distributed.parts import Parts
+    from bvh.scene.files.loading import load_scene
     from bvh.scene.flattened_instances import Leaf, Leaves
     from bvh.scene.instances import Instance
     from bvh.scene.scene import Scene
     from bvh.tree.stats import TreeStats
 
 __version__ = "0.1.0"
+
+lazy_arrays.handler = "bvh.distributed.lazy_queries"
 
 __all__ = [
     "BVH",
@@ -58,6 +64,7 @@ __all__ = [
     "Leaf",
     "Leaves",
     "Overlaps",
+    "Parts",
     "Pick",
     "RayLab",
     "Scene",
@@ -71,6 +78,7 @@ __all__ = [
     "Viewer",
     "load",
     "load_scene",
+    "partition",
     "ray_box",
     "ray_lab",
     "ray_obb",
@@ -109,8 +117,10 @@ _MODULES = {
     "Selection": "picking.results",
     "TreeStats": "tree.stats",
     "Viewer": "apps.viewer.window",
-    "load": "scene.files.loading",
+    "Parts": "distributed.parts",
+    "load": "distributed.opening",
     "load_scene": "scene.files.loading",
+    "partition": "distributed.partitioning",
     "ray_box": "geometry.boxes",
     "ray_lab": "apps.lab.page",
     "ray_obb": "geometry.obbs",

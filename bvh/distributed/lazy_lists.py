@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from bvh.distributed.lazy_queries import AXES, as_dask, target_key, unified
+from bvh.distributed.lazy_queries import AXES, target_key, unified
 
 
 class LazyLists:
@@ -49,27 +49,24 @@ def lazy_lists(
     target : BVH, Scene or Parts
     verb : str
     arrays : dict
-        Arguments that are arrays.
+        Dask arrays, by the names of arguments.
     options : dict
         All other arguments.
     """
     import dask.array as da
     from dask.delayed import delayed
 
-    given = {name: as_dask(name, value) for name, value in arrays.items()}
-    tails = {name: AXES[name] for name in given}
-    leading = np.broadcast_shapes(*(a.shape[: a.ndim - tails[n]] for n, a in given.items()))
+    leading = np.broadcast_shapes(*(a.shape[: a.ndim - AXES[n]] for n, a in arrays.items()))
     rank = len(leading)
-    full = [
-        da.broadcast_to(array, leading + array.shape[array.ndim - tails[name] :])
-        for name, array in given.items()
-    ]
-    full = unified(list(given), full)
+    full = unified(
+        list(arrays),
+        [da.broadcast_to(a, leading + a.shape[a.ndim - AXES[n] :]) for n, a in arrays.items()],
+    )
     task, key = delayed(_query, pure=True), target_key(target)
     blocks = [array.to_delayed().reshape(array.numblocks[:rank]) for array in full]
     chunks = np.empty(blocks[0].shape, object)
     for index in np.ndindex(chunks.shape):
-        rays = {name: block[index] for name, block in zip(given, blocks, strict=True)}
+        rays = {name: block[index] for name, block in zip(arrays, blocks, strict=True)}
         chunks[index] = task(key, verb, rays, options)
     return LazyLists(chunks)
 
@@ -129,7 +126,9 @@ def join(chunks: Any, shape: tuple[int, ...] | None = None) -> Any:
 def _depth(chunks: Any) -> tuple[int, ...]:
     """Return the shape of nested lists of results."""
     shape: list[int] = []
-    while isinstance(chunks, list | np.ndarray) and np.ndim(chunks) != 0 or isinstance(chunks, list):
+    while (
+        isinstance(chunks, list | np.ndarray) and np.ndim(chunks) != 0 or isinstance(chunks, list)
+    ):
         shape.append(len(chunks))
         chunks = chunks[0]
     return tuple(shape)

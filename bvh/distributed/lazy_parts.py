@@ -30,9 +30,7 @@ REDUCTIONS: dict[str, Callable[[Any, Any], Any]] = {
 }  # fmt: skip
 
 
-def query_parts(
-    parts: Parts, verb: str, arrays: dict[str, Any], options: dict[str, Any]
-) -> Any:
+def query_parts(parts: Parts, verb: str, arrays: dict[str, Any], options: dict[str, Any]) -> Any:
     """Return the result of a query of parts as Dask arrays."""
     if verb in ("contains", "signed_distance"):
         return _by_parity(parts, verb, arrays, options)
@@ -44,9 +42,7 @@ def query_parts(
     return results[0]
 
 
-def _by_parity(
-    parts: Parts, verb: str, arrays: dict[str, Any], options: dict[str, Any]
-) -> Any:
+def _by_parity(parts: Parts, verb: str, arrays: dict[str, Any], options: dict[str, Any]) -> Any:
     """Return what crossings of all parts together decide."""
     import dask.array as da
 

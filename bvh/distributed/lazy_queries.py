@@ -39,7 +39,7 @@ SINGLE_FIELDS = {
 # Arguments that are arrays, with the number of axes of one query.
 AXES = {
     "rays": 1, "origins": 1, "directions": 1, "t_min": 0, "t_max": 0, "mask": 0,
-    "points": 1, "max_distance": 0,
+    "points": 1, "max_distance": 0, "lower": 1, "upper": 1, "center": 1, "radius": 0, "planes": 2,
 }  # fmt: skip
 
 
@@ -59,13 +59,18 @@ def lazy_query(target: Any, verb: str, arguments: dict[str, Any]) -> Any:
     ValueError, TypeError
         If an array has unknown chunks, or no last axis of 3; the message names it.
     """
-    given = dict(arguments)
+    # What is None is left to the method's own default.
+    given = {name: value for name, value in arguments.items() if value is not None}
     if given.pop("progress", None) is not None:
         raise ValueError(f"progress must be None for lazy arrays in {verb}: Dask has bars itself")
     # A task is one thread: the scheduler runs as many tasks as there are CPUs.
     given["threads"] = given.get("threads") or 1
     names = [name for name in AXES if name in given]
     arrays = unified(names, [as_dask(name, given.pop(name)) for name in names])
+    if verb == "all_hits" or verb.startswith("overlap"):
+        from bvh.distributed.lazy_lists import lazy_lists
+
+        return lazy_lists(target, verb, dict(zip(names, arrays, strict=True)), given)
     if isinstance(target, Parts):
         from bvh.distributed.lazy_parts import query_parts
 
@@ -73,9 +78,7 @@ def lazy_query(target: Any, verb: str, arguments: dict[str, Any]) -> Any:
     return query_chunks(target, verb, dict(zip(names, arrays, strict=True)), given)
 
 
-def query_chunks(
-    target: Any, verb: str, arrays: dict[str, Any], options: dict[str, Any]
-) -> Any:
+def query_chunks(target: Any, verb: str, arrays: dict[str, Any], options: dict[str, Any]) -> Any:
     """Return the result of a query as Dask arrays: one task for each chunk."""
     import dask.array as da
 
@@ -156,10 +159,12 @@ def as_dask(name: str, value: Any) -> Any:
     array = value if isinstance(value, da.Array) else da.from_array(np.asarray(value), chunks=-1)
     if any(np.isnan(size) for sizes in array.chunks for size in sizes):
         raise ValueError(f"{name} has unknown chunks: call its compute_chunk_sizes() first")
-    if AXES[name]:
-        if array.ndim == 0 or array.shape[-1] != (6 if name == "rays" else 3):
-            raise ValueError(f"{name} must have shape (..., 3), got {array.shape}")
-        array = array.rechunk({array.ndim - 1: -1})
+    axes = AXES[name]
+    if axes:
+        width = {"rays": "6", "planes": "k, 4"}.get(name, "3")
+        if array.ndim < axes or array.shape[-1] != int(width[-1]):
+            raise ValueError(f"{name} must have shape (..., {width}), got {array.shape}")
+        array = array.rechunk(dict.fromkeys(range(array.ndim - axes, array.ndim), -1))
     return array
 
 

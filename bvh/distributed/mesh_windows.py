@@ -90,8 +90,7 @@ def _items(source: Any) -> Iterable[Any]:
         return [source]
     if not isinstance(source, Iterable):
         raise TypeError(
-            "source must be a path, paths, or an iterable of meshes, got "
-            f"{type(source).__name__}"
+            f"source must be a path, paths, or an iterable of meshes, got {type(source).__name__}"
         )
     return source
 

@@ -182,9 +182,7 @@ def _append(rows: NDArray[Any], part: NDArray[np.int32], paths: list[Path]) -> N
             rows[order[begin:end]].tofile(file)
 
 
-def _centroid_box(
-    spill: Path, steps: _Steps
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _centroid_box(spill: Path, steps: _Steps) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the corners of the box of all centroids that are finite."""
     lower, upper = np.full(3, np.inf), np.full(3, -np.inf)
     for window in _windows(spill, steps):

@@ -15,9 +15,10 @@ from bvh.distributed.part_results import Closest, Lists, Nearest, joined, shaped
 from bvh.queries.containment import ASIDE, DIRECTIONS
 from bvh.queries.hierarchy import BVH
 from bvh.queries.query_arguments import PointBatch, RayBatch, check_rays, point_batch, ray_batch
-from bvh.queries.ray_queries import edge_rule
+from bvh.queries.ray_queries import EDGES
 from bvh.queries.results import AllHits, ClosestPoints, Hits
 from bvh.runtime.arguments import kernel_input, thread_count, whole_number
+from bvh.runtime.lazy_arrays import is_lazy, lazy_answer
 from bvh.runtime.progress_bars import Progress, ProgressLike, heard
 
 # Rays, or points, that visit the parts together: some 200 MB with all that is made of them.
@@ -59,9 +60,7 @@ class Parts:
         place = os.fspath(folder)
         self._set(place, read_index(place), byte_count("memory", memory), None)
 
-    def _set(
-        self, place: str, index: Index, memory: int, chosen: tuple[int, ...] | None
-    ) -> None:
+    def _set(self, place: str, index: Index, memory: int, chosen: tuple[int, ...] | None) -> None:
         self._place, self._index, self._memory, self._chosen = place, index, memory, chosen
         self._open = OpenParts(place, index, memory)
         boxes = [part.bounds or [np.nan] * 6 for part in index.parts]
@@ -163,6 +162,8 @@ class Parts:
         progress: ProgressLike | None = None,
     ) -> Hits:
         """Find the closest hit of each ray, as `BVH.closest_hit` does; ids are int64."""
+        if is_lazy(origins, directions, t_min, t_max):
+            return self._lazy("closest_hit", locals())
         batch = _checked(origins, directions, t_min, t_max, validate_rays)
         found = Closest.misses(batch.size)
         rays = batch.rays
@@ -193,6 +194,8 @@ class Parts:
         progress: ProgressLike | None = None,
     ) -> Any:
         """Return for each ray whether it hits anything, as `BVH.any_hit` does."""
+        if is_lazy(origins, directions, t_min, t_max):
+            return self._lazy("any_hit", locals())
         batch = _checked(origins, directions, t_min, t_max, validate_rays)
         found, rays = np.zeros(batch.size, np.bool_), batch.rays
 
@@ -220,7 +223,9 @@ class Parts:
         progress: ProgressLike | None = None,
     ) -> Any:
         """Count the hits of each ray, as `BVH.count_hits` does."""
-        edge_rule(edges)
+        _check_edges(edges)
+        if is_lazy(origins, directions, t_min, t_max):
+            return self._lazy("count_hits", locals())
         batch = _checked(origins, directions, t_min, t_max, validate_rays)
         counts, rays = np.zeros(batch.size, np.int64), batch.rays
 
@@ -248,7 +253,9 @@ class Parts:
         progress: ProgressLike | None = None,
     ) -> AllHits:
         """Find all hits of each ray, or the first few, as `BVH.all_hits` does; ids are int64."""
-        edge_rule(edges)
+        _check_edges(edges)
+        if is_lazy(origins, directions, t_min, t_max):
+            return self._lazy("all_hits", locals())
         limit = None if max_hits is None else whole_number("max_hits", max_hits)
         batch = _checked(origins, directions, t_min, t_max, validate_rays)
         found = [Lists.empty()]
@@ -274,6 +281,8 @@ class Parts:
         progress: ProgressLike | None = None,
     ) -> ClosestPoints:
         """Find the closest point for each point, as `BVH.closest_point` does; ids are int64."""
+        if is_lazy(points, max_distance):
+            return self._lazy("closest_point", locals())
         batch = point_batch(points, max_distance)
         found = Nearest.misses(batch.size)
 
@@ -296,6 +305,8 @@ class Parts:
         progress: ProgressLike | None = None,
     ) -> Any:
         """Return the distance of each point from the surface, as `BVH.distance` does."""
+        if is_lazy(points, max_distance):
+            return self._lazy("distance", locals())
         batch = point_batch(points, max_distance)
         found = np.full(batch.size, np.inf)
 
@@ -316,6 +327,8 @@ class Parts:
         progress: ProgressLike | None = None,
     ) -> Any:
         """Return distances from a closed surface, negative inside, as `BVH.signed_distance`."""
+        if is_lazy(points):
+            return self._lazy("signed_distance", locals())
         batch = point_batch(points)
         found = np.asarray(self.distance(batch.points, threads=threads, progress=progress))
         inside = self.crossings(batch.points, threads=threads) & 1 == 1
@@ -330,6 +343,8 @@ class Parts:
         progress: ProgressLike | None = None,
     ) -> Any:
         """Return which points are inside a closed surface or on it, as `BVH.contains` does."""
+        if is_lazy(points):
+            return self._lazy("contains", locals())
         batch = point_batch(points)
         with heard(progress) as report:
             inside = self.crossings(batch.points, threads=threads, progress=report) & 1 == 1
@@ -358,6 +373,10 @@ class Parts:
             # A ray misses a face that it lies in, but no face holds three directions.
             found |= self.any_hit(points, np.roll(ASIDE, turn), 0.0, 0.0, threads=threads)
         return found
+
+    def _lazy(self, verb: str, arguments: dict[str, Any]) -> Any:
+        """Return the lazy result of a query, with what the method was given."""
+        return lazy_answer(self, verb, **{k: v for k, v in arguments.items() if k != "self"})
 
     def _sweep(self, batch: RayBatch, visit: Visit, progress: ProgressLike | None) -> None:
         """Visit the parts that rays may hit, near to far, with the t at which each is entered."""
@@ -400,6 +419,11 @@ class Parts:
             some = slice(starts[k], ends[k])
             with self._open.part(int(part[starts[k]])) as opened:
                 visit(opened, rows[some], entry[some])
+
+
+def _check_edges(edges: str) -> None:
+    if not isinstance(edges, str) or edges not in EDGES:
+        raise ValueError(f"edges must be 'closed' or 'once', got {edges!r}")
 
 
 def _union(boxes: NDArray[np.float64]) -> NDArray[np.float64]:

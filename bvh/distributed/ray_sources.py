@@ -47,7 +47,11 @@ class RaySource:
     """
 
     def __init__(
-        self, function: Maker, shape: tuple[int, ...], chunks: Any = "auto", args: tuple[Any, ...] = ()
+        self,
+        function: Maker,
+        shape: tuple[int, ...],
+        chunks: Any = "auto",
+        args: tuple[Any, ...] = (),
     ) -> None:
         from dask.array.core import normalize_chunks
 

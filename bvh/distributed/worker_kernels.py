@@ -45,7 +45,9 @@ class KernelPlugin(WorkerPlugin):  # type: ignore[misc]
 
     def __init__(self, parts: Sequence[str] | None = None) -> None:
         known = all_recipes()
-        wanted = list(known) if parts is None else [parts] if isinstance(parts, str) else list(parts)
+        wanted = (
+            list(known) if parts is None else [parts] if isinstance(parts, str) else list(parts)
+        )
         for part in wanted:
             if part not in known:
                 raise ValueError(f"parts must be of {', '.join(known)}, got {part!r}")

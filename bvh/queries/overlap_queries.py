@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bvh.runtime.arguments import common_shape, points, reals, thread_count
+from bvh.runtime.lazy_arrays import is_lazy, lazy_answer
 from bvh.runtime.progress_bars import ProgressLike, heard
 from bvh.tree.primitives import Boxes, Triangles
 
@@ -89,6 +90,10 @@ class OverlapQueries(Generic[Found, Pairs]):
         >>> scene.overlap_box([0, 0, 1], [1, 1, 2]).instance_id
         array([1], dtype=int32)
         """
+        if is_lazy(lower, upper):
+            return lazy_answer(
+                self, "overlap_box", lower=lower, upper=upper, threads=threads, progress=progress
+            )
         search = self._region_search("overlap_box", Triangles, Boxes)
         found: Found = search.find(*_box_regions(lower, upper, search.bounds), threads, progress)
         return found
@@ -134,6 +139,15 @@ class OverlapQueries(Generic[Found, Pairs]):
         >>> tree.overlap_sphere([0.25, 0.25, 2], 2).prim_id
         array([0], dtype=int32)
         """
+        if is_lazy(center, radius):
+            return lazy_answer(
+                self,
+                "overlap_sphere",
+                center=center,
+                radius=radius,
+                threads=threads,
+                progress=progress,
+            )
         search = self._region_search("overlap_sphere", Triangles, Boxes)
         found: Found = search.find(*_sphere_regions(center, radius), threads, progress)
         return found
@@ -177,6 +191,10 @@ class OverlapQueries(Generic[Found, Pairs]):
         >>> tree.overlap_frustum([[1, 0, 0, -0.5], [0, 1, 0, -0.5]]).prim_id
         array([0], dtype=int32)
         """
+        if is_lazy(planes):
+            return lazy_answer(
+                self, "overlap_frustum", planes=planes, threads=threads, progress=progress
+            )
         search = self._region_search("overlap_frustum", Triangles)
         found: Found = search.find(*_plane_regions(planes), threads, progress)
         return found

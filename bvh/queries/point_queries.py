@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from bvh.geometry.ray_shapes import shaped
 from bvh.queries.query_arguments import Target, point_batch
 from bvh.runtime.arguments import thread_count, whole_number
+from bvh.runtime.lazy_arrays import is_lazy, lazy_answer
 from bvh.runtime.progress_bars import ProgressLike, heard
 
 Points = TypeVar("Points")
@@ -102,6 +103,10 @@ class PointQueries(Generic[Points]):
         >>> scene.closest_point([2.0, 1.0, 0.5]).instance_id
         1
         """
+        if is_lazy(points, max_distance):
+            return lazy_answer(
+                self, "closest_point", points=points, max_distance=max_distance, k=k, mask=mask, threads=threads, progress=progress,
+            )  # fmt: skip
         from bvh.queries.batches import point_batches
 
         target = self._point_target("closest_point", mask, True)
@@ -140,6 +145,10 @@ class PointQueries(Generic[Points]):
         >>> tree.distance([[1.0, 1.0, 0.0], [3.0, 0.0, 0.0]])
         array([0.70710678, 2.        ])
         """
+        if is_lazy(points, max_distance):
+            return lazy_answer(
+                self, "distance", points=points, max_distance=max_distance, mask=mask, threads=threads, progress=progress,
+            )  # fmt: skip
         from bvh.queries.batches import point_batches
 
         target = self._point_target("distance", mask, True)
@@ -181,6 +190,10 @@ class PointQueries(Generic[Points]):
         >>> tree.signed_distance([[0.25, 0.25, 0.125], [0.0, 0.0, 2.0], [1.0, 0.0, 0.0]])
         array([-0.125,  1.   ,  0.   ])
         """
+        if is_lazy(points):
+            return lazy_answer(
+                self, "signed_distance", points=points, mask=mask, threads=threads, progress=progress,
+            )  # fmt: skip
         from bvh.queries import containment
         from bvh.queries.batches import point_batches
 
@@ -242,6 +255,10 @@ class PointQueries(Generic[Points]):
         """
         if method not in ("parity", "winding"):
             raise ValueError(f"method must be 'parity' or 'winding', got {method!r}")
+        if is_lazy(points):
+            return lazy_answer(
+                self, "contains", points=points, method=method, mask=mask, threads=threads, progress=progress,
+            )  # fmt: skip
         target = self._point_target("contains", mask, False)
         if method == "winding":
             tree = self._as_one_tree(target.mask, True)
@@ -310,6 +327,10 @@ class PointQueries(Generic[Points]):
         >>> tree.winding_number([[0.1, 0.1, 0.1], [1.0, 1.0, 1.0]]).round(3) + 0.0
         array([1., 0.])
         """
+        if is_lazy(points):
+            return lazy_answer(
+                self, "winding_number", points=points, accuracy=accuracy, mask=mask, threads=threads, progress=progress,
+            )  # fmt: skip
         target = self._point_target("winding_number", mask, False)
         tree = self._as_one_tree(target.mask, False)
         return _winding_numbers(tree, points, accuracy, threads, progress)

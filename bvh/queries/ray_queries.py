@@ -19,6 +19,7 @@ from bvh.queries.query_arguments import (
     plain_ray,
 )
 from bvh.runtime.arguments import whole_number
+from bvh.runtime.lazy_arrays import is_lazy, lazy_answer
 from bvh.runtime.progress_bars import ProgressLike
 
 EDGES = {"closed": False, "once": True}
@@ -151,6 +152,8 @@ class RayQueries(Generic[ClosestHits, EveryHit, Caster]):
             origins, directions, t_min, t_max, cull, threads, validate_rays, progress, filter,
             data, sort, mask,
         )  # fmt: skip
+        if is_lazy(origins, directions, t_min, t_max, mask):
+            return lazy_answer(self, "closest_hit", counters=counters, **given._asdict())
         run: Any = ray_batches.counted_hits if counters else ray_batches.closest_hit
         hits: ClosestHits = cast(run, self._target(), given)
         return hits
@@ -238,6 +241,8 @@ class RayQueries(Generic[ClosestHits, EveryHit, Caster]):
             origins, directions, t_min, t_max, cull, threads, validate_rays, progress, filter,
             data, sort, mask,
         )  # fmt: skip
+        if is_lazy(origins, directions, t_min, t_max, mask):
+            return lazy_answer(self, "any_hit", **given._asdict())
         return cast(ray_batches.any_hit, self._target(), given)
 
     def all_hits(
@@ -307,6 +312,8 @@ class RayQueries(Generic[ClosestHits, EveryHit, Caster]):
             origins, directions, t_min, t_max, cull, threads, validate_rays, progress, filter,
             data, None, mask,
         )  # fmt: skip
+        if is_lazy(origins, directions, t_min, t_max, mask):
+            return lazy_answer(self, "all_hits", edges=edges, max_hits=limit, **given._asdict())
         hits: EveryHit = cast(run, self._target(), given)
         return hits
 
@@ -355,6 +362,8 @@ class RayQueries(Generic[ClosestHits, EveryHit, Caster]):
             origins, directions, t_min, t_max, cull, threads, validate_rays, progress, filter,
             data, None, mask,
         )  # fmt: skip
+        if is_lazy(origins, directions, t_min, t_max, mask):
+            return lazy_answer(self, "count_hits", edges=edges, **given._asdict())
         counts: NDArray[np.int64] | int = cast(run, target, given)
         return counts
 

@@ -9,6 +9,8 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from bvh.runtime.lazy_arrays import is_lazy
+
 Ids = NDArray[np.int32]
 Entries = TypeVar("Entries", bound="PerQuery")
 

@@ -83,7 +83,9 @@ def test_lists(tree: bvh.BVH, rays: Any) -> None:
     for name in (*HITS, "offsets", "shape"):
         np.testing.assert_array_equal(getattr(found, name), getattr(wanted, name), err_msg=name)
     corners = rays[0], rays[0] + 0.2
-    found = tree.overlap_box(chunked(corners[0], 17, 40, 3), chunked(corners[1], 60, 9, 3)).compute()
+    found = tree.overlap_box(
+        chunked(corners[0], 17, 40, 3), chunked(corners[1], 60, 9, 3)
+    ).compute()
     wanted_boxes = tree.overlap_box(*corners)
     np.testing.assert_array_equal(found.prim_id, wanted_boxes.prim_id)
     np.testing.assert_array_equal(found.counts, wanted_boxes.counts)
@@ -174,7 +176,12 @@ def test_tokens_follow_the_content() -> None:
     vertices, faces = sphere(1)
     tokens = {
         dask.base.tokenize(bvh.BVH.from_triangles(v, f))
-        for v, f in [(vertices, faces), (vertices, faces), (vertices * 2, faces), (vertices, faces[1:])]
+        for v, f in [
+            (vertices, faces),
+            (vertices, faces),
+            (vertices * 2, faces),
+            (vertices, faces[1:]),
+        ]
     }
     assert len(tokens) == 3
     scenes = [bvh.Scene() for _ in range(3)]

@@ -140,7 +140,8 @@ def test_damaged_stl(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("memory", "count"), [("2GB", 2 * 10**9), ("1.5 MiB", 3 << 19), (7, 7), ("12", 12), ("3k", 3000)]
+    ("memory", "count"),
+    [("2GB", 2 * 10**9), ("1.5 MiB", 3 << 19), (7, 7), ("12", 12), ("3k", 3000)],
 )
 def test_bytes(memory: Any, count: int) -> None:
     assert byte_count("memory", memory) == count
@@ -188,7 +189,9 @@ def _interrupt_at(count: int) -> Any:
 
 
 def test_cells_of_coordinates_near_the_largest(rng: np.random.Generator) -> None:
-    corners = rng.uniform(-1.0, 1.0, (5000, 3, 3)) * 1e307 + rng.choice([-1e308, 1e308], (5000, 1, 3))
+    corners = rng.uniform(-1.0, 1.0, (5000, 3, 3)) * 1e307 + rng.choice(
+        [-1e308, 1e308], (5000, 1, 3)
+    )
     grid = Grid(np.full(3, -1.2e308), np.full(3, 1.2e308))
     grid.add(corners)
     assert grid.counts.sum() == 5000
