@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from bvh.apps.lab.page import RayLab, ray_lab
     from bvh.apps.viewer.window import Viewer, view
     from bvh.camera.camera import Camera
+    from bvh.distributed.opening import load
+    from bvh.distributed.partitioning import partition
+    from bvh.distributed.parts import Parts
     from bvh.geometry.boxes import ray_box
     from bvh.geometry.obbs import ray_obb
     from bvh.geometry.planes import ray_plane
@@ -37,9 +40,6 @@ if TYPE_CHECKING:
         ScenePairs,
     )
     from bvh.runtime.jit import BVHWarning, warmup
-    from bvh.distributed.opening import load
-    from bvh.distributed.partitioning import partition
-    from bvh.distributed.parts import Parts
     from bvh.scene.files.loading import load_scene
     from bvh.scene.flattened_instances import Leaf, Leaves
     from bvh.scene.instances import Instance

@@ -114,7 +114,7 @@ def join(chunks: Any, shape: tuple[int, ...] | None = None) -> Any:
         for axis in range(grid.ndim)
     ]  # fmt: skip
     for index in np.ndindex(grid.shape):
-        part = grid[index]
+        part: Any = grid[index]
         where = tuple(slice(edges[a][k], edges[a][k + 1]) for a, k in enumerate(index))
         shift = begins[where].reshape(-1) - part.offsets[:-1]
         rows = np.repeat(shift, np.diff(part.offsets)) + np.arange(part.offsets[-1])
@@ -126,8 +126,8 @@ def join(chunks: Any, shape: tuple[int, ...] | None = None) -> Any:
 def _depth(chunks: Any) -> tuple[int, ...]:
     """Return the shape of nested lists of results."""
     shape: list[int] = []
-    while (
-        isinstance(chunks, list | np.ndarray) and np.ndim(chunks) != 0 or isinstance(chunks, list)
+    while (isinstance(chunks, list | np.ndarray) and np.ndim(chunks) != 0) or isinstance(
+        chunks, list
     ):
         shape.append(len(chunks))
         chunks = chunks[0]

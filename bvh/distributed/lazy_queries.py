@@ -143,10 +143,11 @@ def _fields(
     fields |= (SCENE_FIELDS if in_scene else {}) | (COST_FIELDS if counted else {})
     if isinstance(target, Parts):
         fields["prim_id"] = np.int64
-    kinds: tuple[type[Any], ...]
-    if verb == "closest_hit":
-        kinds = (CountedSceneHits, SceneHits) if in_scene else (CountedHits, Hits)
-        kind = kinds[0] if counted else kinds[1]
+    kind: type[Any]
+    if verb == "closest_hit" and counted:
+        kind = CountedSceneHits if in_scene else CountedHits
+    elif verb == "closest_hit":
+        kind = SceneHits if in_scene else Hits
     else:
         kind = SceneClosestPoints if in_scene else ClosestPoints
     return fields, lambda *columns: kind(**dict(zip(fields, columns, strict=True)))

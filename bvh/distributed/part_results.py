@@ -96,7 +96,8 @@ class Lists(NamedTuple):
     def empty(cls) -> Lists:
         """Return no hits."""
         kinds = (np.int64, np.int64, np.float64, np.float64, np.float64, np.bool_)
-        return cls(*(np.empty(0, kind) for kind in kinds))
+        columns: list[Any] = [np.empty(0, kind) for kind in kinds]
+        return cls(*columns)
 
     def sorted(self, shape: tuple[int, ...], size: int, limit: int | None) -> AllHits:
         """Return the lists of each ray by (t, id), the first `limit` of each."""
@@ -107,7 +108,8 @@ class Lists(NamedTuple):
             kept = np.arange(len(order)) - offsets[ray_id] < limit
             order, ray_id = order[kept], ray_id[kept]
             offsets = np.searchsorted(ray_id, np.arange(size + 1)).astype(np.int64)
-        _, prim_id, t, u, v, front = (column[order] for column in self)
+        columns: list[Any] = [column[order] for column in self[1:]]
+        prim_id, t, u, v, front = columns
         return AllHits(prim_id, t, u, v, front, offsets, shape)
 
 

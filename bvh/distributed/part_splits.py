@@ -62,8 +62,8 @@ def centroids(corners: NDArray[np.float64]) -> NDArray[np.float64]:
 class _Block(NamedTuple):
     """Cells begin <= cell < end on each axis."""
 
-    begin: tuple[int, int, int]
-    end: tuple[int, int, int]
+    begin: tuple[int, ...]
+    end: tuple[int, ...]
 
     @property
     def cells(self) -> tuple[slice, slice, slice]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,7 +17,7 @@ from bvh.queries.hierarchy import BVH
 from bvh.queries.query_arguments import PointBatch, RayBatch, check_rays, point_batch, ray_batch
 from bvh.queries.ray_queries import EDGES
 from bvh.queries.results import AllHits, ClosestPoints, Hits
-from bvh.runtime.arguments import kernel_input, thread_count, whole_number
+from bvh.runtime.arguments import whole_number
 from bvh.runtime.lazy_arrays import is_lazy, lazy_answer
 from bvh.runtime.progress_bars import Progress, ProgressLike, heard
 
@@ -26,6 +26,7 @@ TOGETHER = 1 << 20
 
 SMALLEST = np.nextafter(0.0, 1.0)
 
+Result = TypeVar("Result")
 Visit = Callable[[Part, NDArray[np.int64], NDArray[np.float64]], None]
 
 
@@ -374,9 +375,12 @@ class Parts:
             found |= self.any_hit(points, np.roll(ASIDE, turn), 0.0, 0.0, threads=threads)
         return found
 
-    def _lazy(self, verb: str, arguments: dict[str, Any]) -> Any:
+    def _lazy(self, verb: str, arguments: dict[str, Any]) -> Result:  # type: ignore[type-var]
         """Return the lazy result of a query, with what the method was given."""
-        return lazy_answer(self, verb, **{k: v for k, v in arguments.items() if k != "self"})
+        found: Result = lazy_answer(
+            self, verb, **{name: given for name, given in arguments.items() if name != "self"}
+        )
+        return found
 
     def _sweep(self, batch: RayBatch, visit: Visit, progress: ProgressLike | None) -> None:
         """Visit the parts that rays may hit, near to far, with the t at which each is entered."""

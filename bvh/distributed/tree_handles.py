@@ -146,7 +146,8 @@ class _SceneUnpickler(pickle.Unpickler):
         self._trees = trees
 
     def persistent_load(self, row: Any) -> BVH:
-        return self._trees[row].open()
+        tree: BVH = self._trees[row].open()
+        return tree
 
 
 class HeldParts:

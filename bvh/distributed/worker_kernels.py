@@ -19,7 +19,7 @@ else:
         ) from None
 
 
-class KernelPlugin(WorkerPlugin):  # type: ignore[misc]
+class KernelPlugin(WorkerPlugin):
     """Plugin of workers that has their kernels ready before tasks come.
 
     A worker compiles kernels that are not in its cache, or loads them. Workers that share a home

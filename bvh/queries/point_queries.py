@@ -105,8 +105,15 @@ class PointQueries(Generic[Points]):
         """
         if is_lazy(points, max_distance):
             return lazy_answer(
-                self, "closest_point", points=points, max_distance=max_distance, k=k, mask=mask, threads=threads, progress=progress,
-            )  # fmt: skip
+                self,
+                "closest_point",
+                points=points,
+                max_distance=max_distance,
+                k=k,
+                mask=mask,
+                threads=threads,
+                progress=progress,
+            )
         from bvh.queries.batches import point_batches
 
         target = self._point_target("closest_point", mask, True)
@@ -147,8 +154,14 @@ class PointQueries(Generic[Points]):
         """
         if is_lazy(points, max_distance):
             return lazy_answer(
-                self, "distance", points=points, max_distance=max_distance, mask=mask, threads=threads, progress=progress,
-            )  # fmt: skip
+                self,
+                "distance",
+                points=points,
+                max_distance=max_distance,
+                mask=mask,
+                threads=threads,
+                progress=progress,
+            )
         from bvh.queries.batches import point_batches
 
         target = self._point_target("distance", mask, True)
@@ -192,8 +205,13 @@ class PointQueries(Generic[Points]):
         """
         if is_lazy(points):
             return lazy_answer(
-                self, "signed_distance", points=points, mask=mask, threads=threads, progress=progress,
-            )  # fmt: skip
+                self,
+                "signed_distance",
+                points=points,
+                mask=mask,
+                threads=threads,
+                progress=progress,
+            )
         from bvh.queries import containment
         from bvh.queries.batches import point_batches
 
@@ -257,8 +275,14 @@ class PointQueries(Generic[Points]):
             raise ValueError(f"method must be 'parity' or 'winding', got {method!r}")
         if is_lazy(points):
             return lazy_answer(
-                self, "contains", points=points, method=method, mask=mask, threads=threads, progress=progress,
-            )  # fmt: skip
+                self,
+                "contains",
+                points=points,
+                method=method,
+                mask=mask,
+                threads=threads,
+                progress=progress,
+            )
         target = self._point_target("contains", mask, False)
         if method == "winding":
             tree = self._as_one_tree(target.mask, True)
@@ -329,8 +353,14 @@ class PointQueries(Generic[Points]):
         """
         if is_lazy(points):
             return lazy_answer(
-                self, "winding_number", points=points, accuracy=accuracy, mask=mask, threads=threads, progress=progress,
-            )  # fmt: skip
+                self,
+                "winding_number",
+                points=points,
+                accuracy=accuracy,
+                mask=mask,
+                threads=threads,
+                progress=progress,
+            )
         target = self._point_target("winding_number", mask, False)
         tree = self._as_one_tree(target.mask, False)
         return _winding_numbers(tree, points, accuracy, threads, progress)

@@ -39,7 +39,9 @@ class PerQuery:
 
     def __repr__(self) -> str:
         values = self._fields()
-        if np.ndim(self.prim_id) == 0:
+        if is_lazy(self.prim_id):
+            inner = f"{' x '.join(map(str, self.prim_id.shape))} {self._noun}, lazy"
+        elif np.ndim(self.prim_id) == 0:
             inner = ", ".join(f"{name}={value!r}" for name, value in values.items())
         else:
             mask = self.mask

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeVar
+
+Result = TypeVar("Result")
 
 # The module whose `lazy_query` answers; set by the package itself, which alone knows all modules.
 handler = ""
@@ -15,7 +17,7 @@ def is_lazy(*arguments: Any) -> bool:
     return any(hasattr(type(argument), "__dask_graph__") for argument in arguments)
 
 
-def lazy_answer(target: Any, verb: str, **arguments: Any) -> Any:
+def lazy_answer(target: Any, verb: str, **arguments: Any) -> Result:  # type: ignore[type-var]
     """Return the lazy result of a query, with the arguments that the method was given."""
-    answer: Callable[..., Any] = import_module(handler).lazy_query
+    answer: Callable[..., Result] = import_module(handler).lazy_query
     return answer(target, verb, arguments)

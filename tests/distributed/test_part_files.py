@@ -59,14 +59,14 @@ def test_bad_files_of_a_part(name: str, how: str, folder: Path) -> None:
 def test_bad_index(change: dict[str, Any], folder: Path) -> None:
     path = folder / "index.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | change))
-    with pytest.raises(ValueError, match="index.json"):
+    with pytest.raises(ValueError, match=r"index\.json"):
         bvh.load(folder)
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", "[" * 100_000, '{"format": "bvh parts"}'])
 def test_index_that_is_no_index(text: str, folder: Path) -> None:
     (folder / "index.json").write_text(text)
-    with pytest.raises(ValueError, match="index.json"):
+    with pytest.raises(ValueError, match=r"index\.json"):
         bvh.load(folder)
 
 
@@ -76,12 +76,12 @@ def test_index_with_a_wrong_number(key: str, folder: Path) -> None:
     content = json.loads(path.read_text())
     content["parts"][0][key], content["parts"][1][key] = "12", [1, 2]
     path.write_text(json.dumps(content))
-    with pytest.raises(ValueError, match="index.json"):
+    with pytest.raises(ValueError, match=r"index\.json"):
         bvh.load(folder)
 
 
 def test_folder_that_is_none(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="holds no index.json"):
+    with pytest.raises(ValueError, match=r"holds no index\.json"):
         bvh.load(tmp_path)
 
 

@@ -135,7 +135,7 @@ def test_damaged_stl(tmp_path: Path) -> None:
     path = tmp_path / "cut.stl"
     trimesh.creation.box().export(path)
     path.write_bytes(path.read_bytes()[:-10])
-    with pytest.raises(ValueError, match="cut.stl"):
+    with pytest.raises(ValueError, match=r"cut\.stl"):
         list(windows_of(path))
 
 
