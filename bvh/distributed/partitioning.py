@@ -74,8 +74,8 @@ def partition(
 
     Notes
     -----
-    It takes some 110 bytes of disk for each triangle beside the parts, until it is done. Interrupted
-    at any time, it leaves a folder that `bvh.load` refuses and `partition` uses again.
+    It takes some 110 bytes of disk for each triangle beside the parts, until it is done.
+    Interrupted at any time, it leaves a folder that `bvh.load` refuses and `partition` uses again.
 
     Examples
     --------
