@@ -116,15 +116,11 @@ class Tlas:
         return float(1.0 + self._figures[AREA] / whole)
 
     def update(
-        self,
-        rows: NDArray[np.int64],
-        boxes: NDArray[np.float64],
-        rays: float = ASSUMED_RAYS,
+        self, rows: NDArray[np.int64], boxes: NDArray[np.float64], rays: float = ASSUMED_RAYS
     ) -> bool:
         """Move the boxes `rows`, after `rays` rays; return whether `arrays` have been replaced.
 
-        The tree is refitted, or rebuilt if that is cheaper. Of a row that is given twice, the last
-        box counts.
+        The tree is refitted, or rebuilt if that is cheaper. The last box of a row counts.
         """
         self._lost += rays * (self.cost - self._built_cost) * NODE_SECONDS
         # A tree that has improved reduces the loss, but not below 0.
