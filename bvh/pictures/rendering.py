@@ -12,10 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from bvh.camera.camera import Camera
 from bvh.pictures.colours import heat, hottest_of
-from bvh.pictures.creases import unit
-from bvh.pictures.lights import Lights, cells_of
 from bvh.pictures.picture import Picture
-from bvh.pictures.shading import DATA, SHADES, Sight, Stage
+from bvh.pictures.shading import DATA, SHADES, Lights, Sight, Stage, cells_of
+from bvh.pictures.surfaces import unit
 from bvh.queries.hierarchy import BVH
 from bvh.runtime.arguments import reals, thread_count, whole_number
 from bvh.runtime.progress_bars import ProgressLike, heard

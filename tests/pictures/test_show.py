@@ -15,8 +15,8 @@ import pytest
 import bvh
 from bvh import BVH, Camera, Scene
 from bvh.pictures import Picture, render
-from bvh.pictures.creases import CREASE, MAX_FACES, corner_normals
 from bvh.pictures.shading import DATA
+from bvh.pictures.surfaces import CREASE, MAX_FACES, corner_normals
 from meshes.sphere import geodesic_sphere
 from tests.commands import Run
 

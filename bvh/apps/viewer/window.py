@@ -10,8 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from bvh.apps.page_server import HOST, Page
 from bvh.apps.viewer import readouts
-from bvh.apps.viewer.drawing import MAX_FACES, drawing_of
-from bvh.apps.viewer.page_frame import PageFrame
+from bvh.apps.viewer.drawing import MAX_FACES, PageFrame, drawing_of
 from bvh.apps.viewer.session import Session
 from bvh.camera.camera import Camera
 from bvh.camera.placement import upward
@@ -132,8 +131,8 @@ def view(
 
     Drag to orbit, click to pick the nearest face, drag with the shift key held to select faces in a
     rectangle. All answers come from the tree, not from what the browser has drawn. Each page that
-    is opened has its own camera and pick. The page is served by this process and fetches nothing
-    from elsewhere. Over ssh, forward the port: ``ssh -L 8080:localhost:8080 machine``.
+    is opened has its own camera and pick. It fetches nothing from elsewhere. Over ssh, forward the
+    port: ``ssh -L 8080:localhost:8080 machine``.
 
     Parameters
     ----------
