@@ -181,7 +181,7 @@ def test_numbers_in_files(run: Run, tmp_path: Path) -> None:
     assert np.isinf(render(tree, view, data="depth").data["depth"]).any()
     for options, told in (
         (("--lamp", "1,2"), "--lamp"),
-        (("--lamp", "0,0,0"), "lamp must be a direction"),
+        (("--lamp", "0,0,0"), "lamp must not be zero"),
         (("--softness", "91"), "softness"),
         (("--reach", "0"), "reach"),
         (("--reach", "nan"), "reach"),

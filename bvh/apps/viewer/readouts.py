@@ -143,13 +143,9 @@ def picture_text(
 ) -> str:
     """Return the times of a picture, and for a cost map its legend."""
     rate = rays / max(casting, 1e-9) / 1e6
-    rows = [
-        ("Rays", "rays", f"{count(rays)} in {_milliseconds(casting)}, {rate:.2f} million a second"),
-        (
-            "Picture", "picture",
-            f"{size[0]} \N{MULTIPLICATION SIGN} {size[1]}, shown after {_milliseconds(seconds)}",
-        ),
-    ]  # fmt: skip
+    cast = f"{count(rays)} in {_milliseconds(casting)}, {rate:.2f} million a second"
+    pixels = f"{size[0]} \N{MULTIPLICATION SIGN} {size[1]}, shown after {_milliseconds(seconds)}"
+    rows = [("Rays", "rays", cast), ("Picture", "picture", pixels)]
     if hottest is None:
         return _block(_table(rows))
     stops = ", ".join(f"rgb({', '.join(f'{255 * x:.0f}' for x in colour)})" for colour in HEAT)
