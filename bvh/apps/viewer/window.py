@@ -181,8 +181,7 @@ def view(
     """
     direction = None if up is None else upward(up)
     limit = whole_number("max_faces", max_faces)
-    if threads is not None:
-        thread_count(threads)
+    thread_count(threads)
     scene, name = _scene_of(source, title)
     if direction is None:
         direction = upward(scene.up)
