@@ -124,7 +124,7 @@ class Finder:
         )
 
     def instances(self, parts: dict[int, Part], want_inside: bool) -> NDArray[np.int32]:
-        """Return the first leaves of instances of which any leaf is selected, or else all are."""
+        """Return the first leaf of each instance with a selected leaf, or with no other."""
         owners = self.leaves.instance_id
         chosen = np.unique(owners[np.array(list(parts), np.int64)])
         if want_inside:
