@@ -16,7 +16,6 @@ from bvh.runtime.threads import Progress, Shelf, share
 from bvh.traversal.points.closest_point import Nearest, TreeTarget, closest_points, nearest_points
 from bvh.traversal.points.instanced_closest_point import SceneTarget
 from bvh.traversal.points.scratch import PointScratch, new_scratch
-from bvh.traversal.points.winding_number import new_scratch as new_winding_scratch
 from bvh.traversal.points.winding_number import winding_numbers as winding_numbers_at
 from bvh.tree.instanced import hit_codes, owners_of
 from bvh.tree.winding_moments import WindingTerms
@@ -108,11 +107,10 @@ def winding_numbers(
     progress: Progress | None,
 ) -> NDArray[np.float64]:
     """Return the winding number at each of the points (n, 3); exact sums where it is infinite."""
-    found, shelf = np.empty(len(points)), Shelf(new_winding_scratch)
+    found = np.empty(len(points))
 
     def work(begin: int, end: int) -> None:
-        with shelf.scratch() as scratch:
-            winding_numbers_at(terms, points, scratch, accuracy**2, begin, end, found)
+        winding_numbers_at(terms, points, accuracy**2, begin, end, found)
 
     if accuracy == np.inf:
         # Every point takes long.
