@@ -27,7 +27,7 @@ from bvh.tree.primitives import Triangles
 
 Result = TypeVar("Result")
 
-FLOAT64 = np.dtype(np.float64)
+ARRAY, FLOAT64 = np.ndarray, np.dtype(np.float64)
 THREE = (3,)
 # What a single ray may consist of, beside Python's integers up to the largest that are floats.
 PLAIN_NUMBERS = frozenset({float, np.float64, np.float32, np.int64, np.int32})
@@ -229,11 +229,11 @@ def plain_ray(origin: Any, direction: Any) -> tuple[float, ...] | None:
     A ray is two arrays, or sequences, of three real numbers. The usual ones come first.
     """
     try:
-        if type(origin) is np.ndarray and type(direction) is np.ndarray:
+        if type(origin) is type(direction) is ARRAY:
             if origin.shape != THREE or direction.shape != THREE:
                 return None
             ray = (*origin.tolist(), *direction.tolist())
-            if origin.dtype is FLOAT64 and direction.dtype is FLOAT64:
+            if origin.dtype is direction.dtype is FLOAT64:
                 return ray
         else:
             ray = (*origin, *direction)
