@@ -96,6 +96,7 @@ class RegionSearch(NamedTuple):
         progress: ProgressLike | None,
     ) -> Any:  # fmt: skip
         """Return what each region overlaps, of a tree or a scene."""
+        regions = type(regions)(*(kernel_input(array) for array in regions))
         if shape == () and progress is None:
             if threads is not None:
                 thread_count(threads)
@@ -128,7 +129,7 @@ def search_of(arrays: TreeArrays, bounds: NDArray[np.float64]) -> RegionSearch:
 def find_regions(
     search: RegionSearch, regions: Regions, count: int, threads: int, progress: Progress | None
 ) -> tuple[NDArray[np.int64], Codes]:
-    """Return (offsets, codes): the primitives that each region overlaps, ascending."""
+    """Return (offsets, codes): the primitives that each region, ready for kernels, overlaps."""
     parts: dict[int, tuple[NDArray[np.int64], Codes]] = {}
 
     def work(begin: int, end: int) -> None:
@@ -159,7 +160,6 @@ def _search(
     """Return the keys of the primitives that queries begin..end find, ascending."""
     if search.is_empty:
         return np.empty(0, np.int64)
-    regions = type(regions)(*(kernel_input(array) for array in regions))
     state, capacity, done = search.new_search(regions, begin), CAPACITY, False
     found, parts = search.new_found(capacity), []
     while not done:
