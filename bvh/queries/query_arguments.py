@@ -21,7 +21,7 @@ from bvh.runtime.arguments import (
 from bvh.runtime.progress_bars import Progress, ProgressLike, heard
 from bvh.runtime.user_calls import FILTER, SCENE_FILTER, UserCall
 from bvh.runtime.user_functions import optional_filter
-from bvh.traversal.rays.ray_batch import EVERY, Rays
+from bvh.traversal.rays.ray_batch import Rays
 from bvh.tree.instanced import Instanced
 from bvh.tree.primitives import Triangles
 
@@ -150,7 +150,7 @@ def ray_batch(
         origins=o.shape[:-1], directions=d.shape[:-1], t_min=low.shape, t_max=high.shape
     )
     rays = _flat(o, shape, 3), _flat(d, shape, 3), _flat(low, shape, 0), _flat(high, shape, 0)
-    return RayBatch(Rays(*rays, EVERY), shape)
+    return RayBatch(Rays(*rays), shape)
 
 
 def point_batch(positions: ArrayLike, max_distance: ArrayLike = np.inf) -> PointBatch:
