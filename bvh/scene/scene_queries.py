@@ -104,13 +104,14 @@ class SceneQueries(
             )
         return Target(view.arrays, view.split, view, bits, view.metrics if measured else None)
 
-    def _as_one_tree(self, mask: int, turned: bool) -> BVH:
-        now, key = changes.count, (mask, turned)
+    def _as_one_tree(self, query: str, mask: int | None, turned: bool) -> BVH:
+        bits = self._point_target(query, mask, False).mask
+        now, key = changes.count, (bits, turned)
         seen, kept = self._wound
         tree = kept.get(key)
         if tree is not None and seen == now:
             return tree
-        vertices, faces, leaf_id, _ = self.flattened(mask & ALL_BITS)
+        vertices, faces, leaf_id, _ = self.flattened(bits & ALL_BITS)
         if turned:
             flipped = self._current().flipped[leaf_id]
             faces[flipped] = faces[flipped][:, ::-1]

@@ -38,15 +38,14 @@ def find_closest(
     found = _run(target, batch, count, True, threads, progress)
     shape = batch.shape if count is None else (*batch.shape, count)
     position, weights = found.position.reshape(*shape, 3), found.weights
-    columns: tuple[NDArray[Any], ...]
+    u, v = weights[:, 0], weights[:, 1]
     if target.metrics is None:
-        columns = (found.names.astype(np.int32), weights[:, 0], weights[:, 1])
-        d, prim_id, u, v = shaped(shape, found.distance, *columns)
-        return ClosestPoints(d, position, prim_id, u, v)
+        d, *rest = shaped(shape, found.distance, found.names.astype(np.int32), u, v)
+        return ClosestPoints(d, position, *rest)
     leaf, prim = hit_codes(found.names)
-    columns = (prim, weights[:, 0], weights[:, 1], owners_of(target.arrays.primitives, leaf), leaf)
-    d, prim_id, u, v, instance_id, leaf_id = shaped(shape, found.distance, *columns)
-    return SceneClosestPoints(d, position, prim_id, u, v, instance_id, leaf_id)
+    owners = owners_of(target.arrays.primitives, leaf)
+    d, *rest = shaped(shape, found.distance, prim, u, v, owners, leaf)
+    return SceneClosestPoints(d, position, *rest)
 
 
 def find_distances(
@@ -73,7 +72,9 @@ def _run(
     progress: Progress | None,
 ) -> Nearest:
     """Find the closest triangle of each point, or `count` of them; with `places`, where it is."""
-    searched = _searched(target)
+    searched: Any = TreeTarget(target.arrays)
+    if target.metrics is not None:
+        searched = SceneTarget(target.arrays, target.metrics, target.mask)
     n, shelf = batch.size * (1 if count is None else count), SHELVES[type(searched)]
     rows = n if places else 0
     found = Nearest(
@@ -90,13 +91,6 @@ def _run(
 
     in_chunks(batch.size, work, threads, progress)
     return found
-
-
-def _searched(target: Target) -> TreeTarget | SceneTarget:
-    """Return a target as kernels take it."""
-    if target.metrics is None:
-        return TreeTarget(target.arrays)
-    return SceneTarget(target.arrays, target.metrics, target.mask)
 
 
 def winding_numbers(
