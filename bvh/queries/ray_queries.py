@@ -112,7 +112,7 @@ class RayQueries(TreeBase):
             ray = plain_ray(origins, directions)
             if ray is not None:
                 kernel = self._cast or self._single_ray()
-                return single_hit(kernel(self._address, ray, t_min, t_max, 0))
+                return single_hit(kernel(self._address, *ray, t_min, t_max, 0))
         given = RayArguments(
             origins, directions, t_min, t_max, cull, threads, validate_rays, progress, filter,
             data, sort,
@@ -154,8 +154,7 @@ class RayQueries(TreeBase):
         ) -> tuple[float, int, float, float, bool]:  # fmt: skip
             # The tree among the defaults stays alive as long as the function does.
             hit: tuple[float, int, float, float, bool] = kernel(
-                address,
-                (float(ox), float(oy), float(oz), float(dx), float(dy), float(dz)),
+                address, float(ox), float(oy), float(oz), float(dx), float(dy), float(dz),
                 float(t_min), float(t_max), code,
             )  # fmt: skip
             return hit
@@ -203,7 +202,7 @@ class RayQueries(TreeBase):
             ray = plain_ray(origins, directions)
             if ray is not None:
                 kernel = self._cast or self._single_ray()
-                return bool(kernel(self._address, ray, t_min, t_max, 0)[1] >= 0)
+                return bool(kernel(self._address, *ray, t_min, t_max, 0)[1] >= 0)
         given = RayArguments(
             origins, directions, t_min, t_max, cull, threads, validate_rays, progress, filter,
             data, sort,

@@ -73,7 +73,8 @@ class Picking(SceneRays):
             ray = camera.cursor_ray(x, y)
             if mask is ALL_BITS:
                 view = self._current()
-                hit = cast_function(view.arrays)(view.address, ray, camera.near, camera.far, 0, -1)
+                given = *ray, camera.near, camera.far, (0, -1)
+                hit = cast_function(view.arrays)(view.address, *given)
             else:
                 hit = self.caster(mask=mask)(*ray, camera.near, camera.far)
             return Pick((self, camera, x, y, ray, self._flattened), hit) if hit[1] >= 0 else None

@@ -98,7 +98,7 @@ class SceneRays(SceneContent):
             ray = plain_ray(origins, directions)
             if ray is not None:
                 view = self._current()
-                hit = cast_function(view.arrays)(view.address, ray, t_min, t_max, 0, -1)
+                hit = cast_function(view.arrays)(view.address, *ray, t_min, t_max, (0, -1))
                 return single_scene_hit(hit, view.owner(hit[5]))
         given = RayArguments(
             origins, directions, t_min, t_max, cull, threads, validate_rays, progress, filter,
@@ -125,7 +125,7 @@ class SceneRays(SceneContent):
         code, bits = cull_code(cull), bit_masks("mask", mask)
         if bits.ndim:
             raise ValueError(f"mask must be one number, got an array of shape {bits.shape}")
-        signed = int(bits.view(np.int32))
+        options = code, int(bits.view(np.int32))
         kernel, current = cast_function(self._current().arrays), self._current
 
         def cast(
@@ -134,9 +134,8 @@ class SceneRays(SceneContent):
         ) -> tuple[float, int, float, float, bool, int]:  # fmt: skip
             view = current()
             hit: tuple[float, int, float, float, bool, int] = kernel(
-                view.address,
-                (float(ox), float(oy), float(oz), float(dx), float(dy), float(dz)),
-                float(t_min), float(t_max), code, signed,
+                view.address, float(ox), float(oy), float(oz), float(dx), float(dy), float(dz),
+                float(t_min), float(t_max), options,
             )  # fmt: skip
             return hit
 
@@ -182,7 +181,7 @@ class SceneRays(SceneContent):
             if ray is not None:
                 view = self._current()
                 return bool(
-                    cast_function(view.arrays)(view.address, ray, t_min, t_max, 0, -1)[5] >= 0
+                    cast_function(view.arrays)(view.address, *ray, t_min, t_max, (0, -1))[5] >= 0
                 )
         given = RayArguments(
             origins, directions, t_min, t_max, cull, threads, validate_rays, progress, filter,

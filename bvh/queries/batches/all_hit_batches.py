@@ -24,9 +24,9 @@ from bvh.traversal.rays.all_hits import (
     new_columns,
     new_pairs,
 )
-from bvh.traversal.rays.goals import AllGoal, FirstGoal, new_found_hits, new_nearest_hits
+from bvh.traversal.rays.closest_hit import Scratch, new_scratch, no_measurements
 from bvh.traversal.rays.hit_details import Columns
-from bvh.traversal.rays.packets_or_singles import Scratch, new_scratch, no_measurements
+from bvh.traversal.rays.leaf_hits import AllGoal, FirstGoal, new_found_hits, new_nearest_hits
 from bvh.traversal.rays.ray_batch import SINGLES, Order
 from bvh.traversal.rays.ray_block import BLOCK, HALF
 from bvh.tree.arrays import kernel_arrays

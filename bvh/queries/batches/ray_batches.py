@@ -15,10 +15,10 @@ from bvh.queries.ray_arguments import RayBatch, RayOptions
 from bvh.queries.results import CountedHits, CountedSceneHits, Hits, SceneHits
 from bvh.runtime.threads import Progress, Shelf, share
 from bvh.runtime.user_calls import UserCall
-from bvh.traversal.rays.closest_hit import closest_hits
-from bvh.traversal.rays.goals import ClosestGoal, CountGoal, FirstGoal, new_nearest_hits
+from bvh.traversal.rays.candidates import ClosestGoal, CountGoal
+from bvh.traversal.rays.closest_hit import Scratch, closest_hits, new_scratch, no_measurements
 from bvh.traversal.rays.hit_details import Columns
-from bvh.traversal.rays.packets_or_singles import Scratch, new_scratch, no_measurements
+from bvh.traversal.rays.leaf_hits import FirstGoal, new_nearest_hits
 from bvh.traversal.rays.ray_batch import (
     AUTO,
     SINGLES,

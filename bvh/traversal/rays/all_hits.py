@@ -14,13 +14,12 @@ from numpy.typing import NDArray
 from bvh.runtime.jit import by_type, entry, inlined, kernel
 from bvh.runtime.simd import peek, poke
 from bvh.runtime.tuple_references import as_pointers, borrowed, pointers_of
-from bvh.traversal.rays.goals import AllGoal
 from bvh.traversal.rays.hit_details import Columns, finish_pairs
-from bvh.traversal.rays.leaf_first_hits import accepts
-from bvh.traversal.rays.packets_or_singles import trace_block
+from bvh.traversal.rays.leaf_hits import AllGoal, accepts, begin_block
 from bvh.traversal.rays.ray_batch import pick_rays, prefetch_next
 from bvh.traversal.rays.ray_block import BLOCK, HALF
 from bvh.traversal.rays.ray_setup import set_up_block
+from bvh.traversal.rays.single_rays import trace_all
 
 # Numbers of `state`: the next block, the hits written so far, and those of the block found last.
 NEXT, FILLED, SIZE = range(3)
@@ -113,7 +112,8 @@ def gather_hits(
         size = pick_rays(order, b, block.which)
         count = set_up_block(block, tree.frame, rays, size, scratch.active)
         prefetch_next(order, b, rays)
-        trace_block(tree, rays, scratch, count, order.kernel, aim)
+        begin_block(aim)
+        trace_all(tree, rays, block, scratch.slots, scratch.active, count, aim)
         if not want.listed:
             for i in range(size):
                 poke(counts, peek(block.which, i), goal_count(aim, i))

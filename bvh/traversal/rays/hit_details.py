@@ -17,9 +17,8 @@ from bvh.geometry.triangles import scaled_ray, solve_plane, solve_weights
 from bvh.runtime.jit import by_type, inlined, kernel
 from bvh.runtime.simd import convert, gather, lane, load, mask_bits, peek, pointer_to, poke
 from bvh.runtime.tuple_references import stack_memory
-from bvh.traversal.rays.candidates import closest_primitive
 from bvh.traversal.rays.ray_batch import read_ray, read_rows
-from bvh.traversal.rays.ray_block import HALF, batch_index
+from bvh.traversal.rays.ray_block import HALF, batch_index, by_scene, closest_primitive
 from bvh.tree import frame as frames
 from bvh.tree.instanced import TRIANGLES, Instanced, kind_of, leaf_of, local_corners
 from bvh.tree.primitives import FRONT, Triangles, corners, intersect, weights
@@ -135,11 +134,11 @@ def _undecided(primitives, tree, prim, ray):
     """
 
 
-@by_type(_undecided)
-def _choose_undecided(primitives, tree, prim, ray):
-    if primitives.instance_class is Instanced:
-        return lambda primitives, tree, prim, ray: _solve_instanced(primitives, tree, prim, ray)
-    return lambda primitives, tree, prim, ray: _solve_exactly(primitives, tree, prim, ray)
+by_scene(
+    _undecided,
+    lambda primitives, tree, prim, ray: _solve_exactly(primitives, tree, prim, ray),
+    lambda primitives, tree, prim, ray: _solve_instanced(primitives, tree, prim, ray),
+)
 
 
 @inlined
@@ -255,9 +254,7 @@ def _moved_vertices(primitives, pairs):
     return np.int64(mask_bits(decided0 & decided1 & decided2)) & triangles, v0, v1, v2
 
 
-@by_type(_vertices)
-def _choose_vertices(primitives, pairs):
-    return _moved_vertices if primitives.instance_class is Instanced else _own_vertices
+by_scene(_vertices, _own_vertices, _moved_vertices)
 
 
 @inlined

@@ -14,20 +14,23 @@ number, from which its other rows are WIDTH apart.
 | SLACK | error bound of tau; infinite where the float32 tests are disabled |
 | BEST_LOW | the lower bound of the closest hit so far |
 | OCTANT, PRIM | integers: the octant of the direction, the closest primitive so far |
-| PRIM_LEAF | in a scene, the instanced tree of PRIM |
+| PRIM_INSTANCE | in a scene, the instanced tree of PRIM |
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from inspect import signature
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.floats import scale_by
 from bvh.runtime.arguments import aligned
-from bvh.runtime.jit import inlined
+from bvh.runtime.jit import by_type, inlined
 from bvh.runtime.simd import WIDTH, peek, peek_int, poke, poke_int
+from bvh.tree.instanced import Instanced, code_of, leaf_of, prim_of
 
 # Rays in a block: their lanes fit the first-level cache.
 BLOCK = 256
@@ -133,3 +136,52 @@ def local_interval(block, r, t):
     scaled = scale_by(t, int(read_double(block, r, SHIFT)))
     tau = (scaled - read_double(block, r, ENTRY)) - read_double(block, r, ENTRY_REST)
     return np.float32(tau - slack), np.float32(tau + slack)
+
+
+def primitives_class(tree: Any) -> type:
+    """Return the class of a tree's primitives, from the type of the tree or of its primitives."""
+    kinds = dict(zip(tree.fields, tree.types, strict=True))
+    return kinds.get("primitives", tree).instance_class  # type: ignore[no-any-return]
+
+
+def by_scene(function: Callable[..., Any], in_tree: Any, in_scene: Any) -> None:
+    """Choose what a function of a tree, or of its primitives, compiles to: in a scene, or not."""
+
+    def choose(tree: Any, *_: Any) -> Any:
+        return in_scene if primitives_class(tree) is Instanced else in_tree
+
+    choose.__signature__ = signature(function)  # type: ignore[attr-defined]
+    by_type(function, inline=True)(choose)
+
+
+def closest_primitive(primitives, block, r):
+    """Return the closest primitive of ray r of a block, an id or a scene's code; -1 for none."""
+
+
+def _closest_id(primitives, block, r):
+    return np.int64(read_int(block, r, PRIM))
+
+
+def _closest_code(primitives, block, r):
+    prim = np.int64(read_int(block, r, PRIM))
+    return prim if prim < 0 else code_of(read_int(block, r, PRIM_INSTANCE), prim)
+
+
+by_scene(closest_primitive, _closest_id, _closest_code)
+
+
+def set_closest_primitive(primitives, block, r, prim):
+    """Write the closest primitive of ray r of a block."""
+
+
+def _set_closest_id(primitives, block, r, prim):
+    write_int(block, r, PRIM, prim)
+
+
+def _set_closest_code(primitives, block, r, prim):
+    # The halves of -1 are -1.
+    write_int(block, r, PRIM, prim_of(prim))
+    write_int(block, r, PRIM_INSTANCE, leaf_of(prim))
+
+
+by_scene(set_closest_primitive, _set_closest_id, _set_closest_code)

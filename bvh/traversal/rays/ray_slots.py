@@ -5,30 +5,33 @@ slots are behind one pointer, integers as the bits of float32: with a pointer fo
 number, registers would not suffice. A slot is identified by the index of its first number.
 
 In a scene, a slot has the numbers of its ray for the TLAS, or for the BLAS that the ray is in (see
-`instanced_setup`); the ray block keeps the former. Distances: with tau' = t * 2**shift - entry in
+`instanced_rays`); the ray block keeps the former. Distances: with tau' = t * 2**shift - entry in
 the TLAS, tau = tau' * scale - entry' in a BLAS.
 """
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
+from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.floats import INF
-from bvh.runtime.jit import by_type, inlined
+from bvh.runtime.arguments import aligned
+from bvh.runtime.jit import inlined
 from bvh.runtime.simd import WIDTH, address, peek, peek_int, pointer_to, poke, poke_int
 from bvh.traversal.rays.ray_block import (
-    BEST_LOW,
-    END,
+    BLOCK,
     ENTRY,
     ENTRY_REST,
     SLACK,
+    by_scene,
+    local_interval,
     read_double,
-    read_row,
-    write_row,
 )
-from bvh.tree.instanced import Instanced, leaf_of
+from bvh.tree.instanced import code_of, is_mirrored
 
-SLOTS = 32
+SLOTS, OCTANTS = 32, 8
 # Depth never exceeds 2 * log2(n) + 8 <= 68; each level leaves up to WIDTH - 1 entries.
 STACK = 70 * WIDTH
 
@@ -66,14 +69,20 @@ F = np.float32
 F4, F8, I4, I8 = np.float32(0.0), 0.0, np.int32(0), np.int64(0)
 
 
-def primitives_class(tree):
-    """Return the class of a tree's primitives, from the type of the tree."""
-    return tree.types[tree.fields.index("primitives")].instance_class
+class Slots(NamedTuple):
+    """Scratch of rays traced one by one; pointers inside kernels."""
+
+    memory: NDArray[np.float32]
+    bucket: NDArray[np.int64]
+    spare: NDArray[np.int64]
+    sizes: NDArray[np.int64]
 
 
-def is_instanced(tree):
-    """Return whether a tree is the TLAS of a scene, from its type."""
-    return primitives_class(tree) is Instanced
+def new_slots() -> Slots:
+    """Return the scratch of one thread."""
+    memory = aligned(HEADER + SLOTS * SLOT_SIZE, np.float32)
+    bucket, spare = np.empty(BLOCK, np.int64), np.empty(BLOCK, np.int64)
+    return Slots(memory, bucket, spare, np.empty(OCTANTS + 1, np.int64))
 
 
 @inlined
@@ -126,62 +135,64 @@ def _arrays_in_scene(tree, memory, slot):
     )
 
 
-@by_type(current_arrays, inline=True)
-def _choose_arrays(tree, memory, slot):
-    return _arrays_in_scene if is_instanced(tree) else _arrays_of_tree
+by_scene(current_arrays, _arrays_of_tree, _arrays_in_scene)
+
+
+def primitive_at(tree, memory, slot, row):
+    """Return the primitive of the query in a row of the ids of the tree that a slot's ray is in."""
+
+
+def _code_in_scene(tree, memory, slot, row):
+    ids = pointer_to(peek(slot_integers(memory, slot), IDS_ADDRESS), I4)
+    return code_of(instance_in(memory, slot), peek(ids, row))
+
+
+by_scene(
+    primitive_at, lambda tree, memory, slot, row: np.int64(peek(tree.ids, row)), _code_in_scene
+)
+
+
+def back_lanes(primitives, memory, slot, back):
+    """Return the lanes whose back faces the ray in the world, from those in their tree."""
+
+
+def _back_lanes_in_scene(primitives, memory, slot, back):
+    # Bits of a group only: all of them are flipped.
+    return ~back if is_mirrored(primitives, instance_in(memory, slot)) else back
+
+
+by_scene(back_lanes, lambda primitives, memory, slot, back: back, _back_lanes_in_scene)
 
 
 @inlined
-def _tlas_distance(block, own, r, t):
+def is_culled(cull, back, lane):
+    """Return whether a lane's hit is culled; `back` has the lanes whose back faces the ray."""
+    return cull != 0 and (cull > 0) == (back >> lane & 1 == 1)
+
+
+@inlined
+def tlas_distance(block, own, r, t):
     """Return t in units of the TLAS; t is far from what overflows there."""
     tau = t * peek(own, TLAS_SCALE)
     return (tau - read_double(block, r, ENTRY)) - read_double(block, r, ENTRY_REST)
 
 
-@inlined
-def slot_interval(block, memory, slot, r, t):
-    """Return (low, high) in float32 around an exact t, in units of the slot's BLAS."""
+def tau_interval(primitives, block, memory, slot, t):
+    """Return (low, high) in float32 around the tau of an exact t, in units of the slot's tree."""
+
+
+def _interval_in_scene(primitives, block, memory, slot, t):
     slack = np.float64(peek(memory, slot + SLACK))
     if slack == INF:
         return F(-INF), F(INF)
     own = slot_doubles(memory, slot)
-    tau = _tlas_distance(block, own, r, t) * peek(own, BLAS_SCALE) - peek(own, BLAS_ENTRY)
+    distance = tlas_distance(block, own, ray_of(memory, slot), t)
+    tau = distance * peek(own, BLAS_SCALE) - peek(own, BLAS_ENTRY)
     return F(tau - slack), F(tau + slack)
 
 
-@inlined
-def _world_distance(block, memory, slot, r, tau):
-    """Return the t of a distance in units of the slot's BLAS; its slack covers the rounding."""
-    own = slot_doubles(memory, slot)
-    top = (np.float64(tau) + peek(own, BLAS_ENTRY)) / peek(own, BLAS_SCALE)
-    top = (top + read_double(block, r, ENTRY_REST)) + read_double(block, r, ENTRY)
-    return top / peek(own, TLAS_SCALE)
-
-
-@inlined
-def _store_closest_interval(block, memory, slot, r):
-    """Store the interval of t around the closest hit, which is in the BLAS that the ray leaves."""
-    own, words = slot_doubles(memory, slot), slot_integers(memory, slot)
-    if peek(words, EXACT) == peek(words, BEST):
-        t = peek(own, EXACT_T)
-        poke(own, LOW_T, t)
-        poke(own, HIGH_T, t)
-    else:
-        poke(own, LOW_T, _world_distance(block, memory, slot, r, peek(memory, slot + BEST_LOW)))
-        poke(own, HIGH_T, _world_distance(block, memory, slot, r, peek(memory, slot + END)))
-
-
-@inlined
-def leave_blas(block, memory, slot, r):
-    """Store the end of a ray that leaves a BLAS in the ray block, in units of the TLAS."""
-    words, own = slot_integers(memory, slot), slot_doubles(memory, slot)
-    best, slack = peek(words, BEST), read_row(block, r, SLACK)
-    if peek(memory, slot + END) == F(-INF):
-        write_row(block, r, END, F(-INF))
-    elif best >= 0 and leaf_of(best) == instance_in(memory, slot):
-        _store_closest_interval(block, memory, slot, r)
-        # Where t has no scale in the TLAS, its end stays what it was.
-        if slack < F(INF) and peek(own, TLAS_SCALE) > 0.0:
-            end = _tlas_distance(block, own, r, peek(own, HIGH_T)) + slack
-            write_row(block, r, END, min(read_row(block, r, END), F(end)))
-    poke_int(memory, slot + INSTANCE, -1)
+by_scene(
+    tau_interval,
+    lambda primitives, block, memory, slot, t: local_interval(block, ray_of(memory, slot), t),
+    _interval_in_scene,
+)
