@@ -19,20 +19,21 @@ if TYPE_CHECKING:
     from bvh.geometry.spheres import ray_sphere
     from bvh.geometry.triangles import ray_triangle
     from bvh.io.trimesh_scenes import Attributes
-    from bvh.picking.results import Pick
-    from bvh.picking.selections import Selection
+    from bvh.picking.results import Pick, Selection
     from bvh.pictures.thumbnails import show
     from bvh.queries.hierarchy import BVH
-    from bvh.queries.overlap_results import Overlaps, SceneOverlaps, ScenePairs
     from bvh.queries.results import (
         AllHits,
         ClosestPoints,
         CountedHits,
         CountedSceneHits,
         Hits,
+        Overlaps,
         SceneAllHits,
         SceneClosestPoints,
         SceneHits,
+        SceneOverlaps,
+        ScenePairs,
     )
     from bvh.runtime.jit import BVHWarning, warmup
     from bvh.scene.files.loading import load, load_scene
@@ -96,16 +97,16 @@ _MODULES = {
     "Instance": "scene.instances",
     "Leaf": "scene.flattened_instances",
     "Leaves": "scene.flattened_instances",
-    "Overlaps": "queries.overlap_results",
+    "Overlaps": "queries.results",
     "Pick": "picking.results",
     "RayLab": "apps.lab.page",
     "Scene": "scene.scene",
     "SceneAllHits": "queries.results",
     "SceneClosestPoints": "queries.results",
     "SceneHits": "queries.results",
-    "SceneOverlaps": "queries.overlap_results",
-    "ScenePairs": "queries.overlap_results",
-    "Selection": "picking.selections",
+    "SceneOverlaps": "queries.results",
+    "ScenePairs": "queries.results",
+    "Selection": "picking.results",
     "TreeStats": "tree.stats",
     "Viewer": "apps.viewer.window",
     "load": "scene.files.loading",

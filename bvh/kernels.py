@@ -26,6 +26,8 @@ Where a hit decides the next ray, as between mirrors, there is no batch of known
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
 from typing import Any, NoReturn
 
 import numpy as np
@@ -227,28 +229,33 @@ def _ray(origin, direction, t_min, t_max):
     return _floats(origin), _floats(direction), float(t_min), float(t_max)
 
 
-@by_type(closest_point)
-def _compile_closest_point(arrays, point, max_distance=INF):
-    def call(arrays, point, max_distance=INF):
-        return _approach(arrays, _floats(point), float(max_distance))
+def _compiles(public: Callable[..., Any]) -> Callable[[Callable[..., Any]], None]:
+    """Let the decorated function be what a public one compiles to."""
 
-    return call
+    def register(function: Callable[..., Any]) -> None:
+        by_type(public)(wraps(function)(lambda *_, **__: function))
 
-
-@by_type(closest_hit)
-def _compile_closest_hit(arrays, origin, direction, t_min=0.0, t_max=INF):
-    def call(arrays, origin, direction, t_min=0.0, t_max=INF):
-        return _cast(arrays, _ray(origin, direction, t_min, t_max))
-
-    return call
+    return register
 
 
-@by_type(any_hit)
-def _compile_any_hit(arrays, origin, direction, t_min=0.0, t_max=INF):
-    def call(arrays, origin, direction, t_min=0.0, t_max=INF):
-        return _is_hit(arrays, _ray(origin, direction, t_min, t_max))
+@_compiles(closest_point)
+def _closest_point(arrays, point, max_distance=INF):
+    return _approach(arrays, _floats(point), float(max_distance))
 
-    return call
+
+@_compiles(closest_hit)
+def _closest_hit(arrays, origin, direction, t_min=0.0, t_max=INF):
+    return _cast(arrays, _ray(origin, direction, t_min, t_max))
+
+
+@_compiles(any_hit)
+def _any_hit(arrays, origin, direction, t_min=0.0, t_max=INF):
+    return _is_hit(arrays, _ray(origin, direction, t_min, t_max))
+
+
+@_compiles(visit_hits)
+def _visit_hits(arrays, origin, direction, t_min, t_max, visit, data):
+    return _visit(arrays, _ray(origin, direction, t_min, t_max), visit, data)
 
 
 @by_type(first_hits)
@@ -260,14 +267,6 @@ def _compile_first_hits(arrays, origin, direction, t_min, t_max, t, prim_id):
 
     def call(arrays, origin, direction, t_min, t_max, t, prim_id):
         return _rank(arrays, _ray(origin, direction, t_min, t_max), t, prim_id)
-
-    return call
-
-
-@by_type(visit_hits)
-def _compile_visit_hits(arrays, origin, direction, t_min, t_max, visit, data):
-    def call(arrays, origin, direction, t_min, t_max, visit, data):
-        return _visit(arrays, _ray(origin, direction, t_min, t_max), visit, data)
 
     return call
 

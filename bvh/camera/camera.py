@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bvh.camera.matrices import Geometry, Raster, from_renderer
-from bvh.camera.pixel_rays import View
 from bvh.camera.placement import (
     half_height_of,
     looking,
@@ -21,6 +20,7 @@ from bvh.camera.placement import (
     unit,
     vector,
 )
+from bvh.camera.view import View
 from bvh.runtime.arguments import reals
 
 
@@ -35,6 +35,9 @@ class Camera(View):
     `pixel_ratio` the coordinates of `ray`, `cursor_ray`, `project` and `frustum` are in units of so
     many device pixels, like those of a cursor in a browser (window.devicePixelRatio), while
     `width`, `height` and `rays` count device pixels.
+
+    All of them raise a ValueError or TypeError for arguments out of range, singular matrices and
+    undefined directions.
     """
 
     @classmethod
@@ -71,12 +74,6 @@ class Camera(View):
         pixel_ratio : float
             Device pixels to a unit of x and y; above 0.
 
-        Raises
-        ------
-        ValueError, TypeError
-            If eye and target coincide, `up` is parallel to the view, or an argument is out of
-            range.
-
         Examples
         --------
         >>> import bvh
@@ -89,7 +86,7 @@ class Camera(View):
         half = half_height_of(fov_y)
         position = vector("eye", eye)
         geometry = looking("fov_y", position, toward(position, target), up, half, raster)
-        return cls._create(geometry, True, raster, near, far)
+        return cls._create(raster, geometry, near=near, far=far)
 
     @classmethod
     def orthographic(
@@ -122,12 +119,6 @@ class Camera(View):
         width, height, y, pixel_ratio
             As in `look_at`.
 
-        Raises
-        ------
-        ValueError, TypeError
-            If eye and target coincide, `up` is parallel to the view, or an argument is out of
-            range.
-
         Examples
         --------
         >>> import bvh
@@ -141,7 +132,7 @@ class Camera(View):
             raise ValueError(f"view_height must be positive and finite, got {view_height}")
         position, half = vector("eye", eye), view_height / 2
         geometry = looking("view_height", position, toward(position, target), up, half, raster)
-        return cls._create(geometry, False, raster, near, far)
+        return cls._create(raster, geometry, False, near, far)
 
     @classmethod
     def framing(
@@ -169,11 +160,6 @@ class Camera(View):
         fov_y, width, height, y, pixel_ratio
             As in `look_at`.
 
-        Raises
-        ------
-        ValueError, TypeError
-            If the bounds are not finite or an argument is out of range.
-
         Examples
         --------
         >>> import bvh
@@ -190,7 +176,7 @@ class Camera(View):
         middle = 0.5 * box[0] + 0.5 * box[1]
         half_height = half_height_of(fov_y)
         raster = Raster.checked(width, height, y, pixel_ratio)
-        probe = cls._create(looking("fov_y", middle, along, up, half_height, raster), True, raster)
+        probe = cls._create(raster, looking("fov_y", middle, along, up, half_height, raster))
         # Move back until every corner is inside the picture.
         corners = np.stack(np.meshgrid(*box.T, indexing="ij"), axis=-1).reshape(-1, 3) - middle
         half = half_height * np.array([probe.width / probe.height, 1.0])
@@ -230,18 +216,11 @@ class Camera(View):
         extrinsics : array_like, shape (3, 4) or (4, 4)
             From world to camera: [R | t] with a rotation R, such as `cv2.Rodrigues` returns for a
             rotation vector.
-        width, height : int
-            Device pixels.
         distortion : array_like, optional
-            Coefficients of a lens; accepted if all are 0.
-        near, far, y, pixel_ratio
+            Coefficients of a lens, which must all be 0: undistort the pixels first
+            (`cv2.undistortPoints`, `cv2.initUndistortRectifyMap`).
+        width, height, near, far, y, pixel_ratio
             As in `look_at`.
-
-        Raises
-        ------
-        ValueError, TypeError
-            If a matrix is not of that form, an argument is out of range, or the lens distorts:
-            undistort the pixels first (`cv2.undistortPoints`, `cv2.initUndistortRectifyMap`).
 
         Examples
         --------
@@ -253,7 +232,7 @@ class Camera(View):
         """
         raster = Raster.checked(width, height, y, pixel_ratio)
         geometry = of_opencv(intrinsics, extrinsics, distortion, raster)
-        return cls._create(geometry, True, raster, near, far)
+        return cls._create(raster, geometry, near=near, far=far)
 
     @classmethod
     def from_matrices(
@@ -288,7 +267,7 @@ class Camera(View):
             Whether near and far are exchanged in depth, as is done for precision.
         y : {"down", "up"}
             Direction of y in the coordinates of the picture; `depth` sets that in clip space.
-        pixel_ratio : float
+        pixel_ratio
             As in `look_at`.
 
         Returns
@@ -300,8 +279,8 @@ class Camera(View):
         Raises
         ------
         ValueError, TypeError
-            If a matrix is singular, not finite or not of that kind, multiplies row vectors
-            (transpose it), or has reversed depths; or an argument is out of range.
+            If a matrix is singular or not of that kind, multiplies row vectors (transpose it), or
+            has reversed depths.
 
         Examples
         --------
@@ -315,8 +294,7 @@ class Camera(View):
         """
         raster = Raster.checked(width, height, y, pixel_ratio)
         found = from_renderer(view, projection, depth, reversed_z, raster)
-        geometry, perspective, near, far = found
-        return cls._create(geometry, perspective, raster, near, far)
+        return cls._create(raster, *found)
 
     @classmethod
     def from_trimesh(
@@ -344,12 +322,6 @@ class Camera(View):
         near, far, y, pixel_ratio
             As in `look_at`. The camera's own z_near and z_far are ignored, as by trimesh's rays.
 
-        Raises
-        ------
-        ValueError, TypeError
-            If the source is of another type, the transform is not affine and invertible, or a
-            number is out of range.
-
         Examples
         --------
         >>> import bvh, trimesh
@@ -359,18 +331,16 @@ class Camera(View):
         [1.0, 1.0, -1.0]
         """
         geometry, raster = of_trimesh(source, transform, y, pixel_ratio)
-        return cls._create(geometry, True, raster, near, far)
+        return cls._create(raster, geometry, near=near, far=far)
 
     @classmethod
     def _create(
         cls,
-        geometry: Geometry,
-        perspective: bool,
         raster: Raster,
+        geometry: Geometry,
+        perspective: bool = True,
         near: float = 0.0,
         far: float = math.inf,
     ) -> Camera:
-        width, height, y, pixel_ratio = raster
-        eye, forward, step_x, step_y, centre = map(np.array, geometry)
-        return cls(eye, forward, step_x, step_y, centre,
-                   width, height, perspective, y, pixel_ratio, near, far)  # fmt: skip
+        numbers = geometry._asdict() | raster._asdict()
+        return cls(**numbers, perspective=perspective, near=near, far=far)

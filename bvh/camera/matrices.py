@@ -29,7 +29,7 @@ DEPTH_SLACK = 10**6
 
 
 class Raster(NamedTuple):
-    """Pixels of a picture and their coordinates; see the attributes of `Lens`."""
+    """Pixels of a picture and their coordinates; see the attributes of `View`."""
 
     width: int
     height: int
@@ -49,7 +49,7 @@ class Raster(NamedTuple):
 
 
 class Geometry(NamedTuple):
-    """Map from pixels to rays; see the attributes of `Lens`."""
+    """Map from pixels to rays; see the attributes of `View`."""
 
     eye: list[float]
     forward: list[float]

@@ -1,16 +1,21 @@
-"""Geometries of a RaycastingScene, and the tree over all of them."""
+"""Geometries of a RaycastingScene: triangles under one tree, with Open3D's ids and normals."""
 
 from __future__ import annotations
 
 from typing import Any, overload
 
 import numpy as np
+from numpy.typing import NDArray
 
-from bvh.compat.surface import Geometry, Surface
-from bvh.compat.tensors import plain
+from bvh.compat.tensors import CHUNK, InputRows, plain, thread_limit
 from bvh.io.meshes import triangles_of
 from bvh.queries.hierarchy import BVH
-from bvh.runtime.arguments import face_rows, one_index, owned, rows, thread_count
+from bvh.runtime.arguments import face_rows, owned, rows
+from bvh.runtime.threads import share
+
+INVALID_ID = 0xFFFFFFFF
+
+Geometry = tuple[NDArray[np.float64], NDArray[np.int32]]
 
 
 class Geometries:
@@ -60,8 +65,7 @@ class Geometries:
         Raises
         ------
         ValueError, TypeError
-            If an argument has the wrong shape or type, or an index is out of range; the message
-            names it.
+            If an argument has the wrong shape or type, or an index is out of range.
         """
         if triangle_indices is None:
             if (mesh is None) == (vertex_positions is None):
@@ -99,7 +103,86 @@ class Geometries:
         return built[1]
 
 
-def thread_limit(nthreads: int) -> int:
-    """Return the threads to use; Open3D takes 0 and negative numbers for all CPUs."""
-    number = one_index("nthreads", nthreads)
-    return thread_count(number if number > 0 else None)
+class Surface:
+    """The tree over all geometries, and tables of its triangles with a last row for misses."""
+
+    def __init__(self, geometries: list[Geometry], threads: int) -> None:
+        firsts = np.cumsum([0, *(len(vertices) for vertices, _ in geometries)])
+        points = [np.empty((0, 3)), *(vertices for vertices, _ in geometries)]
+        faces: list[NDArray[Any]] = [np.empty((0, 3), np.int32)]
+        for (_, part), first in zip(geometries, firsts[:-1], strict=True):
+            faces.append(part + first if first else part)
+        self.tree = BVH.from_triangles(
+            np.concatenate(points), np.concatenate(faces), threads=threads
+        )
+        # The geometry of each triangle, and its row there.
+        self._ids: list[NDArray[np.uint32]] | None = None
+        if len(geometries) > 1:
+            counts = [len(part) for _, part in geometries]
+            owners = np.repeat(np.arange(len(counts)), counts)
+            local = np.concatenate([np.arange(count) for count in counts])
+            self._ids = [np.append(ids, INVALID_ID).astype(np.uint32) for ids in (owners, local)]
+        self._normals: dict[Any, NDArray[Any]] = {}
+
+    def details(
+        self, found: Any, given: InputRows, *, normals: bool = True
+    ) -> dict[str, NDArray[Any]]:
+        """Return ids, weights and unit normals of hits or closest points, flat.
+
+        Misses have `INVALID_ID` and zeros.
+        """
+        prim = np.reshape(found.prim_id, -1)
+        weights = np.reshape(found.u, -1), np.reshape(found.v, -1)
+        n = len(prim)
+        geometry, primitive = np.empty(n, np.uint32), np.empty(n, np.uint32)
+        uvs = np.empty((n, 2), given.dtype)
+        answers = {"geometry_ids": geometry, "primitive_ids": primitive, "primitive_uvs": uvs}
+        table = None
+        if normals:
+            table = self._unit_normals(given.dtype, given.threads)
+            answers["primitive_normals"] = np.empty((n, 3), given.dtype)
+
+        def work(begin: int, end: int) -> None:
+            part = slice(begin, end)
+            # With mode="wrap", -1 is the last row.
+            rows = prim[part].astype(np.intp)
+            if self._ids is None:
+                # With one geometry the ids are 0 and -1, which has the bits of INVALID_ID.
+                np.right_shift(prim[part], 31, out=geometry[part].view(np.int32))
+                primitive[part] = prim[part].view(np.uint32)
+            else:
+                self._ids[0].take(rows, out=geometry[part], mode="wrap")
+                self._ids[1].take(rows, out=primitive[part], mode="wrap")
+            for axis, weight in enumerate(weights):
+                # fmax replaces NaN by 0.
+                np.fmax(weight[part], 0.0, out=uvs[part, axis], casting="same_kind")
+            if table is not None:
+                table.take(rows, axis=0, out=answers["primitive_normals"][part], mode="wrap")
+
+        share(n, CHUNK, work, given.threads)
+        return answers
+
+    def _unit_normals(self, dtype: np.dtype[Any], threads: int) -> NDArray[Any]:
+        """Return the unit normals of all triangles by their winding, and zeros for a miss."""
+        table = self._normals.get(dtype)
+        if table is None:
+            table = np.zeros((len(self.tree) + 1, 3), dtype)
+            vertices, faces = self.tree.vertices, self.tree.faces
+
+            def work(begin: int, end: int) -> None:
+                table[begin:end] = unit_normals(vertices[faces[begin:end]])
+
+            # Two threads may both fill a table with the same.
+            share(len(self.tree), CHUNK, work, threads)
+            self._normals[dtype] = table
+        return table
+
+
+def unit_normals(corners: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return unit normals of triangles (..., 3, 3) by their winding; NaN for no area."""
+    with np.errstate(all="ignore"):
+        edges = corners[..., 1:, :] - corners[..., :1, :]
+        # Scaled, so that products neither overflow nor underflow.
+        edges = edges / np.abs(edges).max(axis=-1, keepdims=True)
+        normals = np.cross(edges[..., 0, :], edges[..., 1, :])
+        return np.asarray(normals / np.sqrt((normals**2).sum(axis=-1, keepdims=True)))

@@ -6,16 +6,17 @@ on numpy arrays or on Tensors of Open3D.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from typing import Any, overload
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
-from bvh.compat.geometries import Geometries, thread_limit
-from bvh.compat.pinholes import rays_of_matrices, rays_of_view
-from bvh.compat.surface import INVALID_ID, split_rays
-from bvh.compat.tensors import InputRows, given_like, narrowed
-from bvh.runtime.arguments import one_index
+from bvh.compat.geometries import INVALID_ID, Geometries, Surface
+from bvh.compat.tensors import InputRows, given_like, narrowed, plain
+from bvh.queries.hierarchy import BVH
+from bvh.runtime.arguments import one_index, reals
 
 Arrays = dict[str, Any]
 
@@ -25,7 +26,8 @@ class RaycastingScene(Geometries):
 
     Each mesh has a geometry id, counted from 0; the tree over all of them is built by the first
     query after the last mesh. Results are numpy arrays, or Tensors for input that is a Tensor. Real
-    numbers are float32 for float32 input, else float64; ids are uint32.
+    numbers are float32 for float32 input, else float64; ids are uint32. Arguments of the wrong
+    shape or type raise a ValueError or TypeError that names them.
 
     Parameters
     ----------
@@ -84,17 +86,9 @@ class RaycastingScene(Geometries):
             ``geometry_ids`` and ``primitive_ids`` (...), uint32, `INVALID_ID` for a miss;
             ``primitive_uvs`` (..., 2), weights of the triangle's second and third vertex, and
             ``primitive_normals`` (..., 3), unit normals by the winding, both zero for a miss.
-
-        Raises
-        ------
-        ValueError, TypeError
-            If an argument has the wrong shape or type; the message names it.
         """
-        given, threads = InputRows("rays", rays, 6), thread_limit(nthreads)
-        surface = self._surface()
-        hits = surface.tree.closest_hit(*split_rays(given.rows, threads), threads=threads)
-        found = surface.details(hits, given.dtype, threads)
-        return {"t_hit": given.reals(hits.t)} | _shaped(given, found)
+        given, surface, hits = self._cast(BVH.closest_hit, rays, nthreads)
+        return {"t_hit": given.reals(hits.t)} | _details(surface, hits, given)
 
     def test_occlusions(
         self, rays: ArrayLike, tnear: float = 0.0, tfar: float = np.inf, nthreads: int = 0
@@ -112,9 +106,7 @@ class RaycastingScene(Geometries):
         -------
         array or Tensor of bool, shape (...)
         """
-        given, threads = InputRows("rays", rays, 6), thread_limit(nthreads)
-        o, d = split_rays(given.rows, threads)
-        hit = self._surface().tree.any_hit(o, d, tnear, tfar, threads=threads)
+        given, _, hit = self._cast(BVH.any_hit, rays, nthreads, tnear, tfar)
         return given.shaped(np.reshape(hit, -1))
 
     def count_intersections(self, rays: ArrayLike, nthreads: int = 0) -> Any:
@@ -130,9 +122,7 @@ class RaycastingScene(Geometries):
         array or Tensor of int32, shape (...)
             For a closed mesh an even number from outside, and an odd number from inside.
         """
-        given, threads = InputRows("rays", rays, 6), thread_limit(nthreads)
-        o, d = split_rays(given.rows, threads)
-        counts = self._surface().tree.count_hits(o, d, threads=threads)
+        given, _, counts = self._cast(BVH.count_hits, rays, nthreads)
         return given.shaped(np.reshape(counts, -1).astype(np.int32))
 
     def list_intersections(self, rays: ArrayLike, nthreads: int = 0) -> Arrays:
@@ -152,11 +142,8 @@ class RaycastingScene(Geometries):
             ``primitive_ids`` (m,), uint32; ``t_hit`` (m,) and ``primitive_uvs`` (m, 2) as in
             `cast_rays`.
         """
-        given, threads = InputRows("rays", rays, 6), thread_limit(nthreads)
-        surface = self._surface()
-        o, d = split_rays(given.rows, threads)
-        hits = surface.tree.all_hits(o, d, edges="once", threads=threads)
-        found = surface.details(hits, given.dtype, threads, normals=False)
+        given, surface, hits = self._cast(BVH.all_hits, rays, nthreads, edges="once")
+        found = surface.details(hits, given, normals=False)
         found["ray_splits"] = hits.offsets.astype(np.uint32)
         found["ray_ids"] = hits.ray_id.astype(np.uint32)
         found["t_hit"] = narrowed(hits.t, given.dtype)
@@ -177,18 +164,11 @@ class RaycastingScene(Geometries):
             ``points`` (..., 3), the closest points; ``geometry_ids``, ``primitive_ids``,
             ``primitive_uvs`` and ``primitive_normals`` as in `cast_rays`. If the scene is empty or
             the point is not finite, the closest point is NaN.
-
-        Raises
-        ------
-        ValueError, TypeError
-            If an argument has the wrong shape or type; the message names it.
         """
-        given, threads = InputRows("query_points", query_points, 3), thread_limit(nthreads)
-        surface = self._surface()
-        near = surface.tree.closest_point(given.flat, threads=threads)
-        found = surface.details(near, given.dtype, threads)
+        given, surface = InputRows("query_points", query_points, 3, nthreads), self._surface()
+        near = surface.tree.closest_point(given.flat, threads=given.threads)
         points = narrowed(near.position, given.dtype)
-        return {"points": given.shaped(points)} | _shaped(given, found)
+        return {"points": given.shaped(points)} | _details(surface, near, given)
 
     def compute_distance(self, query_points: ArrayLike, nthreads: int = 0) -> Any:
         """Return the distance of each point from the scene.
@@ -203,8 +183,7 @@ class RaycastingScene(Geometries):
         array or Tensor, shape (...)
             inf without a closest point.
         """
-        given, threads = InputRows("query_points", query_points, 3), thread_limit(nthreads)
-        return given.reals(self._surface().tree.distance(given.flat, threads=threads))
+        return self._measure(BVH.distance, query_points, nthreads)
 
     def compute_signed_distance(
         self, query_points: ArrayLike, nthreads: int = 0, nsamples: int = 1
@@ -223,8 +202,7 @@ class RaycastingScene(Geometries):
         array or Tensor, shape (...)
             0 on the surface, inf without a closest point.
         """
-        given, threads = _sampled(query_points, nthreads, nsamples)
-        return given.reals(self._surface().tree.signed_distance(given.flat, threads=threads))
+        return self._measure(BVH.signed_distance, query_points, nthreads, nsamples)
 
     def compute_occupancy(
         self, query_points: ArrayLike, nthreads: int = 0, nsamples: int = 1
@@ -241,8 +219,25 @@ class RaycastingScene(Geometries):
         array or Tensor, shape (...)
             1 inside and on the surface, 0 outside.
         """
-        given, threads = _sampled(query_points, nthreads, nsamples)
-        return given.reals(self._surface().tree.contains(given.flat, threads=threads))
+        return self._measure(BVH.contains, query_points, nthreads, nsamples)
+
+    def _cast(
+        self, query: Callable[..., Any], rays: Any, nthreads: int, *limits: float, **options: Any
+    ) -> tuple[InputRows, Surface, Any]:
+        """Return the checked rays, the triangles, and the answer to a query of their tree."""
+        given, surface = InputRows("rays", rays, 6, nthreads), self._surface()
+        o, d = given.origins_and_directions()
+        return given, surface, query(surface.tree, o, d, *limits, threads=given.threads, **options)
+
+    def _measure(
+        self, query: Callable[..., Any], points: Any, nthreads: int, nsamples: int = 1
+    ) -> Any:
+        """Return a number for each point."""
+        count = one_index("nsamples", nsamples)
+        if count < 1 or count % 2 == 0:
+            raise ValueError(f"nsamples must be odd and at least 1, got {count}")
+        given = InputRows("query_points", points, 3, nthreads)
+        return given.reals(query(self.tree, given.flat, threads=given.threads))
 
     @overload
     @staticmethod
@@ -298,11 +293,6 @@ class RaycastingScene(Geometries):
         array or Tensor, shape (height_px, width_px, 6)
             A Tensor if one of the arguments is one.
 
-        Raises
-        ------
-        ValueError, TypeError
-            If an argument has the wrong shape, type or range; the message names it.
-
         Examples
         --------
         >>> from bvh.compat.open3d import RaycastingScene
@@ -321,14 +311,80 @@ class RaycastingScene(Geometries):
         return given_like(narrowed(rays, dtype), *args, *kwargs.values())
 
 
-def _shaped(given: InputRows, found: Arrays) -> Arrays:
-    """Return flat arrays in the shape of the input."""
-    return {name: given.shaped(array) for name, array in found.items()}
+def _details(surface: Surface, found: Any, given: InputRows) -> Arrays:
+    """Return the details of hits or closest points in the shape of the input."""
+    details = surface.details(found, given)
+    return {name: given.shaped(array) for name, array in details.items()}
 
 
-def _sampled(query_points: Any, nthreads: int, nsamples: int) -> tuple[InputRows, int]:
-    """Return checked points and the number of threads."""
-    count = one_index("nsamples", nsamples)
-    if count < 1 or count % 2 == 0:
-        raise ValueError(f"nsamples must be odd and at least 1, got {count}")
-    return InputRows("query_points", query_points, 3), thread_limit(nthreads)
+def rays_of_matrices(
+    intrinsic_matrix: Any, extrinsic_matrix: Any, width_px: int, height_px: int
+) -> NDArray[np.float64]:
+    """Return the rays of a calibrated camera, shape (height_px, width_px, 6)."""
+    intrinsic = _array("intrinsic_matrix", intrinsic_matrix, (3, 3))
+    extrinsic = _array("extrinsic_matrix", extrinsic_matrix, (4, 4))
+    try:
+        inverse = np.linalg.inv(intrinsic)
+    except np.linalg.LinAlgError:
+        raise ValueError("intrinsic_matrix must have an inverse, got a singular one") from None
+    width, height = _pixels("width_px", width_px), _pixels("height_px", height_px)
+    # The inverse of a rotation.
+    turn = extrinsic[:3, :3].T
+    pixels = np.ones((height, width, 3))
+    pixels[..., 0] = np.arange(width) + 0.5
+    pixels[..., 1] = (np.arange(height) + 0.5)[:, None]
+    rays = np.empty((height, width, 6))
+    rays[..., :3] = -(turn @ extrinsic[:3, 3])
+    rays[..., 3:] = pixels @ (turn @ inverse).T
+    return rays
+
+
+def rays_of_view(
+    fov_deg: float, center: Any, eye: Any, up: Any, width_px: int, height_px: int
+) -> NDArray[np.float64]:
+    """Return the rays of a camera with a target, shape (height_px, width_px, 6)."""
+    target, position = _array("center", center, (3,)), _array("eye", eye, (3,))
+    upward = _array("up", up, (3,))
+    angle = reals("fov_deg", fov_deg)
+    if angle.shape != () or not 0.0 < angle < 180.0:
+        raise ValueError(f"fov_deg must be between 0 and 180, got {fov_deg!r}")
+    ahead = _unit(target - position)
+    if ahead is None:
+        raise ValueError(f"center must lie away from eye, got {target.tolist()}")
+    right = _unit(np.cross(upward, ahead))
+    if right is None:
+        raise ValueError(f"up must not be zero or along the view, got {upward.tolist()}")
+    turn = np.stack([right, np.cross(ahead, right), ahead])
+    width, height = _pixels("width_px", width_px), _pixels("height_px", height_px)
+    focal = 0.5 * width / math.tan(math.radians(float(angle)) / 2.0)
+    intrinsic = np.array([[focal, 0.0, 0.5 * width], [0.0, focal, 0.5 * height], [0.0, 0.0, 1.0]])
+    if focal == 0.0:
+        return np.empty((height, 0, 6))
+    extrinsic = np.eye(4)
+    extrinsic[:3, :3] = turn
+    rays = rays_of_matrices(intrinsic, extrinsic, width, height)
+    # The eye itself, which the matrix would round.
+    rays[..., :3] = position
+    return rays
+
+
+def _array(name: str, value: Any, shape: tuple[int, ...]) -> NDArray[np.float64]:
+    """Return a checked value as float64 of a given shape."""
+    array = reals(name, plain(value))
+    if array.shape != shape:
+        raise ValueError(f"{name} must have shape {shape}, got {array.shape}")
+    return array
+
+
+def _pixels(name: str, value: int) -> int:
+    """Return a checked number of pixels, which may be 0."""
+    number = one_index(name, value)
+    if number < 0:
+        raise ValueError(f"{name} must not be negative, got {number}")
+    return number
+
+
+def _unit(vector: NDArray[np.float64]) -> NDArray[np.float64] | None:
+    """Return a unit vector, or None for zero or infinite length."""
+    length = math.hypot(*vector)
+    return vector / length if 0.0 < length < math.inf else None

@@ -1,4 +1,4 @@
-"""Conversion of arrays and Tensors of Open3D: results are of the kind of the input."""
+"""Arguments as Open3D takes them, arrays or Tensors; results are of the kind of the input."""
 
 from __future__ import annotations
 
@@ -7,9 +7,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.runtime.arguments import reals
+from bvh.runtime.arguments import one_index, reals, thread_count
+from bvh.runtime.threads import share
 
 REAL_TYPES = (np.dtype(np.float32), np.dtype(np.float64))
+
+# Rows that a thread works on at a time, so that they stay in its cache.
+CHUNK = 1 << 13
 
 
 class NumpyTensor(np.ndarray[Any, Any]):
@@ -17,14 +21,6 @@ class NumpyTensor(np.ndarray[Any, Any]):
 
     So code for Tensors, such as ``ans["t_hit"].numpy()``, also runs on numpy arrays. Functions of
     Open3D 0.18 that take plain arrays for Tensors need that ``.numpy()``, too.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from bvh.compat.tensors import NumpyTensor
-    >>> t_hit = np.array([1.0, np.inf]).view(NumpyTensor)
-    >>> t_hit.isfinite().numpy()
-    array([ True, False])
     """
 
     def numpy(self) -> NDArray[Any]:
@@ -49,12 +45,12 @@ class NumpyTensor(np.ndarray[Any, Any]):
 
 
 class InputRows:
-    """Checked input rows, and conversion of results to their shape, type and kind.
+    """Checked input rows and threads; converts results to the shape, type and kind of the input.
 
     float32 and float64 keep their type, other numbers become float64.
     """
 
-    def __init__(self, name: str, value: Any, width: int) -> None:
+    def __init__(self, name: str, value: Any, width: int, nthreads: int) -> None:
         self._like = value
         array = plain(value)
         kept = isinstance(array, np.ndarray) and array.dtype in REAL_TYPES
@@ -62,24 +58,24 @@ class InputRows:
             array = reals(name, array)
             if array.shape == (0,):
                 array = array.reshape(0, width)
-        self.rows: NDArray[Any] = array.view(np.ndarray)
-        if self.rows.shape[-1:] != (width,):
-            raise ValueError(f"{name} must have shape (..., {width}), got {self.rows.shape}")
+        rows = array.view(np.ndarray)
+        if rows.shape[-1:] != (width,):
+            raise ValueError(f"{name} must have shape (..., {width}), got {rows.shape}")
+        self.shape, self.dtype = rows.shape[:-1], rows.dtype
+        self.flat: NDArray[Any] = rows.reshape(-1, width)
+        self.threads = thread_limit(nthreads)
 
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        """The type of real numbers in results."""
-        return self.rows.dtype
+    def origins_and_directions(self) -> NDArray[np.float64]:
+        """Return rays (..., 6) as two contiguous arrays; a single one is a batch of one."""
+        parts = np.empty((2, len(self.flat), 3))
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The leading shape."""
-        return self.rows.shape[:-1]
+        def work(begin: int, end: int) -> None:
+            # Column by column, which is faster than rows of three.
+            for column in range(6):
+                parts[column // 3, begin:end, column % 3] = self.flat[begin:end, column]
 
-    @property
-    def flat(self) -> NDArray[Any]:
-        """The rows, shape (n, width)."""
-        return self.rows.reshape(-1, self.rows.shape[-1])
+        share(len(self.flat), CHUNK, work, self.threads)
+        return parts.reshape(2, *(self.shape or (1,)), 3)
 
     def shaped(self, array: NDArray[Any]) -> Any:
         """Return flat rows or numbers in the leading shape."""
@@ -92,6 +88,12 @@ class InputRows:
     def give(self, array: NDArray[Any]) -> Any:
         """Return an array as a Tensor if the input was one."""
         return given_like(array, self._like)
+
+
+def thread_limit(nthreads: int) -> int:
+    """Return the threads to use; Open3D takes 0 and negative numbers for all CPUs."""
+    number = one_index("nthreads", nthreads)
+    return thread_count(number if number > 0 else None)
 
 
 def is_tensor(value: Any) -> bool:

@@ -4,9 +4,19 @@
 `nearest` of one mesh.
 """
 
-from bvh.compat.trimesh_patches import Installation, install, uninstall
+from __future__ import annotations
+
+import functools
+import itertools
+import threading
+import weakref
+from typing import Any
+
+import trimesh
+from numpy.typing import ArrayLike
+
 from bvh.compat.trimesh_points import ProximityQuery, closest_point, contains, signed_distance
-from bvh.compat.trimesh_rays import RayMeshIntersector
+from bvh.compat.trimesh_rays import Found, RayMeshIntersector, is_flag
 
 __all__ = [
     "Installation",
@@ -18,3 +28,209 @@ __all__ = [
     "signed_distance",
     "uninstall",
 ]
+
+
+class InsteadOfRtree(RayMeshIntersector):
+    """Replacement of `trimesh.ray.ray_triangle.RayMeshIntersector` while installed."""
+
+
+class InsteadOfEmbree(RayMeshIntersector):
+    """Replacement of `trimesh.ray.ray_pyembree.RayMeshIntersector` while installed.
+
+    As there, a ray through an edge always has one hit there, and the arguments of `intersects_id`
+    are in another order.
+    """
+
+    _one_hit_a_point = True
+
+    def intersects_id(  # type: ignore[override]
+        self,
+        ray_origins: ArrayLike,
+        ray_directions: ArrayLike,
+        multiple_hits: Any = True,
+        max_hits: Any = None,
+        return_locations: Any = False,
+        **kwargs: Any,
+    ) -> Found:
+        """Find the faces that rays hit; as in `RayMeshIntersector.intersects_id`."""
+        if is_flag(max_hits):
+            # A flag here is multiple_hits, in the order of the r-tree class.
+            return self._hits(ray_origins, ray_directions, multiple_hits, max_hits, None)
+        return self._hits(ray_origins, ray_directions, return_locations, multiple_hits, max_hits)
+
+
+class Installation:
+    """Context of an installation, which uninstalls at its end.
+
+    If it was installed before the context, it stays installed.
+    """
+
+    def __init__(self, new: bool) -> None:
+        self._new = new
+
+    def __enter__(self) -> Installation:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._new:
+            uninstall()
+
+    def __repr__(self) -> str:
+        return f"Installation({'installed' if _patches else 'uninstalled'})"
+
+
+METHODS = (
+    "intersects_id", "intersects_location", "intersects_first", "intersects_any", "contains_points",
+)  # fmt: skip
+
+_lock = threading.RLock()
+# Attributes of trimesh that were replaced: owner, name, old value.
+_patches: list[tuple[Any, str, Any]] = []
+# Classes of trimesh, and ours that replace them.
+_replacements: dict[type, type[RayMeshIntersector]] = {}
+# Our casters by id() of their meshes, while they are referenced.
+_casters: weakref.WeakValueDictionary[int, RayMeshIntersector] = weakref.WeakValueDictionary()
+
+
+def install() -> Installation:
+    """Replace `mesh.ray` of all meshes, and the nearest points of `trimesh.proximity`.
+
+    Everything that trimesh builds on them follows: `mesh.contains`, `mesh.nearest`, voxels,
+    thickness, registration. It applies to existing and new meshes, and to both classes of
+    `trimesh.ray`. Pickles and copies of meshes contain none of our objects. A second call does
+    nothing. Functions that were imported from trimesh before, by ``from trimesh.proximity import
+    closest_point``, are not replaced, nor are subclasses of trimesh's two classes.
+
+    Returns
+    -------
+    Installation
+        A context manager that uninstalls at its end.
+
+    Examples
+    --------
+    >>> import trimesh
+    >>> import bvh.compat.trimesh
+    >>> mesh = trimesh.creation.box()
+    >>> with bvh.compat.trimesh.install():
+    ...     isinstance(mesh.ray, bvh.compat.trimesh.RayMeshIntersector)
+    True
+    >>> isinstance(mesh.ray, bvh.compat.trimesh.RayMeshIntersector)
+    False
+    """
+    with _lock:
+        if _patches:
+            return Installation(False)
+        try:
+            _replace_all()
+        except BaseException:
+            # All or nothing, in case a version of trimesh has other names.
+            uninstall()
+            raise
+    return Installation(True)
+
+
+def uninstall() -> None:
+    """Undo `install`, also for meshes created since.
+
+    Examples
+    --------
+    >>> import bvh.compat.trimesh
+    >>> bvh.compat.trimesh.uninstall()
+    """
+    with _lock:
+        while _patches:
+            owner, name, was = _patches.pop()
+            if was is None:
+                delattr(owner, name)
+            else:
+                setattr(owner, name, was)
+        _replacements.clear()
+
+
+def _replace_all() -> None:
+    """Replace everything that `install` names."""
+    casters: Any = trimesh.ray
+    # The classes themselves stay, because pickles of meshes refer to them by name.
+    _replacements[casters.ray_triangle.RayMeshIntersector] = InsteadOfRtree
+    if casters.has_embree:
+        _replacements[casters.ray_pyembree.RayMeshIntersector] = InsteadOfEmbree
+    for theirs, name in itertools.product(_replacements, METHODS):
+        _replace(theirs, name, _forwarding(name, getattr(theirs, name)))
+    _replace(casters.ray_util, "contains_points", _contains_points(casters.ray_util))
+    _replace(trimesh.proximity, "closest_point", closest_point)
+    _replace(trimesh.proximity, "signed_distance", signed_distance)
+    _replace(trimesh.Trimesh, "ray", property(_ray, _set_ray, _delete_ray))
+
+
+def _replace(owner: Any, name: str, ours: Any) -> None:
+    """Replace an attribute, and store its old value."""
+    _patches.append((owner, name, vars(owner).get(name)))
+    setattr(owner, name, ours)
+
+
+def _forwarding(name: str, theirs: Any) -> Any:
+    """Return a method for trimesh's class that forwards to the replacement of the object."""
+
+    @functools.wraps(theirs)
+    def method(caster: Any, *args: Any, **kwargs: Any) -> Any:
+        ours = _ours(caster)
+        if ours is caster:
+            return theirs(caster, *args, **kwargs)
+        return getattr(ours, name)(*args, **kwargs)
+
+    return method
+
+
+def _contains_points(module: Any) -> Any:
+    """Return a `contains_points` that is exact for our casters, and unchanged for others."""
+    theirs = module.contains_points
+
+    @functools.wraps(theirs)
+    def contains_points(intersector: Any, *args: Any, **kwargs: Any) -> Any:
+        if not isinstance(intersector, RayMeshIntersector):
+            return theirs(intersector, *args, **kwargs)
+        points = kwargs["points"] if "points" in kwargs else args[0]
+        return intersector.contains_points(points)
+
+    return contains_points
+
+
+def _ray(mesh: Any) -> Any:
+    """Return the replacement of a mesh's caster, or any other value that was set."""
+    if "ray" not in mesh.__dict__:
+        raise AttributeError(f"{type(mesh).__name__!r} object has no attribute 'ray'")
+    return _ours(mesh.__dict__["ray"])
+
+
+def _ours(theirs: Any) -> Any:
+    """Return the replacement of a caster of trimesh, the same one while it is referenced.
+
+    Any other value is returned unchanged: also subclasses, whose own methods would not be called,
+    and casters of trimesh after `uninstall`, whose replaced methods may still be referenced.
+    """
+    ours = _replacements.get(type(theirs))
+    if ours is None:
+        return theirs
+    mesh = theirs.mesh
+    caster = _casters.get(id(mesh))
+    if type(caster) is not ours or caster.mesh is not mesh:
+        caster = ours(mesh, getattr(theirs, "_scale_to_box", True))
+        _casters[id(mesh)] = caster
+    return caster
+
+
+def _set_ray(mesh: Any, value: Any) -> None:
+    """Store a mesh's caster; for a replacement, the class of trimesh that it replaces.
+
+    So meshes refer to none of our objects after `uninstall`, or when they are pickled.
+    """
+    for theirs, ours in tuple(_replacements.items()):
+        if type(value) is ours:
+            options = (value._scale_to_box,) if ours is InsteadOfEmbree else ()
+            value = theirs(value.mesh, *options)
+            break
+    mesh.__dict__["ray"] = value
+
+
+def _delete_ray(mesh: Any) -> None:
+    del mesh.__dict__["ray"]

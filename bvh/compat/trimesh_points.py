@@ -1,13 +1,15 @@
-"""Point queries of trimesh meshes, with the interface of `trimesh.proximity`."""
+"""Trees of trimesh meshes, and point queries with the interface of `trimesh.proximity`."""
 
 from __future__ import annotations
 
+import weakref
 from typing import Any
 
 import numpy as np
+import trimesh
 from numpy.typing import ArrayLike, NDArray
 
-from bvh.compat.mesh_trees import tree_of
+from bvh.compat.geometries import unit_normals
 from bvh.queries.hierarchy import BVH
 from bvh.runtime.arguments import rows
 
@@ -22,6 +24,38 @@ FEW, MANY, CHUNK = 8, 512, 1 << 16
 
 # Direction of the first ray that tests containment in an open mesh, as in trimesh.
 DIRECTION = np.array([0.4395064455, 0.617598629942, 0.652231566745])
+
+# A mesh, its hash when its tree was built, and the tree; by id() of the mesh, because hashes
+# change, and pickles and copies must not contain trees.
+_cache: dict[int, tuple[weakref.ref[Any], int, BVH]] = {}
+
+
+def tree_of(mesh: Any) -> BVH:
+    """Return the tree over the current faces of a mesh.
+
+    Meshes of trimesh hash their arrays, and store the hash until an array may have changed, so a
+    second call takes about a microsecond.
+    """
+    key = id(mesh)
+    cached = _cache.get(key)
+    if cached is None or cached[0]() is not mesh:
+        # Hashes of other types may not change with their content.
+        if not isinstance(mesh, trimesh.Trimesh):
+            raise TypeError(f"mesh must be a trimesh.Trimesh, got {type(mesh).__name__}")
+        cached = None
+    stamp = hash(mesh)
+    if cached is not None and cached[1] == stamp:
+        return cached[2]
+    # Two threads may both build the same tree. Views keep the stored hash of a tracked array, which
+    # slices and copies would discard.
+    vertices, faces = mesh.vertices.view(np.ndarray), mesh.faces.view(np.ndarray)
+    tree = BVH.from_triangles(vertices.reshape(-1, 3), faces.reshape(-1, 3))
+
+    def forget(_: weakref.ref[Any]) -> None:
+        _cache.pop(key, None)
+
+    _cache[key] = weakref.ref(mesh, forget), stamp, tree
+    return tree
 
 
 def closest_point(mesh: Any, points: ArrayLike) -> tuple[Floats, Floats, NDArray[np.int64]]:
@@ -78,19 +112,14 @@ def signed_distance(mesh: Any, points: ArrayLike) -> Floats:
 
     Parameters
     ----------
-    mesh : trimesh.Trimesh
-    points : array_like, shape (n, 3)
+    mesh, points
+        As in `closest_point`.
 
     Returns
     -------
     ndarray of float64, shape (n,)
         Also positive within 1e-8 of the surface. NaN for points that are not finite; -inf where
         the mesh has no faces.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If an argument has the wrong shape or type; the message names it.
 
     Examples
     --------
@@ -122,18 +151,13 @@ def contains(mesh: Any, points: ArrayLike) -> NDArray[np.bool_]:
 
     Parameters
     ----------
-    mesh : trimesh.Trimesh
-    points : array_like, shape (n, 3)
+    mesh, points
+        As in `closest_point`.
 
     Returns
     -------
     ndarray of bool, shape (n,)
         True for points on the surface of a watertight mesh; False for those that are not finite.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If an argument has the wrong shape or type; the message names it.
 
     Examples
     --------
@@ -189,17 +213,7 @@ class ProximityQuery:
         return closest_point(self._mesh, points)
 
     def vertex(self, points: ArrayLike) -> tuple[Any, Any]:
-        """Find the nearest vertex for each point, by trimesh's own k-d tree.
-
-        Parameters
-        ----------
-        points : array_like, shape (n, 3)
-
-        Returns
-        -------
-        distance : ndarray of float64, shape (n,)
-        vertex_id : ndarray of int, shape (n,)
-        """
+        """Return distance and id of the vertex nearest to each point, by trimesh's own k-d tree."""
         distance, vertex_id = self._mesh.kdtree.query(points)
         return distance, vertex_id
 
@@ -224,7 +238,8 @@ def _choose_facing(
         equal = near.distance <= nearest + MERGE * nearest
         with np.errstate(invalid="ignore", divide="ignore"):
             away = (points[tied, None] - near.position) / near.distance[..., None]
-            cosine = np.einsum("nki,nki->nk", _normals(tree, near.prim_id), away)
+            normals = unit_normals(tree.vertices[tree.faces[near.prim_id]])
+            cosine = np.einsum("nki,nki->nk", normals, away)
         cosine = np.where(equal & np.isfinite(cosine), cosine, -2.0)
         # Coplanar faces differ by rounding only; the first of them is the lowest.
         best = np.argmax(cosine >= cosine.max(axis=1, keepdims=True) - 1e-12, axis=1)
@@ -239,37 +254,17 @@ def _choose_facing(
 def _signed_by_faces(mesh: Any, tree: BVH, points: Floats) -> Floats:
     """Return distances with the sign of the nearest face's side, or that of `contains`."""
     closest, distance, face = closest_point(mesh, points)
-    normal = _normals(tree, face)
+    if len(tree.faces) == 0:
+        return -distance
+    normal = unit_normals(tree.vertices[tree.faces[face]])
     with np.errstate(invalid="ignore"):
         away = points - closest
         height = np.einsum("ni,ni->n", normal, away)
         aside = np.linalg.norm(away - height[:, None] * normal, axis=1)
         # The tolerance that trimesh has for barycentric weights, relative to the size of the face.
-        straight = aside <= MERGE * (np.abs(height) + _sizes(tree, face))
+        a, b = tree.vertices[tree.faces[face, :2].T]
+        straight = aside <= MERGE * (np.abs(height) + np.linalg.norm(b - a, axis=-1))
     sign = np.where(height > 0.0, -1.0, 1.0)
     other = np.flatnonzero(~straight)
     sign[other] = np.where(contains(mesh, points[other]), 1.0, -1.0)
     return distance * sign
-
-
-def _normals(tree: BVH, faces: NDArray[Any]) -> Floats:
-    """Return unit normals of faces, NaN for those without area."""
-    if len(tree.faces) == 0:
-        return np.full((*faces.shape, 3), np.nan)
-    a, b, c = (tree.vertices[tree.faces[faces, corner]] for corner in range(3))
-    with np.errstate(all="ignore"):
-        normal = np.cross(_scaled(b - a), _scaled(c - a))
-        return np.asarray(normal / np.linalg.norm(normal, axis=-1, keepdims=True))
-
-
-def _scaled(vectors: Floats) -> Floats:
-    """Scale the largest coordinate of each vector to one, against under- and overflow."""
-    return np.asarray(vectors / np.abs(vectors).max(axis=-1, keepdims=True))
-
-
-def _sizes(tree: BVH, faces: NDArray[Any]) -> Floats:
-    """Return the length of one side of each face."""
-    if len(tree.faces) == 0:
-        return np.zeros(faces.shape)
-    sides = tree.vertices[tree.faces[faces, 1]] - tree.vertices[tree.faces[faces, 0]]
-    return np.asarray(np.linalg.norm(sides, axis=-1))

@@ -7,8 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bvh.compat.mesh_trees import tree_of
-from bvh.compat.trimesh_points import contains
+from bvh.compat.trimesh_points import contains, tree_of
 from bvh.queries.hierarchy import BVH
 from bvh.runtime.arguments import rows, whole_number
 
@@ -27,7 +26,7 @@ class RayMeshIntersector:
 
     Directions need not be normalised. Rays that are not finite, or have a zero direction, hit
     nothing. Hits are sorted by ray and distance; of faces at the same distance the lowest comes
-    first.
+    first. Arguments of the wrong shape or type raise a ValueError or TypeError that names them.
 
     Parameters
     ----------
@@ -93,17 +92,10 @@ class RayMeshIntersector:
 
         Returns
         -------
-        index_tri : ndarray of int64, shape (h,)
-            The face of each hit.
-        index_ray : ndarray of int64, shape (h,)
-            The ray of each hit.
+        index_tri, index_ray : ndarray of int64, shape (h,)
+            The face and the ray of each hit.
         locations : ndarray of float64, shape (h, 3)
             Only with `return_locations`.
-
-        Raises
-        ------
-        ValueError, TypeError
-            If an argument has the wrong shape or type; the message names it.
 
         Notes
         -----
@@ -113,9 +105,8 @@ class RayMeshIntersector:
 
         Examples
         --------
-        >>> import trimesh
-        >>> from bvh.compat.trimesh import RayMeshIntersector
-        >>> ray = RayMeshIntersector(trimesh.creation.box())
+        >>> import trimesh, bvh.compat.trimesh
+        >>> ray = bvh.compat.trimesh.RayMeshIntersector(trimesh.creation.box())
         >>> ray.intersects_id([[0.25, 0.125, 2.0]], [[0.0, 0.0, -1.0]], multiple_hits=False)[1]
         array([0])
         """
@@ -152,9 +143,8 @@ class RayMeshIntersector:
 
         Examples
         --------
-        >>> import trimesh
-        >>> from bvh.compat.trimesh import RayMeshIntersector
-        >>> ray = RayMeshIntersector(trimesh.creation.box())
+        >>> import trimesh, bvh.compat.trimesh
+        >>> ray = bvh.compat.trimesh.RayMeshIntersector(trimesh.creation.box())
         >>> ray.intersects_location([[0.0, 0.0, 2.0]], [[0.0, 0.0, -4.0]])[0]
         array([[ 0. ,  0. ,  0.5],
                [ 0. ,  0. , -0.5]])
@@ -179,9 +169,8 @@ class RayMeshIntersector:
 
         Examples
         --------
-        >>> import trimesh
-        >>> from bvh.compat.trimesh import RayMeshIntersector
-        >>> ray = RayMeshIntersector(trimesh.creation.box())
+        >>> import trimesh, bvh.compat.trimesh
+        >>> ray = bvh.compat.trimesh.RayMeshIntersector(trimesh.creation.box())
         >>> ray.intersects_first([[9.0, 9.0, 9.0]], [[0.0, 0.0, -1.0]])
         array([-1])
         """
@@ -208,9 +197,8 @@ class RayMeshIntersector:
 
         Examples
         --------
-        >>> import trimesh
-        >>> from bvh.compat.trimesh import RayMeshIntersector
-        >>> ray = RayMeshIntersector(trimesh.creation.box())
+        >>> import trimesh, bvh.compat.trimesh
+        >>> ray = bvh.compat.trimesh.RayMeshIntersector(trimesh.creation.box())
         >>> ray.intersects_any([[0.0, 0.0, 9.0]], [[0.0, 0.0, -1.0]])
         array([ True])
         """
@@ -223,19 +211,11 @@ class RayMeshIntersector:
     def contains_points(self, points: ArrayLike) -> NDArray[np.bool_]:
         """Return which points are inside the mesh, like `bvh.compat.trimesh.contains`.
 
-        Parameters
-        ----------
-        points : array_like, shape (n, 3)
-
-        Returns
-        -------
-        ndarray of bool, shape (n,)
-
         Examples
         --------
-        >>> import trimesh
-        >>> from bvh.compat.trimesh import RayMeshIntersector
-        >>> RayMeshIntersector(trimesh.creation.box()).contains_points([[0, 0, 0], [1, 1, 1]])
+        >>> import trimesh, bvh.compat.trimesh
+        >>> ray = bvh.compat.trimesh.RayMeshIntersector(trimesh.creation.box())
+        >>> ray.contains_points([[0, 0, 0], [1, 1, 1]])
         array([ True, False])
         """
         return contains(self.mesh, points)

@@ -6,7 +6,6 @@ Each file imports only from those above it.
 |---|---|
 | `arithmetic/` | Floating-point and rational arithmetic that geometric predicates rely on. |
 | `point_triangle.py` | Distance from a point to a triangle: a filter with a proven bound, then an exact computation |
-| `ray_broadcast.py` | Rays broadcast against shapes, for the ray tests of single shapes |
 | `ray_shapes.py` | Arguments and results of the `ray_*` functions, which test each ray against its own shape |
 | `planes.py` | The exact intersection of a ray with a plane, and `ray_plane` |
 | `boxes.py` | The exact slab test of a ray against an axis-aligned box, and `ray_box` |

@@ -104,22 +104,10 @@ def entered_and_left(slopes, lower, upper):
 
 @kernel
 def common_interval(o, d, rows, first, last, near, far):
-    """Return the intersection of the intervals of a ray in three slabs.
+    """Return (hit, near, far) of a ray in three slabs, whose planes are as in `planes.py`.
 
-    Parameters
-    ----------
-    o, d : 3-tuple
-    rows : 3-tuple of 4-tuples
-        Coefficients of the slabs' planes, as in `geometry/planes.py`.
-    first, last : 3-tuple
-        Levels of the planes where the ray enters and leaves each slab (`entered_and_left`).
-    near, far : 3-tuple
-        Correctly rounded crossings of those planes; -inf and +inf where a slab does not matter.
-
-    Returns
-    -------
-    hit : bool
-    near, far : float
+    `first` and `last` are the levels where it enters and leaves each (`entered_and_left`); `near`
+    and `far` the correctly rounded crossings, -inf and +inf where a slab does not matter.
     """
     stay_outlined()
     start = max(near[0], max(near[1], near[2]))
@@ -146,22 +134,11 @@ def read_box(records, i):
 
 @kernel
 def box_interval(o, d, lower, upper):
-    """Return the interval of all real t, of any sign, where o + t d is in a closed box.
+    """Return (hit, near, far) of the line of a finite ray in a closed box, for t of any sign.
 
-    Parameters
-    ----------
-    o, d : 3-tuple
-        Finite; d is not the zero vector.
-    lower, upper : 3-tuple
-        An infinite bound does not limit the box. Inverted or NaN bounds make an empty box.
-
-    Returns
-    -------
-    hit : bool
-        Decided exactly.
-    near, far : float
-        Both ends, correctly rounded: a non-zero end never becomes 0, a finite one never infinite.
-        +inf and -inf for a miss.
+    An infinite bound does not limit the box; inverted or NaN bounds make an empty one. A hit is
+    decided exactly. Both ends are correctly rounded: a non-zero end never becomes 0, a finite one
+    never infinite. +inf and -inf for a miss.
     """
     if not is_box(lower, upper):
         return False, INF, -INF

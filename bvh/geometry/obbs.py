@@ -16,7 +16,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bvh.geometry.arithmetic.exact_sums import add_product, add_triple, divide, new_sum
 from bvh.geometry.arithmetic.floats import (
     INF,
     LARGEST,
@@ -49,17 +48,18 @@ from bvh.geometry.planes import (
     slope_sign,
 )
 from bvh.geometry.ray_shapes import intersect_each
-from bvh.geometry.transforms import determinant_sign, refuse, row_of
-from bvh.runtime.arguments import kernel_input, points, reals
+from bvh.geometry.transforms import (
+    column_of,
+    determinant_sign,
+    inverse_entry,
+    refuse,
+    row_of,
+    square_matrices,
+)
+from bvh.runtime.arguments import kernel_input, points
 from bvh.runtime.jit import entry, inlined, kernel, stay_outlined, warms
 
 INVERTED, SINGULAR, OVERFLOWN = 0, 1, 2
-
-
-@inlined
-def _column(matrices, i, j):
-    """Read the first three numbers of column j of matrix i as a 3-tuple."""
-    return (matrices[i, 0, j], matrices[i, 1, j], matrices[i, 2, j])
 
 
 @inlined
@@ -67,24 +67,6 @@ def _scaled(v, k):
     """Return v * 2**-k as a vector of double-doubles."""
     s = power_of_two(-k)
     return (v[0] * s, 0.0), (v[1] * s, 0.0), (v[2] * s, 0.0)
-
-
-@kernel
-def _exact_entry(a, b, c, t, column):
-    """Return an entry of the first row of the inverse of (a, b, c | t), in exact arithmetic."""
-    stay_outlined()
-    j, k = (column + 1) % 3, (column + 2) % 3
-    # Rotations about an axis and the like have zeros, and so have their inverses.
-    if column != 3 and (b[j] == 0.0 or c[k] == 0.0) and (b[k] == 0.0 or c[j] == 0.0):
-        return 0.0
-    n, det = new_sum(), new_sum()
-    if column == 3:
-        add_triple(n, -1.0, t, b, c)
-    else:
-        add_product(n, 1.0, b[j], c[k], 1.0, 1.0)
-        add_product(n, -1.0, b[k], c[j], 1.0, 1.0)
-    add_triple(det, 1.0, a, b, c)
-    return divide(n, det)
 
 
 @kernel
@@ -112,10 +94,10 @@ def _inverse_row(a, b, c, t):
     ok2, z = double_quotient(n[2], n_size[2], det, det_size, -i)
     ok3, h = double_quotient(shift, dot_size(n_size, high(s)), det, det_size, m - i)
     return (
-        x if ok0 else _exact_entry(a, b, c, t, np.int64(0)),
-        y if ok1 else _exact_entry(a, b, c, t, np.int64(1)),
-        z if ok2 else _exact_entry(a, b, c, t, np.int64(2)),
-        -h if ok3 else _exact_entry(a, b, c, t, np.int64(3)),
+        x if ok0 else inverse_entry(a, b, c, t, np.int64(0)),
+        y if ok1 else inverse_entry(a, b, c, t, np.int64(1)),
+        z if ok2 else inverse_entry(a, b, c, t, np.int64(2)),
+        -h if ok3 else inverse_entry(a, b, c, t, np.int64(3)),
     )
 
 
@@ -123,14 +105,15 @@ def _inverse_row(a, b, c, t):
 def _invert(matrices, rows, status):
     """Invert affine maps (n, 3, 4); `status` marks those without a finite inverse."""
     for i in range(len(matrices)):
-        columns = (_column(matrices, i, 0), _column(matrices, i, 1), _column(matrices, i, 2))
-        shift = _column(matrices, i, 3)
+        a, b, c = column_of(matrices, i, 0), column_of(matrices, i, 1), column_of(matrices, i, 2)
+        shift = column_of(matrices, i, 3)
         status[i] = INVERTED
-        if determinant_sign(columns[0], columns[1], columns[2]) == 0:
+        if determinant_sign(a, b, c) == 0:
             status[i] = SINGULAR
             continue
         for j in range(3):
-            row = _inverse_row(columns[j], columns[(j + 1) % 3], columns[(j + 2) % 3], shift)
+            row = _inverse_row(a, b, c, shift)
+            a, b, c = b, c, a
             for k in range(4):
                 rows[i, j, k] = row[k]
                 # An overflow of `divide` stops there.
@@ -146,29 +129,12 @@ def inverses(maps: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np
 
 
 def local_frames(name: str, transform: ArrayLike) -> NDArray[np.float64]:
-    """Return the rows of inverse matrices, which define oriented boxes (see the module docstring).
+    """Return the rows (..., 3, 4) of inverse matrices, which define oriented boxes (see above).
 
-    Parameters
-    ----------
-    name : str
-        The argument's name, for messages.
-    transform : array_like, shape (..., 4, 4)
-        From local to world coordinates.
-
-    Returns
-    -------
-    ndarray, shape (..., 3, 4)
-        The first three rows of each inverse, every entry correctly rounded.
-
-    Raises
-    ------
-    ValueError
-        If a matrix is not affine, not finite, singular, or so close to it that the inverse, or
-        the inverse of its rounding, is not finite.
+    Raises a ValueError if a matrix is not affine, not finite, singular, or so close to it that the
+    inverse, or the inverse of its rounding, is not finite.
     """
-    matrices = reals(name, transform)
-    if matrices.ndim < 2 or matrices.shape[-2:] != (4, 4):
-        raise ValueError(f"{name} must have shape (..., 4, 4), got {matrices.shape}")
+    matrices = square_matrices(name, transform)
     shape = matrices.shape[:-2]
     flat = matrices.reshape(-1, 4, 4)
     refuse(name, shape, ~np.isfinite(flat).all(axis=(1, 2)), "finite")
@@ -186,15 +152,7 @@ def obb_bounds(
     upper: NDArray[np.float64],
     rows: NDArray[np.float64],
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return axis-aligned boxes in the world that contain oriented boxes.
-
-    Parameters
-    ----------
-    lower, upper : ndarray, shape (n, 3)
-        Local corners, lower <= upper.
-    rows : ndarray, shape (n, 3, 4)
-        From `local_frames`.
-    """
+    """Return axis-aligned boxes in the world that contain oriented boxes, lower <= upper."""
     # The rows' true inverse takes local y to p = V y + v; `inverses` has each entry of it within
     # 2**-53 of its size (or half a denormal). A coordinate of p is a sum of four terms, so it is
     # bounded by the sum of the terms' bounds. Together with the rounding of the products (2**-53)
@@ -253,24 +211,9 @@ def read_obb(records, i):
 
 @kernel
 def obb_interval(o, d, lower, upper, rows):
-    """Return the interval of all real t, of any sign, where o + t d is in a closed oriented box.
+    """Return (hit, near, far) of a ray in a closed oriented box, as `boxes.box_interval`.
 
-    Parameters
-    ----------
-    o, d : 3-tuple
-        Finite; d is not the zero vector.
-    lower, upper : 3-tuple
-        Local corners, as in `boxes.box_interval`.
-    rows : 3-tuple of 4-tuples
-        The rows of the inverse transform, from `local_frames`.
-
-    Returns
-    -------
-    hit : bool
-        Decided exactly.
-    near, far : float
-        Both ends, correctly rounded: a non-zero end never becomes 0, a finite one never infinite.
-        +inf and -inf for a miss.
+    `lower` and `upper` are local corners, `rows` those of the inverse transform (`local_frames`).
     """
     if not is_box(lower, upper):
         return False, INF, -INF

@@ -58,15 +58,10 @@ def hardware_quotient(n, d):
 
 @inlined
 def double_quotient(n, n_size, d, d_size, k):
-    """Round (n/d) * 2**k of two double-doubles correctly, where their precision allows.
+    """Round (n/d) * 2**k of two double-doubles; return (decided, quotient) as `round_quotient`.
 
-    As `round_quotient`, and neither the quotient nor the result under- or overflows: below 2**-900
-    the last bits of the division itself would be lost.
-
-    Returns
-    -------
-    decided : bool
-    quotient : float
+    Neither the quotient nor the result under- or overflows where it is decided: below 2**-900 the
+    last bits of the division itself would be lost.
     """
     decided, q = round_quotient(n, n_size, d, d_size)
     e = exponent(q)
@@ -179,9 +174,8 @@ def _ray_plane(rays, planes, cull, hits):
         c = offset[i, 0]
         hit[i], t[i] = False, INF
         # A ray or plane that is not finite, a zero direction or normal, or an empty range: a miss.
-        if not (can_hit(o, d) and finite(n) and c - c == 0.0):
-            continue
-        if not (largest(d) > 0.0 and largest(n) > 0.0 and t_min <= t_max):
+        sound = can_hit(o, d) and finite(n) and c - c == 0.0 and largest(n) > 0.0
+        if not (sound and t_min <= t_max):
             continue
         w = (n[0], n[1], n[2], c)
         side = slope_sign(w, d)

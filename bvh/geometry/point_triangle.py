@@ -20,7 +20,7 @@ import math
 
 import numpy as np
 
-from bvh.geometry.arithmetic.exact_sums import add_product, divide, new_sum
+from bvh.geometry.arithmetic.exact_sums import add_product, add_triple, new_sum, rounded
 from bvh.geometry.arithmetic.floats import (
     INF,
     cross_size,
@@ -62,10 +62,10 @@ def _along(num, den):
 
 
 @inlined
-def _approximate(a, b, c):
-    """Return the direction from the nearest point of a triangle, and its weights (s, t).
+def nearest_weights(a, b, c):
+    """Return (s, t, inside): the weights of v1 and v2 in the nearest point, approximately.
 
-    `a`, `b` and `c` lead from its corners to the point. All may be inaccurate: see `between`.
+    `a`, `b` and `c` lead from the corners v0, v1 and v2 to the point, or all back.
     """
     e1, e2 = minus(a, b), minus(a, c)
     d1, d2, d3, d4, d5, d6 = dot(e1, a), dot(e2, a), dot(e1, b), dot(e2, b), dot(e1, c), dot(e2, c)
@@ -89,8 +89,7 @@ def _approximate(a, b, c):
             s = _along(vb, va + vb + vc)
             t = min(_along(vc, va + vb + vc), 1.0 - s)
             inside = True
-    g = (a[0] - s * e1[0] - t * e2[0], a[1] - s * e1[1] - t * e2[1], a[2] - s * e1[2] - t * e2[2])
-    return g, e1, e2, inside
+    return s, t, inside
 
 
 @inlined
@@ -109,7 +108,9 @@ def between(p, v0, v1, v2):
     size = max(largest(a), max(largest(b), largest(c)))
     if not 1.0 / FILTER_REACH < size < FILTER_REACH:
         return 0.0, INF
-    g, e1, e2, inside = _approximate(a, b, c)
+    s, t, inside = nearest_weights(a, b, c)
+    e1, e2 = minus(a, b), minus(a, c)
+    g = (a[0] - s * e1[0] - t * e2[0], a[1] - s * e1[1] - t * e2[1], a[2] - s * e1[2] - t * e2[2])
     error = FILTER_ERROR * size
     top = math.sqrt(dot(g, g)) + error
     if inside:
@@ -146,15 +147,6 @@ def _square(v):
 
 
 @kernel
-def _rounded(total):
-    """Return an exact sum as a double; one that is not zero does not become zero."""
-    stay_outlined()
-    one = new_sum()
-    add_product(one, 1.0, 1.0, 1.0, 1.0, 1.0)
-    return divide(total, one)
-
-
-@kernel
 def _exact_area(a, b, c):
     """Return (b - a) x (c - a), every component rounded once, as double-doubles."""
     stay_outlined()
@@ -166,7 +158,7 @@ def _exact_area(a, b, c):
         add_product(y, -1.0, p[0], q[2], 1.0, 1.0)
         add_product(z, 1.0, p[0], q[1], 1.0, 1.0)
         add_product(z, -1.0, p[1], q[0], 1.0, 1.0)
-    return (_rounded(x), 0.0), (_rounded(y), 0.0), (_rounded(z), 0.0)
+    return (rounded(x), 0.0), (rounded(y), 0.0), (rounded(z), 0.0)
 
 
 @kernel
@@ -175,11 +167,8 @@ def _exact_volume(p, a, b, c):
     stay_outlined()
     total = new_sum()
     for factor, x, y, z in ((-1.0, a, b, c), (1.0, p, a, b), (1.0, p, b, c), (1.0, p, c, a)):
-        for i in range(3):
-            j, k = (i + 1) % 3, (i + 2) % 3
-            add_product(total, factor, x[i], y[j], z[k], 1.0)
-            add_product(total, -factor, x[i], y[k], z[j], 1.0)
-    return _rounded(total)
+        add_triple(total, factor, x, y, z)
+    return rounded(total)
 
 
 @kernel

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bvh.geometry.ray_broadcast import broadcast_rays, shaped
+from bvh.runtime.arguments import common_shape, kernel_input, points, reals
 
 Hit = TypeVar("Hit")
 
@@ -29,30 +29,36 @@ def intersect_each(
     shapes: dict[str, NDArray[np.float64]],
     *options: int,
 ) -> Hit:
-    """Run a kernel on rays and shapes, one to one after broadcasting.
+    """Run kernel(rays, shapes, *options, result of arrays) on rays and shapes, one to one.
 
-    Parameters
-    ----------
-    kernel : function
-        Called as kernel(rays, arrays of the shapes, *options, result of arrays).
-    result : type
-        A named tuple: first whether there is a hit, then doubles.
-    rays : tuple
-        Origins, directions, t_min and t_max.
-    shapes : dict
-        The vectors that make a shape, by the names of the arguments.
-    options : int
-        Passed on to the kernel.
-
-    Returns
-    -------
-    result
-        With the leading shape of the arguments; scalars for a single ray.
+    `rays` are origins, directions, t_min and t_max; `shapes` the vectors of shapes by the names of
+    their arguments; `result` is a named tuple of a hit's flag and doubles. All are broadcast; the
+    result has their leading shape, and scalars for a single ray.
     """
-    batch, arrays = broadcast_rays(*rays, **shapes)
+    o, d = points("origins", rays[0]), points("directions", rays[1])
+    low, high = reals("t_min", rays[2]), reals("t_max", rays[3])
+    shape = common_shape(
+        origins=o.shape[:-1],
+        directions=d.shape[:-1],
+        t_min=low.shape,
+        t_max=high.shape,
+        **{name: array.shape[:-1] for name, array in shapes.items()},
+    )
+
+    def flat(array: NDArray[np.float64], tail: tuple[int, ...]) -> NDArray[np.float64]:
+        return kernel_input(np.broadcast_to(array, shape + tail).reshape(-1, *tail))
+
+    batch = ShapeRays(flat(o, (3,)), flat(d, (3,)), flat(low, ()), flat(high, ()))
     n = len(batch.t_min)
     named_tuple: Any = result
-    fields = len(named_tuple._fields)
-    hits = named_tuple(np.empty(n, np.bool_), *(np.empty(n) for _ in range(1, fields)))
-    kernel(ShapeRays(*batch[:4]), tuple(arrays), *options, hits)
-    return result(*shaped(batch.shape, *hits))
+    numbers = [np.empty(n) for _ in named_tuple._fields[1:]]
+    hits = named_tuple(np.empty(n, np.bool_), *numbers)
+    kernel(batch, tuple(flat(a, a.shape[-1:]) for a in shapes.values()), *options, hits)
+    return named_tuple(*shaped(shape, *hits))  # type: ignore[no-any-return]
+
+
+def shaped(shape: tuple[int, ...], *arrays: NDArray[Any]) -> tuple[Any, ...]:
+    """Give flat results the leading shape of a batch; scalars for a single query."""
+    if shape == ():
+        return tuple(array[0].item() for array in arrays)
+    return tuple(array.reshape(shape) for array in arrays)

@@ -13,6 +13,7 @@ import numpy as np
 
 from bvh.geometry.arithmetic.floats import INF, dot_size
 from bvh.geometry.arithmetic.vectors import dot, minus
+from bvh.geometry.point_triangle import nearest_weights
 from bvh.runtime.jit import inlined, kernel, stay_outlined
 from bvh.runtime.simd import peek, poke
 
@@ -24,46 +25,6 @@ ERROR = 32.0 * 2.0**-53
 TINY = 2.0**-1060
 
 
-@inlined
-def _share(n, d):
-    """Return n / d clamped to 0..1; 0 where it is NaN."""
-    t = n / d
-    return min(t, 1.0) if t > 0.0 else 0.0
-
-
-@kernel
-def nearest_weights(a, b, c):
-    """Return weights of the point of a triangle nearest to the origin, approximately.
-
-    Ericson 2005, "Real-time collision detection", section 5.1.5.
-    """
-    ab, ac = minus(b, a), minus(c, a)
-    d1, d2 = -dot(ab, a), -dot(ac, a)
-    if d1 <= 0.0 and d2 <= 0.0:
-        return 1.0, 0.0, 0.0
-    d3, d4 = -dot(ab, b), -dot(ac, b)
-    if d3 >= 0.0 and d4 <= d3:
-        return 0.0, 1.0, 0.0
-    vc = d1 * d4 - d3 * d2
-    if vc <= 0.0 and d1 >= 0.0 and d3 <= 0.0:
-        t = _share(d1, d1 - d3)
-        return 1.0 - t, t, 0.0
-    d5, d6 = -dot(ab, c), -dot(ac, c)
-    if d6 >= 0.0 and d5 <= d6:
-        return 0.0, 0.0, 1.0
-    vb = d5 * d2 - d1 * d6
-    if vb <= 0.0 and d2 >= 0.0 and d6 <= 0.0:
-        t = _share(d2, d2 - d6)
-        return 1.0 - t, 0.0, t
-    va = d3 * d6 - d5 * d4
-    if va <= 0.0 and d4 >= d3 and d5 >= d6:
-        t = _share(d4 - d3, (d4 - d3) + (d5 - d6))
-        return 0.0, 1.0 - t, t
-    v = _share(vb, va + vb + vc)
-    w = min(_share(vc, va + vb + vc), 1.0 - v)
-    return (1.0 - v) - w, v, w
-
-
 @kernel
 def triangle_and_sphere(v0, v1, v2, center, radius):
     """Return whether a triangle is within `radius` of a point: APART, MEET or UNSURE.
@@ -72,7 +33,8 @@ def triangle_and_sphere(v0, v1, v2, center, radius):
     ERROR times the sum of the absolute terms, also far from the coordinates' origin.
     """
     a, b, c = minus(v0, center), minus(v1, center), minus(v2, center)
-    u, v, w = nearest_weights(a, b, c)
+    v, w, _ = nearest_weights(a, b, c)
+    u = max((1.0 - v) - w, 0.0)
     # The nearest point, and a bound of its error.
     x = (
         u * a[0] + v * b[0] + w * c[0],

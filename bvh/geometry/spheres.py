@@ -164,21 +164,9 @@ def _unscaled(n, d, k):
 
 @kernel
 def sphere_interval(o, d, center, r):
-    """Return the interval of all real t, of any sign, where o + t d is in a closed ball.
+    """Return (hit, near, far) of the line of a finite ray in a closed ball, for t of any sign.
 
-    Parameters
-    ----------
-    o, d, center : 3-tuple
-        Finite; d is not the zero vector.
-    r : float
-        Finite and not negative.
-
-    Returns
-    -------
-    hit : bool
-        Decided exactly.
-    near, far : float
-        Both ends, near <= far, good to about an ulp; +inf and -inf for a miss.
+    A hit is decided exactly; both ends are good to about an ulp. +inf and -inf for a miss.
     """
     # Scale directions by 2**-k and lengths by 2**-e to about one; halves cannot overflow.
     half = (

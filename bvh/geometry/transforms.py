@@ -12,8 +12,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bvh.geometry.arithmetic.exact_sums import add_product, add_triple, divide, new_sum, take_sign
-from bvh.geometry.arithmetic.floats import finite, two_product, two_sum, vector
+from bvh.geometry.arithmetic.exact_sums import (
+    add_dot,
+    add_product,
+    add_triple,
+    divide,
+    new_sum,
+    rounded,
+    take_sign,
+)
+from bvh.geometry.arithmetic.floats import (
+    cross_size,
+    dot_size,
+    finite,
+    two_product,
+    two_sum,
+    vector,
+)
+from bvh.geometry.arithmetic.vectors import cross, dot
 from bvh.runtime.arguments import kernel_input, reals
 from bvh.runtime.jit import entry, inlined, kernel, stay_outlined, warms
 from bvh.runtime.simd import peek
@@ -65,16 +81,13 @@ def rounded_dot(m, v):
 
 
 @kernel
-def exact_sum(m0, m1, m2, m3, x, y, z):
-    """Return the double nearest to m . (x, y, z, 1), for finite numbers; at most the largest."""
+def _exact_sum(m, v):
+    """Return the double nearest to m . (v, 1), for finite numbers; at most the largest."""
     stay_outlined()
-    total, one = new_sum(), new_sum()
-    add_product(total, 1.0, m0, x, 1.0, 1.0)
-    add_product(total, 1.0, m1, y, 1.0, 1.0)
-    add_product(total, 1.0, m2, z, 1.0, 1.0)
-    add_product(total, 1.0, m3, 1.0, 1.0, 1.0)
-    add_product(one, 1.0, 1.0, 1.0, 1.0, 1.0)
-    return divide(total, one)
+    total = new_sum()
+    add_dot(total, 1.0, m, v)
+    add_product(total, 1.0, m[3], 1.0, 1.0, 1.0)
+    return rounded(total)
 
 
 @inlined
@@ -84,9 +97,15 @@ def row_of(maps, at):
 
 
 @inlined
+def column_of(matrices, i, j):
+    """Read the first three numbers of column j of matrix i as a 3-tuple."""
+    return (matrices[i, 0, j], matrices[i, 1, j], matrices[i, 2, j])
+
+
+@inlined
 def _coordinate(m, v):
     decided, x = rounded_dot(m, v)
-    return x if decided else exact_sum(m[0], m[1], m[2], m[3], v[0], v[1], v[2])
+    return x if decided else _exact_sum(m, v)
 
 
 @kernel
@@ -125,16 +144,7 @@ def moved(points: NDArray[np.float64], matrix: NDArray[np.float64]) -> NDArray[n
 @inlined
 def _determinant(a, b, c):
     """Return the determinant of three columns, and the sum of its terms' sizes."""
-    x0, x1 = b[1] * c[2], b[2] * c[1]
-    y0, y1 = b[2] * c[0], b[0] * c[2]
-    z0, z1 = b[0] * c[1], b[1] * c[0]
-    det = a[0] * (x0 - x1) + a[1] * (y0 - y1) + a[2] * (z0 - z1)
-    size = (
-        abs(a[0]) * (abs(x0) + abs(x1))
-        + abs(a[1]) * (abs(y0) + abs(y1))
-        + abs(a[2]) * (abs(z0) + abs(z1))
-    )
-    return det, size
+    return dot(a, cross(b, c)), dot_size(a, cross_size(b, c))
 
 
 @kernel
@@ -170,61 +180,63 @@ def _judge(maps, status):
         if last[0] != 0.0 or last[1] != 0.0 or last[2] != 0.0 or last[3] != 1.0:
             status[i] = worst = NOT_AFFINE
             continue
-        a = (maps[i, 0, 0], maps[i, 1, 0], maps[i, 2, 0])
-        b = (maps[i, 0, 1], maps[i, 1, 1], maps[i, 2, 1])
-        c = (maps[i, 0, 2], maps[i, 1, 2], maps[i, 2, 2])
+        a, b, c = column_of(maps, i, 0), column_of(maps, i, 1), column_of(maps, i, 2)
         det, size = _determinant(a, b, c)
         status[i] = SOUND
         # An extreme or nearly singular one is decided exactly.
         if not (abs(det) > DET_ERROR * size + FLOOR and 1e-200 < abs(det) < 1e200):
-            status[i] = _exact_status(maps, i, a, b, c)
+            status[i] = _exact_status(a, b, c, column_of(maps, i, 3))
             worst = max(worst, status[i])
     return worst
 
 
 @kernel
-def _exact_status(maps, i, a, b, c):
-    """Return the status of a matrix by exact arithmetic."""
+def inverse_entry(a, b, c, t, column):
+    """Return an entry of the first row of the inverse of (a, b, c | t), in exact arithmetic."""
+    stay_outlined()
+    j, k = (column + 1) % 3, (column + 2) % 3
+    # Rotations about an axis and the like have zeros, and so have their inverses.
+    if column != 3 and (b[j] == 0.0 or c[k] == 0.0) and (b[k] == 0.0 or c[j] == 0.0):
+        return 0.0
+    n, det = new_sum(), new_sum()
+    if column == 3:
+        add_triple(n, -1.0, t, b, c)
+    else:
+        add_product(n, 1.0, b[j], c[k], 1.0, 1.0)
+        add_product(n, -1.0, b[k], c[j], 1.0, 1.0)
+    add_triple(det, 1.0, a, b, c)
+    return divide(n, det)
+
+
+@kernel
+def _exact_status(a, b, c, t):
+    """Return the status of a finite affine matrix of columns a, b, c, t, in exact arithmetic."""
     stay_outlined()
     if _exact_determinant_sign(a, b, c) == 0:
         return SINGULAR
-    t = (maps[i, 0, 3], maps[i, 1, 3], maps[i, 2, 3])
-    for k in range(3):
-        u, v = (b, c) if k == 0 else ((c, a) if k == 1 else (a, b))
-        for j in range(3):
-            n, d = new_sum(), new_sum()
-            add_product(n, 1.0, u[(j + 1) % 3], v[(j + 2) % 3], 1.0, 1.0)
-            add_product(n, -1.0, u[(j + 2) % 3], v[(j + 1) % 3], 1.0, 1.0)
-            add_triple(d, 1.0, a, b, c)
-            if abs(divide(n, d)) > MAX_INVERSE:
+    for _ in range(3):
+        for column in range(4):
+            if abs(inverse_entry(a, b, c, t, column)) > MAX_INVERSE:
                 return EXTREME
-        n, d = new_sum(), new_sum()
-        add_triple(n, -1.0, t, u, v)
-        add_triple(d, 1.0, a, b, c)
-        if abs(divide(n, d)) > MAX_INVERSE:
-            return EXTREME
+        a, b, c = b, c, a
     return SOUND
 
 
-def affine_maps(name: str, value: ArrayLike) -> NDArray[np.float64]:
-    """Return the first three rows of affine matrices, shape (..., 3, 4), as a copy.
-
-    Parameters
-    ----------
-    name : str
-        The argument's name, for messages.
-    value : array_like, shape (..., 4, 4)
-        From local to world coordinates.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If the shape is wrong, or a matrix is not finite, not affine, singular, or so close to
-        singular that its inverse is not finite; the message names the first one.
-    """
+def square_matrices(name: str, value: ArrayLike) -> NDArray[np.float64]:
+    """Return `value` as float64 of shape (..., 4, 4)."""
     matrices = reals(name, value)
     if matrices.ndim < 2 or matrices.shape[-2:] != (4, 4):
         raise ValueError(f"{name} must have shape (..., 4, 4), got {matrices.shape}")
+    return matrices
+
+
+def affine_maps(name: str, value: ArrayLike) -> NDArray[np.float64]:
+    """Return the first three rows of affine matrices (..., 4, 4), shape (..., 3, 4), as a copy.
+
+    Raises a ValueError that names the first one that is not finite, not affine, singular, or so
+    close to singular that its inverse is not finite.
+    """
+    matrices = square_matrices(name, value)
     shape = matrices.shape[:-2]
     flat = kernel_input(matrices.reshape(-1, 4, 4))
     status = np.empty(len(flat), np.int8)

@@ -20,6 +20,7 @@ from bvh.geometry.arithmetic.predicates import (
     orient3d,
     plane_of,
 )
+from bvh.geometry.boxes import entered_and_left
 from bvh.runtime.jit import inlined, kernel, stay_outlined
 
 
@@ -260,21 +261,7 @@ def triangle_meets_box(v0, v1, v2, low, high):
             or _edge_misses(c, a, side, p, q)
         ):
             return False
-        if axis == 0:
-            sides = (side, sides[1], sides[2])
-        elif axis == 1:
-            sides = (sides[0], side, sides[2])
-        else:
-            sides = (sides[0], sides[1], side)
+        sides = (sides[1], sides[2], side)
     # The signs of the normal's components give the corners farthest along it.
-    top = (
-        high[0] if sides[0] > 0 else low[0],
-        high[1] if sides[1] > 0 else low[1],
-        high[2] if sides[2] > 0 else low[2],
-    )
-    bottom = (
-        low[0] if sides[0] > 0 else high[0],
-        low[1] if sides[1] > 0 else high[1],
-        low[2] if sides[2] > 0 else high[2],
-    )
+    bottom, top = entered_and_left(sides, low, high)
     return orient3d(v0, v1, v2, top) >= 0 and orient3d(v0, v1, v2, bottom) <= 0

@@ -23,7 +23,9 @@ from bvh.geometry.arithmetic.floats import (
     INF,
     NAN,
     can_hit,
+    cross_size,
     difference,
+    dot_size,
     exponent,
     fast_two_sum,
     finite,
@@ -36,6 +38,7 @@ from bvh.geometry.arithmetic.floats import (
     two_sum,
     vector,
 )
+from bvh.geometry.arithmetic.vectors import cross, dot, minus
 from bvh.geometry.ray_shapes import intersect_each
 from bvh.runtime.arguments import cull_code, points
 from bvh.runtime.jit import entry, inlined, kernel, stay_outlined, warms
@@ -51,25 +54,15 @@ SIDE_ERROR = 9.0 * 2.0**-53
 
 @inlined
 def scaled_ray(o, d, reach):
-    """Scale a ray for the filters of `sides`, `distance` and `barycentrics`.
+    """Return (d_scaled, floor, E, K) for the filters of `sides`, `distance` and `barycentrics`.
 
-    `reach` bounds the coordinates of the triangles to come. With E = exponent of the largest
-    coordinate of all (origin included) and K = exponent of d, differences of points stay below
-    2**(E+2), so d * 2**(-K-2E) times two differences stays below 2**9: nothing overflows.
-    What underflows is bounded absolutely by `floor`: each product of two differences may lose
-    2**-1075, six of them times abs(d') < 2**(2-2E); scaling d may lose 2**-1075 a component, times
-    cross products below 2**(2E+5); three last products lose 2**-1075. In sum less than
-    2**(2*abs(E) - 1065).
-
-    Returns
-    -------
-    d_scaled : 3-tuple
-    floor : float
-        inf where the filters cannot be used and everything is decided exactly.
-    e : int
-        The exponent E, common to origin and triangles.
-    k : int
-        The exponent K of the direction.
+    `reach` bounds the coordinates of the triangles to come. With E the exponent of the largest
+    coordinate of all (origin included) and K that of d, differences of points stay below 2**(E+2),
+    so d * 2**(-K-2E) times two differences stays below 2**9: nothing overflows. What underflows is
+    bounded absolutely by `floor`: each product of two differences may lose 2**-1075, six of them
+    times abs(d') < 2**(2-2E); scaling d may lose 2**-1075 a component, times cross products below
+    2**(2E+5); three last products lose 2**-1075. In sum less than 2**(2*abs(E) - 1065). It is inf
+    where the filters cannot be used and everything is decided exactly.
     """
     e = exponent(max(largest(o), reach))
     k = min(exponent(largest(d)), 1022)
@@ -85,17 +78,8 @@ def scaled_ray(o, d, reach):
 def filtered_side(o, d_scaled, floor, a, b):
     """Return the sign of d . ((a-o) x (b-o)), or 0 where rounding could have changed it."""
     # With the edge b-a instead of b-o, a far origin costs one factor of its distance, not two.
-    p = (a[0] - o[0], a[1] - o[1], a[2] - o[2])
-    q = (b[0] - a[0], b[1] - a[1], b[2] - a[2])
-    yz, zy = p[1] * q[2], p[2] * q[1]
-    zx, xz = p[2] * q[0], p[0] * q[2]
-    xy, yx = p[0] * q[1], p[1] * q[0]
-    value = d_scaled[0] * (yz - zy) + d_scaled[1] * (zx - xz) + d_scaled[2] * (xy - yx)
-    size = (
-        abs(d_scaled[0]) * (abs(yz) + abs(zy))
-        + abs(d_scaled[1]) * (abs(zx) + abs(xz))
-        + abs(d_scaled[2]) * (abs(xy) + abs(yx))
-    )
+    p, q = minus(a, o), minus(b, a)
+    value, size = dot(d_scaled, cross(p, q)), dot_size(d_scaled, cross_size(p, q))
     # A NaN or an infinite size fails this test and is left undecided, too.
     if abs(value) > SIDE_ERROR * size + floor:
         return 1 if value > 0.0 else -1

@@ -6,13 +6,10 @@ Each file imports only from those above it.
 |---|---|
 | `cells.py` | Surface of finite-element cells: flat cells, and the outer facets of solid ones |
 | `container.py` | Container format of saved trees and scenes: a header with a table of arrays, then the arrays |
-| `gltf_names.py` | Unique names of the nodes in glTF files |
-| `heap_sort.py` | Heap sort of indices in caller-provided memory: kernels must not allocate, which can fail |
 | `polygons.py` | Triangulation of polygons by exact signs: fans of convex ones, ear clipping of others |
 | `mesh_objects.py` | Points and polygons of mesh objects of PyVista, Open3D and meshio, without importing these |
+| `trimesh_scenes.py` | Nodes of trimesh scenes and their names, and vertex attributes of their meshes |
 | `meshes.py` | Triangles of meshes: of other libraries' objects, pairs of arrays, and files |
-| `scene_format.py` | File format of a saved scene: its header fields, tables, and trees |
-| `tree_format.py` | File format of a saved tree: its header fields and arrays, in the container of `container` |
-| `trimesh_scenes.py` | Nodes of trimesh scenes, and vertex attributes of their meshes |
+| `file_formats.py` | File formats of saved trees and scenes: the fields of their headers, their arrays and tables |
 | `untrusted.py` | Safety checks of a saved tree's arrays, because kernels check nothing |
 """

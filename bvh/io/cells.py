@@ -45,24 +45,15 @@ THIN = {"empty", "vertex", "line", "curve"}
 def surface_of_cells(
     points: NDArray[np.float64], blocks: list[tuple[str, Any, Ints]]
 ) -> tuple[Ints, NDArray[np.int64], NDArray[np.int32]]:
-    """Return the polygons on the surface of cells, and the cell of each.
+    """Return corners and offsets of the polygons on the surface of cells, and the cell of each.
 
     Flat cells are taken as they are, and of solid cells the facets that no other cell shares, solid
     or flat, wound so that they face outward. Points and lines have no surface; cells of unknown
     kinds are left out with a warning. Of curved cells only the corners are used.
 
-    Parameters
-    ----------
-    points : ndarray of float64, shape (n, 3)
-    blocks : list of (str, ndarray of int, ndarray of int)
-        The kind of some cells, in which trailing digits are ignored; their vertices, a cell a row;
-        and the number of each cell.
-
-    Returns
-    -------
-    corners, offsets
-        As `polygons.corner_lists` returns them, unchecked.
-    cell : ndarray of int32, shape (k,)
+    `blocks` holds the kind of some cells, whose trailing digits are ignored, their vertices, a cell
+    a row, and their numbers. Corners and offsets are as `polygons.corner_lists` returns them, but
+    unchecked.
     """
     flat: list[tuple[Ints, Ints]] = []
     solid: list[tuple[str, Ints, Ints]] = []
@@ -93,19 +84,11 @@ def surface_of_cells(
     corners = np.concatenate([rows.reshape(-1) for rows, _ in flat])
     lengths = np.concatenate([np.full(len(rows), rows.shape[1]) for rows, _ in flat])
     ids = np.concatenate([ids for _, ids in flat])
-    offsets = np.concatenate([[0], np.cumsum(lengths)])
     order = np.argsort(ids, kind="stable")
-    if not np.array_equal(order, np.arange(len(order))):
-        corners, offsets = _reordered(corners, offsets, order)
-    return corners, offsets, ids[order].astype(np.int32)
-
-
-def _reordered(corners: Ints, offsets: Ints, order: Ints) -> tuple[Ints, Ints]:
-    """Return lists in another order."""
-    lengths = np.diff(offsets)[order]
-    ends = np.concatenate([[0], np.cumsum(lengths)])
-    sources = np.repeat(offsets[:-1][order] - ends[:-1], lengths) + np.arange(ends[-1])
-    return corners[sources], ends
+    begins, lengths = (np.cumsum(lengths) - lengths)[order], lengths[order]
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    sources = np.repeat(begins - offsets[:-1], lengths) + np.arange(offsets[-1])
+    return corners[sources], offsets, ids[order].astype(np.int32)
 
 
 def _outside(

@@ -8,7 +8,7 @@ offset bytes header
 ====== ===== =====================================================================================
 0      8     magic, which identifies the kind of file, and which any transfer as text changes
 8      4 * 3 version, byte order mark 0x01020304, bytes of the header
-20     ...   fields of the kind of file (see `tree_format` and `scene_format`)
+20     ...   fields of the kind of file (see `file_formats`)
 ...    72 n  arrays: name (16), dtype (8), rows, columns, offset, bytes (8 each), digest (16)
 ...          zeros
 1008   16    BLAKE2b of all before
@@ -27,7 +27,7 @@ import secrets
 import stat
 import struct
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
@@ -91,13 +91,7 @@ def packed_header(fields: bytes, entries: list[ArrayEntry], digests: tuple[bytes
 
 
 def check_header(data: bytes, magic: bytes, newest: int) -> None:
-    """Check that data begin with an undamaged header of a kind of file and a known version.
-
-    Raises
-    ------
-    ValueError
-        If they do not.
-    """
+    """Check that data begin with an undamaged header of a kind of file and a known version."""
     if not data.startswith(magic):
         raise ValueError("is not a saved tree")
     if len(data) < HEADER_SIZE:
@@ -147,22 +141,7 @@ def read_arrays(
     digests: tuple[bytes, ...] | None,
     threads: int,
 ) -> dict[str, NDArray[Any]]:
-    """Return views of a file's arrays by their names.
-
-    Parameters
-    ----------
-    content : ndarray of uint8
-        The file.
-    entries : list of ArrayEntry
-    digests : tuple of bytes or None
-        None leaves bytes unchecked.
-    threads : int
-
-    Raises
-    ------
-    ValueError
-        If a digest is wrong, or there is something between two arrays.
-    """
+    """Return views of a file's arrays by their names; without digests, bytes stay unchecked."""
     arrays = {}
     for k, entry in enumerate(entries):
         end = entry.offset + entry.size
@@ -181,16 +160,23 @@ def read_arrays(
 
 
 def file_pieces(
-    header: bytes, entries: list[ArrayEntry], arrays: dict[str, NDArray[Any]]
+    entries: list[ArrayEntry],
+    arrays: dict[str, Any],
+    packed: Callable[[tuple[bytes, ...]], bytes],
+    threads: int,
 ) -> Iterator[NDArray[np.uint8]]:
-    """Yield the bytes of a header and of the arrays behind it."""
+    """Return the bytes of a file: of the header with the arrays' digests, and of the arrays."""
+    stored = [np.ascontiguousarray(arrays[entry.name], entry.dtype) for entry in entries]
+    header = packed(tuple(digest_of(array, threads) for array in stored))
+    return _pieces(header, [array.reshape(-1).view(np.uint8) for array in stored])
+
+
+def _pieces(header: bytes, arrays: list[NDArray[np.uint8]]) -> Iterator[NDArray[np.uint8]]:
     yield np.frombuffer(header, np.uint8)
-    for entry in entries:
-        data = arrays[entry.name].reshape(-1).view(np.uint8)
-        assert len(data) == entry.size
-        for begin in range(0, entry.size, WRITTEN_PIECE):
+    for data in arrays:
+        for begin in range(0, len(data), WRITTEN_PIECE):
             yield data[begin : begin + WRITTEN_PIECE]
-        yield np.zeros(-entry.size % ALIGNMENT, np.uint8)
+        yield np.zeros(-len(data) % ALIGNMENT, np.uint8)
 
 
 def replace_file(path: str, pieces: Iterable[NDArray[np.uint8]]) -> None:

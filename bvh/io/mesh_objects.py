@@ -12,17 +12,15 @@ from bvh.io.polygons import checked_corners
 from bvh.runtime.arguments import rows
 
 # Kinds of VTK's cells by their numbers; curved ones have the kind of their corners.
+_CURVED = ("line", "triangle", "quad", "tetra", "hexahedron", "wedge", "pyramid")
 VTK_KINDS = {
     0: "empty", 1: "vertex", 2: "vertex", 3: "line", 4: "line", 5: "triangle", 7: "polygon",
     8: "pixel", 9: "quad", 10: "tetra", 11: "voxel", 12: "hexahedron", 13: "wedge", 14: "pyramid",
-    15: "penta_prism", 16: "hexa_prism", 21: "line", 22: "triangle", 23: "quad", 24: "tetra",
-    25: "hexahedron", 26: "wedge", 27: "pyramid", 28: "quad", 29: "hexahedron", 30: "quad",
-    31: "wedge", 32: "wedge", 33: "hexahedron", 34: "triangle", 35: "line", 36: "polygon",
-    37: "pyramid",
+    15: "penta_prism", 16: "hexa_prism", **dict(enumerate(_CURVED, 21)), 28: "quad",
+    29: "hexahedron", 30: "quad", 31: "wedge", 32: "wedge", 33: "hexahedron", 34: "triangle",
+    35: "line", 36: "polygon", 37: "pyramid",
     # Of Lagrange, and of Bezier.
-    68: "line", 69: "triangle", 70: "quad", 71: "tetra", 72: "hexahedron", 73: "wedge",
-    74: "pyramid", 75: "line", 76: "triangle", 77: "quad", 78: "tetra", 79: "hexahedron",
-    80: "wedge", 81: "pyramid",
+    **dict(enumerate(2 * _CURVED, 68)),
 }  # fmt: skip
 VTK_STRIP, VTK_CURVED_POLYGON = 6, 36
 
@@ -42,17 +40,14 @@ class Polygons(NamedTuple):
 def polygons_of(mesh: Any) -> Polygons | None:
     """Return the polygons of an object of one of these libraries; None for any other object."""
     homes = {kind.__module__.partition(".")[0] for kind in type(mesh).__mro__}
-    if "pyvista" in homes:
-        return _with_faces("pyvista", mesh, _of_pyvista(mesh))
     if "open3d" in homes:
         return _of_open3d(mesh)
-    if "meshio" in homes and hasattr(mesh, "cells"):
-        return _with_faces("meshio", mesh, _of_meshio(mesh))
-    return None
-
-
-def _with_faces(library: str, mesh: Any, found: Polygons) -> Polygons:
-    """Check that a mesh has polygons, or is empty; return them."""
+    if "pyvista" in homes:
+        library, found = "pyvista", _of_pyvista(mesh)
+    elif "meshio" in homes and hasattr(mesh, "cells"):
+        library, found = "meshio", _of_meshio(mesh)
+    else:
+        return None
     if len(found.offsets) < 2 and len(found.points):
         raise ValueError(
             f"mesh must have faces, got {library}'s {type(mesh).__name__} of {len(found.points)} "
@@ -62,9 +57,6 @@ def _with_faces(library: str, mesh: Any, found: Polygons) -> Polygons:
 
 
 def _checked(points: Any, corners: Any, offsets: Any, ids: Any = None) -> Polygons:
-    points = np.asarray(points)
-    if points.ndim == 2 and points.shape[1] == 2:
-        points = np.hstack([points, np.zeros((len(points), 1))])
     points = rows("vertices", points)
     offsets = np.asarray(offsets, np.int64)
     return Polygons(points, checked_corners("faces", corners, offsets, len(points)), offsets, ids)
@@ -72,10 +64,9 @@ def _checked(points: Any, corners: Any, offsets: Any, ids: Any = None) -> Polygo
 
 def _of_pyvista(mesh: Any) -> Polygons:
     """Return the polygons of a data set with the ids of their cells; of all its blocks in turn."""
+    _check_cells(mesh)
     if hasattr(mesh, "n_blocks"):
-        return _joined([block for block in mesh if block is not None])
-    if not hasattr(mesh, "n_cells"):
-        raise TypeError(f"mesh must have cells, got pyvista's {type(mesh).__name__}")
+        mesh = mesh.combine()
     if getattr(mesh, "is_all_triangles", False) and not mesh.n_strips:
         faces = np.asarray(mesh.faces).reshape(-1, 4)[:, 1:]
         return _checked(mesh.points, faces.reshape(-1), 3 * np.arange(len(faces) + 1))
@@ -102,39 +93,21 @@ def _of_pyvista(mesh: Any) -> Polygons:
     return _checked(points, *surface_of_cells(points, blocks))
 
 
+def _check_cells(mesh: Any) -> None:
+    """Check that a data set, or each of its blocks, has cells."""
+    if hasattr(mesh, "n_blocks"):
+        for block in mesh:
+            _check_cells(block)
+    elif mesh is not None and not hasattr(mesh, "n_cells"):
+        raise TypeError(f"mesh must have cells, got pyvista's {type(mesh).__name__}")
+
+
 def _unrolled(strips: NDArray[Any]) -> NDArray[Any]:
     """Return the triangles of strips of one length, strip by strip, with the same winding."""
     count = max(strips.shape[1] - 2, 0)
     steps = np.arange(count)[:, None] + np.arange(3)
     steps[1::2, 1:] = steps[1::2, :0:-1]
     return strips[:, steps].reshape(-1, 3)
-
-
-def _cells_in(mesh: Any) -> int:
-    """Return the number of cells of a data set, or of all its blocks."""
-    if not hasattr(mesh, "n_blocks"):
-        return int(mesh.n_cells)
-    return sum(_cells_in(block) for block in mesh if block is not None)
-
-
-def _joined(parts: list[Any]) -> Polygons:
-    """Return the polygons of several data sets as one, with consecutive cell ids."""
-    points: list[NDArray[np.float64]] = [np.empty((0, 3))]
-    corners: list[NDArray[np.int32]] = [np.empty(0, np.int32)]
-    lengths: list[NDArray[np.int64]] = [np.empty(0, np.int64)]
-    ids: list[NDArray[np.int32]] = [np.empty(0, np.int32)]
-    vertices = cells = 0
-    for mesh in parts:
-        part = _of_pyvista(mesh)
-        own = np.arange(len(part.offsets) - 1) if part.ids is None else part.ids
-        points.append(part.points)
-        corners.append((part.corners + vertices).astype(np.int32))
-        lengths.append(np.diff(part.offsets))
-        ids.append((own + cells).astype(np.int32))
-        vertices += len(part.points)
-        cells += _cells_in(mesh)
-    offsets = np.concatenate([[0], np.cumsum(np.concatenate(lengths))])
-    return Polygons(np.concatenate(points), np.concatenate(corners), offsets, np.concatenate(ids))
 
 
 def _of_open3d(mesh: Any) -> Polygons:
@@ -156,11 +129,11 @@ def _of_open3d(mesh: Any) -> Polygons:
 
 def _of_meshio(mesh: Any) -> Polygons:
     """Return the surface of a mesh, with cell ids that are consecutive through all blocks."""
-    blocks: list[tuple[str, Any, Any]] = []
-    first = 0
-    for block in mesh.cells:
-        blocks.append((block.type, block.data, np.arange(first, first + len(block.data))))
-        first += len(block.data)
+    ends = np.cumsum([len(block.data) for block in mesh.cells])
+    blocks = [
+        (block.type, block.data, np.arange(end - len(block.data), end))
+        for block, end in zip(mesh.cells, ends, strict=True)
+    ]
     points = np.asarray(mesh.points, np.float64)
     if points.ndim == 2 and points.shape[1] == 2:
         points = np.hstack([points, np.zeros((len(points), 1))])

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.io.gltf_names import ENDINGS, NAMED, named
 from bvh.io.mesh_objects import polygons_of
 from bvh.io.polygons import checked_corners, corner_lists, triangulated
+from bvh.io.trimesh_scenes import ENDINGS, NAMED, named
 from bvh.runtime.arguments import face_rows, rows, thread_count
 
 ACCEPTED = (
@@ -58,6 +58,17 @@ def triangles_of(mesh: Any) -> tuple[Any, Any]:
     return surface_of(mesh)[:2]
 
 
+def fits(mesh: Any, vertices: NDArray[np.float64], faces: NDArray[np.int32]) -> bool:
+    """Return whether a mesh still has the vertices and faces that a tree was built from."""
+    points, index = (np.asarray(array) for array in triangles_of(mesh))
+    return (
+        points.shape == vertices.shape
+        and index.shape == faces.shape
+        and np.array_equal(points, vertices, equal_nan=points.dtype.kind == "f")
+        and np.array_equal(index, faces)
+    )
+
+
 def _paired(vertices: Any, faces: Any, threads: int | None = None) -> Surface:
     """Return the triangles of a pair: arrays (m, 3), (m, n), or lists of any lengths."""
     if not isinstance(faces, np.ndarray):
@@ -91,19 +102,9 @@ def _cut(
 
 
 def read_file(path: str | os.PathLike[str], wanted: str) -> Any:
-    """Return the content of a file, as trimesh reads it, or else as a `Surface`.
+    """Return the content of a file, which is `wanted`, as trimesh reads it, or as a `Surface`.
 
-    Vertices and faces keep their order. Formats of `MESHIO_ENDINGS` are read by meshio, if that is
-    installed, and .npz files here.
-
-    Raises
-    ------
-    ValueError
-        If the file cannot be read; the message says as what, in the words of `wanted`.
-    FileNotFoundError
-        If there is none.
-    ImportError
-        If meshio is needed and not installed.
+    Vertices and faces keep their order.
     """
     name = os.fspath(path)
     if not os.path.isfile(name):
@@ -114,7 +115,7 @@ def read_file(path: str | os.PathLike[str], wanted: str) -> Any:
             return _read_npz(name)
         if ending[1:] in MESHIO_ENDINGS:
             return _read_meshio(name, ending)
-        return _read_trimesh(name)
+        return _read_trimesh(name, ending)
     except ImportError:
         raise
     except (Exception, SystemExit) as error:
@@ -122,17 +123,16 @@ def read_file(path: str | os.PathLike[str], wanted: str) -> Any:
         raise ValueError(f"cannot read {name} as {wanted}: {error}") from error
 
 
-def _read_trimesh(name: str) -> Any:
+def _read_trimesh(name: str, ending: str) -> Any:
     import trimesh
 
-    file = named(name)
+    file = named(name) if ending in ENDINGS else None
     if file is None:
         read = trimesh.load(name, process=False)
     else:
         resolver = trimesh.resolvers.FilePathResolver(name)
-        kind = Path(name).suffix.lower()[1:]
-        read = trimesh.load(file, file_type=kind, resolver=resolver, process=False)
-    if Path(name).suffix.lower() in ENDINGS and isinstance(read, trimesh.Scene):
+        read = trimesh.load(file, file_type=ending[1:], resolver=resolver, process=False)
+    if ending in ENDINGS and isinstance(read, trimesh.Scene):
         read.metadata[NAMED] = True
     return read
 
@@ -141,9 +141,8 @@ def _read_meshio(name: str, ending: str) -> Surface:
     try:
         meshio = importlib.import_module("meshio")
     except ImportError:
-        raise ImportError(
-            f"to read {ending} files needs meshio: pip install 'raybvh[meshio]'"
-        ) from None
+        message = f"to read {ending} files needs meshio: pip install 'raybvh[meshio]'"
+        raise ImportError(message) from None
     surface = surface_of(meshio.read(name))
     if len(surface.faces) == 0:
         raise ValueError("it holds no faces")
@@ -184,17 +183,7 @@ def _read_npz(name: str) -> Surface:
 
 
 def load_mesh(path: str | os.PathLike[str]) -> Any:
-    """Read a file as one trimesh.Trimesh.
-
-    Vertices and faces keep their order; a scene is flattened.
-
-    Raises
-    ------
-    ValueError
-        If the file cannot be read as a mesh.
-    FileNotFoundError
-        If there is none.
-    """
+    """Read a file as one trimesh.Trimesh; vertices and faces keep their order."""
     import trimesh
 
     loaded = read_file(path, "a mesh")
@@ -212,6 +201,4 @@ def _flatten(scene: Any) -> Any:
     import trimesh
 
     parts = [part for part in scene.dump() if isinstance(part, trimesh.Trimesh)]
-    if not parts:
-        return trimesh.Trimesh()
-    return trimesh.util.concatenate(parts)
+    return trimesh.util.concatenate(parts) if parts else trimesh.Trimesh()

@@ -7,7 +7,6 @@ overlap. That an ear always exists is proven by Meisters 1975, "Polygons have ea
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import chain
 from typing import Any
 
@@ -15,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.exact_sums import add_product, new_sum, take_sign
+from bvh.geometry.arithmetic.floats import finite, largest, vector
 from bvh.geometry.arithmetic.predicates import orient2d
-from bvh.io.heap_sort import sort_indices
 from bvh.runtime.arguments import MAX_PRIMITIVES, kernel_input
 from bvh.runtime.jit import entry, inlined, kernel, stay_outlined, warms
 from bvh.runtime.threads import share
@@ -26,48 +25,48 @@ CHUNK = 1 << 14
 
 
 @inlined
-def _projected(points, vertex, axis):
-    """Return the projection of a vertex along an axis."""
-    return points[vertex, (axis + 1) % 3], points[vertex, (axis + 2) % 3]
+def _at(plane, k):
+    """Return a corner of a projected polygon."""
+    return plane[k, 0], plane[k, 1]
 
 
 @kernel
-def _first_infinite(points, corners, first, count):
+def _first_infinite(points, corners):
     """Return the first corner that is not finite, or -1."""
-    for k in range(count):
-        vertex = corners[first + k]
-        for i in range(3):
-            if not abs(points[vertex, i]) < np.inf:
-                return k
+    for k in range(len(corners)):
+        if not finite(vector(points, corners[k])):
+            return k
     return -1
 
 
+@inlined
+def _half_edge(points, corners, k):
+    """Return half of the way from a polygon's first corner to another: no difference overflows."""
+    a, b = vector(points, corners[0]), vector(points, corners[k])
+    return 0.5 * b[0] - 0.5 * a[0], 0.5 * b[1] - 0.5 * a[1], 0.5 * b[2] - 0.5 * a[2]
+
+
 @kernel
-def _axis_of(points, corners, first, count):
-    """Return the axis nearest to a polygon's normal."""
-    origin, size = corners[first], 0.0
-    # Halves, so that no difference overflows; relative to the size, so that no product does.
-    for k in range(1, count):
-        for i in range(3):
-            reach = abs(0.5 * points[corners[first + k], i] - 0.5 * points[origin, i])
-            size = max(size, reach)
-    if size == 0.0:
-        return 2
+def _project(points, corners, plane):
+    """Project a polygon along the axis nearest to its normal."""
+    size = 0.0
+    for k in range(1, len(corners)):
+        size = max(size, largest(_half_edge(points, corners, k)))
     x, y, z = 0.0, 0.0, 0.0
     px, py, pz = 0.0, 0.0, 0.0
-    for k in range(1, count):
-        vertex = corners[first + k]
-        qx = (0.5 * points[vertex, 0] - 0.5 * points[origin, 0]) / size
-        qy = (0.5 * points[vertex, 1] - 0.5 * points[origin, 1]) / size
-        qz = (0.5 * points[vertex, 2] - 0.5 * points[origin, 2]) / size
+    for k in range(1, len(corners) if size > 0.0 else 0):
+        # Relative to the size, so that no product overflows.
+        q = _half_edge(points, corners, k)
+        qx, qy, qz = q[0] / size, q[1] / size, q[2] / size
         x += py * qz - pz * qy
         y += pz * qx - px * qz
         z += px * qy - py * qx
         px, py, pz = qx, qy, qz
     x, y, z = abs(x), abs(y), abs(z)
-    if z >= x and z >= y:
-        return 2
-    return 1 if y >= x else 0
+    axis = 2 if z >= x and z >= y else (1 if y >= x else 0)
+    for k in range(len(corners)):
+        plane[k, 0] = points[corners[k], (axis + 1) % 3]
+        plane[k, 1] = points[corners[k], (axis + 2) % 3]
 
 
 @inlined
@@ -77,13 +76,12 @@ def _falls(p, q):
 
 
 @kernel
-def _is_convex(points, corners, first, count, axis):
+def _is_convex(plane):
     """Return whether a polygon turns in the same direction at every corner, and once in total."""
     turn, valleys = 0, 0
-    a = _projected(points, corners[first + count - 1], axis)
-    b = _projected(points, corners[first], axis)
-    for k in range(count):
-        c = _projected(points, corners[first + (k + 1) % count], axis)
+    a, b = _at(plane, len(plane) - 1), _at(plane, 0)
+    for k in range(len(plane)):
+        c = _at(plane, (k + 1) % len(plane))
         side = orient2d(a, b, c)
         if side == 0 or side == -turn:
             return False
@@ -95,13 +93,13 @@ def _is_convex(points, corners, first, count, axis):
 
 
 @kernel
-def _area_sign(points, corners, first, count, axis):
+def _area_sign(plane):
     """Return the sign of a polygon's area."""
     stay_outlined()
     total = new_sum()
-    a = _projected(points, corners[first + count - 1], axis)
-    for k in range(count):
-        b = _projected(points, corners[first + k], axis)
+    a = _at(plane, len(plane) - 1)
+    for k in range(len(plane)):
+        b = _at(plane, k)
         add_product(total, 1.0, a[0], b[1], 1.0, 1.0)
         add_product(total, -1.0, b[0], a[1], 1.0, 1.0)
         a = b
@@ -109,7 +107,7 @@ def _area_sign(points, corners, first, count, axis):
 
 
 @kernel
-def _obstructs(points, corners, first, axis, turn, strict, ear, p, before, after):
+def _obstructs(plane, turn, strict, ear, p, before, after):
     """Return whether corner p prevents a triangle from being an ear.
 
     A corner that coincides with one of the triangle's does not, unless the chain that it belongs to
@@ -117,7 +115,7 @@ def _obstructs(points, corners, first, axis, turn, strict, ear, p, before, after
     the polygon's own does not, either: polygons that touch themselves may have no other ear.
     """
     a, b, c = ear
-    q = _projected(points, corners[first + p], axis)
+    q = _at(plane, p)
     low, high = min(a[0], b[0], c[0]), max(a[0], b[0], c[0])
     if q[0] < low or q[0] > high or q[1] < min(a[1], b[1], c[1]) or q[1] > max(a[1], b[1], c[1]):
         return False
@@ -125,7 +123,7 @@ def _obstructs(points, corners, first, axis, turn, strict, ear, p, before, after
         return False
     if q == b:
         for other in (before[p], after[p]):
-            r = _projected(points, corners[first + other], axis)
+            r = _at(plane, other)
             if turn * orient2d(a, b, r) > 0 and turn * orient2d(b, c, r) > 0:
                 return True
         return False
@@ -136,50 +134,69 @@ def _obstructs(points, corners, first, axis, turn, strict, ear, p, before, after
 
 
 @kernel
-def _is_ear(points, corners, first, axis, turn, leniency, at, around, along):
+def _is_ear(plane, turn, leniency, at, links, along):
     """Return whether a corner can be cut off; a higher `leniency` (0 to 3) accepts more."""
     stay_outlined()
     if leniency > 2:
         return True
-    before, after = around[0], around[1]
-    a = _projected(points, corners[first + before[at]], axis)
-    b = _projected(points, corners[first + at], axis)
-    c = _projected(points, corners[first + after[at]], axis)
+    before, after = links[0], links[1]
+    a, b, c = _at(plane, before[at]), _at(plane, at), _at(plane, after[at])
     side = turn * orient2d(a, b, c)
     if leniency == 2:
         return side >= 0
     if side <= 0:
         return False
     low, high = min(a[along], b[along], c[along]), max(a[along], b[along], c[along])
-    for direction in range(3, 5):
+    for direction in range(2, 4):
         # Corners farther along are beside the triangle, too.
-        p = around[direction, at]
-        while p >= 0 and low <= _projected(points, corners[first + p], axis)[along] <= high:
-            if _obstructs(
-                points, corners, first, axis, turn, leniency == 0, (a, b, c), p, before, after
-            ):
+        p = links[direction, at]
+        while p >= 0 and low <= plane[p, along] <= high:
+            if _obstructs(plane, turn, leniency == 0, (a, b, c), p, before, after):
                 return False
-            p = around[direction, p]
+            p = links[direction, p]
     return True
 
 
 @kernel
-def _link_sorted(points, corners, first, count, axis, lower, higher, values, indices):
+def _sort(values, indices):
+    """Fill in the indices that sort values, by a heap: kernels must not allocate, which can fail.
+
+    Equal values are in any order.
+    """
+    count = len(values)
+    for k in range(count):
+        indices[k] = k
+    for step in range(count // 2 - 1 + count):
+        # First build a heap, from its end on; then take the largest off it, again and again.
+        root, end = count // 2 - 1 - step, count
+        if root < 0:
+            end, root = count + root, 0
+            indices[0], indices[end] = indices[end], indices[0]
+        while 2 * root + 1 < end:
+            child = 2 * root + 1
+            if child + 1 < end and values[indices[child]] < values[indices[child + 1]]:
+                child += 1
+            if not values[indices[root]] < values[indices[child]]:
+                break
+            indices[root], indices[child] = indices[child], indices[root]
+            root = child
+
+
+@kernel
+def _link_sorted(plane, lower, higher, indices):
     """Link corners in the order of one of their coordinates; return which that is, 0 or 1."""
     stay_outlined()
-    low = high = _projected(points, corners[first], axis)
-    for k in range(1, count):
-        p = _projected(points, corners[first + k], axis)
+    low = high = _at(plane, 0)
+    for k in range(1, len(plane)):
+        p = _at(plane, k)
         low = min(low[0], p[0]), min(low[1], p[1])
         high = max(high[0], p[0]), max(high[1], p[1])
     # Halves, so that no difference overflows.
     wide, tall = 0.5 * high[0] - 0.5 * low[0], 0.5 * high[1] - 0.5 * low[1]
     along = 0 if wide >= tall else 1
-    for k in range(count):
-        values[k] = _projected(points, corners[first + k], axis)[along]
-    sort_indices(values, count, indices)
+    _sort(plane[:, along], indices)
     last = np.int64(-1)
-    for i in range(count):
+    for i in range(len(plane)):
         k = indices[i]
         lower[k], higher[k] = last, -1
         if last >= 0:
@@ -189,7 +206,7 @@ def _link_sorted(points, corners, first, count, axis, lower, higher, values, ind
 
 
 @kernel
-def _clip_ears(points, corners, first, count, axis, around, values, faces, row):
+def _clip_ears(plane, corners, links, known, faces, row):
     """Write the triangles of a polygon from face `row` on, one ear after another.
 
     A corner that is no ear stays so until one of its neighbours is cut off: the corners of a simple
@@ -197,25 +214,23 @@ def _clip_ears(points, corners, first, count, axis, around, values, faces, row):
     remaining corners between the sides of the triangle along one coordinate.
     """
     stay_outlined()
-    turn = _area_sign(points, corners, first, count, axis)
+    count, turn = len(corners), _area_sign(plane)
     if turn == 0:
         turn = 1
-    before, after, known, lower, higher = around[0], around[1], around[2], around[3], around[4]
-    along = _link_sorted(points, corners, first, count, axis, lower, higher, values, known)
+    before, after, lower, higher = links[0], links[1], links[2], links[3]
+    along = _link_sorted(plane, lower, higher, known)
     for k in range(count):
         before[k], after[k], known[k] = (k - 1) % count, (k + 1) % count, 0
     left, at, seen, leniency, tests = count, 0, 0, 0, 0
     while left > 2:
         ear = left == 3
         if not ear and known[at] == 0:
-            ear = _is_ear(points, corners, first, axis, turn, leniency, at, around, along)
+            ear = _is_ear(plane, turn, leniency, at, links, along)
             known[at] = 1
             tests += 1
         if ear:
             p, q = before[at], after[at]
-            faces[row, 0] = corners[first + p]
-            faces[row, 1] = corners[first + at]
-            faces[row, 2] = corners[first + q]
+            faces[row, 0], faces[row, 1], faces[row, 2] = corners[p], corners[at], corners[q]
             row += 1
             after[p], before[q] = q, p
             if lower[at] >= 0:
@@ -239,26 +254,27 @@ def _clip_ears(points, corners, first, count, axis, around, values, faces, row):
 
 
 @entry
-def _fill(points, corners, offsets, rows, begin, end, faces, around, values):
+def _fill(points, corners, offsets, rows, begin, end, faces, scratch, plane):
     """Write the triangles of some polygons, each from its own row of `faces` on.
 
-    `around` and `values` are scratch, as long as the longest polygon.
+    `scratch` and `plane` are as long as the longest polygon.
     """
     for k in range(begin, end):
-        first, count, row = offsets[k], offsets[k + 1] - offsets[k], rows[k]
+        own, row = corners[offsets[k] : offsets[k + 1]], rows[k]
+        count = len(own)
         if count < 3:
             continue
-        centre = _first_infinite(points, corners, first, count) if count > 3 else 0
+        centre = _first_infinite(points, own) if count > 3 else 0
         if centre < 0:
-            axis = _axis_of(points, corners, first, count)
-            if not _is_convex(points, corners, first, count, axis):
-                _clip_ears(points, corners, first, count, axis, around, values, faces, row)
+            _project(points, own, plane)
+            if not _is_convex(plane[:count]):
+                _clip_ears(plane[:count], own, scratch[:4], scratch[4], faces, row)
                 continue
             centre = 0
         for i in range(1, count - 1):
-            faces[row, 0] = corners[first + centre]
-            faces[row, 1] = corners[first + (centre + i) % count]
-            faces[row, 2] = corners[first + (centre + i + 1) % count]
+            faces[row, 0] = own[centre]
+            faces[row, 1] = own[(centre + i) % count]
+            faces[row, 2] = own[(centre + i + 1) % count]
             row += 1
 
 
@@ -267,45 +283,26 @@ def corner_lists(
 ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
     """Return polygons as (corners, offsets): those of polygon k at offsets[k] : offsets[k + 1].
 
-    Parameters
-    ----------
-    name : str
-        The argument's name, for messages.
-    faces : array_like of int, shape (k, n), or sequence of array_like of int
-        Polygons of n corners, or of any number of them.
-    vertex_count : int
-
-    Raises
-    ------
-    ValueError, TypeError
-        If they are something else, or have an index out of range.
+    Faces are an array (k, n) of int, or lists of any lengths.
     """
     if isinstance(faces, np.ma.MaskedArray):
         raise TypeError(f"{name} must not be a masked array: fill or drop the masked rows first")
     try:
-        array = np.asarray(faces)
-        ragged = array.dtype == object
+        flat = np.asarray(faces)
+        ragged = flat.dtype == object
     except ValueError:
         ragged = True
     if ragged:
-        return _ragged(name, faces, vertex_count)
-    if array.shape == (0,):
-        array = array.reshape(0, 3)
-    if array.ndim != 2:
-        raise ValueError(f"{name} must have shape (m, n), or be lists, got {array.shape}")
-    count, width = array.shape
-    offsets = np.arange(count + 1, dtype=np.int64) * width
-    return checked_corners(name, array.reshape(-1), offsets, vertex_count), offsets
-
-
-def _ragged(
-    name: str, faces: Sequence[Any], vertex_count: int
-) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    try:
-        lengths = np.fromiter(map(len, faces), np.int64, len(faces))
-        flat = np.array(list(chain.from_iterable(faces)))
-    except (TypeError, ValueError) as error:
-        raise TypeError(f"{name} must be an array, or lists of vertex indices: {error}") from None
+        try:
+            lengths = np.fromiter(map(len, faces), np.int64, len(faces))
+            flat = np.array(list(chain.from_iterable(faces)))
+        except (TypeError, ValueError) as error:
+            what = f"{name} must be an array, or lists of vertex indices: {error}"
+            raise TypeError(what) from None
+    elif flat.ndim == 2 or flat.shape == (0,):
+        lengths, flat = np.full(len(flat), flat.shape[-1], np.int64), flat.reshape(-1)
+    else:
+        raise ValueError(f"{name} must have shape (m, n), or be lists, got {flat.shape}")
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     return checked_corners(name, flat, offsets, vertex_count), offsets
 
@@ -339,20 +336,6 @@ def triangulated(
     A polygon of n corners gives n - 2 triangles; repeated corners in a row count once. One that
     crosses itself, or has no area, gives some n - 2 triangles. One with a vertex that is not finite
     gives triangles that all contain it, and so are ignored by trees.
-
-    Parameters
-    ----------
-    points : ndarray of float64, shape (n, 3)
-    corners : ndarray of int32
-    offsets : ndarray of int64, shape (k + 1,)
-        As `corner_lists` returns them.
-    threads : int
-
-    Returns
-    -------
-    faces : ndarray of int32, shape (m, 3)
-    polygon : ndarray of int32, shape (m,)
-        Ascending.
     """
     corners, offsets = _distinct(corners, offsets)
     counts = np.maximum(np.diff(offsets) - 2, 0)
@@ -366,8 +349,8 @@ def triangulated(
 
     def fill(begin: int, end: int) -> None:
         longest = int(np.diff(offsets[begin : end + 1]).max(initial=0))
-        around, values = np.empty((5, longest), np.int64), np.empty(longest)
-        _fill(*given, np.int64(begin), np.int64(end), faces, around, values)
+        scratch, plane = np.empty((5, longest), np.int64), np.empty((longest, 2))
+        _fill(*given, np.int64(begin), np.int64(end), faces, scratch, plane)
 
     share(len(counts), CHUNK, fill, threads)
     return faces, np.repeat(np.arange(len(counts), dtype=np.int32), counts)

@@ -1,20 +1,35 @@
-"""Nodes of trimesh scenes, and vertex attributes of their meshes."""
+"""Nodes of trimesh scenes and their names, and vertex attributes of their meshes.
+
+trimesh calls an unnamed node of a glTF file by its number, whatever the name of its mesh. So names
+are written into the file's JSON before trimesh reads it.
+"""
 
 from __future__ import annotations
 
+import io
+import json
 import re
+import struct
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bvh.geometry.transforms import affine_maps
-from bvh.io.gltf_names import NAMED, numbered
-from bvh.io.meshes import triangles_of
 from bvh.runtime.arguments import owned
 from bvh.runtime.jit import BVHWarning
+
+ENDINGS = (".glb", ".gltf")
+
+# Key in the metadata of a scene of trimesh: its nodes have final names.
+NAMED = "bvh_named"
+
+# The header of a GLB file, and that of its first chunk.
+_HEADER = struct.Struct("<4sIIII")
+_MAGIC, _JSON = b"glTF", 0x4E4F534A
 
 # Metadata key of meshes that trimesh has read from glTF: whether they are one part of several.
 IN_GLTF = "from_gltf_primitive"
@@ -70,7 +85,8 @@ def placements(scene: Any) -> list[Placement]:
     if skipped:
         (first, why), more = next(iter(skipped.items())), len(skipped) - 1
         others = f", and {more} more nodes" if more else ""
-        _warn(f"node {first!r} is left out: {why}{others}")
+        # Attributed to the caller of the public function.
+        warnings.warn(f"node {first!r} is left out: {why}{others}", BVHWarning, stacklevel=3)
     return found
 
 
@@ -89,7 +105,8 @@ def _labels(scene: Any, nodes: list[Any]) -> list[str]:
         metadata = getattr(scene.geometry.get(name), "metadata", {})
         in_parts = metadata.get(IN_GLTF) if hasattr(metadata, "get") else None
         parent = scene.graph.transforms.parents.get(node)
-        owner = parent if in_parts and _is_part(str(node), str(parent)) else node
+        is_part = in_parts and re.fullmatch(re.escape(str(parent)) + "_[0-9a-f]{6}", str(node))
+        owner = parent if is_part else node
         label = str(owner)
         if in_parts is not None and not final and label.isdigit():
             # trimesh invents a name for a mesh without one.
@@ -98,11 +115,6 @@ def _labels(scene: Any, nodes: list[Any]) -> list[str]:
             exact.add(label)
         wanted.append(label)
     return [str(name) for name in numbered(wanted, exact)]
-
-
-def _is_part(node: str, parent: str) -> bool:
-    """Return whether a node is named by its parent and random digits."""
-    return re.fullmatch(re.escape(parent) + "_[0-9a-f]{6}", node) is not None
 
 
 def up_of(scene: Any) -> str:
@@ -137,17 +149,69 @@ def _rows(read: Callable[[], Any], count: int, width: int) -> NDArray[np.float64
     return owned(array[:, :width])
 
 
-def fits(mesh: Any, vertices: NDArray[np.float64], faces: NDArray[np.int32]) -> bool:
-    """Return whether a mesh still has the vertices and faces that a tree was built from."""
-    points, index = (np.asarray(array) for array in triangles_of(mesh))
-    return (
-        points.shape == vertices.shape
-        and index.shape == faces.shape
-        and np.array_equal(points, vertices, equal_nan=points.dtype.kind == "f")
-        and np.array_equal(index, faces)
-    )
+def named(path: str) -> io.BytesIO | None:
+    """Return a glTF file in which every node with a mesh has a unique name.
+
+    A node without a name gets that of its mesh; repeated names get a number. None for malformed
+    files, and those that need no other names.
+    """
+    data = Path(path).read_bytes()
+    binary = path.lower().endswith(".glb")
+    if not binary:
+        text, rest = data, b""
+    else:
+        if len(data) < _HEADER.size:
+            return None
+        magic, version, _, length, kind = _HEADER.unpack_from(data)
+        if magic != _MAGIC or version != 2 or kind != _JSON:
+            return None
+        end = _HEADER.size + length
+        text, rest = data[_HEADER.size : end], data[end:]
+    try:
+        content = json.loads(text)
+        changed = _give_names(content)
+    except (ValueError, TypeError, AttributeError, LookupError, RecursionError):
+        # The reader will report the error.
+        return None
+    if not changed:
+        return None
+    text = json.dumps(content).encode()
+    if not binary:
+        return io.BytesIO(text)
+    text += b" " * (-len(text) % 4)
+    size = _HEADER.size + len(text) + len(rest)
+    return io.BytesIO(_HEADER.pack(_MAGIC, 2, size, len(text), _JSON) + text + rest)
 
 
-def _warn(message: str) -> None:
-    # Attributed to the caller of the public function, two frames up.
-    warnings.warn(message, BVHWarning, stacklevel=4)
+def _give_names(content: dict[str, Any]) -> bool:
+    """Name the nodes; return whether any name has changed."""
+    nodes, meshes = content.get("nodes", []), content.get("meshes", [])
+    wanted = [node.get("name") or None for node in nodes]
+    given = {name for name in wanted if name is not None}
+    for k, node in enumerate(nodes):
+        if wanted[k] is None and "mesh" in node:
+            wanted[k] = meshes[node["mesh"]].get("name") or None
+    before = [node.pop("name", None) for node in nodes]
+    names = numbered(wanted, given)
+    for node, name in zip(nodes, names, strict=True):
+        if name is not None:
+            node["name"] = name
+    return before != names
+
+
+def numbered(wanted: list[str | None], given: set[str]) -> list[str | None]:
+    """Return unique names: repetitions get a number that makes no name in use; None stays."""
+    used: set[str] = set()
+    next_of: dict[str, int] = {}
+    found: list[str | None] = []
+    for name in wanted:
+        if name is not None and name in used:
+            k = next_of.get(name, 1)
+            while f"{name}_{k}" in used or f"{name}_{k}" in given:
+                k += 1
+            next_of[name] = k + 1
+            name = f"{name}_{k}"
+        if name is not None:
+            used.add(name)
+        found.append(name)
+    return found

@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.geometry.arithmetic.floats import INF, finite, vector
+from bvh.geometry.arithmetic.floats import INF, finite, lower_of, upper_of, vector
 from bvh.geometry.obbs import INVERTED, inverses
 from bvh.runtime.arguments import aligned, kernel_input
 from bvh.runtime.jit import entry, warms
@@ -36,6 +36,9 @@ from bvh.tree.wide_nodes import (
     node_count,
     octant_shift,
 )
+
+Marks = NDArray[np.uint8]
+Corners = NDArray[np.float64]
 
 # Levels below the root, leaves included: a node on level k finds up to k * (WIDTH - 1) entries on a
 # stack and adds WIDTH.
@@ -130,16 +133,8 @@ def _survey(points, faces, begin, end, valid, bounds):
         a, b, c = vector(points, j), vector(points, k), vector(points, m)
         valid[i] = finite(a) and finite(b) and finite(c)
         if valid[i]:
-            low = (
-                min(low[0], min(a[0], min(b[0], c[0]))),
-                min(low[1], min(a[1], min(b[1], c[1]))),
-                min(low[2], min(a[2], min(b[2], c[2]))),
-            )
-            high = (
-                max(high[0], max(a[0], max(b[0], c[0]))),
-                max(high[1], max(a[1], max(b[1], c[1]))),
-                max(high[2], max(a[2], max(b[2], c[2]))),
-            )
+            low = lower_of(low, lower_of(a, lower_of(b, c)))
+            high = upper_of(high, upper_of(a, upper_of(b, c)))
     for axis in range(3):
         bounds[axis], bounds[axis + 3] = low[axis], high[axis]
     return -1
@@ -164,16 +159,8 @@ def _check_ids(ids, min_id, begin, end, valid):
     return -1
 
 
-def check_primitives(primitives: Primitives, threads: int) -> tuple[
-    NDArray[np.uint8], NDArray[np.float64]
-]:  # fmt: skip
-    """Check that primitives can be read; return which can be hit (1 or 0), and their bounds.
-
-    Raises
-    ------
-    ValueError
-        If a face has a vertex index out of range, or an oriented box has no valid matrix.
-    """
+def check_primitives(primitives: Primitives, threads: int) -> tuple[Marks, Corners]:
+    """Check that primitives can be read; return which can be hit (1 or 0), and their bounds."""
     count = count_of(primitives)
     valid = np.zeros(count, np.uint8)
     bounds = np.empty((-(-count // CHUNK), 6))
@@ -191,16 +178,11 @@ def check_primitives(primitives: Primitives, threads: int) -> tuple[
                 _survey_boxes(part, start, valid[start:stop], bounds[start // CHUNK])
 
     share(count, CHUNK, work, threads)
-    low, high = (
-        bounds[:, :3].min(axis=0, initial=np.inf),
-        bounds[:, 3:].max(axis=0, initial=-np.inf),
-    )
-    return valid, np.stack([low, high])
+    low = bounds[:, :3].min(axis=0, initial=np.inf)
+    return valid, np.stack([low, bounds[:, 3:].max(axis=0, initial=-np.inf)])
 
 
-def _survey_boxes(
-    primitives: Boxes | Obbs, first: int, valid: NDArray[np.uint8], bounds: NDArray[np.float64]
-) -> None:
+def _survey_boxes(primitives: Boxes | Obbs, first: int, valid: Marks, bounds: Corners) -> None:
     """Mark and bound a run of boxes."""
     if isinstance(primitives, Obbs):
         rows = np.ascontiguousarray(primitives.points[:, 6:]).reshape(-1, 3, 4)
@@ -216,67 +198,53 @@ def _survey_boxes(
     bounds[3:] = upper[sound].max(axis=0, initial=-np.inf)
 
 
-def check_tree(arrays: TreeArrays, bounds: NDArray[np.float64], threads: int) -> None:
-    """Check arrays of the right types and sizes, and the bounds that come with them.
-
-    Raises
-    ------
-    ValueError
-        With the first flaw.
-    """
-    (blocks, ids), groups, primitives, frame = arrays
+def check_tree(arrays: TreeArrays, bounds: Corners, threads: int) -> None:
+    """Check arrays of the right types and sizes, and the bounds that come with them."""
+    (blocks, ids), _, primitives, frame = arrays
     valid, extent = check_primitives(primitives, threads)
-    none = np.empty((0, 3))
-    expected = local_frame(extent[:1], extent[1:]) if valid.any() else local_frame(none, none)
+    corners = extent[:, None] if valid.any() else np.empty((2, 0, 3))
+    expected = local_frame(*corners)
     if not np.array_equal(expected[1], bounds, equal_nan=True):
         raise ValueError("its bounds are not those of its primitives")
     if not np.array_equal(expected[0], frame[:2]):
         raise ValueError("its frame is not that of its primitives")
     # Boxes are rounded outward, by less than this.
     limit = np.float32(2.0 * FrameView(frame).bound)
-    nodes = arrays.nodes.size
-    level, owned = np.zeros(nodes, np.int8), np.zeros(len(ids), np.uint8)
+    level, owned = np.zeros(arrays.nodes.size, np.int8), np.zeros(len(ids), np.uint8)
     flaw, where = _check_nodes(blocks, limit, np.int64(DEEPEST), level, owned)
     if flaw != SOUND:
         raise ValueError(FLAWS[flaw].format(where))
-    _check_root(blocks, frame, limit)
-    min_id = np.int64(-1 if isinstance(primitives, Triangles) else 0)
+    _check_root(blocks, FrameView(frame).box, limit)
+    triangles = isinstance(primitives, Triangles)
+    min_id = np.int64(-1 if triangles else 0)
 
     def work(begin: int, end: int) -> None:
         row = _check_ids(ids, min_id, begin, end, valid)
         if row >= 0:
             raise ValueError(f"row {row} of primitives has an id that is wrong")
-        if isinstance(primitives, Triangles):
-            _check_groups(primitives, ids, frame, begin, end, groups)
+        if triangles:
+            _check_groups(arrays, begin, end)
 
     share(len(ids), GROUP_CHUNK, work, threads)
     if (valid == 1).any():
         raise ValueError(f"primitive {int((valid == 1).argmax())} is in no leaf")
 
 
-def _check_root(blocks: NDArray[np.float32], frame: NDArray[np.float64], limit: np.float32) -> None:
+def _check_root(blocks: NDArray[np.float32], box: Corners, limit: np.float32) -> None:
     """Check that the root's box contains its children: rays are clipped to it."""
-    box = FrameView(frame).box
-    sound = bool((np.abs(box) <= limit).all())
-    if len(blocks) == 0:
-        sound = sound and not box.any()
-    else:
+    if len(blocks):
         planes = lanes_of(blocks[:NODE_SIZE]).boxes[0]
         lower, upper = planes[:3].min(axis=1), planes[3:].max(axis=1)
-        sound = sound and bool((box[0] <= lower).all() and (upper <= box[1]).all())
-    if not sound:
+        sound = (box[0] <= lower).all() and (upper <= box[1]).all()
+    else:
+        sound = not box.any()
+    if not (sound and (np.abs(box) <= limit).all()):
         raise ValueError("the root's box does not hold its children")
 
 
-def _check_groups(
-    primitives: Triangles,
-    ids: NDArray[np.int32],
-    frame: NDArray[np.float64],
-    begin: int,
-    end: int,
-    groups: NDArray[np.float32],
-) -> None:
+def _check_groups(arrays: TreeArrays, begin: int, end: int) -> None:
     """Check that triangle groups equal those packed from their triangles, bit for bit."""
+    (_, ids), groups, primitives, frame = arrays
     scratch = aligned(min(end - begin, GROUP_CHUNK) * GROUP_SIZE, np.float32)
     for start in range(begin, end, GROUP_CHUNK):
         count = min(GROUP_CHUNK, end - start)

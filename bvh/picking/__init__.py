@@ -8,10 +8,8 @@ Each file imports only from those above it.
 | `outlines.py` | Closed outlines in a picture, and tests of which projected triangles touch them or are inside |
 | `projected.py` | Triangles projected to the picture of a camera, and clipped to near and far |
 | `region.py` | Region of a picture, a rectangle or a lasso: its frustum, and selection from one tree |
-| `selections.py` | `Selection`: result of selecting faces, vertices or instances by a region of the picture |
 | `snapping.py` | Snapping: the point of triangles or of edges that is nearest to a cursor in the picture |
-| `results.py` | `Pick`: result of picking under a cursor |
-| `visibility.py` | Visibility of selected faces and vertices, by rays of the camera |
-| `marquee.py` | Selection of faces, vertices or instances by a region of the picture of a scene |
+| `results.py` | Results of picking: `Pick` under a cursor, `Selection` by a region of the picture |
+| `marquee.py` | Selection of faces, vertices or instances by a region of the picture, those visible alone |
 | `cursor.py` | Picking: what lies under a cursor in the picture of a scene, or within a few pixels of it |
 """

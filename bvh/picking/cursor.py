@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.camera.camera import Camera
-from bvh.picking.marquee import Finder, PickableScene
+from bvh.picking.marquee import Finder, PickableScene, joined
 from bvh.picking.projected import transformed
-from bvh.picking.region import Region, not_beside, rectangle
+from bvh.picking.region import Region, check_camera, not_beside, rectangle
 from bvh.picking.results import Pick
 from bvh.picking.snapping import nearest_on_triangles
 from bvh.runtime.arguments import reals
@@ -20,12 +20,6 @@ from bvh.tree.primitives import Triangles
 # What is beside the cursor is hidden by what is nearer than it by more than this share of its
 # depth: its pixel is rounded, and faces that meet at a silhouette are steep.
 CONTACT = 2.0**-20
-
-
-def check_camera(camera: Any) -> None:
-    """Check that an argument is a camera."""
-    if not isinstance(camera, Camera):
-        raise TypeError(f"camera must be a Camera, got {type(camera).__name__}")
 
 
 def all_under(
@@ -51,7 +45,7 @@ def pick_near(
     if len(hits.t):
         columns = (hits.t, hits.prim_id, hits.u, hits.v, hits.front, hits.leaf)
         best = tuple(column[0].item() for column in columns)
-    finder = Finder(scene, camera, mask, 1, 1)
+    finder = Finder(scene, camera, mask, 1)
     region = rectangle(camera, x - reach, y - reach, x + reach, y + reach)
     if best is not None:
         # Faces behind the nearest hit are excluded.
@@ -85,15 +79,13 @@ def _beside(
         surfaces.append(transformed(leaf.candidates(matrix, region)[0], matrix))
     if not surfaces:
         return []
-    triangles = np.concatenate([surface.points[surface.faces] for surface in surfaces])
-    prims = np.concatenate([surface.owners for surface in surfaces])
-    leaves = np.repeat(rows, [len(surface.faces) for surface in surfaces])
+    triangles, prims, leaves = joined(rows.tolist(), surfaces)
     near_by = not_beside(region, triangles)
     triangles, prims, leaves = triangles[near_by], prims[near_by], leaves[near_by]
     near = nearest_on_triangles(camera, triangles, x, y)
     close = np.flatnonzero(near.distance <= reach)
     pixel, depth = near.pixel[close], near.depth[close]
-    hits = finder.cast(*camera.ray(pixel[:, 0], pixel[:, 1]), camera.near, camera.far)
+    hits = finder.cast(pixel, camera.far)
     seen = hits.t >= depth - CONTACT * np.abs(depth)
     seen |= (hits.leaf == leaves[close]) & (hits.prim_id == prims[close])
     close, depth = close[seen], depth[seen]

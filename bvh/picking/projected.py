@@ -27,15 +27,7 @@ BOX_FACES = np.array(
 
 
 class Surface(NamedTuple):
-    """Triangles, and the primitives that they bound.
-
-    Attributes
-    ----------
-    points : ndarray of float64, shape (n, 3)
-    faces : ndarray of int32, shape (m, 3)
-    owners : ndarray of int32, shape (m,)
-        Ids of primitives.
-    """
+    """Triangles: points (n, 3), faces (m, 3), and the primitives (m,) that they bound."""
 
     points: NDArray[np.float64]
     faces: NDArray[np.int32]
@@ -43,17 +35,9 @@ class Surface(NamedTuple):
 
 
 class Projected(NamedTuple):
-    """Triangles in a picture.
+    """Triangles in a picture: corners (n, 3) as `outlines` has them, and faces (k, 3).
 
-    Attributes
-    ----------
-    corners : ndarray of float64, shape (n, 3)
-        Homogeneous points, as `outlines` has them.
-    faces : ndarray of int32, shape (k, 3)
-    owners : ndarray of int32, shape (k,)
-        Which of the triangles that were given each is, or is a part of.
-    whole : ndarray of bool, shape (k,)
-        Whether nothing of it is cut off.
+    Each is, or is a part of, the given triangle of number `owners`; `whole` if nothing is cut off.
     """
 
     corners: NDArray[np.float64]
@@ -107,22 +91,15 @@ def project_points(
     """Return homogeneous points of the picture, and which of them are between near and far."""
     x, y, depth = camera.project(points)
     corners = np.stack([x, y, np.ones_like(x)], axis=1)
-    if camera.perspective:
-        behind = depth <= 0.0
-        if behind.any():
-            corners[behind] = _behind(camera, points[behind])
-        seen = depth >= camera.near if camera.near > 0.0 else depth > 0.0
-    else:
-        seen = depth >= camera.near
-    return corners, np.asarray(seen & (depth <= camera.far))
-
-
-def _behind(camera: Camera, points: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return homogeneous points of the picture behind or beside the eye."""
-    corners = (points - camera.eye) @ camera.gradients.T
-    corners[:, 2] = np.minimum(corners[:, 2], 0.0)
-    corners[:, :2] += corners[:, 2:] * camera.centre
-    return np.asarray(corners)
+    seen = (depth >= camera.near) & (depth <= camera.far)
+    behind = depth <= 0.0
+    if camera.perspective and behind.any():
+        local = (points[behind] - camera.eye) @ camera.gradients.T
+        local[:, 2] = np.minimum(local[:, 2], 0.0)
+        local[:, :2] += local[:, 2:] * camera.centre
+        corners[behind] = local
+        seen &= ~behind
+    return corners, np.asarray(seen)
 
 
 def project_triangles(
@@ -141,15 +118,21 @@ def project_triangles(
     depth = camera.project(points)[2][faces]
     with np.errstate(invalid="ignore"):
         crossing = ~whole & (depth.max(axis=1) >= camera.near) & (depth.min(axis=1) <= camera.far)
-    pieces: list[NDArray[np.float64]] = []
+    pieces = [np.empty((0, 3))]
     parents: list[int] = []
     for i in np.flatnonzero(crossing).tolist():
-        polygon = _cut(camera, points[faces[i]])
-        for k in range(1, len(polygon) - 1) if len(polygon) > 2 else range(len(polygon) > 0):
-            last = min(k + 1, len(polygon) - 1)
-            pieces.append(polygon[[0, k, last]])
-            parents.append(i)
-    more = np.concatenate(pieces) if pieces else np.empty((0, 3))
+        local = (points[faces[i]] - camera.eye) @ camera.gradients.T
+        polygon = clipped(local, camera.near, camera.far, level=True)[:, :3]
+        if camera.perspective:
+            # At the eye itself there is no picture.
+            polygon = polygon[polygon[:, 2] > 0.0]
+            polygon = polygon / polygon[:, 2:]
+        polygon[:, :2] += camera.centre
+        polygon[:, 2] = 1.0
+        fan = fan_of(len(polygon))
+        pieces.append(polygon[fan.ravel()])
+        parents += [i] * len(fan)
+    more = np.concatenate(pieces)
     new_faces = np.arange(len(more), dtype=np.int32).reshape(-1, 3) + np.int32(len(corners))
     return Projected(
         np.concatenate([corners, more]),
@@ -159,27 +142,33 @@ def project_triangles(
     )
 
 
-def _cut(camera: Camera, triangle: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the corners in the picture of the part of a triangle between near and far."""
-    polygon = (triangle - camera.eye) @ camera.gradients.T
-    for sign, limit in ((1.0, camera.near), (-1.0, camera.far)):
-        if limit == np.inf or len(polygon) == 0:
+def clipped(
+    corners: NDArray[np.float64], near: float, far: float, *, level: bool = False
+) -> NDArray[np.float64]:
+    """Return the polygon (n, 6) of a triangle between two depths: points, weights of its corners.
+
+    With `level`, points of a cut are at its very depth, else where rounding puts them.
+    """
+    polygon = np.hstack([corners, np.eye(3)])
+    for sign, limit in ((1.0, near), (-1.0, far)):
+        if not np.isfinite(limit):
             continue
         beyond = sign * (polygon[:, 2] - limit)
         kept = []
         for j in range(len(polygon)):
             if (beyond[j - 1] > 0.0 > beyond[j]) or (beyond[j - 1] < 0.0 < beyond[j]):
                 share = beyond[j - 1] / (beyond[j - 1] - beyond[j])
-                between = (1.0 - share) * polygon[j - 1] + share * polygon[j]
-                between[2] = limit
-                kept.append(between)
+                kept.append((1.0 - share) * polygon[j - 1] + share * polygon[j])
+                if level:
+                    kept[-1][2] = limit
             if beyond[j] >= 0.0:
                 kept.append(polygon[j])
-        polygon = np.array(kept).reshape(-1, 3)
-    if camera.perspective:
-        # At the eye itself there is no picture.
-        polygon = polygon[polygon[:, 2] > 0.0]
-        polygon = polygon / polygon[:, 2:]
-    corners = np.ones((len(polygon), 3))
-    corners[:, :2] = polygon[:, :2] + camera.centre
-    return corners
+        polygon = np.array(kept).reshape(-1, 6)
+    return polygon
+
+
+def fan_of(count: int) -> NDArray[np.int64]:
+    """Return the triangles (k, 3) of a convex polygon; a segment or a point is one triangle."""
+    last = count - 1
+    fan = [[0, min(k, last), min(k + 1, last)] for k in range(1, max(2, last)) if count]
+    return np.array(fan, np.int64).reshape(-1, 3)

@@ -52,24 +52,19 @@ class Region(NamedTuple):
 
 
 class Part(NamedTuple):
-    """The selected part of one leaf.
+    """The selected ids of one leaf: vertices if these are wanted, else primitives.
 
-    Attributes
-    ----------
-    faces : ndarray of int32
-        Selected primitives.
-    vertices : ndarray of int32
-        Selected vertices, if these are selected.
-    all : bool
-        Whether all primitives are selected, if instances are selected.
+    `all` if instances are wanted and all primitives are selected.
     """
 
-    faces: NDArray[np.int32]
-    vertices: NDArray[np.int32]
+    ids: NDArray[np.int32]
     all: bool
 
 
-NOTHING = np.empty(0, np.int32)
+def check_camera(camera: Any) -> None:
+    """Check that an argument is a camera."""
+    if not isinstance(camera, Camera):
+        raise TypeError(f"camera must be a Camera, got {type(camera).__name__}")
 
 
 def rectangle(camera: Camera, x0: float, y0: float, x1: float, y1: float) -> Region:
@@ -95,8 +90,7 @@ def lasso(camera: Camera, polygon: ArrayLike) -> Region:
 
 def _region(camera: Camera, outline: NDArray[np.float64], convex: bool) -> Region:
     """Return the region of an outline without the points that repeat the one before them."""
-    if not isinstance(camera, Camera):
-        raise TypeError(f"camera must be a Camera, got {type(camera).__name__}")
+    check_camera(camera)
     kept = outline[(outline != np.roll(outline, 1, axis=0)).any(axis=1)]
     kept = kernel_input(kept if len(kept) else outline[:1].copy())
     # What overflows far outside of the picture parts nothing from anything.
@@ -108,10 +102,7 @@ def _region(camera: Camera, outline: NDArray[np.float64], convex: bool) -> Regio
 def near_leaves(
     region: Region, bounds: NDArray[np.float64], matrices: NDArray[np.float64]
 ) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return which boxes (n, 2, 3), under maps (n, 3, 4), are not surely outside of a region.
-
-    And which are surely inside.
-    """
+    """Return which boxes (n, 2, 3) under maps (n, 3, 4) may be in a region, which surely are."""
     with np.errstate(invalid="ignore", over="ignore"):
         middle = 0.5 * bounds[:, 0] + 0.5 * bounds[:, 1]
         half = 0.5 * bounds[:, 1] - 0.5 * bounds[:, 0]
@@ -151,10 +142,9 @@ def not_beside(region: Region, triangles: NDArray[np.float64]) -> NDArray[np.boo
     """Return which triangles (n, 3, 3) are not surely outside of a region."""
     normals, offsets = region.planes[:, :3], region.planes[:, 3]
     with np.errstate(invalid="ignore", over="ignore"):
-        level: NDArray[Any] = triangles @ normals.T + offsets
+        level = triangles @ normals.T + offsets
         margin = SLACK * (np.abs(triangles) @ np.abs(normals).T + np.abs(offsets))
-        beyond = np.asarray(level < -margin)
-        return ~np.asarray(np.asarray(beyond.all(axis=1)).any(axis=1))
+        return np.asarray(~np.any(np.all(level < -margin, axis=1), axis=1))
 
 
 class Leaf:
@@ -217,9 +207,11 @@ def _marked(ids: NDArray[Any], count: int) -> NDArray[np.int32]:
     return np.flatnonzero(marks).astype(np.int32)
 
 
-def locate_points(region: Region, corners: NDArray[np.float64], threads: int) -> NDArray[np.int8]:
+def locate_points(
+    region: Region, corners: NDArray[np.float64], threads: int = 1
+) -> NDArray[np.int8]:
     """Return where homogeneous points of the picture lie (see `outlines`)."""
-    locations = np.empty(len(corners), np.int8)
+    locations, corners = np.empty(len(corners), np.int8), kernel_input(corners)
 
     def work(begin: int, end: int) -> None:
         judge_points(region.outline, corners, begin, end, locations)
@@ -252,18 +244,9 @@ def select_faces(
     if not want_inside:
         return _marked(found, count)
     # A box is inside if all its triangles are.
-    full = np.bincount(surface.owners, minlength=count) == np.bincount(found, minlength=count)
-    full &= np.bincount(found, minlength=count) > 0
+    inside = np.bincount(found, minlength=count)
+    full = (inside == np.bincount(surface.owners, minlength=count)) & (inside > 0)
     return np.flatnonzero(full).astype(np.int32)
-
-
-def select_points(
-    camera: Camera, region: Region, points: NDArray[np.float64], threads: int
-) -> NDArray[np.int32]:
-    """Return which points in space project into a region."""
-    corners, seen = project_points(camera, points)
-    locations = locate_points(region, kernel_input(corners), threads)
-    return np.flatnonzero((locations >= BORDER) & seen).astype(np.int32)
 
 
 def select_part(
@@ -278,22 +261,22 @@ def select_part(
     """Return the part of one leaf, a tree under an affine map (3, 4), that a region selects."""
     if what == "vertices":
         leaf.tree._must_hold("a selection of vertices", Triangles)
-        surface, used = leaf.candidates(matrix, region)
+        _, used = leaf.candidates(matrix, region)
         if len(used) == len(leaf.tree.vertices):
             used = leaf.vertices()
-        points = moved(leaf.tree.vertices[used], matrix)
-        return Part(NOTHING, used[select_points(camera, region, points, threads)], False)
+        corners, seen = project_points(camera, moved(leaf.tree.vertices[used], matrix))
+        return Part(used[(locate_points(region, corners, threads) >= BORDER) & seen], False)
     surface, _ = leaf.candidates(matrix, region)
     found = select_faces(camera, region, transformed(surface, matrix), want_inside, threads)
     # Only whole instances need the count of all triangles.
-    return Part(found, NOTHING, what == "instances" and len(found) == len(leaf.owners))
+    return Part(found, what == "instances" and len(found) == len(leaf.owners))
 
 
 def whole_part(leaf: Leaf, what: str) -> Part:
     """Return all of a leaf."""
     if what == "vertices":
-        return Part(NOTHING, leaf.vertices(), False)
-    return Part(leaf.owners, NOTHING, True)
+        return Part(leaf.vertices(), False)
+    return Part(leaf.owners, True)
 
 
 def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:

@@ -1,8 +1,11 @@
-"""`Pick`: result of picking under a cursor."""
+"""Results of picking: `Pick` under a cursor, `Selection` by a region of the picture."""
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +16,7 @@ from bvh.picking.snapping import nearest_on_triangles
 from bvh.tree.primitives import Boxes, Triangles
 
 Floats = NDArray[np.float64]
+T = TypeVar("T")
 
 
 class NearVertex(NamedTuple):
@@ -34,6 +38,26 @@ class NearEdge(NamedTuple):
     vertices: tuple[int, int]
     position: Floats
     distance: float
+
+
+def _column(k: int, kind: Callable[[Any], T]) -> T:
+    """Return a property: a number of the hit of a `Pick`."""
+    return property(lambda pick: kind(pick._hit[k]))  # type: ignore[return-value]
+
+
+def _once(find: Callable[[Any], T]) -> T:
+    """Return a property of a `Pick` that is computed on first access; arrays become read-only."""
+
+    @functools.wraps(find)
+    def get(pick: Pick) -> Any:
+        name, found = find.__name__, pick._found
+        if name not in found:
+            found[name] = find(pick)
+            if isinstance(found[name], np.ndarray):
+                found[name].flags.writeable = False
+        return found[name]
+
+    return property(get)  # type: ignore[return-value]
 
 
 class Pick:
@@ -63,33 +87,15 @@ class Pick:
     def __init__(self, where: tuple[Any, ...], hit: tuple[Any, ...]) -> None:
         # The scene, the camera, the cursor, its ray, the leaves; t, prim_id, u, v, front, leaf, and
         # for picks beside the cursor the distance in pixels and the position.
-        self._where = where
-        self._hit = hit
-        self._found: dict[str, Any] | None = None
+        self._where, self._hit = where, hit
+        self._found: dict[str, Any] = {}
 
-    @property
-    def t(self) -> float:
-        return float(self._hit[0])
-
-    @property
-    def leaf(self) -> int:
-        return int(self._hit[5])
-
-    @property
-    def prim_id(self) -> int:
-        return int(self._hit[1])
-
-    @property
-    def u(self) -> float:
-        return float(self._hit[2])
-
-    @property
-    def v(self) -> float:
-        return float(self._hit[3])
-
-    @property
-    def front(self) -> bool:
-        return bool(self._hit[4])
+    t = _column(0, float)
+    leaf = _column(5, int)
+    prim_id = _column(1, int)
+    u = _column(2, float)
+    v = _column(3, float)
+    front = _column(4, bool)
 
     @property
     def screen_distance(self) -> float:
@@ -99,38 +105,60 @@ class Pick:
     @property
     def path(self) -> tuple[int, ...]:
         """Ids of the instances on the path of the leaf, from the outermost inward."""
-        return tuple(self._held().path)
+        return tuple(self._held.path)
 
     @property
     def instance_id(self) -> int:
         """The outermost instance on the path."""
-        return int(self._held().path[0])
+        return int(self._held.path[0])
 
     @property
     def name(self) -> str | None:
         """Name of the innermost instance on the path that has one."""
-        name: str | None = self._held().name
+        name: str | None = self._held.name
         return name
 
     @property
     def face_id(self) -> int:
         """The face of the original mesh, which may be a quad or polygon (see `BVH.face_of`)."""
-        return int(self._held().tree.face_of(self.prim_id))
+        return int(self._held.tree.face_of(self.prim_id))
 
-    @property
+    @_once
     def position(self) -> Floats:
         """Position in the world, shape (3,)."""
-        return np.asarray(self._keep("position", self._find_position))
+        if len(self._hit) > 7:
+            return np.asarray(self._hit[7])
+        if self._triangles is not None:
+            return np.asarray(self._weights() @ self._world)
+        ray = np.array(self._where[4])
+        return np.asarray(ray[:3] + self.t * ray[3:])
 
-    @property
+    @_once
     def local_position(self) -> Floats:
         """Position in the coordinates of the leaf's tree, shape (3,)."""
-        return np.asarray(self._keep("local_position", self._find_local_position))
+        if self._triangles is not None:
+            return np.asarray(self._weights() @ self._local())
+        transform = self._held.transform
+        rows = inverses(np.ascontiguousarray(transform[None, :3]))[0][0]
+        return np.asarray(rows[:, :3] @ self.position + rows[:, 3])
 
-    @property
+    @_once
     def normal(self) -> Floats:
         """Unit normal in the world, by the face's winding; outward for boxes; NaN without area."""
-        return np.asarray(self._keep("normal", self._find_normal))
+        if self._triangles is not None:
+            a, b, c = self._world
+            return _unit(np.cross(_unit(b - a), _unit(c - a)))
+        # The nearest side of the box, relative to the box's size.
+        boxes, to_box = self._held.tree.arrays.primitives, np.linalg.inv(self._held.transform)
+        row = boxes.points[self.prim_id]
+        if not isinstance(boxes, Boxes):
+            to_box = row[6:18].reshape(3, 4) @ to_box
+        inside = to_box[:3, :3] @ self.position + to_box[:3, 3]
+        half = 0.5 * (row[3:6] - row[0:3])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            off = np.where(half > 0.0, (inside - 0.5 * (row[0:3] + row[3:6])) / half, 1.0)
+        axis = int(np.abs(off).argmax())
+        return _unit(np.copysign(1.0, off[axis]) * to_box[axis, :3])
 
     @property
     def smooth_normal(self) -> Floats | None:
@@ -138,27 +166,25 @@ class Pick:
 
         Normals are transformed by the inverse transpose.
         """
-        normals = self._attribute("vertex_normals")
-        if normals is None:
+        normal = self._blend("vertex_normals")
+        if normal is None:
             return None
-        inverse = np.linalg.inv(self._held().transform[:3, :3])
-        return _unit(self._blend(normals) @ inverse)
+        return _unit(normal @ np.linalg.inv(self._held.transform[:3, :3]))
 
     @property
     def uv(self) -> Floats | None:
         """Interpolated texture coordinates, shape (2,); None if the mesh has none."""
-        uv = self._attribute("uv")
-        return None if uv is None else self._blend(uv)
+        return self._blend("uv")
 
     @property
     def vertex(self) -> NearVertex | None:
         """The corner of the face nearest to the cursor in the picture; None for boxes."""
-        return self._snap()[0]
+        return self._snap[0]
 
     @property
     def edge(self) -> NearEdge | None:
         """The edge of the face nearest to the cursor in the picture; None for boxes."""
-        return self._snap()[1]
+        return self._snap[1]
 
     def resolve(self) -> Pick:
         """Compute all attributes now, before the scene changes; return the pick itself."""
@@ -185,105 +211,55 @@ class Pick:
             f"t={self.t:.6g}, position=[{position}])"
         )
 
-    def _keep(self, name: str, find: Any) -> Any:
-        """Return a cached attribute, or compute it."""
-        if self._found is None:
-            self._found = {}
-        if name not in self._found:
-            found = self._found[name] = find()
-            if isinstance(found, np.ndarray):
-                # It is returned again later.
-                found.flags.writeable = False
-        return self._found[name]
-
+    @_once
     def _held(self) -> Any:
-        """Return the leaf."""
-        return self._keep("leaf", self._find_leaf)
-
-    def _find_leaf(self) -> Any:
+        """The leaf."""
         scene, leaves = self._where[0], self._where[5]
         # After instances have been added or removed, the scene's leaves are others.
         if leaves.is_current():
             leaves = scene._current_leaves()
         return leaves.leaf(self.leaf)
 
-    def _triangles(self) -> Triangles | None:
-        primitives = self._held().tree.arrays.primitives
+    @property
+    def _triangles(self) -> Any:
+        """The triangles of the leaf's tree; None for boxes."""
+        primitives = self._held.tree.arrays.primitives
         return primitives if isinstance(primitives, Triangles) else None
 
     def _local(self) -> Floats:
         """Return the corners of the face in its tree."""
-        triangles = self._triangles()
-        assert triangles is not None
-        return np.asarray(triangles.points[triangles.faces[self.prim_id]])
+        points, faces = self._triangles
+        return np.asarray(points[faces[self.prim_id]])
 
+    @_once
     def _world(self) -> Floats:
-        """Return the corners of the face in the world."""
-        matrix = np.ascontiguousarray(self._held().transform[:3])
-        return np.asarray(self._keep("world", lambda: moved(self._local(), matrix)))
+        """The corners of the face in the world."""
+        return moved(self._local(), np.ascontiguousarray(self._held.transform[:3]))
 
     def _weights(self) -> Floats:
         return np.array([1.0 - self.u - self.v, self.u, self.v])
 
-    def _blend(self, values: Floats) -> Floats:
-        """Interpolate values of the vertices at the hit."""
-        triangles = self._triangles()
-        assert triangles is not None
-        return np.asarray(self._weights() @ values[triangles.faces[self.prim_id]])
-
-    def _attribute(self, name: str) -> Floats | None:
-        """Return a vertex attribute of the mesh, if it has it."""
-        if self._triangles() is None:
+    def _blend(self, name: str) -> Floats | None:
+        """Return a vertex attribute of the mesh, interpolated at the hit; None without any."""
+        if self._triangles is None:
             return None
-        known = self._keep("attributes", lambda: self._where[0].attributes(self._held().tree))
-        values: Floats | None = getattr(known, name)
-        return values
+        values = getattr(self._attributes, name)
+        if values is None:
+            return None
+        return np.asarray(self._weights() @ values[self._triangles.faces[self.prim_id]])
 
-    def _find_position(self) -> Floats:
-        if len(self._hit) > 7:
-            return np.asarray(self._hit[7])
-        if self._triangles() is not None:
-            return np.asarray(self._weights() @ self._world())
-        ray = np.array(self._where[4])
-        return np.asarray(ray[:3] + self.t * ray[3:])
+    @_once
+    def _attributes(self) -> Any:
+        """Attributes of the mesh's vertices, each None without any."""
+        return self._where[0].attributes(self._held.tree)
 
-    def _find_local_position(self) -> Floats:
-        if self._triangles() is not None:
-            return np.asarray(self._weights() @ self._local())
-        transform = self._held().transform
-        rows = inverses(np.ascontiguousarray(transform[None, :3]))[0][0]
-        return np.asarray(rows[:, :3] @ self.position + rows[:, 3])
-
-    def _find_normal(self) -> Floats:
-        if self._triangles() is not None:
-            a, b, c = self._world()
-            return _unit(np.cross(_unit(b - a), _unit(c - a)))
-        # The nearest side of the box, relative to the box's size.
-        tree, transform = self._held().tree, self._held().transform
-        boxes = tree.arrays.primitives
-        row = boxes.points[self.prim_id]
-        to_box = np.linalg.inv(transform)[:3]
-        if not isinstance(boxes, Boxes):
-            frame = np.vstack([row[6:18].reshape(3, 4), [0.0, 0.0, 0.0, 1.0]])
-            to_box = frame[:3] @ np.linalg.inv(transform)
-        inside = to_box[:, :3] @ self.position + to_box[:, 3]
-        half = 0.5 * (row[3:6] - row[0:3])
-        with np.errstate(divide="ignore", invalid="ignore"):
-            off = np.where(half > 0.0, (inside - 0.5 * (row[0:3] + row[3:6])) / half, 1.0)
-        axis = int(np.abs(off).argmax())
-        return _unit(np.copysign(1.0, off[axis]) * to_box[axis, :3])
-
+    @_once
     def _snap(self) -> tuple[NearVertex | None, NearEdge | None]:
-        if self._triangles() is None:
+        """The corner and the edge nearest to the cursor."""
+        if self._triangles is None:
             return None, None
-        found: tuple[NearVertex | None, NearEdge | None] = self._keep("snap", self._find_snap)
-        return found
-
-    def _find_snap(self) -> tuple[NearVertex | None, NearEdge | None]:
         _, camera, x, y, _, _ = self._where
-        world, triangles = self._world(), self._triangles()
-        assert triangles is not None
-        ids = triangles.faces[self.prim_id].tolist()
+        world, ids = self._world, self._triangles.faces[self.prim_id].tolist()
         # Corners and edges as triangles that are points and segments.
         points = nearest_on_triangles(camera, np.repeat(world[:, None], 3, axis=1), x, y)
         ends = np.array([[0, 1, 1], [1, 2, 2], [2, 0, 0]])
@@ -296,6 +272,57 @@ class Pick:
             at = np.asarray(lines.weights[e] @ world[ends[e]])
             edge = NearEdge(e, (ids[e], ids[(e + 1) % 3]), at, float(lines.distance[e]))
         return corner, edge
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Selection:
+    """Result of a selection by leaf: the ids of row i are ``ids[offsets[i] : offsets[i + 1]]``.
+
+    Attributes
+    ----------
+    what : {"faces", "vertices", "instances"}
+    instance_id : ndarray of int32, shape (k,)
+        Outermost instances, ascending. With nested scenes an instance has a row for each of its
+        leaves, except for ``what="instances"``.
+    leaf : ndarray of int32, shape (k,)
+        Rows of ``scene.leaves``, ascending; the first leaf of an instance for
+        ``what="instances"``.
+    names : tuple of str or None, length k
+        Names of the leaves' instances.
+    ids : ndarray of int32, shape (m,)
+        Ids of faces (or boxes), or of vertices, ascending in each row; none for
+        ``what="instances"``.
+    offsets : ndarray of int64, shape (k + 1,)
+    """
+
+    what: str
+    instance_id: NDArray[np.int32]
+    leaf: NDArray[np.int32]
+    names: tuple[str | None, ...]
+    ids: NDArray[np.int32]
+    offsets: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        """Return the number of faces, vertices or instances that are selected."""
+        return len(self.leaf) if self.what == "instances" else len(self.ids)
+
+    def __getitem__(self, row: int) -> NDArray[np.int32]:
+        """Return the ids of one row."""
+        if not -len(self.leaf) <= row < len(self.leaf):
+            raise IndexError(f"row must be below {len(self.leaf)}, got {row}")
+        row %= len(self.leaf)
+        return self.ids[self.offsets[row] : self.offsets[row + 1]]
+
+    @property
+    def row(self) -> NDArray[np.int64]:
+        """The row of each id, shape (m,)."""
+        return np.repeat(np.arange(len(self.leaf), dtype=np.int64), np.diff(self.offsets))
+
+    def __repr__(self) -> str:
+        if self.what == "instances":
+            return f"Selection({len(self)} instances)"
+        owners = len(np.unique(self.instance_id))
+        return f"Selection({len(self)} {self.what} of {owners} instances)"
 
 
 def _unit(vector: Floats) -> Floats:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.camera.camera import Camera
+from bvh.picking.projected import clipped, fan_of
 
 Floats = NDArray[np.float64]
 
@@ -20,16 +21,10 @@ NEAREST = 2.0**-30
 
 
 class Nearest(NamedTuple):
-    """The points of triangles that are nearest to a cursor, a row each.
+    """The points of k triangles that are nearest to a cursor.
 
-    Attributes
-    ----------
-    distance : ndarray of float64, shape (k,)
-        In pixels; inf for what is not between near and far.
-    pixel : ndarray of float64, shape (k, 2)
-    depth : ndarray of float64, shape (k,)
-    weights : ndarray of float64, shape (k, 3)
-        Of the triangle's corners, in space.
+    Distances in pixels, inf for what is not between near and far; pixels (k, 2), depths, and
+    weights (k, 3) of the triangles' corners in space.
     """
 
     distance: Floats
@@ -47,19 +42,19 @@ def nearest_on_triangles(camera: Camera, triangles: Floats, x: float, y: float) 
     with np.errstate(invalid="ignore", over="ignore"):
         local = (triangles - camera.eye) @ camera.gradients.T
     depth = local[:, :, 2]
-    limit = _limits(camera, depth)
+    # Where what each triangle shows begins.
+    limit = np.full(count, camera.near)
+    if camera.perspective:
+        limit = np.maximum(limit, np.maximum(NEAREST * depth.max(axis=1), 2.0**-1000))
     whole = ((depth >= limit[:, None]) & (depth <= camera.far)).all(axis=1)
-    parts, weights, owners = [local[whole]], [np.tile(np.eye(3), (int(whole.sum()), 1, 1))], []
-    owners.append(np.flatnonzero(whole))
+    weights = np.broadcast_to(np.eye(3), (count, 3, 3))
+    parts, owners = [np.concatenate([local, weights], axis=2)[whole]], [np.flatnonzero(whole)]
     reaching = (depth.max(axis=1, initial=-np.inf) >= limit) & (depth.min(axis=1) <= camera.far)
     for i in np.flatnonzero(reaching & ~whole):
-        corners, shares = _cut(local[i], float(limit[i]), camera.far)
-        for k in range(1, max(2, len(corners) - 1)) if len(corners) else ():
-            fan = [0, min(k, len(corners) - 1), min(k + 1, len(corners) - 1)]
-            parts.append(corners[None, fan])
-            weights.append(shares[None, fan])
-            owners.append(np.array([i]))
-    found = _nearest(camera, np.concatenate(parts), np.concatenate(weights), x, y)
+        polygon = clipped(local[i], float(limit[i]), camera.far)
+        parts.append(polygon[fan_of(len(polygon))])
+        owners.append(np.full(len(parts[-1]), i))
+    found = _nearest(camera, np.concatenate(parts), x, y)
     # Of several parts of a triangle, the nearest.
     parents = np.concatenate(owners)
     order = np.lexsort((found.distance, parents))
@@ -74,34 +69,12 @@ def nearest_on_triangles(camera: Camera, triangles: Floats, x: float, y: float) 
     return out
 
 
-def _limits(camera: Camera, depth: Floats) -> Floats:
-    """Return the depth at which what each triangle shows begins."""
-    if not camera.perspective:
-        return np.full(len(depth), camera.near)
-    return np.asarray(np.maximum(camera.near, np.maximum(NEAREST * depth.max(axis=1), 2.0**-1000)))
+def _nearest(camera: Camera, triangles: Floats, x: float, y: float) -> Nearest:
+    """Return the nearest points of triangles in the camera's axes, all between near and far.
 
-
-def _cut(corners: Floats, near: float, far: float) -> tuple[Floats, Floats]:
-    """Return the part of a triangle between two depths: corners, and weights of the given ones."""
-    polygon = np.hstack([corners, np.eye(3)])
-    for sign, limit in ((1.0, near), (-1.0, far)):
-        if not np.isfinite(limit) or len(polygon) == 0:
-            continue
-        beyond = sign * (polygon[:, 2] - limit)
-        kept = []
-        for j in range(len(polygon)):
-            if beyond[j - 1] * beyond[j] < 0.0:
-                share = beyond[j - 1] / (beyond[j - 1] - beyond[j])
-                kept.append((1.0 - share) * polygon[j - 1] + share * polygon[j])
-            if beyond[j] >= 0.0:
-                kept.append(polygon[j])
-        polygon = np.array(kept).reshape(-1, 6)
-    return polygon[:, :3], polygon[:, 3:]
-
-
-def _nearest(camera: Camera, local: Floats, weights: Floats, x: float, y: float) -> Nearest:
-    """Return the nearest points of triangles in the camera's axes, all between near and far."""
-    depth = local[:, :, 2]
+    Each corner is followed by its weights (see `clipped`).
+    """
+    local, depth = np.ascontiguousarray(triangles[:, :, :3]), triangles[:, :, 2]
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         flat = local[:, :, :2] / depth[:, :, None] if camera.perspective else local[:, :, :2]
         corners = flat + camera.centre - (x, y)
@@ -112,8 +85,8 @@ def _nearest(camera: Camera, local: Floats, weights: Floats, x: float, y: float)
         distance = np.where(np.isfinite(distance), distance, np.inf)
     picture = np.einsum("nk,nkj->nj", shares, local)
     pixel = picture[:, :2] / picture[:, 2:] if camera.perspective else picture[:, :2]
-    whole = np.einsum("nk,nkj->nj", shares, weights)
-    return Nearest(distance, pixel + camera.centre, picture[:, 2], whole)
+    weights = np.einsum("nk,nkj->nj", shares, np.ascontiguousarray(triangles[:, :, 3:]))
+    return Nearest(distance, pixel + camera.centre, picture[:, 2], weights)
 
 
 def _nearest_shares(corners: Floats) -> tuple[Floats, Floats]:
@@ -134,9 +107,7 @@ def _nearest_shares(corners: Floats) -> tuple[Floats, Floats]:
         shares[nearer, k] = 1.0 - t[nearer]
         shares[nearer, (k + 1) % 3] = t[nearer]
     total = areas.sum(axis=1)
-    covered = (total != 0.0) & (
-        (areas > 0.0).all(axis=1) | (areas < 0.0).all(axis=1)
-    )  # fmt: skip
+    covered = (total != 0.0) & ((areas > 0.0).all(axis=1) | (areas < 0.0).all(axis=1))
     shares[covered] = areas[covered] / total[covered, None]
     best[covered] = 0.0
     return shares, best

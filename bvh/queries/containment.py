@@ -15,9 +15,7 @@ from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.floats import SMALLEST
 from bvh.queries.batches import ray_batches
-from bvh.queries.batches.all_hit_batches import find_all_hits, find_counts
-from bvh.queries.ray_arguments import RayBatch, RayOptions, ray_batch
-from bvh.queries.targets import Target
+from bvh.queries.query_arguments import RayBatch, RayOptions, Target, ray_batch
 from bvh.runtime.arguments import kernel_input
 from bvh.runtime.threads import Progress
 from bvh.tree.arrays import TreeArrays
@@ -32,6 +30,8 @@ MAX_CROSSINGS = 1 << 22
 
 # Next to an axis, and in no plane that meshes are likely to have faces in.
 ASIDE = np.array([1.0, 0.0131875, 0.0294375])
+UP = np.stack([np.roll(ASIDE, axis) for axis in range(3)])
+DIRECTIONS = np.vstack([-UP, UP])
 
 
 def inside(
@@ -56,7 +56,7 @@ def inside(
         some = points[begin : begin + POINTS_AT_ONCE]
         batch = ray_batch(some, _ways_out(arrays, some), SMALLEST, np.inf)
         batch = batch._replace(rays=batch.rays._replace(masks=masks))
-        crossings = find_counts(arrays, batch, options, True, target.split)
+        crossings = ray_batches.find_counts(arrays, batch, options, True, target.split)
         found = crossings & 1 == 1
         if isinstance(arrays.primitives, Instanced):
             _add_inside_leaves(arrays, batch, crossings, options, found)
@@ -85,7 +85,7 @@ def _add_inside_leaves(
         before = ends[begin - 1] if begin else 0
         end = max(int(ends.searchsorted(before + MAX_CROSSINGS, "right")), begin + 1)
         some = open_ones[begin:end]
-        hits = find_all_hits(arrays, _some(batch, some), options, True)
+        hits = ray_batches.find_all_hits(arrays, _some(batch, some), options, True)
         pairs = np.sort(hits.ray_id << 32 | hits.leaf)
         starts = np.flatnonzero(np.append(True, pairs[1:] != pairs[:-1]))
         times = np.diff(np.append(starts, len(pairs)))
@@ -108,14 +108,6 @@ def _ways_out(arrays: TreeArrays, points: NDArray[np.float64]) -> NDArray[np.flo
         depths = np.hstack([points - lower, upper - points])
         soonest = np.argmin(np.where(np.isnan(depths), np.inf, depths), axis=1)
     return np.asarray(DIRECTIONS[soonest])
-
-
-def _six_directions() -> NDArray[np.float64]:
-    up = np.stack([np.roll(ASIDE, axis) for axis in range(3)])
-    return np.vstack([-up, up])
-
-
-DIRECTIONS = _six_directions()
 
 
 def _on_surface(arrays: TreeArrays, batch: RayBatch, options: RayOptions) -> NDArray[np.bool_]:

@@ -8,29 +8,24 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bvh.geometry.obbs import local_frames
 from bvh.io.meshes import surface_of
-from bvh.queries.overlap_queries import OverlapQueries
-from bvh.queries.point_queries import PointQueries
-from bvh.queries.ray_queries import RayQueries
-from bvh.queries.refitting import Refitting
+from bvh.queries.refitting import Refitting, obb_points
+from bvh.queries.tree_queries import TreeQueries
 from bvh.runtime.arguments import (
     MAX_PRIMITIVES,
     face_rows,
     owned,
-    reals,
     rows,
     thread_count,
 )
 from bvh.runtime.jit import alone, warms
 from bvh.runtime.progress_bars import ProgressLike, heard
-from bvh.runtime.user_calls import INTERSECT
-from bvh.runtime.user_functions import user_data, user_function
+from bvh.runtime.user_calls import INTERSECT, user_data, user_function
 from bvh.tree.build import build
 from bvh.tree.primitives import Boxes, Custom, Obbs, Primitives, Triangles
 
 
-class BVH(Refitting, RayQueries, PointQueries, OverlapQueries):
+class BVH(Refitting, TreeQueries):
     """Bounding volume hierarchy over triangles, boxes, oriented boxes or custom primitives.
 
     Create one with `from_triangles`, `from_mesh`, `from_boxes`, `from_obbs` or `from_custom`. A
@@ -233,13 +228,7 @@ class BVH(Refitting, RayQueries, PointQueries, OverlapQueries):
             If a matrix is singular, not finite, or not affine.
         """
         low, high = _corner_rows(lower, upper)
-        matrices = reals("transforms", transforms)
-        if matrices.size == 0:
-            matrices = matrices.reshape(0, 4, 4)
-        if matrices.shape != (len(low), 4, 4):
-            raise ValueError(f"transforms must have shape ({len(low)}, 4, 4), got {matrices.shape}")
-        frames = local_frames("transforms", matrices)
-        primitives = Obbs(owned(np.hstack([low, high, frames.reshape(-1, 12)])))
+        primitives = Obbs(owned(obb_points(low, high, transforms)))
         return cls._build(primitives, quality, threads, progress)
 
     @classmethod
@@ -339,6 +328,19 @@ def _warm() -> None:
         any_tree.closest_hit(*rays, sort=True)
         any_tree.any_hit(*rays)
         any_tree.caster()(1.0, 1.0, 1.0, -1.0, -1.0, -1.0)
+    tree.closest_hit(*rays, counters=True)
+    for limit in (None, 1):
+        tree.all_hits(*rays, max_hits=limit)
+
+
+@warms("point queries")
+def _warm_points() -> None:
+    """Compile what points need."""
+    tree, points = BVH.from_triangles(np.eye(3), [[0, 1, 2]]), np.zeros((1, 3))
+    for count in (None, 1):
+        tree.closest_point(points, k=count)
+    tree.contains(points)
+    tree.winding_number(points)
 
 
 @alone

@@ -1,30 +1,40 @@
-"""Overlap queries of a tree: primitives that overlap a region, pairs of faces that meet."""
+"""Overlap queries of trees and scenes: primitives that overlap regions, pairs of faces."""
 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bvh.queries.overlap_results import Overlaps
-from bvh.queries.tree_base import TreeBase
 from bvh.runtime.arguments import common_shape, points, reals, thread_count
 from bvh.runtime.progress_bars import ProgressLike, heard
 from bvh.tree.primitives import Boxes, Triangles
 
 # Many kernels, which only these queries need: they are imported by the first query.
 if TYPE_CHECKING:
-    from bvh.traversal.overlaps.regions import BoxRegions, PlaneRegions, Regions, SphereRegions
+    from bvh.queries.batches.overlap_batches import RegionSearch
+    from bvh.traversal.overlaps.regions import BoxRegions, PlaneRegions, SphereRegions
 
-Ids = NDArray[np.int32]
+Found = TypeVar("Found")
+Pairs = TypeVar("Pairs")
 
 
-class OverlapQueries(TreeBase):
-    """Overlap queries of a tree. All sets are closed: what touches, overlaps."""
+class OverlapQueries(Generic[Found, Pairs]):
+    """Overlap queries of `BVH` and `Scene`, which say what is searched and what results are.
+
+    All sets are closed: what touches, overlaps. In a scene, leaves that are not visible, or whose
+    mask is 0, are ignored; all others must be over triangles.
+    """
 
     __slots__ = ()
+
+    # For the name of a query: how regions are searched, among these kinds of primitives; and the
+    # search for pairs with another tree or scene, run(transform, itself, threads, progress).
+    _region_search: Callable[..., RegionSearch]
+    _pair_search: Callable[[str, Any], Callable[..., Pairs]]
 
     def overlap_box(
         self,
@@ -33,12 +43,13 @@ class OverlapQueries(TreeBase):
         *,
         threads: int | None = None,
         progress: ProgressLike | None = None,
-    ) -> Overlaps:
+    ) -> Found:
         """Find the primitives that have a point in common with an axis-aligned box.
 
         Decided as real arithmetic on the given doubles decides it, touching included; a face
         without area is the segment or point that it is. By separating axes (Akenine-Möller 2001),
-        each tested by an exact sign.
+        each tested by an exact sign. In a scene, regions are in its coordinates, and faces are
+        those of the mesh that `flattened` returns, though nothing is flattened.
 
         Parameters
         ----------
@@ -52,26 +63,35 @@ class OverlapQueries(TreeBase):
 
         Returns
         -------
-        Overlaps
-            The ids of each box, ascending. The result of a single box is a sequence of ids.
+        Overlaps or SceneOverlaps
+            The ids of each box, ascending. The result of a single box is a sequence of ids. In a
+            scene also `instance_id` and `leaf`.
 
         Raises
         ------
         ValueError, TypeError
             Where an argument has the wrong shape or type, or the tree is over anything but
-            triangles or boxes.
+            triangles or boxes, or an instance over anything but triangles.
 
         Examples
         --------
-        >>> import bvh
+        >>> import bvh, numpy as np
         >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
         >>> tree.overlap_box([0.5, 0.5, 0], [1, 1, 1]).prim_id
         array([0], dtype=int32)
         >>> tree.overlap_box([[0.6, 0.5, 0], [0, 0, -1]], [1, 1, 1])
         Overlaps(1 of 2 queries meet 1 primitives)
+        >>> scene = bvh.Scene()
+        >>> lifted = np.eye(4)
+        >>> lifted[2, 3] = 2.0
+        >>> scene.add(tree), scene.add(tree, lifted)
+        (0, 1)
+        >>> scene.overlap_box([0, 0, 1], [1, 1, 2]).instance_id
+        array([1], dtype=int32)
         """
-        self._must_hold("overlap_box", Triangles, Boxes)
-        return self._overlaps(*box_regions(lower, upper, self._bounds), threads, progress)
+        search = self._region_search("overlap_box", Triangles, Boxes)
+        found: Found = search.find(*_box_regions(lower, upper, search.bounds), threads, progress)
+        return found
 
     def overlap_sphere(
         self,
@@ -80,7 +100,7 @@ class OverlapQueries(TreeBase):
         *,
         threads: int | None = None,
         progress: ProgressLike | None = None,
-    ) -> Overlaps:
+    ) -> Found:
         """Find the primitives that overlap a ball.
 
         Decided as real arithmetic on the given doubles decides it: a face that touches the sphere
@@ -99,14 +119,13 @@ class OverlapQueries(TreeBase):
 
         Returns
         -------
-        Overlaps
+        Overlaps or SceneOverlaps
             As in `overlap_box`.
 
         Raises
         ------
         ValueError, TypeError
-            Where an argument has the wrong shape or type, or the tree is over anything but
-            triangles or boxes.
+            As in `overlap_box`.
 
         Examples
         --------
@@ -115,8 +134,9 @@ class OverlapQueries(TreeBase):
         >>> tree.overlap_sphere([0.25, 0.25, 2], 2).prim_id
         array([0], dtype=int32)
         """
-        self._must_hold("overlap_sphere", Triangles, Boxes)
-        return self._overlaps(*sphere_regions(center, radius), threads, progress)
+        search = self._region_search("overlap_sphere", Triangles, Boxes)
+        found: Found = search.find(*_sphere_regions(center, radius), threads, progress)
+        return found
 
     def overlap_frustum(
         self,
@@ -124,7 +144,7 @@ class OverlapQueries(TreeBase):
         *,
         threads: int | None = None,
         progress: ProgressLike | None = None,
-    ) -> Overlaps:
+    ) -> Found:
         """Find the triangles that overlap a convex polytope, such as a view frustum.
 
         Decided as real arithmetic on the given doubles decides it, also where no single plane
@@ -141,13 +161,14 @@ class OverlapQueries(TreeBase):
 
         Returns
         -------
-        Overlaps
+        Overlaps or SceneOverlaps
             As in `overlap_box`.
 
         Raises
         ------
         ValueError, TypeError
-            Where an argument has the wrong shape or type, or the tree is not over triangles.
+            Where an argument has the wrong shape or type, or what is searched is not over
+            triangles.
 
         Examples
         --------
@@ -156,27 +177,29 @@ class OverlapQueries(TreeBase):
         >>> tree.overlap_frustum([[1, 0, 0, -0.5], [0, 1, 0, -0.5]]).prim_id
         array([0], dtype=int32)
         """
-        self._must_hold("overlap_frustum", Triangles)
-        return self._overlaps(*plane_regions(planes), threads, progress)
+        search = self._region_search("overlap_frustum", Triangles)
+        found: Found = search.find(*_plane_regions(planes), threads, progress)
+        return found
 
     def overlap_tree(
         self,
-        other: OverlapQueries,
+        other: Any,
         transform: ArrayLike | None = None,
         *,
         threads: int | None = None,
         progress: ProgressLike | None = None,
-    ) -> Ids:
-        """Find all pairs of faces, one of this tree and one of another, that meet.
+    ) -> Pairs:
+        """Find all pairs of faces, one of this tree or scene and one of another, that meet.
 
         Decided as real arithmetic on the vertices decides it: faces that touch, or lie in one
         plane, are found, and a face without area is the segment or point that it is. By signs of
-        volumes (Guigue and Devillers 2003). The list is complete.
+        volumes (Guigue and Devillers 2003). The list is complete. The vertices of a scene are those
+        of the mesh that `flattened` returns, though nothing is flattened.
 
         Parameters
         ----------
-        other : BVH
-            A tree over triangles.
+        other : BVH or Scene
+            Over triangles. Only a scene takes a scene.
         transform : array_like, shape (4, 4), optional
             Affine matrix that brings `other` into this tree's world. Its vertices are computed in
             float64, x' = ((m00 x + m01 y) + m02 z) + m03, and the answer is exact for these;
@@ -188,47 +211,46 @@ class OverlapQueries(TreeBase):
 
         Returns
         -------
-        ndarray of int32, shape (m, 2)
-            Rows (own id, other's id), ascending.
+        ndarray of int32, shape (m, 2), or ScenePairs
+            Rows (own id, other's id), ascending; of a scene `ScenePairs`.
 
         Raises
         ------
         TypeError
-            If one of the trees is not over triangles.
+            If one of both is not over triangles.
         ValueError
             If the transform is not an affine matrix of finite numbers.
 
         Examples
         --------
-        >>> import bvh
+        >>> import bvh, numpy as np
         >>> a = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
         >>> b = bvh.BVH.from_triangles([[0, 0, 0], [0, 0, 1], [1, 0, 1]], [[0, 1, 2]])
         >>> a.overlap_tree(b)
         array([[0, 0]], dtype=int32)
         >>> a.overlap_tree(b, [[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 9], [0, 0, 0, 1]])
         array([], shape=(0, 2), dtype=int32)
+        >>> scene = bvh.Scene()
+        >>> ids = scene.add_many(a, [np.eye(4), np.diag([1.0, -1.0, 1.0, 1.0])])
+        >>> scene.overlap_tree(b).leaf.tolist()
+        [[0, -1], [1, -1]]
         """
-        from bvh.queries.batches.overlap_batches import find_pairs
-
-        self._must_hold("overlap_tree", Triangles)
-        if not isinstance(other, OverlapQueries):
-            raise TypeError(f"other must be a BVH, got {type(other).__name__}")
-        other._must_hold("overlap_tree", Triangles)
-        matrix = None if transform is None else affine_matrix(transform)
+        run = self._pair_search("overlap_tree", other)
+        matrix = None if transform is None else _affine_matrix(transform)
         workers = thread_count(threads)
         with heard(progress) as report:
-            return find_pairs(self._arrays, other._arrays, matrix, False, workers, report)
+            return run(matrix, False, workers, report)
 
     def self_overlaps(
         self, *, threads: int | None = None, progress: ProgressLike | None = None
-    ) -> Ids:
+    ) -> Pairs:
         """Find all pairs of faces that meet elsewhere than in the vertices or edge they share.
 
         A clean mesh has none. Vertices are shared where their coordinates are equal, whatever
-        their indices. Two faces that share nothing overlap if they touch; that share one vertex,
-        if they touch elsewhere; that share an edge, if they have an area in common, so that one is
-        folded onto the other; that have the same three vertices, always. Decided as real
-        arithmetic on the vertices decides it.
+        their indices, also those of two instances. Two faces that share nothing overlap if they
+        touch; that share one vertex, if they touch elsewhere; that share an edge, if they have an
+        area in common, so that one is folded onto the other; that have the same three vertices,
+        always. Decided as real arithmetic on the vertices decides it.
 
         Parameters
         ----------
@@ -237,13 +259,14 @@ class OverlapQueries(TreeBase):
 
         Returns
         -------
-        ndarray of int32, shape (m, 2)
-            Rows (i, j) of face ids, i < j, ascending.
+        ndarray of int32, shape (m, 2), or ScenePairs
+            Rows (i, j) of face ids, i < j, ascending. In a scene, the face of the lower leaf, then
+            prim_id, comes first.
 
         Raises
         ------
         TypeError
-            If the tree is not over triangles.
+            If the tree, or an instance that counts, is not over triangles.
 
         Examples
         --------
@@ -252,22 +275,10 @@ class OverlapQueries(TreeBase):
         >>> bvh.BVH.from_triangles(vertices, [[0, 1, 2], [0, 1, 3], [0, 1, 4]]).self_overlaps()
         array([[0, 1]], dtype=int32)
         """
-        from bvh.queries.batches.overlap_batches import find_pairs
-
-        self._must_hold("self_overlaps", Triangles)
+        run = self._pair_search("self_overlaps", self)
         workers = thread_count(threads)
         with heard(progress) as report:
-            return find_pairs(self._arrays, self._arrays, None, True, workers, report)
-
-    def _overlaps(
-        self, regions: Regions, shape: tuple[int, ...], threads: int | None,
-        progress: ProgressLike | None,
-    ) -> Overlaps:  # fmt: skip
-        from bvh.queries.batches.overlap_batches import find_overlaps, search_of
-
-        search = search_of(self._arrays)
-        offsets, codes = find_overlaps(search, regions, shape, threads, progress)
-        return Overlaps(codes.astype(np.int32), offsets, shape)
+            return run(None, True, workers, report)
 
 
 def _flat(array: NDArray[np.float64], shape: tuple[int, ...], width: int) -> NDArray[np.float64]:
@@ -276,7 +287,7 @@ def _flat(array: NDArray[np.float64], shape: tuple[int, ...], width: int) -> NDA
     return array.reshape(-1, width)
 
 
-def box_regions(
+def _box_regions(
     lower: ArrayLike, upper: ArrayLike, bounds: NDArray[np.float64]
 ) -> tuple[BoxRegions, tuple[int, ...]]:
     """Return checked boxes, clipped to the bounds of the tree, and their leading shape."""
@@ -290,7 +301,7 @@ def box_regions(
         return BoxRegions(np.maximum(low, bounds[0]), np.minimum(high, bounds[1])), shape
 
 
-def sphere_regions(center: ArrayLike, radius: ArrayLike) -> tuple[SphereRegions, tuple[int, ...]]:
+def _sphere_regions(center: ArrayLike, radius: ArrayLike) -> tuple[SphereRegions, tuple[int, ...]]:
     """Return checked balls and their leading shape."""
     from bvh.traversal.overlaps.regions import SphereRegions
 
@@ -299,7 +310,7 @@ def sphere_regions(center: ArrayLike, radius: ArrayLike) -> tuple[SphereRegions,
     return SphereRegions(_flat(at, shape, 3), _flat(size[..., None], shape, 1)[:, 0]), shape
 
 
-def plane_regions(planes: ArrayLike) -> tuple[PlaneRegions, tuple[int, ...]]:
+def _plane_regions(planes: ArrayLike) -> tuple[PlaneRegions, tuple[int, ...]]:
     """Return checked polytopes and their leading shape."""
     from bvh.traversal.overlaps.regions import PlaneRegions
 
@@ -314,7 +325,7 @@ def plane_regions(planes: ArrayLike) -> tuple[PlaneRegions, tuple[int, ...]]:
     return PlaneRegions(rows.reshape(count, k, 4), np.array([k], np.int64)), shape
 
 
-def affine_matrix(transform: ArrayLike) -> NDArray[np.float64]:
+def _affine_matrix(transform: ArrayLike) -> NDArray[np.float64]:
     """Return a checked affine matrix, (4, 4); it may be singular."""
     matrix = reals("transform", transform)
     if matrix.shape != (4, 4):

@@ -1,33 +1,30 @@
-"""Point queries of a tree: closest points, distances, inside or outside, winding numbers."""
+"""Point queries of trees and scenes: closest points, distances, containment, winding numbers."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bvh.geometry.ray_broadcast import shaped
-from bvh.queries.point_arguments import point_batch
-from bvh.queries.results import ClosestPoints
-from bvh.queries.targets import Target
-from bvh.queries.tree_base import TreeBase
-from bvh.runtime.arguments import kernel_input, thread_count, whole_number
-from bvh.runtime.jit import warms
+from bvh.geometry.ray_shapes import shaped
+from bvh.queries.query_arguments import Target, point_batch
+from bvh.runtime.arguments import thread_count, whole_number
 from bvh.runtime.progress_bars import ProgressLike, heard
-from bvh.tree.arrays import TreeArrays
-from bvh.tree.build import build
-from bvh.tree.primitives import Triangles
 
-# Many kernels, which only these queries need: they are imported by the first query.
-if TYPE_CHECKING:
-    from bvh.tree.winding_moments import WindingTerms
+Points = TypeVar("Points")
 
 
-class PointQueries(TreeBase):
-    """Point queries of a tree over triangles."""
+class PointQueries(Generic[Points]):
+    """Point queries of `BVH` and `Scene` over triangles, which say what is searched."""
 
     __slots__ = ()
+
+    # For the name of a query, a mask, and whether distances are measured.
+    _point_target: Callable[[str, int | None, bool], Target]
+    # A tree with all faces that a mask selects, those of reflected leaves turned back or not.
+    _as_one_tree: Callable[[int, bool], Any]
 
     def closest_point(
         self,
@@ -35,15 +32,21 @@ class PointQueries(TreeBase):
         max_distance: ArrayLike = np.inf,
         *,
         k: int | None = None,
+        mask: int | None = None,
         threads: int | None = None,
         progress: ProgressLike | None = None,
-    ) -> ClosestPoints:
+    ) -> Points:
         """Find the closest point of the surface for each point.
 
         The face with the smallest distance; of equal distances, the one with the lowest id. The
         distance is the real one to 4 units in the last place, at any scale and far from the origin,
         and 0.0 on the surface. It depends on the point and the face alone: not on the tree, on
         threads, or on the batch. A face without area is the segment or the point that it is.
+
+        In a scene, points are in its coordinates, and the answer is that for the mesh that
+        `flattened` returns, bit for bit: of equal distances, the leaf that comes first, which has
+        the lowest instance_id. Nothing is flattened: a scene of any number of instances takes no
+        more memory.
 
         Parameters
         ----------
@@ -54,6 +57,9 @@ class PointQueries(TreeBase):
             it is NaN or negative miss.
         k : int, optional
             Find the closest points in this many faces, closest first, on one more axis.
+        mask : int, optional
+            For scenes: 32 bits; instances whose mask shares none of them are ignored. By default
+            none is, but for those that are not visible. A tree of one mesh raises a ValueError.
         threads : int, optional
             Threads to use; one for each CPU by default.
         progress : callable, bool or bar of tqdm, optional
@@ -61,38 +67,57 @@ class PointQueries(TreeBase):
 
         Returns
         -------
-        ClosestPoints
+        ClosestPoints or SceneClosestPoints
             With fields of the points' leading shape; scalars for a single point. A miss has
-            distance +inf, prim_id -1, and NaN for the rest.
+            distance +inf, prim_id -1, and NaN for the rest. In a scene also `instance_id` and
+            `leaf`.
 
         Raises
         ------
         ValueError, TypeError
-            Where an argument has the wrong shape or type, or the tree is not over triangles.
+            Where an argument has the wrong shape or type, or the tree, or an instance that counts,
+            is not over triangles.
 
         Notes
         -----
         A flat face is taken for its edges where its height is below 2**-90 of its length.
 
+        Leaves of a scene are discarded by distances in the world, whatever their maps: scaling
+        along the axes of a tree, rotation and reflection cost nothing; shear makes its boxes seem
+        nearer than they are, by the root of the least eigenvalue of the cosines between the map's
+        columns.
+
         Examples
         --------
-        >>> import bvh
+        >>> import bvh, numpy as np
         >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
         >>> near = tree.closest_point([0.25, 0.25, 2.0])
         >>> near.distance, near.prim_id, near.u, near.v
         (2.0, 0, 0.25, 0.25)
         >>> tree.closest_point([[3.0, 0.0, 0.0], [0.5, 0.5, 0.5]], max_distance=1.0).prim_id
         array([-1,  0], dtype=int32)
+        >>> scene = bvh.Scene()
+        >>> scene.add(tree), scene.add(tree, np.diag([4.0, 4.0, 4.0, 1.0]))
+        (0, 1)
+        >>> scene.closest_point([2.0, 1.0, 0.5]).instance_id
+        1
         """
-        target = self._point_target("closest_point")
-        found: ClosestPoints = closest_point(target, points, max_distance, k, threads, progress)
-        return found
+        from bvh.queries.batches import point_batches
+
+        target = self._point_target("closest_point", mask, True)
+        batch, workers = point_batch(points, max_distance), thread_count(threads)
+        count = None if k is None else whole_number("k", k)
+        with heard(progress) as report:
+            found: Any = point_batches.find_closest(target, batch, count, workers, report)
+        nearest: Points = found
+        return nearest
 
     def distance(
         self,
         points: ArrayLike,
         max_distance: ArrayLike = np.inf,
         *,
+        mask: int | None = None,
         threads: int | None = None,
         progress: ProgressLike | None = None,
     ) -> Any:
@@ -100,7 +125,7 @@ class PointQueries(TreeBase):
 
         Parameters
         ----------
-        points, max_distance, threads, progress
+        points, max_distance, mask, threads, progress
             As in `closest_point`.
 
         Returns
@@ -115,23 +140,32 @@ class PointQueries(TreeBase):
         >>> tree.distance([[1.0, 1.0, 0.0], [3.0, 0.0, 0.0]])
         array([0.70710678, 2.        ])
         """
-        return distance(self._point_target("distance"), points, max_distance, threads, progress)
+        from bvh.queries.batches import point_batches
+
+        target = self._point_target("distance", mask, True)
+        batch, workers = point_batch(points, max_distance), thread_count(threads)
+        with heard(progress) as report:
+            flat = point_batches.find_distances(target, batch, workers, report)
+        return shaped(batch.shape, flat)[0]
 
     def signed_distance(
         self,
         points: ArrayLike,
         *,
+        mask: int | None = None,
         threads: int | None = None,
         progress: ProgressLike | None = None,
     ) -> Any:
         """Return the distance of each point from a closed surface, negative inside.
 
         The sign is that of `contains`, so it does not depend on normals, and is right where the
-        closest point is on an edge or a vertex. Points on the surface have 0.0.
+        closest point is on an edge or a vertex. Points on the surface have 0.0. Where instances of
+        a scene overlap, the distance is still that from the nearest surface, even if it is within
+        another instance.
 
         Parameters
         ----------
-        points, threads, progress
+        points, mask, threads, progress
             As in `closest_point`.
 
         Returns
@@ -147,17 +181,28 @@ class PointQueries(TreeBase):
         >>> tree.signed_distance([[0.25, 0.25, 0.125], [0.0, 0.0, 2.0], [1.0, 0.0, 0.0]])
         array([-0.125,  1.   ,  0.   ])
         """
-        return signed_distance(self._point_target("signed_distance"), points, threads, progress)
+        from bvh.queries import containment
+        from bvh.queries.batches import point_batches
+
+        target = self._point_target("signed_distance", mask, True)
+        batch, workers = point_batch(points), thread_count(threads)
+        with heard(progress) as report:
+            flat = point_batches.find_distances(target, batch, workers, report)
+        # A point on the surface is neither: its distance is 0.
+        inside = containment.inside(target, batch.points, workers, surface=False)
+        np.negative(flat, out=flat, where=inside & (flat > 0.0) & (flat < np.inf))
+        return shaped(batch.shape, flat)[0]
 
     def contains(
         self,
         points: ArrayLike,
         *,
         method: str = "parity",
+        mask: int | None = None,
         threads: int | None = None,
         progress: ProgressLike | None = None,
     ) -> Any:
-        """Return for each point whether it is inside the surface.
+        """Return for each point whether it is inside the surface, or at least one leaf of a scene.
 
         Parameters
         ----------
@@ -165,10 +210,11 @@ class PointQueries(TreeBase):
             Points that are not finite are outside.
         method : {"parity", "winding"}
             "parity" counts how often a ray from the point crosses the surface: right for closed
-            meshes however their faces are turned; a point on a face, one with an area, is inside.
-            "winding" tests whether `winding_number` exceeds a half: for meshes with holes, gaps and
-            overlaps whose normals point outward.
-        threads, progress
+            meshes however their faces are turned, and in a scene however they overlap; a point on
+            a face, one with an area, is inside. "winding" tests whether `winding_number` exceeds a
+            half: for meshes with holes, gaps and overlaps whose normals point outward, and
+            instances that are closed only together; the faces of reflected ones are turned back.
+        mask, threads, progress
             As in `closest_point`.
 
         Returns
@@ -178,33 +224,50 @@ class PointQueries(TreeBase):
         Raises
         ------
         ValueError, TypeError
-            Where an argument has the wrong shape or type, or the tree is not over triangles.
+            As in `closest_point`.
 
         Examples
         --------
-        >>> import bvh
+        >>> import bvh, numpy as np
         >>> vertices = [[0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]]
         >>> tree = bvh.BVH.from_triangles(vertices, [[0, 2, 1], [0, 1, 3], [1, 2, 3], [2, 0, 3]])
-        >>> tree.contains([[0.1, 0.1, 0.1], [1.0, 1.0, 1.0]])
-        array([ True, False])
+        >>> points = [[0.1, 0.1, 0.1], [0.5, 0.5, 0.5], [1.0, 1.0, 1.0]]
+        >>> tree.contains(points)
+        array([ True, False, False])
+        >>> scene = bvh.Scene()
+        >>> scene.add(tree), scene.add(tree, np.diag([2.0, 2.0, 2.0, 1.0]))
+        (0, 1)
+        >>> scene.contains(points)
+        array([ True,  True, False])
         """
-        target = self._point_target("contains")
-        if by_winding(method):
-            return self.winding_number(points, threads=threads, progress=progress) > 0.5
-        return contains(target, points, threads, progress)
+        if method not in ("parity", "winding"):
+            raise ValueError(f"method must be 'parity' or 'winding', got {method!r}")
+        target = self._point_target("contains", mask, False)
+        if method == "winding":
+            tree = self._as_one_tree(target.mask, True)
+            return _winding_numbers(tree, points, 2.0, threads, progress) > 0.5
+        from bvh.queries import containment
+
+        batch, workers = point_batch(points), thread_count(threads)
+        with heard(progress) as report:
+            flat: NDArray[np.bool_] = containment.inside(target, batch.points, workers, report)
+        return shaped(batch.shape, flat)[0]
 
     def winding_number(
         self,
         points: ArrayLike,
         accuracy: float = 2.0,
         *,
+        mask: int | None = None,
         threads: int | None = None,
         progress: ProgressLike | None = None,
     ) -> Any:
         """Return how often the surface winds around each point.
 
         The sum of the faces' solid angles over 4 pi: 1 inside a closed surface whose normals point
-        outward, 0 outside of it, and for a surface with holes a smooth function in between.
+        outward, 0 outside of it, and for a surface with holes a smooth function in between. In a
+        scene the sum over the leaves: 2 where two closed ones overlap, and -1 in one that is
+        reflected, whose faces are turned over.
 
         Parameters
         ----------
@@ -213,7 +276,7 @@ class PointQueries(TreeBase):
             Clusters of faces further away than this many times their radius are summed up as one,
             by the first five terms of a series: see Notes. At least 1; `numpy.inf`, or 1e6 and
             above, adds up every face, in time that grows with their number.
-        threads, progress
+        mask, threads, progress
             As in `closest_point`.
 
         Returns
@@ -225,8 +288,7 @@ class PointQueries(TreeBase):
         Raises
         ------
         ValueError, TypeError
-            Where an argument has the wrong shape, type or range, or the tree is not over
-            triangles.
+            As in `closest_point`.
 
         Notes
         -----
@@ -237,6 +299,9 @@ class PointQueries(TreeBase):
         CPU, and depends on the point and the faces alone: not on the tree or its quality, on
         threads, or on the batch.
 
+        Solid angles change under affine maps, so this query alone flattens a scene: a tree of the
+        whole is built by the first one and kept until the scene changes.
+
         Examples
         --------
         >>> import bvh
@@ -245,92 +310,24 @@ class PointQueries(TreeBase):
         >>> tree.winding_number([[0.1, 0.1, 0.1], [1.0, 1.0, 1.0]]).round(3) + 0.0
         array([1., 0.])
         """
-        from bvh.queries.batches import point_batches
-
-        self._must_hold("winding_number", Triangles)
-        limit, batch = _accuracy(accuracy), point_batch(points)
-        workers = thread_count(threads)
-        # Another thread may refit the tree meanwhile.
-        arrays = self._arrays
-        terms = self._winding_terms(arrays, workers)
-        with heard(progress) as report:
-            flat = point_batches.winding_numbers(terms, batch.points, limit, workers, report)
-        return shaped(batch.shape, flat)[0]
-
-    def _winding_terms(self, arrays: TreeArrays, threads: int) -> WindingTerms:
-        # Two threads may both sum them up: they find the same. A refit makes them useless.
-        from bvh.tree.winding_moments import winding_terms
-
-        known = self._winding
-        if known is None or known[0] is not arrays:
-            known = self._winding = arrays, winding_terms(arrays.primitives, threads)
-        terms: WindingTerms = known[1]
-        return terms
-
-    def _point_target(self, query: str) -> Target:
-        self._must_hold(query, Triangles)
-        return Target(self._arrays, self._quality == "high", self)
+        target = self._point_target("winding_number", mask, False)
+        tree = self._as_one_tree(target.mask, False)
+        return _winding_numbers(tree, points, accuracy, threads, progress)
 
 
-def closest_point(
-    target: Target, points: ArrayLike, max_distance: ArrayLike, k: int | None,
-    threads: int | None, progress: ProgressLike | None,
-) -> Any:  # fmt: skip
-    """Return the closest points of a tree or a scene, `k` for each point."""
-    from bvh.queries.batches import point_batches
-
-    batch, workers = point_batch(points, max_distance), thread_count(threads)
-    count = None if k is None else whole_number("k", k)
-    with heard(progress) as report:
-        return point_batches.find_closest(target, batch, count, workers, report)
-
-
-def distance(
-    target: Target, points: ArrayLike, max_distance: ArrayLike, threads: int | None,
+def _winding_numbers(
+    tree: Any, points: ArrayLike, accuracy: float, threads: int | None,
     progress: ProgressLike | None,
 ) -> Any:  # fmt: skip
-    """Return the distances of points from a tree or a scene."""
+    """Return how often the surface of a tree winds around each point."""
     from bvh.queries.batches import point_batches
 
-    batch, workers = point_batch(points, max_distance), thread_count(threads)
+    limit, batch = _accuracy(accuracy), point_batch(points)
+    workers = thread_count(threads)
+    terms = tree._winding_terms(workers)
     with heard(progress) as report:
-        flat = point_batches.find_distances(target, batch, workers, report)
+        flat = point_batches.winding_numbers(terms, batch.points, limit, workers, report)
     return shaped(batch.shape, flat)[0]
-
-
-def signed_distance(
-    target: Target, points: ArrayLike, threads: int | None, progress: ProgressLike | None
-) -> Any:
-    """Return the distances of points from a tree or a scene, negative inside."""
-    from bvh.queries import containment
-    from bvh.queries.batches import point_batches
-
-    batch, workers = point_batch(points), thread_count(threads)
-    with heard(progress) as report:
-        flat = point_batches.find_distances(target, batch, workers, report)
-    # A point on the surface is neither: its distance is 0.
-    inside = containment.inside(target, batch.points, workers, surface=False)
-    np.negative(flat, out=flat, where=inside & (flat > 0.0) & (flat < np.inf))
-    return shaped(batch.shape, flat)[0]
-
-
-def contains(
-    target: Target, points: ArrayLike, threads: int | None, progress: ProgressLike | None
-) -> Any:
-    """Return which points are inside a tree's surface, or a leaf of a scene, by parity."""
-    from bvh.queries import containment
-
-    batch, workers = point_batch(points), thread_count(threads)
-    with heard(progress) as report:
-        flat: NDArray[np.bool_] = containment.inside(target, batch.points, workers, report)
-    return shaped(batch.shape, flat)[0]
-
-
-def by_winding(method: str) -> bool:
-    """Return whether inside and outside are distinguished by winding numbers."""
-    if method not in ("parity", "winding"):
-        raise ValueError(f"method must be 'parity' or 'winding', got {method!r}")
-    return method == "winding"
 
 
 def _accuracy(accuracy: float) -> float:
@@ -341,20 +338,3 @@ def _accuracy(accuracy: float) -> float:
         raise ValueError(f"accuracy must be at least 1, got {accuracy!r}")
     # Nothing is further away than this in float32.
     return float(accuracy) if accuracy < 1e6 else np.inf
-
-
-@warms("point queries")
-def _warm() -> None:
-    """Compile what points need."""
-    from bvh.queries import containment
-    from bvh.queries.batches import point_batches
-    from bvh.tree.winding_moments import winding_terms
-
-    points, faces = kernel_input(np.eye(3)), np.arange(3, dtype=np.int32).reshape(1, 3)
-    arrays, _ = build(Triangles(points, kernel_input(faces)), "medium", 1, None)
-    batch = point_batch(np.zeros((1, 3)))
-    for count in (None, 1):
-        point_batches.find_closest(Target(arrays), batch, count, 1, None)
-    containment.inside(Target(arrays), batch.points, 1)
-    terms = winding_terms(arrays.primitives)
-    point_batches.winding_numbers(terms, batch.points, 2.0, 1, None)

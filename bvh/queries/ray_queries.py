@@ -1,42 +1,45 @@
-"""Ray queries of a tree: the closest hit, any hit, all hits, how many."""
+"""Ray queries of trees and scenes: the closest hit, any hit, all hits, how many."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bvh.queries.batches import ray_batches
-from bvh.queries.batches.all_hit_batches import find_all_hits, find_counts
-from bvh.queries.ray_arguments import (
+from bvh.queries.query_arguments import (
     RayArguments,
-    RayOptions,
+    Target,
     cast,
     checked_cull,
+    one_mask,
     plain_ray,
-    ray_batch,
 )
-from bvh.queries.results import AllHits, Hits, single_hit
-from bvh.queries.targets import Target
-from bvh.queries.tree_base import TreeBase
-from bvh.runtime.arguments import kernel_input, whole_number
-from bvh.runtime.jit import warms
+from bvh.runtime.arguments import whole_number
 from bvh.runtime.progress_bars import ProgressLike
-from bvh.tree.build import build
-from bvh.tree.primitives import Triangles
-
-Caster = Callable[..., tuple[float, int, float, float, bool]]
 
 EDGES = {"closed": False, "once": True}
 
+ClosestHits = TypeVar("ClosestHits")
+EveryHit = TypeVar("EveryHit")
+Caster = TypeVar("Caster")
 
-class RayQueries(TreeBase):
-    """Ray queries of a tree."""
+
+class RayQueries(Generic[ClosestHits, EveryHit, Caster]):
+    """Ray queries of `BVH` and `Scene`, which say what is searched and what results are."""
 
     __slots__ = ()
+
+    _target: Callable[[], Target]
+    # One ray, (ox, oy, oz, dx, dy, dz), from t_min to t_max: its hit, also as the kernel has it,
+    # whose second number is prim_id.
+    _closest_of_one: Callable[[tuple[float, ...], float, float], ClosestHits]
+    _cast_one: Callable[[tuple[float, ...], float, float], Any]
+    # For a side to cull and a mask.
+    _caster: Callable[[int, int], Caster]
 
     def closest_hit(
         self,
@@ -45,6 +48,7 @@ class RayQueries(TreeBase):
         t_min: ArrayLike = 0.0,
         t_max: ArrayLike = np.inf,
         *,
+        mask: ArrayLike | None = None,
         cull: str | None = None,
         threads: int | None = None,
         validate_rays: bool = False,
@@ -53,13 +57,17 @@ class RayQueries(TreeBase):
         filter: Any = None,
         data: Any = None,
         counters: bool = False,
-    ) -> Hits:
+    ) -> ClosestHits:
         """Find the closest hit of each ray.
 
         The hit with the smallest t; of equal t, the one with the lowest id. Hit or miss is
         decided as real arithmetic on the given doubles decides it, and t is the real distance
         rounded to the nearest double. The result does not depend on the tree, on threads, or on the
         other rays of the batch.
+
+        In a scene, rays are in its coordinates, and the hit is that in the mesh that `flattened`
+        returns, bit for bit: of equal t, the one of the leaf that comes first, which has the lowest
+        instance_id. Reflections turn faces over, as their moved vertices wind the other way.
 
         Parameters
         ----------
@@ -68,6 +76,9 @@ class RayQueries(TreeBase):
         t_min, t_max : array_like, shape (...)
             Range of t, both ends included, in units of the direction's length; -inf and +inf
             make a line.
+        mask : int or array_like of int, shape (...), optional
+            For scenes: 32 bits for each ray, which ignores instances whose mask shares none of
+            them. By default none is ignored. A tree of one mesh raises a ValueError.
         cull : {None, "back", "front"}
             Triangles to ignore: those seen from behind, or from the front.
         threads : int, optional
@@ -83,7 +94,8 @@ class RayQueries(TreeBase):
             sample shows that it pays: in large batches of incoherent rays. Results are the same, in
             the order of the rays.
         filter : function compiled with numba.njit, optional
-            ``filter(ray_id, prim_id, t, u, v, data) -> bool`` returns whether a hit counts: for
+            ``filter(ray_id, prim_id, t, u, v, data) -> bool``, in a scene ``filter(ray_id,
+            instance_id, prim_id, t, u, v, data) -> bool``, returns whether a hit counts: for
             cut-outs, groups, the face that a ray starts on. It is compiled at its first use, once
             for each type of `data` in a process. It is called in no particular order, from several
             threads, for candidates of the closest hit, so it should have no side effects. ray_id
@@ -95,43 +107,69 @@ class RayQueries(TreeBase):
 
         Returns
         -------
-        Hits
-            Fields have the rays' leading shape; scalars for a single ray. With `counters` a
-            `CountedHits`, which also has `nodes` and `tests`.
+        Hits or SceneHits
+            Fields have the rays' leading shape; scalars for a single ray. In a scene also
+            `instance_id` and `leaf`; with `counters` also `nodes` and `tests`.
 
         Raises
         ------
         ValueError, TypeError
             Where an argument has the wrong shape or type; the message names it.
+
+        Notes
+        -----
+        Two levels of trees in a scene: Wald et al. 2003, "Distributed interactive ray tracing of
+        dynamic scenes".
+
+        Examples
+        --------
+        >>> import bvh, numpy as np
+        >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+        >>> tree.closest_hit([[0.2, 0.2, 5.0], [2.0, 2.0, 5.0]], [0.0, 0.0, -1.0]).t
+        array([ 5., inf])
+        >>> scene = bvh.Scene()
+        >>> lifted = np.eye(4)
+        >>> lifted[2, 3] = 2.0
+        >>> scene.add(tree), scene.add(tree, lifted)
+        (0, 1)
+        >>> hit = scene.closest_hit([0.2, 0.2, 5.0], [0.0, 0.0, -1.0])
+        >>> hit.t, hit.instance_id, hit.prim_id
+        (3.0, 1, 0)
         """
         if (
             type(t_min) is type(t_max) is float
-            and cull is threads is progress is filter is None
+            and mask is cull is threads is progress is filter is None
             and not (validate_rays or counters)
         ):
+            # A single ray is finished sooner than a batch is prepared.
             ray = plain_ray(origins, directions)
             if ray is not None:
-                kernel = self._cast or self._single_ray()
-                return single_hit(kernel(self._address, *ray, t_min, t_max, 0))
+                return self._closest_of_one(ray, t_min, t_max)
+        if counters and filter is not None:
+            raise ValueError("counters must be False where there is a filter, got True")
         given = RayArguments(
             origins, directions, t_min, t_max, cull, threads, validate_rays, progress, filter,
-            data, sort,
+            data, sort, mask,
         )  # fmt: skip
-        hits: Hits = closest_hit(self._target(), given, counters)
+        run: Any = ray_batches.counted_hits if counters else ray_batches.closest_hit
+        hits: ClosestHits = cast(run, self._target(), given)
         return hits
 
-    def caster(self, *, cull: str | None = None) -> Caster:
+    def caster(self, *, cull: str | None = None, mask: int | None = None) -> Caster:
         """Return a function that casts one ray at a time, as fast as Python can call it.
 
         For a cursor that hovers, or for loops in which a ray depends on the hit before. It takes
         plain numbers and checks nothing: ``cast(ox, oy, oz, dx, dy, dz, t_min, t_max)`` returns
         ``(t, prim_id, u, v, front)`` as in `closest_hit`; t_min and t_max default to 0 and +inf. It
-        can be called from many threads at once.
+        can be called from many threads at once. That of a scene returns ``(t, prim_id, u, v, front,
+        leaf)``, and uses the scene as it is at every call.
 
         Parameters
         ----------
         cull : {None, "back", "front"}
             As in `closest_hit`.
+        mask : int, optional
+            As in `closest_hit`, one number.
 
         Returns
         -------
@@ -145,22 +183,8 @@ class RayQueries(TreeBase):
         >>> cast(0.25, 0.25, 1.0, 0.0, 0.0, -1.0)
         (1.0, 0, 0.25, 0.25, True)
         """
-        code, address = checked_cull(cull, self._arrays), self._address
-        kernel = self._cast or self._single_ray()
-
-        def cast(
-            ox: float, oy: float, oz: float, dx: float, dy: float, dz: float,
-            t_min: float = 0.0, t_max: float = np.inf, _tree: RayQueries = self,
-        ) -> tuple[float, int, float, float, bool]:  # fmt: skip
-            # The tree among the defaults stays alive as long as the function does.
-            hit: tuple[float, int, float, float, bool] = kernel(
-                address, float(ox), float(oy), float(oz), float(dx), float(dy), float(dz),
-                float(t_min), float(t_max), code,
-            )  # fmt: skip
-            return hit
-
-        cast.__qualname__ = f"cast of {self!r}"
-        return cast
+        arrays = self._target().arrays
+        return self._caster(checked_cull(cull, arrays), one_mask(mask, arrays))
 
     def any_hit(
         self,
@@ -169,6 +193,7 @@ class RayQueries(TreeBase):
         t_min: ArrayLike = 0.0,
         t_max: ArrayLike = np.inf,
         *,
+        mask: ArrayLike | None = None,
         cull: str | None = None,
         threads: int | None = None,
         validate_rays: bool = False,
@@ -184,7 +209,7 @@ class RayQueries(TreeBase):
 
         Parameters
         ----------
-        origins, directions, t_min, t_max, cull, threads, validate_rays, progress, sort
+        origins, directions, t_min, t_max, mask, cull, threads, validate_rays, progress, sort
             As in `closest_hit`.
         filter, data
             As in `closest_hit`; the filter is called until it accepts a hit.
@@ -192,20 +217,26 @@ class RayQueries(TreeBase):
         Returns
         -------
         ndarray of bool or bool, shape (...)
+
+        Examples
+        --------
+        >>> import bvh
+        >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+        >>> tree.any_hit([[0.2, 0.2, 5.0], [2.0, 2.0, 5.0]], [0.0, 0.0, -1.0])
+        array([ True, False])
         """
         if (
             type(t_min) is type(t_max) is float
-            and cull is threads is progress is filter is None
+            and mask is cull is threads is progress is filter is None
             and not validate_rays
         ):
-            # A single ray is finished sooner than a batch is prepared.
             ray = plain_ray(origins, directions)
             if ray is not None:
-                kernel = self._cast or self._single_ray()
-                return bool(kernel(self._address, *ray, t_min, t_max, 0)[1] >= 0)
+                hit: bool = self._cast_one(ray, t_min, t_max)[1] >= 0
+                return hit
         given = RayArguments(
             origins, directions, t_min, t_max, cull, threads, validate_rays, progress, filter,
-            data, sort,
+            data, sort, mask,
         )  # fmt: skip
         return cast(ray_batches.any_hit, self._target(), given)
 
@@ -218,21 +249,23 @@ class RayQueries(TreeBase):
         *,
         max_hits: int | None = None,
         edges: str = "closed",
+        mask: ArrayLike | None = None,
         cull: str | None = None,
         threads: int | None = None,
         validate_rays: bool = False,
         progress: ProgressLike | None = None,
         filter: Any = None,
         data: Any = None,
-    ) -> AllHits:
+    ) -> EveryHit:
         """Find all hits of each ray, or the first few.
 
-        The list is complete, and sorted by ray, t and prim_id. It takes 29 bytes a hit, 37 while
-        it is made, and some 110 for each hit of a block of 256 rays on every thread.
+        The list is complete, and sorted by ray, t, in a scene leaf, and prim_id. It takes 29 bytes
+        a hit, 37 while it is made, and some 110 for each hit of a block of 256 rays on every
+        thread.
 
         Parameters
         ----------
-        origins, directions, t_min, t_max, cull, threads, validate_rays, progress
+        origins, directions, t_min, t_max, mask, cull, threads, validate_rays, progress
             As in `closest_hit`.
         max_hits : int, optional
             Keep only this many hits of each ray, the closest ones; what is behind them is not
@@ -249,7 +282,7 @@ class RayQueries(TreeBase):
 
         Returns
         -------
-        AllHits
+        AllHits or SceneAllHits
             Flat arrays, and offsets to each ray's hits.
 
         Raises
@@ -268,10 +301,13 @@ class RayQueries(TreeBase):
         >>> tree.all_hits(*diagonal, edges="once").prim_id
         array([0], dtype=int32)
         """
+        limit = None if max_hits is None else whole_number("max_hits", max_hits)
+        run = partial(ray_batches.find_all_hits, once=_edge_rule(edges), limit=limit)
         given = RayArguments(
-            origins, directions, t_min, t_max, cull, threads, validate_rays, progress, filter, data
-        )
-        hits: AllHits = all_hits(self._target(), given, edges, max_hits)
+            origins, directions, t_min, t_max, cull, threads, validate_rays, progress, filter,
+            data, None, mask,
+        )  # fmt: skip
+        hits: EveryHit = cast(run, self._target(), given)
         return hits
 
     def count_hits(
@@ -282,6 +318,7 @@ class RayQueries(TreeBase):
         t_max: ArrayLike = np.inf,
         *,
         edges: str = "once",
+        mask: ArrayLike | None = None,
         cull: str | None = None,
         threads: int | None = None,
         validate_rays: bool = False,
@@ -293,7 +330,7 @@ class RayQueries(TreeBase):
 
         Parameters
         ----------
-        origins, directions, t_min, t_max, cull, threads, validate_rays, progress
+        origins, directions, t_min, t_max, mask, cull, threads, validate_rays, progress
             As in `closest_hit`.
         edges : {"once", "closed"}
             As in `all_hits`. By default each crossing of a closed mesh counts once: an even number
@@ -312,49 +349,18 @@ class RayQueries(TreeBase):
         >>> tree.count_hits([0.0, 0.0, 0.0], [1.0, 1.0, 1.0])
         1
         """
+        target = self._target()
+        run = partial(ray_batches.find_counts, once=_edge_rule(edges), split=target.split)
         given = RayArguments(
-            origins, directions, t_min, t_max, cull, threads, validate_rays, progress, filter, data
-        )
-        counts: NDArray[np.int64] | int = count_hits(self._target(), given, edges)
+            origins, directions, t_min, t_max, cull, threads, validate_rays, progress, filter,
+            data, None, mask,
+        )  # fmt: skip
+        counts: NDArray[np.int64] | int = cast(run, target, given)
         return counts
 
-    def _target(self) -> Target:
-        return Target(self._arrays, self._quality == "high", self)
 
-
-def closest_hit(target: Target, given: RayArguments, counters: bool) -> Any:
-    """Return the closest hits of checked rays in a tree or a scene."""
-    if counters and given.filter is not None:
-        raise ValueError("counters must be False where there is a filter, got True")
-    return cast(ray_batches.counted_hits if counters else ray_batches.closest_hit, target, given)
-
-
-def all_hits(target: Target, given: RayArguments, edges: str, max_hits: int | None) -> Any:
-    """Return all hits of checked rays in a tree or a scene, or the closest `max_hits` of each."""
-    limit = None if max_hits is None else whole_number("max_hits", max_hits)
-    once = edge_rule(edges)
-    return cast(partial(find_all_hits, once=once, limit=limit), target, given)
-
-
-def count_hits(target: Target, given: RayArguments, edges: str) -> Any:
-    """Return the number of hits of checked rays in a tree or a scene."""
-    once = edge_rule(edges)
-    return cast(partial(find_counts, once=once, split=target.split), target, given)
-
-
-def edge_rule(edges: str) -> bool:
+def _edge_rule(edges: str) -> bool:
     """Return whether each crossing is to be one hit."""
     if not isinstance(edges, str) or edges not in EDGES:
         raise ValueError(f"edges must be 'closed' or 'once', got {edges!r}")
     return EDGES[edges]
-
-
-@warms("all hits")
-def _warm() -> None:
-    """Compile what lists and counts of hits need."""
-    points, faces = kernel_input(np.eye(3)), np.arange(3, dtype=np.int32).reshape(1, 3)
-    arrays, _ = build(Triangles(points, kernel_input(faces)), "medium", 1, None)
-    batch, options = ray_batch(np.ones((2, 3)), -np.ones((2, 3)), 0.0, np.inf), RayOptions()
-    for limit in (None, 1):
-        find_all_hits(arrays, batch, options, True, limit)
-    ray_batches.counted_hits(arrays, batch, options)

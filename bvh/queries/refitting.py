@@ -152,11 +152,20 @@ class Refitting(TreeBase):
             raise ValueError(f"upper must have shape ({count}, 3), got {high.shape}")
         if transforms is None:
             return np.hstack([points, high])
-        matrices = reals("transforms", transforms)
-        if matrices.shape != (count, 4, 4):
-            raise ValueError(f"transforms must have shape ({count}, 4, 4), got {matrices.shape}")
-        frames = local_frames("transforms", matrices)
-        return np.hstack([points, high, frames.reshape(-1, 12)])
+        return obb_points(points, high, transforms)
+
+
+def obb_points(
+    lower: NDArray[np.float64], upper: NDArray[np.float64], transforms: ArrayLike
+) -> NDArray[np.float64]:
+    """Return the points of oriented boxes, after checking their transforms."""
+    matrices = reals("transforms", transforms)
+    if matrices.size == 0:
+        matrices = matrices.reshape(0, 4, 4)
+    if matrices.shape != (len(lower), 4, 4):
+        raise ValueError(f"transforms must have shape ({len(lower)}, 4, 4), got {matrices.shape}")
+    frames = local_frames("transforms", matrices)
+    return np.hstack([lower, upper, frames.reshape(-1, 12)])
 
 
 def _cast_into(arrays: TreeArrays) -> Any:

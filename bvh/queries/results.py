@@ -1,33 +1,30 @@
-"""Results of queries: closest hits, all hits, closest points."""
+"""Results of queries: closest hits, all hits, closest points, overlaps."""
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+Ids = NDArray[np.int32]
 Entries = TypeVar("Entries", bound="PerQuery")
 
 new_object = object.__new__
 
 
-def format_shape(shape: tuple[int, ...]) -> str:
-    """Return the shape of a batch, such as 480 x 640."""
-    return " x ".join(map(str, shape))
-
-
-def count_instances(instance_id: NDArray[np.int32]) -> str:
-    """Return how many instances there are among ids, as a part of a repr."""
-    return f"{len(np.unique(instance_id))} instances"
-
-
 class PerQuery:
     """Base of results with one entry a query: all fields have the leading shape of the batch."""
 
+    prim_id: Any
+
+    # What entries are called in a repr, after their number.
+    _noun = "found"
+
     def __len__(self) -> int:
-        return len(getattr(self, self._first()))
+        return len(self.prim_id)
 
     def __getitem__(self: Entries, index: Any) -> Entries:
         """Select entries as from an array of the batch's shape."""
@@ -36,25 +33,33 @@ class PerQuery:
     @property
     def mask(self) -> Any:
         """True where there is a hit, or a closest point."""
-        return self.prim_id >= 0  # type: ignore[attr-defined]
+        return self.prim_id >= 0
 
     def __repr__(self) -> str:
         values = self._fields()
-        if np.ndim(values[self._first()]) == 0:
+        if np.ndim(self.prim_id) == 0:
             inner = ", ".join(f"{name}={value!r}" for name, value in values.items())
         else:
-            inner = self._summary(self.mask)
+            mask = self.mask
+            shape = " x ".join(map(str, mask.shape))
+            inner = f"{int(np.count_nonzero(mask))} of {shape} {self._noun}"
+            if mask.any():
+                name = next(iter(values))
+                near, far = values[name][mask].min(), values[name][mask].max()
+                inner += f"{self._owners(mask)}, {name} {near:.6g} to {far:.6g}"
+            inner += self._costs()
         return f"{type(self).__name__}({inner})"
 
-    def _summary(self, mask: NDArray[np.bool_]) -> str:
-        """Return what a repr says of a batch."""
-        raise NotImplementedError
+    def _owners(self, mask: NDArray[np.bool_]) -> str:
+        """Return how many instances are hit, where that is known."""
+        return ""
+
+    def _costs(self) -> str:
+        """Return the average cost of a ray, where that is known."""
+        return ""
 
     def _fields(self) -> dict[str, Any]:
         return {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
-
-    def _first(self) -> str:
-        return fields(self)[0].name  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -81,21 +86,7 @@ class Hits(PerQuery):
     v: Any
     front: Any
 
-    def _summary(self, mask: NDArray[np.bool_]) -> str:
-        hits = ""
-        if mask.any():
-            near, far = float(self.t[mask].min()), float(self.t[mask].max())
-            hits = f"{self._owners(mask)}, t {near:.6g} to {far:.6g}"
-        count = int(np.count_nonzero(mask))
-        return f"{count} of {format_shape(mask.shape)} rays hit{hits}{self._costs()}"
-
-    def _owners(self, mask: NDArray[np.bool_]) -> str:
-        """Return how many instances are hit, where that is known."""
-        return ""
-
-    def _costs(self) -> str:
-        """Return the average cost of a ray, where that is known."""
-        return ""
+    _noun = "rays hit"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -117,7 +108,7 @@ class SceneHits(Hits):
     leaf: Any
 
     def _owners(self, mask: NDArray[np.bool_]) -> str:
-        return f" {count_instances(self.instance_id[mask])}"
+        return f" {len(np.unique(self.instance_id[mask]))} instances"
 
 
 class Costs:
@@ -150,48 +141,39 @@ class CountedHits(Costs, Hits):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CountedSceneHits(Costs, SceneHits):
-    """Closest hits of rays in a scene, and the cost of each ray.
-
-    Attributes
-    ----------
-    nodes, tests : ndarray of int32 or int
-        As in `CountedHits`.
-    """
+    """Closest hits of rays in a scene, and the cost of each ray: `nodes`, `tests`."""
 
     nodes: Any
     tests: Any
 
 
-def single_hit(hit: tuple[float, int, float, float, bool]) -> Hits:
-    """Return the hit of one ray, without the slow `__init__` of a frozen class."""
-    hits = new_object(Hits)
-    fields = hits.__dict__
-    fields["t"], fields["prim_id"], fields["u"], fields["v"], fields["front"] = hit
-    return hits
+class Ragged:
+    """Base of results with any number of entries a query, which begin at `offsets`."""
 
+    offsets: NDArray[np.int64]
+    shape: tuple[int, ...]
 
-def single_scene_hit(hit: tuple[float, int, float, float, bool, int], owner: int) -> SceneHits:
-    """Return the hit of one ray in a scene."""
-    hits = new_object(SceneHits)
-    fields = hits.__dict__
-    (
-        fields["t"], fields["prim_id"], fields["u"], fields["v"], fields["front"], fields["leaf"]
-    ) = hit  # fmt: skip
-    fields["instance_id"] = owner
-    return hits
+    @property
+    def counts(self) -> Any:
+        """Entries of each query, with the batch's leading shape; an int for a single query."""
+        counts = np.diff(self.offsets)
+        return counts.reshape(self.shape) if self.shape else int(counts[0])
+
+    def _queries(self) -> NDArray[np.int64]:
+        """Return the query that each entry belongs to."""
+        counts = np.diff(self.offsets)
+        return np.repeat(np.arange(len(counts), dtype=np.int64), counts)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class AllHits:
+class AllHits(Ragged):
     """All hits of each ray, those of ray i at ``offsets[i] : offsets[i + 1]``, nearest first.
 
     Attributes
     ----------
     prim_id : ndarray of int32, shape (m,)
         Faces, or boxes, that are hit.
-    t, u, v : ndarray of float64, shape (m,)
-        As in `Hits`.
-    front : ndarray of bool, shape (m,)
+    t, u, v, front : ndarray of float64 and of bool, shape (m,)
         As in `Hits`.
     offsets : ndarray of int64, shape (n + 1,)
         Where the hits of each ray begin, rays counted flat; the last entry is m.
@@ -210,12 +192,7 @@ class AllHits:
     @property
     def ray_id(self) -> NDArray[np.int64]:
         """The ray of each hit, counted flat, shape (m,)."""
-        return query_of(self.offsets)
-
-    @property
-    def counts(self) -> Any:
-        """Hits of each ray, with the rays' leading shape; an int for a single ray."""
-        return counts_of(self.offsets, self.shape)
+        return self._queries()
 
     def __len__(self) -> int:
         """Return the number of all hits."""
@@ -223,12 +200,9 @@ class AllHits:
 
     def __repr__(self) -> str:
         n = len(self.offsets) - 1
-        owners = self._owners() if len(self) else ""
+        ids = vars(self).get("instance_id", ())
+        owners = f" on {len(np.unique(ids))} instances" if len(ids) else ""
         return f"{type(self).__name__}({len(self)} hits of {n} ray{'s' if n != 1 else ''}{owners})"
-
-    def _owners(self) -> str:
-        """Return how many instances are hit, where that is known."""
-        return ""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -243,20 +217,6 @@ class SceneAllHits(AllHits):
 
     instance_id: NDArray[np.int32]
     leaf: NDArray[np.int32]
-
-    def _owners(self) -> str:
-        return f" on {count_instances(self.instance_id)}"
-
-
-def query_of(offsets: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the number of the query that each item of a ragged result belongs to."""
-    return np.repeat(np.arange(len(offsets) - 1, dtype=np.int64), np.diff(offsets))
-
-
-def counts_of(offsets: NDArray[np.int64], shape: tuple[int, ...]) -> Any:
-    """Return the items of each query of a ragged result; an int for a single query."""
-    counts = np.diff(offsets)
-    return counts.reshape(shape) if shape else int(counts[0])
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -297,13 +257,6 @@ class ClosestPoints(PerQuery):
             }
         )
 
-    def _summary(self, mask: NDArray[np.bool_]) -> str:
-        share = f"{int(np.count_nonzero(mask))} of {format_shape(mask.shape)} found"
-        if not mask.any():
-            return share
-        near, far = float(self.distance[mask].min()), float(self.distance[mask].max())
-        return f"{share}, distance {near:.6g} to {far:.6g}"
-
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SceneClosestPoints(ClosestPoints):
@@ -313,13 +266,130 @@ class SceneClosestPoints(ClosestPoints):
 
     Attributes
     ----------
-    instance_id : ndarray of int32 or int
-        Instance that the closest point is on, by its id in the scene of the query; -1 for a miss.
-    leaf : ndarray of int32 or int
-        Row of `Scene.leaves`, which distinguishes the instances of nested scenes. -1 for a miss.
-    prim_id : ndarray of int32 or int
-        Face of the leaf's tree; -1 for a miss.
+    instance_id, leaf, prim_id : ndarray of int32 or int
+        As in `SceneHits`.
     """
 
     instance_id: Any
     leaf: Any
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Overlaps(Ragged):
+    """Primitives that overlap the region of each query.
+
+    Query i, counted along the batch's leading shape, overlaps
+    ``prim_id[offsets[i] : offsets[i + 1]]``; ``overlaps[i]`` is its result alone. The result of a
+    single query, of shape (), is also a sequence of ids: its length, its items and
+    `numpy.asarray` of it are those of `prim_id`.
+
+    Attributes
+    ----------
+    prim_id : ndarray of int32, shape (m,)
+        Faces, or boxes; ascending within each query, each once.
+    offsets : ndarray of int64, shape (n + 1,)
+        Where each query's part of `prim_id` begins; the last entry is m.
+    shape : tuple of int
+        Leading shape of the batch; () for a single query.
+    """
+
+    prim_id: Ids
+    offsets: NDArray[np.int64]
+    shape: tuple[int, ...]
+
+    _noun = "primitives"
+
+    @property
+    def query_id(self) -> NDArray[np.int64]:
+        """The query of each entry of `prim_id`, counted flat, shape (m,)."""
+        return self._queries()
+
+    def __len__(self) -> int:
+        """Return the number of queries; of a single query, the number of primitives."""
+        return len(self.offsets) - 1 if self.shape else len(self.prim_id)
+
+    def __getitem__(self, index: Any) -> Any:
+        """Return the result of one query of a batch; of a single query, ids."""
+        if not self.shape:
+            return self.prim_id[index]
+        try:
+            i = range(len(self))[operator.index(index)]
+        except IndexError:
+            raise IndexError(f"there is no query {index} of {len(self)}") from None
+        begin, end = self.offsets[i : i + 2].tolist()
+        columns = {
+            name: column[begin:end]
+            for name, column in vars(self).items()
+            if name not in ("offsets", "shape")
+        }
+        return type(self)(**columns, offsets=np.array([0, end - begin]), shape=())
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        if self.shape:
+            raise TypeError("only the result of a single query is an array: see prim_id, offsets")
+        ids: NDArray[Any] = self.prim_id
+        wanted = ids if dtype is None else ids.astype(dtype, copy=False)
+        if copy is False and wanted is not ids:
+            raise ValueError(f"ids are int32: there is no {wanted.dtype} array without a copy")
+        return wanted.copy() if copy and wanted is ids else wanted
+
+    def tolist(self) -> list[Any]:
+        """Return the ids of each query as lists, nested as the batch is."""
+        if not self.shape:
+            ids: list[Any] = self.prim_id.tolist()
+            return ids
+        flat = np.empty(len(self), object)
+        flat[:] = [self[i].tolist() for i in range(len(self))]
+        nested: list[Any] = flat.reshape(self.shape).tolist()
+        return nested
+
+    def __repr__(self) -> str:
+        count, what = len(self.prim_id), self._noun
+        if not self.shape:
+            return f"{type(self).__name__}({count} {what})"
+        queries = int(np.count_nonzero(self.counts))
+        return f"{type(self).__name__}({queries} of {len(self)} queries meet {count} {what})"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SceneOverlaps(Overlaps):
+    """Faces of a scene that overlap the region of each query.
+
+    Attributes
+    ----------
+    instance_id, leaf : ndarray of int32, shape (m,)
+        As in `SceneHits`; leaves ascend within each query.
+    prim_id : ndarray of int32, shape (m,)
+        Face of the leaf's tree; ascending within each leaf, each once.
+    """
+
+    instance_id: Ids
+    leaf: Ids
+
+    _noun = "faces"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ScenePairs:
+    """Pairs of faces that meet, ascending by the first's leaf and prim_id, then the second's.
+
+    Attributes
+    ----------
+    instance_id : ndarray of int32, shape (m, 2)
+        Instance of each face; -1 for faces of a tree.
+    leaf : ndarray of int32, shape (m, 2)
+        Row of its scene's `leaves`; -1 for faces of a tree.
+    prim_id : ndarray of int32, shape (m, 2)
+        Face of the leaf's tree.
+    """
+
+    instance_id: Ids
+    leaf: Ids
+    prim_id: Ids
+
+    def __len__(self) -> int:
+        """Return the number of pairs."""
+        return len(self.prim_id)
+
+    def __repr__(self) -> str:
+        return f"ScenePairs({len(self)} pairs of faces)"

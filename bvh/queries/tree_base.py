@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bvh.io.container import replace_file
-from bvh.io.tree_format import tree_contents
+from bvh.io.file_formats import tree_contents
 from bvh.runtime.arguments import kernel_input, thread_count
 from bvh.runtime.simd import WIDTH
 from bvh.traversal.rays.one_ray import address_table, cast_function

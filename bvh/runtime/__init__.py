@@ -17,5 +17,4 @@ Each file imports only from those above it.
 | `threads.py` | Threads of builds and batches: one pool, chunks of work, progress, interruption |
 | `tuple_references.py` | Tuples of arrays and pointers inside kernels: as pointers, by reference, without counting |
 | `user_calls.py` | Users' functions as kernels call them: by address, so that kernels are not compiled for them |
-| `user_functions.py` | Checks of users' compiled functions and their data, as queries and trees take them |
 """

@@ -125,12 +125,7 @@ def thread_count(threads: int | None) -> int:
 
 def whole_number(name: str, value: int) -> int:
     """Return `value` as an integer of at least 1."""
-    if isinstance(value, bool):
-        raise TypeError(f"{name} must be an integer, got {value!r}")
-    try:
-        number = operator.index(value)
-    except TypeError:
-        raise TypeError(f"{name} must be an integer, got {value!r}") from None
+    number = one_index(name, value)
     if number < 1:
         raise ValueError(f"{name} must be at least 1, got {number}")
     return number

@@ -11,15 +11,7 @@ import itertools
 
 
 class Changes:
-    """Numbers that differ after each change; their order does not matter.
-
-    Attributes
-    ----------
-    count : int
-        For changes of trees and scenes.
-    trees : int
-        For changes of trees alone.
-    """
+    """Numbers that differ after each change: `count` counts all, `trees` those of trees alone."""
 
     __slots__ = ("_numbers", "count", "trees")
 
@@ -30,7 +22,7 @@ class Changes:
     def note(self) -> None:
         """Count a change of a tree, after it."""
         self.trees = next(self._numbers)
-        self.count = next(self._numbers)
+        self.note_scene()
 
     def note_scene(self) -> None:
         """Count a change of a scene, after it."""

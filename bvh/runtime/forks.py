@@ -25,9 +25,8 @@ PATIENCE_SECONDS = 120.0
 POLL_SECONDS = 0.05
 
 # Numba's and llvmlite's locks, in the order in which compilers take them.
-_numba: Any = getattr(compiler_lock, "global_compiler_lock", None)
-_llvm: Any = getattr(ffi.lib, "_lock", None)
-_holders = [holder for holder in (_numba, _llvm) if hasattr(holder, "_lock")]
+_locks = compiler_lock.global_compiler_lock, getattr(ffi.lib, "_lock", None)
+_holders: list[Any] = [holder for holder in _locks if hasattr(holder, "_lock")]
 
 
 class _Fork(threading.local):

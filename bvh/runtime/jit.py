@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 from collections.abc import Callable
-from functools import cache
 from importlib import import_module
-from inspect import Parameter, Signature
 from typing import Any
 
 import numba
-from numba import extending
-from numba.core import dispatcher
+from numba import extending, typeof, types
+from numba.core.dispatcher import Dispatcher
+from numba.core.errors import TypingError
 
 from bvh.runtime.cache.kernel_cache import (
     BVHWarning,
-    LateCache,
+    KernelCache,
     cache_directory,
     fingerprint,
     notice,
@@ -27,7 +25,8 @@ from bvh.runtime.interrupts import raise_lost_interrupts
 from bvh.runtime.progress_bars import ProgressLike, heard
 
 __all__ = [
-    "BVHWarning", "cache_directory", "fingerprint", "host_features", "notice", "prune_cache",
+    "BVHWarning", "Dispatcher", "TypingError", "cache_directory", "fingerprint", "host_features",
+    "notice", "prune_cache", "typeof", "types",
 ]  # fmt: skip
 
 try:
@@ -42,13 +41,6 @@ except (ImportError, AttributeError):
 else:
     HELPER = {"pipeline_class": HelperCompiler}
     ENTRY = {"pipeline_class": EntryCompiler}
-
-# Numba's internals are untyped.
-types: Any = numba.types
-overload: Any = extending.overload
-TypingError: Any = numba.core.errors.TypingError
-typeof: Callable[[object], Any] = numba.typeof
-Dispatcher: Any = dispatcher.Dispatcher
 
 # error_model="numpy": a division by zero gives inf or NaN instead of a test and an exception.
 # nogil: threads of the batch runner work side by side.
@@ -69,32 +61,9 @@ NOT_FROM_C: dict[str, Any] = {"no_cfunc_wrapper": True}
 NOT_FROM_PYTHON: dict[str, Any] = NOT_FROM_C | {"no_cpython_wrapper": True}
 
 
-def _compiled(function: Any, **options: Any) -> Any:
+def _compiled(function: Callable[..., Any], **options: Any) -> Any:
     """Return the function with these options, to be compiled when it is first called."""
-    # Numba computes the signature twice, which is half of its work at an import.
-    code = function.__code__
-    variable = function.__defaults__ or function.__kwdefaults__ or code.co_flags & VARIABLE
-    if not variable and code.co_kwonlyargcount == code.co_posonlyargcount == 0:
-        function.__signature__ = _signature(code.co_varnames[: code.co_argcount])
-    compiled = numba.njit(**OPTIONS | options)(function)
-    # Others get the signature with annotations.
-    for one in (function, compiled):
-        vars(one).pop("__signature__", None)
-    return compiled
-
-
-# Flags of functions with *arguments or **arguments.
-VARIABLE = inspect.CO_VARARGS | inspect.CO_VARKEYWORDS
-
-
-@cache
-def _signature(names: tuple[str, ...]) -> Signature:
-    return Signature([_parameter(name) for name in names])
-
-
-@cache
-def _parameter(name: str) -> Parameter:
-    return Parameter(name, Parameter.POSITIONAL_OR_KEYWORD)
+    return numba.njit(**OPTIONS | options)(function)
 
 
 def kernel(function: Callable[..., Any]) -> Any:
@@ -125,17 +94,18 @@ def _for_types(compiled: Any) -> Any:
 
 def alone(function: Callable[..., Any]) -> Any:
     """Compile a function that kernels call by its address."""
-    return numba.njit(**OPTIONS | NOT_FROM_PYTHON)(function)
+    return _compiled(function, **NOT_FROM_PYTHON)
 
 
-def llvm_operation(function: Callable[..., Any]) -> Any:
-    """Make an intrinsic from a function that returns (signature, codegen)."""
-    return extending.intrinsic(function)
+# Makes an intrinsic from a function that returns (signature, codegen).
+llvm_operation: Callable[..., Any] = extending.intrinsic
+# The same; constant arguments keep their values in their types.
+literal_operation: Callable[..., Any] = extending.intrinsic(prefer_literal=True)
 
 
-def literal_operation(function: Callable[..., Any]) -> Any:
-    """Make an intrinsic whose constant arguments keep their values in their types."""
-    return extending.intrinsic(prefer_literal=True)(function)
+def emits(emit: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the code generator of an intrinsic that emit(builder, *arguments) writes."""
+    return lambda context, builder, signature, args: emit(builder, *args)
 
 
 @llvm_operation
@@ -158,20 +128,16 @@ def by_type(function: Callable[..., Any], inline: bool = False) -> Any:
 
     With `inline` it is always inlined into its callers, as by `inlined`.
     """
-    return overload(
+    return extending.overload(
         function, jit_options=OPTIONS | NOT_FROM_PYTHON | HELPER | {"forceinline": inline}
     )
 
 
 def entry(function: Callable[..., Any]) -> Any:
     """Compile a kernel that Python calls, and cache its machine code on disk."""
-    return _kept(_compiled(function, **NOT_FROM_C | ENTRY), function)
-
-
-def _kept(compiled: Any, function: Callable[..., Any]) -> Any:
-    """Attach the disk cache to a compiled function."""
+    compiled = _compiled(function, **NOT_FROM_C | ENTRY)
     if isinstance(compiled, Dispatcher):
-        compiled._cache = cache = LateCache(function)
+        compiled._cache = cache = KernelCache(function)
         compiled._compiler.compile = cache.attempted(compiled._compiler.compile)
         # The first call with such arguments loads or compiles, and frees what that leaves behind.
         compiled._compile_for_args = raise_lost_interrupts()(compiled._compile_for_args)
@@ -199,8 +165,7 @@ recipes: dict[str, Callable[[], None]] = {}
 # one process compiles them in half the time of several: rays, single shapes, trees, overlaps.
 # Another process takes over from the end of a family.
 FAMILIES = (
-    ("queries.ray_queries", "queries.hierarchy", "scene.scene", "scene.point_queries",
-     "queries.point_queries", "queries.refitting", "kernels"),
+    ("queries.hierarchy", "scene.scene", "queries.refitting", "kernels"),
     ("geometry.transforms", "geometry.triangles", "geometry.boxes", "geometry.obbs",
      "geometry.planes", "geometry.spheres", "io.polygons", "picking.outlines",
      "scene.flattened_instances"),

@@ -6,8 +6,8 @@ tqdm, or its class, is moved. Bars that are created here are closed here, also a
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from types import TracebackType
+import contextlib
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 import numpy as np
@@ -34,77 +34,59 @@ class Bar(Protocol):
 ProgressLike = Progress | bool | Bar | type[Bar]
 
 
-class heard:
+@contextlib.contextmanager
+def heard(progress: ProgressLike | None) -> Iterator[Progress | None]:
     """Context of the callback to be called as (done, total); None without progress.
 
-    Parameters
-    ----------
-    progress : callable, bool, bar of tqdm, class of such bars, or None
-        As public functions take it.
-
-    Raises
-    ------
-    TypeError
-        If it is none of these.
-    ImportError
-        If it is True, and there is neither rich nor tqdm.
+    Raises a TypeError if `progress` is nothing that public functions take, and an ImportError if it
+    is True, and there is neither rich nor tqdm.
     """
+    report, close = _reporter(progress)
+    try:
+        yield report
+    finally:
+        close()
 
-    __slots__ = ("_close", "_given")
 
-    def __init__(self, progress: ProgressLike | None) -> None:
-        self._given = progress
-        self._close: Callable[[], object] | None = None
+def _reporter(given: Any) -> tuple[Progress | None, Callable[[], object]]:
+    """Return the callback, and what closes a bar that was made here."""
+    if given is None or isinstance(given, bool | np.bool_):
+        return _shown() if given else (None, _nothing)
+    if isinstance(given, type) and _is_bar(given):
+        bar: Any = given()
+        return _moving(bar), bar.close
+    if callable(given):
+        return given, _nothing
+    if _is_bar(given) and hasattr(given, "total"):
+        return _moving(given), _nothing
+    raise TypeError(
+        "progress must be a function (done, total), True, or a bar of tqdm, got "
+        f"{type(given).__name__}"
+    )
 
-    def __enter__(self) -> Progress | None:
-        given: Any = self._given
-        if given is None:
-            return None
-        if isinstance(given, bool | np.bool_):
-            return self._shown() if given else None
-        if isinstance(given, type) and _is_bar(given):
-            bar = given()
-            self._close = bar.close
-            return _moving(bar)
-        if callable(given):
-            report: Progress = given
-            return report
-        if _is_bar(given) and hasattr(given, "total"):
-            return _moving(given)
-        raise TypeError(
-            "progress must be a function (done, total), True, or a bar of tqdm, got "
-            f"{type(given).__name__}"
-        )
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self._close is not None:
-            self._close()
+def _nothing() -> None:
+    """Close nothing: the bar is the caller's."""
 
-    def _shown(self) -> Progress:
-        """Show a bar of the library that is installed."""
+
+def _shown() -> tuple[Progress, Callable[[], object]]:
+    """Show a bar of the library that is installed."""
+    try:
+        from rich.console import Console
+        from rich.progress import Progress as Bars
+    except ImportError:
         try:
-            from rich.console import Console
-            from rich.progress import Progress as Bars
+            from tqdm.auto import tqdm
         except ImportError:
-            try:
-                from tqdm.auto import tqdm
-            except ImportError:
-                raise ImportError(
-                    'progress=True needs rich or tqdm: pip install "raybvh[cli]"'
-                ) from None
-            bar = tqdm()
-            self._close = bar.close
-            return _moving(bar)
-        bars = Bars(console=Console(stderr=True))
-        task = bars.add_task("", total=None)
-        bars.start()
-        self._close = bars.stop
-        return lambda done, total: bars.update(task, completed=done, total=total)
+            raise ImportError(
+                'progress=True needs rich or tqdm: pip install "raybvh[cli]"'
+            ) from None
+        bar = tqdm()
+        return _moving(bar), bar.close
+    bars = Bars(console=Console(stderr=True))
+    task = bars.add_task("", total=None)
+    bars.start()
+    return lambda done, total: bars.update(task, completed=done, total=total), bars.stop
 
 
 def _is_bar(given: Any) -> bool:

@@ -176,30 +176,6 @@ class Shelf(Generic[Scratch]):
         self._free.append(scratch)
 
 
-class Chunks:
-    """The range 0..count in chunks, taken by threads one after the other."""
-
-    def __init__(self, count: int, size: int) -> None:
-        self.count = count
-        self.size = size
-        self.next = 0
-        self.done = 0
-        self._lock = threading.Lock()
-
-    def take(self, finished: int = 0) -> tuple[int, int]:
-        """Count `finished` items as done and return the next range, empty at the end."""
-        with self._lock:
-            self.done += finished
-            start = self.next
-            self.next = min(start + self.size, self.count)
-            return start, self.next
-
-    def stop(self) -> None:
-        """Stop handing out chunks."""
-        with self._lock:
-            self.next = self.count
-
-
 def share(
     count: int,
     size: int,
@@ -215,37 +191,43 @@ def share(
         reserve_call_memory()
         work(0, count)
         return
-    chunks = Chunks(count, size)
+    starts = list(range(0, count, size))[::-1]
+    done: list[None] = []
+
+    def take() -> bool:
+        """Work on the next chunk; return False at the end."""
+        # list.pop is one step: two threads never take the same chunk.
+        try:
+            start = starts.pop()
+        except IndexError:
+            return False
+        reserve_call_memory()
+        work(start, min(start + size, count))
+        done.append(None)
+        return True
 
     def help_out() -> None:
         try:
-            start, stop = chunks.take()
-            while start < stop:
-                reserve_call_memory()
-                work(start, stop)
-                start, stop = chunks.take(stop - start)
+            while take():
+                pass
         except BaseException:
             # More results are of no use.
-            chunks.stop()
+            starts.clear()
             raise
 
-    helpers = min(threads, -(-count // size)) - 1
+    helpers = min(threads, len(starts)) - 1
     futures: list[Future[None]] = []
     try:
         if helpers > 0:
             executor = pool(helpers)
             futures = [executor.submit(help_out) for _ in range(helpers)]
-        start, stop = chunks.take()
         with raise_lost_interrupts() as check:
-            while start < stop:
-                reserve_call_memory()
-                work(start, stop)
-                start, stop = chunks.take(stop - start)
+            while take():
                 if progress is not None:
-                    progress(chunks.done, count)
+                    progress(min(len(done) * size, count), count)
                 check()
     except BaseException:
-        chunks.stop()
+        starts.clear()
         raise
     finally:
         # A helper that has not started is not needed any more; the others end their chunk.
@@ -274,15 +256,14 @@ def share_long(
         reserve_call_memory()
         work(0, count)
         return
-    finished = [0]
+    done: list[None] = []
 
     def call(start: int) -> None:
-        stop = min(start + size, count)
-        work(start, stop)
-        finished.append(stop - start)
+        work(start, min(start + size, count))
+        done.append(None)
 
     def report() -> None:
         if progress is not None:
-            progress(sum(finished), count)
+            progress(min(len(done) * size, count), count)
 
     watch([partial(call, start) for start in range(0, count, size)], threads, cancel, report)

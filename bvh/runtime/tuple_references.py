@@ -14,13 +14,7 @@ from llvmlite import ir
 from numba import extending
 from numba.core import cgutils
 
-from bvh.runtime.jit import by_type, literal_operation, llvm_operation, types
-
-# Numba's internals are untyped.
-_Model: Any = extending.models.PrimitiveModel
-_keep: Any = cgutils.alloca_once_value
-_nothing: Any = cgutils.get_null_value
-
+from bvh.runtime.jit import by_type, emits, literal_operation, llvm_operation, types
 
 # By class of a tuple, the function that makes its pointers, where that takes more than the rule.
 SPECIAL: dict[type, Callable[..., Any]] = {}
@@ -34,9 +28,7 @@ def as_pointers(arrays):
     """
 
 
-def pointers_of(
-    kind: type,
-) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+def pointers_of(kind: type) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Register the function (arrays) that `as_pointers` compiles to for a class of NamedTuples."""
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -81,7 +73,7 @@ def _all_pointers(typingctx: Any, value: Any) -> Any:
     return result_type(value)(value), codegen
 
 
-class Reference(types.Type):  # type: ignore[misc]
+class Reference(types.Type):
     """The address of a tuple in the memory of a function that is still running."""
 
     def __init__(self, target: Any) -> None:
@@ -90,7 +82,7 @@ class Reference(types.Type):  # type: ignore[misc]
 
 
 @extending.register_model(Reference)
-class _ReferenceModel(_Model):  # type: ignore[misc]
+class _ReferenceModel(extending.models.PrimitiveModel):
     def __init__(self, manager: Any, kind: Any) -> None:
         pointer = manager.lookup(kind.target).get_value_type().as_pointer()
         super().__init__(manager, kind, pointer)
@@ -103,10 +95,7 @@ def refer(typingctx: Any, value: Any) -> Any:
     The caller must outlive all uses: an inlined function may not return it.
     """
 
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return _keep(builder, args[0])
-
-    return Reference(value)(value), codegen
+    return Reference(value)(value), emits(cgutils.alloca_once_value)
 
 
 @llvm_operation
@@ -135,7 +124,7 @@ def borrowed(typingctx: Any, value: Any) -> Any:
         if isinstance(kind, types.Array):
             array = context.make_array(kind)(context, builder, value)
             for field in ("meminfo", "parent"):
-                setattr(array, field, _nothing(getattr(array, field).type))
+                setattr(array, field, cgutils.get_null_value(getattr(array, field).type))
             return array._getvalue()
         if isinstance(kind, types.BaseTuple):
             parts = [

@@ -10,6 +10,7 @@ It is passed together with its function, and the kernel is compiled for the two.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any, NamedTuple
@@ -20,12 +21,7 @@ from llvmlite import ir
 from numba.core import cgutils
 from numba.np import numpy_support
 
-from bvh.runtime.jit import address_of, alone, llvm_operation, typeof, types
-
-# Numba's internals are untyped.
-_as_dtype: Any = numpy_support.as_dtype
-_unpack: Any = cgutils.unpack_tuple
-_unlikely: Any = cgutils.if_unlikely
+from bvh.runtime.jit import Dispatcher, address_of, alone, llvm_operation, typeof, types
 
 # Compiled functions that are kept for the next query, one for each type of data.
 MAX_KEPT = 256
@@ -129,7 +125,7 @@ def _words(value: Any, kind: Any) -> Iterator[bytes]:
     elif isinstance(kind, types.Array):
         yield np.array((value.ctypes.data, *value.shape, *value.strides), np.int64).tobytes()
     elif not isinstance(kind, types.NoneType | types.Dispatcher):
-        number = np.array(value, _as_dtype(kind)).tobytes()
+        number = np.array(value, numpy_support.as_dtype(kind)).tobytes()
         yield number + bytes(-len(number) % 8)
 
 
@@ -155,15 +151,14 @@ def _loader(kind: Any) -> Any:
             # A large part of Numba, imported only when a kernel is compiled.
             from numba.np import arrayobj
 
-            populate: Any = arrayobj.populate_array
             array = context.make_array(kind)(context, builder)
             sizes = [builder.load(word(1 + i)) for i in range(2 * kind.ndim)]
-            populate(
+            arrayobj.populate_array(
                 array,
                 data=builder.inttoptr(builder.load(at), array.data.type),
                 shape=sizes[: kind.ndim],
                 strides=sizes[kind.ndim :],
-                itemsize=_as_dtype(kind.dtype).itemsize,
+                itemsize=numpy_support.as_dtype(kind.dtype).itemsize,
                 meminfo=None,
             )
             return array._getvalue(), word(1 + 2 * kind.ndim)
@@ -171,7 +166,7 @@ def _loader(kind: Any) -> Any:
             return context.get_dummy_value(), at
         stored = context.get_data_type(kind).as_pointer()
         value = context.unpack_value(builder, kind, builder.bitcast(at, stored))
-        return value, word(-(-_as_dtype(kind).itemsize // 8))
+        return value, word(-(-numpy_support.as_dtype(kind).itemsize // 8))
 
     @llvm_operation
     def load(typingctx: Any, address: Any) -> Any:
@@ -195,9 +190,9 @@ def _by_address(interface: Interface) -> Any:
             kind = convention.get_function_type(interface.result, kinds).as_pointer()
             function = builder.inttoptr(args[0], kind)
             status, result = convention.call_function(
-                builder, function, interface.result, kinds, _unpack(builder, args[1])
+                builder, function, interface.result, kinds, cgutils.unpack_tuple(builder, args[1])
             )
-            with _unlikely(builder, status.is_error):
+            with cgutils.if_unlikely(builder, status.is_error):
                 convention.return_status_propagate(builder, status)
             return result
 
@@ -209,3 +204,56 @@ def _by_address(interface: Interface) -> Any:
 call_filter = _by_address(FILTER)
 call_scene_filter = _by_address(SCENE_FILTER)
 call_intersect = _by_address(INTERSECT)
+
+
+def user_function(name: str, function: Any, interface: Interface) -> Any:
+    """Return a compiled function; raise a TypeError if kernels cannot call it."""
+    got = getattr(function, "__name__", None) or type(function).__name__
+    if not _is_compiled(function):
+        raise TypeError(f"{name} must be a function compiled with numba.njit, got {got}")
+    signature, parameters = inspect.signature(function.py_func), interface.parameters
+    try:
+        signature.bind(*parameters)
+    except TypeError:
+        raise TypeError(
+            f"{name} must take ({', '.join(parameters)}), got {got}{signature}"
+        ) from None
+    return function
+
+
+def user_data(data: Any) -> Any:
+    """Return the data of a user's function; raise a TypeError if kernels cannot take it."""
+    if not _is_passable(data):
+        raise TypeError(
+            "data must be an array of numbers, a number, or a tuple of them, got "
+            f"{type(data).__name__}"
+        )
+    return data
+
+
+def optional_filter(function: Any, data: Any, interface: Interface = FILTER) -> UserCall | None:
+    """Return a filter with its data, as kernels take them; None where there is no filter."""
+    if function is None:
+        return None
+    return user_call(user_function("filter", function, interface), user_data(data), interface)
+
+
+def _is_compiled(function: object) -> bool:
+    """Return whether kernels can call a function: one compiled with numba.njit."""
+    return isinstance(function, Dispatcher) and not function.targetoptions.get("forceobj", False)
+
+
+def _is_passable(value: object) -> bool:
+    """Return whether Numba has a type for a value and all its parts."""
+    try:
+        kind = typeof(value)
+    except (TypeError, ValueError):
+        return False
+    return not _holds_object(kind)
+
+
+def _holds_object(kind: Any) -> bool:
+    """Return whether a type is that of Python objects, or of an array or a tuple of them."""
+    if isinstance(kind, types.BaseTuple):
+        return any(_holds_object(part) for part in kind)
+    return types.pyobject in (kind, getattr(kind, "dtype", None))

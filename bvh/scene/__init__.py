@@ -10,9 +10,7 @@ Each file imports only from those above it.
 | `instances.py` | Table of a scene's instances: children under affine maps, in growing columns |
 | `flattened_instances.py` | Flattened instances of a scene: its *leaves*, the trees at the ends of paths of nested scenes |
 | `content.py` | State of a scene: its instances, its leaves, and the two levels that kernels traverse |
-| `overlap_queries.py` | Overlap queries of a scene: faces that overlap a region, pairs of faces that meet |
-| `point_queries.py` | Point queries of a scene: as of a tree, with a mask, and with the instance that is closest |
-| `ray_queries.py` | Ray queries of a scene: as of a tree, with masks, and with the instance that is hit |
+| `scene_queries.py` | Queries of a scene: what it adds to those that trees and scenes share |
 | `picking.py` | Queries of a scene by a cursor, a rectangle or a lasso in the picture |
 | `scene.py` | `Scene`: instances of trees and of other scenes, which can be added, moved and removed |
 | `stats.py` | Statistics of a scene: instances, leaves, trees and memory |

@@ -32,12 +32,9 @@ class SceneContent(InstanceHolder):
     """Base class of `Scene`: its state, instances, leaves and pickling."""
 
     __slots__ = (
-        "_arrays", "_attributes", "_deformed", "_flattened", "_meshes", "_read", "_seen", "_up",
-        "_view", "_view_of",
+        "_arrays", "_deformed", "_flattened", "_meshes", "_read", "_seen", "_view", "_view_of",
     )  # fmt: skip
 
-    # By Python's id of a tree, with the tree, so that no other object can have that id.
-    _attributes: dict[int, tuple[TreeBase, Attributes]]
     # Trees by Python's id of the mesh that they were built from: only a hint.
     _meshes: dict[int, TreeBase]
     _flattened: FlattenedInstances | None
@@ -47,7 +44,6 @@ class SceneContent(InstanceHolder):
     _view_of: FlattenedInstances | None
     _read: tuple[int, int]
     _arrays: list[Any]
-    _up: str
     # The modification counters of the process at the last update.
     _seen: int
     _deformed: int
@@ -66,10 +62,6 @@ class SceneContent(InstanceHolder):
         """Return the two levels that kernels traverse, up to date."""
         if self._seen == changes.count:
             return self._view  # type: ignore[return-value]
-        return self._renewed()
-
-    def _renewed(self) -> InstancedTrees:
-        """Update the two levels."""
         with _guard.lock:
             # Later changes are noticed by the next query.
             seen, deformed = changes.count, changes.trees
@@ -88,16 +80,14 @@ class SceneContent(InstanceHolder):
                     leaves.trees, leaves.tree_of, leaves.maps, leaves.masks, leaves.instance_id
                 )
             else:
-                moved = leaves.moved.since(self._read[0])
-                if moved is None:
-                    view.move(np.arange(len(leaves)), leaves.maps)
-                elif len(moved):
-                    view.move(moved, leaves.maps[moved])
-                masked = leaves.masked.since(self._read[1])
-                if masked is None:
-                    view.set_masks(np.arange(len(leaves)), leaves.masks)
-                elif len(masked):
-                    view.set_masks(masked, leaves.masks[masked])
+                updates: list[tuple[Any, NDArray[Any], Any]] = [
+                    (view.move, leaves.maps, leaves.moved.since(self._read[0])),
+                    (view.set_masks, leaves.masks, leaves.masked.since(self._read[1])),
+                ]
+                for update, values, changed in updates:
+                    rows = np.arange(len(leaves)) if changed is None else changed
+                    if len(rows):
+                        update(rows, values[rows])
             self._view, self._view_of, self._read = view, leaves, read
             self._deformed, self._seen = deformed, seen
             return view
@@ -148,8 +138,7 @@ class SceneContent(InstanceHolder):
         leaf : int
             As in `hits.leaf`.
         """
-        leaves = self._current_leaves()
-        return leaves.path(_leaf(leaves, leaf))
+        return self._current_leaves().path(self._leaf_row(leaf))
 
     def name_of(self, leaf: int) -> str | None:
         """Return the name of the innermost instance on a leaf's path that has one, or None.
@@ -159,8 +148,14 @@ class SceneContent(InstanceHolder):
         leaf : int
             As in `hits.leaf`.
         """
-        leaves = self._current_leaves()
-        return leaves.name_of(_leaf(leaves, leaf))
+        return self._current_leaves().name_of(self._leaf_row(leaf))
+
+    def _leaf_row(self, leaf: int) -> int:
+        """Return the row of a leaf, checked."""
+        number, count = one_index("leaf", leaf), len(self._current_leaves())
+        if not 0 <= number < count:
+            raise IndexError(f"leaf must be one of the {count} leaves, got {number}")
+        return number
 
     def instance(self, instance_id: int) -> Instance:
         """Return a snapshot of an instance, like `scene[instance_id]`.
@@ -222,9 +217,8 @@ class SceneContent(InstanceHolder):
         -------
         ndarray of int64, shape (k,)
         """
-        return np.array(
-            sorted(k for k, given in self._instances.names.items() if given == name), np.int64
-        )
+        names = self._instances.names.items()
+        return np.array(sorted(k for k, given in names if given == name), np.int64)
 
     def attributes(self, child: Any) -> Attributes:
         """Return the vertex attributes of a tree: normals and texture coordinates.
@@ -239,12 +233,10 @@ class SceneContent(InstanceHolder):
         Attributes
             Those of the mesh that the tree was built from; all None without a mesh.
         """
-        found = self._attributes.get(id(child))
-        if found is None:
-            for part in reversed(nested_scenes(self)[:-1]):
-                if isinstance(part, SceneContent):
-                    found = found or part._attributes.get(id(child))
-        return Attributes() if found is None else found[1]
+        for part in [self] if id(child) in self._attributes else reversed(nested_scenes(self)):
+            if id(child) in part._attributes:
+                return part._attributes[id(child)][1]
+        return Attributes()
 
     def face_of(self, leaf: int | ArrayLike, prim_id: int | ArrayLike) -> Any:
         """Return the face of the original mesh that a triangle is a part of.
@@ -285,12 +277,11 @@ class SceneContent(InstanceHolder):
         if (ids[missed] >= 0).any():
             raise ValueError("prim_id must be -1 where leaf is")
         found = np.full(rows.shape, -1, np.int32)
-        tree_of = leaves.tree_of[rows[~missed].astype(np.int64)]
-        hit = np.empty(len(tree_of), np.int32)
-        for k in np.unique(tree_of).tolist():
-            mine = tree_of == k
-            hit[mine] = leaves.trees[k].face_of(ids[~missed][mine])
-        found[~missed] = hit
+        tree_of = (
+            np.where(missed, -1, leaves.tree_of[rows.astype(np.int64)]) if len(leaves) else rows
+        )
+        for k in np.unique(tree_of[~missed]).tolist():
+            found[tree_of == k] = leaves.trees[k].face_of(ids[tree_of == k])
         return found.item() if found.ndim == 0 else found
 
     def flattened(
@@ -359,11 +350,3 @@ class SceneContent(InstanceHolder):
         attributes = {id(tree): (tree, known) for tree, known in state["attributes"]}
         self._begin(Instances.of_state(state["table"]), attributes)
         self._up = state["up"]
-
-
-def _leaf(leaves: FlattenedInstances, leaf: int) -> int:
-    """Return the row of a leaf, checked."""
-    number = one_index("leaf", leaf)
-    if not 0 <= number < len(leaves):
-        raise IndexError(f"leaf must be one of the {len(leaves)} leaves, got {number}")
-    return number

@@ -26,8 +26,11 @@ from bvh.scene.instances import (
     depth_of,
     format_name,
     format_placement,
+    matrices_of,
     nested_scenes,
 )
+
+Ints = NDArray[Any]
 
 # Scenes of two halves, each of two quarters, and so on: few instances can have many leaves.
 MAX_LEAVES = 2**24
@@ -98,10 +101,7 @@ def _compose_all(outer, linear, inner, out):
         for j in range(len(inner)):
             for column in range(4):
                 v = (inner[j, 0, column], inner[j, 1, column], inner[j, 2, column])
-                if column == 3:
-                    x = transformed_point(outer, 12 * i, v)
-                else:
-                    x = transformed_point(linear, 12 * i, v)
+                x = transformed_point(outer if column == 3 else linear, 12 * i, v)
                 for row in range(3):
                     out[i * len(inner) + j, row, column] = x[row]
 
@@ -129,10 +129,7 @@ def leaf_counts(parts: Sequence[InstanceHolder]) -> dict[int, int]:
 
 
 def check_nesting(parts: Sequence[InstanceHolder], above: int = 0) -> dict[int, int]:
-    """Check depth of nesting and number of leaves; return `leaf_counts`.
-
-    `above` scenes are around the last of `parts`.
-    """
+    """Check depth, with `above` scenes around the last, and leaves; return `leaf_counts`."""
     depth = depth_of(parts) + above
     if depth > MAX_DEPTH:
         raise ValueError(f"scenes can be nested {MAX_DEPTH} deep, and this one is {depth}")
@@ -144,34 +141,19 @@ def check_nesting(parts: Sequence[InstanceHolder], above: int = 0) -> dict[int, 
 
 
 class FlattenedInstances:
-    """Table of the leaves of a scene.
-
-    Attributes
-    ----------
-    trees : list of Hierarchy
-        Each once.
-    tree_of : ndarray of int32, shape (n,)
-    maps : ndarray of float64, shape (n, 3, 4)
-    masks : ndarray of uint32, shape (n,)
-    instance_id : ndarray of int32, shape (n,)
-    moved, masked : Journal
-        Leaves whose map or mask has changed.
-    """
+    """Table of the leaves of a scene: what `Leaves` shows, and the leaves that have changed."""
 
     def __init__(self, top: InstanceHolder) -> None:
         parts = nested_scenes(top)
         counts = check_nesting(parts)
-        self.trees: list[TreeBase] = []
         self.moved, self.masked = Journal(), Journal()
-        trees: dict[int, int] = {}
+        children_of = {id(child): child for part in parts for child in part._instances.children}
+        self.trees = [child for child in children_of.values() if isinstance(child, TreeBase)]
+        trees = {id(tree): k for k, tree in enumerate(self.trees)}
         numbers = {id(part): k for k, part in enumerate(parts)}
         self._parts: list[_Part] = []
         for part in parts:
             table = part._instances
-            for child in table.children:
-                if isinstance(child, TreeBase) and id(child) not in trees:
-                    trees[id(child)] = len(self.trees)
-                    self.trees.append(child)
             children = [id(child) for child in table.children]
             sizes = np.array([counts.get(k, 1) for k in children], np.int64)
             child_of = table.column("child").copy()
@@ -205,16 +187,17 @@ class FlattenedInstances:
     def _leaves_below(self, rows: NDArray[np.int64]) -> _LeafRows:
         """Compute the leaves below rows of the outermost scene."""
         last = len(self._parts) - 1
-        table, begins = self._parts[-1].table, self._parts[-1].begins
-        maps, masks = table.column("maps")[rows], _masks_of(table)[rows]
+        top = self._parts[-1]
+        at, child = top.begins[rows], top.child[rows]
+        maps, masks = top.table.column("maps")[rows], _masks_of(top.table, rows)
         found: list[_LeafRows] = []
         # First leaf, map and mask of each use of a scene, found before its own turn.
         uses: list[list[Any]] = [[] for _ in self._parts]
         for number in range(last, -1, -1):
             part = self._parts[number]
-            if number == last:
-                at, child = begins[rows], part.child[rows]
-            elif uses[number]:
+            if number < last:
+                if not uses[number]:
+                    continue
                 outer_at, outer, outer_masks = (
                     np.concatenate(column) for column in zip(*uses[number], strict=True)
                 )
@@ -223,8 +206,6 @@ class FlattenedInstances:
                 maps = products(outer, part.table.column("maps"))
                 masks = (outer_masks[:, None] & _masks_of(part.table)).ravel()
                 self._check(at, child, part, maps)
-            else:
-                continue
             order = np.argsort(child, kind="stable")
             ends = np.cumsum(np.bincount(child, minlength=len(part.trees)))
             for k, end in enumerate(ends):
@@ -240,16 +221,9 @@ class FlattenedInstances:
             return found[0]
         return _LeafRows(*(np.concatenate(column) for column in zip(*found, strict=True)))
 
-    def _check(
-        self,
-        at: NDArray[np.int64],
-        child: NDArray[np.int32],
-        part: _Part,
-        maps: NDArray[np.float64],
-    ) -> None:
+    def _check(self, at: Ints, child: Ints, part: _Part, maps: NDArray[np.float64]) -> None:
         """Check that products of maps are invertible, which rounding can prevent."""
-        whole = np.zeros((len(maps), 4, 4))
-        whole[:, :3], whole[:, 3, 3] = maps, 1.0
+        whole = matrices_of(maps)
         try:
             affine_maps("transforms", whole)
         except ValueError:
@@ -272,15 +246,12 @@ class FlattenedInstances:
         moved, masked = table.moved.since(moved_to), table.masked.since(masked_to)
         if moved is None or masked is None or ends[:-1] != read[:-1]:
             self._update(self._leaves_below(np.arange(len(part.ids))))
-        elif len(self._parts) == 1 or not (
-            (part.parts[part.child[moved]] >= 0).any()
-            or (part.parts[part.child[masked]] >= 0).any()
+        elif len(self._parts) == 1 or not any(
+            (part.parts[part.child[rows]] >= 0).any() for rows in (moved, masked)
         ):
             # Instances of trees only: each is one leaf.
-            if len(moved):
-                self._move(part.begins[moved], table.column("maps")[moved])
-            if len(masked):
-                self._mark(part.begins[masked], _masks_of(table, masked))
+            self._move(part.begins[moved], table.column("maps")[moved])
+            self._mark(part.begins[masked], _masks_of(table, masked))
         else:
             self._update(self._leaves_below(np.union1d(moved, masked)))
         self._read = ends
@@ -306,11 +277,8 @@ class FlattenedInstances:
 
     def leaf(self, row: int) -> Leaf:
         """Return one leaf as it is now."""
-        transform = np.eye(4)
-        transform[:3] = self.maps[row]
-        transform.flags.writeable = False
         tree, mask = self.trees[self.tree_of[row]], int(self.masks[row])
-        return Leaf(self.path(row), tree, transform, self.name_of(row), mask)
+        return Leaf(self.path(row), tree, matrices_of(self.maps[row]), self.name_of(row), mask)
 
     def steps(self, leaf: int) -> Iterator[tuple[Instances, int]]:
         """Yield the table and the id of each instance on a leaf's path, outermost first."""
@@ -333,12 +301,10 @@ class FlattenedInstances:
         return next((name for name in reversed(names) if name is not None), None)
 
 
-def _masks_of(table: Instances, rows: NDArray[np.int64] | None = None) -> NDArray[np.uint32]:
+def _masks_of(table: Instances, rows: Any = slice(None)) -> NDArray[np.uint32]:
     """Return the masks of rows, 0 for those that are not visible."""
-    masks, visible = table.column("masks"), table.column("visible")
-    if rows is not None:
-        masks, visible = masks[rows], visible[rows]
-    return np.where(visible, masks, np.uint32(0))
+    masks: NDArray[np.uint32] = table.column("masks")[rows]
+    return np.where(table.column("visible")[rows], masks, np.uint32(0))
 
 
 class Leaves(Sequence[Leaf]):

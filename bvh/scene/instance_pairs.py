@@ -8,7 +8,6 @@ of one tree are transformed to the frame of the other only to find which faces c
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,25 +18,23 @@ from bvh.queries.batches.overlap_batches import (
     PAIRS,
     TASKS,
     RegionSearch,
-    find_region,
     find_regions,
     meeting_pairs,
     search_of,
     split_pair,
 )
 from bvh.queries.hierarchy import BVH
+from bvh.queries.results import ScenePairs
 from bvh.queries.tree_base import TreeBase
 from bvh.runtime.arguments import kernel_input
 from bvh.runtime.jit import warms
 from bvh.runtime.threads import Progress, Shelf, share_long
 from bvh.scene.instanced_trees import InstancedTrees
-from bvh.traversal.overlaps.instanced_region_search import LeafTrees, new_scene_search, search_scene
-from bvh.traversal.overlaps.region_search import new_found
 from bvh.traversal.overlaps.regions import BoxRegions, PlaneRegions, SphereRegions
 from bvh.traversal.overlaps.tree_pairs import ENTRY, begin_with, new_pair_search
 from bvh.traversal.overlaps.tree_to_tree import frame_maps
 from bvh.tree.arrays import TreeArrays
-from bvh.tree.instanced import CODE_BITS, PRIM_MASK
+from bvh.tree.instanced import CODE_BITS, PRIM_MASK, hit_codes
 from bvh.tree.primitives import Triangles
 
 Rows = NDArray[np.int64]
@@ -53,7 +50,6 @@ STILL = np.eye(3, 4)
 
 def search_of_scene(view: InstancedTrees) -> RegionSearch:
     """Return the region search of a scene."""
-    arrays, trees = view.arrays, LeafTrees(view.frames, view.tree_of)
 
     def corners(code: int) -> Any:
         leaf, prim = code >> CODE_BITS, code & PRIM_MASK
@@ -61,8 +57,7 @@ def search_of_scene(view: InstancedTrees) -> RegionSearch:
         assert isinstance(primitives, Triangles)
         return moved(primitives.points[primitives.faces[prim]], view.maps[leaf]).tolist()
 
-    run, found = partial(search_scene, arrays, trees), partial(new_found, ids=np.int64)
-    return RegionSearch(len(arrays.nodes.data) == 0, True, new_scene_search, found, run, corners)
+    return RegionSearch(view.arrays, view.bounds, view.owners, corners)
 
 
 class MovedTrees:
@@ -149,7 +144,7 @@ def _near(
         return np.empty(0, np.int64), np.empty(0, np.int64)
     # Nothing is outside the scene's bounds; this also makes all corners finite.
     low, high = np.maximum(boxes[:, :3], view.bounds[0]), np.minimum(boxes[:, 3:], view.bounds[1])
-    search = search_of(view.tlas_arrays)
+    search = search_of(view.tlas_arrays, view.bounds)
     offsets, mine = find_regions(search, BoxRegions(low, high), len(low), threads, None)
     theirs = np.repeat(theirs, np.diff(offsets))
     kept = own.visible[mine]
@@ -174,10 +169,10 @@ def find_leaf_pairs(
     itself: bool,
     threads: int,
     progress: Progress | None,
-) -> tuple[Rows, Rows]:
-    """Return the codes of faces of a scene, and of those of another or of a tree that they meet.
+) -> ScenePairs:
+    """Return the pairs of faces, of a scene and of another or a tree, that meet, ascending.
 
-    A scene against itself has each pair once, the lower code first. Sorted by both.
+    A scene against itself has each pair once, the lower leaf and face first.
     """
     own = side_of(view)
     other = own if content is view else side_of(content)
@@ -213,7 +208,17 @@ def find_leaf_pairs(
         share_long(len(which), size, work, threads, cancel, progress)
     elif progress is not None:
         progress(0, 0)
-    return _ascending(parts)
+    (leaf, prim), (leaf2, prim2) = map(hit_codes, _ascending(parts))
+    owner = view.owners[leaf]
+    if isinstance(content, InstancedTrees):
+        owner2 = content.owners[leaf2]
+    else:
+        leaf2 = owner2 = np.full(len(leaf2), -1, np.int32)
+    return ScenePairs(
+        np.stack([owner, owner2], axis=1),
+        np.stack([leaf, leaf2], axis=1),
+        np.stack([prim, prim2], axis=1),
+    )
 
 
 def _tasks(job: _Job, threads: int) -> tuple[Rows, Rows]:
@@ -272,4 +277,4 @@ def _warm() -> None:
     corners, ones = (np.zeros((1, 3)), np.ones((1, 3))), np.ones(1)
     every = np.ones((1, 1, 4)), np.ones(1, np.int64)
     for regions in (BoxRegions(*corners), SphereRegions(corners[0], ones), PlaneRegions(*every)):
-        find_region(search_of_scene(view), regions)
+        search_of_scene(view).find(regions, (), None, None)

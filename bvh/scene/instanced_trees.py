@@ -31,6 +31,7 @@ from bvh.tree.instanced import (
     BOUND,
     BOXES,
     FACES,
+    FRAME,
     HIGHEST,
     KIND,
     LOWEST,
@@ -129,6 +130,7 @@ def _addresses(tree: TreeBase) -> list[int]:
     row[AT_BLOCKS], row[AT_GROUPS] = arrays.nodes.data.ctypes.data, arrays.groups.ctypes.data
     row[AT_IDS], row[POINTS] = arrays.nodes.ids.ctypes.data, points.ctypes.data
     row[FACES] = faces[0].ctypes.data if faces else 0
+    row[FRAME] = arrays.frame.ctypes.data
     row[KIND] = KINDS[type(arrays.primitives)]
     return row
 

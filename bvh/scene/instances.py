@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bvh.io.trimesh_scenes import Attributes
 from bvh.queries.tree_base import TreeBase
 from bvh.runtime.arguments import ALL_BITS
 from bvh.runtime.changes import changes
@@ -69,6 +70,14 @@ class Instance:
     def __repr__(self) -> str:
         rest = format_placement(self.transform, self.mask, self.visible)
         return f"Instance({self.id}{format_name(self.name)}, {self.child!r}{rest})"
+
+
+def matrices_of(maps: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return maps (..., 3, 4) as read-only matrices (..., 4, 4)."""
+    whole = np.zeros((*maps.shape[:-2], 4, 4))
+    whole[..., :3, :], whole[..., 3, 3] = maps, 1.0
+    whole.flags.writeable = False
+    return whole
 
 
 def format_name(name: str | None) -> str:
@@ -127,20 +136,7 @@ class Journal:
 
 
 class Instances:
-    """Table of a scene's instances.
-
-    Attributes
-    ----------
-    children : list of Hierarchy or InstanceHolder
-        Each once, however many instances it has.
-    names : dict of int to str
-        Names by id, of the instances that have one.
-    next_id : int
-    shape : int
-        Changes whenever an instance is added, removed, or gets another child.
-    moved, masked : Journal
-        Rows whose map has changed; whose mask or visibility has.
-    """
+    """Table of a scene's instances."""
 
     __slots__ = (
         "_columns", "_dead", "_is_compact", "_numbers", "_size", "children", "masked", "moved",
@@ -151,10 +147,15 @@ class Instances:
         self._columns = {name: np.empty((0, *s), kind) for name, (kind, s) in COLUMNS.items()}
         self._size = self._dead = 0
         self._is_compact = True
-        self._numbers: dict[int, int] = {}  # of children, by Python's id
+        # Each child once, however many instances it has; its index, by Python's id.
         self.children: list[TreeBase | InstanceHolder] = []
+        self._numbers: dict[int, int] = {}
+        # By id, of the instances that have one.
         self.names: dict[int, str] = {}
-        self.next_id = self.shape = 0
+        self.next_id = 0
+        # Changes whenever an instance is added, removed, or gets another child.
+        self.shape = 0
+        # Rows whose map has changed; whose mask or visibility has.
         self.moved, self.masked = Journal(), Journal()
 
     def __len__(self) -> int:
@@ -220,30 +221,25 @@ class Instances:
     def rows_of(self, ids: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the rows of ids."""
         given = self.column("ids")
-        if not len(given):
-            rows, known = ids, np.zeros(len(ids), np.bool_)
-        elif given[-1] - given[0] == len(given) - 1:
-            known = (ids >= given[0]) & (ids <= given[-1])
-            rows = np.where(known, ids - given[0], 0)
+        if len(given) and given[-1] - given[0] == len(given) - 1:
+            rows: NDArray[np.int64] = np.clip(ids - given[0], 0, len(given) - 1)
         else:
             rows = np.minimum(given.searchsorted(ids), len(given) - 1)
-            known = given[rows] == ids
+        # Without any row, there is none to compare with.
+        known = np.zeros(len(ids), np.bool_)
         if len(given):
-            known &= self.column("child")[rows] >= 0
+            known = (given[rows] == ids) & (self.column("child")[rows] >= 0)
         if not known.all():
             raise KeyError(f"there is no instance {ids[int((~known).argmax())]}")
         return rows
 
     def record(self, row: int) -> Instance:
         """Return one instance."""
-        columns, number = self._columns, int(self._columns["ids"][row])
-        transform = np.eye(4)
-        transform[:3] = columns["maps"][row]
-        transform.flags.writeable = False
-        child = self.children[columns["child"][row]]
-        name = self.names.get(number)
-        mask, visible = int(columns["masks"][row]), bool(columns["visible"][row])
-        return Instance(number, child, transform, name, mask, visible)
+        number, child, maps, mask, visible = (self._columns[name][row] for name in COLUMNS)
+        name = self.names.get(int(number))
+        return Instance(
+            int(number), self.children[child], matrices_of(maps), name, int(mask), bool(visible)
+        )
 
     def move(self, rows: NDArray[np.int64], maps: NDArray[np.float64]) -> None:
         """Change the maps of rows."""
@@ -259,16 +255,14 @@ class Instances:
 
     def remove(self, rows: NDArray[np.int64]) -> None:
         """Remove rows, each given once."""
-        self._columns["child"][rows] = -1
+        self.replace(rows, -1)
         self._dead += len(rows)
         for number in self._columns["ids"][rows].tolist():
             self.names.pop(number, None)
-        self._is_compact = False
-        self._reshaped()
 
-    def replace(self, row: int, child: int) -> None:
-        """Change the child of a row to the one with an index."""
-        self._columns["child"][row] = child
+    def replace(self, rows: NDArray[np.int64] | int, child: int) -> None:
+        """Change the child of rows to the one with an index."""
+        self._columns["child"][rows] = child
         self._is_compact = False
         self._reshaped()
 
@@ -290,7 +284,7 @@ class Instances:
     def _close_gaps(self) -> None:
         used = np.zeros(len(self.children) + 1, np.bool_)
         used[self.column("child")] = True  # -1 is the last
-        rows = self.living()
+        rows = np.flatnonzero(self.column("child") >= 0)
         self._columns = {name: column[rows] for name, column in self._columns.items()}
         self._columns["child"] = (np.cumsum(used) - 1).astype(np.int32)[self._columns["child"]]
         self._size, self._dead = len(rows), 0
@@ -299,10 +293,6 @@ class Instances:
         self.moved.forget()
         self.masked.forget()
         self._is_compact = True
-
-    def living(self) -> NDArray[np.int64]:
-        """Return the rows that have not been removed."""
-        return np.flatnonzero(self.column("child") >= 0)
 
     def state(self) -> dict[str, Any]:
         """Return copies of the table's parts; the children are not copied."""
@@ -324,11 +314,14 @@ class Instances:
 
 
 class InstanceHolder:
-    """Base class of `Scene`, as scenes around it use it: a table of instances."""
+    """Base class of `Scene`, as scenes around it use it: what is saved of it."""
 
-    __slots__ = ("_instances",)
+    __slots__ = ("_attributes", "_instances", "_up")
 
     _instances: Instances
+    # By Python's id of a tree, with the tree, so that no other object can have that id.
+    _attributes: dict[int, tuple[TreeBase, Attributes]]
+    _up: str
 
 
 def nested_scenes(top: InstanceHolder) -> list[InstanceHolder]:
@@ -354,7 +347,7 @@ def nested_scenes(top: InstanceHolder) -> list[InstanceHolder]:
 
 
 def depth_of(parts: Sequence[InstanceHolder]) -> int:
-    """Return the levels of nesting of the last of `parts` (see `nested_scenes`)."""
+    """Return the levels of nesting of the last of some scenes (see `nested_scenes`)."""
     depths: dict[int, int] = {}
     for part in parts:
         inner = (depths.get(id(child), 0) for child in part._instances.children)

@@ -7,17 +7,15 @@ from collections.abc import Callable
 from numpy.typing import ArrayLike
 
 from bvh.camera.camera import Camera
-from bvh.picking.cursor import all_under, check_camera, pick_near
+from bvh.picking.cursor import all_under, pick_near
 from bvh.picking.marquee import select
-from bvh.picking.region import lasso, rectangle
-from bvh.picking.results import Pick
-from bvh.picking.selections import Selection
+from bvh.picking.region import check_camera, lasso, rectangle
+from bvh.picking.results import Pick, Selection
 from bvh.runtime.arguments import ALL_BITS
-from bvh.scene.ray_queries import SceneRays
-from bvh.traversal.rays.one_ray import cast_function
+from bvh.scene.scene_queries import SceneQueries
 
 
-class Picking(SceneRays):
+class Picking(SceneQueries):
     """The methods of `Scene` for picking and selecting."""
 
     __slots__ = ()
@@ -72,9 +70,7 @@ class Picking(SceneRays):
             check_camera(camera)
             ray = camera.cursor_ray(x, y)
             if mask is ALL_BITS:
-                view = self._current()
-                given = *ray, camera.near, camera.far, (0, -1)
-                hit = cast_function(view.arrays)(view.address, *given)
+                hit = self._cast_one(ray, camera.near, camera.far)
             else:
                 hit = self.caster(mask=mask)(*ray, camera.near, camera.far)
             return Pick((self, camera, x, y, ray, self._flattened), hit) if hit[1] >= 0 else None

@@ -11,23 +11,22 @@ from numpy.typing import ArrayLike, NDArray
 
 from bvh.camera.placement import axis_name
 from bvh.geometry.transforms import affine_maps
-from bvh.io.trimesh_scenes import attributes_of, fits, placements, up_of
+from bvh.io.meshes import fits
+from bvh.io.trimesh_scenes import attributes_of, placements, up_of
 from bvh.queries.hierarchy import BVH
 from bvh.runtime.arguments import ALL_BITS, bit_masks, index_rows, label, one_index, truths
 from bvh.runtime.jit import alone, warms
 from bvh.runtime.progress_bars import ProgressLike, heard
-from bvh.scene.files.saving import SceneSaving
+from bvh.scene.files.saved_scenes import SceneSaving
 from bvh.scene.flattened_instances import check_nesting
 from bvh.scene.instances import nested_scenes
-from bvh.scene.overlap_queries import SceneOverlapQueries
 from bvh.scene.picking import Picking
-from bvh.scene.point_queries import ScenePoints
 from bvh.tree.primitives import Custom
 
 IDENTITY = np.eye(3, 4)
 
 
-class Scene(Picking, ScenePoints, SceneOverlapQueries, SceneSaving):
+class Scene(Picking, SceneSaving):
     """Instances of trees and of other scenes, each under an affine transform.
 
     An instance under a transform M is its mesh with every vertex v moved to the double nearest to
@@ -172,9 +171,7 @@ class Scene(Picking, ScenePoints, SceneOverlapQueries, SceneSaving):
         ValueError, TypeError
             If an argument has the wrong shape, type or range, or the child contains this scene.
         """
-        maps = IDENTITY if transform is None else affine_maps("transform", transform)
-        if maps.shape != (3, 4):
-            raise ValueError(f"transform must have shape (4, 4), got {(*maps.shape[:-2], 4, 4)}")
+        maps = IDENTITY if transform is None else _one_map(transform)
         bits, shown = bit_masks("mask", mask), truths("visible", visible)
         if bits.ndim or shown.ndim:
             raise ValueError("mask and visible must be single values; add_many takes many")
@@ -252,10 +249,7 @@ class Scene(Picking, ScenePoints, SceneOverlapQueries, SceneSaving):
             As in `add`.
         """
         row = self._row(instance_id)
-        maps = affine_maps("transform", transform)
-        if maps.shape != (3, 4):
-            raise ValueError(f"transform must have shape (4, 4), got {(*maps.shape[:-2], 4, 4)}")
-        self._instances.move(np.array([row]), maps)
+        self._instances.move(np.array([row]), _one_map(transform))
 
     def set_transforms(self, ids: ArrayLike, transforms: ArrayLike) -> None:
         """Change the transforms of many instances.
@@ -336,6 +330,14 @@ class Scene(Picking, ScenePoints, SceneOverlapQueries, SceneSaving):
         return table.child_index(child)
 
 
+def _one_map(transform: ArrayLike) -> NDArray[np.float64]:
+    """Return the map (3, 4) of a matrix (4, 4)."""
+    maps = affine_maps("transform", transform)
+    if maps.ndim != 2:
+        raise ValueError(f"transform must have shape (4, 4), got {(*maps.shape[:-2], 4, 4)}")
+    return maps
+
+
 def _many_maps(transforms: ArrayLike) -> NDArray[np.float64]:
     """Return the maps (n, 3, 4) of matrices (n, 4, 4)."""
     if np.size(transforms) == 0:
@@ -365,6 +367,16 @@ def _warm() -> None:
     scene.all_hits(*rays, max_hits=1)
     scene.count_hits(*rays)
     scene.caster()(1.0, 1.0, 1.0, -1.0, -1.0, -1.0)
+
+
+@warms("point queries of scenes")
+def _warm_points() -> None:
+    """Compile what points ask of scenes."""
+    scene, points = Scene(), np.zeros((1, 3))
+    scene.add(BVH.from_triangles(np.eye(3), [[0, 1, 2]]))
+    for count in (None, 1):
+        scene.closest_point(points, k=count)
+    scene.contains(points)
 
 
 @alone

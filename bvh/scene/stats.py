@@ -14,34 +14,21 @@ from bvh.tree.stats import TreeStats
 
 @dataclass(frozen=True, repr=False)
 class SceneStats:
-    """Statistics of a scene; its `str` is a table.
+    """Statistics of a scene; its `str` is a table."""
 
-    Attributes
-    ----------
-    instances : int
-        Instances of the scene itself.
-    levels : int
-        Levels of nesting: 1 for a scene of trees.
-    leaves, hidden : int
-        Leaves, those of nested scenes included, and those among them that are not visible.
-    primitives, stored : int
-        Triangles or boxes in all leaves; and in all trees, each of which is stored once.
-    bytes, instance_bytes : int
-        Memory of the trees, and of the level above them.
-    trees : tuple of TreeStats
-        Statistics of each tree, in the order of ``scene.leaves.trees``.
-    placed : tuple of int
-        The number of leaves of each tree.
-    """
-
+    # Of the scene itself; a scene of trees has one level.
     instances: int
     levels: int
+    # Nested ones included, and those among them that are not visible.
     leaves: int
     hidden: int
+    # In all leaves; and in all trees, each of which is stored once.
     primitives: int
     stored: int
+    # Memory of the trees, and of the level above them.
     bytes: int
     instance_bytes: int
+    # Of each tree of `Scene.leaves`, with the number of its leaves.
     trees: tuple[TreeStats, ...]
     placed: tuple[int, ...]
 
@@ -61,12 +48,13 @@ class SceneStats:
             ("trees", f"{len(self.trees)}"),
         ]
         lines = [f"{name:<16}{text}" for name, text in rows]
-        table = [("tree", "leaves", "primitives", "depth", "SAH cost", "memory", "build", "EPO")]
+        heads = ("tree", "leaves", "primitives", "depth", "SAH cost", "memory", "build", "EPO")
+        table: list[tuple[str, ...]] = [heads]
         for k, (tree, placed) in enumerate(zip(self.trees, self.placed, strict=True)):
             epo = "" if tree.epo is None else f"{tree.epo:.4g}"
-            row = (f"{k}", f"{placed}", f"{tree.primitives}", f"{tree.depth}")
+            counts = map(str, (k, placed, tree.primitives, tree.depth))
             cost = (f"{tree.sah_cost:.4g}", _size(tree.bytes), f"{tree.build_seconds:.3g} s", epo)
-            table.append(row + cost)
+            table.append((*counts, *cost))
         shown = 8 if any(line[-1] for line in table[1:]) else 7
         widths = [max(map(len, column)) for column in zip(*table, strict=True)]
         for line in table if self.trees else []:

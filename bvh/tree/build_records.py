@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.geometry.arithmetic.floats import INF, finite, lower_of, upper_of
+from bvh.geometry.arithmetic.floats import INF, finite, lower_of, upper_of, vector
 from bvh.runtime.arguments import kernel_input
 from bvh.runtime.jit import entry, inlined
 from bvh.runtime.simd import lane
 from bvh.runtime.threads import share
 from bvh.tree.builders.records import WIDTH, outward, record, store
 from bvh.tree.frame import centre, local_frame, scale
-from bvh.tree.nodes import local_boxes
 from bvh.tree.primitives import Primitives, Triangles, corners, world_bounds
 
 # Triangles that a thread takes at a time.
@@ -22,24 +21,12 @@ CHUNK = 16384
 
 
 class Prepared(NamedTuple):
-    """Input of a builder, and the local frame that it is in.
+    """Input of a builder, and the local frame that it is in."""
 
-    Attributes
-    ----------
-    records : ndarray of float32, shape (2 m, 8)
-        One for each primitive that can be hit (see `builders.records`), then as many unused rows.
-    used : int
-        Primitives that can be hit; m or less.
-    frame : ndarray of float64, shape (2, 3)
-        The local frame (see `frame.local_frame`).
-    bounds : ndarray of float64, shape (2, 3)
-        Lower and upper corner of all primitives that can be hit; NaN if there are none.
-    """
-
-    records: NDArray[np.float32]
-    used: int
-    frame: NDArray[np.float64]
-    bounds: NDArray[np.float64]
+    records: NDArray[np.float32]  # one for each primitive that can be hit, then as many unused rows
+    used: int  # primitives that can be hit
+    frame: NDArray[np.float64]  # (2, 3): see `frame.local_frame`
+    bounds: NDArray[np.float64]  # (2, 3): corners of all primitives that can be hit; else NaN
 
 
 @inlined
@@ -66,17 +53,14 @@ def _survey(triangles, begin, end, bounds):
 @inlined
 def local_record(low, high, prim, middle, s):
     """Return the record of a box in a local frame, rounded outward as by `nodes.local_boxes`."""
+    x, y, z = (low[0] - middle[0]) * s, (low[1] - middle[1]) * s, (low[2] - middle[2]) * s
+    u, v, w = (high[0] - middle[0]) * s, (high[1] - middle[1]) * s, (high[2] - middle[2]) * s
     return outward(
         record(
-            np.float32((low[0] - middle[0]) * s),
-            np.float32((low[1] - middle[1]) * s),
-            np.float32((low[2] - middle[2]) * s),
-            prim,
-            np.float32((high[0] - middle[0]) * s),
-            np.float32((high[1] - middle[1]) * s),
-            np.float32((high[2] - middle[2]) * s),
+            np.float32(x), np.float32(y), np.float32(z), prim,
+            np.float32(u), np.float32(v), np.float32(w),
         )
-    )
+    )  # fmt: skip
 
 
 @inlined
@@ -111,21 +95,13 @@ def _record_triangles(triangles, begin, end, frame, records, at):
 
 
 @entry
-def _record_boxes(boxes, ids, records):
-    """Write the records of the boxes `ids`."""
+def record_boxes(boxes, ids, frame, records):
+    """Write the records of the boxes `ids`, rows of lower and upper corners."""
+    middle, s = centre(frame), scale(frame)
     for i in range(len(ids)):
-        p = np.int64(ids[i])
-        r = record(
-            boxes[p, 0], boxes[p, 1], boxes[p, 2], ids[i], boxes[p, 3], boxes[p, 4], boxes[p, 5]
-        )
-        store(records, i, r)
-
-
-def records_of(boxes: NDArray[np.float32], ids: NDArray[np.int32]) -> NDArray[np.float32]:
-    """Return the records of the primitives `ids`, whose local boxes are rows of `boxes`."""
-    records = np.empty((2 * len(ids), WIDTH), np.float32)
-    _record_boxes(kernel_input(boxes), kernel_input(ids), records)
-    return records
+        row = 2 * np.int64(ids[i])
+        low, high = vector(boxes, row), vector(boxes, row + 1)
+        store(records, i, local_record(low, high, ids[i], middle, s))
 
 
 def prepare(primitives: Primitives, threads: int = 1, spare: float = 0.0) -> Prepared:
@@ -139,42 +115,30 @@ def prepare(primitives: Primitives, threads: int = 1, spare: float = 0.0) -> Pre
     # NumPy converts other indices than its own in a buffer, and ignores that it has no memory.
     rows = np.flatnonzero(valid)
     frame, bounds = local_frame(lower[rows], upper[rows])
-    ids = rows.astype(np.int32)
-    return Prepared(records_of(local_boxes(lower, upper, frame), ids), len(ids), frame, bounds)
-
-
-def survey(triangles: Triangles, threads: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Count the triangles that can be hit in each chunk; bound those of chunks that have any."""
-    count = len(triangles.faces)
-    chunks = -(-count // CHUNK)
-    bounds, valid = np.empty((chunks, 6)), np.zeros(chunks, np.int64)
-
-    def work(begin: int, end: int) -> None:
-        chunk = begin // CHUNK
-        valid[chunk] = _survey(triangles, begin, end, bounds[chunk])
-
-    _in_chunks(count, work, threads)
-    return valid, bounds[valid > 0]
+    records = np.empty((2 * len(rows), WIDTH), np.float32)
+    boxes, ids = np.hstack([lower, upper]), rows.astype(np.int32)
+    record_boxes(kernel_input(boxes), kernel_input(ids), kernel_input(frame), records)
+    return Prepared(records, len(rows), frame, bounds)
 
 
 def _prepare_triangles(triangles: Triangles, threads: int, spare: float) -> Prepared:
     """Prepare triangles in two passes, without an array of their boxes."""
     triangles = Triangles(*(kernel_input(array) for array in triangles))
     count = len(triangles.faces)
-    valid, bounds = survey(triangles, threads)
+    chunks = max(-(-count // CHUNK), 1)
+    boxes, valid = np.empty((chunks, 6)), np.zeros(chunks, np.int64)
 
-    def write(begin: int, end: int) -> Any:
+    def survey(begin: int, end: int) -> None:
+        valid[begin // CHUNK] = _survey(triangles, begin, end, boxes[begin // CHUNK])
+
+    def write(begin: int, end: int) -> None:
         _record_triangles(triangles, begin, end, frame, records, first[begin // CHUNK])
 
-    frame, whole = local_frame(bounds[:, :3], bounds[:, 3:])
+    share(count, CHUNK, survey, threads)
+    frame, bounds = local_frame(boxes[valid > 0, :3], boxes[valid > 0, 3:])
     frame = kernel_input(frame)
     used = int(valid.sum())
     records = np.empty((2 * (used + int(spare * used)), WIDTH), np.float32)
-    first = (np.cumsum(valid) - valid).tolist()
-    _in_chunks(count, write, threads)
-    return Prepared(records, used, frame, whole)
-
-
-def _in_chunks(count: int, work: Any, threads: int) -> None:
-    if count:
-        share(count, CHUNK, work, threads)
+    first = np.cumsum(valid) - valid
+    share(count, CHUNK, write, threads)
+    return Prepared(records, used, frame, bounds)

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
-from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.floats import INF
 from bvh.runtime.arguments import aligned
@@ -23,10 +20,12 @@ from bvh.runtime.simd import (
 from bvh.runtime.threads import reserve_call_memory
 from bvh.tree.nodes import Nodes, is_leaf
 from bvh.tree.wide_nodes import (
+    NO_BOX,
     NODE_SIZE,
     WideNodes,
     child_boxes,
     child_codes,
+    half_area_of,
     leaf_code,
     node_at,
     octant_shift,
@@ -34,8 +33,6 @@ from bvh.tree.wide_nodes import (
     set_child_code,
     set_child_orders,
 )
-
-F = np.float32
 
 # A lane's number in the fields of all octants.
 _IN_EVERY_OCTANT = np.uint32(sum(1 << octant_shift.py_func(octant) for octant in range(8))).astype(
@@ -57,7 +54,7 @@ def order_node(data, node):
     used = min(lowest_bit(unused), np.int64(WIDTH))
     low, high = child_boxes(data, at)
     x, y, z = low[0] + high[0], low[1] + high[1], low[2] + high[2]
-    infinite = splat(F(INF), WIDTH)
+    infinite = splat(np.float32(INF), WIDTH)
     is_used = numbers < splat(np.int32(used), WIDTH)
     orders = select(is_used, none, numbers * splat(_IN_EVERY_OCTANT, WIDTH))
     for octant in range(4):
@@ -80,41 +77,19 @@ def order_node(data, node):
 
 
 @inlined
-def _half_area(bounds, i):
-    x = np.float64(bounds[i, 3]) - bounds[i, 0]
-    y = np.float64(bounds[i, 4]) - bounds[i, 1]
-    z = np.float64(bounds[i, 5]) - bounds[i, 2]
-    return x * y + y * z + z * x
-
-
-@inlined
 def _box(bounds, i):
+    """Return the box of a binary node."""
     return (
         (bounds[i, 0], bounds[i, 1], bounds[i, 2]),
         (bounds[i, 3], bounds[i, 4], bounds[i, 5]),
     )
 
 
-class CollapseScratch(NamedTuple):
-    """Scratch memory of `collapse`."""
-
-    pending: NDArray[np.int64]  # (n, 2): a binary node, and its wide node
-    children: NDArray[np.int64]
-    areas: NDArray[np.float64]
-
-
-def new_scratch(links: NDArray[np.int32]) -> CollapseScratch:
-    """Return the scratch for a binary tree."""
-    return CollapseScratch(
-        np.empty((len(links) // 2 + 2, 2), np.int64), np.empty(WIDTH, np.int64), np.empty(WIDTH)
-    )
-
-
 @entry
-def collapse(bounds, links, order, lanes, data, ids, count_only, scratch):
+def _collapse(bounds, links, order, lanes, data, ids, scratch):
     """Collapse a binary tree, opening the child of largest area until a node is full.
 
-    Returns (nodes, rows of ids); with `count_only` nothing is written.
+    Returns the number of nodes.
     """
     pending, children, areas = scratch
     pending[0, 0], pending[0, 1] = 0, 0
@@ -136,7 +111,7 @@ def collapse(bounds, links, order, lanes, data, ids, count_only, scratch):
             left = np.int64(links[children[best], 0])
             for i, c in ((left, best), (left + 1, n)):
                 children[c] = i
-                areas[c] = -1.0 if is_leaf(links, i) else _half_area(bounds, i)
+                areas[c] = -1.0 if is_leaf(links, i) else half_area_of(*_box(bounds, i))
             n += 1
         for c in range(n):
             i = children[c]
@@ -145,23 +120,19 @@ def collapse(bounds, links, order, lanes, data, ids, count_only, scratch):
                 first, count = np.int64(links[i, 0]), np.int64(links[i, 1])
                 used_rows = (count + lanes - 1) // lanes
                 code = leaf_code(rows, used_rows)
-                if not count_only:
-                    for k in range(used_rows * lanes):
-                        ids[rows + k // lanes, k % lanes] = order[first + k] if k < count else -1
+                for k in range(used_rows * lanes):
+                    ids[rows + k // lanes, k % lanes] = order[first + k] if k < count else -1
                 rows += used_rows
             else:
                 nodes += 1
-            if not count_only:
-                low, high = _box(bounds, i)
-                set_child_box(data, node_at(node) + c, low, high)
-                set_child_code(data, node_at(node) + c, code)
-        if not count_only:
-            for c in range(n, WIDTH):
-                set_child_box(
-                    data, node_at(node) + c, (F(INF), F(INF), F(INF)), (F(-INF), F(-INF), F(-INF))
-                )
-                set_child_code(data, node_at(node) + c, 0)
-            order_node(data, node)
+            low, high = _box(bounds, i)
+            set_child_box(data, node_at(node) + c, low, high)
+            set_child_code(data, node_at(node) + c, code)
+        low, high = NO_BOX
+        for c in range(n, WIDTH):
+            set_child_box(data, node_at(node) + c, low, high)
+            set_child_code(data, node_at(node) + c, 0)
+        order_node(data, node)
         # Queue inner children so that the first is expanded next.
         k = nodes - 1
         for c in range(n - 1, -1, -1):
@@ -169,17 +140,20 @@ def collapse(bounds, links, order, lanes, data, ids, count_only, scratch):
                 pending[waiting, 0], pending[waiting, 1] = children[c], k
                 waiting += 1
                 k -= 1
-    return nodes, rows
+    return nodes
 
 
 def widen(binary: Nodes, lanes: int) -> WideNodes:
     """Collapse a binary tree to wide nodes, with rows of `lanes` primitives."""
-    none, no_ids = aligned(0, np.float32), np.empty((0, lanes), np.int32)
-    if len(binary.links) == 0:
-        return WideNodes(none, no_ids)
-    scratch = new_scratch(binary.links)
+    rows = int((-(-binary.links[:, 1] // lanes)).sum())
+    if rows == 0:
+        return WideNodes(aligned(0, np.float32), np.empty((0, lanes), np.int32))
+    # A wide node stands for an inner node or more; memory that is not touched costs nothing.
+    inner = len(binary.links) // 2 + 1
+    capacity, ids = aligned(inner * NODE_SIZE, np.float32), np.empty((rows, lanes), np.int32)
+    pending = np.empty((inner + 1, 2), np.int64)
+    scratch = pending, np.empty(WIDTH, np.int64), np.empty(WIDTH)
     reserve_call_memory()
-    count, rows = collapse(*binary, lanes, none, no_ids, True, scratch)
-    nodes = WideNodes(aligned(count * NODE_SIZE, np.float32), np.empty((rows, lanes), np.int32))
-    collapse(*binary, lanes, *nodes, False, scratch)
-    return nodes
+    data = aligned(_collapse(*binary, lanes, capacity, ids, scratch) * NODE_SIZE, np.float32)
+    data[:] = capacity[: len(data)]
+    return WideNodes(data, ids)

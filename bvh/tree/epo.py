@@ -14,20 +14,19 @@ contain a part of it. A triangle that was split belongs to all nodes above any o
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bvh.geometry.arithmetic.floats import vector
 from bvh.runtime.arguments import kernel_input
 from bvh.runtime.jit import entry, kernel, warms
 from bvh.runtime.simd import WIDTH
 from bvh.runtime.threads import Shelf, share
-from bvh.tree import frame as frames
 from bvh.tree.arrays import TreeArrays
-from bvh.tree.primitives import Triangles, corners
+from bvh.tree.builders.space import local_triangle
+from bvh.tree.primitives import Triangles
 from bvh.tree.wide_nodes import (
-    child_at,
     child_code,
     child_lower,
     child_upper,
@@ -44,57 +43,19 @@ CORNERS = 9
 
 
 @entry
-def _number_leaves(data, first, last, pending):
-    """Number the leaves of a tree from left to right; return how many there are.
+def _rows_below(data, first, last):
+    """Set the rows first[i, c]..last[i, c] - 1 of leaves in lane c of node i, or below it.
 
-    Lane c of node i, or what is below it, has the leaves first[i, c]..last[i, c].
+    They are consecutive, because a binary tree is collapsed depth first.
     """
-    # Each entry: a node, and its next lane.
-    pending[0, 0] = pending[0, 1] = 0
-    waiting, leaves = 1, 0
-    while waiting > 0:
-        node, c = pending[waiting - 1, 0], pending[waiting - 1, 1]
-        if c == WIDTH:
-            waiting -= 1
-            if waiting > 0:
-                parent = pending[waiting - 1, 0]
-                last[parent, pending[waiting - 1, 1] - 1] = leaves
-            continue
-        pending[waiting - 1, 1] = c + 1
-        first[node, c] = leaves
-        last[node, c] = leaves
-        code = child_code(data, node_at(node) + c)
-        if code > 0:
-            pending[waiting, 0], pending[waiting, 1] = code, 0
-            waiting += 1
-        elif code < 0:
-            leaves += 1
-            last[node, c] = leaves
-    return leaves
-
-
-@entry
-def _leaves_of_primitives(data, ids, first, offsets, leaves, count_only):
-    """List the leaves of each primitive: leaves[offsets[i] : offsets[i + 1]] in the end.
-
-    With `count_only`, offsets[i + 1] counts them; without it, offsets[i] is the next index.
-    """
-    for number in range(node_count(data) * WIDTH):
-        node, c = number // WIDTH, number % WIDTH
-        code = child_code(data, child_at(number))
-        if code >= 0:
-            continue
-        row, count = leaf_rows(code)
-        for i in range(row, row + count):
-            for k in range(ids.shape[1]):
-                prim = np.int64(ids[i, k])
-                if prim < 0:
-                    continue
-                if count_only:
-                    offsets[prim + 1] += 1
-                else:
-                    leaves[offsets[prim]] = first[node, c]
-                    offsets[prim] += 1
+    for node in range(node_count(data) - 1, -1, -1):
+        for c in range(WIDTH):
+            code = child_code(data, node_at(node) + c)
+            if code > 0:
+                first[node, c], last[node, c] = first[code].min(), last[code].max()
+            elif code < 0:
+                row, count = leaf_rows(code)
+                first[node, c], last[node, c] = row, row + count
 
 
 @kernel
@@ -121,20 +82,13 @@ def _cut(polygon, count, axis, plane, side, out):
 def _area(polygon, count):
     """Return twice the area of a flat polygon."""
     x, y, z = 0.0, 0.0, 0.0
+    c = vector(polygon, 0)
     for i in range(1, count - 1):
-        ax, ay, az = (
-            polygon[i, 0] - polygon[0, 0],
-            polygon[i, 1] - polygon[0, 1],
-            polygon[i, 2] - polygon[0, 2],
-        )
-        bx, by, bz = (
-            polygon[i + 1, 0] - polygon[0, 0],
-            polygon[i + 1, 1] - polygon[0, 1],
-            polygon[i + 1, 2] - polygon[0, 2],
-        )
-        x += ay * bz - az * by
-        y += az * bx - ax * bz
-        z += ax * by - ay * bx
+        p, q = vector(polygon, i), vector(polygon, i + 1)
+        a, b = (p[0] - c[0], p[1] - c[1], p[2] - c[2]), (q[0] - c[0], q[1] - c[1], q[2] - c[2])
+        x += a[1] * b[2] - a[2] * b[1]
+        y += a[2] * b[0] - a[0] * b[2]
+        z += a[0] * b[1] - a[1] * b[0]
     return math.sqrt(x * x + y * y + z * z)
 
 
@@ -165,35 +119,20 @@ def _clip(triangle, data, at, one, other):
     return count, _area(one, count)
 
 
-class LeafNumbers(NamedTuple):
-    """The leaves below each child, and those of each primitive.
-
-    Leaves are numbered from left to right. Lane c of node i, or what is below it, has the leaves
-    first[i, c] <= k < last[i, c]; primitive i is in leaves[offsets[i] : offsets[i + 1]].
-    """
-
-    first: NDArray[np.int32]
-    last: NDArray[np.int32]
-    offsets: NDArray[np.int64]
-    leaves: NDArray[np.int32]
-
-
 @entry
-def _overlap(triangles, frame, data, numbers, begin, end, totals, scratch):
-    """Add up, over the triangles of a range, their area and what overlaps, into `totals`."""
-    first, last, offsets, leaves = numbers
+def _overlap(triangles, frame, data, members, begin, end, totals, scratch):
+    """Add up, over the triangles of a range, their area and what overlaps, into `totals`.
+
+    Triangle i is in the rows rows[offsets[i] : offsets[i + 1]] of leaves (see `_rows_below`).
+    """
+    first, last, offsets, rows = members
     stack, polygons = scratch
-    s, centre = frames.scale(frame), frames.centre(frame)
     triangle, one, other = polygons[0], polygons[1], polygons[2]
     whole, over = 0.0, 0.0
     for prim in range(begin, end):
         if offsets[prim] == offsets[prim + 1]:
             continue
-        vertices = corners(triangles, prim)
-        for axis in range(3):
-            triangle[0, axis] = (vertices[0][axis] - centre[axis]) * s
-            triangle[1, axis] = (vertices[1][axis] - centre[axis]) * s
-            triangle[2, axis] = (vertices[2][axis] - centre[axis]) * s
+        local_triangle(triangles, prim, frame, triangle)
         whole += _area(triangle, 3)
         stack[0] = 0
         waiting = 1
@@ -210,7 +149,7 @@ def _overlap(triangles, frame, data, numbers, begin, end, totals, scratch):
                     continue
                 belongs = False
                 for i in range(offsets[prim], offsets[prim + 1]):
-                    if first[node, c] <= leaves[i] < last[node, c]:
+                    if first[node, c] <= rows[i] < last[node, c]:
                         belongs = True
                 if not belongs:
                     # A node is visited once, a leaf's rows one by one.
@@ -232,19 +171,15 @@ def overlap_of(arrays: TreeArrays, threads: int) -> float | None:
     nodes = arrays.nodes.size
     if nodes == 0:
         return 0.0
-    first, last = np.zeros((nodes, WIDTH), np.int32), np.zeros((nodes, WIDTH), np.int32)
-    _number_leaves(data, first, last, np.empty((nodes + 1, 2), np.int64))
+    first = np.full((nodes, WIDTH), len(ids), np.int32)
+    last = np.zeros((nodes, WIDTH), np.int32)
+    _rows_below(data, first, last)
+    rows, prims = np.nonzero(ids >= 0)[0], ids[ids >= 0]
+    order = np.argsort(prims, kind="stable")
     count = len(primitives.faces)
-    offsets, leaves = np.zeros(count + 1, np.int64), np.empty(0, np.int32)
-    _leaves_of_primitives(data, ids, first, offsets, leaves, True)
-    np.cumsum(offsets, out=offsets)
-    leaves = np.empty(int(offsets[-1]), np.int32)
-    _leaves_of_primitives(data, ids, first, offsets, leaves, False)
-    # Each offset has moved on to the next one's.
-    offsets[1:] = offsets[:-1].copy()
-    offsets[0] = 0
+    offsets = np.searchsorted(prims[order], np.arange(count + 1))
+    members = tuple(kernel_input(array) for array in (first, last, offsets, rows[order]))
     totals = np.zeros((-(-count // CHUNK), 2))
-    numbers = LeafNumbers(*(kernel_input(array) for array in (first, last, offsets, leaves)))
 
     # The stack has at most one entry a node.
     shelf = Shelf(lambda: (np.empty(nodes + 1, np.int64), np.empty((3, CORNERS + 1, 3))))
@@ -254,7 +189,7 @@ def overlap_of(arrays: TreeArrays, threads: int) -> float | None:
             stop = min(start + CHUNK, end)
             with shelf.scratch() as scratch:
                 part = totals[start // CHUNK]
-                _overlap(primitives, frame, data, numbers, start, stop, part, scratch)
+                _overlap(primitives, frame, data, members, start, stop, part, scratch)
 
     share(count, CHUNK, work, threads)
     whole, over = (math.fsum(column) for column in totals.T)

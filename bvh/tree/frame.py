@@ -75,13 +75,20 @@ def highest(frame, axis):
 @inlined
 def lower_corner(frame):
     """Return the lower corner of all primitives, in local coordinates."""
-    return (peek(frame, LOWEST), peek(frame, LOWEST + 1), peek(frame, LOWEST + 2))
+    return vector(frame, 2)
 
 
 @inlined
 def upper_corner(frame):
     """Return the upper corner of all primitives, in local coordinates."""
-    return (peek(frame, HIGHEST), peek(frame, HIGHEST + 1), peek(frame, HIGHEST + 2))
+    return vector(frame, 3)
+
+
+@inlined
+def into_frame(frame, p):
+    """Return a point of the world in local coordinates."""
+    c, s = centre(frame), scale(frame)
+    return (p[0] - c[0]) * s, (p[1] - c[1]) * s, (p[2] - c[2]) * s
 
 
 @inlined
@@ -99,62 +106,23 @@ def set_bounds(frame, far, local):
 
 
 class FrameView:
-    """The numbers of a frame by name, for Python.
+    """The numbers of a frame by name, for Python; a frame of two rows has no box."""
 
-    Parameters
-    ----------
-    frame : ndarray of float64, shape (4, 3) or (2, 3)
-        It is not copied. A frame of two rows has no corners.
-    """
-
-    __slots__ = ("_rows",)
+    __slots__ = ("bound", "box", "centre", "exponent", "farthest")
 
     def __init__(self, frame: NDArray[np.float64]) -> None:
-        self._rows = frame
-
-    @property
-    def centre(self) -> NDArray[np.float64]:
-        """The centre, shape (3,)."""
-        return np.asarray(self._rows[0])
-
-    @property
-    def exponent(self) -> int:
-        """The exponent of the scale."""
-        return int(self._rows[1, 0])
-
-    @property
-    def scale(self) -> float:
-        """2**exponent: local units in one unit of the world."""
-        return float(2.0**self.exponent)
-
-    @property
-    def farthest(self) -> float:
-        """The largest absolute coordinate of all primitives in the world."""
-        return float(self._rows[1, 1])
-
-    @property
-    def bound(self) -> float:
-        """The largest absolute local coordinate, at least 1."""
-        return float(self._rows[1, 2])
-
-    @property
-    def box(self) -> NDArray[np.float64]:
-        """Lower and upper corner of all primitives in local coordinates, shape (2, 3)."""
-        rows: NDArray[np.float64] = self._rows[2:4]
-        return rows
+        self.centre = frame[0]
+        self.exponent = int(frame[1, 0])
+        self.farthest, self.bound = float(frame[1, 1]), float(frame[1, 2])
+        self.box = frame[2:4]
 
 
 def local_frame(
     lower: NDArray[np.float64], upper: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Choose the local frame x' = (x - c) * 2**k for primitives within the given boxes.
+    """Choose the local frame for primitives within the given boxes, shape (2, 3).
 
-    Returns
-    -------
-    frame : ndarray of float64, shape (2, 3)
-        First c, then (k, the largest absolute coordinate, 0).
-    bounds : ndarray of float64, shape (2, 3)
-        Lower and upper corner of all boxes; NaN if there are none.
+    Also returns the lower and upper corner of all boxes, (2, 3); NaN if there are none.
     """
     frame = np.zeros((2, 3))
     if len(lower) == 0:

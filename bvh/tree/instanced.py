@@ -25,7 +25,7 @@ from bvh.runtime.jit import inlined, kernel, stay_outlined
 from bvh.runtime.simd import peek, pointer_to
 
 # Columns of `trees`: addresses of a tree's arrays, and what kind of primitives it has.
-BLOCKS, GROUPS, IDS, POINTS, FACES, KIND, TREE_SIZE = 0, 1, 2, 3, 4, 5, 8
+BLOCKS, GROUPS, IDS, POINTS, FACES, KIND, FRAME, TREE_SIZE = 0, 1, 2, 3, 4, 5, 6, 8
 TRIANGLES, BOXES, OBBS = 0, 1, 2
 
 # Columns of `transforms`, the local transforms from the frame of the TLAS to that of a tree: three
@@ -81,6 +81,12 @@ def kind_of(instanced, leaf):
 
 
 @inlined
+def frame_of(instanced, leaf):
+    """Return the frame of a leaf's tree."""
+    return pointer_to(peek(instanced.trees, leaf * TREE_SIZE + FRAME), F8)
+
+
+@inlined
 def blocks_of(instanced, leaf):
     """Return the nodes of a leaf's tree."""
     return pointer_to(peek(instanced.trees, leaf * TREE_SIZE + BLOCKS), F4)
@@ -99,17 +105,22 @@ def prim_ids_of(instanced, leaf):
 
 
 @inlined
+def face_corners(points, faces, prim):
+    """Return the vertices of a face."""
+    return (
+        vector(points, np.int64(peek(faces, 3 * prim))),
+        vector(points, np.int64(peek(faces, 3 * prim + 1))),
+        vector(points, np.int64(peek(faces, 3 * prim + 2))),
+    )
+
+
+@inlined
 def local_corners(instanced, code):
     """Return the vertices of a triangle in the coordinates of its tree."""
     at = leaf_of(code) * TREE_SIZE
     points = pointer_to(peek(instanced.trees, at + POINTS), F8)
     faces = pointer_to(peek(instanced.trees, at + FACES), I4)
-    prim = 3 * prim_of(code)
-    return (
-        vector(points, np.int64(peek(faces, prim))),
-        vector(points, np.int64(peek(faces, prim + 1))),
-        vector(points, np.int64(peek(faces, prim + 2))),
-    )
+    return face_corners(points, faces, prim_of(code))
 
 
 @kernel

@@ -7,8 +7,7 @@ import numpy as np
 from bvh.geometry.arithmetic.floats import INF, lower_of, upper_of
 from bvh.runtime.jit import entry, inlined
 from bvh.runtime.simd import WIDTH, peek
-from bvh.tree.build_records import local_box, local_record
-from bvh.tree.builders.records import store
+from bvh.tree.build_records import local_box
 from bvh.tree.collapse import order_node
 from bvh.tree.frame import centre, scale, set_bounds, set_corners
 from bvh.tree.wide_nodes import (
@@ -89,15 +88,6 @@ def valid_boxes(boxes, ids, bounds):
     for axis in range(3):
         bounds[0, axis], bounds[1, axis] = low[axis], high[axis]
     return count
-
-
-@entry
-def record_boxes(boxes, ids, frame, records):
-    """Write the build records of the boxes `ids`."""
-    origin, s = centre(frame), scale(frame)
-    for i in range(len(ids)):
-        low, high = _corners(boxes, np.int64(ids[i]))
-        store(records, i, local_record(low, high, ids[i], origin, s))
 
 
 @entry

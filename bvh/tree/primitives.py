@@ -11,17 +11,18 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.geometry.arithmetic.floats import INF, NAN, can_hit, finite, vector
+from bvh.geometry.arithmetic.floats import INF, NAN, can_hit
 from bvh.geometry.boxes import box_interval, read_box
 from bvh.geometry.obbs import obb_bounds, obb_interval, read_obb
 from bvh.geometry.triangles import barycentrics, distance, sides
-from bvh.runtime.jit import by_type, entry, inlined, types
-from bvh.runtime.simd import peek, pointer
+from bvh.runtime.jit import by_type, inlined, types
+from bvh.runtime.simd import pointer
 from bvh.runtime.tuple_references import borrowed, pointers_of
 from bvh.runtime.user_calls import call_intersect
 from bvh.tree.instanced import (
     TRIANGLES,
     Instanced,
+    face_corners,
     instanced_corners,
     instanced_interval,
     kind_of,
@@ -87,20 +88,11 @@ def corners(triangles, prim):
     """Return the three vertices of a triangle, in a scene in world coordinates."""
 
 
-def _own_corners(triangles, prim):
-    faces, points = triangles.faces, triangles.points
-    return (
-        vector(points, np.int64(peek(faces, 3 * prim))),
-        vector(points, np.int64(peek(faces, 3 * prim + 1))),
-        vector(points, np.int64(peek(faces, 3 * prim + 2))),
-    )
-
-
 @by_type(corners, inline=True)
 def _choose_corners(triangles, prim):
     if triangles.instance_class is Instanced:
         return lambda triangles, prim: instanced_corners(triangles, prim)
-    return _own_corners
+    return lambda triangles, prim: face_corners(triangles.points, triangles.faces, prim)
 
 
 def intersect(primitives, prim, o, d, scaled, t_min, t_max, cull):
@@ -108,7 +100,6 @@ def intersect(primitives, prim, o, d, scaled, t_min, t_max, cull):
 
     `scaled` is what `triangles.scaled_ray` returns for the ray.
     """
-    return INTERSECTIONS[type(primitives)](primitives, prim, o, d, scaled, t_min, t_max, cull)
 
 
 def _intersect_triangle(primitives, prim, o, d, scaled, t_min, t_max, cull):
@@ -138,8 +129,7 @@ def _intersect_obb(primitives, prim, o, d, scaled, t_min, t_max, cull):
 
 def _intersect_instanced(primitives, prim, o, d, scaled, t_min, t_max, cull):
     if kind_of(primitives, leaf_of(prim)) == TRIANGLES:
-        vertices = instanced_corners(primitives, prim)
-        return _intersect_corners(vertices, o, d, scaled, t_min, t_max, cull)
+        return _intersect_corners(corners(primitives, prim), o, d, scaled, t_min, t_max, cull)
     return _stay(instanced_interval(primitives, prim, o, d), t_min, t_max)
 
 
@@ -173,26 +163,26 @@ def _stay(interval, t_min, t_max):
     return max(t_min, near), (FRONT if near >= t_min else BACK)
 
 
-INTERSECTIONS = {
-    Triangles: _intersect_triangle,
-    Boxes: _intersect_box,
-    Obbs: _intersect_obb,
-    Custom: _intersect_custom,
-    Instanced: _intersect_instanced,
-}
-
-
 @by_type(intersect)
 def _choose_intersection(primitives, prim, o, d, scaled, t_min, t_max, cull):
-    return INTERSECTIONS[primitives.instance_class]
+    return {
+        Triangles: _intersect_triangle, Boxes: _intersect_box, Obbs: _intersect_obb,
+        Custom: _intersect_custom, Instanced: _intersect_instanced,
+    }[primitives.instance_class]  # fmt: skip
 
 
 def weights(primitives, prim, o, d, scaled, t_min, t_max):
     """Return (u, v) where a ray meets a primitive; NaN for boxes."""
-    return WEIGHTS[type(primitives)](primitives, prim, o, d, scaled, t_min, t_max)
 
 
-def _weights_of_triangle(primitives, prim, o, d, scaled, t_min, t_max):
+def _triangle_weights(primitives, prim, o, d, scaled, t_min, t_max):
+    v0, v1, v2 = corners(primitives, prim)
+    return barycentrics(o, d, v0, v1, v2)
+
+
+def _instanced_weights(primitives, prim, o, d, scaled, t_min, t_max):
+    if kind_of(primitives, leaf_of(prim)) != TRIANGLES:
+        return NAN, NAN
     v0, v1, v2 = corners(primitives, prim)
     return barycentrics(o, d, v0, v1, v2)
 
@@ -201,30 +191,17 @@ def _no_weights(primitives, prim, o, d, scaled, t_min, t_max):
     return NAN, NAN
 
 
-def _placed_weights(primitives, prim, o, d, scaled, t_min, t_max):
-    if kind_of(primitives, leaf_of(prim)) != TRIANGLES:
-        return NAN, NAN
-    v0, v1, v2 = instanced_corners(primitives, prim)
-    return barycentrics(o, d, v0, v1, v2)
-
-
 def _custom_weights(primitives, prim, o, d, scaled, t_min, t_max):
     _, u, v = _call_user(primitives.intersect, prim, o, d, t_min, t_max, primitives.data)
     return u, v
 
 
-WEIGHTS = {
-    Triangles: _weights_of_triangle,
-    Boxes: _no_weights,
-    Obbs: _no_weights,
-    Custom: _custom_weights,
-    Instanced: _placed_weights,
-}
-
-
 @by_type(weights)
 def _choose_weights(primitives, prim, o, d, scaled, t_min, t_max):
-    return WEIGHTS[primitives.instance_class]
+    choices = {
+        Triangles: _triangle_weights, Custom: _custom_weights, Instanced: _instanced_weights
+    }  # fmt: skip
+    return choices.get(primitives.instance_class, _no_weights)
 
 
 @inlined
@@ -233,30 +210,15 @@ def is_ray(o, d, t_min, t_max):
     return can_hit(o, d) and t_min <= t_max
 
 
-@entry
-def _triangle_bounds(points, faces, lower, upper, valid):
-    """Bound each triangle; mark those with a vertex that is not finite as invalid."""
-    for i in range(len(faces)):
-        a = vector(points, np.int64(faces[i, 0]))
-        b = vector(points, np.int64(faces[i, 1]))
-        c = vector(points, np.int64(faces[i, 2]))
-        valid[i] = finite(a) and finite(b) and finite(c)
-        for axis in range(3):
-            lower[i, axis] = min(a[axis], min(b[axis], c[axis]))
-            upper[i, axis] = max(a[axis], max(b[axis], c[axis]))
-
-
 def world_bounds(
     primitives: Primitives,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.bool_]]:
     """Bound every primitive: lower and upper corners, (n, 3), and which of them can be hit."""
     points = primitives.points
     if isinstance(primitives, Triangles):
-        faces = primitives.faces
-        lower, upper = np.empty((len(faces), 3)), np.empty((len(faces), 3))
-        valid = np.empty(len(faces), np.bool_)
-        _triangle_bounds(points, faces, lower, upper, valid)
-        return lower, upper, valid
+        a, b, c = (points[column] for column in primitives.faces.T)
+        valid = (np.isfinite(a) & np.isfinite(b) & np.isfinite(c)).all(axis=1)
+        return np.minimum(a, np.minimum(b, c)), np.maximum(a, np.maximum(b, c)), valid
     lower, upper = points[:, 0:3].copy(), points[:, 3:6].copy()
     solid = np.isfinite(lower) & np.isfinite(upper) & (lower <= upper)
     valid = np.asarray(solid.all(axis=1))

@@ -21,10 +21,10 @@ from bvh.tree.arrays import TreeArrays, frozen
 from bvh.tree.build_records import local_box
 from bvh.tree.collapse import order_node
 from bvh.tree.frame import local_frame
-from bvh.tree.nodes import local_boxes
 from bvh.tree.primitives import Triangles, count_of, world_bounds
 from bvh.tree.triangle_groups import GROUP_SIZE, pack_group
 from bvh.tree.wide_nodes import (
+    NO_BOX,
     NODE_SIZE,
     WideNodes,
     child_at,
@@ -42,14 +42,12 @@ from bvh.tree.wide_nodes import (
 # Nodes that a thread takes at a time.
 CHUNK = 512
 
-F = np.float32
-
 
 @entry
-def _fit_triangles(triangles, ids, frame, begin, end, data, groups):
-    """Bound the leaves of the nodes begin..end, and fill their triangle groups.
+def _fit_leaves(triangles, corners, ids, frame, begin, end, data, groups):
+    """Bound the leaves of the nodes begin..end, of triangles or of boxes by their corners.
 
-    A leaf without a triangle gets an empty box.
+    Fills the groups of triangles; a leaf without a triangle gets an empty box.
     """
     centre, s, bound = frames.centre(frame), frames.scale(frame), frames.bound(frame)
     for number in range(begin * WIDTH, end * WIDTH):
@@ -59,29 +57,19 @@ def _fit_triangles(triangles, ids, frame, begin, end, data, groups):
             continue
         low, high = (INF, INF, INF), (-INF, -INF, -INF)
         first, count = leaf_rows(code)
-        for g in range(first, first + count):
-            a, b = pack_group(triangles, ids, centre, s, bound, g, groups)
-            low, high = lower_of(low, a), upper_of(high, b)
-        near, far = (F(INF), F(INF), F(INF)), (F(-INF), F(-INF), F(-INF))
+        for row in range(first, first + count):
+            # Numba leaves out the one that is None.
+            if triangles is not None:
+                a, b = pack_group(triangles, ids, centre, s, bound, row, groups)
+                low, high = lower_of(low, a), upper_of(high, b)
+            if corners is not None:
+                prim = np.int64(peek(ids, row))
+                low = lower_of(low, vector(corners[0], prim))
+                high = upper_of(high, vector(corners[1], prim))
+        near, far = NO_BOX
         if low[0] < INF:
             near, far = local_box(low, high, centre, s)
         set_child_box(data, at, near, far)
-
-
-@entry
-def _fit_boxes(boxes, ids, begin, end, data):
-    """Bound the leaves of the nodes begin..end by the local boxes of their primitives."""
-    for number in range(begin * WIDTH, end * WIDTH):
-        at = child_at(number)
-        code = child_code(data, at)
-        if code >= 0:
-            continue
-        low, high = (F(INF), F(INF), F(INF)), (F(-INF), F(-INF), F(-INF))
-        first, count = leaf_rows(code)
-        for i in range(first, first + count):
-            b = boxes[np.int64(peek(ids, i))]
-            low, high = lower_of(low, b), upper_of(high, (b[3], b[4], b[5]))
-        set_child_box(data, at, low, high)
 
 
 @entry
@@ -109,14 +97,14 @@ def _fill_empty(data, root, corner):
         corner[0, axis] = root[0, axis]
     for node in range(node_count(data)):
         low, _ = node_box(data, node)
-        if low[0] == F(INF):
-            low = (corner[node, 0], corner[node, 1], corner[node, 2])
+        if low[0] == INF:
+            low = corner[node, 0], corner[node, 1], corner[node, 2]
         for c in range(WIDTH):
             at = node_at(node) + c
             code = child_code(data, at)
             if code > 0:
                 corner[code, 0], corner[code, 1], corner[code, 2] = low
-            if code != 0 and child_lower(data, at, 0) == F(INF):
+            if code != 0 and child_lower(data, at, 0) == INF:
                 set_child_box(data, at, low, low)
 
 
@@ -152,24 +140,6 @@ def cost_of(arrays: TreeArrays) -> float:
 
 
 @entry
-def _mark(ids, in_leaf):
-    """Mark the primitives that are in leaves."""
-    for i in range(ids.size):
-        prim = np.int64(peek(ids, i))
-        if prim >= 0:
-            in_leaf[prim] = True
-
-
-@entry
-def _mark_corners(faces, in_leaf, used):
-    """Mark the vertices of triangles that are in leaves."""
-    for i in range(len(faces)):
-        if in_leaf[i]:
-            for k in range(3):
-                used[np.int64(peek(faces, 3 * i + k))] = True
-
-
-@entry
 def _bound_used(points, used, bounds):
     """Bound the used vertices; return whether all of them are finite."""
     low, high, all_finite = (INF, INF, INF), (-INF, -INF, -INF), True
@@ -193,12 +163,12 @@ class Members(NamedTuple):
 def members_of(arrays: TreeArrays) -> Members:
     """Return which primitives and vertices are in the leaves of a tree."""
     primitives = arrays.primitives
-    in_leaf = np.zeros(count_of(primitives), np.bool_)
-    _mark(arrays.nodes.ids, in_leaf)
+    ids, in_leaf = arrays.nodes.ids, np.zeros(count_of(primitives), np.bool_)
+    in_leaf[ids[ids >= 0]] = True
     if not isinstance(primitives, Triangles):
         return Members(in_leaf, in_leaf[:0])
     used = np.zeros(len(primitives.points), np.bool_)
-    _mark_corners(primitives.faces, in_leaf, used)
+    used[primitives.faces[in_leaf]] = True
     return Members(kernel_input(in_leaf), kernel_input(used))
 
 
@@ -211,40 +181,20 @@ def refitted(
 ) -> tuple[TreeArrays, NDArray[np.float64]]:
     """Return the tree with its primitives moved, and its bounds in the world, shape (2, 3).
 
-    Parameters
-    ----------
-    arrays : TreeArrays
-        The tree; it is not changed.
-    points : ndarray of float64
-        Replaces `arrays.primitives.points`; of the same shape.
-    threads : int
-        Threads to use.
-    members : Members, optional
-        The result of `members_of`, if it is known.
-    progress : callable, optional
-        Called as progress(done, total) in nodes.
-
-    Returns
-    -------
-    TreeArrays, ndarray of float64
-        Each leaf of a triangle that was split gets the whole box of the triangle. Triangles with a
-        vertex that is no longer finite are removed from the leaves.
-
-    Raises
-    ------
-    ValueError
-        If the shape is wrong; if a primitive can be hit that is not in the tree; if a box can no
-        longer be hit.
+    `points` replace those of the primitives; `members` are those of the tree, if they are known.
+    Each leaf of a triangle that was split gets the whole box of the triangle. Triangles with a
+    vertex that is no longer finite are removed from the leaves. Raises ValueError if the shape is
+    wrong, if a primitive can be hit that is not in the tree, or if a box can no longer be hit.
     """
     primitives, ids = arrays.primitives, arrays.nodes.ids
-    triangles = isinstance(primitives, Triangles)
-    name = "vertices" if triangles else "boxes"
+    name = "vertices" if isinstance(primitives, Triangles) else "boxes"
     if points.shape != primitives.points.shape:
         raise ValueError(f"{name} must have shape {primitives.points.shape}, got {points.shape}")
     moved = primitives._replace(points=owned(points))
     in_leaf, used = members_of(arrays) if members is None else members
-    boxes, lost = np.empty((0, 6), np.float32), False
+    triangles, corners, lost = None, None, False
     if isinstance(moved, Triangles):
+        triangles = moved
         box = np.empty((2, 3))
         if in_leaf.all() and len(in_leaf) > 0 and _bound_used(moved.points, used, box):
             frame, bounds = local_frame(box[:1], box[1:])
@@ -262,7 +212,7 @@ def refitted(
                 "build a new tree"
             )
         frame, bounds = local_frame(lower[valid], upper[valid])
-        boxes = local_boxes(lower, upper, frame)
+        corners = kernel_input(lower), kernel_input(upper)
     if np.isnan(bounds[0, 0]):
         none = aligned(0, np.float32)
         empty = TreeArrays(WideNodes(none, ids[:0]), none, moved, np.zeros((4, 3)))
@@ -270,15 +220,12 @@ def refitted(
     whole = np.vstack([frame, np.zeros((2, 3))])
     data = aligned(len(arrays.nodes.data), np.float32)
     groups = aligned(len(ids) * GROUP_SIZE if triangles else 0, np.float32)
-    frame, boxes, old = kernel_input(whole), kernel_input(boxes), arrays.nodes.data
+    frame, old = kernel_input(whole), arrays.nodes.data
 
     def fit(begin: int, end: int) -> None:
         part = slice(begin * NODE_SIZE, end * NODE_SIZE)
         data[part] = old[part]
-        if triangles:
-            _fit_triangles(moved, ids, frame, begin, end, data, groups)
-        else:
-            _fit_boxes(boxes, ids, begin, end, data)
+        _fit_leaves(triangles, corners, ids, frame, begin, end, data, groups)
 
     def order(begin: int, end: int) -> None:
         _order_nodes(begin, end, data)

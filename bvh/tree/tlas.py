@@ -23,11 +23,11 @@ from numpy.typing import NDArray
 
 from bvh.runtime.arguments import aligned, kernel_input
 from bvh.runtime.jit import warms
-from bvh.runtime.threads import reserve_call_memory
 from bvh.tree.arrays import TreeArrays
+from bvh.tree.build_records import record_boxes
 from bvh.tree.builders import binned_sah
 from bvh.tree.builders.records import WIDTH as RECORD
-from bvh.tree.collapse import collapse, new_scratch
+from bvh.tree.collapse import widen
 from bvh.tree.frame import FrameView, local_frame
 from bvh.tree.moving_boxes import (
     AREA,
@@ -35,13 +35,11 @@ from bvh.tree.moving_boxes import (
     OUTGROWN,
     find_lanes,
     move_boxes,
-    record_boxes,
     refit_all,
     valid_boxes,
 )
-from bvh.tree.nodes import Nodes
 from bvh.tree.primitives import Boxes
-from bvh.tree.wide_nodes import NODE_SIZE, WideNodes
+from bvh.tree.wide_nodes import WideNodes
 
 # Time of a ray for one more visit of a node or a box: measured as the time of random rays over the
 # cost, for 10 000 boxes that were exchanged step by step.
@@ -57,24 +55,14 @@ NOTHING = np.empty((0, 3)), np.empty((0, 3))
 
 
 class Tlas:
-    """Tree over moving boxes.
+    """Tree over moving boxes, shape (n, 6); those that are empty or not finite are not in it.
 
-    Parameters
-    ----------
-    boxes : ndarray of float64, shape (n, 6)
-        Lower and upper corners. Boxes that are empty or not finite are not in the tree.
-
-    Attributes
-    ----------
-    arrays : TreeArrays
-        Over `Boxes`, one in each leaf: row r of the leaves holds the box `nodes.ids[r, 0]`. They
-        change in place; a rebuild replaces them, and with them the local frame.
+    `arrays` are over `Boxes`, one in each leaf: row r of the leaves holds the box
+    `nodes.ids[r, 0]`. They change in place; a rebuild replaces them, and the local frame.
     """
 
-    __slots__ = (
-        "_blocks", "_bounds", "_boxes", "_built_cost", "_changes", "_figures", "_frame", "_lanes",
-        "_lost", "_parents", "arrays",
-    )  # fmt: skip
+    # Time of a build, by the fastest one so far.
+    seconds_a_box: ClassVar[float] = 1e-6
 
     arrays: TreeArrays
     _boxes: NDArray[np.float64]
@@ -91,8 +79,6 @@ class Tlas:
     # Seconds that rays have lost since the tree was built, and what its cost was then.
     _lost: float
     _built_cost: float
-    # Time of a build, by the fastest one so far.
-    seconds_a_box: ClassVar[float] = 1e-6
 
     def __init__(self, boxes: NDArray[np.float64]) -> None:
         self._boxes = np.array(boxes, np.float64, order="C").reshape(-1, 6)
@@ -137,21 +123,10 @@ class Tlas:
         boxes: NDArray[np.float64],
         rays: float = ASSUMED_RAYS,
     ) -> bool:
-        """Move boxes; refit the tree, or rebuild it if that is cheaper.
+        """Move the boxes `rows`, after `rays` rays; return whether `arrays` have been replaced.
 
-        Parameters
-        ----------
-        rows : ndarray of int64, shape (k,)
-            Indices of the boxes; if one is given twice, its last row of `boxes` counts.
-        boxes : ndarray of float64, shape (k, 6)
-            Their new corners.
-        rays : float
-            Rays that have been cast since the last update.
-
-        Returns
-        -------
-        bool
-            Whether the tree was rebuilt: `arrays` have been replaced then.
+        The tree is refitted, or rebuilt if that is cheaper. Of a row that is given twice, the last
+        box counts.
         """
         self._lost += rays * (self.cost - self._built_cost) * NODE_SECONDS
         # A tree that has improved reduces the loss, but not below 0.
@@ -174,17 +149,14 @@ class Tlas:
     def rebuild(self) -> None:
         """Rebuild the tree, with new arrays in a new local frame."""
         began = time.perf_counter()
-        boxes, ids, bounds = (
-            kernel_input(self._boxes),
-            np.empty(len(self), np.int32),
-            np.empty((2, 3)),
-        )
+        boxes, ids = kernel_input(self._boxes), np.empty(len(self), np.int32)
+        bounds = np.empty((2, 3))
         ids = ids[: valid_boxes(boxes, ids, bounds)]
         frame, bounds = local_frame(bounds[:1], bounds[1:]) if len(ids) else local_frame(*NOTHING)
         records = np.empty((2 * len(ids), RECORD), np.float32)
         record_boxes(boxes, kernel_input(ids), kernel_input(frame), records)
         binary = binned_sah.build(records, group_bits=0, max_leaf=1)
-        nodes = _widened(binary, len(ids))
+        nodes = widen(binary, 1)
         self._frame, self._bounds = np.zeros((4, 3)), (self._changes, bounds)
         self._frame[:2] = frame
         self._blocks = nodes.data
@@ -218,22 +190,6 @@ class Tlas:
     def _pays(self) -> bool:
         """Return whether rays have lost as much time as a build takes."""
         return self._lost > Tlas.seconds_a_box * len(self._boxes)
-
-
-def _widened(binary: Nodes, count: int) -> WideNodes:
-    """Collapse a binary tree over `count` boxes to wide nodes.
-
-    In one pass, unlike `collapse.widen`: there are fewer wide nodes than boxes, and memory that is
-    not touched costs nothing.
-    """
-    if count == 0:
-        return WideNodes(aligned(0, np.float32), np.empty((0, 1), np.int32))
-    capacity, ids = aligned(count * NODE_SIZE, np.float32), np.empty((count, 1), np.int32)
-    reserve_call_memory()
-    nodes, _ = collapse(*binary, 1, capacity, ids, False, new_scratch(binary.links))
-    blocks = aligned(nodes * NODE_SIZE, np.float32)
-    blocks[:] = capacity[: len(blocks)]
-    return WideNodes(blocks, ids)
 
 
 @warms("top levels")

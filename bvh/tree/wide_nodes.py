@@ -20,10 +20,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bvh.geometry.arithmetic.floats import INF
 from bvh.runtime.jit import inlined
 from bvh.runtime.simd import (
     WIDTH,
-    load,
     load_ints,
     lowest,
     peek,
@@ -32,11 +32,15 @@ from bvh.runtime.simd import (
     poke_int,
     store_ints,
 )
+from bvh.tree.triangle_groups import three
 
 ROWS = 8
 NODE_SIZE = ROWS * WIDTH
 LOWER, UPPER, CODES, ORDER = 0, 3, 6, 7
 LANE_BITS = {4: 2, 8: 3, 16: 4}[WIDTH]
+
+# The box of an unused lane.
+NO_BOX = (np.float32(INF),) * 3, (np.float32(-INF),) * 3
 
 LEAF_BITS = 3
 MAX_LEAF_ROWS = 1 << LEAF_BITS
@@ -139,30 +143,6 @@ def all_planes(x, y, z):
 
 
 @inlined
-def child_box(data, at):
-    """Return the lower and upper corner of a child's box."""
-    low = (
-        peek(data, at + LOWER * WIDTH),
-        peek(data, at + (LOWER + 1) * WIDTH),
-        peek(data, at + (LOWER + 2) * WIDTH),
-    )
-    high = (
-        peek(data, at + UPPER * WIDTH),
-        peek(data, at + (UPPER + 1) * WIDTH),
-        peek(data, at + (UPPER + 2) * WIDTH),
-    )
-    return low, high
-
-
-@inlined
-def set_child_box(data, at, low, high):
-    """Set the box of a child."""
-    for axis in range(3):
-        poke(data, at + (LOWER + axis) * WIDTH, low[axis])
-        poke(data, at + (UPPER + axis) * WIDTH, high[axis])
-
-
-@inlined
 def child_lower(data, at, axis):
     """Return a lower coordinate of a child's box."""
     return peek(data, at + (LOWER + axis) * WIDTH)
@@ -175,19 +155,26 @@ def child_upper(data, at, axis):
 
 
 @inlined
+def child_box(data, at):
+    """Return the lower and upper corner of a child's box."""
+    return (
+        (child_lower(data, at, 0), child_lower(data, at, 1), child_lower(data, at, 2)),
+        (child_upper(data, at, 0), child_upper(data, at, 1), child_upper(data, at, 2)),
+    )
+
+
+@inlined
+def set_child_box(data, at, low, high):
+    """Set the box of a child."""
+    for axis in range(3):
+        poke(data, at + (LOWER + axis) * WIDTH, low[axis])
+        poke(data, at + (UPPER + axis) * WIDTH, high[axis])
+
+
+@inlined
 def child_boxes(data, at):
     """Return the corners of all children's boxes, each as three vectors of lanes."""
-    low = (
-        load(data, at + LOWER * WIDTH, WIDTH),
-        load(data, at + (LOWER + 1) * WIDTH, WIDTH),
-        load(data, at + (LOWER + 2) * WIDTH, WIDTH),
-    )
-    high = (
-        load(data, at + UPPER * WIDTH, WIDTH),
-        load(data, at + (UPPER + 1) * WIDTH, WIDTH),
-        load(data, at + (UPPER + 2) * WIDTH, WIDTH),
-    )
-    return low, high
+    return three(data, at + LOWER * WIDTH), three(data, at + UPPER * WIDTH)
 
 
 @inlined

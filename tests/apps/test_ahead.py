@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("typer")
 pytest.importorskip("rich")
 
-from bvh.apps.cli import ahead
+from bvh.apps.cli import compiling
 from bvh.runtime.cache.kernel_cache import cache_directory
 from bvh.traversal.rays import closest_hit
 from tests.children import answer, start
@@ -19,7 +19,7 @@ PROGRAM = """
 import json
 import numpy as np
 import bvh
-from bvh.apps.cli.ahead import cast_at_nothing
+from bvh.apps.cli.compiling import cast_at_nothing
 from bvh.traversal.rays import closest_hit
 
 def compiled():
@@ -46,7 +46,7 @@ def test_nothing_needs_the_kernels_of_something(scene: bool, counters: bool) -> 
 
 def test_the_kernel_is_known_by_its_module() -> None:
     """The prefix of its files in the cache follows the module, wherever that moves."""
-    assert f"{closest_hit.__name__}." == ahead.RAYS
+    assert f"{closest_hit.__name__}." == compiling.RAYS
 
 
 @pytest.mark.skipif(cache_directory() is None, reason="needs a cache")
@@ -55,41 +55,41 @@ def test_a_process_is_started_where_it_is_of_use(
 ) -> None:
     started: list[str] = []
 
-    def start(command: list[str], **_: Any) -> None:
-        started.append(command[-1].partition("; ")[2])
+    def start(args: list[str], **_: Any) -> None:
+        started.append(args[-1].partition("; ")[2])
 
-    monkeypatch.setattr(ahead.subprocess, "Popen", start)
-    monkeypatch.setattr(ahead.atexit, "register", lambda *_: None)
-    monkeypatch.setattr(ahead, "kernel_shelves", lambda: ())
-    monkeypatch.setattr(ahead, "cache_directory", lambda: tmp_path)
-    monkeypatch.setattr(ahead, "_cpus", lambda: 2)
+    monkeypatch.setattr(compiling.subprocess, "Popen", start)
+    monkeypatch.setattr(compiling.atexit, "register", lambda *_: None)
+    monkeypatch.setattr(compiling, "kernel_shelves", lambda: ())
+    monkeypatch.setattr(compiling, "cache_directory", lambda: tmp_path)
+    monkeypatch.setattr(compiling, "_cpus", lambda: 2)
 
     def ask(name: str) -> int:
         started.clear()
-        ahead.compile_ahead(Path(name), counters=False)
+        compiling.compile_ahead(Path(name), counters=False)
         return len(started)
 
     assert ask("a.ply") == 1 and started == ["cast_at_nothing(False, False)"]
     assert ask("a.GLB") == 1 and started == ["cast_at_nothing(True, False)"]
     (tmp_path / "bvh.traversal.triangles.one").touch()
     assert ask("a.ply") == 1
-    (tmp_path / f"{ahead.RAYS}closest_hits-1").touch()
+    (tmp_path / f"{compiling.RAYS}closest_hits-1").touch()
     assert ask("a.ply") == 0
-    (tmp_path / f"{ahead.RAYS}closest_hits-1").unlink()
+    (tmp_path / f"{compiling.RAYS}closest_hits-1").unlink()
     for name, value in (("_cpus", lambda: 1), ("kernel_shelves", lambda: (tmp_path,)),
                         ("cache_directory", lambda: None),
                         ("cache_directory", lambda: tmp_path / "gone")):  # fmt: skip
         with monkeypatch.context() as patch:
-            patch.setattr(ahead, name, value)
+            patch.setattr(compiling, name, value)
             assert ask("a.ply") == 0
 
     def refuse(*_: Any, **__: Any) -> None:
         raise BlockingIOError("no more processes")
 
     # It is no error where none can be started.
-    monkeypatch.setattr(ahead.subprocess, "Popen", refuse)
+    monkeypatch.setattr(compiling.subprocess, "Popen", refuse)
     assert ask("a.ply") == 0
     # Nor is there any use in one that cannot keep what it compiles.
-    monkeypatch.setattr(ahead.subprocess, "Popen", start)
-    monkeypatch.setattr(ahead.os, "access", lambda *_: False)
+    monkeypatch.setattr(compiling.subprocess, "Popen", start)
+    monkeypatch.setattr(compiling.os, "access", lambda *_: False)
     assert ask("a.ply") == 0

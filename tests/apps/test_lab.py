@@ -15,10 +15,10 @@ from bvh.apps.lab.answers import (
     exact_answer,
     exact_reason,
     naive_answers,
+    percent,
     scale_of,
     verdict,
 )
-from bvh.apps.lab.fields import edited, numbers_of, text_of, texts_of
 from bvh.apps.lab.naive import NAIVES, claims
 from bvh.apps.lab.presets import CUBE, PRESETS
 from bvh.apps.lab.state import (
@@ -26,10 +26,14 @@ from bvh.apps.lab.state import (
     LabState,
     Vector,
     crossings,
+    edited,
     interval,
     nearest,
+    numbers_of,
     rotation,
     slabs,
+    text_of,
+    texts_of,
     turn_of,
 )
 from tests.oracles import lab as oracle_lab
@@ -185,10 +189,10 @@ def test_charts_show_the_exact_ends(name: str) -> None:
             assert f"{text_of([slab.near])} .. {text_of([slab.far])}" in text
     stay = interval(state, index)
     assert (f"{text_of([stay.near])} .. {text_of([stay.far])}" in text) == stay.hit
-    scale = scale_of(state, slabs(state, index))
+    scale = scale_of(state, index)
     if stay.hit:
-        assert scale.low <= stay.near <= stay.far <= scale.high
-        assert 0.0 <= scale.percent(stay.near) <= scale.percent(stay.far) <= 100.0
+        assert scale[0] <= stay.near <= stay.far <= scale[1]
+        assert 0.0 <= percent(stay.near, scale) <= percent(stay.far, scale) <= 100.0
 
 
 def test_numbers_go_in_and_out_to_the_last_digit(rng: np.random.Generator) -> None:

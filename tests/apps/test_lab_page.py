@@ -18,10 +18,9 @@ import numpy as np
 import pytest
 
 import bvh
-from bvh.apps.lab.fields import text_of
 from bvh.apps.lab.handles import pose
 from bvh.apps.lab.presets import PRESETS
-from bvh.apps.lab.state import LabState, interval, nearest
+from bvh.apps.lab.state import LabState, interval, nearest, text_of
 
 pytest.importorskip("viser")
 playwright = pytest.importorskip("playwright.sync_api")

@@ -9,7 +9,7 @@ import numpy as np
 import bvh
 from bvh import Attributes, Scene
 from bvh.io.container import HEADER_SIZE, digest_of, padded
-from bvh.io.scene_format import SceneHeader, packed_scene, tables_end, tables_of, unpacked_scene
+from bvh.io.file_formats import SceneHeader, packed_scene, tables_end, tables_of, unpacked_scene
 from bvh.runtime.arguments import ALL_BITS
 from tests.cases.saved_trees import tree_of
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from bvh import BVH
 from bvh.io.container import DIGEST_SIZE, HEADER_SIZE, digest_of, end_of, padded
-from bvh.io.tree_format import Header, entries_of, packed, unpacked
+from bvh.io.file_formats import Header, entries_of, packed, unpacked
 from bvh.runtime.arguments import kernel_input
 from bvh.runtime.simd import WIDTH
 from bvh.tree.triangle_groups import pack_triangles

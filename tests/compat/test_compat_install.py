@@ -16,9 +16,9 @@ import trimesh
 
 import bvh
 import bvh.compat.trimesh as drop_in
-from bvh.compat import mesh_trees
-from bvh.compat.mesh_trees import tree_of
+from bvh.compat import trimesh_points
 from bvh.compat.trimesh import ProximityQuery, RayMeshIntersector
+from bvh.compat.trimesh_points import tree_of
 from tests.cases.soups import soup
 from tests.compat.test_compat_trimesh import DOWN, RTREE, grid_rays, lumps
 
@@ -212,13 +212,13 @@ def test_primitives_change() -> None:
 def test_trees_die_with_their_mesh() -> None:
     """Nothing keeps a mesh alive that nobody holds, nor its tree."""
     gc.collect()
-    count = len(mesh_trees._cache)
+    count = len(trimesh_points._cache)
     mesh = trimesh.creation.box()
     RayMeshIntersector(mesh).intersects_any(DOWN, DOWN)
-    assert len(mesh_trees._cache) == count + 1
+    assert len(trimesh_points._cache) == count + 1
     del mesh
     gc.collect()
-    assert len(mesh_trees._cache) == count
+    assert len(trimesh_points._cache) == count
 
 
 def test_copies_and_pickles(installed: None) -> None:

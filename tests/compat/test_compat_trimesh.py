@@ -11,8 +11,8 @@ import pytest
 import trimesh
 
 import bvh.compat.trimesh as drop_in
-from bvh.compat.mesh_trees import tree_of
 from bvh.compat.trimesh import RayMeshIntersector
+from bvh.compat.trimesh_points import tree_of
 from meshes.organic import organic
 from tests.oracles import brute
 from tests.oracles import trimesh as oracle_tm

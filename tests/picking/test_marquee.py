@@ -60,11 +60,11 @@ def test_scenes_equal_their_leaves_one_by_one(rng: np.random.Generator, mode: st
                 tree, matrix = leaves.trees[leaves.tree_of[row]], leaves.matrices[row]
                 leaf = Leaf(tree)
                 inside = mode == "inside"
-                part = select_part(camera, region, leaf, matrix, "faces", inside, 1).faces
+                part = select_part(camera, region, leaf, matrix, "faces", inside, 1).ids
                 place = np.flatnonzero(faces.leaf == row)
                 told = faces[int(place[0])].tolist() if len(place) else []
                 assert told == part.tolist()
-                part = select_part(camera, region, leaf, matrix, "vertices", inside, 1).vertices
+                part = select_part(camera, region, leaf, matrix, "vertices", inside, 1).ids
                 place = np.flatnonzero(vertices.leaf == row)
                 assert (vertices[int(place[0])].tolist() if len(place) else []) == part.tolist()
                 whole.setdefault(row // 2, []).append(

@@ -116,6 +116,23 @@ def test_refused_options() -> None:
             BVH.from_triangles(*mesh, quality=quality)
 
 
+def test_a_mask_selects_instances_of_scenes_only() -> None:
+    """A tree of one mesh refuses it by name; None, the default, selects all."""
+    tree, ray = BVH.from_triangles(np.eye(3), [[0, 1, 2]]), (np.ones(3), -np.ones(3))
+    for query in (tree.closest_hit, tree.any_hit, tree.all_hits, tree.count_hits):
+        query(*ray, mask=None)
+        for mask in (1, 0xFFFFFFFF, [1, 2]):
+            with pytest.raises(ValueError, match="mask must be None"):
+                query(*ray, mask=mask)
+    points = tree.closest_point, tree.distance, tree.signed_distance, tree.winding_number
+    for ask in (*points, tree.contains):
+        ask(ray[0], mask=None)
+        with pytest.raises(ValueError, match="mask must be None"):
+            ask(ray[0], mask=0xFFFFFFFF)
+    with pytest.raises(ValueError, match="mask must be None"):
+        tree.caster(mask=1)
+
+
 def test_more_primitives_than_ids() -> None:
     """A tree over n primitives has 2n - 1 nodes, and their ids are int32."""
     faces = np.broadcast_to(np.int8(0), (2**30 + 1, 3))

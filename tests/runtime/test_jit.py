@@ -277,7 +277,7 @@ def signatures():
         f"{name}.{key}": len(value.signatures)
         for name, module in list(sys.modules.items()) if name.split(".")[0] == "bvh"
         for key, value in vars(module).items()
-        if isinstance(value, Dispatcher) and type(value._cache).__name__ == "LateCache"
+        if isinstance(value, Dispatcher) and type(value._cache).__name__ == "KernelCache"
         # Not helpers of kernels with users' code, nor what is compiled for a user's function.
         and not ("no_cpython_wrapper" in value.targetoptions or key == "_visit")
     }

@@ -16,12 +16,10 @@ from bvh.runtime.simd import (
     as_floats,
     as_ints,
     compress_order,
-    compress_orders,
     convert,
     fma,
     full_like,
     greater,
-    highest_bit,
     lane,
     lesser,
     load,
@@ -36,6 +34,7 @@ from bvh.runtime.simd import (
     store,
     store_ints,
 )
+from bvh.runtime.simd.lanes import compress_orders
 
 Array = np.ndarray
 Rng = np.random.Generator
@@ -271,20 +270,19 @@ def _bits(given, counts, orders):
     for i in range(len(given)):
         counts[i, 0] = popcount(given[i])
         counts[i, 1] = lowest_bit(given[i])
-        counts[i, 2] = highest_bit(given[i])
         store(orders, i * WIDTH, compress_order(given[i] & ((1 << WIDTH) - 1)))
 
 
 def test_bits(rng: Rng) -> None:
-    """Set bits, the lowest and highest of them, and lanes of a mask brought to the front."""
+    """Set bits, the lowest of them, and lanes of a mask brought to the front."""
     more = rng.integers(-(2**63), 2**63 - 1, 500, endpoint=True) >> rng.integers(0, 64, 500)
     given = np.array([*range(256), -1, -(2**63), 2**63 - 1, *more, *1 << np.arange(63)])
-    counts, orders = np.zeros((len(given), 3), np.int64), np.zeros((len(given), WIDTH), np.int32)
+    counts, orders = np.zeros((len(given), 2), np.int64), np.zeros((len(given), WIDTH), np.int32)
     _bits(given, counts, orders.reshape(-1))
     for number, row, order in zip(given.tolist(), counts.tolist(), orders.tolist(), strict=True):
         word = number & (2**64 - 1)
         low = (word & -word).bit_length() - 1 if word else 64
-        assert row == [word.bit_count(), low, word.bit_length() - 1]
+        assert row == [word.bit_count(), low]
         lanes = [k for k in range(WIDTH) if word >> k & 1]
         assert order[: len(lanes)] == lanes
     for n in (4, 8):

@@ -13,7 +13,7 @@ import pytest
 
 import bvh
 from bvh import BVH, Scene
-from bvh.queries.overlap_results import SceneOverlaps, ScenePairs
+from bvh.queries.results import SceneOverlaps, ScenePairs
 from tests.oracles import overlaps
 from tests.oracles import scene_overlaps as oracle
 

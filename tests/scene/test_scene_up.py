@@ -13,9 +13,9 @@ import trimesh
 
 import bvh
 from bvh import Camera, Scene
-from bvh.apps.cli.openings import opened, opened_scene
+from bvh.apps.cli.files import opened, opened_scene
 from bvh.camera.placement import AXES
-from bvh.io.scene_format import VERSION
+from bvh.io.file_formats import VERSION
 from tests.commands import Run
 
 

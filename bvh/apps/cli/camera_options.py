@@ -1,7 +1,6 @@
 """Options that describe a camera, and the decorator that adds them to a command."""
 
-from __future__ import annotations
-
+# Without `from __future__ import annotations`, because typer reads those of `CameraOptions`.
 import functools
 import inspect
 import json
@@ -22,9 +21,20 @@ FOV = 35.0
 
 KINDS = ("look_at", "orthographic", "framing", "from_opencv", "from_matrices")
 
-# The options by the names of their parameters.
-OPTIONS: dict[str, Any] = {
-    "camera": Annotated[
+Up = Annotated[
+    str | None,
+    typer.Option(
+        metavar="AXIS|X,Y,Z",
+        help="Up direction, such as y or 0,1,0; by default that of the scene: y for .glb and "
+        ".gltf; z for meshes.",
+    ),
+]
+
+
+class CameraOptions(NamedTuple):
+    """Options of a command; None for those that are not given."""
+
+    camera: Annotated[
         str | None,
         typer.Option(
             "--camera",
@@ -33,102 +43,40 @@ OPTIONS: dict[str, Any] = {
             'of the SCENE file, as trimesh reads it. Else a file with an object: "kind" is one of '
             f"{', '.join(KINDS)}; its other members are arguments of that method of bvh.Camera.",
         ),
-    ],
-    "eye": Annotated[
+    ] = None
+    eye: Annotated[
         str | None,
         typer.Option(metavar="X,Y,Z", help="Position of the camera; by default it sees all."),
-    ],
-    "target": Annotated[
+    ] = None
+    target: Annotated[
         str | None,
         typer.Option(metavar="X,Y,Z", help="Point it looks at; by default the centre of all."),
-    ],
-    "up": Annotated[
-        str | None,
-        typer.Option(
-            metavar="AXIS|X,Y,Z",
-            help="Up direction of the picture, such as y or 0,1,0; by default that of the scene: "
-            "y for .glb and .gltf; z for meshes.",
-        ),
-    ],
-    "fov": Annotated[
+    ] = None
+    up: Up = None
+    fov: Annotated[
         float | None, typer.Option(help=f"Vertical field of view in degrees; {FOV:g} by default.")
-    ],
-    "ortho": Annotated[
+    ] = None
+    ortho: Annotated[
         float | None,
         typer.Option(metavar="HEIGHT", help="Parallel rays; height of the picture in space."),
-    ],
-    "size": Annotated[
+    ] = None
+    size: Annotated[
         str | None,
         typer.Option(
             metavar="WxH", help=f"Device pixels of the picture; {WIDTH}x{HEIGHT} by default."
         ),
-    ],
-    "y": Annotated[
+    ] = None
+    y: Annotated[
         str | None, typer.Option(metavar="up|down", help="Direction of y; down by default.")
-    ],
-    "pixel_ratio": Annotated[
+    ] = None
+    pixel_ratio: Annotated[
         float | None, typer.Option(help="Device pixels to a unit of x and y; 1 by default.")
-    ],
-}
-# Those of commands that take no coordinates in the picture.
-OF_PICTURES = ("camera", "eye", "target", "up", "fov", "ortho", "size")
-
-
-def with_camera(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Return a decorator for commands with a parameter ``camera: CameraOptions``.
-
-    Parameters
-    ----------
-    *names : str
-        The options to add in its place, of `OPTIONS`.
-    """
-
-    def decorate(command: Callable[..., None]) -> Callable[..., None]:
-        signature = inspect.signature(command, eval_str=True)
-        parameters = list(signature.parameters.values())
-        at = list(signature.parameters).index("camera")
-        kind = parameters[at].kind
-        options = [inspect.Parameter(n, kind, default=None, annotation=OPTIONS[n]) for n in names]
-        parameters[at : at + 1] = options
-
-        @functools.wraps(command)
-        def with_options(**given: Any) -> None:
-            camera = CameraOptions(**{name: given.pop(name) for name in names})
-            command(**given, camera=camera)
-
-        # typer reads both.
-        with_options.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-        with_options.__annotations__ = {p.name: p.annotation for p in parameters}
-        return with_options
-
-    return decorate
-
-
-class CameraOptions(NamedTuple):
-    """Values of the options; None for those that were not given."""
-
-    camera: str | None = None
-    eye: str | None = None
-    target: str | None = None
-    up: str | None = None
-    fov: float | None = None
-    ortho: float | None = None
-    size: str | None = None
-    y: str | None = None
-    pixel_ratio: float | None = None
+    ] = None
 
     def camera_of(self, path: Path, bounds: NDArray[np.float64], up: str, read: Any) -> Camera:
-        """Return the camera; by default one that sees all of the bounds.
+        """Return the camera; by default one that sees all of the bounds, (2, 3).
 
-        Parameters
-        ----------
-        path : Path
-            Of the mesh or scene.
-        bounds : ndarray, shape (2, 3)
-        up : str
-            Up axis there.
-        read : trimesh.Scene, trimesh.Trimesh or None
-            What trimesh read from that file.
+        `up` is the up axis there; `read` is what trimesh read from the file, or None.
         """
         pixels = None if self.size is None else _pixels(self.size)
         if self.camera is not None:
@@ -190,27 +138,53 @@ class CameraOptions(NamedTuple):
         unknown = [name for name in arguments if name not in parameters]
         if unknown:
             raise ValueError(f"--camera: {path}: {kind} has no {', '.join(map(repr, unknown))}")
-        # --size shows the same view at another size.
-        resized = pixels if pixels and ("width" in arguments or "height" in arguments) else None
-        if not ("width" in arguments or "height" in arguments):
+        sized = "width" in arguments or "height" in arguments
+        if not sized:
             arguments["width"], arguments["height"] = pixels or (WIDTH, HEIGHT)
         if kind == "framing":
             arguments.setdefault("bounds", bounds)
             arguments.setdefault("up", up)
         arguments |= self._arguments(None)
-        required = [k for k, v in parameters.items() if v.default is v.empty]
-        needed = [name for name in required if name not in arguments]
+        needed = [k for k, v in parameters.items() if v.default is v.empty and k not in arguments]
         if needed:
             raise ValueError(f"--camera: {path}: {kind} needs {', '.join(map(repr, needed))}")
         try:
             camera: Camera = getattr(Camera, kind)(**arguments)
         except (ValueError, TypeError) as error:
             raise ValueError(f"--camera: {path}: {error}") from error
-        return camera.resized(*resized) if resized else camera
+        # --size shows the same view at another size.
+        return camera.resized(*pixels) if sized and pixels else camera
 
 
 # The default of the parameter that `with_camera` replaces.
 NO_CAMERA = CameraOptions()
+# Options of commands that take no coordinates in the picture.
+OF_PICTURES = ("camera", "eye", "target", "up", "fov", "ortho", "size")
+
+
+def with_camera(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Decorate a command: its parameter ``camera`` becomes the named options."""
+
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
+        types = CameraOptions.__annotations__
+        signature = inspect.signature(command, eval_str=True)
+        parameters = list(signature.parameters.values())
+        at = list(signature.parameters).index("camera")
+        kind = parameters[at].kind
+        options = [inspect.Parameter(n, kind, default=None, annotation=types[n]) for n in names]
+        parameters[at : at + 1] = options
+
+        @functools.wraps(command)
+        def with_options(**given: Any) -> None:
+            camera = CameraOptions(**{name: given.pop(name) for name in names})
+            command(**given, camera=camera)
+
+        # typer reads both.
+        with_options.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+        with_options.__annotations__ = {p.name: p.annotation for p in parameters}
+        return with_options
+
+    return decorate
 
 
 def numbers_of(name: str, text: str, count: int, example: str) -> list[float]:

@@ -16,6 +16,7 @@ import typer
 
 import bvh
 from bvh.apps.cli.camera_options import NO_CAMERA, OF_PICTURES, CameraOptions, with_camera
+from bvh.apps.cli.compiling import warmup_command
 from bvh.apps.cli.console import (
     bar,
     err,
@@ -28,7 +29,8 @@ from bvh.apps.cli.console import (
     rate,
     warnings_in_a_line,
 )
-from bvh.apps.cli.openings import (
+from bvh.apps.cli.files import (
+    HIT_ENDINGS,
     AsJson,
     Flatten,
     Opened,
@@ -37,12 +39,11 @@ from bvh.apps.cli.openings import (
     check_folder,
     content_of,
     opened,
+    read_rays,
+    write_hits,
 )
 from bvh.apps.cli.pick_command import pick_command
-from bvh.apps.cli.ray_files import HIT_ENDINGS, read_rays, write_hits
-from bvh.apps.cli.render_command import plot_command, render_command
-from bvh.apps.cli.view_command import lab_command, view_command
-from bvh.apps.cli.warmup_command import warmup_command
+from bvh.apps.cli.show_commands import lab_command, plot_command, render_command, view_command
 from bvh.scene.scene import Scene
 from bvh.scene.stats import scene_stats
 

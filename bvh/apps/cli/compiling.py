@@ -1,18 +1,199 @@
-"""Parallel compilation: all kernels compiled by several processes."""
+"""Compilation of kernels by other processes: `bvh warmup`, and ahead of the first rays."""
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import multiprocessing
 import os
+import re
 import signal
-from collections.abc import Callable
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import numpy as np
+import typer
 
 import bvh
-from bvh.runtime.jit import all_recipes, families, notice
+from bvh.apps.cli.console import bar, out
+from bvh.queries.hierarchy import BVH
+from bvh.runtime.cache.kernel_cache import kernel_shelves
+from bvh.runtime.cache.kernel_folders import KernelFolder, Untrusted
+from bvh.runtime.compiler.code_generator import target
+from bvh.runtime.compiler.cpu_levels import target_of
+from bvh.runtime.jit import all_recipes, cache_directory, families, fingerprint, notice, prune_cache
+from bvh.scene.scene import Scene
+
+# Programs of processes that compile for another level or folder, and for a file's rays.
+FILL = "from bvh.apps.cli.compiling import fill; fill({}, {})"
+CAST = "from bvh.apps.cli.compiling import cast_at_nothing; cast_at_nothing({}, {})"
+
+# Prefix of cache files of the kernel that takes longest to compile.
+RAYS = "bvh.traversal.rays.closest_hit."
+
+# Suffixes of scene files.
+SCENES = (".glb", ".gltf")
+
+
+def warmup_command(
+    processes: Annotated[
+        int | None,
+        typer.Option(min=1, help="Number of processes; one for each CPU by default."),
+    ] = None,
+    to: Annotated[
+        Path | None,
+        typer.Option(help="Folder to fill for BVH_KERNELS; your own cache by default."),
+    ] = None,
+    cpu: Annotated[
+        str | None,
+        typer.Option(help="Levels to compile for, with commas between; this CPU's by default."),
+    ] = None,
+    parts: Annotated[
+        str | None,
+        typer.Option(help="Parts to compile, with commas between; all by default."),
+    ] = None,
+) -> None:
+    """Compile all kernels now, so that the first query does not have to."""
+    processes = processes or os.cpu_count() or 1
+    known = list(all_recipes())
+    chosen = _listed(parts) or known
+    for name in chosen:
+        if name not in known:
+            raise ValueError(f"--parts must be some of {', '.join(known)}; got {name!r}")
+    levels = _listed(cpu) or [target().level]
+    for level in levels:
+        target_of(level, "--cpu")
+    if to is not None:
+        _must_be_private(to)
+    for level in levels:
+        began = time.perf_counter()
+        if to is None and level == target().level:
+            fill(processes, chosen)
+            where = str(cache_directory() or "memory only")
+        else:
+            where = _fill_elsewhere(level, to, processes, chosen)
+        seconds = time.perf_counter() - began
+        about = f" for {level}" if cpu is not None else ""
+        out.print(f"kernels{about} ready after {seconds:.1f} s, kept in {where}")
+    if to is None:
+        prune_cache()
+    else:
+        _open_to_readers(to)
+
+
+def _listed(text: str | None) -> list[str]:
+    return [name.strip() for name in (text or "").split(",") if name.strip()]
+
+
+def _must_be_private(folder: Path) -> None:
+    """Create a folder if it is missing; raise ValueError if others could write to it."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        KernelFolder(folder / fingerprint()).names()
+    except Untrusted as error:
+        raise ValueError(f"--to {folder}: {error.filename} {error.strerror}") from None
+    except FileNotFoundError:
+        pass
+
+
+def _fill_elsewhere(level: str, to: Path | None, processes: int, parts: Sequence[str]) -> str:
+    """Compile for a level in a process of its own; return the folder."""
+    settings = {"BVH_CPU": level, "BVH_KERNELS": "off"}
+    if to is not None:
+        settings["BVH_CACHE_DIR"] = str(to.absolute())
+    command = _python(FILL.format(processes, list(parts)), **settings)
+    status = subprocess.run(**command, check=False).returncode
+    if status:
+        raise typer.Exit(status)
+    directory = cache_directory()
+    return str(to or (directory and directory.parent) or "memory only")
+
+
+def _open_to_readers(folder: Path) -> None:
+    """Let everybody read a folder, and only its owner write to it."""
+    folder.chmod(0o755)
+    for version in folder.iterdir():
+        if re.fullmatch("[0-9a-f]{20}", version.name) and version.is_dir():
+            version.chmod(0o755)
+            for file in version.iterdir():
+                file.chmod(0o644)
+
+
+def fill(processes: int, parts: Sequence[str]) -> None:
+    """Compile parts of the package, for the level of this process."""
+    with bar(f"compiling for {target().level}") as progress:
+        if processes == 1 or cache_directory() is None:
+            for done, name in enumerate(parts):
+                progress(done, len(parts))
+                compile_one(name)
+        else:
+            chosen = [[name for name in family if name in parts] for family in families()]
+            compile_together(processes, progress, chosen)
+
+
+def compile_ahead(path: Path, counters: bool) -> None:
+    """Start a process that compiles kernels of rays, if there are none and a CPU is free.
+
+    This process loads them from the cache when it needs them, or waits for their locks.
+    """
+    if _cpus() < 2 or not _is_empty():
+        return
+    command = _python(CAST.format(path.suffix.lower() in SCENES, counters))
+    null = subprocess.DEVNULL
+    try:
+        child = subprocess.Popen(**command, stdin=null, stdout=null, stderr=null)
+    except OSError:
+        # No process can be started: then this one compiles.
+        return
+    # An unfinished kernel counts as absent.
+    atexit.register(_end, child)
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    child.terminate()
+    child.wait()
+
+
+def _python(program: str, **settings: str) -> dict[str, Any]:
+    """Return the command and environment of a process that can import this package."""
+    folders = [str(Path(bvh.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
+    settings["PYTHONPATH"] = os.pathsep.join(filter(None, folders))
+    return {"args": [sys.executable, "-P", "-c", program], "env": os.environ | settings}
+
+
+def cast_at_nothing(scene: bool, counters: bool) -> None:
+    """Cast rays at an empty tree or scene, which needs the same kernels."""
+    # The parent process handles Ctrl-C.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    notice.silence()
+    empty: BVH | Scene = BVH.from_triangles([], [])
+    if scene:
+        tree, empty = empty, Scene()
+        empty.add(tree)
+    empty.closest_hit(np.zeros((2, 3)), np.ones((2, 3)), counters=counters)
+
+
+def _is_empty() -> bool:
+    """Return whether there is a writable cache without kernels of rays."""
+    folder = cache_directory()
+    try:
+        return (
+            folder is not None
+            and os.access(folder, os.W_OK)
+            and not kernel_shelves()
+            and not any(name.startswith(RAYS) for name in os.listdir(folder))
+        )
+    except OSError:
+        return False
+
+
+def _cpus() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class Plan:
@@ -39,12 +220,6 @@ class Plan:
         return (longest.pop() if longest else None), family
 
 
-def python_path() -> dict[str, str]:
-    """Return the environment variable with which a child process imports this package."""
-    folders = [str(Path(bvh.__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
-    return {"PYTHONPATH": os.pathsep.join(filter(None, folders))}
-
-
 def compile_one(name: str) -> None:
     """Compile a part, or load it."""
     notice.silence()
@@ -54,23 +229,10 @@ def compile_one(name: str) -> None:
 def compile_together(
     processes: int,
     progress: Callable[[int, int], object],
-    parts: list[list[str]] | None = None,
+    parts: list[list[str]],
     work: Callable[[str], None] = compile_one,
 ) -> None:
-    """Do the work of all parts in several processes.
-
-    Parameters
-    ----------
-    processes : int
-        Number of processes, at most that of parts.
-    progress : callable
-        Called as progress(done, total) after each part.
-    parts : list of list of str, optional
-        Families of parts; all by default.
-    work : callable
-        Called in a process with the name of a part.
-    """
-    parts = families() if parts is None else parts
+    """Do the work of all parts, listed by family, in several processes."""
     plan, total, done = Plan(parts), sum(map(len, parts)), 0
     # Spawned, because a fork would inherit locks of threads that it does not have.
     context = multiprocessing.get_context("spawn")
@@ -130,10 +292,6 @@ def _answer(pipe: Connection, work: Callable[[str], None]) -> None:
             try:
                 work(name)
             except Exception as error:
-                answer = _plain(error)
+                # One that can be pickled.
+                answer = RuntimeError(f"{type(error).__name__}: {error}")
             pipe.send(answer)
-
-
-def _plain(error: Exception) -> RuntimeError:
-    """Return an error that can be pickled."""
-    return RuntimeError(f"{type(error).__name__}: {error}")

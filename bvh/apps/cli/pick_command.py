@@ -7,20 +7,18 @@ from typing import Annotated, Any
 
 import typer
 
-from bvh.apps.cli.camera_options import NO_CAMERA, OPTIONS, CameraOptions, numbers_of, with_camera
+from bvh.apps.cli.camera_options import NO_CAMERA, CameraOptions, numbers_of, with_camera
 from bvh.apps.cli.console import numbers, one_line, out, print_json, print_table
-from bvh.apps.cli.openings import AsJson, ScenePath, Threads, opened_scene
-from bvh.camera.camera import Camera
+from bvh.apps.cli.files import AsJson, ScenePath, Threads, opened_scene
 from bvh.picking.region import KINDS, MODES
-from bvh.picking.results import Pick
-from bvh.picking.selections import Selection
+from bvh.picking.results import Pick, Selection
 from bvh.scene.scene import Scene
 
 # The exit code where nothing is found, like that of grep.
 NOTHING = 1
 
 
-@with_camera(*OPTIONS)
+@with_camera(*CameraOptions._fields)
 def pick_command(
     scene: ScenePath,
     *,
@@ -67,16 +65,31 @@ def pick_command(
     corners = numbers_of("--rect", rect, 4, "10,10,90,60") if rect is not None else []
     source, read = opened_scene(scene, threads)
     view = camera.camera_of(scene, source.bounds, source.up, read)
+    found: Any
     if corners:
         found = source.pick_rect(
             view, *corners, what=what or "faces", mode=mode or "touching",
             visible_only=visible_only, threads=threads,
         )  # fmt: skip
-        print_json(_selected(source, found)) if as_json else _print_selection(source, found)
-        count = len(found)
+    elif everything:
+        found = source.pick_all(view, cursor[0], cursor[1])
     else:
-        count = _pick(source, view, cursor, radius, everything, as_json)
-    if not count:
+        pick = source.pick(view, cursor[0], cursor[1], radius or 0.0)
+        found = [] if pick is None else [pick]
+    if as_json and corners:
+        print_json(_selected(source, found))
+    elif as_json:
+        values = [pick.as_dict() for pick in found]
+        print_json(values if everything else next(iter(values), None))
+    elif not len(found):
+        out.print("nothing")
+    elif corners:
+        _print_selection(source, found)
+    elif everything:
+        print_table(_list(found), right=True)
+    else:
+        print_table(_rows(found[0]))
+    if not len(found):
         raise typer.Exit(NOTHING)
 
 
@@ -97,28 +110,6 @@ def _check(
         raise ValueError("--all has no --radius: it prints the hits of the cursor's own ray")
 
 
-def _pick(
-    scene: Scene, view: Camera, cursor: list[float], radius: float | None, everything: bool,
-    as_json: bool,
-) -> int:  # fmt: skip
-    """Print what is under the cursor; return the number of hits."""
-    if everything:
-        picks = scene.pick_all(view, cursor[0], cursor[1])
-        if as_json:
-            print_json([pick.as_dict() for pick in picks])
-        else:
-            _print_list(picks)
-        return len(picks)
-    pick = scene.pick(view, cursor[0], cursor[1], radius or 0.0)
-    if as_json:
-        print_json(pick and pick.as_dict())
-    elif pick is None:
-        out.print("nothing")
-    else:
-        print_table(_rows(pick))
-    return int(pick is not None)
-
-
 def _name(name: str | None) -> str:
     return "-" if name is None else one_line(name)
 
@@ -130,26 +121,23 @@ def _path(path: tuple[int, ...]) -> str:
 def _rows(pick: Pick) -> list[tuple[str, str]]:
     """Return the rows of a pick's table."""
     values = pick.as_dict()
+    on_face = values["vertex"] is not None
     rows = [
         ("instance", str(pick.instance_id)),
         ("name", _name(pick.name)),
         ("path", _path(pick.path)),
         ("leaf", str(pick.leaf)),
         ("primitive", str(pick.prim_id)),
+        ("face", "" if pick.face_id == pick.prim_id else str(pick.face_id)),
         ("side", "front" if pick.front else "back"),
+        ("u, v", numbers([pick.u, pick.v]) if on_face else ""),
         ("t", f"{pick.t:.9g}"),
         ("position", numbers(pick.position)),
         ("local position", numbers(pick.local_position)),
         ("normal", numbers(pick.normal)),
+        ("smooth normal", numbers(values["smooth_normal"] or [])),
+        ("uv", numbers(values["uv"] or [])),
     ]
-    if pick.face_id != pick.prim_id:
-        rows.insert(5, ("face", str(pick.face_id)))
-    if values["vertex"] is not None:
-        rows.insert(rows.index(("t", f"{pick.t:.9g}")), ("u, v", numbers([pick.u, pick.v])))
-    if values["smooth_normal"] is not None:
-        rows.append(("smooth normal", numbers(values["smooth_normal"])))
-    if values["uv"] is not None:
-        rows.append(("uv", numbers(values["uv"])))
     for name in ("vertex", "edge"):
         near = values[name]
         if near is not None:
@@ -158,20 +146,16 @@ def _rows(pick: Pick) -> list[tuple[str, str]]:
             rows.append((name, f"{ids} at {position}, {near['distance']:.3g} pixels away"))
     if pick.screen_distance:
         rows.append(("beside", f"the cursor by {pick.screen_distance:.3g} pixels"))
-    return rows
+    return [row for row in rows if row[1]]
 
 
-def _print_list(picks: list[Pick]) -> None:
-    """Print a line for each pick."""
-    if not picks:
-        out.print("nothing")
-        return
+def _list(picks: list[Pick]) -> list[tuple[str, str, str, str, str]]:
+    """Return a row for each pick, below a row of titles."""
     rows = [("t", "instance", "primitive", "side", "name")]
     for pick in picks:
         side = "front" if pick.front else "back"
-        numbered = (f"{pick.t:.9g}", _path(pick.path), str(pick.prim_id))
-        rows.append((*numbered, side, _name(pick.name)))
-    print_table(rows, right=True)
+        rows.append((f"{pick.t:.9g}", _path(pick.path), str(pick.prim_id), side, _name(pick.name)))
+    return rows
 
 
 def _selected(scene: Scene, found: Selection) -> dict[str, Any]:
@@ -187,15 +171,10 @@ def _selected(scene: Scene, found: Selection) -> dict[str, Any]:
 
 def _print_selection(scene: Scene, found: Selection) -> None:
     """Print the number of selected elements of each instance."""
-    if not len(found):
-        out.print("nothing")
-        return
     whole = found.what == "instances"
     rows = [("instance", "name") if whole else ("instance", found.what, "name")]
-    for k, leaf in enumerate(found.leaf.tolist()):
-        name = _name(found.names[k])
-        counts = () if whole else (str(len(found[k])),)
-        path = str(found.instance_id[k]) if whole else _path(scene.path(leaf))
-        rows.append((path, *counts, name))
+    for row in _selected(scene, found)["selected"]:
+        ids = (str(row["instance_id"]),) if whole else (_path(row["path"]), str(len(row["ids"])))
+        rows.append((*ids, _name(row["name"])))
     print_table(rows, right=True)
     out.print(f"{len(found)} {found.what}")

@@ -4,8 +4,7 @@ Each file imports only from those above it.
 
 | file | contents |
 |---|---|
-| `state.py` | State of the ray lab: a ray and one or two boxes, with the exact answers for them |
-| `fields.py` | Text fields of a ray lab state: numbers as text, exact to the last digit, and back |
+| `state.py` | State of the ray lab: a ray and one or two boxes, the exact answers, and its numbers as text |
 | `frame.py` | Drawn coordinates of the ray lab: the part of space in view, translated and scaled |
 | `drawing.py` | Scene of the ray lab in the browser: boxes, planes, the ray, and their intersections |
 | `handles.py` | Handles of the ray lab: their poses, what dragging them changes, and the gizmos on the page |

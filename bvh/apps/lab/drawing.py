@@ -9,7 +9,7 @@ import numpy as np
 
 from bvh.apps.lab.frame import DrawnRay, Frame, corners, drawn_boxes, drawn_ray
 from bvh.apps.lab.state import AXES, Array, LabState, crossings, interval, nearest, rotation
-from bvh.apps.viewer.box_overlay import edges_of
+from bvh.apps.viewer.box_overlay import corners_of, edges_of
 from bvh.picking.projected import BOX_FACES
 
 INK, FAINT, GOLD = (40, 44, 52), (170, 176, 186), (232, 163, 23)
@@ -21,6 +21,10 @@ NOWHERE = np.zeros((1, 2, 3))
 MAX_BOXES = 2
 # Half width and height of the floor.
 FLOOR, FLOOR_Z = 7, -2.2
+# Labels, and the corner of each that is at its point.
+LABELS = {
+    "origin": "top-center", "tip": "top-center", "entry": "bottom-right", "exit": "bottom-left",
+}  # fmt: skip
 # From a point to the label below it.
 BELOW, BELOW_FLAT = np.array([0.0, 0.0, 0.12]), np.array([0.0, 0.16, 0.0])
 
@@ -31,7 +35,7 @@ class Drawing:
     def __init__(self, server: Any) -> None:
         scene = server.scene
         self._grid = _line(scene, "/grid", (226, 229, 234), 1.0)
-        _set_lines(self._grid, _grid())
+        _draw_lines(self._grid, _grid())
         self._boxes = [
             (
                 scene.add_mesh_simple(
@@ -54,17 +58,20 @@ class Drawing:
         self._origin = _ball(scene, "/ray/origin", INK, 0.07)
         self._names = {
             name: scene.add_label(f"/names/{name}", name, anchor=anchor)
-            for name, anchor in (
-                ("origin", "top-center"),
-                ("tip", "top-center"),
-                ("entry", "bottom-right"),
-                ("exit", "bottom-left"),
-            )
+            for name, anchor in LABELS.items()
         }
         # Translucent balls around the entry and the exit.
-        self._ends = [_ball(scene, f"/meet/{name}", GOLD, 0.15, 0.5) for name in ("entry", "exit")]
+        self._ends = {
+            name: _ball(scene, f"/meet/{name}", GOLD, 0.15, opacity=0.5)
+            for name in ("entry", "exit")
+        }
+        # Crossings are solid for an entry, wireframes for an exit.
         self._crossings = [
-            [_point(scene, axis, entering) for entering in (True, False)] for axis in range(3)
+            (
+                _ball(scene, f"/crossings/{name}near", colour, 0.075),
+                _ball(scene, f"/crossings/{name}far", colour, 0.09, subdivisions=1, wireframe=True),
+            )
+            for name, colour in zip(AXES, AXIS_COLOURS, strict=True)
         ]
         self._planes = [_line(scene, f"/planes/{AXES[k]}", PLANE_COLOURS[k], 1.0) for k in range(3)]
         boxes = [(node, -0.3) for parts in self._boxes for node in parts[:2]]
@@ -84,7 +91,6 @@ class Drawing:
         ray = drawn_ray(state, frame)
         self._draw_boxes(state, frame, closest)
         self._draw_ray(state, ray, closest)
-        self._draw_ends(state, ray, closest)
         self._draw_crossings(state, frame, ray, closest or 0, planes)
 
     def _draw_boxes(self, state: LabState, frame: Frame, closest: int | None) -> None:
@@ -94,44 +100,43 @@ class Drawing:
             faces.visible = edges.visible = there
             name.visible = there and len(boxes) > 1
             if there:
-                points = np.array([frame.drawn(corner) for corner in corners(boxes[index])])
+                points = frame.drawn(corners(boxes[index]))
                 faces.vertices = points.astype(np.float32)
                 edges.points = edges_of(points[None]).astype(np.float32)
                 faces.opacity = 0.32 if index == closest else 0.18
                 name.position = points[6] / 2 + points[7] / 2
 
     def _draw_ray(self, state: LabState, ray: DrawnRay | None, closest: int | None) -> None:
-        _set_line(self._behind, ray.part(-math.inf, state.t_min) if ray else None)
-        # The part in the box is drawn in gold.
-        ahead = ray.part(state.t_min, state.t_max) if ray else None
-        span = interval(state, closest) if closest is not None else None
+        """Draw the parts of the ray, that in the closest box in gold, and mark its ends there."""
+
+        def part(t0: float, t1: float) -> Array | None:
+            return ray.part(t0, t1) if ray else None
+
+        span = None if closest is None else interval(state, closest)
         near, far = (span.near, span.far) if span else (state.t_max, state.t_max)
-        _set_line(self._ray, ray.part(state.t_min, near) if ray else None)
-        _set_line(self._beyond, ray.part(far, state.t_max) if ray and span else None)
-        self._head.visible = ahead is not None
-        if ahead is not None and ray is not None:
-            self._head.points = np.array([[ahead[1] - 0.25 * ray.unit, ahead[1]]], np.float32)
+        _draw_line(self._behind, part(-math.inf, state.t_min))
+        _draw_line(self._ray, part(state.t_min, near))
+        _draw_line(self._inside, part(near, far) if span else None)
+        _draw_line(self._beyond, part(far, state.t_max) if span else None)
+        ahead = part(state.t_min, state.t_max)
+        if ray is not None and ahead is not None:
+            ahead = ahead[1] - [[0.25], [0.0]] * ray.unit
+        _draw_line(self._head, ahead)
         below = BELOW_FLAT if state.flat else BELOW
         origin, tip = _seen(ray, 0.0), _seen(ray, 1.0)
         # A tip that is drawn at the origin needs no second label.
         if ray is not None and ray.along(1.0) <= 0.1:
             tip = None
-        _set_point(self._origin, origin)
-        _set_point(self._names["origin"], None if origin is None else origin - below)
-        _set_point(self._names["tip"], None if tip is None else tip - below)
-
-    def _draw_ends(self, state: LabState, ray: DrawnRay | None, closest: int | None) -> None:
-        """Mark the entry and the exit of the closest box."""
-        span = interval(state, closest) if closest is not None else None
-        _set_line(self._inside, ray.part(span.near, span.far) if ray and span else None)
-        touch = span is not None and span.near == span.far
-        near = None if span is None else span.near
-        far = None if span is None or touch else span.far
-        for node, name, t in zip(self._ends, ("entry", "exit"), (near, far), strict=True):
-            point = None if t is None else _seen(ray, t)
-            _set_point(node, point)
-            _set_point(self._names[name], point)
-            if t is not None:
+        _place(self._origin, origin)
+        _place(self._names["origin"], None if origin is None else origin - below)
+        _place(self._names["tip"], None if tip is None else tip - below)
+        touch = near == far
+        for name, t in (("entry", near), ("exit", far)):
+            shown = span is not None and not (touch and name == "exit")
+            point = _seen(ray, t) if shown else None
+            _place(self._ends[name], point)
+            _place(self._names[name], point)
+            if point is not None:
                 self._names[name].text = f"{'touch' if touch else name}, t = {t:.9g}"
 
     def _draw_crossings(
@@ -139,44 +144,30 @@ class Drawing:
     ) -> None:
         """Mark the crossings with a box's planes, and draw the planes as wide as these."""
         found = crossings(state, index) if ray else []
-        points: dict[tuple[int, bool], Array] = {}
-        for crossing in found:
-            point = _seen(ray, crossing.t)
-            if point is not None:
-                points[crossing.axis, crossing.entering] = point
-        for axis in range(3):
-            for node, entering in zip(self._crossings[axis], (True, False), strict=True):
-                _set_point(node, points.get((axis, entering)))
-            hit = [points[key] for key in points if key[0] == axis]
-            _set_lines(self._planes[axis], _outlines(state, frame, index, axis, hit, planes))
+        points = {(crossing.axis, crossing.entering): _seen(ray, crossing.t) for crossing in found}
+        for axis, nodes in enumerate(self._crossings):
+            marks = [points.get((axis, entering)) for entering in (True, False)]
+            for node, point in zip(nodes, marks, strict=True):
+                _place(node, point)
+            shown = planes and axis < state.dimensions
+            hit = [point for point in marks if point is not None]
+            lines = _outlines(state, frame, index, axis, hit) if shown else None
+            _draw_lines(self._planes[axis], lines)
 
 
-def _outlines(
-    state: LabState, frame: Frame, index: int, axis: int, hit: list[Array], planes: bool
-) -> Array | None:
+def _outlines(state: LabState, frame: Frame, index: int, axis: int, hit: list[Array]) -> Array:
     """Return the outlines of both planes of an axis, around the box and the crossings."""
-    if not planes or axis >= state.dimensions:
-        return None
     box = drawn_boxes(state)[index]
-    turn = rotation(box.turn)
-    middle = frame.drawn(box.centre)
-    with np.errstate(invalid="ignore"):
-        half = np.nan_to_num(np.abs(box.half), posinf=0.0) * frame.scale
+    turn, middle = rotation(box.turn), frame.drawn(box.centre)
+    half = np.nan_to_num(np.abs(box.half), posinf=0.0) * frame.scale
     local = [turn.T @ (point - middle) for point in hit]
     low = np.minimum.reduce([-half, *local]) - 0.15
     high = np.maximum.reduce([half, *local]) + 0.15
-    j, k = (axis + 1) % 3, (axis + 2) % 3
     if state.flat:
         low[2] = high[2] = 0.0
-    rows = []
-    for side in (-half[axis], half[axis]):
-        ring = np.zeros((4, 3))
-        ring[:, axis] = side
-        ring[:, j] = low[j], high[j], high[j], low[j]
-        ring[:, k] = low[k], low[k], high[k], high[k]
-        ring = ring @ turn.T + middle
-        rows += [[ring[n], ring[(n + 1) % 4]] for n in range(4)]
-    return np.array(rows)
+    planes = np.array([[low, high], [low, high]])
+    planes[:, :, axis] = [[-half[axis]], [half[axis]]]
+    return edges_of(corners_of(planes) @ turn.T + middle)
 
 
 def _seen(ray: DrawnRay | None, t: float) -> Array | None:
@@ -187,50 +178,37 @@ def _seen(ray: DrawnRay | None, t: float) -> Array | None:
     return ray.point(t)
 
 
+def _place(node: Any, point: Array | None) -> None:
+    node.visible = point is not None
+    if point is not None:
+        node.position = point
+
+
+def _draw_line(node: Any, part: Array | None) -> None:
+    _draw_lines(node, None if part is None else part[None])
+
+
+def _draw_lines(node: Any, parts: Array | None) -> None:
+    node.visible = parts is not None
+    if parts is not None:
+        node.points = parts.astype(np.float32)
+
+
 def _line(scene: Any, name: str, colour: tuple[int, int, int], width: float) -> Any:
     return scene.add_line_segments(
         name, NOWHERE, colour, thickness=width, thickness_units="screen", visible=False
     )
 
 
-def _set_point(node: Any, point: Array | None) -> None:
-    node.visible = point is not None
-    if point is not None:
-        node.position = point
-
-
-def _set_line(node: Any, part: Array | None) -> None:
-    _set_lines(node, None if part is None else part[None])
-
-
-def _set_lines(node: Any, parts: Array | None) -> None:
-    node.visible = parts is not None
-    if parts is not None:
-        node.points = parts.astype(np.float32)
+def _ball(scene: Any, name: str, colour: tuple[int, int, int], radius: float, **look: Any) -> Any:
+    look = {"subdivisions": 3, "visible": False} | look
+    return scene.add_icosphere(
+        name, radius, colour, cast_shadow=False, receive_shadow=False, **look
+    )
 
 
 def _grid() -> Array:
     """Return the lines of the floor, shape (n, 2, 3)."""
-    rows = []
-    for k in range(-FLOOR, FLOOR + 1):
-        rows.append([[k, -FLOOR, 0.0], [k, FLOOR, 0.0]])
-        rows.append([[-FLOOR, k, 0.0], [FLOOR, k, 0.0]])
-    return np.array(rows, np.float64)
-
-
-def _ball(
-    scene: Any, name: str, colour: tuple[int, int, int], radius: float, opacity: float | None = None
-) -> Any:
-    return scene.add_icosphere(
-        name, radius, colour, subdivisions=3, opacity=opacity, visible=False, cast_shadow=False,
-        receive_shadow=False,
-    )  # fmt: skip
-
-
-def _point(scene: Any, axis: int, entering: bool) -> Any:
-    """Add the mark of a crossing: solid for an entry, wireframe for an exit."""
-    name = f"/crossings/{AXES[axis]}{'near' if entering else 'far'}"
-    return scene.add_icosphere(
-        name, 0.075 if entering else 0.09, AXIS_COLOURS[axis], subdivisions=3 if entering else 1,
-        wireframe=not entering, visible=False, cast_shadow=False, receive_shadow=False,
-    )  # fmt: skip
+    k = np.arange(-FLOOR, FLOOR + 1.0)
+    along = np.stack(np.broadcast_arrays(k[:, None], [-FLOOR, FLOOR], 0.0), axis=-1)
+    return np.concatenate([along, along[:, :, [1, 0, 2]]])

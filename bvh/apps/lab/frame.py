@@ -6,12 +6,19 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from bvh.apps.lab.state import LabBox, LabState, Vector, at, crossings, in_plane, rotation
+from bvh.apps.lab.state import (
+    Array,
+    LabBox,
+    LabState,
+    Vector,
+    at,
+    crossings,
+    flattened,
+    in_plane,
+    rotation,
+)
 from bvh.apps.viewer.box_overlay import corners_of
-
-Array = NDArray[np.float64]
 
 # Boxes fit a ball of radius FIT; the ray is drawn up to REACH from its centre.
 FIT, REACH = 2.0, 6.0
@@ -41,13 +48,12 @@ class Frame:
 
         Coordinates that are drawn where those of `near` are keep their bits.
         """
-        point, old = np.asarray(drawn, np.float64), self.drawn(near)
+        point = np.asarray(drawn, np.float64)
         moved = point / self.scale + np.array(self.centre)
-        kept = np.abs(point - old) < 1e-4
-        x, y, z = (
-            n if k else self.tidy(float(m)) for n, m, k in zip(near, moved, kept, strict=True)
+        kept = np.abs(point - self.drawn(near)) < 1e-4
+        return tuple(
+            n if k else self.tidy(m) for n, m, k in zip(near, moved.tolist(), kept, strict=True)
         )
-        return x, y, z
 
     def tidy(self, x: float) -> float:
         """Round x to a step that is small beside what is drawn."""
@@ -66,12 +72,7 @@ def corners(box: LabBox) -> Array:
 
 def drawn_boxes(state: LabState) -> tuple[LabBox, ...]:
     """Return the boxes to draw: if flat, without height."""
-    if not state.flat:
-        return state.boxes
-    return tuple(
-        LabBox((*box.lower[:2], 0.0), (*box.upper[:2], 0.0), (0.0, 0.0, box.turn[2]))
-        for box in state.boxes
-    )
+    return flattened(state.boxes, 0.0) if state.flat else state.boxes
 
 
 @np.errstate(all="ignore")
@@ -81,7 +82,7 @@ def fitted(state: LabState) -> Frame:
     points = np.concatenate([corners(box) for box in drawn_boxes(state)])
     points = points[np.isfinite(points).all(axis=1)]
     if not len(points):
-        points = np.array([[-1.0, -1.0, -1.0], [1.0, 1.0, 1.0]])
+        points = np.array([[-1.0] * 3, [1.0] * 3])
     middle, radius = _ball(points)
     near = [(np.array(end), WITHIN) for end in (seen.origin, seen.tip)]
     near += [(at(state, crossing.t), CROSSING_WITHIN) for crossing in crossings(state)]
@@ -89,8 +90,7 @@ def fitted(state: LabState) -> Frame:
         if np.isfinite(point).all() and np.linalg.norm(point - middle) <= within * radius:
             points = np.vstack([points, point])
     middle, radius = _ball(points)
-    x, y, z = middle.tolist()
-    return Frame((x, y, z), FIT / radius)
+    return Frame(tuple(middle.tolist()), FIT / radius)
 
 
 def _ball(points: Array) -> tuple[Array, float]:

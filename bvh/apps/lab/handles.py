@@ -27,67 +27,51 @@ class Pose:
 def pose(state: LabState, frame: Frame, name: str, index: int) -> Pose:
     """Return the pose of a handle: "origin" or "tip" of the ray, "middle" or "size" of a box."""
     seen = in_plane(state)
-    if name == "origin":
-        return Pose(frame.drawn(seen.origin), np.eye(3))
-    if name == "tip":
-        return Pose(frame.drawn(seen.tip), np.eye(3))
+    if name in ("origin", "tip"):
+        return Pose(frame.drawn(getattr(seen, name)), np.eye(3))
     # A flat box is unbounded along z and drawn at z = 0.
     box = seen.boxes[index]
     turn = rotation(box.turn)
-    middle = frame.drawn(box.centre)
-    if name == "middle":
-        return Pose(middle, turn)
-    with np.errstate(invalid="ignore"):
-        half = np.where(np.isfinite(box.half), box.half, 0.0)
-    return Pose(middle + turn @ (half * frame.scale), turn)
+    half = np.where(np.isfinite(box.half), box.half, 0.0) if name == "size" else np.zeros(3)
+    return Pose(frame.drawn(box.centre) + turn @ (half * frame.scale), turn)
 
 
 def moved(state: LabState, frame: Frame, name: str, index: int, to: Pose) -> LabState:
     """Return the state after a handle was dragged; unmoved coordinates keep their bits."""
-    if name == "origin":
-        return _move_origin(state, frame, to)
-    if name == "tip":
-        return _move_tip(state, frame, to)
+    if name in ("origin", "tip"):
+        return _move_end(state, frame, name, to)
     change = _move_box if name == "middle" else _scale_box
     boxes = list(state.boxes)
     boxes[index] = change(state, frame, boxes[index], pose(state, frame, name, index), to)
     return replace(state, boxes=tuple(boxes))
 
 
-def _move_origin(state: LabState, frame: Frame, to: Pose) -> LabState:
-    """Move the origin; the tip stays."""
-    origin = _point(state, frame, to, state.origin)
-    direction = [
-        d if new == old else frame.tidy(tip - new)
-        for d, new, old, tip in zip(state.direction, origin, state.origin, state.tip, strict=True)
-    ]
-    return replace(state, origin=origin, direction=_vector(direction))
-
-
-def _move_tip(state: LabState, frame: Frame, to: Pose) -> LabState:
-    tip = _point(state, frame, to, state.tip)
-    direction = [
-        d if new == old else frame.tidy(new - o)
-        for d, new, old, o in zip(state.direction, tip, state.tip, state.origin, strict=True)
-    ]
-    return replace(state, direction=_vector(direction))
+def _move_end(state: LabState, frame: Frame, name: str, to: Pose) -> LabState:
+    """Move the origin or the tip; the other one stays."""
+    ends = {"origin": state.origin, "tip": state.tip}
+    old, new = ends[name], _point(state, frame, to, ends[name])
+    ends[name] = new
+    direction = tuple(
+        d if new[k] == old[k] else frame.tidy(ends["tip"][k] - ends["origin"][k])
+        for k, d in enumerate(state.direction)
+    )
+    return replace(state, origin=ends["origin"], direction=direction)
 
 
 def _move_box(state: LabState, frame: Frame, box: LabBox, was: Pose, to: Pose) -> LabBox:
     """Move a box, or turn it about its centre."""
-    lower, upper = list(box.lower), list(box.upper)
-    old = _vector(box.centre.tolist())
-    new = _point(state, frame, to, old)
-    for k in range(state.dimensions):
-        if new[k] != old[k]:
-            shift = new[k] - old[k]
-            lower[k], upper[k] = frame.tidy(lower[k] + shift), frame.tidy(upper[k] + shift)
+    old: Vector = tuple(box.centre.tolist())
+    shift = np.subtract(_point(state, frame, to, old), old).tolist()
+    lower, upper = (
+        tuple(frame.tidy(x + s) if s else x for x, s in zip(corner, shift, strict=True))
+        for corner in (box.lower, box.upper)
+    )
     turn = box.turn
     if not np.allclose(was.turn, to.turn, rtol=0.0, atol=1e-6):
         x, y, z = (round(degrees, DECIMALS) + 0.0 for degrees in turn_of(to.turn))
         # From above a box can only be turned about z.
         turn = (turn[0], turn[1], z) if state.flat else (x, y, z)
-    return LabBox(_vector(lower), _vector(upper), turn)
+    return LabBox(lower, upper, turn)
 
 
 def _scale_box(state: LabState, frame: Frame, box: LabBox, was: Pose, to: Pose) -> LabBox:
@@ -99,28 +83,21 @@ def _scale_box(state: LabState, frame: Frame, box: LabBox, was: Pose, to: Pose) 
             half = max(box.half[k] + float(drag[k]), MIN_HALF / frame.scale)
             centre = float(box.centre[k])
             lower[k], upper[k] = frame.tidy(centre - half), frame.tidy(centre + half)
-    return LabBox(_vector(lower), _vector(upper), box.turn)
+    return LabBox(tuple(lower), tuple(upper), box.turn)
 
 
 def _point(state: LabState, frame: Frame, to: Pose, old: Vector) -> Vector:
     """Return where a point was dragged to; if flat, z is unchanged."""
-    x, y, z = frame.point(to.position, old)
-    return (x, y, old[2]) if state.flat else (x, y, z)
-
-
-def _vector(values: list[float]) -> Vector:
-    x, y, z = values
-    return x, y, z
-
-
-# Called with a handle's name and its new pose.
-Moved = Callable[[str, Pose], None]
+    return (*frame.point(to.position, old)[: state.dimensions], *old[state.dimensions :])
 
 
 class Handles:
-    """Gizmos of viser, one for each handle; those of what is chosen are visible."""
+    """Gizmos of viser, one for each handle; those of what is chosen are visible.
 
-    def __init__(self, server: Any, moved: Moved) -> None:
+    `moved` is called with a handle's name and its new pose.
+    """
+
+    def __init__(self, server: Any, moved: Callable[[str, Pose], None]) -> None:
         self._dragged_name: str | None = None
         self._moved = moved
         self._gizmos = {name: self._make(server, name) for name in SIZES}
@@ -143,13 +120,9 @@ class Handles:
         from viser.transforms import SO3
 
         gizmo = server.scene.add_transform_controls(
-            f"/handles/{name}",
-            SIZES[name],
-            disable_rotations=name != "middle",
-            disable_sliders=True,
-            depth_test=False,
-            visible=False,
-        )
+            f"/handles/{name}", SIZES[name], disable_rotations=name != "middle",
+            disable_sliders=True, depth_test=False, visible=False,
+        )  # fmt: skip
 
         # A coroutine, because a pool of threads would not keep the order of the messages.
         @gizmo.on_update

@@ -24,7 +24,7 @@ CAP, PARALLEL, FACE_PARALLEL = 100000.0, 0.001, 1e-6
 
 
 class Naive(NamedTuple):
-    """A naive test: its name, a line of its code as title, and the function."""
+    """A naive test, and a line of its code as title."""
 
     name: str
     title: str
@@ -32,7 +32,7 @@ class Naive(NamedTuple):
 
 
 class Claim(NamedTuple):
-    """Answer of a naive test: t, None for a miss, and the index of the box."""
+    """Answer of a naive test; t is None for a miss."""
 
     naive: Naive
     t: float | None
@@ -155,14 +155,11 @@ def claims(state: LabState) -> list[Claim]:
     """Return the answer of each naive test; with two boxes, also of a loop that stops at a hit."""
     boxes = [local(state, index) for index in range(len(state.boxes))]
     found = []
-    for naive in NAIVES:
-        answers = [naive.test(*box) for box in boxes]
-        hits = [(t, index) for index, t in enumerate(answers) if t is not None]
-        found.append(Claim(naive, *min(hits, default=(None, -1))))
-    if len(boxes) > 1:
-        answers = [FIRST.test(*box) for box in boxes]
-        hits = [(t, index) for index, t in enumerate(answers) if t is not None]
-        found.append(Claim(FIRST, *(hits[0] if hits else (None, -1))))
+    for naive in NAIVES if len(boxes) == 1 else (*NAIVES, FIRST):
+        answers = [(naive.test(*box), index) for index, box in enumerate(boxes)]
+        hits = [answer for answer in answers if answer[0] is not None]
+        best = hits[:1] if naive is FIRST else sorted(hits)
+        found.append(Claim(naive, *(best[0] if best else (None, -1))))
     return found
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from bvh.apps.lab.drawing import Drawing
 from bvh.apps.lab.frame import fitted
 from bvh.apps.lab.handles import Handles, Pose, moved
-from bvh.apps.lab.panel import Panel
+from bvh.apps.lab.panel import EDITED, Panel
 from bvh.apps.lab.presets import PRESETS
 from bvh.apps.lab.state import LabState
 from bvh.apps.page_server import HOST, Page
@@ -51,7 +51,7 @@ class RayLab(Page):
         server.scene.add_light_ambient("/light", intensity=1.6)
         self._drawing = Drawing(server)
         self._handles = Handles(server, self._dragged)
-        self._panel = Panel(server, self._state, self._lock, self._changed, self._draw)
+        self._panel = Panel(self)
         self._follower = threading.Thread(target=self._follow, name="ray lab", daemon=True)
         self._follower.start()
         self._set_camera()
@@ -67,12 +67,13 @@ class RayLab(Page):
         self._wake.set()
         self._follower.join()
 
-    def _changed(self, state: LabState) -> None:
+    def _show(self, state: LabState, preset: str = EDITED, typed: str = "") -> None:
         """Show a state that was chosen or typed, and bring it into view."""
         with self._lock:
             turned = state.flat != self._state.flat
             self._state = state
             self._frame = fitted(state)
+            self._panel.update(preset, typed)
             self._draw()
         if turned:
             self._set_camera()
@@ -96,15 +97,14 @@ class RayLab(Page):
                     state = moved(self._state, self._frame, name, index, pose)
                     if state != self._state:
                         self._state = state
-                        self._panel.update(state)
+                        self._panel.update()
                     # When released, a handle snaps to its rounded coordinates.
                     self._draw()
 
     def _draw(self) -> None:
         with self._lock, self._server.atomic():
-            state = self._state
-            self._drawing.update(state, self._frame, self._panel.planes)
-            self._handles.update(state, self._frame, *self._panel.drag)
+            self._drawing.update(self._state, self._frame, self._panel.planes)
+            self._handles.update(self._state, self._frame, *self._panel.drag)
 
     def _set_camera(self, client: Any = None) -> None:
         """Set the camera of a client, or the initial one, so that everything is in view."""

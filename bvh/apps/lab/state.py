@@ -1,8 +1,9 @@
-"""State of the ray lab: a ray and one or two boxes, with the exact answers for them."""
+"""State of the ray lab: a ray and one or two boxes, the exact answers, and its numbers as text."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import NamedTuple
@@ -13,11 +14,12 @@ from numpy.typing import NDArray
 from bvh.geometry.boxes import ray_box
 from bvh.geometry.obbs import ray_obb
 
-Vector = tuple[float, float, float]
+Vector = tuple[float, ...]
 Array = NDArray[np.float64]
 
 AXES = "xyz"
 INF = math.inf
+BOX_FIELDS = ("lower", "upper", "turn")
 
 
 @dataclass(frozen=True)
@@ -58,18 +60,9 @@ class LabBox:
 
 @dataclass(frozen=True)
 class LabState:
-    """A ray o + t d, and boxes.
+    """A ray o + t d with t from t_min to t_max, and the one or two boxes that a picking loop tests.
 
-    Attributes
-    ----------
-    origin, direction : tuple of 3 floats
-        The direction is not normalised.
-    boxes : tuple of LabBox
-        One or two, in the order in which a picking loop tests them.
-    t_min, t_max : float
-        The range of t, both ends included.
-    flat : bool
-        Two dimensions: rectangles and a ray at z = 0.
+    If flat, it has two dimensions: rectangles and a ray at z = 0.
     """
 
     origin: Vector
@@ -87,8 +80,7 @@ class LabState:
     @property
     def tip(self) -> Vector:
         """The ray's point at t = 1."""
-        x, y, z = (o + d for o, d in zip(self.origin, self.direction, strict=True))
-        return x, y, z
+        return tuple(o + d for o, d in zip(self.origin, self.direction, strict=True))
 
     @property
     def is_ray(self) -> bool:
@@ -131,12 +123,17 @@ def in_plane(state: LabState) -> LabState:
     """Return the state to compute with: if flat, boxes unbounded in z and a ray at z = 0."""
     if not state.flat:
         return state
-    boxes = tuple(
-        LabBox((*box.lower[:2], -INF), (*box.upper[:2], INF), (0.0, 0.0, box.turn[2]))
-        for box in state.boxes
+    boxes = flattened(state.boxes, INF)
+    origin, direction = (*state.origin[:2], 0.0), (*state.direction[:2], 0.0)
+    return replace(state, origin=origin, direction=direction, boxes=boxes)
+
+
+def flattened(boxes: tuple[LabBox, ...], height: float) -> tuple[LabBox, ...]:
+    """Return boxes from -height to height, turned about z only."""
+    return tuple(
+        LabBox((*box.lower[:2], -height), (*box.upper[:2], height), (0.0, 0.0, box.turn[2]))
+        for box in boxes
     )
-    ray = (*state.origin[:2], 0.0), (*state.direction[:2], 0.0)
-    return replace(state, origin=ray[0], direction=ray[1], boxes=boxes)
 
 
 # Several views compute the same. States with 0.0 and -0.0 compare equal, and so are their answers.
@@ -227,17 +224,74 @@ def _cosine_and_sine(degrees: float) -> tuple[float, float]:
 def _stay(
     seen: LabState,
     box: LabBox,
-    lower: list[float] | Vector,
-    upper: list[float] | Vector,
+    lower: Sequence[float],
+    upper: Sequence[float],
     t_min: float,
     t_max: float,
 ) -> Interval:
     """Return the exact range of t between corners, rotated as the box is."""
+    ray = seen.origin, seen.direction
     if not box.turned:
-        hit, near, far = ray_box(seen.origin, seen.direction, lower, upper, t_min, t_max)
-        return Interval(bool(hit), float(near), float(far))
-    # About the centre the corners are -half and half; corners at infinity stay there.
-    low = [-h if math.isfinite(c) else c for c, h in zip(lower, box.half, strict=True)]
-    high = [h if math.isfinite(c) else c for c, h in zip(upper, box.half, strict=True)]
-    hit, near, far = ray_obb(seen.origin, seen.direction, low, high, box.matrix, t_min, t_max)
+        hit, near, far = ray_box(*ray, lower, upper, t_min, t_max)
+    else:
+        # About the centre the corners are -half and half; corners at infinity stay there.
+        low = np.where(np.isfinite(lower), -box.half, lower)
+        high = np.where(np.isfinite(upper), box.half, upper)
+        hit, near, far = ray_obb(*ray, low, high, box.matrix, t_min, t_max)
     return Interval(bool(hit), float(near), float(far))
+
+
+def number(x: float) -> str:
+    """Return the shortest text that reads back as the same double."""
+    text = repr(float(x))
+    return text[:-2] if text.endswith(".0") and text != "-0.0" else text
+
+
+def text_of(numbers: Iterable[float]) -> str:
+    """Return numbers with commas between them, each as `number` writes it."""
+    return ", ".join(map(number, numbers))
+
+
+def numbers_of(name: str, text: str, count: int) -> Vector:
+    """Read the numbers of a field: decimal, hexadecimal (0x1.8p-3), inf; -0.0 keeps its sign."""
+    words = text.replace(",", " ").split()
+    if len(words) != count:
+        raise ValueError(f"{name} takes {count} numbers, got {len(words)}")
+    return tuple(_double(name, word) for word in words)
+
+
+def texts_of(state: LabState) -> dict[str, str]:
+    """Return the texts of all fields; names of the second box end in " 2"."""
+    texts = {
+        "origin": text_of(state.origin),
+        "direction": text_of(state.direction),
+        "t range": text_of((state.t_min, state.t_max)),
+    }
+    for box, suffix in zip(state.boxes, ("", " 2"), strict=False):
+        texts |= {f"{part}{suffix}": text_of(getattr(box, part)) for part in BOX_FIELDS}
+    return texts
+
+
+def edited(state: LabState, name: str, text: str) -> LabState:
+    """Return the state with one field changed; raise ValueError, with its name, if that fails."""
+    if name == "t range":
+        t_min, t_max = numbers_of(name, text, 2)
+        return replace(state, t_min=t_min, t_max=t_max)
+    vector = numbers_of(name, text, 3)
+    if name == "origin":
+        return replace(state, origin=vector)
+    if name == "direction":
+        return replace(state, direction=vector)
+    part, index = name.removesuffix(" 2"), int(name.endswith(" 2"))
+    if part == "turn" and not all(abs(degrees) <= 1e6 for degrees in vector):
+        raise ValueError(f"turn must be finite degrees, got {text}")
+    boxes = list(state.boxes)
+    boxes[index] = replace(boxes[index], **{part: vector})
+    return replace(state, boxes=tuple(boxes))
+
+
+def _double(name: str, word: str) -> float:
+    try:
+        return float.fromhex(word) if "0x" in word.lower() else float(word)
+    except (ValueError, OverflowError):
+        raise ValueError(f"{name}: {word!r} is not a number") from None

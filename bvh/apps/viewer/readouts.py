@@ -7,8 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from bvh.picking.results import Pick
-from bvh.picking.selections import Selection
+from bvh.picking.results import Pick, Selection
 from bvh.pictures.colours import HEAT
 
 Row = tuple[str, str, str]

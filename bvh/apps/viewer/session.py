@@ -18,8 +18,7 @@ from bvh.apps.viewer.page_script import cursor_of, watching_html
 from bvh.apps.viewer.tracing import Latest, Tracer
 from bvh.camera.camera import Camera
 from bvh.geometry.transforms import moved
-from bvh.picking.results import Pick
-from bvh.picking.selections import Selection
+from bvh.picking.results import Pick, Selection
 from bvh.pictures.shading import SHADES
 from bvh.scene.scene import Scene
 

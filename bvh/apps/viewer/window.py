@@ -15,8 +15,7 @@ from bvh.apps.viewer.page_frame import PageFrame
 from bvh.apps.viewer.session import Session
 from bvh.camera.camera import Camera
 from bvh.camera.placement import upward
-from bvh.picking.results import Pick
-from bvh.picking.selections import Selection
+from bvh.picking.results import Pick, Selection
 from bvh.queries.hierarchy import BVH
 from bvh.runtime.arguments import reals, thread_count, whole_number
 from bvh.scene.scene import Scene

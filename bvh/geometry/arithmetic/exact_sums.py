@@ -25,19 +25,6 @@ LOWEST, HIGHEST = LIMBS, LIMBS + 1  # two more slots: the range of limbs in use
 MASK = 0xFFFFFFFF
 
 
-# Numba's internals are untyped.
-_fill: Any = cgutils.memset
-
-
-def _describe(*arguments: Any, **parts: Any) -> None:
-    """Set the fields of an array."""
-    # Numba's arrays take long to import and are needed only when a kernel is compiled.
-    from numba.np import arrayobj
-
-    populate: Any = arrayobj.populate_array
-    populate(*arguments, **parts)
-
-
 @llvm_operation
 def new_sum(typingctx: Any) -> Any:
     """Return an empty sum on the stack of the calling function, which must outlive all uses.
@@ -47,14 +34,17 @@ def new_sum(typingctx: Any) -> Any:
     kind = types.Array(types.int64, 1, "C")
 
     def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        # Numba's arrays take long to import and are needed only when a kernel is compiled.
+        from numba.np import arrayobj
+
         word = ir.IntType(64)
         # Not Numba's own helper, which would fill it at each call of the function, used or not.
         with builder.goto_entry_block():
             data = builder.alloca(word, size=ir.Constant(word, LIMBS + 2))
-        _fill(builder, data, ir.Constant(word, 8 * (LIMBS + 2)), 0)
+        cgutils.memset(builder, data, ir.Constant(word, 8 * (LIMBS + 2)), 0)
         builder.store(ir.Constant(word, LIMBS), builder.gep(data, [ir.Constant(word, LOWEST)]))
         array = context.make_array(kind)(context, builder)
-        _describe(
+        arrayobj.populate_array(
             array, data=data, shape=[ir.Constant(word, LIMBS + 2)], strides=[ir.Constant(word, 8)],
             itemsize=ir.Constant(word, 8), meminfo=None,
         )  # fmt: skip
@@ -259,6 +249,15 @@ def divide(n, d):
             sticky = 1
     # The first bit that was found counts 2**(n_top - d_top).
     return _round(n_sign * d_sign, np.int64(quotient), np.int64(sticky), n_top - d_top - 55)
+
+
+@kernel
+def rounded(total):
+    """Return the sum as a double, rounded as by `divide`; it is overwritten."""
+    stay_outlined()
+    one = new_sum()
+    add_product(one, 1.0, 1.0, 1.0, 1.0, 1.0)
+    return divide(total, one)
 
 
 @kernel

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 
-from bvh.runtime.jit import host_features, inlined, llvm_operation, types
+from bvh.runtime.jit import emits, host_features, inlined, llvm_operation, types
 from bvh.runtime.simd import fma, peek
 
 INF = np.inf
@@ -32,21 +32,13 @@ HAS_FMA = bool(host_features().get("fma", False) or host_features().get("neon", 
 @llvm_operation
 def bits(typingctx: Any, x: Any) -> Any:
     """Return the 64 bits of a double as an integer."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.bitcast(args[0], ir.IntType(64))
-
-    return types.int64(types.float64), codegen
+    return types.int64(types.float64), emits(lambda b, x: b.bitcast(x, ir.IntType(64)))
 
 
 @llvm_operation
 def from_bits(typingctx: Any, x: Any) -> Any:
     """Return the double with the given 64 bits."""
-
-    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        return builder.bitcast(args[0], ir.DoubleType())
-
-    return types.float64(types.int64), codegen
+    return types.float64(types.int64), emits(lambda b, x: b.bitcast(x, ir.DoubleType()))
 
 
 @inlined
@@ -250,18 +242,13 @@ def high(a):
 
 @inlined
 def round_quotient(n, n_size, d, d_size):
-    """Round n/d of two double-doubles correctly to a double, where their precision allows.
+    """Return (decided, quotient): n/d of two double-doubles, rounded correctly where they suffice.
 
     `n_size` and `d_size` are the sums of absolute terms behind n and d: each is off by at most
     DD_ERROR times its size. The quotient's relative error is the sum of both operands' relative
     errors and the division's own. If the double nearest to the two ends of that interval is the
     same, it is the nearest to the true quotient (Ziv's test). Sizes below 2**-700 could hide an
     underflow and are left undecided. The operands may be doubles or vectors of lanes.
-
-    Returns
-    -------
-    decided : bool
-    quotient : float
     """
     relative = DD_ERROR * (n_size / abs(n[0]) + d_size / abs(d[0]) + 4.0)
     # The remainder of the high parts is exact; the low parts correct it.

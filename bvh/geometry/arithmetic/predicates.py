@@ -15,8 +15,8 @@ value and size, and is left undecided.
 from __future__ import annotations
 
 from bvh.geometry.arithmetic.exact_sums import add_product, add_triple, new_sum, take_sign
-from bvh.geometry.arithmetic.floats import two_product, two_sum
-from bvh.geometry.arithmetic.vectors import dot, minus
+from bvh.geometry.arithmetic.floats import cross_size, dot_size, two_product, two_sum
+from bvh.geometry.arithmetic.vectors import cross, dot, minus
 from bvh.runtime.jit import inlined, kernel, stay_outlined
 
 AREA_ERROR = 6.0 * 2.0**-53
@@ -58,12 +58,9 @@ def _exact_area(a, b, c):
     """Return the sign of the area where the filter cannot decide."""
     stay_outlined()
     total = new_sum()
-    add_product(total, 1.0, b[0], c[1], 1.0, 1.0)
-    add_product(total, -1.0, b[0], a[1], 1.0, 1.0)
-    add_product(total, -1.0, a[0], c[1], 1.0, 1.0)
-    add_product(total, -1.0, b[1], c[0], 1.0, 1.0)
-    add_product(total, 1.0, b[1], a[0], 1.0, 1.0)
-    add_product(total, 1.0, a[1], c[0], 1.0, 1.0)
+    for p, q in ((a, b), (b, c), (c, a)):
+        add_product(total, 1.0, p[0], q[1], 1.0, 1.0)
+        add_product(total, -1.0, p[1], q[0], 1.0, 1.0)
     return take_sign(total)
 
 
@@ -71,11 +68,7 @@ def _exact_area(a, b, c):
 def plane_of(a, b, c):
     """Return the normal (b-a) x (c-a) of a triangle, and the sizes of its terms."""
     p, q = minus(b, a), minus(c, a)
-    yz, zy = p[1] * q[2], p[2] * q[1]
-    zx, xz = p[2] * q[0], p[0] * q[2]
-    xy, yx = p[0] * q[1], p[1] * q[0]
-    normal = (yz - zy, zx - xz, xy - yx)
-    return normal, (abs(yz) + abs(zy), abs(zx) + abs(xz), abs(xy) + abs(yx))
+    return cross(p, q), cross_size(p, q)
 
 
 @inlined
@@ -84,7 +77,7 @@ def filtered_above(plane, a, p):
     n, sizes = plane
     r = minus(p, a)
     value = dot(n, r)
-    size = sizes[0] * abs(r[0]) + sizes[1] * abs(r[1]) + sizes[2] * abs(r[2])
+    size = dot_size(sizes, r)
     floor = TINY * (1.0 + (abs(r[0]) + abs(r[1]) + abs(r[2])))
     if abs(value) > VOLUME_ERROR * size + floor:
         return 1 if value > 0.0 else -1

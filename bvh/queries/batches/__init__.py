@@ -7,5 +7,4 @@ Each file imports only from those above it.
 | `overlap_batches.py` | Batches of overlap queries: chunks on threads, growing buffers, sorted results |
 | `point_batches.py` | Batches of points: their chunks on threads, and their results |
 | `ray_batches.py` | Batches of rays: their order, their chunks on threads, and their results |
-| `all_hit_batches.py` | Batches of rays with many hits each, in memory that grows to what a ray block needs |
 """

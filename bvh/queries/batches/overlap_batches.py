@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic import rationals
+from bvh.queries.results import Overlaps, SceneOverlaps
 from bvh.runtime.arguments import MAX_PRIMITIVES, kernel_input, thread_count
 from bvh.runtime.jit import warms
 from bvh.runtime.progress_bars import ProgressLike, heard
@@ -21,6 +21,7 @@ from bvh.runtime.threads import Progress, Shelf, reserve_call_memory, share, sha
 from bvh.traversal.overlaps.region_search import (
     COUNT,
     MAX_LEAF_SIZE,
+    Found,
     new_found,
     new_search,
     search_regions,
@@ -41,7 +42,7 @@ from bvh.traversal.overlaps.tree_pairs import (
 from bvh.traversal.overlaps.tree_to_tree import frame_map
 from bvh.tree.arrays import TreeArrays, frozen_primitives
 from bvh.tree.build import build
-from bvh.tree.instanced import CODE_BITS, PRIM_MASK
+from bvh.tree.instanced import CODE_BITS, PRIM_MASK, hit_codes
 from bvh.tree.primitives import Boxes, Primitives, Triangles
 
 Ids = NDArray[np.int32]
@@ -68,25 +69,41 @@ class RegionSearch(NamedTuple):
 
     Attributes
     ----------
-    is_empty, has_leaves : bool
-        Nothing can be found; codes have a leaf, as those of scenes.
-    new_search, new_found : callable
-        Make the state of a search from its first query on, and a buffer of some capacity.
-    run : callable
-        ``run(regions, end, search, found) -> done`` fills the buffer.
+    arrays : TreeArrays
+    bounds : ndarray of float64, shape (2, 3)
+        Lower and upper corner of what can be found.
+    owners : ndarray of int32, optional
+        The instance of each leaf of a scene, whose codes have a leaf.
     corners : callable
         Corners of the primitive with a code, as lists: 3 of a triangle, 2 of a box.
     """
 
-    is_empty: bool
-    has_leaves: bool
-    new_search: Callable[[Regions, int], Any]
-    new_found: Callable[[int], Any]
-    run: Callable[..., bool]
+    arrays: TreeArrays
+    bounds: NDArray[np.float64]
+    owners: Ids | None
     corners: Callable[[int], Any]
 
+    def find(
+        self, regions: Regions, shape: tuple[int, ...], threads: int | None,
+        progress: ProgressLike | None,
+    ) -> Any:  # fmt: skip
+        """Return what each region overlaps, of a tree or a scene."""
+        if shape == () and progress is None:
+            if threads is not None:
+                thread_count(threads)
+            codes = find_region(self, regions)
+            offsets = np.array([0, len(codes)])
+        else:
+            workers = thread_count(threads)
+            with heard(progress) as report:
+                offsets, codes = find_regions(self, regions, math.prod(shape), workers, report)
+        if self.owners is None:
+            return Overlaps(codes.astype(np.int32), offsets, shape)
+        leaf, prim = hit_codes(codes)
+        return SceneOverlaps(prim, offsets, shape, self.owners[leaf], leaf)
 
-def search_of(arrays: TreeArrays) -> RegionSearch:
+
+def search_of(arrays: TreeArrays, bounds: NDArray[np.float64]) -> RegionSearch:
     """Return how a tree is searched."""
     primitives = arrays.primitives
 
@@ -95,43 +112,26 @@ def search_of(arrays: TreeArrays) -> RegionSearch:
             return primitives.points[primitives.faces[prim]].tolist()
         return primitives.points[prim].reshape(2, 3).tolist()
 
-    empty = len(arrays.nodes.data) == 0
-    run = partial(search_regions, arrays)
-    return RegionSearch(empty, False, new_search, new_found, run, corners)
-
-
-def find_overlaps(
-    search: RegionSearch, regions: Regions, shape: tuple[int, ...], threads: int | None,
-    progress: ProgressLike | None,
-) -> tuple[NDArray[np.int64], Codes]:  # fmt: skip
-    """Return (offsets, codes): the primitives of a tree or a scene that each region overlaps."""
-    if shape == () and progress is None:
-        if threads is not None:
-            thread_count(threads)
-        codes = find_region(search, regions)
-        return np.array([0, len(codes)]), codes
-    workers = thread_count(threads)
-    with heard(progress) as report:
-        return find_regions(search, regions, math.prod(shape), workers, report)
+    return RegionSearch(arrays, bounds, None, corners)
 
 
 def find_regions(
     search: RegionSearch, regions: Regions, count: int, threads: int, progress: Progress | None
 ) -> tuple[NDArray[np.int64], Codes]:
     """Return (offsets, codes): the primitives that each region overlaps, ascending."""
-    regions = type(regions)(*(kernel_input(array) for array in regions))
+    regions = type(regions)(*map(kernel_input, regions))
     parts: dict[int, tuple[NDArray[np.int64], Codes]] = {}
 
     def work(begin: int, end: int) -> None:
         def key(query: NDArray[np.int64], code: Codes) -> Keys:
-            if search.has_leaves:
+            if search.owners is not None:
                 code = (code >> CODE_BITS) << PRIM_BITS | code & PRIM_MASK
             return (query - begin) << QUERY_SHIFT | code
 
         keys = _search(search, regions, begin, end, key)
         parts[begin] = np.bincount(keys >> QUERY_SHIFT, minlength=end - begin), _codes(search, keys)
 
-    if count and not search.is_empty:
+    if count and len(search.arrays.nodes.data):
         size = min(QUERIES_AT_ONCE, max(1, -(-count // (8 * threads))))
         share(count, size, work, threads, progress)
     elif progress is not None:
@@ -145,9 +145,9 @@ def find_regions(
 
 def find_region(search: RegionSearch, regions: Regions) -> Codes:
     """Return the codes of the primitives that the only region overlaps, ascending."""
-    if search.is_empty:
+    if len(search.arrays.nodes.data) == 0:
         return np.empty(0, np.int64)
-    regions = type(regions)(*(kernel_input(array) for array in regions))
+    regions = type(regions)(*map(kernel_input, regions))
     return _search(search, regions, 0, 1, lambda _, code: code)
 
 
@@ -156,31 +156,31 @@ def _search(
     key: Callable[[NDArray[np.int64], Codes], Keys],
 ) -> Keys:  # fmt: skip
     """Return the keys of the primitives that queries begin..end find, ascending."""
-    state, capacity, done = search.new_search(regions, begin), CAPACITY, False
-    found, parts = search.new_found(capacity), []
+    state, capacity, done = new_search(regions, begin), CAPACITY, False
+    found, parts = new_found(capacity), []
     while not done:
-        done = search.run(regions, end, state, found)
+        done = search_regions(search.arrays, regions, end, state, found)
         parts.append(key(*_decided(search, regions, found, int(state.state[COUNT]))))
         if not done and capacity < LARGEST_CAPACITY:
             capacity *= 4
-            found = search.new_found(capacity)
+            found = new_found(capacity)
     return ascending(joined(parts))
 
 
 def _codes(search: RegionSearch, keys: Keys) -> Codes:
     """Return the codes in keys."""
     prim = keys & (MAX_PRIMITIVES - 1)
-    if not search.has_leaves:
+    if search.owners is None:
         return prim
     return (keys >> PRIM_BITS & ((1 << LEAF_BITS) - 1)) << CODE_BITS | prim
 
 
 def _decided(
-    search: RegionSearch, regions: Regions, found: Any, count: int
+    search: RegionSearch, regions: Regions, found: Found, count: int
 ) -> tuple[NDArray[np.int64], Codes]:
     """Return queries and codes; those that the kernel has left undecided are decided here."""
-    query, code = found.query[:count], found.prim[:count].astype(np.int64, copy=False)
-    undecided = np.flatnonzero(code < 0)
+    query, code = found.query[:count], found.prim[:count]
+    undecided = (code < 0).nonzero()[0]
     if len(undecided):
         code = code.copy()
         code[undecided] = ~code[undecided]
@@ -289,8 +289,8 @@ def _warm() -> None:
     )
     corners = np.zeros((1, 3)), np.ones((1, 3))
     for kind in kinds:
-        arrays, _ = build(frozen_primitives(kind), "medium", 1, None)
-        search = search_of(arrays)
+        arrays, bounds = build(frozen_primitives(kind), "medium", 1, None)
+        search = search_of(arrays, bounds)
         find_region(search, BoxRegions(*corners))
         find_region(search, SphereRegions(corners[0], np.ones(1)))
         if isinstance(kind, Triangles):

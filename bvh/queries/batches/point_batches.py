@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.geometry.ray_broadcast import shaped
-from bvh.queries.point_arguments import PointBatch
+from bvh.geometry.ray_shapes import shaped
+from bvh.queries.query_arguments import PointBatch, Target
 from bvh.queries.results import ClosestPoints, SceneClosestPoints
-from bvh.queries.targets import Target
 from bvh.runtime.threads import Progress, Shelf, share
 from bvh.traversal.points.closest_point import Nearest, TreeTarget, closest_points, nearest_points
 from bvh.traversal.points.instanced_closest_point import SceneTarget

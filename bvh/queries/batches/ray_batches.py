@@ -10,25 +10,42 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.geometry.ray_broadcast import shaped
-from bvh.queries.ray_arguments import RayBatch, RayOptions
-from bvh.queries.results import CountedHits, CountedSceneHits, Hits, SceneHits
-from bvh.runtime.threads import Progress, Shelf, share
-from bvh.runtime.user_calls import UserCall
+from bvh.geometry.ray_shapes import shaped
+from bvh.queries.query_arguments import RayBatch, RayOptions
+from bvh.queries.results import (
+    AllHits,
+    CountedHits,
+    CountedSceneHits,
+    Hits,
+    SceneAllHits,
+    SceneHits,
+)
+from bvh.runtime.threads import Shelf, share
+from bvh.runtime.user_calls import NO_CALL, UserCall
+from bvh.traversal.rays.all_hits import (
+    FILLED,
+    NEXT,
+    SIZE,
+    Gathered,
+    Pairs,
+    Wanted,
+    gather_hits,
+    new_columns,
+    new_pairs,
+)
 from bvh.traversal.rays.candidates import ClosestGoal, CountGoal
 from bvh.traversal.rays.closest_hit import Scratch, closest_hits, new_scratch, no_measurements
 from bvh.traversal.rays.hit_details import Columns
-from bvh.traversal.rays.leaf_hits import FirstGoal, new_nearest_hits
+from bvh.traversal.rays.leaf_hits import AllGoal, FirstGoal, new_found_hits, new_nearest_hits
 from bvh.traversal.rays.ray_batch import (
     AUTO,
     SINGLES,
     TILE_HEIGHT,
     TILE_WIDTH,
     Order,
-    Rays,
     sorted_permutation,
 )
-from bvh.traversal.rays.ray_block import BLOCK
+from bvh.traversal.rays.ray_block import BLOCK, HALF
 from bvh.tree.arrays import kernel_arrays
 from bvh.tree.instanced import Instanced, hit_codes, ids_of, owners_of
 
@@ -50,74 +67,54 @@ SHELF: Shelf[Scratch] = Shelf(lambda: new_scratch(no_measurements()))
 # which one thread does, reading rays and writing hits out of order costs about twice as much again.
 SORTABLE, LARGE_TREE, PROBE, SAVED = 1 << 18, 1 << 24, 64, 0.15
 
+# Above this limit of hits a ray, all are collected before they are cut to the closest.
+MAX_RANKED = 64
+ALL = 2**62
+# Hits of a ray block that there is memory for at first.
+FIRST_CAPACITY = 16 * BLOCK
+
 Work = Callable[[Order, int, int], None]
-Found = tuple[NDArray[Any], ...]
 
 
 def closest_hit(arrays: Any, batch: RayBatch, options: RayOptions) -> Hits:
     """Return the closest hit of each ray."""
     goal = partial(_goal, False, options.cull, options.accept, ids_of(arrays.primitives))
-    found = _closest(arrays, batch, goal, options)
-    return _hits(arrays, batch, found, Hits, SceneHits)
+    return _closest(arrays, batch, goal, options, (Hits, SceneHits))
 
 
 def counted_hits(arrays: Any, batch: RayBatch, options: RayOptions) -> Hits:
     """Return the closest hit of each ray, and its cost."""
     costs = np.zeros(batch.size, np.int32), np.zeros(batch.size, np.int32)
-    goal = CountGoal(False, options.cull, *costs)
-    found = _closest(arrays, batch, lambda: goal, options._replace(sort=False))
-    return _hits(arrays, batch, found, CountedHits, CountedSceneHits, *costs)
+    goal, kinds = CountGoal(False, options.cull, *costs), (CountedHits, CountedSceneHits)
+    return _closest(arrays, batch, lambda: goal, options._replace(sort=False), kinds, *costs)
 
 
-def _hits(
-    arrays: Any, batch: RayBatch, found: Found, of_tree: type[Hits], of_scene: type[Hits],
-    *costs: NDArray[np.int32],
+def _closest(
+    arrays: Any, batch: RayBatch, goal: Callable[[], Any], options: RayOptions,
+    kinds: tuple[type[Hits], type[Hits]], *costs: NDArray[np.int32],
 ) -> Hits:  # fmt: skip
-    """Return closest hits as a result; a scene adds the instance and the leaf."""
-    if not isinstance(arrays.primitives, Instanced):
-        return of_tree(*shaped(batch.shape, *found, *costs))
-    t, codes, *rest = found
-    leaf, prim_id = hit_codes(codes)
-    owners = owners_of(arrays.primitives, leaf)
-    return of_scene(*shaped(batch.shape, t, prim_id, *rest, owners, leaf, *costs))
-
-
-def _closest(arrays: Any, batch: RayBatch, goal: Callable[[], Any], options: RayOptions) -> Found:
-    """Return t, prim_id, u, v and front of the hits that a goal leads to."""
-    arrays, _kept = kernel_arrays(arrays)
+    """Return the hits that a goal leads to, as results of a tree or of a scene."""
     t, u, v, prim_id, front = _results(batch.size, ids_of(arrays.primitives))
-    measured = no_measurements()
-    out = Columns(prim_id, t, u, v, front.view(np.uint8))
-
-    def work(order: Order, begin: int, end: int) -> None:
-        with SHELF.scratch() as kept:
-            scratch = kept._replace(measured=measured)
-            closest_hits(arrays, batch.rays, order, scratch, goal(), begin, end, out)
-
     if len(arrays.nodes.data) == 0:
         # The kernel leaves results alone; progress is reported all the same.
         for result, miss in ((t, np.inf), (u, np.nan), (v, np.nan), (prim_id, -1), (front, False)):
             result.fill(miss)
-    _run(arrays, batch, work, options)
-    return t, prim_id, u, v, front
+    _trace(arrays, batch, goal, options, Columns(prim_id, t, u, v, front.view(np.uint8)))
+    of_tree, of_scene = kinds
+    if not isinstance(arrays.primitives, Instanced):
+        return of_tree(*shaped(batch.shape, t, prim_id, u, v, front, *costs))
+    leaf, prim_id = hit_codes(prim_id)
+    owners = owners_of(arrays.primitives, leaf)
+    return of_scene(*shaped(batch.shape, t, prim_id, u, v, front, owners, leaf, *costs))
 
 
 def any_hit(arrays: Any, batch: RayBatch, options: RayOptions) -> NDArray[np.bool_] | bool:
     """Return for each ray whether it hits anything."""
-    arrays, _kept = kernel_arrays(arrays)
-    hit = np.zeros(batch.size, np.bool_)
-    measured = no_measurements()
+    hit, ids = np.zeros(batch.size, np.bool_), ids_of(arrays.primitives)
     # The kernel writes nothing else.
-    none, no_ids = np.empty(0), np.empty(0, ids_of(arrays.primitives))
-    out = Columns(no_ids, none, none, none, hit.view(np.uint8))
-
-    def work(order: Order, begin: int, end: int) -> None:
-        with SHELF.scratch() as kept:
-            scratch = kept._replace(measured=measured)
-            goal = _goal(True, options.cull, options.accept, ids_of(arrays.primitives))
-            closest_hits(arrays, batch.rays, order, scratch, goal, begin, end, out)
-
-    _run(arrays, batch, work, options)
+    none = np.empty(0)
+    out = Columns(np.empty(0, ids), none, none, none, hit.view(np.uint8))
+    _trace(arrays, batch, partial(_goal, True, options.cull, options.accept, ids), options, out)
     return shaped(batch.shape, hit)[0]  # type: ignore[no-any-return]
 
 
@@ -129,56 +126,51 @@ def _goal(any_hit: bool, cull: int, accept: UserCall | None, ids: Any) -> Closes
     return FirstGoal(any_hit, cull, False, 1, accept.function, accept.data, nearest)
 
 
-def _run(arrays: Any, batch: RayBatch, work: Work, options: RayOptions) -> None:
-    """Call work on all blocks of a batch, in the order that is best for them, or wanted."""
-    n, rays = batch.size, batch.rays
-    share_all = partial(_share, work=work, threads=options.threads, progress=options.progress)
+def _trace(
+    arrays: Any, batch: RayBatch, goal: Callable[[], Any], options: RayOptions, out: Columns
+) -> None:
+    """Trace all rays of a batch, in the order that is best for them, or wanted."""
+    arrays, _kept = kernel_arrays(arrays)
+    n, rays, measured = batch.size, batch.rays, no_measurements()
+
+    def work(order: Order, begin: int, end: int) -> None:
+        with SHELF.scratch() as kept:
+            scratch = kept._replace(measured=measured)
+            closest_hits(arrays, rays, order, scratch, goal(), begin, end, out)
+
+    def sorted_from(begin: int) -> Order:
+        return Order(n - begin, 0, sorted_permutation(arrays, rays, begin, n), SINGLES)
+
+    share_all = partial(_share, work=work, options=options)
     empty = len(arrays.nodes.data) == 0
     if options.sort and not empty:
-        share_all(_sorted(arrays, rays, 0, n), 0, 0, n)
+        share_all(sorted_from(0), 0, 0, n)
         return
     order = _order(batch)
     large = order.row == 0 and n >= SORTABLE and arrays.groups.nbytes >= LARGE_TREE
-    if options.sort is None and large and not empty:
-        # Measure what some rays cost, and what it costs to sort them.
-        began = time.perf_counter()
-        share_all(order, 0, 0, n, blocks=PROBE)
-        traced = time.perf_counter()
-        sorted_permutation(arrays, rays, 0, PROBE * BLOCK)
-        spent = time.perf_counter() - traced
-        if SAVED * (traced - began) > (1.0 + 2.0 / options.threads) * spent:
-            done = PROBE * BLOCK
-            share_all(_sorted(arrays, rays, done, n), 0, done, n)
-        else:
-            share_all(order, PROBE, PROBE * BLOCK, n)
+    if options.sort is not None or not large or empty:
+        share_all(order, 0, 0, n)
         return
-    share_all(order, 0, 0, n)
-
-
-def _sorted(arrays: Any, rays: Rays, begin: int, end: int) -> Order:
-    return Order(end - begin, 0, sorted_permutation(arrays, rays, begin, end), SINGLES)
-
-
-def share_blocks(
-    order: Order, work: Callable[[int, int], None], threads: int, progress: Progress | None
-) -> None:
-    """Call work on all blocks of an order that is plain."""
-    _share(order, 0, 0, order.size, lambda _, begin, end: work(begin, end), threads, progress)
+    # Measure what some rays cost, and what it costs to sort them.
+    began, done = time.perf_counter(), PROBE * BLOCK
+    share_all(order, 0, 0, n, blocks=PROBE)
+    traced = time.perf_counter()
+    sorted_permutation(arrays, rays, 0, done)
+    spent = time.perf_counter() - traced
+    if SAVED * (traced - began) > (1.0 + 2.0 / options.threads) * spent:
+        share_all(sorted_from(done), 0, done, n)
+    else:
+        share_all(order, PROBE, done, n)
 
 
 def _share(
-    order: Order,
-    first: int,
-    done: int,
-    total: int,
-    work: Work,
-    threads: int,
-    progress: Progress | None,
+    order: Order, first: int, done: int, total: int, work: Work, options: RayOptions,
     blocks: int | None = None,
-) -> None:
+) -> None:  # fmt: skip
     """Call work on chunks of blocks from the first on; report progress in rays, `done` before."""
     count = order.blocks - first if blocks is None else blocks
     rays = (total if blocks is None else min(total, blocks * BLOCK)) - done
+    progress = options.progress
 
     def report(finished: int, of: int) -> None:
         assert progress is not None
@@ -187,8 +179,8 @@ def _share(
     def call(begin: int, end: int) -> None:
         work(order, first + begin, first + end)
 
-    chunk = min(max(count // (16 * threads), MIN_BLOCKS), MAX_BLOCKS)
-    share(count, chunk, call, threads, None if progress is None else report)
+    chunk = min(max(count // (16 * options.threads), MIN_BLOCKS), MAX_BLOCKS)
+    share(count, chunk, call, options.threads, None if progress is None else report)
 
 
 def _results(n: int, ids: Any) -> tuple[NDArray[Any], ...]:
@@ -207,12 +199,7 @@ def _results(n: int, ids: Any) -> tuple[NDArray[Any], ...]:
 
 
 def _order(batch: RayBatch) -> Order:
-    """Choose the order in which the rays of a batch are taken."""
-    return Order(batch.size, _row_length(batch), NO_PERMUTATION, AUTO)
-
-
-def _row_length(batch: RayBatch) -> int:
-    """Return the rays in a row if the batch is an image, else 0."""
+    """Choose the order in which the rays of a batch are taken: in tiles if it is an image."""
     n, directions = batch.size, batch.rays.directions
     row = 0
     if len(batch.shape) >= 2:
@@ -226,4 +213,99 @@ def _row_length(batch: RayBatch) -> int:
         if len(jumps) > 1 and (np.diff(jumps) == jumps[0] + 1).all():
             row = int(jumps[0]) + 1
     image = row >= TILE_WIDTH and n % row == 0 and n // row >= TILE_HEIGHT
-    return row if image else 0
+    return Order(n, row if image else 0, NO_PERMUTATION, AUTO)
+
+
+def find_all_hits(
+    arrays: Any, batch: RayBatch, options: RayOptions, once: bool, limit: int | None = None
+) -> Any:
+    """Return all hits of rays, or the `limit` closest of each; each crossing `once`, or not."""
+    parts: dict[int, list[Columns]] = {}
+    counts = _gather(arrays, batch, options, once, limit, True, parts)
+    offsets = np.zeros(batch.size + 1, np.int64)
+    np.cumsum(counts, out=offsets[1:])
+    none = Columns(*(column[:0] for column in new_columns(0, ids_of(arrays.primitives))))
+    pieces = (piece for begin in sorted(parts) for piece in parts[begin])
+    columns = list(zip(none, *pieces, strict=True))
+    parts.clear()
+    # One column after the other, so that only one at a time is in memory twice.
+    prim_id, t, u, v, front = (np.concatenate(columns.pop(0)) for _ in Columns._fields)
+    hits = t, u, v, front.view(np.bool_), offsets, batch.shape
+    if not isinstance(arrays.primitives, Instanced):
+        return AllHits(prim_id, *hits)
+    leaf, prim_id = hit_codes(prim_id)
+    return SceneAllHits(prim_id, *hits, owners_of(arrays.primitives, leaf), leaf)
+
+
+def find_counts(arrays: Any, batch: RayBatch, options: RayOptions, once: bool, split: bool) -> Any:
+    """Return how many hits each ray has; `split` trees have primitives in several leaves."""
+    whole = split or options.accept is not None
+    return shaped(batch.shape, _gather(arrays, batch, options, once, None, whole, None))[0]
+
+
+class _HitMemory:
+    """Memory of one thread: scratch for a ray block, and the hits of a chunk."""
+
+    def __init__(self, ranked: int, ids: Any) -> None:
+        self.ids = ids
+        self.scratch: Scratch = new_scratch(no_measurements())
+        self.nearest = new_nearest_hits(max(ranked, 1), ids)
+        self.state = np.zeros(3, np.int64)
+        self.out: Columns = new_columns(FIRST_CAPACITY, ids)
+        self.reserve(max(ranked * BLOCK, FIRST_CAPACITY))
+
+    def reserve(self, capacity: int) -> None:
+        """Reserve memory for the hits of a ray block."""
+        self.found = new_found_hits(capacity, self.ids)
+        self.pairs: Pairs = new_pairs(capacity, self.ids)
+
+
+def _gather(
+    arrays: Any, batch: RayBatch, options: RayOptions, once: bool, limit: int | None, whole: bool,
+    parts: dict[int, list[Columns]] | None,
+) -> NDArray[np.int64]:  # fmt: skip
+    """Return how many hits each ray has; collect them in `parts`, by the first block of a chunk."""
+    arrays, _kept = kernel_arrays(arrays)
+    ranked = limit if limit is not None and limit <= MAX_RANKED else 0
+    filtered, keep = options.accept or NO_CALL, parts is not None
+    counts = np.zeros(batch.size, np.int64)
+    # With ranks the goal calls the filter.
+    accept = NO_CALL if ranked else filtered
+    wanted = Wanted(
+        accept.function, accept.data, ALL if limit is None else min(limit, ALL), whole,
+        keep or accept is not NO_CALL, keep,
+    )  # fmt: skip
+    shelf = Shelf(partial(_HitMemory, ranked, ids_of(arrays.primitives)))
+
+    def work(order: Order, begin: int, end: int) -> None:
+        first, pieces = begin, []
+        with shelf.scratch() as memory:
+            while begin < end:
+                goal: FirstGoal | AllGoal = AllGoal(options.cull, once, memory.found)
+                if ranked:
+                    goal = FirstGoal(
+                        False, options.cull, once, ranked, filtered.function, filtered.data,
+                        memory.nearest,
+                    )  # fmt: skip
+                gathered = Gathered(memory.pairs, memory.out, counts, memory.state)
+                gather_hits(
+                    arrays, batch.rays, order, memory.scratch, goal, wanted, gathered, begin, end
+                )
+                begin, filled = int(memory.state[NEXT]), int(memory.state[FILLED])
+                if keep and filled:
+                    pieces.append(Columns(*(column[:filled].copy() for column in memory.out)))
+                if begin < end:
+                    needed = int(memory.state[SIZE])
+                    if needed > memory.found.capacity:
+                        memory.reserve(needed + needed // 4)
+                    if needed > len(memory.out.t) - HALF:
+                        memory.out = new_columns(needed + needed // 4, memory.ids)
+        if parts is not None:
+            parts[first] = pieces
+
+    if len(arrays.nodes.data) > 0:
+        _share(Order(batch.size, 0, NO_PERMUTATION, SINGLES), 0, 0, batch.size, work, options)
+    elif options.progress is not None:
+        # The kernel leaves `state` alone; progress is reported all the same.
+        options.progress(batch.size, batch.size)
+    return counts

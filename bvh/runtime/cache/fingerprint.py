@@ -8,18 +8,15 @@ import platform
 import sys
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import llvmlite
 import numba
 import numpy as np
-from numba.core import config as _config
+from numba.core import config
 
 import bvh
 from bvh.runtime.compiler.code_generator import host_features, target
 from bvh.runtime.compiler.cpu_levels import NATIVE, natural_width
-
-config: Any = _config
 
 PACKAGE = Path(bvh.__path__[0])
 

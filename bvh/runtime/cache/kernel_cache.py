@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import hashlib
 import importlib.machinery
 import os
 import re
@@ -22,24 +23,21 @@ import warnings
 from collections.abc import Callable
 from functools import cached_property, lru_cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numba
-from numba.core import caching
+from numba.core import caching, compiler
 
 from bvh.runtime import forks
 from bvh.runtime.cache.fingerprint import PACKAGE, fingerprint, kernel_sources
-from bvh.runtime.cache.kernel_files import BVHWarning, KernelFiles, refuse
+from bvh.runtime.cache.kernel_files import BVHWarning, KernelFiles, dumps, refuse
 from bvh.runtime.cache.kernel_folders import KernelFolder, Untrusted
 from bvh.runtime.compiler.code_generator import kernel_context, target
 from bvh.runtime.compiler.compile_notice import CompileNotice
 from bvh.runtime.starting_folder import absolute
 
 __all__ = ["BVHWarning", "fingerprint"]
-
-# Numba's inside is untyped.
-types: Any = numba.types
-FunctionCache: Any = caching.FunctionCache
 
 STALE_AFTER_DAYS = 30
 
@@ -49,14 +47,8 @@ assert forks
 notice = CompileNotice()
 
 
-class Tally:
-    """Number of kernels that this process has compiled, and loaded."""
-
-    compiled = 0
-    loaded = 0
-
-
-tally = Tally()
+# Of the kernels that this process has compiled, and loaded.
+tally = SimpleNamespace(compiled=0, loaded=0)
 
 
 @lru_cache(maxsize=1)
@@ -184,67 +176,53 @@ def prune_cache() -> list[Path]:
     return removed
 
 
-class _Locator:
-    """Where Numba's cache keeps kernels, whatever the state of the source tree."""
+class KernelCache(caching.NullCache):
+    """The cache of one entry on `KernelFiles`; where the disk fails, nothing is saved.
 
-    def __init__(self, py_func: Any) -> None:
-        self._py_file = py_func.__code__.co_filename
-        self._lineno = py_func.__code__.co_firstlineno
+    The fingerprint and the folders are found when the function is first compiled or loaded: an
+    import need not wait for them.
+    """
 
-    def get_cache_path(self) -> str:
-        return str(cache_directory())
-
-    def get_source_stamp(self) -> str:
-        return fingerprint()
-
-    def get_disambiguator(self) -> str:
-        return str(self._lineno)
-
-    def ensure_cache_path(self) -> None:
-        """Do nothing: `cache_directory` has made the folder."""
-
-    @classmethod
-    def from_function(cls, py_func: Any, py_file: str) -> _Locator:
-        return cls(py_func)
-
-
-class _KernelCacheImpl(caching.CompileResultCacheImpl):
-    _locator_classes: Any = (_Locator,)
-
-
-class KernelCache(FunctionCache):  # type: ignore[misc]
-    """Numba's function cache on `KernelFiles`; where the disk fails, nothing is saved."""
-
-    _impl_class = _KernelCacheImpl
-
-    def __init__(self, py_func: Any) -> None:
-        super().__init__(py_func)
-        self._function = py_func.__name__.strip("_")
-        base = f"{py_func.__module__}.{self._impl.filename_base}"
-        self._cache_file = KernelFiles(cache_folder(), base, kernel_shelves())
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function = function
+        self._enabled = True
         # Of each compilation under way, innermost last: the key that it has locked, or None.
         self._claimed: list[object] = []
 
-    def _index_key(self, sig: Any, codegen: Any) -> object:
-        # The CPU is part of the folder's name.
-        kind, _, function = super()._index_key(sig, codegen)
-        return kind, function
+    @cached_property
+    def _files(self) -> KernelFiles:
+        function: Any = self._function
+        name = re.sub("[<>]", "", f"{function.__module__}.{function.__qualname__}")
+        base = f"{name}-{function.__code__.co_firstlineno}"
+        return KernelFiles(cache_folder(), base, kernel_shelves())
 
-    def load_overload(self, sig: Any, target_context: Any) -> Any:
-        # The dispatcher passes Numba's context, not that of kernels.
-        target_context = kernel_context()
+    def _key(self, signature: Any) -> object:
+        """Return what, beside the fingerprint, tells compiled functions of one place apart."""
+        function: Any = self._function
+        closure = tuple(cell.cell_contents for cell in function.__closure__ or ())
+        parts = function.__code__.co_code, dumps(closure)
+        return signature, tuple(hashlib.sha256(part).hexdigest() for part in parts)
+
+    def _load(self, key: object) -> Any:
+        context = kernel_context()
+        context.refresh()
+        stored = self._files.load(key)
+        return None if stored is None else compiler.CompileResult._rebuild(context, *stored)
+
+    def load_overload(self, signature: Any, target_context: Any) -> Any:
         # A user's function is identified by its address, which differs in each process.
-        kept = self._enabled and not _has_function(sig)
-        found = super().load_overload(sig, target_context) if kept else None
+        kept = self._enabled and not _has_function(signature)
+        key = self._key(signature) if kept else None
+        found = self._load(key) if kept else None
         if found is None:
             self._claimed.append(None)
             notice.begin(self._line(kept))
             if kept:
                 # Compile it, unless another process is doing so or has just done so.
-                self._claimed[-1] = key = self._index_key(sig, target_context.codegen())
+                self._claimed[-1] = key
                 try:
-                    self._cache_file.claim(key)
-                    found = super().load_overload(sig, target_context)
+                    self._files.claim(key)
+                    found = self._load(key)
                 except BaseException:
                     self._ended()
                     raise
@@ -254,19 +232,22 @@ class KernelCache(FunctionCache):  # type: ignore[misc]
             tally.loaded += 1
         return found
 
-    def save_overload(self, sig: Any, data: Any) -> None:
+    def save_overload(self, signature: Any, result: Any) -> None:
         tally.compiled += 1
         try:
-            if not _has_function(sig):
-                self._save_overload(sig, data)
+            kept = self._enabled and not _has_function(signature)
+            # Addresses among its constants are of no use to another process.
+            if kept and not result.library.has_dynamic_globals:
+                self._files.save(self._key(signature), result._reduce())
         except OSError:
-            self.disable()
+            self._enabled = False
         finally:
             self._ended()
 
     def _line(self, kept: bool) -> str:
         """Return the text of the notice."""
-        what = f"bvh: compiling {self._function} for {target().level}, up to half a minute"
+        name = self._function.__name__.strip("_")
+        what = f"bvh: compiling {name} for {target().level}, up to half a minute"
         if kept and cache_folder() is not None:
             return f"{what}, this once; `bvh warmup` compiles all kernels ahead"
         return f"{what}, in each process that needs it"
@@ -294,41 +275,13 @@ class KernelCache(FunctionCache):  # type: ignore[misc]
         key = self._claimed.pop()
         notice.end()
         if key is not None:
-            self._cache_file.release(key)
+            self._files.release(key)
 
 
 def _has_function(kinds: Any) -> bool:
     """Return whether argument types contain a compiled function, also inside tuples."""
     return any(
-        isinstance(kind, types.Dispatcher)
-        or (isinstance(kind, types.BaseTuple) and _has_function(kind))
+        isinstance(kind, numba.types.Dispatcher)
+        or (isinstance(kind, numba.types.BaseTuple) and _has_function(kind))
         for kind in kinds
     )
-
-
-class LateCache:
-    """A `KernelCache` that is made when its function is first compiled or loaded.
-
-    To make it takes the fingerprint and a search for folders, which an import need not wait for.
-    """
-
-    def __init__(self, function: Callable[..., Any]) -> None:
-        self._function = function
-
-    @cached_property
-    def real(self) -> Any:
-        """The cache itself."""
-        return KernelCache(self._function)
-
-    def attempted(self, compiling: Callable[..., Any]) -> Callable[..., Any]:
-        """Wrap a compiler as `KernelCache.attempted` does."""
-
-        def attempt(*arguments: Any) -> Any:
-            return self.real.attempted(compiling)(*arguments)
-
-        return attempt
-
-    def __getattr__(self, name: str) -> Any:
-        if name in ("real", "_function"):
-            raise AttributeError(name)
-        return getattr(self.real, name)

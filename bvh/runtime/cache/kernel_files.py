@@ -150,13 +150,8 @@ class KernelFiles:
 
     def load(self, key: object) -> Any:
         """Return what `save` stored under `key`; None if it is absent or damaged."""
-        name = self._name(key)
-        if self._folder is not None:
-            found = _loaded(self._folder, name)
-            if found is not None:
-                return found
-        for shelf in self._shelves:
-            found = _loaded(shelf, name, warn=True)
+        for folder in (self._folder, *self._shelves):
+            found = folder and _loaded(folder, self._name(key), warn=folder is not self._folder)
             if found is not None:
                 return found
         return None
@@ -166,13 +161,6 @@ class KernelFiles:
         if self._folder is not None:
             payload = dumps(data)
             self._folder.write(self._name(key), hashlib.sha256(payload).digest() + payload)
-
-    def flush(self) -> None:
-        """Remove the files of all keys."""
-        if self._folder is not None:
-            for name in self._folder.names():
-                if name.startswith(f"{self._base}."):
-                    self._folder.remove(name)
 
 
 def _loaded(folder: KernelFolder, name: str, warn: bool = False) -> Any:

@@ -108,10 +108,14 @@ class KernelFolder:
             os.close(self._descriptor)
         self._descriptor = self._identity = None
 
+    def _at(self, name: str) -> tuple[Path | str, int | None]:
+        """Return the path of a file, and the descriptor that it refers to; raises OSError."""
+        folder = self._opened()
+        return (self.path / name if folder is None else name), folder
+
     def open(self, name: str, flags: int) -> int:
         """Open or create a file of the folder; only the user can access a new one."""
-        folder = self._opened()
-        path = self.path / name if folder is None else name
+        path, folder = self._at(name)
         return os.open(path, flags | _OPEN | _NO_LINK, 0o600, dir_fd=folder)
 
     def read(self, name: str) -> bytes:
@@ -134,25 +138,21 @@ class KernelFolder:
         with contextlib.suppress(OSError):
             with file:
                 file.write(content)
-            folder = self._opened()
-            if folder is None:
-                os.replace(self.path / temporary, self.path / name)
-            else:
-                os.replace(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+            (old, folder), (new, _) = self._at(temporary), self._at(name)
+            os.replace(old, new, src_dir_fd=folder, dst_dir_fd=folder)
             return
         self.remove(temporary)
 
     def remove(self, name: str) -> None:
         """Remove a file, if that is possible."""
         with contextlib.suppress(OSError):
-            folder = self._opened()
-            os.unlink(self.path / name if folder is None else name, dir_fd=folder)
+            path, folder = self._at(name)
+            os.unlink(path, dir_fd=folder)
 
     def is_file(self, file: int, name: str) -> bool:
         """Return whether an open file is the one that has a name now."""
         try:
-            folder = self._opened()
-            path = self.path / name if folder is None else name
+            path, folder = self._at(name)
             return os.path.samestat(os.fstat(file), os.stat(path, dir_fd=folder))
         except OSError:
             return False

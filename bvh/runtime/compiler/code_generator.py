@@ -12,15 +12,10 @@ from functools import lru_cache
 from typing import Any
 
 import numba  # noqa: F401 (whole before its parts: threads may import at once)
-from numba.core import codegen as _codegen
-from numba.core import registry as _registry
+from numba.core import codegen, registry
 
 from bvh.runtime.compiler.cpu_levels import NATIVE, Target, parsed, target_of, wanted_target
 from bvh.runtime.interrupts import deferred_interrupts
-
-codegen: Any = _codegen
-registry: Any = _registry
-
 
 _left_to_numba = False
 
@@ -57,7 +52,7 @@ def kernel_context() -> Any:
 
 
 def _generator(target: Target) -> Any:
-    class Generator(codegen.JITCPUCodegen):  # type: ignore[misc]
+    class Generator(codegen.JITCPUCodegen):
         def _get_host_cpu_name(self) -> str:
             return target.cpu
 

@@ -15,15 +15,16 @@ as slowly.
 from __future__ import annotations
 
 import hashlib
-from importlib import import_module
 from typing import Any
 
 import numba  # noqa: F401 (whole before its parts: threads may import at once)
+from numba import _dynfunc
 from numba.core import (
     cgutils,
     codegen,
     compiler,
     compiler_machinery,
+    errors,
     funcdesc,
     ir,
     lowering,
@@ -32,32 +33,15 @@ from numba.core import (
     types,
     untyped_passes,
 )
-from numba.core import errors as _errors
 
 from bvh.runtime.compiler.code_generator import kernel_context
-
-# Numba's internals are untyped.
-Library: Any = codegen.JITCodeLibrary
-Pass: Any = compiler_machinery.FunctionPass
-LoweringPass: Any = compiler_machinery.LoweringPass
-PassManager: Any = compiler_machinery.PassManager
-register_pass: Any = compiler_machinery.register_pass
-Compiler: Any = compiler.CompilerBase
-Lower: Any = lowering.Lower
-NativeLowering: Any = typed_passes.NativeLowering
-TypeInferer: Any = typeinfer.TypeInferer
-describe: Any = funcdesc.PythonFunctionDescriptor.from_specialized_function
-lowered_result: Any = compiler._LowerResult
-make_function: Any = import_module("numba._dynfunc").make_function
-errors: Any = _errors
-alloca_once: Any = cgutils.alloca_once
 
 # Missing methods are found here, not in the middle of a compilation.
 for _name in (
     "_optimize_functions", "_optimize_final_module", "_finalize_final_module",
     "_finalize_dynamic_globals", "_get_module_for_linking", "_raise_if_finalized",
 ):  # fmt: skip
-    getattr(Library, _name)
+    getattr(codegen.JITCodeLibrary, _name)
 
 # Longest name of a function: types of nested tuples have thousands of characters.
 LONGEST_NAME = 80
@@ -66,7 +50,7 @@ LONGEST_NAME = 80
 _function_passes: dict[Any, Any] = {}
 
 
-class HelperLibrary(Library):  # type: ignore[misc]
+class HelperLibrary(codegen.JITCodeLibrary):
     """The code of one helper, simplified function by function, and not emitted."""
 
     _whole: Any = None
@@ -87,7 +71,7 @@ class HelperLibrary(Library):  # type: ignore[misc]
     def _get_module_for_linking(self) -> Any:
         """Return the helper and all that it calls, for functions compiled by Numba itself."""
         if self._whole is None:
-            whole = Library(self._codegen, self.name)
+            whole = codegen.JITCodeLibrary(self._codegen, self.name)
             whole._final_module.link_in(self._final_module, preserve=True)
             _link_all(whole, self._linking_libraries)
             for function in _own_functions(whole._final_module):
@@ -97,7 +81,7 @@ class HelperLibrary(Library):  # type: ignore[misc]
         return self._whole
 
 
-class EntryLibrary(Library):  # type: ignore[misc]
+class EntryLibrary(codegen.JITCodeLibrary):
     """The code of an entry and of all that it calls, optimised and emitted together."""
 
     def finalize(self) -> None:
@@ -159,7 +143,7 @@ _signatures: dict[Any, Any] = {}
 _counted: dict[Any, bool] = {}
 
 
-class KernelTypeInferer(TypeInferer):  # type: ignore[misc]
+class KernelTypeInferer(typeinfer.TypeInferer):
     """Numba's type inference with a cache of the signatures of calls."""
 
     def resolve_call(self, fnty: Any, pos_args: Any, kw_args: Any) -> Any:
@@ -175,14 +159,14 @@ class KernelTypeInferer(TypeInferer):  # type: ignore[misc]
         return found
 
 
-@register_pass(mutates_CFG=True, analysis_only=False)
-class KernelTypeInference(Pass):  # type: ignore[misc]
+@compiler_machinery.register_pass(mutates_CFG=True, analysis_only=False)
+class KernelTypeInference(compiler_machinery.FunctionPass):
     """Infer the types of a kernel's variables."""
 
     _name = "bvh_type_inference"
 
     def __init__(self) -> None:
-        Pass.__init__(self)
+        compiler_machinery.FunctionPass.__init__(self)
 
     def run_pass(self, state: Any) -> bool:
         context, code = state.typingctx, state.func_ir
@@ -200,7 +184,7 @@ class KernelTypeInference(Pass):  # type: ignore[misc]
         return True
 
 
-class KernelLower(Lower):  # type: ignore[misc]
+class KernelLower(lowering.Lower):
     """Numba's lowering without what kernels do not need.
 
     No error message is prepared before each instruction. Variables whose types count no references
@@ -250,7 +234,7 @@ class KernelLower(Lower):  # type: ignore[misc]
 
     def alloca(self, name: str, type: Any) -> Any:
         kind = self.context.get_value_type(type)
-        return alloca_once(self.builder, kind, name=name, zfill=False)
+        return cgutils.alloca_once(self.builder, kind, name=name, zfill=False)
 
     def is_counted(self, kind: Any) -> bool:
         if kind not in _counted:
@@ -282,20 +266,20 @@ class KernelLower(Lower):  # type: ignore[misc]
             self.builder.store(value, self.getvar(name))
 
 
-@register_pass(mutates_CFG=True, analysis_only=False)
-class HelperLowering(LoweringPass):  # type: ignore[misc]
+@compiler_machinery.register_pass(mutates_CFG=True, analysis_only=False)
+class HelperLowering(compiler_machinery.LoweringPass):
     """Lower a helper to LLVM code, without machine code."""
 
     _name = "bvh_helper_lowering"
 
     def __init__(self) -> None:
-        LoweringPass.__init__(self)
+        compiler_machinery.LoweringPass.__init__(self)
 
     def run_pass(self, state: Any) -> bool:
         context, flags, name = state.targetctx, state.flags, state.func_id.func_qualname
         library = state.library = HelperLibrary(context.codegen(), name)
         _inherit(library, state.reload_init)
-        description = describe(
+        description = funcdesc.PythonFunctionDescriptor.from_specialized_function(
             state.func_ir, state.typemap, state.return_type, state.calltypes,
             mangler=lambda *given, **named: _short_name(context.mangler(*given, **named)),
             inline=flags.forceinline, noalias=flags.noalias,
@@ -308,19 +292,21 @@ class HelperLowering(LoweringPass):  # type: ignore[misc]
             lower.lower()
         library._ensure_finalized()
         # Python never calls it, so it has no address.
-        function = make_function(
+        function = _dynfunc.make_function(
             description.lookup_module(), name.split(".")[-1], "helper", 0, lower.env, (library,)
         )
         context.insert_user_function(function, description, [library])
         state.reload_init.extend(getattr(library, "_reload_init", ()))
-        state["cr"] = lowered_result(description, lower.call_helper, cfunc=function, env=lower.env)
+        state["cr"] = compiler._LowerResult(
+            description, lower.call_helper, cfunc=function, env=lower.env
+        )
         state.metadata["prune_stats"] = None
         state.metadata["llvm_pass_timings"] = library.recorded_timings
         return True
 
 
-@register_pass(mutates_CFG=True, analysis_only=False)
-class EntryLowering(NativeLowering):  # type: ignore[misc]
+@compiler_machinery.register_pass(mutates_CFG=True, analysis_only=False)
+class EntryLowering(typed_passes.NativeLowering):
     """Lower an entry; link, optimise and emit it with all that it calls."""
 
     _name = "bvh_entry_lowering"
@@ -350,7 +336,7 @@ PASSES = (
 )
 
 
-class KernelCompiler(Compiler):  # type: ignore[misc]
+class KernelCompiler(compiler.CompilerBase):
     """Numba's compiler with the code generator and the passes of kernels."""
 
     lowering: Any
@@ -359,7 +345,7 @@ class KernelCompiler(Compiler):  # type: ignore[misc]
         super().__init__(typingctx, kernel_context(), *arguments)
 
     def define_pipelines(self) -> list[Any]:
-        manager = PassManager("bvh")
+        manager = compiler_machinery.PassManager("bvh")
         for step in (*PASSES, self.lowering, typed_passes.NoPythonBackend):
             manager.add_pass(step, step.__name__)
         manager.finalize()

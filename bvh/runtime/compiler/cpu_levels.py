@@ -10,16 +10,12 @@ level of the host, or for Numba's CPU if one is set.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import llvmlite.binding as llvm
 import numba  # noqa: F401 (whole before its parts: threads may import at once)
-from numba.core import codegen
-from numba.core import config as _config
-
-config: Any = _config
-get_host_cpu_features: Callable[[], str] = codegen.get_host_cpu_features
+from numba.core import config
+from numba.core.codegen import get_host_cpu_features
 
 NATIVE = "native"
 

@@ -7,10 +7,9 @@ Each file imports only from those above it.
 
 | file | contents |
 |---|---|
-| `cpu.py` | CPU features, the number of lanes of a vector, and the cycle counter |
 | `vectors.py` | Vector type `Vec` and its operators |
-| `arithmetic.py` | Operations on vectors beyond operators: select, fma, minima, conversions |
-| `bits.py` | Bit counts of integers, by which kernels iterate over masks |
+| `cpu.py` | CPU features, the number of lanes of a vector, and the cycle counter |
+| `arithmetic.py` | Operations on vectors beyond operators: select, fma, minima, conversions; bits of integers |
 | `memory.py` | Loads and stores of scalars and vectors through arrays and pointers. Nothing is checked |
 | `lanes.py` | Lanes of vectors: broadcast, extraction, masks as bits, permutation and compression |
 """
@@ -23,14 +22,14 @@ from bvh.runtime.simd.arithmetic import (
     greater,
     lesser,
     lowest,
+    lowest_bit,
+    popcount,
     select,
     sqrt,
 )
-from bvh.runtime.simd.bits import highest_bit, lowest_bit, popcount
 from bvh.runtime.simd.cpu import FEATURES, WIDTH, cycles
 from bvh.runtime.simd.lanes import (
     compress_order,
-    compress_orders,
     full_like,
     lane,
     lane_numbers,
@@ -41,9 +40,7 @@ from bvh.runtime.simd.lanes import (
 from bvh.runtime.simd.memory import (
     address,
     gather,
-    gather_ints,
     load,
-    load_bytes,
     load_ints,
     load_threes,
     peek,
@@ -60,45 +57,9 @@ from bvh.runtime.simd.memory import (
 from bvh.runtime.simd.vectors import Vec
 
 __all__ = [
-    "FEATURES",
-    "WIDTH",
-    "Vec",
-    "address",
-    "as_floats",
-    "as_ints",
-    "compress_order",
-    "compress_orders",
-    "convert",
-    "cycles",
-    "fma",
-    "full_like",
-    "gather",
-    "gather_ints",
-    "greater",
-    "highest_bit",
-    "lane",
-    "lane_numbers",
-    "lesser",
-    "load",
-    "load_bytes",
-    "load_ints",
-    "load_threes",
-    "lowest",
-    "lowest_bit",
-    "mask_bits",
-    "peek",
-    "peek_int",
-    "permute",
-    "pointer",
-    "pointer_to",
-    "poke",
-    "poke_int",
-    "popcount",
-    "prefetch_address",
-    "select",
-    "shifted",
-    "splat",
-    "sqrt",
-    "store",
-    "store_ints",
-]
+    "FEATURES", "WIDTH", "Vec", "address", "as_floats", "as_ints", "compress_order", "convert",
+    "cycles", "fma", "full_like", "gather", "greater", "lane", "lane_numbers", "lesser", "load",
+    "load_ints", "load_threes", "lowest", "lowest_bit", "mask_bits", "peek", "peek_int", "permute",
+    "pointer", "pointer_to", "poke", "poke_int", "popcount", "prefetch_address", "select", "shifted",
+    "splat", "sqrt", "store", "store_ints",
+]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Operations on vectors beyond operators: select, fma, minima, conversions."""
+"""Operations on vectors beyond operators: select, fma, minima, conversions; bits of integers."""
 
 from __future__ import annotations
 
@@ -6,8 +6,19 @@ from typing import Any
 
 from llvmlite import ir
 
-from bvh.runtime.jit import literal_operation, types
-from bvh.runtime.simd.vectors import INT, Vec, as_lanes, declare, indices, operand, result_type
+from bvh.runtime.jit import emits, literal_operation, llvm_operation, types
+from bvh.runtime.simd.vectors import (
+    BIT,
+    INT,
+    LLVM,
+    LONG,
+    Vec,
+    compare,
+    declare,
+    indices,
+    operands,
+    result_type,
+)
 
 
 @literal_operation
@@ -26,8 +37,7 @@ def select(typingctx: Any, mask: Any, a: Any, b: Any) -> Any:
         return None
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        pairs = zip(sig.args[1:], args[1:], strict=True)
-        chosen = [operand(context, builder, ty, value, kind) for ty, value in pairs]
+        chosen = operands(context, builder, sig.args[1:], args[1:], kind)
         return builder.select(args[0], *chosen)
 
     return kind(mask, *scalars), codegen
@@ -40,16 +50,14 @@ def fma(typingctx: Any, a: Any, b: Any, c: Any) -> Any:
     kind = vecs[0] if vecs else types.float64
     if any(vec != kind or not isinstance(vec.dtype, types.Float) for vec in vecs):
         return None
-    operands = [ty if isinstance(ty, Vec) or not vecs else types.unliteral(ty) for ty in (a, b, c)]
+    parts = [ty if isinstance(ty, Vec) or not vecs else types.unliteral(ty) for ty in (a, b, c)]
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        if vecs:
-            pairs = zip(sig.args, args, strict=True)
-            args = [as_lanes(context, builder, ty, value, kind) for ty, value in pairs]
+        args = operands(context, builder, sig.args, args, kind)
         kinds = [arg.type for arg in args]
         return builder.call(declare(builder, "llvm.fma", kinds, kinds[0]), args)
 
-    return (kind(*operands) if vecs else kind(kind, kind, kind)), codegen
+    return (kind(*parts) if vecs else kind(kind, kind, kind)), codegen
 
 
 @literal_operation
@@ -57,11 +65,7 @@ def sqrt(typingctx: Any, a: Any) -> Any:
     """Return the square roots of floating-point lanes, rounded correctly; NaN below zero."""
     if not (isinstance(a, Vec) and isinstance(a.dtype, types.Float)):
         return None
-
-    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        return builder.call(declare(builder, "llvm.sqrt", [args[0].type], args[0].type), args)
-
-    return a(a), codegen
+    return a(a), emits(lambda b, x: b.call(declare(b, "llvm.sqrt", [x.type], x.type), [x]))
 
 
 def _extreme(symbol: str) -> Any:
@@ -71,11 +75,9 @@ def _extreme(symbol: str) -> Any:
             return None
 
         def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-            pairs = zip(sig.args, args, strict=True)
-            args = [operand(context, builder, ty, value, kind) for ty, value in pairs]
+            args = operands(context, builder, sig.args, args, kind)
             real = isinstance(getattr(kind, "dtype", kind), types.Float)
-            compare = builder.fcmp_ordered if real else builder.icmp_signed
-            return builder.select(compare(symbol, *args), *args)
+            return builder.select(compare(symbol)(builder, real, *args), *args)
 
         return kind(types.unliteral(a), types.unliteral(b)), codegen
 
@@ -94,20 +96,20 @@ def lowest(typingctx: Any, vector: Any) -> Any:
     if not isinstance(vector, Vec):
         return None
 
-    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        value, n = args[0], vector.n
+    real = isinstance(vector.dtype, types.Float)
+
+    def emit(builder: Any, value: Any) -> Any:
+        n = vector.n
         while n > 1:
             n //= 2
             halves = [
                 builder.shuffle_vector(value, value, indices(range(begin, begin + n)))
                 for begin in (0, n)
             ]
-            real = isinstance(vector.dtype, types.Float)
-            compare = builder.fcmp_ordered if real else builder.icmp_signed
-            value = builder.select(compare("<", *halves), *halves)
+            value = builder.select(compare("<")(builder, real, *halves), *halves)
         return builder.extract_element(value, ir.Constant(INT, 0))
 
-    return vector.dtype(vector), codegen
+    return vector.dtype(vector), emits(emit)
 
 
 @literal_operation
@@ -122,17 +124,15 @@ def convert(typingctx: Any, vector: Any, like: Any) -> Any:
     kind = types.unliteral(like)
     source, result = vector.dtype, Vec(kind, vector.n)
 
-    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        llvm = context.get_value_type(result)
-        real = isinstance(source, types.Float), isinstance(kind, types.Float)
-        wider = kind.bitwidth > source.bitwidth
-        if real == (True, True):
-            return (builder.fpext if wider else builder.fptrunc)(args[0], llvm)
-        if real == (False, False):
-            return (builder.sext if wider else builder.trunc)(args[0], llvm)
-        return (builder.fptosi if real[0] else builder.sitofp)(args[0], llvm)
-
-    return result(vector, like), codegen
+    real = isinstance(source, types.Float), isinstance(kind, types.Float)
+    wider = kind.bitwidth > source.bitwidth
+    cast = {
+        (True, True): "fpext" if wider else "fptrunc",
+        (False, False): "sext" if wider else "trunc",
+        (True, False): "fptosi",
+        (False, True): "sitofp",
+    }[real]
+    return result(vector, like), emits(lambda b, v, _: getattr(b, cast)(v, result.llvm))
 
 
 @literal_operation
@@ -141,20 +141,28 @@ def as_ints(typingctx: Any, value: Any) -> Any:
     dtype = getattr(value, "dtype", value)
     kind = types.int32 if dtype == types.float32 else types.int64
     result = Vec(kind, value.n) if isinstance(value, Vec) else kind
-
-    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        return builder.bitcast(args[0], context.get_value_type(result))
-
-    return result(value), codegen
+    llvm = result.llvm if isinstance(value, Vec) else LLVM[kind]
+    return result(value), emits(lambda b, v: b.bitcast(v, llvm))
 
 
 @literal_operation
 def as_floats(typingctx: Any, vector: Any) -> Any:
     """Return the floating-point lanes that integers hold the bits of."""
-    kind = types.float32 if vector.dtype == types.int32 else types.float64
-    result = Vec(kind, vector.n)
+    result = Vec(types.float32 if vector.dtype == types.int32 else types.float64, vector.n)
+    return result(vector), emits(lambda b, v: b.bitcast(v, result.llvm))
 
-    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        return builder.bitcast(args[0], context.get_value_type(result))
 
-    return result(vector), codegen
+@llvm_operation
+def popcount(typingctx: Any, x: Any) -> Any:
+    """Return the number of set bits."""
+    return types.int64(types.int64), emits(
+        lambda b, x: b.call(declare(b, "llvm.ctpop", [LONG], LONG), [x])
+    )
+
+
+@llvm_operation
+def lowest_bit(typingctx: Any, x: Any) -> Any:
+    """Return the index of the lowest set bit; 64 for 0."""
+    return types.int64(types.int64), emits(
+        lambda b, x: b.call(declare(b, "llvm.cttz", [LONG, BIT], LONG), [x, ir.Constant(BIT, 0)])
+    )

@@ -12,7 +12,7 @@ import numpy as np
 from llvmlite import ir
 from numpy.typing import NDArray
 
-from bvh.runtime.jit import inlined, literal_operation, types
+from bvh.runtime.jit import emits, inlined, literal_operation, types
 from bvh.runtime.simd.cpu import FEATURES, WIDTH
 from bvh.runtime.simd.memory import load_bytes
 from bvh.runtime.simd.vectors import BIT, INT, LLVM, LONG, Vec, declare, spread, suffix_of
@@ -26,13 +26,12 @@ def splat(typingctx: Any, value: Any, n: Any) -> Any:
         return None
     vec = Vec(scalar, n.literal_value)
 
-    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        value = args[0]
-        if scalar == types.boolean:
-            value = builder.trunc(value, BIT) if value.type != BIT else value
+    def emit(builder: Any, value: Any, n: Any) -> Any:
+        if scalar == types.boolean and value.type != BIT:
+            value = builder.trunc(value, BIT)
         return spread(builder, value, vec.n)
 
-    return vec(scalar, n), codegen
+    return vec(scalar, n), emits(emit)
 
 
 @literal_operation
@@ -40,11 +39,8 @@ def full_like(typingctx: Any, like: Any, value: Any) -> Any:
     """Return a scalar in as many lanes as `like` has; the scalar itself where that is one."""
     scalar = types.unliteral(value)
     kind = Vec(scalar, like.n) if isinstance(like, Vec) else scalar
-
-    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        return spread(builder, args[1], kind.n) if isinstance(kind, Vec) else args[1]
-
-    return kind(like, scalar), codegen
+    lanes = isinstance(kind, Vec)
+    return kind(like, scalar), emits(lambda b, _, x: spread(b, x, kind.n) if lanes else x)
 
 
 @literal_operation
@@ -52,22 +48,15 @@ def lane(typingctx: Any, vector: Any, i: Any) -> Any:
     """Return one lane."""
     if not isinstance(vector, Vec) or vector.dtype == types.boolean:
         return None
-
-    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        return builder.extract_element(args[0], args[1])
-
-    return vector.dtype(vector, types.int32), codegen
+    signature = vector.dtype(vector, types.int32)
+    return signature, emits(lambda b, vector, i: b.extract_element(vector, i))
 
 
 @literal_operation
 def lane_numbers(typingctx: Any, n: Any) -> Any:
     """Return the int32 lanes 0, 1, 2 ... n - 1."""
     vec = Vec(types.int32, n.literal_value)
-
-    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        return ir.Constant(context.get_value_type(vec), list(range(vec.n)))
-
-    return vec(n), codegen
+    return vec(n), emits(lambda b, n: ir.Constant(vec.llvm, list(range(vec.n))))
 
 
 @literal_operation
@@ -75,23 +64,16 @@ def mask_bits(typingctx: Any, mask: Any) -> Any:
     """Return a mask as an integer, lane 0 in the lowest bit."""
     if not (isinstance(mask, Vec) and mask.dtype == types.boolean):
         return None
-
-    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        return builder.zext(builder.bitcast(args[0], ir.IntType(mask.n)), LONG)
-
-    return types.int64(mask), codegen
+    bits = ir.IntType(mask.n)
+    return types.int64(mask), emits(lambda b, mask: b.zext(b.bitcast(mask, bits), LONG))
 
 
 @literal_operation
 def _mask_of(typingctx: Any, bits: Any, n: Any) -> Any:
     """Return n bits of an integer as a mask, lane 0 from the lowest."""
     vec = Vec(types.boolean, n.literal_value)
-
-    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        small = builder.trunc(args[0], ir.IntType(vec.n))
-        return builder.bitcast(small, context.get_value_type(vec))
-
-    return vec(types.int64, n), codegen
+    small = ir.IntType(vec.n)
+    return vec(types.int64, n), emits(lambda b, bits, n: b.bitcast(b.trunc(bits, small), vec.llvm))
 
 
 def _native_permute(vec: Vec) -> str | None:
@@ -111,11 +93,10 @@ def permute(typingctx: Any, vector: Any, order: Any) -> Any:
         return None
     native = _native_permute(vector)
 
-    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        value, order = args
+    def emit(builder: Any, value: Any, order: Any) -> Any:
         if native is not None:
             function = declare(builder, native, [value.type, order.type], value.type, plain=True)
-            return builder.call(function, args)
+            return builder.call(function, [value, order])
         result = ir.Constant(value.type, ir.Undefined)
         for k in range(vector.n):
             at = builder.and_(
@@ -126,7 +107,7 @@ def permute(typingctx: Any, vector: Any, order: Any) -> Any:
             result = builder.insert_element(result, picked, ir.Constant(INT, k))
         return result
 
-    return vector(vector, order), codegen
+    return vector(vector, order), emits(emit)
 
 
 def compress_orders(n: int) -> NDArray[np.int32]:
@@ -141,14 +122,13 @@ def _compress(typingctx: Any, vector: Any, mask: Any) -> Any:
     if not (isinstance(vector, Vec) and mask == Vec(types.boolean, vector.n)):
         return None
 
-    def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        value, mask = args
+    def emit(builder: Any, value: Any, mask: Any) -> Any:
         name = f"llvm.experimental.vector.compress.{suffix_of(value.type)}"
         kinds = [value.type, mask.type, value.type]
         function = declare(builder, name, kinds, value.type, plain=True)
         return builder.call(function, [value, mask, ir.Constant(value.type, ir.Undefined)])
 
-    return vector(vector, mask), codegen
+    return vector(vector, mask), emits(emit)
 
 
 if WIDTH <= 8:

@@ -17,13 +17,6 @@ from numba.core.typing import templates
 
 from bvh.runtime.jit import types
 
-# Numba's internals are untyped.
-_Model: Any = extending.models.PrimitiveModel
-_Template: Any = templates.AbstractTemplate
-_infer: Any = templates.infer_global
-_signature: Any = templates.signature
-_lower: Any = extending.lower_builtin
-
 INT, LONG, BIT = ir.IntType(32), ir.IntType(64), ir.IntType(1)
 LLVM = {
     types.float32: ir.FloatType(), types.float64: ir.DoubleType(), types.int32: INT,
@@ -31,7 +24,7 @@ LLVM = {
 }  # fmt: skip
 
 
-class Vec(types.Type):  # type: ignore[misc]
+class Vec(types.Type):
     """`n` lanes of float32, float64, int32, int64, or of booleans (a mask)."""
 
     def __init__(self, dtype: Any, n: int) -> None:
@@ -39,11 +32,16 @@ class Vec(types.Type):  # type: ignore[misc]
         self.n = n
         super().__init__(name=f"Vec({dtype}, {n})")
 
+    @property
+    def llvm(self) -> Any:
+        """The type in LLVM."""
+        return ir.VectorType(LLVM[self.dtype], self.n)
+
 
 @extending.register_model(Vec)
-class _VecModel(_Model):  # type: ignore[misc]
+class _VecModel(extending.models.PrimitiveModel):
     def __init__(self, dmm: Any, fe_type: Any) -> None:
-        super().__init__(dmm, fe_type, ir.VectorType(LLVM[fe_type.dtype], fe_type.n))
+        super().__init__(dmm, fe_type, fe_type.llvm)
 
 
 def suffix_of(ty: Any) -> str:
@@ -72,15 +70,7 @@ def spread(builder: Any, value: Any, n: int) -> Any:
     """Copy a scalar into all lanes."""
     start = ir.Constant(ir.VectorType(value.type, n), ir.Undefined)
     one = builder.insert_element(start, value, ir.Constant(INT, 0))
-    zeros = ir.Constant(ir.VectorType(INT, n), [0] * n)
-    return builder.shuffle_vector(one, start, zeros)
-
-
-def as_lanes(context: Any, builder: Any, ty: Any, value: Any, vec: Vec) -> Any:
-    """Return an operand as lanes of `vec`: itself, or a scalar in every lane."""
-    if isinstance(ty, Vec):
-        return value
-    return spread(builder, context.cast(builder, value, ty, vec.dtype), vec.n)
+    return builder.shuffle_vector(one, start, indices([0] * n))
 
 
 def result_type(*args: Any) -> Any:
@@ -94,9 +84,16 @@ def result_type(*args: Any) -> Any:
     return kinds.pop() if len(kinds) == 1 and kinds <= set(LLVM) else None
 
 
-def operand(context: Any, builder: Any, ty: Any, value: Any, kind: Any) -> Any:
-    """Return an operand as what `result_type` says."""
-    return as_lanes(context, builder, ty, value, kind) if isinstance(kind, Vec) else value
+def operands(context: Any, builder: Any, kinds: Any, values: Any, result: Any) -> list[Any]:
+    """Return operands as what `result_type` says: scalars in every lane, where it has lanes."""
+    if not isinstance(result, Vec):
+        return list(values)
+    return [
+        value
+        if isinstance(kind, Vec)
+        else spread(builder, context.cast(builder, value, kind, result.dtype), result.n)
+        for kind, value in zip(kinds, values, strict=True)
+    ]
 
 
 def _vec_of(args: Any) -> Any:
@@ -116,39 +113,37 @@ def _define(symbol: Any, arity: int, emit: Any, to_mask: bool = False, only: Any
     emit(builder, is_float, *lanes) writes it.
     """
 
-    class Template(_Template):  # type: ignore[misc]
+    class Template(templates.AbstractTemplate):
         def generic(self, args: Any, kws: Any) -> Any:
             vec = _vec_of(args) if len(args) == arity else None
             if vec is None or not isinstance(vec.dtype, only or types.Type):
                 return None
             result = Vec(types.boolean, vec.n) if to_mask else vec
-            return _signature(result, *args)
+            return templates.signature(result, *args)
 
     Template.__name__ = f"Vec_{symbol.__name__}"
-    _infer(symbol)(Template)
+    templates.infer_global(symbol)(Template)
 
     def lower(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         vec = _vec_of(sig.args)
-        lanes = [as_lanes(context, builder, t, a, vec) for t, a in zip(sig.args, args, strict=True)]
+        lanes = operands(context, builder, sig.args, args, vec)
         return emit(builder, isinstance(vec.dtype, types.Float), *lanes)
 
     kinds = [(Vec,)] if arity == 1 else [(Vec, Vec), (Vec, types.Any), (types.Any, Vec)]
     for kind in kinds:
-        _lower(symbol, *kind)(lower)
+        extending.lower_builtin(symbol, *kind)(lower)
 
 
-def _compare(symbol: str) -> Any:
+def compare(symbol: str) -> Any:
+    """Return what writes a comparison of lanes or scalars, by an ordered one of floats."""
+
     def emit(builder: Any, real: bool, a: Any, b: Any) -> Any:
         if real:
-            compare = builder.fcmp_unordered if symbol == "!=" else builder.fcmp_ordered
-            return compare(symbol, a, b)
+            write = builder.fcmp_unordered if symbol == "!=" else builder.fcmp_ordered
+            return write(symbol, a, b)
         return builder.icmp_signed(symbol, a, b)
 
     return emit
-
-
-def _invert(builder: Any, real: bool, a: Any) -> Any:
-    return builder.not_(a)
 
 
 def _absolute(builder: Any, real: bool, a: Any) -> Any:
@@ -169,11 +164,11 @@ _define(abs, 1, _absolute)
 _define(operator.and_, 2, lambda b, real, x, y: b.and_(x, y), only=BITS)
 _define(operator.or_, 2, lambda b, real, x, y: b.or_(x, y), only=BITS)
 _define(operator.xor, 2, lambda b, real, x, y: b.xor(x, y), only=BITS)
-_define(operator.invert, 1, _invert, only=BITS)
+_define(operator.invert, 1, lambda b, real, x: b.not_(x), only=BITS)
 _define(operator.lshift, 2, lambda b, real, x, y: b.shl(x, y), only=WHOLE)
 _define(operator.rshift, 2, lambda b, real, x, y: b.lshr(x, y), only=WHOLE)
 for _name, _symbol in (
     (operator.lt, "<"), (operator.le, "<="), (operator.gt, ">"), (operator.ge, ">="),
     (operator.eq, "=="), (operator.ne, "!="),
 ):  # fmt: skip
-    _define(_name, 2, _compare(_symbol), to_mask=True)
+    _define(_name, 2, compare(_symbol), to_mask=True)

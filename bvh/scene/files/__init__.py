@@ -4,7 +4,6 @@ Each file imports only from those above it.
 
 | file | contents |
 |---|---|
-| `restoring.py` | Reading of a saved scene: its tables are checked, and scenes are created from them |
+| `saved_scenes.py` | Saved scenes: `Scene.save` writes all scenes and trees to one file, each once; `scene_of` reads |
 | `loading.py` | `bvh.load` and `bvh.load_scene`: saved trees and scenes, and scenes of other formats |
-| `saving.py` | `Scene.save`: all scenes and trees in one file, each once |
 """

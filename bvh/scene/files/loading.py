@@ -14,16 +14,25 @@ import os
 import stat
 import warnings
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bvh.io.container import HEADER_SIZE, end_of, read_arrays
+from bvh.io.file_formats import (
+    MAGIC,
+    PRIMITIVE_ARRAYS,
+    SCENE_MAGIC,
+    Header,
+    SceneHeader,
+    entries_of,
+    unpacked,
+    unpacked_scene,
+)
 from bvh.io.meshes import Surface, read_file
-from bvh.io.scene_format import SCENE_MAGIC, SceneHeader, unpacked_scene
-from bvh.io.tree_format import MAGIC, PRIMITIVE_ARRAYS, Header, entries_of, unpacked
 from bvh.io.untrusted import check_primitives, check_tree
 from bvh.queries.hierarchy import BVH
 from bvh.queries.tree_base import TreeBase
@@ -32,7 +41,7 @@ from bvh.runtime.forks import ForkSafeLock
 from bvh.runtime.jit import BVHWarning
 from bvh.runtime.progress_bars import ProgressLike
 from bvh.runtime.simd import WIDTH
-from bvh.scene.files.restoring import scene_of
+from bvh.scene.files.saved_scenes import scene_of
 from bvh.scene.scene import Scene
 from bvh.tree.arrays import TreeArrays, frozen, frozen_primitives
 from bvh.tree.build import build
@@ -106,7 +115,7 @@ def load(
     workers = thread_count(threads)
     name = os.fspath(path)
     header: Header | SceneHeader
-    with _naming(name), _opened(name) as file:
+    with _prefixed(name), _opened(name) as file:
         size = os.fstat(file.fileno()).st_size
         start = file.read(HEADER_SIZE)
         is_scene = start.startswith(SCENE_MAGIC)
@@ -124,9 +133,9 @@ def load(
         return trees[-1]
 
     loaded: BVH | Scene
-    with _naming(name):
+    with _prefixed(name):
         if isinstance(header, SceneHeader):
-            loaded = scene_of(header, content, tree_of, workers)
+            loaded = scene_of(header, content, tree_of, Scene, workers)
         else:
             loaded = tree_of(header, content)
         if audit:
@@ -200,23 +209,14 @@ def is_saved(path: str | os.PathLike[str]) -> bool:
 
 
 @contextlib.contextmanager
-def _naming(name: str) -> Iterator[None]:
-    """Begin the message of a ValueError with the file's name."""
+def _prefixed(prefix: str) -> Iterator[None]:
+    """Begin the message of a ValueError with a file's name, or what is wrong with it, once."""
     try:
         yield
     except ValueError as error:
-        if str(error).startswith(f"{name}: "):
+        if str(error).startswith(f"{prefix}: "):
             raise
-        raise ValueError(f"{name}: {error}") from None
-
-
-@contextlib.contextmanager
-def _not_valid() -> Iterator[None]:
-    """Begin the message of a ValueError with what it says of a file."""
-    try:
-        yield
-    except ValueError as error:
-        raise ValueError(f"is not valid: {error}") from None
+        raise ValueError(f"{prefix}: {error}") from None
 
 
 @contextlib.contextmanager
@@ -249,55 +249,59 @@ def _read(file: IO[bytes], start: bytes, size: int) -> NDArray[np.uint8]:
     return content
 
 
-class _SavedTree(NamedTuple):
+@dataclass
+class _SavedTree:
     """A tree's file, or its part of a scene's file, with the header that has been checked."""
 
     name: str
     header: Header
     content: NDArray[np.uint8]
     threads: int
+    # Of a mapped tree: whether it has been checked, and what was wrong.
+    done: bool = False
+    flaw: str = ""
 
-    def arrays(self, verify: bool) -> dict[str, NDArray[Any]]:
-        """Return views of the arrays by their names."""
-        entries = entries_of(self.header)
+    def fill(self, tree: TreeBase, verify: bool) -> None:
+        """Give a tree the arrays of the file; for another width of vectors, build them anew."""
+        header, kind = self.header, CLASSES[self.header.kind]
+        entries = entries_of(header)
         assert len(self.content) == end_of(entries)
-        digests = self.header.digests if verify else None
-        arrays = read_arrays(self.content, entries, digests, self.threads)
-        if verify and "face_ids" in arrays and (arrays["face_ids"] < 0).any():
-            raise ValueError("is not valid: a face has a number below 0")
-        return arrays
-
-    def restore(self, tree: TreeBase, verify: bool) -> None:
-        """Give a tree the arrays of the mapped file."""
-        with _naming(self.name):
-            stored = self.arrays(verify)
-            primitives = frozen_primitives(self.primitives_in(stored))
-            nodes = WideNodes(stored["blocks"], stored["ids"])
-            arrays = frozen(TreeArrays(nodes, stored["groups"], primitives, stored["frame"]))
-            if verify:
-                with _not_valid():
-                    check_tree(arrays, np.array(self.header.bounds).reshape(2, 3), self.threads)
-        tree._face_ids = kernel_input(stored["face_ids"]) if self.header.has_face_ids else None
+        digests = header.digests if verify else None
+        with _prefixed(self.name):
+            stored = read_arrays(self.content, entries, digests, self.threads)
+            face_ids = stored.get("face_ids")
+            if verify and face_ids is not None and (face_ids < 0).any():
+                raise ValueError("is not valid: a face has a number below 0")
+            points = [stored[name] for name in PRIMITIVE_ARRAYS if name in stored]
+            primitives = frozen_primitives(kind(*points))
+            if header.width == WIDTH:
+                nodes = WideNodes(stored["blocks"], stored["ids"])
+                arrays = frozen(TreeArrays(nodes, stored["groups"], primitives, stored["frame"]))
+                if verify:
+                    with _prefixed("is not valid"):
+                        check_tree(arrays, np.array(header.bounds).reshape(2, 3), self.threads)
+            else:
+                with _prefixed("is not valid"):
+                    check_primitives(primitives, self.threads)
+                # Copies: the rest of the file is not needed any more.
+                primitives = frozen_primitives(kind(*(array.copy() for array in points)))
+                face_ids = None if face_ids is None else face_ids.copy()
+                arrays, tree._bounds = build(primitives, header.quality, self.threads, None)
+        tree._face_ids = None if face_ids is None else kernel_input(face_ids)
         tree._set_arrays(arrays)
 
-    def rebuild(self, tree: TreeBase, verify: bool) -> None:
-        """Build a tree's arrays for this CPU from copies of the primitives alone."""
-        with _naming(self.name):
-            stored = self.arrays(verify)
-            primitives = frozen_primitives(self.primitives_in(stored))
-            with _not_valid():
-                check_primitives(primitives, self.threads)
-        # The rest of the file is not needed any more.
-        kept = (*PRIMITIVE_ARRAYS, "face_ids")
-        copies = {name: stored[name].copy() for name in kept if name in stored}
-        tree._face_ids = kernel_input(copies["face_ids"]) if self.header.has_face_ids else None
-        primitives = frozen_primitives(self.primitives_in(copies))
-        arrays, tree._bounds = build(primitives, self.header.quality, self.threads, None)
-        tree._set_arrays(arrays)
-
-    def primitives_in(self, arrays: dict[str, NDArray[Any]]) -> Any:
-        """Return the primitives among some arrays."""
-        return CLASSES[self.header.kind](*(arrays[k] for k in PRIMITIVE_ARRAYS if k in arrays))
+    def first_use(self, tree: TreeBase) -> None:
+        """Check a mapped tree and give it its arrays, once."""
+        with _guard.lock:
+            if self.flaw:
+                raise ValueError(self.flaw)
+            if not self.done:
+                try:
+                    self.fill(tree, True)
+                except ValueError as error:
+                    self.flaw = str(error)
+                    raise
+                self.done = True
 
 
 def _tree(saved: _SavedTree, mmap: bool, verify: bool) -> BVH:
@@ -306,39 +310,15 @@ def _tree(saved: _SavedTree, mmap: bool, verify: bool) -> BVH:
     header = saved.header
     tree._bounds = kernel_input(np.array(header.bounds).reshape(2, 3))
     tree._quality, tree._build_seconds = header.quality, header.seconds
-    if header.width != WIDTH:
-        if mmap:
-            warnings.warn(
-                f"{saved.name} was saved for vectors of {header.width}; it is read and built again "
-                f"for vectors of {WIDTH}",
-                BVHWarning,
-                stacklevel=4,
-            )
-        saved.rebuild(tree, verify)
-    elif mmap and verify:
-        tree._first_use = _FirstUse(saved)
+    if mmap and header.width != WIDTH:
+        warnings.warn(
+            f"{saved.name} was saved for vectors of {header.width}; it is read and built again "
+            f"for vectors of {WIDTH}",
+            BVHWarning,
+            stacklevel=4,
+        )
+    if mmap and verify and header.width == WIDTH:
+        tree._first_use = saved.first_use
     else:
-        saved.restore(tree, verify)
+        saved.fill(tree, verify)
     return tree
-
-
-class _FirstUse:
-    """Callable that checks a mapped tree and gives it its arrays, once."""
-
-    def __init__(self, saved: _SavedTree) -> None:
-        self.saved = saved
-        self.flaw = ""
-        self.done = False
-
-    def __call__(self, tree: TreeBase) -> None:
-        with _guard.lock:
-            if self.done:
-                return
-            if self.flaw:
-                raise ValueError(self.flaw)
-            try:
-                self.saved.restore(tree, True)
-            except ValueError as error:
-                self.flaw = str(error)
-                raise
-            self.done = True

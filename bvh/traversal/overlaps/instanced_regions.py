@@ -202,8 +202,6 @@ def _sift_ball(region, rows, count, low, high):
     return np.int64(mask_bits(near)), np.int64(mask_bits(inside))
 
 
+@by_type(sift, inline=True)
 def _choose_sift(region, rows, count, low, high):
     return _sift_ball if region.instance_class is SphereRegions else _sift_planes
-
-
-by_type(sift, inline=True)(_choose_sift)

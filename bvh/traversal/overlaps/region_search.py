@@ -1,4 +1,9 @@
-"""Region search in one tree: the primitives that overlap boxes, balls or polytopes.
+"""Region search in a tree or a scene: the primitives that overlap boxes, balls or polytopes.
+
+In a scene the loop visits the TLAS as it does a tree, with the region in its frame (see `regions`),
+and at a leaf goes on into the BLAS, with the region in the frame of that (see `instanced_regions`).
+There, nodes and groups that are surely inside are accepted without a test; all else is decided on
+moved vertices in the world.
 
 Results go to a buffer. When a leaf might not fit any more, the kernel returns and keeps its
 position; its caller takes the results and calls again. So nothing is found twice or cut off, and
@@ -13,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.geometry.region_overlap import APART, MEET, polygon_capacity
-from bvh.runtime.jit import by_type, entry, inlined
+from bvh.runtime.jit import by_type, entry, inlined, kernel
 from bvh.runtime.simd import (
     WIDTH,
     greater,
@@ -23,73 +28,81 @@ from bvh.runtime.simd import (
     peek,
     pointer,
     poke,
+    shifted,
 )
 from bvh.runtime.tuple_references import as_pointers
-from bvh.traversal.overlaps.regions import (
-    BoxRegions,
-    PlaneRegions,
-    SphereRegions,
-    decide,
-    reach,
-    to_local,
-)
+from bvh.traversal.overlaps.instanced_regions import OUTSIDE, ROW, approach, sift
+from bvh.traversal.overlaps.regions import PlaneRegions, decide, reach, to_local
 from bvh.traversal.rays.ray_slots import STACK
 from bvh.tree import frame as frames
+from bvh.tree.instanced import Instanced, blocks_of, code_of, frame_of, groups_of, prim_ids_of
 from bvh.tree.primitives import Boxes, Triangles
 from bvh.tree.triangle_groups import group_at, group_edges, group_origin, used_lanes
 from bvh.tree.wide_nodes import MAX_LEAF_ROWS, child_boxes, child_code, leaf_rows, node_at
 
+F = np.float32
 MAX_LEAF_SIZE = MAX_LEAF_ROWS * WIDTH
 # Corners computed from a group's float32 rows have an error of less than 8 * 2**-24 of the largest
 # coordinate: v0, an edge and their sum, each rounded.
 GROUP_ERROR = 2.0**-20
 
-QUERY, TOP, COUNT = 0, 1, 2
+# The state of a search: the query, the stack's height (-1 before its root), results; `Place`; where
+# the region's rows in the frame of a BLAS, and a polygon, begin in the scratch.
+QUERY, TOP, COUNT, BASE, LEAF, MANY, AT_ROWS, AT_POLYGON = range(8)
 
 
 class Search(NamedTuple):
-    """State of a search: its position, and its scratch."""
+    """State of a search, and its scratch: a stack, and numbers, with the region's own first."""
 
-    state: NDArray[np.int64]  # the query, the stack's height (-1 before its root), results
+    state: NDArray[np.int64]
     stack: NDArray[np.int64]
-    local: NDArray[np.float64]
-    polygon: NDArray[np.float64]
+    numbers: NDArray[np.float64]
 
 
 class Found(NamedTuple):
     """Results: queries, and primitives by id (in a scene by code), ~id for undecided ones."""
 
     query: NDArray[np.int64]
-    prim: NDArray[np.int32] | NDArray[np.int64]
+    prim: NDArray[np.int64]
+
+
+class Place(NamedTuple):
+    """Where in a scene a search is; there the stack holds 2 * code, and 1 if surely inside."""
+
+    base: int  # where the stack of the BLAS begins, -1 in the TLAS or a tree by itself
+    leaf: int
+    many: int  # rows of the region there
+
+
+class _Task(NamedTuple):
+    """Pointers that all steps share."""
+
+    tree: Any
+    region: Any
+    stack: Any
+    local: Any
+    rows: Any
+    polygon: Any
+    found: Any
 
 
 def new_search(region: Any, begin: int) -> Search:
     """Return the scratch of a search that begins with query `begin`."""
-    planes = int(region.shape[0]) if isinstance(region, PlaneRegions) else 0
-    return Search(
-        np.array([begin, -1, 0]),
-        np.empty(STACK, np.int64),
-        np.empty(max(6, 4 * planes)),
-        np.empty(2 * int(polygon_capacity.py_func(planes))),
-    )
+    planes = max(6, int(region.shape[0])) if isinstance(region, PlaneRegions) else 6
+    rows, polygon = 4 * planes, (4 + ROW) * planes
+    size = polygon + 2 * int(polygon_capacity.py_func(planes))
+    state = np.array([begin, -1, 0, -1, -1, 0, rows, polygon])
+    return Search(state, np.empty(2 * STACK, np.int64), np.empty(size))
 
 
-def new_found(size: int, ids: type = np.int32) -> Found:
+def new_found(size: int) -> Found:
     """Return a buffer for results."""
-    return Found(np.empty(size, np.int64), np.empty(size, ids))
+    return Found(np.empty(size, np.int64), np.empty(size, np.int64))
 
 
-def region_as_pointers(region):
-    """Return regions as kernels read them: pointers instead of arrays."""
-
-
-@by_type(region_as_pointers)
-def _choose_region_as_pointers(region):
-    if region.instance_class is BoxRegions:
-        return lambda region: BoxRegions(pointer(region.lower), pointer(region.upper))
-    if region.instance_class is SphereRegions:
-        return lambda region: SphereRegions(pointer(region.center), pointer(region.radius))
-    return lambda region: PlaneRegions(pointer(region.planes), pointer(region.shape))
+@inlined
+def _nowhere():
+    return Place(np.int64(-1), np.int64(-1), np.int64(0))
 
 
 @inlined
@@ -111,51 +124,143 @@ def group_box(groups, at, error):
     return low, high
 
 
-def visit_leaf(primitives, tree, region, i, code, local, polygon, query, prim, count):
-    """Test the primitives of a leaf against region i; return the new number of results."""
-
-
 @inlined
-def _test(tree, region, i, one, polygon, query, prim, count):
-    """Append a primitive that overlaps region i, or may."""
-    answer = decide(tree.primitives, region, i, np.int64(one), polygon)
+def _add(found, i, prim, answer, count):
+    """Append a primitive that meets region i, or may; return the new number of results."""
     if answer != APART:
-        poke(query, count, np.int64(i))
-        poke(prim, count, np.int32(one if answer == MEET else ~one))
+        poke(found.query, count, np.int64(i))
+        poke(found.prim, count, prim if answer == MEET else ~prim)
         count += 1
     return count
 
 
-def _visit_triangles(primitives, tree, region, i, code, local, polygon, query, prim, count):
+@inlined
+def _test(task, i, prim, count):
+    """Append a primitive that overlaps region i, or may."""
+    answer = np.int64(decide(task.tree.primitives, task.region, i, prim, task.polygon))
+    return _add(task.found, i, prim, answer, count)
+
+
+def visit(primitives, task, i, place, code, top, count):
+    """Test the primitives of a leaf against region i, or enter a BLAS; return the last three."""
+
+
+def _visit_triangles(primitives, task, i, place, code, top, count):
+    tree = task.tree
     first, rows = leaf_rows(code)
-    error = np.float32(frames.bound(tree.frame) * GROUP_ERROR)
+    error = F(frames.bound(tree.frame) * GROUP_ERROR)
     for group in range(first, first + rows):
         at = group_at(group)
         low, high = group_box(tree.groups, at, error)
-        used = used_lanes(tree.groups, at)
-        bits = mask_bits(used & reach(region, local, low, high))
+        bits = mask_bits(used_lanes(tree.groups, at) & reach(task.region, task.local, low, high))
         while bits != 0:
-            one = peek(tree.ids, group * WIDTH + lowest_bit(bits))
+            one = np.int64(peek(tree.ids, group * WIDTH + lowest_bit(bits)))
             bits &= bits - 1
-            count = _test(tree, region, i, one, polygon, query, prim, count)
-    return count
+            count = _test(task, i, one, count)
+    return place, top, count
 
 
-def _visit_boxes(primitives, tree, region, i, code, local, polygon, query, prim, count):
+def _visit_boxes(primitives, task, i, place, code, top, count):
     first, rows = leaf_rows(code)
     for row in range(first, first + rows):
-        count = _test(tree, region, i, peek(tree.ids, row), polygon, query, prim, count)
+        count = _test(task, i, np.int64(peek(task.tree.ids, row)), count)
+    return place, top, count
+
+
+def _visit_instanced(primitives, task, i, place, code, top, count):
+    if place.base < 0:
+        place, top = _enter(task, i, place, code, top)
+        return place, top, count
+    return place, top, _visit_moved(task, i, place, code, count)
+
+
+@inlined
+def _enter(task, i, place, code, top):
+    """Enter the BLAS of a leaf of the TLAS, unless it is surely outside."""
+    instanced = task.tree.primitives
+    leaf = np.int64(peek(task.tree.ids, leaf_rows(code)[0]))
+    if peek(instanced.masks, leaf) == 0:
+        return place, top
+    many = approach(task.region, i, instanced, leaf, frame_of(instanced, leaf), task.rows)
+    if many == OUTSIDE:
+        return place, top
+    poke(task.stack, top, np.int64(many == 0))
+    return Place(top, leaf, many), top + 1
+
+
+@kernel
+def _visit_moved(task, i, place, entry, count):
+    """Test the triangles of a leaf of a BLAS; return the new number of results."""
+    instanced, leaf = task.tree.primitives, place.leaf
+    groups, ids = groups_of(instanced, leaf), prim_ids_of(instanced, leaf)
+    error = F(frames.bound(frame_of(instanced, leaf)) * GROUP_ERROR)
+    first, number = leaf_rows(entry >> 1)
+    for group in range(first, first + number):
+        at = group_at(group)
+        bits = np.int64(mask_bits(used_lanes(groups, at)))
+        sure = bits
+        if entry & 1 == 0:
+            low, high = group_box(groups, at, error)
+            near, sure = sift(task.region, task.rows, place.many, low, high)
+            bits &= near
+        while bits != 0:
+            k = lowest_bit(bits)
+            bits &= bits - 1
+            one = code_of(leaf, peek(ids, group * WIDTH + k))
+            if sure >> k & 1:
+                count = _add(task.found, i, one, np.int64(MEET), count)
+            else:
+                count = _test(task, i, one, count)
     return count
 
 
-VISITS = {Triangles: _visit_triangles, Boxes: _visit_boxes}
+VISITS = {Triangles: _visit_triangles, Boxes: _visit_boxes, Instanced: _visit_instanced}
 
 
-def _choose_visit(primitives, tree, region, i, code, local, polygon, query, prim, count):
+@by_type(visit, inline=True)
+def _choose_visit(primitives, task, i, place, code, top, count):
     return VISITS[primitives.instance_class]
 
 
-by_type(visit_leaf, inline=True)(_choose_visit)
+def push(primitives, task, place, code, top):
+    """Push the children of a node that the region may overlap; return the stack's height."""
+
+
+def _push_tree(primitives, task, place, code, top):
+    blocks, at = task.tree.blocks, node_at(code)
+    low, high = child_boxes(blocks, at)
+    bits = mask_bits(reach(task.region, task.local, low, high))
+    while bits != 0:
+        poke(task.stack, top, child_code(blocks, at + lowest_bit(bits)))
+        bits &= bits - 1
+        top += 1
+    return top
+
+
+def _push_instanced(primitives, task, place, code, top):
+    if place.base < 0:
+        return _push_tree_of_scene(primitives, task, place, code, top)
+    blocks, at = blocks_of(primitives, place.leaf), node_at(code >> 1)
+    low, high = child_boxes(blocks, at)
+    if code & 1 == 1:
+        bits = np.int64(mask_bits(low[0] <= high[0]))
+        sure = bits
+    else:
+        bits, sure = sift(task.region, task.rows, place.many, low, high)
+    while bits != 0:
+        k = lowest_bit(bits)
+        bits &= bits - 1
+        poke(task.stack, top, 2 * child_code(blocks, at + k) + (sure >> k & 1))
+        top += 1
+    return top
+
+
+_push_tree_of_scene = inlined(_push_tree)
+
+
+@by_type(push, inline=True)
+def _choose_push(primitives, task, place, code, top):
+    return _push_instanced if primitives.instance_class is Instanced else _push_tree
 
 
 @entry
@@ -164,37 +269,38 @@ def search_regions(arrays, regions, end, search, found):
 
     Returns whether it is complete.
     """
-    tree, region = as_pointers(arrays), region_as_pointers(regions)
-    blocks, scale = tree.blocks, frames.scale(tree.frame)
-    stack, local, polygon = pointer(search.stack), pointer(search.local), pointer(search.polygon)
-    query, prim = pointer(found.query), pointer(found.prim)
-    i, top, count = search.state[QUERY], search.state[TOP], np.int64(0)
+    tree, region, state = as_pointers(arrays), as_pointers(regions), pointer(search.state)
+    stack, local, scale = pointer(search.stack), pointer(search.numbers), frames.scale(tree.frame)
+    rows, polygon = shifted(local, peek(state, AT_ROWS)), shifted(local, peek(state, AT_POLYGON))
+    task = _Task(tree, region, stack, local, rows, polygon, as_pointers(found))
+    place = Place(peek(state, BASE), peek(state, LEAF), peek(state, MANY))
+    i, top, count, done = peek(state, QUERY), peek(state, TOP), np.int64(0), True
     while i < end:
         if top < 0:
-            top = np.int64(0)
+            top, place = np.int64(0), _nowhere()
             if to_local(region, i, tree.frame, local, scale):
                 poke(stack, 0, np.int64(0))
                 top = np.int64(1)
         while top > 0:
             if count + MAX_LEAF_SIZE > len(found.prim):
-                search.state[QUERY], search.state[TOP], search.state[COUNT] = i, top, count
-                return False
+                done = False
+                break
+            if top == place.base:
+                place = _nowhere()
             top -= 1
             code = peek(stack, top)
             if code >= 0:
-                at = node_at(code)
-                low, high = child_boxes(blocks, at)
-                bits = mask_bits(reach(region, local, low, high))
-                while bits != 0:
-                    child = child_code(blocks, at + lowest_bit(bits))
-                    bits &= bits - 1
-                    poke(stack, top, child)
-                    top += 1
-            else:
-                count = visit_leaf(
-                    tree.primitives, tree, region, i, code, local, polygon, query, prim, count
-                )
+                top = push(tree.primitives, task, place, code, top)
+                continue
+            place, top, count = visit(tree.primitives, task, i, place, code, top, count)
+        if not done:
+            break
         i += 1
         top = np.int64(-1)
-    search.state[QUERY], search.state[TOP], search.state[COUNT] = i, top, count
-    return True
+    poke(state, QUERY, i)
+    poke(state, TOP, top)
+    poke(state, COUNT, count)
+    poke(state, BASE, place.base)
+    poke(state, LEAF, place.leaf)
+    poke(state, MANY, place.many)
+    return done

@@ -247,11 +247,9 @@ def _choose_local(region, i, frame, local, scale):
     return TO_LOCAL[region.instance_class]
 
 
+@by_type(reach, inline=True)
 def _choose_reach(region, local, low, high):
     return REACH[region.instance_class]
-
-
-by_type(reach, inline=True)(_choose_reach)
 
 
 @by_type(decide)

@@ -136,8 +136,9 @@ def _walk_float32(space, goal, near, scratch, p, base):
         code = code_of(entry)
         if code >= 0:
             top = push(space, code, limits[1], scratch, top)
-        else:
-            near, limits, goal = visit(space, goal, near, limits, scratch, p, code, top)
+            # Not `else`: LLVM then makes a loop of all that leaves the limits as they are.
+            continue
+        near, limits, goal = visit(space, goal, near, limits, scratch, p, code, top)
     return near, limits, goal
 
 
@@ -155,9 +156,9 @@ def _walk_float64(space, goal, near, scratch, p, base):
         code = peek(stack, top)
         if code >= 0:
             top = push_near(space.blocks, code, space.x, space.weights, bound, scratch, top)
-        else:
-            near, _, goal = visit(space, goal, near, bound, scratch, p, code, top)
-            bound = square_limit(near, space.scale, space.lost)
+            continue
+        near, _, goal = visit(space, goal, near, bound, scratch, p, code, top)
+        bound = square_limit(near, space.scale, space.lost)
     return near, goal
 
 

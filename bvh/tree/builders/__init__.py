@@ -1,6 +1,6 @@
 """Builders of binary trees from records of primitives' boxes.
 
-Only `clipping` deals with triangles. Queries return the same for any builder; only the speed and
+Only `space` deals with triangles. Queries return the same for any builder; only the speed and
 the shape of a tree depend on it.
 
 Each file imports only from those above it.
@@ -9,7 +9,6 @@ Each file imports only from those above it.
 |---|---|
 | `records.py` | Box records, the input of builders, and vector operations on them |
 | `bins.py` | Bins: equal intervals of the centres of a range of records, and the split between two of them |
-| `clipping.py` | Clipping of triangles: boxes of their parts between planes, for spatial splits |
 | `morton.py` | Morton order: keys along a space-filling curve, and their radix sort |
 | `space.py` | Spatial splits: the planes that a range of records can be split at, and the split at one |
 | `subtrees.py` | Subtrees that threads build in parallel, and the limit of depth; shared by all builders |

@@ -9,7 +9,7 @@ range is cut in half instead.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,24 +39,24 @@ from bvh.tree.builders.records import (
     lane4,
     lane_of,
     load,
-    load_bounds,
     scales,
     store,
     store_bounds,
 )
+from bvh.tree.builders.space import NO_PLANE, cheaper_plane, part
 from bvh.tree.builders.subtrees import (
     BEGIN,
     DEPTH,
     END,
+    LIMIT,
     NODE,
     RANGE_WIDTH,
     SIDE,
+    build_tasks,
     deepest_level,
     may_choose,
     new_subtrees,
     no_nodes,
-    put_together,
-    run_batches,
 )
 from bvh.tree.builders.top_levels import split_top
 from bvh.tree.nodes import Nodes, link_inner, link_leaf
@@ -66,28 +66,31 @@ MAX_LEAF = 2 << GROUP_BITS
 GROUP_COST = 1.0
 
 
-class SubtreeScratch(NamedTuple):
-    """Scratch memory of one thread: pending ranges, and bins."""
+class Limits(NamedTuple):
+    """Limits of a subtree."""
 
-    pending: NDArray[np.int64]
-    centres: NDArray[np.float32]
-    halves: NDArray[np.float32]
-    bins: NDArray[np.float32]
-    counts: NDArray[np.int32]
-    costs: NDArray[np.float32]
+    grain: Any  # ranges of so many records are left as tasks
+    deepest: Any  # depth of the tree
+    group_bits: Any  # leaves cost one for each started group of 1 << group_bits records
+    max_leaf: Any  # records in a leaf
 
 
-def new_scratch() -> SubtreeScratch:
-    """Return the scratch of one thread."""
-    return SubtreeScratch(
-        np.empty((128, RANGE_WIDTH), np.int64), np.empty((128, WIDTH), np.float32),
+def new_scratch() -> tuple[NDArray[Any], ...]:
+    """Return the scratch of one thread: ranges and their boxes, halves, bins, counts and costs."""
+    return (
+        np.empty((128, RANGE_WIDTH), np.int64), np.empty((2 * 128, WIDTH), np.float32),
         np.empty((4, WIDTH), np.float32), np.empty((6 * BINS, WIDTH), np.float32),
         np.empty(6 * BINS, np.int32), np.empty(BINS, np.float32),
     )  # fmt: skip
 
 
+def no_tasks(count: int = 0) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """Return memory for `count` tasks, and for the box of each and that of its centres."""
+    return np.empty((count, RANGE_WIDTH), np.int64), np.empty((count, 2, WIDTH), np.float32)
+
+
 @inlined
-def put_leaf(records, shift, begin, end, node, links, order):
+def _put_leaf(records, shift, begin, end, node, links, order):
     """Make a node the leaf of a range, whose records are `shift` rows further on."""
     for i in range(begin, end):
         order[i] = id_of(records, shift + i)
@@ -95,64 +98,89 @@ def put_leaf(records, shift, begin, end, node, links, order):
 
 
 @entry
-def _build_subtree(
-    records, start, boxes, block, deepest, group_bits, max_leaf, cancel, done, scratch
-):  # fmt: skip
-    """Build the subtree of one range; return the number of its nodes.
+def build_subtree(records, spatial, start, boxes, block, limits, left_over, state, scratch):
+    """Build the subtree of one range, but leave small ranges as tasks.
 
-    `boxes` holds the box of the range and that of its centres.
+    `spatial` is None or `space.Spatial`, `boxes` the box of the range and that of its centres,
+    `left_over` (tasks, their boxes), and `state` (cancel, done). Returns the numbers of nodes and
+    of tasks.
     """
-    half = len(records) >> 1
-    group = 1 << group_bits
+    grain, deepest, group_bits, max_leaf = limits
+    tasks, task_boxes = left_over
+    cancel, done = state
+    half, group = len(records) >> 1, 1 << group_bits
     bounds, links, order = block
-    pending, waiting_centres, halves, bins, counts, costs = scratch
+    pending, waiting_boxes, halves, bins, counts, costs = scratch
     base = 2 * start[BEGIN]
-    used, waiting = 1, 1
+    used, waiting, task_count = 1, 1, 0
     for i in range(RANGE_WIDTH):
         pending[0, i] = start[i]
     pending[0, NODE] = base
     store_bounds(bounds, base, load(boxes, 0))
-    store(waiting_centres, 0, load(boxes, 1))
-    if start[END] - start[BEGIN] <= group:
-        put_leaf(records, start[SIDE] * half, start[BEGIN], start[END], base, links, order)
-        done[0] += start[END] - start[BEGIN]
-        return used
+    store(waiting_boxes, 0, load(boxes, 0))
+    store(waiting_boxes, 1, load(boxes, 1))
     while waiting > 0 and cancel[0] == 0:
         waiting -= 1
         node, begin, end = pending[waiting, NODE], pending[waiting, BEGIN], pending[waiting, END]
         depth, side = pending[waiting, DEPTH], pending[waiting, SIDE]
+        limit = pending[waiting, LIMIT]
         count = end - begin
         shift = side * half
-        centres = load(waiting_centres, waiting)
-        # Split by the cheapest bin, or in half when that is impossible or would go too deep.
-        axis, last, lefts, cost = -1, 0, 0, np.float32(INF)
+        row = 2 * waiting
+        box, centres = load(waiting_boxes, row), load(waiting_boxes, row + 1)
+        if count <= grain:
+            for i in range(RANGE_WIDTH):
+                tasks[task_count, i] = pending[waiting, i]
+            store(task_boxes, 2 * task_count, box)
+            store(task_boxes, 2 * task_count + 1, centres)
+            task_count += 1
+            continue
+        # Split by the cheapest bin or plane, or in half if there is none or it would go too deep.
+        axis, last, lefts, cost, plane = -1, 0, 0, np.float32(INF), NO_PLANE
         bins_used = bins_for(count)
         scale = scales(centres, np.float32(bins_used))
-        if may_choose(count, depth, deepest):
+        if count > group and may_choose(count, depth, deepest):
             fill_bins(records, shift + begin, shift + end, centres, scale, bins_used, bins, counts)
             cost, axis, last, lefts = best_split(bins, counts, scale, bins_used, group_bits, costs)
+            if axis >= 0:
+                bound_halves(bins, bins_used, axis, last, halves, 0)
+            if spatial is not None:
+                if limit > end:
+                    span = shift + begin, shift + end, limit - begin
+                    cost, plane = cheaper_plane(
+                        spatial, records, span, waiting_boxes, row, halves, (cost, axis), costs
+                    )
         if count <= max_leaf:
-            area = half_area(load_bounds(bounds, node))
+            area = half_area(box)
             leaf_cost = np.float32(GROUP_COST) * area * groups(count, group_bits)
-            if leaf_cost <= area + np.float32(GROUP_COST) * cost:
-                put_leaf(records, shift, begin, end, node, links, order)
+            if count <= group or leaf_cost <= area + np.float32(GROUP_COST) * cost:
+                _put_leaf(records, shift, begin, end, node, links, order)
                 done[0] += count
                 continue
-        if axis >= 0:
-            middle = begin + lefts
-            bound_halves(bins, bins_used, axis, last, halves, 0)
+        other = (1 - side) * half
+        # Each side gets a share of the unused capacity.
+        if spatial is not None and plane[0] >= 0:
+            lefts, rights = plane[2], plane[3]
+            middle = begin + lefts + (limit - begin - lefts - rights) * lefts // (lefts + rights)
+            lefts, rights = part(
+                spatial, records, shift + begin, shift + end, plane,
+                (other + begin, other + middle), waiting_boxes, row, halves,
+            )  # fmt: skip
             side = 1 - side
-            other = side * half
-            low = lane_of(waiting_centres, waiting, axis)
-            split = BinSplit(axis, last, low, lane4(scale, axis))
+        elif axis >= 0:
+            rights = count - lefts
+            middle = begin + lefts + (limit - end) * lefts // count
+            split = BinSplit(axis, last, lane_of(waiting_boxes, row + 1, axis), lane4(scale, axis))
             move(
                 records, shift + begin, shift + end, split, other + begin, other + middle, halves,
                 LEFT_CENTRES,
             )  # fmt: skip
-            shift = other
+            side = 1 - side
         else:
             cut_in_half(records, shift + begin, shift + end, halves, 0)
-            middle = begin + (count >> 1)
+            lefts = count >> 1
+            rights = count - lefts
+            middle = begin + lefts
         child = base + used
         used += 2
         link_inner(links, node, child)
@@ -160,20 +188,22 @@ def _build_subtree(
         store_bounds(bounds, child + 1, load(halves, RIGHT))
         # The smaller half is built first, so that few ranges are pending.
         for k in range(2):
-            right = (k == 0) == (middle - begin <= end - middle)
-            low, high = (middle, end) if right else (begin, middle)
-            if high - low <= group:
-                put_leaf(records, shift, low, high, child + np.int64(right), links, order)
+            right = (k == 0) == (lefts <= rights)
+            low = middle if right else begin
+            high = low + (rights if right else lefts)
+            if grain < high - low <= group:
+                _put_leaf(records, side * half, low, high, child + np.int64(right), links, order)
                 done[0] += high - low
                 continue
             pending[waiting, NODE] = child + np.int64(right)
-            pending[waiting, BEGIN] = low
-            pending[waiting, END] = high
+            pending[waiting, BEGIN], pending[waiting, END] = low, high
             pending[waiting, DEPTH] = depth + 1
             pending[waiting, SIDE] = side
-            store(waiting_centres, waiting, load(halves, LEFT_CENTRES + np.int64(right)))
+            pending[waiting, LIMIT] = limit if right else middle
+            store(waiting_boxes, 2 * waiting, load(halves, LEFT + np.int64(right)))
+            store(waiting_boxes, 2 * waiting + 1, load(halves, LEFT_CENTRES + np.int64(right)))
             waiting += 1
-    return used
+    return used, task_count
 
 
 def build(
@@ -200,10 +230,6 @@ def build(
         `max_leaf`.
     deepest : int, optional
         Largest depth of the tree; `subtrees.deepest_level` by default.
-
-    Returns
-    -------
-    Nodes
     """
     count = len(records) // 2
     if progress is not None:
@@ -212,17 +238,11 @@ def build(
         return no_nodes()
     deepest = deepest_level(count) if deepest is None else deepest
     links, tasks, boxes = split_top(records, deepest, group_bits, threads)
-    block = new_subtrees(count)
-    rows, shelf = np.zeros((len(tasks), 2), np.int64), Shelf(new_scratch)
+    block, shelf = new_subtrees(count), Shelf(new_scratch)
+    limits, none = Limits(0, deepest, group_bits, max_leaf), no_tasks()
 
-    def batch(begin: int, end: int, cancel: NDArray[np.int32], done: NDArray[np.int64]) -> None:
+    def subtree(task: Any, box: Any, state: Any) -> Any:
         with shelf.scratch() as scratch:
-            for i in range(begin, end):
-                rows[i, 0] = 2 * tasks[i, BEGIN]
-                rows[i, 1] = _build_subtree(
-                    records, tasks[i], boxes[i], block, deepest, group_bits, max_leaf, cancel,
-                    done, scratch,
-                )  # fmt: skip
+            return build_subtree(records, None, task, box, block, limits, none, state, scratch)
 
-    run_batches([(i, i + 1) for i in range(len(tasks))], tasks, batch, threads, progress)
-    return put_together(links, tasks, rows, block, threads)
+    return build_tasks(links, tasks, boxes, block, subtree, threads, progress)

@@ -1,4 +1,15 @@
-"""Spatial splits: the planes that a range of records can be split at, and the split at one."""
+"""Spatial splits: the planes that a range of records can be split at, and the split at one.
+
+A triangle that crosses a plane is clipped: it goes to both sides, with the box of its part there.
+
+Why nothing is lost. A part is closed at both planes, and its box contains it: so every point of a
+triangle is in the box of one of its parts, however often they are cut again. Vertices are rounded
+to the local frame, by at most 2**-49 (coordinates are below 16). A point of the real triangle, and
+the point of the rounded triangle with the same barycentric coordinates, differ no more than that.
+So each part is cut off at planes SLACK further out than needed, where its corners are computed with
+an error below 2**-45; extended by SLACK again, and rounded outward to float32, its box contains the
+real points up to the planes themselves, where the box is cut off.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +17,18 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from bvh.geometry.arithmetic.floats import INF
+from bvh.geometry.arithmetic.floats import INF, lower_of, upper_of
 from bvh.runtime.jit import inlined, kernel
 from bvh.tree.builders.bins import (
     BINS,
+    GROUP_BITS,
     LEFT,
     LEFT_CENTRES,
     RIGHT,
     RIGHT_CENTRES,
+    bound_halves,
     groups,
 )
-from bvh.tree.builders.clipping import clip, local_triangle
 from bvh.tree.builders.records import (
     UPPER,
     centre,
@@ -26,26 +38,81 @@ from bvh.tree.builders.records import (
     lane4,
     lane_of,
     load,
+    meet,
     nothing,
+    outward,
+    overlaps,
+    record,
+    scales,
     store,
 )
+from bvh.tree.frame import into_frame
+from bvh.tree.primitives import corners
+
+# See above: more than all rounding of vertices and corners.
+SLACK = 2.0**-44
+
+# A plane: its axis, the last of the BINS intervals on its left, the records on its left and right.
+NO_PLANE = (-1, 0, 0, 0)
 
 
-class SplitSource(NamedTuple):
-    """Triangles, their local frame and their records."""
+class Spatial(NamedTuple):
+    """What spatial splits of a range need beside its records."""
 
     triangles: Any
-    frame: Any
-    records: Any
+    frame: Any  # of the records
+    overlap: Any  # half the surface of an overlap of halves for which planes are tried
+    pieces: Any  # scratch from here on: records of two pieces
+    bins: Any  # the intervals of each axis, and a record
+    counts: Any  # of records that begin in each interval, then of those that end there
+    corners: Any  # of a triangle in the local frame
 
 
-class SpacePlane(NamedTuple):
-    """A plane between two of the BINS intervals of an axis of a box."""
+@kernel
+def local_triangle(triangles, i, frame, out):
+    """Write the vertices of a triangle in the local frame."""
+    vertices = corners(triangles, i)
+    for k in range(3):
+        out[k, 0], out[k, 1], out[k, 2] = into_frame(frame, vertices[k])
 
-    box: Any  # its record, as a row of an array
-    axis: Any
-    last: Any  # the last interval on the left
-    scale: Any  # intervals in a unit of each axis
+
+@kernel
+def _clip(v, records, row, axis, low, high, out, target):
+    """Write the record of the part of a record's triangle between two planes across an axis.
+
+    The planes are float32. Returns whether the part is not empty.
+    """
+    begin, end = low - SLACK, high + SLACK
+    lower, upper = (INF, INF, INF), (-INF, -INF, -INF)
+    for k in range(3):
+        a, b = v[k], v[(k + 1) % 3]
+        # A corner of the part is a vertex, or the crossing of an edge with a plane.
+        for part in range(3):
+            t = 0.0
+            if part == 0:
+                inside = begin <= a[axis] <= end
+            else:
+                plane = begin if part == 1 else end
+                inside = min(a[axis], b[axis]) < plane < max(a[axis], b[axis])
+                if inside:
+                    t = (plane - a[axis]) / (b[axis] - a[axis])
+            if inside:
+                p = (
+                    a[0] + t * (b[0] - a[0]),
+                    a[1] + t * (b[1] - a[1]),
+                    a[2] + t * (b[2] - a[2]),
+                )
+                lower, upper = lower_of(lower, p), upper_of(upper, p)
+    box = record(
+        np.float32(lower[0] - SLACK), np.float32(lower[1] - SLACK), np.float32(lower[2] - SLACK),
+        id_of(records, row),
+        np.float32(upper[0] + SLACK), np.float32(upper[1] + SLACK), np.float32(upper[2] + SLACK),
+    )  # fmt: skip
+    # Never beyond what is clipped, nor beyond the planes.
+    store(out, target, meet(outward(box), load(records, row)))
+    out[target, axis] = min(out[target, axis], np.float32(-low))
+    out[target, axis + UPPER] = min(out[target, axis + UPPER], np.float32(high))
+    return overlaps(load(out, target))
 
 
 @inlined
@@ -64,12 +131,9 @@ def _plane(low, scale, b):
 
 
 @kernel
-def fill_space(source, begin, end, box, scale, bins, counts, v):
-    """Bound the parts of records in each interval of each axis; count the ends of records there.
-
-    `counts` has the beginnings, then the endings. The last row of the bins is overwritten.
-    """
-    triangles, frame, records = source
+def _fill(spatial, records, begin, end, boxes, row, scale):
+    """Bound the parts of records in each interval of each axis; count the ends of records there."""
+    triangles, frame, _, _, bins, counts, v = spatial
     spare = len(bins) - 1
     for b in range(3 * BINS):
         store(bins, b, nothing())
@@ -82,26 +146,27 @@ def fill_space(source, begin, end, box, scale, bins, counts, v):
             times = lane4(scale, axis)
             if times == 0.0:
                 continue
-            low = -lane_of(box, 0, axis)
+            low = -lane_of(boxes, row, axis)
             first, last = _span(records, i, axis, low, times)
-            row = axis * BINS
-            counts[row + first] += 1
-            counts[3 * BINS + row + last] += 1
+            base = axis * BINS
+            counts[base + first] += 1
+            counts[3 * BINS + base + last] += 1
             if first == last:
-                store(bins, row + first, join(load(bins, row + first), r))
+                store(bins, base + first, join(load(bins, base + first), r))
                 continue
             if not is_known:
                 local_triangle(triangles, np.int64(id_of(records, i)), frame, v)
                 is_known = True
             for b in range(first, last + 1):
                 start, stop = _plane(low, times, b), _plane(low, times, b + 1)
-                if clip(v, records, i, axis, start, stop, bins, spare):
-                    store(bins, row + b, join(load(bins, row + b), load(bins, spare)))
+                if _clip(v, records, i, axis, start, stop, bins, spare):
+                    store(bins, base + b, join(load(bins, base + b), load(bins, spare)))
 
 
 @kernel
-def best_plane(bins, counts, scale, capacity, group_bits, costs):
-    """Return (cost, axis, bin, left, right) of the cheapest plane of at most `capacity` pieces."""
+def _best_plane(spatial, scale, capacity, costs):
+    """Return (cost, plane) for the cheapest plane of at most `capacity` pieces."""
+    bins, counts = spatial.bins, spatial.counts
     best, best_axis, best_bin, best_left, best_right = np.float32(INF), -1, 0, 0, 0
     for axis in range(3):
         if lane4(scale, axis) == 0.0:
@@ -111,51 +176,57 @@ def best_plane(bins, counts, scale, capacity, group_bits, costs):
         for b in range(BINS - 1, 0, -1):
             box = join(box, load(bins, first + b))
             right += counts[3 * BINS + first + b]
-            costs[b] = half_area(box) * groups(right, group_bits) if right > 0 else np.float32(0.0)
+            costs[b] = half_area(box) * groups(right, GROUP_BITS) if right > 0 else np.float32(0.0)
         all_of = right + counts[3 * BINS + first]
-        box, left = nothing(), 0
+        box, left, right = nothing(), 0, all_of
         for b in range(BINS - 1):
             box = join(box, load(bins, first + b))
             left += counts[first + b]
-            right = all_of - _ended(counts, first, b)
-            if (
-                left == 0
-                or right == 0
-                or left == all_of
-                or right == all_of
-                or left + right > capacity
-            ):
+            right -= counts[3 * BINS + first + b]
+            one_sided = min(left, right) == 0 or max(left, right) == all_of
+            if one_sided or left + right > capacity:
                 continue
-            cost = half_area(box) * groups(left, group_bits) + costs[b + 1]
+            cost = half_area(box) * groups(left, GROUP_BITS) + costs[b + 1]
             if cost < best:
                 best, best_axis, best_bin, best_left, best_right = cost, axis, b, left, right
-    return best, best_axis, best_bin, best_left, best_right
-
-
-@inlined
-def _ended(counts, first, b):
-    """Return how many records end in the intervals up to b."""
-    count = 0
-    for k in range(first, first + b + 1):
-        count += counts[3 * BINS + k]
-    return count
+    return best, (best_axis, best_bin, best_left, best_right)
 
 
 @kernel
-def part(source, begin, end, plane, left, right, counts, halves, pieces, v):
+def cheaper_plane(spatial, records, span, boxes, row, halves, split, costs):
+    """Return (cost, plane) of the cheapest plane for a range whose box is in `row`.
+
+    `span` is (begin, end, most pieces), and `split` (cost, axis) of the best split between bins.
+    Where no plane is cheaper, or the halves hardly overlap, that is its cost and NO_PLANE.
+    """
+    begin, end, capacity = span
+    cost, axis = split
+    if axis >= 0:
+        shared = meet(load(halves, LEFT), load(halves, RIGHT))
+        if not (overlaps(shared) and half_area(shared) > spatial.overlap):
+            return cost, NO_PLANE
+    scale = scales(load(boxes, row), np.float32(BINS))
+    _fill(spatial, records, begin, end, boxes, row, scale)
+    plane_cost, plane = _best_plane(spatial, scale, capacity, costs)
+    return (plane_cost, plane) if plane_cost < cost else (cost, NO_PLANE)
+
+
+@kernel
+def part(spatial, records, begin, end, plane, targets, boxes, row, halves):
     """Move records to the side of a plane that they are on, and pieces of them to both.
 
-    Bounds both sides, and returns the number of records on each. A record that crosses the plane
-    stays whole where that is cheaper. `counts` are the numbers on each side if all are cut.
+    `targets` are the first rows of the left and the right side. Bounds both sides, and returns the
+    number of records on each. A record that crosses the plane stays whole where that is cheaper.
     """
-    triangles, frame, records = source
-    box, axis, last, scale = plane
-    low, times = -lane_of(box, 0, axis), lane4(scale, axis)
+    triangles, frame, _, pieces, bins, _, v = spatial
+    axis, last, lefts, rights = plane
+    bound_halves(bins, BINS, axis, last, halves, 0)
+    times = lane4(scales(load(boxes, row), np.float32(BINS)), axis)
+    low = -lane_of(boxes, row, axis)
     border = _plane(low, times, last + 1)
     whole_left, whole_right = load(halves, LEFT), load(halves, RIGHT)
-    lefts, rights = counts
     left_box, right_box, left_centres, right_centres = nothing(), nothing(), nothing(), nothing()
-    left_at, right_at = left, right
+    left_at, right_at = targets
     for i in range(begin, end):
         r = load(records, i)
         from_bin, to_bin = _span(records, i, axis, low, times)
@@ -163,19 +234,10 @@ def part(source, begin, end, plane, left, right, counts, halves, pieces, v):
         left_piece, right_piece = r, r
         if goes_left and goes_right:
             local_triangle(triangles, np.int64(id_of(records, i)), frame, v)
-            has_left = clip(
-                v, records, i, axis, -np.float64(lane_of(records, i, axis)), border, pieces, 0
-            )
-            has_right = clip(
-                v,
-                records,
-                i,
-                axis,
-                border,
-                np.float64(lane_of(records, i, axis + UPPER)),
-                pieces,
-                1,
-            )
+            start = -np.float64(lane_of(records, i, axis))
+            stop = np.float64(lane_of(records, i, axis + UPPER))
+            has_left = _clip(v, records, i, axis, start, border, pieces, 0)
+            has_right = _clip(v, records, i, axis, border, stop, pieces, 1)
             area_left, area_right = half_area(whole_left), half_area(whole_right)
             cut = area_left * lefts + area_right * rights
             keep_left = half_area(join(whole_left, r)) * lefts + area_right * (rights - 1)
@@ -192,10 +254,8 @@ def part(source, begin, end, plane, left, right, counts, halves, pieces, v):
                 left_piece, right_piece = load(pieces, 0), load(pieces, 1)
         if goes_left:
             store(records, left_at, left_piece)
-            left_box, left_centres = (
-                join(left_box, left_piece),
-                join(left_centres, centre(left_piece)),
-            )
+            left_box = join(left_box, left_piece)
+            left_centres = join(left_centres, centre(left_piece))
             left_at += 1
         if goes_right:
             store(records, right_at, right_piece)
@@ -206,4 +266,4 @@ def part(source, begin, end, plane, left, right, counts, halves, pieces, v):
     store(halves, RIGHT, right_box)
     store(halves, LEFT_CENTRES, left_centres)
     store(halves, RIGHT_CENTRES, right_centres)
-    return left_at - left, right_at - right
+    return left_at - targets[0], right_at - targets[1]

@@ -12,7 +12,7 @@ import itertools
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,10 +26,10 @@ from bvh.tree.nodes import Nodes, is_leaf, link_inner, link_leaf
 SMALLEST_TASK = 4096
 TASKS = 16
 
-# Columns of a range of primitives: its node, begin, end, depth, and the half of the records' array
-# that it is in.
-NODE, BEGIN, END, DEPTH, SIDE = range(5)
-RANGE_WIDTH = 5
+# Columns of a range of primitives: its node, begin, end, depth, the half of the records' array
+# that it is in, and the end of its capacity for pieces.
+NODE, BEGIN, END, DEPTH, SIDE, LIMIT = range(6)
+RANGE_WIDTH = 6
 
 
 class SubtreeNodes(NamedTuple):
@@ -98,11 +98,9 @@ def join_children(bounds, links, node):
 
 
 @entry
-def _bound_top(links, tasks, bounds, is_task):
+def _bound_top(links, bounds, is_task):
     """Bound the nodes of the top above the tasks, whose own nodes are bounded."""
-    for task in range(len(tasks)):
-        is_task[tasks[task, NODE]] = True
-    for node in range(len(links) - 1, -1, -1):
+    for node in range(len(is_task) - 1, -1, -1):
         if not is_task[node]:
             join_children(bounds, links, node)
 
@@ -124,8 +122,7 @@ def run_batches(
 ) -> None:
     """Call build(first task, last task, cancel, done) for each batch, the largest first.
 
-    `build` adds the primitives it has put into leaves to `done[0]`, and stops when `cancel[0]`
-    is set.
+    `build` adds the primitives it has put into leaves to `done[0]`, and stops for `cancel[0]`.
     """
     cancel = np.zeros(1, np.int32)
     # A cache line for each thread's count.
@@ -144,6 +141,29 @@ def run_batches(
     # Largest first, so that no thread ends with a large batch alone.
     order = sorted(range(len(batches)), key=lambda i: -sizes[i])
     watch([partial(build, *batches[i], cancel, done[i]) for i in order], threads, cancel, report)
+
+
+def build_tasks(
+    links: NDArray[np.int32],
+    tasks: NDArray[np.int64],
+    boxes: NDArray[np.float32],
+    block: SubtreeNodes,
+    build: Callable[[Any, Any, Any], tuple[int, int]],
+    threads: int,
+    progress: Progress | None,
+) -> Nodes:
+    """Return the tree whose top has the given links, with a subtree for each task below it.
+
+    build(task, its boxes, (cancel, done)) builds one in `block`, and returns its number of nodes.
+    """
+    rows = np.zeros((len(tasks), 2), np.int64)
+
+    def batch(begin: int, end: int, cancel: NDArray[np.int32], done: NDArray[np.int64]) -> None:
+        for i in range(begin, end):
+            rows[i] = 2 * tasks[i, BEGIN], build(tasks[i], boxes[i], (cancel, done))[0]
+
+    run_batches([(i, i + 1) for i in range(len(tasks))], tasks, batch, threads, progress)
+    return put_together(links, tasks, rows, block, threads)
 
 
 def put_together(
@@ -167,5 +187,7 @@ def put_together(
         _copy_subtrees(block, tasks, rows, first, begin, end, bounds, all_links)
 
     share(len(tasks), -(-len(tasks) // (2 * threads)), copy, threads)
-    _bound_top(links, tasks, bounds, np.zeros(len(links), np.bool_))
+    is_task = np.zeros(top, np.bool_)
+    is_task[tasks[:, NODE]] = True
+    _bound_top(all_links, bounds, is_task)
     return Nodes(bounds, all_links, block.order)

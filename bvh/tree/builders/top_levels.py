@@ -35,6 +35,7 @@ from bvh.tree.builders.subtrees import (
     BEGIN,
     DEPTH,
     END,
+    LIMIT,
     NODE,
     SIDE,
     may_choose,
@@ -139,18 +140,12 @@ def split_top(
 ) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.float32]]:
     """Split all records into ranges that are small enough for one thread.
 
-    Returns
-    -------
-    links : ndarray of int32, shape (t, 2)
-        Links of the nodes above those ranges.
-    tasks : ndarray of int64, shape (k, 5)
-        The ranges (see `subtrees`).
-    boxes : ndarray of float32, shape (k, 2, 8)
-        The box of each range, and that of its centres, as records.
+    Returns the links of the nodes above those ranges, (t, 2); the ranges as tasks (see
+    `subtrees`); and the records of the box of each and that of its centres, (k, 2, 8).
     """
     half = len(records) // 2
     grain = task_size(half)
-    ranges = np.array([[0, 0, half, 0, 0]], np.int64)
+    ranges = np.array([[0, 0, half, 0, 0, half]], np.int64)
     boxes = bound_all(records, half, threads)[None]
     parents = [np.empty(0, np.int64)]
     tasks, task_boxes = [], []
@@ -184,6 +179,7 @@ def _halves_of(
     out = np.repeat(ranges, 2, axis=0)
     out[0::2, NODE], out[1::2, NODE] = child, child + 1
     out[0::2, END] = out[1::2, BEGIN] = splits[:, MIDDLE]
+    out[:, LIMIT] = out[:, END]
     out[:, DEPTH] += 1
     out[:, SIDE] ^= np.repeat(splits[:, AXIS] >= 0, 2)
     return out

@@ -18,7 +18,7 @@ import pytest
 
 import bvh
 from bvh.io.container import HEADER_SIZE
-from bvh.io.tree_format import MAGIC, entries_of, unpacked
+from bvh.io.file_formats import MAGIC, entries_of, unpacked
 from bvh.io.untrusted import DEEPEST
 from bvh.runtime.simd import WIDTH
 from bvh.scene.files import loading as storage
@@ -374,4 +374,6 @@ def test_limits_are_those_of_the_kernels() -> None:
 
 
 def _blank() -> Any:
-    return bvh.io.tree_format.Header("boxes", "low", WIDTH, 0, 0, 0, 0, 0.0, (0.0,) * 6, (b"",) * 5)
+    return bvh.io.file_formats.Header(
+        "boxes", "low", WIDTH, 0, 0, 0, 0, 0.0, (0.0,) * 6, (b"",) * 5
+    )

@@ -14,7 +14,7 @@ import pytest
 
 import bvh
 from bvh import Scene
-from bvh.io.scene_format import SCENE_MAGIC, TABLES
+from bvh.io.file_formats import SCENE_MAGIC, TABLES
 from bvh.scene.flattened_instances import MAX_DEPTH, MAX_LEAVES
 from tests.cases.saved_scenes import SceneParts, matrices, scene_of, told
 from tests.cases.saved_trees import signed_header, tree_of

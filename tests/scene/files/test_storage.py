@@ -20,7 +20,7 @@ import pytest
 import bvh
 from bvh import BVH
 from bvh.io.container import ALIGNMENT, HEADER_SIZE
-from bvh.io.tree_format import entries_of, unpacked
+from bvh.io.file_formats import entries_of, unpacked
 from bvh.runtime.simd import WIDTH
 from bvh.scene.files import loading
 from bvh.traversal.rays.closest_hit import closest_hits
@@ -194,7 +194,7 @@ def test_an_interrupted_save_changes_nothing(
     step: str, error: type[BaseException], tmp_path: Path, rng: Rng, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The old file stays, and nothing beside it."""
-    from bvh.io import tree_format
+    from bvh.io import file_formats
 
     tree_of("boxes", rng, 20).save(tmp_path / "tree.bvh")
     before = (tmp_path / "tree.bvh").read_bytes()
@@ -203,7 +203,7 @@ def test_an_interrupted_save_changes_nothing(
         raise error
 
     if step == "write":
-        monkeypatch.setattr(tree_format, "entries_of", fail)
+        monkeypatch.setattr(file_formats, "entries_of", fail)
     else:
         monkeypatch.setattr(os, step, fail)
     with pytest.raises(error):

@@ -19,7 +19,7 @@ import pytest
 
 import bvh
 from bvh import BVH
-from bvh.io.tree_format import MAX_ID_ROWS, MAX_NODES
+from bvh.io.file_formats import MAX_ID_ROWS, MAX_NODES
 from bvh.runtime.simd import WIDTH
 from tests.cases.saved_trees import KINDS, Parts, signed_header, tree_of
 from tests.cases.soups import rays_at

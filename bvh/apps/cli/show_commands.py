@@ -1,22 +1,44 @@
-"""`bvh render` and `bvh plot`: pictures, the numbers behind them, and charts of trees."""
+"""`bvh render`, `plot`, `view` and `lab`: pictures, charts of trees, and pages in the browser."""
 
 from __future__ import annotations
 
+import webbrowser
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from bvh.apps.cli.ahead import compile_ahead
-from bvh.apps.cli.camera_options import NO_CAMERA, OF_PICTURES, CameraOptions, triple, with_camera
-from bvh.apps.cli.console import bar, out, rate
-from bvh.apps.cli.openings import Flatten, ScenePath, Threads, content_of, opened
+from bvh.apps.cli.camera_options import (
+    NO_CAMERA,
+    OF_PICTURES,
+    CameraOptions,
+    Up,
+    axis_or_direction,
+    triple,
+    with_camera,
+)
+from bvh.apps.cli.compiling import compile_ahead
+from bvh.apps.cli.console import bar, one_line, out, rate
+from bvh.apps.cli.files import Flatten, ScenePath, Threads, content_of, opened, opened_scene
+from bvh.apps.lab.page import PORT as LAB_PORT
+from bvh.apps.lab.page import ray_lab
+from bvh.apps.page_server import HOST
+from bvh.apps.viewer.drawing import MAX_FACES
+from bvh.apps.viewer.window import PORT, view
 from bvh.pictures.charts import chart, check_chart_path, write_chart
 from bvh.pictures.legends import with_legend
 from bvh.pictures.picture import NUMBERS, check_picture_path
 from bvh.pictures.rendering import render
 from bvh.pictures.shading import DATA, SHADES
 from bvh.scene.scene import Scene
+
+Host = Annotated[
+    str, typer.Option(help="Address to listen on; only this machine can reach the default.")
+]
+Port = Annotated[int, typer.Option(min=0, max=65535, help="Port, or the next free one; 0 for any.")]
+NoOpen = Annotated[
+    bool, typer.Option("--no-open", help="Print the address without opening a browser.")
+]
 
 
 @with_camera(*OF_PICTURES)
@@ -120,3 +142,61 @@ def plot_command(
         raise ValueError(f"--tree goes with a scene, and {scene} is a single tree")
     write_chart(chart(source, title or name), output)
     out.print(f"{output}: {name}, {content_of(source)}")
+
+
+def view_command(
+    scene: ScenePath,
+    host: Host = HOST,
+    port: Port = PORT,
+    no_open: NoOpen = False,
+    up: Up = None,
+    max_faces: Annotated[
+        int,
+        typer.Option(min=1, help="Limit of faces sent to the page; boxes replace what is beyond."),
+    ] = MAX_FACES,
+    flatten: Flatten = False,
+    threads: Threads = None,
+) -> None:
+    """Show a mesh or a scene in the browser, until Ctrl-C.
+
+    Drag to orbit, click to pick a face, shift-drag to select faces. The page fetches nothing from
+    elsewhere; over ssh, forward its port: ssh -L 8080:localhost:8080 machine.
+    """
+    direction: Any = None if up is None else axis_or_direction(up)
+    source: Any
+    if flatten:
+        source, _, above = opened(scene, threads, flatten=True)
+        direction = above if direction is None else direction
+    else:
+        source, _ = opened_scene(scene, threads)
+    viewer = view(
+        source, title=scene.name, up=direction, host=host, port=port, open_browser=not no_open,
+        max_faces=max_faces, threads=threads,
+    )  # fmt: skip
+    out.print(f"{one_line(scene.name)}: {viewer.url}  (Ctrl-C ends)")
+    try:
+        viewer.wait()
+    except KeyboardInterrupt:
+        pass
+    finally:
+        viewer.close()
+
+
+def lab_command(
+    host: Host = HOST,
+    port: Port = LAB_PORT,
+    no_open: NoOpen = False,
+) -> None:
+    """Open the ray lab, a page on which a ray and a box can be dragged, until Ctrl-C.
+
+    It shows the exact answer beside those of the box tests that articles teach. Over ssh, forward
+    its port: ssh -L 8090:localhost:8090 machine.
+    """
+    with ray_lab(host=host, port=port) as lab:
+        out.print(f"ray lab at {lab.url}, until Ctrl-C")
+        if not no_open:
+            webbrowser.open(lab.url)
+        try:
+            lab.wait()
+        except KeyboardInterrupt:
+            out.print("closed")

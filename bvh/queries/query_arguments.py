@@ -1,4 +1,4 @@
-"""Arguments of ray queries: checked, broadcast, and as kernels take them."""
+"""Arguments of queries: what is searched, and rays and points, checked, as kernels take them."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bvh.queries.targets import Target
 from bvh.runtime.arguments import (
-    ALL_BITS,
     bit_masks,
     common_shape,
     cull_code,
@@ -21,8 +19,7 @@ from bvh.runtime.arguments import (
     thread_count,
 )
 from bvh.runtime.progress_bars import Progress, ProgressLike, heard
-from bvh.runtime.user_calls import FILTER, SCENE_FILTER, UserCall
-from bvh.runtime.user_functions import optional_filter
+from bvh.runtime.user_calls import FILTER, SCENE_FILTER, UserCall, optional_filter
 from bvh.traversal.rays.ray_batch import EVERY, Rays
 from bvh.tree.instanced import Instanced
 from bvh.tree.primitives import Triangles
@@ -34,6 +31,30 @@ THREE = (3,)
 # What a single ray may consist of, beside Python's integers up to the largest that are floats.
 PLAIN_NUMBERS = frozenset({float, np.float64, np.float32, np.int64, np.int32})
 LARGEST_INTEGER = 2**1000
+
+
+class Target(NamedTuple):
+    """Arrays of the tree or scene that a query searches.
+
+    Attributes
+    ----------
+    arrays : TreeArrays
+        Of a tree, or of a scene's top level.
+    split : bool
+        A primitive may be in several leaves of a tree.
+    owner : object
+        Keeps alive, while kernels run, arrays that they know by their addresses only.
+    mask : int
+        Bits that choose among the instances of a scene, as int32; for queries of points.
+    metrics : ndarray of float64, optional
+        Lengths in instances against lengths in the world; for queries of points.
+    """
+
+    arrays: Any
+    split: bool = True
+    owner: object = None
+    mask: int = -1
+    metrics: NDArray[np.float64] | None = None
 
 
 class RayArguments(NamedTuple):
@@ -50,7 +71,7 @@ class RayArguments(NamedTuple):
     filter: Any
     data: Any
     sort: bool | None = None
-    mask: ArrayLike = ALL_BITS
+    mask: ArrayLike | None = None
 
 
 class RayBatch(NamedTuple):
@@ -65,20 +86,24 @@ class RayBatch(NamedTuple):
         return math.prod(self.shape)
 
 
-class RayOptions(NamedTuple):
-    """Checked options of a ray query.
+class PointBatch(NamedTuple):
+    """Points as kernels take them, flat, and their leading shape.
 
-    Attributes
-    ----------
-    cull : int
-        Side to ignore (see `arguments.cull_code`).
-    accept : UserCall, optional
-        The user's filter.
-    threads : int
-    progress : callable, optional
-    sort : bool, optional
-        Sort the rays; None where that seems to pay.
+    `limits` has the largest distance for each point, or a single one for all.
     """
+
+    points: NDArray[np.float64]
+    limits: NDArray[np.float64]
+    shape: tuple[int, ...]
+
+    @property
+    def size(self) -> int:
+        """Number of points."""
+        return math.prod(self.shape)
+
+
+class RayOptions(NamedTuple):
+    """Checked options of a ray query; `cull` as of `cull_code`, `accept` the user's filter."""
 
     cull: int = 0
     accept: UserCall | None = None
@@ -93,7 +118,9 @@ def cast(
     """Check the arguments of a query; run it as run(arrays, batch, options)."""
     arrays = target.arrays
     in_scene = isinstance(arrays.primitives, Instanced)
-    batch = ray_batch(given.origins, given.directions, given.t_min, given.t_max, given.mask)
+    batch = ray_batch(given.origins, given.directions, given.t_min, given.t_max)
+    if given.mask is not None:
+        batch = _masked(batch, masks(given.mask, arrays))
     if given.validate_rays:
         check_rays(batch)
     code = checked_cull(given.cull, arrays)
@@ -113,9 +140,8 @@ def checked_cull(cull: str | None, arrays: Any) -> int:
 
 
 def ray_batch(
-    origins: ArrayLike, directions: ArrayLike, t_min: ArrayLike, t_max: ArrayLike,
-    mask: ArrayLike = ALL_BITS,
-) -> RayBatch:  # fmt: skip
+    origins: ArrayLike, directions: ArrayLike, t_min: ArrayLike, t_max: ArrayLike
+) -> RayBatch:
     """Check and flatten rays; what is the same for all rays stays one row."""
     o, d = points("origins", origins), points("directions", directions)
     low, high = reals("t_min", t_min), reals("t_max", t_max)
@@ -123,28 +149,55 @@ def ray_batch(
         origins=o.shape[:-1], directions=d.shape[:-1], t_min=low.shape, t_max=high.shape
     )
     rays = _flat(o, shape, 3), _flat(d, shape, 3), _flat(low, shape, 0), _flat(high, shape, 0)
-    return RayBatch(Rays(*rays, EVERY if mask is ALL_BITS else _masks(mask, shape)), shape)
+    return RayBatch(Rays(*rays, EVERY), shape)
+
+
+def point_batch(positions: ArrayLike, max_distance: ArrayLike = np.inf) -> PointBatch:
+    """Check and flatten points; broadcast the limits of their distances."""
+    rows, limits = points("points", positions), reals("max_distance", max_distance)
+    shape = common_shape(points=rows.shape[:-1], max_distance=limits.shape)
+    flat = kernel_input(np.broadcast_to(rows, (*shape, 3)).reshape(-1, 3))
+    return PointBatch(flat, _flat(limits, shape, 0), shape)
 
 
 def _flat(array: NDArray[np.float64], shape: tuple[int, ...], width: int) -> Any:
-    """Return (n, width) rows (or n numbers, for width 0); one row where all rays share it."""
+    """Return (n, width) rows (or n numbers, for width 0); one row where all queries share it."""
     tail = (width,) if width else ()
     if array.size == max(width, 1):
         return kernel_input(array.reshape(1, *tail))
     return kernel_input(np.broadcast_to(array, shape + tail).reshape(-1, *tail))
 
 
-def _masks(mask: ArrayLike, shape: tuple[int, ...]) -> NDArray[np.int32]:
-    """Return the masks of rays, or one for all of them."""
-    bits = bit_masks("mask", mask)
+def masks(mask: ArrayLike, arrays: Any) -> NDArray[np.int32]:
+    """Return the bits of a mask, which selects instances of a scene; a tree refuses it."""
+    if not isinstance(arrays.primitives, Instanced):
+        raise ValueError(
+            f"mask must be None: it selects instances of a scene, and a BVH has none; got {mask!r}"
+        )
+    return bit_masks("mask", mask).view(np.int32)
+
+
+def one_mask(mask: int | None, arrays: Any) -> int:
+    """Return the bits of a mask that is one number; all of them by default."""
+    if mask is None:
+        return -1
+    bits = masks(mask, arrays)
+    if bits.ndim:
+        raise ValueError(f"mask must be one number, got an array of shape {bits.shape}")
+    return int(bits)
+
+
+def _masked(batch: RayBatch, bits: NDArray[np.int32]) -> RayBatch:
+    """Return rays with their masks, or one for all of them."""
     if bits.size != 1:
         try:
-            bits = np.broadcast_to(bits, shape)
+            bits = np.broadcast_to(bits, batch.shape)
         except ValueError:
             raise ValueError(
-                f"mask must have a shape that broadcasts to the rays', {shape}, got {bits.shape}"
+                f"mask must have a shape that broadcasts to the rays', {batch.shape}, "
+                f"got {bits.shape}"
             ) from None
-    return kernel_input(bits.reshape(-1).view(np.int32))
+    return batch._replace(rays=batch.rays._replace(masks=kernel_input(bits.reshape(-1))))
 
 
 def check_rays(batch: RayBatch) -> None:

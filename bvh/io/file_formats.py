@@ -1,7 +1,9 @@
-"""File format of a saved tree: its header fields and arrays, in the container of `container`.
+"""File formats of saved trees and scenes: the fields of their headers, their arrays and tables.
+
+Both are files of `container`.
 
 ====== ===== =====================================================================================
-offset bytes header
+offset bytes header of a tree
 ====== ===== =====================================================================================
 0      8     magic: 137 66 86 72 13 10 26 10
 8      4 * 3 version, byte order mark, bytes of the header
@@ -12,6 +14,23 @@ offset bytes header
 128    8     bytes of the file
 136    72 n  arrays
 ====== ===== =====================================================================================
+
+The arrays of a scene are tables, and behind them are the files of all trees, whole, one after
+another.
+
+====== ===== =====================================================================================
+offset bytes header of a scene
+====== ===== =====================================================================================
+0      8     magic: 137 66 86 83 13 10 26 10
+8      4 * 4 version, byte order mark, bytes of the header, tables
+24     8 * 7 scenes, trees, instances, bytes of names, vertex normals, texture coordinates, bytes of
+             the file
+80     72 n  tables
+====== ===== =====================================================================================
+
+Scenes come after those that they contain, the outermost last; so no scene can contain itself.
+Instances are those of the first scene, then those of the next. A child is the number of a tree, or
+~k for scene k. In version 1 scenes have no column for the axis that is up: it is z.
 """
 
 from __future__ import annotations
@@ -30,7 +49,6 @@ from bvh.io.container import (
     ArrayEntry,
     check_header,
     check_packed,
-    digest_of,
     digests_in,
     end_of,
     file_pieces,
@@ -45,12 +63,16 @@ from bvh.tree.triangle_groups import ROWS as GROUP_ROWS
 from bvh.tree.wide_nodes import LEAF_BITS
 from bvh.tree.wide_nodes import ROWS as NODE_ROWS
 
-MAGIC = b"\x89BVH\r\n\x1a\n"
-# The newest; version 1 has no face ids, and trees without any are still written in it.
+MAGIC, SCENE_MAGIC = b"\x89BVH\r\n\x1a\n", b"\x89BVS\r\n\x1a\n"
+# The newest, of trees and of scenes. Trees without face ids, and scenes in which z is up
+# everywhere, are still written in version 1.
 VERSION = 2
 KINDS = ("triangles", "boxes", "obbs")
 QUALITIES = ("low", "medium", "high")
 WIDTHS = (4, 8, 16)
+TABLES = 12
+# Axes that can be up, by their number.
+UPS = ("z", "x", "y", "-x", "-y", "-z")
 
 # Names of the arrays that primitives consist of; boxes and obbs have the first alone.
 PRIMITIVE_ARRAYS = ("points", "faces")
@@ -59,7 +81,8 @@ POINT_SIZE = {"triangles": 3, "boxes": 6, "obbs": 18}
 # A leaf's code is an int32 that counts rows in eighths; a node's is its number.
 MAX_NODES, MAX_ID_ROWS = 2**31 - 1, 2 ** (31 - LEAF_BITS)
 
-_FIELDS = struct.Struct("<8s8I4Q7dQ")
+_TREE_FIELDS = struct.Struct("<8s8I4Q7dQ")
+_SCENE_FIELDS = struct.Struct("<8s4I7Q")
 
 
 class Header(NamedTuple):
@@ -74,23 +97,37 @@ class Header(NamedTuple):
     rows: int
     seconds: float
     bounds: tuple[float, ...]
-    digests: tuple[bytes, ...]
+    digests: tuple[bytes, ...] = ()
     has_face_ids: bool = False
 
 
+class SceneHeader(NamedTuple):
+    """Fields of a scene's header, and the digests of its tables."""
+
+    scenes: int
+    trees: int
+    instances: int
+    text: int
+    normals: int
+    uv: int
+    size: int
+    digests: tuple[bytes, ...]
+    # Whether scenes have a column for the axis that is up.
+    has_up: bool = False
+
+
 def entries_of(header: Header) -> list[ArrayEntry]:
-    """Return the table of arrays, which follows from the counts alone."""
+    """Return the table of a tree's arrays, which follows from the counts alone."""
     kind, width = header.kind, header.width
-    lanes = width if kind == "triangles" else 1
-    groups = header.rows * GROUP_ROWS * width if kind == "triangles" else 0
+    triangles = kind == "triangles"
     shapes = [
         ("frame", "<f8", 4, 3),
         ("blocks", "<f4", header.nodes * NODE_ROWS * width, 0),
-        ("ids", "<i4", header.rows, lanes),
-        ("groups", "<f4", groups, 0),
+        ("ids", "<i4", header.rows, width if triangles else 1),
+        ("groups", "<f4", header.rows * GROUP_ROWS * width if triangles else 0, 0),
         ("points", "<f8", header.points, POINT_SIZE[kind]),
     ]
-    if kind == "triangles":
+    if triangles:
         shapes.append(("faces", "<i4", header.primitives, 3))
     if header.has_face_ids:
         shapes.append(("face_ids", "<i4", header.primitives, 0))
@@ -98,11 +135,11 @@ def entries_of(header: Header) -> list[ArrayEntry]:
 
 
 def packed(header: Header) -> bytes:
-    """Return the bytes of a header."""
+    """Return the bytes of a tree's header."""
     entries = entries_of(header)
     version = VERSION if header.has_face_ids else 1
     codes = KINDS.index(header.kind), QUALITIES.index(header.quality)
-    fields = _FIELDS.pack(
+    fields = _TREE_FIELDS.pack(
         MAGIC, version, ORDER_MARK, HEADER_SIZE, *codes, header.width, len(entries), 0,
         header.points, header.primitives, header.nodes, header.rows,
         header.seconds, *header.bounds, end_of(entries),
@@ -111,16 +148,10 @@ def packed(header: Header) -> bytes:
 
 
 def unpacked(data: bytes, size: int) -> Header:
-    """Return the header in the first bytes `data` of a file of `size` bytes.
-
-    Raises
-    ------
-    ValueError
-        If it is not the header of a tree, is damaged, contradicts itself or the file's size.
-    """
+    """Return the header in the first bytes `data` of a tree's file of `size` bytes, checked."""
     check_header(data, MAGIC, VERSION)
-    fields = _FIELDS.unpack_from(data)
-    _, _, _, _, kind, quality, width, entries, _, *counts = fields[:13]
+    fields = _TREE_FIELDS.unpack_from(data)
+    kind, quality, width, entries, _, *counts = fields[4:13]
     if kind >= len(KINDS) or quality >= len(QUALITIES) or width not in WIDTHS:
         raise ValueError("is not valid: its header has an unknown kind, quality or width")
     limits = (MAX_ROWS, MAX_PRIMITIVES, MAX_NODES, MAX_ID_ROWS)
@@ -133,11 +164,9 @@ def unpacked(data: bytes, size: int) -> Header:
     seconds, *bounds = fields[13:20]
     if not (math.isfinite(seconds) and seconds >= 0.0 and _are_bounds(bounds)):
         raise ValueError("is not valid: its header has a time or bounds that cannot be")
-    points, primitives, nodes, rows = counts
-    header = Header(
-        KINDS[kind], QUALITIES[quality], width, points, primitives, nodes, rows, seconds,
-        tuple(bounds), digests_in(data, _FIELDS.size, entries), has_face_ids,
-    )  # fmt: skip
+    digests = digests_in(data, _TREE_FIELDS.size, entries)
+    names = KINDS[kind], QUALITIES[quality]
+    header = Header._make((*names, width, *counts, seconds, tuple(bounds), digests, has_face_ids))
     check_packed(data, packed(header), size, end_of(entries_of(header)))
     return header
 
@@ -158,29 +187,67 @@ def tree_contents(
     seconds: float,
     threads: int,
 ) -> tuple[int, Iterator[NDArray[np.uint8]]]:
-    """Return how many bytes the file of a tree has, and the bytes, piece by piece.
-
-    Raises
-    ------
-    TypeError
-        If the tree holds a user's primitives.
-    """
+    """Return how many bytes the file of a tree has, and the bytes, piece by piece."""
     nodes, groups, primitives, frame = arrays
     if isinstance(primitives, Custom):
         raise TypeError("a BVH over custom primitives cannot be saved: their test is code")
-    stored: dict[str, NDArray[Any]] = {
+    stored: dict[str, Any] = {
         "frame": frame, "blocks": nodes.data, "ids": nodes.ids, "groups": groups,
-        **dict(zip(PRIMITIVE_ARRAYS, primitives, strict=False)),
+        "face_ids": face_ids, **dict(zip(PRIMITIVE_ARRAYS, primitives, strict=False)),
     }  # fmt: skip
-    if face_ids is not None:
-        stored["face_ids"] = face_ids
-    for name, array in stored.items():
-        stored[name] = array.astype(array.dtype.newbyteorder("<"), copy=False)
     header = Header(
         type(primitives).__name__.lower(), quality, WIDTH, len(primitives.points),
         count_of(primitives), nodes.size, len(nodes.ids), seconds,
-        tuple(bounds.ravel().tolist()),
-        tuple(digest_of(array, threads) for array in stored.values()), face_ids is not None,
+        tuple(bounds.ravel().tolist()), has_face_ids=face_ids is not None,
     )  # fmt: skip
     entries = entries_of(header)
-    return end_of(entries), file_pieces(packed(header), entries, stored)
+    pack = lambda digests: packed(header._replace(digests=digests))  # noqa: E731
+    return end_of(entries), file_pieces(entries, stored, pack, threads)
+
+
+def tables_of(header: SceneHeader) -> list[ArrayEntry]:
+    """Return the entries of a scene's tables, which follow from the counts alone."""
+    n = header.instances
+    return laid_out(
+        [
+            ("scenes", "<i8", header.scenes, 2 + header.has_up),  # instances, the next id, up
+            ("ids", "<i8", n, 0),
+            ("children", "<i4", n, 0),
+            ("maps", "<f8", n, 12),
+            ("masks", "<u4", n, 0),
+            ("visible", "<u1", n, 0),
+            ("named", "<u1", n, 0),
+            ("lengths", "<i4", n, 0),  # of names, in bytes
+            ("text", "<u1", header.text, 0),  # all names, UTF-8
+            ("trees", "<i8", header.trees, 3),  # bytes; whether it has normals, and uv
+            ("normals", "<f8", header.normals, 3),
+            ("uv", "<f8", header.uv, 2),
+        ]
+    )
+
+
+def tables_end(header: SceneHeader) -> int:
+    """Return the offset of the first tree."""
+    return end_of(tables_of(header))
+
+
+def packed_scene(header: SceneHeader) -> bytes:
+    """Return the bytes of a scene's header."""
+    version = VERSION if header.has_up else 1
+    fields = _SCENE_FIELDS.pack(SCENE_MAGIC, version, ORDER_MARK, HEADER_SIZE, TABLES, *header[:7])
+    return packed_header(fields, tables_of(header), header.digests)
+
+
+def unpacked_scene(data: bytes, size: int) -> SceneHeader:
+    """Return the header in the first bytes `data` of a scene's file of `size` bytes, checked."""
+    check_header(data, SCENE_MAGIC, VERSION)
+    _, version, _, _, _, *counts = _SCENE_FIELDS.unpack_from(data)
+    digests = digests_in(data, _SCENE_FIELDS.size, TABLES)
+    header = SceneHeader._make((*counts, digests, version == VERSION))
+    # Before any table is laid out: no count is larger than the file, which bounds them all.
+    if any(count > size for count in counts):
+        raise ValueError("is not valid: its header counts more than the file can hold")
+    check_packed(data, packed_scene(header), size, header.size)
+    if header.scenes < 1 or tables_end(header) > size:
+        raise ValueError("is not valid: its header contradicts itself")
+    return header

@@ -1,57 +1,151 @@
-"""Reading of a saved scene: its tables are checked, and scenes are created from them.
+"""Saved scenes: `Scene.save` writes all scenes and trees to one file, each once; `scene_of` reads.
 
-Nothing is created from a table before its entries are known to be possible; the scenes take about
-as much memory as the tables.
+Nothing is created from a table that is read before its entries are known to be possible; the scenes
+take about as much memory as the tables.
 """
 
 from __future__ import annotations
 
+import itertools
+import os
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bvh.geometry.transforms import affine_maps
-from bvh.io.container import HEADER_SIZE, read_arrays
-from bvh.io.scene_format import UPS, SceneHeader, tables_end, tables_of
-from bvh.io.tree_format import Header, unpacked
+from bvh.io.container import HEADER_SIZE, file_pieces, read_arrays, replace_file
+from bvh.io.file_formats import (
+    UPS,
+    Header,
+    SceneHeader,
+    packed_scene,
+    tables_end,
+    tables_of,
+    unpacked,
+)
 from bvh.io.trimesh_scenes import Attributes
 from bvh.queries.tree_base import TreeBase
-from bvh.runtime.arguments import kernel_input
+from bvh.runtime.arguments import kernel_input, thread_count
+from bvh.scene.content import SceneContent
 from bvh.scene.flattened_instances import check_nesting
-from bvh.scene.instances import MAX_ID, Instances, nested_scenes
-from bvh.scene.scene import Scene
+from bvh.scene.instances import MAX_ID, InstanceHolder, Instances, matrices_of, nested_scenes
 from bvh.tree.primitives import Triangles
 
 Tables = dict[str, NDArray[Any]]
+AnyScene = TypeVar("AnyScene", bound=SceneContent)
 
 # Maps that are checked at a time, and matrices made for that.
 CHUNK = 4096
+
+
+class SceneSaving(SceneContent):
+    """The method of `Scene` that saves it."""
+
+    __slots__ = ()
+
+    def save(self, path: str | os.PathLike[str], *, threads: int | None = None) -> None:
+        """Write the scene to a file, for `bvh.load`.
+
+        The file holds every tree and every nested scene once, the instances with their ids, names,
+        masks and transforms, the axis that is up, and the vertex attributes of meshes (see
+        `attributes`). It is written atomically, as by `BVH.save`.
+
+        Parameters
+        ----------
+        path : str or path-like
+            The file, created or replaced.
+        threads : int, optional
+            Threads for the checksums; one for each CPU by default.
+
+        Raises
+        ------
+        OSError
+            If the file cannot be written.
+        ValueError
+            If `path` is something else than a file.
+
+        Examples
+        --------
+        >>> import bvh, os, tempfile
+        >>> scene = bvh.Scene()
+        >>> scene.add(([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]]), name="one")
+        0
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     scene.save(os.path.join(folder, "scene.bvh"))
+        ...     again = bvh.load(os.path.join(folder, "scene.bvh"))
+        >>> again[0].name
+        'one'
+        """
+        workers = thread_count(threads)
+        parts = nested_scenes(self)
+        children = {id(child): child for part in parts for child in part._instances.children}
+        trees = [child for child in children.values() if isinstance(child, TreeBase)]
+        files = [tree._file_contents(workers) for tree in trees]
+        known = [self.attributes(tree) for tree in trees]
+        normals, uv = zip(*known, strict=True) if known else ((), ())
+        tables: dict[str, Any] = _instance_tables(parts, trees) | {
+            "scenes": _scene_table(parts),
+            "trees": [
+                (f[0], *(a is not None for a in k)) for f, k in zip(files, known, strict=True)
+            ],
+            "normals": _joined(normals, 3),
+            "uv": _joined(uv, 2),
+        }
+        counts = [len(tables[k]) for k in ("scenes", "trees", "ids", "text", "normals", "uv")]
+        blank = SceneHeader._make((*counts, 0, (), tables["scenes"].shape[1] == 3))
+        header = blank._replace(size=tables_end(blank) + sum(size for size, _ in files))
+        pack = lambda digests: packed_scene(header._replace(digests=digests))  # noqa: E731
+        start = file_pieces(tables_of(header), tables, pack, workers)
+        replace_file(os.fspath(path), itertools.chain(start, *(pieces for _, pieces in files)))
+
+
+def _instance_tables(parts: list[InstanceHolder], trees: list[TreeBase]) -> dict[str, Any]:
+    """Return the tables of instances, those of all scenes one behind another."""
+    codes = {id(tree): k for k, tree in enumerate(trees)}
+    codes |= {id(part): ~k for k, part in enumerate(parts)}
+    tables = [part._instances for part in parts]
+    columns = {
+        name: np.concatenate([table.column(name) for table in tables])
+        for name in ("ids", "maps", "masks", "visible")
+    }
+    children = [
+        np.array([codes[id(child)] for child in table.children], np.int32)[table.column("child")]
+        for table in tables
+    ]
+    names = [table.names.get(k) for table in tables for k in table.column("ids").tolist()]
+    # A str can hold what UTF-8 alone cannot.
+    texts = [b"" if name is None else name.encode("utf-8", "surrogatepass") for name in names]
+    return columns | {
+        "children": np.concatenate(children),
+        "named": [name is not None for name in names],
+        "lengths": [len(text) for text in texts],
+        "text": np.frombuffer(b"".join(texts), np.uint8),
+    }
+
+
+def _scene_table(parts: list[InstanceHolder]) -> NDArray[np.int64]:
+    """Return instances, next id, and where it is not z everywhere the axis that is up, by scene."""
+    rows = np.array(
+        [(len(p._instances), p._instances.next_id, UPS.index(p._up)) for p in parts], np.int64
+    )
+    return rows if rows[:, 2].any() else rows[:, :2]
+
+
+def _joined(arrays: Any, width: int) -> NDArray[np.float64]:
+    """Return the rows of all arrays that are not None."""
+    return np.concatenate([np.empty((0, width)), *(array for array in arrays if array is not None)])
 
 
 def scene_of(
     header: SceneHeader,
     content: NDArray[np.uint8],
     tree_of: Callable[[Header, NDArray[np.uint8]], TreeBase],
+    new_scene: Callable[[], AnyScene],
     threads: int,
-) -> Scene:
-    """Return the scene of a file.
-
-    Parameters
-    ----------
-    header : SceneHeader
-    content : ndarray of uint8
-        The whole file.
-    tree_of : callable
-        Returns the tree with a header and a file.
-    threads : int
-
-    Raises
-    ------
-    ValueError
-        If the file is damaged or not valid; the message says how.
-    """
+) -> AnyScene:
+    """Return the scene of a file, whose trees `tree_of` creates from header and file of each."""
     tables = read_arrays(content, tables_of(header), header.digests, threads)
     _check_counts(tables, header)
     _check_instances(tables, header)
@@ -62,7 +156,7 @@ def scene_of(
     headers = [unpacked(piece[:HEADER_SIZE].tobytes(), len(piece)) for piece in pieces]
     known = _attributes(tables, headers)
     trees = [tree_of(*pair) for pair in zip(headers, pieces, strict=True)]
-    return _assembled(tables, names, trees, known)
+    return _assembled(tables, names, trees, known, new_scene)
 
 
 def _refuse(bad: Any, what: str) -> None:
@@ -107,10 +201,8 @@ def _check_instances(tables: Tables, header: SceneHeader) -> None:
     _refuse(uses[:-1] == 0, "a scene is of no use")
     for begin in range(0, len(ids), CHUNK):
         part = tables["maps"][begin : begin + CHUNK].reshape(-1, 3, 4)
-        whole = np.zeros((len(part), 4, 4))
-        whole[:, :3], whole[:, 3, 3] = part, 1.0
         try:
-            affine_maps("transforms", whole)
+            affine_maps("transforms", matrices_of(part))
         except ValueError as error:
             raise ValueError(f"is not valid: behind instance {begin}, {error}") from None
 
@@ -138,22 +230,20 @@ def _attributes(tables: Tables, headers: list[Header]) -> list[Attributes]:
         _refuse(has & ~kinds, f"something without vertices has {name}")
         sizes = np.where(has, counts, 0)
         _refuse(int(sizes.sum()) != len(tables[name]), f"{name} do not fit the vertices")
-        ends = np.cumsum(sizes)
-        array = kernel_input(tables[name])
-        found.append(
-            [
-                array[end - size : end] if given else None
-                for given, end, size in zip(has, ends, sizes, strict=True)
-            ]
-        )
+        parts = np.split(kernel_input(tables[name]), np.cumsum(sizes))[:-1]
+        found.append([part if given else None for part, given in zip(parts, has, strict=True)])
     return [Attributes(*pair) for pair in zip(*found, strict=True)]
 
 
 def _assembled(
-    tables: Tables, names: list[str | None], trees: list[TreeBase], known: list[Attributes]
-) -> Scene:
+    tables: Tables,
+    names: list[str | None],
+    trees: list[TreeBase],
+    known: list[Attributes],
+    new_scene: Callable[[], AnyScene],
+) -> AnyScene:
     """Return the outermost scene."""
-    scenes: list[Scene] = []
+    scenes: list[AnyScene] = []
     total, end = len(tables["scenes"]), 0
     useful = [any(array is not None for array in one) for one in known]
     for count, next_id, *up in tables["scenes"].tolist():
@@ -178,9 +268,9 @@ def _assembled(
             "next_id": next_id,
         }
         own = [k - total for k in keys.tolist() if k >= total and useful[k - total]]
-        scene = Scene()
+        scene = new_scene()
         scene._begin(Instances.of_state(state), {id(trees[k]): (trees[k], known[k]) for k in own})
-        scene.up = UPS[up[0]] if up else UPS[0]
+        scene._up = UPS[up[0]] if up else UPS[0]
         scenes.append(scene)
     try:
         check_nesting(nested_scenes(scenes[-1]))

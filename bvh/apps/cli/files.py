@@ -1,0 +1,196 @@
+"""Files of commands: meshes, scenes, saved trees and scenes, rays and hits."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import warnings
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+
+from bvh.apps.cli.console import bar
+from bvh.io.container import replace_file
+from bvh.io.meshes import read_file
+from bvh.queries.hierarchy import BVH
+from bvh.queries.results import Hits, SceneHits
+from bvh.scene.files.loading import is_saved, load
+from bvh.scene.scene import Scene
+
+ScenePath = Annotated[
+    Path,
+    typer.Argument(
+        metavar="SCENE",
+        help="Any file that trimesh or meshio reads, .npz with vertices and faces, a saved tree or "
+        "a saved scene. Files of positioned meshes, such as .glb, are scenes.",
+    ),
+]
+Flatten = Annotated[
+    bool, typer.Option("--flatten", help="Take a scene as one mesh in world coordinates.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Threads = Annotated[int | None, typer.Option(min=1, help="Threads; one for each CPU by default.")]
+
+RAY_COLUMNS = ("ox", "oy", "oz", "dx", "dy", "dz", "t_min", "t_max")
+HIT_COLUMNS = ("t", "prim_id", "u", "v", "front")
+SCENE_COLUMNS = ("instance_id", "leaf")
+HIT_FORMATS = ("%.17g", "%d", "%.17g", "%.17g", "%d")
+HIT_ENDINGS = (".npz", ".csv")
+
+
+class Opened(NamedTuple):
+    """Content of a file; what trimesh read from it, None for a saved file; its up axis."""
+
+    source: BVH | Scene
+    read: Any
+    up: str
+
+
+def opened(
+    path: Path, threads: int | None, quality: str = "medium", flatten: bool = False
+) -> Opened:
+    """Return the tree or scene of a file."""
+    read = _read(path)
+    source = _made(path, read, threads, quality)
+    up = source.up if isinstance(source, Scene) else "z"
+    if flatten and isinstance(source, Scene):
+        vertices, faces, _, _ = source.flattened()
+        with bar("building") as progress:
+            source = BVH.from_triangles(
+                vertices, faces, quality=quality, threads=threads, progress=progress
+            )
+    return Opened(source, read, up)
+
+
+def opened_scene(path: Path, threads: int | None) -> tuple[Scene, Any]:
+    """Return a file as a scene, with a single mesh named after the file, and what trimesh read."""
+    read = _read(path)
+    # A mesh is added itself, because it has more attributes than its tree.
+    is_mesh = read is not None and not _is_graph(read)
+    source = read if is_mesh else _made(path, read, threads)
+    if isinstance(source, Scene):
+        return source, read
+    scene = Scene()
+    scene.add(source, name=path.stem)
+    return scene, read
+
+
+def _read(path: Path) -> Any:
+    """Return what trimesh reads from a file; None for a saved tree or scene."""
+    if path.is_file() and is_saved(path):
+        return None
+    read = read_file(path, "a mesh")
+    if not (hasattr(read, "faces") or _is_graph(read)):
+        raise ValueError(f"{path} holds no triangles ({type(read).__name__})")
+    return read
+
+
+def _made(path: Path, read: Any, threads: int | None, quality: str = "medium") -> BVH | Scene:
+    """Return the tree or scene of what was read, or the saved one."""
+    if read is None:
+        return load(path, mmap=True, threads=threads)
+    make: Any = Scene.from_trimesh if _is_graph(read) else BVH.from_mesh
+    with bar("building") as progress:
+        made: BVH | Scene = make(read, quality=quality, threads=threads, progress=progress)
+    if isinstance(made, Scene) and len(made) == 0:
+        raise ValueError(f"{path} holds no triangles")
+    return made
+
+
+def _is_graph(read: Any) -> bool:
+    return hasattr(read, "graph") and hasattr(read, "geometry")
+
+
+def check_folder(output: Path) -> None:
+    """Raise if a file cannot be written for want of its folder, before any work is done."""
+    if not output.parent.is_dir():
+        raise FileNotFoundError(f"no such folder: {output.parent}")
+
+
+def content_of(source: Any) -> str:
+    """Return the numbers of primitives, instances and trees as text."""
+    if not isinstance(source, Scene):
+        return f"{len(source)} {source.kind}"
+    leaves = source.leaves
+    counts = np.array([len(tree) for tree in leaves.trees], np.int64)
+    kinds = {tree.kind for tree in leaves.trees}
+    what = kinds.pop() if len(kinds) == 1 else "primitives"
+    stored = f"{counts.sum()} {what} in {len(counts)} trees"
+    return f"{len(source)} instances, {counts[leaves.tree_of].sum()} {what}; {stored}"
+
+
+def read_rays(path: Path) -> NDArray[np.float64]:
+    """Read the columns of a .npy or .csv file, 6 or 8; a .csv file may begin with their names."""
+    if path.suffix not in (".npy", ".csv"):
+        raise ValueError(f"rays must be in a .npy or .csv file, got {path}")
+    if not path.is_file():
+        raise FileNotFoundError(f"no such file: {path}")
+    try:
+        columns = _read_npy(path) if path.suffix == ".npy" else _read_csv(path)
+    except (ValueError, EOFError) as error:
+        raise ValueError(f"cannot read rays from {path}: {error}") from error
+    if columns.dtype.kind not in "iuf":
+        raise ValueError(f"{path} must hold real numbers, got {columns.dtype}")
+    if columns.ndim != 2 or columns.shape[1] not in (6, 8):
+        names = " ".join(RAY_COLUMNS)
+        raise ValueError(f"{path} must have 6 or 8 columns ({names}), got shape {columns.shape}")
+    return columns.astype(np.float64)
+
+
+def write_hits(path: Path, hits: Hits, source: BVH | Scene) -> None:
+    """Write the columns of hits to a .npz file, or to a .csv file with their names.
+
+    An existing file is replaced only by a complete one. Hits of polygons have a column `face_id`.
+    """
+    names = HIT_COLUMNS + (SCENE_COLUMNS if isinstance(hits, SceneHits) else ())
+    arrays = {name: np.atleast_1d(getattr(hits, name)) for name in names}
+    faces = _face_ids(source, hits)
+    if faces is not None:
+        arrays["face_id"] = np.atleast_1d(faces)
+    stream = io.BytesIO()
+    if path.suffix == ".npz":
+        # numpy's types take any name for its option allow_pickle.
+        np.savez_compressed(stream, **arrays)  # type: ignore[arg-type]
+    else:
+        formats = HIT_FORMATS + ("%d",) * (len(arrays) - len(HIT_COLUMNS))
+        columns = np.column_stack(list(arrays.values()))
+        np.savetxt(stream, columns, formats, ",", header=",".join(arrays), comments="")
+    replace_file(os.fspath(path), iter([np.frombuffer(stream.getbuffer(), np.uint8)]))
+
+
+def _face_ids(source: BVH | Scene, hits: Any) -> Any:
+    """Return the source's own face indices of hits, or None where these are `prim_id`."""
+    trees = source.leaves.trees if isinstance(source, Scene) else [source]
+    if all(tree.face_ids is None for tree in trees):
+        return None
+    if isinstance(source, Scene):
+        return source.face_of(hits.leaf, hits.prim_id)
+    return source.face_of(hits.prim_id)
+
+
+def _read_npy(path: Path) -> NDArray[Any]:
+    # Not `np.load`, which also reads zip files and pickles under any name.
+    with path.open("rb") as file:
+        return np.asarray(np.lib.format.read_array(file, allow_pickle=False))
+
+
+def _read_csv(path: Path) -> NDArray[np.float64]:
+    with path.open(newline="") as file:
+        first = next(csv.reader(file), [])
+    named = bool(first) and not any(map(_is_number, first))
+    with warnings.catch_warnings():
+        # A file without rows is rejected by its shape.
+        warnings.simplefilter("ignore", UserWarning)
+        return np.loadtxt(path, delimiter=",", skiprows=int(named), ndmin=2)
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,398 @@
+"""View: an affine map from pixels to rays, its inverse, and frusta.
+
+At (x, y) in the picture, with (a, b) = (x, y) - centre, a ray starts at the eye in direction
+forward + a step_x + b step_y, or, if all rays are parallel, at eye + a step_x + b step_y in
+direction forward. The inverse of these three columns, `gradients`, maps space to the picture.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, fields, replace
+from fractions import Fraction
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bvh.camera.matrices import Raster, inverse_rows, number
+from bvh.runtime.arguments import common_shape, owned, reals, whole_number
+from bvh.runtime.arguments import points as rows_of_points
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class View:
+    """A camera over a picture of `width` x `height` pixels.
+
+    Immutable, comparable by its numbers, and picklable.
+
+    Attributes
+    ----------
+    eye : ndarray, shape (3,)
+        Origin of all rays, or a point of the plane in which parallel rays start.
+    forward : ndarray, shape (3,)
+        Unit direction of the view, normal to the picture; or that of all parallel rays.
+    step_x, step_y : ndarray, shape (3,)
+        What one unit of x, and of y, adds to the direction, or to the origin of a parallel ray.
+    centre : ndarray, shape (2,)
+        Position in the picture of the ray from `eye` along `forward`.
+    width, height : int
+        Device pixels of the picture.
+    perspective : bool
+        Whether rays start at one eye, not parallel to each other.
+    y : {"down", "up"}
+        Whether y is 0 at the upper border and grows downward, or the reverse.
+    pixel_ratio : float
+        Device pixels to a unit of x and y.
+    near, far : float
+        Range of visible depths; also `t_min` and `t_max`, because t of a ray is depth.
+    gradients : ndarray, shape (3, 3)
+        For a point p, `gradients @ (p - eye)` is (a, b, depth), with a and b still to be divided by
+        the depth if `perspective`.
+    """
+
+    eye: Floats
+    forward: Floats
+    step_x: Floats
+    step_y: Floats
+    centre: Floats
+    width: int
+    height: int
+    perspective: bool
+    y: str = "down"
+    pixel_ratio: float = 1.0
+    near: float = 0.0
+    far: float = math.inf
+    gradients: Floats = field(init=False)
+    _floats: tuple[float, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Check the numbers, and store those that rays of a cursor need."""
+        for name, size in (("eye", 3), ("forward", 3), ("step_x", 3), ("step_y", 3), ("centre", 2)):
+            array = reals(name, getattr(self, name))
+            if array.shape != (size,) or not np.isfinite(array).all():
+                raise ValueError(f"{name} must be {size} finite numbers, got {array.tolist()}")
+            self._set(name, owned(array))
+        raster = Raster.checked(self.width, self.height, self.y, self.pixel_ratio)
+        for name, value in raster._asdict().items():
+            self._set(name, value)
+        self._set("near", number("near", self.near))
+        self._set("far", number("far", self.far))
+        if not self.near < self.far:
+            raise ValueError(f"near must be less than far, got {self.near} and {self.far}")
+        if self.perspective and not self.near >= 0.0:
+            raise ValueError(f"near must not be behind the eye, got {self.near}")
+        basis = np.stack([self.step_x, self.step_y, self.forward], axis=1)
+        self._set("gradients", owned(np.array(inverse_rows("steps of pixels", basis))))
+        parts = (self.centre, self.step_x, self.step_y, self.forward, self.eye)
+        self._set("_floats", tuple(x for part in parts for x in part.tolist()))
+
+    def _set(self, name: str, value: Any) -> None:
+        object.__setattr__(self, name, value)
+
+    @property
+    def right(self) -> Floats:
+        """Unit direction of growing x, shape (3,)."""
+        return _unit(self.step_x)
+
+    @property
+    def up(self) -> Floats:
+        """Unit direction upward in the picture, perpendicular to `right`."""
+        right, upward = self.right, _unit(-self.step_y if self.y == "down" else self.step_y)
+        return _unit(upward - (upward @ right) * right)
+
+    @property
+    def half_height(self) -> float:
+        """Half the height of the picture, at depth 1 for a perspective camera."""
+        return float(np.linalg.norm(self.step_y * (self.height / self.pixel_ratio))) / 2
+
+    @property
+    def t_min(self) -> float:
+        """Smallest visible t of rays: `near`."""
+        return self.near
+
+    @property
+    def t_max(self) -> float:
+        """Largest visible t of rays: `far`."""
+        return self.far
+
+    def resized(self, width: int, height: int) -> Self:
+        """Return the same view in a picture of another size, as when a window is resized.
+
+        The vertical field of view and the shape of pixels stay, the horizontal one changes.
+
+        Parameters
+        ----------
+        width, height : int
+            Device pixels, at least 1.
+
+        Examples
+        --------
+        >>> import bvh
+        >>> camera = bvh.Camera.look_at([0, 0, 5], [0, 0, 0], [0, 1, 0], 90.0, 4, 2)
+        >>> camera.resized(400, 100) == camera.look_at([0, 0, 5], [0, 0, 0], [0, 1, 0], 90.0,
+        ...                                            400, 100)
+        True
+        """
+        size = np.array([whole_number("width", width), whole_number("height", height)])
+        before = np.array([self.width, self.height])
+        share = self.height / height
+        step_x, step_y = self.step_x * share, self.step_y * share
+        # The centre of the picture keeps its ray.
+        grown = height / self.height
+        centre = self.centre * grown + (size - before * grown) / 2 / self.pixel_ratio
+        return replace(
+            self, step_x=step_x, step_y=step_y, centre=centre, width=width, height=height
+        )
+
+    def upright(self) -> Self:
+        """Return the same view with y down and a `pixel_ratio` of 1, as in image files.
+
+        Examples
+        --------
+        >>> import bvh
+        >>> camera = bvh.Camera.look_at([0, 0, 5], [0, 0, 0], [0, 1, 0], 90.0, 4, 2,
+        ...                             y="up", pixel_ratio=2.0)
+        >>> camera.upright() == camera.look_at([0, 0, 5], [0, 0, 0], [0, 1, 0], 90.0, 4, 2)
+        True
+        """
+        step_x, step_y = self.step_x / self.pixel_ratio, self.step_y / self.pixel_ratio
+        centre = self.centre * self.pixel_ratio
+        if self.y == "up":
+            step_y, centre[1] = -step_y, self.height - centre[1]
+        return replace(self, step_x=step_x, step_y=step_y, centre=centre, y="down", pixel_ratio=1.0)
+
+    def ray(self, x: ArrayLike, y: ArrayLike) -> tuple[Floats, Floats]:
+        """Return the ray through a point of the picture.
+
+        Parameters
+        ----------
+        x, y : array_like, shape (...)
+            Distance from the left border and from the upper one (the lower one if `y` of the
+            camera is "up"), in units of `pixel_ratio` device pixels. They may lie outside the
+            picture, and broadcast. The centre of device pixel (i, j) is at (i + 0.5, j + 0.5)
+            divided by `pixel_ratio`.
+
+        Returns
+        -------
+        origin, direction : ndarray, shape (..., 3)
+            The direction is not normalised: t is depth, the distance from the plane through the
+            eye, and `t_min` and `t_max` of the camera are its visible range. If x or y is NaN or
+            infinite, the ray hits nothing.
+
+        Examples
+        --------
+        >>> import bvh
+        >>> camera = bvh.Camera.look_at([0, 0, 5], [0, 0, 0], [0, 1, 0], 90.0, 4, 2)
+        >>> origin, direction = camera.ray(4.0, 1.0)
+        >>> origin.tolist(), direction.round(6).tolist()
+        ([0.0, 0.0, 5.0], [2.0, 0.0, -1.0])
+        """
+        px, py = reals("x", x), reals("y", y)
+        common_shape(x=px.shape, y=py.shape)
+        with np.errstate(invalid="ignore", over="ignore"):
+            across = (px - self.centre[0])[..., None] * self.step_x
+            across = across + (py - self.centre[1])[..., None] * self.step_y
+            if self.perspective:
+                return np.broadcast_to(self.eye, across.shape), across + self.forward
+            return self.eye + across, np.broadcast_to(self.forward, across.shape)
+
+    def rays(self) -> tuple[Floats, Floats]:
+        """Return the rays through the centres of all device pixels.
+
+        Returns
+        -------
+        origins, directions : ndarray, shape (height, width, 3)
+            Row j has the rays at y = (j + 0.5) / pixel_ratio, so the first row is at the top unless
+            `y` is "up".
+
+        Examples
+        --------
+        >>> import bvh
+        >>> camera = bvh.Camera.orthographic([0, 0, 5], [0, 0, 0], [0, 1, 0], 2.0, 2, 2)
+        >>> origins, directions = camera.rays()
+        >>> origins[0].tolist()
+        [[-0.5, 0.5, 5.0], [0.5, 0.5, 5.0]]
+        """
+        x = (np.arange(self.width) + 0.5) / self.pixel_ratio
+        y = (np.arange(self.height) + 0.5) / self.pixel_ratio
+        return self.ray(x, y[:, None])
+
+    def cursor_ray(self, x: float, y: float) -> tuple[float, float, float, float, float, float]:
+        """Return the ray through one point of the picture as six floats.
+
+        They are those of `ray`, bit for bit, in half a microsecond.
+
+        Parameters
+        ----------
+        x, y : float
+            As in `ray`.
+
+        Returns
+        -------
+        tuple of float
+            Origin and direction: (ox, oy, oz, dx, dy, dz).
+
+        Examples
+        --------
+        >>> import bvh
+        >>> camera = bvh.Camera.orthographic([0, 0, 5], [0, 0, 0], [0, 1, 0], 2.0, 2, 2)
+        >>> camera.cursor_ray(2, 1)
+        (1.0, 0.0, 5.0, 0.0, 0.0, -1.0)
+        """
+        cx, cy, ax, ay, az, bx, by, bz, fx, fy, fz, ex, ey, ez = self._floats
+        a = float(x) - cx
+        b = float(y) - cy
+        if self.perspective:
+            return ex, ey, ez, a * ax + b * bx + fx, a * ay + b * by + fy, a * az + b * bz + fz
+        return ex + (a * ax + b * bx), ey + (a * ay + b * by), ez + (a * az + b * bz), fx, fy, fz
+
+    def project(self, points: ArrayLike) -> tuple[Any, Any, Any]:
+        """Return the positions of points in the picture: the inverse of `ray`.
+
+        A point on a ray is projected to its pixel up to the rounding of the point itself: near an
+        eye at 1e7, coordinates are multiples of 2e-9.
+
+        Parameters
+        ----------
+        points : array_like, shape (..., 3)
+            They need not be between `near` and `far`.
+
+        Returns
+        -------
+        x, y, depth : float, or ndarray of float64 of the points' leading shape
+            Position as `ray` takes it, and the distance from the plane through the eye: t of the
+            ray at (x, y). For a perspective camera, points behind the eye or in its plane have a
+            depth of at most 0, and x and y are NaN. Points that are not finite give NaN, NaN, NaN.
+
+        Examples
+        --------
+        >>> import bvh
+        >>> camera = bvh.Camera.look_at([0, 0, 5], [0, 0, 0], [0, 1, 0], 90.0, 4, 2)
+        >>> x, y, depth = camera.project([[0, 0, 0], [5, 0, 0], [0, 0, 7]])
+        >>> x.round(6).tolist(), depth.tolist()
+        ([2.0, 3.0, nan], [5.0, 5.0, -2.0])
+        """
+        given = rows_of_points("points", points)
+        with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
+            x, y, z = np.moveaxis(given - self.eye, -1, 0)
+            a, b, depth = (x * g[0] + y * g[1] + z * g[2] for g in self.gradients)
+            if self.perspective:
+                before = np.where(depth > 0.0, depth, np.nan)
+                a, b = a / before, b / before
+            x, y = self.centre[0] + a, self.centre[1] + b
+        lost = ~np.isfinite(given).all(axis=-1)
+        x, y, depth = (np.where(lost, np.nan, part) for part in (x, y, depth))
+        if given.ndim == 1:
+            return float(x), float(y), float(depth)
+        return x, y, depth
+
+    def frustum(self, x0: float, y0: float, x1: float, y1: float) -> Floats:
+        """Return the half-spaces whose intersection is visible in a rectangle of the picture.
+
+        Parameters
+        ----------
+        x0, y0, x1, y1 : float
+            Any two opposite corners, as in `ray`, finite. They may lie outside the picture, and
+            the rectangle may be as narrow as a line or a point.
+
+        Returns
+        -------
+        ndarray of float64, shape (n, 4)
+            Rows (nx, ny, nz, offset) with unit normals: inside is where n . p + offset >= 0, as
+            `BVH.overlap_frustum` takes them. Four for the borders, one for `near` (the plane of the
+            eye if that is 0), and one for `far` unless it is infinite. Each is rounded to doubles,
+            which moves it by less than two roundings of the eye's coordinates and of its distance.
+
+        Examples
+        --------
+        >>> import bvh
+        >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+        >>> camera = bvh.Camera.look_at([0, 0, 5], [0, 0, 0], [0, 1, 0], 90.0, 20, 20)
+        >>> tree.overlap_frustum(camera.frustum(10.5, 5, 20, 9.5)).prim_id
+        array([0], dtype=int32)
+        >>> tree.overlap_frustum(camera.frustum(0, 0, 5, 20)).prim_id
+        array([], dtype=int32)
+        """
+        borders = []
+        for name, value in {"x0": x0, "y0": y0, "x1": x1, "y1": y1}.items():
+            borders.append(number(name, value))
+            if not math.isfinite(borders[-1]):
+                raise ValueError(f"{name} must be finite, got {borders[-1]}")
+        *across, along = self.gradients.tolist()
+        planes = []
+        for axis, gradient in enumerate(across):
+            low, high = sorted((borders[axis], borders[axis + 2]))
+            for sign, border in ((1.0, low), (-1.0, high)):
+                level = sign * (border - float(self.centre[axis]))
+                normal = [sign * g for g in gradient]
+                if self.perspective:
+                    normal = [n - level * g for n, g in zip(normal, along, strict=True)]
+                    level = 0.0
+                planes.append(self._plane(normal, level))
+        for sign, depth in ((1.0, self.near), (-1.0, self.far)):
+            if math.isfinite(depth):
+                planes.append(self._plane([sign * g for g in along], sign * depth))
+        return np.array(planes)
+
+    def _plane(self, normal: list[float], level: float) -> list[float]:
+        """Return the row of the points p with normal . (p - eye) >= level."""
+        size = math.hypot(*normal)
+        row = [n / size for n in normal]
+        # Exactly, because for a distant eye the products cancel.
+        pairs = zip(row, self.eye.tolist(), strict=True)
+        shift = sum((Fraction(n) * Fraction(e) for n, e in pairs), Fraction(level / size))
+        return [*row, -float(shift)]
+
+    def _parts(self) -> dict[str, Any]:
+        """Return the defining numbers by name, arrays as lists."""
+        values = {part.name: getattr(self, part.name) for part in fields(self) if part.init}
+        return {name: v.tolist() if isinstance(v, np.ndarray) else v for name, v in values.items()}
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether two cameras have the same numbers."""
+        return type(other) is type(self) and self._parts() == other._parts()
+
+    def __hash__(self) -> int:
+        """Return a hash that equal cameras share."""
+        return hash((type(self), self._floats, self.width, self.height, self.y))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the defining numbers."""
+        return type(self), tuple(self._parts().values())
+
+    def __repr__(self) -> str:
+        parts = ", ".join(f"{name}={value!r}" for name, value in self._parts().items())
+        return f"{type(self).__name__}({parts})"
+
+    def __str__(self) -> str:
+        """Return a short description; `repr` has all numbers."""
+        parts = [f"{self.width} x {self.height} pixels", f"eye {_text(self.eye)}"]
+        parts.append(f"forward {_text(self.forward)}")
+        size = np.array([self.width, self.height]) / self.pixel_ratio
+        if np.abs(2.0 * self.centre - size).max() > 1e-9 * size.max():
+            parts.append(f"off centre, around {_text(self.centre)}")
+        if self.perspective:
+            parts.append(f"fov_y {math.degrees(2.0 * math.atan(self.half_height)):.6g}")
+        else:
+            parts.append(f"parallel rays, view_height {2.0 * self.half_height:.6g}")
+        if self.near != 0.0 or self.far != math.inf:
+            parts.append(f"near {self.near:.6g}, far {self.far:.6g}")
+        if self.y != "down":
+            parts.append(f"y {self.y}")
+        if self.pixel_ratio != 1.0:
+            parts.append(f"pixel_ratio {self.pixel_ratio:.6g}")
+        return f"{type(self).__name__}({', '.join(parts)})"
+
+
+def _text(vector: Floats) -> str:
+    """Return a vector in few digits, zeros without a sign."""
+    return "[" + ", ".join(f"{x + 0.0:.6g}" for x in vector.tolist()) + "]"
+
+
+def _unit(vector: Floats) -> Floats:
+    """Return a vector of length 1, without underflow or overflow."""
+    vector = vector / np.abs(vector).max()
+    return np.asarray(vector / np.linalg.norm(vector))
