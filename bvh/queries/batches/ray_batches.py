@@ -45,7 +45,7 @@ from bvh.traversal.rays.ray_batch import (
     Order,
     sorted_permutation,
 )
-from bvh.traversal.rays.ray_block import BLOCK, HALF
+from bvh.traversal.rays.ray_memory import BLOCK, HALF
 from bvh.tree.arrays import kernel_arrays
 from bvh.tree.instanced import Instanced, hit_codes, ids_of, owners_of
 

@@ -17,7 +17,7 @@ from bvh.runtime.tuple_references import as_pointers, borrowed, pointers_of
 from bvh.traversal.rays.hit_details import Columns, finish_pairs
 from bvh.traversal.rays.leaf_hits import AllGoal, accepts, begin_block
 from bvh.traversal.rays.ray_batch import pick_rays, prefetch_next
-from bvh.traversal.rays.ray_block import BLOCK, HALF
+from bvh.traversal.rays.ray_memory import BLOCK, HALF
 from bvh.traversal.rays.ray_setup import set_up_block
 from bvh.traversal.rays.single_rays import trace_all
 

@@ -38,11 +38,15 @@ from bvh.traversal.rays.leaf_hits import (
     rank_hit,
 )
 from bvh.traversal.rays.ray_batch import read_ray
-from bvh.traversal.rays.ray_block import (
+from bvh.traversal.rays.ray_memory import (
+    BEST,
     BEST_LOW,
     DIRECTION,
     EDGE,
+    EDGE_FLOOR,
     END,
+    EXACT,
+    EXACT_T,
     LOW,
     ORIGIN,
     PRIM,
@@ -51,31 +55,24 @@ from bvh.traversal.rays.ray_block import (
     SURE_HIGH,
     SURE_LOW,
     T_ERROR,
-    batch_index,
-    by_scene,
-    primitives_class,
-    read_int,
-    read_row,
-    write_int,
-    write_row,
-)
-from bvh.traversal.rays.ray_slots import (
-    BEST,
-    EDGE_FLOOR,
-    EXACT,
-    EXACT_T,
     T_FLOOR,
     T_SLOPE,
-    back_lanes,
+    batch_index,
+    by_scene,
+    culled_lanes,
     current_arrays,
     instance_in,
-    is_culled,
     primitive_at,
+    primitives_class,
     ray_of,
+    read_int,
+    read_row,
     reset_closest,
     slot_doubles,
     slot_integers,
     tau_interval,
+    write_int,
+    write_row,
 )
 from bvh.tree.frame import farthest
 from bvh.tree.instanced import TRIANGLES, Instanced, kind_of
@@ -276,13 +273,13 @@ def _resolve_candidates(context_ref, memory, slot, group, bits, certain, back, a
     stay_outlined()
     tree, _, block = follow(context_ref)
     lanes = block.lanes
-    back = back_lanes(tree.primitives, memory, slot, back)
+    culled = culled_lanes(tree.primitives, memory, slot, cull, back)
     while bits != 0:
         k = lowest_bit(bits)
         bits &= bits - 1
         prim = primitive_at(tree, memory, slot, group * WIDTH + k)
         if certain >> k & 1:
-            if is_culled(cull, back, k):
+            if culled >> k & 1:
                 continue
             low, high = peek(lanes, SPARE + k), peek(lanes, SPARE + WIDTH + k)
             accept_certain(context_ref, memory, slot, prim, low, high, cull)

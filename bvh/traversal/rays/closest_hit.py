@@ -34,21 +34,23 @@ from bvh.traversal.rays.ray_batch import (
     prefetch_next,
     tile_of,
 )
-from bvh.traversal.rays.ray_block import (
+from bvh.traversal.rays.ray_memory import (
     BLOCK,
     DIRECTION,
     HALF,
     OCTANT,
+    OCTANTS,
     Block,
+    Slots,
     batch_index,
     closest_primitive,
     new_block,
+    new_slots,
     primitives_class,
     read_int,
     read_row,
 )
 from bvh.traversal.rays.ray_setup import set_up_block
-from bvh.traversal.rays.ray_slots import OCTANTS, Slots, new_slots
 from bvh.traversal.rays.single_rays import trace_all
 from bvh.tree.primitives import Triangles
 

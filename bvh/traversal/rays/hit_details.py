@@ -18,7 +18,7 @@ from bvh.runtime.jit import by_type, inlined, kernel
 from bvh.runtime.simd import convert, gather, lane, load, mask_bits, peek, pointer_to, poke
 from bvh.runtime.tuple_references import stack_memory
 from bvh.traversal.rays.ray_batch import read_ray, read_rows
-from bvh.traversal.rays.ray_block import HALF, batch_index, by_scene, closest_primitive
+from bvh.traversal.rays.ray_memory import HALF, batch_index, by_scene, closest_primitive
 from bvh.tree import frame as frames
 from bvh.tree.instanced import TRIANGLES, Instanced, kind_of, leaf_of, local_corners
 from bvh.tree.primitives import FRONT, Triangles, corners, intersect, weights
@@ -119,11 +119,8 @@ def _solve_instanced(primitives, tree, prim, ray):
 
 @by_type(details_of)
 def _choose_details(primitives, tree, prim, ray):
-    if primitives.instance_class is Triangles:
-        return lambda primitives, tree, prim, ray: _solve_triangle(primitives, tree, prim, ray)
-    if primitives.instance_class is Instanced:
-        return lambda primitives, tree, prim, ray: _solve_instanced(primitives, tree, prim, ray)
-    return lambda primitives, tree, prim, ray: _solve_exactly(primitives, tree, prim, ray)
+    solvers = {Triangles: _solve_triangle, Instanced: _solve_instanced}
+    return solvers.get(primitives.instance_class, _solve_exactly).py_func
 
 
 def _undecided(primitives, tree, prim, ray):
@@ -134,11 +131,7 @@ def _undecided(primitives, tree, prim, ray):
     """
 
 
-by_scene(
-    _undecided,
-    lambda primitives, tree, prim, ray: _solve_exactly(primitives, tree, prim, ray),
-    lambda primitives, tree, prim, ray: _solve_instanced(primitives, tree, prim, ray),
-)
+by_scene(_undecided, _solve_exactly.py_func, _solve_instanced.py_func)
 
 
 @inlined

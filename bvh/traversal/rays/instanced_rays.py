@@ -37,19 +37,48 @@ from bvh.runtime.jit import inlined, kernel, stay_outlined
 from bvh.runtime.simd import address, peek, peek_int, poke, poke_int
 from bvh.runtime.tuple_references import follow
 from bvh.traversal.rays.ray_batch import read_ray
-from bvh.traversal.rays.ray_block import (
+from bvh.traversal.rays.ray_memory import (
+    BASE,
+    BEST,
     BEST_LOW,
+    BLAS_ENTRY,
+    BLAS_SCALE,
+    EDGE_FLOOR,
     END,
     ENTRY,
     ENTRY_REST,
+    EXACT,
+    EXACT_T,
+    GROUPS_ADDRESS,
+    HIGH_T,
+    IDS_ADDRESS,
+    INSTANCE,
     INVERSE,
+    LOW_T,
+    NODES_ADDRESS,
     OCTANT,
+    OCTANT_SHIFT,
+    PLANES,
     SHIFT,
     SLACK,
+    STACK_CHILDREN,
+    STACK_ENTRIES,
+    T_FLOOR,
+    T_SLOPE,
+    TLAS_DIRECTION,
+    TLAS_ERROR,
+    TLAS_ORIGIN,
+    TLAS_SCALE,
     batch_index,
+    instance_in,
+    ray_of,
     read_double,
     read_int,
     read_row,
+    reset_closest,
+    slot_doubles,
+    slot_integers,
+    tlas_distance,
     write_row,
 )
 from bvh.traversal.rays.ray_setup import (
@@ -66,37 +95,6 @@ from bvh.traversal.rays.ray_setup import (
     octant_of,
     write_axis,
     write_limits,
-)
-from bvh.traversal.rays.ray_slots import (
-    BASE,
-    BEST,
-    BLAS_ENTRY,
-    BLAS_SCALE,
-    EDGE_FLOOR,
-    EXACT,
-    EXACT_T,
-    GROUPS_ADDRESS,
-    HIGH_T,
-    IDS_ADDRESS,
-    INSTANCE,
-    LOW_T,
-    NODES_ADDRESS,
-    OCTANT_SHIFT,
-    PLANES,
-    STACK_CHILDREN,
-    STACK_ENTRIES,
-    T_FLOOR,
-    T_SLOPE,
-    TLAS_DIRECTION,
-    TLAS_ERROR,
-    TLAS_ORIGIN,
-    TLAS_SCALE,
-    instance_in,
-    ray_of,
-    reset_closest,
-    slot_doubles,
-    slot_integers,
-    tlas_distance,
 )
 from bvh.tree import frame as frames
 from bvh.tree.instanced import (
@@ -139,7 +137,7 @@ def _write_octant(memory, slot, octant):
 
 @inlined
 def _start(tree, block, own, r, o, d):
-    """Compute what all instances that a ray enters share: see `ray_slots.TLAS_ORIGIN`.
+    """Compute what all instances that a ray enters share: see `ray_memory.TLAS_ORIGIN`.
 
     The scale of t is zero where t would overflow, or lose digits, in the TLAS.
     """

@@ -18,17 +18,20 @@ from bvh.runtime.simd import WIDTH, lowest_bit, mask_bits, peek, poke
 from bvh.runtime.tuple_references import as_pointers, borrowed, follow, pointers_of
 from bvh.runtime.user_calls import call_filter, call_scene_filter
 from bvh.traversal.rays.ray_batch import read_ray
-from bvh.traversal.rays.ray_block import (
+from bvh.traversal.rays.ray_memory import (
     BLOCK,
     END,
     batch_index,
+    culled_lanes,
     local_interval,
+    primitive_at,
     ray_number,
+    ray_of,
     read_row,
     set_closest_primitive,
+    tau_interval,
     write_row,
 )
-from bvh.traversal.rays.ray_slots import back_lanes, is_culled, primitive_at, ray_of, tau_interval
 from bvh.tree.edge_rule import crosses
 from bvh.tree.frame import farthest
 from bvh.tree.instanced import Instanced, leaf_of, prim_of
@@ -151,7 +154,7 @@ def collect_hit(goal, context_ref, memory, slot, prim):
 def collect_group(goal, tree, block, context_ref, memory, slot, group, found):
     """Append all hits of a slot's ray with the candidates of a triangle group."""
     back = np.int64(mask_bits(found.den > F(0.0)))
-    back = back_lanes(tree.primitives, memory, slot, back)
+    culled = culled_lanes(tree.primitives, memory, slot, goal.cull, back)
     r, bits = ray_of(memory, slot), found.bits
     while bits != 0:
         k = lowest_bit(bits)
@@ -159,7 +162,7 @@ def collect_group(goal, tree, block, context_ref, memory, slot, group, found):
         prim = primitive_at(tree, memory, slot, group * WIDTH + k)
         if found.certain >> k & 1:
             # What surely passes all edges meets none, however little it is moved.
-            if not is_culled(goal.cull, back, k):
+            if not culled >> k & 1:
                 _append(goal.found, r, prim)
         elif _is_hit(context_ref, r, prim, goal.cull, goal.once):
             _append(goal.found, r, prim)

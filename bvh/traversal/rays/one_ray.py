@@ -19,16 +19,17 @@ from bvh.runtime.tuple_references import borrowed, stack_memory
 from bvh.traversal.rays.candidates import ClosestGoal
 from bvh.traversal.rays.hit_details import details_of
 from bvh.traversal.rays.ray_batch import Context, RayPointers
-from bvh.traversal.rays.ray_block import (
+from bvh.traversal.rays.ray_memory import (
     DOUBLE_ROWS,
     GROUP,
+    HEADER,
     OCTANT,
+    SLOT_SIZE,
     Block,
     closest_primitive,
     read_int,
 )
 from bvh.traversal.rays.ray_setup import set_up_ray
-from bvh.traversal.rays.ray_slots import HEADER, SLOT_SIZE
 from bvh.traversal.rays.single_rays import trace
 from bvh.tree.arrays import TreeArrays, TreePointers, kernel_arrays
 from bvh.tree.instanced import Instanced, leaf_of, prim_of

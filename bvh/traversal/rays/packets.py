@@ -49,7 +49,7 @@ from bvh.traversal.rays.candidates import (
     load_closest,
     store_closest,
 )
-from bvh.traversal.rays.ray_block import (
+from bvh.traversal.rays.ray_memory import (
     BEST_LOW,
     DIRECTION,
     EDGE,
@@ -63,12 +63,13 @@ from bvh.traversal.rays.ray_block import (
     PRIM,
     SLACK,
     SPARE,
+    STACK,
+    STACK_CHILDREN,
     SURE_HIGH,
     SURE_LOW,
     T_ERROR,
     read_row,
 )
-from bvh.traversal.rays.ray_slots import STACK, STACK_CHILDREN
 from bvh.tree.frame import bound
 from bvh.tree.triangle_groups import (
     E1,

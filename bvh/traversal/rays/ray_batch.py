@@ -33,7 +33,7 @@ from bvh.runtime.simd import (
     splat,
 )
 from bvh.runtime.tuple_references import as_pointers, pointers_of
-from bvh.traversal.rays.ray_block import BLOCK, HALF
+from bvh.traversal.rays.ray_memory import BLOCK, HALF
 from bvh.tree import frame as frames
 
 # The mask of rays that meet every instance of a scene.

@@ -45,27 +45,20 @@ from bvh.traversal.rays.instanced_rays import (
     next_entry_in_scene,
 )
 from bvh.traversal.rays.ray_batch import Context
-from bvh.traversal.rays.ray_block import (
-    BEST_LOW,
-    END,
-    FAR,
-    INVERSE,
-    NEAR,
-    OCTANT,
-    batch_index,
-    by_scene,
-    read_int,
-    read_row,
-    set_closest_primitive,
-)
-from bvh.traversal.rays.ray_slots import (
+from bvh.traversal.rays.ray_memory import (
     BEST,
+    BEST_LOW,
     CHILD,
+    END,
     ENTERED,
     ENTRIES,
+    FAR,
     HEADER,
+    INVERSE,
     LEAF_QUEUE,
+    NEAR,
     NODE_QUEUE,
+    OCTANT,
     OCTANTS,
     ORDERS,
     SLOT_SIZE,
@@ -73,9 +66,14 @@ from bvh.traversal.rays.ray_slots import (
     STACK_CHILDREN,
     STACK_ENTRIES,
     TOP,
+    batch_index,
+    by_scene,
     current_arrays,
     ray_of,
+    read_int,
+    read_row,
     reset_closest,
+    set_closest_primitive,
     slot_integers,
 )
 from bvh.tree.triangle_groups import group_at
