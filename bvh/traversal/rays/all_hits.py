@@ -84,17 +84,7 @@ def gather_hits(
     """Find the hits of the rays in the blocks begin..end of an order that is plain.
 
     Stops before a block for whose hits there is no memory; `gathered.state` says where, and how
-    many they are.
-
-    Parameters
-    ----------
-    tree_arrays : TreeArrays
-    ray_arrays : Rays
-    ray_order : Order
-    thread_scratch : Scratch
-    goal : AllGoal or FirstGoal
-    wanted : Wanted
-    gathered : Gathered
+    many they are. The goal is an `AllGoal` or a `FirstGoal`.
     """
     if len(tree_arrays.nodes.data) == 0:
         return

@@ -131,11 +131,8 @@ def spread_three(ray, row):
     return spread(ray, row), spread(ray, row + 1), spread(ray, row + 2)
 
 
-def edge_margin(primitives, ray, tolerance):
-    """Return the error bounds of the edge tests of a group; negative ones for unused lanes."""
-
-
 def _edge_margin(primitives, ray, tolerance):
+    """Return the error bounds of the edge tests of a group; negative ones for unused lanes."""
     return spread(ray, EDGE) * tolerance
 
 
@@ -145,14 +142,11 @@ def _moved_edge_margin(primitives, ray, tolerance):
     return select(tolerance > splat(F(0.0), WIDTH), margin, splat(F(-INF), WIDTH))
 
 
-by_scene(edge_margin, _edge_margin, _moved_edge_margin)
-
-
-def distance_margin(primitives, ray, size, tolerance):
-    """Return the error bounds of the distances of a group, times den."""
+edge_margin = by_scene(_edge_margin, _moved_edge_margin)
 
 
 def _distance_margin(primitives, ray, size, tolerance):
+    """Return the error bounds of the distances of a group, times den."""
     return fma(spread(ray, T_ERROR), size, splat(TINY, WIDTH))
 
 
@@ -161,7 +155,7 @@ def _moved_distance_margin(primitives, ray, size, tolerance):
     return fma(spread(ray, T_ERROR), size, moved)
 
 
-by_scene(distance_margin, _distance_margin, _moved_distance_margin)
+distance_margin = by_scene(_distance_margin, _moved_distance_margin)
 
 
 @inlined

@@ -183,19 +183,9 @@ def _trace_either_way(tree, rays, scratch, count, forced, goal):
 def closest_hits(tree_arrays, ray_arrays, ray_order, thread_scratch, goal, begin, end, columns):
     """Find the closest hits of the rays in the blocks begin..end of an order, or any.
 
-    One kernel for both: the traversal makes nearly all of it, and is compiled once.
-
-    Parameters
-    ----------
-    tree_arrays : TreeArrays
-    ray_arrays : Rays
-    ray_order : Order
-    thread_scratch : Scratch
-    goal : ClosestGoal, CountGoal or FirstGoal
-        Of a goal that is any hit, only whether there is one is written, to `columns.front`.
-    begin, end : int
-    columns : Columns
-        A row for each ray of the batch.
+    One kernel for both: the traversal makes nearly all of it, and is compiled once. `columns` has a
+    row for each ray of the batch. The goal is a `ClosestGoal`, `CountGoal` or `FirstGoal`; of one
+    that is any hit, only whether there is one is written, to `columns.front`.
     """
     if len(tree_arrays.nodes.data) == 0:
         return

@@ -123,15 +123,10 @@ def _choose_details(primitives, tree, prim, ray):
     return solvers.get(primitives.instance_class, _solve_exactly).py_func
 
 
-def _undecided(primitives, tree, prim, ray):
-    """Return the details of a hit that the lanes left undecided.
-
-    In a scene that may be for the moving of vertices alone. Weights must then come the same way as
-    side by side: the exact way rounds them otherwise.
-    """
-
-
-by_scene(_undecided, _solve_exactly.py_func, _solve_instanced.py_func)
+# The details of a hit that the lanes left undecided. In a scene that may be for the moving of
+# vertices alone. Weights must then come the same way as side by side: the exact way rounds them
+# otherwise.
+_undecided = by_scene(_solve_exactly.py_func, _solve_instanced.py_func)
 
 
 @inlined
@@ -224,11 +219,8 @@ def _write_alone(tree, rays, pairs, k, out):
     _write(out, peek(pairs.rows, k), details)
 
 
-def _vertices(primitives, pairs):
-    """Return (known, v0, v1, v2): vertices of HALF triangles as vectors, and which are valid."""
-
-
 def _own_vertices(primitives, pairs):
+    """Return (known, v0, v1, v2): vertices of HALF triangles as vectors, and which are valid."""
     points, faces, face = primitives.points, primitives.faces, load(pairs.prims, 0, HALF)
     one = np.int64(1)
     v0 = read_rows(points, convert(gather(faces, face, 3, 0), I8), one)
@@ -247,7 +239,7 @@ def _moved_vertices(primitives, pairs):
     return np.int64(mask_bits(decided0 & decided1 & decided2)) & triangles, v0, v1, v2
 
 
-by_scene(_vertices, _own_vertices, _moved_vertices)
+_vertices = by_scene(_own_vertices, _moved_vertices)
 
 
 @inlined

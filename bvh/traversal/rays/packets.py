@@ -83,6 +83,7 @@ from bvh.tree.triangle_groups import (
     group_at,
     test_distance,
     test_edges,
+    three,
 )
 from bvh.tree.wide_nodes import (
     all_planes,
@@ -178,13 +179,13 @@ def _later(nodes, at, axis):
 def _enter_box(nodes, box, lanes, at, planes):
     """Return which rays of a vector enter a box."""
     nx, ny, nz, fx, fy, fz = planes
-    ix, iy, iz = _three(lanes, at, INVERSE)
-    near_x, near_y, near_z = _three(lanes, at, NEAR)
+    ix, iy, iz = three(lanes, at + INVERSE * WIDTH)
+    near_x, near_y, near_z = three(lanes, at + NEAR * WIDTH)
     tx = fma(splat(peek(nodes, box + nx), WIDTH), ix, near_x)
     ty = fma(splat(peek(nodes, box + ny), WIDTH), iy, near_y)
     tz = fma(splat(peek(nodes, box + nz), WIDTH), iz, near_z)
     first = greater(greater(tx, ty), greater(tz, splat(F(0.0), WIDTH)))
-    far_x, far_y, far_z = _three(lanes, at, FAR)
+    far_x, far_y, far_z = three(lanes, at + FAR * WIDTH)
     tx = fma(splat(peek(nodes, box + fx), WIDTH), ix, far_x)
     ty = fma(splat(peek(nodes, box + fy), WIDTH), iy, far_y)
     tz = fma(splat(peek(nodes, box + fz), WIDTH), iz, far_z)
@@ -234,15 +235,6 @@ def _intersect_alone(goal, tree, block, context_ref, memory, r, group, count):
 
 
 @inlined
-def _three(lanes, at, row):
-    return (
-        load(lanes, at + row * WIDTH, WIDTH),
-        load(lanes, at + (row + 1) * WIDTH, WIDTH),
-        load(lanes, at + (row + 2) * WIDTH, WIDTH),
-    )
-
-
-@inlined
 def _corner(groups, at):
     return (
         splat(peek(groups, at), WIDTH),
@@ -261,8 +253,8 @@ def _intersect_triangle(goal, tree, block, context_ref, memory, at, group, k):
         return False
     n = _corner(groups, base + NORMAL * WIDTH)
     maybe, passes, c, den = test_edges(
-        _three(lanes, at, ORIGIN),
-        _three(lanes, at, DIRECTION),
+        three(lanes, at + ORIGIN * WIDTH),
+        three(lanes, at + DIRECTION * WIDTH),
         _corner(groups, base + V0 * WIDTH),
         _corner(groups, base + E1 * WIDTH),
         _corner(groups, base + E2 * WIDTH),

@@ -190,21 +190,21 @@ def primitives_class(tree: Any) -> type:
     return kinds.get("primitives", tree).instance_class  # type: ignore[no-any-return]
 
 
-def by_scene(function: Callable[..., Any], in_tree: Any, in_scene: Any) -> None:
-    """Choose what a function of a tree, or of its primitives, compiles to: in a scene, or not."""
+def by_scene(in_tree: Callable[..., Any], in_scene: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function of a tree, or of its primitives, that compiles to one of two by type."""
+
+    def function(tree: Any, *others: Any) -> Any: ...
 
     def choose(tree: Any, *_: Any) -> Any:
         return in_scene if primitives_class(tree) is Instanced else in_tree
 
-    choose.__signature__ = signature(function)  # type: ignore[attr-defined]
+    choose.__signature__ = signature(in_tree)  # type: ignore[attr-defined]
     by_type(function, inline=True)(choose)
-
-
-def closest_primitive(primitives, block, r):
-    """Return the closest primitive of ray r of a block, an id or a scene's code; -1 for none."""
+    return function
 
 
 def _closest_id(primitives, block, r):
+    """Return the closest primitive of ray r of a block, an id or a scene's code; -1 for none."""
     return np.int64(read_int(block, r, PRIM))
 
 
@@ -213,14 +213,11 @@ def _closest_code(primitives, block, r):
     return prim if prim < 0 else code_of(read_int(block, r, PRIM_INSTANCE), prim)
 
 
-by_scene(closest_primitive, _closest_id, _closest_code)
-
-
-def set_closest_primitive(primitives, block, r, prim):
-    """Write the closest primitive of ray r of a block."""
+closest_primitive = by_scene(_closest_id, _closest_code)
 
 
 def _set_closest_id(primitives, block, r, prim):
+    """Write the closest primitive of ray r of a block."""
     write_int(block, r, PRIM, prim)
 
 
@@ -230,7 +227,7 @@ def _set_closest_code(primitives, block, r, prim):
     write_int(block, r, PRIM_INSTANCE, leaf_of(prim))
 
 
-by_scene(set_closest_primitive, _set_closest_id, _set_closest_code)
+set_closest_primitive = by_scene(_set_closest_id, _set_closest_code)
 
 
 class Slots(NamedTuple):
@@ -282,11 +279,8 @@ def reset_closest(memory, slot, r):
     poke(words, EXACT, np.int64(NO_EXACT))
 
 
-def current_arrays(tree, memory, slot):
-    """Return (nodes, groups, ids) of the tree that a slot's ray is in."""
-
-
 def _arrays_of_tree(tree, memory, slot):
+    """Return (nodes, groups, ids) of the tree that a slot's ray is in."""
     return tree.blocks, tree.groups, tree.ids
 
 
@@ -299,11 +293,12 @@ def _arrays_in_scene(tree, memory, slot):
     )
 
 
-by_scene(current_arrays, _arrays_of_tree, _arrays_in_scene)
+current_arrays = by_scene(_arrays_of_tree, _arrays_in_scene)
 
 
-def primitive_at(tree, memory, slot, row):
+def _id_in_tree(tree, memory, slot, row):
     """Return the primitive of the query in a row of the ids of the tree that a slot's ray is in."""
+    return np.int64(peek(tree.ids, row))
 
 
 def _code_in_scene(tree, memory, slot, row):
@@ -311,16 +306,11 @@ def _code_in_scene(tree, memory, slot, row):
     return code_of(instance_in(memory, slot), peek(ids, row))
 
 
-by_scene(
-    primitive_at, lambda tree, memory, slot, row: np.int64(peek(tree.ids, row)), _code_in_scene
-)
-
-
-def culled_lanes(primitives, memory, slot, cull, back):
-    """Return the lanes of a group whose hits are culled; the backs of `back` face the ray."""
+primitive_at = by_scene(_id_in_tree, _code_in_scene)
 
 
 def _culled_in_tree(primitives, memory, slot, cull, back):
+    """Return the lanes of a group whose hits are culled; the backs of `back` face the ray."""
     if cull == 0:
         return np.int64(0)
     return back if cull > 0 else ~back
@@ -333,7 +323,7 @@ def _culled_in_scene(primitives, memory, slot, cull, back):
     return back if (cull > 0) != is_mirrored(primitives, instance_in(memory, slot)) else ~back
 
 
-by_scene(culled_lanes, _culled_in_tree, _culled_in_scene)
+culled_lanes = by_scene(_culled_in_tree, _culled_in_scene)
 
 
 @inlined
@@ -343,8 +333,9 @@ def tlas_distance(block, own, r, t):
     return (tau - read_double(block, r, ENTRY)) - read_double(block, r, ENTRY_REST)
 
 
-def tau_interval(primitives, block, memory, slot, t):
+def _interval_in_tree(primitives, block, memory, slot, t):
     """Return (low, high) in float32 around the tau of an exact t, in units of the slot's tree."""
+    return local_interval(block, ray_of(memory, slot), t)
 
 
 def _interval_in_scene(primitives, block, memory, slot, t):
@@ -357,8 +348,4 @@ def _interval_in_scene(primitives, block, memory, slot, t):
     return F(tau - slack), F(tau + slack)
 
 
-by_scene(
-    tau_interval,
-    lambda primitives, block, memory, slot, t: local_interval(block, ray_of(memory, slot), t),
-    _interval_in_scene,
-)
+tau_interval = by_scene(_interval_in_tree, _interval_in_scene)

@@ -141,45 +141,36 @@ def _choose_test_count(goal, tree, block, memory, slot, tested):
     return lambda goal, tree, block, memory, slot, tested: None
 
 
-def load_ray(tree, block, memory, slot, r):
-    """Load ray r into a slot, at the root."""
-
-
 def _load_ray_of_tree(tree, block, memory, slot, r):
+    """Load ray r into a slot, at the root."""
     for row in range(BEST_LOW + 1):
         poke(memory, slot + row, read_row(block, r, row))
     reset_closest(memory, slot, r)
 
 
-by_scene(load_ray, _load_ray_of_tree, load_ray_of_scene)
-
-
-def child_planes(tree, memory, slot, octant):
-    """Return (planes, shift) for `enter_children`, and for the order of children."""
+load_ray = by_scene(_load_ray_of_tree, load_ray_of_scene)
 
 
 def _child_planes_in_tree(tree, memory, slot, octant):
+    """Return (planes, shift) for `enter_children`, and for the order of children."""
     x, y, z = near_planes(octant)
     return all_planes(x, y, z), np.int32(octant_shift(octant))
 
 
-by_scene(child_planes, _child_planes_in_tree, child_planes_in_scene)
+child_planes = by_scene(_child_planes_in_tree, child_planes_in_scene)
 
 
-def next_entry(tree, context_ref, memory, slot, top):
+def _next_entry_in_tree(tree, context_ref, memory, slot, top):
     """Pop the stack of a slot from `top` on; return the new top, below the slot if it is empty.
 
     Entries behind the closest hit are dropped; one with it stays, for a tie.
     """
-
-
-def _next_entry_in_tree(tree, context_ref, memory, slot, top):
     while top >= slot and peek(memory, top + STACK_ENTRIES) > peek(memory, slot + END):
         top -= 1
     return top
 
 
-by_scene(next_entry, _next_entry_in_tree, next_entry_in_scene)
+next_entry = by_scene(_next_entry_in_tree, next_entry_in_scene)
 
 
 def finish_ray(goal, tree, block, memory, slot):
@@ -310,15 +301,12 @@ def trace(context, memory, active, count, octant, goal):
             )  # fmt: skip
 
 
-def trace_all(tree, rays, block, slots, active, count, goal):
-    """Trace the rays `active[:count]` of a ray block through a tree or a scene."""
-
-
 def _trace_scene(tree, rays, block, slots, active, count, goal):
     trace(Context(tree, rays, block), slots.memory, active, count, np.int64(0), goal)
 
 
 def _trace_octants(tree, rays, block, slots, active, count, goal):
+    """Trace the rays `active[:count]` of a ray block through a tree or a scene."""
     context, sizes, bucket = Context(tree, rays, block), slots.sizes, slots.bucket
     for k in range(OCTANTS + 1):
         poke(sizes, k, 0)
@@ -341,4 +329,4 @@ def _trace_octants(tree, rays, block, slots, active, count, goal):
         begin = end
 
 
-by_scene(trace_all, _trace_octants, _trace_scene)
+trace_all = by_scene(_trace_octants, _trace_scene)
