@@ -2,7 +2,7 @@
 
 Here and in `flattened_instances`, a *leaf* is one of a scene's leaves (`Scene.leaves`): an instance
 of a tree at the end of a path through nested scenes. `Instanced` describes its row in the arrays of
-kernels, `traversal.rays.instanced_setup` how rays enter its tree; this file fills the rows. With
+kernels, `traversal.rays.instanced_rays` how rays enter its tree; this file fills the rows. With
 the local frame x' = (x - c) * 2**k of the TLAS and x'' = (y - c'') * 2**k'' of a tree, and y = W x
 for the correctly rounded inverse W of the leaf's map, the transform between the frames is x'' = A
 x' + b with A = W * 2**(k'' - k), exact, and b = (W c - c'') * 2**k''.

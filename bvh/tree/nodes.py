@@ -9,7 +9,7 @@ Why float32 boxes miss no hit. The local frame is x' = (x - c) * 2**k with abs(x
 <= 1 (up to 16 where extents come near the largest double; the frame says how much). Bringing a
 plane there loses 2**-53 of the result, and one float32 step outward covers that and the rounding,
 so a box contains its primitives. Rounding in the test of a ray is covered by margins of the ray:
-see `traversal.rays.ray_block`.
+see `traversal.rays.ray_memory`.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ from bvh.runtime.simd import (
 from bvh.runtime.tuple_references import as_pointers
 from bvh.traversal.overlaps.instanced_regions import OUTSIDE, ROW, approach, sift
 from bvh.traversal.overlaps.regions import PlaneRegions, decide, reach, to_local
-from bvh.traversal.rays.ray_slots import STACK
+from bvh.traversal.rays.ray_memory import STACK
 from bvh.tree import frame as frames
 from bvh.tree.instanced import Instanced, blocks_of, code_of, frame_of, groups_of, prim_ids_of
 from bvh.tree.primitives import Boxes, Triangles

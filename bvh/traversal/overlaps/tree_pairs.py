@@ -45,7 +45,7 @@ from bvh.traversal.overlaps.tree_to_tree import (
     transform_children,
     transform_group,
 )
-from bvh.traversal.rays.ray_slots import STACK
+from bvh.traversal.rays.ray_memory import STACK
 from bvh.tree import frame as frames
 from bvh.tree.primitives import corners
 from bvh.tree.triangle_groups import (
