@@ -36,7 +36,7 @@ S = sum(n[i] (abs(q[i]) + B)) is the `reach` of the point q.
   both sides, with the 4 units in the last place that the leaf test may lose.
 
 A point is transformed to the frame of a tree by x'' = A x' + b from that of the TLAS (see
-`instanced_setup`). x' is off by 2**-53 of itself, A and the operations by 2**-51 of their terms,
+`instanced_rays`). x' is off by 2**-53 of itself, A and the operations by 2**-51 of their terms,
 and b by the bound in its row: the stretched distance of all that is at most
 
     2**-50 sum(n[i] (abs(A) abs(x') + abs(b))[i]) + sum(n) * the error of b.
