@@ -335,6 +335,18 @@ PASSES = (
 )
 
 
+class KernelFlags(compiler.Flags):
+    """Numba's flags, compared as they were set: every use of an overload looks them up."""
+
+    __slots__ = ()
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self._values))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, KernelFlags) and bool(self._values == other._values)
+
+
 class KernelPasses(compiler_machinery.PassManager):
     """Numba's list of passes, run without events and checks: they took a twentieth of the time."""
 
@@ -354,6 +366,7 @@ class KernelCompiler(compiler.CompilerBase):
 
     def __init__(self, typingctx: Any, targetctx: Any, *arguments: Any) -> None:
         super().__init__(typingctx, kernel_context(), *arguments)
+        self.state.flags = KernelFlags(self.state.flags)
 
     def define_pipelines(self) -> list[Any]:
         manager = KernelPasses("bvh")

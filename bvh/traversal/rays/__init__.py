@@ -4,10 +4,9 @@ Each file imports only from those above it.
 
 | file | contents |
 |---|---|
-| `ray_memory.py` | Ray block: memory layout of BLOCK rays, and its accessors |
+| `ray_memory.py` | Ray memory: layouts of a block of BLOCK rays, and of the slots of rays traced one by one |
 | `ray_batch.py` | Ray batch: the rays of a query inside kernels, and the order in which blocks take them |
 | `ray_setup.py` | Ray setup: rays in the local frame of a tree, clipped to its box, written to a ray block |
-| `ray_memory.py` | Ray slots: memory layout of rays that are traced one by one, in a tree or in a scene |
 | `leaf_hits.py` | Goals of several hits of a ray: all of them, or the first ones that a filter accepts |
 | `candidates.py` | Candidates of a ray at a leaf: the filter that finds them; the closest hit, exactly; ties |
 | `hit_details.py` | Hit details: t, weights and side of the primitive that a ray hits, correctly rounded |
