@@ -20,7 +20,7 @@ from bvh.camera.placement import (
     unit,
     vector,
 )
-from bvh.camera.view import View
+from bvh.camera.projection import View
 from bvh.runtime.arguments import reals
 
 
