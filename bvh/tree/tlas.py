@@ -69,6 +69,8 @@ class Tlas:
     # Grows before and after boxes move: bounds that another thread computes meanwhile are stale.
     _changes: int
     _frame: NDArray[np.float64]
+    # The rows of the frame that have the corners of the root's box.
+    _root: NDArray[np.float64]
     _blocks: NDArray[np.float32]
     # The lane of each node, and of each box; -1 for the root, and for boxes left out.
     _parents: NDArray[np.int64]
@@ -108,7 +110,7 @@ class Tlas:
         """Expected number of nodes and boxes that a ray through the root's box visits."""
         if len(self._blocks) == 0:
             return 0.0
-        low, high = FrameView(self._frame).box
+        low, high = self._root
         x, y, z = (high - low).tolist()
         whole = x * y + y * z + z * x
         if whole == 0.0:
@@ -154,6 +156,7 @@ class Tlas:
         nodes = widen(binary, 1)
         self._frame, self._bounds = np.zeros((4, 3)), (self._changes, bounds)
         self._frame[:2] = frame
+        self._root = FrameView(self._frame).box
         self._blocks = nodes.data
         self._parents = np.empty(nodes.size, np.int64)
         self._lanes = np.empty(len(self._boxes), np.int64)
