@@ -41,7 +41,8 @@ from bvh.traversal.points.closest_point import TreeTarget, nearest_to
 from bvh.traversal.points.point_walks import NO_TRIANGLE
 from bvh.traversal.points.scratch import SCRATCH_BYTES as POINT_BYTES
 from bvh.traversal.points.scratch import scratch_at
-from bvh.traversal.rays.goals import ClosestGoal, FirstGoal, NearestHits
+from bvh.traversal.rays.candidates import ClosestGoal
+from bvh.traversal.rays.leaf_hits import FirstGoal, NearestHits
 from bvh.traversal.rays.one_ray import EVERY, SCRATCH_BYTES, cast, trace_alone
 from bvh.tree.build import build
 from bvh.tree.primitives import Triangles

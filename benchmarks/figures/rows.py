@@ -59,8 +59,7 @@ def duration(seconds: float) -> str:
 
 def rate(row: Row, seconds: float) -> str:
     """Return how many a second there are of what a row counts; nothing for whole calls."""
-    # Builds of older files.
-    if row.get("unit") in ("call", "build"):
+    if row.get("unit") == "call":
         return ""
     return f"{1e-6 / seconds:.3g} M" if seconds < 1e-6 else f"{1e-3 / seconds:.3g} k"
 

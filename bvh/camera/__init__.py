@@ -5,7 +5,7 @@ Each file imports only from those above it.
 | file | contents |
 |---|---|
 | `matrices.py` | Geometry of pixels from projection matrices, in exact arithmetic |
-| `view.py` | View: an affine map from pixels to rays, its inverse, and frusta |
+| `projection.py` | View: an affine map from pixels to rays, its inverse, and frusta |
 | `placement.py` | Placement of cameras: by eye, direction and up, or from OpenCV and trimesh |
 | `camera.py` | Camera: constructors by eye and target, and from matrices of other programs |
 """

@@ -20,7 +20,7 @@ from bvh.camera.placement import (
     unit,
     vector,
 )
-from bvh.camera.view import View
+from bvh.camera.projection import View
 from bvh.runtime.arguments import reals
 
 
@@ -78,9 +78,8 @@ class Camera(View):
         --------
         >>> import bvh
         >>> camera = bvh.Camera.look_at([0, 0, 5], [0, 0, 0], [0, 1, 0], 90.0, 4, 2)
-        >>> origin, direction = camera.ray(4.0, 1.0)
-        >>> origin.tolist(), direction.round(6).tolist()
-        ([0.0, 0.0, 5.0], [2.0, 0.0, -1.0])
+        >>> camera.project([0, 0, 0])
+        (2.0, 1.0, 5.0)
         """
         raster = Raster.checked(width, height, y, pixel_ratio)
         half = half_height_of(fov_y)
@@ -123,9 +122,8 @@ class Camera(View):
         --------
         >>> import bvh
         >>> camera = bvh.Camera.orthographic([0, 0, 5], [0, 0, 0], [0, 1, 0], 2.0, 4, 2)
-        >>> origin, direction = camera.ray(4.0, 1.0)
-        >>> origin.tolist(), direction.tolist()
-        ([2.0, 0.0, 5.0], [0.0, 0.0, -1.0])
+        >>> camera.project([1, 0, 0])
+        (3.0, 1.0, 5.0)
         """
         raster = Raster.checked(width, height, y, pixel_ratio)
         if reals("view_height", view_height).shape != () or not 0.0 < view_height < np.inf:

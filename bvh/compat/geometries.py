@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, overload
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,15 +34,6 @@ class Geometries:
         self._geometries: list[Geometry] = []
         # The meshes of the tree, and the tree.
         self._built: tuple[list[Geometry], Surface] | None = None
-
-    @overload
-    def add_triangles(self, vertex_positions: Any, triangle_indices: Any) -> int: ...
-
-    @overload
-    def add_triangles(self, mesh: Any, /) -> int: ...
-
-    @overload
-    def add_triangles(self, *, mesh: Any) -> int: ...
 
     def add_triangles(
         self, vertex_positions: Any = None, triangle_indices: Any = None, *, mesh: Any = None

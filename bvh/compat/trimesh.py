@@ -159,7 +159,7 @@ def _replace_all() -> None:
     _replace(casters.ray_util, "contains_points", _contains_points(casters.ray_util))
     _replace(trimesh.proximity, "closest_point", closest_point)
     _replace(trimesh.proximity, "signed_distance", signed_distance)
-    _replace(trimesh.Trimesh, "ray", property(_ray, _set_ray, _delete_ray))
+    _replace(trimesh.Trimesh, "ray", property(_ray, _set_ray, lambda mesh: vars(mesh).pop("ray")))
 
 
 def _replace(owner: Any, name: str, ours: Any) -> None:
@@ -230,7 +230,3 @@ def _set_ray(mesh: Any, value: Any) -> None:
             value = theirs(value.mesh, *options)
             break
     mesh.__dict__["ray"] = value
-
-
-def _delete_ray(mesh: Any) -> None:
-    del mesh.__dict__["ray"]

@@ -98,7 +98,8 @@ def closest_point(mesh: Any, points: ArrayLike) -> tuple[Floats, Floats, NDArray
         equal = near.distance[:, 1] - distance <= MERGE * distance
     tied = np.flatnonzero(equal & (distance > 0.0))
     for begin in range(0, len(tied), CHUNK):
-        _choose_facing(tree, points, tied[begin : begin + CHUNK], closest, distance, face)
+        some = tied[begin : begin + CHUNK]
+        closest[some], distance[some], face[some] = _nearest_facing(tree, points[some])
     distance[~np.isfinite(points).all(axis=1)] = np.nan
     return closest, distance, face
 
@@ -231,33 +232,26 @@ class ProximityQuery:
         return signed_distance(self._mesh, points)
 
 
-def _choose_facing(
-    tree: BVH,
-    points: Floats,
-    tied: NDArray[np.int64],
-    closest: Floats,
-    distance: Floats,
-    face: NDArray[np.int64],
-) -> None:
-    """Choose among several nearest faces the one that faces the point most."""
-    count = FEW
-    while len(tied):
-        near = tree.closest_point(points[tied], k=count)
-        nearest = near.distance[:, :1]
-        equal = near.distance <= nearest + MERGE * nearest
-        with np.errstate(invalid="ignore", divide="ignore"):
-            away = (points[tied, None] - near.position) / near.distance[..., None]
-            normals = unit_normals(tree.vertices[tree.faces[near.prim_id]])
-            cosine = np.einsum("nki,nki->nk", normals, away)
-        cosine = np.where(equal & np.isfinite(cosine), cosine, -2.0)
-        # Coplanar faces differ by rounding only; the first of them is the lowest.
-        best = np.argmax(cosine >= cosine.max(axis=1, keepdims=True) - 1e-12, axis=1)
-        row = np.arange(len(tied))
-        closest[tied], distance[tied] = near.position[row, best], near.distance[row, best]
-        face[tied] = near.prim_id[row, best]
-        # If all of them are equal, there may be more.
-        tied = tied[equal[:, -1]] if count < MANY else tied[:0]
-        count *= 8
+def _nearest_facing(tree: BVH, points: Floats, count: int = FEW) -> tuple[NDArray[Any], ...]:
+    """Return position, distance and id of the face that faces each point most, of the nearest."""
+    near = tree.closest_point(points, k=count)
+    nearest = near.distance[:, :1]
+    equal = near.distance <= nearest + MERGE * nearest
+    with np.errstate(invalid="ignore", divide="ignore"):
+        away = (points[:, None] - near.position) / near.distance[..., None]
+        normals = unit_normals(tree.vertices[tree.faces[near.prim_id]])
+        cosine = np.einsum("nki,nki->nk", normals, away)
+    cosine = np.where(equal & np.isfinite(cosine), cosine, -2.0)
+    # Coplanar faces differ by rounding only; the first of them is the lowest.
+    best = np.argmax(cosine >= cosine.max(axis=1, keepdims=True) - 1e-12, axis=1)
+    chosen = np.arange(len(points)), best
+    found = near.position[chosen], near.distance[chosen], near.prim_id[chosen]
+    # If all of them are equal, there may be more.
+    more = np.flatnonzero(equal[:, -1])
+    if len(more) and count < MANY:
+        for old, new in zip(found, _nearest_facing(tree, points[more], 8 * count), strict=True):
+            old[more] = new
+    return found
 
 
 def _signed_by_faces(mesh: Any, tree: BVH, points: Floats) -> Floats:

@@ -34,12 +34,7 @@ class RayMeshIntersector:
     scale_to_box : bool
         Accepted for compatibility; exact hits need no scaling.
     geometry : trimesh.Trimesh
-        The mesh, under the name that Embree's class uses.
-
-    Raises
-    ------
-    TypeError
-        If no mesh is given, or two.
+        The mesh, under the name that Embree's class uses. One of both names is needed.
 
     Examples
     --------

@@ -27,7 +27,7 @@ from bvh.geometry.arithmetic.floats import (
     exponent,
     high,
     largest,
-    power_of_two,
+    unrounded,
     vector,
 )
 from bvh.geometry.boxes import (
@@ -62,13 +62,6 @@ from bvh.runtime.jit import entry, inlined, kernel, stay_outlined, warms
 INVERTED, SINGULAR, OVERFLOWN = 0, 1, 2
 
 
-@inlined
-def _scaled(v, k):
-    """Return v * 2**-k as a vector of double-doubles."""
-    s = power_of_two(-k)
-    return (v[0] * s, 0.0), (v[1] * s, 0.0), (v[2] * s, 0.0)
-
-
 @kernel
 def _inverse_row(a, b, c, t):
     """Return the first row of the inverse of the affine map with columns a, b, c and shift t.
@@ -84,7 +77,7 @@ def _inverse_row(a, b, c, t):
         min(exponent(largest(c)), 1022),
         min(exponent(largest(t)), 1022),
     )
-    u, v, w, s = _scaled(a, i), _scaled(b, j), _scaled(c, k), _scaled(t, m)
+    u, v, w, s = unrounded(a, i), unrounded(b, j), unrounded(c, k), unrounded(t, m)
     n = dd_cross(v, w)
     n_size = cross_size(high(v), high(w))
     det, det_size = dd_dot(n, u), dot_size(n_size, high(u))

@@ -43,6 +43,7 @@ from bvh.geometry.arithmetic.floats import (
     scale_by,
     sign,
     two_product,
+    unrounded,
     vector,
 )
 from bvh.geometry.boxes import clipped
@@ -176,8 +177,7 @@ def sphere_interval(o, d, center, r):
     )
     e = min(max(exponent(max(largest(half), 0.5 * r)) + 1, -1022), 1022)
     k = min(max(exponent(largest(d)), -1022), 1022)
-    s = power_of_two(-k)
-    u = ((d[0] * s, 0.0), (d[1] * s, 0.0), (d[2] * s, 0.0))
+    u = unrounded(d, k)
     a = dd_dot(u, u)
 
     m = difference(o, center, -e)

@@ -36,6 +36,7 @@ from bvh.geometry.arithmetic.floats import (
     sign,
     two_product,
     two_sum,
+    unrounded,
     vector,
 )
 from bvh.geometry.arithmetic.vectors import cross, dot, minus
@@ -135,9 +136,8 @@ def _scaled_vectors(o, d, e, k, v0, v1, v2):
 
     The differences are exact unless they underflow.
     """
-    s = power_of_two(-k)
-    r = ((d[0] * s, 0.0), (d[1] * s, 0.0), (d[2] * s, 0.0))
-    return difference(v0, o, -e), difference(v1, v0, -e), difference(v2, v0, -e), r
+    a, p, q = difference(v0, o, -e), difference(v1, v0, -e), difference(v2, v0, -e)
+    return a, p, q, unrounded(d, k)
 
 
 @inlined

@@ -19,7 +19,7 @@ from bvh.runtime.arguments import aligned, kernel_input
 from bvh.runtime.jit import entry, warms
 from bvh.runtime.simd import WIDTH
 from bvh.runtime.threads import share
-from bvh.traversal.rays.ray_slots import STACK
+from bvh.traversal.rays.ray_memory import STACK
 from bvh.tree.arrays import TreeArrays
 from bvh.tree.frame import FrameView, local_frame
 from bvh.tree.primitives import Boxes, Custom, Obbs, Primitives, Triangles, count_of, world_bounds

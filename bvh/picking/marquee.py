@@ -30,7 +30,6 @@ from bvh.picking.region import (
     part_of,
     reaching,
     select_part,
-    whole_part,
 )
 from bvh.picking.results import Selection
 from bvh.runtime.arguments import bit_masks, thread_count, whole_number
@@ -62,10 +61,12 @@ def select(
     parts: dict[int, Part] = {}
     for row, full in zip(*(a.tolist() for a in finder.near(region)), strict=True):
         leaf, matrix = finder.leaf(row)
-        if full:
-            part = whole_part(leaf, what)
-        else:
+        if not full:
             part = select_part(camera, region, leaf, matrix, what, want_inside, workers)
+        elif what == "vertices":
+            part = Part(leaf.vertices(), False)
+        else:
+            part = Part(leaf.owners, True)
         if len(part.ids):
             parts[row] = part
     if visible_only and what == "vertices":
@@ -123,7 +124,7 @@ class Finder:
         )
 
     def instances(self, parts: dict[int, Part], want_inside: bool) -> NDArray[np.int32]:
-        """Return the first leaves of instances of which any leaf is selected, or else all are."""
+        """Return the first leaf of each instance with a selected leaf, or with no other."""
         owners = self.leaves.instance_id
         chosen = np.unique(owners[np.array(list(parts), np.int64)])
         if want_inside:
@@ -158,10 +159,11 @@ class Finder:
 
     def _faces_at_pixels(self, region: Region, samples: int) -> NDArray[np.int64]:
         """Return the codes of the faces that rays through the pixels of a region meet first."""
-        camera, (x0, y0, x1, y1) = self.camera, region.box
+        camera, corners = self.camera, region.outline
+        bounds = zip(corners.min(axis=0).tolist(), corners.max(axis=0).tolist(), strict=True)
         scale = samples * camera.pixel_ratio
         axes = []
-        for low, high, size in ((x0, x1, camera.width), (y0, y1, camera.height)):
+        for (low, high), size in zip(bounds, (camera.width, camera.height), strict=True):
             last = size * samples
             begin = max(0, int(np.ceil(max(low * scale, -1.0) - 0.5)))
             end = min(last, int(np.floor(min(high * scale, last + 1.0) - 0.5)) + 1)

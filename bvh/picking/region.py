@@ -42,13 +42,6 @@ class Region(NamedTuple):
     convex: bool
     planes: NDArray[np.float64]
 
-    @property
-    def box(self) -> tuple[float, float, float, float]:
-        """Its bounds: x0, y0, x1, y1."""
-        x0, y0 = self.outline.min(axis=0).tolist()
-        x1, y1 = self.outline.max(axis=0).tolist()
-        return x0, y0, x1, y1
-
 
 class Part(NamedTuple):
     """The selected ids of one leaf: vertices if these are wanted, else primitives.
@@ -269,13 +262,6 @@ def select_part(
     found = select_faces(camera, region, transformed(surface, matrix), want_inside, threads)
     # Only whole instances need the count of all triangles.
     return Part(found, what == "instances" and len(found) == len(leaf.owners))
-
-
-def whole_part(leaf: Leaf, what: str) -> Part:
-    """Return all of a leaf."""
-    if what == "vertices":
-        return Part(leaf.vertices(), False)
-    return Part(leaf.owners, True)
 
 
 def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:

@@ -45,8 +45,8 @@ def _column(k: int, kind: Callable[[Any], T]) -> T:
     return property(lambda pick: kind(pick._hit[k]))  # type: ignore[return-value]
 
 
-def _once(find: Callable[[Any], T]) -> T:
-    """Return a property of a `Pick` that is computed on first access; arrays become read-only."""
+def _once(find: Callable[[Any], T]) -> Callable[[Any], T]:
+    """Return a getter of a `Pick` that computes its value once; arrays become read-only."""
 
     @functools.wraps(find)
     def get(pick: Pick) -> Any:
@@ -57,7 +57,7 @@ def _once(find: Callable[[Any], T]) -> T:
                 found[name].flags.writeable = False
         return found[name]
 
-    return property(get)  # type: ignore[return-value]
+    return get
 
 
 class Pick:
@@ -123,6 +123,7 @@ class Pick:
         """The face of the original mesh, which may be a quad or polygon (see `BVH.face_of`)."""
         return int(self._held.tree.face_of(self.prim_id))
 
+    @property
     @_once
     def position(self) -> Floats:
         """Position in the world, shape (3,)."""
@@ -133,6 +134,7 @@ class Pick:
         ray = np.array(self._where[4])
         return np.asarray(ray[:3] + self.t * ray[3:])
 
+    @property
     @_once
     def local_position(self) -> Floats:
         """Position in the coordinates of the leaf's tree, shape (3,)."""
@@ -142,6 +144,7 @@ class Pick:
         rows = inverses(np.ascontiguousarray(transform[None, :3]))[0][0]
         return np.asarray(rows[:, :3] @ self.position + rows[:, 3])
 
+    @property
     @_once
     def normal(self) -> Floats:
         """Unit normal in the world, by the face's winding; outward for boxes; NaN without area."""
@@ -211,6 +214,7 @@ class Pick:
             f"t={self.t:.6g}, position=[{position}])"
         )
 
+    @property
     @_once
     def _held(self) -> Any:
         """The leaf."""
@@ -231,6 +235,7 @@ class Pick:
         points, faces = self._triangles
         return np.asarray(points[faces[self.prim_id]])
 
+    @property
     @_once
     def _world(self) -> Floats:
         """The corners of the face in the world."""
@@ -248,11 +253,13 @@ class Pick:
             return None
         return np.asarray(self._weights() @ values[self._triangles.faces[self.prim_id]])
 
+    @property
     @_once
     def _attributes(self) -> Any:
         """Attributes of the mesh's vertices, each None without any."""
         return self._where[0].attributes(self._held.tree)
 
+    @property
     @_once
     def _snap(self) -> tuple[NearVertex | None, NearEdge | None]:
         """The corner and the edge nearest to the cursor."""

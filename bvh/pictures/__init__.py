@@ -7,10 +7,8 @@ Each file imports only from those above it.
 | `colours.py` | Colour maps that all pictures share, with components from 0 to 1 |
 | `picture.py` | Picture: pixels, the numbers behind them, its legend, files and display in notebooks |
 | `charts.py` | Charts of trees by matplotlib, which only this module needs, and the figures behind them |
-| `creases.py` | Corner normals: smooth where a surface bends a little, sharp along creases |
 | `surfaces.py` | Surfaces that rays hit: points, normals, texture coordinates, and starts of light rays |
-| `lights.py` | Lights of a picture: a lamp with hard or soft shadows, and the sky |
-| `shading.py` | Shading of a band of rays: numbers of what they hit, and colours |
+| `shading.py` | Lights and shading of a band of rays: numbers of what they hit, and colours. |
 | `rendering.py` | Rendering: pictures of trees and scenes by a camera's rays |
 | `thumbnails.py` | Thumbnails of trees, scenes and hits, for notebooks |
 """

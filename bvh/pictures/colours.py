@@ -30,6 +30,11 @@ def ramp(share: Floats, colours: Floats) -> Floats:
     return np.stack([np.interp(position, steps, colours[:, k]) for k in range(3)], axis=-1)
 
 
+def in_bytes(colours: Floats) -> NDArray[np.uint8]:
+    """Return colours as pixels."""
+    return np.clip(colours * 255.0 + 0.5, 0.0, 255.0).astype(np.uint8)
+
+
 def heat(cost: Floats, hottest: float) -> Floats:
     """Return the colours of costs, white from `hottest` on."""
     return ramp(cost / hottest, HEAT)

@@ -8,16 +8,16 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from bvh.camera.camera import Camera
-from bvh.pictures.colours import heat, hottest_of
-from bvh.pictures.creases import unit
-from bvh.pictures.lights import Lights, cells_of
+from bvh.camera.matrices import number
+from bvh.camera.placement import unit
+from bvh.pictures.colours import heat, hottest_of, in_bytes
 from bvh.pictures.picture import Picture
-from bvh.pictures.shading import DATA, SHADES, Sight, Stage
+from bvh.pictures.shading import DATA, SHADES, Lights, Sight, Stage, cells_of
 from bvh.queries.hierarchy import BVH
-from bvh.runtime.arguments import reals, thread_count, whole_number
+from bvh.runtime.arguments import thread_count, whole_number
 from bvh.runtime.progress_bars import ProgressLike, heard
 from bvh.runtime.threads import share
 from bvh.scene.scene import Scene
@@ -132,7 +132,7 @@ def render(
         if name not in DATA:
             raise ValueError(f"data must be some of {DATA}, got {name!r}")
     if hottest is not None:
-        hottest = _number("hottest", hottest)
+        hottest = number("hottest", hottest)
         if not 0.0 < hottest < math.inf:
             raise ValueError(f"hottest must be above 0 and finite, got {hottest}")
     samples = whole_number("samples", samples)
@@ -145,24 +145,24 @@ def render(
     values: dict[str, list[Any]] = {name: [None] * camera.height for name in names}
     counts = [0] * camera.height
     cost = np.empty(pixels.shape[:2] if shade == "cost" else (0, 0))
-    costs, exact = (shade == "cost", "cost" in names)
+    counters = "cost" in (shade, *names)
     lit = {"ao": lights.rays, "clay": lights.rays, "shadow": lights.rays if lights.softness else 1}
     each = 1 + max(lit.get(name, 0) for name in (shade, *names))
 
-    def cast(top: int, bottom: int, samples: int, costs: bool) -> tuple[Sight, Any]:
+    def cast(top: int, bottom: int, samples: int) -> tuple[Sight, Any]:
         """Cast the rays of some rows; return what they see, and their y in the picture."""
         across = np.arange(camera.width * samples)
         down = np.arange(top * samples, bottom * samples)
         columns, rows = (across + 0.5) / samples, (down + 0.5) / samples
         origins, directions = camera.ray(*np.meshgrid(columns, rows))
         hits = source.closest_hit(
-            origins, directions, camera.t_min, camera.t_max, threads=1, counters=costs
+            origins, directions, camera.t_min, camera.t_max, threads=1, counters=counters
         )
         return Sight(stage, hits, origins, directions, cells_of(down, across)), rows
 
     def work(top: int, bottom: int) -> None:
         """Render some rows of the picture."""
-        sight, rows = cast(top, bottom, samples, costs or (exact and samples == 1))
+        sight, rows = cast(top, bottom, samples)
         found = sight.cost[..., None] if shade == "cost" else stage.colours(shade, sight, rows)
         # Average the samples of each pixel.
         blocks = found.reshape(bottom - top, samples, camera.width, samples, -1)
@@ -171,13 +171,11 @@ def render(
             # Coloured at the end, when the highest cost is known.
             cost[top:bottom] = mean[..., 0]
         else:
-            pixels[top:bottom] = _in_bytes(mean)
-        counts[top] = sight.rays
-        if names:
-            centre = sight if samples == 1 else cast(top, bottom, 1, exact)[0]
-            for name in names:
-                values[name][top:bottom] = stage.data(name, centre)
-            counts[top] = sight.rays + (centre.rays if centre is not sight else 0)
+            pixels[top:bottom] = in_bytes(mean)
+        centre = sight if samples == 1 or not names else cast(top, bottom, 1)[0]
+        for name in names:
+            values[name][top:bottom] = stage.data(name, centre)
+        counts[top] = sight.rays + (centre.rays if centre is not sight else 0)
 
     row = camera.width * samples**2
     band = max(1, min(BAND_RAYS // row, LIGHT_RAYS // (row * each)))
@@ -190,11 +188,7 @@ def render(
     if shade != "cost":
         return Picture(pixels, sum(counts), seconds, shade, kept)
     hottest = hottest_of(cost) if hottest is None else hottest
-    return Picture(_in_bytes(heat(cost, hottest)), sum(counts), seconds, shade, kept, hottest)
-
-
-def _in_bytes(colours: NDArray[np.float64]) -> NDArray[np.uint8]:
-    return np.clip(colours * 255.0 + 0.5, 0.0, 255.0).astype(np.uint8)
+    return Picture(in_bytes(heat(cost, hottest)), sum(counts), seconds, shade, kept, hottest)
 
 
 def _lights(
@@ -203,13 +197,8 @@ def _lights(
 ) -> Lights:  # fmt: skip
     """Return the lights of checked arguments."""
     if lamp is None:
-        towards = 0.9 * camera.up - 0.75 * camera.right - 0.8 * camera.forward
-    else:
-        towards = reals("lamp", lamp)
-        if towards.shape != (3,) or not np.isfinite(towards).all() or not towards.any():
-            text = "lamp must be a direction of 3 finite numbers"
-            raise ValueError(f"{text}, got {towards.tolist()}")
-    degrees = _number("softness", softness)
+        lamp = 0.9 * camera.up - 0.75 * camera.right - 0.8 * camera.forward
+    degrees = number("softness", softness)
     if not 0.0 <= degrees <= 90.0:
         raise ValueError(f"softness must be from 0 to 90 degrees, got {softness}")
     if reach is None:
@@ -220,17 +209,9 @@ def _lights(
         if not (math.isfinite(farthest) and farthest > 0.0):
             farthest = math.inf
     else:
-        farthest = _number("reach", reach)
+        farthest = number("reach", reach)
         if not farthest > 0.0:
             raise ValueError(f"reach must be above 0, got {reach}")
     rays = whole_number("light_rays", light_rays)
     zenith = camera.up - 0.45 * camera.forward
-    return Lights(unit(towards), unit(zenith), degrees, rays, farthest)
-
-
-def _number(name: str, value: float) -> float:
-    """Return a checked number."""
-    given = reals(name, value)
-    if given.shape != ():
-        raise ValueError(f"{name} must be one number, got an array of shape {given.shape}")
-    return float(given)
+    return Lights(unit("lamp", lamp), unit("zenith", zenith), degrees, rays, farthest)

@@ -107,8 +107,7 @@ def _of_hits(hits: Hits, by: str) -> Picture:
         found = colours.heat(cost, hottest)
     elif mask.any():
         found[mask] = _coloured(hits[mask], by)
-    pixels = np.clip(found * 255.0 + 0.5, 0.0, 255.0).astype(np.uint8)
-    return Picture(pixels, shade=by, hottest=hottest)
+    return Picture(colours.in_bytes(found), shade=by, hottest=hottest)
 
 
 def _coloured(hits: Hits, by: str) -> NDArray[np.float64]:

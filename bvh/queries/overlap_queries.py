@@ -57,10 +57,8 @@ class OverlapQueries(Generic[Found, Pairs]):
         lower, upper : array_like, shape (..., 3)
             Corners, broadcast against each other; they may be infinite. A box with a NaN or with
             lower > upper meets nothing.
-        threads : int, optional
-            Threads to use for a batch; one for each CPU by default.
-        progress : callable, bool or bar of tqdm, optional
-            Called as progress(done, total) in queries.
+        threads, progress
+            As in `closest_hit`; progress counts regions.
 
         Returns
         -------
@@ -127,11 +125,6 @@ class OverlapQueries(Generic[Found, Pairs]):
         Overlaps or SceneOverlaps
             As in `overlap_box`.
 
-        Raises
-        ------
-        ValueError, TypeError
-            As in `overlap_box`.
-
         Examples
         --------
         >>> import bvh
@@ -178,12 +171,6 @@ class OverlapQueries(Generic[Found, Pairs]):
         Overlaps or SceneOverlaps
             As in `overlap_box`.
 
-        Raises
-        ------
-        ValueError, TypeError
-            Where an argument has the wrong shape or type, or what is searched is not over
-            triangles.
-
         Examples
         --------
         >>> import bvh
@@ -222,10 +209,8 @@ class OverlapQueries(Generic[Found, Pairs]):
             Affine matrix that brings `other` into this tree's world. Its vertices are computed in
             float64, x' = ((m00 x + m01 y) + m02 z) + m03, and the answer is exact for these;
             faces whose vertices overflow meet nothing.
-        threads : int, optional
-            Threads to use; one for each CPU by default.
-        progress : callable, bool or bar of tqdm, optional
-            Called as progress(done, total) in parts of the work.
+        threads, progress
+            As in `closest_hit`; progress counts parts of the work.
 
         Returns
         -------
@@ -280,11 +265,6 @@ class OverlapQueries(Generic[Found, Pairs]):
         ndarray of int32, shape (m, 2), or ScenePairs
             Rows (i, j) of face ids, i < j, ascending. In a scene, the face of the lower leaf, then
             prim_id, comes first.
-
-        Raises
-        ------
-        TypeError
-            If the tree, or an instance that counts, is not over triangles.
 
         Examples
         --------

@@ -22,10 +22,10 @@ class PointQueries(Generic[Points]):
 
     __slots__ = ()
 
-    # For the name of a query, a mask, and whether distances are measured.
+    # For the name of a query and a mask: what is searched, and whether distances are measured; a
+    # tree with all its faces, and whether those of reflected leaves are turned back.
     _point_target: Callable[[str, int | None, bool], Target]
-    # A tree with all faces that a mask selects, those of reflected leaves turned back or not.
-    _as_one_tree: Callable[[int, bool], Any]
+    _as_one_tree: Callable[[str, int | None, bool], Any]
 
     def closest_point(
         self,
@@ -61,10 +61,8 @@ class PointQueries(Generic[Points]):
         mask : int, optional
             For scenes: 32 bits; instances whose mask shares none of them are ignored. By default
             none is, but for those that are not visible. A tree of one mesh raises a ValueError.
-        threads : int, optional
-            Threads to use; one for each CPU by default.
-        progress : callable, bool or bar of tqdm, optional
-            Called as progress(done, total) in points.
+        threads, progress
+            As in `closest_hit`; progress counts points.
 
         Returns
         -------
@@ -252,11 +250,6 @@ class PointQueries(Generic[Points]):
         -------
         ndarray of bool or bool, shape (...)
 
-        Raises
-        ------
-        ValueError, TypeError
-            As in `closest_point`.
-
         Examples
         --------
         >>> import bvh, numpy as np
@@ -283,12 +276,12 @@ class PointQueries(Generic[Points]):
                 threads=threads,
                 progress=progress,
             )
-        target = self._point_target("contains", mask, False)
         if method == "winding":
-            tree = self._as_one_tree(target.mask, True)
+            tree = self._as_one_tree("contains", mask, True)
             return _winding_numbers(tree, points, 2.0, threads, progress) > 0.5
         from bvh.queries import containment
 
+        target = self._point_target("contains", mask, False)
         batch, workers = point_batch(points), thread_count(threads)
         with heard(progress) as report:
             flat: NDArray[np.bool_] = containment.inside(target, batch.points, workers, report)
@@ -326,11 +319,6 @@ class PointQueries(Generic[Points]):
             NaN for points that are not finite. On the surface, of the values on its two sides,
             either or the middle.
 
-        Raises
-        ------
-        ValueError, TypeError
-            As in `closest_point`.
-
         Notes
         -----
         Barill, Dickson, Schmidt, Levin and Jacobson 2018, "Fast winding numbers for soups and
@@ -361,8 +349,7 @@ class PointQueries(Generic[Points]):
                 threads=threads,
                 progress=progress,
             )
-        target = self._point_target("winding_number", mask, False)
-        tree = self._as_one_tree(target.mask, False)
+        tree = self._as_one_tree("winding_number", mask, False)
         return _winding_numbers(tree, points, accuracy, threads, progress)
 
 

@@ -21,13 +21,13 @@ from bvh.runtime.arguments import (
 from bvh.runtime.lazy_arrays import is_lazy
 from bvh.runtime.progress_bars import Progress, ProgressLike, heard
 from bvh.runtime.user_calls import FILTER, SCENE_FILTER, UserCall, optional_filter
-from bvh.traversal.rays.ray_batch import EVERY, Rays
+from bvh.traversal.rays.ray_batch import Rays
 from bvh.tree.instanced import Instanced
 from bvh.tree.primitives import Triangles
 
 Result = TypeVar("Result")
 
-FLOAT64 = np.dtype(np.float64)
+ARRAY, FLOAT64 = np.ndarray, np.dtype(np.float64)
 THREE = (3,)
 # What a single ray may consist of, beside Python's integers up to the largest that are floats.
 PLAIN_NUMBERS = frozenset({float, np.float64, np.float32, np.int64, np.int32})
@@ -150,7 +150,7 @@ def ray_batch(
         origins=o.shape[:-1], directions=d.shape[:-1], t_min=low.shape, t_max=high.shape
     )
     rays = _flat(o, shape, 3), _flat(d, shape, 3), _flat(low, shape, 0), _flat(high, shape, 0)
-    return RayBatch(Rays(*rays, EVERY), shape)
+    return RayBatch(Rays(*rays), shape)
 
 
 def point_batch(positions: ArrayLike, max_distance: ArrayLike = np.inf) -> PointBatch:
@@ -229,11 +229,11 @@ def plain_ray(origin: Any, direction: Any) -> tuple[float, ...] | None:
     A ray is two arrays, or sequences, of three real numbers. The usual ones come first.
     """
     try:
-        if type(origin) is np.ndarray and type(direction) is np.ndarray:
+        if type(origin) is type(direction) is ARRAY:
             if origin.shape != THREE or direction.shape != THREE:
                 return None
             ray = (*origin.tolist(), *direction.tolist())
-            if origin.dtype is FLOAT64 and direction.dtype is FLOAT64:
+            if origin.dtype is direction.dtype is FLOAT64:
                 return ray
         elif is_lazy(origin, direction):
             return None

@@ -37,8 +37,8 @@ class RayQueries(Generic[ClosestHits, EveryHit, Caster]):
     _target: Callable[[], Target]
     # One ray, (ox, oy, oz, dx, dy, dz), from t_min to t_max: its hit, also as the kernel has it,
     # whose second number is prim_id.
-    _closest_of_one: Callable[[tuple[float, ...], float, float], ClosestHits]
-    _cast_one: Callable[[tuple[float, ...], float, float], Any]
+    _closest_of_one: Callable[..., ClosestHits]
+    _cast_one: Callable[..., Any]
     # For a side to cull and a mask.
     _caster: Callable[[int, int], Caster]
 
@@ -145,7 +145,8 @@ class RayQueries(Generic[ClosestHits, EveryHit, Caster]):
             # A single ray is finished sooner than a batch is prepared.
             ray = plain_ray(origins, directions)
             if ray is not None:
-                return self._closest_of_one(ray, t_min, t_max)
+                # Not self._closest_of_one(...), which takes longer where there is a `__getattr__`.
+                return type(self)._closest_of_one(self, ray, t_min, t_max)
         if counters and filter is not None:
             raise ValueError("counters must be False where there is a filter, got True")
         given = RayArguments(
@@ -235,7 +236,7 @@ class RayQueries(Generic[ClosestHits, EveryHit, Caster]):
         ):
             ray = plain_ray(origins, directions)
             if ray is not None:
-                hit: bool = self._cast_one(ray, t_min, t_max)[1] >= 0
+                hit: bool = type(self)._cast_one(self, ray, t_min, t_max)[1] >= 0
                 return hit
         given = RayArguments(
             origins, directions, t_min, t_max, cull, threads, validate_rays, progress, filter,
@@ -289,11 +290,6 @@ class RayQueries(Generic[ClosestHits, EveryHit, Caster]):
         -------
         AllHits or SceneAllHits
             Flat arrays, and offsets to each ray's hits.
-
-        Raises
-        ------
-        ValueError, TypeError
-            Where an argument has the wrong shape, type or range; the message names it.
 
         Examples
         --------

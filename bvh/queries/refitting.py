@@ -68,10 +68,8 @@ class Refitting(TreeBase):
             For boxes and oriented boxes only: the upper corners. Valid boxes must stay valid.
         transforms : array_like, shape (n, 4, 4), optional
             For oriented boxes only: as in `BVH.from_obbs`.
-        threads : int, optional
-            Threads to use; one for each CPU by default.
-        progress : callable, bool or bar of tqdm, optional
-            Called as progress(done, total) in nodes.
+        threads, progress
+            As in `BVH.from_triangles`; progress counts nodes.
 
         Returns
         -------

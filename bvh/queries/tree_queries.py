@@ -41,15 +41,18 @@ class TreeQueries(
 
     def _cast_one(self, ray: tuple[float, ...], t_min: float, t_max: float) -> Any:
         kernel = self._cast or self._single_ray()
-        return kernel(self._address, ray, t_min, t_max, 0)
+        # Faster than `*ray`.
+        ox, oy, oz, dx, dy, dz = ray
+        return kernel(self._address, ox, oy, oz, dx, dy, dz, t_min, t_max, 0)
 
     def _closest_of_one(self, ray: tuple[float, ...], t_min: float, t_max: float) -> Hits:
         kernel = self._cast or self._single_ray()
         # Without the slow `__init__` of a frozen class.
         hits = new_object(Hits)
         fields = hits.__dict__
+        ox, oy, oz, dx, dy, dz = ray
         fields["t"], fields["prim_id"], fields["u"], fields["v"], fields["front"] = kernel(
-            self._address, ray, t_min, t_max, 0
+            self._address, ox, oy, oz, dx, dy, dz, t_min, t_max, 0
         )
         return hits
 
@@ -62,8 +65,7 @@ class TreeQueries(
         ) -> tuple[float, int, float, float, bool]:  # fmt: skip
             # The tree among the defaults stays alive as long as the function does.
             hit: tuple[float, int, float, float, bool] = kernel(
-                address,
-                (float(ox), float(oy), float(oz), float(dx), float(dy), float(dz)),
+                address, float(ox), float(oy), float(oz), float(dx), float(dy), float(dz),
                 float(t_min), float(t_max), cull,
             )  # fmt: skip
             return hit
@@ -73,9 +75,13 @@ class TreeQueries(
 
     def _point_target(self, query: str, mask: int | None, measured: bool) -> Target:
         self._must_hold(query, Triangles)
-        return self._target()._replace(mask=one_mask(mask, self._arrays))
+        bits = -1 if mask is None else one_mask(mask, self._arrays)
+        return Target(self._arrays, self._quality == "high", self, bits)
 
-    def _as_one_tree(self, mask: int, turned: bool) -> TreeQueries:
+    def _as_one_tree(self, query: str, mask: int | None, turned: bool) -> TreeQueries:
+        self._must_hold(query, Triangles)
+        if mask is not None:
+            one_mask(mask, self._arrays)
         return self
 
     def _winding_terms(self, threads: int) -> WindingTerms:

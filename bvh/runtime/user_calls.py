@@ -203,7 +203,7 @@ call_intersect = _by_address(INTERSECT)
 def user_function(name: str, function: Any, interface: Interface) -> Any:
     """Return a compiled function; raise a TypeError if kernels cannot call it."""
     got = getattr(function, "__name__", None) or type(function).__name__
-    if not _is_compiled(function):
+    if not isinstance(function, Dispatcher) or function.targetoptions.get("forceobj", False):
         raise TypeError(f"{name} must be a function compiled with numba.njit, got {got}")
     signature, parameters = inspect.signature(function.py_func), interface.parameters
     try:
@@ -217,7 +217,12 @@ def user_function(name: str, function: Any, interface: Interface) -> Any:
 
 def user_data(data: Any) -> Any:
     """Return the data of a user's function; raise a TypeError if kernels cannot take it."""
-    if not _is_passable(data):
+    try:
+        passable = not _holds_object(typeof(data))
+    except (TypeError, ValueError):
+        # Numba has no type for it.
+        passable = False
+    if not passable:
         raise TypeError(
             "data must be an array of numbers, a number, or a tuple of them, got "
             f"{type(data).__name__}"
@@ -230,20 +235,6 @@ def optional_filter(function: Any, data: Any, interface: Interface = FILTER) -> 
     if function is None:
         return None
     return user_call(user_function("filter", function, interface), user_data(data), interface)
-
-
-def _is_compiled(function: object) -> bool:
-    """Return whether kernels can call a function: one compiled with numba.njit."""
-    return isinstance(function, Dispatcher) and not function.targetoptions.get("forceobj", False)
-
-
-def _is_passable(value: object) -> bool:
-    """Return whether Numba has a type for a value and all its parts."""
-    try:
-        kind = typeof(value)
-    except (TypeError, ValueError):
-        return False
-    return not _holds_object(kind)
 
 
 def _holds_object(kind: Any) -> bool:

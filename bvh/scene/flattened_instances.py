@@ -208,11 +208,9 @@ class FlattenedInstances:
                 self._check(at, child, part, maps)
             order = np.argsort(child, kind="stable")
             ends = np.cumsum(np.bincount(child, minlength=len(part.trees)))
-            for k, end in enumerate(ends):
-                chosen = order[ends[k - 1] if k else 0 : end]
-                inner = part.parts[k]
-                if inner >= 0:
-                    uses[inner].append((at[chosen], maps[chosen], masks[chosen]))
+            for k in np.flatnonzero(part.parts >= 0):
+                chosen = order[ends[k - 1] if k else 0 : ends[k]]
+                uses[part.parts[k]].append((at[chosen], maps[chosen], masks[chosen]))
             chosen = np.flatnonzero(part.trees[child] >= 0)
             found.append(
                 _LeafRows(at[chosen], part.trees[child[chosen]], maps[chosen], masks[chosen])
@@ -250,8 +248,10 @@ class FlattenedInstances:
             (part.parts[part.child[rows]] >= 0).any() for rows in (moved, masked)
         ):
             # Instances of trees only: each is one leaf.
-            self._write(self.maps, self.moved, part.begins[moved], table.column("maps")[moved])
-            self._write(self.masks, self.masked, part.begins[masked], _masks_of(table, masked))
+            if len(moved):
+                self._write(self.maps, self.moved, part.begins[moved], table.column("maps")[moved])
+            if len(masked):
+                self._write(self.masks, self.masked, part.begins[masked], _masks_of(table, masked))
         else:
             self._update(self._leaves_below(np.union1d(moved, masked)))
         self._read = ends

@@ -145,7 +145,8 @@ def _near(
     # Nothing is outside the scene's bounds; this also makes all corners finite.
     low, high = np.maximum(boxes[:, :3], view.bounds[0]), np.minimum(boxes[:, 3:], view.bounds[1])
     search = search_of(view.tlas_arrays, view.bounds)
-    offsets, mine = find_regions(search, BoxRegions(low, high), len(low), threads, None)
+    regions = BoxRegions(kernel_input(low), kernel_input(high))
+    offsets, mine = find_regions(search, regions, len(low), threads, None)
     theirs = np.repeat(theirs, np.diff(offsets))
     kept = own.visible[mine]
     return mine[kept], theirs[kept]

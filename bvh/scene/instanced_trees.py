@@ -2,7 +2,7 @@
 
 Here and in `flattened_instances`, a *leaf* is one of a scene's leaves (`Scene.leaves`): an instance
 of a tree at the end of a path through nested scenes. `Instanced` describes its row in the arrays of
-kernels, `traversal.rays.instanced_setup` how rays enter its tree; this file fills the rows. With
+kernels, `traversal.rays.instanced_rays` how rays enter its tree; this file fills the rows. With
 the local frame x' = (x - c) * 2**k of the TLAS and x'' = (y - c'') * 2**k'' of a tree, and y = W x
 for the correctly rounded inverse W of the leaf's map, the transform between the frames is x'' = A
 x' + b with A = W * 2**(k'' - k), exact, and b = (W c - c'') * 2**k''.
@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.geometry.arithmetic.floats import scale_by
+from bvh.geometry.arithmetic.floats import row_of, scale_by
 from bvh.geometry.obbs import inverses
 from bvh.geometry.transforms import determinant_sign, rounded_dot
 from bvh.queries.tree_base import TreeBase
@@ -57,23 +57,9 @@ KINDS: dict[type, int] = {Triangles: TRIANGLES, Boxes: BOXES, Obbs: OBBS}
 
 @entry
 def fill_transforms(rows, maps, inverses, boxes, frame, frames, skews, tree_of, transforms):
-    """Compute the transforms from the TLAS to the BLAS of the leaves `rows`.
+    """Compute the transforms from the TLAS, of `frame`, to the BLAS of the leaves `rows`.
 
-    Parameters
-    ----------
-    rows : ndarray of int64
-    maps, inverses : ndarray of float64, shape (n, 3, 4)
-    boxes : ndarray of float64, shape (n, 6)
-        Of the leaves, in the world.
-    frame : ndarray of float64, shape (4, 3)
-        Of the TLAS.
-    frames : ndarray of float64, shape (m, 4, 3)
-        Of the trees.
-    skews : ndarray of float64, shape (m, 2)
-        Of the trees (see `world_bounds`).
-    tree_of : ndarray of int32, shape (n,)
-    transforms : ndarray of float64, shape (n * TRANSFORM_SIZE,)
-        Filled with the rows of `Instanced.transforms`.
+    `boxes` are the leaves' in the world, `frames` and `skews` (see `world_bounds`) their trees'.
     """
     for i in rows:
         own = frames[tree_of[i]]
@@ -82,9 +68,7 @@ def fill_transforms(rows, maps, inverses, boxes, frame, frames, skews, tree_of, 
         at = i * TRANSFORM_SIZE
         norm, shift_error, vertex_error = 0.0, 0.0, 0.0
         for row in range(3):
-            w = (
-                inverses[i, row, 0], inverses[i, row, 1], inverses[i, row, 2], inverses[i, row, 3]
-            )  # fmt: skip
+            w = row_of(inverses, 12 * i + 4 * row)
             _, moved = rounded_dot(w, c)
             total, terms, lost = 0.0, abs(w[3]) + abs(own_centre[row]), 0.0
             for axis in range(3):
@@ -138,18 +122,6 @@ def _addresses(tree: TreeBase) -> list[int]:
 class InstancedTrees:
     """TLAS over the leaves of a scene, their transforms, and the BLAS that they share.
 
-    Parameters
-    ----------
-    trees : sequence of BVH
-        Over triangles, boxes or oriented boxes.
-    tree_of : ndarray of int32, shape (n,)
-        Which of the trees each leaf is.
-    maps : ndarray of float64, shape (n, 3, 4)
-        Affine maps of the leaves, invertible.
-    masks : ndarray of uint32, shape (n,)
-    owners : ndarray of int32, shape (n,)
-        The outermost instances that leaves belong to.
-
     Attributes
     ----------
     arrays : TreeArrays
@@ -163,36 +135,12 @@ class InstancedTrees:
         The frames of the trees.
     split : bool
         Whether some tree has a primitive in several of its own leaves.
-    tree_of, maps, masks, owners : ndarray
-        As the parameters, read-only and up to date; masks are int32.
-    inverses : ndarray of float64, shape (n, 3, 4)
-        The correctly rounded inverses of the maps, read-only.
+    tree_of, masks, owners : ndarray of int32, shape (n,)
+        The tree of each leaf, its mask, and the outermost instance that it belongs to; read-only,
+        as are maps.
+    maps, inverses : ndarray of float64, shape (n, 3, 4)
+        Affine maps of the leaves, and their correctly rounded inverses.
     """
-
-    __slots__ = (
-        "_before",
-        "_extents",
-        "_instanced",
-        "_inverses",
-        "_maps",
-        "_masks",
-        "_metrics",
-        "_now",
-        "_skews",
-        "_solid",
-        "_tlas",
-        "_transforms",
-        "address",
-        "arrays",
-        "frames",
-        "inverses",
-        "maps",
-        "masks",
-        "owners",
-        "split",
-        "tree_of",
-        "trees",
-    )  # fmt: skip
 
     arrays: TreeArrays
     address: int
@@ -221,10 +169,8 @@ class InstancedTrees:
         )
         # Views, which follow what is written to the arrays here.
         self.maps, self.inverses = kernel_input(self._maps), kernel_input(self._inverses)
-        self.masks, self.owners = (
-            kernel_input(self._masks),
-            kernel_input(np.array(owners, np.int32)),
-        )
+        self.masks = kernel_input(self._masks)
+        self.owners = kernel_input(np.array(owners, np.int32))
         self._metrics = None
         self.split = any(tree._quality == "high" for tree in trees)
         table = np.array([_addresses(tree) for tree in trees], np.int64).reshape(-1, TREE_SIZE)
@@ -234,14 +180,9 @@ class InstancedTrees:
         self._skews = kernel_input(np.array(skews, np.float64).reshape(-1, 2))
         self._solid = np.array([not isinstance(t.primitives, Triangles) for t in self.trees], bool)
         self._tlas = Tlas(self._bounded(np.arange(len(self._maps))))
-        self._instanced = Instanced(
-            kernel_input(self._maps.reshape(-1)),
-            kernel_input(self._inverses.reshape(-1)),
-            kernel_input(self._transforms),
-            kernel_input(table[self.tree_of].reshape(-1)),
-            self.masks,
-            self.owners,
-        )
+        flat = self._maps, self._inverses, self._transforms, table[self.tree_of]
+        columns = [kernel_input(array.reshape(-1)) for array in flat]
+        self._instanced = Instanced._make([*columns, self.masks, self.owners])
         self._now = None
         self._adopt_tlas()
 
@@ -304,26 +245,14 @@ class InstancedTrees:
         """Lower and upper corner of each leaf, shape (n, 6); +inf and -inf if there is nothing."""
         return self._tlas.boxes
 
-    def move(
-        self, leaves: NDArray[np.int64], maps: NDArray[np.float64], rays: float | None = None
-    ) -> None:
-        """Change the maps of leaves.
-
-        Parameters
-        ----------
-        leaves : ndarray of int64, shape (k,)
-        maps : ndarray of float64, shape (k, 3, 4)
-        rays : float, optional
-            Rays that have been cast since the last call, if known.
-        """
+    def move(self, leaves: NDArray[np.int64], maps: NDArray[np.float64]) -> None:
+        """Change the maps of leaves, (k,), to maps (k, 3, 4)."""
         new = kernel_input(maps)
         self._maps[leaves] = new
         if self._metrics is not None:
             self._fill_metrics(leaves, self._metrics)
         self._inverses[leaves], _ = inverses(new)
-        boxes = self._bounded(leaves)
-        options: dict[str, Any] = {} if rays is None else {"rays": rays}
-        if self._tlas.update(kernel_input(leaves), boxes, **options):
+        if self._tlas.update(kernel_input(leaves), self._bounded(leaves)):
             self._adopt_tlas()
         else:
             self._update_transforms(leaves)

@@ -67,7 +67,8 @@ class Picking(SceneQueries):
         (0, 1.414214)
         """
         if type(radius) is float and radius == 0.0:
-            check_camera(camera)
+            if type(camera) is not Camera:
+                check_camera(camera)
             ray = camera.cursor_ray(x, y)
             if mask is ALL_BITS:
                 hit = self._cast_one(ray, camera.near, camera.far)

@@ -80,10 +80,8 @@ class Scene(Picking, SceneSaving):
         up : {"x", "y", "z", "-x", "-y", "-z"}, optional
             The axis that is up (see `Scene.up`); by default y if trimesh has read the scene from
             glTF, else z.
-        quality, threads
+        quality, threads, progress
             As in `BVH.from_triangles`.
-        progress : callable, bool or bar of tqdm, optional
-            Called as progress(done, total) in triangles.
 
         Returns
         -------

@@ -62,7 +62,7 @@ class SceneQueries(
 
     def _cast_one(self, ray: tuple[float, ...], t_min: float, t_max: float) -> Any:
         view = self._current()
-        return cast_function(view.arrays)(view.address, ray, t_min, t_max, 0, -1)
+        return cast_function(view.arrays)(view.address, *ray, t_min, t_max, (0, -1))
 
     def _closest_of_one(self, ray: tuple[float, ...], t_min: float, t_max: float) -> SceneHits:
         view = self._current()
@@ -71,21 +71,21 @@ class SceneQueries(
         (
             fields["t"], fields["prim_id"], fields["u"], fields["v"], fields["front"],
             fields["leaf"],
-        ) = cast_function(view.arrays)(view.address, ray, t_min, t_max, 0, -1)  # fmt: skip
+        ) = cast_function(view.arrays)(view.address, *ray, t_min, t_max, (0, -1))  # fmt: skip
         fields["instance_id"] = view.owner(fields["leaf"])
         return hits
 
     def _caster(self, cull: int, mask: int) -> SceneCaster:
         kernel, current = cast_function(self._current().arrays), self._current
+        options = cull, mask
 
         def cast(
             ox: float, oy: float, oz: float, dx: float, dy: float, dz: float,
             t_min: float = 0.0, t_max: float = np.inf,
         ) -> SceneHit:  # fmt: skip
             hit: SceneHit = kernel(
-                current().address,
-                (float(ox), float(oy), float(oz), float(dx), float(dy), float(dz)),
-                float(t_min), float(t_max), cull, mask,
+                current().address, float(ox), float(oy), float(oz), float(dx), float(dy), float(dz),
+                float(t_min), float(t_max), options,
             )  # fmt: skip
             return hit
 
@@ -104,13 +104,14 @@ class SceneQueries(
             )
         return Target(view.arrays, view.split, view, bits, view.metrics if measured else None)
 
-    def _as_one_tree(self, mask: int, turned: bool) -> BVH:
-        now, key = changes.count, (mask, turned)
+    def _as_one_tree(self, query: str, mask: int | None, turned: bool) -> BVH:
+        bits = self._point_target(query, mask, False).mask
+        now, key = changes.count, (bits, turned)
         seen, kept = self._wound
         tree = kept.get(key)
         if tree is not None and seen == now:
             return tree
-        vertices, faces, leaf_id, _ = self.flattened(mask & ALL_BITS)
+        vertices, faces, leaf_id, _ = self.flattened(bits & ALL_BITS)
         if turned:
             flipped = self._current().flipped[leaf_id]
             faces[flipped] = faces[flipped][:, ::-1]

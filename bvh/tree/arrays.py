@@ -62,10 +62,7 @@ def frozen_primitives(primitives: Primitives) -> Primitives:
 
 
 def kernel_arrays(arrays: TreeArrays) -> tuple[TreeArrays, object]:
-    """Return a tree as kernels of this package take it, and what must stay alive while they run.
-
-    A user's intersection function is passed by its address.
-    """
+    """Return a tree as kernels of this package take it, and what must stay alive meanwhile."""
     primitives = arrays.primitives
     if not isinstance(primitives, Custom):
         return arrays, None

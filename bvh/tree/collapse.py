@@ -79,18 +79,12 @@ def order_node(data, node):
 @inlined
 def _box(bounds, i):
     """Return the box of a binary node."""
-    return (
-        (bounds[i, 0], bounds[i, 1], bounds[i, 2]),
-        (bounds[i, 3], bounds[i, 4], bounds[i, 5]),
-    )
+    return ((bounds[i, 0], bounds[i, 1], bounds[i, 2]), (bounds[i, 3], bounds[i, 4], bounds[i, 5]))
 
 
 @entry
 def _collapse(bounds, links, order, lanes, data, ids, scratch):
-    """Collapse a binary tree, opening the child of largest area until a node is full.
-
-    Returns the number of nodes.
-    """
+    """Collapse a tree, opening the largest children until nodes are full; return their number."""
     pending, children, areas = scratch
     pending[0, 0], pending[0, 1] = 0, 0
     waiting, nodes, rows = 1, 1, 0

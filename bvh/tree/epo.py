@@ -25,14 +25,7 @@ from bvh.runtime.threads import Shelf, share
 from bvh.tree.arrays import TreeArrays
 from bvh.tree.builders.space import local_triangle
 from bvh.tree.primitives import Triangles
-from bvh.tree.wide_nodes import (
-    child_code,
-    child_lower,
-    child_upper,
-    leaf_rows,
-    node_at,
-    node_count,
-)
+from bvh.tree.wide_nodes import child_code, child_lower, child_upper, leaf_rows, node_at, node_count
 
 # Triangles that a thread takes at a time.
 CHUNK = 512

@@ -91,21 +91,10 @@ def polytope(
     bounds: NDArray[np.float64],
     max_count: int,
 ) -> NDArray[np.float64] | None:
-    """Return the vertices of a polytope around points, shape (k, 3).
+    """Return the vertices (k, 3) of a polytope around the points `used`, None if over `max_count`.
 
-    Parameters
-    ----------
-    points : ndarray of float64, shape (n, 3)
-    used : ndarray of bool, shape (n,)
-        Which of them to contain: at least one, and only finite ones.
-    bounds : ndarray of float64, shape (2, 3)
-        Their box.
-    max_count : int
-
-    Returns
-    -------
-    ndarray of float64, shape (k, 3), or None
-        Wrong by 2**-52 of the largest coordinate; None if there are more than `max_count`.
+    There is at least one such point, and all are finite and within bounds (2, 3). Vertices are
+    wrong by 2**-52 of the largest coordinate.
     """
     centre = 0.5 * bounds[0] + 0.5 * bounds[1]
     half = 0.5 * bounds[1] - 0.5 * bounds[0]
@@ -113,13 +102,7 @@ def polytope(
     power = np.maximum(np.frexp(half)[1], -900)
     scale = np.where(half > 0.0, np.ldexp(1.0, -power), 1.0)
     extremes = np.empty(len(PLANES))
-    _find_extremes(
-        kernel_input(points),
-        kernel_input(used),
-        kernel_input(centre),
-        kernel_input(scale),
-        extremes,
-    )
+    _find_extremes(*map(kernel_input, (points, used, centre, scale)), extremes)
     reach = extremes + MARGIN * np.abs(PLANES).sum(axis=1)
     found = np.einsum("nij,nj->ni", INVERSES, reach[TRIPLES])
     # Compared row by row: numpy broadcasts large arrays through buffers, and if there is no memory

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from bvh.geometry.arithmetic.floats import INF, lower_of, upper_of
+from bvh.geometry.boxes import read_box
 from bvh.runtime.jit import entry, inlined
 from bvh.runtime.simd import WIDTH, peek
 from bvh.tree.build import local_box
@@ -41,21 +42,11 @@ FIGURES = 3
 @inlined
 def _is_box(boxes, i):
     """Return whether a box is finite and not empty."""
-    at = 6 * i
+    low, high = read_box(boxes, i)
     ok = True
     for axis in range(3):
-        low, high = peek(boxes, at + axis), peek(boxes, at + 3 + axis)
-        ok &= low <= high and abs(low) < INF and abs(high) < INF
+        ok &= low[axis] <= high[axis] and abs(low[axis]) < INF and abs(high[axis]) < INF
     return ok
-
-
-@inlined
-def _corners(boxes, i):
-    at = 6 * i
-    return (
-        (peek(boxes, at), peek(boxes, at + 1), peek(boxes, at + 2)),
-        (peek(boxes, at + 3), peek(boxes, at + 4), peek(boxes, at + 5)),
-    )
 
 
 @inlined
@@ -83,7 +74,7 @@ def valid_boxes(boxes, ids, bounds):
         if _is_box(boxes, i):
             ids[count] = i
             count += 1
-            a, b = _corners(boxes, i)
+            a, b = read_box(boxes, i)
             low, high = lower_of(low, a), upper_of(high, b)
     for axis in range(3):
         bounds[0, axis], bounds[1, axis] = low[axis], high[axis]
@@ -132,7 +123,7 @@ def refit_all(boxes, lanes, ids, parents, frame, blocks, figures, new):
         if _is_box(boxes, i) != (lanes[i] >= 0):
             return OUTGROWN
         if lanes[i] >= 0:
-            a, b = _corners(boxes, i)
+            a, b = read_box(boxes, i)
             low, high = lower_of(low, a), upper_of(high, b)
     origin, s = centre(frame), scale(frame)
     # So that nothing overflows; the rest of the frame is checked at the end.
@@ -145,7 +136,7 @@ def refit_all(boxes, lanes, ids, parents, frame, blocks, figures, new):
             base = node_at(node) + c
             code = child_code(blocks, base)
             if code < 0:
-                a, b = _corners(boxes, np.int64(peek(ids, first_row(code))))
+                a, b = read_box(boxes, np.int64(peek(ids, first_row(code))))
                 near, far = local_box(a, b, origin, s)
                 set_child_box(blocks, base, near, far)
                 total += half_area_of(near, far)
@@ -174,7 +165,7 @@ def move_boxes(rows, moved, boxes, lanes, parents, frame, blocks, figures):
             answer = OUTGROWN
         if base < 0 or answer != KEPT:
             continue
-        low, high = _corners(moved, j)
+        low, high = read_box(moved, j)
         if not _reach_of(low, high, origin, s) <= LARGEST * figures[REACH]:
             answer = OUTGROWN
             continue

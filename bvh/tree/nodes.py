@@ -9,7 +9,7 @@ Why float32 boxes miss no hit. The local frame is x' = (x - c) * 2**k with abs(x
 <= 1 (up to 16 where extents come near the largest double; the frame says how much). Bringing a
 plane there loses 2**-53 of the result, and one float32 step outward covers that and the rounding,
 so a box contains its primitives. Rounding in the test of a ray is covered by margins of the ray:
-see `traversal.rays.ray_block`.
+see `traversal.rays.ray_memory`.
 """
 
 from __future__ import annotations
@@ -36,11 +36,7 @@ class Nodes(NamedTuple):
 def local_boxes(
     lower: NDArray[np.float64], upper: NDArray[np.float64], frame: NDArray[np.float64]
 ) -> NDArray[np.float32]:
-    """Return boxes in the local frame, rounded outward to float32, shape (n, 6).
-
-    Subtracting the centre loses 2**-53 of the result and float32 keeps 2**-24 of it, so one
-    float32 step outward from the nearest value covers both.
-    """
+    """Return boxes in the local frame, rounded outward to float32, shape (n, 6)."""
     boxes = np.empty((len(lower), 6), np.float32)
     _local_boxes(lower, upper, kernel_input(frame), boxes)
     return boxes
@@ -48,7 +44,6 @@ def local_boxes(
 
 @entry
 def _local_boxes(lower, upper, frame, boxes):
-    """Fill `boxes` for `local_boxes`."""
     middle, s = centre(frame), scale(frame)
     for i in range(len(boxes)):
         for axis in range(3):

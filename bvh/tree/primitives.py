@@ -52,13 +52,10 @@ class Obbs(NamedTuple):
 
 
 class Custom(NamedTuple):
-    """A user's primitives by their bounding boxes (n, 6), and the test of a ray against one.
-
-    Kernels of this package take the function and its data by their addresses (see `UserCall`).
-    """
+    """A user's primitives by their bounding boxes (n, 6), and the test of a ray against one."""
 
     points: NDArray[np.float64]
-    intersect: Any
+    intersect: Any  # this and its data in kernels by address (see `UserCall`)
     data: Any
 
 

@@ -45,10 +45,7 @@ CHUNK = 512
 
 @entry
 def _fit_leaves(triangles, corners, ids, frame, begin, end, data, groups):
-    """Bound the leaves of the nodes begin..end, of triangles or of boxes by their corners.
-
-    Fills the groups of triangles; a leaf without a triangle gets an empty box.
-    """
+    """Bound leaves of triangles, or of boxes by their corners; fill the groups of triangles."""
     centre, s, bound = frames.centre(frame), frames.scale(frame), frames.bound(frame)
     for number in range(begin * WIDTH, end * WIDTH):
         at = child_at(number)

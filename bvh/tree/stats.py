@@ -138,10 +138,7 @@ def wide_levels(view: Lanes) -> NDArray[np.int64]:
 
 
 def wide_cost(view: Lanes, frame: NDArray[np.float64]) -> float:
-    """Return the SAH cost of a wide tree, in visits of nodes and of rows of primitives.
-
-    MacDonald and Booth 1990, "Heuristics for ray tracing using space subdivision".
-    """
+    """Return the SAH cost of a wide tree, in visits of nodes and of rows of primitives."""
     if len(view.codes) == 0:
         return 0.0
     bounds = np.moveaxis(view.boxes, 1, 2)
@@ -173,10 +170,8 @@ def check(arrays: TreeArrays) -> None:
 def check_wide(nodes: WideNodes, boxes: NDArray[np.float32], ids: NDArray[np.int32]) -> None:
     """Raise a ValueError that names the first error in the structure of wide nodes.
 
-    Every node must have one parent, which comes before it and whose box of it contains it; every
-    row of primitives must be in one leaf; every one of the primitives `ids` must be in a leaf, in
-    none twice, and the union of its leaves' boxes must contain its own of the `boxes`; and the
-    visiting orders must be permutations.
+    Every one of the primitives `ids` must be in a leaf, in none twice, and the union of its leaves'
+    boxes must contain its own of the `boxes`.
     """
     view = lanes_of(nodes.data)
     n = len(view.codes)
@@ -205,11 +200,8 @@ def check_wide(nodes: WideNodes, boxes: NDArray[np.float32], ids: NDArray[np.int
         raise ValueError("a row of primitives is in no leaf, or in more than one")
     row_ids = nodes.ids[rows]
     used = row_ids >= 0
-    owner, prims = (
-        np.broadcast_to(owner[:, None], used.shape)[used],
-        row_ids[used].astype(np.int64),
-    )
-    check_primitives(bounds[view.leaf], owner, prims, boxes, ids)
+    owner = np.broadcast_to(owner[:, None], used.shape)[used]
+    check_primitives(bounds[view.leaf], owner, row_ids[used].astype(np.int64), boxes, ids)
     if not (np.sort(octants_of(view.orders), axis=2) == np.arange(WIDTH)).all():
         raise ValueError("a visiting order leaves out a child")
 

@@ -69,6 +69,8 @@ class Tlas:
     # Grows before and after boxes move: bounds that another thread computes meanwhile are stale.
     _changes: int
     _frame: NDArray[np.float64]
+    # The rows of the frame that have the corners of the root's box.
+    _root: NDArray[np.float64]
     _blocks: NDArray[np.float32]
     # The lane of each node, and of each box; -1 for the root, and for boxes left out.
     _parents: NDArray[np.int64]
@@ -108,7 +110,7 @@ class Tlas:
         """Expected number of nodes and boxes that a ray through the root's box visits."""
         if len(self._blocks) == 0:
             return 0.0
-        low, high = FrameView(self._frame).box
+        low, high = self._root
         x, y, z = (high - low).tolist()
         whole = x * y + y * z + z * x
         if whole == 0.0:
@@ -116,15 +118,11 @@ class Tlas:
         return float(1.0 + self._figures[AREA] / whole)
 
     def update(
-        self,
-        rows: NDArray[np.int64],
-        boxes: NDArray[np.float64],
-        rays: float = ASSUMED_RAYS,
+        self, rows: NDArray[np.int64], boxes: NDArray[np.float64], rays: float = ASSUMED_RAYS
     ) -> bool:
         """Move the boxes `rows`, after `rays` rays; return whether `arrays` have been replaced.
 
-        The tree is refitted, or rebuilt if that is cheaper. Of a row that is given twice, the last
-        box counts.
+        The tree is refitted, or rebuilt if that is cheaper. The last box of a row counts.
         """
         self._lost += rays * (self.cost - self._built_cost) * NODE_SECONDS
         # A tree that has improved reduces the loss, but not below 0.
@@ -158,6 +156,7 @@ class Tlas:
         nodes = widen(binary, 1)
         self._frame, self._bounds = np.zeros((4, 3)), (self._changes, bounds)
         self._frame[:2] = frame
+        self._root = FrameView(self._frame).box
         self._blocks = nodes.data
         self._parents = np.empty(nodes.size, np.int64)
         self._lanes = np.empty(len(self._boxes), np.int64)

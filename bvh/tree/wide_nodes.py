@@ -22,16 +22,7 @@ from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.floats import INF
 from bvh.runtime.jit import inlined
-from bvh.runtime.simd import (
-    WIDTH,
-    load_ints,
-    lowest,
-    peek,
-    peek_int,
-    poke,
-    poke_int,
-    store_ints,
-)
+from bvh.runtime.simd import WIDTH, load_ints, lowest, peek, peek_int, poke, poke_int, store_ints
 from bvh.tree.triangle_groups import three
 
 ROWS = 8

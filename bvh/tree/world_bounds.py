@@ -32,11 +32,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.geometry.arithmetic.floats import INF, LARGEST
+from bvh.geometry.arithmetic.floats import INF, LARGEST, row_of, vector
+from bvh.geometry.arithmetic.vectors import dot
 from bvh.geometry.obbs import INVERTED, inverses
 from bvh.runtime.arguments import kernel_input
 from bvh.runtime.jit import entry, inlined, warms
-from bvh.runtime.simd import WIDTH, fma, greater, lesser, load, lowest, peek, splat
+from bvh.runtime.simd import WIDTH, fma, greater, lesser, load, lowest, splat
 from bvh.runtime.threads import share
 from bvh.tree.arrays import TreeArrays
 from bvh.tree.frame import FrameView
@@ -82,20 +83,14 @@ def extent_of(arrays: TreeArrays, bounds: NDArray[np.float64]) -> NDArray[np.flo
     """
     if len(arrays.nodes.data) == 0:
         return np.empty((0, 6))
-    if isinstance(arrays.primitives, Triangles):
-        points, faces = arrays.primitives
-        used = np.zeros(len(points), np.bool_)
-        used_count = mark_used(points, faces, used)
-        if used_count <= MAX_BOXES:
-            few: NDArray[np.float64] | None = points[used]
-        else:
-            few = polytope(points, used, bounds, MAX_BOXES)
-        if few is not None:
-            corners = np.hstack([few, few])
-            if used_count <= MAX_BOXES:
-                return corners
-            return _tighter(corners, _upper_boxes(arrays, bounds))
-    return _upper_boxes(arrays, bounds)
+    if not isinstance(arrays.primitives, Triangles):
+        return _upper_boxes(arrays, bounds)
+    points, faces = arrays.primitives
+    used = np.zeros(len(points), np.bool_)
+    if mark_used(points, faces, used) <= MAX_BOXES:
+        return np.hstack([points[used], points[used]])
+    boxes, vertices = _upper_boxes(arrays, bounds), polytope(points, used, bounds, MAX_BOXES)
+    return boxes if vertices is None else _tighter(np.hstack([vertices, vertices]), boxes)
 
 
 def _tighter(a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -164,9 +159,7 @@ def gathered(extents: Sequence[NDArray[np.float64]]) -> Extents:
         rows = np.hstack([centre, half]).reshape(count, LANES, 6)
         groups.append(np.swapaxes(rows, 1, 2).ravel())
     boxes = np.concatenate(groups) if groups else np.empty(0)
-    return Extents(
-        kernel_input(boxes), kernel_input(np.array(offsets, np.int64)), kernel_input(reach)
-    )
+    return Extents(*map(kernel_input, (boxes, np.array(offsets, np.int64), reach)))
 
 
 @inlined
@@ -176,16 +169,9 @@ def _span(boxes, begin, end, a, b, c):
     low, high = splat(INF, LANES), splat(-INF, LANES)
     for g in range(begin, end):
         at = g * GROUP
-        x, y, z = (
-            load(boxes, at, LANES),
-            load(boxes, at + LANES, LANES),
-            load(boxes, at + 2 * LANES, LANES),
-        )
-        u, v, w = (
-            load(boxes, at + 3 * LANES, LANES),
-            load(boxes, at + 4 * LANES, LANES),
-            load(boxes, at + 5 * LANES, LANES),
-        )
+        x, u = load(boxes, at, LANES), load(boxes, at + 3 * LANES, LANES)
+        y, v = load(boxes, at + LANES, LANES), load(boxes, at + 4 * LANES, LANES)
+        z, w = load(boxes, at + 2 * LANES, LANES), load(boxes, at + 5 * LANES, LANES)
         middle = fma(x, a, fma(y, b, z * c))
         half = fma(u, p, fma(v, q, w * r))
         low, high = lesser(middle - half, low), greater(middle + half, high)
@@ -199,22 +185,11 @@ def _bound(extents, tree_of, matrices, begin, end, found):
         tree = np.int64(tree_of[i])
         first, last = extents.offsets[tree], extents.offsets[tree + 1]
         for axis in range(3):
-            at = 12 * i + 4 * axis
-            a, b, c, t = (
-                peek(matrices, at),
-                peek(matrices, at + 1),
-                peek(matrices, at + 2),
-                peek(matrices, at + 3),
-            )
+            a, b, c, t = row_of(matrices, 12 * i + 4 * axis)
             if first == last:
                 found[i, axis], found[i, axis + 3] = INF, -INF
                 continue
-            size = (
-                abs(a) * extents.reach[tree, 0]
-                + abs(b) * extents.reach[tree, 1]
-                + abs(c) * extents.reach[tree, 2]
-                + abs(t)
-            )
+            size = dot((abs(a), abs(b), abs(c)), vector(extents.reach, tree)) + abs(t)
             if not size < 0.25 * LARGEST:
                 # Some vertices may overflow; others may not.
                 found[i, axis], found[i, axis + 3] = -LARGEST, LARGEST
@@ -230,22 +205,10 @@ def instance_bounds(
     matrices: NDArray[np.float64],
     threads: int = 1,
 ) -> NDArray[np.float64]:
-    """Bound instances: every vertex, moved and correctly rounded, is in the box.
+    """Return boxes (n, 6) of instances: every vertex, moved and correctly rounded, is inside.
 
-    Parameters
-    ----------
-    extents : Extents
-    tree_of : ndarray of int32, shape (n,)
-        The tree of each instance.
-    matrices : ndarray of float64, shape (n, 3, 4)
-        Affine maps, finite.
-    threads : int
-        Threads to use.
-
-    Returns
-    -------
-    ndarray of float64, shape (n, 6)
-        Lower and upper corners; +inf and -inf where there is nothing to bound.
+    `tree_of` has the tree of each, and `matrices` its finite affine map (3, 4). Boxes are +inf and
+    -inf where there is nothing to bound.
     """
     found = np.empty((len(matrices), 6))
     which, maps = kernel_input(np.asarray(tree_of, np.int32)), kernel_input(matrices)
@@ -282,14 +245,7 @@ def box_instance_bounds(
 ) -> NDArray[np.float64]:
     """Bound instances of boxes and oriented boxes, as `instance_bounds` does those of triangles.
 
-    Parameters
-    ----------
-    extents : Extents
-    tree_of : ndarray of int32, shape (n,)
-    rows : ndarray of float64, shape (n, 3, 4)
-        The correctly rounded inverses of their maps.
-    skews : ndarray of float64, shape (trees, 2)
-        From `skew_of`.
+    `rows` are the correctly rounded inverses of their maps, `skews` those of all trees.
     """
     back, status = inverses(rows)
     found = instance_bounds(extents, tree_of, back)

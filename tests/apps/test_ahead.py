@@ -62,7 +62,7 @@ def test_a_process_is_started_where_it_is_of_use(
     monkeypatch.setattr(compiling.atexit, "register", lambda *_: None)
     monkeypatch.setattr(compiling, "kernel_shelves", lambda: ())
     monkeypatch.setattr(compiling, "cache_directory", lambda: tmp_path)
-    monkeypatch.setattr(compiling, "_cpus", lambda: 2)
+    monkeypatch.setattr(compiling, "thread_count", lambda _: 2)
 
     def ask(name: str) -> int:
         started.clear()
@@ -76,7 +76,7 @@ def test_a_process_is_started_where_it_is_of_use(
     (tmp_path / f"{compiling.RAYS}closest_hits-1").touch()
     assert ask("a.ply") == 0
     (tmp_path / f"{compiling.RAYS}closest_hits-1").unlink()
-    for name, value in (("_cpus", lambda: 1), ("kernel_shelves", lambda: (tmp_path,)),
+    for name, value in (("thread_count", lambda _: 1), ("kernel_shelves", lambda: (tmp_path,)),
                         ("cache_directory", lambda: None),
                         ("cache_directory", lambda: tmp_path / "gone")):  # fmt: skip
         with monkeypatch.context() as patch:

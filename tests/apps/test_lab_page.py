@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 import bvh
-from bvh.apps.lab.handles import pose
+from bvh.apps.lab.frame import pose
 from bvh.apps.lab.presets import PRESETS
 from bvh.apps.lab.state import LabState, interval, nearest, text_of
 

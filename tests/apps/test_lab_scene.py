@@ -14,8 +14,7 @@ import numpy as np
 import pytest
 
 import bvh
-from bvh.apps.lab.frame import FIT, REACH, corners, drawn_ray, fitted
-from bvh.apps.lab.handles import Pose, moved, pose
+from bvh.apps.lab.frame import FIT, REACH, Pose, corners, drawn_ray, fitted, moved, pose
 from bvh.apps.lab.presets import CUBE, PRESETS
 from bvh.apps.lab.state import LabBox, LabState, at, interval, nearest, rotation
 from tests.commands import Run

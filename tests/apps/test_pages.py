@@ -15,8 +15,7 @@ import bvh
 from bvh import BVH, Scene, view
 from bvh.apps.viewer import readouts, window
 from bvh.apps.viewer.box_overlay import OFF, TOP, TREE, BoxOverlay
-from bvh.apps.viewer.drawing import outlines_of_faces
-from bvh.apps.viewer.page_frame import PageFrame
+from bvh.apps.viewer.drawing import PageFrame, outlines_of_faces
 
 viser = pytest.importorskip("viser")
 client = pytest.importorskip("websockets.sync.client")

@@ -15,15 +15,17 @@ import trimesh
 import bvh
 from bvh import BVH, Scene
 from bvh.apps.viewer import readouts
-from bvh.apps.viewer.box_overlay import BoxLevels, corners_of, edges_of, largest
+from bvh.apps.viewer.box_overlay import BoxLevels, largest
 from bvh.apps.viewer.drawing import (
+    PageFrame,
+    corners_of,
     drawing_of,
+    edges_of,
+    rotation_of,
     surface_of,
     triangles_of_faces,
 )
-from bvh.apps.viewer.page_frame import PageFrame, rotation_of
-from bvh.apps.viewer.page_script import cursor_of, watching_html
-from bvh.apps.viewer.readouts import picture_text
+from bvh.apps.viewer.readouts import cursor_of, picture_text, watching_html
 from bvh.apps.viewer.tracing import RESTING, Latest, Tracer, reduced
 from bvh.picking.projected import BOX_FACES
 from bvh.pictures import render

@@ -66,9 +66,9 @@ def test_what_can_be_shown() -> None:
     ("options", "error", "told"),
     [
         ({"up": "w"}, ValueError, "up must be one of x, y, z"),
-        ({"up": [0, 0, 0]}, ValueError, "up must be a direction"),
-        ({"up": [0, 0]}, ValueError, "up must be a direction"),
-        ({"up": [0, np.nan, 0]}, ValueError, "up must be a direction"),
+        ({"up": [0, 0, 0]}, ValueError, "up must not be zero"),
+        ({"up": [0, 0]}, ValueError, "up must be three finite numbers"),
+        ({"up": [0, np.nan, 0]}, ValueError, "up must be three finite numbers"),
         ({"host": ""}, ValueError, "host must be an address"),
         ({"port": 70000}, ValueError, "port must be at most 65535"),
         ({"port": -1}, ValueError, "port must be at least"),

@@ -11,7 +11,7 @@ import pytest
 
 from bvh import BVH, Camera, Scene
 from bvh.pictures import render
-from bvh.pictures.lights import TILE, Lights, spread
+from bvh.pictures.shading import TILE, Lights, spread
 from bvh.pictures.surfaces import Surfaces
 from meshes.sphere import geodesic_sphere
 from tests.oracles.pictures import exact_normal, exact_side

@@ -15,8 +15,8 @@ import pytest
 import bvh
 from bvh import BVH, Camera, Scene
 from bvh.pictures import Picture, render
-from bvh.pictures.creases import CREASE, MAX_FACES, corner_normals
 from bvh.pictures.shading import DATA
+from bvh.pictures.surfaces import CREASE, MAX_FACES, corner_normals
 from meshes.sphere import geodesic_sphere
 from tests.commands import Run
 
@@ -181,7 +181,7 @@ def test_numbers_in_files(run: Run, tmp_path: Path) -> None:
     assert np.isinf(render(tree, view, data="depth").data["depth"]).any()
     for options, told in (
         (("--lamp", "1,2"), "--lamp"),
-        (("--lamp", "0,0,0"), "lamp must be a direction"),
+        (("--lamp", "0,0,0"), "lamp must not be zero"),
         (("--softness", "91"), "softness"),
         (("--reach", "0"), "reach"),
         (("--reach", "nan"), "reach"),

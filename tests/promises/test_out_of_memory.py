@@ -141,19 +141,19 @@ import numpy as np
 
 import bvh
 from bvh.runtime import threads as workers
-from bvh.traversal.points.winding_number import new_scratch, winding_numbers
+from bvh.traversal.points.winding_number import winding_numbers
 from bvh.tree.winding_moments import winding_terms
 
 points = np.random.default_rng(0).random((900, 3))
 tree = bvh.BVH.from_triangles(points, np.arange(900).reshape(-1, 3))
-terms, scratch = winding_terms(tree.arrays.primitives), new_scratch()
+terms = winding_terms(tree.arrays.primitives)
 given = np.ascontiguousarray(points[:40])
 given.flags.writeable = False
 found = np.empty(40)
 
 
 def call():
-    winding_numbers(terms, given, scratch, 4.0, 0, 40, found)
+    winding_numbers(terms, given, 4.0, 0, 40, found)
 
 
 call()

@@ -156,9 +156,9 @@ def cast(
     Without --rays the rays are those of a camera, which by default sees everything. Hits of a scene
     also have an instance_id, and the leaf of a nested scene.
     """
-    if output is not None and output.suffix not in HIT_ENDINGS:
-        raise ValueError(f"--output must end in .npz or .csv, got {output}")
     if output is not None:
+        if output.suffix not in HIT_ENDINGS:
+            raise ValueError(f"--output must end in .npz or .csv, got {output}")
         check_folder(output)
     columns = read_rays(rays) if rays is not None else None
     source, read, up = opened(scene, threads, flatten=flatten)

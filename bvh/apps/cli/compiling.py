@@ -22,6 +22,7 @@ import typer
 import bvh
 from bvh.apps.cli.console import bar, out
 from bvh.queries.hierarchy import BVH
+from bvh.runtime.arguments import thread_count
 from bvh.runtime.cache.kernel_cache import kernel_shelves
 from bvh.runtime.cache.kernel_folders import KernelFolder, Untrusted
 from bvh.runtime.compiler.code_generator import target
@@ -141,7 +142,7 @@ def compile_ahead(path: Path, counters: bool) -> None:
 
     This process loads them from the cache when it needs them, or waits for their locks.
     """
-    if _cpus() < 2 or not _is_empty():
+    if thread_count(None) < 2 or not _is_empty():
         return
     command = _python(CAST.format(path.suffix.lower() in SCENES, counters))
     null = subprocess.DEVNULL
@@ -190,10 +191,6 @@ def _is_empty() -> bool:
         )
     except OSError:
         return False
-
-
-def _cpus() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class Plan:

@@ -5,9 +5,8 @@ Each file imports only from those above it.
 | file | contents |
 |---|---|
 | `state.py` | State of the ray lab: a ray and one or two boxes, the exact answers, and its numbers as text |
-| `frame.py` | Drawn coordinates of the ray lab: the part of space in view, translated and scaled |
-| `drawing.py` | Scene of the ray lab in the browser: boxes, planes, the ray, and their intersections |
-| `handles.py` | Handles of the ray lab: their poses, what dragging them changes, and the gizmos on the page |
+| `frame.py` | Drawn coordinates of the ray lab: the part of space in view, and what dragging changes |
+| `drawing.py` | Scene of the ray lab in the browser: boxes, planes, the ray, its crossings, and handles |
 | `naive.py` | Naive box tests, as articles print them, and what goes wrong in them |
 | `answers.py` | Answers of the ray lab as HTML: the exact one, its chart, and the naive ones |
 | `presets.py` | Presets of the ray lab: each shows a flaw of the box tests in articles |

@@ -9,17 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from bvh.apps.lab.naive import Claim, claims, flaw, local
-from bvh.apps.lab.state import (
-    AXES,
-    LabState,
-    at,
-    in_plane,
-    interval,
-    nearest,
-    number,
-    slabs,
-    text_of,
-)
+from bvh.apps.lab.state import AXES, LabState, at, in_plane, interval, nearest, number, slabs
 
 SAME, ROUNDED, WRONG = "same", "rounded", "wrong"
 MARKS = {SAME: "\N{CHECK MARK}", ROUNDED: "\N{ALMOST EQUAL TO}", WRONG: "\N{MULTIPLICATION SIGN}"}
@@ -101,7 +91,8 @@ def exact_answer(state: LabState) -> str:
     if index is not None:
         stay, word = interval(state, index), "hit"
         for name, t in (("t_near", stay.near), ("t_far", stay.far)):
-            rows += [(name, number(t)), ("at", text_of(at(state, t)[: state.dimensions].tolist()))]
+            point = at(state, t)[: state.dimensions]
+            rows += [(name, number(t)), ("at", ", ".join(map(number, point)))]
     which = f", box {index + 1}" if index is not None and len(state.boxes) > 1 else ""
     lines = "".join(
         f'<div class="row"><span class="grey" style="width:46px">{name}</span>'

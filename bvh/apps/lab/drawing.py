@@ -1,15 +1,16 @@
-"""Scene of the ray lab in the browser: boxes, planes, the ray, and their intersections."""
+"""Scene of the ray lab in the browser: boxes, planes, the ray, its crossings, and handles."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from bvh.apps.lab.frame import DrawnRay, Frame, corners, drawn_boxes, drawn_ray
+from bvh.apps.lab.frame import DrawnRay, Frame, Pose, corners, drawn_boxes, drawn_ray, pose
 from bvh.apps.lab.state import AXES, Array, LabState, crossings, interval, nearest, rotation
-from bvh.apps.viewer.box_overlay import corners_of, edges_of
+from bvh.apps.viewer.drawing import corners_of, edges_of
 from bvh.picking.projected import BOX_FACES
 
 INK, FAINT, GOLD = (40, 44, 52), (170, 176, 186), (232, 163, 23)
@@ -19,8 +20,9 @@ BOX_COLOURS = ((96, 140, 190), (150, 110, 180))
 
 NOWHERE = np.zeros((1, 2, 3))
 MAX_BOXES = 2
-# Half width and height of the floor.
+# Half width and height of the floor, and sizes of the handles.
 FLOOR, FLOOR_Z = 7, -2.2
+HANDLES = {"origin": 0.55, "tip": 0.55, "middle": 1.0, "size": 0.55}
 # Labels, and the corner of each that is at its point.
 LABELS = {
     "origin": "top-center", "tip": "top-center", "entry": "bottom-right", "exit": "bottom-left",
@@ -153,6 +155,49 @@ class Drawing:
             hit = [point for point in marks if point is not None]
             lines = _outlines(state, frame, index, axis, hit) if shown else None
             _draw_lines(self._planes[axis], lines)
+
+
+class Handles:
+    """Gizmos of viser, one for each handle; those of what is chosen are visible.
+
+    `moved` is called with a handle's name and its new pose.
+    """
+
+    def __init__(self, server: Any, moved: Callable[[str, Pose], None]) -> None:
+        self._dragged_name: str | None = None
+        self._moved = moved
+        self._gizmos = {name: self._make(server, name) for name in HANDLES}
+
+    def update(self, state: LabState, frame: Frame, names: tuple[str, ...], index: int) -> None:
+        """Move all handles to their poses, except the one that is being dragged."""
+        from viser.transforms import SO3
+
+        axes = (True, True, not state.flat)
+        for name, gizmo in self._gizmos.items():
+            gizmo.visible = name in names
+            if gizmo.active_axes != axes:
+                gizmo.active_axes = axes
+            if name in names and name != self._dragged_name:
+                target = pose(state, frame, name, index)
+                gizmo.position = target.position
+                gizmo.wxyz = SO3.from_matrix(target.turn).wxyz
+
+    def _make(self, server: Any, name: str) -> Any:
+        from viser.transforms import SO3
+
+        gizmo = server.scene.add_transform_controls(
+            f"/handles/{name}", HANDLES[name], disable_rotations=name != "middle",
+            disable_sliders=True, depth_test=False, visible=False,
+        )  # fmt: skip
+
+        # A coroutine, because a pool of threads would not keep the order of the messages.
+        @gizmo.on_update
+        async def _(event: Any) -> None:
+            self._dragged_name = None if event.phase == "end" else name
+            turn = np.asarray(SO3(gizmo.wxyz).as_matrix(), float)
+            self._moved(name, Pose(gizmo.position.copy(), turn))
+
+        return gizmo
 
 
 def _outlines(state: LabState, frame: Frame, index: int, axis: int, hit: list[Array]) -> Array:

@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from bvh.apps.lab.drawing import Drawing
-from bvh.apps.lab.frame import fitted
-from bvh.apps.lab.handles import Handles, Pose, moved
+from bvh.apps.lab.drawing import Drawing, Handles
+from bvh.apps.lab.frame import Pose, fitted, moved
 from bvh.apps.lab.panel import EDITED, Panel
 from bvh.apps.lab.presets import PRESETS
 from bvh.apps.lab.state import LabState
@@ -26,11 +25,7 @@ PORT = 8090
 class RayLab(Page):
     """A ray lab that is being served, as returned by `ray_lab`.
 
-    Attributes
-    ----------
-    url : str
-        Address of the page, on this machine. Over ssh, forward its port:
-        ``ssh -L 8090:localhost:8090 machine``.
+    Over ssh, forward the port of its `url`: ``ssh -L 8090:localhost:8090 machine``.
     """
 
     _height = 760

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.apps.viewer import readouts
+from bvh.apps.viewer.drawing import corners_of, edges_of
 from bvh.geometry.transforms import moved
 from bvh.tree.arrays import TreeArrays
 from bvh.tree.frame import FrameView
@@ -23,18 +24,10 @@ COLOURS = (
     (214, 39, 40), (255, 127, 14), (188, 160, 0), (44, 160, 44), (0, 150, 170), (31, 119, 180),
     (110, 80, 200), (200, 60, 160),
 )  # fmt: skip
-# Bit k of a corner's index is the side along axis k; an edge joins two that differ in one bit.
-EDGES = np.array([(a, a | 1 << k) for k in range(3) for a in range(8) if not a >> k & 1])
 
 
 class BoxOverlay:
-    """Controls of the boxes on a page, and the boxes.
-
-    Parameters
-    ----------
-    session : Session
-        The page.
-    """
+    """Controls of the boxes on the page of a session, and the boxes."""
 
     def __init__(self, session: Any) -> None:
         self._session = session
@@ -76,10 +69,7 @@ class BoxOverlay:
         if self._of.value == TOP:
             # Not stored: the top level changes when instances move.
             return BoxLevels(scene._current().arrays)
-        leaves = scene.leaves
-        return self._levels_of(leaves.trees[leaves.tree_of[self._leaf()]].arrays)
-
-    def _levels_of(self, arrays: Any) -> BoxLevels:
+        arrays = scene.leaves.trees[scene.leaves.tree_of[self._leaf()]].arrays
         if id(arrays) not in self._levels:
             self._levels[id(arrays)] = arrays, BoxLevels(arrays)
         return self._levels[id(arrays)][1]
@@ -115,16 +105,8 @@ class BoxOverlay:
 class BoxLevels:
     """Boxes of a tree's nodes, level by level; level 0 is the box of the root.
 
-    Level k + 1 holds the boxes of all children of the nodes of level k, leaves included.
-
-    Parameters
-    ----------
-    arrays : TreeArrays
-
-    Attributes
-    ----------
-    depth : int
-        The deepest level; -1 if the tree is empty.
+    Level k + 1 holds the boxes of all children of the nodes of level k, leaves included. The
+    deepest level is `depth`, -1 if the tree is empty.
     """
 
     def __init__(self, arrays: TreeArrays) -> None:
@@ -154,14 +136,3 @@ def largest(boxes: Floats, limit: int) -> Floats:
     x, y, z = np.moveaxis(boxes[:, 1] - boxes[:, 0], 1, 0)
     kept = np.argpartition(-(x * y + y * z + z * x), limit)[:limit]
     return boxes[np.sort(kept)]
-
-
-def corners_of(boxes: Floats) -> Floats:
-    """Return the corners of boxes (n, 2, 3), shape (n, 8, 3)."""
-    upper = (np.arange(8)[:, None] >> np.arange(3) & 1).astype(bool)
-    return np.where(upper, boxes[:, 1:2], boxes[:, 0:1])
-
-
-def edges_of(corners: Floats) -> Floats:
-    """Return the edges of boxes with corners (n, 8, 3) as lines (12 n, 2, 3)."""
-    return corners[:, EDGES].reshape(-1, 2, 3)

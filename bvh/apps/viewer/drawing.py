@@ -1,15 +1,15 @@
-"""Drawing of a scene: the meshes sent to the page, and boxes for those beyond its limit."""
+"""Drawing of a scene in page coordinates: the meshes sent, and boxes for those beyond the limit."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+import math
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from bvh.apps.viewer.box_overlay import corners_of, edges_of
-from bvh.apps.viewer.page_frame import PageFrame
+from bvh.camera.camera import Camera
 from bvh.geometry.transforms import moved
 from bvh.picking import projected
 from bvh.picking.projected import BOX_FACES, box_corners
@@ -27,22 +27,80 @@ SMOOTH_FROM = 5000
 CLAY = np.array([[205, 166, 132]], np.uint8)
 # Columns of a matrix are orthogonal if the cosines between them are below this.
 SQUARE = 1e-6
+# Smallest half extent of a scene that is not treated as a point.
+SMALLEST = 2.0**-600
+# Bit k of a corner's index is the side along axis k; an edge joins two that differ in one bit.
+EDGES = np.array([(a, a | 1 << k) for k in range(3) for a in range(8) if not a >> k & 1])
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
-    """A mesh and its copies, in page coordinates.
+class PageFrame:
+    """Map from world to page coordinates: page = (world - centre) * scale.
 
-    Attributes
-    ----------
-    vertices : ndarray of float32, shape (n, 3)
-    faces : ndarray of uint32, shape (m, 3)
-    turns : ndarray, shape (k, 4)
-        Rotations of the copies as quaternions, w first.
-    places, scales : ndarray, shape (k, 3)
-    colours : ndarray of uint8, shape (k, 3)
-    smooth : bool
+    The browser stores vertices as float32 and has a fixed near plane, so the scene is moved to the
+    origin and scaled to a largest half extent between 1 and 2. The scale is a power of two, so only
+    sums are rounded.
     """
+
+    centre: Floats
+    scale: float
+
+    @classmethod
+    def around(cls, bounds: Floats) -> PageFrame:
+        """Return the frame of a scene with bounds of shape (2, 3), which are NaN if it is empty."""
+        if not np.isfinite(bounds).all():
+            return cls(np.zeros(3), 1.0)
+        centre = 0.5 * bounds[0] + 0.5 * bounds[1]
+        half = float((0.5 * bounds[1] - 0.5 * bounds[0]).max())
+        # frexp: half = m * 2**k with m from 0.5 to 1.
+        k = 1 - math.frexp(half)[1] if half > SMALLEST else 0
+        return cls(centre, math.ldexp(1.0, k))
+
+    def to_page(self, points: ArrayLike) -> Floats:
+        """Return world points, shape (..., 3), in page coordinates."""
+        return np.asarray((np.asarray(points, np.float64) - self.centre) * self.scale)
+
+    def to_world(self, points: ArrayLike) -> Floats:
+        """Return page points, shape (..., 3), in world coordinates."""
+        return np.asarray(np.asarray(points, np.float64) / self.scale + self.centre)
+
+    def camera(
+        self, wxyz: ArrayLike, position: ArrayLike, fov: float, width: int, height: int
+    ) -> Camera:
+        """Return the world camera of a page's camera: its rotation to the page, eye and pixels.
+
+        The page's camera looks along its z, with x to the right and y down; the vertical field of
+        view is in radians.
+        """
+        turn = rotation_of(wxyz)
+        made = Camera.look_at(
+            np.zeros(3), turn[:, 2], -turn[:, 1], math.degrees(fov), width, height
+        )
+        # Directions are the same in both.
+        return replace(made, eye=self.to_world(position))
+
+    def ray_camera(self, origin: ArrayLike, direction: ArrayLike) -> Camera:
+        """Return a camera of one pixel, whose centre (0.5, 0.5) has the given page ray.
+
+        t is the distance in the world.
+        """
+        along = np.asarray(direction, np.float64)
+        up = np.eye(3)[int(np.abs(along).argmin())]
+        return replace(
+            Camera.look_at(np.zeros(3), along, up, 45.0, 1, 1), eye=self.to_world(origin)
+        )
+
+
+def rotation_of(wxyz: ArrayLike) -> Floats:
+    """Return the rotation matrix of a quaternion of any length, w first."""
+    import trimesh
+
+    matrix: Any = trimesh.transformations.quaternion_matrix
+    return np.asarray(matrix(wxyz)[:3, :3])
+
+
+class Part(NamedTuple):
+    """A mesh in page coordinates, and a row for each copy: rotations are quaternions, w first."""
 
     vertices: NDArray[np.float32]
     faces: NDArray[np.uint32]
@@ -53,18 +111,8 @@ class Part:
     smooth: bool
 
 
-@dataclass(frozen=True, eq=False)
-class Drawing:
-    """Meshes to draw, and what is left out.
-
-    Attributes
-    ----------
-    parts : list of Part
-    left_out : int
-        Number of faces that are not drawn.
-    boxes : ndarray, shape (n, 8, 3)
-        Corners of the boxes around their instances, in page coordinates.
-    """
+class Drawing(NamedTuple):
+    """Meshes to draw, the number of faces left out, and corners of boxes for these, (n, 8, 3)."""
 
     parts: list[Part]
     left_out: int
@@ -178,3 +226,14 @@ def _colours(leaves: Any) -> NDArray[np.uint8]:
         return np.repeat(CLAY, len(leaves), axis=0)
     soft = 0.12 + 0.78 * instance_colours(leaves.instance_id)
     return np.asarray((255.0 * soft).round().astype(np.uint8))
+
+
+def corners_of(boxes: Floats) -> Floats:
+    """Return the corners of boxes (n, 2, 3), shape (n, 8, 3)."""
+    upper = (np.arange(8)[:, None] >> np.arange(3) & 1).astype(bool)
+    return np.where(upper, boxes[:, 1:2], boxes[:, 0:1])
+
+
+def edges_of(corners: Floats) -> Floats:
+    """Return the edges of boxes with corners (n, 8, 3) as lines (12 n, 2, 3)."""
+    return corners[:, EDGES].reshape(-1, 2, 3)

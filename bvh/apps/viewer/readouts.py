@@ -1,4 +1,4 @@
-"""Texts of the page's panel, as HTML with an id for each value."""
+"""Texts of the page's panel, as HTML with an id for each value, and its script."""
 
 from __future__ import annotations
 
@@ -14,6 +14,57 @@ Row = tuple[str, str, str]
 
 _AMBER = "background:#fff4d6;color:#7a5200;border-radius:4px;padding:0.4em 0.6em;margin-top:0.4em"
 _DIM = "opacity:0.65"
+
+# Reports the hovering pointer, and the time of a frame. viser reports clicks and rectangles, but no
+# hovering, so the script writes the position of the pointer into the page's text field "Cursor",
+# whose text viser sends like all that is typed. It starts in the `onload` handler of an image,
+# because browsers do not run scripts in HTML that is added later. It fetches nothing.
+_SCRIPT = """
+if (!window.bvhWatches) {
+  window.bvhWatches = true;
+  const write = Object.getOwnPropertyDescriptor(HTMLInputElement.prototype, 'value').set;
+  const picture = () => [...document.querySelectorAll('canvas')].reduce(
+    (a, b) => a && a.width * a.height >= b.width * b.height ? a : b, null);
+  let sent = '';
+  const report = text => {
+    const anchor = document.getElementById('bvh-cursor');
+    if (!anchor || text === sent) return;
+    const field = [...document.querySelectorAll('input')].find(
+      input => anchor.compareDocumentPosition(input) & Node.DOCUMENT_POSITION_FOLLOWING);
+    if (!field || field === document.activeElement) return;
+    sent = text;
+    write.call(field, text);
+    field.dispatchEvent(new Event('input', {bubbles: true}));
+  };
+  document.addEventListener('pointermove', event => {
+    const canvas = picture();
+    if (!canvas || event.buttons) return;
+    const inside = event.target === canvas || event.target.contains(canvas);
+    if (!inside) return report('');
+    const box = canvas.getBoundingClientRect();
+    const x = 100 * (event.clientX - box.left + 0.5) / box.width;
+    const y = 100 * (event.clientY - box.top + 0.5) / box.height;
+    report(x.toFixed(4) + ', ' + y.toFixed(4) + ' %');
+  }, {capture: true, passive: true});
+  document.addEventListener('pointerleave', () => report(''), {passive: true});
+  let frames = 0, since = performance.now();
+  const frame = now => {
+    frames += 1;
+    if (now - since > 500) {
+      const place = document.getElementById('bvh-frame');
+      if (place) {
+        const each = (now - since) / frames;
+        place.textContent = each.toFixed(1) + ' ms (' + (1000 / each).toFixed(0) + ' a second)';
+      }
+      frames = 0;
+      since = now;
+    }
+    requestAnimationFrame(frame);
+  };
+  requestAnimationFrame(frame);
+}
+"""
+_PIXEL = "data:image/gif;base64,R0lGODlhAQABAAAAACH5BAEKAAEALAAAAAABAAEAAAICTAEAOw=="
 
 
 def count(number: int) -> str:
@@ -91,13 +142,9 @@ def picture_text(
 ) -> str:
     """Return the times of a picture, and for a cost map its legend."""
     rate = rays / max(casting, 1e-9) / 1e6
-    rows = [
-        ("Rays", "rays", f"{count(rays)} in {_milliseconds(casting)}, {rate:.2f} million a second"),
-        (
-            "Picture", "picture",
-            f"{size[0]} \N{MULTIPLICATION SIGN} {size[1]}, shown after {_milliseconds(seconds)}",
-        ),
-    ]  # fmt: skip
+    cast = f"{count(rays)} in {_milliseconds(casting)}, {rate:.2f} million a second"
+    pixels = f"{size[0]} \N{MULTIPLICATION SIGN} {size[1]}, shown after {_milliseconds(seconds)}"
+    rows = [("Rays", "rays", cast), ("Picture", "picture", pixels)]
     if hottest is None:
         return _block(_table(rows))
     stops = ", ".join(f"rgb({', '.join(f'{255 * x:.0f}' for x in colour)})" for colour in HEAT)
@@ -112,6 +159,26 @@ def picture_text(
 def frame_time() -> str:
     """Return the element into which the page's script writes the time of a frame."""
     return _block(_table([("Frame of the page", "frame", "\N{EN DASH}")]))
+
+
+def watching_html() -> str:
+    """Return the HTML that starts the script and marks the text field after it."""
+    return (
+        f'<span id="bvh-cursor"></span><img alt="" src="{_PIXEL}" '
+        f'onload="{html.escape(_SCRIPT)}" style="display:none">'
+    )
+
+
+def cursor_of(text: str) -> tuple[float, float] | None:
+    """Return the position in the text field as shares of the picture, or None.
+
+    Shares, because the page reduces its number of pixels when it has much to draw.
+    """
+    try:
+        x, y = (float(part) for part in text.replace("%", "").split(","))
+    except ValueError:
+        return None
+    return x / 100.0, y / 100.0
 
 
 def numbers(values: np.ndarray, digits: int = 9) -> str:

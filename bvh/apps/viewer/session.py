@@ -11,10 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.apps.viewer import readouts
-from bvh.apps.viewer.box_overlay import BoxOverlay, edges_of
-from bvh.apps.viewer.drawing import Drawing, Part, outlines_of_faces, triangles_of_faces
-from bvh.apps.viewer.page_frame import PageFrame
-from bvh.apps.viewer.page_script import cursor_of, watching_html
+from bvh.apps.viewer.box_overlay import BoxOverlay
+from bvh.apps.viewer.drawing import (
+    Drawing,
+    PageFrame,
+    Part,
+    edges_of,
+    outlines_of_faces,
+    triangles_of_faces,
+)
 from bvh.apps.viewer.tracing import Latest, Tracer
 from bvh.camera.camera import Camera
 from bvh.geometry.transforms import moved
@@ -35,24 +40,9 @@ MESH = "mesh"
 
 
 class Session:
-    """State of one client of the server.
+    """State of one client of the server, with its last pick and its last selection.
 
-    Parameters
-    ----------
-    client : viser.ClientHandle
-    scene : Scene
-    frame : PageFrame
-    drawing : Drawing
-    head : str
-        Head of the panel, as HTML.
-    threads : int or None
-
-    Attributes
-    ----------
-    pick : Pick or None
-        The last pick.
-    selection : Selection or None
-        The last selection.
+    `head` is the HTML of the head of the panel.
     """
 
     def __init__(
@@ -63,6 +53,7 @@ class Session:
         self.pick: Pick | None = None
         self.selection: Selection | None = None
         self._lock = threading.RLock()
+        # On the page, a new mark replaces that of the same name.
         self._marks: dict[str, Any] = {}
         self._tracer = Tracer(scene, self.camera, self._show_picture, threads)
         self._hover = Latest(self._look_under_cursor)
@@ -96,7 +87,7 @@ class Session:
             self._visible_only = gui.add_checkbox(
                 "Visible only", True, hint="A rectangle selects only faces that can be seen."
             )
-            gui.add_html(watching_html())
+            gui.add_html(readouts.watching_html())
             self._cursor = gui.add_text(
                 "Cursor",
                 "",
@@ -160,10 +151,10 @@ class Session:
             self._unmark("normal")
             return
         arrow = np.stack([start, start + size * normal])[None].astype(np.float32)
-        self._keep("normal", self.client.scene.add_arrows(
+        self._marks["normal"] = self.client.scene.add_arrows(
             "/marks/normal", arrow, BLUE, shaft_radius=0.02 * size, head_radius=0.06 * size,
             head_length=0.2 * size,
-        ))  # fmt: skip
+        )  # fmt: skip
 
     def _dragged(self, event: Any) -> None:
         """Select the faces in a rectangle."""
@@ -191,7 +182,7 @@ class Session:
 
     def _look_under_cursor(self) -> None:
         """Show what is under the pointer, and outline it."""
-        cursor = cursor_of(self._cursor.value)
+        cursor = readouts.cursor_of(self._cursor.value)
         camera = self.camera()
         began = time.perf_counter()
         pick = None
@@ -237,22 +228,18 @@ class Session:
 
     def _surface(self, name: str, corners: Floats, colour: tuple[int, int, int]) -> None:
         faces = np.arange(3 * len(corners), dtype=np.uint32).reshape(-1, 3)
-        self._keep(name, self.client.scene.add_mesh_simple(
+        self._marks[name] = self.client.scene.add_mesh_simple(
             f"/marks/{name}", corners.reshape(-1, 3).astype(np.float32), faces, color=colour,
             flat_shading=True, side="double", cast_shadow=False, receive_shadow=False,
-        ))  # fmt: skip
+        )  # fmt: skip
 
     def _lines(
         self, name: str, points: Floats, colour: tuple[int, int, int], thickness: float
     ) -> None:
-        self._keep(name, self.client.scene.add_line_segments(
+        self._marks[name] = self.client.scene.add_line_segments(
             f"/marks/{name}", points.astype(np.float32), colour, thickness=thickness,
             thickness_units="screen",
-        ))  # fmt: skip
-
-    def _keep(self, name: str, handle: Any) -> None:
-        # On the page, it replaces the node of the same name.
-        self._marks[name] = handle
+        )  # fmt: skip
 
     def _unmark(self, *names: str) -> None:
         for name in names:

@@ -29,13 +29,7 @@ class _OutdatedError(Exception):
 
 
 class Latest:
-    """Coalescing of calls: a call while the work is in progress has it done once more, at its end.
-
-    Parameters
-    ----------
-    work : callable
-        Takes nothing, and reads for itself what there is to do.
-    """
+    """Coalescing of calls: one while the work is in progress has it done once more, at its end."""
 
     def __init__(self, work: Callable[[], None]) -> None:
         self._work = work
@@ -75,15 +69,8 @@ class Latest:
 class Tracer:
     """Caster of a page's pictures.
 
-    Parameters
-    ----------
-    scene : Scene
-    camera : callable
-        Returns the page's current camera.
-    show : callable
-        Called as show(pixels, text): an image (h, w, 3) of uint8 and HTML about it, or None and
-        an empty text.
-    threads : int or None
+    `camera()` is the page's current camera; `show(pixels, text)` takes an image (h, w, 3) of uint8
+    and HTML about it, or None and an empty text.
     """
 
     def __init__(

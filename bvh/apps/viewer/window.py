@@ -10,14 +10,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from bvh.apps.page_server import HOST, Page
 from bvh.apps.viewer import readouts
-from bvh.apps.viewer.drawing import MAX_FACES, drawing_of
-from bvh.apps.viewer.page_frame import PageFrame
+from bvh.apps.viewer.drawing import MAX_FACES, PageFrame, drawing_of
 from bvh.apps.viewer.session import Session
 from bvh.camera.camera import Camera
 from bvh.camera.placement import upward
 from bvh.picking.results import Pick, Selection
 from bvh.queries.hierarchy import BVH
-from bvh.runtime.arguments import reals, thread_count, whole_number
+from bvh.runtime.arguments import thread_count, whole_number
 from bvh.scene.scene import Scene
 
 FOV = 35.0
@@ -131,8 +130,8 @@ def view(
 
     Drag to orbit, click to pick the nearest face, drag with the shift key held to select faces in a
     rectangle. All answers come from the tree, not from what the browser has drawn. Each page that
-    is opened has its own camera and pick. The page is served by this process and fetches nothing
-    from elsewhere. Over ssh, forward the port: ``ssh -L 8080:localhost:8080 machine``.
+    is opened has its own camera and pick. It fetches nothing from elsewhere. Over ssh, forward the
+    port: ``ssh -L 8080:localhost:8080 machine``.
 
     Parameters
     ----------
@@ -179,13 +178,12 @@ def view(
     'http://127.0.0.1:8080'
     >>> viewer.close()  # doctest: +SKIP
     """
-    direction = None if up is None else _direction(up)
+    direction = None if up is None else upward(up)
     limit = whole_number("max_faces", max_faces)
-    if threads is not None:
-        thread_count(threads)
+    thread_count(threads)
     scene, name = _scene_of(source, title)
     if direction is None:
-        direction = _direction(scene.up)
+        direction = upward(scene.up)
     viewer = Viewer(scene, name, direction, host, port, limit, threads)
     if open_browser:
         webbrowser.open(viewer.url)
@@ -208,15 +206,6 @@ def _first_view(frame: PageFrame, bounds: NDArray[np.float64], up: NDArray[np.fl
     empty = not np.isfinite(bounds).all()
     box = np.array([[-1.0] * 3, [1.0] * 3]) if empty else frame.to_page(bounds)
     return Camera.framing(box, up=up, fov_y=FOV)
-
-
-def _direction(up: str | ArrayLike) -> NDArray[np.float64]:
-    if isinstance(up, str):
-        return upward(up)
-    given = reals("up", up)
-    if given.shape != (3,) or not np.isfinite(given).all() or not given.any():
-        raise ValueError(f"up must be a direction of shape (3,), finite and not zero, got {up!r}")
-    return np.asarray(given / np.linalg.norm(given))
 
 
 def _content(scene: Scene) -> str:

@@ -241,6 +241,13 @@ def difference(a, b, k):
 
 
 @inlined
+def unrounded(v, k):
+    """Return v * 2**-k as a vector of double-doubles."""
+    s = power_of_two(-k)
+    return (v[0] * s, 0.0), (v[1] * s, 0.0), (v[2] * s, 0.0)
+
+
+@inlined
 def high(a):
     """Return the high parts of a vector of double-doubles."""
     return (a[0][0], a[1][0], a[2][0])

@@ -88,10 +88,11 @@ class RegionSearch(NamedTuple):
         progress: ProgressLike | None,
     ) -> Any:  # fmt: skip
         """Return what each region overlaps, of a tree or a scene."""
+        regions = type(regions)(*(kernel_input(array) for array in regions))
         if shape == () and progress is None:
             if threads is not None:
                 thread_count(threads)
-            codes = find_region(self, regions)
+            codes = _search(self, regions, 0, 1, lambda _, code: code)
             offsets = np.array([0, len(codes)])
         else:
             workers = thread_count(threads)
@@ -118,8 +119,7 @@ def search_of(arrays: TreeArrays, bounds: NDArray[np.float64]) -> RegionSearch:
 def find_regions(
     search: RegionSearch, regions: Regions, count: int, threads: int, progress: Progress | None
 ) -> tuple[NDArray[np.int64], Codes]:
-    """Return (offsets, codes): the primitives that each region overlaps, ascending."""
-    regions = type(regions)(*map(kernel_input, regions))
+    """Return (offsets, codes): the primitives that each region, ready for kernels, overlaps."""
     parts: dict[int, tuple[NDArray[np.int64], Codes]] = {}
 
     def work(begin: int, end: int) -> None:
@@ -143,19 +143,13 @@ def find_regions(
     return offsets, joined([codes for _, codes in ordered])
 
 
-def find_region(search: RegionSearch, regions: Regions) -> Codes:
-    """Return the codes of the primitives that the only region overlaps, ascending."""
-    if len(search.arrays.nodes.data) == 0:
-        return np.empty(0, np.int64)
-    regions = type(regions)(*map(kernel_input, regions))
-    return _search(search, regions, 0, 1, lambda _, code: code)
-
-
 def _search(
     search: RegionSearch, regions: Regions, begin: int, end: int,
     key: Callable[[NDArray[np.int64], Codes], Keys],
 ) -> Keys:  # fmt: skip
     """Return the keys of the primitives that queries begin..end find, ascending."""
+    if len(search.arrays.nodes.data) == 0:
+        return np.empty(0, np.int64)
     state, capacity, done = new_search(regions, begin), CAPACITY, False
     found, parts = new_found(capacity), []
     while not done:
@@ -291,8 +285,8 @@ def _warm() -> None:
     for kind in kinds:
         arrays, bounds = build(frozen_primitives(kind), "medium", 1, None)
         search = search_of(arrays, bounds)
-        find_region(search, BoxRegions(*corners))
-        find_region(search, SphereRegions(corners[0], np.ones(1)))
+        search.find(BoxRegions(*corners), (), None, None)
+        search.find(SphereRegions(corners[0], np.ones(1)), (), None, None)
         if isinstance(kind, Triangles):
-            find_region(search, PlaneRegions(np.ones((1, 1, 4)), np.ones(1, np.int64)))
+            search.find(PlaneRegions(np.ones((1, 1, 4)), np.ones(1, np.int64)), (), None, None)
             find_pairs(arrays, arrays, None, True, 1, None)

@@ -16,7 +16,6 @@ from bvh.runtime.threads import Progress, Shelf, share
 from bvh.traversal.points.closest_point import Nearest, TreeTarget, closest_points, nearest_points
 from bvh.traversal.points.instanced_closest_point import SceneTarget
 from bvh.traversal.points.scratch import PointScratch, new_scratch
-from bvh.traversal.points.winding_number import new_scratch as new_winding_scratch
 from bvh.traversal.points.winding_number import winding_numbers as winding_numbers_at
 from bvh.tree.instanced import hit_codes, owners_of
 from bvh.tree.winding_moments import WindingTerms
@@ -39,15 +38,14 @@ def find_closest(
     found = _run(target, batch, count, True, threads, progress)
     shape = batch.shape if count is None else (*batch.shape, count)
     position, weights = found.position.reshape(*shape, 3), found.weights
-    columns: tuple[NDArray[Any], ...]
+    u, v = weights[:, 0], weights[:, 1]
     if target.metrics is None:
-        columns = (found.names.astype(np.int32), weights[:, 0], weights[:, 1])
-        d, prim_id, u, v = shaped(shape, found.distance, *columns)
-        return ClosestPoints(d, position, prim_id, u, v)
+        d, *rest = shaped(shape, found.distance, found.names.astype(np.int32), u, v)
+        return ClosestPoints(d, position, *rest)
     leaf, prim = hit_codes(found.names)
-    columns = (prim, weights[:, 0], weights[:, 1], owners_of(target.arrays.primitives, leaf), leaf)
-    d, prim_id, u, v, instance_id, leaf_id = shaped(shape, found.distance, *columns)
-    return SceneClosestPoints(d, position, prim_id, u, v, instance_id, leaf_id)
+    owners = owners_of(target.arrays.primitives, leaf)
+    d, *rest = shaped(shape, found.distance, prim, u, v, owners, leaf)
+    return SceneClosestPoints(d, position, *rest)
 
 
 def find_distances(
@@ -74,7 +72,9 @@ def _run(
     progress: Progress | None,
 ) -> Nearest:
     """Find the closest triangle of each point, or `count` of them; with `places`, where it is."""
-    searched = _searched(target)
+    searched: Any = TreeTarget(target.arrays)
+    if target.metrics is not None:
+        searched = SceneTarget(target.arrays, target.metrics, target.mask)
     n, shelf = batch.size * (1 if count is None else count), SHELVES[type(searched)]
     rows = n if places else 0
     found = Nearest(
@@ -93,13 +93,6 @@ def _run(
     return found
 
 
-def _searched(target: Target) -> TreeTarget | SceneTarget:
-    """Return a target as kernels take it."""
-    if target.metrics is None:
-        return TreeTarget(target.arrays)
-    return SceneTarget(target.arrays, target.metrics, target.mask)
-
-
 def winding_numbers(
     terms: WindingTerms,
     points: NDArray[np.float64],
@@ -108,11 +101,10 @@ def winding_numbers(
     progress: Progress | None,
 ) -> NDArray[np.float64]:
     """Return the winding number at each of the points (n, 3); exact sums where it is infinite."""
-    found, shelf = np.empty(len(points)), Shelf(new_winding_scratch)
+    found = np.empty(len(points))
 
     def work(begin: int, end: int) -> None:
-        with shelf.scratch() as scratch:
-            winding_numbers_at(terms, points, scratch, accuracy**2, begin, end, found)
+        winding_numbers_at(terms, points, accuracy**2, begin, end, found)
 
     if accuracy == np.inf:
         # Every point takes long.

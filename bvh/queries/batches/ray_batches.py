@@ -33,17 +33,10 @@ from bvh.traversal.rays.all_hits import (
     new_columns,
     new_pairs,
 )
-from bvh.traversal.rays.closest_hit import closest_hits
-from bvh.traversal.rays.goals import (
-    AllGoal,
-    ClosestGoal,
-    CountGoal,
-    FirstGoal,
-    new_found_hits,
-    new_nearest_hits,
-)
+from bvh.traversal.rays.candidates import ClosestGoal, CountGoal
+from bvh.traversal.rays.closest_hit import Scratch, closest_hits, new_scratch, no_measurements
 from bvh.traversal.rays.hit_details import Columns
-from bvh.traversal.rays.packets_or_singles import Scratch, new_scratch, no_measurements
+from bvh.traversal.rays.leaf_hits import AllGoal, FirstGoal, new_found_hits, new_nearest_hits
 from bvh.traversal.rays.ray_batch import (
     AUTO,
     SINGLES,
@@ -52,7 +45,7 @@ from bvh.traversal.rays.ray_batch import (
     Order,
     sorted_permutation,
 )
-from bvh.traversal.rays.ray_block import BLOCK, HALF
+from bvh.traversal.rays.ray_memory import BLOCK, HALF
 from bvh.tree.arrays import kernel_arrays
 from bvh.tree.instanced import Instanced, hit_codes, ids_of, owners_of
 

@@ -18,6 +18,7 @@ from __future__ import annotations
 import numpy as np
 
 from bvh.geometry.arithmetic.floats import INF, largest, power_of_two
+from bvh.geometry.arithmetic.vectors import dot, scaled
 from bvh.runtime.jit import by_type, inlined, kernel, stay_outlined
 from bvh.runtime.simd import WIDTH, convert, fma, greater, mask_bits, peek, poke, splat
 from bvh.traversal.overlaps.regions import BoxRegions, PlaneRegions, SphereRegions
@@ -37,34 +38,33 @@ OUTSIDE = -1
 
 
 @inlined
+def _column(maps, at, j):
+    return peek(maps, at + j), peek(maps, at + 4 + j), peek(maps, at + 8 + j)
+
+
+@inlined
 def _plane_in_leaf(instanced, leaf, frame, n, w):
     """Return (g, h, E) of n . y + w in the frame of a leaf's tree, g times s."""
     maps, at = instanced.maps, 12 * leaf
     s = power_of_two(-np.int64(frames.exponent(frame)))
-    c, bound = frames.centre(frame), frames.bound(frame) * s
-    x, y, z = n[0] * peek(maps, at + 3), n[1] * peek(maps, at + 7), n[2] * peek(maps, at + 11)
+    c, bound, shift = frames.centre(frame), frames.bound(frame) * s, _column(maps, at, 3)
+    x, y, z = n[0] * shift[0], n[1] * shift[1], n[2] * shift[2]
     h = ((x + y) + z) + w
     terms = abs(x) + abs(y) + abs(z) + abs(w)
-    g0 = n[0] * peek(maps, at) + n[1] * peek(maps, at + 4) + n[2] * peek(maps, at + 8)
-    g1 = n[0] * peek(maps, at + 1) + n[1] * peek(maps, at + 5) + n[2] * peek(maps, at + 9)
-    g2 = n[0] * peek(maps, at + 2) + n[1] * peek(maps, at + 6) + n[2] * peek(maps, at + 10)
+    g = dot(n, _column(maps, at, 0)), dot(n, _column(maps, at, 1)), dot(n, _column(maps, at, 2))
     for j in range(3):
-        size = (
-            abs(n[0] * peek(maps, at + j))
-            + abs(n[1] * peek(maps, at + 4 + j))
-            + abs(n[2] * peek(maps, at + 8 + j))
-        )
+        m = _column(maps, at, j)
+        size = abs(n[0] * m[0]) + abs(n[1] * m[1]) + abs(n[2] * m[2])
         terms += size * (abs(c[j]) + bound)
-    h += (g0 * c[0] + g1 * c[1]) + g2 * c[2]
+    h += dot(g, c)
     lost = (abs(c[0]) + abs(c[1]) + abs(c[2]) + 3.0 * bound + 8.0) * LOST
-    return (g0 * s, g1 * s, g2 * s), h, terms * ERROR + lost
+    return scaled(g, s), h, terms * ERROR + lost
 
 
 @inlined
 def _put_row(rows, at, g, h, error):
-    poke(rows, at, g[0])
-    poke(rows, at + 1, g[1])
-    poke(rows, at + 2, g[2])
+    for axis in range(3):
+        poke(rows, at + axis, g[axis])
     poke(rows, at + 3, h)
     poke(rows, at + 4, error)
 
@@ -93,11 +93,16 @@ def _add_plane(instanced, leaf, frame, n, w, rows, count):
     if MIN_SIZE < total < MAX_SIZE and error < MAX_SIZE:
         by = 1.0 / total
         margin = (error * by + FLOAT_ERROR * frames.bound(frame)) * (1.0 + 2.0**-20)
-        _put_row(rows, ROW * count, (g[0] * by, g[1] * by, g[2] * by), h * by, margin)
+        _put_row(rows, ROW * count, scaled(g, by), h * by, margin)
     else:
         # No bound is known.
         _put_row(rows, ROW * count, (0.0, 0.0, 0.0), 0.0, INF)
     return count + 1
+
+
+@inlined
+def _on_axis(axis, n):
+    return (n if axis == 0 else 0.0, n if axis == 1 else 0.0, n if axis == 2 else 0.0)
 
 
 def approach(region, i, instanced, leaf, frame, rows):
@@ -123,8 +128,7 @@ def _approach_box(region, i, instanced, leaf, frame, rows):
     for k in range(6):
         axis, n = k >> 1, (1.0 if k & 1 == 0 else -1.0)
         w = -peek(region.lower, 3 * i + axis) if k & 1 == 0 else peek(region.upper, 3 * i + axis)
-        normal = (n if axis == 0 else 0.0, n if axis == 1 else 0.0, n if axis == 2 else 0.0)
-        count = _add_plane(instanced, leaf, frame, normal, w, rows, count)
+        count = _add_plane(instanced, leaf, frame, _on_axis(axis, n), w, rows, count)
         if count < 0:
             break
     return count
@@ -132,12 +136,8 @@ def _approach_box(region, i, instanced, leaf, frame, rows):
 
 def _approach_ball(region, i, instanced, leaf, frame, rows):
     for axis in range(3):
-        n = (
-            1.0 if axis == 0 else 0.0,
-            1.0 if axis == 1 else 0.0,
-            1.0 if axis == 2 else 0.0,
-        )
-        g, h, error = _plane_in_leaf(instanced, leaf, frame, n, -peek(region.center, 3 * i + axis))
+        n, w = _on_axis(axis, 1.0), -peek(region.center, 3 * i + axis)
+        g, h, error = _plane_in_leaf(instanced, leaf, frame, n, w)
         _put_row(rows, ROW * axis, g, h, 2.0 * error)
     # Beside the rows, the square of the radius.
     radius = peek(region.radius, i)

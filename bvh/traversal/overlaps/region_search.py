@@ -33,7 +33,7 @@ from bvh.runtime.simd import (
 from bvh.runtime.tuple_references import as_pointers
 from bvh.traversal.overlaps.instanced_regions import OUTSIDE, ROW, approach, sift
 from bvh.traversal.overlaps.regions import PlaneRegions, decide, reach, to_local
-from bvh.traversal.rays.ray_slots import STACK
+from bvh.traversal.rays.ray_memory import STACK
 from bvh.tree import frame as frames
 from bvh.tree.instanced import Instanced, blocks_of, code_of, frame_of, groups_of, prim_ids_of
 from bvh.tree.primitives import Boxes, Triangles
@@ -46,8 +46,8 @@ MAX_LEAF_SIZE = MAX_LEAF_ROWS * WIDTH
 # coordinate: v0, an edge and their sum, each rounded.
 GROUP_ERROR = 2.0**-20
 
-# The state of a search: the query, the stack's height (-1 before its root), results; `Place`; where
-# the region's rows in the frame of a BLAS, and a polygon, begin in the scratch.
+# The state of a search: the query, the stack's height (-1 before its root), results; its position;
+# where the region's rows in the frame of a BLAS, and a polygon, begin in the scratch.
 QUERY, TOP, COUNT, BASE, LEAF, MANY, AT_ROWS, AT_POLYGON = range(8)
 
 
@@ -66,8 +66,8 @@ class Found(NamedTuple):
     prim: NDArray[np.int64]
 
 
-class Place(NamedTuple):
-    """Where in a scene a search is; there the stack holds 2 * code, and 1 if surely inside."""
+class Position(NamedTuple):
+    """Where in a scene a search is; in a BLAS the stack holds 2 * code, and 1 if surely inside."""
 
     base: int  # where the stack of the BLAS begins, -1 in the TLAS or a tree by itself
     leaf: int
@@ -101,8 +101,8 @@ def new_found(size: int) -> Found:
 
 
 @inlined
-def _nowhere():
-    return Place(np.int64(-1), np.int64(-1), np.int64(0))
+def _in_tlas():
+    return Position(np.int64(-1), np.int64(-1), np.int64(0))
 
 
 @inlined
@@ -141,11 +141,11 @@ def _test(task, i, prim, count):
     return _add(task.found, i, prim, answer, count)
 
 
-def visit(primitives, task, i, place, code, top, count):
-    """Test the primitives of a leaf against region i, or enter a BLAS; return the last three."""
+def visit(primitives, task, i, position, code, top, count):
+    """Test the primitives of a leaf, or enter a BLAS; return the new (position, top, count)."""
 
 
-def _visit_triangles(primitives, task, i, place, code, top, count):
+def _visit_triangles(primitives, task, i, position, code, top, count):
     tree = task.tree
     first, rows = leaf_rows(code)
     error = F(frames.bound(tree.frame) * GROUP_ERROR)
@@ -157,41 +157,41 @@ def _visit_triangles(primitives, task, i, place, code, top, count):
             one = np.int64(peek(tree.ids, group * WIDTH + lowest_bit(bits)))
             bits &= bits - 1
             count = _test(task, i, one, count)
-    return place, top, count
+    return position, top, count
 
 
-def _visit_boxes(primitives, task, i, place, code, top, count):
+def _visit_boxes(primitives, task, i, position, code, top, count):
     first, rows = leaf_rows(code)
     for row in range(first, first + rows):
         count = _test(task, i, np.int64(peek(task.tree.ids, row)), count)
-    return place, top, count
+    return position, top, count
 
 
-def _visit_instanced(primitives, task, i, place, code, top, count):
-    if place.base < 0:
-        place, top = _enter(task, i, place, code, top)
-        return place, top, count
-    return place, top, _visit_moved(task, i, place, code, count)
+def _visit_instanced(primitives, task, i, position, code, top, count):
+    if position.base < 0:
+        position, top = _enter(task, i, position, code, top)
+        return position, top, count
+    return position, top, _visit_moved(task, i, position, code, count)
 
 
 @inlined
-def _enter(task, i, place, code, top):
+def _enter(task, i, position, code, top):
     """Enter the BLAS of a leaf of the TLAS, unless it is surely outside."""
     instanced = task.tree.primitives
     leaf = np.int64(peek(task.tree.ids, leaf_rows(code)[0]))
     if peek(instanced.masks, leaf) == 0:
-        return place, top
+        return position, top
     many = approach(task.region, i, instanced, leaf, frame_of(instanced, leaf), task.rows)
     if many == OUTSIDE:
-        return place, top
+        return position, top
     poke(task.stack, top, np.int64(many == 0))
-    return Place(top, leaf, many), top + 1
+    return Position(top, leaf, many), top + 1
 
 
 @kernel
-def _visit_moved(task, i, place, entry, count):
+def _visit_moved(task, i, position, entry, count):
     """Test the triangles of a leaf of a BLAS; return the new number of results."""
-    instanced, leaf = task.tree.primitives, place.leaf
+    instanced, leaf = task.tree.primitives, position.leaf
     groups, ids = groups_of(instanced, leaf), prim_ids_of(instanced, leaf)
     error = F(frames.bound(frame_of(instanced, leaf)) * GROUP_ERROR)
     first, number = leaf_rows(entry >> 1)
@@ -201,7 +201,7 @@ def _visit_moved(task, i, place, entry, count):
         sure = bits
         if entry & 1 == 0:
             low, high = group_box(groups, at, error)
-            near, sure = sift(task.region, task.rows, place.many, low, high)
+            near, sure = sift(task.region, task.rows, position.many, low, high)
             bits &= near
         while bits != 0:
             k = lowest_bit(bits)
@@ -218,15 +218,16 @@ VISITS = {Triangles: _visit_triangles, Boxes: _visit_boxes, Instanced: _visit_in
 
 
 @by_type(visit, inline=True)
-def _choose_visit(primitives, task, i, place, code, top, count):
+def _choose_visit(primitives, task, i, position, code, top, count):
     return VISITS[primitives.instance_class]
 
 
-def push(primitives, task, place, code, top):
+def push(primitives, task, position, code, top):
     """Push the children of a node that the region may overlap; return the stack's height."""
 
 
-def _push_tree(primitives, task, place, code, top):
+@inlined
+def _push_tree(task, code, top):
     blocks, at = task.tree.blocks, node_at(code)
     low, high = child_boxes(blocks, at)
     bits = mask_bits(reach(task.region, task.local, low, high))
@@ -237,16 +238,16 @@ def _push_tree(primitives, task, place, code, top):
     return top
 
 
-def _push_instanced(primitives, task, place, code, top):
-    if place.base < 0:
-        return _push_tree_of_scene(primitives, task, place, code, top)
-    blocks, at = blocks_of(primitives, place.leaf), node_at(code >> 1)
+def _push_instanced(primitives, task, position, code, top):
+    if position.base < 0:
+        return _push_tree(task, code, top)
+    blocks, at = blocks_of(primitives, position.leaf), node_at(code >> 1)
     low, high = child_boxes(blocks, at)
     if code & 1 == 1:
         bits = np.int64(mask_bits(low[0] <= high[0]))
         sure = bits
     else:
-        bits, sure = sift(task.region, task.rows, place.many, low, high)
+        bits, sure = sift(task.region, task.rows, position.many, low, high)
     while bits != 0:
         k = lowest_bit(bits)
         bits &= bits - 1
@@ -255,12 +256,11 @@ def _push_instanced(primitives, task, place, code, top):
     return top
 
 
-_push_tree_of_scene = inlined(_push_tree)
-
-
 @by_type(push, inline=True)
-def _choose_push(primitives, task, place, code, top):
-    return _push_instanced if primitives.instance_class is Instanced else _push_tree
+def _choose_push(primitives, task, position, code, top):
+    if primitives.instance_class is Instanced:
+        return _push_instanced
+    return lambda primitives, task, position, code, top: _push_tree(task, code, top)
 
 
 @entry
@@ -273,11 +273,11 @@ def search_regions(arrays, regions, end, search, found):
     stack, local, scale = pointer(search.stack), pointer(search.numbers), frames.scale(tree.frame)
     rows, polygon = shifted(local, peek(state, AT_ROWS)), shifted(local, peek(state, AT_POLYGON))
     task = _Task(tree, region, stack, local, rows, polygon, as_pointers(found))
-    place = Place(peek(state, BASE), peek(state, LEAF), peek(state, MANY))
+    position = Position(peek(state, BASE), peek(state, LEAF), peek(state, MANY))
     i, top, count, done = peek(state, QUERY), peek(state, TOP), np.int64(0), True
     while i < end:
         if top < 0:
-            top, place = np.int64(0), _nowhere()
+            top, position = np.int64(0), _in_tlas()
             if to_local(region, i, tree.frame, local, scale):
                 poke(stack, 0, np.int64(0))
                 top = np.int64(1)
@@ -285,14 +285,14 @@ def search_regions(arrays, regions, end, search, found):
             if count + MAX_LEAF_SIZE > len(found.prim):
                 done = False
                 break
-            if top == place.base:
-                place = _nowhere()
+            if top == position.base:
+                position = _in_tlas()
             top -= 1
             code = peek(stack, top)
             if code >= 0:
-                top = push(tree.primitives, task, place, code, top)
+                top = push(tree.primitives, task, position, code, top)
                 continue
-            place, top, count = visit(tree.primitives, task, i, place, code, top, count)
+            position, top, count = visit(tree.primitives, task, i, position, code, top, count)
         if not done:
             break
         i += 1
@@ -300,7 +300,7 @@ def search_regions(arrays, regions, end, search, found):
     poke(state, QUERY, i)
     poke(state, TOP, top)
     poke(state, COUNT, count)
-    poke(state, BASE, place.base)
-    poke(state, LEAF, place.leaf)
-    poke(state, MANY, place.many)
+    poke(state, BASE, position.base)
+    poke(state, LEAF, position.leaf)
+    poke(state, MANY, position.many)
     return done

@@ -16,7 +16,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.geometry.arithmetic.floats import INF, finite, largest, vector
+from bvh.geometry.arithmetic.floats import INF, finite, largest, row_of, vector
+from bvh.geometry.arithmetic.vectors import minus, scaled
+from bvh.geometry.boxes import read_box
 from bvh.geometry.region_overlap import (
     APART,
     MEET,
@@ -31,6 +33,7 @@ from bvh.tree import frame as frames
 from bvh.tree.instanced import Instanced
 from bvh.tree.primitives import Boxes, Triangles, corners
 
+F = np.float32
 # The largest finite float32 corner: an unused lane, from +inf to -inf, is beyond it.
 FARTHEST = 3.0e38
 ERROR = 2.0**-48
@@ -72,14 +75,9 @@ def _local_box(region, i, frame, local, scale):
     for axis in range(3):
         if not low[axis] <= high[axis]:
             return False
-        first = np.float64(
-            np.nextafter(np.float32((low[axis] - centre[axis]) * scale), np.float32(-INF))
-        )
-        last = np.float64(
-            np.nextafter(np.float32((high[axis] - centre[axis]) * scale), np.float32(INF))
-        )
-        poke(local, axis, max(first, -FARTHEST))
-        poke(local, axis + 3, min(last, FARTHEST))
+        first, last = F((low[axis] - centre[axis]) * scale), F((high[axis] - centre[axis]) * scale)
+        poke(local, axis, max(np.float64(np.nextafter(first, F(-INF))), -FARTHEST))
+        poke(local, axis + 3, min(np.float64(np.nextafter(last, F(INF))), FARTHEST))
     return True
 
 
@@ -87,11 +85,7 @@ def _local_sphere(region, i, frame, local, scale):
     at, radius, centre = vector(region.center, i), peek(region.radius, i), frames.centre(frame)
     if not (finite(at) and 0.0 <= radius < INF):
         return False
-    x, y, z = (
-        (at[0] - centre[0]) * scale,
-        (at[1] - centre[1]) * scale,
-        (at[2] - centre[2]) * scale,
-    )
+    x, y, z = scaled(minus(at, centre), scale)
     # A difference has a relative error of 2**-53, and so has what `reach` subtracts from it; box
     # corners are at most 16, which the second term covers.
     r = radius * scale * (1.0 + ERROR) + (largest((x, y, z)) + 32.0) * ERROR + TINY
@@ -105,13 +99,8 @@ def _local_sphere(region, i, frame, local, scale):
 def _local_planes(region, i, frame, local, scale):
     count, centre = peek(region.shape, 0), frames.centre(frame)
     for k in range(count):
-        at = 4 * (i * count + k)
-        n = (
-            peek(region.planes, at),
-            peek(region.planes, at + 1),
-            peek(region.planes, at + 2),
-        )
-        offset = peek(region.planes, at + 3)
+        a, b, c, offset = row_of(region.planes, 4 * (i * count + k))
+        n = (a, b, c)
         if not (finite(n) and abs(offset) < INF):
             return False
         size = largest(n)
@@ -125,9 +114,8 @@ def _local_planes(region, i, frame, local, scale):
         w = offset / size
         height = ((x + y + z) + w) * scale
         terms = (abs(x) + abs(y) + abs(z) + abs(w)) * scale
-        poke(local, 4 * k, n[0])
-        poke(local, 4 * k + 1, n[1])
-        poke(local, 4 * k + 2, n[2])
+        for axis in range(3):
+            poke(local, 4 * k + axis, n[axis])
         # Box corners are at most 16.
         poke(local, 4 * k + 3, height + (terms + 64.0) * ERROR)
     return True
@@ -197,14 +185,13 @@ def decide(primitives, region, i, prim, scratch):
 
 
 def _triangle_box(primitives, region, i, prim, scratch):
-    v0, v1, v2 = corners(primitives, prim)
     low, high = vector(region.lower, i), vector(region.upper, i)
-    return MEET if triangle_meets_box(v0, v1, v2, low, high) else APART
+    return MEET if triangle_meets_box(*corners(primitives, prim), low, high) else APART
 
 
 def _triangle_sphere(primitives, region, i, prim, scratch):
-    v0, v1, v2 = corners(primitives, prim)
-    return triangle_and_sphere(v0, v1, v2, vector(region.center, i), peek(region.radius, i))
+    center, radius = vector(region.center, i), peek(region.radius, i)
+    return triangle_and_sphere(*corners(primitives, prim), center, radius)
 
 
 def _triangle_planes(primitives, region, i, prim, scratch):
@@ -214,7 +201,7 @@ def _triangle_planes(primitives, region, i, prim, scratch):
 
 
 def _box_box(primitives, region, i, prim, scratch):
-    low, high = vector(primitives.points, 2 * prim), vector(primitives.points, 2 * prim + 1)
+    low, high = read_box(primitives.points, prim)
     for axis in range(3):
         if low[axis] > peek(region.upper, 3 * i + axis):
             return APART
@@ -224,7 +211,7 @@ def _box_box(primitives, region, i, prim, scratch):
 
 
 def _box_sphere(primitives, region, i, prim, scratch):
-    low, high = vector(primitives.points, 2 * prim), vector(primitives.points, 2 * prim + 1)
+    low, high = read_box(primitives.points, prim)
     return box_and_sphere(low, high, vector(region.center, i), peek(region.radius, i))
 
 

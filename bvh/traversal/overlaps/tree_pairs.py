@@ -27,7 +27,6 @@ from bvh.runtime.simd import (
     peek,
     pointer,
     poke,
-    shifted,
     splat,
 )
 from bvh.runtime.tuple_references import as_pointers
@@ -46,7 +45,7 @@ from bvh.traversal.overlaps.tree_to_tree import (
     transform_children,
     transform_group,
 )
-from bvh.traversal.rays.ray_slots import STACK
+from bvh.traversal.rays.ray_memory import STACK
 from bvh.tree import frame as frames
 from bvh.tree.primitives import corners
 from bvh.tree.triangle_groups import (
@@ -123,18 +122,24 @@ def _push(stack, top, code, box, code2, box2):
 
 
 @inlined
-def _code_of(blocks, node, k):
-    return child_code(blocks, node_at(node) + k)
+def _push_children(task, top, code, bits, code2, box2):
+    """Push the pairs of some children of a node, as bits, with a subtree of the second tree."""
+    while bits != 0:
+        k = lowest_bit(bits)
+        bits &= bits - 1
+        child = child_code(task.tree.blocks, node_at(code) + k)
+        top = _push(task.stack, top, child, code * WIDTH + k, code2, box2)
+    return top
 
 
 @inlined
 def _overlapping(low, high, rows, k):
-    """Return the mask of lanes whose boxes overlap the moved box in lane k."""
+    """Return the mask of lanes whose boxes overlap the moved box whose rows begin at k."""
     return (
-        (low[0] <= peek(rows, (HIGH + 0) * WIDTH + k))
+        (low[0] <= peek(rows, HIGH * WIDTH + k))
         & (low[1] <= peek(rows, (HIGH + 1) * WIDTH + k))
         & (low[2] <= peek(rows, (HIGH + 2) * WIDTH + k))
-        & (high[0] >= peek(rows, (LOW + 0) * WIDTH + k))
+        & (high[0] >= peek(rows, LOW * WIDTH + k))
         & (high[1] >= peek(rows, (LOW + 1) * WIDTH + k))
         & (high[2] >= peek(rows, (LOW + 2) * WIDTH + k))
     )
@@ -151,12 +156,7 @@ def _open(task, itself, top, code, box, code2, box2):
         transform_children(other.blocks, node, to_first, rows)
         low, high = child_boxes(tree.blocks, node_at(code))
         bits = mask_bits(_overlapping(low, high, rows, box2 - node * WIDTH))
-        while bits != 0:
-            k = lowest_bit(bits)
-            bits &= bits - 1
-            child = _code_of(tree.blocks, code, k)
-            top = _push(stack, top, child, code * WIDTH + k, code2, box2)
-        return top
+        return _push_children(task, top, code, bits, code2, box2)
     used = mask_bits(transform_children(other.blocks, code2, to_first, rows))
     if code < 0:
         at = child_at(box)
@@ -170,23 +170,19 @@ def _open(task, itself, top, code, box, code2, box2):
         while bits != 0:
             k = lowest_bit(bits)
             bits &= bits - 1
-            child = _code_of(other.blocks, code2, k)
+            child = child_code(other.blocks, node_at(code2) + k)
             top = _push(stack, top, code, box, child, code2 * WIDTH + k)
         return top
     low, high = child_boxes(tree.blocks, node_at(code))
     while used != 0:
         k = lowest_bit(used)
         used &= used - 1
-        child2 = _code_of(other.blocks, code2, k)
+        child2 = child_code(other.blocks, node_at(code2) + k)
         bits = mask_bits(_overlapping(low, high, rows, k))
         if itself and code == code2:
             # Each pair of children once, and each child with itself.
             bits &= (2 << k) - 1
-        while bits != 0:
-            m = lowest_bit(bits)
-            bits &= bits - 1
-            child = _code_of(tree.blocks, code, m)
-            top = _push(stack, top, child, code * WIDTH + m, child2, code2 * WIDTH + k)
+        top = _push_children(task, top, code, bits, child2, code2 * WIDTH + k)
     return top
 
 
@@ -256,8 +252,7 @@ def _leaves(task, itself, code, code2, pairs, count):
                 if j < 0:
                     continue
                 at = m * GROUP_ROWS * WIDTH + k
-                near = _overlapping(low, high, _from(rows, m), k)
-                bits = mask_bits(used & near)
+                bits = mask_bits(used & _overlapping(low, high, rows, at))
                 if itself and code == code2 and g2 == g:
                     bits &= (1 << k) - 1
                 if bits == 0:
@@ -275,11 +270,6 @@ def _leaves(task, itself, code, code2, pairs, count):
                         poke(pairs, 2 * count + 1, np.int32(i if swap else j))
                         count += 1
     return count
-
-
-@inlined
-def _from(rows, m):
-    return shifted(rows, m * GROUP_ROWS * WIDTH)
 
 
 @entry

@@ -13,11 +13,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.geometry.arithmetic.floats import finite
+from bvh.geometry.arithmetic.floats import finite, row_of, vector
+from bvh.geometry.arithmetic.vectors import dot
 from bvh.runtime.arguments import kernel_input
 from bvh.runtime.jit import inlined
 from bvh.runtime.simd import WIDTH, convert, greater, lesser, peek, splat, store
-from bvh.tree.frame import BOUND, CENTRE, EXPONENT, FARTHEST, FRAME_SIZE, FrameView
+from bvh.tree.frame import BOUND, CENTRE, EXPONENT, FARTHEST, FRAME_SIZE
 from bvh.tree.primitives import corners
 from bvh.tree.triangle_groups import group_at, group_edges, group_origin
 from bvh.tree.wide_nodes import child_boxes, node_at
@@ -26,45 +27,12 @@ from bvh.tree.wide_nodes import child_boxes, node_at
 # whether both trees are parts of one mesh, so that shared corners and edges do not count.
 MATRIX, SIZES, SHIFT, MARGIN, ROWS, MOVES, SAME_MESH, TRANSFORM_SIZE = 0, 9, 18, 21, 24, 36, 37, 38
 
-ERROR = 2.0**-48
-# Relative error of coordinates where both trees are moved and a third matrix is composed.
-MOVED_ERROR = 2.0**-47
+ERROR = 2.0**-47
 GROUP_ERROR = 2.0**-19
 LARGEST_FLOAT = 3.0e38
 
 # Rows of lanes for a group of the second tree: box, corners, largest coordinate.
 LOW, HIGH, V0, V1, V2, LARGEST, GROUP_ROWS = 0, 3, 6, 9, 12, 15, 16
-
-
-def frame_map(
-    frame: NDArray[np.float64],
-    other: NDArray[np.float64],
-    transform: NDArray[np.float64] | None,
-    same_mesh: bool = False,
-) -> NDArray[np.float64]:
-    """Return the map from the local frame of `other` to that of a tree, `frame`."""
-    matrix = np.eye(4) if transform is None else transform
-    linear, shift = matrix[:3, :3], matrix[:3, 3]
-    own, theirs = FrameView(frame), FrameView(other)
-    k, centre, centre2 = own.exponent, own.centre, theirs.centre
-    to_first = np.zeros(TRANSFORM_SIZE)
-    with np.errstate(all="ignore"):
-        local = np.ldexp(linear, k - theirs.exponent)
-        scale = np.ldexp(1.0, k)
-        terms = np.abs(linear) @ np.abs(centre2) + np.abs(shift) + np.abs(centre)
-        moved = np.abs(linear).sum(axis=1) * theirs.farthest + np.abs(shift)
-        to_first[MATRIX:SIZES] = local.ravel()
-        to_first[SIZES:SHIFT] = np.abs(local).ravel()
-        to_first[SHIFT:MARGIN] = (linear @ centre2 + (shift - centre)) * scale
-        to_first[MARGIN:ROWS] = (
-            (terms + moved) * scale * ERROR
-            + np.abs(local).sum(axis=1) * theirs.bound * GROUP_ERROR
-            + own.bound * GROUP_ERROR
-            + 2.0**-100
-        )
-    to_first[ROWS:MOVES] = matrix[:3].ravel()
-    to_first[MOVES], to_first[SAME_MESH] = transform is not None, same_mesh
-    return kernel_input(to_first)
 
 
 def frame_maps(
@@ -106,7 +74,7 @@ def frame_maps(
         to_first[:, SIZES:SHIFT] = np.abs(local).reshape(-1, 9)
         to_first[:, SHIFT:MARGIN] = (at - centre) * scale[:, None]
         to_first[:, MARGIN:ROWS] = (
-            terms * (scale * MOVED_ERROR)[:, None]
+            terms * (scale * ERROR)[:, None]
             + np.abs(local).sum(axis=2) * (bound2 * GROUP_ERROR)[:, None]
             + (bound * GROUP_ERROR)[:, None]
             + 2.0**-100
@@ -117,22 +85,21 @@ def frame_maps(
     return kernel_input(to_first)
 
 
+def frame_map(
+    frame: NDArray[np.float64],
+    other: NDArray[np.float64],
+    transform: NDArray[np.float64] | None,
+    same_mesh: bool,
+) -> NDArray[np.float64]:
+    """Return the map from the local frame of `other` to that of a tree, `frame`."""
+    still = np.eye(3, 4)[None]
+    maps = frame_maps(frame[None], still, still, other[None], still, transform, same_mesh)
+    return kernel_input(maps[0])
+
+
 def _times(matrices: NDArray[np.float64], vectors: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the products of matrices (n, 3, 3) and vectors (n, 3), or of one number for all."""
     return np.asarray((matrices * vectors[:, None, :]).sum(axis=2))
-
-
-@inlined
-def _along(to_first, row, v):
-    """Return a row of L times three vectors of lanes."""
-    at = MATRIX + 3 * row
-    return v[0] * peek(to_first, at) + v[1] * peek(to_first, at + 1) + v[2] * peek(to_first, at + 2)
-
-
-@inlined
-def _extent(to_first, row, v):
-    at = SIZES + 3 * row
-    return v[0] * peek(to_first, at) + v[1] * peek(to_first, at + 1) + v[2] * peek(to_first, at + 2)
 
 
 @inlined
@@ -165,19 +132,11 @@ def transform_children(blocks, node, to_first, rows):
     """Transform the boxes of a node's children to the first tree's frame; return the used lanes."""
     first, last = child_boxes(blocks, node_at(node))
     low, high = _doubles(first), _doubles(last)
-    centre = (
-        (low[0] + high[0]) * 0.5,
-        (low[1] + high[1]) * 0.5,
-        (low[2] + high[2]) * 0.5,
-    )
-    half = (
-        (high[0] - low[0]) * 0.5,
-        (high[1] - low[1]) * 0.5,
-        (high[2] - low[2]) * 0.5,
-    )
+    centre = (low[0] + high[0]) * 0.5, (low[1] + high[1]) * 0.5, (low[2] + high[2]) * 0.5
+    half = (high[0] - low[0]) * 0.5, (high[1] - low[1]) * 0.5, (high[2] - low[2]) * 0.5
     for row in range(3):
-        x = _along(to_first, row, centre) + peek(to_first, SHIFT + row)
-        h = _extent(to_first, row, half)
+        x = dot(centre, vector(to_first, row)) + peek(to_first, SHIFT + row)
+        h = dot(half, vector(to_first, SIZES // 3 + row))
         _put_ends(rows, 0, row, x - h, x + h, peek(to_first, MARGIN + row))
     return first[0] <= last[0]
 
@@ -190,9 +149,9 @@ def transform_group(groups, group, to_first, rows, at):
     v0, e1, e2 = _doubles(group_origin(groups, start)), _doubles(e1), _doubles(e2)
     size = splat(np.float64(0.0), WIDTH)
     for row in range(3):
-        a = _along(to_first, row, v0) + peek(to_first, SHIFT + row)
-        b = a + _along(to_first, row, e1)
-        c = a + _along(to_first, row, e2)
+        a = dot(v0, vector(to_first, row)) + peek(to_first, SHIFT + row)
+        b = a + dot(e1, vector(to_first, row))
+        c = a + dot(e2, vector(to_first, row))
         low, high = lesser(a, lesser(b, c)), greater(a, greater(b, c))
         size = greater(size, greater(abs(a), greater(abs(b), abs(c))))
         _put_ends(rows, at, row, low, high, peek(to_first, MARGIN + row))
@@ -203,19 +162,10 @@ def transform_group(groups, group, to_first, rows, at):
 
 
 @inlined
-def _moved_number(to_first, at, p):
-    x, y, z = peek(to_first, at), peek(to_first, at + 1), peek(to_first, at + 2)
-    return x * p[0] + y * p[1] + z * p[2] + peek(to_first, at + 3)
-
-
-@inlined
 def _moved(to_first, p):
     """Return a vertex moved by the matrix, every operation rounded."""
-    return (
-        _moved_number(to_first, ROWS, p),
-        _moved_number(to_first, ROWS + 4, p),
-        _moved_number(to_first, ROWS + 8, p),
-    )
+    a, b, c = row_of(to_first, ROWS), row_of(to_first, ROWS + 4), row_of(to_first, ROWS + 8)
+    return dot(p, a) + a[3], dot(p, b) + b[3], dot(p, c) + c[3]
 
 
 @inlined

@@ -5,11 +5,9 @@ Each file imports only from those above it.
 | file | contents |
 |---|---|
 | `point_bounds.py` | Bounds of the distances from a point to boxes and to triangles, WIDTH at a time, in float32 |
-| `double_bounds.py` | Bounds of the distances from a point to boxes in float64, and sorted rows of nearest triangles |
 | `scratch.py` | Scratch memory of a thread for point queries: a stack, and candidates |
 | `winding_number.py` | Winding numbers of points: multipoles of far nodes, solid angles of near faces |
-| `world_metric.py` | The world metric of an instance: how lengths in its tree compare with lengths in the world |
-| `world_distances.py` | Distances in the world from a point to the boxes and triangles of an instance, in float32 |
+| `world_metric.py` | The world metric of an instance, and distances from points to its boxes and triangles by it |
 | `point_walks.py` | Traversal loops of point queries, in float32 and float64, shared by trees and scenes |
 | `closest_point.py` | The closest triangle and the k nearest triangles of points, in a tree or a scene |
 | `instanced_closest_point.py` | Closest points in a scene: its TLAS, and distances in the frames of its BLAS |

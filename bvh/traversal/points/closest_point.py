@@ -18,10 +18,10 @@ from bvh.geometry.arithmetic.floats import INF, NAN, finite, vector
 from bvh.geometry.point_triangle import nearest_on_triangle
 from bvh.runtime.jit import by_type, entry, inlined, kernel, stay_outlined
 from bvh.runtime.simd import peek, pointer, poke, shifted
-from bvh.runtime.tuple_references import as_pointers
-from bvh.traversal.points.double_bounds import EVEN
+from bvh.runtime.tuple_references import as_pointers, pointers_of
 from bvh.traversal.points.point_bounds import (
     BOX_ERROR,
+    EVEN,
     FAR,
     LEAF_ERROR,
     UP,
@@ -39,7 +39,6 @@ from bvh.traversal.points.point_walks import (
     walk_float32,
     walk_float64,
 )
-from bvh.traversal.points.scratch import scratch_as_pointers
 from bvh.tree import frame as frames
 from bvh.tree.primitives import corners
 
@@ -59,44 +58,32 @@ class Nearest(NamedTuple):
     position: NDArray[np.float64]  # (n, 3), or empty
 
 
-# By the class of a target: its pointers, and its spaces for `walk_float32` and `walk_float64`.
+# By the class of a target: its spaces for `walk_float32` and `walk_float64`.
 # `instanced_closest_point` adds those of scenes.
-TARGETS: dict[type, tuple[Callable[..., Any], Callable[..., Any], Callable[..., Any]]] = {}
-
-
-def target_as_pointers(target):
-    """Return a target as kernels read it: pointers instead of arrays."""
-
-
-@by_type(target_as_pointers)
-def _choose_target_as_pointers(target):
-    return TARGETS[target.instance_class][0]
+SPACES: dict[type, tuple[Callable[..., Any], Callable[..., Any]]] = {}
 
 
 def space_of(target, x, reach):
     """Return the space of x in a target's frame; `reach` is its largest coordinate."""
 
 
+@by_type(space_of, inline=True)
 def _choose_space(target, x, reach):
-    return TARGETS[target.instance_class][1]
-
-
-by_type(space_of, inline=True)(_choose_space)
+    return SPACES[target.instance_class][0]
 
 
 def double_space_of(target, x, reach):
     """Return the space of x for `walk_float64`."""
 
 
+@by_type(double_space_of, inline=True)
 def _choose_double_space(target, x, reach):
-    return TARGETS[target.instance_class][2]
+    return SPACES[target.instance_class][1]
 
 
-by_type(double_space_of, inline=True)(_choose_double_space)
-
-
-def _tree_pointers(target):
-    return TreeTarget(as_pointers(target.tree))
+@pointers_of(TreeTarget)
+def _tree_pointers(arrays):
+    return TreeTarget(as_pointers(arrays.tree))
 
 
 def _tree_space(target, x, reach):
@@ -117,7 +104,7 @@ def _tree_double_space(target, x, reach):
     )  # fmt: skip
 
 
-TARGETS[TreeTarget] = _tree_pointers, _tree_space, _tree_double_space
+SPACES[TreeTarget] = _tree_space, _tree_double_space
 
 
 @kernel
@@ -126,12 +113,11 @@ def _closest(target, scratch, p, x, reach, limit):
 
     `x` is p in the local frame, and `reach` its largest coordinate.
     """
-    goal = Candidates(np.int64(0), limit, np.int64(NO_TRIANGLE), NAN, NAN)
+    goal = Candidates(np.int64(0), (limit, np.int64(NO_TRIANGLE), NAN, NAN))
     space = space_of(target, x, reach)
     near, limits, goal = walk_float32(space, goal, limit, scratch, p, np.int64(0))
-    count, best, name, u, v = goal
-    count = keep_near(space, scratch, count, near, limits[0])
-    return measure(target.tree.primitives, scratch, count, p, (best, name, u, v))
+    count = keep_near(space, scratch, goal.stored, near, limits[0])
+    return measure(target.tree.primitives, scratch, count, p, goal.so_far)
 
 
 @kernel
@@ -176,87 +162,64 @@ def _k_nearest(target, scratch, p, limit, rows):
 
 
 @inlined
-def _write_point(primitives, name, u, v, found, i):
-    """Write the closest point, from its weights."""
-    poke(found.weights, 2 * i, u)
-    poke(found.weights, 2 * i + 1, v)
-    a, b, c = corners(primitives, name)
-    w = (1.0 - u) - v
-    for axis in range(3):
-        poke(found.position, 3 * i + axis, (w * a[axis] + u * b[axis]) + v * c[axis])
-
-
-@inlined
-def _write_miss(found, i, whole):
-    poke(found.distance, i, INF)
-    poke(found.names, i, np.int64(-1))
+def _write(primitives, found, i, d, closest, whole):
+    """Write row i; `closest` is (name, u, v), from whose weights the closest point follows."""
+    name, u, v = closest
+    missed, x = name == NO_TRIANGLE, (NAN, NAN, NAN)
+    poke(found.distance, i, INF if missed else d)
+    poke(found.names, i, np.int64(-1) if missed else name)
     if whole:
-        poke(found.weights, 2 * i, NAN)
-        poke(found.weights, 2 * i + 1, NAN)
+        poke(found.weights, 2 * i, u)
+        poke(found.weights, 2 * i + 1, v)
+        if not missed:
+            a, b, c = corners(primitives, name)
+            w = (1.0 - u) - v
+            x = (
+                (w * a[0] + u * b[0]) + v * c[0], (w * a[1] + u * b[1]) + v * c[1],
+                (w * a[2] + u * b[2]) + v * c[2],
+            )  # fmt: skip
         for axis in range(3):
-            poke(found.position, 3 * i + axis, NAN)
-
-
-@inlined
-def _found_pointers(found):
-    return Nearest(
-        pointer(found.distance), pointer(found.names), pointer(found.weights),
-        pointer(found.position),
-    )  # fmt: skip
+            poke(found.position, 3 * i + axis, x[axis])
 
 
 @entry
 def closest_points(target, points, limits, scratch, begin, end, found):
     """Find the triangle closest to each of the points begin..end."""
-    result, whole, step = _found_pointers(found), len(found.position) > 0, len(limits) > 1
-    if len(target.tree.nodes.data) == 0:
-        for i in range(begin, end):
-            _write_miss(result, i, whole)
-        return
     _closest_points(
-        target_as_pointers(target), pointer(points), pointer(limits), np.int64(step),
-        scratch_as_pointers(scratch), begin, end, result, whole,
+        as_pointers(target), pointer(points), pointer(limits), np.int64(len(limits) > 1),
+        as_pointers(scratch), begin, end, as_pointers(found), len(found.position) > 0,
+        len(target.tree.nodes.data) == 0,
     )  # fmt: skip
 
 
 @kernel
-def _closest_points(target, points, limits, step, scratch, begin, end, found, whole):
+def _closest_points(target, points, limits, step, scratch, begin, end, found, whole, empty):
     for i in range(begin, end):
-        p, limit = vector(points, i), peek(limits, i * step)
+        p, limit = vector(points, i), -1.0 if empty else peek(limits, i * step)
         d, name, u, v = nearest_to(target, scratch, p, limit)
-        if name == NO_TRIANGLE:
-            _write_miss(found, i, whole)
-        else:
-            poke(found.distance, i, d)
-            poke(found.names, i, name)
-            if whole:
-                _write_point(target.tree.primitives, name, u, v, found, i)
+        _write(target.tree.primitives, found, i, d, (name, u, v), whole)
 
 
 @entry
 def nearest_points(target, points, limits, scratch, begin, end, count, found):
     """Find the `count` triangles nearest to each of the points begin..end."""
-    result, step = _found_pointers(found), len(limits) > 1
-    if len(target.tree.nodes.data) == 0:
-        for i in range(begin * count, end * count):
-            _write_miss(result, i, True)
-        return
     _nearest_points(
-        target_as_pointers(target), pointer(points), pointer(limits), np.int64(step),
-        scratch_as_pointers(scratch), begin, end, count, result,
+        as_pointers(target), pointer(points), pointer(limits), np.int64(len(limits) > 1),
+        as_pointers(scratch), begin, end, count, as_pointers(found),
+        len(target.tree.nodes.data) == 0,
     )  # fmt: skip
 
 
 @kernel
-def _nearest_points(target, points, limits, step, scratch, begin, end, count, found):
+def _nearest_points(target, points, limits, step, scratch, begin, end, count, found, empty):
     for i in range(begin, end):
-        p, limit, at = vector(points, i), peek(limits, i * step), i * count
+        p, limit, at = vector(points, i), -1.0 if empty else peek(limits, i * step), i * count
         rows = Rows(count, shifted(found.distance, at), shifted(found.names, at))
         _k_nearest(target, scratch, p, limit, rows)
         for j in range(at, at + count):
-            name = peek(found.names, j)
-            if name == NO_TRIANGLE:
-                _write_miss(found, j, True)
-            else:
+            name, u, v = peek(found.names, j), NAN, NAN
+            if name != NO_TRIANGLE:
                 _, u, v = nearest_on_triangle(p, *corners(target.tree.primitives, name))
-                _write_point(target.tree.primitives, name, u, v, found, j)
+            _write(
+                target.tree.primitives, found, j, peek(found.distance, j), (name, u, v), True
+            )  # fmt: skip

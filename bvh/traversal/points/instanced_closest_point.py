@@ -2,7 +2,7 @@
 
 The leaves of the TLAS are visited like nodes, and the tree of a leaf is traversed to its end on the
 same stack, in its own local frame, where distances are transformed to those of the world (see
-`world_distances`). Triangles that may be near enough are measured on their moved vertices.
+`world_metric`). Triangles that may be near enough are measured on their moved vertices.
 
 A leaf for which float32 is too inaccurate is traversed in float64, with the weights of
 `world_metric`, and an error of 2**-49 of the point's `reach` beside that of the map.
@@ -17,10 +17,9 @@ import numpy as np
 from bvh.geometry.point_triangle import nearest_on_triangle
 from bvh.runtime.jit import inlined, kernel, stay_outlined
 from bvh.runtime.simd import peek, pointer, poke, shifted
-from bvh.runtime.tuple_references import as_pointers
-from bvh.traversal.points.closest_point import TARGETS
-from bvh.traversal.points.double_bounds import EVEN
-from bvh.traversal.points.point_bounds import BOX_ERROR, UP, spread_point
+from bvh.runtime.tuple_references import as_pointers, pointers_of
+from bvh.traversal.points.closest_point import SPACES
+from bvh.traversal.points.point_bounds import BOX_ERROR, EVEN, UP, spread_point
 from bvh.traversal.points.point_walks import (
     VISITS,
     Candidates,
@@ -32,9 +31,8 @@ from bvh.traversal.points.point_walks import (
     walk_instance_float32,
     walk_instance_float64,
 )
-from bvh.traversal.points.world_distances import BOX_ERROR as INSTANCE_BOX_ERROR
-from bvh.traversal.points.world_distances import TRIANGLE_ERROR, seen_from
-from bvh.traversal.points.world_metric import METRIC_SIZE, SCALE, WEIGHTS
+from bvh.traversal.points.world_metric import BOX_ERROR as INSTANCE_BOX_ERROR
+from bvh.traversal.points.world_metric import METRIC_SIZE, SCALE, TRIANGLE_ERROR, WEIGHTS, seen_from
 from bvh.tree import frame as frames
 from bvh.tree.instanced import blocks_of, code_of, groups_of, instanced_corners, prim_ids_of
 from bvh.tree.wide_nodes import LEAF_BITS
@@ -72,8 +70,9 @@ class TopDoubleSpace(NamedTuple):
     target: Any
 
 
-def _scene_pointers(target):
-    return SceneTarget(as_pointers(target.tree), pointer(target.metrics), target.mask)
+@pointers_of(SceneTarget)
+def _scene_pointers(arrays):
+    return SceneTarget(as_pointers(arrays.tree), pointer(arrays.metrics), arrays.mask)
 
 
 def _top_space(target, x, reach):
@@ -90,7 +89,7 @@ def _top_double_space(target, x, reach):
     )  # fmt: skip
 
 
-TARGETS[SceneTarget] = _scene_pointers, _top_space, _top_double_space
+SPACES[SceneTarget] = _top_space, _top_double_space
 
 
 @inlined
@@ -103,9 +102,7 @@ def _leaf_at(target, code):
 def _visit_for_closest(space, goal, near, limits, scratch, p, code, top):
     leaf = _leaf_at(space.target, code)
     if leaf >= 0:
-        near, goal = _closest_in_leaf(
-            space.target, goal, near, scratch, p, space.x, leaf, top
-        )  # fmt: skip
+        near, goal = _closest_in_leaf(space.target, goal, near, scratch, p, space.x, leaf, top)
     return near, limits_of(space, near), goal
 
 
@@ -152,9 +149,8 @@ def _closest_in_leaf(target, goal, near, scratch, p, x, leaf, base):
         space = _instance_space(instanced, metric, leaf, seen)
         near, _, goal = walk_instance_float32(space, goal, near, scratch, p, base)
         return near, goal
-    count, best, name, u, v = goal
-    best, name, u, v = measure(instanced, scratch, count, p, (best, name, u, v))
-    return _closest_in_doubles(target, scratch, p, x, leaf, base, (best, name, u, v))
+    so_far = measure(instanced, scratch, goal.stored, p, goal.so_far)
+    return _closest_in_doubles(target, scratch, p, x, leaf, base, so_far)
 
 
 @kernel
@@ -169,7 +165,7 @@ def _closest_in_doubles(target, scratch, p, x, leaf, base, so_far):
     if peek(rows.names, 0) != name:
         name = peek(rows.names, 0)
         best, u, v = nearest_on_triangle(p, *instanced_corners(target.tree.primitives, name))
-    return best, Candidates(np.int64(0), best, name, u, v)
+    return best, Candidates(np.int64(0), (best, name, u, v))
 
 
 @kernel

@@ -1,8 +1,9 @@
 """Bounds of the distances from a point to boxes and to triangles, WIDTH at a time, in float32.
 
+For points further away than FAR, those to boxes one at a time, in float64.
+
 All is in the local frame of the tree (see `frame`), where triangles and boxes lie within B, and in
-units of u = 2**-24. P is the largest coordinate of the point, which float32 holds to u P. Points
-further away than FAR are handled in float64 (see `double_bounds`).
+units of u = 2**-24. P is the largest coordinate of the point, which float32 holds to u P.
 
 Boxes are rounded outward, so that their own rounding makes no primitive nearer than its box. Three
 components of the vector to a box are off by u P each from the point, 1.74 u P in length, and by 4
@@ -17,6 +18,11 @@ to that length 4 u, of 1.8 (P + B): in sum less than 1.8 u (10 P + 14 B) < 26 u 
 guessed, of weights that are not negative and at most 1 + 4 u in sum, is off by less. So
 32 u (P + B) covers both sides, and the 4 units in the last place of a double that the leaf test may
 be wrong by.
+
+In float64, bounds of boxes are exact, so errors come only from the point, transformed to the local
+frame, and from the operations: 4 * 2**-53 of the point's largest coordinate P, and as much of the
+distance. A box whose computed d**2 exceeds ((best + 2**-49 P) (1 + 2**-48))**2 contains nothing at
+`best` or nearer. Where P, or its square, overflows, nothing is discarded.
 """
 
 from __future__ import annotations
@@ -24,7 +30,7 @@ from __future__ import annotations
 import numpy as np
 
 from bvh.geometry.arithmetic.floats import INF, largest
-from bvh.runtime.jit import inlined
+from bvh.runtime.jit import inlined, kernel
 from bvh.runtime.simd import (
     WIDTH,
     fma,
@@ -52,7 +58,14 @@ from bvh.tree.triangle_groups import (
     group_origin,
     group_tolerance,
 )
-from bvh.tree.wide_nodes import child_boxes, child_codes, node_at
+from bvh.tree.wide_nodes import (
+    child_boxes,
+    child_code,
+    child_codes,
+    child_lower,
+    child_upper,
+    node_at,
+)
 
 F = np.float32
 UNIT = 2.0**-24
@@ -60,6 +73,7 @@ FAR = 64.0
 BOX_ERROR = 2.0 * UNIT
 LEAF_ERROR = 32.0 * UNIT
 UP = 1.0 + 2.0**-20
+EVEN = (1.0, 1.0, 1.0)
 
 
 @inlined
@@ -108,18 +122,12 @@ def box_squares(blocks, at, p):
 
 
 @inlined
-def push_children(blocks, code, p, bound, stack, top, spare):
-    """Push the children that are near enough, the nearest on top; return the height of the stack.
-
-    An entry is the bits of the squared distance, which sort like the number, and the code.
-    """
-    squares = box_squares(blocks, node_at(code), p)
-    return push_squares(blocks, code, squares, bound, stack, top, spare)
-
-
-@inlined
 def push_squares(blocks, code, squares, bound, stack, top, spare):
-    """Push the children with squared distances within a bound, as `push_children` does."""
+    """Push the children with squared distances within a bound, the nearest on top.
+
+    An entry is the bits of the squared distance, which sort like the number, and the code. Returns
+    the height of the stack.
+    """
     bits = mask_bits(squares <= bound)
     if bits == 0:
         return top
@@ -220,3 +228,52 @@ def tuple_minus(a, s, e1, t, e2):
         a[1] - fma(s, e1[1], t * e2[1]),
         a[2] - fma(s, e1[2], t * e2[2]),
     )
+
+
+@inlined
+def _box_square(blocks, at, x, weights):
+    """Return the square of the weighted distance to one child, -1 where there is none."""
+    square = 0.0
+    for axis in range(3):
+        low = np.float64(child_lower(blocks, at, axis))
+        high = np.float64(child_upper(blocks, at, axis))
+        if low > high:
+            return -1.0
+        off = max(max(low - x[axis], x[axis] - high), 0.0)
+        square += off * off * weights[axis]
+    return square
+
+
+@inlined
+def square_limit(best, scale, lost):
+    """Return the bound of squared distances beyond which boxes are discarded.
+
+    `lost` bounds the absolute error of distances.
+    """
+    bound = (local_distance(best, scale) + lost + 1e-300) * (1.0 + 2.0**-48)
+    return bound * bound * (1.0 + 2.0**-48)
+
+
+@kernel
+def push_near(blocks, code, x, weights, bound, scratch, top):
+    """Push the children that may be near enough, the nearest on top.
+
+    `weights` apply to the squares of the three components of a distance.
+    """
+    stack, squares = scratch.stack, scratch.squares
+    first = top
+    for lane in range(WIDTH):
+        at = node_at(code) + lane
+        square = _box_square(blocks, at, x, weights)
+        # NaN is not beyond the bound.
+        if square == -1.0 or square > bound:
+            continue
+        k = top
+        while k > first and peek(squares, k - 1) < square:
+            poke(stack, k, peek(stack, k - 1))
+            poke(squares, k, peek(squares, k - 1))
+            k -= 1
+        poke(stack, k, child_code(blocks, at))
+        poke(squares, k, square)
+        top += 1
+    return top

@@ -6,10 +6,9 @@ a tree by itself, for the tree of an instance (BLAS), or for the TLAS of a scene
 leaves collect `Candidates`, or the k nearest, which leaves insert into `Rows`. Nodes and leaves are
 specialised by the types of both, at compile time.
 
-`walk_float32` is for points that are not too far (see `point_bounds`), `walk_float64` for all
-others. Both carry an upper bound of the distance to the last triangle of the result: `near` in the
-world, and `limits` in local units, which alone change in searches for the closest triangle of a
-tree by itself.
+`walk_float32` is for points that are not too far (see `point_bounds`), `walk_float64` for others.
+Both carry an upper bound of the distance to the last triangle of the result: `near` in the world,
+and `limits` in local units, which alone change where the closest triangle of a tree is searched.
 
 A triangle's *name* is its id in a tree, and its code in a scene (see `instanced`): the `base` of
 its leaf, with the id in the low bits.
@@ -37,21 +36,23 @@ from bvh.runtime.simd import (
     store,
 )
 from bvh.runtime.simd.lanes import compress_order
-from bvh.traversal.points.double_bounds import insert_nearest, push_near, square_limit
 from bvh.traversal.points.point_bounds import (
     UP,
+    box_squares,
     code_of,
     group_bounds,
     key_of,
     local_bound,
     local_distance,
-    push_children,
+    push_near,
+    push_squares,
     square_bound,
+    square_limit,
 )
 from bvh.traversal.points.scratch import CAPACITY
-from bvh.traversal.points.world_distances import push_stretched, stretched_bounds
+from bvh.traversal.points.world_metric import push_stretched, stretched_bounds
 from bvh.tree.primitives import corners
-from bvh.tree.wide_nodes import leaf_rows
+from bvh.tree.wide_nodes import leaf_rows, node_at
 
 F = np.float32
 # The name of no triangle: above all names.
@@ -105,10 +106,7 @@ class Candidates(NamedTuple):
     """The closest triangle so far, and how many candidates are in the scratch."""
 
     stored: int
-    best: float
-    name: int
-    u: float
-    v: float
+    so_far: Any  # (distance, name, u, v)
 
 
 class Rows(NamedTuple):
@@ -180,9 +178,8 @@ def push(space, code, bound, scratch, top):
 
 
 def _push_local(space, code, bound, scratch, top):
-    return push_children(
-        space.blocks, code, space.point, bound, scratch.stack, top, scratch.spare
-    )  # fmt: skip
+    squares = box_squares(space.blocks, node_at(code), space.point)
+    return push_squares(space.blocks, code, squares, bound, scratch.stack, top, scratch.spare)
 
 
 def _push_transformed(space, code, bound, scratch, top):
@@ -191,26 +188,20 @@ def _push_transformed(space, code, bound, scratch, top):
     )
 
 
+@by_type(push, inline=True)
 def _choose_push(space, code, bound, scratch, top):
     return _push_transformed if space.instance_class is InstanceSpace else _push_local
-
-
-by_type(push, inline=True)(_choose_push)
 
 
 def triangle_bounds(space, group):
     """Return (low, high) of the local distances to the triangles of a group, less all errors."""
 
 
+@by_type(triangle_bounds, inline=True)
 def _choose_bounds(space, group):
-    if space.instance_class is InstanceSpace:
-        return lambda space, group: stretched_bounds(
-            space.groups, group, space.point, space.metric
-        )  # fmt: skip
-    return lambda space, group: group_bounds(space.groups, group, space.point)
-
-
-by_type(triangle_bounds, inline=True)(_choose_bounds)
+    if space.instance_class is TreeSpace:
+        return lambda space, group: group_bounds(space.groups, group, space.point)
+    return lambda space, group: stretched_bounds(space.groups, group, space.point, space.metric)
 
 
 def visit(space, goal, near, limits, scratch, p, code, top):
@@ -220,7 +211,7 @@ def visit(space, goal, near, limits, scratch, p, code, top):
 def _visit_closest(space, goal, near, limits, scratch, p, code, top):
     """Collect the triangles that may be the closest."""
     bound, square = limits
-    count, best, name, u, v = goal
+    count, so_far = goal
     unit = 1.0 / space.scale
     first, rows = leaf_rows(code)
     for group in range(first, first + rows):
@@ -242,14 +233,12 @@ def _visit_closest(space, goal, near, limits, scratch, p, code, top):
         if count > CAPACITY - WIDTH:
             count = keep_near(space, scratch, count, near, bound)
             if count > CAPACITY // 2:
-                best, name, u, v = measure(
-                    space.primitives, scratch, count, p, (best, name, u, v)
-                )  # fmt: skip
+                so_far = measure(space.primitives, scratch, count, p, so_far)
                 count = np.int64(0)
-                near = min(near, best)
+                near = min(near, so_far[0])
                 bound = min(bound, local_bound(near, space.scale))
                 square = square_bound(bound, space.box_error)
-    return near, (bound, square), Candidates(count, best, name, u, v)
+    return near, (bound, square), Candidates(count, so_far)
 
 
 def _visit_nearest(space, goal, near, limits, scratch, p, code, top):
@@ -284,24 +273,20 @@ VISITS: dict[tuple[type, type], Callable[..., Any]] = {
 }
 
 
+@by_type(visit, inline=True)
 def _choose_visit(space, goal, near, limits, scratch, p, code, top):
     return VISITS[space.instance_class, goal.instance_class]
-
-
-by_type(visit, inline=True)(_choose_visit)
 
 
 def nearer(space, near, nearest, unit):
     """Return `near`, or `nearest` local units if that is less; not kept up in a tree by itself."""
 
 
+@by_type(nearer, inline=True)
 def _choose_nearer(space, near, nearest, unit):
     if space.instance_class is TreeSpace:
         return lambda space, near, nearest, unit: near
     return lambda space, near, nearest, unit: min(near, np.float64(nearest) * unit)
-
-
-by_type(nearer, inline=True)(_choose_nearer)
 
 
 @kernel
@@ -331,10 +316,10 @@ def measure(primitives, scratch, count, p, so_far):
 
 
 def collect(space, scratch, count, lows, ids):
-    """Store candidates behind the first `count`: lower bounds of their distances, and names.
+    """Store lower bounds and names behind the first `count` candidates.
 
-    Those of a tree stay as its leaves have them, local lanes of float32 and int32; in a scene they
-    are distances in the world, and codes.
+    Those of a tree stay local lanes of float32 and int32; a scene's are distances in the world and
+    codes.
     """
 
 
@@ -348,25 +333,21 @@ def _collect_in_world(space, scratch, count, lows, ids):
     store(scratch.names, count, convert(ids, np.int64(0)) | space.base)
 
 
+@by_type(collect, inline=True)
 def _choose_collect(space, scratch, count, lows, ids):
     return _collect_local if space.instance_class is TreeSpace else _collect_in_world
-
-
-by_type(collect, inline=True)(_choose_collect)
 
 
 def _bound_of(space, near, bound):
     """Return the bound beyond which candidates are dropped."""
 
 
+@by_type(_bound_of, inline=True)
 def _choose_bound_of(space, near, bound):
     if space.instance_class is TreeSpace:
         return lambda space, near, bound: bound
     # It was rounded when it was converted to a distance in the world.
     return lambda space, near, bound: near * (1.0 + 2.0**-48) + 1e-323
-
-
-by_type(_bound_of, inline=True)(_choose_bound_of)
 
 
 @inlined
@@ -380,6 +361,21 @@ def keep_near(space, scratch, count, near, bound):
         poke(scratch.names, kept, peek(scratch.names, i))
         kept += np.int64(low <= bound)
     return kept
+
+
+@inlined
+def _insert(rows, d, name):
+    """Insert a triangle into sorted rows, once; the last row drops out."""
+    distance, names, k = rows.distance, rows.names, rows.k - 1
+    for i in range(rows.k):
+        if peek(names, i) == name:
+            return
+    while k > 0 and (peek(distance, k - 1), peek(names, k - 1)) > (d, name):
+        poke(distance, k, peek(distance, k - 1))
+        poke(names, k, peek(names, k - 1))
+        k -= 1
+    poke(distance, k, d)
+    poke(names, k, name)
 
 
 @kernel
@@ -397,4 +393,4 @@ def insert_group(primitives, ids, base, group, bits, p, rows):
             continue
         d = nearest_on_triangle(p, *face)[0]
         if d < worst or (d == worst and name < peek(rows.names, rows.k - 1)):
-            insert_nearest(rows.distance, rows.names, rows.k, d, name)
+            _insert(rows, d, name)

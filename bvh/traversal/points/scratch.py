@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from bvh.runtime.arguments import aligned
 from bvh.runtime.jit import inlined
-from bvh.runtime.simd import WIDTH, pointer, pointer_to
-from bvh.traversal.rays.ray_slots import STACK
+from bvh.runtime.simd import WIDTH, pointer_to
+from bvh.traversal.rays.ray_memory import STACK
 
 # Capacity for candidates, which are measured exactly later.
 CAPACITY = 256
@@ -43,20 +43,6 @@ def new_scratch(scene: bool = False) -> PointScratch:
         aligned(CAPACITY + WIDTH, whole),
         aligned(CAPACITY + WIDTH, np.float64),
         aligned(1, np.int64),
-    )
-
-
-@inlined
-def scratch_as_pointers(scratch):
-    """Return scratch memory as kernels read it: pointers instead of arrays."""
-    return PointScratch(
-        pointer(scratch.stack),
-        pointer(scratch.squares),
-        pointer(scratch.spare),
-        pointer(scratch.bounds),
-        pointer(scratch.names),
-        pointer(scratch.lows),
-        pointer(scratch.closest),
     )
 
 

@@ -12,13 +12,10 @@ and arithmetic is that of IEEE 754 alone: libraries' arc tangents are not the sa
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.floats import NAN, finite, vector
-from bvh.runtime.arguments import aligned
 from bvh.runtime.jit import entry, inlined, kernel
 from bvh.runtime.simd import (
     as_floats,
@@ -33,14 +30,17 @@ from bvh.runtime.simd import (
     mask_bits,
     peek,
     pointer,
+    pointer_to,
     poke,
     select,
     splat,
     sqrt,
     store,
 )
+from bvh.runtime.tuple_references import as_pointers, stack_memory
 from bvh.traversal.points.point_bounds import local_point
 from bvh.tree import frame as frames
+from bvh.tree.triangle_groups import dot
 from bvh.tree.winding_moments import (
     CENTRE,
     CORNERS,
@@ -48,7 +48,6 @@ from bvh.tree.winding_moments import (
     RADIUS,
     SERIES,
     TERMS_SIZE,
-    WindingTerms,
     leaf_faces,
 )
 
@@ -62,7 +61,7 @@ EXACTLY_OUT_OF_SIGHT = 2.0**100
 # beyond that distance.
 AT_HAND = 2.0**-36
 # A tree has at most 68 levels; LANES - 1 children of each wait on the stack.
-STACK = 512
+STACK_BYTES, ANGLES_BYTES = 8 * 512, 8 * LANES
 
 # The arc tangent of t is t + t z P(z) / Q(z) with z = t**2, up to 0.66, good to 2**-52 (Moshier
 # 1989, "Methods and programs for mathematical functions").
@@ -75,18 +74,6 @@ Q = (
     4.853903996359136964868e2, 1.945506571482613964425e2,
 )  # fmt: skip
 STEEP = 0.66
-
-
-class WindingScratch(NamedTuple):
-    """Scratch of one thread."""
-
-    stack: NDArray[np.int64]
-    angles: NDArray[np.float64]
-
-
-def new_scratch() -> WindingScratch:
-    """Return the scratch of one thread."""
-    return WindingScratch(aligned(STACK, np.int64), aligned(LANES, np.float64))
 
 
 @inlined
@@ -150,11 +137,6 @@ def _far_sum(terms, at, p, beta):
 
 
 @inlined
-def _dot(a, b):
-    return fma(a[0], b[0], fma(a[1], b[1], a[2] * b[2]))
-
-
-@inlined
 def _corner(faces, at, count, p):
     """Return the vector to a corner of each face of a leaf, and its length."""
     v = (
@@ -162,7 +144,7 @@ def _corner(faces, at, count, p):
         load(faces, at + count, LANES) - p[1],
         load(faces, at + 2 * count, LANES) - p[2],
     )
-    return v, sqrt(_dot(v, v))
+    return v, sqrt(dot(v, v))
 
 
 @inlined
@@ -172,13 +154,13 @@ def _turn(re, im, around, faces, first, count, p):
     a, la = _corner(faces, at, count, p)
     b, lb = _corner(faces, at + 3 * count, count, p)
     c, lc = _corner(faces, at + 6 * count, count, p)
-    x = fma(la * lb, lc, fma(_dot(a, b), lc, fma(_dot(b, c), la, _dot(c, a) * lb)))
+    x = fma(la * lb, lc, fma(dot(a, b), lc, fma(dot(b, c), la, dot(c, a) * lb)))
     normal = (
         fma(b[1], c[2], -(b[2] * c[1])),
         fma(b[2], c[0], -(b[0] * c[2])),
         fma(b[0], c[1], -(b[1] * c[0])),
     )
-    y = _dot(a, normal)
+    y = dot(a, normal)
     s, t = fma(re, x, -(im * y)), fma(re, y, im * x)
     size = greater(abs(s), abs(t))
     # A face has no angle at its own corners. Lanes behind the last face contain other leaves'.
@@ -211,13 +193,13 @@ def angles(x, y):
 
 
 @kernel
-def _winding(tree, scratch, x, p, beta):
+def _winding(tree, x, p, beta):
     """Return the winding number at x in the local frame, p times its power of two."""
     codes, terms, faces, _ = tree
     point = splat(F(x[0]), LANES), splat(F(x[1]), LANES), splat(F(x[2]), LANES)
     far, around = splat(F(0.0), LANES), splat(0.0, LANES)
     re, im = splat(1.0, LANES), splat(0.0, LANES)
-    stack, top, seen = scratch.stack, np.int64(1), 0
+    stack, top, seen = pointer_to(stack_memory(STACK_BYTES), np.int64(0)), np.int64(1), 0
     poke(stack, 0, np.int64(0))
     while top > 0:
         top -= 1
@@ -237,7 +219,7 @@ def _winding(tree, scratch, x, p, beta):
     angle = convert(far, 0.0)
     if seen > 0:
         angle = angle + (angles(re, im) + around * (2.0 * math.pi)) * 2.0
-    return _total(angle, scratch.angles) / (4.0 * math.pi)
+    return _total(angle, pointer_to(stack_memory(ANGLES_BYTES), 0.0)) / (4.0 * math.pi)
 
 
 @inlined
@@ -250,23 +232,19 @@ def _total(vector, memory):
 
 
 @entry
-def winding_numbers(tree, points, scratch, beta, begin, end, found):
+def winding_numbers(tree, points, beta, begin, end, found):
     """Find the winding numbers at the points begin..end; `beta` is the accuracy squared.
 
     Where it is infinite, all faces are near.
     """
     _winding_numbers(
-        WindingTerms(
-            pointer(tree.codes), pointer(tree.terms), pointer(tree.corners), pointer(tree.frame)
-        ),
-        len(tree.codes), pointer(points),
-        WindingScratch(pointer(scratch.stack), pointer(scratch.angles)),
-        np.float32(beta), begin, end, pointer(found),
+        as_pointers(tree), len(tree.codes), pointer(points), np.float32(beta), begin, end,
+        pointer(found),
     )  # fmt: skip
 
 
 @kernel
-def _winding_numbers(tree, children, points, scratch, beta, begin, end, found):
+def _winding_numbers(tree, children, points, beta, begin, end, found):
     sight = OUT_OF_SIGHT if beta < F(np.inf) else EXACTLY_OUT_OF_SIGHT
     s = frames.scale(tree.frame)
     for i in range(begin, end):
@@ -275,5 +253,5 @@ def _winding_numbers(tree, children, points, scratch, beta, begin, end, found):
             x, reach = local_point(tree.frame, p)
             number = 0.0
             if children > 0 and reach <= sight:
-                number = _winding(tree, scratch, x, (p[0] * s, p[1] * s, p[2] * s), beta)
+                number = _winding(tree, x, (p[0] * s, p[1] * s, p[2] * s), beta)
         poke(found, i, number)

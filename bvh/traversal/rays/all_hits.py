@@ -14,13 +14,12 @@ from numpy.typing import NDArray
 from bvh.runtime.jit import by_type, entry, inlined, kernel
 from bvh.runtime.simd import peek, poke
 from bvh.runtime.tuple_references import as_pointers, borrowed, pointers_of
-from bvh.traversal.rays.goals import AllGoal
 from bvh.traversal.rays.hit_details import Columns, finish_pairs
-from bvh.traversal.rays.leaf_first_hits import accepts
-from bvh.traversal.rays.packets_or_singles import trace_block
+from bvh.traversal.rays.leaf_hits import AllGoal, accepts, begin_block
 from bvh.traversal.rays.ray_batch import pick_rays, prefetch_next
-from bvh.traversal.rays.ray_block import BLOCK, HALF
+from bvh.traversal.rays.ray_memory import BLOCK, HALF
 from bvh.traversal.rays.ray_setup import set_up_block
+from bvh.traversal.rays.single_rays import trace_all
 
 # Numbers of `state`: the next block, the hits written so far, and those of the block found last.
 NEXT, FILLED, SIZE = range(3)
@@ -85,17 +84,7 @@ def gather_hits(
     """Find the hits of the rays in the blocks begin..end of an order that is plain.
 
     Stops before a block for whose hits there is no memory; `gathered.state` says where, and how
-    many they are.
-
-    Parameters
-    ----------
-    tree_arrays : TreeArrays
-    ray_arrays : Rays
-    ray_order : Order
-    thread_scratch : Scratch
-    goal : AllGoal or FirstGoal
-    wanted : Wanted
-    gathered : Gathered
+    many they are. The goal is an `AllGoal` or a `FirstGoal`.
     """
     if len(tree_arrays.nodes.data) == 0:
         return
@@ -113,7 +102,8 @@ def gather_hits(
         size = pick_rays(order, b, block.which)
         count = set_up_block(block, tree.frame, rays, size, scratch.active)
         prefetch_next(order, b, rays)
-        trace_block(tree, rays, scratch, count, order.kernel, aim)
+        begin_block(aim)
+        trace_all(tree, rays, block, scratch.slots, scratch.active, count, aim)
         if not want.listed:
             for i in range(size):
                 poke(counts, peek(block.which, i), goal_count(aim, i))

@@ -1,8 +1,10 @@
-"""Candidates for the closest hit, decided exactly; of equal distances, the lowest id wins the tie.
+"""Candidates of a ray at a leaf: the filter that finds them; the closest hit, exactly; ties.
 
-A slot keeps its ray's closest primitive so far, with an interval of tau that surely contains the
-rounded t. A hit whose interval lies before that replaces it, one behind it is dropped; where the
-intervals overlap, and where the filter is unsure of a hit, exact t decide.
+The bounds of the filter depend on whether the triangles are those of a tree or moved ones of a
+scene. A slot keeps its ray's closest primitive so far, with an interval of tau that surely contains
+the rounded t. A hit whose interval lies before that replaces it, one behind it is dropped; where
+the intervals overlap, and where the filter is unsure of a hit, exact t decide. Of equal distances,
+the lowest id wins the tie.
 """
 
 from __future__ import annotations
@@ -14,39 +16,97 @@ import numpy as np
 from bvh.geometry.arithmetic.floats import INF
 from bvh.geometry.triangles import scaled_ray
 from bvh.runtime.jit import by_type, inlined, kernel, stay_outlined
-from bvh.runtime.simd import WIDTH, lowest_bit, mask_bits, peek, poke, store
-from bvh.runtime.tuple_references import follow
-from bvh.traversal.rays.ray_batch import read_ray
-from bvh.traversal.rays.ray_block import (
-    BEST_LOW,
-    END,
-    PRIM,
-    PRIM_INSTANCE,
-    SPARE,
-    batch_index,
-    local_interval,
-    read_int,
-    read_row,
-    write_int,
-    write_row,
+from bvh.runtime.simd import (
+    WIDTH,
+    fma,
+    lowest_bit,
+    mask_bits,
+    peek,
+    poke,
+    select,
+    shifted,
+    splat,
+    store,
 )
-from bvh.traversal.rays.ray_slots import (
+from bvh.runtime.tuple_references import follow
+from bvh.traversal.rays.leaf_hits import (
+    AllGoal,
+    FirstGoal,
+    collect_group,
+    collect_hit,
+    rank_group,
+    rank_hit,
+)
+from bvh.traversal.rays.ray_batch import read_ray
+from bvh.traversal.rays.ray_memory import (
     BEST,
+    BEST_LOW,
+    DIRECTION,
+    EDGE,
+    EDGE_FLOOR,
+    END,
     EXACT,
     EXACT_T,
+    LOW,
+    ORIGIN,
+    PRIM,
+    SLACK,
+    SPARE,
+    SURE_HIGH,
+    SURE_LOW,
+    T_ERROR,
+    T_FLOOR,
+    T_SLOPE,
+    batch_index,
+    by_scene,
+    culled_lanes,
     current_arrays,
     instance_in,
+    primitive_at,
+    primitives_class,
     ray_of,
+    read_int,
+    read_row,
     reset_closest,
     slot_doubles,
     slot_integers,
-    slot_interval,
+    tau_interval,
+    write_int,
+    write_row,
 )
 from bvh.tree.frame import farthest
-from bvh.tree.instanced import Instanced, code_of, is_mirrored, leaf_of, prim_of
-from bvh.tree.primitives import MISS, intersect
+from bvh.tree.instanced import TRIANGLES, Instanced, kind_of
+from bvh.tree.primitives import MISS, Triangles, intersect
+from bvh.tree.triangle_groups import (
+    TINY,
+    group_at,
+    group_edges,
+    group_normal,
+    group_origin,
+    group_sizes,
+    group_tolerance,
+    test_distance,
+    test_edges,
+)
+from bvh.tree.wide_nodes import leaf_rows
 
 F = np.float32
+
+
+class ClosestGoal(NamedTuple):
+    """Goal of a traversal: the closest hit, or with `any_hit` the first one found."""
+
+    any_hit: Any
+    cull: Any
+
+
+class CountGoal(NamedTuple):
+    """The closest hit, and its cost: nodes and primitives visited for each ray."""
+
+    any_hit: Any
+    cull: Any
+    nodes: Any
+    tests: Any
 
 
 class Candidates(NamedTuple):
@@ -59,89 +119,81 @@ class Candidates(NamedTuple):
     last: Any
 
 
-def closest_primitive(primitives, block, r):
-    """Return the closest primitive of ray r of a block, an id or a scene's code; -1 for none."""
-
-
-def _closest_id(primitives, block, r):
-    return np.int64(read_int(block, r, PRIM))
-
-
-def _closest_code(primitives, block, r):
-    prim = np.int64(read_int(block, r, PRIM))
-    if prim < 0:
-        return prim
-    return code_of(read_int(block, r, PRIM_INSTANCE), prim)
-
-
-@by_type(closest_primitive, inline=True)
-def _choose_closest(primitives, block, r):
-    return _closest_code if primitives.instance_class is Instanced else _closest_id
-
-
-def set_closest_primitive(primitives, block, r, prim):
-    """Write the closest primitive of ray r of a block."""
-
-
-def _set_closest_id(primitives, block, r, prim):
-    write_int(block, r, PRIM, prim)
-
-
-def _set_closest_code(primitives, block, r, prim):
-    # The halves of -1 are -1.
-    write_int(block, r, PRIM, prim_of(prim))
-    write_int(block, r, PRIM_INSTANCE, leaf_of(prim))
-
-
-@by_type(set_closest_primitive, inline=True)
-def _choose_set_closest(primitives, block, r, prim):
-    return _set_closest_code if primitives.instance_class is Instanced else _set_closest_id
-
-
-def primitive_of(primitives, memory, slot, prim):
-    """Return the primitive of the query with an id in the current tree of a slot's ray."""
-
-
-@by_type(primitive_of, inline=True)
-def _choose_primitive(primitives, memory, slot, prim):
-    if primitives.instance_class is Instanced:
-        return lambda primitives, memory, slot, prim: code_of(instance_in(memory, slot), prim)
-    return lambda primitives, memory, slot, prim: np.int64(prim)
-
-
-def back_lanes(primitives, memory, slot, back):
-    """Return the lanes whose back faces the ray in the world, from those in their tree."""
-
-
-def _back_lanes_in_scene(primitives, memory, slot, back):
-    # Bits of a group only: all of them are flipped.
-    return ~back if is_mirrored(primitives, instance_in(memory, slot)) else back
-
-
-@by_type(back_lanes, inline=True)
-def _choose_back_lanes(primitives, memory, slot, back):
-    if primitives.instance_class is Instanced:
-        return _back_lanes_in_scene
-    return lambda primitives, memory, slot, back: back
-
-
-def tau_interval(primitives, block, memory, slot, t):
-    """Return (low, high) in float32 around the tau of an exact t, in units of the slot's tree."""
-
-
-@by_type(tau_interval, inline=True)
-def _choose_interval(primitives, block, memory, slot, t):
-    if primitives.instance_class is Instanced:
-        return lambda primitives, block, memory, slot, t: slot_interval(
-            block, memory, slot, ray_of(memory, slot), t
-        )
-    return lambda primitives, block, memory, slot, t: local_interval(block, ray_of(memory, slot), t)
+@inlined
+def spread(ray, row):
+    """Return a ray's number in all lanes."""
+    return splat(peek(ray, row), WIDTH)
 
 
 @inlined
-def is_culled(cull, back, lane):
-    """Return whether a lane's hit is culled; `back` has the lanes whose back faces the ray."""
-    return cull != 0 and (cull > 0) == (back >> lane & 1 == 1)
+def spread_three(ray, row):
+    """Return three numbers of a ray, each in all lanes."""
+    return spread(ray, row), spread(ray, row + 1), spread(ray, row + 2)
+
+
+def _edge_margin(primitives, ray, tolerance):
+    """Return the error bounds of the edge tests of a group; negative ones for unused lanes."""
+    return spread(ray, EDGE) * tolerance
+
+
+def _moved_edge_margin(primitives, ray, tolerance):
+    # The tolerance of an unused lane is negative.
+    margin = fma(spread(ray, EDGE), tolerance, spread(ray, EDGE_FLOOR))
+    return select(tolerance > splat(F(0.0), WIDTH), margin, splat(F(-INF), WIDTH))
+
+
+edge_margin = by_scene(_edge_margin, _moved_edge_margin)
+
+
+def _distance_margin(primitives, ray, size, tolerance):
+    """Return the error bounds of the distances of a group, times den."""
+    return fma(spread(ray, T_ERROR), size, splat(TINY, WIDTH))
+
+
+def _moved_distance_margin(primitives, ray, size, tolerance):
+    moved = fma(spread(ray, T_SLOPE), tolerance, spread(ray, T_FLOOR))
+    return fma(spread(ray, T_ERROR), size, moved)
+
+
+distance_margin = by_scene(_distance_margin, _moved_distance_margin)
+
+
+@inlined
+def filter_group(tree, memory, slot, group):
+    """Return the candidates of a triangle group for a slot's ray."""
+    _, groups, _ = current_arrays(tree, memory, slot)
+    ray, at = shifted(memory, slot), group_at(group)
+    e1, e2 = group_edges(groups, at)
+    n, tolerance = group_normal(groups, at), group_tolerance(groups, at)
+    maybe, passes, c, den = test_edges(
+        spread_three(ray, ORIGIN),
+        spread_three(ray, DIRECTION),
+        group_origin(groups, at),
+        e1,
+        e2,
+        n,
+        edge_margin(tree.primitives, ray, tolerance),
+    )
+    zero, none = np.int64(0), splat(F(0.0), WIDTH)
+    if mask_bits(maybe) == 0:
+        return Candidates(zero, zero, den, none, none)
+    within, t, error = test_distance(
+        c,
+        den,
+        spread(ray, LOW),
+        spread(ray, END),
+        n,
+        distance_margin(tree.primitives, ray, group_sizes(groups, at), tolerance),
+    )
+    bits = np.int64(mask_bits(maybe & within))
+    if bits == 0:
+        return Candidates(zero, zero, den, none, none)
+    error = error + spread(ray, SLACK)
+    first, last = t - error, t + error
+    certain = mask_bits(
+        passes & (first >= spread(ray, SURE_LOW)) & (last <= spread(ray, SURE_HIGH))
+    )
+    return Candidates(bits, np.int64(certain), den, first, last)
 
 
 @inlined
@@ -169,13 +221,6 @@ def _set_closest(memory, slot, prim, low, high):
     poke(memory, slot + END, min(peek(memory, slot + END), high))
 
 
-@inlined
-def _set_exact(memory, slot, prim, t):
-    """Keep the exact t of the closest hit."""
-    poke(slot_integers(memory, slot), EXACT, prim)
-    poke(slot_doubles(memory, slot), EXACT_T, t)
-
-
 @kernel
 def accept_exact(context_ref, memory, slot, prim, cull):
     """Test a primitive exactly; keep it if it is the closest, return whether it is hit."""
@@ -186,24 +231,22 @@ def accept_exact(context_ref, memory, slot, prim, cull):
     t, side = intersect(tree.primitives, prim, o, d, scaled, t_min, t_max, cull)
     if side == MISS:
         return False
-    words = slot_integers(memory, slot)
+    words, own = slot_integers(memory, slot), slot_doubles(memory, slot)
     low, high = tau_interval(tree.primitives, block, memory, slot, t)
     best = peek(words, BEST)
-    if best < 0 or high < peek(memory, slot + BEST_LOW):
-        _set_closest(memory, slot, prim, low, high)
-        _set_exact(memory, slot, prim, t)
-    elif low <= peek(memory, slot + END) and best != prim:
+    if best >= 0 and high >= peek(memory, slot + BEST_LOW):
+        if low > peek(memory, slot + END) or best == prim:
+            return True
         # Both are hits: compare their exact distances.
-        best_t = peek(slot_doubles(memory, slot), EXACT_T)
+        best_t = peek(own, EXACT_T)
         if peek(words, EXACT) != best:
             best_t, _ = intersect(tree.primitives, best, o, d, scaled, t_min, t_max, 0)
-        if t < best_t or (t == best_t and prim < best):
-            _set_closest(memory, slot, prim, low, high)
-            _set_exact(memory, slot, prim, t)
-        else:
-            low, high = tau_interval(tree.primitives, block, memory, slot, best_t)
-            _set_closest(memory, slot, best, low, high)
-            _set_exact(memory, slot, best, best_t)
+        if best_t < t or (best_t == t and best < prim):
+            prim, t = best, best_t
+            low, high = tau_interval(tree.primitives, block, memory, slot, t)
+    _set_closest(memory, slot, prim, low, high)
+    poke(words, EXACT, prim)
+    poke(own, EXACT_T, t)
     return True
 
 
@@ -224,14 +267,13 @@ def _resolve_candidates(context_ref, memory, slot, group, bits, certain, back, a
     stay_outlined()
     tree, _, block = follow(context_ref)
     lanes = block.lanes
-    _, _, ids = current_arrays(tree, memory, slot)
-    back = back_lanes(tree.primitives, memory, slot, back)
+    culled = culled_lanes(tree.primitives, memory, slot, cull, back)
     while bits != 0:
         k = lowest_bit(bits)
         bits &= bits - 1
-        prim = primitive_of(tree.primitives, memory, slot, peek(ids, group * WIDTH + k))
+        prim = primitive_at(tree, memory, slot, group * WIDTH + k)
         if certain >> k & 1:
-            if is_culled(cull, back, k):
+            if culled >> k & 1:
                 continue
             low, high = peek(lanes, SPARE + k), peek(lanes, SPARE + WIDTH + k)
             accept_certain(context_ref, memory, slot, prim, low, high, cull)
@@ -253,8 +295,7 @@ def accept_closest_of_group(goal, tree, block, context_ref, memory, slot, group,
         k = lowest_bit(bits)
         high = peek(lanes, SPARE + WIDTH + k)
         if high < peek(memory, slot + BEST_LOW):
-            _, _, ids = current_arrays(tree, memory, slot)
-            prim = primitive_of(tree.primitives, memory, slot, peek(ids, group * WIDTH + k))
+            prim = primitive_at(tree, memory, slot, group * WIDTH + k)
             _set_closest(memory, slot, prim, peek(lanes, SPARE + k), high)
             if goal.any_hit:
                 poke(memory, slot + END, F(-INF))
@@ -269,3 +310,75 @@ def accept_closest(goal, context_ref, memory, slot, prim):
     """Keep the closest hit of a slot's ray with a primitive without a filter."""
     if accept_exact(context_ref, memory, slot, prim, goal.cull) and goal.any_hit:
         poke(memory, slot + END, F(-INF))
+
+
+# For each goal, its functions for the candidates of a group and for a single primitive.
+ACCEPTS = {
+    ClosestGoal: (accept_closest_of_group, accept_closest),
+    CountGoal: (accept_closest_of_group, accept_closest),
+    FirstGoal: (rank_group, rank_hit),
+    AllGoal: (collect_group, collect_hit),
+}
+
+
+def accept_group(goal, tree, block, context_ref, memory, slot, group, found):
+    """Apply the goal to the candidates of a triangle group."""
+
+
+@by_type(accept_group, inline=True)
+def _choose_accept_group(goal, tree, block, context_ref, memory, slot, group, found):
+    return ACCEPTS[goal.instance_class][0]
+
+
+def accept_primitive(goal, context_ref, memory, slot, prim):
+    """Apply the goal to a primitive without a filter."""
+
+
+@by_type(accept_primitive, inline=True)
+def _choose_accept(goal, context_ref, memory, slot, prim):
+    return ACCEPTS[goal.instance_class][1]
+
+
+@inlined
+def intersect_group(goal, tree, block, context_ref, memory, slot, group):
+    """Intersect a slot's ray with a triangle group."""
+    found = filter_group(tree, memory, slot, group)
+    if found.bits != 0:
+        accept_group(goal, tree, block, context_ref, memory, slot, group, found)
+
+
+def intersect_leaf(goal, tree, block, context_ref, memory, slot, child):
+    """Intersect a slot's ray with a leaf of its current tree; the goal decides what is kept.
+
+    Returns the rows of ids that were tested.
+    """
+
+
+@inlined
+def _intersect_triangles(goal, tree, block, context_ref, memory, slot, child):
+    group, count = leaf_rows(child)
+    for g in range(group, group + count):
+        intersect_group(goal, tree, block, context_ref, memory, slot, g)
+    return group * WIDTH, (group + count) * WIDTH
+
+
+@inlined
+def _intersect_others(goal, tree, block, context_ref, memory, slot, child):
+    first, count = leaf_rows(child)
+    for i in range(first, first + count):
+        accept_primitive(goal, context_ref, memory, slot, primitive_at(tree, memory, slot, i))
+    return first, first + count
+
+
+def _intersect_instance(goal, tree, block, context_ref, memory, slot, child):
+    if kind_of(tree.primitives, instance_in(memory, slot)) == TRIANGLES:
+        return _intersect_triangles(goal, tree, block, context_ref, memory, slot, child)
+    return _intersect_others(goal, tree, block, context_ref, memory, slot, child)
+
+
+@by_type(intersect_leaf, inline=True)
+def _choose_leaf(goal, tree, block, context_ref, memory, slot, child):
+    kind = primitives_class(tree)
+    if kind is Instanced:
+        return _intersect_instance
+    return (_intersect_triangles if kind is Triangles else _intersect_others).py_func

@@ -1,38 +1,191 @@
-"""Closest hit of each ray of a batch, or whether there is any: the kernel, block by block."""
+"""Closest hit of each ray of a batch, or whether there is any: in packets or as single rays.
+
+The kernel works block by block. Now and then each of the two takes one block, and
+the CPU's cycle counter decides which takes the next ones: twice as many as before for as long as
+the answer stays the same. Both give the same hits, so nothing but time depends on it.
+"""
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
+from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.floats import INF, NAN
-from bvh.runtime.jit import entry, inlined, kernel
-from bvh.runtime.simd import peek, poke
+from bvh.runtime.jit import by_type, entry, inlined, kernel
+from bvh.runtime.simd import cycles, peek, poke
 from bvh.runtime.tuple_references import as_pointers
-from bvh.traversal.rays.candidates import closest_primitive
+from bvh.traversal.rays.candidates import ClosestGoal
 from bvh.traversal.rays.hit_details import finish_block
-from bvh.traversal.rays.packets_or_singles import trace_block
-from bvh.traversal.rays.ray_batch import pick_rays, prefetch_next, tile_of
-from bvh.traversal.rays.ray_block import batch_index
+from bvh.traversal.rays.leaf_hits import begin_block
+from bvh.traversal.rays.packets import (
+    PACKET,
+    PACKET_RAYS,
+    PacketStack,
+    new_packet_stack,
+    trace_packet,
+)
+from bvh.traversal.rays.ray_batch import (
+    AUTO,
+    PACKETS,
+    Context,
+    pick_rays,
+    prefetch_next,
+    tile_of,
+)
+from bvh.traversal.rays.ray_memory import (
+    BLOCK,
+    DIRECTION,
+    HALF,
+    OCTANT,
+    OCTANTS,
+    Block,
+    Slots,
+    batch_index,
+    closest_primitive,
+    new_block,
+    new_slots,
+    primitives_class,
+    read_int,
+    read_row,
+)
 from bvh.traversal.rays.ray_setup import set_up_block
+from bvh.traversal.rays.single_rays import trace_all
+from bvh.tree.primitives import Triangles
+
+# Blocks from one trial to the next: at first, and at most.
+PERIOD, LONGEST_PERIOD = 16.0, 256.0
+
+# Measured: cycles a ray in packets and singly, the blocks until the next trial and in all
+# from one to the next, and which of the two was faster (-1 before the first trial).
+IN_PACKETS, SINGLY, LEFT, BETWEEN, FASTER = range(5)
+NO_TRIAL = 2
+
+
+class Scratch(NamedTuple):
+    """Scratch memory of one thread; pointers inside kernels."""
+
+    block: Block
+    slots: Slots
+    packet: PacketStack
+    active: NDArray[np.int64]
+    measured: NDArray[np.float64]
+
+
+def new_scratch(measured: NDArray[np.float64]) -> Scratch:
+    """Return the scratch of one thread; measured times may be shared by threads of a batch."""
+    active = np.empty(BLOCK + HALF, np.int64)
+    return Scratch(new_block(), new_slots(), new_packet_stack(), active, measured)
+
+
+def no_measurements() -> NDArray[np.float64]:
+    """Return the measured times at the start of a batch."""
+    return np.array([0.0, 0.0, 0.0, PERIOD, -1.0])
+
+
+@inlined
+def _blocks_to_go(measured):
+    """Return how many blocks the faster traversal of a trial gets; more if it was faster before."""
+    faster = np.float64(peek(measured, SINGLY) <= peek(measured, IN_PACKETS))
+    between = PERIOD
+    if faster == peek(measured, FASTER):
+        between = min(2.0 * peek(measured, BETWEEN), LONGEST_PERIOD)
+    poke(measured, BETWEEN, between)
+    poke(measured, FASTER, faster)
+    return between
+
+
+@inlined
+def _packable(block, active, count):
+    """Return whether packets may be faster: most rays of the block point as their neighbours do."""
+    close = np.int64(0)
+    tries = np.int64(0)
+    # Compare some rays with those eight further on.
+    for j in range(0, count - 8, 16):
+        a, b = peek(active, j), peek(active, j + 8)
+        apart = np.float32(0.0)
+        for axis in range(3):
+            row = DIRECTION + axis
+            apart += abs(read_row(block, a, row) - read_row(block, b, row))
+        close += np.int64(apart < np.float32(0.25))
+        tries += 1
+    return 2 * close > tries
+
+
+@kernel
+def _trace_packets(tree, rays, block, slots, stack, active, count, goal):
+    """Trace the rays `active[:count]` of a block through a tree, in packets where possible."""
+    context = Context(tree, rays, block)
+    j = np.int64(0)
+    single = np.int64(0)
+    while j < count:
+        # Take the rays in the vectors of one packet.
+        begin = peek(active, j) // PACKET * PACKET
+        octant = read_int(block, peek(active, j), OCTANT)
+        same = octant < OCTANTS
+        k = j
+        while k < count and peek(active, k) < begin + PACKET:
+            same = same and read_int(block, peek(active, k), OCTANT) == octant
+            k += 1
+        if same and k - j >= PACKET_RAYS // 4:
+            trace_packet(context, stack, begin, begin + PACKET, np.int64(octant), goal)
+        else:
+            for i in range(j, k):
+                poke(slots.spare, single, peek(active, i))
+                single += 1
+        j = k
+    trace_all(tree, rays, block, slots, slots.spare, single, goal)
+
+
+def trace_block(tree, rays, scratch, count, forced, goal):
+    """Trace the rays `active[:count]` of a block through a tree or a scene."""
+
+
+@by_type(trace_block)
+def _choose_trace(tree, rays, scratch, count, forced, goal):
+    in_packets = goal.instance_class is ClosestGoal and primitives_class(tree) is Triangles
+    return _trace_either_way if in_packets else _trace_singly
+
+
+def _trace_singly(tree, rays, scratch, count, forced, goal):
+    trace_all(tree, rays, scratch.block, scratch.slots, scratch.active, count, goal)
+
+
+def _trace_either_way(tree, rays, scratch, count, forced, goal):
+    block, slots, active, measured = scratch.block, scratch.slots, scratch.active, scratch.measured
+    trial = np.int64(NO_TRIAL)
+    packets = forced == PACKETS
+    if forced == AUTO and count >= BLOCK // 4 and _packable(block, active, count):
+        # Two blocks of trial, then as many as are worth it. Threads that share the counts lose at
+        # most one.
+        left = peek(measured, LEFT)
+        if left <= 0.0:
+            trial, left = (IN_PACKETS, -1.0) if left == 0.0 else (SINGLY, _blocks_to_go(measured))
+        else:
+            left -= 1.0
+        poke(measured, LEFT, left)
+        packets = trial == IN_PACKETS or (
+            trial != SINGLY and peek(measured, IN_PACKETS) < peek(measured, SINGLY)
+        )
+    began = cycles()
+    if packets:
+        _trace_packets(tree, rays, block, slots, scratch.packet, active, count, goal)
+    else:
+        trace_all(tree, rays, block, slots, active, count, goal)
+    if trial != NO_TRIAL:
+        # Half of what was measured before stays: blocks differ.
+        before, spent = peek(measured, trial), np.float64(cycles() - began) / count
+        poke(measured, trial, spent if before == 0.0 else 0.5 * (before + spent))
 
 
 @entry
 def closest_hits(tree_arrays, ray_arrays, ray_order, thread_scratch, goal, begin, end, columns):
     """Find the closest hits of the rays in the blocks begin..end of an order, or any.
 
-    One kernel for both: the traversal makes nearly all of it, and is compiled once.
-
-    Parameters
-    ----------
-    tree_arrays : TreeArrays
-    ray_arrays : Rays
-    ray_order : Order
-    thread_scratch : Scratch
-    goal : ClosestGoal, CountGoal or FirstGoal
-        Of a goal that is any hit, only whether there is one is written, to `columns.front`.
-    begin, end : int
-    columns : finish.Columns
-        A row for each ray of the batch.
+    One kernel for both: the traversal makes nearly all of it, and is compiled once. `columns` has a
+    row for each ray of the batch. The goal is a `ClosestGoal`, `CountGoal` or `FirstGoal`; of one
+    that is any hit, only whether there is one is written, to `columns.front`.
     """
     if len(tree_arrays.nodes.data) == 0:
         return
@@ -48,6 +201,7 @@ def closest_hits(tree_arrays, ray_arrays, ray_order, thread_scratch, goal, begin
             _miss_all(order, b, block.which, size, out)
         count = set_up_block(block, tree.frame, rays, size, active)
         prefetch_next(order, b, rays)
+        begin_block(aim)
         trace_block(tree, rays, scratch, count, order.kernel, aim)
         hits = np.int64(0)
         for j in range(count):

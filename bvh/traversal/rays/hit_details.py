@@ -17,9 +17,8 @@ from bvh.geometry.triangles import scaled_ray, solve_plane, solve_weights
 from bvh.runtime.jit import by_type, inlined, kernel
 from bvh.runtime.simd import convert, gather, lane, load, mask_bits, peek, pointer_to, poke
 from bvh.runtime.tuple_references import stack_memory
-from bvh.traversal.rays.candidates import closest_primitive
 from bvh.traversal.rays.ray_batch import read_ray, read_rows
-from bvh.traversal.rays.ray_block import HALF, batch_index
+from bvh.traversal.rays.ray_memory import HALF, batch_index, by_scene, closest_primitive
 from bvh.tree import frame as frames
 from bvh.tree.instanced import TRIANGLES, Instanced, kind_of, leaf_of, local_corners
 from bvh.tree.primitives import FRONT, Triangles, corners, intersect, weights
@@ -120,26 +119,14 @@ def _solve_instanced(primitives, tree, prim, ray):
 
 @by_type(details_of)
 def _choose_details(primitives, tree, prim, ray):
-    if primitives.instance_class is Triangles:
-        return lambda primitives, tree, prim, ray: _solve_triangle(primitives, tree, prim, ray)
-    if primitives.instance_class is Instanced:
-        return lambda primitives, tree, prim, ray: _solve_instanced(primitives, tree, prim, ray)
-    return lambda primitives, tree, prim, ray: _solve_exactly(primitives, tree, prim, ray)
+    solvers = {Triangles: _solve_triangle, Instanced: _solve_instanced}
+    return solvers.get(primitives.instance_class, _solve_exactly).py_func
 
 
-def _undecided(primitives, tree, prim, ray):
-    """Return the details of a hit that the lanes left undecided.
-
-    In a scene that may be for the moving of vertices alone. Weights must then come the same way as
-    side by side: the exact way rounds them otherwise.
-    """
-
-
-@by_type(_undecided)
-def _choose_undecided(primitives, tree, prim, ray):
-    if primitives.instance_class is Instanced:
-        return lambda primitives, tree, prim, ray: _solve_instanced(primitives, tree, prim, ray)
-    return lambda primitives, tree, prim, ray: _solve_exactly(primitives, tree, prim, ray)
+# The details of a hit that the lanes left undecided. In a scene that may be for the moving of
+# vertices alone. Weights must then come the same way as side by side: the exact way rounds them
+# otherwise.
+_undecided = by_scene(_solve_exactly.py_func, _solve_instanced.py_func)
 
 
 @inlined
@@ -232,11 +219,8 @@ def _write_alone(tree, rays, pairs, k, out):
     _write(out, peek(pairs.rows, k), details)
 
 
-def _vertices(primitives, pairs):
-    """Return (known, v0, v1, v2): vertices of HALF triangles as vectors, and which are valid."""
-
-
 def _own_vertices(primitives, pairs):
+    """Return (known, v0, v1, v2): vertices of HALF triangles as vectors, and which are valid."""
     points, faces, face = primitives.points, primitives.faces, load(pairs.prims, 0, HALF)
     one = np.int64(1)
     v0 = read_rows(points, convert(gather(faces, face, 3, 0), I8), one)
@@ -255,9 +239,7 @@ def _moved_vertices(primitives, pairs):
     return np.int64(mask_bits(decided0 & decided1 & decided2)) & triangles, v0, v1, v2
 
 
-@by_type(_vertices)
-def _choose_vertices(primitives, pairs):
-    return _moved_vertices if primitives.instance_class is Instanced else _own_vertices
+_vertices = by_scene(_own_vertices, _moved_vertices)
 
 
 @inlined

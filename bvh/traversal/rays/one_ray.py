@@ -16,13 +16,20 @@ from bvh.geometry.arithmetic.floats import INF, NAN
 from bvh.runtime.jit import entry, inlined, kernel, types
 from bvh.runtime.simd import WIDTH, peek, pointer_to, poke
 from bvh.runtime.tuple_references import borrowed, stack_memory
-from bvh.traversal.rays.candidates import closest_primitive
-from bvh.traversal.rays.goals import ClosestGoal
+from bvh.traversal.rays.candidates import ClosestGoal
 from bvh.traversal.rays.hit_details import details_of
 from bvh.traversal.rays.ray_batch import Context, RayPointers
-from bvh.traversal.rays.ray_block import DOUBLE_ROWS, GROUP, OCTANT, Block, read_int
+from bvh.traversal.rays.ray_memory import (
+    DOUBLE_ROWS,
+    GROUP,
+    HEADER,
+    OCTANT,
+    SLOT_SIZE,
+    Block,
+    closest_primitive,
+    read_int,
+)
 from bvh.traversal.rays.ray_setup import set_up_ray
-from bvh.traversal.rays.ray_slots import HEADER, SLOT_SIZE
 from bvh.traversal.rays.single_rays import trace
 from bvh.tree.arrays import TreeArrays, TreePointers, kernel_arrays
 from bvh.tree.instanced import Instanced, leaf_of, prim_of
@@ -52,13 +59,6 @@ def address_table(arrays: TreeArrays) -> NDArray[np.int64]:
     return np.array([len(nodes.data), *(part.ctypes.data for part in parts)], np.int64)
 
 
-@inlined
-def _write_three(array, at, v):
-    poke(array, at, v[0])
-    poke(array, at + 1, v[1])
-    poke(array, at + 2, v[2])
-
-
 @kernel
 def trace_alone(tree, memory, ray, mask, goal):
     """Trace one ray through a tree; return the closest primitive, or -1.
@@ -70,8 +70,9 @@ def trace_alone(tree, memory, ray, mask, goal):
         return np.int64(-1)
     at = memory + (-memory & 63)
     numbers = pointer_to(at + RAY, F8)
-    _write_three(numbers, 0, o)
-    _write_three(numbers, 3, d)
+    for axis in range(3):
+        poke(numbers, axis, o[axis])
+        poke(numbers, 3 + axis, d[axis])
     poke(numbers, 6, t_min)
     poke(numbers, 7, t_max)
     none = np.int64(0)
@@ -109,7 +110,7 @@ def _data(table, i, like):
 
 
 @inlined
-def _cast_at(table, primitives, memory, ray, mask, cull):
+def _cast_at(table, primitives, ray, mask, cull):
     """Return (t, prim_id, u, v, front) of one ray in the tree of a table."""
     if peek(table, SIZE) == 0:
         return INF, np.int64(-1), NAN, NAN, False
@@ -120,69 +121,65 @@ def _cast_at(table, primitives, memory, ray, mask, cull):
         primitives,
         pointer_to(peek(table, FRAME), F8),
     )
-    return cast(tree, memory, ray, mask, cull)
+    return cast(tree, stack_memory(SCRATCH_BYTES), ray, mask, cull)
 
 
-# A ray comes as six numbers, t_min and t_max.
+# Numba takes apart a tuple of six numbers in the time of a tenth of a ray: they come one by one.
 
 
 @entry
-def cast_at_triangles(address, ray, t_min, t_max, cull):
+def cast_at_triangles(address, ox, oy, oz, dx, dy, dz, t_min, t_max, cull):
     """Return (t, prim_id, u, v, front) of one ray in a tree over triangles."""
-    table, memory = pointer_to(address, I8), stack_memory(SCRATCH_BYTES)
+    table, ray = pointer_to(address, I8), ((ox, oy, oz), (dx, dy, dz), t_min, t_max)
     primitives = Triangles(_data(table, 0, F8), _data(table, 1, I4))
-    return _cast_at(table, primitives, memory, (ray[:3], ray[3:], t_min, t_max), EVERY, cull)
+    return _cast_at(table, primitives, ray, EVERY, cull)
 
 
 @entry
-def cast_at_boxes(address, ray, t_min, t_max, cull):
+def cast_at_boxes(address, ox, oy, oz, dx, dy, dz, t_min, t_max, cull):
     """Return (t, prim_id, u, v, front) of one ray in a tree over boxes."""
-    table, memory = pointer_to(address, I8), stack_memory(SCRATCH_BYTES)
-    primitives = Boxes(_data(table, 0, F8))
-    return _cast_at(table, primitives, memory, (ray[:3], ray[3:], t_min, t_max), EVERY, cull)
+    table, ray = pointer_to(address, I8), ((ox, oy, oz), (dx, dy, dz), t_min, t_max)
+    return _cast_at(table, Boxes(_data(table, 0, F8)), ray, EVERY, cull)
 
 
 @entry
-def cast_at_obbs(address, ray, t_min, t_max, cull):
+def cast_at_obbs(address, ox, oy, oz, dx, dy, dz, t_min, t_max, cull):
     """Return (t, prim_id, u, v, front) of one ray in a tree over oriented boxes."""
-    table, memory = pointer_to(address, I8), stack_memory(SCRATCH_BYTES)
-    primitives = Obbs(_data(table, 0, F8))
-    return _cast_at(table, primitives, memory, (ray[:3], ray[3:], t_min, t_max), EVERY, cull)
+    table, ray = pointer_to(address, I8), ((ox, oy, oz), (dx, dy, dz), t_min, t_max)
+    return _cast_at(table, Obbs(_data(table, 0, F8)), ray, EVERY, cull)
 
 
 @entry
-def cast_at_scene(address, ray, t_min, t_max, cull, mask):
-    """Return (t, prim_id, u, v, front, leaf) of one ray in a scene."""
-    table, memory = pointer_to(address, I8), stack_memory(SCRATCH_BYTES)
+def cast_at_scene(address, ox, oy, oz, dx, dy, dz, t_min, t_max, options):
+    """Return (t, prim_id, u, v, front, leaf) of one ray in a scene; options are (cull, mask)."""
+    table, ray = pointer_to(address, I8), ((ox, oy, oz), (dx, dy, dz), t_min, t_max)
     primitives = Instanced(
         _data(table, 0, F8), _data(table, 1, F8), _data(table, 2, F8),
         _data(table, 3, I8), _data(table, 4, I4), _data(table, 5, I4),
     )  # fmt: skip
-    given = ray[:3], ray[3:], t_min, t_max
-    t, code, u, v, front = _cast_at(table, primitives, memory, given, mask, cull)
+    t, code, u, v, front = _cast_at(table, primitives, ray, options[1], options[0])
     return t, prim_of(code) if code >= 0 else code, u, v, front, leaf_of(code)
 
 
 @entry
-def cast_at_custom(address, function, data, ray, t_min, t_max, cull):
-    """Return (t, prim_id, u, v, front) of one ray in a tree over a user's primitives."""
-    table, memory = pointer_to(address, I8), stack_memory(SCRATCH_BYTES)
-    primitives = Custom(_data(table, 0, F8), function, borrowed(data))
-    return _cast_at(table, primitives, memory, (ray[:3], ray[3:], t_min, t_max), EVERY, cull)
+def cast_at_custom(address, ox, oy, oz, dx, dy, dz, t_min, t_max, options):
+    """Return (t, prim_id, u, v, front) of one ray in a tree over a user's primitives.
+
+    Options are (cull, function, data).
+    """
+    table, ray = pointer_to(address, I8), ((ox, oy, oz), (dx, dy, dz), t_min, t_max)
+    primitives = Custom(_data(table, 0, F8), options[1], borrowed(options[2]))
+    return _cast_at(table, primitives, ray, EVERY, options[0])
 
 
-CASTS: dict[type, Any] = {
-    Triangles: cast_at_triangles,
-    Boxes: cast_at_boxes,
-    Obbs: cast_at_obbs,
-    Custom: cast_at_custom,
-    Instanced: cast_at_scene,
+# The functions, and how many integers their last argument has where it is a tuple.
+CASTS: dict[type, tuple[Any, int]] = {
+    Triangles: (cast_at_triangles, 0),
+    Boxes: (cast_at_boxes, 0),
+    Obbs: (cast_at_obbs, 0),
+    Custom: (cast_at_custom, 3),
+    Instanced: (cast_at_scene, 2),
 }
-
-# What comes before a ray, and after it, where that is more than an address and the side to cull.
-FIRST: dict[type, tuple[Any, ...]] = {Custom: (types.int64,) * 2}
-LAST: dict[type, tuple[Any, ...]] = {Instanced: (types.int64,)}
-SIX = types.UniTuple(types.float64, 6)
 
 _compiled: dict[type, Any] = {}
 
@@ -190,9 +187,9 @@ _compiled: dict[type, Any] = {}
 def cast_function(arrays: TreeArrays) -> Any:
     """Return the function that casts a ray into a tree.
 
-    It takes the address of the tree's table, a tuple of six floats, t_min, t_max and the side to
-    cull, in a scene a mask, too. It never asks for their types as Numba's dispatcher does, which
-    costs a third of the call.
+    It takes the address of the tree's table, six floats, t_min, t_max and the side to cull; in a
+    scene a tuple of that and a mask. It never asks for their types as Numba's dispatcher does,
+    which costs a third of the call.
     """
     kind: type = type(arrays.primitives)
     if kind is Custom:
@@ -203,9 +200,9 @@ def cast_function(arrays: TreeArrays) -> Any:
 def _entry_point(kind: type) -> Any:
     """Return the compiled function that casts a ray into trees over primitives of a kind."""
     if kind not in _compiled:
-        dispatcher = CASTS[kind]
-        first, last = FIRST.get(kind, ()), LAST.get(kind, ())
-        signature = (types.int64, *first, SIX, types.float64, types.float64, types.int64, *last)
+        dispatcher, size = CASTS[kind]
+        options = types.UniTuple(types.int64, size) if size else types.int64
+        signature = (types.int64, *(types.float64,) * 8, options)
         dispatcher.compile(signature)
         _compiled[kind] = dispatcher.overloads[signature].entry_point
     return _compiled[kind]
@@ -218,7 +215,7 @@ def _cast_with_users_code(arrays: TreeArrays) -> Any:
     function, data = custom.intersect, custom.data
     if not isinstance(function, int):
         # The function itself: the kernel is compiled for it and its data.
-        return lambda address, *ray: cast_at_custom(address, function, data, *ray)
+        return lambda *ray: cast_at_custom(*ray[:-1], (ray[-1], function, data))
     kernel = _entry_point(Custom)
     # The returned function keeps the arrays behind the addresses alive.
-    return lambda address, *ray, _kept=kept: kernel(address, function, data, *ray)
+    return lambda *ray, _kept=kept: kernel(*ray[:-1], (ray[-1], function, data))

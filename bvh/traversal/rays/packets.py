@@ -1,4 +1,4 @@
-"""Traversal of rays in packets, which visit nodes together.
+"""Packets: rays that visit nodes together, and leaves one triangle after the other.
 
 A packet is a run of vectors of rays of one octant. Nodes are tested for all of its rays together,
 by the interval of their origins and inverse directions: a child is left out only if no ray between
@@ -20,14 +20,17 @@ from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.floats import INF
 from bvh.runtime.arguments import aligned
-from bvh.runtime.jit import by_type, inlined, kernel
+from bvh.runtime.jit import inlined, kernel, stay_outlined
 from bvh.runtime.simd import (
     WIDTH,
     compress_order,
+    fma,
     greater,
     lesser,
     load,
+    load_ints,
     lowest,
+    lowest_bit,
     mask_bits,
     peek,
     permute,
@@ -36,27 +39,57 @@ from bvh.runtime.simd import (
     select,
     splat,
     store,
+    store_ints,
 )
-from bvh.runtime.tuple_references import refer
-from bvh.traversal.rays.packet_leaf import intersect_packet_leaf
-from bvh.traversal.rays.ray_block import (
+from bvh.runtime.tuple_references import follow, refer
+from bvh.traversal.rays.candidates import (
+    accept_certain,
+    accept_exact,
+    intersect_group,
+    load_closest,
+    store_closest,
+)
+from bvh.traversal.rays.ray_memory import (
+    BEST_LOW,
     DIRECTION,
+    EDGE,
     END,
+    FAR,
     GROUP,
     INVERSE,
-    OCTANT,
+    LOW,
+    NEAR,
     ORIGIN,
-    read_int,
+    PRIM,
+    SLACK,
+    SPARE,
+    STACK,
+    STACK_CHILDREN,
+    SURE_HIGH,
+    SURE_LOW,
+    T_ERROR,
+    read_row,
 )
-from bvh.traversal.rays.ray_slots import STACK, STACK_CHILDREN
-from bvh.traversal.rays.single_rays import trace_all
 from bvh.tree.frame import bound
-from bvh.tree.primitives import Triangles
-from bvh.tree.triangle_groups import UNIT
+from bvh.tree.triangle_groups import (
+    E1,
+    E2,
+    NORMAL,
+    SIZE,
+    TINY,
+    TOLERANCE,
+    UNIT,
+    V0,
+    group_at,
+    test_distance,
+    test_edges,
+    three,
+)
 from bvh.tree.wide_nodes import (
     all_planes,
     child_codes,
     child_orders,
+    leaf_rows,
     near_planes,
     node_at,
     octant_shift,
@@ -67,6 +100,8 @@ PACKET_RAYS = 4 * WIDTH
 PACKET = PACKET_RAYS // WIDTH * GROUP
 F = np.float32
 PACKET_MARGIN = F(10.0 * UNIT)
+# Rays of a vector that must enter a leaf for it to be tested triangle by triangle.
+MIN_RAYS = WIDTH // 2
 
 
 class PacketStack(NamedTuple):
@@ -140,6 +175,166 @@ def _later(nodes, at, axis):
     return greater(away * low, away * high)
 
 
+@inlined
+def _enter_box(nodes, box, lanes, at, planes):
+    """Return which rays of a vector enter a box."""
+    nx, ny, nz, fx, fy, fz = planes
+    ix, iy, iz = three(lanes, at + INVERSE * WIDTH)
+    near_x, near_y, near_z = three(lanes, at + NEAR * WIDTH)
+    tx = fma(splat(peek(nodes, box + nx), WIDTH), ix, near_x)
+    ty = fma(splat(peek(nodes, box + ny), WIDTH), iy, near_y)
+    tz = fma(splat(peek(nodes, box + nz), WIDTH), iz, near_z)
+    first = greater(greater(tx, ty), greater(tz, splat(F(0.0), WIDTH)))
+    far_x, far_y, far_z = three(lanes, at + FAR * WIDTH)
+    tx = fma(splat(peek(nodes, box + fx), WIDTH), ix, far_x)
+    ty = fma(splat(peek(nodes, box + fy), WIDTH), iy, far_y)
+    tz = fma(splat(peek(nodes, box + fz), WIDTH), iz, far_z)
+    last = lesser(lesser(tx, ty), lesser(tz, load(lanes, at + END * WIDTH, WIDTH)))
+    return mask_bits(first <= last)
+
+
+@inlined
+def _intersect_leaf(goal, tree, block, context_ref, stack, packet, child, box, planes):
+    """Intersect a packet's rays with a leaf; return whether any may have a new closest hit.
+
+    `packet` is where its vectors of rays begin and end, `stack` its scratch.
+    """
+    lanes, begin, end = block.lanes, packet[0], packet[1]
+    group, count = leaf_rows(child)
+    changed = False
+    # The number of lanes, hidden from the compiler, which would unroll the loop.
+    triangles = WIDTH + np.int64(child > 0)
+    for at in range(begin, end, GROUP):
+        inside = _enter_box(tree.blocks, box, lanes, at, planes)
+        if inside == 0:
+            continue
+        if popcount(inside) < MIN_RAYS:
+            while inside != 0:
+                r = at + lowest_bit(inside)
+                inside &= inside - 1
+                _intersect_alone(goal, tree, block, context_ref, stack.slot, r, group, count)
+            changed = True
+            continue
+        for g in range(group, group + count):
+            for k in range(triangles):
+                if _intersect_triangle(goal, tree, block, context_ref, stack.slot, at, g, k):
+                    changed = True
+    return changed
+
+
+@inlined
+def _intersect_alone(goal, tree, block, context_ref, memory, r, group, count):
+    """Intersect ray r with the groups of a leaf, in a slot."""
+    slot = np.int64(0)
+    for row in range(SLACK + 1):
+        poke(memory, slot + row, read_row(block, r, row))
+    load_closest(block, memory, slot, r)
+    for g in range(group, group + count):
+        intersect_group(goal, tree, block, context_ref, memory, slot, g)
+    store_closest(block, memory, slot, r)
+
+
+@inlined
+def _corner(groups, at):
+    return (
+        splat(peek(groups, at), WIDTH),
+        splat(peek(groups, at + WIDTH), WIDTH),
+        splat(peek(groups, at + 2 * WIDTH), WIDTH),
+    )
+
+
+@inlined
+def _intersect_triangle(goal, tree, block, context_ref, memory, at, group, k):
+    """Intersect a vector of rays with a triangle; return whether a closest hit may have changed."""
+    lanes, groups, cull = block.lanes, tree.groups, goal.cull
+    base = group_at(group) + k
+    tolerance = peek(groups, base + TOLERANCE * WIDTH)
+    if tolerance < F(0.0):
+        return False
+    n = _corner(groups, base + NORMAL * WIDTH)
+    maybe, passes, c, den = test_edges(
+        three(lanes, at + ORIGIN * WIDTH),
+        three(lanes, at + DIRECTION * WIDTH),
+        _corner(groups, base + V0 * WIDTH),
+        _corner(groups, base + E1 * WIDTH),
+        _corner(groups, base + E2 * WIDTH),
+        n,
+        load(lanes, at + EDGE * WIDTH, WIDTH) * splat(tolerance, WIDTH),
+    )
+    if mask_bits(maybe) == 0:
+        return False
+    end = load(lanes, at + END * WIDTH, WIDTH)
+    size = splat(peek(groups, base + SIZE * WIDTH), WIDTH)
+    within, t, error = test_distance(
+        c,
+        den,
+        load(lanes, at + LOW * WIDTH, WIDTH),
+        end,
+        n,
+        fma(load(lanes, at + T_ERROR * WIDTH, WIDTH), size, splat(TINY, WIDTH)),
+    )
+    maybe = maybe & within & (end > F(-INF))
+    bits = mask_bits(maybe)
+    if bits == 0:
+        return False
+    prim = np.int32(peek(tree.ids, group * WIDTH + k))
+    error = error + load(lanes, at + SLACK * WIDTH, WIDTH)
+    low, high = t - error, t + error
+    certain = (
+        maybe
+        & passes
+        & (low >= load(lanes, at + SURE_LOW * WIDTH, WIDTH))
+        & (high <= load(lanes, at + SURE_HIGH * WIDTH, WIDTH))
+    )
+    if cull != 0:
+        # Drop certain hits on the culled side.
+        zero = splat(F(0.0), WIDTH)
+        unseen = mask_bits(certain & (den > zero if cull > 0 else den < zero))
+        bits &= ~unseen
+        if bits == 0:
+            return False
+        certain = certain & (den < zero if cull > 0 else den > zero)
+    best_low = load(lanes, at + BEST_LOW * WIDTH, WIDTH)
+    # Hits that are surely closer than the closest so far replace it, in all lanes.
+    better = certain & (low <= end) & (high < best_low)
+    if mask_bits(better) != 0:
+        # Minima, for a choice between old and new would become a masked store, which may be slow.
+        none = splat(F(INF), WIDTH)
+        before = load_ints(lanes, at + PRIM * WIDTH, WIDTH)
+        store_ints(lanes, at + PRIM * WIDTH, select(better, splat(prim, WIDTH), before))
+        store(lanes, at + BEST_LOW * WIDTH, lesser(select(better, low, none), best_low))
+        nearer = splat(F(-INF), WIDTH) if goal.any_hit else high
+        store(lanes, at + END * WIDTH, lesser(select(better, nearer, none), end))
+    bits &= ~mask_bits(better | (certain & (low > end)))
+    if bits != 0:
+        store(lanes, SPARE, low)
+        store(lanes, SPARE + WIDTH, high)
+        _resolve_rays(
+            context_ref, memory, at, np.int64(prim), bits, mask_bits(certain), goal.any_hit, cull
+        )
+    return True
+
+
+@kernel
+def _resolve_rays(context_ref, memory, at, prim, bits, certain, any_hit, cull):
+    """Decide a triangle for the rays `bits` of a vector, whose intervals are in SPARE."""
+    stay_outlined()
+    _, _, block = follow(context_ref)
+    lanes, slot = block.lanes, np.int64(0)
+    while bits != 0:
+        k = lowest_bit(bits)
+        bits &= bits - 1
+        load_closest(block, memory, slot, at + k)
+        if certain >> k & 1:
+            low, high = peek(lanes, SPARE + k), peek(lanes, SPARE + WIDTH + k)
+            accept_certain(context_ref, memory, slot, prim, low, high, cull)
+        elif not accept_exact(context_ref, memory, slot, prim, cull):
+            continue
+        if any_hit:
+            poke(memory, slot + END, F(-INF))
+        store_closest(block, memory, slot, at + k)
+
+
 @kernel
 def trace_packet(context, stack, begin, end, octant, goal):
     """Trace the vectors of rays begin..end of a block, all of one octant, through a tree."""
@@ -180,7 +375,7 @@ def trace_packet(context, stack, begin, end, octant, goal):
                     stack.boxes, top, (permute(order, front) & np.int32(WIDTH - 1)) + np.int32(at)
                 )
                 top += popcount(bits)
-        elif intersect_packet_leaf(
+        elif _intersect_leaf(
             goal, tree, block, context_ref, stack, (begin, end), child, box, planes
         ):
             limit = _end(lanes, begin, end)
@@ -191,68 +386,3 @@ def trace_packet(context, stack, begin, end, octant, goal):
         if top < 0:
             return
         child, box = np.int64(peek(stack.children, top)), np.int64(peek(stack.boxes, top))
-
-
-def trace_packets(primitives, context, slots, stack, active, count, goal):
-    """Trace the rays `active[:count]` of a block through a tree, in packets where possible."""
-
-
-def _trace_others(primitives, context, slots, stack, active, count, goal):
-    trace_all(context, slots, active, count, goal)
-
-
-def _trace_triangles(primitives, context, slots, stack, active, count, goal):
-    block = context.block
-    j = np.int64(0)
-    single = np.int64(0)
-    while j < count:
-        # Take the rays in the vectors of one packet.
-        begin = peek(active, j) // PACKET * PACKET
-        octant = read_int(block, peek(active, j), OCTANT)
-        same = octant < 8
-        k = j
-        while k < count and peek(active, k) < begin + PACKET:
-            same = same and read_int(block, peek(active, k), OCTANT) == octant
-            k += 1
-        if same and k - j >= PACKET_RAYS // 4:
-            trace_packet(context, stack, begin, begin + PACKET, np.int64(octant), goal)
-        else:
-            for i in range(j, k):
-                poke(slots.spare, single, peek(active, i))
-                single += 1
-        j = k
-    trace_all(context, slots, slots.spare, single, goal)
-
-
-def packable(primitives, block, active, count):
-    """Return whether packets may be faster: most rays of the block point as their neighbours do."""
-
-
-def _never(primitives, block, active, count):
-    return False
-
-
-def _packable_triangles(primitives, block, active, count):
-    lanes = block.lanes
-    close = np.int64(0)
-    tries = np.int64(0)
-    # Compare some rays with those eight further on.
-    for j in range(0, count - 8, 16):
-        a, b = peek(active, j), peek(active, j + 8)
-        apart = F(0.0)
-        for axis in range(3):
-            row = (DIRECTION + axis) * WIDTH
-            apart += abs(peek(lanes, a + row) - peek(lanes, b + row))
-        close += np.int64(apart < F(0.25))
-        tries += 1
-    return 2 * close > tries
-
-
-@by_type(packable)
-def _choose_packable(primitives, block, active, count):
-    return _packable_triangles if primitives.instance_class is Triangles else _never
-
-
-@by_type(trace_packets)
-def _choose_trace(primitives, context, slots, stack, active, count, goal):
-    return _trace_triangles if primitives.instance_class is Triangles else _trace_others

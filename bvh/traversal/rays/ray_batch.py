@@ -33,7 +33,7 @@ from bvh.runtime.simd import (
     splat,
 )
 from bvh.runtime.tuple_references import as_pointers, pointers_of
-from bvh.traversal.rays.ray_block import BLOCK, HALF
+from bvh.traversal.rays.ray_memory import BLOCK, HALF
 from bvh.tree import frame as frames
 
 # The mask of rays that meet every instance of a scene.
@@ -158,24 +158,12 @@ def _numbers(array, step, index):
 
 
 class Order(NamedTuple):
-    """Division of the rays of a batch into blocks.
+    """Division of the rays of a batch into blocks."""
 
-    Attributes
-    ----------
-    size : int
-        Rays of the batch.
-    row : int
-        Rays in a row of the image, 0 where the batch is none.
-    permutation : ndarray of int64
-        The order to take rays in; empty for their own.
-    kernel : int
-        AUTO, PACKETS or SINGLES.
-    """
-
-    size: int
-    row: int
-    permutation: NDArray[np.int64]
-    kernel: int
+    size: int  # rays of the batch
+    row: int  # rays in a row of the image, 0 where the batch is none
+    permutation: NDArray[np.int64]  # the order to take rays in; empty for their own
+    kernel: int  # AUTO, PACKETS or SINGLES
 
     @property
     def blocks(self) -> int:

@@ -56,7 +56,7 @@ from bvh.runtime.simd import (
     store_ints,
 )
 from bvh.traversal.rays.ray_batch import read_lanes, read_ray
-from bvh.traversal.rays.ray_block import (
+from bvh.traversal.rays.ray_memory import (
     BEST_LOW,
     BLOCK,
     DIRECTION,

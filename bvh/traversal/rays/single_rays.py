@@ -11,12 +11,8 @@ The loop is the same for a tree and for a scene; `load_ray`, `current_arrays`, `
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
-from numpy.typing import NDArray
 
-from bvh.runtime.arguments import aligned
 from bvh.runtime.jit import by_type, inlined, kernel
 from bvh.runtime.simd import (
     WIDTH,
@@ -42,43 +38,42 @@ from bvh.runtime.simd import (
     store_ints,
 )
 from bvh.runtime.tuple_references import refer
-from bvh.traversal.rays.candidates import set_closest_primitive
-from bvh.traversal.rays.goals import ClosestGoal, CountGoal, note_node
+from bvh.traversal.rays.candidates import ClosestGoal, CountGoal, intersect_leaf, spread
 from bvh.traversal.rays.instanced_rays import (
     child_planes_in_scene,
     load_ray_of_scene,
     next_entry_in_scene,
 )
-from bvh.traversal.rays.leaf_tests import intersect_leaf, spread
-from bvh.traversal.rays.ray_block import (
-    BEST_LOW,
-    BLOCK,
-    END,
-    FAR,
-    INVERSE,
-    NEAR,
-    OCTANT,
-    read_int,
-    read_row,
-)
-from bvh.traversal.rays.ray_slots import (
+from bvh.traversal.rays.ray_batch import Context
+from bvh.traversal.rays.ray_memory import (
     BEST,
+    BEST_LOW,
     CHILD,
+    END,
     ENTERED,
     ENTRIES,
+    FAR,
     HEADER,
+    INVERSE,
     LEAF_QUEUE,
+    NEAR,
     NODE_QUEUE,
+    OCTANT,
+    OCTANTS,
     ORDERS,
     SLOT_SIZE,
     SLOTS,
     STACK_CHILDREN,
     STACK_ENTRIES,
     TOP,
+    batch_index,
+    by_scene,
     current_arrays,
-    is_instanced,
     ray_of,
+    read_int,
+    read_row,
     reset_closest,
+    set_closest_primitive,
     slot_integers,
 )
 from bvh.tree.triangle_groups import group_at
@@ -91,28 +86,6 @@ from bvh.tree.wide_nodes import (
     node_at,
     octant_shift,
 )
-
-OCTANTS = 8
-
-
-class Slots(NamedTuple):
-    """Scratch of rays traced one by one; pointers inside kernels."""
-
-    memory: NDArray[np.float32]
-    bucket: NDArray[np.int64]
-    spare: NDArray[np.int64]
-    sizes: NDArray[np.int64]
-
-
-def new_slots() -> Slots:
-    """Return the scratch of one thread."""
-    memory = aligned(HEADER + SLOTS * SLOT_SIZE, np.float32)
-    return Slots(
-        memory,
-        np.empty(BLOCK, np.int64),
-        np.empty(BLOCK, np.int64),
-        np.empty(OCTANTS + 1, np.int64),
-    )
 
 
 @inlined
@@ -135,51 +108,69 @@ def enter_children(nodes, at, ray, planes):
     return first, last
 
 
-def load_ray(tree, block, memory, slot, r):
-    """Load ray r into a slot, at the root."""
+def count_node(goal, block, r):
+    """Count a node that ray r visits, if the goal counts."""
+
+
+def _count_node(goal, block, r):
+    i = batch_index(block, r)
+    poke(goal.nodes, i, peek(goal.nodes, i) + np.int32(1))
+
+
+@by_type(count_node, inline=True)
+def _choose_node_count(goal, block, r):
+    return _count_node if goal.instance_class is CountGoal else lambda goal, block, r: None
+
+
+def count_tests(goal, tree, block, memory, slot, tested):
+    """Count the primitives in the rows of ids that a slot's ray was tested against."""
+
+
+def _count_tests(goal, tree, block, memory, slot, tested):
+    _, _, ids = current_arrays(tree, memory, slot)
+    i, used = batch_index(block, ray_of(memory, slot)), np.int32(0)
+    for k in range(tested[0], tested[1]):
+        used += np.int32(peek(ids, k) >= 0)
+    poke(goal.tests, i, peek(goal.tests, i) + used)
+
+
+@by_type(count_tests, inline=True)
+def _choose_test_count(goal, tree, block, memory, slot, tested):
+    if goal.instance_class is CountGoal:
+        return _count_tests
+    return lambda goal, tree, block, memory, slot, tested: None
 
 
 def _load_ray_of_tree(tree, block, memory, slot, r):
+    """Load ray r into a slot, at the root."""
     for row in range(BEST_LOW + 1):
         poke(memory, slot + row, read_row(block, r, row))
     reset_closest(memory, slot, r)
 
 
-@by_type(load_ray, inline=True)
-def _choose_load(tree, block, memory, slot, r):
-    return load_ray_of_scene if is_instanced(tree) else _load_ray_of_tree
-
-
-def child_planes(tree, memory, slot, octant):
-    """Return (planes, shift) for `enter_children`, and for the order of children."""
+load_ray = by_scene(_load_ray_of_tree, load_ray_of_scene)
 
 
 def _child_planes_in_tree(tree, memory, slot, octant):
+    """Return (planes, shift) for `enter_children`, and for the order of children."""
     x, y, z = near_planes(octant)
     return all_planes(x, y, z), np.int32(octant_shift(octant))
 
 
-@by_type(child_planes, inline=True)
-def _choose_planes(tree, memory, slot, octant):
-    return child_planes_in_scene if is_instanced(tree) else _child_planes_in_tree
+child_planes = by_scene(_child_planes_in_tree, child_planes_in_scene)
 
 
-def next_entry(tree, context_ref, memory, slot, top):
+def _next_entry_in_tree(tree, context_ref, memory, slot, top):
     """Pop the stack of a slot from `top` on; return the new top, below the slot if it is empty.
 
     Entries behind the closest hit are dropped; one with it stays, for a tie.
     """
-
-
-def _next_entry_in_tree(tree, context_ref, memory, slot, top):
     while top >= slot and peek(memory, top + STACK_ENTRIES) > peek(memory, slot + END):
         top -= 1
     return top
 
 
-@by_type(next_entry, inline=True)
-def _choose_next(tree, context_ref, memory, slot, top):
-    return next_entry_in_scene if is_instanced(tree) else _next_entry_in_tree
+next_entry = by_scene(_next_entry_in_tree, next_entry_in_scene)
 
 
 def finish_ray(goal, tree, block, memory, slot):
@@ -264,7 +255,7 @@ def trace(context, memory, active, count, octant, goal):
             slot = np.int64(peek_int(memory, NODE_QUEUE + i))
             nodes, _, _ = current_arrays(tree, memory, slot)
             at = node_at(np.int64(peek_int(memory, slot + CHILD)))
-            note_node(goal, block, ray_of(memory, slot))
+            count_node(goal, block, ray_of(memory, slot))
             planes, shift = child_planes(tree, memory, slot, octant)
             first, last = enter_children(nodes, at, shifted(memory, slot), planes)
             # Bring the answers into the order in which the children will be pushed.
@@ -301,7 +292,8 @@ def trace(context, memory, active, count, octant, goal):
         for i in range(now):
             slot = np.int64(peek_int(memory, LEAF_QUEUE + i))
             child = np.int64(peek_int(memory, slot + CHILD))
-            intersect_leaf(goal, tree, block, context_ref, memory, slot, child)
+            tested = intersect_leaf(goal, tree, block, context_ref, memory, slot, child)
+            count_tests(goal, tree, block, memory, slot, tested)
             top = np.int64(peek_int(memory, slot + TOP)) - 1
             next_ray, nodes_waiting, leaves_waiting = _advance(
                 goal, context, context_ref, memory, slot, top, active, count,
@@ -309,10 +301,13 @@ def trace(context, memory, active, count, octant, goal):
             )  # fmt: skip
 
 
-@inlined
-def trace_all(context, slots, active, count, goal):
-    """Trace the rays `active[:count]` of a ray block through a tree, octant by octant."""
-    block, sizes, bucket = context.block, slots.sizes, slots.bucket
+def _trace_scene(tree, rays, block, slots, active, count, goal):
+    trace(Context(tree, rays, block), slots.memory, active, count, np.int64(0), goal)
+
+
+def _trace_octants(tree, rays, block, slots, active, count, goal):
+    """Trace the rays `active[:count]` of a ray block through a tree or a scene."""
+    context, sizes, bucket = Context(tree, rays, block), slots.sizes, slots.bucket
     for k in range(OCTANTS + 1):
         poke(sizes, k, 0)
     for j in range(count):
@@ -332,3 +327,6 @@ def trace_all(context, slots, active, count, goal):
         if end > begin:
             trace(context, slots.memory, shifted(bucket, begin), end - begin, k, goal)
         begin = end
+
+
+trace_all = by_scene(_trace_octants, _trace_scene)

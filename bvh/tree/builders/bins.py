@@ -137,10 +137,7 @@ class BinSplit(NamedTuple):
 
 @kernel
 def move(records, begin, end, split, left, right, boxes, boxes_row):
-    """Move the records on the left to the rows from `left` on, the others to `right` on.
-
-    Bounds the centres of both sides.
-    """
+    """Move records to the rows from `left` or `right` on; bound the centres of both sides."""
     axis, last, low, scale = split
     lefts, rights = nothing(), nothing()
     for i in range(begin, end):

@@ -20,13 +20,7 @@ from bvh.tree.builders.binned_sah import MAX_LEAF, Limits, build_subtree, new_sc
 from bvh.tree.builders.bins import BINS, GROUP_BITS
 from bvh.tree.builders.records import UPPER, WIDTH
 from bvh.tree.builders.space import Spatial
-from bvh.tree.builders.subtrees import (
-    build_tasks,
-    deepest_level,
-    new_subtrees,
-    no_nodes,
-    task_size,
-)
+from bvh.tree.builders.subtrees import build_tasks, deepest_level, new_subtrees, no_nodes, task_size
 from bvh.tree.builders.top_levels import bound_all
 from bvh.tree.nodes import Nodes, is_leaf, link_leaf
 from bvh.tree.primitives import Triangles

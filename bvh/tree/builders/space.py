@@ -97,11 +97,7 @@ def _clip(v, records, row, axis, low, high, out, target):
                 if inside:
                     t = (plane - a[axis]) / (b[axis] - a[axis])
             if inside:
-                p = (
-                    a[0] + t * (b[0] - a[0]),
-                    a[1] + t * (b[1] - a[1]),
-                    a[2] + t * (b[2] - a[2]),
-                )
+                p = (a[0] + t * (b[0] - a[0]), a[1] + t * (b[1] - a[1]), a[2] + t * (b[2] - a[2]))
                 lower, upper = lower_of(lower, p), upper_of(upper, p)
     box = record(
         np.float32(lower[0] - SLACK), np.float32(lower[1] - SLACK), np.float32(lower[2] - SLACK),

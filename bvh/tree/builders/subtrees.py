@@ -120,10 +120,7 @@ def run_batches(
     threads: int,
     progress: Progress | None,
 ) -> None:
-    """Call build(first task, last task, cancel, done) for each batch, the largest first.
-
-    `build` adds the primitives it has put into leaves to `done[0]`, and stops for `cancel[0]`.
-    """
+    """Call build(first task, last task, cancel, primitives done) for each batch of tasks."""
     cancel = np.zeros(1, np.int32)
     # A cache line for each thread's count.
     done = np.zeros((len(batches), 8), np.int64)
@@ -154,7 +151,7 @@ def build_tasks(
 ) -> Nodes:
     """Return the tree whose top has the given links, with a subtree for each task below it.
 
-    build(task, its boxes, (cancel, done)) builds one in `block`, and returns its number of nodes.
+    build(task, its boxes, (cancel, done)) builds one in `block` and returns its size.
     """
     rows = np.zeros((len(tasks), 2), np.int64)
 
@@ -173,10 +170,7 @@ def put_together(
     block: SubtreeNodes,
     threads: int,
 ) -> Nodes:
-    """Return the tree whose top has the given links, with the subtrees of the tasks below it.
-
-    `rows` are the first row of each subtree in `block`, and its number of nodes.
-    """
+    """Return the tree of a top and of subtrees, by their first row in `block` and their size."""
     top, used = len(links), rows[:, 1]
     first = np.cumsum(used - 1) - (used - 1) + top
     count = int(top + (used - 1).sum())

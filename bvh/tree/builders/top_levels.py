@@ -21,26 +21,8 @@ from bvh.tree.builders.bins import (
     fill_bins,
     move,
 )
-from bvh.tree.builders.records import (
-    WIDTH,
-    join,
-    lane4,
-    lane_of,
-    load,
-    nothing,
-    scales,
-    store,
-)
-from bvh.tree.builders.subtrees import (
-    BEGIN,
-    DEPTH,
-    END,
-    LIMIT,
-    NODE,
-    SIDE,
-    may_choose,
-    task_size,
-)
+from bvh.tree.builders.records import WIDTH, join, lane4, lane_of, load, nothing, scales, store
+from bvh.tree.builders.subtrees import BEGIN, DEPTH, END, LIMIT, NODE, SIDE, may_choose, task_size
 
 # Records of a range that a thread takes at a time.
 CHUNK = 16384

@@ -1,36 +1,171 @@
-"""First hits of a ray with a leaf: the closest ones that a filter accepts.
+"""Goals of several hits of a ray: all of them, or the first ones that a filter accepts.
 
-A filter is given t, u and v, so every candidate is decided exactly; what is behind the last of
-as many hits as are wanted is never tested.
+All hits are appended as they are found, a ray and a primitive each; see `all_hits` for how they are
+sorted. A filter is given t, u and v, so every candidate for the first hits is decided exactly; what
+is behind the last of as many hits as are wanted is never tested.
 """
 
 from __future__ import annotations
+
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from bvh.geometry.arithmetic.floats import INF
 from bvh.geometry.triangles import scaled_ray
 from bvh.runtime.jit import by_type, inlined, kernel, stay_outlined, types
-from bvh.runtime.simd import WIDTH, lowest_bit, peek, poke
-from bvh.runtime.tuple_references import follow
+from bvh.runtime.simd import WIDTH, lowest_bit, mask_bits, peek, poke
+from bvh.runtime.tuple_references import as_pointers, borrowed, follow, pointers_of
 from bvh.runtime.user_calls import call_filter, call_scene_filter
-from bvh.traversal.rays.candidates import primitive_of, set_closest_primitive, tau_interval
 from bvh.traversal.rays.ray_batch import read_ray
-from bvh.traversal.rays.ray_block import (
+from bvh.traversal.rays.ray_memory import (
+    BLOCK,
     END,
     batch_index,
+    culled_lanes,
     local_interval,
+    primitive_at,
     ray_number,
+    ray_of,
     read_row,
+    set_closest_primitive,
+    tau_interval,
     write_row,
 )
-from bvh.traversal.rays.ray_slots import current_arrays, ray_of
 from bvh.tree.edge_rule import crosses
 from bvh.tree.frame import farthest
 from bvh.tree.instanced import Instanced, leaf_of, prim_of
 from bvh.tree.primitives import MISS, intersect, weights
 
 F = np.float32
+
+
+class FirstGoal(NamedTuple):
+    """The `max_hits` closest hits that a filter accepts; with `any_hit` the first one found.
+
+    `accept` and `data` are those of a `UserCall`.
+    """
+
+    any_hit: Any
+    cull: Any
+    once: Any
+    max_hits: Any
+    accept: Any
+    data: Any
+    nearest: Any
+
+
+class AllGoal(NamedTuple):
+    """All hits."""
+
+    cull: Any
+    once: Any
+    found: Any
+
+
+class NearestHits(NamedTuple):
+    """Closest hits of each ray of a block, sorted, up to the same number; pointers in kernels."""
+
+    t: Any
+    prims: Any
+    counts: Any  # how many each ray has
+
+
+class FoundHits(NamedTuple):
+    """Hits of a block in the order in which they were found; pointers inside kernels."""
+
+    rays: Any  # which ray of the block
+    prims: Any
+    counts: Any  # how many each ray has
+    size: Any  # how many there are in all, those beyond the capacity included
+    capacity: Any
+
+
+def new_nearest_hits(max_hits: int, ids: Any = np.int32) -> NearestHits:
+    """Return memory for `max_hits` hits of each ray of a block."""
+    size = BLOCK * max_hits
+    return NearestHits(np.empty(size), np.empty(size, ids), np.empty(BLOCK, np.int64))
+
+
+def new_found_hits(capacity: int, ids: Any = np.int32) -> FoundHits:
+    """Return memory for `capacity` hits of a block."""
+    rays, prims = np.empty(capacity, np.int64), np.empty(capacity, ids)
+    return FoundHits(rays, prims, np.empty(BLOCK, np.int64), np.empty(1, np.int64), capacity)
+
+
+@pointers_of(FirstGoal)
+def _first_goal_pointers(arrays):
+    nearest, data = as_pointers(arrays.nearest), borrowed(arrays.data)
+    return FirstGoal(
+        arrays.any_hit, arrays.cull, arrays.once, arrays.max_hits, arrays.accept, data, nearest
+    )  # fmt: skip
+
+
+def begin_block(goal):
+    """Make a goal ready for a new block of rays."""
+
+
+def _forget_nearest(goal):
+    for i in range(BLOCK):
+        poke(goal.nearest.counts, i, 0)
+
+
+def _forget_found(goal):
+    for i in range(BLOCK):
+        poke(goal.found.counts, i, 0)
+    poke(goal.found.size, 0, 0)
+
+
+@by_type(begin_block)
+def _choose_beginning(goal):
+    forgets = {FirstGoal: _forget_nearest, AllGoal: _forget_found}
+    return forgets.get(goal.instance_class, lambda goal: None)
+
+
+@inlined
+def _append(found, r, prim):
+    """Append a hit of ray r; beyond the capacity it is only counted."""
+    i, at = ray_number(r), peek(found.size, 0)
+    poke(found.counts, i, peek(found.counts, i) + 1)
+    poke(found.size, 0, at + 1)
+    if at < found.capacity:
+        poke(found.rays, at, i)
+        poke(found.prims, at, prim)
+
+
+@kernel
+def _is_hit(context_ref, r, prim, cull, once):
+    """Return whether ray r hits a primitive, or crosses it where hits must have one owner."""
+    stay_outlined()
+    tree, rays, block = follow(context_ref)
+    o, d, t_min, t_max = read_ray(rays, batch_index(block, r))
+    scaled = scaled_ray(o, d, farthest(tree.frame))
+    _, side = intersect(tree.primitives, prim, o, d, scaled, t_min, t_max, cull)
+    return side != MISS and (not once or crosses(tree.primitives, prim, o, d))
+
+
+def collect_hit(goal, context_ref, memory, slot, prim):
+    """Append a primitive that no filter has seen, if a slot's ray hits it."""
+    r = ray_of(memory, slot)
+    if _is_hit(context_ref, r, prim, goal.cull, goal.once):
+        _append(goal.found, r, prim)
+
+
+def collect_group(goal, tree, block, context_ref, memory, slot, group, found):
+    """Append all hits of a slot's ray with the candidates of a triangle group."""
+    back = np.int64(mask_bits(found.den > F(0.0)))
+    culled = culled_lanes(tree.primitives, memory, slot, goal.cull, back)
+    r, bits = ray_of(memory, slot), found.bits
+    while bits != 0:
+        k = lowest_bit(bits)
+        bits &= bits - 1
+        prim = primitive_at(tree, memory, slot, group * WIDTH + k)
+        if found.certain >> k & 1:
+            # What surely passes all edges meets none, however little it is moved.
+            if not culled >> k & 1:
+                _append(goal.found, r, prim)
+        elif _is_hit(context_ref, r, prim, goal.cull, goal.once):
+            _append(goal.found, r, prim)
 
 
 def accepts(accept, primitives, ray, prim, t, u, v, data):
@@ -76,20 +211,19 @@ def _choose_whether(accept):
     return lambda accept: accept != 0
 
 
-def rank_hit(goal, context_ref, memory, slot, prim):
-    """Insert a primitive into the first hits of a slot's ray, if it is one of them."""
-    _rank(goal, context_ref, memory, slot, prim)
-
-
 def rank_group(goal, tree, block, context_ref, memory, slot, group, found):
     """Insert the candidates of a triangle group into the first hits of a slot's ray."""
-    _, _, ids = current_arrays(tree, memory, slot)
     bits = found.bits
     while bits != 0:
         k = lowest_bit(bits)
         bits &= bits - 1
-        prim = primitive_of(tree.primitives, memory, slot, peek(ids, group * WIDTH + k))
+        prim = primitive_at(tree, memory, slot, group * WIDTH + k)
         _rank(goal, context_ref, memory, slot, prim)
+
+
+def rank_hit(goal, context_ref, memory, slot, prim):
+    """Insert a primitive into the first hits of a slot's ray, if it is one of them."""
+    _rank(goal, context_ref, memory, slot, prim)
 
 
 @kernel
