@@ -1,4 +1,4 @@
-"""Selection of faces, vertices or instances by a region of the picture of a scene.
+"""Selection of faces, vertices or instances by a region of the picture, those visible alone.
 
 A face is visible if one of these rays meets it first: those through the middles of device pixels in
 the region, each divided into `samples` x `samples`; those at the middle of the face, and at three
