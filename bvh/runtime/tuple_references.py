@@ -90,7 +90,10 @@ class _ReferenceModel(extending.models.PrimitiveModel):
 
 @llvm_operation
 def refer(typingctx: Any, value: Any) -> Any:
-    """Store a tuple in the stack frame of the caller, which must outlive all uses; refer to it."""
+    """Store a tuple in the stack frame of the calling function; return the reference to it.
+
+    The caller must outlive all uses: an inlined function may not return it.
+    """
 
     return Reference(value)(value), emits(cgutils.alloca_once_value)
 
