@@ -143,7 +143,7 @@ def borrowed(typingctx: Any, value: Any) -> Any:
 
 @literal_operation
 def stack_memory(typingctx: Any, size: Any) -> Any:
-    """Return the address of `size` bytes, for numbers, in the stack frame of the calling function."""
+    """Return the address of `size` bytes in the stack frame of the caller, aligned for numbers."""
     if not isinstance(size, types.IntegerLiteral):
         return None
     byte, count = ir.IntType(8), ir.Constant(ir.IntType(64), size.literal_value)
