@@ -36,8 +36,8 @@ class Camera(View):
     many device pixels, like those of a cursor in a browser (window.devicePixelRatio), while
     `width`, `height` and `rays` count device pixels.
 
-    Constructors raise a ValueError or TypeError for arguments out of range, singular matrices, and
-    directions that are undefined: up along the view, or an eye at its target.
+    Arguments of the wrong shape or type, or out of range, raise a ValueError or TypeError that
+    names them, in constructors and methods alike.
     """
 
     @classmethod
@@ -73,6 +73,12 @@ class Camera(View):
             Direction of y in the picture.
         pixel_ratio : float
             Device pixels to a unit of x and y; above 0.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If eye and target coincide, `up` is parallel to the view, or an argument is out of
+            range.
 
         Examples
         --------
@@ -118,6 +124,11 @@ class Camera(View):
         width, height, y, pixel_ratio
             As in `look_at`.
 
+        Raises
+        ------
+        ValueError, TypeError
+            As in `look_at`.
+
         Examples
         --------
         >>> import bvh
@@ -157,6 +168,12 @@ class Camera(View):
             As in `look_at`; by default `Scene.up`, else z.
         fov_y, width, height, y, pixel_ratio
             As in `look_at`.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If the bounds are not finite, `up` is parallel to the view, or an argument is out of
+            range.
 
         Examples
         --------
@@ -220,6 +237,11 @@ class Camera(View):
         width, height, near, far, y, pixel_ratio
             As in `look_at`.
 
+        Raises
+        ------
+        ValueError, TypeError
+            If a matrix is not of that form, the lens distorts, or an argument is out of range.
+
         Examples
         --------
         >>> import bvh
@@ -277,8 +299,8 @@ class Camera(View):
         Raises
         ------
         ValueError, TypeError
-            If a matrix is singular or not of that kind, multiplies row vectors (transpose it), or
-            has reversed depths.
+            If a matrix is singular, not finite or not of that kind, multiplies row vectors
+            (transpose it), or has reversed depths; or an argument is out of range.
 
         Examples
         --------
@@ -319,6 +341,12 @@ class Camera(View):
             along its -z, with y up.
         near, far, y, pixel_ratio
             As in `look_at`. The camera's own z_near and z_far are ignored, as by trimesh's rays.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If the source is of another type, the transform is not affine and invertible, or a
+            number is out of range.
 
         Examples
         --------

@@ -293,6 +293,11 @@ class RaycastingScene(Geometries):
         array or Tensor, shape (height_px, width_px, 6)
             A Tensor if one of the arguments is one.
 
+        Raises
+        ------
+        ValueError, TypeError
+            If an argument has the wrong shape, type or range; the message names it.
+
         Examples
         --------
         >>> from bvh.compat.open3d import RaycastingScene
@@ -350,7 +355,7 @@ def rays_of_view(
         raise ValueError(f"fov_deg must be between 0 and 180, got {fov_deg!r}")
     ahead = _unit(target - position)
     if ahead is None:
-        raise ValueError(f"center must lie away from eye, got {target.tolist()}")
+        raise ValueError(f"center must differ from eye, got {target.tolist()}")
     right = _unit(np.cross(upward, ahead))
     if right is None:
         raise ValueError(f"up must not be zero or along the view, got {upward.tolist()}")

@@ -122,6 +122,11 @@ def signed_distance(mesh: Any, points: ArrayLike) -> Floats:
         Also positive within 1e-8 of the surface. NaN for points that are not finite; -inf where
         the mesh has no faces.
 
+    Raises
+    ------
+    ValueError, TypeError
+        As in `closest_point`.
+
     Examples
     --------
     >>> import trimesh
@@ -159,6 +164,11 @@ def contains(mesh: Any, points: ArrayLike) -> NDArray[np.bool_]:
     -------
     ndarray of bool, shape (n,)
         True for points on the surface of a watertight mesh; False for those that are not finite.
+
+    Raises
+    ------
+    ValueError, TypeError
+        As in `closest_point`.
 
     Examples
     --------

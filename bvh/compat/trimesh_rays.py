@@ -34,7 +34,12 @@ class RayMeshIntersector:
     scale_to_box : bool
         Accepted for compatibility; exact hits need no scaling.
     geometry : trimesh.Trimesh
-        The mesh, under the name that Embree's class uses. One of both names is needed.
+        The mesh, under the name that Embree's class uses.
+
+    Raises
+    ------
+    TypeError
+        If no mesh is given, or two.
 
     Examples
     --------
@@ -91,6 +96,11 @@ class RayMeshIntersector:
             The face and the ray of each hit.
         locations : ndarray of float64, shape (h, 3)
             Only with `return_locations`.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If an argument has the wrong shape or type; the message names it.
 
         Notes
         -----
@@ -203,7 +213,15 @@ class RayMeshIntersector:
         return np.asarray(tree.any_hit(origins, directions), np.bool_)
 
     def contains_points(self, points: ArrayLike) -> NDArray[np.bool_]:
-        """Return which points (n, 3) are inside the mesh, as in `bvh.compat.trimesh.contains`.
+        """Return which points are inside the mesh, as `bvh.compat.trimesh.contains` does.
+
+        Parameters
+        ----------
+        points : array_like, shape (n, 3)
+
+        Returns
+        -------
+        ndarray of bool, shape (n,)
 
         Examples
         --------

@@ -195,8 +195,11 @@ def tree_contents(
         tuple(bounds.ravel().tolist()), has_face_ids=face_ids is not None,
     )  # fmt: skip
     entries = entries_of(header)
-    pack = lambda digests: packed(header._replace(digests=digests))  # noqa: E731
-    return end_of(entries), file_pieces(entries, stored, pack, threads)
+
+    def with_digests(digests: tuple[bytes, ...]) -> bytes:
+        return packed(header._replace(digests=digests))
+
+    return end_of(entries), file_pieces(entries, stored, with_digests, threads)
 
 
 def tables_of(header: SceneHeader) -> list[ArrayEntry]:

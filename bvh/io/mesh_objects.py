@@ -11,8 +11,8 @@ from bvh.io.cells import surface_of_cells
 from bvh.io.polygons import checked_corners
 from bvh.runtime.arguments import rows
 
-# Kinds of VTK's cells by their numbers; curved ones have the kind of their corners.
 _CURVED = ("line", "triangle", "quad", "tetra", "hexahedron", "wedge", "pyramid")
+# Kinds of VTK's cells by their numbers; curved ones have the kind of their corners.
 VTK_KINDS = {
     0: "empty", 1: "vertex", 2: "vertex", 3: "line", 4: "line", 5: "triangle", 7: "polygon",
     8: "pixel", 9: "quad", 10: "tetra", 11: "voxel", 12: "hexahedron", 13: "wedge", 14: "pyramid",

@@ -9,5 +9,5 @@ Each file imports only from those above it.
 | `region.py` | Region of a picture, a rectangle or a lasso: its frustum, and selection from one tree |
 | `results.py` | Results of picking: `Pick` under a cursor, `Selection` by a region of the picture |
 | `marquee.py` | Selection of faces, vertices or instances by a region of the picture, those visible alone |
-| `cursor.py` | Picking: what lies under a cursor in the picture of a scene, or within a few pixels of it |
+| `cursor.py` | Picking: what is under a cursor in the picture of a scene, or within a few pixels of it |
 """

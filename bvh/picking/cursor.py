@@ -1,4 +1,4 @@
-"""Picking: what lies under a cursor in the picture of a scene, or within a few pixels of it."""
+"""Picking: what is under a cursor in the picture of a scene, or within a few pixels of it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.camera.camera import Camera
-from bvh.picking.marquee import Finder, joined
+from bvh.picking.marquee import Finder, PickableScene, joined
 from bvh.picking.projected import nearest_on_triangles, transformed
 from bvh.picking.region import Region, check_camera, not_beside, rectangle
 from bvh.picking.results import Pick
@@ -21,7 +21,9 @@ from bvh.tree.primitives import Triangles
 CONTACT = 2.0**-20
 
 
-def all_under(scene: Any, camera: Camera, x: float, y: float, mask: int) -> tuple[Any, Any]:
+def all_under(
+    scene: PickableScene, camera: Camera, x: float, y: float, mask: int
+) -> tuple[Any, Any]:
     """Return the ray of a cursor, and all its hits in a `Scene`."""
     check_camera(camera)
     ray = camera.cursor_ray(x, y)
@@ -29,15 +31,14 @@ def all_under(scene: Any, camera: Camera, x: float, y: float, mask: int) -> tupl
 
 
 def pick_near(
-    scene: Any, camera: Camera, x: float, y: float, radius: float, mask: int
+    scene: PickableScene, camera: Camera, x: float, y: float, radius: float, mask: int
 ) -> Pick | None:
     """Return the nearest hit within a radius of a cursor; see `Scene.pick`."""
     if reals("radius", radius).shape != () or not 0.0 <= radius < math.inf:
         raise ValueError(f"radius must be a finite number of at least 0, got {radius}")
     x, y, reach = float(x), float(y), float(radius)
     if reach == 0.0:
-        under: Pick | None = scene.pick(camera, x, y, mask=mask)
-        return under
+        return scene.pick(camera, x, y, mask=mask)
     ray, hits = all_under(scene, camera, x, y, mask)
     if not (math.isfinite(x) and math.isfinite(y)):
         return None
@@ -46,8 +47,8 @@ def pick_near(
     finder = Finder(scene, camera, mask, 1)
     region = rectangle(camera, x - reach, y - reach, x + reach, y + reach)
     if found:
-        # Faces behind the nearest hit are excluded.
-        # Depth grows along its gradient, which slanting parallel rays do not follow.
+        # Faces behind the nearest hit are excluded. Depth grows along its gradient, which slanting
+        # parallel rays do not follow.
         t, along = found[0][0], camera.gradients[2]
         plane = np.append(-along, t + CONTACT * abs(t) + float(along @ camera.eye))
         region = region._replace(planes=np.vstack([region.planes, plane]))

@@ -1,4 +1,4 @@
-"""Selection of faces, vertices or instances by a region of the picture of a scene.
+"""Selection of faces, vertices or instances by a region of the picture, those visible alone.
 
 A face is visible if one of these rays meets it first: those through the middles of device pixels in
 the region, each divided into `samples` x `samples`; those at the middle of the face, and at three
@@ -9,7 +9,7 @@ part of itself, smaller than a pixel. A vertex is visible if nothing is in front
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,7 +31,7 @@ from bvh.picking.region import (
     reaching,
     select_part,
 )
-from bvh.picking.results import Selection
+from bvh.picking.results import Pick, Selection
 from bvh.runtime.arguments import bit_masks, thread_count, whole_number
 from bvh.tree.primitives import Boxes, Obbs, Triangles
 
@@ -48,8 +48,27 @@ INSET = 2.0**-10
 CONTACT = 2.0**-32
 
 
+class PickableScene(Protocol):
+    """Interface of a scene that picking needs: instances of trees, and rays through them."""
+
+    # The flattened instances that the last query worked on.
+    _flattened: Any
+
+    @property
+    def leaves(self) -> Any:
+        """The trees with their transforms and masks (see `Leaves`)."""
+
+    def _current(self) -> Any:
+        """Return the two levels, up to date; `boxes` are the bounds of leaves."""
+
+    def name_of(self, leaf: int) -> str | None: ...
+    def closest_hit(self, *rays: Any, **options: Any) -> Any: ...
+    def all_hits(self, *rays: Any, **options: Any) -> Any: ...
+    def pick(self, *cursor: Any, **options: Any) -> Pick | None: ...
+
+
 def select(
-    scene: Any, camera: Camera, region: Region, what: str, mode: str,
+    scene: PickableScene, camera: Camera, region: Region, what: str, mode: str,
     visible_only: bool, samples: int, mask: int, threads: int | None,
 ) -> Selection:  # fmt: skip
     """Return the selection of a region of the picture of a `Scene`, after checking the options."""
@@ -89,7 +108,7 @@ def select(
 class Finder:
     """The leaves of a scene, visited one by one during a selection."""
 
-    def __init__(self, scene: Any, camera: Camera, mask: int, threads: int) -> None:
+    def __init__(self, scene: PickableScene, camera: Camera, mask: int, threads: int) -> None:
         self.scene, self.camera, self.mask, self.threads = scene, camera, mask, threads
         self.leaves = scene.leaves
         self._looked_at: dict[int, Leaf] = {}

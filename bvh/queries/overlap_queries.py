@@ -116,13 +116,18 @@ class OverlapQueries(Generic[Found, Pairs]):
             Centres; a ball around one that is not finite meets nothing.
         radius : array_like, shape (...)
             Radii, broadcast against the centres. One that is negative, NaN or infinite meets
-            nothing; with 0, what the centre lies on is found.
+            nothing; with 0, what contains the centre is found.
         threads, progress
             As in `overlap_box`.
 
         Returns
         -------
         Overlaps or SceneOverlaps
+            As in `overlap_box`.
+
+        Raises
+        ------
+        ValueError, TypeError
             As in `overlap_box`.
 
         Examples
@@ -171,6 +176,12 @@ class OverlapQueries(Generic[Found, Pairs]):
         Overlaps or SceneOverlaps
             As in `overlap_box`.
 
+        Raises
+        ------
+        ValueError, TypeError
+            Where an argument has the wrong shape or type, or the tree or an instance is not over
+            triangles.
+
         Examples
         --------
         >>> import bvh
@@ -196,7 +207,7 @@ class OverlapQueries(Generic[Found, Pairs]):
     ) -> Pairs:
         """Find all pairs of faces, one of this tree or scene and one of another, that meet.
 
-        Decided as real arithmetic on the vertices decides it: faces that touch, or lie in one
+        Decided as real arithmetic on the vertices decides it: faces that touch, or meet in one
         plane, are found, and a face without area is the segment or point that it is. By signs of
         volumes (Guigue and Devillers 2003). The list is complete. The vertices of a scene are those
         of the mesh that `flattened` returns, though nothing is flattened.
@@ -220,7 +231,8 @@ class OverlapQueries(Generic[Found, Pairs]):
         Raises
         ------
         TypeError
-            If one of both is not over triangles.
+            If one of both is not over triangles, or `other` is neither a tree nor, for a scene, a
+            scene.
         ValueError
             If the transform is not an affine matrix of finite numbers.
 
@@ -265,6 +277,11 @@ class OverlapQueries(Generic[Found, Pairs]):
         ndarray of int32, shape (m, 2), or ScenePairs
             Rows (i, j) of face ids, i < j, ascending. In a scene, the face of the lower leaf, then
             prim_id, comes first.
+
+        Raises
+        ------
+        TypeError
+            If the tree, or an instance that counts, is not over triangles; the message names it.
 
         Examples
         --------

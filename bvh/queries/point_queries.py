@@ -60,7 +60,7 @@ class PointQueries(Generic[Points]):
             Find the closest points in this many faces, closest first, on one more axis.
         mask : int, optional
             For scenes: 32 bits; instances whose mask shares none of them are ignored. By default
-            none is, but for those that are not visible. A tree of one mesh raises a ValueError.
+            all that are visible count. A `BVH` raises a ValueError.
         threads, progress
             As in `closest_hit`; progress counts points.
 
@@ -250,6 +250,11 @@ class PointQueries(Generic[Points]):
         -------
         ndarray of bool or bool, shape (...)
 
+        Raises
+        ------
+        ValueError, TypeError
+            As in `closest_point`; also if `method` is unknown.
+
         Examples
         --------
         >>> import bvh, numpy as np
@@ -318,6 +323,11 @@ class PointQueries(Generic[Points]):
         ndarray of float64 or float, shape (...)
             NaN for points that are not finite. On the surface, of the values on its two sides,
             either or the middle.
+
+        Raises
+        ------
+        ValueError, TypeError
+            As in `closest_point`; also if `accuracy` is below 1 or not a number.
 
         Notes
         -----

@@ -79,9 +79,10 @@ class RayQueries(Generic[ClosestHits, EveryHit, Caster]):
             make a line.
         mask : int or array_like of int, shape (...), optional
             For scenes: 32 bits for each ray, which ignores instances whose mask shares none of
-            them. By default none is ignored. A tree of one mesh raises a ValueError.
+            them. By default all that are visible count. A `BVH` raises a ValueError.
         cull : {None, "back", "front"}
-            Triangles to ignore: those seen from behind, or from the front.
+            Triangles to ignore: those seen from behind, or from the front. Boxes have no sides: in
+            a scene they are never ignored, and a tree of them raises a ValueError.
         threads : int, optional
             Threads to use; one for each CPU by default.
         validate_rays : bool
@@ -109,8 +110,9 @@ class RayQueries(Generic[ClosestHits, EveryHit, Caster]):
         Returns
         -------
         Hits or SceneHits
-            Fields have the rays' leading shape; scalars for a single ray. In a scene also
-            `instance_id` and `leaf`; with `counters` also `nodes` and `tests`.
+            Fields have the rays' leading shape; scalars for a single ray. A miss has t +inf,
+            prim_id -1, u and v NaN. In a scene also `instance_id` and `leaf`. With `counters` a
+            `CountedHits` or `CountedSceneHits`, which also has `nodes` and `tests`.
 
         Raises
         ------
@@ -290,6 +292,11 @@ class RayQueries(Generic[ClosestHits, EveryHit, Caster]):
         -------
         AllHits or SceneAllHits
             Flat arrays, and offsets to each ray's hits.
+
+        Raises
+        ------
+        ValueError, TypeError
+            Where an argument has the wrong shape, type or range; the message names it.
 
         Examples
         --------

@@ -133,10 +133,8 @@ class CountedHits(Costs, Hits):
 
     Attributes
     ----------
-    nodes : ndarray of int32 or int
-        Nodes whose children the ray was tested against, `WIDTH` of them at a time.
-    tests : ndarray of int32 or int
-        Primitives that the ray was tested against.
+    nodes, tests : ndarray of int32 or int
+        Nodes whose children the ray was tested against, `WIDTH` of them at a time; and primitives.
     """
 
     nodes: Any
@@ -145,7 +143,13 @@ class CountedHits(Costs, Hits):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class CountedSceneHits(Costs, SceneHits):
-    """Closest hits of rays in a scene, and the cost of each ray: `nodes`, `tests`."""
+    """Closest hits of rays in a scene, and the cost of each ray.
+
+    Attributes
+    ----------
+    nodes, tests : ndarray of int32 or int
+        As in `CountedHits`.
+    """
 
     nodes: Any
     tests: Any
@@ -177,7 +181,7 @@ class AllHits(Ragged):
     ----------
     prim_id : ndarray of int32, shape (m,)
         Faces, or boxes, that are hit.
-    t, u, v, front : ndarray of float64 and of bool, shape (m,)
+    t, u, v, front : ndarray of float64, and of bool for `front`, shape (m,)
         As in `Hits`.
     offsets : ndarray of int64, shape (n + 1,)
         Where the hits of each ray begin, rays counted flat; the last entry is m.

@@ -75,13 +75,12 @@ class TreeQueries(
 
     def _point_target(self, query: str, mask: int | None, measured: bool) -> Target:
         self._must_hold(query, Triangles)
-        bits = -1 if mask is None else one_mask(mask, self._arrays)
+        bits = one_mask(mask, self._arrays)
         return Target(self._arrays, self._quality == "high", self, bits)
 
     def _as_one_tree(self, query: str, mask: int | None, turned: bool) -> TreeQueries:
         self._must_hold(query, Triangles)
-        if mask is not None:
-            one_mask(mask, self._arrays)
+        one_mask(mask, self._arrays)
         return self
 
     def _winding_terms(self, threads: int) -> WindingTerms:

@@ -124,7 +124,10 @@ def stay_outlined(typingctx: Any) -> Any:
 
 
 def by_type(function: Callable[..., Any], inline: bool = False) -> Any:
-    """Make the decorated function choose what `function` compiles to, by its arguments' types."""
+    """Make the decorated function choose what `function` compiles to, by its arguments' types.
+
+    With `inline` it is always inlined into its callers, as by `inlined`.
+    """
     return extending.overload(
         function, jit_options=OPTIONS | NOT_FROM_PYTHON | HELPER | {"forceinline": inline}
     )

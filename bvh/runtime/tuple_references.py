@@ -90,7 +90,10 @@ class _ReferenceModel(extending.models.PrimitiveModel):
 
 @llvm_operation
 def refer(typingctx: Any, value: Any) -> Any:
-    """Store a tuple in the stack frame of the caller, which must outlive all uses; refer to it."""
+    """Store a tuple in the stack frame of the calling function; return the reference to it.
+
+    The caller must outlive all uses: an inlined function may not return it.
+    """
 
     return Reference(value)(value), emits(cgutils.alloca_once_value)
 
@@ -140,7 +143,7 @@ def borrowed(typingctx: Any, value: Any) -> Any:
 
 @literal_operation
 def stack_memory(typingctx: Any, size: Any) -> Any:
-    """Return the address of `size` bytes in the stack frame of the calling function."""
+    """Return the address of `size` bytes in the stack frame of the caller, aligned for numbers."""
     if not isinstance(size, types.IntegerLiteral):
         return None
     byte, count = ir.IntType(8), ir.Constant(ir.IntType(64), size.literal_value)
@@ -150,6 +153,7 @@ def stack_memory(typingctx: Any, size: Any) -> Any:
         # thousands of single bytes.
         with builder.goto_entry_block():
             memory = builder.alloca(byte, size=count)
+            memory.align = 8
         return builder.ptrtoint(memory, ir.IntType(64))
 
     return types.int64(size), codegen

@@ -83,8 +83,10 @@ class SceneQueries(
             ox: float, oy: float, oz: float, dx: float, dy: float, dz: float,
             t_min: float = 0.0, t_max: float = np.inf,
         ) -> SceneHit:  # fmt: skip
+            # Named, so that it stays alive while another thread changes the scene.
+            view = current()
             hit: SceneHit = kernel(
-                current().address, float(ox), float(oy), float(oz), float(dx), float(dy), float(dz),
+                view.address, float(ox), float(oy), float(oz), float(dx), float(dy), float(dz),
                 float(t_min), float(t_max), options,
             )  # fmt: skip
             return hit

@@ -9,11 +9,11 @@ Each file imports only from those above it.
 | `hulls.py` | Discrete oriented polytope (26-DOP) around points, by its vertices |
 | `instanced.py` | Instanced trees: arrays of the transforms and trees of a scene, as kernels read them |
 | `multipoles.py` | Multipole expansion of the solid angle of a piece of surface, as seen from far away |
-| `nodes.py` | Binary nodes: their memory layout and accessors, and float32 boxes in a local frame |
+| `nodes.py` | Binary nodes, which builders make: their memory layout and accessors, and float32 boxes |
 | `primitives.py` | Primitives of a tree: triangles, boxes, oriented boxes and users' own, with one ray test |
 | `edge_rule.py` | Edge rule: which one of the faces that share an edge or vertex is crossed by a ray through it |
 | `triangle_groups.py` | Triangle groups: their memory layout and accessors, and the filter of a ray against them |
-| `wide_nodes.py` | Wide nodes: their memory layout and accessors |
+| `wide_nodes.py` | Wide nodes, which queries traverse: their memory layout and accessors |
 | `arrays.py` | `TreeArrays`: the arrays of a tree, as kernels take them |
 | `collapse.py` | Collapse of a binary tree to wide nodes, and the visiting orders of their children |
 | `build.py` | Build of a tree: from primitives to records in a local frame, to nodes, to its arrays |

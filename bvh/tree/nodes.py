@@ -1,4 +1,4 @@
-"""Binary nodes: their memory layout and accessors, and float32 boxes in a local frame.
+"""Binary nodes, which builders make: their memory layout and accessors, and float32 boxes.
 
 Node i has a box, `bounds[i]` = (lower x y z, upper x y z) as float32 in the tree's local frame,
 rounded outward, and a link, `links[i]` = (index, count): a leaf (count > 0) holds the primitives

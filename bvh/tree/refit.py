@@ -137,6 +137,24 @@ def cost_of(arrays: TreeArrays) -> float:
 
 
 @entry
+def _mark(ids, in_leaf):
+    """Mark the primitives that are in leaves."""
+    for i in range(ids.size):
+        prim = np.int64(peek(ids, i))
+        if prim >= 0:
+            in_leaf[prim] = True
+
+
+@entry
+def _mark_corners(faces, in_leaf, used):
+    """Mark the vertices of triangles that are in leaves."""
+    for i in range(len(faces)):
+        if in_leaf[i]:
+            for k in range(3):
+                used[np.int64(peek(faces, 3 * i + k))] = True
+
+
+@entry
 def _bound_used(points, used, bounds):
     """Bound the used vertices; return whether all of them are finite."""
     low, high, all_finite = (INF, INF, INF), (-INF, -INF, -INF), True
@@ -160,12 +178,13 @@ class Members(NamedTuple):
 def members_of(arrays: TreeArrays) -> Members:
     """Return which primitives and vertices are in the leaves of a tree."""
     primitives = arrays.primitives
-    ids, in_leaf = arrays.nodes.ids, np.zeros(count_of(primitives), np.bool_)
-    in_leaf[ids[ids >= 0]] = True
+    # Not by indices in NumPy, which converts them in a buffer and ignores that it has no memory.
+    in_leaf = np.zeros(count_of(primitives), np.bool_)
+    _mark(arrays.nodes.ids, in_leaf)
     if not isinstance(primitives, Triangles):
         return Members(in_leaf, in_leaf[:0])
     used = np.zeros(len(primitives.points), np.bool_)
-    used[primitives.faces[in_leaf]] = True
+    _mark_corners(primitives.faces, in_leaf, used)
     return Members(kernel_input(in_leaf), kernel_input(used))
 
 

@@ -1,4 +1,4 @@
-"""Wide nodes: their memory layout and accessors.
+"""Wide nodes, which queries traverse: their memory layout and accessors.
 
 A node has WIDTH children, whose boxes are tested together. It is 8 rows of WIDTH float32 lanes, one
 lane a child: lower x y z, upper x y z (local frame, rounded outward), the child's code, and the

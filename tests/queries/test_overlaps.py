@@ -11,6 +11,7 @@ import pytest
 
 import bvh
 from bvh import BVH
+from bvh.queries.batches import overlap_batches
 from tests.cases import soups
 from tests.oracles import overlaps as oracle
 
@@ -229,3 +230,21 @@ def test_long_lists_and_threads(quality: str, rng: np.random.Generator) -> None:
     same = tree.overlap_frustum(planes)
     assert np.array_equal(one.prim_id, same.prim_id)
     assert np.array_equal(one.offsets, same.offsets)
+
+
+def test_one_region_finds_more_than_the_largest_buffer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The largest buffer is filled again and again, and what it had before stays found."""
+    monkeypatch.setattr(overlap_batches, "LARGEST_CAPACITY", overlap_batches.CAPACITY)
+    count = 5 * overlap_batches.CAPACITY
+    low = np.stack([np.arange(count), np.zeros(count), np.zeros(count)], axis=1)
+    corners = np.stack([low, low + [0.5, 0.0, 0.0], low + [0.0, 0.5, 0.0]], axis=1)
+    tree = BVH.from_triangles(corners.reshape(-1, 3), np.arange(3 * count).reshape(-1, 3))
+    scene = bvh.Scene()
+    scene.add(tree)
+    for source in (tree, scene):
+        for found in (
+            source.overlap_box(low.min(axis=0), low.max(axis=0) + 1.0),
+            source.overlap_sphere([0.0, 0.0, 0.0], 2.0 * count),
+            source.overlap_frustum([[0.0, 0.0, 1.0, 1.0]]),
+        ):
+            assert np.array_equal(found.prim_id, np.arange(count))

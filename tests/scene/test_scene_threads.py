@@ -10,6 +10,7 @@ import pytest
 import trimesh
 
 import bvh
+from bvh.scene import scene_queries
 from tests.cases.moving_parts import hard_rays, scene_of
 from tests.scene.test_scene_rays import Flat
 
@@ -39,3 +40,23 @@ def test_trees_outlive_their_rays(ask: str, rng: np.random.Generator) -> None:
 
     getattr(scene, ask)(*rng.normal(size=(2, 1_000, 3)), threads=2, progress=progress)
     assert held and all(held) and blocks() is None
+
+
+@pytest.mark.parametrize("ask", ["caster", "closest_hit", "any_hit"])
+def test_trees_outlive_a_single_ray(ask: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What another thread takes out of the scene while a kernel runs stays until its end."""
+    scene, held = bvh.Scene(), []
+    scene.add(bvh.BVH.from_mesh(trimesh.creation.box()))
+    blocks = weakref.ref(scene[0].child.arrays.nodes.data)
+
+    def kernel(*_: object) -> tuple[float, int, float, float, bool, int]:
+        scene.remove(0)
+        held.append(scene.bounds is not None and blocks() is not None)
+        return np.inf, -1, np.nan, np.nan, False, -1
+
+    monkeypatch.setattr(scene_queries, "cast_function", lambda _: kernel)
+    if ask == "caster":
+        scene.caster()(0.0, 0.0, 0.0, 0.0, 0.0, 1.0)
+    else:
+        getattr(scene, ask)(np.zeros(3), np.ones(3))
+    assert held == [True] and blocks() is None

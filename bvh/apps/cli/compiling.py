@@ -196,7 +196,7 @@ def _is_empty() -> bool:
 class Plan:
     """Schedule of parts: families of parts that share helpers.
 
-    A process stays in one family while parts are left, goes on with a family that is not begun,
+    A process stays in one family while parts are left, continues with a family that is not begun,
     and then takes parts of the longest one. What two parts share is compiled by one process; the
     other waits for the file.
     """

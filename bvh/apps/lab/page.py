@@ -25,7 +25,11 @@ PORT = 8090
 class RayLab(Page):
     """A ray lab that is being served, as returned by `ray_lab`.
 
-    Over ssh, forward the port of its `url`: ``ssh -L 8090:localhost:8090 machine``.
+    Attributes
+    ----------
+    url : str
+        Address of the page, on this machine. Over ssh, forward its port:
+        ``ssh -L 8090:localhost:8090 machine``.
     """
 
     _height = 760

@@ -61,15 +61,18 @@ class Panel:
         """Show the state and its answers; a field that is being typed keeps its text."""
         state = self._lab.state
         self._silent = True
-        self._preset.value = preset
-        text = next((p.text for p in PRESETS if p.name == preset), "Your own ray and box.")
-        self._text.content = f'{STYLE}<div class="lab">{escape(text)}</div>'
-        self._view.value = PLANE if state.flat else SPACE
-        self._second.value = self._second_box.visible = len(state.boxes) > 1
-        for name, text in texts_of(state).items():
-            if name != typed:
-                self._fields[name].value = text
-        self._error.visible = self._silent = False
+        try:
+            self._preset.value = preset
+            text = next((p.text for p in PRESETS if p.name == preset), "Your own ray and box.")
+            self._text.content = f'{STYLE}<div class="lab">{escape(text)}</div>'
+            self._view.value = PLANE if state.flat else SPACE
+            self._second.value = self._second_box.visible = len(state.boxes) > 1
+            for name, text in texts_of(state).items():
+                if name != typed:
+                    self._fields[name].value = text
+        finally:
+            self._silent = False
+        self._error.visible = False
         self._exact.content = exact_answer(state)
         self._chart.content = chart(state)
         self._naive.content = naive_answers(state)

@@ -92,7 +92,8 @@ class RegionSearch(NamedTuple):
         if shape == () and progress is None:
             if threads is not None:
                 thread_count(threads)
-            codes = _search(self, regions, 0, 1, lambda _, code: code)
+            # A copy, because the largest buffer is filled again.
+            codes = _search(self, regions, 0, 1, lambda _, code: code.copy())
             offsets = np.array([0, len(codes)])
         else:
             workers = thread_count(threads)

@@ -15,7 +15,7 @@ import stat
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
-from io import BufferedReader
+from io import FileIO
 from pathlib import Path
 from typing import Any
 
@@ -125,10 +125,7 @@ def load(
         if mmap:
             content = np.memmap(file, np.uint8, "r", shape=(size,))
         else:
-            content = aligned(size, np.uint8)
-            file.seek(0)
-            if file.readinto(content.data) < size or content[:HEADER_SIZE].tobytes() != start:
-                raise ValueError("was changed while it was read")
+            content = _read(file, start, size)
 
     trees: list[BVH] = []
 
@@ -224,7 +221,7 @@ def _prefixed(prefix: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _opened(name: str) -> Iterator[BufferedReader]:
+def _opened(name: str) -> Iterator[FileIO]:
     """Open a regular file; refuse others, such as a pipe, without waiting for them."""
 
     def opener(path: str, flags: int) -> int:
@@ -232,10 +229,24 @@ def _opened(name: str) -> Iterator[BufferedReader]:
 
     if not stat.S_ISREG(os.stat(name).st_mode):
         raise ValueError("is something else than a file")
-    with open(name, "rb", opener=opener) as file:
+    # Without a buffer, which would keep the header when the file is read again.
+    with open(name, "rb", buffering=0, opener=opener) as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise ValueError("is something else than a file")
         yield file
+
+
+def _read(file: FileIO, start: bytes, size: int) -> NDArray[np.uint8]:
+    """Read a whole file whose header has been checked."""
+    content, done, count = aligned(size, np.uint8), 0, 1
+    file.seek(0)
+    while done < size and count:
+        # The system may read less at a time.
+        count = file.readinto(content[done:].data) or 0
+        done += count
+    if done < size or content[:HEADER_SIZE].tobytes() != start:
+        raise ValueError("was changed while it was read")
+    return content
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""Saved scenes: `Scene.save` writes all scenes and trees to one file, each once; `scene_of` reads.
+"""Saved scenes: `Scene.save` writes each scene and tree once; `scene_of` checks and reads a file.
 
 Nothing is created from a table that is read before its entries are known to be possible; the scenes
 take about as much memory as the tables.
@@ -96,8 +96,11 @@ class SceneSaving(SceneContent):
         counts = [len(tables[k]) for k in ("scenes", "trees", "ids", "text", "normals", "uv")]
         blank = SceneHeader._make((*counts, 0, (), tables["scenes"].shape[1] == 3))
         header = blank._replace(size=tables_end(blank) + sum(size for size, _ in files))
-        pack = lambda digests: packed_scene(header._replace(digests=digests))  # noqa: E731
-        start = file_pieces(tables_of(header), tables, pack, workers)
+
+        def with_digests(digests: tuple[bytes, ...]) -> bytes:
+            return packed_scene(header._replace(digests=digests))
+
+        start = file_pieces(tables_of(header), tables, with_digests, workers)
         replace_file(os.fspath(path), itertools.chain(start, *(pieces for _, pieces in files)))
 
 

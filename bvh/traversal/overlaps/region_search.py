@@ -1,9 +1,9 @@
 """Region search in a tree or a scene: the primitives that overlap boxes, balls or polytopes.
 
 In a scene the loop visits the TLAS as it does a tree, with the region in its frame (see `regions`),
-and at a leaf goes on into the BLAS, with the region in the frame of that (see `instanced_regions`).
-There, nodes and groups that are surely inside are accepted without a test; all else is decided on
-moved vertices in the world.
+and at a leaf the BLAS, with the region in the frame of that (see `instanced_regions`). There, nodes
+and groups that are surely inside are accepted without a test; all else is decided on moved vertices
+in the world.
 
 Results go to a buffer. When a leaf might not fit any more, the kernel returns and keeps its
 position; its caller takes the results and calls again. So nothing is found twice or cut off, and

@@ -274,7 +274,7 @@ def _directed(blocks, at, p, metric):
 
 @kernel
 def push_stretched(blocks, code, p, metric, bound, stack, top, spare):
-    """Put the children of a leaf's node on the stack as `push_children` does, stretched."""
+    """Put the children of a leaf's node on the stack, by bounds of distances in the world."""
     stay_outlined()
     at = node_at(code)
     if peek(metric, LEAST) < SHEARED:

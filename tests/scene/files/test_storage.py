@@ -300,3 +300,23 @@ def test_processes_share_a_tree(method: str, tmp_path: Path, rng: Rng) -> None:
     assert all(same(pickle.loads(result), wanted) for result in results)
     path.unlink()
     assert same(mapped.closest_hit(*rays), wanted)
+
+
+def test_a_file_that_changes_while_it_is_read_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is read behind a checked header is read from the disk, with that header."""
+    path = tmp_path / "boxes.bvh"
+    BVH.from_boxes([[0, 0, 0]], [[1, 1, 1]]).save(path)
+
+    def checked(start: bytes, size: int) -> Any:
+        header = unpacked(start, size)
+        # The time of the build, in place.
+        with open(path, "r+b") as file:
+            file.seek(72)
+            file.write(bytes(8))
+        return header
+
+    monkeypatch.setattr(loading, "unpacked", checked)
+    with pytest.raises(ValueError, match="was changed while it was read"):
+        bvh.load(path)
