@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bvh.distributed.open_parts import OpenParts, Part, byte_count
-from bvh.distributed.part_folder import Index, Source, read_index
+from bvh.distributed.part_folder import Index, PartRecord, Source, read_index
 from bvh.distributed.part_results import Closest, Lists, Nearest, joined, shaped
 from bvh.queries.containment import ASIDE, DIRECTIONS
 from bvh.queries.hierarchy import BVH
@@ -112,6 +112,39 @@ class Parts:
     def part_count(self) -> int:
         """Number of parts."""
         return len(self._index.parts)
+
+    @property
+    def records(self) -> tuple[PartRecord, ...]:
+        """Size, box and checksums of each part."""
+        return self._index.parts
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all files of parts."""
+        return sum(part.tree_bytes + part.ids_bytes for part in self._index.parts)
+
+    def corners(self, prim_id: ArrayLike) -> NDArray[np.float64]:
+        """Return the vertices of triangles.
+
+        Parameters
+        ----------
+        prim_id : array_like of int, shape (...)
+            For example that of `Hits`; -1 for a miss.
+
+        Returns
+        -------
+        ndarray of float64, shape (..., 3, 3)
+            Rows are vertices; NaN for -1.
+        """
+        wanted = np.asarray(prim_id)
+        ids = wanted.reshape(-1)
+        found = np.full((len(ids), 3, 3), np.nan)
+        for number in range(self.part_count):
+            with self._open.part(number) as part:
+                row = np.minimum(np.searchsorted(part.ids, ids), len(part.ids) - 1)
+                here = np.flatnonzero(part.ids[row] == ids)
+                found[here] = part.tree.vertices[part.tree.faces[row[here]]]
+        return found.reshape(*wanted.shape, 3, 3)
 
     def __len__(self) -> int:
         """Return the number of triangles, including ignored ones."""
