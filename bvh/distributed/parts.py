@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 import numpy as np
@@ -12,22 +11,18 @@ from numpy.typing import ArrayLike, NDArray
 from bvh.distributed.open_parts import OpenParts, Part, byte_count
 from bvh.distributed.part_folder import Index, PartRecord, Source, read_index
 from bvh.distributed.part_results import Closest, Lists, Nearest, joined, shaped
+from bvh.distributed.part_visits import PartVisits, rays_of, some_of
 from bvh.queries.containment import ASIDE, DIRECTIONS
-from bvh.queries.hierarchy import BVH
-from bvh.queries.query_arguments import PointBatch, RayBatch, check_rays, point_batch, ray_batch
+from bvh.queries.query_arguments import RayBatch, check_rays, point_batch, ray_batch
 from bvh.queries.ray_queries import EDGES
 from bvh.queries.results import AllHits, ClosestPoints, Hits
 from bvh.runtime.arguments import whole_number
 from bvh.runtime.lazy_arrays import is_lazy, lazy_answer
-from bvh.runtime.progress_bars import Progress, ProgressLike, heard
-
-# Rays, or points, that visit the parts together: some 200 MB with all that is made of them.
-TOGETHER = 1 << 20
+from bvh.runtime.progress_bars import ProgressLike, heard
 
 SMALLEST = np.nextafter(0.0, 1.0)
 
 Result = TypeVar("Result")
-Visit = Callable[[Part, NDArray[np.int64], NDArray[np.float64]], None]
 
 
 class Parts:
@@ -70,7 +65,7 @@ class Parts:
         if chosen is not None:
             # A box of NaN is ignored, and the others keep their numbers.
             self._boxes[np.setdiff1d(np.arange(len(boxes)), chosen)] = np.nan
-        self._box_tree: BVH | None = None
+        self._visits = PartVisits(self._open, self._boxes)
 
     def groups(self) -> list[Parts]:
         """Return the parts in groups that fit into `memory`, as one `Parts` each.
@@ -205,14 +200,14 @@ class Parts:
         def visit(part: Part, rows: NDArray[np.int64], entry: NDArray[np.float64]) -> None:
             rows = rows[entry <= found.t[rows]]
             # The range is closed, so that a tie is found and decided by the id.
-            limit = np.minimum(_some(rays.t_max, rows), found.t[rows])
+            limit = np.minimum(some_of(rays.t_max, rows), found.t[rows])
             hits = part.tree.closest_hit(
-                *_rays(batch, rows), _some(rays.t_min, rows), limit, cull=cull, threads=threads
+                *rays_of(batch, rows), some_of(rays.t_min, rows), limit, cull=cull, threads=threads
             )
             columns = part.ids_of(hits.prim_id), hits.u, hits.v, hits.front
             found.take(rows, Closest(hits.t, *columns))
 
-        self._sweep(batch, visit, progress)
+        self._visits.of_rays(batch, visit, progress)
         return found.shaped(batch.shape)
 
     def any_hit(
@@ -236,11 +231,11 @@ class Parts:
         def visit(part: Part, rows: NDArray[np.int64], _: NDArray[np.float64]) -> None:
             rows = rows[~found[rows]]
             found[rows] = part.tree.any_hit(
-                *_rays(batch, rows), _some(rays.t_min, rows), _some(rays.t_max, rows),
+                *rays_of(batch, rows), some_of(rays.t_min, rows), some_of(rays.t_max, rows),
                 cull=cull, threads=threads,
             )  # fmt: skip
 
-        self._sweep(batch, visit, progress)
+        self._visits.of_rays(batch, visit, progress)
         return shaped(found, batch.shape)
 
     def count_hits(
@@ -265,11 +260,11 @@ class Parts:
 
         def visit(part: Part, rows: NDArray[np.int64], _: NDArray[np.float64]) -> None:
             counts[rows] += part.tree.count_hits(
-                *_rays(batch, rows), _some(rays.t_min, rows), _some(rays.t_max, rows),
+                *rays_of(batch, rows), some_of(rays.t_min, rows), some_of(rays.t_max, rows),
                 edges=edges, cull=cull, threads=threads,
             )  # fmt: skip
 
-        self._sweep(batch, visit, progress)
+        self._visits.of_rays(batch, visit, progress)
         return shaped(counts, batch.shape)
 
     def all_hits(
@@ -297,13 +292,13 @@ class Parts:
 
         def visit(part: Part, rows: NDArray[np.int64], _: NDArray[np.float64]) -> None:
             hits = part.tree.all_hits(
-                *_rays(batch, rows), _some(rays.t_min, rows), _some(rays.t_max, rows),
+                *rays_of(batch, rows), some_of(rays.t_min, rows), some_of(rays.t_max, rows),
                 max_hits=limit, edges=edges, cull=cull, threads=threads,
             )  # fmt: skip
             ids = part.ids_of(hits.prim_id)
             found.append(Lists(rows[hits.ray_id], ids, hits.t, hits.u, hits.v, hits.front))
 
-        self._sweep(batch, visit, progress)
+        self._visits.of_rays(batch, visit, progress)
         return joined(found).sorted(batch.shape, batch.size, limit)
 
     def closest_point(
@@ -322,12 +317,12 @@ class Parts:
 
         def visit(part: Part, rows: NDArray[np.int64], least: NDArray[np.float64]) -> None:
             rows = rows[least <= found.distance[rows]]
-            limit = np.minimum(_some(batch.limits, rows), found.distance[rows])
+            limit = np.minimum(some_of(batch.limits, rows), found.distance[rows])
             near = part.tree.closest_point(batch.points[rows], limit, threads=threads)
             columns = part.ids_of(near.prim_id), near.u, near.v
             found.take(rows, Nearest(near.distance, near.position, *columns))
 
-        self._sweep_points(batch, visit, progress)
+        self._visits.of_points(batch, visit, progress)
         return found.shaped(batch.shape)
 
     def distance(
@@ -346,11 +341,11 @@ class Parts:
 
         def visit(part: Part, rows: NDArray[np.int64], least: NDArray[np.float64]) -> None:
             rows = rows[least <= found[rows]]
-            limit = np.minimum(_some(batch.limits, rows), found[rows])
+            limit = np.minimum(some_of(batch.limits, rows), found[rows])
             near = part.tree.distance(batch.points[rows], limit, threads=threads)
             found[rows] = np.minimum(found[rows], near)
 
-        self._sweep_points(batch, visit, progress)
+        self._visits.of_points(batch, visit, progress)
         return shaped(found, batch.shape)
 
     def signed_distance(
@@ -415,48 +410,6 @@ class Parts:
         )
         return found
 
-    def _sweep(self, batch: RayBatch, visit: Visit, progress: ProgressLike | None) -> None:
-        """Visit the parts that rays may hit, near to far, with the t at which each is entered."""
-        if self._box_tree is None:
-            self._box_tree = BVH.from_boxes(self._boxes[:, :3], self._boxes[:, 3:])
-        rays = batch.rays
-        with heard(progress) as report:
-            for rows in _blocks(batch.size, report):
-                ranges = _some(rays.t_min, rows), _some(rays.t_max, rows)
-                met = self._box_tree.all_hits(*_rays(batch, rows), *ranges)
-                self._visit_parts(met.prim_id, rows[met.ray_id], met.t, visit)
-
-    def _sweep_points(self, batch: PointBatch, visit: Visit, progress: ProgressLike | None) -> None:
-        """Visit the parts near points, near to far, with a bound of the distance."""
-        low, high = self._boxes[:, None, :3], self._boxes[:, None, 3:]
-        with heard(progress) as report:
-            for rows in _blocks(batch.size, report, TOGETHER // 16):
-                points, limits = batch.points[rows], _some(batch.limits, rows)
-                with np.errstate(all="ignore"):
-                    gaps = np.maximum(np.maximum(low - points, points - high), 0.0)
-                    # Below the real distance, whatever the rounding and underflow of squares.
-                    least = gaps.max(axis=2)
-                    part, row = np.nonzero(least <= limits)
-                self._visit_parts(part, rows[row], least[part, row], visit)
-
-    def _visit_parts(
-        self,
-        part: NDArray[Any],
-        rows: NDArray[np.int64],
-        entry: NDArray[np.float64],
-        visit: Visit,
-    ) -> None:
-        """Visit parts with their rows, the parts with the nearest entries first."""
-        order = np.argsort(part, kind="stable")
-        part, rows, entry = part[order], rows[order], entry[order]
-        starts = np.flatnonzero(np.append(True, part[1:] != part[:-1])) if len(part) else part
-        ends = np.append(starts[1:], len(part))
-        near = [float(np.median(entry[b:e])) for b, e in zip(starts, ends, strict=False)]
-        for k in np.argsort(near, kind="stable"):
-            some = slice(starts[k], ends[k])
-            with self._open.part(int(part[starts[k]])) as opened:
-                visit(opened, rows[some], entry[some])
-
 
 def _check_edges(edges: str) -> None:
     if not isinstance(edges, str) or edges not in EDGES:
@@ -479,27 +432,3 @@ def _checked(
     if validate:
         check_rays(batch)
     return batch
-
-
-def _some(column: NDArray[np.float64], rows: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return rows of a column; of one that all rays share, that row."""
-    return column if len(column) == 1 else column[rows]
-
-
-def _rays(batch: RayBatch, rows: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return origins, one for each of the rows, and directions."""
-    origins = _some(batch.rays.origins, rows)
-    return np.broadcast_to(origins, (len(rows), 3)), _some(batch.rays.directions, rows)
-
-
-def _blocks(
-    size: int, report: Progress | None, together: int = TOGETHER
-) -> Iterator[NDArray[np.int64]]:
-    """Yield the numbers of the rays that visit the parts together."""
-    if size == 0 and report is not None:
-        report(0, 0)
-    for begin in range(0, size, together):
-        end = min(begin + together, size)
-        yield np.arange(begin, end)
-        if report is not None:
-            report(end, size)
