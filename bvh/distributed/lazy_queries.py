@@ -38,7 +38,7 @@ SINGLE_FIELDS = {
 
 # Arguments that are arrays, with the number of axes of one query.
 AXES = {
-    "rays": 1, "origins": 1, "directions": 1, "t_min": 0, "t_max": 0, "mask": 0,
+    "rays": 0, "origins": 1, "directions": 1, "t_min": 0, "t_max": 0, "mask": 0,
     "points": 1, "max_distance": 0, "lower": 1, "upper": 1, "center": 1, "radius": 0, "planes": 2,
 }  # fmt: skip
 
@@ -86,7 +86,7 @@ def query_chunks(target: Any, verb: str, arrays: dict[str, Any], options: dict[s
     count = options.get("k")
     cores = {"position": "(k,i)" if count else "(i)"}
     outputs = [cores.get(name, "(k)" if count else "()") for name in fields]
-    inputs = ["(r)" if name == "rays" else "(i)" if AXES[name] else "()" for name in arrays]
+    inputs = ["(i)" if AXES[name] else "()" for name in arrays]
     found = da.apply_gufunc(
         _Task(verb, list(arrays), fields, options),
         f"{','.join(inputs)}->{','.join(outputs)}",
@@ -110,8 +110,7 @@ class _Task:
     def __call__(self, *arrays: NDArray[Any], target: Any) -> Any:
         given = dict(zip(self._names, arrays, strict=True))
         if "rays" in given:
-            rays = given.pop("rays")
-            given |= {"origins": rays[..., :3], "directions": rays[..., 3:]}
+            given["origins"], given["directions"] = given.pop("rays")
         found = getattr(target.open(), self._verb)(**given, **self._options)
         if len(self._fields) == 1:
             return np.asarray(found)
@@ -162,7 +161,7 @@ def as_dask(name: str, value: Any) -> Any:
         raise ValueError(f"{name} has unknown chunks: call its compute_chunk_sizes() first")
     axes = AXES[name]
     if axes:
-        width = {"rays": "6", "planes": "k, 4"}.get(name, "3")
+        width = {"planes": "k, 4"}.get(name, "3")
         if array.ndim < axes or array.shape[-1] != int(width[-1]):
             raise ValueError(f"{name} must have shape (..., {width}), got {array.shape}")
         array = array.rechunk(dict.fromkeys(range(array.ndim - axes, array.ndim), -1))

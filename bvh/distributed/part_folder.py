@@ -18,6 +18,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import secrets
 import shutil
 import tempfile
@@ -260,6 +261,10 @@ def read_index(place: str) -> Index:
 def _check(index: Index) -> None:
     """Raise a ValueError or TypeError unless the numbers of an index agree."""
     for part in index.parts:
+        for digest in (part.tree_header, part.ids_digest):
+            # They become names of files.
+            if not re.fullmatch(f"[0-9a-f]{{{2 * DIGEST_SIZE}}}", digest):
+                raise ValueError("is damaged: a checksum is not one")
         if part.bounds is not None and (
             len(part.bounds) != 6 or not np.isfinite(np.array(part.bounds, float)).all()
         ):

@@ -120,8 +120,9 @@ def _best_cut(
         if len(below) == 0:
             continue
         lows, highs = low[block.cells].min(axis=others), high[block.cells].max(axis=others)
-        cost = _areas(lows, highs)[:-1] * below
-        cost += _areas(lows[::-1], highs[::-1])[::-1][1:] * (total - below)
+        with np.errstate(over="ignore"):
+            cost = _areas(lows, highs)[:-1] * below
+            cost += _areas(lows[::-1], highs[::-1])[::-1][1:] * (total - below)
         smaller = np.minimum(below, total - below)
         small = smaller < min(largest, total) // 4
         for at in np.flatnonzero(smaller > 0):

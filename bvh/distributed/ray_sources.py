@@ -59,8 +59,11 @@ class RaySource:
         self.chunks = normalize_chunks(chunks, shape, dtype=np.dtype("V48"), limit="48MB")
         self.shape, self._function, self._args = tuple(map(int, shape)), function, args
 
-    def rays(self) -> Any:
-        """Return origins and directions as one Dask array of shape (..., 6)."""
+    def _pairs(self) -> Any:
+        """Return a Dask array of the rays' shape, whose blocks are pairs (origins, directions).
+
+        Without an axis for coordinates it is fused with the query that takes it.
+        """
         import dask.array as da
         from dask.base import tokenize
         from dask.blockwise import blockwise
@@ -68,29 +71,27 @@ class RaySource:
         from dask.layers import ArraySliceDep
 
         name, axes = f"rays-{tokenize(self)}", tuple(range(len(self.shape)))
-        last = len(axes)
-        make = _Chunk(self._function, self._args)
+        make = _Maker(self._function, self._args)
         layer = blockwise(
-            make, name, (*axes, last), ArraySliceDep(self.chunks), axes, numblocks={},
-            new_axes={last: 1},
-        )  # fmt: skip
+            make, name, axes, ArraySliceDep(self.chunks), axes, numblocks={}, concatenate=True
+        )
         graph = HighLevelGraph.from_collections(name, layer, dependencies=[])
-        return da.Array(graph, name, (*self.chunks, (6,)), dtype=np.float64)
+        return da.Array(graph, name, self.chunks, dtype=np.float64)
 
     def __dask_tokenize__(self) -> tuple[Any, ...]:
         return "bvh.RaySource", self._function, self.shape, self.chunks, self._args
 
     def closest_hit(self, target: Any, **options: Any) -> Any:
         """Return the closest hits of a tree, a scene or parts, as `BVH.closest_hit` does."""
-        return lazy_query(target, "closest_hit", {"rays": self.rays(), **options})
+        return lazy_query(target, "closest_hit", {"rays": self._pairs(), **options})
 
     def any_hit(self, target: Any, **options: Any) -> Any:
         """Return which rays hit anything, as `BVH.any_hit` does."""
-        return lazy_query(target, "any_hit", {"rays": self.rays(), **options})
+        return lazy_query(target, "any_hit", {"rays": self._pairs(), **options})
 
     def count_hits(self, target: Any, **options: Any) -> Any:
         """Return the number of hits of each ray, as `BVH.count_hits` does."""
-        return lazy_query(target, "count_hits", {"rays": self.rays(), **options})
+        return lazy_query(target, "count_hits", {"rays": self._pairs(), **options})
 
     def __repr__(self) -> str:
         return f"RaySource({' x '.join(map(str, self.shape))} rays)"
@@ -121,19 +122,20 @@ def _tile(rows: slice, columns: slice, camera: Camera) -> tuple[NDArray[Any], ND
     return camera.ray(x, y[:, None])
 
 
-class _Chunk:
-    """Function of a task that makes the rays of a chunk, as an array (..., 6)."""
+class _Maker:
+    """Function of a task that makes the rays of a chunk."""
 
     def __init__(self, function: Maker, args: tuple[Any, ...]) -> None:
         self._function, self._args = function, args
         self.__name__ = "rays"
 
-    def __call__(self, slices: tuple[slice, ...]) -> NDArray[np.float64]:
-        origins, directions = self._function(*slices, *self._args)
+    def __call__(self, slices: tuple[slice, ...]) -> tuple[NDArray[Any], NDArray[Any]]:
         shape = tuple(part.stop - part.start for part in slices)
-        rays = np.empty((*shape, 6))
-        rays[..., :3], rays[..., 3:] = origins, directions
-        return rays
+        origins, directions = map(np.asarray, self._function(*slices, *self._args))
+        # Where all share an origin, the query knows.
+        if origins.ndim == 1:
+            return origins, np.broadcast_to(directions, (*shape, 3))
+        return np.broadcast_to(origins, (*shape, 3)), directions
 
     def __dask_tokenize__(self) -> tuple[Any, ...]:
         return "bvh.rays", self._function, self._args

@@ -12,7 +12,6 @@ import io
 import os
 import pickle
 import threading
-from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
@@ -105,7 +104,7 @@ class HeldScene:
         self._trees: list[MappedTree | HeldTree] = []
         stream = io.BytesIO()
         _ScenePickler(stream, self._trees).dump(scene)
-        self._state = stream.getvalue()
+        self._state, self._token = stream.getvalue(), scene.__dask_tokenize__()
         self._scene: Scene | None = None
 
     def open(self) -> Scene:
@@ -115,11 +114,10 @@ class HeldScene:
         return self._scene
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"_trees": self._trees, "_state": self._state, "_scene": None}
+        return self.__dict__ | {"_scene": None}
 
     def __dask_tokenize__(self) -> tuple[Any, ...]:
-        trees = tuple(tree.__dask_tokenize__() for tree in self._trees)
-        return "bvh.Scene", blake2b(self._state, digest_size=DIGEST_SIZE).hexdigest(), trees
+        return self._token
 
 
 class _ScenePickler(pickle.Pickler):
@@ -186,12 +184,16 @@ def _tree_handle(tree: BVH) -> MappedTree | HeldTree:
 
 def mapped_content(tree: BVH) -> Any:
     """Return the map of the file that a tree is in; None if it is in memory, or part of a file."""
-    late = getattr(tree, "_first_use", None)
-    content: Any = late.saved.content if late is not None and not late.done else None
-    if content is None:
-        content = tree.arrays.groups
-        while isinstance(content.base, np.ndarray):
-            content = content.base
-    if not isinstance(content, np.memmap) or content.filename is None or content.offset:
+    # A tree that has not been used has a method of its file, which is in a map or has been read.
+    try:
+        content: Any = object.__getattribute__(tree, "_arrays").groups
+    except AttributeError:
+        use: Any = tree._first_use
+        content = use.__self__.content
+    while not isinstance(content, np.memmap) or isinstance(content.base, np.ndarray):
+        if not isinstance(content.base, np.ndarray):
+            return None
+        content = content.base
+    if content.filename is None or content.offset:
         return None
     return content if content[: len(MAGIC)].tobytes() == MAGIC else None

@@ -36,7 +36,7 @@ class KernelPlugin(WorkerPlugin):
     >>> from bvh.distributed import KernelPlugin
     >>> from distributed import Client
     >>> with Client(processes=False, dashboard_address=None) as client:
-    ...     names = list(client.register_plugin(KernelPlugin(["build"])).values())
+    ...     names = list(client.register_plugin(KernelPlugin(["builders"])).values())
     >>> names[0]["status"]
     'OK'
     """

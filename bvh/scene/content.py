@@ -8,6 +8,7 @@ or removed, or trees have changed, all is rebuilt.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -337,6 +338,13 @@ class SceneContent(InstanceHolder):
         trees = {id(c) for part in parts for c in part._instances.children} - {*map(id, parts)}
         leaves = leaf_counts(parts)[id(self)]
         return f"{type(self).__name__}({len(self)} instances, {leaves} leaves, {len(trees)} trees)"
+
+    def __dask_tokenize__(self) -> tuple[Any, ...]:
+        """Return what identifies the scene's content to Dask."""
+        table = self._instances.state()
+        columns = b"".join(column.tobytes() for column in table["columns"].values())
+        children = [child.__dask_tokenize__() for child in table["children"]]
+        return "bvh.Scene", blake2b(columns).hexdigest(), children, self._up, table["names"]
 
     def __getstate__(self) -> dict[str, Any]:
         trees = [tree for tree in self._instances.children if id(tree) in self._attributes]

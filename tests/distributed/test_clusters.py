@@ -78,7 +78,7 @@ def test_a_killed_worker(tree: bvh.BVH, tmp_path: Path) -> None:
 
 
 def test_kernels_before_tasks(cluster: Any) -> None:
-    cluster.register_plugin(bvh.distributed.KernelPlugin(["build"]))
+    cluster.register_plugin(bvh.distributed.KernelPlugin(["builders"]))
     with pytest.raises(ValueError, match="parts"):
         bvh.distributed.KernelPlugin(["nothing"])
 

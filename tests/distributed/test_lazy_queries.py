@@ -114,7 +114,7 @@ def test_scene(tree: bvh.BVH, rays: Any) -> None:
 @pytest.mark.usefixtures("scheduler")
 def test_parts(tree: bvh.BVH, rays: Any, tmp_path: Path) -> None:
     vertices, faces = sphere(3)
-    parts = parts_of(tmp_path / "p", vertices, faces, np.arange(len(faces)) % 11, memory=200_000)
+    parts = parts_of(tmp_path / "p", vertices, faces, np.arange(len(faces)) % 11, memory=30_000)
     assert len(parts.groups()) > 2
     origins = chunked(rays[0], 30, 40, 3)
     (hits,) = dask.compute(parts.closest_hit(origins, rays[1]))
