@@ -22,7 +22,7 @@ from bvh.runtime.progress_bars import ProgressLike, heard
 TRIANGLE = np.dtype([("corners", "<f8", (3, 3)), ("vertex_ids", "<i8", 3), ("id", "<i8")])
 
 # Memory that a part takes while it is built, for each triangle, vertices shared by none.
-BUILD_BYTES = 900
+BUILD_BYTES = 400
 SMALLEST_MEMORY = 50_000_000
 
 
