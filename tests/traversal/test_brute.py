@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -176,3 +177,32 @@ def test_products_that_underflow() -> None:
     t = bvh.ray_triangle(o, d, *triangle, -np.inf).t
     assert t == -4.6860414420238265e-138
     assert tree.closest_hit(o, d, -np.inf).t == tree.closest_hit(o[None], d, -np.inf).t[0] == t
+
+
+@pytest.mark.parametrize("distance", [1e6, 1e10, 1e15, 1e16, 1e17, 1e20, 1e30])
+@pytest.mark.parametrize("in_scene", [False, True])
+def test_a_range_that_ends_at_the_hit_holds_it(distance: float, in_scene: bool) -> None:
+    """A hit counts by its rounded t: far away, the real one may be behind the whole triangle."""
+    rng = np.random.default_rng(3)
+    corners = rng.uniform(0.5, 1.0, (200, 3, 3))
+    source: Any = bvh.BVH.from_triangles(corners.reshape(-1, 3), np.arange(600).reshape(-1, 3))
+    if in_scene:
+        scene = bvh.Scene()
+        scene.add(source, transform=np.diag([2.0, -0.5, 1.0, 1.0]))
+        corners = corners * [2.0, -0.5, 1.0]
+        source = scene
+    origins = corners.mean(axis=1)
+    origins[:, 1] -= distance
+    rays = origins, [0.0, 1.0, 0.0]
+    hits = source.closest_hit(*rays)
+    assert hits.mask.all() or distance > 1e7
+    found = np.flatnonzero(hits.mask)
+    origins, t = origins[found], hits.t[found]
+    for low, high in ((0.0, t), (t, np.inf), (t, t)):
+        again = source.closest_hit(origins, rays[1], low, high)
+        np.testing.assert_array_equal(again.t, t)
+        np.testing.assert_array_equal(again.prim_id, hits.prim_id[found])
+        assert source.any_hit(origins, rays[1], low, high).all()
+        assert (source.all_hits(origins, rays[1], low, high).counts > 0).all()
+    for k in range(0, len(found), 20):
+        assert source.closest_hit(origins[k], rays[1], t[k], t[k]).t == t[k]

@@ -217,11 +217,15 @@ def _write_ray(block, r, axes, limits, entry, rest, shift):
 
 
 @inlined
-def _local_bound(t, shift, step):
-    """Return t, one float step off, as a local parameter; infinite where t is as good as."""
+def _local_bound(t, shift, sign):
+    """Return t, moved up or down by what rounding may hide, as a local parameter.
+
+    A hit counts by its rounded t, which may equal a bound that the real one is beyond. Infinite
+    where t is as good as.
+    """
     if t >= LARGEST or t <= -LARGEST:
         return INF if t > 0.0 else -INF
-    return scale_by(t + step, shift)
+    return scale_by(t + sign * (abs(t) * 2.0**-52 + SMALLEST), shift)
 
 
 @inlined
@@ -269,8 +273,8 @@ def set_up_ray(block, frame, r, o, d, t_min, t_max):
     inverse = inverse_of(x), inverse_of(y), inverse_of(z)
     p, low = local_origin(frame, o)
     away = largest(p)
-    start = _local_bound(t_min, shift, -SMALLEST)
-    stop = _local_bound(t_max, shift, SMALLEST)
+    start = _local_bound(t_min, shift, -1.0)
+    stop = _local_bound(t_max, shift, 1.0)
     # Distances that share a double, denormal or the largest one, must not differ in local units.
     grain, limit = scale_by(SMALLEST, shift), scale_by(LARGEST, shift)
     if not (away <= FAR_ORIGIN and grain < UNIT and limit > 4.0 * (away + bound)):
@@ -297,7 +301,7 @@ def set_up_ray(block, frame, r, o, d, t_min, t_max):
             return False
         p, _ = advance(p, low, rest, q)
         leave += entry
-    first, last = _local_bound(t_min, shift, SMALLEST), _local_bound(t_max, shift, -SMALLEST)
+    first, last = _local_bound(t_min, shift, 1.0), _local_bound(t_max, shift, -1.0)
     limits = _limits(bound, q, (start, entry, leave), rest, first, last, grain)
     axes = p, q, inverse, MARGIN * bound
     _write_ray(block, r, axes, limits, entry, rest, float(shift))
