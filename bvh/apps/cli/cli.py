@@ -1,4 +1,4 @@
-"""The command line: info, stats, build, cast, render, plot, pick, view, lab, bench, warmup."""
+"""The command line: info, stats, build, partition, cast, render, plot, pick, view, lab, ..."""
 
 from __future__ import annotations
 
@@ -34,6 +34,7 @@ from bvh.apps.cli.files import (
     AsJson,
     Flatten,
     Opened,
+    PartsPath,
     ScenePath,
     Threads,
     check_folder,
@@ -42,8 +43,16 @@ from bvh.apps.cli.files import (
     read_rays,
     write_hits,
 )
+from bvh.apps.cli.parts_commands import (
+    Scheduler,
+    cast_on,
+    partition_command,
+    parts_figures,
+    print_parts,
+)
 from bvh.apps.cli.pick_command import pick_command
 from bvh.apps.cli.show_commands import lab_command, plot_command, render_command, view_command
+from bvh.distributed.parts import Parts
 from bvh.scene.scene import Scene
 from bvh.scene.stats import scene_stats
 
@@ -76,13 +85,16 @@ def run() -> None:
 
 @app.command()
 def info(
-    scene: ScenePath,
+    scene: PartsPath,
     threads: Threads = None,
     as_json: AsJson = False,
 ) -> None:
     """Print the size of a mesh and the cost, depth and memory of its tree; or a scene's content."""
     file = opened(scene, threads)
-    figures = _scene_figures(file) if isinstance(file.source, Scene) else _mesh_figures(file)
+    if isinstance(file.source, Parts):
+        figures = parts_figures(file.source)
+    else:
+        figures = _scene_figures(file) if isinstance(file.source, Scene) else _mesh_figures(file)
     figures = {"file": str(scene), **figures}
     if as_json:
         print_json(figures)
@@ -102,7 +114,7 @@ def info(
 
 @app.command()
 def stats(
-    scene: ScenePath,
+    scene: PartsPath,
     epo: Annotated[
         bool, typer.Option("--epo", help="Also compute the effective partial overlap: slow.")
     ] = False,
@@ -112,6 +124,9 @@ def stats(
 ) -> None:
     """Print the shape, cost and memory of a tree, or of a scene and each of its trees."""
     source = opened(scene, threads, flatten=flatten).source
+    if isinstance(source, Parts):
+        print_parts(source, as_json)
+        return
     found = scene_stats(source, epo) if isinstance(source, Scene) else source.stats(epo=epo)
     if as_json:
         print_json(asdict(found))
@@ -139,7 +154,7 @@ def build(
 @app.command()
 @with_camera(*OF_PICTURES)
 def cast(
-    scene: ScenePath,
+    scene: PartsPath,
     rays: Annotated[
         Path | None,
         typer.Option(help="Rays: .npy or .csv with columns ox oy oz dx dy dz [t_min t_max]."),
@@ -150,6 +165,7 @@ def cast(
     camera: CameraOptions = NO_CAMERA,
     flatten: Flatten = False,
     threads: Threads = None,
+    scheduler: Scheduler = None,
 ) -> None:
     """Cast rays from a file or of a camera, and write the closest hits.
 
@@ -170,20 +186,23 @@ def cast(
         t_min, t_max = np.array([view.t_min]), np.array([view.t_max])
     elif columns.shape[1] == 8:
         t_min, t_max = columns[:, 6], columns[:, 7]
-    # One ray first, so that compiling is not timed.
-    source.closest_hit(columns[:1, :3], columns[:1, 3:6])
-    with bar("casting") as progress:
-        began = time.perf_counter()
-        hits = source.closest_hit(
-            columns[:, :3], columns[:, 3:6], t_min, t_max, threads=threads, progress=progress
-        )
-        seconds = time.perf_counter() - began
+    rays = columns[:, :3], columns[:, 3:6], t_min, t_max
+    if scheduler is not None:
+        hits, seconds = cast_on(scheduler, source, *rays)
+    else:
+        # One ray first, so that compiling is not timed.
+        source.closest_hit(columns[:1, :3], columns[:1, 3:6])
+        with bar("casting") as progress:
+            began = time.perf_counter()
+            hits = source.closest_hit(*rays, threads=threads, progress=progress)
+            seconds = time.perf_counter() - began
     if output is not None:
         write_hits(output, hits, source)
     out.print(f"{hits!r}")
     out.print(rate(len(columns), seconds))
 
 
+app.command(name="partition")(partition_command)
 app.command(name="render")(render_command)
 app.command(name="plot")(plot_command)
 app.command(name="pick")(pick_command)

@@ -14,6 +14,8 @@ import typer
 from numpy.typing import NDArray
 
 from bvh.apps.cli.console import bar
+from bvh.distributed.part_folder import is_url
+from bvh.distributed.parts import Parts
 from bvh.io.container import replace_file
 from bvh.io.meshes import read_file
 from bvh.queries.hierarchy import BVH
@@ -27,6 +29,13 @@ ScenePath = Annotated[
         metavar="SCENE",
         help="Any file that trimesh or meshio reads, .npz with vertices and faces, a saved tree or "
         "a saved scene. Files of positioned meshes, such as .glb, are scenes.",
+    ),
+]
+PartsPath = Annotated[
+    str,
+    typer.Argument(
+        metavar="SCENE",
+        help="As of `bvh build`, or a folder or URL of parts that `bvh partition` has written.",
     ),
 ]
 Flatten = Annotated[
@@ -45,15 +54,20 @@ HIT_ENDINGS = (".npz", ".csv")
 class Opened(NamedTuple):
     """Content of a file; what trimesh read from it, None for a saved file; its up axis."""
 
-    source: BVH | Scene
+    source: BVH | Scene | Parts
     read: Any
     up: str
 
 
 def opened(
-    path: Path, threads: int | None, quality: str = "medium", flatten: bool = False
+    place: str | Path, threads: int | None, quality: str = "medium", flatten: bool = False
 ) -> Opened:
-    """Return the tree or scene of a file."""
+    """Return the tree or scene of a file, or the parts of a folder."""
+    path = Path(place)
+    if is_url(str(place)) or path.is_dir():
+        if flatten:
+            raise ValueError(f"--flatten is for scenes, and {place} holds parts")
+        return Opened(Parts(place), None, "z")
     read = _read(path)
     source = _made(path, read, threads, quality)
     up = source.up if isinstance(source, Scene) else "z"
@@ -113,6 +127,8 @@ def check_folder(output: Path) -> None:
 
 def content_of(source: Any) -> str:
     """Return the numbers of primitives, instances and trees as text."""
+    if isinstance(source, Parts):
+        return f"{len(source)} triangles in {source.part_count} parts"
     if not isinstance(source, Scene):
         return f"{len(source)} {source.kind}"
     leaves = source.leaves
@@ -141,7 +157,7 @@ def read_rays(path: Path) -> NDArray[np.float64]:
     return columns.astype(np.float64)
 
 
-def write_hits(path: Path, hits: Hits, source: BVH | Scene) -> None:
+def write_hits(path: Path, hits: Hits, source: BVH | Scene | Parts) -> None:
     """Write the columns of hits to a .npz file, or to a .csv file with their names.
 
     An existing file is replaced only by a complete one. Hits of polygons have a column `face_id`.
@@ -162,8 +178,10 @@ def write_hits(path: Path, hits: Hits, source: BVH | Scene) -> None:
     replace_file(os.fspath(path), iter([np.frombuffer(stream.getbuffer(), np.uint8)]))
 
 
-def _face_ids(source: BVH | Scene, hits: Any) -> Any:
+def _face_ids(source: BVH | Scene | Parts, hits: Any) -> Any:
     """Return the source's own face indices of hits, or None where these are `prim_id`."""
+    if isinstance(source, Parts):
+        return None
     trees = source.leaves.trees if isinstance(source, Scene) else [source]
     if all(tree.face_ids is None for tree in trees):
         return None

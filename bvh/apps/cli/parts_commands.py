@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import time
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,7 +10,7 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 
-from bvh.apps.cli.console import bar, mebibytes, out
+from bvh.apps.cli.console import bar, mebibytes, numbers, out, print_json, print_table
 from bvh.apps.cli.files import Threads
 from bvh.distributed.partitioning import partition
 from bvh.distributed.parts import Parts
@@ -68,18 +67,28 @@ def parts_figures(parts: Parts) -> dict[str, Any]:
     }
 
 
-def parts_rows(parts: Parts) -> list[dict[str, Any]]:
-    """Return what `bvh stats` prints of each part."""
-    return [
-        {"part": number, "triangles": part.triangles, "bytes": part.tree_bytes + part.ids_bytes,
-         "bounds": part.bounds}
+def print_parts(parts: Parts, as_json: bool) -> None:
+    """Print the number of triangles, the size and the box of each part."""
+    rows = [
+        {"part": number, "triangles": part.triangles,
+         "bytes": part.tree_bytes + part.ids_bytes, "bounds": part.bounds}
         for number, part in enumerate(parts.records)
     ]  # fmt: skip
+    if as_json:
+        print_json({"parts": rows})
+        return
+    lines = [("part", "triangles", "size", "lower", "upper")]
+    for row in rows:
+        box = row["bounds"] or [np.nan] * 6
+        corners = numbers(box[:3]), numbers(box[3:])
+        lines.append((str(row["part"]), str(row["triangles"]), mebibytes(row["bytes"]), *corners))
+    print_table(lines, right=True)
 
 
-@contextmanager
-def on_cluster(address: str | None) -> Iterator[bool]:
-    """Have a Dask scheduler compute lazy queries; False without one.
+def cast_on(
+    address: str, source: Any, origins: Any, directions: Any, t_min: Any, t_max: Any
+) -> tuple[Any, float]:
+    """Cast rays on a cluster; return the hits, and the seconds that it took.
 
     Raises
     ------
@@ -88,15 +97,16 @@ def on_cluster(address: str | None) -> Iterator[bool]:
     OSError
         If there is no scheduler at the address.
     """
-    if address is None:
-        yield False
-        return
     try:
+        import dask
         from distributed import Client
     except ImportError:
         raise ImportError('--scheduler needs distributed: pip install "raybvh[dask]"') from None
+    bounds = (chunked(bound) if len(bound) == len(origins) else bound for bound in (t_min, t_max))
     with Client(address, timeout="10s"):
-        yield True
+        began = time.perf_counter()
+        (hits,) = dask.compute(source.closest_hit(chunked(origins), chunked(directions), *bounds))
+        return hits, time.perf_counter() - began
 
 
 def chunked(columns: NDArray[np.float64]) -> Any:

@@ -19,17 +19,30 @@ from bvh.apps.cli.camera_options import (
 )
 from bvh.apps.cli.compiling import compile_ahead
 from bvh.apps.cli.console import bar, one_line, out, rate
-from bvh.apps.cli.files import Flatten, ScenePath, Threads, content_of, opened, opened_scene
+from bvh.apps.cli.files import (
+    Flatten,
+    PartsPath,
+    ScenePath,
+    Threads,
+    content_of,
+    opened,
+    opened_scene,
+)
 from bvh.apps.lab.page import PORT as LAB_PORT
 from bvh.apps.lab.page import ray_lab
 from bvh.apps.page_server import HOST
 from bvh.apps.viewer.drawing import MAX_FACES
 from bvh.apps.viewer.window import PORT, view
+from bvh.distributed.part_pictures import visible_tree
+from bvh.distributed.parts import Parts
 from bvh.pictures.charts import chart, check_chart_path, write_chart
 from bvh.pictures.picture import NUMBERS, check_picture_path, with_legend
 from bvh.pictures.rendering import render
 from bvh.pictures.shading import DATA, SHADES
 from bvh.scene.scene import Scene
+
+# What needs no rays but those of the camera, nor ids.
+OF_PARTS = ("normals", "depth")
 
 Host = Annotated[
     str, typer.Option(help="Address to listen on; only this machine can reach the default.")
@@ -42,7 +55,7 @@ NoOpen = Annotated[
 
 @with_camera(*OF_PICTURES)
 def render_command(
-    scene: ScenePath,
+    scene: PartsPath,
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Picture to write, or .npy for numbers.")
     ],
@@ -79,9 +92,13 @@ def render_command(
     check_picture_path(output)
     if shade not in SHADES:
         raise ValueError(f"shade must be one of {SHADES}, got {shade!r}")
-    compile_ahead(scene, counters=shade == "cost")
+    compile_ahead(Path(scene), counters=shade == "cost")
     source, read, up = opened(scene, threads)
-    view = camera.camera_of(scene, source.bounds, up, read)
+    view = camera.camera_of(Path(scene), source.bounds, up, read)
+    if isinstance(source, Parts):
+        if shade not in OF_PARTS:
+            raise ValueError(f"--shade must be one of {OF_PARTS} for parts, got {shade!r}")
+        source = visible_tree(source, view, samples, threads=threads)
     numbers = output.suffix.lower() == NUMBERS
     # One ray first, so that compiling is not timed.
     source.closest_hit(view.eye[None], view.forward[None], counters=shade == "cost")
