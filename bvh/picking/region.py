@@ -175,6 +175,7 @@ class Leaf:
         local = np.column_stack([normals @ matrix[:, :3], shifts])
         if not np.isfinite(local).all():
             return self._everything()
+        # Every tree of a scene is a `BVH`.
         ids = tree.overlap_frustum(local).prim_id  # type: ignore[attr-defined]
         if len(ids) == len(tree):
             return self._everything()

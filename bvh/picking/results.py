@@ -41,7 +41,7 @@ class NearEdge(NamedTuple):
 
 
 def _column(k: int, kind: Callable[[Any], T]) -> T:
-    """Return a property: a number of the hit of a `Pick`."""
+    """Return a property: a number of the hit of a `Pick`, to type checkers the number itself."""
     return property(lambda pick: kind(pick._hit[k]))  # type: ignore[return-value]
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,13 +12,13 @@ from bvh.pictures import render
 from bvh.pictures.shading import TILE, Lights, spread
 from bvh.pictures.surfaces import Surfaces
 from meshes.sphere import geodesic_sphere
+from tests.cases.scans import SCANS
 from tests.oracles.pictures import exact_normal, exact_side
 
 SQUARE = np.array([[-1.0, -1.0, 0.0], [1.0, -1.0, 0.0], [1.0, 1.0, 0.0], [-1.0, 1.0, 0.0]])
 HALVES = np.array([[0, 1, 2], [0, 2, 3]])
 SIZE = {"width": 40, "height": 30}
 OFFSETS = ([0.0, 0.0, 0.0], [1e7, -2e7, 3e7], [4.5e5 + 0.1, 5.4e6, 123.0])
-MESHES = Path(os.environ.get("BVH_TEST_MESHES", "/work/shared/meshes"))
 
 
 def turned(rng: np.random.Generator) -> np.ndarray:
@@ -200,9 +198,9 @@ def test_scans_have_no_acne(name: str) -> None:
     """What a hard lamp lights is what single rays from above the hit see, nearly everywhere."""
     from bvh.io.meshes import read_file
 
-    if not (MESHES / name).is_file():
+    if not (SCANS / name).is_file():
         pytest.skip(f"no {name}")
-    tree = BVH.from_mesh(read_file(MESHES / name, "a mesh"))
+    tree = BVH.from_mesh(read_file(SCANS / name, "a mesh"))
     camera = Camera.framing(tree.bounds, up=[0, 1, 0], width=160, height=120)
     lamp = camera.up - camera.forward
     data = render(tree, camera, data=("shadow", "normals", "id", "position"), lamp=lamp).data

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import numpy as np
@@ -16,9 +15,9 @@ from bvh.pictures.rendering import render
 from bvh.pictures.shading import SHADES
 from bvh.pictures.surfaces import Surfaces
 from meshes.sphere import geodesic_sphere
+from tests.cases.scans import SCANS
 
 ROOT = Path(__file__).parents[2]
-SCANS = Path(os.environ.get("BVH_TEST_MESHES", ROOT.parent / "shared" / "meshes"))
 SIZE = {"width": 64, "height": 48}
 MIRROR = np.diag([-1.0, 1.0, 1.0, 1.0])
 CURSORS = 200
@@ -26,7 +25,7 @@ CURSORS = 200
 
 def model(name: str) -> Path:
     """Return the path of a model; skip where it is not at hand."""
-    for folder in (ROOT / "meshes", SCANS, Path("/work/shared/meshes")):
+    for folder in (ROOT / "meshes", SCANS):
         if (folder / name).is_file():
             return folder / name
     pytest.skip(f"no {name}")

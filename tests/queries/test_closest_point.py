@@ -10,9 +10,10 @@ import pytest
 
 import bvh
 from bvh.io.meshes import read_file
+from tests.cases.scans import SCANS
 from tests.cases.soups import at_places, soup
 from tests.oracles import brute_points
-from tests.traversal.test_brute import OURS, SCAN_NAMES, SCANS
+from tests.traversal.test_brute import OURS, SCAN_NAMES
 
 QUALITIES = ("low", "medium", "high")
 

@@ -11,8 +11,9 @@ from bvh import BVH
 from bvh.io.meshes import read_file
 from meshes.organic import organic
 from tests.cases import contact_pairs, soups
+from tests.cases.scans import SCANS
 from tests.oracles import overlaps as oracle
-from tests.queries.test_overlaps import FLAT, QUALITIES, SCANS, grid_mesh, long_mesh
+from tests.queries.test_overlaps import FLAT, QUALITIES, grid_mesh, long_mesh
 
 Mesh = tuple[np.ndarray, np.ndarray]
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +14,6 @@ from tests.cases import soups
 from tests.oracles import overlaps as oracle
 
 QUALITIES = ["low", "medium", "high"]
-SCANS = Path(os.environ.get("BVH_TEST_MESHES", Path(__file__).parents[3] / "shared" / "meshes"))
 FLAT = [[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import pickle
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,12 +13,13 @@ import bvh
 from bvh import BVH, Scene
 from bvh.queries import containment
 from bvh.queries.results import SceneClosestPoints
+from tests.cases.scans import SCANS
 from tests.oracles import points as oracle_points
 from tests.oracles import scene_points as oracle_spt
 
 Rng = np.random.Generator
 FIELDS = ("distance", "position", "prim_id", "u", "v", "leaf", "instance_id")
-TRUCK = Path("/work/shared/meshes/CesiumMilkTruck.glb")
+TRUCK = SCANS / "CesiumMilkTruck.glb"
 
 
 def soup(n: int, rng: Rng) -> tuple[np.ndarray, np.ndarray]:

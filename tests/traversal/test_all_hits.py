@@ -16,10 +16,11 @@ from meshes.sphere import geodesic_sphere
 from tests.cases import aims
 from tests.cases.families import FAMILIES, Family, build
 from tests.cases.family_parts import cube, layers, sphere
+from tests.cases.scans import SCANS
 from tests.cases.soups import soup
 from tests.oracles import crossings as oracle_crossings
 from tests.oracles import rays as oracle
-from tests.traversal.test_brute import SCAN_NAMES, SCANS
+from tests.traversal.test_brute import SCAN_NAMES
 
 SEED = int(os.environ.get("BVH_FUZZ_SEED", "0")) % 2**32
 

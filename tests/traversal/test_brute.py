@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from meshes.interior import interior
 from meshes.organic import organic
 from meshes.terrain import terrain
 from tests.cases import aims
+from tests.cases.scans import SCANS
 from tests.oracles import brute
 
 OURS = {
@@ -25,8 +25,6 @@ OURS = {
     "cad_part": lambda: cad_part(48),
 }
 
-# Real scans, where a folder of them is at hand: BVH_TEST_MESHES, or ../shared/meshes.
-SCANS = Path(os.environ.get("BVH_TEST_MESHES", Path(__file__).parents[3] / "shared" / "meshes"))
 SCAN_NAMES = ("stanford-bunny.ply", "rocker-arm.ply", "ogre.ply")
 
 

@@ -15,11 +15,12 @@ from bvh import BVH, Scene, ray_obb
 from bvh.geometry.obbs import inverses
 from bvh.tree.hulls import polytope
 from bvh.tree.world_bounds import MAX_BOXES, Extents, extent_of, gathered, instance_bounds
+from tests.cases.scans import SCANS
 from tests.cases.soups import soup
 from tests.oracles.rays import round_fraction
 
 Rng = np.random.Generator
-SCANS = sorted(Path("/work/shared/meshes").glob("*.ply"))
+SCAN_FILES = sorted(SCANS.glob("*.ply"))
 
 
 def extents_of(*trees: BVH) -> Extents:
@@ -105,7 +106,7 @@ def volumes(boxes: np.ndarray) -> np.ndarray:
     return (boxes[:, 3:] - boxes[:, :3]).prod(axis=1)
 
 
-@pytest.mark.parametrize("path", ["ball", *SCANS], ids=lambda p: getattr(p, "stem", p))
+@pytest.mark.parametrize("path", ["ball", *SCAN_FILES], ids=lambda p: getattr(p, "stem", p))
 def test_turned_meshes(path: str | Path, rng: Rng) -> None:
     """Boxes of turned meshes are at most half again as large as need be, root boxes twice."""
     mesh = trimesh.creation.icosphere(4) if path == "ball" else trimesh.load(path)

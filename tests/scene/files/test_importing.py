@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import struct
 import warnings
@@ -16,16 +15,14 @@ import trimesh
 
 import bvh
 from bvh import Attributes, Scene
+from tests.cases.scans import SCANS
 
 Rng = np.random.Generator
-SCANS = Path(os.environ.get("BVH_TEST_MESHES", Path(__file__).parents[4] / "shared" / "meshes"))
 
 
 def model(name: str) -> Path:
     """Return the path of a model; skip where it is not at hand."""
     path = SCANS / name
-    if not path.is_file():
-        path = Path("/work/shared/meshes") / name
     if not path.is_file():
         pytest.skip(f"no {name}")
     return path
