@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from bvh.apps.lab.page import RayLab, ray_lab
     from bvh.apps.viewer.window import Viewer, view
     from bvh.camera.camera import Camera
-    from bvh.distributed.opening import load
-    from bvh.distributed.partitioning import partition
-    from bvh.distributed.parts import Parts
+    from bvh.distributed.out_of_core.opening import load
+    from bvh.distributed.out_of_core.partitioning import partition
+    from bvh.distributed.out_of_core.parts import Parts
     from bvh.geometry.boxes import ray_box
     from bvh.geometry.obbs import ray_obb
     from bvh.geometry.planes import ray_plane
@@ -117,10 +117,10 @@ _MODULES = {
     "Selection": "picking.results",
     "TreeStats": "tree.stats",
     "Viewer": "apps.viewer.window",
-    "Parts": "distributed.parts",
-    "load": "distributed.opening",
+    "Parts": "distributed.out_of_core.parts",
+    "load": "distributed.out_of_core.opening",
     "load_scene": "scene.files.loading",
-    "partition": "distributed.partitioning",
+    "partition": "distributed.out_of_core.partitioning",
     "ray_box": "geometry.boxes",
     "ray_lab": "apps.lab.page",
     "ray_obb": "geometry.obbs",

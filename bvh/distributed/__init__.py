@@ -1,9 +1,17 @@
 """Rays by the billion, and meshes larger than memory: Dask, and parts in files.
 
-`parts` and `partitioning` need nothing but NumPy; the rest is for Dask arrays and clusters.
+Each file imports only from those above it. `out_of_core` needs nothing but NumPy; the rest is for
+Dask arrays and clusters.
 
-| file | content |
+| file | contents |
 |---|---|
+| `out_of_core/` | Meshes larger than memory: cut into parts, and queried as one tree |
+| `tree_handles.py` | Handles of trees and scenes, which stand for them in task graphs |
+| `lazy_queries.py` | Queries of Dask arrays: results whose fields are Dask arrays of the same chunks |
+| `lazy_lists.py` | Lists of hits and overlaps of Dask arrays: a result for each chunk, and their union |
+| `lazy_parts.py` | Lazy queries of parts: a task for each chunk and group of parts, a tree of reductions |
+| `ray_sources.py` | Sources of rays, which make the rays of a chunk in the task that casts them |
+| `worker_kernels.py` | Kernels on the workers of a cluster: compiled, or loaded, before tasks come |
 """
 
 from __future__ import annotations
@@ -13,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from bvh.distributed.lazy_lists import LazyLists, join
-    from bvh.distributed.parts import Parts
+    from bvh.distributed.out_of_core.parts import Parts
     from bvh.distributed.ray_sources import RaySource, camera_rays
     from bvh.distributed.worker_kernels import KernelPlugin
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.distributed.lazy_queries import HIT_FIELDS, POINT_FIELDS, query_chunks
-from bvh.distributed.parts import Parts
+from bvh.distributed.out_of_core.parts import Parts
 from bvh.queries.results import ClosestPoints, Hits
 
 # Results of groups that one task reduces.

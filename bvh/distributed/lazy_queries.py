@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.distributed.parts import Parts
+from bvh.distributed.out_of_core.parts import Parts
 from bvh.distributed.tree_handles import handle_of
 from bvh.queries.results import (
     ClosestPoints,

@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from bvh.distributed.part_folder import header_digest
-from bvh.distributed.parts import Parts
+from bvh.distributed.out_of_core.part_folder import header_digest
+from bvh.distributed.out_of_core.parts import Parts
 from bvh.io.container import DIGEST_SIZE, HEADER_SIZE
 from bvh.io.file_formats import MAGIC
 from bvh.queries.hierarchy import BVH

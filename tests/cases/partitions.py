@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 import bvh
-from bvh.distributed.part_folder import Source, new_folder
-from bvh.distributed.parts import Parts
+from bvh.distributed.out_of_core.part_folder import Source, new_folder
+from bvh.distributed.out_of_core.parts import Parts
 
 
 def parts_of(

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import bvh
-from bvh.distributed.parts import Parts
+from bvh.distributed.out_of_core.parts import Parts
 from tests.cases.families import sphere
 from tests.cases.partitions import parts_of
 

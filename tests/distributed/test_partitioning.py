@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 import bvh
 from bvh.distributed import mesh_windows, partitioning
-from bvh.distributed.mesh_windows import windows_of
-from bvh.distributed.open_parts import byte_count
-from bvh.distributed.part_splits import Grid, parts_of_cells
-from bvh.distributed.parts import Parts
+from bvh.distributed.out_of_core.mesh_windows import windows_of
+from bvh.distributed.out_of_core.open_parts import byte_count
+from bvh.distributed.out_of_core.part_splits import Grid, parts_of_cells
+from bvh.distributed.out_of_core.parts import Parts
 from tests.cases.families import sphere
 
 HITS = ("t", "u", "v", "front", "prim_id")

@@ -52,7 +52,7 @@ from bvh.apps.cli.parts_commands import (
 )
 from bvh.apps.cli.pick_command import pick_command
 from bvh.apps.cli.show_commands import lab_command, plot_command, render_command, view_command
-from bvh.distributed.parts import Parts
+from bvh.distributed.out_of_core.parts import Parts
 from bvh.scene.scene import Scene
 from bvh.scene.stats import scene_stats
 

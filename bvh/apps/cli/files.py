@@ -14,8 +14,8 @@ import typer
 from numpy.typing import NDArray
 
 from bvh.apps.cli.console import bar
-from bvh.distributed.part_folder import is_url
-from bvh.distributed.parts import Parts
+from bvh.distributed.out_of_core.part_folder import is_url
+from bvh.distributed.out_of_core.parts import Parts
 from bvh.io.container import replace_file
 from bvh.io.meshes import read_file
 from bvh.queries.hierarchy import BVH

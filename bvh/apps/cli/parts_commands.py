@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from bvh.apps.cli.console import bar, mebibytes, numbers, out, print_json, print_table
 from bvh.apps.cli.files import Threads
-from bvh.distributed.partitioning import partition
-from bvh.distributed.parts import Parts
+from bvh.distributed.out_of_core.partitioning import partition
+from bvh.distributed.out_of_core.parts import Parts
 
 Scheduler = Annotated[
     str | None,

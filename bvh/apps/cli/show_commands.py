@@ -33,8 +33,8 @@ from bvh.apps.lab.page import ray_lab
 from bvh.apps.page_server import HOST
 from bvh.apps.viewer.drawing import MAX_FACES
 from bvh.apps.viewer.window import PORT, view
-from bvh.distributed.part_pictures import visible_tree
-from bvh.distributed.parts import Parts
+from bvh.distributed.out_of_core.part_pictures import visible_tree
+from bvh.distributed.out_of_core.parts import Parts
 from bvh.pictures.charts import chart, check_chart_path, write_chart
 from bvh.pictures.picture import NUMBERS, check_picture_path, with_legend
 from bvh.pictures.rendering import render

@@ -23,7 +23,7 @@ PACKAGE = Path(bvh.__path__[0])
 # Files and folders of the package in which there is no kernel, nor anything that a kernel's module
 # imports. All other files are hashed: a constant of any of them may be part of machine code.
 WITHOUT_KERNELS = (
-    "__init__.py", "__main__.py", "apps", "compat", "examples", "pictures",
+    "__init__.py", "__main__.py", "apps", "compat", "distributed", "examples", "pictures",
 )  # fmt: skip
 
 

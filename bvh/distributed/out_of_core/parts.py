@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bvh.distributed.open_parts import OpenParts, Part, byte_count
-from bvh.distributed.part_folder import Index, PartRecord, Source, read_index
-from bvh.distributed.part_results import Closest, Lists, Nearest, joined, shaped
-from bvh.distributed.part_visits import PartVisits, rays_of, some_of
+from bvh.distributed.out_of_core.open_parts import Part
+from bvh.distributed.out_of_core.part_content import PartContent
+from bvh.distributed.out_of_core.part_results import Closest, Lists, Nearest, joined, shaped
+from bvh.distributed.out_of_core.part_visits import rays_of, some_of
 from bvh.queries.containment import ASIDE, DIRECTIONS
 from bvh.queries.query_arguments import RayBatch, check_rays, point_batch, ray_batch
 from bvh.queries.ray_queries import EDGES
@@ -25,7 +24,7 @@ SMALLEST = np.nextafter(0.0, 1.0)
 Result = TypeVar("Result")
 
 
-class Parts:
+class Parts(PartContent):
     """A mesh cut into parts by `bvh.partition`, each a tree in a file.
 
     Queries have the arguments and results of those of `BVH`, with int64 ids over all parts, and
@@ -51,132 +50,6 @@ class Parts:
     -----
     There is no `filter`: a user's function would see the ids of a part.
     """
-
-    def __init__(self, folder: str | os.PathLike[str], *, memory: int | str = "2GB") -> None:
-        place = os.fspath(folder)
-        self._set(place, read_index(place), byte_count("memory", memory), None)
-
-    def _set(self, place: str, index: Index, memory: int, chosen: tuple[int, ...] | None) -> None:
-        self._place, self._index, self._memory, self._chosen = place, index, memory, chosen
-        self._open = OpenParts(place, index, memory)
-        boxes = [part.bounds or [np.nan] * 6 for part in index.parts]
-        self._boxes = np.array(boxes, np.float64).reshape(-1, 6)
-        self._bounds = _union(self._boxes)
-        if chosen is not None:
-            # A box of NaN is ignored, and the others keep their numbers.
-            self._boxes[np.setdiff1d(np.arange(len(boxes)), chosen)] = np.nan
-        self._visits = PartVisits(self._open, self._boxes)
-
-    def groups(self) -> list[Parts]:
-        """Return the parts in groups that fit into `memory`, as one `Parts` each.
-
-        A group has the ids and the bounds of the whole, and answers for its own parts alone.
-        """
-        groups: list[list[int]] = [[]]
-        used = 0
-        for number, part in enumerate(self._index.parts):
-            if groups[-1] and used + part.tree_bytes > self._memory:
-                groups.append([])
-                used = 0
-            groups[-1].append(number)
-            used += part.tree_bytes
-        if len(groups) == 1:
-            return [self]
-        found = []
-        for group in groups:
-            found.append(object.__new__(Parts))
-            found[-1]._set(self._place, self._index, self._memory, tuple(group))
-        return found
-
-    @property
-    def folder(self) -> str:
-        """The folder or URL."""
-        return self._place
-
-    @property
-    def sources(self) -> tuple[Source, ...]:
-        """The meshes and files that were partitioned, with their first ids."""
-        return self._index.sources
-
-    @property
-    def bounds(self) -> NDArray[np.float64]:
-        """Lower and upper corner of all valid triangles, shape (2, 3); NaN if there are none."""
-        return self._bounds
-
-    @property
-    def part_count(self) -> int:
-        """Number of parts."""
-        return len(self._index.parts)
-
-    @property
-    def records(self) -> tuple[PartRecord, ...]:
-        """Size, box and checksums of each part."""
-        return self._index.parts
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of all files of parts."""
-        return sum(part.tree_bytes + part.ids_bytes for part in self._index.parts)
-
-    def corners(self, prim_id: ArrayLike) -> NDArray[np.float64]:
-        """Return the vertices of triangles.
-
-        Parameters
-        ----------
-        prim_id : array_like of int, shape (...)
-            For example that of `Hits`; -1 for a miss.
-
-        Returns
-        -------
-        ndarray of float64, shape (..., 3, 3)
-            Rows are vertices; NaN for -1.
-        """
-        wanted = np.asarray(prim_id)
-        ids = wanted.reshape(-1)
-        found = np.full((len(ids), 3, 3), np.nan)
-        for number in range(self.part_count):
-            with self._open.part(number) as part:
-                row = np.minimum(np.searchsorted(part.ids, ids), len(part.ids) - 1)
-                here = np.flatnonzero(part.ids[row] == ids)
-                found[here] = part.tree.vertices[part.tree.faces[row[here]]]
-        return found.reshape(*wanted.shape, 3, 3)
-
-    def __len__(self) -> int:
-        """Return the number of triangles, including ignored ones."""
-        return self._index.triangles
-
-    def __repr__(self) -> str:
-        return f"Parts({len(self)} triangles in {self.part_count} parts)"
-
-    def __getstate__(self) -> tuple[str, Index, int, tuple[int, ...] | None]:
-        return self._place, self._index, self._memory, self._chosen
-
-    def __setstate__(self, state: tuple[str, Index, int, tuple[int, ...] | None]) -> None:
-        self._set(*state)
-
-    def __dask_tokenize__(self) -> tuple[Any, ...]:
-        return "bvh.Parts", self._place, self._index.digest, self._memory, self._chosen
-
-    def source_of(self, prim_id: ArrayLike) -> tuple[Any, Any]:
-        """Return the source of each triangle, and the face in it.
-
-        Parameters
-        ----------
-        prim_id : array_like of int
-            For example that of `Hits`; -1 for a miss.
-
-        Returns
-        -------
-        source, face : ndarray of int64, of the shape of `prim_id`
-            Row of `sources`, and index of the triangle in it; -1 for -1.
-        """
-        ids = np.asarray(prim_id)
-        if ids.size and not (ids.min() >= -1 and ids.max() < len(self)):
-            raise ValueError(f"prim_id must be in -1..{len(self) - 1}, got {prim_id!r}")
-        firsts = np.array([source.first for source in self.sources], np.int64)
-        source = np.searchsorted(firsts, ids, side="right") - 1
-        face = np.where(ids < 0, -1, ids - firsts[np.maximum(source, 0)])
-        return source, face
 
     def closest_hit(
         self,
@@ -414,14 +287,6 @@ class Parts:
 def _check_edges(edges: str) -> None:
     if not isinstance(edges, str) or edges not in EDGES:
         raise ValueError(f"edges must be 'closed' or 'once', got {edges!r}")
-
-
-def _union(boxes: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the box of all boxes that are not NaN."""
-    valid = boxes[~np.isnan(boxes[:, 0])]
-    if len(valid) == 0:
-        return np.full((2, 3), np.nan)
-    return np.stack([valid[:, :3].min(axis=0), valid[:, 3:].max(axis=0)])
 
 
 def _checked(

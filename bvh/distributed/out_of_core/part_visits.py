@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.distributed.open_parts import OpenParts, Part
+from bvh.distributed.out_of_core.open_parts import OpenParts, Part
 from bvh.queries.hierarchy import BVH
 from bvh.queries.query_arguments import PointBatch, RayBatch
 from bvh.runtime.progress_bars import Progress, ProgressLike, heard

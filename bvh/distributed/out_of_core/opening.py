@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
-from bvh.distributed.part_folder import is_url
-from bvh.distributed.parts import Parts
+from bvh.distributed.out_of_core.part_folder import is_url
+from bvh.distributed.out_of_core.parts import Parts
 from bvh.queries.hierarchy import BVH
 from bvh.scene.files import loading
 from bvh.scene.scene import Scene

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.distributed.part_folder import Index, local_files, part_ids
+from bvh.distributed.out_of_core.part_folder import Index, local_files, part_ids
 from bvh.queries.hierarchy import BVH
 from bvh.runtime.forks import ForkSafeLock
 from bvh.scene.files.loading import load

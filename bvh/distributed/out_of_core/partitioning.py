@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.distributed.mesh_windows import WINDOW, windows_of
-from bvh.distributed.open_parts import byte_count
-from bvh.distributed.part_folder import NewFolder, PartRecord, Source, new_folder
-from bvh.distributed.part_splits import Grid, centroids, parts_of_cells
-from bvh.distributed.parts import Parts
+from bvh.distributed.out_of_core.mesh_windows import WINDOW, windows_of
+from bvh.distributed.out_of_core.open_parts import byte_count
+from bvh.distributed.out_of_core.part_folder import NewFolder, PartRecord, Source, new_folder
+from bvh.distributed.out_of_core.part_splits import Grid, centroids, parts_of_cells
+from bvh.distributed.out_of_core.parts import Parts
 from bvh.queries.hierarchy import BVH
 from bvh.runtime.progress_bars import ProgressLike, heard
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from bvh.camera.camera import Camera
-from bvh.distributed.parts import Parts
+from bvh.distributed.out_of_core.parts import Parts
 from bvh.queries.hierarchy import BVH
 
 # Rays at a time.
