@@ -6,7 +6,6 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 # It takes note of the working directory now.
-from bvh.runtime import lazy_arrays
 from bvh.runtime import starting_folder as starting_folder
 
 if TYPE_CHECKING:
@@ -47,8 +46,6 @@ if TYPE_CHECKING:
     from bvh.tree.stats import TreeStats
 
 __version__ = "0.1.0"
-
-lazy_arrays.handler = "bvh.distributed.lazy_queries"
 
 __all__ = [
     "BVH",

@@ -7,9 +7,10 @@ Dask arrays and clusters.
 |---|---|
 | `out_of_core/` | Meshes larger than memory: cut into parts, and queried as one tree |
 | `tree_handles.py` | Handles of trees and scenes, which stand for them in task graphs |
-| `lazy_queries.py` | Queries of Dask arrays: results whose fields are Dask arrays of the same chunks |
+| `chunk_tasks.py` | Tasks of queries, one for each chunk of Dask arrays, and the fields of their results |
 | `lazy_lists.py` | Lists of hits and overlaps of Dask arrays: a result for each chunk, and their union |
 | `lazy_parts.py` | Lazy queries of parts: a task for each chunk and group of parts, a tree of reductions |
+| `lazy_queries.py` | Queries of Dask arrays: results whose fields are Dask arrays of the same chunks |
 | `ray_sources.py` | Sources of rays, which make the rays of a chunk in the task that casts them |
 | `worker_kernels.py` | Kernels on the workers of a cluster: compiled, or loaded, before tasks come |
 """

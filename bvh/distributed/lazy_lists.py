@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from bvh.distributed.lazy_queries import AXES, target_key, unified
+from bvh.distributed.chunk_tasks import AXES, target_key, unified
 
 
 class LazyLists:

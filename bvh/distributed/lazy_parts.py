@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.distributed.lazy_queries import HIT_FIELDS, POINT_FIELDS, query_chunks
+from bvh.distributed.chunk_tasks import HIT_FIELDS, POINT_FIELDS, query_chunks
 from bvh.distributed.out_of_core.parts import Parts
 from bvh.queries.results import ClosestPoints, Hits
 
@@ -25,8 +25,8 @@ RESULTS: dict[str, tuple[type[Any], dict[str, Any]]] = {
     "closest_point": (ClosestPoints, POINT_FIELDS | {"prim_id": np.int64}),
 }
 REDUCTIONS: dict[str, Callable[[Any, Any], Any]] = {
-    "any_hit": np.logical_or, "touched": np.logical_or, "distance": np.minimum,
-    "count_hits": np.add, "crossings": np.add,
+    "any_hit": np.logical_or, "_touched": np.logical_or, "distance": np.minimum,
+    "count_hits": np.add, "_crossings": np.add,
 }  # fmt: skip
 
 
@@ -46,9 +46,9 @@ def _by_parity(parts: Parts, verb: str, arrays: dict[str, Any], options: dict[st
     """Return what crossings of all parts together decide."""
     import dask.array as da
 
-    inside = query_parts(parts, "crossings", arrays, options) % 2 == 1
+    inside = query_parts(parts, "_crossings", arrays, options) % 2 == 1
     if verb == "contains":
-        return inside | query_parts(parts, "touched", arrays, options)
+        return inside | query_parts(parts, "_touched", arrays, options)
     found = query_parts(parts, "distance", arrays, options)
     return da.where(inside & (found > 0.0) & (found < np.inf), -found, found)
 

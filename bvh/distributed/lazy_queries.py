@@ -1,46 +1,16 @@
 """Queries of Dask arrays: results whose fields are Dask arrays of the same chunks.
 
-Nothing is computed, compiled or sent here. A tree is one key of the graph (see `tree_handles`), and
-the fields of a result share their tasks: ``dask.compute(hits.t, hits.prim_id)`` casts once.
+Nothing is computed, compiled or sent here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
+from bvh.distributed.chunk_tasks import AXES, as_dask, query_chunks, unified
+from bvh.distributed.lazy_lists import lazy_lists
+from bvh.distributed.lazy_parts import query_parts
 from bvh.distributed.out_of_core.parts import Parts
-from bvh.distributed.tree_handles import handle_of
-from bvh.queries.results import (
-    ClosestPoints,
-    CountedHits,
-    CountedSceneHits,
-    Hits,
-    SceneClosestPoints,
-    SceneHits,
-)
-from bvh.scene.scene import Scene
-
-FLOAT, ID, BOOL, COUNT = np.float64, np.int32, np.bool_, np.int64
-
-# Fields of results and their dtypes; `position` has one more axis.
-HIT_FIELDS = {"t": FLOAT, "prim_id": ID, "u": FLOAT, "v": FLOAT, "front": BOOL}
-POINT_FIELDS = {"distance": FLOAT, "position": FLOAT, "prim_id": ID, "u": FLOAT, "v": FLOAT}
-SCENE_FIELDS = {"instance_id": ID, "leaf": ID}
-COST_FIELDS = {"nodes": ID, "tests": ID}
-SINGLE_FIELDS = {
-    "any_hit": BOOL, "count_hits": COUNT, "distance": FLOAT, "signed_distance": FLOAT,
-    "contains": BOOL, "winding_number": FLOAT, "crossings": COUNT, "touched": BOOL,
-}  # fmt: skip
-
-# Arguments that are arrays, with the number of axes of one query.
-AXES = {
-    "rays": 0, "origins": 1, "directions": 1, "t_min": 0, "t_max": 0, "mask": 0,
-    "points": 1, "max_distance": 0, "lower": 1, "upper": 1, "center": 1, "radius": 0, "planes": 2,
-}  # fmt: skip
 
 
 def lazy_query(target: Any, verb: str, arguments: dict[str, Any]) -> Any:
@@ -68,120 +38,7 @@ def lazy_query(target: Any, verb: str, arguments: dict[str, Any]) -> Any:
     names = [name for name in AXES if name in given]
     arrays = unified(names, [as_dask(name, given.pop(name)) for name in names])
     if verb == "all_hits" or verb.startswith("overlap"):
-        from bvh.distributed.lazy_lists import lazy_lists
-
         return lazy_lists(target, verb, dict(zip(names, arrays, strict=True)), given)
     if isinstance(target, Parts):
-        from bvh.distributed.lazy_parts import query_parts
-
         return query_parts(target, verb, dict(zip(names, arrays, strict=True)), given)
     return query_chunks(target, verb, dict(zip(names, arrays, strict=True)), given)
-
-
-def query_chunks(target: Any, verb: str, arrays: dict[str, Any], options: dict[str, Any]) -> Any:
-    """Return the result of a query as Dask arrays: one task for each chunk."""
-    import dask.array as da
-
-    fields, wrap = _fields(target, verb, options)
-    count = options.get("k")
-    cores = {"position": "(k,i)" if count else "(i)"}
-    outputs = [cores.get(name, "(k)" if count else "()") for name in fields]
-    inputs = ["(i)" if AXES[name] else "()" for name in arrays]
-    found = da.apply_gufunc(
-        _Task(verb, list(arrays), fields, options),
-        f"{','.join(inputs)}->{','.join(outputs)}",
-        *arrays.values(),
-        target=target_key(target),
-        output_dtypes=list(fields.values()),
-        output_sizes={"k": count} if count else None,
-    )
-    return wrap(*found) if len(fields) > 1 else found
-
-
-class _Task:
-    """Function of a task: one query of one chunk, as a tuple of its fields."""
-
-    def __init__(
-        self, verb: str, names: list[str], fields: dict[str, Any], options: dict[str, Any]
-    ) -> None:
-        self._verb, self._names, self._fields, self._options = verb, names, fields, options
-        self.__name__ = verb
-
-    def __call__(self, *arrays: NDArray[Any], target: Any) -> Any:
-        given = dict(zip(self._names, arrays, strict=True))
-        if "rays" in given:
-            given["origins"], given["directions"] = given.pop("rays")
-        found = getattr(target.open(), self._verb)(**given, **self._options)
-        if len(self._fields) == 1:
-            return np.asarray(found)
-        # Numbers of a single query become arrays of the type that was declared.
-        return tuple(np.asarray(getattr(found, k), kind) for k, kind in self._fields.items())
-
-    def __dask_tokenize__(self) -> tuple[Any, ...]:
-        return "bvh", self._verb, self._names, self._fields, self._options
-
-
-def target_key(target: Any) -> Any:
-    """Return a tree as one key of a graph."""
-    from dask.base import tokenize
-    from dask.delayed import delayed
-
-    handle = handle_of(target)
-    name = f"{type(target).__name__.lower()}-{tokenize(handle)}"
-    return delayed(handle, name=name, traverse=False)
-
-
-def _fields(
-    target: Any, verb: str, options: dict[str, Any]
-) -> tuple[dict[str, Any], Callable[..., Any]]:
-    """Return the fields of a query's result with their dtypes, and its class."""
-    if verb in SINGLE_FIELDS:
-        return {verb: SINGLE_FIELDS[verb]}, lambda field: field
-    in_scene, counted = isinstance(target, Scene), bool(options.get("counters"))
-    fields: dict[str, Any] = dict(HIT_FIELDS if verb == "closest_hit" else POINT_FIELDS)
-    fields |= (SCENE_FIELDS if in_scene else {}) | (COST_FIELDS if counted else {})
-    if isinstance(target, Parts):
-        fields["prim_id"] = np.int64
-    kind: type[Any]
-    if verb == "closest_hit" and counted:
-        kind = CountedSceneHits if in_scene else CountedHits
-    elif verb == "closest_hit":
-        kind = SceneHits if in_scene else Hits
-    else:
-        kind = SceneClosestPoints if in_scene else ClosestPoints
-    return fields, lambda *columns: kind(**dict(zip(fields, columns, strict=True)))
-
-
-def as_dask(name: str, value: Any) -> Any:
-    """Return an argument as a Dask array whose last axis, if it has one, is in one chunk."""
-    import dask.array as da
-
-    array = value if isinstance(value, da.Array) else da.from_array(np.asarray(value), chunks=-1)
-    if any(np.isnan(size) for sizes in array.chunks for size in sizes):
-        raise ValueError(f"{name} has unknown chunks: call its compute_chunk_sizes() first")
-    axes = AXES[name]
-    if axes:
-        width = {"planes": "k, 4"}.get(name, "3")
-        if array.ndim < axes or array.shape[-1] != int(width[-1]):
-            raise ValueError(f"{name} must have shape (..., {width}), got {array.shape}")
-        array = array.rechunk(dict.fromkeys(range(array.ndim - axes, array.ndim), -1))
-    return array
-
-
-def unified(names: list[str], arrays: list[Any]) -> list[Any]:
-    """Return arrays with the same chunks along their leading axes, which must broadcast."""
-    import dask.array as da
-
-    shapes = [a.shape[: a.ndim - AXES[n]] for n, a in zip(names, arrays, strict=True)]
-    try:
-        np.broadcast_shapes(*shapes)
-    except ValueError:
-        listed = ", ".join(f"{n} {s}" for n, s in zip(names, shapes, strict=True) if s)
-        raise ValueError(f"leading shapes do not broadcast: {listed}") from None
-    # Leading axes are numbered from the last; an axis of the queries themselves has a name.
-    pairs: list[Any] = []
-    for name, array, shape in zip(names, arrays, shapes, strict=True):
-        tail = [f"{name} {k}" for k in range(array.ndim - len(shape))]
-        pairs += [array, (*range(len(shape), 0, -1), *tail)]
-    found: list[Any] = da.core.unify_chunks(*pairs)[1]
-    return found

@@ -21,9 +21,7 @@ class PerQuery:
     """Base of results with one entry a query: all fields have the leading shape of the batch."""
 
     prim_id: Any
-
-    # What entries are called in a repr, after their number.
-    _noun = "found"
+    _noun = "found"  # What entries are called in a repr, after their number.
 
     def __len__(self) -> int:
         return len(self.prim_id)
@@ -38,14 +36,13 @@ class PerQuery:
         return self.prim_id >= 0
 
     def __repr__(self) -> str:
-        values = self._fields()
-        if is_lazy(self.prim_id):
-            inner = f"{' x '.join(map(str, self.prim_id.shape))} {self._noun}, lazy"
-        elif np.ndim(self.prim_id) == 0:
+        values, mask = self._fields(), self.mask
+        shape = " x ".join(map(str, np.shape(mask)))
+        if is_lazy(mask):
+            inner = f"{shape} {self._noun}, lazy"
+        elif np.ndim(mask) == 0:
             inner = ", ".join(f"{name}={value!r}" for name, value in values.items())
         else:
-            mask = self.mask
-            shape = " x ".join(map(str, mask.shape))
             inner = f"{int(np.count_nonzero(mask))} of {shape} {self._noun}"
             if mask.any():
                 name = next(iter(values))
@@ -169,8 +166,8 @@ class Ragged:
 
     def _queries(self) -> NDArray[np.int64]:
         """Return the query that each entry belongs to."""
-        counts = np.diff(self.offsets)
-        return np.repeat(np.arange(len(counts), dtype=np.int64), counts)
+        rows = np.arange(len(self.offsets) - 1, dtype=np.int64)
+        return np.repeat(rows, np.diff(self.offsets))
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 Result = TypeVar("Result")
 
-# The module whose `lazy_query` answers; set by the package itself, which alone knows all modules.
-handler = ""
+# The module whose `lazy_query` answers: above all that calls it, and imported when first used.
+HANDLER = "bvh.distributed.lazy_queries"
 
 
 def is_lazy(*arguments: Any) -> bool:
@@ -19,5 +19,5 @@ def is_lazy(*arguments: Any) -> bool:
 
 def lazy_answer(target: Any, verb: str, **arguments: Any) -> Result:  # type: ignore[type-var]
     """Return the lazy result of a query, with the arguments that the method was given."""
-    answer: Callable[..., Result] = import_module(handler).lazy_query
+    answer: Callable[..., Result] = import_module(HANDLER).lazy_query
     return answer(target, verb, arguments)

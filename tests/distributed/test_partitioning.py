@@ -13,7 +13,7 @@ import trimesh
 from numpy.typing import NDArray
 
 import bvh
-from bvh.distributed import mesh_windows, partitioning
+from bvh.distributed.out_of_core import mesh_windows, partitioning
 from bvh.distributed.out_of_core.mesh_windows import windows_of
 from bvh.distributed.out_of_core.open_parts import byte_count
 from bvh.distributed.out_of_core.part_splits import Grid, parts_of_cells

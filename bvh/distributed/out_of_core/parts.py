@@ -63,7 +63,7 @@ class Parts(PartContent):
         validate_rays: bool = False,
         progress: ProgressLike | None = None,
     ) -> Hits:
-        """Find the closest hit of each ray, as `BVH.closest_hit` does; ids are int64."""
+        """Find the closest hit of each ray, as in `BVH.closest_hit` does; ids are int64."""
         if is_lazy(origins, directions, t_min, t_max):
             return self._lazy("closest_hit", locals())
         batch = _checked(origins, directions, t_min, t_max, validate_rays)
@@ -95,7 +95,7 @@ class Parts(PartContent):
         validate_rays: bool = False,
         progress: ProgressLike | None = None,
     ) -> Any:
-        """Return for each ray whether it hits anything, as `BVH.any_hit` does."""
+        """Return for each ray whether it hits anything, as in `BVH.any_hit` does."""
         if is_lazy(origins, directions, t_min, t_max):
             return self._lazy("any_hit", locals())
         batch = _checked(origins, directions, t_min, t_max, validate_rays)
@@ -124,7 +124,7 @@ class Parts(PartContent):
         validate_rays: bool = False,
         progress: ProgressLike | None = None,
     ) -> Any:
-        """Count the hits of each ray, as `BVH.count_hits` does."""
+        """Count the hits of each ray, as in `BVH.count_hits` does."""
         _check_edges(edges)
         if is_lazy(origins, directions, t_min, t_max):
             return self._lazy("count_hits", locals())
@@ -154,7 +154,7 @@ class Parts(PartContent):
         validate_rays: bool = False,
         progress: ProgressLike | None = None,
     ) -> AllHits:
-        """Find all hits of each ray, or the first few, as `BVH.all_hits` does; ids are int64."""
+        """Find all hits of each ray, or the first few, as in `BVH.all_hits` does; ids are int64."""
         _check_edges(edges)
         if is_lazy(origins, directions, t_min, t_max):
             return self._lazy("all_hits", locals())
@@ -182,7 +182,7 @@ class Parts(PartContent):
         threads: int | None = None,
         progress: ProgressLike | None = None,
     ) -> ClosestPoints:
-        """Find the closest point for each point, as `BVH.closest_point` does; ids are int64."""
+        """Find the closest point for each point, as in `BVH.closest_point` does; ids are int64."""
         if is_lazy(points, max_distance):
             return self._lazy("closest_point", locals())
         batch = point_batch(points, max_distance)
@@ -206,7 +206,7 @@ class Parts(PartContent):
         threads: int | None = None,
         progress: ProgressLike | None = None,
     ) -> Any:
-        """Return the distance of each point from the surface, as `BVH.distance` does."""
+        """Return the distance of each point from the surface, as in `BVH.distance` does."""
         if is_lazy(points, max_distance):
             return self._lazy("distance", locals())
         batch = point_batch(points, max_distance)
@@ -228,12 +228,12 @@ class Parts(PartContent):
         threads: int | None = None,
         progress: ProgressLike | None = None,
     ) -> Any:
-        """Return distances from a closed surface, negative inside, as `BVH.signed_distance`."""
+        """Return distances from a closed surface, negative inside, as in `BVH.signed_distance`."""
         if is_lazy(points):
             return self._lazy("signed_distance", locals())
         batch = point_batch(points)
         found = np.asarray(self.distance(batch.points, threads=threads, progress=progress))
-        inside = self.crossings(batch.points, threads=threads) & 1 == 1
+        inside = self._crossings(batch.points, threads=threads) & 1 == 1
         np.negative(found, out=found, where=inside & (found > 0.0) & (found < np.inf))
         return shaped(found, batch.shape)
 
@@ -244,23 +244,23 @@ class Parts(PartContent):
         threads: int | None = None,
         progress: ProgressLike | None = None,
     ) -> Any:
-        """Return which points are inside a closed surface or on it, as `BVH.contains` does."""
+        """Return which points are inside a closed surface or on it, as in `BVH.contains` does."""
         if is_lazy(points):
             return self._lazy("contains", locals())
         batch = point_batch(points)
         with heard(progress) as report:
-            inside = self.crossings(batch.points, threads=threads, progress=report) & 1 == 1
-        inside |= self.touched(batch.points, threads=threads)
+            inside = self._crossings(batch.points, threads=threads, progress=report) & 1 == 1
+        inside |= self._touched(batch.points, threads=threads)
         return shaped(inside, batch.shape)
 
-    def crossings(
+    def _crossings(
         self,
         points: NDArray[np.float64],
         *,
         threads: int | None = None,
         progress: ProgressLike | None = None,
     ) -> Any:
-        """Count how often a ray from each point (..., 3) to the outside crosses the surface."""
+        """Count how often a ray to the outside from each of `points` crosses; see `contains`."""
         with np.errstate(all="ignore"):
             depths = np.concatenate([points - self.bounds[0], self.bounds[1] - points], axis=-1)
             soonest = np.argmin(np.where(np.isnan(depths), np.inf, depths), axis=-1)
@@ -268,7 +268,7 @@ class Parts(PartContent):
             points, DIRECTIONS[soonest], SMALLEST, threads=threads, progress=progress
         )
 
-    def touched(self, points: NDArray[np.float64], *, threads: int | None = None) -> Any:
+    def _touched(self, points: NDArray[np.float64], *, threads: int | None = None) -> Any:
         """Return which points (..., 3) are on a face."""
         found = np.zeros(points.shape[:-1], np.bool_)
         for turn in range(3):

@@ -5,5 +5,5 @@ Each file imports only from those above it.
 | file | contents |
 |---|---|
 | `saved_scenes.py` | Saved scenes: `Scene.save` writes each scene and tree once; `scene_of` checks and reads a file |
-| `loading.py` | `bvh.load` and `bvh.load_scene`: saved trees and scenes, and scenes of other formats |
+| `loading.py` | Saved trees and scenes, and `bvh.load_scene`: scenes of other formats |
 """

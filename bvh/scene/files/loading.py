@@ -1,4 +1,4 @@
-"""`bvh.load` and `bvh.load_scene`: saved trees and scenes, and scenes of other formats.
+"""Saved trees and scenes, and `bvh.load_scene`: scenes of other formats.
 
 What is read is not trusted. A header is checked before anything is created from it; the arrays, by
 their digests and for soundness, before any kernel runs on them: in `load`, or for a mapped tree at
@@ -63,56 +63,7 @@ def load(
     audit: bool = False,
     threads: int | None = None,
 ) -> BVH | Scene:
-    """Read a tree that `BVH.save` has written, or a scene that `Scene.save` has.
-
-    A file can be damaged, or crafted to do harm; no such file leads to anything but a ValueError,
-    or to a tree that is safe to query. It holds no code.
-
-    Parameters
-    ----------
-    path : str or path-like
-        The file.
-    mmap : bool
-        Map the file into memory instead of reading it: a tree of any size is available at once, is
-        read from the disk as far as queries need it, and is shared by all processes that map it.
-        The file must not be changed in place while the tree is in use; to save to it again is safe.
-    verify : bool
-        Check checksums and structure, which takes about as long as reading the file does: at once,
-        or with `mmap` at the first use of the tree, whatever it is, which then raises the
-        ValueError. Without it only the header is checked: for files that you have written
-        yourself, and that cannot have been damaged.
-    audit : bool
-        Run `BVH.validate`, too, and at once: correct answers depend on the boxes of nodes, which a
-        carefully crafted file can get wrong in spite of all checksums.
-    threads : int, optional
-        Threads for the checks; one for each CPU by default.
-
-    Returns
-    -------
-    BVH or Scene
-        Answers bit for bit as the one that was saved. Where this CPU suits nodes of another width
-        than the one that saved the tree, it is built again from its primitives. Of a scene, the
-        tables of instances and attributes are always read and checked, and the rest of what is
-        documented here applies to each of its trees.
-
-    Raises
-    ------
-    ValueError
-        If the file is neither tree nor scene, is of another version, damaged, or not valid; the
-        message says how.
-    FileNotFoundError
-        If there is none.
-
-    Examples
-    --------
-    >>> import bvh, os, tempfile
-    >>> tree = bvh.BVH.from_boxes([[0, 0, 0], [2, 0, 0]], [[1, 1, 1], [3, 1, 1]])
-    >>> folder = tempfile.TemporaryDirectory()
-    >>> path = os.path.join(folder.name, "boxes.bvh")
-    >>> tree.save(path)
-    >>> bvh.load(path, mmap=True)
-    BVH(2 boxes, 1 nodes)
-    """
+    """Return the tree or scene of a file that was saved; see `bvh.load`."""
     workers = thread_count(threads)
     name = os.fspath(path)
     header: Header | SceneHeader
