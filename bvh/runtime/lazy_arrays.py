@@ -26,7 +26,8 @@ def is_lazy(*arguments: Any) -> bool:
     return False
 
 
-def lazy_answer(target: Any, verb: str, **arguments: Any) -> Result:  # type: ignore[type-var]
-    """Return the lazy result of a query, with the arguments that the method was given."""
+def lazy_answer(target: Any, verb: str, arguments: dict[str, Any]) -> Result:  # type: ignore[type-var]
+    """Return the lazy result of a query; `arguments` are the method's, by name."""
+    given = {name: value for name, value in arguments.items() if name != "self"}
     answer: Callable[..., Result] = import_module(HANDLER).lazy_query
-    return answer(target, verb, arguments)
+    return answer(target, verb, given)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,8 +20,6 @@ from bvh.runtime.lazy_arrays import is_lazy, lazy_answer
 from bvh.runtime.progress_bars import ProgressLike, heard
 
 SMALLEST = np.nextafter(0.0, 1.0)
-
-Result = TypeVar("Result")
 
 
 class Parts(PartContent):
@@ -65,7 +63,7 @@ class Parts(PartContent):
     ) -> Hits:
         """Find the closest hit of each ray, as in `BVH.closest_hit` does; ids are int64."""
         if is_lazy(origins, directions, t_min, t_max):
-            return self._lazy("closest_hit", locals())
+            return lazy_answer(self, "closest_hit", locals())
         batch = _checked(origins, directions, t_min, t_max, validate_rays)
         found = Closest.misses(batch.size)
         rays = batch.rays
@@ -97,7 +95,7 @@ class Parts(PartContent):
     ) -> Any:
         """Return for each ray whether it hits anything, as in `BVH.any_hit` does."""
         if is_lazy(origins, directions, t_min, t_max):
-            return self._lazy("any_hit", locals())
+            return lazy_answer(self, "any_hit", locals())
         batch = _checked(origins, directions, t_min, t_max, validate_rays)
         found, rays = np.zeros(batch.size, np.bool_), batch.rays
 
@@ -127,7 +125,7 @@ class Parts(PartContent):
         """Count the hits of each ray, as in `BVH.count_hits` does."""
         _check_edges(edges)
         if is_lazy(origins, directions, t_min, t_max):
-            return self._lazy("count_hits", locals())
+            return lazy_answer(self, "count_hits", locals())
         batch = _checked(origins, directions, t_min, t_max, validate_rays)
         counts, rays = np.zeros(batch.size, np.int64), batch.rays
 
@@ -157,7 +155,7 @@ class Parts(PartContent):
         """Find all hits of each ray, or the first few, as in `BVH.all_hits` does; ids are int64."""
         _check_edges(edges)
         if is_lazy(origins, directions, t_min, t_max):
-            return self._lazy("all_hits", locals())
+            return lazy_answer(self, "all_hits", locals())
         limit = None if max_hits is None else whole_number("max_hits", max_hits)
         batch = _checked(origins, directions, t_min, t_max, validate_rays)
         found = [Lists.empty()]
@@ -184,7 +182,7 @@ class Parts(PartContent):
     ) -> ClosestPoints:
         """Find the closest point for each point, as in `BVH.closest_point` does; ids are int64."""
         if is_lazy(points, max_distance):
-            return self._lazy("closest_point", locals())
+            return lazy_answer(self, "closest_point", locals())
         batch = point_batch(points, max_distance)
         found = Nearest.misses(batch.size)
 
@@ -208,7 +206,7 @@ class Parts(PartContent):
     ) -> Any:
         """Return the distance of each point from the surface, as in `BVH.distance` does."""
         if is_lazy(points, max_distance):
-            return self._lazy("distance", locals())
+            return lazy_answer(self, "distance", locals())
         batch = point_batch(points, max_distance)
         found = np.full(batch.size, np.inf)
 
@@ -230,7 +228,7 @@ class Parts(PartContent):
     ) -> Any:
         """Return distances from a closed surface, negative inside, as in `BVH.signed_distance`."""
         if is_lazy(points):
-            return self._lazy("signed_distance", locals())
+            return lazy_answer(self, "signed_distance", locals())
         batch = point_batch(points)
         found = np.asarray(self.distance(batch.points, threads=threads, progress=progress))
         inside = self._crossings(batch.points, threads=threads) & 1 == 1
@@ -246,7 +244,7 @@ class Parts(PartContent):
     ) -> Any:
         """Return which points are inside a closed surface or on it, as in `BVH.contains` does."""
         if is_lazy(points):
-            return self._lazy("contains", locals())
+            return lazy_answer(self, "contains", locals())
         batch = point_batch(points)
         with heard(progress) as report:
             inside = self._crossings(batch.points, threads=threads, progress=report) & 1 == 1
@@ -274,13 +272,6 @@ class Parts(PartContent):
         for turn in range(3):
             # A ray misses a face that it lies in, but no face holds three directions.
             found |= self.any_hit(points, np.roll(ASIDE, turn), 0.0, 0.0, threads=threads)
-        return found
-
-    def _lazy(self, verb: str, arguments: dict[str, Any]) -> Result:  # type: ignore[type-var]
-        """Return the lazy result of a query, with what the method was given."""
-        found: Result = lazy_answer(
-            self, verb, **{name: given for name, given in arguments.items() if name != "self"}
-        )
         return found
 
 
