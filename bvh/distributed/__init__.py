@@ -31,7 +31,7 @@ __all__ = ["KernelPlugin", "LazyLists", "Parts", "RaySource", "camera_rays", "jo
 _MODULES = {
     "KernelPlugin": "worker_kernels",
     "LazyLists": "lazy_lists",
-    "Parts": "parts",
+    "Parts": "out_of_core.parts",
     "RaySource": "ray_sources",
     "camera_rays": "ray_sources",
     "join": "lazy_lists",

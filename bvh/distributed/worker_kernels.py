@@ -22,20 +22,29 @@ else:
 class KernelPlugin(WorkerPlugin):
     """Plugin of workers that has their kernels ready before tasks come.
 
-    A worker compiles kernels that are not in its cache, or loads them. Workers that share a home
-    directory share a cache, and compile each kernel once. Where a home cannot be written to, the
-    cache is a temporary folder of the machine.
+    A worker loads the kernels from its cache, or compiles those that are not there. Workers that
+    share a home directory share a cache, and compile each kernel once. Where a home cannot be
+    written to, the cache is a temporary folder of the machine. Workers that join later do the same
+    before they take tasks.
 
     Parameters
     ----------
     parts : sequence of str, optional
-        What to have ready, as ``bvh warmup --parts`` names it; all by default.
+        Which kernels, by the names that ``bvh warmup --parts`` takes; all by default. Rays and
+        trees need "trees and queries".
+
+    Raises
+    ------
+    ValueError
+        If there are no kernels of such a name; the message lists all names.
+    ImportError
+        If `distributed` is not installed: ``pip install "raybvh[dask]"``.
 
     Examples
     --------
     >>> from bvh.distributed import KernelPlugin
     >>> from distributed import Client
-    >>> with Client(processes=False, dashboard_address=None) as client:
+    >>> with Client(processes=False, dashboard_address=":0") as client:
     ...     names = list(client.register_plugin(KernelPlugin(["builders"])).values())
     >>> names[0]["status"]
     'OK'

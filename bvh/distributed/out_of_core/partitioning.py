@@ -50,8 +50,9 @@ def partition(
     folder : str or path-like
         Created, or empty; or a URL of fsspec, such as ``s3://bucket/city``.
     memory : int or str
-        Bytes to stay within, such as ``"500MB"`` or ``"2GiB"``; what is beside a tree, Python and
-        its libraries, comes on top. It determines the size of parts.
+        Bytes to stay within, such as ``"500MB"`` or ``"2GiB"``, at least 50 MB; Python and its
+        libraries come on top. It determines the size of parts: at most a triangle for each 400
+        bytes.
     quality : {"low", "medium", "high"}
         As in `BVH.from_triangles`.
     threads : int, optional
@@ -63,7 +64,7 @@ def partition(
     Returns
     -------
     Parts
-        As `bvh.load` opens it.
+        As ``bvh.load(folder, memory=memory)`` returns it.
 
     Raises
     ------
@@ -74,7 +75,8 @@ def partition(
 
     Notes
     -----
-    It takes some 110 bytes of disk for each triangle beside the parts, until it is done.
+    It takes up to 210 bytes of disk for each triangle, parts included, until it is done: in the
+    folder, or for a URL in the temporary folder of the machine.
     Interrupted at any time, it leaves a folder that `bvh.load` refuses and `partition` uses again.
 
     Examples

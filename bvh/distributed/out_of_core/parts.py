@@ -25,10 +25,10 @@ SMALLEST = np.nextafter(0.0, 1.0)
 class Parts(PartContent):
     """A mesh cut into parts by `bvh.partition`, each a tree in a file.
 
-    Queries have the arguments and results of those of `BVH`, with int64 ids over all parts, and
-    answer bit for bit as one tree over the whole mesh: t is the real distance rounded, so the
-    least of all parts by (t, id) is the closest hit. Parts are visited near to far, for a million
-    rays at a time, and mapped into memory only while they are needed.
+    Queries have the arguments and results of those of `BVH`, and answer bit for bit as one tree
+    over the whole mesh. Parts are visited near to far, for a million rays at a time, and mapped
+    into memory only while they are needed. Dask arrays give lazy results, with a task for each
+    chunk of rays and each group of parts that fits into `memory`.
 
     Parameters
     ----------
@@ -46,7 +46,27 @@ class Parts(PartContent):
 
     Notes
     -----
-    There is no `filter`: a user's function would see the ids of a part.
+    What differs from `BVH`: `prim_id` is int64 and counts triangles in the order of the source
+    (see `source_of`), and there is no `filter`, `sort`, `mask` or `counters`.
+
+    t is the real distance, rounded, to each triangle alone, so that the least of all parts by
+    (t, id) is the closest hit. Each part is searched up to and including the least t found before:
+    a hit of equal t is found, too, and the lowest id is kept. Distances of `closest_point` are
+    compared in the same way.
+
+    Examples
+    --------
+    >>> import bvh, tempfile, trimesh
+    >>> balls = [trimesh.creation.icosphere().apply_translation((3 * i, 0, 0)) for i in range(4)]
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> parts = bvh.partition(balls, folder.name)
+    >>> parts
+    Parts(5120 triangles in 1 parts)
+    >>> hits = parts.closest_hit([[6.1, 0.2, 5.0], [4.5, 0.2, 5.0]], [0.0, 0.0, -1.0])
+    >>> hits.mask, hits.prim_id.dtype
+    (array([ True, False]), dtype('int64'))
+    >>> parts.contains([9.0, 0.0, 0.5])
+    True
     """
 
     def closest_hit(
@@ -61,7 +81,7 @@ class Parts(PartContent):
         validate_rays: bool = False,
         progress: ProgressLike | None = None,
     ) -> Hits:
-        """Find the closest hit of each ray, as in `BVH.closest_hit` does; ids are int64."""
+        """Find the closest hit of each ray; arguments as in `BVH.closest_hit`."""
         if is_lazy(origins, directions, t_min, t_max):
             return lazy_answer(self, "closest_hit", locals())
         batch = _checked(origins, directions, t_min, t_max, validate_rays)
@@ -93,7 +113,7 @@ class Parts(PartContent):
         validate_rays: bool = False,
         progress: ProgressLike | None = None,
     ) -> Any:
-        """Return for each ray whether it hits anything, as in `BVH.any_hit` does."""
+        """Return for each ray whether it hits anything; arguments as in `BVH.any_hit`."""
         if is_lazy(origins, directions, t_min, t_max):
             return lazy_answer(self, "any_hit", locals())
         batch = _checked(origins, directions, t_min, t_max, validate_rays)
@@ -122,7 +142,7 @@ class Parts(PartContent):
         validate_rays: bool = False,
         progress: ProgressLike | None = None,
     ) -> Any:
-        """Count the hits of each ray, as in `BVH.count_hits` does."""
+        """Count the hits of each ray; arguments as in `BVH.count_hits`."""
         _check_edges(edges)
         if is_lazy(origins, directions, t_min, t_max):
             return lazy_answer(self, "count_hits", locals())
@@ -152,7 +172,7 @@ class Parts(PartContent):
         validate_rays: bool = False,
         progress: ProgressLike | None = None,
     ) -> AllHits:
-        """Find all hits of each ray, or the first few, as in `BVH.all_hits` does; ids are int64."""
+        """Find all hits of each ray, or the first few; arguments as in `BVH.all_hits`."""
         _check_edges(edges)
         if is_lazy(origins, directions, t_min, t_max):
             return lazy_answer(self, "all_hits", locals())
@@ -180,7 +200,7 @@ class Parts(PartContent):
         threads: int | None = None,
         progress: ProgressLike | None = None,
     ) -> ClosestPoints:
-        """Find the closest point for each point, as in `BVH.closest_point` does; ids are int64."""
+        """Find the closest point for each point; arguments as in `BVH.closest_point`."""
         if is_lazy(points, max_distance):
             return lazy_answer(self, "closest_point", locals())
         batch = point_batch(points, max_distance)
@@ -204,7 +224,7 @@ class Parts(PartContent):
         threads: int | None = None,
         progress: ProgressLike | None = None,
     ) -> Any:
-        """Return the distance of each point from the surface, as in `BVH.distance` does."""
+        """Return the distance of each point from the surface; arguments as in `BVH.distance`."""
         if is_lazy(points, max_distance):
             return lazy_answer(self, "distance", locals())
         batch = point_batch(points, max_distance)
@@ -242,7 +262,7 @@ class Parts(PartContent):
         threads: int | None = None,
         progress: ProgressLike | None = None,
     ) -> Any:
-        """Return which points are inside a closed surface or on it, as in `BVH.contains` does."""
+        """Return which points are inside a closed surface or on it, as in `BVH.contains`."""
         if is_lazy(points):
             return lazy_answer(self, "contains", locals())
         batch = point_batch(points)
