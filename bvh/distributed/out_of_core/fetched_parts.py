@@ -21,13 +21,17 @@ from bvh.distributed.out_of_core.part_folder import (
     PartRecord,
     check_file,
     checked_files,
-    fcntl,
     file_digest,
     file_system,
     ids_name,
     is_url,
     tree_name,
 )
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
 
 # Copies that were found to be damaged, and could not be removed.
 _rejected: set[Path] = set()

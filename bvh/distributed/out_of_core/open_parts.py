@@ -17,7 +17,13 @@ from numpy.lib.format import open_memmap
 from numpy.typing import NDArray
 
 from bvh.distributed.out_of_core.fetched_parts import local_files, reject
-from bvh.distributed.out_of_core.part_folder import Index, box_of, file_digest
+from bvh.distributed.out_of_core.part_folder import (
+    Index,
+    box_of,
+    file_digest,
+    ids_name,
+    tree_name,
+)
 from bvh.queries.hierarchy import BVH
 from bvh.scene.files.loading import load
 
@@ -98,14 +104,14 @@ class OpenParts:
             if len(tree) != record.triangles or box_of(tree) != record.bounds:
                 raise ValueError("has another box, or other triangles, than the index says")
         except ValueError as error:
-            raise ValueError(f"{name} ({tree_path.name}): {error}") from None
+            raise ValueError(f"{name} ({tree_name(number)}): {error}") from None
         _checked.add(checks)
         try:
             ids = _mapped_ids(ids_path, record.ids_digest, self._index.triangles)
             if ids.shape != (record.triangles,):
                 raise ValueError(f"has {len(ids)} ids for {record.triangles} triangles")
         except ValueError as error:
-            raise ValueError(f"{name} ({ids_path.name}): {error}") from None
+            raise ValueError(f"{name} ({ids_name(number)}): {error}") from None
         return Part(tree, ids)
 
     def renew(self) -> None:

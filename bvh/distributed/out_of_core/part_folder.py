@@ -203,7 +203,11 @@ def new_folder(folder: str | os.PathLike[str]) -> Iterator[NewFolder]:
     place = os.fspath(folder)
     if is_url(place):
         files, root = file_system(place)
-        if files.exists(f"{root}/{INDEX}"):
+        try:
+            names = [os.path.basename(path) for path in files.find(root, maxdepth=1)]
+        except FileNotFoundError:
+            names = []
+        if not all(OURS.fullmatch(name) for name in names):
             raise FileExistsError(f"folder has files in it: {place}")
         with tempfile.TemporaryDirectory() as local:
             target = NewFolder(place, Path(local))
