@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 import bvh
-from bvh.runtime.cpus import cpu_quota, default_threads, settings
 from tests.cases.families import sphere
 
 da = pytest.importorskip("dask.array")
@@ -81,40 +80,3 @@ def test_kernels_before_tasks(cluster: Any) -> None:
     cluster.register_plugin(bvh.distributed.KernelPlugin(["builders"]))
     with pytest.raises(ValueError, match="parts"):
         bvh.distributed.KernelPlugin(["nothing"])
-
-
-def test_threads_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for given, wanted in (("7", 7), ("", settings()[0] or default_threads())):
-        monkeypatch.setenv("BVH_NUM_THREADS", given)
-        settings.cache_clear()
-        assert default_threads() == wanted
-    for wrong in ("0", "-1", "two", "1.5"):
-        monkeypatch.setenv("BVH_NUM_THREADS", wrong)
-        settings.cache_clear()
-        with pytest.raises(ValueError, match="BVH_NUM_THREADS"):
-            default_threads()
-    monkeypatch.undo()
-    settings.cache_clear()
-
-
-@pytest.mark.parametrize(
-    ("own", "limits", "wanted"),
-    [
-        ("0::/a/b", {"a": "150000 100000", "a/b": "max 100000"}, 2),
-        ("0::/a/b", {"a": "800000 100000", "a/b": "300000 100000"}, 3),
-        ("0::/", {"": "50000 100000"}, 1),
-        ("0::/a", {"a": "max 100000"}, 1 << 30),
-        ("0::/a", {"a": "nonsense"}, 1 << 30),
-        ("4:memory:/a", {"a": "100000 100000"}, 1 << 30),
-        ("0::/../..", {}, 1 << 30),
-    ],
-)
-def test_quota_of_a_container(
-    own: str, limits: dict[str, str], wanted: int, tmp_path: Path
-) -> None:
-    for group, limit in limits.items():
-        folder = tmp_path / "cgroup" / group
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "cpu.max").write_text(limit + "\n")
-    (tmp_path / "self").write_text(own + "\n")
-    assert cpu_quota(tmp_path / "self", tmp_path / "cgroup") == wanted

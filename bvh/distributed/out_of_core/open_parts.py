@@ -9,6 +9,7 @@ import threading
 import weakref
 from collections import OrderedDict
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -16,12 +17,16 @@ import numpy as np
 from numpy.lib.format import open_memmap
 from numpy.typing import NDArray
 
-from bvh.distributed.out_of_core.fetched_parts import local_files, reject
+from bvh.distributed.fetched_files import fetched, reject
 from bvh.distributed.out_of_core.part_folder import (
     Index,
     box_of,
+    check_file,
+    checked_files,
     file_digest,
+    file_system,
     ids_name,
+    is_url,
     tree_name,
 )
 from bvh.queries.hierarchy import BVH
@@ -85,13 +90,35 @@ class OpenParts:
 
     def _opened(self, number: int) -> Part:
         """Map the files of a part, checked at the first time in a process."""
-        paths = local_files(self._place, self._index, number)
+        if not is_url(self._place):
+            return self._mapped(number, *checked_files(Path(self._place), self._index, number))
+        tree_path, ids_path = self._fetched(number)
         try:
-            return self._mapped(number, *paths)
+            return self._mapped(number, tree_path, ids_path)
         except ValueError:
-            if not reject(self._place, paths):
-                raise
-        return self._mapped(number, *local_files(self._place, self._index, number))
+            reject([tree_path, ids_path])
+        return self._mapped(number, *self._fetched(number))
+
+    def _fetched(self, number: int) -> tuple[Path, Path]:
+        """Return local copies of the files of a part at a URL."""
+        files, root = file_system(self._place)
+        part, found = self._index.parts[number], list[Path]()
+        for name, digest in (
+            (tree_name(number), part.tree_header),
+            (ids_name(number), part.ids_digest),
+        ):
+            label = f"{self._place}: part {number} ({name})"
+            try:
+                found.append(
+                    fetched(
+                        digest + Path(name).suffix,
+                        partial(files.get_file, f"{root}/{name}"),
+                        partial(check_file, part=part, label=label),
+                    )
+                )
+            except FileNotFoundError:
+                raise ValueError(f"{label} is missing") from None
+        return found[0], found[1]
 
     def _mapped(self, number: int, tree_path: Path, ids_path: Path) -> Part:
         """Map files of a part whose sizes and headers have been checked."""

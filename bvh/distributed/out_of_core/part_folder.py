@@ -10,7 +10,7 @@ index.json version, number of triangles, sources, of each part its box, counts a
 ========== ==================================================================================
 
 The index is written last, so that a folder without one is not finished. A folder may be a URL of
-fsspec (see `fetched_parts`).
+fsspec (see `fetched_files`).
 
 A ray that no box of the index lets through opens no file. So the index is what all else is checked
 against: its own content by its checksum, the files by theirs.

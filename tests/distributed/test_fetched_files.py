@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import bvh
-from bvh.distributed.out_of_core import fetched_parts
+from bvh.distributed import fetched_files
 from bvh.distributed.out_of_core.parts import Parts
 from tests.cases.families import sphere
 from tests.cases.partitions import parts_of
@@ -170,7 +170,7 @@ def test_what_a_killed_process_was_fetching(files: Any, copies: Path, wanted: An
 def test_a_disk_without_locks(
     files: Any, copies: Path, wanted: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fetched_parts, "fcntl", None)
+    monkeypatch.setattr(fetched_files, "fcntl", None)
     same(Parts(URL), wanted)
     assert len(list(copies.iterdir())) == 6
 
@@ -186,7 +186,7 @@ def test_a_home_that_cannot_be_written_to(
     monkeypatch.delenv("BVH_PARTS_DIR")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
     same(Parts(URL), wanted)
-    folder = fetched_parts._temporary_folder(os.getpid())
+    folder = fetched_files.temporary_folder(os.getpid())
     assert len(list(folder.iterdir())) == 6
 
 
