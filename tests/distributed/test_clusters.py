@@ -1,4 +1,4 @@
-"""Workers: rays made where they are cast, killed workers, kernels, threads."""
+"""Workers: rays made where they are cast, killed workers."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pytest
 
 import bvh
 from tests.cases.families import sphere
+from tests.cases.partitions import parts_of
 
 da = pytest.importorskip("dask.array")
 distributed = pytest.importorskip("distributed")
@@ -60,23 +61,29 @@ def _slow_fan(part: slice, folder: str) -> Any:
     return _fan(part, 0.1)
 
 
-def test_a_killed_worker(tree: bvh.BVH, tmp_path: Path) -> None:
-    source = bvh.distributed.RaySource(_slow_fan, (4000,), 40, (str(tmp_path),))
-    wanted = tree.closest_hit(*_fan(slice(0, 4000), 0.1))
+def test_killed_workers(tree: bvh.BVH, tmp_path: Path) -> None:
+    """SIGKILL in the middle of a query: of a tree in memory, and of parts in two groups."""
+    vertices, faces = sphere(3)
+    parts = parts_of(tmp_path / "parts", vertices, faces, np.arange(len(faces)) % 4)
+    parts = bvh.load(tmp_path / "parts", memory=2 * parts.records[0].tree_bytes + 100)
+    assert len(parts.groups()) == 2
+    wanted = tree.closest_hit(*_fan(slice(0, 1200), 0.1))
     with (
         distributed.LocalCluster(
             n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
         ) as cluster,
-        distributed.Client(cluster) as client,
+        distributed.Client(cluster, set_as_default=False) as client,
     ):
-        future = client.compute(source.closest_hit(tree).t)
-        while len(os.listdir(tmp_path)) < 2:
+        hits = []
+        for name, target in (("tree", tree), ("parts", parts)):
+            folder = tmp_path / f"begun {name}"
+            folder.mkdir()
+            source = bvh.distributed.RaySource(_slow_fan, (1200,), 100, (str(folder),))
+            hits.append(source.closest_hit(target))
+        futures = client.compute([column for found in hits for column in (found.t, found.prim_id)])
+        while not (begun := os.listdir(tmp_path / "begun parts")):
             time.sleep(0.01)
-        os.kill(int(os.listdir(tmp_path)[0]), signal.SIGKILL)
-        np.testing.assert_array_equal(future.result(timeout=120), wanted.t)
-
-
-def test_kernels_before_tasks(cluster: Any) -> None:
-    cluster.register_plugin(bvh.distributed.KernelPlugin(["builders"]))
-    with pytest.raises(ValueError, match="parts"):
-        bvh.distributed.KernelPlugin(["nothing"])
+        os.kill(int(begun[0]), signal.SIGKILL)
+        for k, column in enumerate(client.gather(futures)):
+            np.testing.assert_array_equal(column, (wanted.t, wanted.prim_id)[k % 2])
+        assert len({path.name for path in tmp_path.glob("begun */*")}) > 1
