@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from bvh.distributed.chunk_tasks import AXES, target_key, unified
+from bvh.runtime.cpus import task_threads
 
 
 class LazyLists:
@@ -92,7 +93,8 @@ def lazy_lists(
 
 def _query(handle: Any, verb: str, arrays: dict[str, Any], options: dict[str, Any]) -> Any:
     """Answer a query of one chunk."""
-    return getattr(handle.open(), verb)(**arrays, **options)
+    with task_threads(options.get("threads") or 1):
+        return getattr(handle.open(), verb)(**arrays, **options)
 
 
 def join(chunks: Any, shape: tuple[int, ...] | None = None) -> Any:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from bvh import __version__
 from bvh.runtime.jit import all_recipes
 
 if TYPE_CHECKING:
@@ -54,19 +55,23 @@ class KernelPlugin(WorkerPlugin):
 
     def __init__(self, parts: Sequence[str] | None = None) -> None:
         known = all_recipes()
-        wanted = (
-            list(known) if parts is None else [parts] if isinstance(parts, str) else list(parts)
-        )
-        for part in wanted:
+        if isinstance(parts, str):
+            parts = [parts]
+        if parts is not None and not isinstance(parts, Sequence):
+            raise TypeError(f"parts must be names of kernels, got {type(parts).__name__}")
+        self._parts = list(known if parts is None else parts)
+        for part in self._parts:
             if part not in known:
                 raise ValueError(f"parts must be of {', '.join(known)}, got {part!r}")
-        self._parts = wanted
 
     async def setup(self, worker: Any) -> None:
         """Compile or load the kernels, in a thread: a worker must answer meanwhile."""
-        await asyncio.to_thread(self._warm)
+        await asyncio.to_thread(self._warm, worker.address)
 
-    def _warm(self) -> None:
+    def _warm(self, place: str) -> None:
         recipes = all_recipes()
         for part in self._parts:
+            # Another version may know others.
+            if part not in recipes:
+                raise ValueError(f"bvh {__version__} on {place} has no kernels called {part!r}")
             recipes[part]()
