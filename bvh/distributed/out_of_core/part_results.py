@@ -128,7 +128,8 @@ class Lists(NamedTuple):
     def shaped(self, shape: tuple[int, ...], size: int) -> AllHits:
         """Return sorted hits as a result of the rays' leading shape."""
         columns: list[Any] = list(self[1:])
-        return AllHits(*columns, offsets_of(self.ray_id, size), shape)
+        prim_id, t, u, v, front = columns
+        return AllHits(prim_id, t, u, v, front, offsets_of(self.ray_id, size), shape)
 
 
 def offsets_of(query: NDArray[np.int64], size: int) -> NDArray[np.int64]:
