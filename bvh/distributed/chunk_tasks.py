@@ -33,7 +33,7 @@ SCENE_FIELDS = {"instance_id": ID, "leaf": ID}
 COST_FIELDS = {"nodes": ID, "tests": ID}
 SINGLE_FIELDS = {
     "any_hit": BOOL, "count_hits": COUNT, "distance": FLOAT, "signed_distance": FLOAT,
-    "contains": BOOL, "winding_number": FLOAT, "_crossings": COUNT, "touched": BOOL,
+    "contains": BOOL, "winding_number": FLOAT, "_crossings": COUNT, "_touched": BOOL,
 }  # fmt: skip
 
 # Arguments that are arrays, with the number of axes of one query.

@@ -89,9 +89,7 @@ class OverlapQueries(Generic[Found, Pairs]):
         array([1], dtype=int32)
         """
         if is_lazy(lower, upper):
-            return lazy_answer(
-                self, "overlap_box", lower=lower, upper=upper, threads=threads, progress=progress
-            )
+            return lazy_answer(self, "overlap_box", locals())
         search = self._region_search("overlap_box", Triangles, Boxes)
         found: Found = search.find(*box_regions(lower, upper, search.bounds), threads, progress)
         return found
@@ -138,14 +136,7 @@ class OverlapQueries(Generic[Found, Pairs]):
         array([0], dtype=int32)
         """
         if is_lazy(center, radius):
-            return lazy_answer(
-                self,
-                "overlap_sphere",
-                center=center,
-                radius=radius,
-                threads=threads,
-                progress=progress,
-            )
+            return lazy_answer(self, "overlap_sphere", locals())
         search = self._region_search("overlap_sphere", Triangles, Boxes)
         found: Found = search.find(*sphere_regions(center, radius), threads, progress)
         return found
@@ -190,9 +181,7 @@ class OverlapQueries(Generic[Found, Pairs]):
         array([0], dtype=int32)
         """
         if is_lazy(planes):
-            return lazy_answer(
-                self, "overlap_frustum", planes=planes, threads=threads, progress=progress
-            )
+            return lazy_answer(self, "overlap_frustum", locals())
         search = self._region_search("overlap_frustum", Triangles)
         found: Found = search.find(*plane_regions(planes), threads, progress)
         return found

@@ -14,26 +14,31 @@ def default_threads() -> int:
     """Return the number of threads where none is given.
 
     BVH_NUM_THREADS, if it is set; otherwise the CPUs of the process's affinity, or as many as its
-    control group (cgroup v2) has time for, if these are fewer.
+    control group (cgroup v2) has time for, if these are fewer. The variable and the quota are read
+    when they are first needed.
 
     Raises
     ------
     ValueError
         If BVH_NUM_THREADS is not a number of at least 1.
     """
-    given = os.environ.get("BVH_NUM_THREADS", "").strip()
-    if given:
-        if not given.isdecimal() or int(given) < 1:
-            raise ValueError(f"BVH_NUM_THREADS must be a number of at least 1, got {given!r}")
-        return int(given)
+    wanted, quota = settings()
+    if wanted:
+        return wanted
     if hasattr(os, "sched_getaffinity"):
-        cpus = len(os.sched_getaffinity(0))
-    else:
-        cpus = os.cpu_count() or 1
-    return max(min(cpus, cpu_quota(OWN_CGROUP, CGROUPS)), 1)
+        return min(len(os.sched_getaffinity(0)), quota)
+    return min(os.cpu_count() or 1, quota)
 
 
 @lru_cache(maxsize=1)
+def settings() -> tuple[int, int]:
+    """Return the value of BVH_NUM_THREADS, 0 without one, and the quota of this process."""
+    given = os.environ.get("BVH_NUM_THREADS", "").strip()
+    if given and (not given.isdecimal() or int(given) < 1):
+        raise ValueError(f"BVH_NUM_THREADS must be a number of at least 1, got {given!r}")
+    return int(given or 0), max(cpu_quota(OWN_CGROUP, CGROUPS), 1)
+
+
 def cpu_quota(own: Path, mount: Path) -> int:
     """Return how many CPUs a control group has time for, rounded up; a large number for all.
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import bvh
-from bvh.runtime.cpus import cpu_quota, default_threads
+from bvh.runtime.cpus import cpu_quota, default_threads, settings
 from tests.cases.families import sphere
 
 da = pytest.importorskip("dask.array")
@@ -84,12 +84,17 @@ def test_kernels_before_tasks(cluster: Any) -> None:
 
 
 def test_threads_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("BVH_NUM_THREADS", "7")
-    assert default_threads() == 7
+    for given, wanted in (("7", 7), ("", settings()[0] or default_threads())):
+        monkeypatch.setenv("BVH_NUM_THREADS", given)
+        settings.cache_clear()
+        assert default_threads() == wanted
     for wrong in ("0", "-1", "two", "1.5"):
         monkeypatch.setenv("BVH_NUM_THREADS", wrong)
+        settings.cache_clear()
         with pytest.raises(ValueError, match="BVH_NUM_THREADS"):
             default_threads()
+    monkeypatch.undo()
+    settings.cache_clear()
 
 
 @pytest.mark.parametrize(
@@ -112,4 +117,4 @@ def test_quota_of_a_container(
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "cpu.max").write_text(limit + "\n")
     (tmp_path / "self").write_text(own + "\n")
-    assert cpu_quota.__wrapped__(tmp_path / "self", tmp_path / "cgroup") == wanted
+    assert cpu_quota(tmp_path / "self", tmp_path / "cgroup") == wanted

@@ -118,6 +118,9 @@ def check_regions(
         ("overlap_frustum", {"planes": planes}),
         ("overlap_frustum", {"planes": planes[:, :0]}),
     ):
+        if verb == "overlap_frustum" and not np.abs(tree.bounds).max() < 1e150:
+            # Beyond what is promised, products overflow: what is found depends on the tree.
+            continue
         if lazily and arrays.get("planes", planes).shape[1] == 0:
             continue
         same(ask(parts, verb, arrays, lazily), getattr(tree, verb)(**arrays), OVERLAPS)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,8 +21,6 @@ from bvh.runtime.arguments import thread_count, whole_number
 from bvh.runtime.lazy_arrays import is_lazy, lazy_answer
 from bvh.runtime.progress_bars import ProgressLike
 
-Result = TypeVar("Result")
-
 
 class PartPoints(PartContent):
     """Point queries of `Parts`, which has those of rays."""
@@ -39,12 +37,9 @@ class PartPoints(PartContent):
         threads: int | None = None,
         progress: ProgressLike | None = None,
     ) -> ClosestPoints:
-        """Find the closest point for each point, or `k` of them, as `BVH.closest_point` does.
-
-        Its ids are int64.
-        """
+        """Find the closest points for each point; arguments as in `BVH.closest_point`."""
         if is_lazy(points, max_distance):
-            return self._lazy("closest_point", locals())
+            return lazy_answer(self, "closest_point", locals())
         count = None if k is None else whole_number("k", k)
         batch, threads = point_batch(points, max_distance), thread_count(threads)
         found = Nearest.misses(batch.size, count)
@@ -69,9 +64,9 @@ class PartPoints(PartContent):
         threads: int | None = None,
         progress: ProgressLike | None = None,
     ) -> Any:
-        """Return the distance of each point from the surface, as `BVH.distance` does."""
+        """Return the distance of each point from the surface; arguments as in `BVH.distance`."""
         if is_lazy(points, max_distance):
-            return self._lazy("distance", locals())
+            return lazy_answer(self, "distance", locals())
         batch, threads = point_batch(points, max_distance), thread_count(threads)
         found = np.full(batch.size, np.inf)
 
@@ -95,7 +90,7 @@ class PartPoints(PartContent):
     ) -> Any:
         """Return distances from a closed surface, negative inside, as `BVH.signed_distance`."""
         if is_lazy(points):
-            return self._lazy("signed_distance", locals())
+            return lazy_answer(self, "signed_distance", locals())
         batch = point_batch(points)
         found = self.distance(batch.points, threads=threads, progress=progress)
         inside = self._crossings(batch.points, threads=threads) & 1 == 1
@@ -117,7 +112,7 @@ class PartPoints(PartContent):
         if method not in ("parity", "winding"):
             raise ValueError(f"method must be 'parity' or 'winding', got {method!r}")
         if is_lazy(points):
-            return self._lazy("contains", locals())
+            return lazy_answer(self, "contains", locals())
         if method == "winding":
             return self.winding_number(points, threads=threads, progress=progress) > 0.5
         batch = point_batch(points)
@@ -144,7 +139,7 @@ class PartPoints(PartContent):
         the sum differs, and so may the last bits. The same holds for groups of parts in a cluster.
         """
         if is_lazy(points):
-            return self._lazy("winding_number", locals())
+            return lazy_answer(self, "winding_number", locals())
         batch = point_batch(points)
         found = np.where(np.isfinite(batch.points).all(axis=1), 0.0, np.nan)
 
@@ -173,11 +168,4 @@ class PartPoints(PartContent):
         for turn in range(3):
             # A ray misses a face that it lies in, but no face holds three directions.
             found |= self.any_hit(points, np.roll(ASIDE, turn), 0.0, 0.0, threads=threads)
-        return found
-
-    def _lazy(self, verb: str, arguments: dict[str, Any]) -> Result:  # type: ignore[type-var]
-        """Return the lazy result of a query, with what the method was given."""
-        found: Result = lazy_answer(
-            self, verb, **{name: given for name, given in arguments.items() if name != "self"}
-        )
         return found

@@ -17,17 +17,17 @@ from bvh.queries.query_arguments import RayBatch, check_rays, ray_batch
 from bvh.queries.ray_queries import EDGES
 from bvh.queries.results import AllHits, Hits, Overlaps
 from bvh.runtime.arguments import cull_code, thread_count, whole_number
-from bvh.runtime.lazy_arrays import is_lazy
+from bvh.runtime.lazy_arrays import is_lazy, lazy_answer
 from bvh.runtime.progress_bars import ProgressLike
 
 
 class Parts(PartPoints):
     """A mesh cut into parts by `bvh.partition`, each a tree in a file.
 
-    Queries have the arguments and results of those of `BVH`, with int64 ids over all parts, and
-    answer bit for bit as one tree over the whole mesh: t is the real distance rounded, so the
-    least of all parts by (t, id) is the closest hit. Parts are visited near to far, for a million
-    rays at a time, and mapped into memory only while they are needed.
+    Queries have the arguments and results of those of `BVH`, and answer bit for bit as one tree
+    over the whole mesh. Parts are visited near to far, for a million rays at a time, and mapped
+    into memory only while they are needed. Dask arrays give lazy results, with a task for each
+    chunk of rays and each group of parts that fits into `memory`.
 
     Parameters
     ----------
@@ -45,11 +45,31 @@ class Parts(PartPoints):
 
     Notes
     -----
-    Not for parts: `filter`, which would be given the ids of a part; `counters`, the cost in one
-    tree; `mask`, which is for scenes; `caster`, whose single rays would open a part each time;
-    `overlap_tree` and `self_overlaps`, whose pairs join parts; and `refit`: partition the moved
-    mesh again. The winding numbers of parts are not those of one tree bit for bit: see
-    `winding_number`.
+    What differs from `BVH`: `prim_id` is int64 and counts triangles in the order of the source
+    (see `source_of`), and winding numbers are not equal bit for bit (see `winding_number`). Not
+    for parts are `filter`, which would see the ids of a part; `counters`, the cost in one tree;
+    `mask`, which is for scenes; `caster`, whose single rays would each open parts; `overlap_tree`
+    and `self_overlaps`, whose pairs are of faces of two parts; and `refit`: moved meshes are
+    partitioned again.
+
+    t is the real distance, rounded, to each triangle alone, so that the least of all parts by
+    (t, id) is the closest hit. Each part is searched up to and including the least t found before:
+    a hit of equal t is found, too, and the lowest id is kept. Distances of `closest_point` are
+    compared in the same way.
+
+    Examples
+    --------
+    >>> import bvh, tempfile, trimesh
+    >>> balls = [trimesh.creation.icosphere().apply_translation((3 * i, 0, 0)) for i in range(4)]
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> parts = bvh.partition(balls, folder.name)
+    >>> parts
+    Parts(5120 triangles in 1 parts)
+    >>> hits = parts.closest_hit([[6.1, 0.2, 5.0], [4.5, 0.2, 5.0]], [0.0, 0.0, -1.0])
+    >>> hits.mask, hits.prim_id.dtype
+    (array([ True, False]), dtype('int64'))
+    >>> parts.contains([9.0, 0.0, 0.5])
+    True
     """
 
     def closest_hit(
@@ -65,9 +85,9 @@ class Parts(PartPoints):
         progress: ProgressLike | None = None,
         sort: bool | None = None,
     ) -> Hits:
-        """Find the closest hit of each ray, as `BVH.closest_hit` does; ids are int64."""
+        """Find the closest hit of each ray; arguments as in `BVH.closest_hit`."""
         if is_lazy(origins, directions, t_min, t_max):
-            return self._lazy("closest_hit", locals())
+            return lazy_answer(self, "closest_hit", locals())
         batch = _checked(origins, directions, t_min, t_max, validate_rays)
         options = _options(cull, threads)
         found, rays = Closest.misses(batch.size), batch.rays
@@ -100,9 +120,9 @@ class Parts(PartPoints):
         progress: ProgressLike | None = None,
         sort: bool | None = None,
     ) -> Any:
-        """Return for each ray whether it hits anything, as `BVH.any_hit` does."""
+        """Return for each ray whether it hits anything; arguments as in `BVH.any_hit`."""
         if is_lazy(origins, directions, t_min, t_max):
-            return self._lazy("any_hit", locals())
+            return lazy_answer(self, "any_hit", locals())
         batch = _checked(origins, directions, t_min, t_max, validate_rays)
         options = _options(cull, threads)
         found, rays = np.zeros(batch.size, np.bool_), batch.rays
@@ -132,10 +152,10 @@ class Parts(PartPoints):
         validate_rays: bool = False,
         progress: ProgressLike | None = None,
     ) -> Any:
-        """Count the hits of each ray, as `BVH.count_hits` does."""
+        """Count the hits of each ray; arguments as in `BVH.count_hits`."""
         _check_edges(edges)
         if is_lazy(origins, directions, t_min, t_max):
-            return self._lazy("count_hits", locals())
+            return lazy_answer(self, "count_hits", locals())
         batch = _checked(origins, directions, t_min, t_max, validate_rays)
         options = _options(cull, threads)
         counts, rays = np.zeros(batch.size, np.int64), batch.rays
@@ -163,10 +183,10 @@ class Parts(PartPoints):
         validate_rays: bool = False,
         progress: ProgressLike | None = None,
     ) -> AllHits:
-        """Find all hits of each ray, or the first few, as `BVH.all_hits` does; ids are int64."""
+        """Find all hits of each ray, or the first few; arguments as in `BVH.all_hits`."""
         _check_edges(edges)
         if is_lazy(origins, directions, t_min, t_max):
-            return self._lazy("all_hits", locals())
+            return lazy_answer(self, "all_hits", locals())
         limit = None if max_hits is None else whole_number("max_hits", max_hits)
         batch = _checked(origins, directions, t_min, t_max, validate_rays)
         options = _options(cull, threads)
@@ -206,9 +226,9 @@ class Parts(PartPoints):
         threads: int | None = None,
         progress: ProgressLike | None = None,
     ) -> Overlaps:
-        """Find the triangles that overlap a box, as `BVH.overlap_box` does; ids are int64."""
+        """Find the triangles that overlap a box; arguments as in `BVH.overlap_box`."""
         if is_lazy(lower, upper):
-            return self._lazy("overlap_box", locals())
+            return lazy_answer(self, "overlap_box", locals())
         boxes, shape = box_regions(lower, upper, self.bounds)
 
         def may_meet(low: Floats, high: Floats) -> NDArray[np.bool_]:
@@ -224,9 +244,9 @@ class Parts(PartPoints):
         threads: int | None = None,
         progress: ProgressLike | None = None,
     ) -> Overlaps:
-        """Find the triangles that overlap a ball, as `BVH.overlap_sphere` does; ids are int64."""
+        """Find the triangles that overlap a ball; arguments as in `BVH.overlap_sphere`."""
         if is_lazy(center, radius):
-            return self._lazy("overlap_sphere", locals())
+            return lazy_answer(self, "overlap_sphere", locals())
         balls, shape = sphere_regions(center, radius)
 
         def may_meet(low: Floats, high: Floats) -> NDArray[np.bool_]:
@@ -244,9 +264,9 @@ class Parts(PartPoints):
         threads: int | None = None,
         progress: ProgressLike | None = None,
     ) -> Overlaps:
-        """Find the triangles that overlap a polytope, as `BVH.overlap_frustum` does."""
+        """Find the triangles that overlap a polytope; arguments as in `BVH.overlap_frustum`."""
         if is_lazy(planes):
-            return self._lazy("overlap_frustum", locals())
+            return lazy_answer(self, "overlap_frustum", locals())
         regions, shape = plane_regions(planes)
         normals, offsets = regions.planes[..., :3], regions.planes[..., 3]
 
