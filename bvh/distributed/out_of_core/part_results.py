@@ -33,13 +33,7 @@ class Closest(NamedTuple):
 
     def take(self, rows: NDArray[np.int64], other: Closest) -> None:
         """Replace the hits of some rays by those of another part that are closer."""
-        t, prim_id = self.t[rows], self.prim_id[rows]
-        hit = other.prim_id >= 0
-        better = hit & (
-            (prim_id < 0) | (other.t < t) | ((other.t == t) & (other.prim_id < prim_id))
-        )
-        for mine, theirs in zip(self, other, strict=True):
-            mine[rows[better]] = theirs[better]
+        _take(self, rows, other)
 
     def shaped(self, shape: tuple[int, ...]) -> Hits:
         """Return them as a result of the rays' leading shape."""
@@ -72,11 +66,7 @@ class Nearest(NamedTuple):
     def take(self, rows: NDArray[np.int64], other: Nearest) -> None:
         """Replace the points of some queries by those of another part that are closer."""
         if self.distance.ndim == 1:
-            d, prim_id = self.distance[rows], self.prim_id[rows]
-            nearer = (other.distance < d) | ((other.distance == d) & (other.prim_id < prim_id))
-            better = (other.prim_id >= 0) & ((prim_id < 0) | nearer)
-            for mine, theirs in zip(self, other, strict=True):
-                mine[rows[better]] = theirs[better]
+            _take(self, rows, other)
             return
         both = [np.concatenate([m[rows], o], axis=1) for m, o in zip(self, other, strict=True)]
         order = nearest_first(both[0], both[2])[:, : self.distance.shape[1]]
@@ -90,6 +80,17 @@ class Nearest(NamedTuple):
         columns = (shaped(c, (*shape, 3) if c is self.position else shape) for c in self)
         distance, position, prim_id, u, v = columns
         return ClosestPoints(distance, position, prim_id, u, v)
+
+
+def _take(mine: Closest | Nearest, rows: NDArray[np.int64], other: Closest | Nearest) -> None:
+    """Replace entries by those of another part that are less by (t or distance, id)."""
+    hit = np.flatnonzero(other.prim_id >= 0)
+    rows, t, prim_id = rows[hit], other[0][hit], other.prim_id[hit]
+    least, least_id = mine[0][rows], mine.prim_id[rows]
+    better = (least_id < 0) | (t < least) | ((t == least) & (prim_id < least_id))
+    hit, rows = hit[better], rows[better]
+    for column, theirs in zip(mine, other, strict=True):
+        column[rows] = theirs[hit]
 
 
 def nearest_first(distance: NDArray[np.float64], prim_id: NDArray[np.int64]) -> NDArray[np.int64]:

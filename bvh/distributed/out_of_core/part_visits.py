@@ -154,7 +154,9 @@ class PartVisits:
         self, part: NDArray[Any], rows: Rows, entry: Floats, visit: Visit, wanted: Wanted | None
     ) -> None:
         """Visit parts with their rows, the parts with the nearest entries first."""
-        order = np.argsort(part, kind="stable")
+        # Short numbers are sorted digit by digit, in a sixth of the time.
+        short = part.astype(np.uint16) if len(self._boxes) < 1 << 16 else part
+        order = np.argsort(short, kind="stable")
         part, rows, entry = part[order], rows[order], entry[order]
         starts = np.flatnonzero(np.append(True, part[1:] != part[:-1])) if len(part) else part
         ends = np.append(starts[1:], len(part))
@@ -171,7 +173,7 @@ class PartVisits:
 
 def some_of(column: NDArray[np.float64], rows: NDArray[np.int64]) -> NDArray[np.float64]:
     """Return rows of a column; of one that all rays share, that row."""
-    return column if len(column) == 1 else column[rows]
+    return column if len(column) == 1 else column.take(rows, axis=0)
 
 
 def rays_of(batch: RayBatch, rows: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[Any]]:
