@@ -159,8 +159,8 @@ class PartContent:
         ids = np.asarray(prim_id)
         if ids.size and not (ids.min() >= -1 and ids.max() < len(self)):
             raise ValueError(f"prim_id must be in -1..{len(self) - 1}, got {prim_id!r}")
-        firsts = np.array([source.first for source in self.sources], np.int64)
-        source = np.searchsorted(firsts, ids, side="right") - 1
+        firsts = np.array([source.first for source in self.sources] or [0], np.int64)
+        source = np.where(ids < 0, -1, np.searchsorted(firsts, ids, side="right") - 1)
         face = np.where(ids < 0, -1, ids - firsts[np.maximum(source, 0)])
         return source, face
 
