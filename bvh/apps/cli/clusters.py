@@ -6,6 +6,7 @@ Rays of a camera are made where they are cast; those of a file are sent in chunk
 from __future__ import annotations
 
 import contextlib
+import logging
 import math
 import threading
 import time
@@ -59,8 +60,32 @@ def cluster(address: str | None) -> Iterator[Any]:
         from distributed import Client, KilledWorker
     except ImportError:
         raise ImportError('--scheduler needs distributed: pip install "raybvh[dask]"') from None
+    with _quiet(), _connected(Client, address) as client:
+        try:
+            yield client
+        except (KilledWorker, CancelledError) as error:
+            raise ConnectionError(f"--scheduler: {address} gave up: {error}") from None
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Have distributed log nothing: what ends a command is told in one line."""
+    loggers = [logging.getLogger(name) for name in ("distributed", "distributed.client")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL)
     try:
-        client = Client(address, timeout=PATIENCE_SECONDS)
+        yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
+
+
+@contextlib.contextmanager
+def _connected(connect: Any, address: str) -> Iterator[Any]:
+    """Connect to a scheduler that has workers."""
+    try:
+        client = connect(address, timeout=PATIENCE_SECONDS)
     except OSError as error:
         raise ConnectionError(f"--scheduler: nothing answers at {address}: {error}") from None
     except ValueError as error:
@@ -72,10 +97,7 @@ def cluster(address: str | None) -> Iterator[Any]:
             client.wait_for_workers(1, timeout=PATIENCE_SECONDS)
         except TimeoutError:
             raise TimeoutError(f"--scheduler: {address} has no workers") from None
-        try:
-            yield client
-        except (KilledWorker, CancelledError) as error:
-            raise ConnectionError(f"--scheduler: {address} gave up: {error}") from None
+        yield client
 
 
 def cast_on(client: Any, source: Any, rays: Camera | NDArray[np.float64]) -> tuple[Any, float]:
@@ -236,5 +258,8 @@ def _completed(tasks: list[Any], text: str) -> Iterator[tuple[Any, Any]]:
         total, ready = len(tasks), as_completed(tasks, with_results=True)
         tasks.clear()
         for done, (task, found) in enumerate(ready, 1):
+            # Raised for other errors, but not for this one.
+            if isinstance(found, CancelledError):
+                raise found
             yield task.key, found
             progress(done, total)
