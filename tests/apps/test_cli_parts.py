@@ -126,7 +126,7 @@ ERRORS = {
     "view folder --no-open": ONLY,
     "view folder --no-open --flatten": ONLY,
     "pick folder --at 1,1": ONLY,
-    "build s3://bucket/city -o x.bvh": "holds parts",
+    "build s3://bucket/city -o x.bvh": "take URLs",
     "cast folder --flatten": "--flatten",
     "stats folder --epo": "--epo",
     "render folder -o x.png --shade cost": "--shade cost",
@@ -186,10 +186,21 @@ def test_interrupted_partition(run: Run, folder: Path, monkeypatch: pytest.Monke
     assert [part["bounds"] for part in index["parts"]] == [p["bounds"] for p in again["parts"]]
 
 
-def test_help(run: Run) -> None:
+def test_help_and_completion(
+    run: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     """The command and its options are listed."""
+    from bvh.apps.cli.cli import app
+
     assert "partition" in run("--help")[1]
     text = run("partition", "--help")[1]
     assert all(name in text for name in ("--output", "--memory", "--quality", "--threads"))
     for name in ("info", "stats", "cast", "render"):
         assert "partition" in run(name, "--help")[1]
+    for words, wanted in (("bvh par", "partition"), ("bvh cast --sch", "--scheduler")):
+        monkeypatch.setenv("_BVH_COMPLETE", "complete_bash")
+        monkeypatch.setenv("COMP_WORDS", words)
+        monkeypatch.setenv("COMP_CWORD", str(words.count(" ")))
+        with pytest.raises(SystemExit):
+            app(prog_name="bvh")
+        assert capsys.readouterr().out == f"{wanted}\n"

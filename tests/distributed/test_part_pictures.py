@@ -74,8 +74,7 @@ def test_neighbours(mesh: tuple[Any, Any], tmp_path: Path, rng: np.random.Genera
 
 def test_pickled(mesh: tuple[Any, Any], tmp_path: Path) -> None:
     """A copy looks the same, and has the same token; trees of other parts have another."""
-    from dask.base import tokenize
-
+    tokenize = pytest.importorskip("dask.base").tokenize
     parts = parts_of(tmp_path / "a", *mesh, np.arange(len(mesh[1])) % 3)
     others = parts_of(tmp_path / "b", *mesh, np.arange(len(mesh[1])) % 4)
     camera = bvh.Camera.framing(parts.bounds, width=20, height=15)

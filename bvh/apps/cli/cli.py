@@ -87,7 +87,7 @@ def info(
     threads: Threads = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print the size of a mesh and the cost, depth and memory of its tree; or a scene's content."""
+    """Print the size of a mesh and the cost of its tree, or the content of a scene or of parts."""
     file = opened_parts(scene, threads)
     if isinstance(file.source, Parts):
         figures = parts_figures(file.source)
@@ -113,7 +113,7 @@ def stats(
     threads: Threads = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print the shape, cost and memory of a tree, or of a scene and each of its trees."""
+    """Print the shape, cost and memory of a tree, of each tree of a scene, or the size of parts."""
     source = opened_parts(scene, threads, flatten).source
     if isinstance(source, Parts):
         if epo:
@@ -144,6 +144,9 @@ def build(
     out.print(f"{output}: {content_of(source)}, {mebibytes(output.stat().st_size)}")
 
 
+app.command(name="partition")(partition_command)
+
+
 @app.command()
 @with_camera(*OF_PICTURES)
 def cast(
@@ -163,8 +166,9 @@ def cast(
     """Cast rays from a file or of a camera, and write the closest hits.
 
     Without --rays the rays are those of a camera, which by default sees everything. Hits of a scene
-    also have an instance_id, and the leaf of a nested scene. With --scheduler they are cast by the
-    workers of a cluster, which make the rays of a camera themselves.
+    also have an instance_id, and the leaf of a nested scene. With --scheduler the workers of a
+    cluster cast, and make the rays of a camera themselves. They must be able to open saved trees
+    and folders of parts under the same names.
     """
     if output is not None:
         if output.suffix not in HIT_ENDINGS:
@@ -185,7 +189,6 @@ def cast(
     out.print(rate(len(hits.t), seconds))
 
 
-app.command(name="partition")(partition_command)
 app.command(name="render")(render_command)
 app.command(name="plot")(plot_command)
 app.command(name="pick")(pick_command)

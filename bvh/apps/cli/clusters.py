@@ -139,7 +139,7 @@ def visible_on(
     unique = delayed(np.unique, pure=True)
     tasks = client.compute([unique(block) for block in ids.to_delayed().reshape(-1)])
     seen = np.empty(0, np.int64)
-    for _, found in _completed(tasks, "looking"):
+    for _, found in _completed(tasks, "looking for what is seen"):
         seen = np.union1d(seen, found)
     return VisibleTree.of(parts, seen[seen >= 0], smooth=smooth)
 

@@ -36,7 +36,7 @@ PartsPath = Annotated[
     str,
     typer.Argument(
         metavar="SCENE",
-        help="As of `bvh build`, or a folder or URL of parts that `bvh partition` has written.",
+        help="What `bvh build` takes, or a folder or URL that `bvh partition` has written.",
     ),
 ]
 Flatten = Annotated[
@@ -106,9 +106,11 @@ def opened_scene(path: Path, threads: int | None) -> tuple[Scene, Any]:
 
 def _read(path: Path) -> Any:
     """Return what trimesh reads from a file; None for a saved tree or scene."""
-    # The path of a URL has lost one of its slashes.
-    if (path / INDEX).is_file() or re.match(r"[a-z0-9+]{2,}:/", str(path)):
+    if (path / INDEX).is_file():
         raise ValueError(f"{path} holds parts, which only info, stats, cast and render take")
+    # A URL has lost one of its slashes.
+    if re.match(r"[a-z0-9+]{2,}:/", str(path)):
+        raise ValueError(f"{path}: only info, stats, cast and render take URLs, those of parts")
     if path.is_file() and is_saved(path):
         return None
     read = read_file(path, "a mesh")

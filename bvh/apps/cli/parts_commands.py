@@ -30,7 +30,11 @@ def partition_command(
     quality: Annotated[str, typer.Option(help="low, medium or high.")] = "medium",
     threads: Threads = None,
 ) -> None:
-    """Cut meshes that are larger than memory into parts, for info, stats, cast and render."""
+    """Cut meshes that are larger than memory into parts, for info, stats, cast and render.
+
+    Interrupted at any time, it leaves a folder that no command takes for parts, and that the next
+    run uses again.
+    """
     with bar("partitioning") as progress:
         parts = partition(
             meshes, output, memory=memory, quality=quality, threads=threads, progress=progress

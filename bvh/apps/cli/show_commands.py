@@ -89,7 +89,7 @@ def render_command(
     threads: Threads = None,
     scheduler: Scheduler = None,
 ) -> None:
-    """Render a picture of a mesh or a scene by casting rays.
+    """Render a picture of a mesh, a scene or parts by casting rays.
 
     A .npy file holds the numbers behind the picture, one for each pixel: distances with infinity
     for misses (depth), ids with -1 (id, instance), normals or uv with NaN, counts of visited nodes
@@ -139,7 +139,7 @@ def _pictured(
         smooth = shade in SMOOTH
         if client is not None:
             return visible_on(client, source, view, samples, smooth)
-        with bar("looking") as progress:
+        with bar("looking for what is seen") as progress:
             return visible_tree(
                 source, view, samples, smooth=smooth, threads=threads, progress=progress
             )
