@@ -96,6 +96,21 @@ def test_files_are_those_of_this_process(
             there.unlink()
 
 
+def test_nothing_but_what_is_printed_is_fetched(
+    run: Run, files: list[str], address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without a file for hits, the line is the same."""
+    from bvh.apps.cli import clusters
+
+    np.save("away.npy", np.ones((300, 6)) * 9.0)
+    np.save("none.npy", np.ones((0, 6)))
+    monkeypatch.delattr(clusters, "_received")
+    for name in ("ball.ply", "two.glb", "parts"):
+        for given in (("--size", "40x30"), ("--rays", "away.npy"), ("--rays", "none.npy")):
+            told = run("cast", name, *given)[1].split(" in ")[0]
+            assert run("cast", name, *given, "--scheduler", address)[1].split(" in ")[0] == told
+
+
 def test_rays_of_a_camera_do_not_cross_the_wire(
     run: Run, files: list[str], address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

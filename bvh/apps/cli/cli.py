@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 import bvh
 from bvh.apps.cli.camera_options import NO_CAMERA, OF_PICTURES, CameraOptions, with_camera
-from bvh.apps.cli.clusters import Scheduler, cast_on, cluster
+from bvh.apps.cli.clusters import HitSummary, Scheduler, cast_on, cluster
 from bvh.apps.cli.compiling import warmup_command
 from bvh.apps.cli.console import (
     bar,
@@ -182,11 +182,11 @@ def cast(
         if client is None:
             hits, seconds = _cast(source, given, threads)
         else:
-            hits, seconds = cast_on(client, source, given)
+            hits, seconds = cast_on(client, source, given, output is not None)
     if output is not None:
         write_hits(output, hits, source)
     out.print(f"{hits!r}")
-    out.print(rate(len(hits.t), seconds))
+    out.print(rate(hits.rays if isinstance(hits, HitSummary) else len(hits), seconds))
 
 
 app.command(name="render")(render_command)

@@ -15,7 +15,8 @@ import warnings
 from collections.abc import Iterator
 from concurrent.futures import CancelledError
 from dataclasses import fields
-from typing import Annotated, Any
+from functools import reduce
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import typer
@@ -100,8 +101,12 @@ def _connected(connect: Any, address: str) -> Iterator[Any]:
         yield client
 
 
-def cast_on(client: Any, source: Any, rays: Camera | NDArray[np.float64]) -> tuple[Any, float]:
+def cast_on(
+    client: Any, source: Any, rays: Camera | NDArray[np.float64], keep: bool
+) -> tuple[Any, float]:
     """Cast rays on a cluster; return the hits, in a row, and the seconds that it took.
+
+    Unless they are to be kept, workers send no hits, but only what is printed of them.
 
     Parameters
     ----------
@@ -109,6 +114,7 @@ def cast_on(client: Any, source: Any, rays: Camera | NDArray[np.float64]) -> tup
     source : BVH, Scene or Parts
     rays : Camera, or ndarray of shape (n, 6) or (n, 8)
         Columns are those of a file.
+    keep : bool
     """
     from bvh.distributed.ray_sources import camera_rays
 
@@ -120,7 +126,8 @@ def cast_on(client: Any, source: Any, rays: Camera | NDArray[np.float64]) -> tup
         columns = _sent(client, rays)
         bounds = (columns[:, 6], columns[:, 7]) if columns.shape[1] == 8 else ()
         hits = source.closest_hit(columns[:, :3], columns[:, 3:6], *bounds)
-    return _received(client, hits), time.perf_counter() - began
+    found = _received(client, hits) if keep else _summary(client, hits)
+    return found, time.perf_counter() - began
 
 
 def visible_on(
@@ -223,6 +230,65 @@ def _sent(client: Any, columns: NDArray[np.float64]) -> Any:
         for future, piece in zip(sent, pieces, strict=True)
     ]
     return da.concatenate(arrays)
+
+
+class HitSummary(NamedTuple):
+    """What is printed of hits: how many, of how many rays, the instances, and the range of t."""
+
+    kind: str
+    rays: int
+    hits: int
+    owners: frozenset[int] | None
+    near: float
+    far: float
+
+    @classmethod
+    def of(cls, kind: str, columns: tuple[NDArray[Any], ...]) -> HitSummary:
+        """Return that of columns t and prim_id, and instance_id of a scene."""
+        t, prim_id, *ids = columns
+        hit = prim_id >= 0
+        owners = frozenset(np.unique(ids[0][hit]).tolist()) if ids else None
+        near, far = t[hit].min(initial=np.inf), t[hit].max(initial=-np.inf)
+        return cls(kind, hit.size, int(np.count_nonzero(hit)), owners, float(near), float(far))
+
+    def with_those(self, other: HitSummary) -> HitSummary:
+        """Return that of the hits of both."""
+        return HitSummary(
+            self.kind,
+            self.rays + other.rays,
+            self.hits + other.hits,
+            None if self.owners is None or other.owners is None else self.owners | other.owners,
+            min(self.near, other.near),
+            max(self.far, other.far),
+        )
+
+    def __repr__(self) -> str:
+        owners = "" if self.owners is None else f" {len(self.owners)} instances"
+        reach = f"{owners}, t {self.near:.6g} to {self.far:.6g}" if self.hits else ""
+        return f"{self.kind}({self.hits} of {self.rays} rays hit{reach})"
+
+
+def _summary(client: Any, hits: Any) -> HitSummary:
+    """Compute what is printed of a lazy result."""
+    import dask.array as da
+    from distributed import futures_of
+
+    columns = [getattr(hits, k) for k in ("t", "prim_id", "instance_id") if hasattr(hits, k)]
+    kind = type(hits).__name__
+    ones = tuple((1,) * count for count in columns[0].numblocks)
+    meta = np.empty((0,) * columns[0].ndim, object)
+    lazy = client.persist(da.map_blocks(_summed, kind, *columns, chunks=ones, meta=meta))
+    tasks = futures_of(lazy)
+    del lazy
+    found: Iterator[HitSummary] = (block.item() for _, block in _completed(tasks, "casting"))
+    return reduce(HitSummary.with_those, found)
+
+
+def _summed(kind: str, *columns: NDArray[Any]) -> NDArray[Any]:
+    """Return the summary of a chunk, as an array of one object."""
+    block = np.empty((1,) * columns[0].ndim, object)
+    block.flat[0] = HitSummary.of(kind, columns)
+    return block
 
 
 def _received(client: Any, hits: Any) -> Any:
