@@ -64,8 +64,10 @@ def cluster(address: str | None) -> Iterator[Any]:
     with _quiet(), _connected(Client, address) as client:
         try:
             yield client
-        except (KilledWorker, CancelledError) as error:
-            raise ConnectionError(f"--scheduler: {address} gave up: {error}") from None
+        # The last is what distributed raises where the packages of the cluster are others.
+        except (KilledWorker, CancelledError, RuntimeError) as error:
+            cause = f" ({error.__cause__})" if error.__cause__ else ""
+            raise ConnectionError(f"--scheduler: {address} gave up: {error}{cause}") from None
 
 
 @contextlib.contextmanager
