@@ -121,8 +121,8 @@ def render_command(
             picture = _render(target, view, options, threads)
         else:
             picture = render_on(client, target, view, options)
-    # Of parts, the rays that look for what is visible are a part of the work.
-    seconds = time.perf_counter() - began if isinstance(source, Parts) else picture.seconds
+        # Of parts, the rays that look for what is seen are a part of the work.
+        seconds = time.perf_counter() - began if isinstance(source, Parts) else picture.seconds
     (picture if numbers else with_legend(picture)).save(output)
     out.print(f"{output}: {view.width} x {view.height} pixels, {content_of(source)}")
     out.print(rate(picture.rays, seconds))
