@@ -132,10 +132,15 @@ class _Maker:
     def __call__(self, slices: tuple[slice, ...]) -> tuple[NDArray[Any], NDArray[Any]]:
         shape = tuple(part.stop - part.start for part in slices)
         origins, directions = map(np.asarray, self._function(*slices, *self._args))
-        # Where all share an origin, the query knows.
-        if origins.ndim == 1:
-            return origins, np.broadcast_to(directions, (*shape, 3))
-        return np.broadcast_to(origins, (*shape, 3)), directions
+        return _shared(origins, shape), np.broadcast_to(directions, (*shape, 3))
 
     def __dask_tokenize__(self) -> tuple[Any, ...]:
         return "bvh.rays", self._function, self._args
+
+
+def _shared(origins: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
+    """Return origins of rays of a shape: one point where all share it, which saves a copy."""
+    if origins.size and not any(origins.strides[:-1]):
+        one: NDArray[Any] = origins[(0,) * (origins.ndim - 1)]
+        return one
+    return np.broadcast_to(origins, (*shape, 3))
