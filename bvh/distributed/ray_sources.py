@@ -72,9 +72,7 @@ class RaySource:
 
         name, axes = f"rays-{tokenize(self)}", tuple(range(len(self.shape)))
         make = _Maker(self._function, self._args)
-        layer = blockwise(
-            make, name, axes, ArraySliceDep(self.chunks), axes, numblocks={}, concatenate=True
-        )
+        layer = blockwise(make, name, axes, ArraySliceDep(self.chunks), axes, numblocks={})
         graph = HighLevelGraph.from_collections(name, layer, dependencies=[])
         return da.Array(graph, name, self.chunks, dtype=np.float64)
 
