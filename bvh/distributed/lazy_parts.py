@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.distributed.chunk_tasks import HIT_FIELDS, POINT_FIELDS, query_chunks
+from bvh.distributed.out_of_core.part_results import nearest_first
 from bvh.distributed.out_of_core.parts import Parts
 from bvh.queries.results import ClosestPoints, Hits
 
@@ -26,18 +27,22 @@ RESULTS: dict[str, tuple[type[Any], dict[str, Any]]] = {
 }
 REDUCTIONS: dict[str, Callable[[Any, Any], Any]] = {
     "any_hit": np.logical_or, "_touched": np.logical_or, "distance": np.minimum,
-    "count_hits": np.add, "_crossings": np.add,
+    "count_hits": np.add, "_crossings": np.add, "winding_number": np.add,
 }  # fmt: skip
 
 
 def query_parts(parts: Parts, verb: str, arrays: dict[str, Any], options: dict[str, Any]) -> Any:
     """Return the result of a query of parts as Dask arrays."""
+    if verb == "contains" and options["method"] == "winding":
+        rest = {name: given for name, given in options.items() if name != "method"}
+        return query_parts(parts, "winding_number", arrays, rest) > 0.5
     if verb in ("contains", "signed_distance"):
         return _by_parity(parts, verb, arrays, options)
     results = [query_chunks(group, verb, arrays, options) for group in parts.groups()]
     while len(results) > 1:
         results = [
-            _reduced(verb, results[k : k + TOGETHER]) for k in range(0, len(results), TOGETHER)
+            _reduced(verb, results[k : k + TOGETHER], options.get("k"))
+            for k in range(0, len(results), TOGETHER)
         ]
     return results[0]
 
@@ -46,6 +51,7 @@ def _by_parity(parts: Parts, verb: str, arrays: dict[str, Any], options: dict[st
     """Return what crossings of all parts together decide."""
     import dask.array as da
 
+    options = {name: given for name, given in options.items() if name != "method"}
     inside = query_parts(parts, "_crossings", arrays, options) % 2 == 1
     if verb == "contains":
         return inside | query_parts(parts, "_touched", arrays, options)
@@ -53,8 +59,8 @@ def _by_parity(parts: Parts, verb: str, arrays: dict[str, Any], options: dict[st
     return da.where(inside & (found > 0.0) & (found < np.inf), -found, found)
 
 
-def _reduced(verb: str, results: list[Any]) -> Any:
-    """Return one result for several groups, lazily."""
+def _reduced(verb: str, results: list[Any], count: int | None) -> Any:
+    """Return one result for several groups, lazily; of `count` points for each query."""
     import dask.array as da
 
     if len(results) == 1:
@@ -62,10 +68,13 @@ def _reduced(verb: str, results: list[Any]) -> Any:
     if verb in REDUCTIONS:
         return reduce(REDUCTIONS[verb], results)
     kind, fields = RESULTS[verb]
-    cores = ["(i)" if name == "position" else "()" for name in fields]
+    if count is None:
+        cores = ["(i)" if name == "position" else "()" for name in fields]
+    else:
+        cores = ["(k,i)" if name == "position" else "(k)" for name in fields]
     columns = [getattr(result, name) for result in results for name in fields]
     found = da.apply_gufunc(
-        _least,
+        _least if count is None else _nearest,
         f"{','.join(cores * len(results))}->{','.join(cores)}",
         *columns,
         output_dtypes=list(fields.values()),
@@ -85,3 +94,20 @@ def _least(*columns: NDArray[Any], fields: list[str]) -> tuple[NDArray[Any], ...
         for mine, theirs in zip(best, other, strict=True):
             mine[closer] = theirs[closer]
     return tuple(best)
+
+
+def _nearest(*columns: NDArray[Any], fields: list[str]) -> tuple[NDArray[Any], ...]:
+    """Return of several results the first k by (distance, id), query by query."""
+    count, k = len(fields), columns[0].shape[-1]
+    joined = [
+        np.concatenate(columns[i::count], axis=-2 if name == "position" else -1)
+        for i, name in enumerate(fields)
+    ]
+    both = dict(zip(fields, joined, strict=True))
+    order = nearest_first(both["distance"], both["prim_id"])[..., :k]
+    return tuple(
+        np.take_along_axis(column, order[..., None], -2)
+        if name == "position"
+        else np.take_along_axis(column, order, -1)
+        for name, column in both.items()
+    )

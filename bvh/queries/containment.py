@@ -54,7 +54,7 @@ def inside(
         progress(0, 0)
     for begin in range(0, len(points), POINTS_AT_ONCE):
         some = points[begin : begin + POINTS_AT_ONCE]
-        batch = ray_batch(some, _ways_out(arrays, some), SMALLEST, np.inf)
+        batch = ray_batch(some, ways_out(arrays, some), SMALLEST, np.inf)
         batch = batch._replace(rays=batch.rays._replace(masks=masks))
         crossings = ray_batches.find_counts(arrays, batch, options, True, target.split)
         found = crossings & 1 == 1
@@ -100,7 +100,7 @@ def _some(batch: RayBatch, chosen: NDArray[np.int64]) -> RayBatch:
     return RayBatch(rays._replace(origins=origins, directions=directions), (len(chosen),))
 
 
-def _ways_out(arrays: TreeArrays, points: NDArray[np.float64]) -> NDArray[np.float64]:
+def ways_out(arrays: TreeArrays, points: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return for each point the direction, of six, that leaves the box of the mesh soonest."""
     frame = FrameView(arrays.frame)
     with np.errstate(all="ignore"):

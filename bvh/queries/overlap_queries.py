@@ -89,11 +89,9 @@ class OverlapQueries(Generic[Found, Pairs]):
         array([1], dtype=int32)
         """
         if is_lazy(lower, upper):
-            return lazy_answer(
-                self, "overlap_box", lower=lower, upper=upper, threads=threads, progress=progress
-            )
+            return lazy_answer(self, "overlap_box", locals())
         search = self._region_search("overlap_box", Triangles, Boxes)
-        found: Found = search.find(*_box_regions(lower, upper, search.bounds), threads, progress)
+        found: Found = search.find(*box_regions(lower, upper, search.bounds), threads, progress)
         return found
 
     def overlap_sphere(
@@ -138,16 +136,9 @@ class OverlapQueries(Generic[Found, Pairs]):
         array([0], dtype=int32)
         """
         if is_lazy(center, radius):
-            return lazy_answer(
-                self,
-                "overlap_sphere",
-                center=center,
-                radius=radius,
-                threads=threads,
-                progress=progress,
-            )
+            return lazy_answer(self, "overlap_sphere", locals())
         search = self._region_search("overlap_sphere", Triangles, Boxes)
-        found: Found = search.find(*_sphere_regions(center, radius), threads, progress)
+        found: Found = search.find(*sphere_regions(center, radius), threads, progress)
         return found
 
     def overlap_frustum(
@@ -190,11 +181,9 @@ class OverlapQueries(Generic[Found, Pairs]):
         array([0], dtype=int32)
         """
         if is_lazy(planes):
-            return lazy_answer(
-                self, "overlap_frustum", planes=planes, threads=threads, progress=progress
-            )
+            return lazy_answer(self, "overlap_frustum", locals())
         search = self._region_search("overlap_frustum", Triangles)
-        found: Found = search.find(*_plane_regions(planes), threads, progress)
+        found: Found = search.find(*plane_regions(planes), threads, progress)
         return found
 
     def overlap_tree(
@@ -302,7 +291,7 @@ def _flat(array: NDArray[np.float64], shape: tuple[int, ...], width: int) -> NDA
     return array.reshape(-1, width)
 
 
-def _box_regions(
+def box_regions(
     lower: ArrayLike, upper: ArrayLike, bounds: NDArray[np.float64]
 ) -> tuple[BoxRegions, tuple[int, ...]]:
     """Return checked boxes, clipped to the bounds of the tree, and their leading shape."""
@@ -316,7 +305,7 @@ def _box_regions(
         return BoxRegions(np.maximum(low, bounds[0]), np.minimum(high, bounds[1])), shape
 
 
-def _sphere_regions(center: ArrayLike, radius: ArrayLike) -> tuple[SphereRegions, tuple[int, ...]]:
+def sphere_regions(center: ArrayLike, radius: ArrayLike) -> tuple[SphereRegions, tuple[int, ...]]:
     """Return checked balls and their leading shape."""
     from bvh.traversal.overlaps.regions import SphereRegions
 
@@ -325,7 +314,7 @@ def _sphere_regions(center: ArrayLike, radius: ArrayLike) -> tuple[SphereRegions
     return SphereRegions(_flat(at, shape, 3), _flat(size[..., None], shape, 1)[:, 0]), shape
 
 
-def _plane_regions(planes: ArrayLike) -> tuple[PlaneRegions, tuple[int, ...]]:
+def plane_regions(planes: ArrayLike) -> tuple[PlaneRegions, tuple[int, ...]]:
     """Return checked polytopes and their leading shape."""
     from bvh.traversal.overlaps.regions import PlaneRegions
 

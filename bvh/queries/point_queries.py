@@ -102,16 +102,7 @@ class PointQueries(Generic[Points]):
         1
         """
         if is_lazy(points, max_distance):
-            return lazy_answer(
-                self,
-                "closest_point",
-                points=points,
-                max_distance=max_distance,
-                k=k,
-                mask=mask,
-                threads=threads,
-                progress=progress,
-            )
+            return lazy_answer(self, "closest_point", locals())
         from bvh.queries.batches import point_batches
 
         target = self._point_target("closest_point", mask, True)
@@ -151,15 +142,7 @@ class PointQueries(Generic[Points]):
         array([0.70710678, 2.        ])
         """
         if is_lazy(points, max_distance):
-            return lazy_answer(
-                self,
-                "distance",
-                points=points,
-                max_distance=max_distance,
-                mask=mask,
-                threads=threads,
-                progress=progress,
-            )
+            return lazy_answer(self, "distance", locals())
         from bvh.queries.batches import point_batches
 
         target = self._point_target("distance", mask, True)
@@ -202,14 +185,7 @@ class PointQueries(Generic[Points]):
         array([-0.125,  1.   ,  0.   ])
         """
         if is_lazy(points):
-            return lazy_answer(
-                self,
-                "signed_distance",
-                points=points,
-                mask=mask,
-                threads=threads,
-                progress=progress,
-            )
+            return lazy_answer(self, "signed_distance", locals())
         from bvh.queries import containment
         from bvh.queries.batches import point_batches
 
@@ -272,15 +248,7 @@ class PointQueries(Generic[Points]):
         if method not in ("parity", "winding"):
             raise ValueError(f"method must be 'parity' or 'winding', got {method!r}")
         if is_lazy(points):
-            return lazy_answer(
-                self,
-                "contains",
-                points=points,
-                method=method,
-                mask=mask,
-                threads=threads,
-                progress=progress,
-            )
+            return lazy_answer(self, "contains", locals())
         if method == "winding":
             tree = self._as_one_tree("contains", mask, True)
             return _winding_numbers(tree, points, 2.0, threads, progress) > 0.5
@@ -350,15 +318,7 @@ class PointQueries(Generic[Points]):
         array([1., 0.])
         """
         if is_lazy(points):
-            return lazy_answer(
-                self,
-                "winding_number",
-                points=points,
-                accuracy=accuracy,
-                mask=mask,
-                threads=threads,
-                progress=progress,
-            )
+            return lazy_answer(self, "winding_number", locals())
         tree = self._as_one_tree("winding_number", mask, False)
         return _winding_numbers(tree, points, accuracy, threads, progress)
 

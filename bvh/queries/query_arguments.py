@@ -18,7 +18,6 @@ from bvh.runtime.arguments import (
     reals,
     thread_count,
 )
-from bvh.runtime.lazy_arrays import is_lazy
 from bvh.runtime.progress_bars import Progress, ProgressLike, heard
 from bvh.runtime.user_calls import FILTER, SCENE_FILTER, UserCall, optional_filter
 from bvh.traversal.rays.ray_batch import Rays
@@ -235,11 +234,9 @@ def plain_ray(origin: Any, direction: Any) -> tuple[float, ...] | None:
             ray = (*origin.tolist(), *direction.tolist())
             if origin.dtype is direction.dtype is FLOAT64:
                 return ray
-        elif is_lazy(origin, direction):
-            return None
-        else:
+        elif len(origin) == len(direction) == 3:
             ray = (*origin, *direction)
-        if len(ray) != 6 or len(origin) != 3:
+        else:
             return None
         for x in ray:
             if type(x) is not float:

@@ -156,7 +156,7 @@ class RayQueries(Generic[ClosestHits, EveryHit, Caster]):
             data, sort, mask,
         )  # fmt: skip
         if is_lazy(origins, directions, t_min, t_max, mask):
-            return lazy_answer(self, "closest_hit", counters=counters, **given._asdict())
+            return lazy_answer(self, "closest_hit", given._asdict() | {"counters": counters})
         run: Any = ray_batches.counted_hits if counters else ray_batches.closest_hit
         hits: ClosestHits = cast(run, self._target(), given)
         return hits
@@ -245,7 +245,7 @@ class RayQueries(Generic[ClosestHits, EveryHit, Caster]):
             data, sort, mask,
         )  # fmt: skip
         if is_lazy(origins, directions, t_min, t_max, mask):
-            return lazy_answer(self, "any_hit", **given._asdict())
+            return lazy_answer(self, "any_hit", given._asdict())
         return cast(ray_batches.any_hit, self._target(), given)
 
     def all_hits(
@@ -316,7 +316,9 @@ class RayQueries(Generic[ClosestHits, EveryHit, Caster]):
             data, None, mask,
         )  # fmt: skip
         if is_lazy(origins, directions, t_min, t_max, mask):
-            return lazy_answer(self, "all_hits", edges=edges, max_hits=limit, **given._asdict())
+            return lazy_answer(
+                self, "all_hits", given._asdict() | {"edges": edges, "max_hits": limit}
+            )
         hits: EveryHit = cast(run, self._target(), given)
         return hits
 
@@ -366,7 +368,7 @@ class RayQueries(Generic[ClosestHits, EveryHit, Caster]):
             data, None, mask,
         )  # fmt: skip
         if is_lazy(origins, directions, t_min, t_max, mask):
-            return lazy_answer(self, "count_hits", edges=edges, **given._asdict())
+            return lazy_answer(self, "count_hits", given._asdict() | {"edges": edges})
         counts: NDArray[np.int64] | int = cast(run, target, given)
         return counts
 

@@ -6,18 +6,28 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any, TypeVar
 
+import numpy as np
+
 Result = TypeVar("Result")
 
 # The module whose `lazy_query` answers: above all that calls it, and imported when first used.
 HANDLER = "bvh.distributed.lazy_queries"
 
+# What arguments usually are: told apart sooner than by an attribute that they lack.
+ORDINARY = frozenset([np.ndarray, float, int, list, tuple, str, type(None)])
+
 
 def is_lazy(*arguments: Any) -> bool:
     """Return whether one of the arguments is a lazy array."""
-    return any(hasattr(type(argument), "__dask_graph__") for argument in arguments)
+    for argument in arguments:
+        kind = type(argument)
+        if kind not in ORDINARY and hasattr(kind, "__dask_graph__"):
+            return True
+    return False
 
 
-def lazy_answer(target: Any, verb: str, **arguments: Any) -> Result:  # type: ignore[type-var]
-    """Return the lazy result of a query, with the arguments that the method was given."""
+def lazy_answer(target: Any, verb: str, arguments: dict[str, Any]) -> Result:  # type: ignore[type-var]
+    """Return the lazy result of a query; `arguments` are the method's, by name."""
+    given = {name: value for name, value in arguments.items() if name != "self"}
     answer: Callable[..., Result] = import_module(HANDLER).lazy_query
-    return answer(target, verb, arguments)
+    return answer(target, verb, given)

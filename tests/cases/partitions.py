@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 from numpy.typing import NDArray
 
 import bvh
+from bvh.distributed.out_of_core import mesh_windows, partitioning
 from bvh.distributed.out_of_core.part_folder import Source, new_folder
 from bvh.distributed.out_of_core.parts import Parts
 
@@ -28,16 +30,36 @@ def parts_of(
     return Parts(folder, memory=memory)
 
 
-def random_parts(
-    folder: Path, vertices: NDArray[Any], faces: NDArray[Any], rng: np.random.Generator,
+def cut_parts(
+    folder: Path, vertices: NDArray[Any], faces: NDArray[Any], largest: int,
     memory: int | str = "2GB",
 ) -> Parts:  # fmt: skip
-    """Cut a mesh into 1 to 64 parts: at random, in stretches of ids, or by an axis."""
+    """Cut a mesh by `bvh.partition` into parts of at most `largest` triangles, in small windows."""
+    small = partitioning.SMALLEST_MEMORY
+    with (
+        mock.patch.object(partitioning, "BUILD_BYTES", small / largest),
+        mock.patch.object(partitioning, "WINDOW", 50),
+        mock.patch.object(mesh_windows, "WINDOW", 50),
+    ):
+        bvh.partition((vertices, faces), folder, memory=small)
+    return Parts(folder, memory=memory)
+
+
+WAYS = ("at random", "by ids", "by an axis", "by partition")
+
+
+def random_parts(
+    folder: Path, vertices: NDArray[Any], faces: NDArray[Any], rng: np.random.Generator,
+    memory: int | str = "2GB", way: str | None = None,
+) -> Parts:  # fmt: skip
+    """Cut a mesh into 1 to 64 parts in one of `WAYS`."""
     count = int(rng.integers(1, 65))
-    kind = rng.integers(3)
-    if kind == 0:
+    way = str(rng.choice(WAYS)) if way is None else way
+    if way == "by partition":
+        return cut_parts(folder, vertices, faces, max(-(-len(faces) // count), 1), memory)
+    if way == "at random":
         part = rng.integers(0, count, len(faces))
-    elif kind == 1:
+    elif way == "by ids":
         part = np.sort(rng.integers(0, count, len(faces)))
     else:
         with np.errstate(all="ignore"):

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 
-@pytest.fixture(scope="session")
+# Ended with the tests of this folder: its threads would be seen by tests of memory.
+@pytest.fixture(scope="package")
 def cluster() -> Iterator[Any]:
     """Two worker processes on the loopback, and a client that is the default scheduler."""
     distributed = pytest.importorskip("distributed")

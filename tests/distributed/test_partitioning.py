@@ -196,3 +196,69 @@ def test_cells_of_coordinates_near_the_largest(rng: np.random.Generator) -> None
     grid.add(corners)
     assert grid.counts.sum() == 5000
     assert len(np.unique(parts_of_cells(grid, 1000))) >= 5
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_scales_that_halve_each_time(tmp_path: Path, rng: np.random.Generator) -> None:
+    """Each grid tells only a few triangles from the rest: splits by ids end this."""
+    places = 2.0 ** -np.arange(2000.0)[:, None, None] * [[[1e300, 2e300, 3e300]]]
+    corners = places + places * rng.uniform(-0.1, 0.1, (2000, 3, 3))
+    vertices, faces = corners.reshape(-1, 3), np.arange(6000).reshape(-1, 3)
+    seen: list[int] = []
+    parts = bvh.partition(
+        (vertices, faces), tmp_path / "parts", memory="50MB",
+        progress=lambda done, total: seen.append(total),
+    )  # fmt: skip
+    assert max(part.triangles for part in parts.records) <= 100
+    assert parts.part_count < 60
+    # Three passes a split, of which 16 follow centroids.
+    assert seen[-1] < 80 * len(faces)
+    tree = bvh.BVH.from_triangles(vertices, faces)
+    middles = corners.mean(axis=1)
+    rays = middles - [1.0, 0.0, 0.0], [1.0, 0.0, 0.0], -np.inf
+    found, wanted = (t.closest_hit(*rays) for t in (parts, tree))
+    for name in HITS:
+        np.testing.assert_array_equal(getattr(found, name), getattr(wanted, name))
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_progress_rises_to_its_total(tmp_path: Path) -> None:
+    seen: list[tuple[int, int]] = []
+    meshes = [sphere(3), sphere(2), (np.full((3, 3), np.nan), [[0, 1, 2]])]
+    bvh.partition(
+        meshes, tmp_path / "parts", memory="50MB", progress=lambda *step: seen.append(step)
+    )
+    for column in zip(*seen, strict=True):
+        assert list(column) == sorted(column)
+    assert seen[-1][0] == seen[-1][1]
+    assert all(done <= total for done, total in seen)
+
+
+@pytest.mark.parametrize("source", [[], (np.empty((0, 3)), np.empty((0, 3), int)), [sphere(0)] * 2])
+def test_sources_with_few_triangles(source: Any, tmp_path: Path) -> None:
+    parts = bvh.partition(source, tmp_path / "parts")
+    empty = not isinstance(source, list) or not source
+    assert (len(parts), parts.part_count) == ((0, 0) if empty else (16, 1))
+    assert np.isnan(parts.bounds).all() == empty
+    assert parts.any_hit([[0.1, 0.2, 5.0]], [0.0, 0.0, -1.0]).tolist() == [not empty]
+    assert len(parts.overlap_sphere([0.1, 0.2, 0.0], 9.0)) == len(parts)
+    assert parts.corners(parts.closest_point([0.0, 0.0, 0.0]).prim_id).shape == (3, 3)
+    assert parts.source_of(-1) == (-1, -1)
+
+
+@pytest.mark.usefixtures("small_parts")
+def test_what_is_written_meanwhile_is_within_the_folder(tmp_path: Path) -> None:
+    folder, most = tmp_path / "parts", 0
+
+    def look(done: int, total: int) -> None:
+        nonlocal most
+        files = [path for path in tmp_path.rglob("*") if path.is_file()]
+        assert all(folder in path.parents for path in files)
+        assert not (folder / "index.json").exists()
+        most = max(most, sum(path.stat().st_size for path in files))
+
+    vertices, faces = sphere(4)
+    bvh.partition((vertices, faces), folder, memory="50MB", progress=look)
+    # Two spilled copies, or one and some parts, whose files are a page each and more.
+    assert most > 200 * len(faces)
+    assert not (folder / "unfinished").exists()

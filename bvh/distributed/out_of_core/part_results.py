@@ -33,13 +33,7 @@ class Closest(NamedTuple):
 
     def take(self, rows: NDArray[np.int64], other: Closest) -> None:
         """Replace the hits of some rays by those of another part that are closer."""
-        t, prim_id = self.t[rows], self.prim_id[rows]
-        hit = other.prim_id >= 0
-        better = hit & (
-            (prim_id < 0) | (other.t < t) | ((other.t == t) & (other.prim_id < prim_id))
-        )
-        for mine, theirs in zip(self, other, strict=True):
-            mine[rows[better]] = theirs[better]
+        _take(self, rows, other)
 
     def shaped(self, shape: tuple[int, ...]) -> Hits:
         """Return them as a result of the rays' leading shape."""
@@ -48,7 +42,7 @@ class Closest(NamedTuple):
 
 
 class Nearest(NamedTuple):
-    """Closest points so far of a flat batch of points, as columns."""
+    """Closest points so far of a flat batch of points, as columns; `k` of each on one more axis."""
 
     distance: NDArray[np.float64]
     position: NDArray[np.float64]
@@ -57,33 +51,55 @@ class Nearest(NamedTuple):
     v: NDArray[np.float64]
 
     @classmethod
-    def misses(cls, n: int) -> Nearest:
-        """Return n misses."""
+    def misses(cls, n: int, k: int | None = None) -> Nearest:
+        """Return n misses, or k for each of n points."""
+        shape = (n,) if k is None else (n, k)
         return cls(
-            np.full(n, np.inf), np.full((n, 3), np.nan), np.full(n, -1, np.int64),
-            np.full(n, np.nan), np.full(n, np.nan),
+            np.full(shape, np.inf), np.full((*shape, 3), np.nan), np.full(shape, -1, np.int64),
+            np.full(shape, np.nan), np.full(shape, np.nan),
         )  # fmt: skip
+
+    def reach(self, rows: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return the distance at which a face may still count for each of some points."""
+        return self.distance[rows] if self.distance.ndim == 1 else self.distance[rows, -1]
 
     def take(self, rows: NDArray[np.int64], other: Nearest) -> None:
         """Replace the points of some queries by those of another part that are closer."""
-        d, prim_id = self.distance[rows], self.prim_id[rows]
-        better = (other.prim_id >= 0) & (
-            (prim_id < 0)
-            | (other.distance < d)
-            | ((other.distance == d) & (other.prim_id < prim_id))
-        )
-        for mine, theirs in zip(self, other, strict=True):
-            mine[rows[better]] = theirs[better]
+        if self.distance.ndim == 1:
+            _take(self, rows, other)
+            return
+        both = [np.concatenate([m[rows], o], axis=1) for m, o in zip(self, other, strict=True)]
+        order = nearest_first(both[0], both[2])[:, : self.distance.shape[1]]
+        for mine, candidates in zip(self, both, strict=True):
+            at = order[..., None] if mine.ndim == 3 else order
+            mine[rows] = np.take_along_axis(candidates, at, axis=1)
 
     def shaped(self, shape: tuple[int, ...]) -> ClosestPoints:
         """Return them as a result of the points' leading shape."""
-        columns = (shaped(c, (*shape, 3)) if c.ndim == 2 else shaped(c, shape) for c in self)
+        shape = (*shape, *self.distance.shape[1:])
+        columns = (shaped(c, (*shape, 3) if c is self.position else shape) for c in self)
         distance, position, prim_id, u, v = columns
         return ClosestPoints(distance, position, prim_id, u, v)
 
 
+def _take(mine: Closest | Nearest, rows: NDArray[np.int64], other: Closest | Nearest) -> None:
+    """Replace entries by those of another part that are less by (t or distance, id)."""
+    hit = np.flatnonzero(other.prim_id >= 0)
+    rows, t, prim_id = rows[hit], other[0][hit], other.prim_id[hit]
+    least, least_id = mine[0][rows], mine.prim_id[rows]
+    better = (least_id < 0) | (t < least) | ((t == least) & (prim_id < least_id))
+    hit, rows = hit[better], rows[better]
+    for column, theirs in zip(mine, other, strict=True):
+        column[rows] = theirs[hit]
+
+
+def nearest_first(distance: NDArray[np.float64], prim_id: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return how to sort the last axis by (distance, id), misses at the end."""
+    return np.lexsort((prim_id, distance, prim_id < 0), axis=-1)
+
+
 class Lists(NamedTuple):
-    """Hits of a flat batch of rays, in any order, with the ray of each."""
+    """Hits of a flat batch of rays, with the ray of each."""
 
     ray_id: NDArray[np.int64]
     prim_id: NDArray[np.int64]
@@ -99,18 +115,27 @@ class Lists(NamedTuple):
         columns: list[Any] = [np.empty(0, kind) for kind in kinds]
         return cls(*columns)
 
-    def sorted(self, shape: tuple[int, ...], size: int, limit: int | None) -> AllHits:
-        """Return the lists of each ray by (t, id), the first `limit` of each."""
+    def sorted(self, limit: int | None) -> Lists:
+        """Return the hits by (ray, t, id), the first `limit` of each ray."""
         order = np.lexsort((self.prim_id, self.t, self.ray_id))
-        ray_id = self.ray_id[order]
-        offsets = np.searchsorted(ray_id, np.arange(size + 1)).astype(np.int64)
         if limit is not None:
-            kept = np.arange(len(order)) - offsets[ray_id] < limit
-            order, ray_id = order[kept], ray_id[kept]
-            offsets = np.searchsorted(ray_id, np.arange(size + 1)).astype(np.int64)
-        columns: list[Any] = [column[order] for column in self[1:]]
+            ray_id = self.ray_id[order]
+            starts = np.flatnonzero(np.append(True, ray_id[1:] != ray_id[:-1]))[: len(ray_id)]
+            first = np.repeat(starts, np.diff(np.append(starts, len(ray_id))))
+            order = order[np.arange(len(order)) - first < limit]
+        columns: list[Any] = [column[order] for column in self]
+        return Lists(*columns)
+
+    def shaped(self, shape: tuple[int, ...], size: int) -> AllHits:
+        """Return sorted hits as a result of the rays' leading shape."""
+        columns: list[Any] = list(self[1:])
         prim_id, t, u, v, front = columns
-        return AllHits(prim_id, t, u, v, front, offsets, shape)
+        return AllHits(prim_id, t, u, v, front, offsets_of(self.ray_id, size), shape)
+
+
+def offsets_of(query: NDArray[np.int64], size: int) -> NDArray[np.int64]:
+    """Return where the entries of each query begin, which are sorted by query."""
+    return np.append(0, np.cumsum(np.bincount(query, minlength=size))).astype(np.int64)
 
 
 def joined(lists: list[Lists]) -> Lists:

@@ -37,26 +37,37 @@ class Grid:
         """Return the cell of each triangle (n, 3, 3); the first for those that are not finite."""
         with np.errstate(all="ignore"):
             share = (0.5 * centroids(corners) - 0.5 * self._lower) / self._half
-            steps = np.nan_to_num(share * CELLS, nan=0.0, posinf=0.0, neginf=0.0)
-        cell = np.clip(steps, 0, CELLS - 1).astype(np.int64)
+            share *= CELLS
+            share[~np.isfinite(share)] = 0.0
+        cell = np.clip(share, 0, CELLS - 1, out=share).astype(np.int64)
         return np.asarray((cell[:, 0] * CELLS + cell[:, 1]) * CELLS + cell[:, 2])
 
     def add(self, corners: NDArray[np.float64]) -> None:
         """Count triangles of shape (n, 3, 3)."""
         cells = self.cells_of(corners)
-        order = np.argsort(cells, kind="stable")
+        order = np.argsort(cells.astype(np.int32), kind="stable")
         sorted_cells = cells[order]
         starts = np.flatnonzero(np.append(True, sorted_cells[1:] != sorted_cells[:-1]))
         used = sorted_cells[starts]
         self.counts[used] += np.diff(np.append(starts, len(cells)))
-        low, high = corners.min(axis=1)[order], corners.max(axis=1)[order]
+        low, high = (box[order] for box in _boxes(corners))
         self.low[used] = np.fmin(self.low[used], np.fmin.reduceat(low, starts))
         self.high[used] = np.fmax(self.high[used], np.fmax.reduceat(high, starts))
 
 
 def centroids(corners: NDArray[np.float64]) -> NDArray[np.float64]:
     """Return the centres of the boxes of triangles (n, 3, 3), by which builders split."""
-    return np.asarray(0.5 * corners.min(axis=1) + 0.5 * corners.max(axis=1))
+    low, high = _boxes(corners)
+    low *= 0.5
+    high *= 0.5
+    return np.add(low, high, out=low)
+
+
+def _boxes(corners: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the lower and upper corners of triangles (n, 3, 3); NaN where a vertex is."""
+    # Many times as fast as a reduction of an axis of three.
+    a, b, c = corners[:, 0], corners[:, 1], corners[:, 2]
+    return np.minimum(np.minimum(a, b), c), np.maximum(np.maximum(a, b), c)
 
 
 class _Block(NamedTuple):

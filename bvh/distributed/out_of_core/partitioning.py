@@ -25,6 +25,10 @@ TRIANGLE = np.dtype([("corners", "<f8", (3, 3)), ("vertex_ids", "<i8", 3), ("id"
 BUILD_BYTES = 400
 SMALLEST_MEMORY = 50_000_000
 
+# Splits of splits that follow centroids, before halves are taken by id: triangles at 1e-1, 1e-2,
+# 1e-3 and so on would take one for every other.
+DEEPEST = 16
+
 
 def partition(
     source: Any,
@@ -50,8 +54,9 @@ def partition(
     folder : str or path-like
         Created, or empty; or a URL of fsspec, such as ``s3://bucket/city``.
     memory : int or str
-        Bytes to stay within, such as ``"500MB"`` or ``"2GiB"``; what is beside a tree, Python and
-        its libraries, comes on top. It determines the size of parts.
+        Bytes to stay within, such as ``"500MB"`` or ``"2GiB"``, at least 50 MB; Python and its
+        libraries come on top. It determines the size of parts: at most a triangle for each 400
+        bytes.
     quality : {"low", "medium", "high"}
         As in `BVH.from_triangles`.
     threads : int, optional
@@ -63,7 +68,7 @@ def partition(
     Returns
     -------
     Parts
-        As `bvh.load` opens it.
+        As ``bvh.load(folder, memory=memory)`` returns it.
 
     Raises
     ------
@@ -74,8 +79,10 @@ def partition(
 
     Notes
     -----
-    It takes some 110 bytes of disk for each triangle beside the parts, until it is done.
-    Interrupted at any time, it leaves a folder that `bvh.load` refuses and `partition` uses again.
+    Until it is done, it takes up to 210 bytes of disk for each triangle in `folder`, where parts
+    of some 100 bytes for each remain; for a URL, both in the folder for temporary files. Triangles
+    that no grid tells apart, such as copies of one, are cut by their ids. Interrupted at any time,
+    it leaves a folder that `bvh.load` refuses and `partition` uses again.
 
     Examples
     --------
@@ -92,9 +99,10 @@ def partition(
     with heard(progress) as report, new_folder(folder) as target:
         steps = _Steps(report)
         spill = target.scratch / "all"
-        sources = list(_read(source, spill, steps))
+        box = np.stack([np.full(3, np.inf), np.full(3, -np.inf)])
+        sources = list(_read(source, spill, box, steps))
         records: list[PartRecord] = []
-        for piece in _split(spill, budget // BUILD_BYTES, steps):
+        for piece in _split(spill, int(budget // BUILD_BYTES), steps, box):
             records.append(_build(piece, target, len(records), quality, threads))
             steps.add(records[-1].triangles)
         target.publish(records, sources)
@@ -118,8 +126,11 @@ class _Steps:
             self._report(self.done, max(self.total, self.done))
 
 
-def _read(source: Any, spill: Path, steps: _Steps) -> Iterator[Source]:
-    """Write all triangles of a source to one file; yield the sources' names and counts."""
+def _read(source: Any, spill: Path, box: NDArray[np.float64], steps: _Steps) -> Iterator[Source]:
+    """Write all triangles of a source to one file; yield the sources' names and counts.
+
+    `box` grows to that of their centroids.
+    """
     name, first, count = "", 0, 0
     with open(spill, "wb") as file:
         for window in windows_of(source):
@@ -131,6 +142,7 @@ def _read(source: Any, spill: Path, steps: _Steps) -> Iterator[Source]:
             rows["corners"], rows["vertex_ids"] = window.corners, window.vertex_ids
             rows["id"] = np.arange(count, count + len(rows))
             rows.tofile(file)
+            _extend(box, window.corners)
             count += len(rows)
             # Read and, at the end, built.
             steps.expect(2 * len(rows))
@@ -148,17 +160,27 @@ def _windows(path: Path, steps: _Steps) -> Iterator[NDArray[Any]]:
         steps.add(len(window))
 
 
-def _split(spill: Path, largest: int, steps: _Steps) -> Iterator[Path]:
-    """Distribute the triangles of a file to files of at most `largest`, by their centroids."""
+def _split(
+    spill: Path,
+    largest: int,
+    steps: _Steps,
+    box: NDArray[np.float64] | None = None,
+    depth: int = 0,
+) -> Iterator[Path]:
+    """Distribute the triangles of a file to files of at most `largest`, by their centroids.
+
+    Their box is found first, unless it is known.
+    """
     count = spill.stat().st_size // TRIANGLE.itemsize
     if count <= largest:
-        yield spill
+        if count:
+            yield spill
         return
-    steps.expect(3 * count)
-    grid = Grid(*_centroid_box(spill, steps))
+    steps.expect(2 * count if box is not None else 3 * count)
+    grid = Grid(*(_centroid_box(spill, steps) if box is None else box))
     for window in _windows(spill, steps):
         grid.add(window["corners"])
-    part_of = parts_of_cells(grid, largest)
+    part_of = parts_of_cells(grid, largest if depth < DEEPEST else count)
     pieces = int(part_of.max()) + 1
     # Where no grid tells centroids apart, any halves are as good.
     middle = _middle_id(spill, count) if pieces == 1 else 0
@@ -170,7 +192,7 @@ def _split(spill: Path, largest: int, steps: _Steps) -> Iterator[Path]:
     for path in paths:
         # Cells without triangles may be a part.
         if path.exists():
-            yield from _split(path, largest, steps)
+            yield from _split(path, largest, steps, depth=depth + 1)
 
 
 def _append(rows: NDArray[Any], part: NDArray[np.int32], paths: list[Path]) -> None:
@@ -182,17 +204,22 @@ def _append(rows: NDArray[Any], part: NDArray[np.int32], paths: list[Path]) -> N
             rows[order[begin:end]].tofile(file)
 
 
-def _centroid_box(spill: Path, steps: _Steps) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _centroid_box(spill: Path, steps: _Steps) -> NDArray[np.float64]:
     """Return the corners of the box of all centroids that are finite."""
-    lower, upper = np.full(3, np.inf), np.full(3, -np.inf)
+    box = np.stack([np.full(3, np.inf), np.full(3, -np.inf)])
     for window in _windows(spill, steps):
-        with np.errstate(all="ignore"):
-            middles = centroids(window["corners"])
-        middles = middles[np.isfinite(middles).all(axis=1)]
-        if len(middles):
-            lower = np.minimum(lower, middles.min(axis=0))
-            upper = np.maximum(upper, middles.max(axis=0))
-    return lower, upper
+        _extend(box, window["corners"])
+    return box
+
+
+def _extend(box: NDArray[np.float64], corners: NDArray[np.float64]) -> None:
+    """Let a box grow to contain the centroids of triangles, those that are finite."""
+    with np.errstate(all="ignore"):
+        middles = centroids(corners)
+    for axis, column in enumerate(middles.T):
+        finite = column[np.isfinite(column)]
+        box[0, axis] = min(box[0, axis], finite.min(initial=np.inf))
+        box[1, axis] = max(box[1, axis], finite.max(initial=-np.inf))
 
 
 def _middle_id(spill: Path, count: int) -> int:

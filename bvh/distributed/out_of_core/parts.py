@@ -2,35 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bvh.distributed.out_of_core.open_parts import Part
-from bvh.distributed.out_of_core.part_content import PartContent
-from bvh.distributed.out_of_core.part_results import Closest, Lists, Nearest, joined, shaped
-from bvh.distributed.out_of_core.part_visits import rays_of, some_of
-from bvh.queries.containment import ASIDE, DIRECTIONS
-from bvh.queries.query_arguments import RayBatch, check_rays, point_batch, ray_batch
+from bvh.distributed.out_of_core.part_points import PartPoints
+from bvh.distributed.out_of_core.part_results import Closest, Lists, joined, offsets_of, shaped
+from bvh.distributed.out_of_core.part_visits import Floats, Rows, rays_of, some_of
+from bvh.queries.overlap_queries import box_regions, plane_regions, sphere_regions
+from bvh.queries.query_arguments import RayBatch, check_rays, ray_batch
 from bvh.queries.ray_queries import EDGES
-from bvh.queries.results import AllHits, ClosestPoints, Hits
-from bvh.runtime.arguments import whole_number
+from bvh.queries.results import AllHits, Hits, Overlaps
+from bvh.runtime.arguments import cull_code, thread_count, whole_number
 from bvh.runtime.lazy_arrays import is_lazy, lazy_answer
-from bvh.runtime.progress_bars import ProgressLike, heard
-
-SMALLEST = np.nextafter(0.0, 1.0)
-
-Result = TypeVar("Result")
+from bvh.runtime.progress_bars import ProgressLike
 
 
-class Parts(PartContent):
+class Parts(PartPoints):
     """A mesh cut into parts by `bvh.partition`, each a tree in a file.
 
-    Queries have the arguments and results of those of `BVH`, with int64 ids over all parts, and
-    answer bit for bit as one tree over the whole mesh: t is the real distance rounded, so the
-    least of all parts by (t, id) is the closest hit. Parts are visited near to far, for a million
-    rays at a time, and mapped into memory only while they are needed.
+    Queries have the arguments and results of those of `BVH`, and answer bit for bit as one tree
+    over the whole mesh. Parts are visited near to far, for a million rays at a time, and mapped
+    into memory only while they are needed. Dask arrays give lazy results, with a task for each
+    chunk of rays and each group of parts that fits into `memory`.
 
     Parameters
     ----------
@@ -48,7 +45,31 @@ class Parts(PartContent):
 
     Notes
     -----
-    There is no `filter`: a user's function would see the ids of a part.
+    What differs from `BVH`: `prim_id` is int64 and counts triangles in the order of the source
+    (see `source_of`), and winding numbers are not equal bit for bit (see `winding_number`). Not
+    for parts are `filter`, which would see the ids of a part; `counters`, the cost in one tree;
+    `mask`, which is for scenes; `caster`, whose single rays would each open parts; `overlap_tree`
+    and `self_overlaps`, whose pairs are of faces of two parts; and `refit`: moved meshes are
+    partitioned again.
+
+    t is the real distance, rounded, to each triangle alone, so that the least of all parts by
+    (t, id) is the closest hit. Each part is searched up to and including the least t found before:
+    a hit of equal t is found, too, and the lowest id is kept. Distances of `closest_point` are
+    compared in the same way.
+
+    Examples
+    --------
+    >>> import bvh, tempfile, trimesh
+    >>> balls = [trimesh.creation.icosphere().apply_translation((3 * i, 0, 0)) for i in range(4)]
+    >>> folder = tempfile.TemporaryDirectory()
+    >>> parts = bvh.partition(balls, folder.name)
+    >>> parts
+    Parts(5120 triangles in 1 parts)
+    >>> hits = parts.closest_hit([[6.1, 0.2, 5.0], [4.5, 0.2, 5.0]], [0.0, 0.0, -1.0])
+    >>> hits.mask, hits.prim_id.dtype
+    (array([ True, False]), dtype('int64'))
+    >>> parts.contains([9.0, 0.0, 0.5])
+    True
     """
 
     def closest_hit(
@@ -62,25 +83,28 @@ class Parts(PartContent):
         threads: int | None = None,
         validate_rays: bool = False,
         progress: ProgressLike | None = None,
+        sort: bool | None = None,
     ) -> Hits:
-        """Find the closest hit of each ray, as in `BVH.closest_hit` does; ids are int64."""
+        """Find the closest hit of each ray; arguments as in `BVH.closest_hit`."""
         if is_lazy(origins, directions, t_min, t_max):
-            return self._lazy("closest_hit", locals())
+            return lazy_answer(self, "closest_hit", locals())
         batch = _checked(origins, directions, t_min, t_max, validate_rays)
-        found = Closest.misses(batch.size)
-        rays = batch.rays
+        options = _options(cull, threads)
+        found, rays = Closest.misses(batch.size), batch.rays
 
-        def visit(part: Part, rows: NDArray[np.int64], entry: NDArray[np.float64]) -> None:
-            rows = rows[entry <= found.t[rows]]
+        def wanted(rows: Rows, entry: Floats) -> NDArray[np.bool_]:
+            return entry <= found.t[rows]
+
+        def visit(part: Part, rows: Rows, _: Floats) -> None:
             # The range is closed, so that a tie is found and decided by the id.
             limit = np.minimum(some_of(rays.t_max, rows), found.t[rows])
             hits = part.tree.closest_hit(
-                *rays_of(batch, rows), some_of(rays.t_min, rows), limit, cull=cull, threads=threads
+                *rays_of(batch, rows), some_of(rays.t_min, rows), limit, sort=sort, **options
             )
             columns = part.ids_of(hits.prim_id), hits.u, hits.v, hits.front
             found.take(rows, Closest(hits.t, *columns))
 
-        self._visits.of_rays(batch, visit, progress)
+        self._visits.of_rays(batch, visit, progress, wanted)
         return found.shaped(batch.shape)
 
     def any_hit(
@@ -94,21 +118,25 @@ class Parts(PartContent):
         threads: int | None = None,
         validate_rays: bool = False,
         progress: ProgressLike | None = None,
+        sort: bool | None = None,
     ) -> Any:
-        """Return for each ray whether it hits anything, as in `BVH.any_hit` does."""
+        """Return for each ray whether it hits anything; arguments as in `BVH.any_hit`."""
         if is_lazy(origins, directions, t_min, t_max):
-            return self._lazy("any_hit", locals())
+            return lazy_answer(self, "any_hit", locals())
         batch = _checked(origins, directions, t_min, t_max, validate_rays)
+        options = _options(cull, threads)
         found, rays = np.zeros(batch.size, np.bool_), batch.rays
 
-        def visit(part: Part, rows: NDArray[np.int64], _: NDArray[np.float64]) -> None:
-            rows = rows[~found[rows]]
+        def wanted(rows: Rows, _: Floats) -> NDArray[np.bool_]:
+            return ~found[rows]
+
+        def visit(part: Part, rows: Rows, _: Floats) -> None:
             found[rows] = part.tree.any_hit(
                 *rays_of(batch, rows), some_of(rays.t_min, rows), some_of(rays.t_max, rows),
-                cull=cull, threads=threads,
+                sort=sort, **options,
             )  # fmt: skip
 
-        self._visits.of_rays(batch, visit, progress)
+        self._visits.of_rays(batch, visit, progress, wanted)
         return shaped(found, batch.shape)
 
     def count_hits(
@@ -124,17 +152,18 @@ class Parts(PartContent):
         validate_rays: bool = False,
         progress: ProgressLike | None = None,
     ) -> Any:
-        """Count the hits of each ray, as in `BVH.count_hits` does."""
+        """Count the hits of each ray; arguments as in `BVH.count_hits`."""
         _check_edges(edges)
         if is_lazy(origins, directions, t_min, t_max):
-            return self._lazy("count_hits", locals())
+            return lazy_answer(self, "count_hits", locals())
         batch = _checked(origins, directions, t_min, t_max, validate_rays)
+        options = _options(cull, threads)
         counts, rays = np.zeros(batch.size, np.int64), batch.rays
 
-        def visit(part: Part, rows: NDArray[np.int64], _: NDArray[np.float64]) -> None:
+        def visit(part: Part, rows: Rows, _: Floats) -> None:
             counts[rows] += part.tree.count_hits(
                 *rays_of(batch, rows), some_of(rays.t_min, rows), some_of(rays.t_max, rows),
-                edges=edges, cull=cull, threads=threads,
+                edges=edges, **options,
             )  # fmt: skip
 
         self._visits.of_rays(batch, visit, progress)
@@ -154,139 +183,138 @@ class Parts(PartContent):
         validate_rays: bool = False,
         progress: ProgressLike | None = None,
     ) -> AllHits:
-        """Find all hits of each ray, or the first few, as in `BVH.all_hits` does; ids are int64."""
+        """Find all hits of each ray, or the first few; arguments as in `BVH.all_hits`."""
         _check_edges(edges)
         if is_lazy(origins, directions, t_min, t_max):
-            return self._lazy("all_hits", locals())
+            return lazy_answer(self, "all_hits", locals())
         limit = None if max_hits is None else whole_number("max_hits", max_hits)
         batch = _checked(origins, directions, t_min, t_max, validate_rays)
-        found = [Lists.empty()]
-        rays = batch.rays
+        options = _options(cull, threads)
+        rays, done, found = batch.rays, [Lists.empty()], list[Lists]()
+        # Behind which no hit of a ray counts.
+        reach = np.full(1 if limit is None else batch.size, np.inf)
 
-        def visit(part: Part, rows: NDArray[np.int64], _: NDArray[np.float64]) -> None:
+        def wanted(rows: Rows, entry: Floats) -> NDArray[np.bool_]:
+            return entry <= some_of(reach, rows)
+
+        def visit(part: Part, rows: Rows, _: Floats) -> None:
+            high = np.minimum(some_of(rays.t_max, rows), some_of(reach, rows))
             hits = part.tree.all_hits(
-                *rays_of(batch, rows), some_of(rays.t_min, rows), some_of(rays.t_max, rows),
-                max_hits=limit, edges=edges, cull=cull, threads=threads,
+                *rays_of(batch, rows), some_of(rays.t_min, rows), high,
+                max_hits=limit, edges=edges, **options,
             )  # fmt: skip
             ids = part.ids_of(hits.prim_id)
             found.append(Lists(rows[hits.ray_id], ids, hits.t, hits.u, hits.v, hits.front))
+            if limit is not None:
+                # Where a part has as many as are wanted, nothing counts behind the last of them.
+                full = np.flatnonzero(hits.counts == limit)
+                last = hits.t[hits.offsets[full + 1] - 1]
+                reach[rows[full]] = np.minimum(reach[rows[full]], last)
 
-        self._visits.of_rays(batch, visit, progress)
-        return joined(found).sorted(batch.shape, batch.size, limit)
+        def finish() -> None:
+            done.append(joined([Lists.empty(), *found]).sorted(limit))
+            found.clear()
 
-    def closest_point(
+        self._visits.of_rays(batch, visit, progress, wanted, finish)
+        return joined(done).shaped(batch.shape, batch.size)
+
+    def overlap_box(
         self,
-        points: ArrayLike,
-        max_distance: ArrayLike = np.inf,
+        lower: ArrayLike,
+        upper: ArrayLike,
         *,
         threads: int | None = None,
         progress: ProgressLike | None = None,
-    ) -> ClosestPoints:
-        """Find the closest point for each point, as in `BVH.closest_point` does; ids are int64."""
-        if is_lazy(points, max_distance):
-            return self._lazy("closest_point", locals())
-        batch = point_batch(points, max_distance)
-        found = Nearest.misses(batch.size)
+    ) -> Overlaps:
+        """Find the triangles that overlap a box; arguments as in `BVH.overlap_box`."""
+        if is_lazy(lower, upper):
+            return lazy_answer(self, "overlap_box", locals())
+        boxes, shape = box_regions(lower, upper, self.bounds)
 
-        def visit(part: Part, rows: NDArray[np.int64], least: NDArray[np.float64]) -> None:
-            rows = rows[least <= found.distance[rows]]
-            limit = np.minimum(some_of(batch.limits, rows), found.distance[rows])
-            near = part.tree.closest_point(batch.points[rows], limit, threads=threads)
-            columns = part.ids_of(near.prim_id), near.u, near.v
-            found.take(rows, Nearest(near.distance, near.position, *columns))
+        def may_meet(low: Floats, high: Floats) -> NDArray[np.bool_]:
+            return np.asarray(((boxes.lower <= high) & (boxes.upper >= low)).all(axis=1))
 
-        self._visits.of_points(batch, visit, progress)
-        return found.shaped(batch.shape)
+        return self._overlaps("overlap_box", boxes, shape, may_meet, threads, progress)
 
-    def distance(
+    def overlap_sphere(
         self,
-        points: ArrayLike,
-        max_distance: ArrayLike = np.inf,
+        center: ArrayLike,
+        radius: ArrayLike,
         *,
         threads: int | None = None,
         progress: ProgressLike | None = None,
-    ) -> Any:
-        """Return the distance of each point from the surface, as in `BVH.distance` does."""
-        if is_lazy(points, max_distance):
-            return self._lazy("distance", locals())
-        batch = point_batch(points, max_distance)
-        found = np.full(batch.size, np.inf)
+    ) -> Overlaps:
+        """Find the triangles that overlap a ball; arguments as in `BVH.overlap_sphere`."""
+        if is_lazy(center, radius):
+            return lazy_answer(self, "overlap_sphere", locals())
+        balls, shape = sphere_regions(center, radius)
 
-        def visit(part: Part, rows: NDArray[np.int64], least: NDArray[np.float64]) -> None:
-            rows = rows[least <= found[rows]]
-            limit = np.minimum(some_of(batch.limits, rows), found[rows])
-            near = part.tree.distance(batch.points[rows], limit, threads=threads)
-            found[rows] = np.minimum(found[rows], near)
+        def may_meet(low: Floats, high: Floats) -> NDArray[np.bool_]:
+            # Rounding keeps the order of a gap and a radius.
+            with np.errstate(all="ignore"):
+                gaps = np.maximum(low - balls.center, balls.center - high)
+            return np.asarray(gaps.max(axis=1) <= balls.radius)
 
-        self._visits.of_points(batch, visit, progress)
-        return shaped(found, batch.shape)
+        return self._overlaps("overlap_sphere", balls, shape, may_meet, threads, progress)
 
-    def signed_distance(
+    def overlap_frustum(
         self,
-        points: ArrayLike,
+        planes: ArrayLike,
         *,
         threads: int | None = None,
         progress: ProgressLike | None = None,
-    ) -> Any:
-        """Return distances from a closed surface, negative inside, as in `BVH.signed_distance`."""
-        if is_lazy(points):
-            return self._lazy("signed_distance", locals())
-        batch = point_batch(points)
-        found = np.asarray(self.distance(batch.points, threads=threads, progress=progress))
-        inside = self._crossings(batch.points, threads=threads) & 1 == 1
-        np.negative(found, out=found, where=inside & (found > 0.0) & (found < np.inf))
-        return shaped(found, batch.shape)
+    ) -> Overlaps:
+        """Find the triangles that overlap a polytope; arguments as in `BVH.overlap_frustum`."""
+        if is_lazy(planes):
+            return lazy_answer(self, "overlap_frustum", locals())
+        regions, shape = plane_regions(planes)
+        normals, offsets = regions.planes[..., :3], regions.planes[..., 3]
 
-    def contains(
+        def may_meet(low: Floats, high: Floats) -> NDArray[np.bool_]:
+            with np.errstate(all="ignore"):
+                terms = np.maximum(normals * low, normals * high)
+                highest = terms.sum(axis=-1) + offsets
+                # Seven roundings of 2**-53 each, and denormal products.
+                margin = 2.0**-49 * (np.abs(terms).sum(axis=-1) + np.abs(offsets)) + 2.0**-1070
+                outside = highest < -margin
+            return np.asarray(~outside.any(axis=-1))
+
+        return self._overlaps("overlap_frustum", regions[:1], shape, may_meet, threads, progress)
+
+    def _overlaps(
         self,
-        points: ArrayLike,
-        *,
-        threads: int | None = None,
-        progress: ProgressLike | None = None,
-    ) -> Any:
-        """Return which points are inside a closed surface or on it, as in `BVH.contains` does."""
-        if is_lazy(points):
-            return self._lazy("contains", locals())
-        batch = point_batch(points)
-        with heard(progress) as report:
-            inside = self._crossings(batch.points, threads=threads, progress=report) & 1 == 1
-        inside |= self._touched(batch.points, threads=threads)
-        return shaped(inside, batch.shape)
+        verb: str,
+        regions: tuple[NDArray[np.float64], ...],
+        shape: tuple[int, ...],
+        may_meet: Callable[[Floats, Floats], NDArray[np.bool_]],
+        threads: int | None,
+        progress: ProgressLike | None,
+    ) -> Overlaps:
+        """Find what overlaps regions, in those parts that they may meet."""
+        count, threads = len(regions[0]), thread_count(threads)
+        query, ids = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
 
-    def _crossings(
-        self,
-        points: NDArray[np.float64],
-        *,
-        threads: int | None = None,
-        progress: ProgressLike | None = None,
-    ) -> Any:
-        """Count how often a ray to the outside from each of `points` crosses; see `contains`."""
-        with np.errstate(all="ignore"):
-            depths = np.concatenate([points - self.bounds[0], self.bounds[1] - points], axis=-1)
-            soonest = np.argmin(np.where(np.isnan(depths), np.inf, depths), axis=-1)
-        return self.count_hits(
-            points, DIRECTIONS[soonest], SMALLEST, threads=threads, progress=progress
-        )
+        def visit(part: Part, rows: Rows) -> None:
+            met = getattr(part.tree, verb)(*(r[rows] for r in regions), threads=threads)
+            query.append(rows[met.query_id])
+            ids.append(part.ids_of(met.prim_id))
 
-    def _touched(self, points: NDArray[np.float64], *, threads: int | None = None) -> Any:
-        """Return which points (..., 3) are on a face."""
-        found = np.zeros(points.shape[:-1], np.bool_)
-        for turn in range(3):
-            # A ray misses a face that it lies in, but no face holds three directions.
-            found |= self.any_hit(points, np.roll(ASIDE, turn), 0.0, 0.0, threads=threads)
-        return found
-
-    def _lazy(self, verb: str, arguments: dict[str, Any]) -> Result:  # type: ignore[type-var]
-        """Return the lazy result of a query, with what the method was given."""
-        found: Result = lazy_answer(
-            self, verb, **{name: given for name, given in arguments.items() if name != "self"}
-        )
-        return found
+        self._visits.of_regions(count, may_meet, visit, progress)
+        of, prim_id = np.concatenate(query), np.concatenate(ids)
+        order = np.lexsort((prim_id, of))
+        found: Any = prim_id[order]
+        return Overlaps(found, offsets_of(of, count), shape)
 
 
 def _check_edges(edges: str) -> None:
     if not isinstance(edges, str) or edges not in EDGES:
         raise ValueError(f"edges must be 'closed' or 'once', got {edges!r}")
+
+
+def _options(cull: str | None, threads: int | None) -> dict[str, Any]:
+    """Return checked options of a query of rays, which are those of the parts' trees."""
+    cull_code(cull)
+    return {"cull": cull, "threads": thread_count(threads)}
 
 
 def _checked(

@@ -1,0 +1,171 @@
+"""Point queries of a mesh in parts: closest points, distances, containment, winding numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bvh.distributed.out_of_core.open_parts import Part
+from bvh.distributed.out_of_core.part_content import PartContent
+from bvh.distributed.out_of_core.part_results import Nearest, shaped
+from bvh.distributed.out_of_core.part_visits import Floats, Rows, some_of
+from bvh.geometry.arithmetic.floats import SMALLEST
+from bvh.queries.containment import ASIDE, ways_out
+from bvh.queries.hierarchy import BVH
+from bvh.queries.query_arguments import point_batch
+from bvh.queries.results import ClosestPoints
+from bvh.runtime.arguments import thread_count, whole_number
+from bvh.runtime.lazy_arrays import is_lazy, lazy_answer
+from bvh.runtime.progress_bars import ProgressLike
+
+
+class PartPoints(PartContent):
+    """Point queries of `Parts`, which has those of rays."""
+
+    any_hit: Callable[..., Any]
+    count_hits: Callable[..., Any]
+
+    def closest_point(
+        self,
+        points: ArrayLike,
+        max_distance: ArrayLike = np.inf,
+        *,
+        k: int | None = None,
+        threads: int | None = None,
+        progress: ProgressLike | None = None,
+    ) -> ClosestPoints:
+        """Find the closest points for each point; arguments as in `BVH.closest_point`."""
+        if is_lazy(points, max_distance):
+            return lazy_answer(self, "closest_point", locals())
+        count = None if k is None else whole_number("k", k)
+        batch, threads = point_batch(points, max_distance), thread_count(threads)
+        found = Nearest.misses(batch.size, count)
+
+        def wanted(rows: Rows, least: Floats) -> NDArray[np.bool_]:
+            return least <= found.reach(rows)
+
+        def visit(part: Part, rows: Rows, _: Floats) -> None:
+            limits = np.minimum(some_of(batch.limits, rows), found.reach(rows))
+            answer = part.tree.closest_point(batch.points[rows], limits, k=k, threads=threads)
+            columns = part.ids_of(answer.prim_id), answer.u, answer.v
+            found.take(rows, Nearest(answer.distance, answer.position, *columns))
+
+        self._visits.of_points(batch, visit, progress, wanted, count)
+        return found.shaped(batch.shape)
+
+    def distance(
+        self,
+        points: ArrayLike,
+        max_distance: ArrayLike = np.inf,
+        *,
+        threads: int | None = None,
+        progress: ProgressLike | None = None,
+    ) -> Any:
+        """Return the distance of each point from the surface; arguments as in `BVH.distance`."""
+        if is_lazy(points, max_distance):
+            return lazy_answer(self, "distance", locals())
+        batch, threads = point_batch(points, max_distance), thread_count(threads)
+        found = np.full(batch.size, np.inf)
+
+        def wanted(rows: Rows, least: Floats) -> NDArray[np.bool_]:
+            return least <= found[rows]
+
+        def visit(part: Part, rows: Rows, _: Floats) -> None:
+            limits = np.minimum(some_of(batch.limits, rows), found[rows])
+            near = part.tree.distance(batch.points[rows], limits, threads=threads)
+            found[rows] = np.minimum(found[rows], near)
+
+        self._visits.of_points(batch, visit, progress, wanted)
+        return shaped(found, batch.shape)
+
+    def signed_distance(
+        self,
+        points: ArrayLike,
+        *,
+        threads: int | None = None,
+        progress: ProgressLike | None = None,
+    ) -> Any:
+        """Return distances from a closed surface, negative inside, as `BVH.signed_distance`."""
+        if is_lazy(points):
+            return lazy_answer(self, "signed_distance", locals())
+        batch = point_batch(points)
+        found = self.distance(batch.points, threads=threads, progress=progress)
+        inside = self._crossings(batch.points, threads=threads) & 1 == 1
+        np.negative(found, out=found, where=inside & (found > 0.0) & (found < np.inf))
+        return shaped(found, batch.shape)
+
+    def contains(
+        self,
+        points: ArrayLike,
+        *,
+        method: str = "parity",
+        threads: int | None = None,
+        progress: ProgressLike | None = None,
+    ) -> Any:
+        """Return which points are inside a closed surface or on it, as `BVH.contains` does.
+
+        With method "winding", where `winding_number` exceeds a half: see there.
+        """
+        if method not in ("parity", "winding"):
+            raise ValueError(f"method must be 'parity' or 'winding', got {method!r}")
+        if is_lazy(points):
+            return lazy_answer(self, "contains", locals())
+        if method == "winding":
+            return self.winding_number(points, threads=threads, progress=progress) > 0.5
+        batch = point_batch(points)
+        inside = self._crossings(batch.points, threads=threads, progress=progress) & 1 == 1
+        outside = np.flatnonzero(~inside)
+        inside[outside] = self._touched(batch.points[outside], threads=threads)
+        return shaped(inside, batch.shape)
+
+    def winding_number(
+        self,
+        points: ArrayLike,
+        accuracy: float = 2.0,
+        *,
+        threads: int | None = None,
+        progress: ProgressLike | None = None,
+    ) -> Any:
+        """Return how often the surface winds around each point, as `BVH.winding_number` does.
+
+        Notes
+        -----
+        The sum of the numbers of all parts, each of which is opened: clusters of faces that are
+        summed up as one are those of the parts' trees. So this alone is not bit for bit the answer
+        of one tree; the bounds of the error are the same. With ``accuracy=numpy.inf`` the order of
+        the sum differs, and so may the last bits. The same holds for groups of parts in a cluster.
+        """
+        if is_lazy(points):
+            return lazy_answer(self, "winding_number", locals())
+        batch = point_batch(points)
+        found = np.where(np.isfinite(batch.points).all(axis=1), 0.0, np.nan)
+
+        def visit(part: Part) -> None:
+            np.add(found, part.tree.winding_number(batch.points, accuracy, threads=threads), found)
+
+        self._visits.of_all(batch.size, visit, progress)
+        return shaped(found, batch.shape)
+
+    def _crossings(
+        self,
+        points: NDArray[np.float64],
+        *,
+        threads: int | None = None,
+        progress: ProgressLike | None = None,
+    ) -> Any:
+        """Count how often a ray to the outside from each of `points` crosses; see `containment`."""
+        # One tree over all has the frame of its box, which decides the directions.
+        box = BVH.from_boxes(*self.bounds[:, None])
+        directions = ways_out(box.arrays, points.reshape(-1, 3)).reshape(points.shape)
+        return self.count_hits(points, directions, SMALLEST, threads=threads, progress=progress)
+
+    def _touched(self, points: NDArray[np.float64], *, threads: int | None = None) -> Any:
+        """Return which points (..., 3) are on a face."""
+        found = np.zeros(points.shape[:-1], np.bool_)
+        for turn in range(3):
+            # A ray misses a face that it lies in, but no face holds three directions.
+            found |= self.any_hit(points, np.roll(ASIDE, turn), 0.0, 0.0, threads=threads)
+        return found
