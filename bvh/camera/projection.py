@@ -193,11 +193,17 @@ class View:
         px, py = reals("x", x), reals("y", y)
         common_shape(x=px.shape, y=py.shape)
         with np.errstate(invalid="ignore", over="ignore"):
-            across = (px - self.centre[0])[..., None] * self.step_x
-            across = across + (py - self.centre[1])[..., None] * self.step_y
-            if self.perspective:
-                return np.broadcast_to(self.eye, across.shape), across + self.forward
-            return self.eye + across, np.broadcast_to(self.forward, across.shape)
+            right, down = px - self.centre[0], py - self.centre[1]
+            start = self.forward if self.perspective else self.eye
+            moved = np.empty((*np.broadcast_shapes(right.shape, down.shape), 3))
+            # Column by column: a loop over three numbers at a time takes four times as long.
+            for k in range(3):
+                column = moved[..., k]
+                np.add(right * self.step_x[k], down * self.step_y[k], out=column)
+                column += start[k]
+        if self.perspective:
+            return np.broadcast_to(self.eye, moved.shape), moved
+        return moved, np.broadcast_to(self.forward, moved.shape)
 
     def rays(self) -> tuple[Floats, Floats]:
         """Return the rays through the centres of all device pixels.
