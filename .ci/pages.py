@@ -1,6 +1,7 @@
 """Generated pages of the documentation: README, contributing guide, changelog and reference.
 
-The reference covers every name in `bvh.__all__`; a missing one fails the build.
+The reference covers every name in `bvh.__all__` and `bvh.distributed.__all__`; a missing one fails
+the build.
 """
 
 from __future__ import annotations
@@ -33,6 +34,13 @@ REFERENCE = [
     ),
     ("scenes", "Scenes", "Scene load_scene Instance Attributes Leaf Leaves"),
     ("cameras", "Cameras and picking", "Camera Pick Selection"),
+    ("parts", "Meshes in parts", "Parts partition"),
+    (
+        "distributed",
+        "bvh.distributed",
+        ".distributed.RaySource .distributed.camera_rays .distributed.LazyLists .distributed.join "
+        ".distributed.KernelPlugin",
+    ),
     ("shapes", "Single tests", "ray_triangle ray_box ray_obb ray_plane ray_sphere"),
     ("pictures", "Pictures", "show .pictures.render .pictures.Picture .pictures.charts.chart"),
     ("browser", "In the browser", "view Viewer ray_lab RayLab"),
@@ -51,10 +59,10 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for picture in PICTURES:
         files.append(File.generated(config, picture, abs_src_path=str(ROOT / picture)))
     nav: list[Any] = []
-    missing = _exported()
+    missing = _exported() | _exported("distributed")
     for name, title, members in REFERENCE:
         found = [member for member in members.split() if member in missing or "." in member]
-        missing -= set(found)
+        missing -= {member.rpartition(".")[2] for member in found}
         blocks = [f"::: bvh.{member.lstrip('.')}\n" for member in found]
         content = "\n".join([f"# {title}\n", *blocks])
         files.append(File.generated(config, f"reference/{name}.md", content=content))
@@ -69,17 +77,22 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 def on_page_content(html: str, **_: Any) -> str:
     """Link names in running text to the reference, and names of methods to their class."""
-    exported, here = _exported(), set(re.findall(r'id="(bvh[\w.]*)"', html))
+    here = set(re.findall(r'id="(bvh[\w.]*)"', html))
+    # The whole of each name.
+    exported = {name: f"bvh.distributed.{name}" for name in _exported("distributed")}
+    exported |= {name: f"bvh.{name}" for name in _exported()}
     scope = "bvh"
 
     def linked(found: re.Match[str]) -> str:
         nonlocal scope
         if found["id"]:
-            scope = ".".join(found["id"].split(".")[:2])
+            scope = ".".join(found["id"].split(".")[: 3 if "distributed" in found["id"] else 2])
             return found[0]
-        name = found["name"].removeprefix("bvh.")
-        for target in (f"{scope}.{name}", f"bvh.{name}"):
-            if target in here or (target == f"bvh.{name}" and name.split(".")[0] in exported):
+        name = found["name"].removeprefix("bvh.").removeprefix("distributed.")
+        first, dot, rest = name.partition(".")
+        whole = f"{exported.get(first, f'bvh.{first}')}{dot}{rest}"
+        for target, known in ((f"{scope}.{name}", False), (whole, first in exported)):
+            if known or target in here:
                 text = f"<code>{found['name']}</code>"
                 return f'<autoref identifier="{target}" optional>{text}</autoref>'
         return found[0]
@@ -88,13 +101,14 @@ def on_page_content(html: str, **_: Any) -> str:
     return re.sub(rf'id="(?P<id>bvh[\w.]*)"|{names}', linked, html)
 
 
-def _exported() -> set[str]:
-    """Return the names in `bvh.__all__`."""
-    tree = ast.parse((ROOT / "bvh" / "__init__.py").read_text(encoding="utf-8"))
+def _exported(folder: str = "") -> set[str]:
+    """Return the names in `__all__` of the package, or of a folder of it."""
+    path = ROOT / "bvh" / folder / "__init__.py"
+    tree = ast.parse(path.read_text(encoding="utf-8"))
     for node in tree.body:
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
             return set(ast.literal_eval(node.value))
-    raise PluginError("bvh/__init__.py has no __all__")
+    raise PluginError(f"{path} has no __all__")
 
 
 def _relinked(text: str) -> str:

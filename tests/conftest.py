@@ -56,14 +56,15 @@ FIRST = (
 
 # Folders and files whose outcome does not depend on the width of vectors or the CPU, as they are
 # about Python: arguments and refusals, cameras, pictures, other libraries, commands, processes; or
-# about kernels that have no vectors. All others are marked as `answers`, to be run for other widths and CPUs, too.
+# about kernels that have no vectors. All others are marked as `answers`, to be run for other widths
+# and CPUs, too.
 NOT_ABOUT_ANSWERS = (
-    "apps/", "benchmarks/", "camera/", "compat/", "distributed/", "geometry/", "pictures/", "runtime/",
-    "io/test_mesh",
-    "queries/test_inputs", "queries/test_refusals", "scene/test_scene_refusals",
-    "scene/files/test_importing", "promises/test_lazy_imports", "promises/test_oracles",
-    "promises/test_out_of_memory", "promises/test_public", "promises/test_reprs",
-    "promises/test_site", "promises/test_threads", "promises/test_trimesh_issues",
+    "apps/", "benchmarks/", "camera/", "compat/", "distributed/", "geometry/", "pictures/",
+    "runtime/", "io/test_mesh", "queries/test_inputs", "queries/test_refusals",
+    "scene/test_scene_refusals", "scene/files/test_importing", "promises/test_lazy_imports",
+    "promises/test_oracles", "promises/test_out_of_memory", "promises/test_public",
+    "promises/test_reprs", "promises/test_site", "promises/test_threads",
+    "promises/test_trimesh_issues",
 )  # fmt: skip
 # In these folders, but about answers.
 ABOUT_ANSWERS = ("distributed/test_parts", "runtime/test_simd", "runtime/test_user")

@@ -5,6 +5,7 @@ Dask arrays and clusters.
 
 | file | contents |
 |---|---|
+| `fetched_files.py` | Local copies of files that are fetched, under names that contain their checksums |
 | `out_of_core/` | Meshes larger than memory: cut into parts, and queried as one tree |
 | `tree_handles.py` | Handles of trees and scenes, which stand for them in task graphs |
 | `chunk_tasks.py` | Tasks of queries, one for each chunk of Dask arrays, and the fields of their results |
@@ -31,7 +32,7 @@ __all__ = ["KernelPlugin", "LazyLists", "Parts", "RaySource", "camera_rays", "jo
 _MODULES = {
     "KernelPlugin": "worker_kernels",
     "LazyLists": "lazy_lists",
-    "Parts": "parts",
+    "Parts": "out_of_core.parts",
     "RaySource": "ray_sources",
     "camera_rays": "ray_sources",
     "join": "lazy_lists",

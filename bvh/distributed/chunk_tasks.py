@@ -22,6 +22,7 @@ from bvh.queries.results import (
     SceneClosestPoints,
     SceneHits,
 )
+from bvh.runtime.cpus import task_threads
 from bvh.scene.scene import Scene
 
 FLOAT, ID, BOOL, COUNT = np.float64, np.int32, np.bool_, np.int64
@@ -76,7 +77,8 @@ class _Task:
         given = dict(zip(self._names, arrays, strict=True))
         if "rays" in given:
             given["origins"], given["directions"] = given.pop("rays")
-        found = getattr(target.open(), self._verb)(**given, **self._options)
+        with task_threads(self._options.get("threads") or 1):
+            found = getattr(target.open(), self._verb)(**given, **self._options)
         if len(self._fields) == 1:
             return np.asarray(found)
         # Numbers of a single query become arrays of the type that was declared.

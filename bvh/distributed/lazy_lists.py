@@ -11,15 +11,35 @@ from typing import Any
 import numpy as np
 
 from bvh.distributed.chunk_tasks import AXES, target_key, unified
+from bvh.runtime.cpus import task_threads
 
 
 class LazyLists:
     """Results of `all_hits`, or of an overlap query, one for each chunk of the arguments.
 
+    How many hits there are is known only when they have been found, so these results are not Dask
+    arrays.
+
+    Parameters
+    ----------
+    chunks : ndarray of dask.delayed.Delayed
+
     Attributes
     ----------
     chunks : ndarray of dask.delayed.Delayed
-        The result of each chunk, arranged as the chunks of the leading axes.
+        The result of each chunk, arranged as the chunks of the leading axes. Reduce them where they
+        are, by ``dask.delayed(function)(chunk)``, where all lists are too large for one machine.
+
+    Examples
+    --------
+    >>> import bvh, dask.array as da
+    >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+    >>> origins = da.from_array([[0.2, 0.2, 5.0], [2.0, 2.0, 5.0], [0.3, 0.1, 4.0]], chunks=(2, 3))
+    >>> lists = tree.all_hits(origins, [0.0, 0.0, -1.0])
+    >>> lists
+    LazyLists(2 chunks)
+    >>> lists.compute().counts
+    array([1, 0, 1])
     """
 
     def __init__(self, chunks: Any) -> None:
@@ -32,7 +52,7 @@ class LazyLists:
         return delayed(join)(self.chunks.tolist(), self.chunks.shape)
 
     def compute(self, **options: Any) -> Any:
-        """Compute all chunks, and return one result."""
+        """Compute all chunks, and return one result; options as in `dask.compute`."""
         return self.joined().compute(**options)
 
     def __repr__(self) -> str:
@@ -73,7 +93,8 @@ def lazy_lists(
 
 def _query(handle: Any, verb: str, arrays: dict[str, Any], options: dict[str, Any]) -> Any:
     """Answer a query of one chunk."""
-    return getattr(handle.open(), verb)(**arrays, **options)
+    with task_threads(options.get("threads") or 1):
+        return getattr(handle.open(), verb)(**arrays, **options)
 
 
 def join(chunks: Any, shape: tuple[int, ...] | None = None) -> Any:
@@ -82,14 +103,26 @@ def join(chunks: Any, shape: tuple[int, ...] | None = None) -> Any:
     Parameters
     ----------
     chunks : nested list, or ndarray of object
-        Results of `all_hits`, or of an overlap query, arranged as the chunks of the leading axes.
+        Results of `all_hits`, or of an overlap query, computed, and arranged as the chunks of the
+        leading axes.
     shape : tuple of int, optional
-        Chunks along each axis; by default as deep as the lists are.
+        Number of chunks along each axis; by default as deep as the lists are.
 
     Returns
     -------
-    AllHits, Overlaps, ...
-        Of the class of the chunks' results.
+    AllHits, SceneAllHits, Overlaps or SceneOverlaps
+        Of the class of the chunks' results, with all their queries in order.
+
+    Examples
+    --------
+    >>> import bvh
+    >>> from bvh.distributed import join
+    >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+    >>> down = [0.0, 0.0, -1.0]
+    >>> first = tree.all_hits([[0.2, 0.2, 5.0], [2.0, 2.0, 5.0]], down)
+    >>> second = tree.all_hits([[0.3, 0.1, 4.0]], down)
+    >>> join([first, second]).counts
+    array([1, 0, 1])
     """
     grid = np.empty(_depth(chunks) if shape is None else shape, object)
     for index in np.ndindex(grid.shape):

@@ -11,7 +11,7 @@ import copy
 import io
 import os
 import pickle
-import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +22,13 @@ from bvh.distributed.out_of_core.parts import Parts
 from bvh.io.container import DIGEST_SIZE, HEADER_SIZE
 from bvh.io.file_formats import MAGIC
 from bvh.queries.hierarchy import BVH
+from bvh.runtime.forks import ForkSafeLock
 from bvh.scene.files.loading import load
 from bvh.scene.scene import Scene
 
 # Mapped trees of this process, by path and checksum.
 _opened: dict[tuple[str, str], BVH] = {}
-_guard = threading.Lock()
+_guard = ForkSafeLock()
 
 
 class MappedTree:
@@ -46,7 +47,7 @@ class MappedTree:
         """
         if self._tree is None:
             key = self.path, self.checksum
-            with _guard:
+            with _guard.lock:
                 if key not in _opened:
                     _opened[key] = self._mapped()
                 self._tree = _opened[key]
@@ -58,7 +59,8 @@ class MappedTree:
             raise ValueError(f"no such file here: the tree is mapped from {wanted}")
         found = header_digest(Path(self.path))
         if found != self.checksum:
-            raise ValueError(f"the tree is mapped from {wanted}; the file here has {found}")
+            found = f"has {found}" if len(found) == len(self.checksum) else "is no saved tree"
+            raise ValueError(f"the tree is mapped from {wanted}; the file here {found}")
         tree = load(self.path, mmap=True)
         assert isinstance(tree, BVH)
         return tree
@@ -81,7 +83,7 @@ class HeldTree:
     def open(self) -> BVH:
         """Return the tree."""
         if self._tree is None:
-            with _guard:
+            with _guard.lock:
                 if self._tree is None:
                     assert self._pickled is not None
                     self._tree = pickle.loads(self._pickled)
@@ -179,7 +181,22 @@ def _tree_handle(tree: BVH) -> MappedTree | HeldTree:
     if content is None:
         return HeldTree(tree)
     checksum = content[HEADER_SIZE - DIGEST_SIZE : HEADER_SIZE].tobytes().hex()
-    return MappedTree(os.path.abspath(str(content.filename)), checksum, tree)
+    return MappedTree(os.path.abspath(str(content.filename)), checksum, _snapshot(tree))
+
+
+def _snapshot(tree: BVH) -> BVH:
+    """Return a mapped tree that stays as it is when the other one is refitted."""
+    try:
+        object.__getattribute__(tree, "_arrays")
+    except AttributeError:
+        # It has not been used: what it will be checked by has no arrays either.
+        use: Any = tree._first_use
+        found: BVH = object.__new__(type(tree))
+        for name in ("_bounds", "_quality", "_build_seconds"):
+            setattr(found, name, getattr(tree, name))
+        found._first_use = replace(use.__self__).first_use
+        return found
+    return copy.copy(tree)
 
 
 def mapped_content(tree: BVH) -> Any:

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from bvh import __version__
 from bvh.runtime.jit import all_recipes
 
 if TYPE_CHECKING:
@@ -22,20 +23,29 @@ else:
 class KernelPlugin(WorkerPlugin):
     """Plugin of workers that has their kernels ready before tasks come.
 
-    A worker compiles kernels that are not in its cache, or loads them. Workers that share a home
-    directory share a cache, and compile each kernel once. Where a home cannot be written to, the
-    cache is a temporary folder of the machine.
+    A worker loads the kernels from its cache, or compiles those that are not there. Workers that
+    share a home directory share a cache, and compile each kernel once. Where a home cannot be
+    written to, the cache is a temporary folder of the machine. Workers that join later do the same
+    before they take tasks.
 
     Parameters
     ----------
     parts : sequence of str, optional
-        What to have ready, as ``bvh warmup --parts`` names it; all by default.
+        Which kernels, by the names that ``bvh warmup --parts`` takes; all by default. Rays and
+        trees need "trees and queries".
+
+    Raises
+    ------
+    ValueError
+        If there are no kernels of such a name; the message lists all names.
+    ImportError
+        If `distributed` is not installed: ``pip install "raybvh[dask]"``.
 
     Examples
     --------
     >>> from bvh.distributed import KernelPlugin
     >>> from distributed import Client
-    >>> with Client(processes=False, dashboard_address=None) as client:
+    >>> with Client(processes=False, dashboard_address=":0") as client:
     ...     names = list(client.register_plugin(KernelPlugin(["builders"])).values())
     >>> names[0]["status"]
     'OK'
@@ -45,19 +55,23 @@ class KernelPlugin(WorkerPlugin):
 
     def __init__(self, parts: Sequence[str] | None = None) -> None:
         known = all_recipes()
-        wanted = (
-            list(known) if parts is None else [parts] if isinstance(parts, str) else list(parts)
-        )
-        for part in wanted:
+        if isinstance(parts, str):
+            parts = [parts]
+        if parts is not None and not isinstance(parts, Sequence):
+            raise TypeError(f"parts must be names of kernels, got {type(parts).__name__}")
+        self._parts = list(known if parts is None else parts)
+        for part in self._parts:
             if part not in known:
                 raise ValueError(f"parts must be of {', '.join(known)}, got {part!r}")
-        self._parts = wanted
 
     async def setup(self, worker: Any) -> None:
         """Compile or load the kernels, in a thread: a worker must answer meanwhile."""
-        await asyncio.to_thread(self._warm)
+        await asyncio.to_thread(self._warm, worker.address)
 
-    def _warm(self) -> None:
+    def _warm(self, place: str) -> None:
         recipes = all_recipes()
         for part in self._parts:
+            # Another version may know others.
+            if part not in recipes:
+                raise ValueError(f"bvh {__version__} on {place} has no kernels called {part!r}")
             recipes[part]()

@@ -32,6 +32,10 @@ class BVH(Refitting, TreeQueries):
     tree owns read-only copies of its input (except the data of `from_custom`) and changes only by
     `refit`. It can be pickled, and queried from several threads at once and after a fork.
 
+    Queries take Dask arrays, too, for what may be an array of one entry a ray, point or shape. The
+    result is then lazy: its fields are Dask arrays of the same chunks, and `threads` is 1 by
+    default. Of `all_hits` and overlap queries it is a `LazyLists`.
+
     Examples
     --------
     >>> import bvh

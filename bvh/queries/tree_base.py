@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 from collections.abc import Callable, Iterator
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
@@ -234,6 +235,9 @@ class TreeBase:
         if self._token is None or self._token[0] is not arrays:
             columns = [a for a in arrays.primitives if isinstance(a, np.ndarray)]
             parts = [digest_of(column, thread_count(None)) for column in columns]
+            if self.kind == "custom":
+                # What a user's function does is not known from what it is.
+                parts.append(secrets.token_bytes(DIGEST_SIZE))
             parts.append(str([self.kind, self._quality, *(a.shape for a in columns)]).encode())
             digest = blake2b(b"".join(parts), digest_size=DIGEST_SIZE).hexdigest()
             self._token = arrays, digest

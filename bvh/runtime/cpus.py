@@ -2,26 +2,44 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
+import threading
+from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 
 CGROUPS, OWN_CGROUP = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
 
 
+# More threads than any computer has, and what there is where nothing limits it.
+MOST, UNLIMITED = 1 << 16, 1 << 30
+
+
+class _Task(threading.local):
+    """The threads that each task may use, which runs in a thread of its own; 0 outside of tasks."""
+
+    threads = 0
+
+
+_task = _Task()
+
+
 def default_threads() -> int:
     """Return the number of threads where none is given.
 
-    BVH_NUM_THREADS, if it is set; otherwise the CPUs of the process's affinity, or as many as its
-    control group (cgroup v2) has time for, if these are fewer. The variable and the quota are read
-    when they are first needed.
+    That of a task of many (see `task_threads`); BVH_NUM_THREADS, if it is set; otherwise the CPUs
+    of the process's affinity, or as many as its control group (cgroup v2) has time for, if these
+    are fewer. The variable and the quota are read when they are first needed.
 
     Raises
     ------
     ValueError
-        If BVH_NUM_THREADS is not a number of at least 1.
+        If BVH_NUM_THREADS is not a number from 1.
     """
+    if _task.threads:
+        return _task.threads
     wanted, quota = settings()
     if wanted:
         return wanted
@@ -30,12 +48,22 @@ def default_threads() -> int:
     return min(os.cpu_count() or 1, quota)
 
 
+@contextlib.contextmanager
+def task_threads(count: int) -> Iterator[None]:
+    """Have a number of threads as the default of all that this thread calls: a task of many."""
+    before, _task.threads = _task.threads, count
+    try:
+        yield
+    finally:
+        _task.threads = before
+
+
 @lru_cache(maxsize=1)
 def settings() -> tuple[int, int]:
     """Return the value of BVH_NUM_THREADS, 0 without one, and the quota of this process."""
     given = os.environ.get("BVH_NUM_THREADS", "").strip()
-    if given and (not given.isdecimal() or int(given) < 1):
-        raise ValueError(f"BVH_NUM_THREADS must be a number of at least 1, got {given!r}")
+    if given and not (given.isdecimal() and len(given) < 10 and 1 <= int(given) <= MOST):
+        raise ValueError(f"BVH_NUM_THREADS must be a number from 1 to {MOST}, got {given[:99]!r}")
     return int(given or 0), max(cpu_quota(OWN_CGROUP, CGROUPS), 1)
 
 
@@ -45,9 +73,10 @@ def cpu_quota(own: Path, mount: Path) -> int:
     The group and all above it limit: each has a file cpu.max with a quota and a period, both in
     microseconds.
     """
-    least = 1 << 30
+    least = UNLIMITED
     try:
-        lines = own.read_text().splitlines()
+        # Names of groups are any bytes.
+        lines = own.read_text(errors="surrogateescape").splitlines()
         path = next(line[3:] for line in lines if line.startswith("0::"))
     except (OSError, StopIteration):
         return least
@@ -55,7 +84,7 @@ def cpu_quota(own: Path, mount: Path) -> int:
     while group == mount or mount in group.parents:
         try:
             quota, period = (group / "cpu.max").read_text().split()
-            if quota != "max":
+            if quota != "max" and int(quota) > 0:
                 least = min(least, math.ceil(int(quota) / int(period)))
         except (OSError, ValueError, ZeroDivisionError):
             pass

@@ -33,6 +33,8 @@ class Scene(Picking, SceneSaving):
     M v: queries answer bit for bit as for the mesh that `flattened` returns. `add` assigns ids in
     ascending order and never reuses one.
 
+    Dask arrays give lazy results, as in `BVH`; these are of the scene as it is when it is queried.
+
     When a nested scene is changed, or a tree refitted, all scenes that contain it follow. Many
     threads may query a scene at once, but neither it nor its contents must be changed meanwhile. It
     can be pickled and copied (`copy.copy` shares the trees, `copy.deepcopy` does not), and survives

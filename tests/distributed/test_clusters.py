@@ -1,4 +1,4 @@
-"""Workers: rays made where they are cast, killed workers, kernels, threads."""
+"""Workers: rays made where they are cast, killed workers."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import bvh
-from bvh.runtime.cpus import cpu_quota, default_threads, settings
 from tests.cases.families import sphere
+from tests.cases.partitions import parts_of
 
 da = pytest.importorskip("dask.array")
 distributed = pytest.importorskip("distributed")
@@ -61,60 +61,29 @@ def _slow_fan(part: slice, folder: str) -> Any:
     return _fan(part, 0.1)
 
 
-def test_a_killed_worker(tree: bvh.BVH, tmp_path: Path) -> None:
-    source = bvh.distributed.RaySource(_slow_fan, (4000,), 40, (str(tmp_path),))
-    wanted = tree.closest_hit(*_fan(slice(0, 4000), 0.1))
+def test_killed_workers(tree: bvh.BVH, tmp_path: Path) -> None:
+    """SIGKILL in the middle of a query: of a tree in memory, and of parts in two groups."""
+    vertices, faces = sphere(3)
+    parts = parts_of(tmp_path / "parts", vertices, faces, np.arange(len(faces)) % 4)
+    parts = bvh.load(tmp_path / "parts", memory=2 * parts.records[0].tree_bytes + 100)
+    assert len(parts.groups()) == 2
+    wanted = tree.closest_hit(*_fan(slice(0, 1200), 0.1))
     with (
         distributed.LocalCluster(
             n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
         ) as cluster,
-        distributed.Client(cluster) as client,
+        distributed.Client(cluster, set_as_default=False) as client,
     ):
-        future = client.compute(source.closest_hit(tree).t)
-        while len(os.listdir(tmp_path)) < 2:
+        hits = []
+        for name, target in (("tree", tree), ("parts", parts)):
+            folder = tmp_path / f"begun {name}"
+            folder.mkdir()
+            source = bvh.distributed.RaySource(_slow_fan, (1200,), 100, (str(folder),))
+            hits.append(source.closest_hit(target))
+        futures = client.compute([column for found in hits for column in (found.t, found.prim_id)])
+        while not (begun := os.listdir(tmp_path / "begun parts")):
             time.sleep(0.01)
-        os.kill(int(os.listdir(tmp_path)[0]), signal.SIGKILL)
-        np.testing.assert_array_equal(future.result(timeout=120), wanted.t)
-
-
-def test_kernels_before_tasks(cluster: Any) -> None:
-    cluster.register_plugin(bvh.distributed.KernelPlugin(["builders"]))
-    with pytest.raises(ValueError, match="parts"):
-        bvh.distributed.KernelPlugin(["nothing"])
-
-
-def test_threads_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for given, wanted in (("7", 7), ("", settings()[0] or default_threads())):
-        monkeypatch.setenv("BVH_NUM_THREADS", given)
-        settings.cache_clear()
-        assert default_threads() == wanted
-    for wrong in ("0", "-1", "two", "1.5"):
-        monkeypatch.setenv("BVH_NUM_THREADS", wrong)
-        settings.cache_clear()
-        with pytest.raises(ValueError, match="BVH_NUM_THREADS"):
-            default_threads()
-    monkeypatch.undo()
-    settings.cache_clear()
-
-
-@pytest.mark.parametrize(
-    ("own", "limits", "wanted"),
-    [
-        ("0::/a/b", {"a": "150000 100000", "a/b": "max 100000"}, 2),
-        ("0::/a/b", {"a": "800000 100000", "a/b": "300000 100000"}, 3),
-        ("0::/", {"": "50000 100000"}, 1),
-        ("0::/a", {"a": "max 100000"}, 1 << 30),
-        ("0::/a", {"a": "nonsense"}, 1 << 30),
-        ("4:memory:/a", {"a": "100000 100000"}, 1 << 30),
-        ("0::/../..", {}, 1 << 30),
-    ],
-)
-def test_quota_of_a_container(
-    own: str, limits: dict[str, str], wanted: int, tmp_path: Path
-) -> None:
-    for group, limit in limits.items():
-        folder = tmp_path / "cgroup" / group
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "cpu.max").write_text(limit + "\n")
-    (tmp_path / "self").write_text(own + "\n")
-    assert cpu_quota(tmp_path / "self", tmp_path / "cgroup") == wanted
+        os.kill(int(begun[0]), signal.SIGKILL)
+        for k, column in enumerate(client.gather(futures)):
+            np.testing.assert_array_equal(column, (wanted.t, wanted.prim_id)[k % 2])
+        assert len({path.name for path in tmp_path.glob("begun */*")}) > 1

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import json
+import os
 import shutil
+import threading
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 import bvh
+from bvh.distributed.out_of_core import open_parts
 from bvh.distributed.out_of_core.parts import Parts
 from tests.cases.families import sphere
 from tests.cases.partitions import parts_of
@@ -49,33 +50,9 @@ def test_bad_files_of_a_part(name: str, how: str, folder: Path) -> None:
         bvh.load(folder).closest_hit(*RAY)
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"version": 99}, {"version": "x"}, {"format": "else"}, {"parts": 5}, {"triangles": 7},
-        {"sources": []}, {"parts": [{"triangles": 1}]}, {"quality": None, "parts": None},
-    ],
-)  # fmt: skip
-def test_bad_index(change: dict[str, Any], folder: Path) -> None:
-    path = folder / "index.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | change))
-    with pytest.raises(ValueError, match=r"index\.json"):
-        bvh.load(folder)
-
-
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", "[" * 100_000, '{"format": "bvh parts"}'])
 def test_index_that_is_no_index(text: str, folder: Path) -> None:
     (folder / "index.json").write_text(text)
-    with pytest.raises(ValueError, match=r"index\.json"):
-        bvh.load(folder)
-
-
-@pytest.mark.parametrize("key", ["tree_bytes", "bounds", "tree_header", "ids_digest", "triangles"])
-def test_index_with_a_wrong_number(key: str, folder: Path) -> None:
-    path = folder / "index.json"
-    content = json.loads(path.read_text())
-    content["parts"][0][key], content["parts"][1][key] = "12", [1, 2]
-    path.write_text(json.dumps(content))
     with pytest.raises(ValueError, match=r"index\.json"):
         bvh.load(folder)
 
@@ -85,29 +62,120 @@ def test_folder_that_is_none(tmp_path: Path) -> None:
         bvh.load(tmp_path)
 
 
-def test_memory_file_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    fsspec = pytest.importorskip("fsspec")
-    monkeypatch.setenv("BVH_PARTS_DIR", str(tmp_path / "fetched"))
-    vertices, faces = sphere(2)
-    parts = bvh.partition((vertices, faces), "memory://city")
-    tree = bvh.BVH.from_triangles(vertices, faces)
-    for target in (parts, bvh.load("memory://city")):
-        assert target.closest_hit(*RAY).t == tree.closest_hit(*RAY).t
-    assert len(list((tmp_path / "fetched").iterdir())) == 2
-    with pytest.raises(FileExistsError):
-        bvh.partition((vertices, faces), "memory://city")
-    files = fsspec.filesystem("memory")
-    content = files.cat_file("/city/00000.bvh")
-    files.pipe_file("/city/00000.bvh", content[:-64])
-    monkeypatch.setenv("BVH_PARTS_DIR", str(tmp_path / "again"))
-    with pytest.raises(ValueError, match=r"part 0 \(00000.bvh\)"):
-        Parts("memory://city").closest_hit(*RAY)
-    files.rm("/city", recursive=True)
-
-
 def test_parts_are_let_go_within_memory(folder: Path) -> None:
     size = (folder / "00000.bvh").stat().st_size
     parts = Parts(folder, memory=2 * size + 100)
     parts.closest_hit(*RAY)
     assert len(parts._open._open) == 2
     assert len(Parts(folder, memory=1)._open._open) == 0
+
+
+def both_files(folder: Path, first: str, second: str) -> None:
+    """Exchange two files."""
+    one, two = folder / first, folder / second
+    content = one.read_bytes()
+    one.write_bytes(two.read_bytes())
+    two.write_bytes(content)
+
+
+@pytest.mark.parametrize("endings", [["bvh"], ["npy"], ["bvh", "npy"]])
+def test_two_parts_that_are_exchanged(endings: list[str], folder: Path) -> None:
+    for ending in endings:
+        both_files(folder, f"00000.{ending}", f"00001.{ending}")
+    with pytest.raises(ValueError, match="part 0"):
+        bvh.load(folder).closest_hit(*RAY)
+
+
+def test_a_missing_part_is_named_before_any_query(folder: Path) -> None:
+    (folder / "00002.npy").unlink()
+    with pytest.raises(ValueError, match=r"part 2 \(00002.npy\) is missing"):
+        bvh.load(folder)
+
+
+@pytest.mark.parametrize("ending", ["bvh", "npy"])
+@pytest.mark.parametrize("how", ["removed", "one byte", "exchanged"])
+def test_files_that_change_after_they_were_checked(how: str, ending: str, folder: Path) -> None:
+    """Parts are opened again when memory was needed for others; a copy has the times of a file."""
+    parts, path = Parts(folder, memory=1), folder / f"00000.{ending}"
+    wanted, before = parts.all_hits(*RAY).t, path.stat()
+    np.testing.assert_array_equal(parts.all_hits(*RAY).t, wanted)
+    if how == "removed":
+        path.unlink()
+    else:
+        if how == "one byte":
+            damage(path, before.st_size // 2)
+        else:
+            os.replace(folder / f"00001.{ending}", path)
+        os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    with pytest.raises(ValueError, match=rf"part 0 .*00000.{ending}"):
+        parts.all_hits(*RAY)
+
+
+def test_bytes_are_checked_once_in_a_process(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[Path] = []
+    digest = open_parts.file_digest
+    monkeypatch.setattr(open_parts, "file_digest", lambda path: read.append(path) or digest(path))
+    for _ in range(3):
+        Parts(folder, memory=1).all_hits(*RAY)
+    assert sorted(path.name for path in read) == ["00000.npy", "00001.npy", "00002.npy"]
+
+
+def test_threads_that_need_more_parts_than_fit(folder: Path) -> None:
+    """A part is let go by one thread while another one still queries it."""
+    vertices, faces = sphere(2)
+    tree, parts = bvh.BVH.from_triangles(vertices, faces), Parts(folder, memory=1)
+    origins = np.random.default_rng(7).normal(size=(300, 3)) * 3
+    wanted, failed = tree.all_hits(origins, -origins), []
+
+    def query() -> None:
+        try:
+            for _ in range(5):
+                found = parts.all_hits(origins, -origins, threads=1)
+                np.testing.assert_array_equal(found.t, wanted.t)
+                np.testing.assert_array_equal(found.prim_id, wanted.prim_id)
+        except BaseException as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=query) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failed
+
+
+def test_an_interrupted_query_leaves_parts_as_they_were(folder: Path) -> None:
+    parts = Parts(folder, memory=1)
+    wanted = bvh.BVH.from_triangles(*sphere(2)).closest_hit(*RAY)
+
+    def interrupt(done: int, total: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        parts.closest_hit(*RAY, progress=interrupt)
+    found = parts.closest_hit(*RAY)
+    assert (found.t, found.prim_id) == (wanted.t, wanted.prim_id)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_a_forked_child_waits_for_no_thread_of_its_parent(folder: Path) -> None:
+    parts, (begin, held), go_on = Parts(folder, memory=1), os.pipe(), threading.Event()
+    wanted = parts.closest_hit(*RAY).t
+
+    def hold() -> None:
+        with parts._open._lock:
+            os.write(held, b"1")
+            go_on.wait(60)
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    os.read(begin, 1)
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if parts.closest_hit(*RAY, threads=1).t == wanted else 1)
+    status = os.waitpid(child, 0)[1]
+    go_on.set()
+    thread.join()
+    os.close(begin)
+    os.close(held)
+    assert status == 0

@@ -6,7 +6,7 @@ Each file imports only from those above it.
 |---|---|
 | `mesh_windows.py` | Windows of a large mesh: its triangles, some at a time, from arrays, files or a memory map |
 | `part_splits.py` | Splits of a mesh into parts, by a grid of centroids and the surface area heuristic |
-| `part_folder.py` | Folder of a partitioned mesh: files of trees and ids, an index with checksums; at URLs too |
+| `part_folder.py` | Folder of a partitioned mesh: files of trees and ids, an index with checksums |
 | `open_parts.py` | Parts that are open: mapped trees with their ids, as many as memory is given for |
 | `part_visits.py` | Visits of parts: which rays, points and regions go to which part, near to far, some at a time |
 | `part_results.py` | Merging of answers of parts: the least by (t, id), sums, sorted lists |

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,8 +25,14 @@ PLY_TYPES = {
 PLY_ORDERS = {"binary_little_endian": "<", "binary_big_endian": ">"}
 # A header is a few lines; what is longer is no header.
 PLY_HEADER = 1 << 16
+PLY_END = re.compile(rb"\nend_header[ \t]*\r?\n")
+PLY_FACES = ("vertex_indices", "vertex_index")
+# Fields of rows, called as no property is.
+LENGTH, CORNERS = "length of list", "corners of face"
 
 STL_HEADER = 84
+# Numbers hold zeros, which text does not: this many bytes tell.
+STL_START = 1 << 16
 STL_ROW = np.dtype([("normal", "<f4", 3), ("corners", "<f4", (3, 3)), ("attribute", "<u2")])
 
 
@@ -78,7 +85,9 @@ def windows_of(source: Any) -> Iterator[Window]:
                 used = count
                 yield Window(name, corners, vertex_ids + first_vertex)
         except (ValueError, TypeError) as error:
-            raise type(error)(f"source, {name}: {error}") from error
+            # Not a class of theirs, which may want other arguments.
+            kind = ValueError if isinstance(error, ValueError) else TypeError
+            raise kind(f"source, {name}: {error}") from error
         first_vertex += used
 
 
@@ -128,13 +137,14 @@ def _stl_triangles(path: str) -> int | None:
     """Return the number of triangles of a binary STL file; None if it is not one."""
     size = os.path.getsize(path)
     with open(path, "rb") as file:
-        header = file.read(STL_HEADER)
+        start = file.read(STL_START)
+    header = start[:STL_HEADER]
     if len(header) < STL_HEADER:
         return None
     count = int.from_bytes(header[80:84], "little")
     if size == STL_HEADER + count * STL_ROW.itemsize:
         return count
-    if not header.lstrip().startswith(b"solid"):
+    if not header.lstrip().startswith(b"solid") or b"\0" in start:
         raise ValueError(f"is damaged: {size} bytes do not hold its {count} triangles")
     return None
 
@@ -144,50 +154,98 @@ def _stl_windows(path: str, count: int) -> Iterator[Piece]:
     for begin in range(0, max(count, 1), WINDOW):
         n = min(WINDOW, count - begin)
         offset = STL_HEADER + begin * STL_ROW.itemsize
-        triangles = np.fromfile(path, STL_ROW, n, offset=offset)
+        triangles = _read(path, STL_ROW, n, offset)
         ids = np.arange(3 * begin, 3 * (begin + n), dtype=np.int64)
         yield triangles["corners"].astype(np.float64), ids.reshape(-1, 3), 3 * count
+
+
+def _read(path: str, row: np.dtype[Any], count: int, offset: int) -> NDArray[Any]:
+    """Read rows of a file whose size has been checked."""
+    found = np.fromfile(path, row, count, offset=offset)
+    if len(found) != count:
+        raise ValueError("was changed while it was read")
+    return found
 
 
 def _ply_rows(path: str) -> _Rows | None:
     """Return where a binary PLY file has vertices and triangles; None if it must be read whole.
 
     Elements before the faces must have rows of one size, and a face one list and plain numbers.
+    No count of the header is believed before the size of the file is compared with it.
     """
     with open(path, "rb") as file:
         start = file.read(PLY_HEADER)
-    end = start.find(b"end_header")
-    newline = start.find(b"\n", end)
-    if not start.startswith(b"ply") or end < 0 or newline < 0:
+    header = PLY_END.search(start)
+    if header is None or not start.startswith(b"ply"):
         return None
-    order, offset = "", newline + 1
-    found: dict[str, tuple[int, int, np.dtype[Any]]] = {}
+    try:
+        order, elements = _ply_header(start[: header.start()].decode("latin-1"))
+        layouts = [_ply_row(order, properties, name == "face") for name, _, properties in elements]
+    except (KeyError, IndexError, ValueError):
+        # Whoever reads it whole finds out what it is.
+        return None
+    names = [name for name, _, _ in elements]
+    if names.count("vertex") != 1 or "face" not in names[names.index("vertex") :]:
+        return None
+    end: int | None = header.end()
+    places: dict[str, tuple[int, int, np.dtype[Any]]] = {}
+    for (name, count, _), row in zip(elements, layouts, strict=True):
+        if end is None or row is None or count < 0:
+            end = None
+        elif name not in places:
+            places[name] = end, count, row
+            end += count * row.itemsize
+    if not {"vertex", "face"} <= set(places):
+        return None
+    corner, face = places["vertex"][2].names or (), places["face"][2].names or ()
+    if not {"x", "y", "z"} <= set(corner) or CORNERS not in face:
+        return None
+    rows_of_ply = _Rows(path, places["vertex"], places["face"])
+    return rows_of_ply if _are_triangles(rows_of_ply, end) else None
+
+
+def _are_triangles(file: _Rows, end: int | None) -> bool:
+    """Return whether all faces are triangles, or raise a ValueError if the file is not whole.
+
+    `end` is where it ends if they are, where that is known.
+    """
+    size, (offset, count, row) = os.path.getsize(file.path), file.face
+    cut_off = ValueError(f"is cut off: {size} bytes do not hold its {count} faces")
+    if size < offset + count * (row.itemsize - row[CORNERS].itemsize):
+        raise cut_off
+    whole = min(count, (size - offset) // row.itemsize)
+    for begin in range(0, whole, WINDOW):
+        n = min(WINDOW, whole - begin)
+        if (_read(file.path, row, n, offset + begin * row.itemsize)[LENGTH] != 3).any():
+            return False
+    if whole < count:
+        # A face of less than three corners may end before such a row would.
+        assert row.fields is not None
+        kind, at = row.fields[LENGTH][:2]
+        length = np.fromfile(file.path, kind, 1, offset=offset + whole * row.itemsize + at)
+        if len(length) and length[0] != 3:
+            return False
+        raise cut_off
+    if end is not None and size != end:
+        raise ValueError(f"is damaged: it has {size} bytes, its header says {end}")
+    return True
+
+
+def _ply_header(text: str) -> tuple[str, list[tuple[str, int, list[list[str]]]]]:
+    """Return the byte order, and the elements: names, counts, words of properties."""
+    order = ""
     elements: list[tuple[str, int, list[list[str]]]] = []
-    for line in start[:end].decode("latin-1").splitlines():
+    for line in text.splitlines():
         words = line.split()
         if words[:1] == ["format"]:
-            order = PLY_ORDERS.get(words[1], "")
+            order = PLY_ORDERS[words[1]]
         elif words[:1] == ["element"]:
             elements.append((words[1], int(words[2]), []))
         elif words[:1] == ["property"]:
             elements[-1][2].append(words[1:])
     if not order:
-        return None
-    for name, count, properties in elements:
-        row = _ply_row(order, properties, name == "face")
-        if row is None:
-            return None
-        found[name] = offset, count, row
-        offset += count * row.itemsize
-        if name == "face":
-            break
-    if "face" not in found or not {"x", "y", "z"} <= set(found["vertex"][2].names or ()):
-        return None
-    is_last = name == elements[-1][0]
-    if os.path.getsize(path) < offset or (is_last and os.path.getsize(path) > offset):
-        # Faces that are not triangles, or a file that is cut off.
-        return None
-    return _Rows(path, found["vertex"], found["face"])
+        raise ValueError("has no format")
+    return order, elements
 
 
 def _ply_row(order: str, properties: list[list[str]], is_face: bool) -> np.dtype[Any] | None:
@@ -196,11 +254,11 @@ def _ply_row(order: str, properties: list[list[str]], is_face: bool) -> np.dtype
     for words in properties:
         if words[0] != "list":
             fields.append((words[1], order + PLY_TYPES[words[0]]))
-        elif is_face and words[3] in ("vertex_indices", "vertex_index"):
-            fields.append(("length", order + PLY_TYPES[words[1]]))
-            fields.append(("corners", order + PLY_TYPES[words[2]], 3))
-        else:
+            continue
+        count, entry = PLY_TYPES[words[1]], PLY_TYPES[words[2]]
+        if not (is_face and words[3] in PLY_FACES) or "f" in count + entry:
             return None
+        fields += [(LENGTH, order + count), (CORNERS, order + entry, 3)]
     return np.dtype(fields)
 
 
@@ -210,10 +268,11 @@ def _ply_windows(file: _Rows) -> Iterator[Piece]:
     offset, count, row = file.face
     for begin in range(0, max(count, 1), WINDOW):
         n = min(WINDOW, count - begin)
-        faces = np.fromfile(file.path, row, n, offset=offset + begin * row.itemsize)
-        if (faces["length"] != 3).any():
-            raise ValueError("has faces that are not triangles: cut them first")
-        index = face_rows("faces", faces["corners"].astype(np.int64), vertex_count)
+        faces = _read(file.path, row, n, offset + begin * row.itemsize)
+        if n == 0:
+            yield np.empty((0, 3, 3)), np.empty((0, 3), np.int64), vertex_count
+            return
+        index = face_rows("faces", faces[CORNERS].astype(np.int64), vertex_count)
         # Mapped anew for each window: pages of the one before are let go.
         vertices = np.memmap(file.path, vertex_row, "r", vertex_offset, (vertex_count,))
         used, inverse = np.unique(index, return_inverse=True)

@@ -3,24 +3,43 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import re
+import threading
+import weakref
 from collections import OrderedDict
 from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.lib.format import open_memmap
 from numpy.typing import NDArray
 
-from bvh.distributed.out_of_core.part_folder import Index, local_files, part_ids
+from bvh.distributed.fetched_files import fetched, reject
+from bvh.distributed.out_of_core.part_folder import (
+    Index,
+    box_of,
+    check_file,
+    checked_files,
+    file_digest,
+    file_system,
+    ids_name,
+    is_url,
+    tree_name,
+)
 from bvh.queries.hierarchy import BVH
-from bvh.runtime.forks import ForkSafeLock
 from bvh.scene.files.loading import load
 
 UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 BINARY_UNITS = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 
-# Files whose bytes have been checked in this process: name, time of change, size.
-_checked: set[tuple[str, int, int]] = set()
+# What tells a file from any that takes its place, or that it becomes when it is written to.
+State = tuple[int, ...]
+
+# Files whose bytes have been checked in this process, with the checksum that they were checked by.
+_checked: set[tuple[State, str]] = set()
 
 
 class Part(NamedTuple):
@@ -52,12 +71,13 @@ class OpenParts:
     def __init__(self, place: str, index: Index, memory: int) -> None:
         self._place, self._index, self._memory = place, index, memory
         self._open: OrderedDict[int, Part] = OrderedDict()
-        self._guard = ForkSafeLock()
+        self._lock = threading.RLock()
+        _all.add(self)
 
     @contextlib.contextmanager
     def part(self, number: int) -> Iterator[Part]:
         """Open a part; what the memory does not hold beside it is closed."""
-        with self._guard.lock:
+        with self._lock:
             part = self._open.pop(number, None)
             records = self._index.parts
             used = sum(records[k].tree_bytes for k in self._open)
@@ -70,21 +90,98 @@ class OpenParts:
 
     def _opened(self, number: int) -> Part:
         """Map the files of a part, checked at the first time in a process."""
-        tree_path, ids_path = local_files(self._place, self._index, number)
-        name = f"{self._place}: part {number}"
-        state = tree_path.stat()
-        key = str(tree_path.resolve()), state.st_mtime_ns, state.st_size
+        if not is_url(self._place):
+            return self._mapped(number, *checked_files(Path(self._place), self._index, number))
+        tree_path, ids_path = self._fetched(number)
         try:
-            tree = load(tree_path, mmap=True, verify=key not in _checked)
+            return self._mapped(number, tree_path, ids_path)
+        except ValueError:
+            reject([tree_path, ids_path])
+        return self._mapped(number, *self._fetched(number))
+
+    def _fetched(self, number: int) -> tuple[Path, Path]:
+        """Return local copies of the files of a part at a URL."""
+        files, root = file_system(self._place)
+        part, found = self._index.parts[number], list[Path]()
+        for name, digest in (
+            (tree_name(number), part.tree_header),
+            (ids_name(number), part.ids_digest),
+        ):
+            label = f"{self._place}: part {number} ({name})"
+            try:
+                found.append(
+                    fetched(
+                        digest + Path(name).suffix,
+                        partial(files.get_file, f"{root}/{name}"),
+                        partial(check_file, part=part, label=label),
+                    )
+                )
+            except FileNotFoundError:
+                raise ValueError(f"{label} is missing") from None
+        return found[0], found[1]
+
+    def _mapped(self, number: int, tree_path: Path, ids_path: Path) -> Part:
+        """Map files of a part whose sizes and headers have been checked."""
+        record, name = self._index.parts[number], f"{self._place}: part {number}"
+        checks = _state(tree_path), record.tree_header
+        try:
+            tree = load(tree_path, mmap=True, verify=checks not in _checked)
             if not isinstance(tree, BVH) or tree.kind != "triangles":
                 raise ValueError("is not a tree over triangles")
+            if len(tree) != record.triangles or box_of(tree) != record.bounds:
+                raise ValueError("has another box, or other triangles, than the index says")
         except ValueError as error:
-            raise ValueError(f"{name} ({tree_path.name}): {error}") from None
-        ids = part_ids(ids_path, self._index.parts[number], name)
-        if len(tree) != len(ids):
-            raise ValueError(f"{name} has {len(tree)} triangles and {len(ids)} ids")
-        _checked.add(key)
+            raise ValueError(f"{name} ({tree_name(number)}): {error}") from None
+        _checked.add(checks)
+        try:
+            ids = _mapped_ids(ids_path, record.ids_digest, self._index.triangles)
+            if ids.shape != (record.triangles,):
+                raise ValueError(f"has {len(ids)} ids for {record.triangles} triangles")
+        except ValueError as error:
+            raise ValueError(f"{name} ({ids_name(number)}): {error}") from None
         return Part(tree, ids)
+
+    def renew(self) -> None:
+        """Have a lock that no thread holds."""
+        self._lock = threading.RLock()
+
+
+# Those of this process, whose locks a forked child finds free.
+_all: weakref.WeakSet[OpenParts] = weakref.WeakSet()
+
+
+def _renew_all() -> None:
+    for parts in _all:
+        parts.renew()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_all)
+
+
+def _state(path: Path) -> State:
+    """Return the state of a file, which changes with its content."""
+    status = os.stat(path)
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
+def _mapped_ids(path: Path, digest: str, count: int) -> NDArray[np.int64]:
+    """Map the ids of a part; the first time in a process, after a check of all bytes."""
+    checks = _state(path), digest
+    if checks not in _checked and file_digest(path) != digest:
+        raise ValueError("is damaged: its checksum is wrong")
+    try:
+        ids: NDArray[np.int64] = open_memmap(path, mode="r")
+    except Exception as error:
+        # NumPy reads a header as Python's literals, and raises whatever that does.
+        raise ValueError(f"holds no ids: {error!r}") from None
+    if ids.dtype != np.int64 or ids.ndim != 1:
+        raise ValueError("holds no ids")
+    if checks not in _checked:
+        if len(ids) and not (ids[0] >= 0 and ids[-1] < count and (ids[1:] > ids[:-1]).all()):
+            raise ValueError(f"holds ids that are not ascending in 0..{count - 1}")
+        _checked.add(checks)
+    return ids
 
 
 def byte_count(name: str, value: int | str) -> int:

@@ -37,6 +37,10 @@ class PartContent:
         """Return the parts in groups that fit into `memory`, as one object each.
 
         A group has the ids and the bounds of the whole, and answers for its own parts alone.
+
+        Returns
+        -------
+        list of Parts
         """
         groups: list[list[int]] = [[]]
         used = 0
@@ -135,6 +139,22 @@ class PartContent:
         -------
         source, face : ndarray of int64, of the shape of `prim_id`
             Row of `sources`, and index of the triangle in it; -1 for -1.
+
+        Raises
+        ------
+        ValueError
+            If an id is not one of the parts'.
+
+        Examples
+        --------
+        >>> import bvh, tempfile, trimesh
+        >>> ball, folder = trimesh.creation.icosphere(), tempfile.TemporaryDirectory()
+        >>> parts = bvh.partition([ball, ball], folder.name)
+        >>> source, face = parts.source_of([0, 1280, 1281, -1])
+        >>> source, face
+        (array([ 0,  1,  1, -1]), array([ 0,  0,  1, -1]))
+        >>> parts.sources[source[1]]
+        Source(name='mesh 1', first=1280, triangles=1280)
         """
         ids = np.asarray(prim_id)
         if ids.size and not (ids.min() >= -1 and ids.max() < len(self)):

@@ -3,14 +3,17 @@
 ========== ==================================================================================
 file       content
 ========== ==================================================================================
-index.json version, number of triangles, sources, and of each part its box, counts, checksums
+index.json version, number of triangles, sources, of each part its box, counts and checksums, and
+           the checksum of all this
 00000.bvh  the tree of a part, as `BVH.save` writes it
 00000.npy  the ids of its triangles in the whole, int64, ascending
 ========== ==================================================================================
 
 The index is written last, so that a folder without one is not finished. A folder may be a URL of
-fsspec; its parts are then fetched one by one into a local folder, under names that contain their
-checksums.
+fsspec (see `fetched_files`).
+
+A ray that no box of the index lets through opens no file. So the index is what all else is checked
+against: its own content by its checksum, the files by theirs.
 """
 
 from __future__ import annotations
@@ -19,8 +22,8 @@ import contextlib
 import json
 import os
 import re
-import secrets
 import shutil
+import stat
 import tempfile
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -34,9 +37,24 @@ from numpy.typing import NDArray
 from bvh.io.container import DIGEST_SIZE, HEADER_SIZE
 from bvh.queries.hierarchy import BVH
 
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None  # type: ignore[assignment]
+
 INDEX = "index.json"
 SCRATCH = "unfinished"
 FORMAT, VERSION = "bvh parts", 1
+
+# What reading a damaged index may raise, beside a ValueError of this file or of `json`.
+_DAMAGE = (
+    KeyError, TypeError, AttributeError, RecursionError, OverflowError, UnicodeDecodeError
+)  # fmt: skip
+
+# Files of parts, and those that are being written: by `BVH.save`, and here.
+OURS = re.compile(r"\d{5,}\.(bvh|npy)|\.\d{5,}\.bvh\.[0-9a-f]{16}")
+# Files of a run, in the folder SCRATCH.
+SCRATCH_FILES = re.compile(r"lock|all(-\d+)*|index\.json")
 
 
 @dataclass(frozen=True)
@@ -108,6 +126,12 @@ def header_digest(path: Path) -> str:
         return file.read(HEADER_SIZE)[HEADER_SIZE - DIGEST_SIZE :].hex()
 
 
+def box_of(tree: BVH) -> list[float] | None:
+    """Return the box of a part, as the index has it."""
+    box: list[float] = tree.bounds.reshape(-1).tolist()
+    return box if np.isfinite(box).all() else None
+
+
 class NewFolder:
     """Local folder in which parts are being written, and the place that they are for."""
 
@@ -122,10 +146,9 @@ class NewFolder:
         tree.save(tree_path)
         np.save(ids_path, ids)
         self._quality = tree._quality
-        bounds = tree.bounds.reshape(-1)
         return PartRecord(
             len(ids),
-            bounds.tolist() if np.isfinite(bounds).all() else None,
+            box_of(tree),
             tree_path.stat().st_size,
             header_digest(tree_path),
             ids_path.stat().st_size,
@@ -134,7 +157,6 @@ class NewFolder:
 
     def publish(self, parts: list[PartRecord], sources: list[Source]) -> None:
         """Bring the parts to their place and, at last, write the index."""
-        shutil.rmtree(self.scratch, ignore_errors=True)
         content = {
             "format": FORMAT,
             "version": VERSION,
@@ -143,10 +165,14 @@ class NewFolder:
             "sources": [asdict(source) for source in sources],
             "parts": [asdict(part) for part in parts],
         }
+        content["digest"] = _digest_of(content)
         text = json.dumps(content, indent=1).encode()
         if not is_url(self._place):
-            new = self.path / f".{secrets.token_hex(8)}"
-            new.write_bytes(text)
+            new = self.scratch / INDEX
+            with open(new, "wb") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
             os.replace(new, self.path / INDEX)
             return
         files, root = file_system(self._place)
@@ -157,6 +183,13 @@ class NewFolder:
         files.pipe_file(f"{root}/{INDEX}", text)
 
 
+def _digest_of(content: dict[str, Any]) -> str:
+    """Return the checksum of the content of an index, other than itself."""
+    rest = {name: value for name, value in content.items() if name != "digest"}
+    text = json.dumps(rest, sort_keys=True, separators=(",", ":"))
+    return blake2b(text.encode(), digest_size=DIGEST_SIZE).hexdigest()
+
+
 @contextlib.contextmanager
 def new_folder(folder: str | os.PathLike[str]) -> Iterator[NewFolder]:
     """Prepare a folder for parts; after an exception, remove what has been written.
@@ -164,12 +197,17 @@ def new_folder(folder: str | os.PathLike[str]) -> Iterator[NewFolder]:
     Raises
     ------
     FileExistsError
-        If there are files in it, other than of a run that was interrupted.
+        If there are files in it, other than of a run that was interrupted, or if another process
+        writes to it.
     """
     place = os.fspath(folder)
     if is_url(place):
         files, root = file_system(place)
-        if files.exists(f"{root}/{INDEX}"):
+        try:
+            names = [os.path.basename(path) for path in files.find(root, maxdepth=1)]
+        except FileNotFoundError:
+            names = []
+        if not all(OURS.fullmatch(name) for name in names):
             raise FileExistsError(f"folder has files in it: {place}")
         with tempfile.TemporaryDirectory() as local:
             target = NewFolder(place, Path(local))
@@ -179,24 +217,57 @@ def new_folder(folder: str | os.PathLike[str]) -> Iterator[NewFolder]:
     path = Path(place)
     path.mkdir(parents=True, exist_ok=True)
     target = NewFolder(place, path)
-    others = set(os.listdir(path))
-    if others and SCRATCH not in others:
-        raise FileExistsError(f"folder has files in it: {place}")
-    _clear(target)
-    target.scratch.mkdir()
-    try:
-        yield target
-    except BaseException:
+    _demand_ours(target)
+    target.scratch.mkdir(exist_ok=True)
+    with _locked(target):
+        # Another process may have finished it meanwhile.
+        _demand_ours(target)
         _clear(target)
-        raise
+        try:
+            yield target
+        except BaseException:
+            # Not the index of another process, where there are no locks.
+            if not (path / INDEX).exists():
+                _clear(target)
+                shutil.rmtree(target.scratch, ignore_errors=True)
+            raise
+    shutil.rmtree(target.scratch, ignore_errors=True)
+
+
+def _demand_ours(target: NewFolder) -> None:
+    """Raise a FileExistsError unless a folder is empty, or left by a run that was interrupted."""
+    names = set(os.listdir(target.path))
+    if not names:
+        return
+    ours = SCRATCH in names and all(OURS.fullmatch(name) for name in names - {SCRATCH})
+    if ours and target.scratch.is_dir() and not target.scratch.is_symlink():
+        ours = all(SCRATCH_FILES.fullmatch(name) for name in os.listdir(target.scratch))
+    if not ours:
+        raise FileExistsError(f"folder has files in it: {target.path}")
+
+
+@contextlib.contextmanager
+def _locked(target: NewFolder) -> Iterator[None]:
+    """Keep other processes from writing to a folder, where the disk knows locks."""
+    with open(target.scratch / "lock", "wb") as file:
+        if fcntl is not None:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise FileExistsError(
+                    f"folder is being written to by another process: {target.path}"
+                ) from None
+            except OSError:
+                pass
+        yield
 
 
 def _clear(target: NewFolder) -> None:
-    """Remove what a run that did not finish has left; the mark that it has, last."""
-    for entry in target.path.iterdir():
-        if entry.suffix in (".bvh", ".npy"):
-            entry.unlink()
-    shutil.rmtree(target.scratch, ignore_errors=True)
+    """Remove what a run that did not finish has left, other than the mark that it has not."""
+    for folder, pattern in ((target.path, OURS), (target.scratch, SCRATCH_FILES)):
+        for entry in folder.iterdir():
+            if pattern.fullmatch(entry.name) and entry.name != "lock":
+                entry.unlink()
 
 
 def is_url(place: str) -> bool:
@@ -217,84 +288,103 @@ def file_system(url: str) -> tuple[Any, str]:
 
 
 def read_index(place: str) -> Index:
-    """Read and check the index of a folder.
+    """Read and check the index of a folder, and that it has the files that the index tells of.
 
     Raises
     ------
     ValueError
-        If there is none, or it is of another version, or damaged; the message says which.
+        If there is none, or it is of another version, or damaged, or a file is missing, cut off or
+        another one; the message says which. Files at URLs are looked at when they are fetched.
     """
     try:
         if is_url(place):
             files, root = file_system(place)
             text = files.cat_file(f"{root}/{INDEX}")
         else:
+            if not stat.S_ISREG(os.stat(Path(place) / INDEX).st_mode):
+                raise ValueError(f"{place}/{INDEX}: is something else than a file")
             text = (Path(place) / INDEX).read_bytes()
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise ValueError(
             f"{place}: holds no {INDEX}: it is not a folder of parts, or bvh.partition has not "
             "finished it"
         ) from None
     try:
-        content = json.loads(text)
-        if content["format"] != FORMAT or not isinstance(content["version"], int):
-            raise ValueError("is not an index of parts")
-        if content["version"] > VERSION:
-            raise ValueError(
-                f"has format version {content['version']}; this version of bvh reads {VERSION}"
-            )
-        index = Index(
-            int(content["triangles"]),
-            str(content["quality"]),
-            tuple(Source(**row) for row in content["sources"]),
-            tuple(PartRecord(**row) for row in content["parts"]),
-            blake2b(text, digest_size=DIGEST_SIZE).hexdigest(),
-        )
-        _check(index)
-    except (KeyError, TypeError, AttributeError, RecursionError) as error:
+        index = _index_of(json.loads(text))
+    except _DAMAGE as error:
         raise ValueError(f"{place}/{INDEX}: is damaged: {error!r}") from None
     except ValueError as error:
         raise ValueError(f"{place}/{INDEX}: {error}") from None
+    if not is_url(place):
+        for number in range(len(index.parts)):
+            checked_files(Path(place), index, number)
     return index
 
 
-def _check(index: Index) -> None:
-    """Raise a ValueError or TypeError unless the numbers of an index agree."""
+def _index_of(content: dict[str, Any]) -> Index:
+    """Return the index with some content, which is checked."""
+    if content["format"] != FORMAT or type(content["version"]) is not int:
+        raise ValueError("is not an index of parts")
+    if content["version"] > VERSION:
+        raise ValueError(
+            f"has format version {content['version']}; this version of bvh reads {VERSION}"
+        )
+    if content["digest"] != _digest_of(content):
+        raise ValueError("is damaged: its checksum is wrong")
+    index = Index(
+        content["triangles"],
+        str(content["quality"]),
+        tuple(Source(**row) for row in content["sources"]),
+        tuple(PartRecord(**row) for row in content["parts"]),
+        content["digest"],
+    )
     for part in index.parts:
-        for digest in (part.tree_header, part.ids_digest):
-            # They become names of files.
-            if not re.fullmatch(f"[0-9a-f]{{{2 * DIGEST_SIZE}}}", digest):
-                raise ValueError("is damaged: a checksum is not one")
-        if part.bounds is not None and (
-            len(part.bounds) != 6 or not np.isfinite(np.array(part.bounds, float)).all()
-        ):
-            raise ValueError("is damaged: a box is not six numbers")
-        if not (0 < part.triangles < 2**31 and part.tree_bytes > 0 and part.ids_bytes > 0):
-            raise ValueError("is damaged: a part has no triangles, or no bytes")
+        _check_part(part)
     first = 0
     for source in index.sources:
-        if source.first != first or source.triangles < 0:
+        counts = source.first, source.triangles
+        if not (_whole(*counts) and isinstance(source.name, str) and source.first == first):
             raise ValueError("is damaged: its sources do not follow each other")
         first += source.triangles
     if not first == index.triangles == sum(part.triangles for part in index.parts):
         raise ValueError("is damaged: its counts of triangles differ")
+    return index
 
 
-def local_files(place: str, index: Index, number: int) -> tuple[Path, Path]:
-    """Return the checked local files of a part: its tree's and its ids'; fetched for a URL.
+def _check_part(part: PartRecord) -> None:
+    """Raise a ValueError or TypeError unless a part can be what the index says."""
+    for digest in (part.tree_header, part.ids_digest):
+        # They become names of files.
+        if not re.fullmatch(f"[0-9a-f]{{{2 * DIGEST_SIZE}}}", digest):
+            raise ValueError("is damaged: a checksum is not one")
+    box = part.bounds
+    if box is not None:
+        numbers = isinstance(box, list) and {type(x) for x in box} <= {int, float}
+        if not (numbers and len(box) == 6 and np.isfinite(np.array(box, float)).all()):
+            raise ValueError("is damaged: a box is not six numbers")
+        if any(low > high for low, high in zip(box[:3], box[3:], strict=True)):
+            raise ValueError("is damaged: the corners of a box are exchanged")
+    counts = part.triangles, part.tree_bytes, part.ids_bytes
+    if not (_whole(*counts) and min(counts) > 0 and part.triangles < 2**31):
+        raise ValueError("is damaged: a part has no triangles, or no bytes")
+
+
+def _whole(*numbers: Any) -> bool:
+    """Return whether all are integers from 0 that int64 holds."""
+    return all(type(number) is int and 0 <= number < 2**63 for number in numbers)
+
+
+def checked_files(folder: Path, index: Index, number: int) -> tuple[Path, Path]:
+    """Return the files of a part in a local folder: its tree's and its ids'.
 
     Raises
     ------
     ValueError
         If one is missing, cut off, or another file; the message names the part.
     """
-    part, names = index.parts[number], (tree_name(number), ids_name(number))
-    if is_url(place):
-        label = f"{place}: part {number}"
-        return _fetched(place, names[0], part, label), _fetched(place, names[1], part, label)
-    tree, ids = Path(place) / names[0], Path(place) / names[1]
+    tree, ids = folder / tree_name(number), folder / ids_name(number)
     for path in (tree, ids):
-        check_file(path, part, f"{place}: part {number} ({path.name})")
+        check_file(path, index.parts[number], f"{folder}: part {number} ({path.name})")
     return tree, ids
 
 
@@ -308,42 +398,3 @@ def check_file(path: Path, part: PartRecord, label: str) -> None:
         raise ValueError(f"{label} has {path.stat().st_size} bytes, the index says {size}")
     if is_tree and header_digest(path) != part.tree_header:
         raise ValueError(f"{label} is not the file of the index")
-
-
-def part_ids(path: Path, part: PartRecord, name: str) -> NDArray[np.int64]:
-    """Map the ids of a part, after a check of all bytes."""
-    if file_digest(path) != part.ids_digest:
-        raise ValueError(f"{name} ({path.name}) is damaged: its checksum is wrong")
-    ids: NDArray[np.int64] = np.load(path, mmap_mode="r")
-    if ids.shape != (part.triangles,) or ids.dtype != np.int64:
-        raise ValueError(f"{name} ({path.name}) does not hold {part.triangles} ids")
-    return ids
-
-
-def cache_folder() -> Path:
-    """Return the folder for fetched parts: BVH_PARTS_DIR, or one in the user's cache."""
-    given = os.environ.get("BVH_PARTS_DIR")
-    if given:
-        return Path(given)
-    home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    return Path(home) / "bvh" / "parts"
-
-
-def _fetched(place: str, name: str, part: PartRecord, label: str) -> Path:
-    """Return the local copy of a part's file; fetch it unless it is there already."""
-    folder, ending = cache_folder(), Path(name).suffix
-    digest = part.tree_header if ending == ".bvh" else part.ids_digest
-    path = folder / f"{digest}{ending}"
-    if not path.exists():
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        files, root = file_system(place)
-        new = folder / f".{secrets.token_hex(8)}{ending}"
-        try:
-            files.get_file(f"{root}/{name}", str(new))
-            check_file(new, part, f"{label} ({name})")
-            os.replace(new, path)
-        except FileNotFoundError:
-            raise ValueError(f"{label} ({name}) is missing") from None
-        finally:
-            new.unlink(missing_ok=True)
-    return path

@@ -54,8 +54,9 @@ def partition(
     folder : str or path-like
         Created, or empty; or a URL of fsspec, such as ``s3://bucket/city``.
     memory : int or str
-        Bytes to stay within, such as ``"500MB"`` or ``"2GiB"``; what is beside a tree, Python and
-        its libraries, comes on top. It determines the size of parts.
+        Bytes to stay within, such as ``"500MB"`` or ``"2GiB"``, at least 50 MB; Python and its
+        libraries come on top. It determines the size of parts: at most a triangle for each 400
+        bytes.
     quality : {"low", "medium", "high"}
         As in `BVH.from_triangles`.
     threads : int, optional
@@ -67,7 +68,7 @@ def partition(
     Returns
     -------
     Parts
-        As `bvh.load` opens it.
+        As ``bvh.load(folder, memory=memory)`` returns it.
 
     Raises
     ------

@@ -1,0 +1,214 @@
+"""Parts at URLs: fetched once, checked, fetched again when the copy is damaged."""
+
+from __future__ import annotations
+
+import builtins
+import os
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import bvh
+from bvh.distributed import fetched_files
+from bvh.distributed.out_of_core.parts import Parts
+from tests.cases.families import sphere
+from tests.cases.partitions import parts_of
+
+fsspec = pytest.importorskip("fsspec")
+
+RAY = [3.0, 0.1, 0.2], [-1.0, 0.0, 0.0]
+URL = "memory://city/parts"
+
+
+@pytest.fixture
+def copies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("BVH_PARTS_DIR", str(tmp_path / "copies"))
+    return tmp_path / "copies"
+
+
+@pytest.fixture
+def wanted() -> Any:
+    return bvh.BVH.from_triangles(*sphere(2)).closest_hit(*RAY)
+
+
+@pytest.fixture
+def files(copies: Path) -> Any:
+    """The memory file system, with three parts that surround the centre."""
+    vertices, faces = sphere(2)
+    memory = fsspec.filesystem("memory")
+    parts_of(URL, vertices, faces, np.arange(len(faces)) % 3)
+    yield memory
+    memory.rm("/city", recursive=True)
+
+
+def same(target: Any, wanted: Any) -> None:
+    found = target.closest_hit(*RAY)
+    assert (found.t, found.prim_id, found.u) == (wanted.t, wanted.prim_id, wanted.u)
+
+
+def test_partition_to_memory(copies: Path, wanted: Any) -> None:
+    parts = bvh.partition(sphere(2), "memory://town")
+    for target in (parts, bvh.load("memory://town"), bvh.load("memory://town/")):
+        same(target, wanted)
+    assert len(list(copies.iterdir())) == 2
+    with pytest.raises(FileExistsError):
+        bvh.partition(sphere(2), "memory://town")
+    fsspec.filesystem("memory").rm("/town", recursive=True)
+
+
+def test_an_interrupted_partition(copies: Path, wanted: Any, monkeypatch: Any) -> None:
+    memory = fsspec.filesystem("memory")
+
+    def refuse(*_: object) -> None:
+        raise OSError("no connection")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(type(memory), "pipe_file", refuse)
+        with pytest.raises(OSError, match="no connection"):
+            bvh.partition(sphere(2), "memory://town")
+    with pytest.raises(ValueError, match="has not finished it"):
+        bvh.load("memory://town")
+    same(bvh.partition(sphere(2), "memory://town"), wanted)
+    memory.rm("/town", recursive=True)
+
+
+def test_files_of_somebody_else_at_a_url() -> None:
+    memory = fsspec.filesystem("memory")
+    memory.pipe_file("/mine/notes.txt", b"mine")
+    with pytest.raises(FileExistsError, match="has files in it"):
+        bvh.partition(sphere(1), "memory://mine")
+    assert memory.find("/mine") == ["/mine/notes.txt"]
+    memory.rm("/mine", recursive=True)
+
+
+def test_a_local_folder_as_url(tmp_path: Path, copies: Path, wanted: Any) -> None:
+    vertices, faces = sphere(2)
+    parts_of(tmp_path / "parts", vertices, faces, np.arange(len(faces)) % 3)
+    same(bvh.load(f"file://{tmp_path}/parts"), wanted)
+
+
+@pytest.mark.parametrize("name", ["00001.bvh", "00001.npy"])
+@pytest.mark.parametrize("how", ["missing", "cut off", "one byte", "exchanged"])
+def test_bad_files_at_a_url(name: str, how: str, files: Any) -> None:
+    path = f"/city/parts/{name}"
+    content = bytearray(files.cat_file(path))
+    if how == "missing":
+        files.rm(path)
+    elif how == "cut off":
+        files.pipe_file(path, bytes(content[:-64]))
+    elif how == "one byte":
+        content[len(content) // 2] ^= 1
+        files.pipe_file(path, bytes(content))
+    else:
+        files.pipe_file(path, files.cat_file(path.replace("1.", "2.")))
+    with pytest.raises(ValueError, match=rf"part 1 \({name}\)"):
+        Parts(URL).closest_hit(*RAY)
+
+
+@pytest.mark.parametrize("ending", [".bvh", ".npy"])
+@pytest.mark.parametrize("how", ["removed", "emptied", "one byte", "first byte", "exchanged"])
+def test_a_damaged_copy_is_fetched_again(
+    how: str, ending: str, files: Any, copies: Path, wanted: Any
+) -> None:
+    same(Parts(URL), wanted)
+    path, other = sorted(copies.glob(f"*{ending}"))[:2]
+    content = bytearray(path.read_bytes())
+    good = bytes(content)
+    if how == "removed":
+        path.unlink()
+    elif how == "exchanged":
+        os.replace(other, path)
+    else:
+        content[len(content) // 2 if how == "one byte" else 0] ^= 1
+        path.write_bytes(b"" if how == "emptied" else content)
+    same(Parts(URL), wanted)
+    assert path.read_bytes() == good
+    assert len(list(copies.iterdir())) == 6
+
+
+def test_each_file_is_fetched_by_one_of_many(
+    files: Any, copies: Path, wanted: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Locks of files hold between threads as between processes."""
+    pytest.importorskip("fcntl")
+    fetched: list[str] = []
+    get_file = type(files).get_file
+
+    def slow(self: Any, remote: str, local: str) -> None:
+        fetched.append(remote)
+        time.sleep(0.01)
+        get_file(self, remote, local)
+
+    monkeypatch.setattr(type(files), "get_file", slow)
+    found: list[Any] = []
+    threads = [
+        threading.Thread(target=lambda: found.append(Parts(URL).closest_hit(*RAY, threads=1)))
+        for _ in range(6)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [hit.t for hit in found] == [wanted.t] * 6
+    assert len(fetched) == len(set(fetched)) == 6
+    assert len(list(copies.iterdir())) == 6
+
+
+def test_what_a_killed_process_was_fetching(files: Any, copies: Path, wanted: Any) -> None:
+    copies.mkdir()
+    for record in Parts(URL).records:
+        (copies / f".{record.tree_header}.bvh").write_bytes(b"half")
+    same(Parts(URL), wanted)
+    assert len(list(copies.iterdir())) == 6
+
+
+def test_a_disk_without_locks(
+    files: Any, copies: Path, wanted: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fetched_files, "fcntl", None)
+    same(Parts(URL), wanted)
+    assert len(list(copies.iterdir())) == 6
+
+
+def test_a_home_that_cannot_be_written_to(
+    files: Any, tmp_path: Path, wanted: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Copies go to a temporary folder; where a folder was asked for, the error names it."""
+    (tmp_path / "home").touch()
+    monkeypatch.setenv("BVH_PARTS_DIR", str(tmp_path / "home" / "copies"))
+    with pytest.raises(OSError, match="BVH_PARTS_DIR"):
+        Parts(URL).closest_hit(*RAY)
+    monkeypatch.delenv("BVH_PARTS_DIR")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
+    same(Parts(URL), wanted)
+    folder = fetched_files.temporary_folder(os.getpid())
+    assert len(list(folder.iterdir())) == 6
+
+
+def test_copies_in_a_folder_that_is_only_read(
+    files: Any, copies: Path, wanted: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    same(Parts(URL), wanted)
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    same(Parts(URL), wanted)
+
+
+def test_without_fsspec(monkeypatch: pytest.MonkeyPatch) -> None:
+    load, hidden = builtins.__import__, ("fsspec", "fsspec.core")
+
+    def without(name: str, *rest: Any) -> Any:
+        if name in hidden:
+            raise ImportError(name)
+        return load(name, *rest)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    for name in hidden:
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    for call in (lambda: bvh.load("s3://b/c"), lambda: bvh.partition(sphere(1), "s3://b/c")):
+        with pytest.raises(ImportError, match=r'pip install "raybvh\[dask\]"'):
+            call()

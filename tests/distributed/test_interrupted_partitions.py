@@ -1,0 +1,178 @@
+"""Partitions that do not finish: refused by `bvh.load`, used again by `bvh.partition`."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import bvh
+from bvh.distributed.out_of_core import mesh_windows, part_folder, partitioning
+from tests.cases.families import sphere
+from tests.children import start
+
+RAY = [3.0, 0.1, 0.2], [-1.0, 0.0, 0.0]
+
+# A partition into parts of 100 triangles that says when some are written, and then waits.
+SLOW = """
+import os, time
+import bvh
+from bvh.distributed.out_of_core import mesh_windows, partitioning
+from tests.cases.families import sphere
+partitioning.BUILD_BYTES = partitioning.SMALLEST_MEMORY // 100
+def progress(done, total):
+    if os.path.exists({folder!r} + "/00002.bvh"):
+        print("here", flush=True)
+        time.sleep(600)
+bvh.partition(sphere(3), {folder!r}, memory="50MB", progress=progress)
+"""
+
+
+@pytest.fixture(autouse=True)
+def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have parts of at most 100 triangles, read in windows of 64."""
+    monkeypatch.setattr(partitioning, "BUILD_BYTES", partitioning.SMALLEST_MEMORY // 100)
+    monkeypatch.setattr(mesh_windows, "WINDOW", 64)
+    monkeypatch.setattr(partitioning, "WINDOW", 64)
+
+
+def refused_and_used_again(folder: Path) -> None:
+    with pytest.raises(ValueError, match="has not finished"):
+        bvh.load(folder)
+    parts = bvh.partition(sphere(3), folder, memory="50MB")
+    assert parts.part_count > 5
+    tree = bvh.BVH.from_triangles(*sphere(3))
+    found, wanted = (t.closest_hit(*RAY) for t in (bvh.load(folder), tree))
+    assert (found.t, found.prim_id) == (wanted.t, wanted.prim_id)
+    assert "unfinished" not in os.listdir(folder)
+
+
+def test_a_killed_process(tmp_path: Path) -> None:
+    """While it runs, no other one writes to the folder."""
+    folder = tmp_path / "parts"
+    child = start(SLOW.format(folder=str(folder)))
+    assert child.stdout is not None
+    try:
+        assert child.stdout.readline() == "here\n"
+        before = sorted(os.listdir(folder))
+        if part_folder.fcntl is not None:
+            with pytest.raises(FileExistsError, match="another process"):
+                bvh.partition(sphere(3), folder)
+        assert sorted(os.listdir(folder)) == before
+    finally:
+        child.kill()
+        child.communicate()
+    assert "00000.bvh" in before
+    refused_and_used_again(folder)
+
+
+def meshes(error: BaseException) -> Iterator[Any]:
+    yield sphere(2)
+    raise error
+
+
+@pytest.mark.parametrize("error", [RuntimeError("no more"), KeyboardInterrupt(), SystemExit()])
+def test_an_exception_of_the_source(error: BaseException, tmp_path: Path) -> None:
+    with pytest.raises(type(error)):
+        bvh.partition(meshes(error), tmp_path / "parts", memory="50MB")
+    assert os.listdir(tmp_path / "parts") == []
+    refused_and_used_again(tmp_path / "parts")
+
+
+def test_an_invalid_mesh_after_valid_ones(tmp_path: Path) -> None:
+    vertices, faces = sphere(2)
+    with pytest.raises(ValueError, match="source, mesh 1"):
+        bvh.partition([(vertices, faces), (vertices, faces + 9)], tmp_path / "parts")
+    refused_and_used_again(tmp_path / "parts")
+
+
+@pytest.mark.parametrize("what", ["spill", "tree", "ids", "index", "rename"])
+def test_a_full_disk(what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, count = tmp_path / "parts", 0
+
+    def full(*_: object, **__: object) -> None:
+        nonlocal count
+        count += 1
+        if count > 2 or what in ("index", "rename"):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        if what == "spill":
+            patch.setattr(partitioning, "_append", full)
+        elif what == "tree":
+            patch.setattr(bvh.BVH, "save", full)
+            patch.setattr(part_folder, "header_digest", lambda path: "0" * 32)
+        elif what == "ids":
+            patch.setattr(np, "save", full)
+        elif what == "index":
+            patch.setattr(os, "fsync", full)
+            patch.setattr(bvh.BVH, "save", lambda tree, path: Path(path).write_bytes(b"tree"))
+        else:
+            patch.setattr(os, "replace", full)
+        with pytest.raises(OSError):
+            bvh.partition(sphere(3), folder, memory="50MB")
+    assert os.listdir(folder) == []
+    refused_and_used_again(folder)
+
+
+def test_what_a_killed_process_may_leave(tmp_path: Path) -> None:
+    """At any time: parts, a part or an index that is being written, and the mark of a run."""
+    for names in (
+        ["unfinished/lock"],
+        ["unfinished/lock", "unfinished/all"],
+        ["unfinished/lock", "unfinished/all-0-12", "00000.bvh", "00000.npy", "00001.bvh"],
+        ["unfinished/lock", "00000.bvh", ".00001.bvh.0123456789abcdef"],
+        ["unfinished/lock", "unfinished/index.json", "00000.bvh", "00000.npy"],
+    ):
+        folder = tmp_path / str(len(names)) / names[-1].replace("/", "-")
+        (folder / "unfinished").mkdir(parents=True)
+        for name in names:
+            (folder / name).write_bytes(b"half")
+        refused_and_used_again(folder)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["mine.npy", "unfinished/mine.txt", "trees.bvh", "index.json", ".hidden", "00000.npy/mine"],
+)
+def test_files_of_somebody_else_are_kept(name: str, tmp_path: Path) -> None:
+    """Also beside a folder that has the name of the mark of a run."""
+    (tmp_path / "unfinished").mkdir()
+    (tmp_path / "00001.bvh").write_bytes(b"a part")
+    (tmp_path / name).parent.mkdir(exist_ok=True)
+    (tmp_path / name).write_text("mine")
+    with pytest.raises(OSError):
+        bvh.partition(sphere(1), tmp_path)
+    assert (tmp_path / name).read_text() == "mine"
+
+
+def test_a_finished_folder_with_the_mark_of_a_run(tmp_path: Path) -> None:
+    """A process was killed after its last step but one: the index was written."""
+    wanted = bvh.partition(sphere(1), tmp_path / "parts").closest_hit(*RAY)
+    (tmp_path / "parts" / "unfinished").mkdir()
+    (tmp_path / "parts" / "unfinished" / "lock").touch()
+    assert bvh.load(tmp_path / "parts").closest_hit(*RAY).t == wanted.t
+    with pytest.raises(FileExistsError):
+        bvh.partition(sphere(1), tmp_path / "parts")
+    assert bvh.load(tmp_path / "parts").closest_hit(*RAY).t == wanted.t
+
+
+def test_names_that_are_not_utf_8(tmp_path: Path) -> None:
+    vertices, faces = sphere(1)
+    path = os.fsdecode(os.fsencode(tmp_path) + b"/m\xe9.stl")
+    header = bytes(80) + len(faces).to_bytes(4, "little")
+    rows = np.zeros(len(faces), mesh_windows.STL_ROW)
+    rows["corners"] = vertices[faces]
+    try:
+        Path(path).write_bytes(header + rows.tobytes())
+    except OSError:
+        pytest.skip("no such names on this disk")
+    parts = bvh.partition(path, tmp_path / "parts")
+    assert [source.name for source in bvh.load(tmp_path / "parts").sources] == [path]
+    assert json.loads((tmp_path / "parts" / "index.json").read_bytes())["triangles"] == len(parts)
