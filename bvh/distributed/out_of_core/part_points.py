@@ -88,7 +88,7 @@ class PartPoints(PartContent):
         threads: int | None = None,
         progress: ProgressLike | None = None,
     ) -> Any:
-        """Return distances from a closed surface, negative inside, as `BVH.signed_distance`."""
+        """Return signed distances, negative inside; arguments as in `BVH.signed_distance`."""
         if is_lazy(points):
             return lazy_answer(self, "signed_distance", locals())
         batch = point_batch(points)
@@ -105,9 +105,9 @@ class PartPoints(PartContent):
         threads: int | None = None,
         progress: ProgressLike | None = None,
     ) -> Any:
-        """Return which points are inside a closed surface or on it, as `BVH.contains` does.
+        """Return which points are inside the surface; arguments as in `BVH.contains`.
 
-        With method "winding", where `winding_number` exceeds a half: see there.
+        With method "winding" it is decided by the parts' `winding_number`: see there.
         """
         if method not in ("parity", "winding"):
             raise ValueError(f"method must be 'parity' or 'winding', got {method!r}")
@@ -129,7 +129,9 @@ class PartPoints(PartContent):
         threads: int | None = None,
         progress: ProgressLike | None = None,
     ) -> Any:
-        """Return how often the surface winds around each point, as `BVH.winding_number` does.
+        """Return how often the surface winds around each point.
+
+        Arguments as in `BVH.winding_number`.
 
         Notes
         -----

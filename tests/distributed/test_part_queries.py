@@ -1,0 +1,191 @@
+"""Queries of meshes in parts: shapes, arguments and progress, and what is opened for them."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import bvh
+from bvh.distributed.out_of_core import part_visits
+from tests.cases.families import sphere
+from tests.cases.part_checks import HITS, OVERLAPS, POINTS, check_rays, same
+from tests.cases.partitions import parts_of, random_parts
+
+
+def test_single_queries_are_scalars(tmp_path: Path) -> None:
+    vertices, faces = sphere(1)
+    tree = bvh.BVH.from_triangles(vertices, faces)
+    parts = parts_of(tmp_path / "parts", vertices, faces, np.arange(len(faces)) % 3)
+    ray, point = ([3.0, 0.1, 0.2], [-1.0, 0.0, 0.0]), [0.5, 0.1, 0.2]
+    for verb, given in (
+        ("closest_hit", ray), ("all_hits", ray), ("closest_point", (point,)),
+        ("overlap_box", (point, [2.0, 2.0, 2.0])), ("overlap_sphere", (point, 0.7)),
+        ("overlap_frustum", ([[1.0, 0.0, 0.0, -0.5]],)),
+    ):  # fmt: skip
+        found, wanted = (getattr(target, verb)(*given) for target in (parts, tree))
+        assert repr(found) == repr(wanted)
+    assert parts.overlap_sphere(point, 0.7).tolist() == tree.overlap_sphere(point, 0.7).tolist()
+    same(parts.closest_point(point, k=2), tree.closest_point(point, k=2), POINTS)
+    for verb, given in (
+        ("any_hit", ray), ("count_hits", ray), ("distance", (point,)),
+        ("signed_distance", (point,)), ("contains", (point,)), ("winding_number", (point,)),
+    ):  # fmt: skip
+        found, wanted = (getattr(target, verb)(*given) for target in (parts, tree))
+        assert type(found) is type(wanted)
+        assert found == pytest.approx(wanted, abs=0.001)
+
+
+def test_shapes_of_batches(tmp_path: Path, rng: np.random.Generator) -> None:
+    vertices, faces = sphere(1)
+    tree = bvh.BVH.from_triangles(vertices, faces)
+    parts = parts_of(tmp_path / "parts", vertices, faces, np.arange(len(faces)) % 3)
+    normal, uniform = rng.normal, rng.uniform
+    for origins, directions, t_max in (
+        (normal(size=(4, 1, 3)), normal(size=(5, 3)), np.inf),
+        (normal(size=3), normal(size=(6, 3)), uniform(0, 3, 6)),
+        (normal(size=3), normal(size=3), uniform(0, 3, (2, 3))),
+        (normal(size=(2, 3)), normal(size=3), uniform(0, 3, (4, 1))),
+        (np.zeros((0, 3)), normal(size=3), np.inf),
+        (np.zeros((4, 0, 3)), normal(size=3), np.inf),
+        (normal(size=(1, 3)), normal(size=3), np.inf),
+    ):
+        rays = {"origins": origins, "directions": directions, "t_max": t_max}
+        check_rays(parts, tree, rays)
+    for points, limit in (
+        (normal(size=(4, 5, 3)), uniform(0, 1, 5)), (normal(size=3), uniform(0, 1, (2, 2))),
+        (np.zeros((0, 3)), np.inf), (np.zeros((3, 0, 3)), np.inf),
+    ):  # fmt: skip
+        for k in (None, 3):
+            found, wanted = (t.closest_point(points, limit, k=k) for t in (parts, tree))
+            same(found, wanted, POINTS)
+        same(parts.distance(points, limit), tree.distance(points, limit))
+        for verb in ("contains", "signed_distance"):
+            same(getattr(parts, verb)(points), getattr(tree, verb)(points))
+        assert np.shape(parts.winding_number(points)) == points.shape[:-1]
+        found, wanted = (t.overlap_box(points, points + 0.5) for t in (parts, tree))
+        same(found, wanted, OVERLAPS)
+        same(parts.overlap_sphere(points, limit), tree.overlap_sphere(points, limit), OVERLAPS)
+
+
+@pytest.mark.parametrize(
+    ("verb", "arguments", "options"),
+    [
+        ("closest_hit", 2, {"cull": "left"}), ("any_hit", 2, {"threads": 0}),
+        ("count_hits", 2, {"edges": "never"}), ("all_hits", 2, {"max_hits": 0}),
+        ("closest_hit", 2, {"validate_rays": True}), ("closest_point", 1, {"k": 0}),
+        ("closest_point", 1, {"k": 1.5}), ("contains", 1, {"method": "guess"}),
+        ("winding_number", 1, {"accuracy": 0.5}), ("winding_number", 1, {"accuracy": "2"}),
+        ("overlap_frustum", 1, {}), ("overlap_box", 2, {"threads": -1}),
+        ("distance", 1, {"threads": 1.5}), ("closest_hit", 2, {"sort": "yes", "progress": 5}),
+    ],
+)  # fmt: skip
+def test_bad_arguments(verb: str, arguments: int, options: dict[str, Any], tmp_path: Path) -> None:
+    """They are refused as by a tree."""
+    vertices, faces = sphere(1)
+    tree = bvh.BVH.from_triangles(vertices, faces)
+    parts = parts_of(tmp_path / "parts", vertices, faces, np.arange(len(faces)) % 3)
+    given = [np.full((2, 3), np.nan)] * arguments
+    with pytest.raises((ValueError, TypeError)) as wanted:
+        getattr(tree, verb)(*given, **options)
+    with pytest.raises(wanted.type) as found:
+        getattr(parts, verb)(*given, **options)
+    assert str(found.value) == str(wanted.value)
+
+
+@pytest.mark.parametrize("sort", [None, True, False])
+def test_sorted_rays(sort: bool | None, tmp_path: Path, rng: np.random.Generator) -> None:
+    vertices, faces = sphere(3)
+    tree = bvh.BVH.from_triangles(vertices, faces)
+    parts = random_parts(tmp_path / "parts", vertices, faces, rng)
+    rays = rng.normal(size=(5000, 3)), rng.normal(size=(5000, 3))
+    same(parts.closest_hit(*rays, sort=sort), tree.closest_hit(*rays), HITS)
+    same(parts.any_hit(*rays, sort=sort), tree.any_hit(*rays))
+
+
+@pytest.mark.parametrize(
+    "verb",
+    ["closest_hit", "any_hit", "count_hits", "all_hits", "closest_point", "distance", "contains",
+     "signed_distance", "winding_number", "overlap_sphere"],
+)  # fmt: skip
+@pytest.mark.parametrize("size", [0, 300])
+def test_progress(
+    verb: str,
+    size: int,
+    tmp_path: Path,
+    rng: np.random.Generator,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(part_visits, "TOGETHER", 70)
+    monkeypatch.setattr(part_visits, "POINTS", 70)
+    vertices, faces = sphere(2)
+    parts = parts_of(tmp_path / "parts", vertices, faces, rng.integers(0, 9, len(faces)))
+    points, seen = rng.normal(size=(size, 3)), list[tuple[int, int]]()
+    rays = verb in ("closest_hit", "any_hit", "count_hits", "all_hits")
+    second = [points] if rays else [0.5] if verb.startswith("overlap") else []
+    getattr(parts, verb)(points, *second, progress=lambda *step: seen.append(step))
+    assert seen == sorted(seen)
+    assert seen[-1] == (size, size)
+    assert {total for _, total in seen} == {size}
+    if size:
+        assert len(seen) > 2
+
+
+def test_parts_that_are_too_far_are_not_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    vertices, faces = sphere(2)
+    row = np.concatenate([vertices + [10.0 * k, 0.0, 0.0] for k in range(20)])
+    faces = np.concatenate([faces + k * len(vertices) for k in range(20)])
+    part = np.repeat(np.arange(20), len(faces) // 20)
+    parts, opened = parts_of(tmp_path / "parts", row, faces, part), list[int]()
+    open_part = parts._open.part
+    monkeypatch.setattr(
+        parts._open, "part", lambda number: (opened.append(number), open_part(number))[1]
+    )
+    parts.closest_point([[31.0, 0.0, 2.0]])
+    parts.distance([[31.0, 0.0, 2.0]])
+    parts.closest_hit([31.0, 0.0, 9.0], [0.0, 0.0, -1.0])
+    parts.closest_hit([35.0, 0.0, 0.0], [1.0, 0.0, 0.0])
+    parts.all_hits([25.0, 0.0, 0.0], [1.0, 0.0, 0.0], max_hits=2)
+    parts.overlap_sphere([31.0, 0.0, 2.0], 1.5)
+    assert set(opened) == {3, 4}
+    opened.clear()
+    parts.overlap_frustum([[1.0, 0.0, 0.0, -48.0], [-1.0, 0.0, 0.0, 51.5]])
+    assert opened == [5]
+
+
+def test_pickled_parts_open_the_same_files(tmp_path: Path) -> None:
+    vertices, faces = sphere(1)
+    parts = parts_of(tmp_path / "parts", vertices, faces, np.arange(len(faces)) % 3)
+    text = pickle.dumps(parts)
+    assert len(text) < 4000
+    again = pickle.loads(text)
+    ray = [3.0, 0.1, 0.2], [-1.0, 0.0, 0.0]
+    assert again.closest_hit(*ray).t == parts.closest_hit(*ray).t
+
+
+def test_groups_divide_the_parts(tmp_path: Path) -> None:
+    vertices, faces = sphere(2)
+    parts = parts_of(tmp_path / "parts", vertices, faces, np.arange(len(faces)) % 5, memory=1)
+    groups = parts.groups()
+    assert len(groups) == 5
+    hits = [group.closest_hit(np.zeros(3), [0.1, 0.2, 1.0]) for group in groups]
+    assert min((hit.t, hit.prim_id) for hit in hits if hit.prim_id >= 0) == (
+        parts.closest_hit(np.zeros(3), [0.1, 0.2, 1.0]).t,
+        parts.closest_hit(np.zeros(3), [0.1, 0.2, 1.0]).prim_id,
+    )
+    np.testing.assert_array_equal(groups[0].bounds, parts.bounds)
+
+
+def test_source_of_a_triangle(tmp_path: Path) -> None:
+    vertices, faces = sphere(1)
+    parts = bvh.partition([(vertices, faces), (vertices + 9.0, faces)], tmp_path / "parts")
+    source, face = parts.source_of([0, len(faces), 2 * len(faces) - 1, -1])
+    assert source.tolist() == [0, 1, 1, -1]
+    assert face.tolist() == [0, 0, len(faces) - 1, -1]
+    with pytest.raises(ValueError, match="prim_id"):
+        parts.source_of(2 * len(faces))
