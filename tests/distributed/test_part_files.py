@@ -47,7 +47,7 @@ def test_bad_files_of_a_part(name: str, how: str, folder: Path) -> None:
     else:
         shutil.copy(path.with_name(name.replace("1", "2")), path)
     with pytest.raises(ValueError, match=f"part 1 .*{name}"):
-        bvh.load(folder).closest_hit(*RAY)
+        bvh.load(folder).all_hits(*RAY)
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", "[" * 100_000, '{"format": "bvh parts"}'])
@@ -96,7 +96,7 @@ def test_two_parts_that_are_exchanged(endings: list[str], folder: Path) -> None:
     for ending in endings:
         both_files(folder, f"00000.{ending}", f"00001.{ending}")
     with pytest.raises(ValueError, match="part 0"):
-        bvh.load(folder).closest_hit(*RAY)
+        bvh.load(folder).all_hits(*RAY)
 
 
 def test_a_missing_part_is_named_before_any_query(folder: Path) -> None:

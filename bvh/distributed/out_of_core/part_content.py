@@ -9,7 +9,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bvh.distributed.out_of_core.open_parts import byte_count, open_parts
-from bvh.distributed.out_of_core.part_folder import Index, PartRecord, Source, read_index
+from bvh.distributed.out_of_core.part_folder import (
+    Index,
+    PartRecord,
+    Source,
+    is_url,
+    read_index,
+)
 from bvh.distributed.out_of_core.part_visits import PartVisits
 
 Self = TypeVar("Self", bound="PartContent")
@@ -20,6 +26,9 @@ class PartContent:
 
     def __init__(self, folder: str | os.PathLike[str], *, memory: int | str = "2GB") -> None:
         place = os.fspath(folder)
+        if not is_url(place):
+            # Other processes, and this one later, may be in another folder.
+            place = os.path.abspath(place)
         self._set(place, read_index(place), byte_count("memory", memory), None)
 
     def _set(self, place: str, index: Index, memory: int, chosen: tuple[int, ...] | None) -> None:
