@@ -67,7 +67,7 @@ NOT_ABOUT_ANSWERS = (
     "promises/test_trimesh_issues",
 )  # fmt: skip
 # In these folders, but about answers.
-ABOUT_ANSWERS = ("distributed/test_parts", "runtime/test_simd", "runtime/test_user")
+ABOUT_ANSWERS = ("runtime/test_simd", "runtime/test_user")
 
 TESTS = Path(__file__).parent
 
