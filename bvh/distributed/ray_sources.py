@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from bvh.camera.camera import Camera
 from bvh.distributed.lazy_queries import lazy_query
+from bvh.runtime.cpus import task_threads
 
 Maker = Callable[..., tuple[Any, Any]]
 
@@ -154,7 +155,8 @@ class _Maker:
 
     def __call__(self, slices: tuple[slice, ...]) -> tuple[NDArray[Any], NDArray[Any]]:
         shape = tuple(part.stop - part.start for part in slices)
-        origins, directions = map(np.asarray, self._function(*slices, *self._args))
+        with task_threads(1):
+            origins, directions = map(np.asarray, self._function(*slices, *self._args))
         return _shared(origins, shape), np.broadcast_to(directions, (*shape, 3))
 
     def __dask_tokenize__(self) -> tuple[Any, ...]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -176,3 +178,27 @@ def test_names_that_are_not_utf_8(tmp_path: Path) -> None:
     parts = bvh.partition(path, tmp_path / "parts")
     assert [source.name for source in bvh.load(tmp_path / "parts").sources] == [path]
     assert json.loads((tmp_path / "parts" / "index.json").read_bytes())["triangles"] == len(parts)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs limits of POSIX")
+def test_writes_that_fail(tmp_path: Path) -> None:
+    """By the system: files may not grow beyond a limit, of any of those that are written."""
+    import resource
+
+    folder, (soft, hard) = tmp_path / "parts", resource.getrlimit(resource.RLIMIT_FSIZE)
+    done: set[bool] = set()
+    for limit in (100, 3000, 9000, 12_000, 20_000, 40_000, 60_000, 1 << 20):
+        try:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, hard))
+            bvh.partition(sphere(3), folder, memory="50MB")
+        except OSError as error:
+            assert error.errno in (errno.EFBIG, None)
+            assert os.listdir(folder) == []
+            done.add(False)
+        else:
+            done.add(True)
+            assert len(bvh.load(folder)) == len(sphere(3)[1])
+            shutil.rmtree(folder)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert done == {False, True}

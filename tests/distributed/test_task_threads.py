@@ -86,3 +86,18 @@ def test_more_threads_for_each_task(tmp_path: Path, asked: list[int]) -> None:
     asked.clear()
     lazy.compute(scheduler="sync")
     assert set(asked) <= {1, 2} and asked
+
+
+def _bounced(rows: slice, tree: bvh.BVH) -> Any:
+    """Return rays from where others hit."""
+    hits = tree.closest_hit(POINTS[rows], -POINTS[rows])
+    return POINTS[rows] * (1.0 - hits.t[:, None]), POINTS[rows]
+
+
+def test_queries_of_the_function_that_makes_rays(tmp_path: Path, asked: list[int]) -> None:
+    tree = target_of("tree", tmp_path)
+    source = bvh.distributed.RaySource(_bounced, (len(POINTS),), 10_000, (tree,))
+    lazy = source.any_hit(tree)
+    asked.clear()
+    assert lazy.compute(scheduler="threads").shape == (len(POINTS),)
+    assert asked == []
