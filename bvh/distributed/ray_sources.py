@@ -106,7 +106,7 @@ class RaySource:
         return f"RaySource({' x '.join(map(str, self.shape))} rays)"
 
 
-def camera_rays(camera: Camera, tile: int | tuple[int, int] = 1024) -> RaySource:
+def camera_rays(camera: Camera, tile: int | tuple[int, int] = 2048) -> RaySource:
     """Return the rays of a camera's pixels, made tile by tile in the tasks that cast them.
 
     Parameters

@@ -24,8 +24,9 @@ def test_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_session(options, "bench") == 0
     rays, graph, mesh = (row["parts"] for row in json.loads(path.read_text())["rows"])
     assert rays["ratio"] > 0 and rays["worker MB"] > rays["scheduler growth"]
-    # The rays themselves are 48 bytes each, and the graph has the tree once.
+    # The tree goes to the scheduler, to a worker, and from there to the other one.
     assert graph["tasks"] > 16 and rays["B/ray"] > 0
+    assert 0.9 < graph["MB sent at first"] / (3 * graph["tree MB"]) < 4.0
     assert mesh["compared"] > 100 and mesh["hits"] > 10_000
     assert "rays on two processes, organic-8, 1,280 triangles" in capsys.readouterr().out
 

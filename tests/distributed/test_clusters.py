@@ -15,6 +15,7 @@ import bvh
 from tests.cases.families import sphere
 from tests.cases.partitions import parts_of
 
+dask = pytest.importorskip("dask")
 da = pytest.importorskip("dask.array")
 distributed = pytest.importorskip("distributed")
 
@@ -41,6 +42,13 @@ def test_rays_are_fused_with_their_query(tree: bvh.BVH) -> None:
     (graph,) = (dict(a.__dask_optimize__(a.dask, a.__dask_keys__()))
                 for a in [source.closest_hit(tree).t])  # fmt: skip
     assert not [key for key in graph if str(key).startswith("('rays-")]
+
+
+def test_fields_share_a_task_for_each_chunk(tree: bvh.BVH) -> None:
+    """What is computed of a field is fused with it; the query is not computed twice."""
+    hits = bvh.distributed.RaySource(_fan, (50,), 10, (0.5,)).closest_hit(tree)
+    both = dask.base.collections_to_expr((hits.t + 1.0, hits.u + 1.0), True).optimize()
+    assert len(both.__dask_graph__()) == 1 + 5 * (1 + 2)
 
 
 def _fan(part: slice, spread: float) -> Any:
