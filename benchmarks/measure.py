@@ -11,21 +11,31 @@ from .plan import GROUPS
 from .processes import Row, answer_parent
 from .scenes import Scene
 from .tasks.builds import builds, memory
+from .tasks.cluster import cluster_costs, cluster_rays
 from .tasks.drop_in import drop_in
 from .tasks.instances import instances
 from .tasks.motion import motion
 from .tasks.overlaps import overlaps
+from .tasks.parts import parts
 from .tasks.points import points
 from .tasks.precision import leaks, precision
 from .tasks.rays import all_hits, batches, singles
 from .tasks.task import Setting, Task, measured
 from .timing import Patience
 
+
+def distributed(setting: Setting) -> Iterator[Row]:
+    """Yield the rows of one of the tasks of clusters and of meshes in parts."""
+    makers = {"cluster": cluster_rays, "cluster-costs": cluster_costs, "parts": parts}
+    yield from makers[setting.tasks[0]](setting)
+
+
 # Each yields the tasks of a group, or finished rows where nothing takes turns.
 MAKERS: dict[str, Callable[[Setting], Iterator[Task | Row]]] = {
     "builds": builds, "rays": batches, "single": singles, "all-hits": all_hits, "points": points,
     "instances": instances, "leaks": leaks, "overlaps": overlaps, "motion": motion,
     "scaling": batches, "memory": memory, "precision": precision, "drop-in": drop_in,
+    "distributed": distributed,
 }  # fmt: skip
 
 

@@ -37,7 +37,7 @@ def options_of(arguments: list[str], program: str) -> argparse.Namespace:
             parser.error(f"{name} knows {', '.join(known)}; not {', '.join(unknown)}")
     if options.side < TILE or options.side % TILE:
         parser.error(f"--side must be a multiple of {TILE}, got {options.side}")
-    for name in ("rounds", "points", "instances"):
+    for name in ("rounds", "points", "instances", "rays", "triangles"):
         value = getattr(options, name)
         if value is not None and value < 1:
             parser.error(f"--{name} must be at least 1, got {value}")
@@ -59,6 +59,9 @@ def options_of(arguments: list[str], program: str) -> argparse.Namespace:
         options.side, options.rounds, options.patience = min(options.side, 64), 1, 0.0
         options.points = min(options.points, 500)
         options.instances = min(options.instances or 10, 10)
+        options.rays, options.triangles = (
+            min(n or 20_000, 20_000) for n in (options.rays, options.triangles)
+        )
     # A mesh that is named for the scene alone is that of its instances.
     options.scene_only = options.tasks == ["scene"] and bool(options.meshes)
     options.meshes = options.meshes + scenes.LARGE * options.large
@@ -104,6 +107,9 @@ def _parser(program: str) -> argparse.ArgumentParser:
     add("--points", "--count", type=int, default=50_000, help="default: 50 000")
     add("--instances", "--counts", type=int, metavar="N",
         help=f"of {INSTANCE}, or moving (default: 100, or 10 000)")  # fmt: skip
+    add("--rays", type=_count, metavar="N",
+        help="of the tasks cluster and parts (default: 20 million, or a million)")  # fmt: skip
+    add("--triangles", type=_count, metavar="N", help="of the task parts (default: a million)")
     add("--quality", help="of the tree that rays are cast at (default: bvh's)")
     add("--verbs", type=_words, metavar="A,B", help="of the task cold: " + ", ".join(VERBS))
     flag("--warm", help="cold: first calls with a filled kernel cache")
@@ -128,6 +134,11 @@ def _tasks(text: str) -> list[str]:
     """Return tasks, groups replaced by theirs."""
     names = map(dashed, _words(text))
     return [task for name in names for task in (GROUPS[name].tasks if name in GROUPS else (name,))]
+
+
+def _count(text: str) -> int:
+    """Return a whole number, which may be written as 1e9."""
+    return int(float(text))
 
 
 def _numbers(text: str) -> list[int]:

@@ -46,6 +46,8 @@ GROUPS = {
     "scaling": Group(("scaling",), "time per ray on ever more triangles", meshes=SIZES),
     "memory": Group(("memory",), "peak of a build, bytes of a tree", meshes=("organic-235",),
                     threads=(2,)),
+    "distributed": Group(("cluster", "cluster-costs", "parts"),
+                         "rays on processes, meshes larger than memory", threads=(2,)),
     "cold": Group(("cold",), "first calls in fresh processes", once=True, threads=(available(),)),
     "precision": Group(("precision",), "hits of the surface that a ray leaves", once=True,
                        threads=(1,)),
@@ -68,7 +70,10 @@ class Job(NamedTuple):
         if self.tasks == ("cold",):
             yield from cold.rows(options.verbs, options.warm, self.threads)
             return
-        names = ("rounds", "side", "quality", "points", "peers", "instances", "patience", "full")
+        names = (
+            "rounds", "side", "quality", "points", "peers", "instances", "patience", "full",
+            "rays", "triangles", "quick",
+        )  # fmt: skip
         task = {
             **{name: getattr(options, name) for name in names}, "mesh": self.mesh,
             "tasks": self.tasks, "instance": self.mesh if options.scene_only else INSTANCE,
@@ -89,9 +94,10 @@ def jobs(options: Namespace) -> Iterator[Job]:
         for threads in (options.threads or (1, 2)) if tasks else ():
             yield Job(mesh, tasks, threads)
     for group in GROUPS.values():
-        if group.usual or group.tasks[0] not in options.tasks:
+        named = [task for task in group.tasks if task in options.tasks]
+        if group.usual or not named:
             continue
         meshes = [""] if group.once else options.meshes or group.meshes
         for mesh in meshes:
             for threads in options.threads or group.threads:
-                yield Job(mesh, group.tasks, threads)
+                yield from (Job(mesh, (task,), threads) for task in named)

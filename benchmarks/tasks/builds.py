@@ -81,6 +81,11 @@ def _start() -> int:
     return _status("VmRSS")
 
 
+def peak() -> int:
+    """Return the largest size that this process has had in memory, in bytes."""
+    return _status("VmHWM")
+
+
 def _status(name: str) -> int:
     """Return a size of this process in bytes, as the system counts it."""
     lines = Path("/proc/self/status").read_text().splitlines()

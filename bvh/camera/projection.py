@@ -191,13 +191,16 @@ class View:
         ([0.0, 0.0, 5.0], [2.0, 0.0, -1.0])
         """
         px, py = reals("x", x), reals("y", y)
-        common_shape(x=px.shape, y=py.shape)
+        moved = np.empty((*common_shape(x=px.shape, y=py.shape), 3))
+        start, same = (self.forward, self.eye) if self.perspective else (self.eye, self.forward)
         with np.errstate(invalid="ignore", over="ignore"):
-            across = (px - self.centre[0])[..., None] * self.step_x
-            across = across + (py - self.centre[1])[..., None] * self.step_y
-            if self.perspective:
-                return np.broadcast_to(self.eye, across.shape), across + self.forward
-            return self.eye + across, np.broadcast_to(self.forward, across.shape)
+            right, down = px - self.centre[0], py - self.centre[1]
+            # Column by column: a loop over three numbers at a time takes four times as long.
+            for k in range(3):
+                np.add(right * self.step_x[k], down * self.step_y[k], out=moved[..., k])
+                moved[..., k] += start[k]
+        others = np.broadcast_to(same, moved.shape)
+        return (others, moved) if self.perspective else (moved, others)
 
     def rays(self) -> tuple[Floats, Floats]:
         """Return the rays through the centres of all device pixels.
@@ -243,8 +246,7 @@ class View:
         (1.0, 0.0, 5.0, 0.0, 0.0, -1.0)
         """
         cx, cy, ax, ay, az, bx, by, bz, fx, fy, fz, ex, ey, ez = self._floats
-        a = float(x) - cx
-        b = float(y) - cy
+        a, b = float(x) - cx, float(y) - cy
         if self.perspective:
             return ex, ey, ez, a * ax + b * bx + fx, a * ay + b * by + fy, a * az + b * bz + fz
         return ex + (a * ax + b * bx), ey + (a * ay + b * by), ez + (a * az + b * bz), fx, fy, fz

@@ -49,19 +49,41 @@ def query_chunks(target: Any, verb: str, arrays: dict[str, Any], options: dict[s
     import dask.array as da
 
     fields, wrap = _fields(target, verb, options)
-    count = options.get("k")
-    cores = {"position": "(k,i)" if count else "(i)"}
-    outputs = [cores.get(name, "(k)" if count else "()") for name in fields]
-    inputs = ["(i)" if AXES[name] else "()" for name in arrays]
-    found = da.apply_gufunc(
-        _Task(verb, list(arrays), fields, options),
-        f"{','.join(inputs)}->{','.join(outputs)}",
-        *arrays.values(),
-        target=target_key(target),
-        output_dtypes=list(fields.values()),
-        output_sizes={"k": count} if count else None,
-    )
-    return wrap(*found) if len(fields) > 1 else found
+    rank = max(array.ndim - AXES[name] for name, array in arrays.items())
+    inputs: list[Any] = []
+    for name, array in arrays.items():
+        core = [f"{name} {k}" for k in range(AXES[name])]
+        inputs += [array, (*_leading(array.ndim - len(core)), *core)]
+    # Unlike the fields of `apply_gufunc`, these are fused with what is computed of them.
+    leading, sizes = _leading(rank), {"k": options.get("k", 0), "i": 3}
+    task, single = _Task(verb, list(arrays), fields, options), len(fields) == 1
+    kind = next(iter(fields.values())) if single else np.float64
+    none = np.empty((0,) * rank, kind)
+    found = da.blockwise(task, leading, *inputs, target=target_key(target), dtype=kind, meta=none)
+    if single:
+        return wrap(found)
+    columns = []
+    for number, (name, kind) in enumerate(fields.items()):
+        core = ["k"] * bool(sizes["k"]) + ["i"] * (name == "position")
+        none = np.empty((0,) * (rank + len(core)), kind)
+        new = {axis: sizes[axis] for axis in core}
+        columns.append(
+            da.blockwise(
+                _field, (*leading, *core), found, leading, number, None, new_axes=new, dtype=kind,
+                meta=none, token=f"{verb}-{name}",
+            )
+        )  # fmt: skip
+    return wrap(*columns)
+
+
+def _leading(rank: int) -> tuple[str, ...]:
+    """Return the names of leading axes, counted from the last, so that they broadcast."""
+    return tuple(f"axis {k}" for k in range(rank, 0, -1))
+
+
+def _field(found: tuple[NDArray[Any], ...], number: int) -> NDArray[Any]:
+    """Return a field of the result of a chunk."""
+    return found[number]
 
 
 class _Task:
@@ -74,7 +96,7 @@ class _Task:
         self.__name__ = verb
 
     def __call__(self, *arrays: NDArray[Any], target: Any) -> Any:
-        given = dict(zip(self._names, arrays, strict=True))
+        given = dict(zip(self._names, map(_alone, arrays), strict=True))
         if "rays" in given:
             given["origins"], given["directions"] = given.pop("rays")
         with task_threads(self._options.get("threads") or 1):
@@ -86,6 +108,13 @@ class _Task:
 
     def __dask_tokenize__(self) -> tuple[Any, ...]:
         return "bvh", self._verb, self._names, self._fields, self._options
+
+
+def _alone(block: Any) -> Any:
+    """Return the only block along the axes of the queries themselves, which are not split."""
+    while isinstance(block, list):
+        (block,) = block
+    return block
 
 
 def target_key(target: Any) -> Any:

@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
 
+from bvh.runtime.starting_folder import absolute
+
 try:
     import fcntl
 except ImportError:  # Windows
@@ -72,7 +74,7 @@ def cache_folder() -> Path:
     """Return the folder for copies: BVH_PARTS_DIR, or one in the user's cache."""
     given = os.environ.get("BVH_PARTS_DIR")
     if given:
-        return Path(given)
+        return absolute(given)
     home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     return Path(home) / "bvh" / "parts"
 

@@ -82,9 +82,7 @@ class RaySource:
 
         name, axes = f"rays-{tokenize(self)}", tuple(range(len(self.shape)))
         make = _Maker(self._function, self._args)
-        layer = blockwise(
-            make, name, axes, ArraySliceDep(self.chunks), axes, numblocks={}, concatenate=True
-        )
+        layer = blockwise(make, name, axes, ArraySliceDep(self.chunks), axes, numblocks={})
         graph = HighLevelGraph.from_collections(name, layer, dependencies=[])
         return da.Array(graph, name, self.chunks, dtype=np.float64)
 
@@ -157,10 +155,15 @@ class _Maker:
     def __call__(self, slices: tuple[slice, ...]) -> tuple[NDArray[Any], NDArray[Any]]:
         shape = tuple(part.stop - part.start for part in slices)
         origins, directions = map(np.asarray, self._function(*slices, *self._args))
-        # Where all share an origin, the query knows.
-        if origins.ndim == 1:
-            return origins, np.broadcast_to(directions, (*shape, 3))
-        return np.broadcast_to(origins, (*shape, 3)), directions
+        return _shared(origins, shape), np.broadcast_to(directions, (*shape, 3))
 
     def __dask_tokenize__(self) -> tuple[Any, ...]:
         return "bvh.rays", self._function, self._args
+
+
+def _shared(origins: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
+    """Return origins of rays of a shape: one point where all share it, which saves a copy."""
+    if origins.size and not any(origins.strides[:-1]):
+        one: NDArray[Any] = origins[(0,) * (origins.ndim - 1)]
+        return one
+    return np.broadcast_to(origins, (*shape, 3))

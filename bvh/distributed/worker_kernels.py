@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from bvh import __version__
 from bvh.runtime.jit import all_recipes
 
 if TYPE_CHECKING:
@@ -73,5 +72,5 @@ class KernelPlugin(WorkerPlugin):
         for part in self._parts:
             # Another version may know others.
             if part not in recipes:
-                raise ValueError(f"bvh {__version__} on {place} has no kernels called {part!r}")
+                raise ValueError(f"bvh on {place} has no kernels called {part!r}")
             recipes[part]()

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from bvh.camera.camera import Camera
 from bvh.camera.matrices import number
@@ -117,78 +117,132 @@ def render(
     >>> picture.pixels.shape, picture.data["depth"].tolist()
     ((2, 4, 3), [[inf, 5.0, inf, inf], [inf, 5.0, 5.0, inf]])
     """
-    if shade not in SHADES:
-        raise ValueError(f"shade must be one of {SHADES}, got {shade!r}")
-    if not isinstance(source, BVH | Scene):
-        raise TypeError(f"source must be a BVH or a Scene, got {type(source).__name__}")
-    if isinstance(source, BVH) and source.kind == "custom":
-        raise ValueError("source must hold triangles or boxes: custom primitives have no normals")
-    if not isinstance(camera, Camera):
-        raise TypeError(f"camera must be a Camera, got {type(camera).__name__}")
-    if not isinstance(data, Iterable):
-        raise TypeError(f"data must be names, got {data!r}")
-    names = (data,) if isinstance(data, str) else tuple(data)
-    for name in names:
-        if name not in DATA:
-            raise ValueError(f"data must be some of {DATA}, got {name!r}")
-    if hottest is not None:
-        hottest = number("hottest", hottest)
-        if not 0.0 < hottest < math.inf:
-            raise ValueError(f"hottest must be above 0 and finite, got {hottest}")
-    samples = whole_number("samples", samples)
+    drawing = Drawing(
+        source, camera, shade, samples=samples, data=data, lamp=lamp, softness=softness,
+        light_rays=light_rays, reach=reach, hottest=hottest,
+    )  # fmt: skip
     threads = thread_count(threads)
-    # Picture files start at the top and have device pixels.
-    camera = camera.upright()
-    lights = _lights(source, camera, lamp, softness, light_rays, reach)
-    stage = Stage(source, camera, lights)
-    pixels = np.empty((camera.height, camera.width, 3), np.uint8)
-    values: dict[str, list[Any]] = {name: [None] * camera.height for name in names}
-    counts = [0] * camera.height
-    cost = np.empty(pixels.shape[:2] if shade == "cost" else (0, 0))
-    counters = "cost" in (shade, *names)
-    lit = {"ao": lights.rays, "clay": lights.rays, "shadow": lights.rays if lights.softness else 1}
-    each = 1 + max(lit.get(name, 0) for name in (shade, *names))
+    bands: dict[int, Band] = {}
 
-    def cast(top: int, bottom: int, samples: int) -> tuple[Sight, Any]:
+    def work(top: int, bottom: int) -> None:
+        bands[top] = drawing.band(top, bottom)
+
+    with heard(progress) as report:
+        row = drawing.row
+        in_rays = report and (lambda done, total: report(done * row, total * row))
+        began = time.perf_counter()
+        share(drawing.height, drawing.step, work, threads, in_rays)
+        seconds = time.perf_counter() - began
+    return drawing.picture([bands[top] for top in sorted(bands)], seconds)
+
+
+class Band(NamedTuple):
+    """Rows of a picture: pixels, or costs, the requested numbers, and how many rays were cast."""
+
+    found: NDArray[Any]
+    data: dict[str, NDArray[Any]]
+    rays: int
+
+
+class Drawing:
+    """A picture that is rendered band by band, in any order and in any process.
+
+    Parameters are those of `render`, which checks nothing itself.
+
+    Attributes
+    ----------
+    height : int
+        Rows of the picture.
+    step : int
+        Rows of a band that needs little memory.
+    row : int
+        Rays of the camera through a row.
+    """
+
+    def __init__(
+        self,
+        source: BVH | Scene,
+        camera: Camera,
+        shade: str = "normals",
+        *,
+        samples: int = 1,
+        data: str | Iterable[str] = (),
+        lamp: ArrayLike | None = None,
+        softness: float = 0.0,
+        light_rays: int = 16,
+        reach: float | None = None,
+        hottest: float | None = None,
+    ) -> None:
+        if shade not in SHADES:
+            raise ValueError(f"shade must be one of {SHADES}, got {shade!r}")
+        if not isinstance(source, BVH | Scene):
+            raise TypeError(f"source must be a BVH or a Scene, got {type(source).__name__}")
+        if isinstance(source, BVH) and source.kind == "custom":
+            raise ValueError(
+                "source must hold triangles or boxes: custom primitives have no normals"
+            )
+        if not isinstance(camera, Camera):
+            raise TypeError(f"camera must be a Camera, got {type(camera).__name__}")
+        if not isinstance(data, Iterable):
+            raise TypeError(f"data must be names, got {data!r}")
+        self._names = (data,) if isinstance(data, str) else tuple(data)
+        for name in self._names:
+            if name not in DATA:
+                raise ValueError(f"data must be some of {DATA}, got {name!r}")
+        if hottest is not None:
+            hottest = number("hottest", hottest)
+            if not 0.0 < hottest < math.inf:
+                raise ValueError(f"hottest must be above 0 and finite, got {hottest}")
+        self._shade, self._hottest = shade, hottest
+        self._samples = whole_number("samples", samples)
+        # Picture files start at the top and have device pixels.
+        self._camera = camera.upright()
+        lights = _lights(source, self._camera, lamp, softness, light_rays, reach)
+        self._stage = Stage(source, self._camera, lights)
+        lit = {"ao": lights.rays, "clay": lights.rays}
+        lit["shadow"] = lights.rays if lights.softness else 1
+        each = 1 + max(lit.get(name, 0) for name in (shade, *self._names))
+        self.height, self.row = self._camera.height, self._camera.width * self._samples**2
+        self.step = max(1, min(BAND_RAYS // self.row, LIGHT_RAYS // (self.row * each)))
+
+    def band(self, top: int, bottom: int) -> Band:
+        """Render some rows."""
+        stage, samples = self._stage, self._samples
+        sight, rows = self._cast(top, bottom, samples)
+        costs = self._shade == "cost"
+        found = sight.cost[..., None] if costs else stage.colours(self._shade, sight, rows)
+        # Average the samples of each pixel.
+        blocks = found.reshape(bottom - top, samples, self._camera.width, samples, -1)
+        mean = blocks.mean(axis=(1, 3))
+        is_centre = samples == 1 or not self._names
+        centre = sight if is_centre else self._cast(top, bottom, 1)[0]
+        values = {name: stage.data(name, centre) for name in self._names}
+        rays = sight.rays + (0 if is_centre else centre.rays)
+        # Costs are coloured at the end, when the highest one is known.
+        return Band(mean[..., 0] if costs else in_bytes(mean), values, rays)
+
+    def picture(self, bands: Sequence[Band], seconds: float) -> Picture:
+        """Return the picture of all its bands, from top to bottom."""
+        found = np.concatenate([band.found for band in bands])
+        rays = sum(band.rays for band in bands)
+        kept = {name: np.concatenate([band.data[name] for band in bands]) for name in self._names}
+        if self._shade != "cost":
+            return Picture(found, rays, seconds, self._shade, kept)
+        hottest = hottest_of(found) if self._hottest is None else self._hottest
+        return Picture(in_bytes(heat(found, hottest)), rays, seconds, self._shade, kept, hottest)
+
+    def _cast(self, top: int, bottom: int, samples: int) -> tuple[Sight, Any]:
         """Cast the rays of some rows; return what they see, and their y in the picture."""
+        camera, stage = self._camera, self._stage
         across = np.arange(camera.width * samples)
         down = np.arange(top * samples, bottom * samples)
         columns, rows = (across + 0.5) / samples, (down + 0.5) / samples
         origins, directions = camera.ray(*np.meshgrid(columns, rows))
-        hits = source.closest_hit(
+        counters = "cost" in (self._shade, *self._names)
+        hits = stage.source.closest_hit(
             origins, directions, camera.t_min, camera.t_max, threads=1, counters=counters
         )
         return Sight(stage, hits, origins, directions, cells_of(down, across)), rows
-
-    def work(top: int, bottom: int) -> None:
-        """Render some rows of the picture."""
-        sight, rows = cast(top, bottom, samples)
-        found = sight.cost[..., None] if shade == "cost" else stage.colours(shade, sight, rows)
-        # Average the samples of each pixel.
-        blocks = found.reshape(bottom - top, samples, camera.width, samples, -1)
-        mean = blocks.mean(axis=(1, 3))
-        if shade == "cost":
-            # Coloured at the end, when the highest cost is known.
-            cost[top:bottom] = mean[..., 0]
-        else:
-            pixels[top:bottom] = in_bytes(mean)
-        centre = sight if samples == 1 or not names else cast(top, bottom, 1)[0]
-        for name in names:
-            values[name][top:bottom] = stage.data(name, centre)
-        counts[top] = sight.rays + (centre.rays if centre is not sight else 0)
-
-    row = camera.width * samples**2
-    band = max(1, min(BAND_RAYS // row, LIGHT_RAYS // (row * each)))
-    with heard(progress) as report:
-        in_rays = report and (lambda done, total: report(done * row, total * row))
-        began = time.perf_counter()
-        share(camera.height, band, work, threads, in_rays)
-        seconds = time.perf_counter() - began
-    kept = {name: np.stack(rows) for name, rows in values.items()}
-    if shade != "cost":
-        return Picture(pixels, sum(counts), seconds, shade, kept)
-    hottest = hottest_of(cost) if hottest is None else hottest
-    return Picture(in_bytes(heat(cost, hottest)), sum(counts), seconds, shade, kept, hottest)
 
 
 def _lights(

@@ -203,6 +203,11 @@ class Stage:
         depth = (corners - camera.eye) @ camera.forward
         self.near, self.far = float(depth.min()), float(depth.max())
 
+    def ids(self, hits: Hits) -> NDArray[Any]:
+        """Return the ids of what is hit; of a tree over a part of a mesh, those in the mesh."""
+        mesh_ids = getattr(self.source, "mesh_ids", None)
+        return hits.prim_id if mesh_ids is None else np.asarray(mesh_ids(hits.prim_id))
+
     def data(self, name: str, sight: Sight) -> NDArray[Any]:
         """Return the named numbers, one or a row for each ray."""
         if name == "depth":
@@ -210,8 +215,8 @@ class Stage:
         if name == "cost":
             return sight.cost
         if name in ("id", "instance", "leaf"):
-            found: Any = {"id": sight.seen.prim_id, "instance": sight.instances}.get(name)
-            return _filled(sight.mask, leaf_of(sight.seen) if found is None else found, -1)
+            found: Any = {"instance": sight.instances, "leaf": leaf_of(sight.seen)}.get(name)
+            return _filled(sight.mask, self.ids(sight.seen) if found is None else found, -1)
         if name in ("ao", "shadow"):
             return _filled(sight.mask, sight.sky[0] if name == "ao" else sight.lamp, 1.0)
         if name == "uv":
@@ -234,7 +239,7 @@ class Stage:
             share = (hits.t - self.near) / max(self.far - self.near, np.finfo(np.float64).tiny)
             return np.repeat((1.0 - 0.85 * np.clip(share, 0.0, 1.0))[:, None], 3, axis=1)
         if shade == "id":
-            return colours.face_colours(hits.prim_id, leaf_of(hits))
+            return colours.face_colours(self.ids(hits), leaf_of(hits))
         if shade == "uv":
             return self._mapped(sight)
         if shade == "normals":

@@ -228,7 +228,8 @@ FILES = {
 RENDER, CAST = "render sphere.ply -o x.png", "cast sphere.ply"
 ERRORS = {
     "info missing.ply": "missing.ply",
-    "info .": "no such file",
+    "info .": "holds no index.json",
+    "build . -o x.bvh": "no such file",
     "info broken.ply": "broken.ply",
     "info empty.ply": "empty.ply",
     "info mesh.unknown": "mesh.unknown",

@@ -215,3 +215,13 @@ def test_parts_that_travel_to_where_the_folder_is_another(
         parts_of(folder, vertices * 0.5, faces, np.arange(len(faces)) % 2)
     with pytest.raises(ValueError, match=r"part 1 \(00001.bvh\)"):
         pickle.loads(there).closest_hit(*RAY)
+
+
+def test_a_relative_folder_is_meant_as_it_was_opened(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder.parent)
+    parts, wanted = bvh.load(folder.name), bvh.load(folder).closest_hit(*RAY).t
+    monkeypatch.chdir(os.sep)
+    for target in (parts, pickle.loads(pickle.dumps(parts))):
+        assert target.closest_hit(*RAY).t == wanted

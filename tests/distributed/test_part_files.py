@@ -47,7 +47,7 @@ def test_bad_files_of_a_part(name: str, how: str, folder: Path) -> None:
     else:
         shutil.copy(path.with_name(name.replace("1", "2")), path)
     with pytest.raises(ValueError, match=f"part 1 .*{name}"):
-        bvh.load(folder).closest_hit(*RAY)
+        bvh.load(folder).all_hits(*RAY)
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", "[" * 100_000, '{"format": "bvh parts"}'])
@@ -78,12 +78,25 @@ def both_files(folder: Path, first: str, second: str) -> None:
     two.write_bytes(content)
 
 
+def test_groups_share_memory(folder: Path) -> None:
+    """All groups of a process map no more than one of them may, as all that tasks query do."""
+    parts = Parts(folder, memory=1)
+    groups = parts.groups()
+    assert len(groups) == parts.part_count > 2
+    rays = np.random.default_rng(1).normal(size=(2, 500, 3))
+    for group in groups:
+        group.closest_hit(*rays)
+        assert [len(some.groups()) for some in groups] == [1] * len(groups)
+    assert {id(some._open) for some in groups} == {id(parts._open)}
+    assert len(parts._open._open) == 1
+
+
 @pytest.mark.parametrize("endings", [["bvh"], ["npy"], ["bvh", "npy"]])
 def test_two_parts_that_are_exchanged(endings: list[str], folder: Path) -> None:
     for ending in endings:
         both_files(folder, f"00000.{ending}", f"00001.{ending}")
     with pytest.raises(ValueError, match="part 0"):
-        bvh.load(folder).closest_hit(*RAY)
+        bvh.load(folder).all_hits(*RAY)
 
 
 def test_a_missing_part_is_named_before_any_query(folder: Path) -> None:

@@ -95,6 +95,17 @@ def test_files(ending: str, tmp_path: Path, rng: np.random.Generator) -> None:
     same_hits(parts, np.asarray(joined.vertices), np.asarray(joined.faces), rng)
 
 
+def test_a_file_that_is_given_twice(tmp_path: Path) -> None:
+    """It is two sources, with the faces of each."""
+    vertices, faces = sphere(1)
+    path = tmp_path / "one.ply"
+    trimesh.Trimesh(vertices, faces, process=False).export(path)
+    parts = bvh.partition([path, path], tmp_path / "parts")
+    assert [source.triangles for source in parts.sources] == [len(faces)] * 2
+    source, face = parts.source_of([0, len(faces)])
+    assert (source.tolist(), face.tolist()) == ([0, 1], [0, 0])
+
+
 def test_ply_with_other_properties(tmp_path: Path) -> None:
     header = (
         "ply\nformat binary_big_endian 1.0\ncomment made for a test\nelement vertex 3\n"

@@ -95,7 +95,7 @@ def test_parts_that_there_are_not(cluster: Any) -> None:
         KernelPlugin(5)
     plugin = KernelPlugin([SMALLEST])
     plugin._parts = ["nothing"]
-    with pytest.raises(ValueError, match=r"on tcp://.* has no kernels called 'nothing'"):
+    with pytest.raises(ValueError, match=r"bvh on tcp://.* has no kernels called 'nothing'"):
         cluster.register_plugin(plugin)
     (status,) = {done["status"] for done in cluster.register_plugin(KernelPlugin([])).values()}
     assert status == "OK"

@@ -13,9 +13,11 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
+from numpy.typing import NDArray
 
 import bvh
 from bvh.apps.cli.camera_options import NO_CAMERA, OF_PICTURES, CameraOptions, with_camera
+from bvh.apps.cli.clusters import HitSummary, Scheduler, cast_on, cluster
 from bvh.apps.cli.compiling import warmup_command
 from bvh.apps.cli.console import (
     bar,
@@ -40,18 +42,14 @@ from bvh.apps.cli.files import (
     check_folder,
     content_of,
     opened,
+    opened_parts,
     read_rays,
     write_hits,
 )
-from bvh.apps.cli.parts_commands import (
-    Scheduler,
-    cast_on,
-    partition_command,
-    parts_figures,
-    print_parts,
-)
+from bvh.apps.cli.parts_commands import partition_command, parts_figures, print_parts
 from bvh.apps.cli.pick_command import pick_command
 from bvh.apps.cli.show_commands import lab_command, plot_command, render_command, view_command
+from bvh.camera.camera import Camera
 from bvh.distributed.out_of_core.parts import Parts
 from bvh.scene.scene import Scene
 from bvh.scene.stats import scene_stats
@@ -65,7 +63,7 @@ app = typer.Typer(
     rich_markup_mode="markdown",
 )
 
-# Instances that `info` lists without --json.
+# Instances, or sources of parts, that `info` lists without --json.
 LISTED = 20
 
 
@@ -89,27 +87,20 @@ def info(
     threads: Threads = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print the size of a mesh and the cost, depth and memory of its tree; or a scene's content."""
-    file = opened(scene, threads)
+    """Print the size of a mesh and the cost of its tree, or the content of a scene or of parts."""
+    file = opened_parts(scene, threads)
     if isinstance(file.source, Parts):
         figures = parts_figures(file.source)
     else:
         figures = _scene_figures(file) if isinstance(file.source, Scene) else _mesh_figures(file)
-    figures = {"file": str(scene), **figures}
+    figures = {"file": scene, **figures}
     if as_json:
         print_json(figures)
         return
-    listed = figures.pop("members", [])
+    instances, sources = figures.pop("members", []), figures.pop("sources", [])
     print_table([(name.replace("_", " "), _text(name, value)) for name, value in figures.items()])
-    if listed:
-        out.print()
-        rows = [("instance", "triangles", "name")]
-        for member in listed[:LISTED]:
-            name = "-" if member["name"] is None else one_line(member["name"])
-            rows.append((str(member["id"]), str(member["triangles"]), name))
-        print_table(rows, right=True)
-        if len(listed) > LISTED:
-            out.print(f"and {len(listed) - LISTED} more")
+    _print_list("instance", "id", instances)
+    _print_list("first id", "first", sources)
 
 
 @app.command()
@@ -122,9 +113,11 @@ def stats(
     threads: Threads = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print the shape, cost and memory of a tree, or of a scene and each of its trees."""
-    source = opened(scene, threads, flatten=flatten).source
+    """Print the shape, cost and memory of a tree, of each tree of a scene, or the size of parts."""
+    source = opened_parts(scene, threads, flatten).source
     if isinstance(source, Parts):
+        if epo:
+            raise ValueError(f"--epo is for trees, and {scene} holds parts")
         print_parts(source, as_json)
         return
     found = scene_stats(source, epo) if isinstance(source, Scene) else source.stats(epo=epo)
@@ -151,6 +144,9 @@ def build(
     out.print(f"{output}: {content_of(source)}, {mebibytes(output.stat().st_size)}")
 
 
+app.command(name="partition")(partition_command)
+
+
 @app.command()
 @with_camera(*OF_PICTURES)
 def cast(
@@ -170,39 +166,29 @@ def cast(
     """Cast rays from a file or of a camera, and write the closest hits.
 
     Without --rays the rays are those of a camera, which by default sees everything. Hits of a scene
-    also have an instance_id, and the leaf of a nested scene.
+    also have an instance_id, and the leaf of a nested scene. With --scheduler the workers of a
+    cluster cast, and make the rays of a camera themselves. They must be able to open saved trees
+    and folders of parts under the same names.
     """
     if output is not None:
         if output.suffix not in HIT_ENDINGS:
             raise ValueError(f"--output must end in .npz or .csv, got {output}")
         check_folder(output)
-    columns = read_rays(rays) if rays is not None else None
-    source, read, up = opened(scene, threads, flatten=flatten)
-    t_min, t_max = np.zeros(1), np.full(1, np.inf)
-    if columns is None:
-        view = camera.camera_of(scene, source.bounds, up, read)
-        origins, directions = np.broadcast_arrays(*view.rays())
-        columns = np.column_stack([origins.reshape(-1, 3), directions.reshape(-1, 3)])
-        t_min, t_max = np.array([view.t_min]), np.array([view.t_max])
-    elif columns.shape[1] == 8:
-        t_min, t_max = columns[:, 6], columns[:, 7]
-    rays = columns[:, :3], columns[:, 3:6], t_min, t_max
-    if scheduler is not None:
-        hits, seconds = cast_on(scheduler, source, *rays)
-    else:
-        # One ray first, so that compiling is not timed.
-        source.closest_hit(columns[:1, :3], columns[:1, 3:6])
-        with bar("casting") as progress:
-            began = time.perf_counter()
-            hits = source.closest_hit(*rays, threads=threads, progress=progress)
-            seconds = time.perf_counter() - began
+    given: Any = None if rays is None else read_rays(rays)
+    with cluster(scheduler) as client:
+        source, read, up = opened_parts(scene, threads, flatten)
+        if given is None:
+            given = camera.camera_of(Path(scene), source.bounds, up, read)
+        if client is None:
+            hits, seconds = _cast(source, given, threads)
+        else:
+            hits, seconds = cast_on(client, source, given, output is not None)
     if output is not None:
         write_hits(output, hits, source)
     out.print(f"{hits!r}")
-    out.print(rate(len(columns), seconds))
+    out.print(rate(hits.rays if isinstance(hits, HitSummary) else len(hits), seconds))
 
 
-app.command(name="partition")(partition_command)
 app.command(name="render")(render_command)
 app.command(name="plot")(plot_command)
 app.command(name="pick")(pick_command)
@@ -235,9 +221,9 @@ def _common(
         raise typer.Exit
 
 
-def _mesh_figures(file: Opened) -> dict[str, Any]:
+def _mesh_figures(file: Opened[Any]) -> dict[str, Any]:
     """Return the figures of a mesh and its tree."""
-    tree: Any = file.source
+    tree = file.source
     figures: dict[str, Any] = {}
     if tree.kind == "triangles":
         figures["vertices"] = len(tree.vertices)
@@ -247,9 +233,9 @@ def _mesh_figures(file: Opened) -> dict[str, Any]:
     return figures | {k: v for k, v in asdict(tree.stats()).items() if k != "primitives"}
 
 
-def _scene_figures(file: Opened) -> dict[str, Any]:
+def _scene_figures(file: Opened[Any]) -> dict[str, Any]:
     """Return the figures of a scene and its instances."""
-    scene: Any = file.source
+    scene = file.source
     found = scene_stats(scene)
     figures = {
         "instances": found.instances,
@@ -270,6 +256,38 @@ def _scene_figures(file: Opened) -> dict[str, Any]:
     ]
     memory = {"bytes": found.bytes, "instance_bytes": found.instance_bytes}
     return figures | memory | {"members": members}
+
+
+def _cast(source: Any, rays: Camera | NDArray[np.float64], threads: int | None) -> Any:
+    """Cast rays, of a camera or of a file's columns; return the hits and their seconds."""
+    bounds: Any = ()
+    if isinstance(rays, Camera):
+        origins, directions = (array.reshape(-1, 3) for array in rays.rays())
+        bounds = rays.t_min, rays.t_max
+    else:
+        origins, directions = rays[:, :3], rays[:, 3:6]
+        if rays.shape[1] == 8:
+            bounds = rays[:, 6], rays[:, 7]
+    # One ray first, so that compiling is not timed.
+    source.closest_hit(origins[:1], directions[:1])
+    with bar("casting") as progress:
+        began = time.perf_counter()
+        hits = source.closest_hit(origins, directions, *bounds, threads=threads, progress=progress)
+        return hits, time.perf_counter() - began
+
+
+def _print_list(title: str, number: str, listed: list[dict[str, Any]]) -> None:
+    """Print the first of a list of instances or sources, with the number of each."""
+    if not listed:
+        return
+    out.print()
+    rows = [(title, "triangles", "name")]
+    for each in listed[:LISTED]:
+        name = "-" if each["name"] is None else one_line(each["name"])
+        rows.append((str(each[number]), str(each["triangles"]), name))
+    print_table(rows, right=True)
+    if len(listed) > LISTED:
+        out.print(f"and {len(listed) - LISTED} more")
 
 
 def _corners(bounds: Any) -> dict[str, Any]:

@@ -5,16 +5,17 @@ from __future__ import annotations
 import csv
 import io
 import os
+import re
 import warnings
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 import typer
 from numpy.typing import NDArray
 
 from bvh.apps.cli.console import bar
-from bvh.distributed.out_of_core.part_folder import is_url
+from bvh.distributed.out_of_core.part_folder import INDEX, is_url
 from bvh.distributed.out_of_core.parts import Parts
 from bvh.io.container import replace_file
 from bvh.io.meshes import read_file
@@ -35,7 +36,7 @@ PartsPath = Annotated[
     str,
     typer.Argument(
         metavar="SCENE",
-        help="As of `bvh build`, or a folder or URL of parts that `bvh partition` has written.",
+        help="What `bvh build` takes, or a folder or URL that `bvh partition` has written.",
     ),
 ]
 Flatten = Annotated[
@@ -51,23 +52,21 @@ HIT_FORMATS = ("%.17g", "%d", "%.17g", "%.17g", "%d")
 HIT_ENDINGS = (".npz", ".csv")
 
 
-class Opened(NamedTuple):
+Source = TypeVar("Source", covariant=True)
+
+
+class Opened(NamedTuple, Generic[Source]):
     """Content of a file; what trimesh read from it, None for a saved file; its up axis."""
 
-    source: BVH | Scene | Parts
+    source: Source
     read: Any
     up: str
 
 
 def opened(
-    place: str | Path, threads: int | None, quality: str = "medium", flatten: bool = False
-) -> Opened:
-    """Return the tree or scene of a file, or the parts of a folder."""
-    path = Path(place)
-    if is_url(str(place)) or path.is_dir():
-        if flatten:
-            raise ValueError(f"--flatten is for scenes, and {place} holds parts")
-        return Opened(Parts(place), None, "z")
+    path: Path, threads: int | None, quality: str = "medium", flatten: bool = False
+) -> Opened[BVH | Scene]:
+    """Return the tree or scene of a file."""
     read = _read(path)
     source = _made(path, read, threads, quality)
     up = source.up if isinstance(source, Scene) else "z"
@@ -78,6 +77,18 @@ def opened(
                 vertices, faces, quality=quality, threads=threads, progress=progress
             )
     return Opened(source, read, up)
+
+
+def opened_parts(place: str, threads: int | None, flatten: bool = False) -> Opened[Any]:
+    """Return the tree or scene of a file, or the parts of a folder or URL."""
+    path = Path(place)
+    if not (is_url(place) or path.is_dir()):
+        return opened(path, threads, flatten=flatten)
+    # Workers of a cluster may have another working directory.
+    parts = Parts(place if is_url(place) else path.absolute())
+    if flatten:
+        raise ValueError(f"--flatten is for scenes, and {place} holds parts")
+    return Opened(parts, None, "z")
 
 
 def opened_scene(path: Path, threads: int | None) -> tuple[Scene, Any]:
@@ -95,6 +106,11 @@ def opened_scene(path: Path, threads: int | None) -> tuple[Scene, Any]:
 
 def _read(path: Path) -> Any:
     """Return what trimesh reads from a file; None for a saved tree or scene."""
+    if (path / INDEX).is_file():
+        raise ValueError(f"{path} holds parts, which only info, stats, cast and render take")
+    # A URL has lost one of its slashes.
+    if re.match(r"[a-z0-9+]{2,}:/", str(path)):
+        raise ValueError(f"{path}: only info, stats, cast and render take URLs, those of parts")
     if path.is_file() and is_saved(path):
         return None
     read = read_file(path, "a mesh")

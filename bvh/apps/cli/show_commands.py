@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import webbrowser
 from pathlib import Path
 from typing import Annotated, Any
@@ -17,6 +18,7 @@ from bvh.apps.cli.camera_options import (
     triple,
     with_camera,
 )
+from bvh.apps.cli.clusters import Scheduler, cluster, render_on, visible_on
 from bvh.apps.cli.compiling import compile_ahead
 from bvh.apps.cli.console import bar, one_line, out, rate
 from bvh.apps.cli.files import (
@@ -26,6 +28,7 @@ from bvh.apps.cli.files import (
     Threads,
     content_of,
     opened,
+    opened_parts,
     opened_scene,
 )
 from bvh.apps.lab.page import PORT as LAB_PORT
@@ -33,16 +36,18 @@ from bvh.apps.lab.page import ray_lab
 from bvh.apps.page_server import HOST
 from bvh.apps.viewer.drawing import MAX_FACES
 from bvh.apps.viewer.window import PORT, view
+from bvh.camera.camera import Camera
 from bvh.distributed.out_of_core.part_pictures import visible_tree
 from bvh.distributed.out_of_core.parts import Parts
 from bvh.pictures.charts import chart, check_chart_path, write_chart
-from bvh.pictures.picture import NUMBERS, check_picture_path, with_legend
+from bvh.pictures.picture import NUMBERS, Picture, check_picture_path, with_legend
 from bvh.pictures.rendering import render
 from bvh.pictures.shading import DATA, SHADES
+from bvh.queries.hierarchy import BVH
 from bvh.scene.scene import Scene
 
-# What needs no rays but those of the camera, nor ids.
-OF_PARTS = ("normals", "depth")
+# What has smooth normals.
+SMOOTH = ("clay", "ao", "shadow")
 
 Host = Annotated[
     str, typer.Option(help="Address to listen on; only this machine can reach the default.")
@@ -59,6 +64,7 @@ def render_command(
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Picture to write, or .npy for numbers.")
     ],
+    *,
     shade: Annotated[str, typer.Option(help=f"One of: {', '.join(SHADES)}.")] = "normals",
     camera: CameraOptions = NO_CAMERA,
     samples: Annotated[int, typer.Option(min=1, help="Rays along each side of a pixel.")] = 2,
@@ -81,49 +87,79 @@ def render_command(
         ),
     ] = None,
     threads: Threads = None,
+    scheduler: Scheduler = None,
 ) -> None:
-    """Render a picture of a mesh or a scene by casting rays.
+    """Render a picture of a mesh, a scene or parts by casting rays.
 
     A .npy file holds the numbers behind the picture, one for each pixel: distances with infinity
     for misses (depth), ids with -1 (id, instance), normals or uv with NaN, counts of visited nodes
     (cost), the visible share of the sky (ao) or of the lamp (shadow); for clay the pixels
-    themselves. A picture of costs has a legend in its lower left corner.
+    themselves. A picture of costs has a legend in its lower left corner. With --scheduler the
+    workers of a cluster render, some rows each; the picture is the same.
     """
     check_picture_path(output)
     if shade not in SHADES:
         raise ValueError(f"shade must be one of {SHADES}, got {shade!r}")
-    compile_ahead(Path(scene), counters=shade == "cost")
-    source, read, up = opened(scene, threads)
-    view = camera.camera_of(Path(scene), source.bounds, up, read)
-    if isinstance(source, Parts):
-        if shade not in OF_PARTS:
-            raise ValueError(f"--shade must be one of {OF_PARTS} for parts, got {shade!r}")
-        source = visible_tree(source, view, samples, threads=threads)
     numbers = output.suffix.lower() == NUMBERS
-    # One ray first, so that compiling is not timed.
-    source.closest_hit(view.eye[None], view.forward[None], counters=shade == "cost")
-    target = source
-    if shade == "uv" and not isinstance(source, Scene) and read is not None:
-        # Trees have no texture coordinates.
-        target = Scene()
-        target.add(read)
-    with bar("rendering") as progress:
-        picture = render(
-            target,
-            view,
-            shade,
-            samples=1 if numbers else samples,
-            data=(shade,) if numbers and shade in DATA else (),
-            lamp=None if lamp is None else triple("--lamp", lamp),
-            softness=softness,
-            light_rays=light_rays,
-            reach=reach,
-            threads=threads,
-            progress=progress,
-        )
+    options: dict[str, Any] = {
+        "shade": shade,
+        "samples": 1 if numbers else samples,
+        "data": (shade,) if numbers and shade in DATA else (),
+        "lamp": None if lamp is None else triple("--lamp", lamp),
+        "softness": softness,
+        "light_rays": light_rays,
+        "reach": reach,
+    }
+    with cluster(scheduler) as client:
+        if client is None:
+            compile_ahead(Path(scene), counters=shade == "cost")
+        source, read, up = opened_parts(scene, threads)
+        view = camera.camera_of(Path(scene), source.bounds, up, read)
+        began = time.perf_counter()
+        target = _pictured(source, read, view, options, threads, client)
+        if client is None:
+            picture = _render(target, view, options, threads)
+        else:
+            picture = render_on(client, target, view, options)
+        # Of parts, the rays that look for what is seen are a part of the work.
+        seconds = time.perf_counter() - began if isinstance(source, Parts) else picture.seconds
     (picture if numbers else with_legend(picture)).save(output)
     out.print(f"{output}: {view.width} x {view.height} pixels, {content_of(source)}")
-    out.print(rate(picture.rays, picture.seconds))
+    out.print(rate(picture.rays, seconds))
+
+
+def _pictured(
+    source: Any, read: Any, view: Camera, options: dict[str, Any], threads: int | None, client: Any
+) -> BVH | Scene:
+    """Return what is to be rendered for the content of a file."""
+    shade, samples = options["shade"], options["samples"]
+    if isinstance(source, Parts):
+        if shade == "cost":
+            raise ValueError("--shade cost is for trees: the cost of parts depends on the cuts")
+        smooth = shade in SMOOTH
+        if client is not None:
+            return visible_on(client, source, view, samples, smooth)
+        with bar("looking for what is seen") as progress:
+            return visible_tree(
+                source, view, samples, smooth=smooth, threads=threads, progress=progress
+            )
+    if shade == "uv" and isinstance(source, BVH) and read is not None:
+        # Trees have no texture coordinates.
+        scene = Scene()
+        scene.add(read)
+        return scene
+    target: BVH | Scene = source
+    return target
+
+
+def _render(
+    target: BVH | Scene, view: Camera, options: dict[str, Any], threads: int | None
+) -> Picture:
+    """Render a picture in this process."""
+    # One ray first, so that compiling is not timed.
+    target.closest_hit(view.eye[None], view.forward[None], counters=options["shade"] == "cost")
+    with bar("rendering") as progress:
+        return render(target, view, **options, threads=threads, progress=progress)
 
 
 def plot_command(

@@ -43,12 +43,15 @@ class Window(NamedTuple):
     ----------
     source : str
         Name of the file, or number of the mesh, that they are of.
+    number : int
+        How many files or meshes are before it; a file may be there twice.
     corners : ndarray of float64, shape (n, 3, 3)
     vertex_ids : ndarray of int64, shape (n, 3)
         Numbers of the vertices, unique over all sources.
     """
 
     source: str
+    number: int
     corners: NDArray[np.float64]
     vertex_ids: NDArray[np.int64]
 
@@ -83,7 +86,7 @@ def windows_of(source: Any) -> Iterator[Window]:
             used = 0
             for corners, vertex_ids, count in pieces:
                 used = count
-                yield Window(name, corners, vertex_ids + first_vertex)
+                yield Window(name, number, corners, vertex_ids + first_vertex)
         except (ValueError, TypeError) as error:
             # Not a class of theirs, which may want other arguments.
             kind = ValueError if isinstance(error, ValueError) else TypeError

@@ -72,7 +72,6 @@ class OpenParts:
         self._place, self._index, self._memory = place, index, memory
         self._open: OrderedDict[int, Part] = OrderedDict()
         self._lock = threading.RLock()
-        _all.add(self)
 
     @contextlib.contextmanager
     def part(self, number: int) -> Iterator[Part]:
@@ -146,12 +145,21 @@ class OpenParts:
         self._lock = threading.RLock()
 
 
-# Those of this process, whose locks a forked child finds free.
-_all: weakref.WeakSet[OpenParts] = weakref.WeakSet()
+# Those of this process by place, checksum of the index, and memory. A forked child renews them.
+_all: weakref.WeakValueDictionary[tuple[str, str, int], OpenParts] = weakref.WeakValueDictionary()
+
+
+def open_parts(place: str, index: Index, memory: int) -> OpenParts:
+    """Return the parts of a folder that are open in this process.
+
+    All `Parts` of a folder share them, such as the groups that tasks query: together they map no
+    more than `memory`.
+    """
+    return _all.setdefault((place, index.digest, memory), OpenParts(place, index, memory))
 
 
 def _renew_all() -> None:
-    for parts in _all:
+    for parts in list(_all.values()):
         parts.renew()
 
 

@@ -8,8 +8,14 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bvh.distributed.out_of_core.open_parts import OpenParts, byte_count
-from bvh.distributed.out_of_core.part_folder import Index, PartRecord, Source, read_index
+from bvh.distributed.out_of_core.open_parts import byte_count, open_parts
+from bvh.distributed.out_of_core.part_folder import (
+    Index,
+    PartRecord,
+    Source,
+    is_url,
+    read_index,
+)
 from bvh.distributed.out_of_core.part_visits import PartVisits
 
 Self = TypeVar("Self", bound="PartContent")
@@ -20,11 +26,14 @@ class PartContent:
 
     def __init__(self, folder: str | os.PathLike[str], *, memory: int | str = "2GB") -> None:
         place = os.fspath(folder)
+        if not is_url(place):
+            # Other processes, and this one later, may be in another folder.
+            place = os.path.abspath(place)
         self._set(place, read_index(place), byte_count("memory", memory), None)
 
     def _set(self, place: str, index: Index, memory: int, chosen: tuple[int, ...] | None) -> None:
         self._place, self._index, self._memory, self._chosen = place, index, memory, chosen
-        self._open = OpenParts(place, index, memory)
+        self._open = open_parts(place, index, memory)
         boxes = [part.bounds or [np.nan] * 6 for part in index.parts]
         self._boxes = np.array(boxes, np.float64).reshape(-1, 6)
         self._bounds = _union(self._boxes)
@@ -44,12 +53,13 @@ class PartContent:
         """
         groups: list[list[int]] = [[]]
         used = 0
-        for number, part in enumerate(self._index.parts):
-            if groups[-1] and used + part.tree_bytes > self._memory:
+        for number in range(self.part_count) if self._chosen is None else self._chosen:
+            size = self._index.parts[number].tree_bytes
+            if groups[-1] and used + size > self._memory:
                 groups.append([])
                 used = 0
             groups[-1].append(number)
-            used += part.tree_bytes
+            used += size
         if len(groups) == 1:
             return [self]
         found = []

@@ -1,45 +1,184 @@
-"""Trees that look to a camera like a mesh in parts: over the triangles that its rays hit first."""
+"""Trees that stand for a mesh in parts in a picture: over the triangles that a camera sees."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from bvh.camera.camera import Camera
 from bvh.distributed.out_of_core.parts import Parts
 from bvh.queries.hierarchy import BVH
+from bvh.queries.results import Hits
+from bvh.runtime.arguments import whole_number
+from bvh.runtime.progress_bars import ProgressLike, heard
 
 # Rays at a time.
-BAND = 1 << 21
+TOGETHER = 1 << 20
+
+# Odd numbers that mix the bits of coordinates.
+MIXERS = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9], np.uint64)
+
+
+class VisibleTree(BVH):
+    """Tree over the triangles of parts that a camera sees, for `bvh.pictures.render`.
+
+    Rays of the camera are answered by the tree itself, those to lights (`any_hit`) by the parts,
+    both as the whole mesh answers them; the bounds are those of the parts. Its own `prim_id` counts
+    the triangles that it has.
+    """
+
+    __slots__ = ("_mesh_ids", "_parts")
+
+    _mesh_ids: NDArray[np.int64]
+    _parts: Parts
+
+    @classmethod
+    def of(
+        cls, parts: Parts, seen: NDArray[np.int64], *, smooth: bool, threads: int | None = None
+    ) -> VisibleTree:
+        """Build the tree over triangles of parts.
+
+        Parameters
+        ----------
+        parts : Parts
+        seen : ndarray of int64
+            Ids of the triangles that rays of the camera hit first.
+        smooth : bool
+            Have their neighbours, too, on which smooth normals depend.
+        threads : int, optional
+        """
+        ids = np.unique(seen)
+        if smooth:
+            ids = neighbours(parts, ids)
+        corners = parts.corners(ids).reshape(-1, 3)
+        tree = cls.from_triangles(corners, np.arange(len(corners)).reshape(-1, 3), threads=threads)
+        assert isinstance(tree, VisibleTree)
+        tree._parts, tree._mesh_ids = parts, ids
+        tree._bounds = parts.bounds
+        return tree
+
+    def mesh_ids(self, prim_id: NDArray[Any]) -> NDArray[np.int64]:
+        """Return the ids in the whole mesh."""
+        return np.asarray(self._mesh_ids[prim_id])
+
+    def closest_hit(
+        self, origins: ArrayLike, directions: ArrayLike, *args: Any, **options: Any
+    ) -> Hits:
+        """Find the closest hits of rays of the camera."""
+        if options.get("counters"):
+            raise ValueError("counters must be False for parts: the cost is that of one tree")
+        return super().closest_hit(origins, directions, *args, **options)
+
+    def any_hit(self, origins: ArrayLike, directions: ArrayLike, *args: Any, **options: Any) -> Any:
+        """Return for each ray whether it hits anything of the parts."""
+        return self._parts.any_hit(origins, directions, *args, **options)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return super().__getstate__() | {"_parts": self._parts, "_mesh_ids": self._mesh_ids}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        super().__setstate__(state)
+        self._parts, self._mesh_ids = state["_parts"], state["_mesh_ids"]
+
+    def __dask_tokenize__(self) -> Any:
+        return "bvh.VisibleTree", super().__dask_tokenize__(), self._parts.__dask_tokenize__()
 
 
 def visible_tree(
-    parts: Parts, camera: Camera, samples: int = 1, *, threads: int | None = None
-) -> BVH:
-    """Return a tree over the triangles of parts that a camera sees.
-
-    Rays of the camera hit the same points of it as of the parts, bit for bit; other rays, such as
-    those to lights, may not.
+    parts: Parts,
+    camera: Camera,
+    samples: int = 1,
+    *,
+    smooth: bool = True,
+    threads: int | None = None,
+    progress: ProgressLike | None = None,
+) -> VisibleTree:
+    """Return a tree of which a camera takes the same pictures as of a mesh in parts.
 
     Parameters
     ----------
     parts : Parts
     camera : Camera
+        That of the picture.
     samples : int
         Rays along each side of a pixel, as of `bvh.pictures.render`.
+    smooth : bool
+        Have what smooth normals depend on, for clay, ambient occlusion and shadows: all parts are
+        read once more.
     threads : int, optional
+    progress : callable, bool or bar of tqdm, optional
+        Called as progress(done, total) in rays.
 
     Returns
     -------
-    BVH
-        Its `prim_id` is not that of the parts.
+    VisibleTree
+        For pictures of this camera, with so many samples.
+
+    Examples
+    --------
+    >>> import bvh, tempfile, trimesh
+    >>> from bvh.distributed.out_of_core.part_pictures import visible_tree
+    >>> from bvh.pictures import render
+    >>> camera = bvh.Camera.look_at([0, 0, 5], [0, 0, 0], [0, 1, 0], 40.0, 80, 60)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     parts = bvh.partition(trimesh.creation.icosphere(), folder)
+    ...     render(visible_tree(parts, camera), camera, "clay").pixels.shape
+    (60, 80, 3)
     """
     view, seen = camera.upright(), np.empty(0, np.int64)
-    across = (np.arange(view.width * samples) + 0.5) / samples
-    rows = max(1, BAND // len(across))
-    for top in range(0, view.height * samples, rows):
-        down = np.arange(top, min(top + rows, view.height * samples))
-        rays = view.ray(*np.meshgrid(across, (down + 0.5) / samples))
-        hits = parts.closest_hit(*rays, view.t_min, view.t_max, threads=threads)
-        seen = np.union1d(seen, hits.prim_id[hits.mask])
-    corners = parts.corners(seen).reshape(-1, 3)
-    return BVH.from_triangles(corners, np.arange(len(corners)).reshape(-1, 3), threads=threads)
+    # Numbers behind pictures are taken at the centres of pixels.
+    grids = sorted({1, whole_number("samples", samples)})
+    done, total = 0, sum(view.width * view.height * grid**2 for grid in grids)
+    with heard(progress) as report:
+        for grid in grids:
+            width, height = view.width * grid, view.height * grid
+            step = max(1, TOGETHER // width)
+            for top in range(0, height, step):
+                rows = slice(top, min(top + step, height))
+                rays = sample_rays(rows, slice(0, width), view, grid)
+                hits = parts.closest_hit(*rays, view.t_min, view.t_max, threads=threads)
+                seen = np.union1d(seen, hits.prim_id[hits.mask])
+                done += len(hits.t) * width
+                if report is not None:
+                    report(done, total)
+    return VisibleTree.of(parts, seen, smooth=smooth, threads=threads)
+
+
+def sample_rays(
+    rows: slice, columns: slice, camera: Camera, samples: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the rays of samples of an upright camera's picture, as the renderer casts them."""
+    x = (np.arange(columns.start, columns.stop) + 0.5) / samples
+    y = (np.arange(rows.start, rows.stop) + 0.5) / samples
+    return camera.ray(*np.meshgrid(x, y))
+
+
+def neighbours(parts: Parts, ids: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the ids of triangles and of all that have a vertex in the same place, and some more.
+
+    Vertices are compared by hashes: it does no harm to find too many.
+    """
+    wanted = np.unique(_hashes(parts.corners(ids).reshape(-1, 3)))
+    found = [ids]
+    for tree, numbers in _all_trees(parts):
+        touching = np.isin(_hashes(tree.vertices), wanted)
+        found.append(numbers[touching[tree.faces].any(axis=1)])
+    return np.unique(np.concatenate(found))
+
+
+def _all_trees(parts: Parts) -> Iterator[tuple[BVH, NDArray[np.int64]]]:
+    """Yield the tree and the ids of each part."""
+    for number in range(parts.part_count):
+        with parts._open.part(number) as part:
+            yield part.tree, part.ids
+
+
+def _hashes(points: NDArray[np.float64]) -> NDArray[np.uint64]:
+    """Return numbers of points, the same for the same point."""
+    # Adding zero turns -0.0 into 0.0.
+    bits = np.ascontiguousarray(points + 0.0).view(np.uint64)
+    mixed = bits * MIXERS
+    return np.asarray(np.bitwise_xor.reduce(mixed ^ (mixed >> np.uint64(29)), axis=1))

@@ -131,13 +131,13 @@ def _read(source: Any, spill: Path, box: NDArray[np.float64], steps: _Steps) -> 
 
     `box` grows to that of their centroids.
     """
-    name, first, count = "", 0, 0
+    name, number, first, count = "", -1, 0, 0
     with open(spill, "wb") as file:
         for window in windows_of(source):
-            if window.source != name:
-                if name:
+            if window.number != number:
+                if number >= 0:
                     yield Source(name, first, count - first)
-                name, first = window.source, count
+                name, number, first = window.source, window.number, count
             rows = np.empty(len(window.corners), TRIANGLE)
             rows["corners"], rows["vertex_ids"] = window.corners, window.vertex_ids
             rows["id"] = np.arange(count, count + len(rows))
@@ -147,7 +147,7 @@ def _read(source: Any, spill: Path, box: NDArray[np.float64], steps: _Steps) -> 
             # Read and, at the end, built.
             steps.expect(2 * len(rows))
             steps.add(len(rows))
-    if name:
+    if number >= 0:
         yield Source(name, first, count - first)
 
 
