@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,14 @@ Floats = NDArray[np.float64]
 Visit = Callable[[Part, Rows, Floats], None]
 # Which of these rows still need to visit a part.
 Wanted = Callable[[Rows, Floats], NDArray[np.bool_]]
+
+
+class _Group(NamedTuple):
+    """A part, the rows of a batch that may visit it, and where these enter its box."""
+
+    part: int
+    rows: Rows
+    entry: Floats
 
 
 class PartVisits:
@@ -58,16 +66,19 @@ class PartVisits:
 
         `finish` is called after all visits of some rays, which are those before the others.
         """
-        if self._box_tree is None:
-            self._box_tree = BVH.from_boxes(self._boxes[:, :3], self._boxes[:, 3:])
-        rays = batch.rays
         with heard(progress) as report:
             for rows in _blocks(batch.size, report, TOGETHER):
-                ranges = some_of(rays.t_min, rows), some_of(rays.t_max, rows)
-                met = self._box_tree.all_hits(*rays_of(batch, rows), *ranges)
-                self._visit_parts(met.prim_id, rows[met.ray_id], met.t, visit, wanted)
+                self._visit_parts(self._met(batch, rows), visit, wanted)
                 if finish is not None:
                     finish()
+
+    def _met(self, batch: RayBatch, rows: Rows) -> list[_Group]:
+        """Return the parts that rays may hit, with these rays."""
+        if self._box_tree is None:
+            self._box_tree = BVH.from_boxes(self._boxes[:, :3], self._boxes[:, 3:])
+        ranges = (some_of(column, rows) for column in (batch.rays.t_min, batch.rays.t_max))
+        met = self._box_tree.all_hits(*rays_of(batch, rows), *ranges)
+        return _grouped(met.prim_id, rows[met.ray_id], met.t)
 
     def of_points(
         self,
@@ -92,7 +103,7 @@ class PartVisits:
                 found = [self._near(number, points, limits) for number in self._valid.tolist()]
                 part = np.repeat(self._valid, [len(row) for row, _ in found])
                 row, least = (np.concatenate(c) for c in zip((_NONE, _NO), *found, strict=True))
-                self._visit_parts(part, rows[row], least, visit, wanted)
+                self._visit_parts(_grouped(part, rows[row], least), visit, wanted)
 
     def _near(self, number: int, points: Floats, limits: Floats) -> tuple[Rows, Floats]:
         """Return the points that are no further than limits from a part, with a lower bound.
@@ -150,25 +161,28 @@ class PartVisits:
         if report is not None:
             report(size, size)
 
-    def _visit_parts(
-        self, part: NDArray[Any], rows: Rows, entry: Floats, visit: Visit, wanted: Wanted | None
-    ) -> None:
+    def _visit_parts(self, groups: list[_Group], visit: Visit, wanted: Wanted | None) -> None:
         """Visit parts with their rows, the parts with the nearest entries first."""
-        # Short numbers are sorted digit by digit, in a sixth of the time.
-        short = part.astype(np.uint16) if len(self._boxes) < 1 << 16 else part
-        order = np.argsort(short, kind="stable")
-        part, rows, entry = part[order], rows[order], entry[order]
-        starts = np.flatnonzero(np.append(True, part[1:] != part[:-1])) if len(part) else part
-        ends = np.append(starts[1:], len(part))
-        near = [float(np.median(entry[b:e])) for b, e in zip(starts, ends, strict=False)]
-        for k in np.argsort(near, kind="stable"):
-            some, enter = rows[starts[k] : ends[k]], entry[starts[k] : ends[k]]
+        near = [float(np.median(group.entry)) for group in groups]
+        for k in np.argsort(near, kind="stable").tolist():
+            number, rows, entry = groups[k]
             if wanted is not None:
-                still = wanted(some, enter)
-                some, enter = some[still], enter[still]
-            if len(some):
-                with self._open.part(int(part[starts[k]])) as opened:
-                    visit(opened, some, enter)
+                still = wanted(rows, entry)
+                rows, entry = rows[still], entry[still]
+            if len(rows):
+                with self._open.part(number) as opened:
+                    visit(opened, rows, entry)
+
+
+def _grouped(part: NDArray[Any], rows: Rows, entry: Floats) -> list[_Group]:
+    """Return the parts, each with its rows."""
+    # Short numbers are sorted digit by digit, in a sixth of the time.
+    part = part.astype(np.uint16) if part.max(initial=0) < 1 << 16 else part
+    order = np.argsort(part, kind="stable")
+    part, rows, entry = part[order], rows[order], entry[order]
+    starts = np.flatnonzero(np.append(True, part[1:] != part[:-1]))[: len(part)]
+    ends = np.append(starts[1:], len(part))
+    return [_Group(int(part[b]), rows[b:e], entry[b:e]) for b, e in zip(starts, ends, strict=False)]
 
 
 def some_of(column: NDArray[np.float64], rows: NDArray[np.int64]) -> NDArray[np.float64]:
