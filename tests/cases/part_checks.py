@@ -85,7 +85,7 @@ def check_regions(
     parts: Parts, tree: bvh.BVH, points: Any, rng: np.random.Generator, lazily: bool = False
 ) -> None:
     """Check all queries of regions, some of which touch vertices."""
-    points = points[rng.permutation(len(points))[:40]]
+    points = points[rng.permutation(len(points))[:20]]
     span = np.nan_to_num(np.ptp(tree.bounds / 8, axis=0))
     lower, upper = (
         points.copy(),
