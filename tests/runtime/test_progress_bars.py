@@ -7,6 +7,7 @@ import io
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
 
 import numpy as np
@@ -70,6 +71,9 @@ def questions(tmp_path: Path) -> dict[str, Ask]:
         "from_trimesh": lambda p: Scene.from_trimesh(read, progress=p),
         "load_scene": lambda p: bvh.load_scene(tmp_path / "ball.glb", progress=p),
         "render": lambda p: render(tree, camera, progress=p),
+        "partition": lambda p: bvh.partition(
+            (vertices, faces), mkdtemp(dir=tmp_path), memory="50MB", progress=p
+        ),
     }
     for what in (tree, scene):
         kind = type(what).__name__
