@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -28,9 +29,11 @@ from ..workloads import Workload
 from .task import Setting
 from .validation import against_brute_force
 
-RAYS, TILE = 20_000_000, 2048
+RAYS, TILE, SMALL = 20_000_000, 2048, 512
 # Chunks of the map that does nothing, bytes that are sent, and seconds between looks at memory.
 CHUNKS, BYTES, LOOK = 4000, 1 << 26, 0.1
+
+THREADS = "bvh, two threads", f"bvh, two threads, tiles of {SMALL}"
 
 # Bytes that this process has written to connections.
 written = [0]
@@ -47,14 +50,15 @@ def cluster_rays(setting: Setting) -> Iterator[Row]:
     camera = bvh.Camera.framing(tree.bounds, width=side, height=side)
     tiles = list(product(range(0, side, tile), repeat=2))
 
-    def cast(begin: tuple[int, int]) -> tuple[int, float]:
-        y, x = (np.arange(b, min(b + tile, side)) + 0.5 for b in begin)
+    def cast(size: int, begin: tuple[int, int]) -> tuple[int, float]:
+        y, x = (np.arange(b, min(b + size, side)) + 0.5 for b in begin)
         hits = tree.closest_hit(camera.eye, camera.ray(x, y[:, None])[1], threads=1)
         return int(hits.mask.sum()), float(np.where(hits.mask, hits.t, 0.0).sum())
 
-    def on_threads() -> tuple[int, float]:
+    def on_threads(size: int = tile) -> tuple[int, float]:
+        begins = product(range(0, side, size), repeat=2)
         with ThreadPoolExecutor(2) as pool:
-            counts, sums = zip(*pool.map(cast, tiles), strict=True)
+            counts, sums = zip(*pool.map(partial(cast, size), begins), strict=True)
         return sum(counts), sum(sums)
 
     def lazily() -> Any:
@@ -79,10 +83,12 @@ def cluster_rays(setting: Setting) -> Iterator[Row]:
         first = _sent(client) - sent
         if one[0] != other[0] or abs(one[1] - other[1]) > 1e-10 * abs(one[1]):
             raise SystemExit(f"wrong answer: {one} on threads, {other} on processes")
-        seconds: dict[str, list[float]] = {"bvh": [], "bvh, two threads": []}
+        seconds: dict[str, list[float]] = {name: [] for name in ("bvh", *THREADS)}
         memory, sent, before = Memory(pids), _sent(client), _clocks(client)
         for _ in range(rounds):
-            for name, call in (("bvh, two threads", on_threads), ("bvh", on_processes)):
+            # Small tiles stay in a CPU's caches: what threads can do at best.
+            threads = on_threads, partial(on_threads, min(SMALL, tile))
+            for name, call in zip((*THREADS, "bvh"), (*threads, on_processes), strict=True):
                 began = time.perf_counter()
                 with memory if name == "bvh" else _nothing():
                     if call()[0] != one[0]:
@@ -96,8 +102,10 @@ def cluster_rays(setting: Setting) -> Iterator[Row]:
         **common, "what": "camera rays", "table": "rays on two processes", "foreign": foreign,
         "seconds": seconds, "parts": {
             "Mray": 1e-6 * side * side, "Mray/s": 1e-6 * side * side / middle["bvh"],
-            "on threads": 1e-6 * side * side / middle["bvh, two threads"],
-            "ratio": middle["bvh, two threads"] / middle["bvh"], "B/ray": wire / side**2,
+            "on threads": 1e-6 * side * side / middle[THREADS[0]],
+            "ratio": middle[THREADS[0]] / middle["bvh"],
+            "small tiles": 1e-6 * side * side / middle[THREADS[1]],
+            "ratio to them": middle[THREADS[1]] / middle["bvh"], "B/ray": wire / side**2,
             **memory.figures(),
         },
     }  # fmt: skip
