@@ -8,6 +8,7 @@ Dask arrays and clusters.
 | `fetched_files.py` | Local copies of files that are fetched, under names that contain their checksums |
 | `out_of_core/` | Meshes larger than memory: cut into parts, and queried as one tree |
 | `tree_handles.py` | Handles of trees and scenes, which stand for them in task graphs |
+| `ray_blocks.py` | Rays of a chunk, made and cast in blocks that stay in the caches of a CPU |
 | `chunk_tasks.py` | Tasks of queries, one for each chunk of Dask arrays, and the fields of their results |
 | `lazy_lists.py` | Lists of hits and overlaps of Dask arrays: a result for each chunk, and their union |
 | `lazy_parts.py` | Lazy queries of parts: a task for each chunk and group of parts, a tree of reductions |

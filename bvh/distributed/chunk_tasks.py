@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.distributed.out_of_core.parts import Parts
+from bvh.distributed.ray_blocks import RayBlocks
 from bvh.distributed.tree_handles import handle_of
 from bvh.queries.results import (
     ClosestPoints,
@@ -97,14 +98,39 @@ class _Task:
 
     def __call__(self, *arrays: NDArray[Any], target: Any) -> Any:
         given = dict(zip(self._names, map(_alone, arrays), strict=True))
-        if "rays" in given:
-            given["origins"], given["directions"] = given.pop("rays")
         with task_threads(self._options.get("threads") or 1):
-            found = getattr(target.open(), self._verb)(**given, **self._options)
+            if "rays" in given:
+                found = self._of_blocks(given.pop("rays"), target.open(), given)
+            else:
+                found = self._columns(getattr(target.open(), self._verb)(**given, **self._options))
+        return found if len(self._fields) > 1 else found[0]
+
+    def _columns(self, found: Any) -> tuple[NDArray[Any], ...]:
+        """Return the fields of a result; those of a single query become arrays, too."""
         if len(self._fields) == 1:
-            return np.asarray(found)
-        # Numbers of a single query become arrays of the type that was declared.
+            return (np.asarray(found),)
         return tuple(np.asarray(getattr(found, k), kind) for k, kind in self._fields.items())
+
+    def _of_blocks(
+        self, rays: RayBlocks, target: Any, given: dict[str, NDArray[Any]]
+    ) -> tuple[NDArray[Any], ...]:
+        """Return the fields of the results of all blocks of a chunk."""
+        whole: tuple[NDArray[Any], ...] | None = None
+        rank = len(rays.shape)
+        for within, _, result in rays.cast(target, self._verb, self._options, given):
+            found = self._columns(result)
+            if whole is None:
+                shape = found[0].shape
+                ends = zip(rays.shape, shape[len(shape) - rank :], strict=True)
+                full = (*shape[: len(shape) - rank], *(b if a == 1 else a for a, b in ends))
+                if full == shape:
+                    return found
+                whole = tuple(np.empty(full, column.dtype) for column in found)
+            for column, some in zip(whole, found, strict=True):
+                index: Any = (..., *within)
+                column[index] = some
+        assert whole is not None
+        return whole
 
     def __dask_tokenize__(self) -> tuple[Any, ...]:
         return "bvh", self._verb, self._names, self._fields, self._options

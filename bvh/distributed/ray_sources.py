@@ -6,16 +6,24 @@ A ray is 48 bytes. Where rays follow from a camera or a formula, they need not b
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
+from itertools import pairwise, product, starmap
+from operator import add
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bvh.camera.camera import Camera
+from bvh.distributed.chunk_tasks import target_key
 from bvh.distributed.lazy_queries import lazy_query
+from bvh.distributed.ray_blocks import Maker, RayBlocks
 from bvh.runtime.cpus import task_threads
 
-Maker = Callable[..., tuple[Any, Any]]
+VERBS = ("closest_hit", "any_hit", "count_hits", "all_hits")
+
+# Sums that one task adds.
+TOGETHER = 16
 
 
 class RaySource:
@@ -29,8 +37,9 @@ class RaySource:
     function : callable
         ``function(*slices, *args) -> (origins, directions)``, with one slice of the shape, start
         and stop given, for each of its axes. Returns arrays of shape (..., 3) that broadcast to the
-        shape of the chunk. It is pickled, and called in several threads or processes; the same
-        slices must give the same rays, as a task may be run again.
+        shape of the slices. It is pickled, and called in several threads or processes, for one
+        block of a chunk after another; the same slices must give the same rays, as a task may be
+        run again.
     shape : tuple of int
         Shape of the rays, without the axis of coordinates.
     chunks : int, tuple or "auto"
@@ -68,10 +77,10 @@ class RaySource:
 
         # Six numbers a ray: a million rays are 48 MB.
         self.chunks = normalize_chunks(chunks, shape, dtype=np.dtype("V48"), limit="48MB")
-        self.shape, self._function, self._args = tuple(map(int, shape)), function, args
+        self.shape, self._maker = tuple(map(int, shape)), _Maker(function, args)
 
-    def _pairs(self) -> Any:
-        """Return a Dask array of the rays' shape, whose blocks are pairs (origins, directions).
+    def _blocks(self) -> Any:
+        """Return a Dask array of the rays' shape, whose blocks are `RayBlocks`.
 
         Without an axis for coordinates it is fused with the query that takes it.
         """
@@ -82,25 +91,82 @@ class RaySource:
         from dask.layers import ArraySliceDep
 
         name, axes = f"rays-{tokenize(self)}", tuple(range(len(self.shape)))
-        make = _Maker(self._function, self._args)
-        layer = blockwise(make, name, axes, ArraySliceDep(self.chunks), axes, numblocks={})
+        layer = blockwise(self._maker, name, axes, ArraySliceDep(self.chunks), axes, numblocks={})
         graph = HighLevelGraph.from_collections(name, layer, dependencies=[])
         return da.Array(graph, name, self.chunks, dtype=np.float64)
 
     def __dask_tokenize__(self) -> tuple[Any, ...]:
-        return "bvh.RaySource", self._function, self.shape, self.chunks, self._args
+        return "bvh.RaySource", self._maker, self.shape, self.chunks
 
     def closest_hit(self, target: Any, **options: Any) -> Any:
         """Return the closest hits, lazily; options as in `BVH.closest_hit`."""
-        return lazy_query(target, "closest_hit", {"rays": self._pairs(), **options})
+        return lazy_query(target, "closest_hit", {"rays": self._blocks(), **options})
 
     def any_hit(self, target: Any, **options: Any) -> Any:
         """Return which rays hit anything, lazily; options as in `BVH.any_hit`."""
-        return lazy_query(target, "any_hit", {"rays": self._pairs(), **options})
+        return lazy_query(target, "any_hit", {"rays": self._blocks(), **options})
 
     def count_hits(self, target: Any, **options: Any) -> Any:
         """Return the number of hits of each ray, lazily; options as in `BVH.count_hits`."""
-        return lazy_query(target, "count_hits", {"rays": self._pairs(), **options})
+        return lazy_query(target, "count_hits", {"rays": self._blocks(), **options})
+
+    def reduce(
+        self, target: Any, function: Callable[..., Any], verb: str = "closest_hit", **options: Any
+    ) -> Any:
+        """Return the sum of what a function makes of the results of blocks of rays, lazily.
+
+        For small outputs of many rays, such as counts, histograms and pictures of few pixels. Each
+        block is made, cast and reduced while it is in the caches of a CPU; results of rays are
+        neither kept nor sent. It is the fastest way to cast, and chunks may be as large as one
+        likes.
+
+        Parameters
+        ----------
+        target : BVH, Scene or Parts
+            A task queries all parts, one after another.
+        function : callable
+            ``function(found, *slices) -> number or ndarray``, with the result of a block, and where
+            its rays are in the source. All that it returns is added. It is pickled.
+        verb : {"closest_hit", "any_hit", "count_hits", "all_hits"}
+        **options
+            Of the query; `t_min` and `t_max` are numbers.
+
+        Returns
+        -------
+        dask.delayed.Delayed
+            The sum. That of floats may depend on the chunks in its last bits.
+
+        Raises
+        ------
+        ValueError
+            If `verb` is none of these, or `progress` is given.
+
+        Examples
+        --------
+        >>> import bvh, numpy as np
+        >>> from bvh.distributed import camera_rays
+        >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+        >>> camera = bvh.Camera.look_at([0, 0, 3], [0, 0, 0], [0, 1, 0], 60, width=400, height=300)
+        >>> def histogram(hits, rows, columns):
+        ...     return np.histogram(hits.t, bins=4, range=(0.0, 4.0))[0]
+        >>> camera_rays(camera).reduce(tree, histogram).compute()
+        array([   0,    0,    0, 3741])
+        """
+        from dask.delayed import delayed
+
+        if verb not in VERBS:
+            raise ValueError(f"verb must be one of {', '.join(VERBS)}, got {verb!r}")
+        if options.pop("progress", None) is not None:
+            raise ValueError("progress must be None for lazy queries: Dask has bars itself")
+        options["threads"] = options.get("threads") or 1
+        ends = [np.cumsum((0, *sizes)).tolist() for sizes in self.chunks]
+        places = product(*(list(starmap(slice, pairwise(axis))) for axis in ends))
+        task, key = _Reduction(self._maker, function, verb, options), target_key(target)
+        sums = [delayed(task, pure=True)(key, place) for place in places]
+        while len(sums) > 1:
+            groups = [sums[k : k + TOGETHER] for k in range(0, len(sums), TOGETHER)]
+            sums = [delayed(_sum, pure=True)(group) for group in groups]
+        return sums[0]
 
     def __repr__(self) -> str:
         return f"RaySource({' x '.join(map(str, self.shape))} rays)"
@@ -147,25 +213,37 @@ def _tile(rows: slice, columns: slice, camera: Camera) -> tuple[NDArray[Any], ND
 
 
 class _Maker:
-    """Function of a task that makes the rays of a chunk."""
+    """Function of a task that prepares the rays of a chunk."""
 
     def __init__(self, function: Maker, args: tuple[Any, ...]) -> None:
         self._function, self._args = function, args
         self.__name__ = "rays"
 
-    def __call__(self, slices: tuple[slice, ...]) -> tuple[NDArray[Any], NDArray[Any]]:
-        shape = tuple(part.stop - part.start for part in slices)
-        with task_threads(1):
-            origins, directions = map(np.asarray, self._function(*slices, *self._args))
-        return _shared(origins, shape), np.broadcast_to(directions, (*shape, 3))
+    def __call__(self, place: tuple[slice, ...]) -> RayBlocks:
+        return RayBlocks(self._function, self._args, place)
 
     def __dask_tokenize__(self) -> tuple[Any, ...]:
         return "bvh.rays", self._function, self._args
 
 
-def _shared(origins: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
-    """Return origins of rays of a shape: one point where all share it, which saves a copy."""
-    if origins.size and not any(origins.strides[:-1]):
-        one: NDArray[Any] = origins[(0,) * (origins.ndim - 1)]
-        return one
-    return np.broadcast_to(origins, (*shape, 3))
+class _Reduction:
+    """Function of a task that sums what a user's function makes of the results of a chunk."""
+
+    def __init__(
+        self, make: _Maker, function: Callable[..., Any], verb: str, options: dict[str, Any]
+    ) -> None:
+        self._make, self._function, self._verb, self._options = make, function, verb, options
+        self.__name__ = "reduced"
+
+    def __call__(self, handle: Any, place: tuple[slice, ...]) -> Any:
+        with task_threads(self._options.get("threads") or 1):
+            results = self._make(place).cast(handle.open(), self._verb, self._options, {})
+            return _sum([self._function(found, *where) for _, where, found in results])
+
+    def __dask_tokenize__(self) -> tuple[Any, ...]:
+        return "bvh.reduced", self._make, self._function, self._verb, self._options
+
+
+def _sum(values: list[Any]) -> Any:
+    """Return the sum of numbers or arrays."""
+    return reduce(add, values)

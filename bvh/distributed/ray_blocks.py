@@ -1,0 +1,107 @@
+"""Rays of a chunk, made and cast in blocks that stay in the caches of a CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import product
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bvh.distributed.out_of_core.parts import Parts
+from bvh.runtime.cpus import task_threads
+
+Maker = Callable[..., tuple[Any, Any]]
+Slices = tuple[slice, ...]
+
+# Rays of a block: 6 MB of directions, and as much of results. Chunks of millions, made and cast as
+# a whole, take half as long again: each array is fresh memory, cleared first and never cached.
+BLOCK = 1 << 18
+
+all_of = slice(None)
+
+
+class RayBlocks:
+    """Rays of a chunk, which are made when they are asked for.
+
+    Parameters
+    ----------
+    function, args
+        As in `RaySource`.
+    place : tuple of slice
+        The chunk, in the shape of the source.
+    """
+
+    def __init__(self, function: Maker, args: tuple[Any, ...], place: Slices) -> None:
+        self._function, self._args, self.place = function, args, place
+        self.shape = tuple(axis.stop - axis.start for axis in place)
+
+    def cast(
+        self, target: Any, verb: str, options: dict[str, Any], bounds: dict[str, NDArray[Any]]
+    ) -> Iterator[tuple[Slices, Slices, Any]]:
+        """Query a tree, a scene or parts, block by block.
+
+        Parameters
+        ----------
+        target : BVH, Scene or Parts
+            Parts are given all rays at once, as each block visits all of them.
+        verb : str
+        options : dict
+            Arguments that are no arrays.
+        bounds : dict
+            Arguments that are, such as `t_min`: they broadcast with the shape of the chunk.
+
+        Yields
+        ------
+        within, place : tuple of slice
+            The block within the chunk, and within the source. Along axes of length 1, `within` is
+            everything, as results may be longer there.
+        found
+            The result.
+        """
+        most = prod(self.shape) if isinstance(target, Parts) else BLOCK
+        sizes = block_shape(self.shape, most)
+        begins = [range(0, max(n, 1), size) for n, size in zip(self.shape, sizes, strict=True)]
+        for begin in product(*begins):
+            block = [slice(b, min(b + k, n))
+                     for b, k, n in zip(begin, sizes, self.shape, strict=True)]  # fmt: skip
+            within = [all_of if n == 1 else s for s, n in zip(block, self.shape, strict=True)]
+            place = [slice(axis.start + s.start, axis.start + s.stop)
+                     for s, axis in zip(block, self.place, strict=True)]  # fmt: skip
+            origins, directions = self._made(tuple(place))
+            some = {name: _part_of(array, within) for name, array in bounds.items()}
+            found = getattr(target, verb)(origins, directions, **some, **options)
+            yield tuple(within), tuple(place), found
+
+    def _made(self, place: Slices) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return the rays of a block."""
+        shape = tuple(axis.stop - axis.start for axis in place)
+        with task_threads(1):
+            origins, directions = map(np.asarray, self._function(*place, *self._args))
+        return _shared(origins, shape), np.broadcast_to(directions, (*shape, 3))
+
+
+def block_shape(shape: tuple[int, ...], most: int) -> tuple[int, ...]:
+    """Return the shape of blocks of at most so many rays, about as long along all axes."""
+    sizes = [max(size, 1) for size in shape]
+    while prod(sizes) > max(most, 1):
+        longest = sizes.index(max(sizes))
+        sizes[longest] = -(-sizes[longest] // 2)
+    return tuple(sizes)
+
+
+def _part_of(array: NDArray[Any], within: list[slice]) -> Any:
+    """Return the part of an array that broadcasts with a block."""
+    axes = zip(array.shape[::-1], reversed(within), strict=False)
+    # Axes before those of the rays are not divided.
+    return array[(..., *[all_of if size == 1 else some for size, some in axes][::-1])]
+
+
+def _shared(origins: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
+    """Return origins of rays of a shape: one point where all share it, which saves a copy."""
+    if origins.size and not any(origins.strides[:-1]):
+        one: NDArray[Any] = origins[(0,) * (origins.ndim - 1)]
+        return one
+    return np.broadcast_to(origins, (*shape, 3))
