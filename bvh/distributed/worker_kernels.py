@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from bvh.distributed.freed_memory import keep_freed_memory
+from bvh.distributed.out_of_core.open_parts import byte_count
 from bvh.runtime.jit import all_recipes
 
 if TYPE_CHECKING:
@@ -20,7 +22,7 @@ else:
 
 
 class KernelPlugin(WorkerPlugin):
-    """Plugin of workers that has their kernels ready before tasks come.
+    """Plugin of workers that has their kernels ready before tasks come, and memory for arrays.
 
     A worker loads the kernels from its cache, or compiles those that are not there. Workers that
     share a home directory share a cache, and compile each kernel once. Where a home cannot be
@@ -32,11 +34,16 @@ class KernelPlugin(WorkerPlugin):
     parts : sequence of str, optional
         Which kernels, by the names that ``bvh warmup --parts`` takes; all by default. Rays and
         trees need "trees and queries".
+    keep_memory : int or str
+        Bytes of freed memory that a worker keeps for its next arrays (with glibc). Dask has its
+        workers return all to the operating system, which takes a third of the time of casting rays;
+        0 leaves that as it is.
 
     Raises
     ------
     ValueError
-        If there are no kernels of such a name; the message lists all names.
+        If there are no kernels of such a name; the message lists all names. Or if `keep_memory` is
+        no number of bytes.
     ImportError
         If `distributed` is not installed: ``pip install "raybvh[dask]"``.
 
@@ -52,7 +59,10 @@ class KernelPlugin(WorkerPlugin):
 
     name = "bvh-kernels"
 
-    def __init__(self, parts: Sequence[str] | None = None) -> None:
+    def __init__(
+        self, parts: Sequence[str] | None = None, *, keep_memory: int | str = "256MB"
+    ) -> None:
+        self._kept = byte_count("keep_memory", keep_memory)
         known = all_recipes()
         if isinstance(parts, str):
             parts = [parts]
@@ -68,6 +78,7 @@ class KernelPlugin(WorkerPlugin):
         await asyncio.to_thread(self._warm, worker.address)
 
     def _warm(self, place: str) -> None:
+        keep_freed_memory(self._kept)
         recipes = all_recipes()
         for part in self._parts:
             # Another version may know others.
