@@ -13,13 +13,13 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import partial
 from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 import bvh
 
@@ -29,11 +29,12 @@ from ..workloads import Workload
 from .task import Setting
 from .validation import against_brute_force
 
-RAYS, TILE, SMALL = 20_000_000, 2048, 512
+RAYS, TILE, BLOCK = 20_000_000, 2048, 512
 # Chunks of the map that does nothing, bytes that are sent, and seconds between looks at memory.
 CHUNKS, BYTES, LOOK = 4000, 1 << 26, 0.1
 
-THREADS = "bvh, two threads", f"bvh, two threads, tiles of {SMALL}"
+# Rays reduced block by block on two processes, as Dask arrays there, and on two threads.
+REDUCED, ARRAYS, THREADS = "bvh", "bvh, as arrays", "bvh, two threads"
 
 # Bytes that this process has written to connections.
 written = [0]
@@ -50,71 +51,84 @@ def cluster_rays(setting: Setting) -> Iterator[Row]:
     camera = bvh.Camera.framing(tree.bounds, width=side, height=side)
     tiles = list(product(range(0, side, tile), repeat=2))
 
-    def cast(size: int, begin: tuple[int, int]) -> tuple[int, float]:
-        y, x = (np.arange(b, min(b + size, side)) + 0.5 for b in begin)
+    def cast(begin: tuple[int, int]) -> tuple[int, float]:
+        y, x = (np.arange(b, min(b + BLOCK, side)) + 0.5 for b in begin)
         hits = tree.closest_hit(camera.eye, camera.ray(x, y[:, None])[1], threads=1)
         return int(hits.mask.sum()), float(np.where(hits.mask, hits.t, 0.0).sum())
 
-    def on_threads(size: int = tile) -> tuple[int, float]:
-        begins = product(range(0, side, size), repeat=2)
+    def on_threads() -> tuple[int, float]:
+        # Blocks that stay in a CPU's caches: the best that threads can do.
         with ThreadPoolExecutor(2) as pool:
-            counts, sums = zip(*pool.map(partial(cast, size), begins), strict=True)
+            blocks = product(range(0, side, BLOCK), repeat=2)
+            counts, sums = zip(*pool.map(cast, blocks), strict=True)
         return sum(counts), sum(sums)
 
-    def lazily() -> Any:
-        return bvh.distributed.camera_rays(camera, tile).closest_hit(tree)
+    def rays() -> Any:
+        return bvh.distributed.camera_rays(camera, tile)
 
-    def on_processes() -> tuple[int, float]:
-        hits = lazily()
+    def reduced() -> tuple[int, float]:
+        found = rays().reduce(tree, _count_and_sum).compute()
+        return int(found[0]), float(found[1])
+
+    def as_arrays() -> tuple[int, float]:
+        hits = rays().closest_hit(tree)
         found: Any = dask.compute(hits.mask.sum(), da.where(hits.mask, hits.t, 0.0).sum())
         return int(found[0]), float(found[1])
 
+    ways = {THREADS: on_threads, REDUCED: reduced, ARRAYS: as_arrays}
     sample = np.random.default_rng(0).integers(0, side, (400, 2)) + 0.5
     o, d = camera.ray(*sample.T)
     against_brute_force(tree, Workload("cluster", "closest_hit", np.broadcast_to(o, d.shape), d))
     with cluster(2) as client:
         count_bytes()
         client.run(count_bytes)
+        client.register_plugin(bvh.distributed.KernelPlugin(["builders", "trees and queries"]))
         pids = {"scheduler": [os.getpid()], "worker": list(client.run(os.getpid).values())}
         began = time.perf_counter()
-        graph = len(dict(lazily().t.__dask_graph__()))
+        graph = len(dict(rays().closest_hit(tree).t.__dask_graph__()))
         planned, sent = time.perf_counter() - began, _sent(client)
-        one, other = on_threads(), on_processes()
-        first = _sent(client) - sent
-        if one[0] != other[0] or abs(one[1] - other[1]) > 1e-10 * abs(one[1]):
-            raise SystemExit(f"wrong answer: {one} on threads, {other} on processes")
-        seconds: dict[str, list[float]] = {name: [] for name in ("bvh", *THREADS)}
-        memory, sent, before = Memory(pids), _sent(client), _clocks(client)
+        right, firsts = on_threads(), list[int]()
+        for call in (as_arrays, reduced):
+            found = call()
+            if found[0] != right[0] or abs(found[1] - right[1]) > 1e-10 * abs(right[1]):
+                raise SystemExit(f"wrong answer: {right} on threads, {found} on processes")
+            firsts.append(_sent(client) - sent)
+        seconds: dict[str, list[float]] = {name: [] for name in ways}
+        wire, memory, before = dict.fromkeys(ways, 0), Memory(pids), _clocks(client)
         for _ in range(rounds):
-            # Small tiles stay in a CPU's caches: what threads can do at best.
-            threads = on_threads, partial(on_threads, min(SMALL, tile))
-            for name, call in zip((*THREADS, "bvh"), (*threads, on_processes), strict=True):
-                began = time.perf_counter()
-                with memory if name == "bvh" else _nothing():
-                    if call()[0] != one[0]:
+            for name, call in ways.items():
+                sent, began = _sent(client), time.perf_counter()
+                with memory if name != THREADS else _nothing():
+                    if call()[0] != right[0]:
                         raise SystemExit("wrong answer: another count of hits")
                 seconds[name].append(time.perf_counter() - began)
-        wire = (_sent(client) - sent) / rounds
+                wire[name] += _sent(client) - sent
         foreign = foreign_share(before, _clocks(client))
     middle = {name: statistics.median(turns) for name, turns in seconds.items()}
     common = {"mesh": mesh.name, "triangles": len(mesh.faces), "unit": "ray", "count": side * side}
     yield {
         **common, "what": "camera rays", "table": "rays on two processes", "foreign": foreign,
         "seconds": seconds, "parts": {
-            "Mray": 1e-6 * side * side, "Mray/s": 1e-6 * side * side / middle["bvh"],
-            "on threads": 1e-6 * side * side / middle[THREADS[0]],
-            "ratio": middle[THREADS[0]] / middle["bvh"],
-            "small tiles": 1e-6 * side * side / middle[THREADS[1]],
-            "ratio to them": middle[THREADS[1]] / middle["bvh"], "B/ray": wire / side**2,
+            "Mray": 1e-6 * side * side, "Mray/s": 1e-6 * side * side / middle[REDUCED],
+            "on threads": 1e-6 * side * side / middle[THREADS],
+            "ratio": middle[THREADS] / middle[REDUCED],
+            "arrays' ratio": middle[THREADS] / middle[ARRAYS],
+            "B/ray": wire[REDUCED] / rounds / side**2,
+            "arrays' B/ray": wire[ARRAYS] / rounds / side**2,
             **memory.figures(),
         },
     }  # fmt: skip
     yield {
         **common, "what": f"{len(tiles)} tiles", "table": "graph of camera rays", "parts": {
             "tasks": graph, "build ms": 1e3 * planned, "tree MB": 1e-6 * tree.stats().bytes,
-            "MB sent at first": 1e-6 * first, "MB sent later": 1e-6 * wire,
+            "MB sent at first": 1e-6 * firsts[0], "MB sent later": 1e-6 * wire[ARRAYS] / rounds,
         },
     }  # fmt: skip
+
+
+def _count_and_sum(hits: Any, *place: slice) -> NDArray[np.float64]:
+    """Return the number of hits and the sum of their t."""
+    return np.array([hits.mask.sum(), np.where(hits.mask, hits.t, 0.0).sum()], np.float64)
 
 
 def cluster_costs(setting: Setting) -> Iterator[Row]:
