@@ -138,8 +138,8 @@ class RaySource:
 
         Raises
         ------
-        ValueError
-            If `verb` is none of these, or `progress` is given.
+        ValueError, TypeError
+            If `verb` is none of these, `function` is not callable, or `progress` is given.
 
         Examples
         --------
@@ -156,6 +156,8 @@ class RaySource:
 
         if verb not in VERBS:
             raise ValueError(f"verb must be one of {', '.join(VERBS)}, got {verb!r}")
+        if not callable(function):
+            raise TypeError(f"function must be callable, got {type(function).__name__}")
         if options.pop("progress", None) is not None:
             raise ValueError("progress must be None for lazy queries: Dask has bars itself")
         options["threads"] = options.get("threads") or 1

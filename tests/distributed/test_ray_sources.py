@@ -1,0 +1,121 @@
+"""Sources of rays: blocks of a chunk, arguments that broadcast, sums over results of blocks."""
+
+from __future__ import annotations
+
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import bvh
+from tests.cases.families import sphere
+from tests.cases.partitions import parts_of
+
+pytest.importorskip("dask.array")
+ray_blocks = pytest.importorskip("bvh.distributed.ray_blocks")
+
+CAMERA = bvh.Camera.look_at([0.0, 1.0, 4.0], [0.0, 0.0, 0.0], [0.0, 1.0, 0.0], 40.0, 61, 47)
+
+
+@pytest.fixture(scope="module")
+def tree() -> bvh.BVH:
+    return bvh.BVH.from_triangles(*sphere(3))
+
+
+@pytest.fixture
+def source() -> Any:
+    return bvh.distributed.camera_rays(CAMERA, (40, 33))
+
+
+@pytest.mark.parametrize("most", [1, 7, 100, 1 << 18])
+@pytest.mark.parametrize("shape", [(), (0,), (1,), (5, 0), (61, 47), (1, 2000), (3, 4, 5)])
+def test_blocks_cover_a_shape(shape: tuple[int, ...], most: int) -> None:
+    sizes = ray_blocks.block_shape(shape, most)
+    assert len(sizes) == len(shape) and 1 <= prod(sizes) <= most
+    assert all(size <= max(whole, 1) for size, whole in zip(sizes, shape, strict=True))
+
+
+@pytest.mark.parametrize("block", [1, 50, 10_000])
+@pytest.mark.parametrize("verb", ["closest_hit", "any_hit", "count_hits"])
+def test_blocks_change_no_answer(
+    verb: str, block: int, tree: bvh.BVH, source: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ray_blocks, "BLOCK", block if verb == "closest_hit" else max(block, 20))
+    source = bvh.distributed.camera_rays(CAMERA, (20, 33))
+    t_max = np.linspace(2.0, 4.0, CAMERA.width)
+    found = getattr(source, verb)(tree, t_max=t_max)
+    wanted = getattr(tree, verb)(*CAMERA.rays(), 0.0, t_max)
+    if verb == "closest_hit":
+        for name in ("t", "prim_id", "u", "v", "front"):
+            column = getattr(found, name).compute(scheduler="sync")
+            np.testing.assert_array_equal(column, getattr(wanted, name))
+    else:
+        np.testing.assert_array_equal(found.compute(scheduler="sync"), wanted)
+
+
+def _rays(rows: slice, columns: slice) -> Any:
+    y = np.arange(rows.start, rows.stop)[:, None] * 0.1
+    x = np.arange(columns.start, columns.stop) * 0.1
+    directions = np.stack(np.broadcast_arrays(x - 1.0, y, -1.0), axis=-1)
+    return np.array([0.0, 0.0, 3.0]), directions
+
+
+@pytest.mark.parametrize("shape", [(1, 30), (4, 30), (1, 1), (0, 30)])
+@pytest.mark.parametrize("bounds", [(), (1,), (1, 1), (4, 1), (2, 1, 1), (2, 4, 30)])
+def test_ranges_that_broadcast(
+    shape: tuple[int, int], bounds: tuple[int, ...], tree: bvh.BVH, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also to more rays than the source has."""
+    monkeypatch.setattr(ray_blocks, "BLOCK", 16)
+    t_max = np.random.default_rng(3).uniform(1.5, 4.0, bounds)
+    try:
+        wanted = tree.closest_hit(*_rays(*map(slice, (0, 0), shape)), 0.0, t_max)
+    except ValueError:
+        return
+    found = bvh.distributed.RaySource(_rays, shape, (2, 25)).closest_hit(tree, t_max=t_max)
+    assert found.t.shape == wanted.t.shape
+    np.testing.assert_array_equal(found.t.compute(scheduler="sync"), wanted.t)
+    np.testing.assert_array_equal(found.prim_id.compute(scheduler="sync"), wanted.prim_id)
+
+
+def _histogram(hits: Any, *place: slice) -> Any:
+    assert hits.t.shape == tuple(axis.stop - axis.start for axis in place)
+    return np.histogram(hits.t[hits.mask], bins=9, range=(2.0, 5.0))[0]
+
+
+def _rows(hits: Any, rows: slice, columns: slice) -> Any:
+    """Return the number of hits of each row of the picture."""
+    counts = np.zeros(CAMERA.height, np.int64)
+    counts[rows] = hits.mask.sum(axis=1)
+    return counts
+
+
+def test_sums(
+    tree: bvh.BVH, source: Any, cluster: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    wanted = tree.closest_hit(*CAMERA.rays())
+    parts = parts_of(tmp_path, *sphere(3), np.arange(len(tree)) % 5, memory=1)
+    monkeypatch.setattr(ray_blocks, "BLOCK", 300)
+    for target in (tree, parts):
+        with cluster.as_current():
+            np.testing.assert_array_equal(
+                source.reduce(target, _histogram).compute(),
+                _histogram(wanted, slice(0, 47), slice(0, 61)),
+            )
+        found = source.reduce(target, _rows, t_max=9.0).compute(scheduler="sync")
+        np.testing.assert_array_equal(found, wanted.mask.sum(axis=1))
+        total = source.reduce(target, lambda hit, *_: int(hit.sum()), "any_hit")
+        assert total.compute(scheduler="threads") == wanted.mask.sum()
+    lists = source.reduce(tree, lambda hits, *_: len(hits.t), "all_hits")
+    assert lists.compute(scheduler="sync") == tree.count_hits(*CAMERA.rays(), edges="closed").sum()
+
+
+def test_bad_sums(tree: bvh.BVH, source: Any) -> None:
+    with pytest.raises(ValueError, match=r"verb must be one of closest_hit, .* got 'contains'"):
+        source.reduce(tree, _histogram, "contains")
+    with pytest.raises(ValueError, match="progress must be None"):
+        source.reduce(tree, _histogram, progress=True)
+    with pytest.raises(TypeError, match="function must be callable, got str"):
+        source.reduce(tree, "sum")
