@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from bvh.distributed.freed_memory import keep_freed_memory
 from bvh.runtime.cache import kernel_cache
 from tests.children import answer, start
 
@@ -105,3 +106,32 @@ def test_all_parts_by_default() -> None:
     assert SMALLEST in KernelPlugin()._parts and len(KernelPlugin()._parts) > 20
     assert KernelPlugin(SMALLEST)._parts == KernelPlugin((SMALLEST,))._parts == [SMALLEST]
     asyncio.run(KernelPlugin([]).setup(SimpleNamespace(address="here")))
+
+
+# The pages that the operating system clears for arrays that are made and freed, again and again.
+PAGES = """
+import json, resource
+import numpy as np
+from bvh.distributed.freed_memory import keep_freed_memory
+kept = keep_freed_memory({size})
+faults = []
+for _ in range(2):
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(20):
+        np.ones(100_000)
+    faults.append(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+print(json.dumps({{"kept": kept, "faults": faults[1]}}))
+"""
+
+
+def test_freed_memory_is_kept_where_a_nanny_would_have_it_returned() -> None:
+    assert not keep_freed_memory(0)
+    trimmed = {"MALLOC_TRIM_THRESHOLD_": 65536}
+    by_nanny = answer(start(PAGES.format(size=0), **trimmed))
+    kept = answer(start(PAGES.format(size=1 << 28), **trimmed))
+    alone = answer(start(PAGES.format(size=1 << 28), MALLOC_TRIM_THRESHOLD_=None))
+    assert not by_nanny["kept"] and not alone["kept"]
+    if kept["kept"]:
+        assert by_nanny["faults"] > 20 * 150 > 20 * 10 > kept["faults"]
+    with pytest.raises(ValueError, match="keep_memory must be a number of bytes"):
+        KernelPlugin([], keep_memory="much")
