@@ -1,7 +1,7 @@
 """Rays by the billion, and meshes larger than memory: Dask, and parts in files.
 
-Each file imports only from those above it. `out_of_core` needs nothing but NumPy; the rest is for
-Dask arrays and clusters.
+Each file imports only from those above it. `out_of_core` needs no Dask, and fsspec only
+for URLs; the rest is for Dask arrays and clusters.
 
 | file | contents |
 |---|---|
@@ -39,6 +39,11 @@ _MODULES = {
     "camera_rays": "ray_sources",
     "join": "lazy_lists",
 }
+
+
+def __dir__() -> list[str]:
+    """List the public names, too."""
+    return sorted({*globals(), *__all__})
 
 
 def __getattr__(name: str) -> Any:

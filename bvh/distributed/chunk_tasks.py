@@ -7,6 +7,7 @@ A tree is one key of the graph (see `tree_handles`), and the fields of a result 
 from __future__ import annotations
 
 from collections.abc import Callable
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from bvh.distributed.out_of_core.parts import Parts
 from bvh.distributed.ray_blocks import RayBlocks
 from bvh.distributed.tree_handles import handle_of
+from bvh.queries.hierarchy import BVH
 from bvh.queries.results import (
     ClosestPoints,
     CountedHits,
@@ -23,6 +25,7 @@ from bvh.queries.results import (
     SceneClosestPoints,
     SceneHits,
 )
+from bvh.runtime.arguments import cull_code, whole_number
 from bvh.runtime.cpus import task_threads
 from bvh.scene.scene import Scene
 
@@ -38,11 +41,37 @@ SINGLE_FIELDS = {
     "contains": BOOL, "winding_number": FLOAT, "_crossings": COUNT, "_touched": BOOL,
 }  # fmt: skip
 
+NO_PROGRESS = (
+    "progress must be None for Dask arrays: use dask.diagnostics.ProgressBar, or "
+    "distributed.progress"
+)
+
 # Arguments that are arrays, with the number of axes of one query.
 AXES = {
     "rays": 0, "origins": 1, "directions": 1, "t_min": 0, "t_max": 0, "mask": 0,
     "points": 1, "max_distance": 0, "lower": 1, "upper": 1, "center": 1, "radius": 0, "planes": 2,
 }  # fmt: skip
+
+
+def checked_options(target: Any, verb: str, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments that are given; raise for those that no query would take.
+
+    A task is one thread unless `threads` says otherwise: the scheduler runs as many tasks as there
+    are CPUs.
+    """
+    if not isinstance(target, BVH | Scene | Parts):
+        raise TypeError(f"target must be a BVH, a Scene or Parts, got {type(target).__name__}")
+    given = {name: value for name, value in arguments.items() if value is not None}
+    if given.pop("progress", None) is not None:
+        raise ValueError(NO_PROGRESS)
+    known = {"rays", *signature(getattr(type(target), verb)).parameters}
+    for name in given:
+        if name not in known:
+            raise TypeError(f"{verb}() got an unexpected keyword argument {name!r}")
+    cull_code(given.get("cull"))
+    for name in {"threads", "k", "max_hits"} & set(given):
+        given[name] = whole_number(name, given[name])
+    return {"threads": 1} | given
 
 
 def query_chunks(target: Any, verb: str, arrays: dict[str, Any], options: dict[str, Any]) -> Any:
@@ -57,10 +86,15 @@ def query_chunks(target: Any, verb: str, arrays: dict[str, Any], options: dict[s
         inputs += [array, (*_leading(array.ndim - len(core)), *core)]
     # Unlike the fields of `apply_gufunc`, these are fused with what is computed of them.
     leading, sizes = _leading(rank), {"k": options.get("k", 0), "i": 3}
-    task, single = _Task(verb, list(arrays), fields, options), len(fields) == 1
+    # What a filter reads is one key, too.
+    data = {"data": held("data", options["data"])} if "data" in options else {}
+    rest = {name: given for name, given in options.items() if name not in data}
+    task, single = _Task(verb, list(arrays), fields, rest), len(fields) == 1
     kind = next(iter(fields.values())) if single else np.float64
     none = np.empty((0,) * rank, kind)
-    found = da.blockwise(task, leading, *inputs, target=target_key(target), dtype=kind, meta=none)
+    found = da.blockwise(
+        task, leading, *inputs, target=target_key(target), dtype=kind, meta=none, **data
+    )
     if single:
         return wrap(found)
     columns = []
@@ -96,13 +130,15 @@ class _Task:
         self._verb, self._names, self._fields, self._options = verb, names, fields, options
         self.__name__ = verb
 
-    def __call__(self, *arrays: NDArray[Any], target: Any) -> Any:
+    def __call__(self, *arrays: NDArray[Any], target: Any, **data: Any) -> Any:
         given = dict(zip(self._names, map(_alone, arrays), strict=True))
-        with task_threads(self._options.get("threads") or 1):
+        with task_threads(self._options["threads"]):
             if "rays" in given:
-                found = self._of_blocks(given.pop("rays"), target.open(), given)
+                found = self._of_blocks(given.pop("rays"), target.open(), given, data)
             else:
-                found = self._columns(getattr(target.open(), self._verb)(**given, **self._options))
+                found = self._columns(
+                    getattr(target.open(), self._verb)(**given, **self._options, **data)
+                )
         return found if len(self._fields) > 1 else found[0]
 
     def _columns(self, found: Any) -> tuple[NDArray[Any], ...]:
@@ -112,12 +148,16 @@ class _Task:
         return tuple(np.asarray(getattr(found, k), kind) for k, kind in self._fields.items())
 
     def _of_blocks(
-        self, rays: RayBlocks, target: Any, given: dict[str, NDArray[Any]]
+        self,
+        rays: RayBlocks,
+        target: Any,
+        given: dict[str, NDArray[Any]],
+        data: dict[str, Any],
     ) -> tuple[NDArray[Any], ...]:
         """Return the fields of the results of all blocks of a chunk."""
         whole: tuple[NDArray[Any], ...] | None = None
         rank = len(rays.shape)
-        for within, _, result in rays.cast(target, self._verb, self._options, given):
+        for within, _, result in rays.cast(target, self._verb, self._options | data, given):
             found = self._columns(result)
             if whole is None:
                 shape = found[0].shape
@@ -141,6 +181,14 @@ def _alone(block: Any) -> Any:
     while isinstance(block, list):
         (block,) = block
     return block
+
+
+def held(name: str, value: Any) -> Any:
+    """Return a value as one key of a graph."""
+    from dask.base import tokenize
+    from dask.delayed import delayed
+
+    return delayed(value, name=f"{name}-{tokenize(value)}", traverse=False)
 
 
 def target_key(target: Any) -> Any:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from bvh.distributed.chunk_tasks import AXES, as_dask, query_chunks, unified
+from bvh.distributed.chunk_tasks import AXES, as_dask, checked_options, query_chunks, unified
 from bvh.distributed.lazy_lists import lazy_lists
 from bvh.distributed.lazy_parts import query_parts
 from bvh.distributed.out_of_core.parts import Parts
@@ -29,12 +29,7 @@ def lazy_query(target: Any, verb: str, arguments: dict[str, Any]) -> Any:
     ValueError, TypeError
         If an array has unknown chunks, or no last axis of 3; the message names it.
     """
-    # What is None is left to the method's own default.
-    given = {name: value for name, value in arguments.items() if value is not None}
-    if given.pop("progress", None) is not None:
-        raise ValueError(f"progress must be None for lazy arrays in {verb}: Dask has bars itself")
-    # A task is one thread: the scheduler runs as many tasks as there are CPUs.
-    given["threads"] = given.get("threads") or 1
+    given = checked_options(target, verb, arguments)
     names = [name for name in AXES if name in given]
     arrays = unified(names, [as_dask(name, given.pop(name)) for name in names])
     if verb == "all_hits" or verb.startswith("overlap"):

@@ -46,7 +46,7 @@ class RayBlocks:
         Parameters
         ----------
         target : BVH, Scene or Parts
-            Parts are given all rays at once, as each block visits all of them.
+            Parts are given all rays at once, as each block would visit all of them.
         verb : str
         options : dict
             Arguments that are no arrays.
@@ -61,7 +61,9 @@ class RayBlocks:
         found
             The result.
         """
-        most = prod(self.shape) if isinstance(target, Parts) else BLOCK
+        # A filter is given the row of a ray in its chunk.
+        whole = isinstance(target, Parts) or options.get("filter") is not None
+        most = prod(self.shape) if whole else BLOCK
         sizes = block_shape(self.shape, most)
         begins = [range(0, max(n, 1), size) for n, size in zip(self.shape, sizes, strict=True)]
         for begin in product(*begins):

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.camera.camera import Camera
-from bvh.distributed.chunk_tasks import target_key
+from bvh.distributed.chunk_tasks import checked_options, held, target_key
 from bvh.distributed.lazy_queries import lazy_query
 from bvh.distributed.ray_blocks import Maker, RayBlocks
 from bvh.runtime.cpus import task_threads
@@ -73,8 +73,10 @@ class RaySource:
         chunks: Any = "auto",
         args: tuple[Any, ...] = (),
     ) -> None:
-        from dask.array.core import normalize_chunks
-
+        try:
+            from dask.array.core import normalize_chunks
+        except ImportError:
+            raise ImportError('sources of rays need Dask: pip install "raybvh[dask]"') from None
         # Six numbers a ray: a million rays are 48 MB.
         self.chunks = normalize_chunks(chunks, shape, dtype=np.dtype("V48"), limit="48MB")
         self.shape, self._maker = tuple(map(int, shape)), _Maker(function, args)
@@ -87,12 +89,18 @@ class RaySource:
         import dask.array as da
         from dask.base import tokenize
         from dask.blockwise import blockwise
+        from dask.delayed import unpack_collections
         from dask.highlevelgraph import HighLevelGraph
         from dask.layers import ArraySliceDep
 
+        # What makes the rays is one key, however large its arguments are.
+        maker, held_maker = unpack_collections(held("maker", self._maker))
         name, axes = f"rays-{tokenize(self)}", tuple(range(len(self.shape)))
-        layer = blockwise(self._maker, name, axes, ArraySliceDep(self.chunks), axes, numblocks={})
-        graph = HighLevelGraph.from_collections(name, layer, dependencies=[])
+        layer = blockwise(
+            _blocks_of, name, axes, ArraySliceDep(self.chunks), axes, numblocks={},
+            dependencies=held_maker, maker=maker,
+        )  # fmt: skip
+        graph = HighLevelGraph.from_collections(name, layer, dependencies=held_maker)
         return da.Array(graph, name, self.chunks, dtype=np.float64)
 
     def __dask_tokenize__(self) -> tuple[Any, ...]:
@@ -117,8 +125,8 @@ class RaySource:
 
         For small outputs of many rays, such as counts, histograms and pictures of few pixels. Each
         block is made, cast and reduced while it is in the caches of a CPU; results of rays are
-        neither kept nor sent. It is the fastest way to cast, and chunks may be as large as one
-        likes.
+        neither kept nor sent. It is the fastest way to cast, and chunks may be of any size: memory
+        does not depend on it.
 
         Parameters
         ----------
@@ -158,13 +166,12 @@ class RaySource:
             raise ValueError(f"verb must be one of {', '.join(VERBS)}, got {verb!r}")
         if not callable(function):
             raise TypeError(f"function must be callable, got {type(function).__name__}")
-        if options.pop("progress", None) is not None:
-            raise ValueError("progress must be None for lazy queries: Dask has bars itself")
-        options["threads"] = options.get("threads") or 1
+        options = checked_options(target, verb, options)
         ends = [np.cumsum((0, *sizes)).tolist() for sizes in self.chunks]
         places = product(*(list(starmap(slice, pairwise(axis))) for axis in ends))
         task, key = _Reduction(self._maker, function, verb, options), target_key(target)
-        sums = [delayed(task, pure=True)(key, place) for place in places]
+        held_task, run = held("reduced", task), delayed(_reduced, pure=True)
+        sums = [run(held_task, key, place) for place in places]
         while len(sums) > 1:
             groups = [sums[k : k + TOGETHER] for k in range(0, len(sums), TOGETHER)]
             sums = [delayed(_sum, pure=True)(group) for group in groups]
@@ -214,6 +221,12 @@ def _tile(rows: slice, columns: slice, camera: Camera) -> tuple[NDArray[Any], ND
     return camera.ray(x, y[:, None])
 
 
+def _blocks_of(place: tuple[slice, ...], maker: Any) -> RayBlocks:
+    """Return the rays of a chunk."""
+    blocks: RayBlocks = maker(place)
+    return blocks
+
+
 class _Maker:
     """Function of a task that prepares the rays of a chunk."""
 
@@ -238,12 +251,17 @@ class _Reduction:
         self.__name__ = "reduced"
 
     def __call__(self, handle: Any, place: tuple[slice, ...]) -> Any:
-        with task_threads(self._options.get("threads") or 1):
+        with task_threads(self._options["threads"]):
             results = self._make(place).cast(handle.open(), self._verb, self._options, {})
             return _sum([self._function(found, *where) for _, where, found in results])
 
     def __dask_tokenize__(self) -> tuple[Any, ...]:
         return "bvh.reduced", self._make, self._function, self._verb, self._options
+
+
+def _reduced(task: Any, handle: Any, place: tuple[slice, ...]) -> Any:
+    """Return the sum of a chunk."""
+    return task(handle, place)
 
 
 def _sum(values: list[Any]) -> Any:

@@ -39,7 +39,7 @@ class PerQuery:
         values, mask = self._fields(), self.mask
         shape = " x ".join(map(str, np.shape(mask)))
         if is_lazy(mask):
-            inner = f"{shape} queries, lazy"
+            inner = f"{shape or 1} queries, lazy"
         elif np.ndim(mask) == 0:
             inner = ", ".join(f"{name}={value!r}" for name, value in values.items())
         else:

@@ -50,7 +50,7 @@ def default_threads() -> int:
 
 @contextlib.contextmanager
 def task_threads(count: int) -> Iterator[None]:
-    """Have a number of threads as the default of all that this thread calls: a task of many."""
+    """Set the default number of threads for all calls of this thread, during a task."""
     before, _task.threads = _task.threads, count
     try:
         yield

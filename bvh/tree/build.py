@@ -160,12 +160,17 @@ def _prepare_triangles(triangles: Triangles, threads: int, spare: float) -> Prep
     return Prepared(records, used, frame, bounds)
 
 
+def check_quality(quality: str) -> None:
+    """Raise a ValueError unless it is the name of a builder."""
+    if not isinstance(quality, str) or quality not in BUILDERS:
+        raise ValueError(f"quality must be one of {sorted(BUILDERS)}, got {quality!r}")
+
+
 def build(
     primitives: Primitives, quality: str, threads: int, progress: Progress | None
 ) -> tuple[TreeArrays, NDArray[np.float64]]:
     """Build a tree over primitives; return it and its bounds in the world, shape (2, 3)."""
-    if not isinstance(quality, str) or quality not in BUILDERS:
-        raise ValueError(f"quality must be one of {sorted(BUILDERS)}, got {quality!r}")
+    check_quality(quality)
     binary, frame, bounds = build_binary(primitives, quality, threads, progress)
     nodes = widen(binary, WIDTH if isinstance(primitives, Triangles) else 1)
     root = binary.bounds[0].reshape(2, 3) if len(binary.links) else np.zeros((2, 3))

@@ -100,11 +100,8 @@ def _items(source: Any) -> Iterable[Any]:
         return [source]
     if isinstance(source, tuple) and len(source) == 2 and np.ndim(source[0]) == 2:
         return [source]
-    if not isinstance(source, Iterable):
-        raise TypeError(
-            f"source must be a path, paths, or an iterable of meshes, got {type(source).__name__}"
-        )
-    return source
+    # A mesh of another library, or an error that says what meshes are.
+    return source if isinstance(source, Iterable) else [source]
 
 
 Piece = tuple[NDArray[np.float64], NDArray[np.int64], int]
@@ -275,11 +272,16 @@ def _ply_windows(file: _Rows) -> Iterator[Piece]:
         if n == 0:
             yield np.empty((0, 3, 3)), np.empty((0, 3), np.int64), vertex_count
             return
-        index = face_rows("faces", faces[CORNERS].astype(np.int64), vertex_count)
+        # Not as int32, which `face_rows` returns: there may be more vertices.
+        index = faces[CORNERS].astype(np.int64)
+        bad = np.flatnonzero(((index < 0) | (index >= vertex_count)).any(axis=1))
+        if len(bad):
+            wrong = f"got {index[bad[0]].tolist()} in row {begin + bad[0]}"
+            raise ValueError(f"faces must index the {vertex_count} vertices, {wrong}")
         # Mapped anew for each window: pages of the one before are let go.
         vertices = np.memmap(file.path, vertex_row, "r", vertex_offset, (vertex_count,))
         used, inverse = np.unique(index, return_inverse=True)
         some = vertices[used]
         points = np.stack([some[axis] for axis in "xyz"], axis=1).astype(np.float64)
-        yield points[inverse.reshape(-1, 3)], index.astype(np.int64), vertex_count
+        yield points[inverse.reshape(-1, 3)], index, vertex_count
         del vertices

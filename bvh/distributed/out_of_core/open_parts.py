@@ -141,7 +141,7 @@ class OpenParts:
         return Part(tree, ids)
 
     def renew(self) -> None:
-        """Have a lock that no thread holds."""
+        """Replace the lock by a new one."""
         self._lock = threading.RLock()
 
 
@@ -201,4 +201,6 @@ def byte_count(name: str, value: int | str) -> int:
         return int(float(found[1]) * (BINARY_UNITS if found[3] else UNITS)[found[2]])
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
         raise TypeError(f"{name} must be an integer or a string, got {value!r}")
+    if value < 0:
+        raise ValueError(f"{name} must be a number of bytes, such as '2GB', got {value!r}")
     return int(value)

@@ -75,5 +75,8 @@ def load(
     """
     place = os.fspath(path)
     if is_url(place) or os.path.isdir(place):
-        return Parts(place, memory=memory)
+        parts = Parts(place, memory=memory)
+        if audit:
+            parts.validate()
+        return parts
     return loading.load(path, mmap=mmap, verify=verify, audit=audit, threads=threads)

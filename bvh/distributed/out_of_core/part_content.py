@@ -17,6 +17,7 @@ from bvh.distributed.out_of_core.part_folder import (
     read_index,
 )
 from bvh.distributed.out_of_core.part_visits import PartVisits
+from bvh.runtime.lazy_arrays import is_lazy
 
 Self = TypeVar("Self", bound="PartContent")
 
@@ -93,13 +94,25 @@ class PartContent:
         """Size, box and checksums of each part."""
         return self._index.parts
 
+    def validate(self) -> None:
+        """Check the structure of all parts; raise a ValueError that names the first error.
+
+        As in `BVH.validate`. It opens every part.
+        """
+        for number in range(self.part_count):
+            with self._open.part(number) as part:
+                try:
+                    part.tree.validate()
+                except ValueError as error:
+                    raise ValueError(f"{self._place}: part {number}: {error}") from None
+
     @property
     def nbytes(self) -> int:
         """Bytes of all files of parts."""
         return sum(part.tree_bytes + part.ids_bytes for part in self._index.parts)
 
     def corners(self, prim_id: ArrayLike) -> NDArray[np.float64]:
-        """Return the vertices of triangles.
+        """Return the vertices of triangles. It opens every part.
 
         Parameters
         ----------
@@ -110,8 +123,13 @@ class PartContent:
         -------
         ndarray of float64, shape (..., 3, 3)
             Rows are vertices; NaN for -1.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If an id is not an integer, or not one of the parts'.
         """
-        wanted = np.asarray(prim_id)
+        wanted = self._checked_ids(prim_id)
         ids = wanted.reshape(-1)
         found = np.full((len(ids), 3, 3), np.nan)
         for number in range(self.part_count):
@@ -121,12 +139,24 @@ class PartContent:
                 found[here] = part.tree.vertices[part.tree.faces[row[here]]]
         return found.reshape(*wanted.shape, 3, 3)
 
+    def _checked_ids(self, prim_id: ArrayLike) -> NDArray[np.int64]:
+        """Return ids as int64; raise for what are none."""
+        if is_lazy(prim_id):
+            raise TypeError("prim_id must be a numpy array, got a Dask array: compute it first")
+        ids = np.asarray(prim_id)
+        if ids.dtype.kind not in "iu" and ids.size:
+            raise TypeError(f"prim_id must be integers, got {ids.dtype}")
+        if ids.size and not (ids.min() >= -1 and ids.max() < len(self)):
+            raise ValueError(f"prim_id must be in -1..{len(self) - 1}, got {prim_id!r}")
+        return ids.astype(np.int64)
+
     def __len__(self) -> int:
         """Return the number of triangles, including ignored ones."""
         return self._index.triangles
 
     def __repr__(self) -> str:
-        return f"Parts({len(self)} triangles in {self.part_count} parts)"
+        noun = "part" if self.part_count == 1 else "parts"
+        return f"Parts({len(self)} triangles in {self.part_count} {noun})"
 
     def __getstate__(self) -> tuple[str, Index, int, tuple[int, ...] | None]:
         return self._place, self._index, self._memory, self._chosen
@@ -152,8 +182,8 @@ class PartContent:
 
         Raises
         ------
-        ValueError
-            If an id is not one of the parts'.
+        TypeError, ValueError
+            If an id is not an integer, or not one of the parts'.
 
         Examples
         --------
@@ -166,9 +196,7 @@ class PartContent:
         >>> parts.sources[source[1]]
         Source(name='mesh 1', first=1280, triangles=1280)
         """
-        ids = np.asarray(prim_id)
-        if ids.size and not (ids.min() >= -1 and ids.max() < len(self)):
-            raise ValueError(f"prim_id must be in -1..{len(self) - 1}, got {prim_id!r}")
+        ids = self._checked_ids(prim_id)
         firsts = np.array([source.first for source in self.sources] or [0], np.int64)
         source = np.where(ids < 0, -1, np.searchsorted(firsts, ids, side="right") - 1)
         face = np.where(ids < 0, -1, ids - firsts[np.maximum(source, 0)])

@@ -16,7 +16,9 @@ from bvh.distributed.out_of_core.part_folder import NewFolder, PartRecord, Sourc
 from bvh.distributed.out_of_core.part_splits import Grid, centroids, parts_of_cells
 from bvh.distributed.out_of_core.parts import Parts
 from bvh.queries.hierarchy import BVH
+from bvh.runtime.arguments import thread_count
 from bvh.runtime.progress_bars import ProgressLike, heard
+from bvh.tree.build import check_quality
 
 # A triangle between passes: its corners, the numbers of its vertices, and its id.
 TRIANGLE = np.dtype([("corners", "<f8", (3, 3)), ("vertex_ids", "<i8", 3), ("id", "<i8")])
@@ -96,6 +98,8 @@ def partition(
     budget = byte_count("memory", memory)
     if budget < SMALLEST_MEMORY:
         raise ValueError(f"memory must be at least {SMALLEST_MEMORY} bytes, got {memory!r}")
+    check_quality(quality)
+    thread_count(threads)
     with heard(progress) as report, new_folder(folder) as target:
         steps = _Steps(report)
         spill = target.scratch / "all"

@@ -64,7 +64,7 @@ class Parts(PartPoints):
     >>> folder = tempfile.TemporaryDirectory()
     >>> parts = bvh.partition(balls, folder.name)
     >>> parts
-    Parts(5120 triangles in 1 parts)
+    Parts(5120 triangles in 1 part)
     >>> hits = parts.closest_hit([[6.1, 0.2, 5.0], [4.5, 0.2, 5.0]], [0.0, 0.0, -1.0])
     >>> hits.mask, hits.prim_id.dtype
     (array([ True, False]), dtype('int64'))
