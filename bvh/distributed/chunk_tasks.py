@@ -49,6 +49,9 @@ def query_chunks(target: Any, verb: str, arrays: dict[str, Any], options: dict[s
     import dask.array as da
 
     fields, wrap = _fields(target, verb, options)
+    # The data of a filter may be an array for all faces: sent once, as the tree is.
+    options = dict(options)
+    data = options.pop("data", None)
     rank = max(array.ndim - AXES[name] for name, array in arrays.items())
     inputs: list[Any] = []
     for name, array in arrays.items():
@@ -59,7 +62,8 @@ def query_chunks(target: Any, verb: str, arrays: dict[str, Any], options: dict[s
     task, single = _Task(verb, list(arrays), fields, options), len(fields) == 1
     kind = next(iter(fields.values())) if single else np.float64
     none = np.empty((0,) * rank, kind)
-    found = da.blockwise(task, leading, *inputs, target=target_key(target), dtype=kind, meta=none)
+    keys = {"target": target_key(target)} | ({} if data is None else {"data": data_key(data)})
+    found = da.blockwise(task, leading, *inputs, **keys, dtype=kind, meta=none)
     if single:
         return wrap(found)
     columns = []
@@ -95,8 +99,10 @@ class _Task:
         self._verb, self._names, self._fields, self._options = verb, names, fields, options
         self.__name__ = verb
 
-    def __call__(self, *arrays: NDArray[Any], target: Any) -> Any:
+    def __call__(self, *arrays: NDArray[Any], target: Any, data: Any = None) -> Any:
         given = dict(zip(self._names, map(_alone, arrays), strict=True))
+        if data is not None:
+            given["data"] = data
         if "rays" in given:
             given["origins"], given["directions"] = given.pop("rays")
         with task_threads(self._options.get("threads") or 1):
@@ -125,6 +131,14 @@ def target_key(target: Any) -> Any:
     handle = handle_of(target)
     name = f"{type(target).__name__.lower()}-{tokenize(handle)}"
     return delayed(handle, name=name, traverse=False)
+
+
+def data_key(data: Any) -> Any:
+    """Return the data of a filter as one key of a graph."""
+    from dask.base import tokenize
+    from dask.delayed import delayed
+
+    return delayed(data, name=f"data-{tokenize(data)}", traverse=False)
 
 
 def _fields(
@@ -164,6 +178,12 @@ def as_dask(name: str, value: Any) -> Any:
     return array
 
 
+def _chunked_as(array: Any, rays: Any) -> Any:
+    """Return an array of numbers with the chunks of rays, along the axes that are as long."""
+    last = range(-1, -1 - min(array.ndim, rays.ndim), -1)
+    return array.rechunk({k + array.ndim: rays.chunks[k] for k in last if array.shape[k] == rays.shape[k]})
+
+
 def unified(names: list[str], arrays: list[Any]) -> list[Any]:
     """Return arrays with the same chunks along their leading axes, which must broadcast."""
     import dask.array as da
@@ -174,6 +194,9 @@ def unified(names: list[str], arrays: list[Any]) -> list[Any]:
     except ValueError:
         listed = ", ".join(f"{n} {s}" for n, s in zip(names, shapes, strict=True) if s)
         raise ValueError(f"leading shapes do not broadcast: {listed}") from None
+    if names[:1] == ["rays"]:
+        # Their blocks are no arrays, and cannot be cut: all else takes their chunks.
+        arrays = [arrays[0], *(_chunked_as(a, arrays[0]) for a in arrays[1:])]
     # Leading axes are numbered from the last; an axis of the queries themselves has a name.
     pairs: list[Any] = []
     for name, array, shape in zip(names, arrays, shapes, strict=True):

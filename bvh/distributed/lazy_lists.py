@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from bvh.distributed.chunk_tasks import AXES, target_key, unified
+from bvh.distributed.chunk_tasks import AXES, data_key, target_key, unified
 from bvh.runtime.cpus import task_threads
 
 
@@ -83,6 +83,8 @@ def lazy_lists(
         [da.broadcast_to(a, leading + a.shape[a.ndim - AXES[n] :]) for n, a in arrays.items()],
     )
     task, key = delayed(_query, pure=True), target_key(target)
+    if "data" in options:
+        options = options | {"data": data_key(options["data"])}
     blocks = [array.to_delayed().reshape(array.numblocks[:rank]) for array in full]
     chunks = np.empty(blocks[0].shape, object)
     for index in np.ndindex(chunks.shape):
@@ -159,9 +161,7 @@ def join(chunks: Any, shape: tuple[int, ...] | None = None) -> Any:
 def _depth(chunks: Any) -> tuple[int, ...]:
     """Return the shape of nested lists of results."""
     shape: list[int] = []
-    while (isinstance(chunks, list | np.ndarray) and np.ndim(chunks) != 0) or isinstance(
-        chunks, list
-    ):
+    while isinstance(chunks, list) or (isinstance(chunks, np.ndarray) and chunks.ndim):
         shape.append(len(chunks))
         chunks = chunks[0]
     return tuple(shape)

@@ -361,14 +361,15 @@ class RayQueries(Generic[ClosestHits, EveryHit, Caster]):
         >>> tree.count_hits([0.0, 0.0, 0.0], [1.0, 1.0, 1.0])
         1
         """
-        target = self._target()
-        run = partial(ray_batches.find_counts, once=_edge_rule(edges), split=target.split)
+        once = _edge_rule(edges)
         given = RayArguments(
             origins, directions, t_min, t_max, cull, threads, validate_rays, progress, filter,
             data, None, mask,
         )  # fmt: skip
         if is_lazy(origins, directions, t_min, t_max, mask):
             return lazy_answer(self, "count_hits", given._asdict() | {"edges": edges})
+        target = self._target()
+        run = partial(ray_batches.find_counts, once=once, split=target.split)
         counts: NDArray[np.int64] | int = cast(run, target, given)
         return counts
 

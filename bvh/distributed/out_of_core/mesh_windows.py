@@ -98,7 +98,9 @@ def _items(source: Any) -> Iterable[Any]:
     """Return the meshes and paths of a source."""
     if isinstance(source, str | os.PathLike) or hasattr(source, "faces"):
         return [source]
-    if isinstance(source, tuple) and len(source) == 2 and np.ndim(source[0]) == 2:
+    # A pair of arrays is one mesh; a pair of pairs is two.
+    is_pair = isinstance(source, tuple) and len(source) == 2 and not isinstance(source[0], tuple)
+    if is_pair and np.ndim(source[0]) == 2:
         return [source]
     if not isinstance(source, Iterable):
         raise TypeError(
@@ -275,11 +277,13 @@ def _ply_windows(file: _Rows) -> Iterator[Piece]:
         if n == 0:
             yield np.empty((0, 3, 3)), np.empty((0, 3), np.int64), vertex_count
             return
-        index = face_rows("faces", faces[CORNERS].astype(np.int64), vertex_count)
+        index = faces[CORNERS].astype(np.int64)
+        # Only checked: there may be more vertices than its int32 counts.
+        face_rows("faces", index, vertex_count)
         # Mapped anew for each window: pages of the one before are let go.
         vertices = np.memmap(file.path, vertex_row, "r", vertex_offset, (vertex_count,))
         used, inverse = np.unique(index, return_inverse=True)
         some = vertices[used]
         points = np.stack([some[axis] for axis in "xyz"], axis=1).astype(np.float64)
-        yield points[inverse.reshape(-1, 3)], index.astype(np.int64), vertex_count
+        yield points[inverse.reshape(-1, 3)], index, vertex_count
         del vertices
