@@ -62,7 +62,7 @@ def checked_options(target: Any, verb: str, arguments: dict[str, Any]) -> dict[s
     if not isinstance(target, BVH | Scene | Parts):
         raise TypeError(f"target must be a BVH, a Scene or Parts, got {type(target).__name__}")
     given = {name: value for name, value in arguments.items() if value is not None}
-    if given.pop("progress", None) is not None:
+    if given.pop("progress", False) is not False:
         raise ValueError(NO_PROGRESS)
     known = {"rays", *signature(getattr(type(target), verb)).parameters}
     for name in given:
@@ -79,6 +79,8 @@ def query_chunks(target: Any, verb: str, arrays: dict[str, Any], options: dict[s
     import dask.array as da
 
     fields, wrap = _fields(target, verb, options)
+    # The data of a filter may be an array for all faces: sent once, as the tree is.
+    options = dict(options)
     rank = max(array.ndim - AXES[name] for name, array in arrays.items())
     inputs: list[Any] = []
     for name, array in arrays.items():
@@ -238,6 +240,14 @@ def as_dask(name: str, value: Any) -> Any:
     return array
 
 
+def _chunked_as(array: Any, rays: Any) -> Any:
+    """Return an array of numbers with the chunks of rays, along the axes that are as long."""
+    last = range(-1, -1 - min(array.ndim, rays.ndim), -1)
+    return array.rechunk(
+        {k + array.ndim: rays.chunks[k] for k in last if array.shape[k] == rays.shape[k]}
+    )
+
+
 def unified(names: list[str], arrays: list[Any]) -> list[Any]:
     """Return arrays with the same chunks along their leading axes, which must broadcast."""
     import dask.array as da
@@ -248,6 +258,9 @@ def unified(names: list[str], arrays: list[Any]) -> list[Any]:
     except ValueError:
         listed = ", ".join(f"{n} {s}" for n, s in zip(names, shapes, strict=True) if s)
         raise ValueError(f"leading shapes do not broadcast: {listed}") from None
+    if names[:1] == ["rays"]:
+        # Their blocks are no arrays, and cannot be cut: all else takes their chunks.
+        arrays = [arrays[0], *(_chunked_as(a, arrays[0]) for a in arrays[1:])]
     # Leading axes are numbered from the last; an axis of the queries themselves has a name.
     pairs: list[Any] = []
     for name, array, shape in zip(names, arrays, shapes, strict=True):

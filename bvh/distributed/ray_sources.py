@@ -5,7 +5,7 @@ A ray is 48 bytes. Where rays follow from a camera or a formula, they need not b
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import reduce
 from itertools import pairwise, product, starmap
 from operator import add
@@ -134,7 +134,8 @@ class RaySource:
             A task queries all parts, one after another.
         function : callable
             ``function(found, *slices) -> number or ndarray``, with the result of a block, and where
-            its rays are in the source. All that it returns is added. It is pickled.
+            its rays are in the source. All that it returns is added; of booleans that is "or". It
+            is pickled.
         verb : {"closest_hit", "any_hit", "count_hits", "all_hits"}
         **options
             Of the query; `t_min` and `t_max` are numbers.
@@ -253,7 +254,7 @@ class _Reduction:
     def __call__(self, handle: Any, place: tuple[slice, ...]) -> Any:
         with task_threads(self._options["threads"]):
             results = self._make(place).cast(handle.open(), self._verb, self._options, {})
-            return _sum([self._function(found, *where) for _, where, found in results])
+            return _sum(self._function(found, *where) for _, where, found in results)
 
     def __dask_tokenize__(self) -> tuple[Any, ...]:
         return "bvh.reduced", self._make, self._function, self._verb, self._options
@@ -264,6 +265,6 @@ def _reduced(task: Any, handle: Any, place: tuple[slice, ...]) -> Any:
     return task(handle, place)
 
 
-def _sum(values: list[Any]) -> Any:
+def _sum(values: Iterable[Any]) -> Any:
     """Return the sum of numbers or arrays."""
     return reduce(add, values)

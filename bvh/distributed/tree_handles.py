@@ -194,7 +194,7 @@ def _snapshot(tree: BVH) -> BVH:
         found: BVH = object.__new__(type(tree))
         for name in ("_bounds", "_quality", "_build_seconds"):
             setattr(found, name, getattr(tree, name))
-        found._first_use = replace(use.__self__).first_use
+        found._first_use = replace(use.__self__, done=False).first_use
         return found
     return copy.copy(tree)
 

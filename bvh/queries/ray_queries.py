@@ -101,7 +101,7 @@ class RayQueries(Generic[ClosestHits, EveryHit, Caster]):
             cut-outs, groups, the face that a ray starts on. It is compiled at its first use, once
             for each type of `data` in a process. It is called in no particular order, from several
             threads, for candidates of the closest hit, so it should have no side effects. ray_id
-            is the flat index of the ray.
+            is the flat index of the ray; with Dask arrays, of those of its chunk.
         data : object, optional
             Last argument of the filter: an array, a number, or a tuple of them.
         counters : bool
@@ -361,14 +361,15 @@ class RayQueries(Generic[ClosestHits, EveryHit, Caster]):
         >>> tree.count_hits([0.0, 0.0, 0.0], [1.0, 1.0, 1.0])
         1
         """
-        target = self._target()
-        run = partial(ray_batches.find_counts, once=_edge_rule(edges), split=target.split)
+        once = _edge_rule(edges)
         given = RayArguments(
             origins, directions, t_min, t_max, cull, threads, validate_rays, progress, filter,
             data, None, mask,
         )  # fmt: skip
         if is_lazy(origins, directions, t_min, t_max, mask):
             return lazy_answer(self, "count_hits", given._asdict() | {"edges": edges})
+        target = self._target()
+        run = partial(ray_batches.find_counts, once=once, split=target.split)
         counts: NDArray[np.int64] | int = cast(run, target, given)
         return counts
 

@@ -22,7 +22,9 @@ def is_lazy(*arguments: Any) -> bool:
     for argument in arguments:
         kind = type(argument)
         if kind not in ORDINARY and hasattr(kind, "__dask_graph__"):
-            return True
+            # None from what may hold a lazy array and does not, as xarray's arrays.
+            if argument.__dask_graph__() is not None:
+                return True
     return False
 
 

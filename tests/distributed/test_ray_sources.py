@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import pickle
 from math import prod
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from numba import njit
 
 import bvh
 from tests.cases.families import sphere
 from tests.cases.partitions import parts_of
 
-pytest.importorskip("dask.array")
+da = pytest.importorskip("dask.array")
 ray_blocks = pytest.importorskip("bvh.distributed.ray_blocks")
 
 CAMERA = bvh.Camera.look_at([0.0, 1.0, 4.0], [0.0, 0.0, 0.0], [0.0, 1.0, 0.0], 40.0, 61, 47)
@@ -119,3 +121,57 @@ def test_bad_sums(tree: bvh.BVH, source: Any) -> None:
         source.reduce(tree, _histogram, progress=True)
     with pytest.raises(TypeError, match="function must be callable, got str"):
         source.reduce(tree, "sum")
+
+
+@njit
+def _not_own(ray_id: Any, prim_id: Any, t: Any, u: Any, v: Any, data: Any) -> Any:
+    return prim_id != data[ray_id]
+
+
+def test_filters_count_the_rays_of_a_chunk(tree: bvh.BVH, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not those of a block."""
+    monkeypatch.setattr(ray_blocks, "BLOCK", 100)
+    rays = CAMERA.rays()
+    first = tree.closest_hit(*rays)
+    source = bvh.distributed.camera_rays(CAMERA, 1000)
+    found = source.closest_hit(tree, filter=_not_own, data=first.prim_id.reshape(-1).copy())
+    wanted = tree.closest_hit(*rays, filter=_not_own, data=first.prim_id.reshape(-1).copy())
+    assert (wanted.prim_id != first.prim_id).any()
+    np.testing.assert_array_equal(found.prim_id.compute(scheduler="sync"), wanted.prim_id)
+
+
+def _from_points(part: slice, points: Any) -> Any:
+    return points[part], np.array([0.0, 0.0, -1.0])
+
+
+def _total(hits: Any, *place: slice) -> int:
+    return int(hits.sum())
+
+
+def test_arguments_are_one_key(tree: bvh.BVH) -> None:
+    """However many tasks there are; a range may have other chunks."""
+    points = np.random.default_rng(5).normal(size=(4000, 3))
+    source = bvh.distributed.RaySource(_from_points, (4000,), 100, (points,))
+    limits = da.linspace(0.5, 3.0, 4000, chunks=33)
+    for lazy in (source.any_hit(tree), source.reduce(tree, _total, "any_hit")):
+        assert len(pickle.dumps(dict(lazy.__dask_graph__()))) < 3 * points.nbytes + tree_bytes(tree)
+    wanted = tree.any_hit(points, [0.0, 0.0, -1.0], 0.0, limits.compute())
+    found = source.any_hit(tree, t_max=limits).compute(scheduler="sync")
+    np.testing.assert_array_equal(found, wanted)
+
+
+def tree_bytes(tree: bvh.BVH) -> int:
+    """Return the bytes that a tree is pickled to."""
+    return len(pickle.dumps(tree))
+
+
+def test_bad_options(tree: bvh.BVH, source: Any) -> None:
+    """They are refused before a graph is made."""
+    with pytest.raises(TypeError, match="unexpected keyword argument 'tmax'"):
+        source.closest_hit(tree, tmax=5.0)
+    with pytest.raises(ValueError, match="threads"):
+        source.any_hit(tree, threads=0)
+    with pytest.raises(ValueError, match="cull"):
+        source.reduce(tree, _histogram, cull="left")
+    with pytest.raises(TypeError, match="target must be a BVH, a Scene or Parts, got str"):
+        source.closest_hit("tree")

@@ -98,7 +98,9 @@ def _items(source: Any) -> Iterable[Any]:
     """Return the meshes and paths of a source."""
     if isinstance(source, str | os.PathLike) or hasattr(source, "faces"):
         return [source]
-    if isinstance(source, tuple) and len(source) == 2 and np.ndim(source[0]) == 2:
+    # A pair of arrays is one mesh; a pair of pairs is two.
+    is_pair = isinstance(source, tuple) and len(source) == 2 and not isinstance(source[0], tuple)
+    if is_pair and np.ndim(source[0]) == 2:
         return [source]
     # A mesh of another library, or an error that says what meshes are.
     return source if isinstance(source, Iterable) else [source]

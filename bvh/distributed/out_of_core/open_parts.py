@@ -152,8 +152,8 @@ _all: weakref.WeakValueDictionary[tuple[str, str, int], OpenParts] = weakref.Wea
 def open_parts(place: str, index: Index, memory: int) -> OpenParts:
     """Return the parts of a folder that are open in this process.
 
-    All `Parts` of a folder share them, such as the groups that tasks query: together they map no
-    more than `memory`.
+    All `Parts` of a folder share them, such as the groups that tasks query: together they keep no
+    more than `memory` mapped, beside the part that each thread is querying.
     """
     return _all.setdefault((place, index.digest, memory), OpenParts(place, index, memory))
 

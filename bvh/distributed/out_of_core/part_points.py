@@ -13,7 +13,7 @@ from bvh.distributed.out_of_core.part_content import PartContent
 from bvh.distributed.out_of_core.part_results import Nearest, shaped
 from bvh.distributed.out_of_core.part_visits import Floats, Rows, some_of
 from bvh.geometry.arithmetic.floats import SMALLEST
-from bvh.queries.containment import ASIDE, ways_out
+from bvh.queries.containment import ASIDE, POINTS_AT_ONCE, ways_out
 from bvh.queries.hierarchy import BVH
 from bvh.queries.query_arguments import point_batch
 from bvh.queries.results import ClosestPoints
@@ -160,9 +160,13 @@ class PartPoints(PartContent):
     ) -> Any:
         """Count how often a ray to the outside from each of `points` crosses; see `containment`."""
         # One tree over all has the frame of its box, which decides the directions.
-        box = BVH.from_boxes(*self.bounds[:, None])
-        directions = ways_out(box.arrays, points.reshape(-1, 3)).reshape(points.shape)
-        return self.count_hits(points, directions, SMALLEST, threads=threads, progress=progress)
+        box, flat = BVH.from_boxes(*self.bounds[:, None]), points.reshape(-1, 3)
+        directions = np.empty(flat.shape)
+        for begin in range(0, len(flat), POINTS_AT_ONCE):
+            some = slice(begin, begin + POINTS_AT_ONCE)
+            directions[some] = ways_out(box.arrays, flat[some])
+        rays = points, directions.reshape(points.shape), SMALLEST
+        return self.count_hits(*rays, threads=threads, progress=progress)
 
     def _touched(self, points: NDArray[np.float64], *, threads: int | None = None) -> Any:
         """Return which points (..., 3) are on a face."""

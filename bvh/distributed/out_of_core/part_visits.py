@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +16,7 @@ from bvh.runtime.progress_bars import Progress, ProgressLike, heard
 
 # Rays that visit the parts together: some 200 MB with all that is made of them.
 TOGETHER = 1 << 20
-# Points that do, and their pairs with parts.
+# Points that do, and pairs with parts, of both: 70 to 80 bytes each.
 POINTS, PAIRS = 1 << 17, 1 << 22
 # Far below any distance that is not 0, and above the error of the least of them.
 DENORMALS = 2.0**-1070
@@ -68,15 +69,18 @@ class PartVisits:
         """
         with heard(progress) as report:
             for rows in _blocks(batch.size, report, TOGETHER):
-                self._visit_parts(self._met(batch, rows), visit, wanted)
-                if finish is not None:
-                    finish()
+                for some in _runs(rows, len(self._valid), partial(self._met, batch, counted=True)):
+                    self._visit_parts(self._met(batch, some), visit, wanted)
+                    if finish is not None:
+                        finish()
 
-    def _met(self, batch: RayBatch, rows: Rows) -> list[_Group]:
-        """Return the parts that rays may hit, with these rays."""
+    def _met(self, batch: RayBatch, rows: Rows, counted: bool = False) -> Any:
+        """Return the parts that rays may hit, with these rays; or only how many for each."""
         if self._box_tree is None:
             self._box_tree = BVH.from_boxes(self._boxes[:, :3], self._boxes[:, 3:])
         ranges = (some_of(column, rows) for column in (batch.rays.t_min, batch.rays.t_max))
+        if counted:
+            return self._box_tree.count_hits(*rays_of(batch, rows), *ranges)
         met = self._box_tree.all_hits(*rays_of(batch, rows), *ranges)
         return _grouped(met.prim_id, rows[met.ray_id], met.t)
 
@@ -92,18 +96,27 @@ class PartVisits:
 
         With a `count` of triangles wanted for each point, parts are not known to be too far.
         """
-        together = POINTS
-        if count is not None:
-            together = max(min(POINTS // count, PAIRS // max(len(self._valid), 1)), 256)
         with heard(progress) as report:
-            for rows in _blocks(batch.size, report, together):
-                points, limits = batch.points[rows], some_of(batch.limits, rows)
-                if count is None:
-                    limits = np.minimum(limits, self._farthest(points))
-                found = [self._near(number, points, limits) for number in self._valid.tolist()]
-                part = np.repeat(self._valid, [len(row) for row, _ in found])
-                row, least = (np.concatenate(c) for c in zip((_NONE, _NO), *found, strict=True))
-                self._visit_parts(_grouped(part, rows[row], least), visit, wanted)
+            for block in _blocks(batch.size, report, max(POINTS // (count or 1), 1)):
+                farthest = self._farthest(batch.points[block]) if count is None else None
+
+                def reach(rows: Rows, block: Rows = block, most: Any = farthest) -> Floats:
+                    limits = some_of(batch.limits, rows)
+                    return limits if most is None else np.minimum(limits, most[rows - block[0]])
+
+                def crowd(rows: Rows, reach: Any = reach) -> Rows:
+                    points, limits = batch.points[rows], reach(rows)
+                    total = np.zeros(len(rows), np.int64)
+                    for number in self._valid.tolist():
+                        total[self._near(number, points, limits)[0]] += 1
+                    return total
+
+                for rows in _runs(block, len(self._valid), crowd):
+                    points, limits = batch.points[rows], reach(rows)
+                    found = [self._near(number, points, limits) for number in self._valid.tolist()]
+                    part = np.repeat(self._valid, [len(row) for row, _ in found])
+                    row, least = (np.concatenate(c) for c in zip((_NONE, _NO), *found, strict=True))
+                    self._visit_parts(_grouped(part, rows[row], least), visit, wanted)
 
     def _near(self, number: int, points: Floats, limits: Floats) -> tuple[Rows, Floats]:
         """Return the points that are no further than limits from a part, with a lower bound.
@@ -210,3 +223,19 @@ def _blocks(size: int, report: Progress | None, together: int) -> Iterator[Rows]
         yield np.arange(begin, end)
         if report is not None:
             report(end, size)
+
+
+def _runs(rows: Rows, parts: int, crowd: Callable[[Rows], Rows]) -> Iterator[Rows]:
+    """Yield rows one run after another, each with at most PAIRS pairs with parts, or one row.
+
+    `crowd` returns how many parts each row has.
+    """
+    if len(rows) * parts <= PAIRS:
+        yield rows
+        return
+    ends, begin = np.cumsum(crowd(rows)), 0
+    while begin < len(rows):
+        before = ends[begin - 1] if begin else 0
+        end = max(int(ends.searchsorted(before + PAIRS, "right")), begin + 1)
+        yield rows[begin:end]
+        begin = end

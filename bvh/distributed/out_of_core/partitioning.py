@@ -16,7 +16,7 @@ from bvh.distributed.out_of_core.part_folder import NewFolder, PartRecord, Sourc
 from bvh.distributed.out_of_core.part_splits import Grid, centroids, parts_of_cells
 from bvh.distributed.out_of_core.parts import Parts
 from bvh.queries.hierarchy import BVH
-from bvh.runtime.arguments import thread_count
+from bvh.runtime.arguments import MAX_ROWS, thread_count
 from bvh.runtime.progress_bars import ProgressLike, heard
 from bvh.tree.build import check_quality
 
@@ -106,7 +106,9 @@ def partition(
         box = np.stack([np.full(3, np.inf), np.full(3, -np.inf)])
         sources = list(_read(source, spill, box, steps))
         records: list[PartRecord] = []
-        for piece in _split(spill, int(budget // BUILD_BYTES), steps, box):
+        # Three vertices each, which a tree counts in 31 bits.
+        largest = int(min(budget // BUILD_BYTES, MAX_ROWS // 3))
+        for piece in _split(spill, largest, steps, box):
             records.append(_build(piece, target, len(records), quality, threads))
             steps.add(records[-1].triangles)
         target.publish(records, sources)
