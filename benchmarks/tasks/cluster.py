@@ -286,7 +286,9 @@ class Memory:
 
     def _look(self) -> None:
         page = os.sysconf("SC_PAGE_SIZE")
-        while not self._end.wait(LOOK):
+        ended = False
+        while not ended:
+            ended = self._end.wait(LOOK)
             for pid, sizes in self._bytes.items():
                 sizes.append(page * int(Path(f"/proc/{pid}/statm").read_text().split()[1]))
 

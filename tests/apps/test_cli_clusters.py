@@ -179,7 +179,7 @@ def test_no_scheduler(
 
 
 def test_no_workers(run: Run, files: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bvh.apps.cli.clusters.PATIENCE_SECONDS", 0.3)
+    monkeypatch.setattr("bvh.apps.cli.clusters.PATIENCE_SECONDS", 2.0)
     with distributed.LocalCluster(n_workers=0, processes=True, dashboard_address=None) as cluster:
         code, _, err = run("cast", "ball.ply", "--scheduler", cluster.scheduler_address)
     assert code == 2 and "has no workers" in err

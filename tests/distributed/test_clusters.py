@@ -96,7 +96,9 @@ def test_killed_workers(tree: bvh.BVH, tmp_path: Path) -> None:
             source = bvh.distributed.RaySource(_slow_fan, (1200,), 100, (str(folder),))
             hits.append(source.closest_hit(target))
         futures = client.compute([column for found in hits for column in (found.t, found.prim_id)])
+        deadline = time.monotonic() + 120.0
         while not (begun := os.listdir(tmp_path / "begun parts")):
+            assert time.monotonic() < deadline
             time.sleep(0.01)
         os.kill(int(begun[0]), signal.SIGKILL)
         for k, column in enumerate(client.gather(futures)):
