@@ -16,6 +16,7 @@ import pytest
 from trimesh import PointCloud, Trimesh
 
 import bvh
+import bvh.apps.cli
 from bvh.io.meshes import read_file
 from bvh.pictures.rendering import render
 from bvh.pictures.shading import SHADES
@@ -324,6 +325,8 @@ def test_a_missing_extra_is_named(missing: str, run: Run, monkeypatch: pytest.Mo
             if name == missing:
                 raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
+    # Imported anew, it would stay the attribute of its package.
+    monkeypatch.setattr(bvh.apps, "cli", sys.modules["bvh.apps.cli"])
     for name in list(sys.modules):
         if name.startswith("bvh.apps.cli") or name.split(".")[0] == missing:
             monkeypatch.delitem(sys.modules, name)
