@@ -139,7 +139,7 @@ def test_errors_of_workers(run: Run, files: list[str], address: str, tmp_path: P
 
 
 @pytest.mark.parametrize("kind", ["killed", "cancelled", "no such module"])
-def test_clusters_that_give_up(
+def test_clusters_that_fail(
     kind: str, run: Run, files: list[str], address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Told in one line, with the address."""
@@ -156,7 +156,7 @@ def test_clusters_that_give_up(
     monkeypatch.setattr("bvh.apps.cli.cli.cast_on", fail)
     code, out, err = run("cast", "ball.ply", "--scheduler", address)
     assert (code, out) == (2, "") and len(err.strip().split("\n")) == 1
-    assert f"{address} gave up: " in err
+    assert f"{address} failed: " in err
     assert kind != "no such module" or "No module named 'bvh'" in err
 
 

@@ -67,7 +67,7 @@ def cluster(address: str | None) -> Iterator[Any]:
         # The last is what distributed raises where the packages of the cluster are others.
         except (KilledWorker, CancelledError, RuntimeError) as error:
             cause = f" ({error.__cause__})" if error.__cause__ else ""
-            raise ConnectionError(f"--scheduler: {address} gave up: {error}{cause}") from None
+            raise ConnectionError(f"--scheduler: {address} failed: {error}{cause}") from None
 
 
 @contextlib.contextmanager
@@ -88,12 +88,13 @@ def _quiet() -> Iterator[None]:
 def _connected(connect: Any, address: str) -> Iterator[Any]:
     """Connect to a scheduler that has workers."""
     try:
-        client = connect(address, timeout=PATIENCE_SECONDS)
+        # As the default it would stay one if it fails.
+        client = connect(address, timeout=PATIENCE_SECONDS, set_as_default=False)
     except OSError as error:
         raise ConnectionError(f"--scheduler: nothing answers at {address}: {error}") from None
     except ValueError as error:
         raise ValueError(f"--scheduler: {error}") from None
-    with client, warnings.catch_warnings():
+    with client, client.as_current(), warnings.catch_warnings():
         # What is cast at must reach the workers, however large it is.
         warnings.filterwarnings("ignore", "Sending large graph")
         try:
