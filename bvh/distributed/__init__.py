@@ -5,16 +5,16 @@ for URLs; the rest is for Dask arrays and clusters.
 
 | file | contents |
 |---|---|
-| `fetched_files.py` | Local copies of files that are fetched, under names that contain their checksums |
-| `out_of_core/` | Meshes larger than memory: cut into parts, and queried as one tree |
+| `fetched_files.py` | Local copies of files that are fetched from elsewhere, under names that contain their checksums |
+| `out_of_core/` | Meshes larger than memory: cut into parts, each a tree in a file, and queried as one tree |
 | `tree_handles.py` | Handles of trees and scenes, which stand for them in task graphs |
 | `ray_blocks.py` | Rays of a chunk, made and cast in blocks that stay in the caches of a CPU |
 | `chunk_tasks.py` | Tasks of queries, one for each chunk of Dask arrays, and the fields of their results |
 | `lazy_lists.py` | Lists of hits and overlaps of Dask arrays: a result for each chunk, and their union |
-| `lazy_parts.py` | Lazy queries of parts: a task for each chunk and group of parts, a tree of reductions |
+| `lazy_parts.py` | Lazy queries of parts: a task for each chunk and group of parts, and a tree of reductions |
 | `lazy_queries.py` | Queries of Dask arrays: results whose fields are Dask arrays of the same chunks |
 | `ray_sources.py` | Sources of rays, which make the rays of a chunk in the task that casts them |
-| `freed_memory.py` | Freed memory that a worker keeps for its next arrays |
+| `freed_memory.py` | Freed memory that a worker keeps for its next arrays, instead of returning it at once |
 | `worker_kernels.py` | Kernels on the workers of a cluster: compiled, or loaded, before tasks come |
 """
 

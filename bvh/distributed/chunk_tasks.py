@@ -79,8 +79,6 @@ def query_chunks(target: Any, verb: str, arrays: dict[str, Any], options: dict[s
     import dask.array as da
 
     fields, wrap = _fields(target, verb, options)
-    # The data of a filter may be an array for all faces: sent once, as the tree is.
-    options = dict(options)
     rank = max(array.ndim - AXES[name] for name, array in arrays.items())
     inputs: list[Any] = []
     for name, array in arrays.items():
@@ -88,7 +86,7 @@ def query_chunks(target: Any, verb: str, arrays: dict[str, Any], options: dict[s
         inputs += [array, (*_leading(array.ndim - len(core)), *core)]
     # Unlike the fields of `apply_gufunc`, these are fused with what is computed of them.
     leading, sizes = _leading(rank), {"k": options.get("k", 0), "i": 3}
-    # What a filter reads is one key, too.
+    # The data of a filter may be an array for all faces: one key, as the tree is.
     data = {"data": held("data", options["data"])} if "data" in options else {}
     rest = {name: given for name, given in options.items() if name not in data}
     task, single = _Task(verb, list(arrays), fields, rest), len(fields) == 1
@@ -194,13 +192,8 @@ def held(name: str, value: Any) -> Any:
 
 
 def target_key(target: Any) -> Any:
-    """Return a tree as one key of a graph."""
-    from dask.base import tokenize
-    from dask.delayed import delayed
-
-    handle = handle_of(target)
-    name = f"{type(target).__name__.lower()}-{tokenize(handle)}"
-    return delayed(handle, name=name, traverse=False)
+    """Return a tree, a scene or parts as one key of a graph."""
+    return held(type(target).__name__.lower(), handle_of(target))
 
 
 def _fields(

@@ -1,4 +1,4 @@
-"""Lists of Dask arrays' rays and boxes: a result for each chunk, and their union.
+"""Lists of hits and overlaps of Dask arrays: a result for each chunk, and their union.
 
 How many hits there are is not known before they are found, so that they are not Dask arrays.
 """
@@ -95,7 +95,7 @@ def lazy_lists(
 
 def _query(handle: Any, verb: str, arrays: dict[str, Any], options: dict[str, Any]) -> Any:
     """Answer a query of one chunk."""
-    with task_threads(options.get("threads") or 1):
+    with task_threads(options["threads"]):
         return getattr(handle.open(), verb)(**arrays, **options)
 
 

@@ -27,7 +27,7 @@ TOGETHER = 16
 
 
 class RaySource:
-    """Rays that a function makes, chunk by chunk, in the tasks that cast them.
+    """Rays that a function makes, block by block, in the tasks that cast them.
 
     Its queries take a tree, a scene or parts, then the options of the query by name. Their results
     are lazy: fields are Dask arrays of the shape and chunks of the source.

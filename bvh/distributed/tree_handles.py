@@ -76,8 +76,11 @@ class HeldTree:
     """Handle of a tree in memory; unpickled when it is first used, and then once a process."""
 
     def __init__(self, tree: BVH) -> None:
-        self._token = tree.__dask_tokenize__()
-        self._tree: BVH | None = copy.copy(tree)
+        self._tree: BVH | None = None
+        self._token: Any = None
+        # Again, if another thread refits the tree between the two.
+        while self._tree is None or tree.__dask_tokenize__() != self._token:
+            self._token, self._tree = tree.__dask_tokenize__(), copy.copy(tree)
         self._pickled: bytes | None = None
 
     def open(self) -> BVH:

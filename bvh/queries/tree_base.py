@@ -235,7 +235,7 @@ class TreeBase:
         if self._token is None or self._token[0] is not arrays:
             columns = [a for a in arrays.primitives if isinstance(a, np.ndarray)]
             # All bits count: the checksums of files are of 32 bits, equal for two of 65 000 trees.
-            parts = [blake2b(a.tobytes()).digest() for a in columns]
+            parts = [blake2b(a.reshape(-1).view(np.uint8).data).digest() for a in columns]
             if self.kind == "custom":
                 # What a user's function does is not known from what it is.
                 parts.append(secrets.token_bytes(DIGEST_SIZE))

@@ -1,4 +1,4 @@
-"""Visits of parts: which rays and points go to which part, near to far, some at a time."""
+"""Visits of parts: which rays, points and regions go to which part, near to far."""
 
 from __future__ import annotations
 
