@@ -1,4 +1,4 @@
-"""Generated pages of the documentation: README, contributing guide, changelog and reference.
+"""Generated pages of the documentation: README, contributing guide, changelog, notebook, reference.
 
 The reference covers every name in `bvh.__all__` and `bvh.distributed.__all__`; a missing one fails
 the build.
@@ -7,6 +7,7 @@ the build.
 from __future__ import annotations
 
 import ast
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).parents[1]
-PICTURES = ("meshes/organic.png", "benchmarks/rates.svg")
+PICTURES = ("benchmarks/rates.svg",)
 TEXTS = {
     "index.md": "README.md",
     "contributing.md": "CONTRIBUTING.md",
@@ -29,10 +30,10 @@ REFERENCE = [
     (
         "answers",
         "Answers",
-        "Hits AllHits CountedHits ClosestPoints Overlaps SceneHits SceneAllHits CountedSceneHits "
-        "SceneClosestPoints SceneOverlaps ScenePairs",
+        "Hits AllHits CountedHits ClosestPoints Clearances Overlaps SceneHits SceneAllHits "
+        "CountedSceneHits SceneClosestPoints SceneClearances SceneOverlaps ScenePairs",
     ),
-    ("scenes", "Scenes", "Scene load_scene Instance Attributes Leaf Leaves"),
+    ("scenes", "Scenes", "Scene SceneStats load_scene Instance Attributes Leaf Leaves"),
     ("cameras", "Cameras and picking", "Camera Pick Selection"),
     ("parts", "Meshes in parts", "Parts partition"),
     (
@@ -46,6 +47,8 @@ REFERENCE = [
     ("browser", "In the browser", "view Viewer ray_lab RayLab"),
     ("compiling", "Compiling", "warmup BVHWarning"),
     ("kernels", "bvh.kernels", ".kernels"),
+    ("torch", "bvh.torch", ".torch"),
+    ("jax", "bvh.jax", ".jax"),
     ("trimesh", "bvh.compat.trimesh", ".compat.trimesh"),
     ("open3d", "bvh.compat.open3d", ".compat.open3d.RaycastingScene"),
 ]
@@ -56,6 +59,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     for name, source in TEXTS.items():
         text = (ROOT / source).read_text(encoding="utf-8")
         files.append(File.generated(config, name, content=_relinked(text)))
+    notebook = ROOT / "bvh" / "examples" / "tour.ipynb"
+    files.append(File.generated(config, "tour.md", content=_page_of(notebook)))
     for picture in PICTURES:
         files.append(File.generated(config, picture, abs_src_path=str(ROOT / picture)))
     nav: list[Any] = []
@@ -70,9 +75,36 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     if missing:
         raise PluginError(f"exported, and on no page of .ci/pages.py: {', '.join(sorted(missing))}")
     assert config.nav is not None
-    config.nav += [{"Reference": nav}]
-    config.nav += [{"Project": [{"Contributing": "contributing.md"}, {"Changes": "changelog.md"}]}]
+    config.nav += [{"Reference": nav}, {"Glossary": "glossary.md"}]
+    config.nav += [{"Changelog": "changelog.md"}, {"Contributing": "contributing.md"}]
     return files
+
+
+def _page_of(notebook: Path) -> str:
+    """Return a notebook as a page: its texts, its code, and the outputs that are kept in it."""
+    blocks = []
+    for cell in json.loads(notebook.read_text(encoding="utf-8"))["cells"]:
+        source = "".join(cell["source"])
+        if cell["cell_type"] == "markdown":
+            blocks.append(source)
+            continue
+        blocks.append(f"```python\n{source}\n```")
+        for output in cell["outputs"]:
+            data = output.get("data", {})
+            text = "".join(data.get("text/plain", output.get("text", "")))
+            if "image/png" in data:
+                code = "".join(data["image/png"].split())
+                blocks.append(f"![{text}](data:image/png;base64,{code})")
+            else:
+                blocks.append(f"```text\n{text.rstrip()}\n```")
+    blocks.insert(1, f"The notebook itself: [{notebook.name}]({notebook.name}).")
+    return "\n\n".join(blocks) + "\n"
+
+
+def on_page_markdown(text: str, **_: Any) -> str:
+    """Change links of a page that lead to files outside its folder to those of the site."""
+    outside = r"\[[^]]+\]\((\.\./\.\./)[^)]*\)"
+    return re.sub(outside, lambda found: _relinked(found[0].replace(found[1], "")), text)
 
 
 def on_page_content(html: str, **_: Any) -> str:
@@ -115,6 +147,6 @@ def _relinked(text: str) -> str:
     """Return a text of the repository with its links changed to those of the site."""
     for page, source in TEXTS.items():
         text = re.sub(rf"\]\({source}(#[\w-]*)?\)", rf"]({page}\1)", text)
-    text = re.sub(r"\]\(bvh/examples/(\w+\.md)\)", r"](\1)", text)
+    text = re.sub(r"\]\(bvh/examples/([\w/]+\.(?:md|webp)(?:#[\w-]*)?)\)", r"](\1)", text)
     # Links to files that are not on the site become plain text.
     return re.sub(r"(?<!!)\[([^]]+)\]\((?!https?:|#|\w+\.md)[^)]*\)", r"\1", text)

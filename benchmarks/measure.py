@@ -11,6 +11,7 @@ from .plan import GROUPS
 from .processes import Row, answer_parent
 from .scenes import Scene
 from .tasks.builds import builds, memory
+from .tasks.clearances import clearances
 from .tasks.cluster import cluster_costs, cluster_rays
 from .tasks.drop_in import drop_in
 from .tasks.instances import instances
@@ -34,6 +35,7 @@ def distributed(setting: Setting) -> Iterator[Row]:
 MAKERS: dict[str, Callable[[Setting], Iterator[Task | Row]]] = {
     "builds": builds, "rays": batches, "single": singles, "all-hits": all_hits, "points": points,
     "instances": instances, "leaks": leaks, "overlaps": overlaps, "motion": motion,
+    "clearances": clearances,
     "scaling": batches, "memory": memory, "precision": precision, "drop-in": drop_in,
     "distributed": distributed,
 }  # fmt: skip

@@ -42,6 +42,8 @@ GROUPS = {
     "instances": Group(("scene",), "rays through many instances", True, True),
     "leaks": Group(("leaks",), "rays lost between triangles", True, True),
     "overlaps": Group(("overlaps",), "intersecting meshes", meshes=("organic", "cad_part")),
+    "clearances": Group(("clearances",), "distances of meshes", meshes=("organic", "cad_part"),
+                        threads=(1,)),
     "motion": Group(("motion",), "moving scenes, deforming meshes, picks", once=True),
     "scaling": Group(("scaling",), "time per ray on ever more triangles", meshes=SIZES),
     "memory": Group(("memory",), "peak of a build, bytes of a tree", meshes=("organic-235",),

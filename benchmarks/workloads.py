@@ -83,7 +83,7 @@ def workloads(
     lower, upper = tree.bounds
     span = float(np.linalg.norm(upper - lower))
     center = 0.5 * lower + 0.5 * upper
-    outer = bvh.Camera.framing(tree.bounds, width=side, height=side)
+    outer = bvh.Camera.framing(tree.bounds, width=side, height=side, fill=0.94)
     camera = inner_camera(tree, side) if inside else outer
     primary = work("primary", *(a.reshape(-1, 3) for a in camera.rays()))
     yield primary

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from bvh.io.trimesh_scenes import Attributes
     from bvh.picking.results import Pick, Selection
     from bvh.pictures.thumbnails import show
+    from bvh.queries.answers.clearances import Clearances, SceneClearances
     from bvh.queries.hierarchy import BVH
     from bvh.queries.results import (
         AllHits,
@@ -43,9 +44,10 @@ if TYPE_CHECKING:
     from bvh.scene.flattened_instances import Leaf, Leaves
     from bvh.scene.instances import Instance
     from bvh.scene.scene import Scene
+    from bvh.scene.stats import SceneStats
     from bvh.tree.stats import TreeStats
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "BVH",
@@ -53,6 +55,7 @@ __all__ = [
     "Attributes",
     "BVHWarning",
     "Camera",
+    "Clearances",
     "ClosestPoints",
     "CountedHits",
     "CountedSceneHits",
@@ -66,10 +69,12 @@ __all__ = [
     "RayLab",
     "Scene",
     "SceneAllHits",
+    "SceneClearances",
     "SceneClosestPoints",
     "SceneHits",
     "SceneOverlaps",
     "ScenePairs",
+    "SceneStats",
     "Selection",
     "TreeStats",
     "Viewer",
@@ -95,6 +100,7 @@ _MODULES = {
     "Attributes": "io.trimesh_scenes",
     "BVHWarning": "runtime.jit",
     "Camera": "camera.camera",
+    "Clearances": "queries.answers.clearances",
     "ClosestPoints": "queries.results",
     "CountedHits": "queries.results",
     "CountedSceneHits": "queries.results",
@@ -107,10 +113,12 @@ _MODULES = {
     "RayLab": "apps.lab.page",
     "Scene": "scene.scene",
     "SceneAllHits": "queries.results",
+    "SceneClearances": "queries.answers.clearances",
     "SceneClosestPoints": "queries.results",
     "SceneHits": "queries.results",
     "SceneOverlaps": "queries.results",
     "ScenePairs": "queries.results",
+    "SceneStats": "scene.stats",
     "Selection": "picking.results",
     "TreeStats": "tree.stats",
     "Viewer": "apps.viewer.window",
@@ -128,6 +136,9 @@ _MODULES = {
     "view": "apps.viewer.window",
     "warmup": "runtime.jit",
 }
+
+# Modules to import by these names, listed beside the names above.
+_LISTED_MODULES = ("kernels",)
 
 # Threads that ask at the same time take turns, as they would at `import bvh`: Numba's own modules
 # cannot be imported by two at once. No module of the package uses these names at its import.
@@ -176,4 +187,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, "kernels"})
+    """List the public names, and no others."""
+    return sorted([*__all__, "__version__", *_LISTED_MODULES])

@@ -210,7 +210,7 @@ def _approach(arrays, point, limit):
     if len(arrays.nodes.data) == 0:
         return INF, np.int64(-1), np.nan, np.nan
     scratch = scratch_at(stack_memory(POINT_BYTES))
-    target = TreeTarget(as_pointers(arrays))
+    target = TreeTarget(as_pointers(arrays), EVERY)
     distance, prim, u, v = nearest_to(target, scratch, point, limit)
     if prim == NO_TRIANGLE:
         return INF, np.int64(-1), np.nan, np.nan

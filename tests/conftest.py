@@ -59,11 +59,12 @@ FIRST = (
 # about kernels that have no vectors. All others are marked as `answers`, to be run for other widths
 # and CPUs, too.
 NOT_ABOUT_ANSWERS = (
-    "apps/", "benchmarks/", "camera/", "compat/", "distributed/", "geometry/", "pictures/",
-    "runtime/", "io/test_mesh", "queries/test_inputs", "queries/test_refusals",
-    "scene/test_scene_refusals", "scene/files/test_importing", "promises/test_lazy_imports",
-    "promises/test_oracles", "promises/test_out_of_memory", "promises/test_public",
-    "promises/test_reprs", "promises/test_site", "promises/test_threads",
+    "apps/", "benchmarks/", "camera/", "compat/", "distributed/", "geometry/", "gradients/",
+    "pictures/", "runtime/", "io/test_mesh", "queries/test_inputs", "queries/test_refusals",
+    "queries/test_other_libraries", "scene/test_scene_refusals", "scene/files/test_importing",
+    "promises/test_lazy_imports", "promises/test_links", "promises/test_oracles",
+    "promises/test_out_of_memory", "promises/test_public", "promises/test_reprs",
+    "promises/test_site", "promises/test_threads",
     "promises/test_trimesh_issues",
 )  # fmt: skip
 # In these folders, but about answers.

@@ -10,7 +10,17 @@ from typing import Any
 from .. import peers
 from ..processes import Row
 from ..workloads import BATCHES
-from .rows import agrees, disturbed, duration, lost_line, mean_ratio, rate, times
+from .rows import (
+    agrees,
+    disturbed,
+    duration,
+    lost_line,
+    lowest_ratio,
+    mean_ratio,
+    means_of_workloads,
+    rate,
+    times,
+)
 
 
 def print_rows(rows: list[Row], file: Any = None) -> None:
@@ -151,6 +161,10 @@ def print_summary(figures: dict[str, Any]) -> None:
         meshes = {row["mesh"] for row in rows if row["what"] in BATCHES}
         if mean == mean and len(meshes) > 1:
             console.print(f"all meshes and batches of rays, {threads} threads: {mean:.2f}")
+            each = means_of_workloads(rows, threads)
+            least, where = lowest_ratio(rows, threads)
+            console.print(", ".join(f"{what} {value:.2f}" for what, value in each.items()))
+            console.print(f"least: {least:.2f} ({where})")
     for row in rows:
         if "lost" in row:
             console.print(lost_line(row))

@@ -49,6 +49,19 @@ def mean_ratio(rows: list[Row], threads: int) -> float:
     return geometric_mean(x for x in ratios if x is not None)
 
 
+def means_of_workloads(rows: list[Row], threads: int) -> dict[str, float]:
+    """Return the geometric mean of the ratios of each kind of rays, over undisturbed batches."""
+    mean = {what: mean_ratio([r for r in rows if r["what"] == what], threads) for what in BATCHES}
+    return {what: value for what, value in mean.items() if value == value}
+
+
+def lowest_ratio(rows: list[Row], threads: int) -> tuple[float, str]:
+    """Return the lowest ratio of all undisturbed batches, and its mesh and kind of rays."""
+    calm = [r for r in rows if r["what"] in BATCHES and not disturbed(r)]
+    named = [(ratio(r), f"{r['mesh']}, {r['what']}") for r in calm if r["threads"] == threads]
+    return min((x, name) for x, name in named if x is not None)
+
+
 def duration(seconds: float) -> str:
     """Return a time with three figures and a unit."""
     for size, unit in ((1.0, "s"), (1e-3, "ms"), (1e-6, "us")):

@@ -44,8 +44,9 @@ class Caster:
     hits and ``counts(work)`` counts them (number of hits of each ray), ``closest_point(points)``
     (distances), ``signed_distance(points)`` (negative inside), ``winding_number(points)`` (far
     faces approximated by a series), ``overlaps(vertices)`` with the mesh of other vertices (pairs
-    of faces), and ``boxes(low, high)`` (faces, or candidates, in each box). Each returns a `Query`,
-    None if this version has no answer. Inputs are converted before the call that is timed.
+    of faces), ``distances(poses)`` of the mesh from itself in other poses (n, 4, 4), and
+    ``boxes(low, high)`` (faces, or candidates, in each box). Each returns a `Query`, None if this
+    version has no answer. Inputs are converted before the call that is timed.
     """
 
     # Heading of its column, module that is imported, package whose version is reported; a remark.

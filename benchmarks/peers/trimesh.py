@@ -65,7 +65,7 @@ class RTree(Caster):
 
 
 class FCL(Caster):
-    """fcl's `BVHModel` through trimesh's collision manager: the contacts of two meshes."""
+    """fcl's `BVHModel`: the contacts of two meshes, through trimesh, and their distances."""
 
     name = "fcl"
     module = "fcl"
@@ -73,10 +73,10 @@ class FCL(Caster):
     floats = np.float64
     ids = np.int64
     one_thread = True
-    note = "overlaps only: trimesh.collision, float64, up to 100 000 contacts"
+    note = "overlaps: trimesh.collision, float64, up to 100 000 contacts; clearances"
 
     def __init__(self, vertices: NDArray[np.float64], faces: NDArray[np.int64]) -> None:
-        self.faces = faces
+        self.vertices, self.faces = vertices, faces
         self.manager = self._manager("a", vertices)
 
     def _manager(self, name: str, vertices: NDArray[np.float64]) -> Any:
@@ -94,3 +94,27 @@ class FCL(Caster):
             return np.unique(np.array(found, np.int64).reshape(-1, 2), axis=0)
 
         return Query(lambda: find(other, return_data=True)[1], pairs)
+
+    def distances(self, poses: NDArray[np.float64]) -> Query:
+        """Return the query for distances from the mesh in other poses, with nearest points."""
+        fcl = importlib.import_module("fcl")
+
+        def model() -> Any:
+            mesh = fcl.BVHModel()
+            mesh.beginModel(len(self.vertices), len(self.faces))
+            mesh.addSubModel(self.vertices, self.faces)
+            mesh.endModel()
+            return fcl.CollisionObject(mesh)
+
+        own, other = model(), model()
+        places = [fcl.Transform(pose[:3, :3], pose[:3, 3]) for pose in poses]
+        request = fcl.DistanceRequest(enable_nearest_points=True)
+
+        def ask() -> list[float]:
+            found = []
+            for place in places:
+                other.setTransform(place)
+                found.append(fcl.distance(own, other, request, fcl.DistanceResult()))
+            return found
+
+        return Query(ask, np.array)

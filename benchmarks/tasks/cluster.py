@@ -48,7 +48,7 @@ def cluster_rays(setting: Setting) -> Iterator[Row]:
     tree, mesh, rounds = setting.tree, setting.scene, setting.options["rounds"]
     side = int((setting.options["rays"] or RAYS) ** 0.5)
     tile = min(TILE, -(-side // 4))
-    camera = bvh.Camera.framing(tree.bounds, width=side, height=side)
+    camera = bvh.Camera.framing(tree.bounds, width=side, height=side, fill=0.94)
     tiles = list(product(range(0, side, tile), repeat=2))
 
     def cast(begin: tuple[int, int]) -> tuple[int, float]:

@@ -17,6 +17,9 @@ from .points import validate
 from .task import Picked, Setting, Task
 from .validation import hits_against_brute_force
 
+# Rays in small batches, and of one of them.
+SMALL, FEW = 10_000, 100
+
 
 def drop_in(setting: Setting, level: int = 5) -> Iterator[Task]:
     """Yield the methods of rays, `contains`, and the nearest point, on an icosphere.
@@ -43,15 +46,26 @@ def drop_in(setting: Setting, level: int = 5) -> Iterator[Task]:
             return getattr(trimesh.ray, own[peer.name]).RayMeshIntersector
         return None if peer else RayMeshIntersector
 
-    def task(name: str, inputs: Any, right: Any, values: Any = lambda found, at: found) -> Task:
+    def task(
+        name: str, inputs: Any, right: Any, values: Any = lambda found, at: found, size: int = 0
+    ) -> Task:
+        """Return the task of a method, in batches of some size if one is given."""
         every = np.arange(len(right))
 
         def query(peer: Caster | None, at: Picked) -> Query | None:
             kind = owner(name, peer)
             if kind is None:
                 return None
-            method, some = getattr(kind(mesh), name), [each[at] for each in inputs]
-            return Query(lambda: method(*some), lambda found: values(found, at))
+            method, parts = getattr(kind(mesh), name), [at]
+            if size:
+                parts = [at[begin : begin + size] for begin in range(0, len(at), size)]
+            batches = [[each[part] for each in inputs] for part in parts]
+
+            def answers(found: list[Any]) -> Any:
+                pairs = zip(found, parts, strict=True)
+                return np.concatenate([values(one, part) for one, part in pairs])
+
+            return Query(lambda: [method(*batch) for batch in batches], answers)
 
         def agreement(found: Any, at: Picked) -> float:
             return float(np.mean(np.isclose(found, right[at], 1e-6, 0.0)))
@@ -63,7 +77,8 @@ def drop_in(setting: Setting, level: int = 5) -> Iterator[Task]:
                 raise SystemExit(f"wrong answer: {name}")
 
         ours, unit = query(None, every), "ray" if len(inputs) == 2 else "point"
-        return Task(name, unit, len(right), scene, {"bvh": ours.call}, check, query, agreement)
+        title = f"{name}, batches of {size}" if size else name
+        return Task(title, unit, len(right), scene, {"bvh": ours.call}, check, query, agreement)
 
     def distances(found: Any, at: Picked) -> Any:
         """Return the sum of the distances of all hits of a ray."""
@@ -76,6 +91,12 @@ def drop_in(setting: Setting, level: int = 5) -> Iterator[Task]:
     yield task("intersects_any", (o, d), hits.mask)
     sums = np.bincount(every.ray_id, lengths, rays)
     yield task("intersects_location", (o, d), sums, distances)
+    few = min(rays, SMALL)
+    for name, right, values in (
+        ("intersects_first", hits.prim_id, lambda found, at: found),
+        ("intersects_location", sums, distances),
+    ):
+        yield task(name, (o[:few], d[:few]), right[:few], values, size=FEW)
     yield task("contains_points", (points,), tree.contains(points))
     yield task("on_surface", (points,), tree.closest_point(points).distance,
                lambda found, at: np.linalg.norm(found[0] - points[at], axis=1))  # fmt: skip

@@ -44,7 +44,7 @@ def steps(calls: Callable[[Any], Any], frames: Any) -> Callable[[], Any]:
 
 def picks(scene: bvh.Scene, mesh: Scene) -> Task:
     """Return the task of picking what is under a cursor, one pick a call."""
-    camera = bvh.Camera.framing(scene.bounds, width=1280, height=960)
+    camera = bvh.Camera.framing(scene.bounds, width=1280, height=960, fill=0.94)
     rng = np.random.default_rng(0)
     cursors = rng.uniform(0, 1, (PICKS, 2)) * [1280, 960]
     points, picker, moved = cursors.tolist(), scene.picker(camera), scene.ids[0].item()
@@ -75,7 +75,7 @@ def picks(scene: bvh.Scene, mesh: Scene) -> Task:
 def moving(scene: bvh.Scene, mesh: Scene, threads: int) -> Task:
     """Return the task of a frame in which all instances move."""
     rng = np.random.default_rng(2)
-    o, d = bvh.Camera.framing(scene.bounds, width=256, height=256).rays()
+    o, d = bvh.Camera.framing(scene.bounds, width=256, height=256, fill=0.94).rays()
     frames = np.tile([instance.transform for instance in scene], (8, 1, 1, 1))
     frames[..., :3, 3] += rng.uniform(-0.2, 0.2, frames[..., :3, 3].shape)
 

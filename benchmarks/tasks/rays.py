@@ -17,6 +17,8 @@ from .task import Picked, Setting, Task
 from .validation import against_brute_force, agreement, hits_against_brute_force
 
 SINGLES = 2_000
+# Rays of a small batch.
+FEW = 100
 # Width of the picture whose rays' hits are all listed.
 HITS_SIDE = 256
 
@@ -65,6 +67,11 @@ def singles(setting: Setting) -> Iterator[Task]:
     ):
         query = partial(one_by_one, work)
         yield Task(name, "ray", len(work), setting.scene, calls, check, query)
+    count = max(len(work) // FEW, 1)
+    few = list(zip(*(np.array_split(rows, count) for rows in work.rays), strict=True))
+    calls = {"bvh": each(method, few)}
+    yield Task(f"batches of {FEW}", "ray", len(work), setting.scene, calls, check,
+               partial(in_small_batches, work))  # fmt: skip
 
 
 def each(function: Callable[..., Any], inputs: list[Any]) -> Call:
@@ -81,6 +88,16 @@ def one_by_one(work: Workload, peer: Caster, picked: Picked) -> Query | None:
     """Return a peer's query of single rays, whose answers are compared in batches."""
     call = peer.singles(work.of(picked))
     return None if call is None else Query(call, lambda result: None)
+
+
+def in_small_batches(work: Workload, peer: Caster, picked: Picked) -> Query | None:
+    """Return a peer's query of rays in small batches, whose answers are compared in large ones."""
+    rows = [picked[begin : begin + FEW] for begin in range(0, len(picked), FEW)]
+    queries = [peer.query("rays", work.of(some)) for some in rows]
+    calls = [query.call for query in queries if query is not None]
+    if len(calls) < len(rows):
+        return None
+    return Query(each(lambda call: call(), [(call,) for call in calls]), lambda result: None)
 
 
 def all_hits(setting: Setting) -> Iterator[Task]:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import errno
 import html
 import io
+import os
 import re
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from functools import partial
 from typing import Any, Self
@@ -20,6 +21,11 @@ HOST = "127.0.0.1"
 TRIED = 1000
 # Origins that may connect to a local server: its own pages, also through a forwarded port.
 OUR_OWN = re.compile(r"https?://(localhost|127(\.\d+){3}|\[::1\])(:\d+)?")
+# An origin as browsers send it: scheme, host and perhaps a port.
+ORIGIN = re.compile(r"https?://(\[[0-9a-f:.]+\]|[a-z0-9_.-]+)(:[0-9]{1,5})?")
+# Environment variables: more origins, separated by commas or spaces; `url` where it is not given;
+# and, set by JupyterHub, the path of the user's server, under which jupyter-server-proxy has ports.
+ORIGINS, URL, HUB = "BVH_ORIGINS", "BVH_URL", "JUPYTERHUB_SERVICE_PREFIX"
 
 _starting = threading.Lock()
 
@@ -29,12 +35,12 @@ class Page:
 
     By default it is served to this machine alone, and not to other sites' pages in the same
     browser; it fetches nothing from elsewhere. Over ssh, forward its port:
-    ``ssh -L 8080:localhost:8080 machine``.
+    ``ssh -L 8080:localhost:8080 machine``. Behind a proxy, give `origins` or `url` to `view`.
 
     Attributes
     ----------
     url : str
-        Address of the page.
+        Address of the page, as far as it is known here.
     port : int
         The port in use.
     """
@@ -42,7 +48,16 @@ class Page:
     # Height of the frame in a notebook.
     _height = 600
 
-    def __init__(self, host: str, port: int, label: str) -> None:
+    def __init__(
+        self, host: str, port: int, label: str, origins: Sequence[str] | None = None,
+        url: str | None = None,
+    ) -> None:  # fmt: skip
+        allowed = allowed_origins(origins)
+        public, where = public_url(url)
+        if public.startswith("http"):
+            # Pages from there are our own.
+            allowed = (*allowed, "/".join(public.split("/")[:3]).lower())
+            _check_origin(where, allowed[-1])
         if not isinstance(host, str) or not host:
             raise ValueError(f"host must be an address such as {HOST!r}, got {host!r}")
         number = 0 if type(port) is int and port == 0 else whole_number("port", port)
@@ -56,8 +71,7 @@ class Page:
             ) from error
         self._ended = threading.Event()
         number = _free_port(host, number)
-        # viser prints its address on standard output.
-        with redirect_stdout(io.StringIO()), _own_pages_only(host):
+        with _silent(), _own_pages_only(host, allowed):
             server: Any = viser.ViserServer(host=host, port=number, label=label, verbose=False)
         self._server = server
         # No page may request a public address.
@@ -65,6 +79,10 @@ class Page:
         self.port = int(self._server.get_port())
         shown = "localhost" if host in ("0.0.0.0", "::") else host
         self.url = f"http://{f'[{shown}]' if ':' in shown else shown}:{self.port}"
+        # Where notebooks find it: an address, or a path on the server that they come from.
+        self._frame_url = public.replace("{port}", str(self.port)) or self.url
+        if public.startswith("http"):
+            self.url = self._frame_url
 
     @property
     def closed(self) -> bool:
@@ -83,7 +101,7 @@ class Page:
             return
         self._ended.set()
         self._leave()
-        with redirect_stdout(io.StringIO()):
+        with _silent():
             self._server.stop()
 
     def _leave(self) -> None:
@@ -102,7 +120,7 @@ class Page:
         """HTML of a frame with the page, for notebooks."""
         if self.closed:
             return f"<code>{html.escape(repr(self))}</code>"
-        url = html.escape(self.url)
+        url = html.escape(self._frame_url)
         look = (
             f'width="100%" height="{self._height}" style="border:1px solid #ddd;border-radius:4px"'
         )
@@ -130,13 +148,71 @@ def _free_port(host: str, first: int) -> int:
 
 
 @contextmanager
-def _own_pages_only(host: str) -> Iterator[None]:
-    """Make a local server that starts within refuse connections from pages of other sites.
+def _silent() -> Iterator[None]:
+    """Print nothing that viser says: on standard output, or as rich shows it in notebooks."""
+    import rich
+
+    console = rich.get_console()
+    before, console.quiet = console.quiet, True
+    try:
+        with redirect_stdout(io.StringIO()):
+            yield
+    finally:
+        console.quiet = before
+
+
+def allowed_origins(given: Sequence[str] | None) -> tuple[str, ...]:
+    """Return the origins that may connect beside our own: those given, and of the environment."""
+    if isinstance(given, str) or not isinstance(given, Iterable | None):
+        raise TypeError(f"origins must be a sequence of strings, got {given!r}")
+    found = []
+    for where, texts in (
+        ("origins", [] if given is None else list(given)),
+        (ORIGINS, os.environ.get(ORIGINS, "").replace(",", " ").split()),
+    ):
+        for text in texts:
+            origin = text.rstrip("/").lower() if isinstance(text, str) else text
+            _check_origin(where, origin)
+            found.append(origin)
+    return tuple(found)
+
+
+def _check_origin(where: str, origin: Any) -> None:
+    if not (isinstance(origin, str) and ORIGIN.fullmatch(origin)):
+        example = "https://hub.example.org"
+        raise ValueError(f"{where} must be origins such as {example!r}, got {origin!r}")
+
+
+def public_url(given: str | None) -> tuple[str, str]:
+    """Return the address or path of pages for browsers, and what said so; "" for the usual one.
+
+    It may contain ``{port}``, and ends with a slash, as pages ask for what is below it.
+    """
+    where, url = "url", given
+    if url is None:
+        where, url = URL, os.environ.get(URL, "")
+    if url == "" and given is None:
+        prefix = os.environ.get(HUB, "")
+        where, url = HUB, f"{prefix.rstrip('/')}/proxy/{{port}}/" if prefix else ""
+        if url == "":
+            return "", where
+    if not isinstance(url, str):
+        raise TypeError(f"url must be a string, got {url!r}")
+    if not re.fullmatch(r"(https?:/)?/[^\s\"'<>?#]+", url) or url.startswith("//"):
+        examples = "'https://hub.example.org/user/me/proxy/{port}/' or '/proxy/{port}/'"
+        raise ValueError(f"{where} must be an address or a path such as {examples}, got {url!r}")
+    return url if url.endswith("/") else f"{url}/", where
+
+
+@contextmanager
+def _own_pages_only(host: str, allowed: Sequence[str]) -> Iterator[None]:
+    """Make a server that starts within refuse connections from pages of other sites.
 
     Browsers let the page of any site connect to any server that they can reach, and send its
-    origin; viser does not check it.
+    origin; viser does not check it. A server for other machines, whose names for it are not known
+    here, accepts all pages, unless there are origins to choose from.
     """
-    if not OUR_OWN.fullmatch(f"http://{f'[{host}]' if ':' in host else host}"):
+    if not (allowed or OUR_OWN.fullmatch(f"http://{f'[{host}]' if ':' in host else host}")):
         yield
         return
     from websockets.asyncio import server
@@ -144,7 +220,8 @@ def _own_pages_only(host: str) -> Iterator[None]:
     serve: Any = server.serve
     # viser has no option for origins, so that `websockets.serve` is replaced while it starts.
     with _starting:
-        server.serve = partial(serve, origins=(None, OUR_OWN))  # type: ignore[assignment,misc]
+        accepted = (None, OUR_OWN, *allowed)
+        server.serve = partial(serve, origins=accepted)  # type: ignore[assignment,misc]
         try:
             yield
         finally:

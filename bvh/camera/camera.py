@@ -1,4 +1,4 @@
-"""Camera: constructors by eye and target, and from matrices of other programs."""
+"""Camera: constructors by eye and target."""
 
 from __future__ import annotations
 
@@ -9,27 +9,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bvh.camera.matrices import Geometry, Raster, from_renderer
-from bvh.camera.placement import (
-    half_height_of,
-    looking,
-    oblique,
-    of_opencv,
-    of_trimesh,
-    toward,
-    unit,
-    vector,
-)
-from bvh.camera.projection import View
+from bvh.camera.fitting import FILL, eye_before, in_view, outline_of
+from bvh.camera.matrices import Raster, number
+from bvh.camera.other_programs import ProgramView
+from bvh.camera.placement import half_height_of, looking, oblique, toward, unit, vector
 from bvh.runtime.arguments import reals
 
 
-class Camera(View):
+class Camera(ProgramView):
     """A camera over a picture of `width` x `height` pixels.
 
-    Created by `look_at`, `orthographic`, `framing`, `from_opencv`, `from_matrices` or
-    `from_trimesh`. By default, the upper left corner of the picture is (0, 0), x points right and y
-    down, and the centre of pixel (i, j) is at (i + 0.5, j + 0.5).
+    Created by `look_at`, `orthographic`, `framing`, `from_opencv`, `from_matrices`, `from_pyvista`
+    or `from_trimesh`. By default, the upper left corner of the picture is (0, 0), x points right
+    and y down, and the centre of pixel (i, j) is at (i + 0.5, j + 0.5).
 
     With `y="up"` the lower left corner is (0, 0), and the first row of `rays` is the lowest. With a
     `pixel_ratio` the coordinates of `ray`, `cursor_ray`, `project` and `frustum` are in units of so
@@ -153,19 +145,24 @@ class Camera(View):
         width: int = 800,
         height: int = 600,
         *,
+        fill: float = FILL,
         y: str = "down",
         pixel_ratio: float = 1.0,
     ) -> Camera:
-        """Create a perspective camera that looks along `direction` and sees all of a box.
+        """Create a perspective camera that looks along `direction` and sees all of something.
 
         Parameters
         ----------
-        bounds : array_like, shape (2, 3), or BVH or Scene
-            Lower and upper corner, like `BVH.bounds`, or a tree or scene with bounds.
+        bounds : BVH or Scene, or array_like, shape (2, 3)
+            A tree or scene, whose vertices are fitted, as they are seen; or a lower and an upper
+            corner, like `BVH.bounds`, whose eight corners are, about the centre of the box.
         direction : array_like, shape (3,), optional
             View direction; by default oblique and a little downward.
         up : {"x", "y", "z", "-x", "-y", "-z"} or array_like, shape (3,), optional
             As in `look_at`; by default `Scene.up`, else z.
+        fill : float
+            Share of the picture's width or height that is filled, whichever is reached first; above
+            0, at most 1.
         fov_y, width, height, y, pixel_ratio
             As in `look_at`.
 
@@ -192,181 +189,24 @@ class Camera(View):
         half_height = half_height_of(fov_y)
         raster = Raster.checked(width, height, y, pixel_ratio)
         probe = cls._create(raster, looking("fov_y", middle, along, up, half_height, raster))
-        # Move back until every corner is inside the picture.
-        corners = np.stack(np.meshgrid(*box.T, indexing="ij"), axis=-1).reshape(-1, 3) - middle
-        half = half_height * np.array([probe.width / probe.height, 1.0])
-        across = np.abs(corners @ np.stack([probe.right, probe.up], axis=1)) / half
-        back = 1.06 * float((across.max(axis=1) - corners @ along).max())
-        if back <= 0.0:
-            back = max(1.0, np.abs(middle).max() / 1024)
-        if not np.isfinite(middle - back * along).all():
+        share = number("fill", fill)
+        if not 0.0 < share <= 1.0:
+            raise ValueError(f"fill must be above 0 and at most 1, got {fill!r}")
+        half = share * half_height * np.array([probe.width / probe.height, 1.0])
+        basis = np.stack([probe.right, probe.up, along], axis=1)
+        points = outline_of(bounds)
+        if points is not None:
+            with np.errstate(over="ignore", invalid="ignore"):
+                right, above, depth = eye_before(in_view(points - middle, *basis.T), half)
+        else:
+            # Move back until every corner is inside.
+            corners = np.stack(np.meshgrid(*box.T, indexing="ij"), axis=-1).reshape(-1, 3) - middle
+            across = np.abs(corners @ basis[:, :2]) / half
+            right, above = 0.0, 0.0
+            depth = -float((across.max(axis=1) - corners @ along).max())
+        if depth >= 0.0:
+            depth = -max(1.0, np.abs(middle).max() / 1024)
+        eye = middle + basis @ [right, above, depth]
+        if not np.isfinite(eye).all():
             raise ValueError("bounds are too large to step back from")
-        return replace(probe, eye=middle - back * along)
-
-    @classmethod
-    def from_opencv(
-        cls,
-        intrinsics: ArrayLike,
-        extrinsics: ArrayLike,
-        width: int,
-        height: int,
-        *,
-        distortion: ArrayLike | None = None,
-        near: float = 0.0,
-        far: float = math.inf,
-        y: str = "down",
-        pixel_ratio: float = 1.0,
-    ) -> Camera:
-        """Create a camera from matrices of OpenCV.
-
-        OpenCV's camera looks along z, with x to the right and y down, and its integers are the
-        centres of pixels: a point that `cv2.projectPoints` maps to (u, v), `project` maps to
-        (u + 0.5, v + 0.5). No other shift is needed, not for the principal point either.
-
-        Parameters
-        ----------
-        intrinsics : array_like, shape (3, 3)
-            The camera matrix [[fx, skew, cx], [0, fy, cy], [0, 0, 1]] in pixels, fx and fy
-            positive. The skew is used, unlike by `cv2.projectPoints`.
-        extrinsics : array_like, shape (3, 4) or (4, 4)
-            From world to camera: [R | t] with a rotation R, such as `cv2.Rodrigues` returns for a
-            rotation vector.
-        distortion : array_like, optional
-            Coefficients of a lens, which must all be 0: undistort the pixels first
-            (`cv2.undistortPoints`, `cv2.initUndistortRectifyMap`).
-        width, height, near, far, y, pixel_ratio
-            As in `look_at`.
-
-        Raises
-        ------
-        ValueError, TypeError
-            If a matrix is not of that form, the lens distorts, or an argument is out of range.
-
-        Examples
-        --------
-        >>> import bvh
-        >>> k = [[800, 0, 319.5], [0, 800, 239.5], [0, 0, 1]]
-        >>> camera = bvh.Camera.from_opencv(k, [[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 2]], 640, 480)
-        >>> camera.eye.tolist(), camera.project([0, 0, 2])
-        ([0.0, 0.0, -2.0], (320.0, 240.0, 4.0))
-        """
-        raster = Raster.checked(width, height, y, pixel_ratio)
-        geometry = of_opencv(intrinsics, extrinsics, distortion, raster)
-        return cls._create(raster, geometry, near=near, far=far)
-
-    @classmethod
-    def from_matrices(
-        cls,
-        view: ArrayLike,
-        projection: ArrayLike,
-        width: int,
-        height: int,
-        *,
-        depth: str = "opengl",
-        reversed_z: bool = False,
-        y: str = "down",
-        pixel_ratio: float = 1.0,
-    ) -> Camera:
-        """Create a camera from matrices of a renderer.
-
-        Parameters
-        ----------
-        view : array_like, shape (4, 4)
-            From world to camera; affine and invertible. It may scale and mirror: t of a ray is
-            still depth in world units.
-        projection : array_like, shape (4, 4)
-            From camera to clip space; perspective or parallel, also off centre, skewed, and with an
-            infinite far plane. Or the product of both, with the identity as view.
-        width, height : int
-            Device pixels that clip space from -1 to 1 covers.
-        depth : {"opengl", "vulkan", "direct3d"}
-            Convention of clip space for depth and up. "opengl": -1 to 1, y up. "vulkan": 0 to 1, y
-            down. "direct3d": 0 to 1, y up; also for Metal, WebGPU, and OpenGL after
-            glClipControl(GL_LOWER_LEFT, GL_ZERO_TO_ONE).
-        reversed_z : bool
-            Whether near and far are exchanged in depth, as is done for precision.
-        y : {"down", "up"}
-            Direction of y in the coordinates of the picture; `depth` sets that in clip space.
-        pixel_ratio
-            As in `look_at`.
-
-        Returns
-        -------
-        Camera
-            With `near` and `far` of the projection. Rays of a parallel projection start in the
-            plane of the view's origin, and `near` may be negative.
-
-        Raises
-        ------
-        ValueError, TypeError
-            If a matrix is singular, not finite or not of that kind, multiplies row vectors
-            (transpose it), or has reversed depths; or an argument is out of range.
-
-        Examples
-        --------
-        >>> import bvh, numpy as np
-        >>> view = np.eye(4)
-        >>> view[2, 3] = -5
-        >>> projection = [[0.5, 0, 0, 0], [0, 1, 0, 0], [0, 0, -1, -0.5], [0, 0, -1, 0]]
-        >>> camera = bvh.Camera.from_matrices(view, projection, 4, 2, depth="opengl")
-        >>> camera.eye.tolist(), camera.t_min, camera.t_max
-        ([0.0, 0.0, 5.0], 0.25, inf)
-        """
-        raster = Raster.checked(width, height, y, pixel_ratio)
-        found = from_renderer(view, projection, depth, reversed_z, raster)
-        return cls._create(raster, *found)
-
-    @classmethod
-    def from_trimesh(
-        cls,
-        source: Any,
-        transform: ArrayLike | None = None,
-        *,
-        near: float = 0.0,
-        far: float = math.inf,
-        y: str = "down",
-        pixel_ratio: float = 1.0,
-    ) -> Camera:
-        """Create a camera from a trimesh scene or a trimesh camera.
-
-        Its rays are those of `trimesh.Scene.camera_rays` up to their lengths; trimesh counts pixels
-        from below, like y="up".
-
-        Parameters
-        ----------
-        source : trimesh.Scene or trimesh.scene.Camera
-            For a scene without a camera, trimesh creates one.
-        transform : array_like, shape (4, 4), optional
-            From camera to world; that of the scene by default, or the identity. The camera looks
-            along its -z, with y up.
-        near, far, y, pixel_ratio
-            As in `look_at`. The camera's own z_near and z_far are ignored, as by trimesh's rays.
-
-        Raises
-        ------
-        ValueError, TypeError
-            If the source is of another type, the transform is not affine and invertible, or a
-            number is out of range.
-
-        Examples
-        --------
-        >>> import bvh, trimesh
-        >>> lens = trimesh.scene.Camera(resolution=(4, 2), fov=(90, 90))
-        >>> camera = bvh.Camera.from_trimesh(lens)
-        >>> camera.ray(4, 0)[1].round(6).tolist()
-        [1.0, 1.0, -1.0]
-        """
-        geometry, raster = of_trimesh(source, transform, y, pixel_ratio)
-        return cls._create(raster, geometry, near=near, far=far)
-
-    @classmethod
-    def _create(
-        cls,
-        raster: Raster,
-        geometry: Geometry,
-        perspective: bool = True,
-        near: float = 0.0,
-        far: float = math.inf,
-    ) -> Camera:
-        numbers = geometry._asdict() | raster._asdict()
-        return cls(**numbers, perspective=perspective, near=near, far=far)
+        return replace(probe, eye=eye)

@@ -1,4 +1,4 @@
-"""Placement of cameras: by eye, direction and up, or from OpenCV and trimesh."""
+"""Placement of cameras: by eye, direction and up, or from OpenCV, VTK and trimesh."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from bvh.camera.matrices import (
     product,
     whole,
 )
-from bvh.runtime.arguments import reals
+from bvh.runtime.arguments import reals, whole_number
 
 Vector = NDArray[np.float64]
 
@@ -145,6 +145,31 @@ def of_opencv(
     # The centre of OpenCV's pixel (0, 0) is at (0, 0), ours at (0.5, 0.5).
     x, y = ([2 * a + b for a, b in zip(row, w, strict=True)] for row in (x, y))
     return pinhole("intrinsics", *picture_rows([x, y, [2 * a for a in w]], raster))
+
+
+def matrices_of_vtk(source: Any, size: Any) -> tuple[Vector, Vector, tuple[int, int]]:
+    """Return the matrices to OpenGL's clip space of a camera of VTK or PyVista, and its pixels.
+
+    A plotter of PyVista has the size of its window.
+    """
+    lens = getattr(source, "camera", source)
+    if not hasattr(lens, "GetProjectionTransformMatrix"):
+        kind = type(source).__name__
+        raise TypeError(f"source must be a plotter or camera of pyvista or VTK, got {kind}")
+    if size is None:
+        size = getattr(source, "window_size", None)
+    if size is None:
+        raise ValueError("size must be the width and the height of the picture, got None")
+    if not isinstance(size, tuple | list | np.ndarray) or len(size) != 2:
+        raise ValueError(f"size must be a width and a height, got {size!r}")
+    width, height = whole_number("width", size[0]), whole_number("height", size[1])
+    view = lens.GetModelViewTransformMatrix()
+    projection = lens.GetProjectionTransformMatrix(width / height, -1.0, 1.0)
+    found = [
+        np.array([[given.GetElement(i, j) for j in range(4)] for i in range(4)])
+        for given in (view, projection)
+    ]
+    return found[0], found[1], (width, height)
 
 
 def of_trimesh(

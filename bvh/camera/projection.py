@@ -15,6 +15,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bvh.camera.descriptions import described
 from bvh.camera.matrices import Raster, inverse_rows, number
 from bvh.runtime.arguments import common_shape, owned, reals, whole_number
 from bvh.runtime.arguments import points as rows_of_points
@@ -366,32 +367,11 @@ class View:
         return type(self), tuple(self._parts().values())
 
     def __repr__(self) -> str:
-        parts = ", ".join(f"{name}={value!r}" for name, value in self._parts().items())
-        return f"{type(self).__name__}({parts})"
+        """Return a description that fits a line; `str` leaves nothing out."""
+        return described(self, 100)
 
     def __str__(self) -> str:
-        """Return a short description; `repr` has all numbers."""
-        parts = [f"{self.width} x {self.height} pixels", f"eye {_text(self.eye)}"]
-        parts.append(f"forward {_text(self.forward)}")
-        size = np.array([self.width, self.height]) / self.pixel_ratio
-        if np.abs(2.0 * self.centre - size).max() > 1e-9 * size.max():
-            parts.append(f"off centre, around {_text(self.centre)}")
-        if self.perspective:
-            parts.append(f"fov_y {math.degrees(2.0 * math.atan(self.half_height)):.6g}")
-        else:
-            parts.append(f"parallel rays, view_height {2.0 * self.half_height:.6g}")
-        if self.near != 0.0 or self.far != math.inf:
-            parts.append(f"near {self.near:.6g}, far {self.far:.6g}")
-        if self.y != "down":
-            parts.append(f"y {self.y}")
-        if self.pixel_ratio != 1.0:
-            parts.append(f"pixel_ratio {self.pixel_ratio:.6g}")
-        return f"{type(self).__name__}({', '.join(parts)})"
-
-
-def _text(vector: Floats) -> str:
-    """Return a vector in few digits, zeros without a sign."""
-    return "[" + ", ".join(f"{x + 0.0:.6g}" for x in vector.tolist()) + "]"
+        return described(self)
 
 
 def _unit(vector: Floats) -> Floats:

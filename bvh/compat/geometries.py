@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from bvh.compat.tensors import CHUNK, InputRows, plain, thread_limit
 from bvh.io.meshes import triangles_of
 from bvh.queries.hierarchy import BVH
+from bvh.queries.tree_base import OPEN_IS_FINE
 from bvh.runtime.arguments import face_rows, owned, rows
 from bvh.runtime.threads import share
 
@@ -106,6 +107,8 @@ class Surface:
         self.tree = BVH.from_triangles(
             np.concatenate(points), np.concatenate(faces), threads=threads
         )
+        # Open3D tells nobody that a mesh is open.
+        self.tree._closed[OPEN_IS_FINE] = True
         # The geometry of each triangle, and its row there.
         self._ids: list[NDArray[np.uint32]] | None = None
         if len(geometries) > 1:

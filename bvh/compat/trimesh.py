@@ -1,7 +1,7 @@
-"""Drop-in replacements for rays and nearest points of trimesh.
+"""Drop-in replacements for rays, nearest points and collisions of trimesh.
 
-`install` replaces them in all meshes; `RayMeshIntersector` and `ProximityQuery` replace `ray` and
-`nearest` of one mesh.
+`install` replaces rays and nearest points in all meshes; `RayMeshIntersector` and `ProximityQuery`
+replace `ray` and `nearest` of one mesh. `CollisionManager` replaces that of `trimesh.collision`.
 """
 
 from __future__ import annotations
@@ -15,16 +15,22 @@ from typing import Any
 import trimesh
 from numpy.typing import ArrayLike
 
+from bvh.compat.contact_data import ContactData, DistanceData
+from bvh.compat.trimesh_collisions import CollisionManager, scene_to_collision
 from bvh.compat.trimesh_points import ProximityQuery, closest_point, contains, signed_distance
 from bvh.compat.trimesh_rays import Found, RayMeshIntersector, is_flag
 
 __all__ = [
+    "CollisionManager",
+    "ContactData",
+    "DistanceData",
     "Installation",
     "ProximityQuery",
     "RayMeshIntersector",
     "closest_point",
     "contains",
     "install",
+    "scene_to_collision",
     "signed_distance",
     "uninstall",
 ]

@@ -295,7 +295,9 @@ def _locations(tree: BVH, face: Ids, u: Floats, v: Floats, o: Floats, d: Floats)
     Barycentric weights are more accurate than o + t d, which loses digits for distant origins. But
     a coordinate that the ray does not change is the origin's.
     """
-    a, b, c = (tree.vertices[tree.faces[face, corner]] for corner in range(3))
+    corners = tree.vertices[tree.faces[face]]
+    a, b, c = corners[:, 0], corners[:, 1], corners[:, 2]
     with np.errstate(over="ignore", invalid="ignore"):
         inside = a + u[:, None] * (b - a) + v[:, None] * (c - a)
-    return np.where(d == 0.0, o, inside)
+    unchanged = d == 0.0
+    return np.where(unchanged, o, inside) if unchanged.any() else inside

@@ -25,7 +25,7 @@ from bvh.queries.results import (
     SceneClosestPoints,
     SceneHits,
 )
-from bvh.runtime.arguments import cull_code, whole_number
+from bvh.runtime.arguments import cull_code, thread_limit, whole_number
 from bvh.runtime.cpus import task_threads
 from bvh.scene.scene import Scene
 
@@ -37,8 +37,9 @@ POINT_FIELDS = {"distance": FLOAT, "position": FLOAT, "prim_id": ID, "u": FLOAT,
 SCENE_FIELDS = {"instance_id": ID, "leaf": ID}
 COST_FIELDS = {"nodes": ID, "tests": ID}
 SINGLE_FIELDS = {
-    "any_hit": BOOL, "count_hits": COUNT, "distance": FLOAT, "signed_distance": FLOAT,
-    "contains": BOOL, "winding_number": FLOAT, "_crossings": COUNT, "_touched": BOOL,
+    "any_hit": BOOL, "visible": BOOL, "count_hits": COUNT, "distance": FLOAT,
+    "signed_distance": FLOAT, "contains": BOOL, "winding_number": FLOAT, "_crossings": COUNT,
+    "_touched": BOOL,
 }  # fmt: skip
 
 NO_PROGRESS = (
@@ -50,6 +51,7 @@ NO_PROGRESS = (
 AXES = {
     "rays": 0, "origins": 1, "directions": 1, "t_min": 0, "t_max": 0, "mask": 0,
     "points": 1, "max_distance": 0, "lower": 1, "upper": 1, "center": 1, "radius": 0, "planes": 2,
+    "p": 1, "q": 1,
 }  # fmt: skip
 
 
@@ -69,9 +71,9 @@ def checked_options(target: Any, verb: str, arguments: dict[str, Any]) -> dict[s
         if name not in known:
             raise TypeError(f"{verb}() got an unexpected keyword argument {name!r}")
     cull_code(given.get("cull"))
-    for name in {"threads", "k", "max_hits"} & set(given):
+    for name in {"k", "max_hits"} & set(given):
         given[name] = whole_number(name, given[name])
-    return {"threads": 1} | given
+    return given | {"threads": thread_limit(given.get("threads", 1))}
 
 
 def query_chunks(target: Any, verb: str, arrays: dict[str, Any], options: dict[str, Any]) -> Any:

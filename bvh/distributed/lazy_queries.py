@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from bvh.distributed.chunk_tasks import AXES, as_dask, checked_options, query_chunks, unified
 from bvh.distributed.lazy_lists import lazy_lists
 from bvh.distributed.lazy_parts import query_parts
 from bvh.distributed.out_of_core.parts import Parts
+from bvh.runtime.foreign_arrays import is_lazy
 
 
 def lazy_query(target: Any, verb: str, arguments: dict[str, Any]) -> Any:
@@ -30,7 +33,11 @@ def lazy_query(target: Any, verb: str, arguments: dict[str, Any]) -> Any:
         If an array has unknown chunks, or no last axis of 3; the message names it.
     """
     given = checked_options(target, verb, arguments)
-    names = [name for name in AXES if name in given]
+    # One mask stays a number, as queries of points and regions take it.
+    whole = (
+        {"mask"} if np.ndim(given.get("mask", 0)) == 0 and not is_lazy(given.get("mask")) else ()
+    )
+    names = [name for name in AXES if name in given and name not in whole]
     arrays = unified(names, [as_dask(name, given.pop(name)) for name in names])
     if verb == "all_hits" or verb.startswith("overlap"):
         return lazy_lists(target, verb, dict(zip(names, arrays, strict=True)), given)

@@ -206,7 +206,7 @@ def mapped_content(tree: BVH) -> Any:
     """Return the map of the file that a tree is in; None if it is in memory, or part of a file."""
     # A tree that has not been used has a method of its file, which is in a map or has been read.
     try:
-        content: Any = object.__getattribute__(tree, "_arrays").groups
+        content: Any = object.__getattribute__(tree, "_arrays").nodes.data
     except AttributeError:
         use: Any = tree._first_use
         content = use.__self__.content

@@ -5,6 +5,10 @@ Each file imports only from those above it.
 | file | contents |
 |---|---|
 | `ambient_occlusion.py` | Ambient occlusion: the visible share of the sky for each pixel of a picture |
+| `find_pose.py` | Find the pose of a mesh from 64 distances, by gradient descent (needs PyTorch) |
+| `fit_surface.py` | Fit a surface to a cloud of points: move its vertices, refit the tree, repeat (needs PyTorch) |
 | `foliage.py` | Foliage: leaves cut out of cards, by a filter that accepts hits where a texture is opaque |
 | `lidar.py` | Lidar over rough ground: several returns a pulse with random dropouts, in one compiled loop |
+| `pyvista_results.py` | Results back in PyVista: the distance of a surface to another, and hits of rays, in a plotter |
+| `gallery/` | Pictures, each with the question that it answers and the script that answers it. |
 """

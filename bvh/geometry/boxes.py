@@ -12,6 +12,7 @@ robust ray-box intersection algorithm".
 
 from __future__ import annotations
 
+import sys
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,6 +30,7 @@ from bvh.geometry.arithmetic.floats import (
 from bvh.geometry.planes import crossed_later, hardware_quotient, plane_crossing
 from bvh.geometry.ray_shapes import intersect_each
 from bvh.runtime.arguments import points
+from bvh.runtime.foreign_arrays import foreign_answer, is_other
 from bvh.runtime.jit import entry, inlined, kernel, stay_outlined, warms
 
 # The planes of an axis-aligned box in the form that `planes.crossed_later` takes.
@@ -254,6 +256,8 @@ def ray_box(
     >>> bvh.ray_box([1, 0, 0], [2, 0, 0], lower=[0, 0, 0], upper=[3, 1, 1])  # from inside
     BoxHit(hit=True, t_near=0.0, t_far=1.0)
     """
+    if is_other(origins, directions, lower, upper, t_min, t_max):
+        return foreign_answer(sys.modules[__name__], "ray_box", locals())
     rays = origins, directions, t_min, t_max
     corners = {"lower": points("lower", lower), "upper": points("upper", upper)}
     return intersect_each(_ray_box, BoxHit, rays, corners)

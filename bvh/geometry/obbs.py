@@ -13,6 +13,8 @@ coordinates: w_i . p = b - w_i3 is crossed at t = (b - w_i3 - w_i . o) / (w_i . 
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
@@ -57,6 +59,7 @@ from bvh.geometry.transforms import (
     square_matrices,
 )
 from bvh.runtime.arguments import kernel_input, points
+from bvh.runtime.foreign_arrays import foreign_answer, is_other
 from bvh.runtime.jit import entry, inlined, kernel, stay_outlined, warms
 
 INVERTED, SINGULAR, OVERFLOWN = 0, 1, 2
@@ -304,6 +307,8 @@ def ray_obb(
     >>> bvh.ray_obb([5, -1, 0], [0, 1, 0], [0, 0, 0], [2, 1, 1], transform=turned)
     BoxHit(hit=True, t_near=1.0, t_far=3.0)
     """
+    if is_other(origins, directions, lower, upper, transform, t_min, t_max):
+        return foreign_answer(sys.modules[__name__], "ray_obb", locals())
     frames = local_frames("transform", transform)
     rays = origins, directions, t_min, t_max
     boxes = {

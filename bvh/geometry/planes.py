@@ -8,6 +8,7 @@ sums of products of the given doubles: double-doubles find t, and exact sums whe
 
 from __future__ import annotations
 
+import sys
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,6 +35,7 @@ from bvh.geometry.arithmetic.floats import (
 )
 from bvh.geometry.ray_shapes import intersect_each
 from bvh.runtime.arguments import cull_code, points, reals
+from bvh.runtime.foreign_arrays import foreign_answer, is_other
 from bvh.runtime.jit import entry, inlined, kernel, stay_outlined, warms
 
 # A sum of four products and a level in plain float64: no term is rounded more than five times, by
@@ -248,6 +250,8 @@ def ray_plane(
     >>> bvh.ray_plane([0, 0, 1], [1, 0, 0], normal=[0, 0, 1], offset=-1)  # in the plane
     PlaneHit(hit=False, t=nan)
     """
+    if is_other(origins, directions, normal, offset, t_min, t_max):
+        return foreign_answer(sys.modules[__name__], "ray_plane", locals())
     side, rays = cull_code(cull), (origins, directions, t_min, t_max)
     planes = {"normal": points("normal", normal), "offset": reals("offset", offset)[..., None]}
     return intersect_each(_ray_plane, PlaneHit, rays, planes, side)

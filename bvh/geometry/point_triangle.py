@@ -56,7 +56,7 @@ FILTER_REACH = 2.0**200
 
 
 @inlined
-def _along(num, den):
+def along(num, den):
     """Return num / den clamped to 0..1; 0 where den is 0."""
     return min(max(num / den, 0.0), 1.0) if den > 0.0 else 0.0
 
@@ -79,15 +79,15 @@ def nearest_weights(a, b, c):
     else:
         va, vb, vc = d3 * d6 - d5 * d4, d5 * d2 - d1 * d6, d1 * d4 - d3 * d2
         if vc <= 0.0 and d1 >= 0.0 and d3 <= 0.0:
-            s = _along(d1, d1 - d3)
+            s = along(d1, d1 - d3)
         elif vb <= 0.0 and d2 >= 0.0 and d6 <= 0.0:
-            t = _along(d2, d2 - d6)
+            t = along(d2, d2 - d6)
         elif va <= 0.0 and d4 >= d3 and d5 >= d6:
-            t = _along(d4 - d3, (d4 - d3) + (d5 - d6))
+            t = along(d4 - d3, (d4 - d3) + (d5 - d6))
             s = 1.0 - t
         else:
-            s = _along(vb, va + vb + vc)
-            t = min(_along(vc, va + vb + vc), 1.0 - s)
+            s = along(vb, va + vb + vc)
+            t = min(along(vc, va + vb + vc), 1.0 - s)
             inside = True
     return s, t, inside
 
@@ -124,7 +124,7 @@ def between(p, v0, v1, v2):
 
 
 @inlined
-def _root(x):
+def root_of(x):
     """Return the square root of a double-double, rounded to a double."""
     r = math.sqrt(x[0])
     if r == 0.0:
@@ -134,7 +134,7 @@ def _root(x):
 
 
 @inlined
-def _square(v):
+def square_of(v):
     """Return |v|**2 of a vector of double-doubles as (double-double, e), times 2**(2 e)."""
     e = exponent(largest(high(v)))
     s = power_of_two(-e)
@@ -162,7 +162,22 @@ def _exact_area(a, b, c):
 
 
 @kernel
-def _exact_volume(p, a, b, c):
+def exact_cross(p, q, r, s):
+    """Return (q - p) x (s - r), every component rounded once, as double-doubles."""
+    stay_outlined()
+    x, y, z = new_sum(), new_sum(), new_sum()
+    for factor, f, g in ((1.0, q, s), (-1.0, q, r), (-1.0, p, s), (1.0, p, r)):
+        add_product(x, factor, f[1], g[2], 1.0, 1.0)
+        add_product(x, -factor, f[2], g[1], 1.0, 1.0)
+        add_product(y, factor, f[2], g[0], 1.0, 1.0)
+        add_product(y, -factor, f[0], g[2], 1.0, 1.0)
+        add_product(z, factor, f[0], g[1], 1.0, 1.0)
+        add_product(z, -factor, f[1], g[0], 1.0, 1.0)
+    return (rounded(x), 0.0), (rounded(y), 0.0), (rounded(z), 0.0)
+
+
+@kernel
+def exact_volume_of(p, a, b, c):
     """Return ((b - a) x (c - a)) . (p - a), rounded once."""
     stay_outlined()
     total = new_sum()
@@ -172,7 +187,7 @@ def _exact_volume(p, a, b, c):
 
 
 @kernel
-def _to_edge(p, a, b, k):
+def to_edge(p, a, b, k):
     """Return (distance, t) of the point a + t (b - a) of an edge that is nearest, times 2**k."""
     stay_outlined()
     pa, pb, e = difference(p, a, k), difference(p, b, k), difference(b, a, k)
@@ -180,8 +195,8 @@ def _to_edge(p, a, b, k):
     at_a, at_b = dot(high(pa), high(e)), dot(high(pb), high(e))
     if at_a <= 0.0 or at_b >= 0.0:
         near = pa if at_a <= 0.0 else pb
-        square, scale = _square(near)
-        return scale_by(_root(square), scale), (0.0 if at_a <= 0.0 else 1.0)
+        square, scale = square_of(near)
+        return scale_by(root_of(square), scale), (0.0 if at_a <= 0.0 else 1.0)
     across = dd_cross(pa, e)
     size = largest(cross_size(high(pa), high(e)))
     if size > 0.0 and largest(high(across)) < KEPT * size:
@@ -190,13 +205,13 @@ def _to_edge(p, a, b, k):
     t = at_a / (at_a - at_b)
     if largest(high(across)) == 0.0:
         return 0.0, t
-    square, scale = _square(across)
-    length, e_scale = _square(e)
-    return scale_by(_root(dd_div(square, length)), scale - e_scale), t
+    square, scale = square_of(across)
+    length, e_scale = square_of(e)
+    return scale_by(root_of(dd_div(square, length)), scale - e_scale), t
 
 
 @inlined
-def _side(n, e, a):
+def side_of_edge(n, e, a):
     """Return the sign of n . (e x a), and the value; sign 0 where double-doubles leave it open."""
     h, eh, ah = high(n), high(e), high(a)
     size = dot_size(h, cross_size(eh, ah))
@@ -207,7 +222,7 @@ def _side(n, e, a):
 
 
 @kernel
-def _to_plane(p, v0, v1, v2, k, n, n_size, a):
+def to_plane(p, v0, v1, v2, k, n, n_size, a):
     """Return the distance to the plane of a face that has an area, times 2**k."""
     stay_outlined()
     volume = dd_dot(n, a)
@@ -215,7 +230,10 @@ def _to_plane(p, v0, v1, v2, k, n, n_size, a):
     if size > 0.0:
         s = power_of_two(k)
         if abs(volume[0]) < KEPT * size:
-            volume = (_exact_volume(scaled(p, s), scaled(v0, s), scaled(v1, s), scaled(v2, s)), 0.0)
+            volume = (
+                exact_volume_of(scaled(p, s), scaled(v0, s), scaled(v1, s), scaled(v2, s)),
+                0.0,
+            )
         if largest(high(n)) < KEPT * largest(n_size):
             n = _exact_area(scaled(v0, s), scaled(v1, s), scaled(v2, s))
     if volume[0] == 0.0:
@@ -223,8 +241,8 @@ def _to_plane(p, v0, v1, v2, k, n, n_size, a):
     e = exponent(abs(volume[0]))
     s = power_of_two(-e)
     volume = (volume[0] * s, volume[1] * s)
-    square, scale = _square(n)
-    return scale_by(_root(dd_div(dd_mul(volume, volume), square)), e - scale)
+    square, scale = square_of(n)
+    return scale_by(root_of(dd_div(dd_mul(volume, volume), square)), e - scale)
 
 
 @inlined
@@ -286,18 +304,18 @@ def _nearest(p, v0, v1, v2, k):
     s2, w1 = _sure_side(n, sizes, ca, c)
     whole = w0 + w1 + w2
     if s0 > 0 and s1 > 0 and s2 > 0 and whole > SLENDER * dot_size(sizes, sizes):
-        area, areas = _double_area(v0, v1, v2, k)
-        d = _to_plane(p, v0, v1, v2, k, area, areas, difference(p, v0, k))
+        area, areas = double_area(v0, v1, v2, k)
+        d = to_plane(p, v0, v1, v2, k, area, areas, difference(p, v0, k))
         return d, w1 / whole, w2 / whole
     # Beyond one edge and between its ends: it has the nearest point.
     if s0 < 0 and dot(ab, a) > 0.0 and dot(ba, b) > 0.0:
-        d, t = _to_edge(p, v0, v1, k)
+        d, t = to_edge(p, v0, v1, k)
         return d, t, 0.0
     if s1 < 0 and dot(bc, b) > 0.0 and dot(cb, c) > 0.0:
-        d, t = _to_edge(p, v1, v2, k)
+        d, t = to_edge(p, v1, v2, k)
         return d, 1.0 - t, t
     if s2 < 0 and dot(ca, c) > 0.0 and dot(ac, a) > 0.0:
-        d, t = _to_edge(p, v2, v0, k)
+        d, t = to_edge(p, v2, v0, k)
         return d, 0.0, 1.0 - t
     return _nearest_of_all(p, v0, v1, v2, k)
 
@@ -306,12 +324,12 @@ def _nearest(p, v0, v1, v2, k):
 def _to_corner(p, corner, k):
     """Return the distance to a corner, times 2**k."""
     stay_outlined()
-    square, scale = _square(difference(p, corner, k))
-    return scale_by(_root(square), scale)
+    square, scale = square_of(difference(p, corner, k))
+    return scale_by(root_of(square), scale)
 
 
 @inlined
-def _double_area(v0, v1, v2, k):
+def double_area(v0, v1, v2, k):
     """Return the normal of a face as double-doubles, and the sizes of its terms."""
     ab, ac = difference(v1, v0, k), difference(v2, v0, k)
     return dd_cross(ab, ac), cross_size(high(ab), high(ac))
@@ -322,25 +340,25 @@ def _nearest_of_all(p, v0, v1, v2, k):
     """Return the same as `_nearest` where doubles do not decide the region."""
     stay_outlined()
     a, b, c = difference(p, v0, k), difference(p, v1, k), difference(p, v2, k)
-    n, n_size = _double_area(v0, v1, v2, k)
+    n, n_size = double_area(v0, v1, v2, k)
     # Edges on whose inner side the point surely is are skipped.
     s0, s1, s2 = 0, 0, 0
     if largest(high(n)) > FLAT * largest(n_size):
-        s0, w2 = _side(n, difference(v1, v0, k), a)
-        s1, w0 = _side(n, difference(v2, v1, k), b)
-        s2, w1 = _side(n, difference(v0, v2, k), c)
+        s0, w2 = side_of_edge(n, difference(v1, v0, k), a)
+        s1, w0 = side_of_edge(n, difference(v2, v1, k), b)
+        s2, w1 = side_of_edge(n, difference(v0, v2, k), c)
         if s0 > 0 and s1 > 0 and s2 > 0:
             whole = w0 + w1 + w2
-            return _to_plane(p, v0, v1, v2, k, n, n_size, a), w1 / whole, w2 / whole
+            return to_plane(p, v0, v1, v2, k, n, n_size, a), w1 / whole, w2 / whole
     best, u, v = INF, 0.0, 0.0
     if s0 <= 0:
-        best, u = _to_edge(p, v0, v1, k)
+        best, u = to_edge(p, v0, v1, k)
     if s1 <= 0:
-        d, t = _to_edge(p, v1, v2, k)
+        d, t = to_edge(p, v1, v2, k)
         if d < best:
             best, u, v = d, 1.0 - t, t
     if s2 <= 0:
-        d, t = _to_edge(p, v2, v0, k)
+        d, t = to_edge(p, v2, v0, k)
         if d < best:
             best, u, v = d, 0.0, 1.0 - t
     return best, u, v

@@ -13,6 +13,7 @@ Ray Tracing Gems, chapter 7.
 from __future__ import annotations
 
 import math
+import sys
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -49,6 +50,7 @@ from bvh.geometry.arithmetic.floats import (
 from bvh.geometry.boxes import clipped
 from bvh.geometry.ray_shapes import intersect_each
 from bvh.runtime.arguments import points, reals
+from bvh.runtime.foreign_arrays import foreign_answer, is_other
 from bvh.runtime.jit import entry, inlined, kernel, stay_outlined, warms
 
 # Double-doubles are used for lengths between 2**-REACH and 2**REACH; others could over- or
@@ -289,6 +291,8 @@ def ray_sphere(
     >>> bvh.ray_sphere([-4, 1, 0], [2, 0, 0], center=[0, 0, 0], radius=1)  # touches
     SphereHit(hit=True, t_near=2.0, t_far=2.0)
     """
+    if is_other(origins, directions, center, radius, t_min, t_max):
+        return foreign_answer(sys.modules[__name__], "ray_sphere", locals())
     rays = origins, directions, t_min, t_max
     balls = {"center": points("center", center), "radius": reals("radius", radius)[..., None]}
     return intersect_each(_ray_sphere, SphereHit, rays, balls)

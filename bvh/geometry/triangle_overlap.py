@@ -135,7 +135,7 @@ def touch_flat(a, b):
 
 
 @inlined
-def _before(p, q):
+def before(p, q):
     """Compare two points by x, then y, then z."""
     return p[0] < q[0] or (p[0] == q[0] and (p[1] < q[1] or (p[1] == q[1] and p[2] < q[2])))
 
@@ -143,10 +143,10 @@ def _before(p, q):
 @inlined
 def _ends(t):
     """Return the ends of a triangle without area, which is a segment or a point."""
-    low = t[1] if _before(t[1], t[0]) else t[0]
-    low = t[2] if _before(t[2], low) else low
-    high = t[0] if _before(t[1], t[0]) else t[1]
-    high = t[2] if _before(high, t[2]) else high
+    low = t[1] if before(t[1], t[0]) else t[0]
+    low = t[2] if before(t[2], low) else low
+    high = t[0] if before(t[1], t[0]) else t[1]
+    high = t[2] if before(high, t[2]) else high
     return low, high
 
 

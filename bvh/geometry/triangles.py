@@ -12,6 +12,7 @@ floating-point filter: Shewchuk 1997, "Adaptive precision floating-point arithme
 
 from __future__ import annotations
 
+import sys
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -42,6 +43,7 @@ from bvh.geometry.arithmetic.floats import (
 from bvh.geometry.arithmetic.vectors import cross, dot, minus
 from bvh.geometry.ray_shapes import intersect_each
 from bvh.runtime.arguments import cull_code, points
+from bvh.runtime.foreign_arrays import foreign_answer, is_other
 from bvh.runtime.jit import entry, inlined, kernel, stay_outlined, warms
 
 # The filters are used for coordinates between 2**-REACH and 2**REACH: others could over- or
@@ -354,6 +356,8 @@ def ray_triangle(
     >>> bvh.ray_triangle([0, 0, -2], [0, 0, 1], [-1, -1, 0], [1, -1, 0], [0, 1, 0])
     TriangleHit(hit=True, t=2.0, u=0.25, v=0.5)
     """
+    if is_other(origins, directions, v0, v1, v2, t_min, t_max):
+        return foreign_answer(sys.modules[__name__], "ray_triangle", locals())
     side, rays = cull_code(cull), (origins, directions, t_min, t_max)
     corners = {"v0": points("v0", v0), "v1": points("v1", v1), "v2": points("v2", v2)}
     return intersect_each(_ray_triangle, TriangleHit, rays, corners, side)

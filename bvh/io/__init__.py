@@ -6,10 +6,12 @@ Each file imports only from those above it.
 |---|---|
 | `cells.py` | Surface of finite-element cells: flat cells, and the outer facets of solid ones |
 | `container.py` | Container format of saved trees and scenes: a header with a table of arrays, then the arrays |
+| `file_formats.py` | File formats of saved trees and scenes: the fields of their headers, their arrays and tables |
 | `polygons.py` | Triangulation of polygons by exact signs: fans of convex ones, ear clipping of others |
 | `mesh_objects.py` | Points and polygons of mesh objects of PyVista, Open3D and meshio, without importing these |
-| `trimesh_scenes.py` | Nodes of trimesh scenes and their names, and vertex attributes of their meshes |
+| `materials.py` | Base colours of meshes: factors, images and colours of vertices or faces, as trimesh has them |
+| `trimesh_scenes.py` | Nodes of trimesh scenes and their names, and attributes of their meshes |
 | `meshes.py` | Triangles of meshes: of other libraries' objects, pairs of arrays, and files |
-| `file_formats.py` | File formats of saved trees and scenes: the fields of their headers, their arrays and tables |
 | `untrusted.py` | Safety checks of a saved tree's arrays, because kernels check nothing |
+| `given_groups.py` | Groups of faces as they are given: checked, and those of polygons and cells by triangle |
 """

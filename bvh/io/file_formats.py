@@ -8,7 +8,7 @@ offset bytes header of a tree
 0      8     magic: 137 66 86 72 13 10 26 10
 8      4 * 3 version, byte order mark, bytes of the header
 20     4 * 5 kind (0 triangles, 1 boxes, 2 obbs), quality (0 low, 1 medium, 2 high), lanes of a
-             node, arrays, 0
+             node, arrays, whether faces have bits (of `groups`)
 40     8 * 4 vertices (or boxes), primitives, nodes, rows of ids
 72     8 * 7 seconds of the build, lower and upper corner of all that can be hit
 128    8     bytes of the file
@@ -30,7 +30,10 @@ offset bytes header of a scene
 
 Scenes come after those that they contain, the outermost last; so no scene can contain itself.
 Instances are those of the first scene, then those of the next. A child is the number of a tree, or
-~k for scene k. In version 1 scenes have no column for the axis that is up: it is z.
+~k for scene k. In version 1 scenes have no column for the axis that is up: it is z. Trees of
+triangles have face ids from version 2 on; up to there, their groups have three rows more, normals,
+and are packed anew when they are read. Faces have bits from version 4 on; trees in which they have
+none are still written in version 3.
 """
 
 from __future__ import annotations
@@ -64,9 +67,12 @@ from bvh.tree.wide_nodes import LEAF_BITS
 from bvh.tree.wide_nodes import ROWS as NODE_ROWS
 
 MAGIC, SCENE_MAGIC = b"\x89BVH\r\n\x1a\n", b"\x89BVS\r\n\x1a\n"
-# The newest, of trees and of scenes. Trees without face ids, and scenes in which z is up
-# everywhere, are still written in version 1.
-VERSION = 2
+# The newest, of trees and of scenes. Trees of boxes, and scenes in which z is up everywhere, are
+# still written in version 1.
+VERSION, SCENE_VERSION = 4, 2
+# That of trees of triangles whose faces have no bits; and rows of triangle groups before it.
+PLAIN_VERSION = 3
+OLD_GROUP_ROWS = 14
 KINDS = ("triangles", "boxes", "obbs")
 QUALITIES = ("low", "medium", "high")
 WIDTHS = (4, 8, 16)
@@ -99,6 +105,17 @@ class Header(NamedTuple):
     bounds: tuple[float, ...]
     digests: tuple[bytes, ...] = ()
     has_face_ids: bool = False
+    has_old_groups: bool = False
+    has_face_bits: bool = False
+
+    @property
+    def version(self) -> int:
+        """The version of the format."""
+        if self.kind != "triangles":
+            return 1
+        if self.has_old_groups:
+            return 2 if self.has_face_ids else 1
+        return VERSION if self.has_face_bits else PLAIN_VERSION
 
 
 class SceneHeader(NamedTuple):
@@ -120,27 +137,30 @@ def entries_of(header: Header) -> list[ArrayEntry]:
     """Return the table of a tree's arrays, which follows from the counts alone."""
     kind, width = header.kind, header.width
     triangles = kind == "triangles"
+    group_rows = OLD_GROUP_ROWS if header.has_old_groups else GROUP_ROWS
     shapes = [
         ("frame", "<f8", 4, 3),
         ("blocks", "<f4", header.nodes * NODE_ROWS * width, 0),
         ("ids", "<i4", header.rows, width if triangles else 1),
-        ("groups", "<f4", header.rows * GROUP_ROWS * width if triangles else 0, 0),
+        ("groups", "<f4", header.rows * group_rows * width if triangles else 0, 0),
         ("points", "<f8", header.points, POINT_SIZE[kind]),
     ]
     if triangles:
         shapes.append(("faces", "<i4", header.primitives, 3))
     if header.has_face_ids:
         shapes.append(("face_ids", "<i4", header.primitives, 0))
+    if header.has_face_bits:
+        shapes.append(("face_bits", "<u4", header.primitives, 0))
     return laid_out(shapes)
 
 
 def packed(header: Header) -> bytes:
     """Return the bytes of a tree's header."""
     entries = entries_of(header)
-    version = VERSION if header.has_face_ids else 1
     codes = KINDS.index(header.kind), QUALITIES.index(header.quality)
     fields = _TREE_FIELDS.pack(
-        MAGIC, version, ORDER_MARK, HEADER_SIZE, *codes, header.width, len(entries), 0,
+        MAGIC, header.version, ORDER_MARK, HEADER_SIZE, *codes, header.width, len(entries),
+        header.has_face_bits,
         header.points, header.primitives, header.nodes, header.rows,
         header.seconds, *header.bounds, end_of(entries),
     )  # fmt: skip
@@ -151,15 +171,17 @@ def unpacked(data: bytes, size: int) -> Header:
     """Return the header in the first bytes `data` of a tree's file of `size` bytes, checked."""
     check_header(data, MAGIC, VERSION)
     fields = _TREE_FIELDS.unpack_from(data)
-    kind, quality, width, entries, _, *counts = fields[4:13]
+    version, (kind, quality, width, entries, has_bits, *counts) = fields[1], fields[4:13]
     if kind >= len(KINDS) or quality >= len(QUALITIES) or width not in WIDTHS:
         raise ValueError("is not valid: its header has an unknown kind, quality or width")
     limits = (MAX_ROWS, MAX_PRIMITIVES, MAX_NODES, MAX_ID_ROWS)
     if any(count > limit for count, limit in zip(counts, limits, strict=True)):
         raise ValueError("is not valid: its header counts more than a tree can hold")
     triangles = KINDS[kind] == "triangles"
-    has_face_ids = triangles and entries == 7
-    if (not triangles and counts[0] != counts[1]) or entries != 5 + triangles + has_face_ids:
+    has_face_bits = triangles and version == VERSION and has_bits == 1
+    has_face_ids = triangles and entries == 7 + has_face_bits
+    expected = 5 + triangles + has_face_ids + has_face_bits
+    if (not triangles and counts[0] != counts[1]) or entries != expected:
         raise ValueError("is not valid: its header contradicts itself")
     seconds, *bounds = fields[13:20]
     low, high = np.array(bounds).reshape(2, 3)
@@ -168,7 +190,9 @@ def unpacked(data: bytes, size: int) -> Header:
         raise ValueError("is not valid: its header has a time or bounds that cannot be")
     digests = digests_in(data, _TREE_FIELDS.size, entries)
     names = KINDS[kind], QUALITIES[quality]
-    header = Header._make((*names, width, *counts, seconds, tuple(bounds), digests, has_face_ids))
+    has_old_groups = triangles and version < PLAIN_VERSION
+    has = has_face_ids, has_old_groups, has_face_bits
+    header = Header._make((*names, width, *counts, seconds, tuple(bounds), digests, *has))
     check_packed(data, packed(header), size, end_of(entries_of(header)))
     return header
 
@@ -176,23 +200,26 @@ def unpacked(data: bytes, size: int) -> Header:
 def tree_contents(
     arrays: TreeArrays,
     face_ids: NDArray[np.int32] | None,
+    face_bits: NDArray[np.uint32] | None,
     bounds: NDArray[np.float64],
     quality: str,
     seconds: float,
     threads: int,
 ) -> tuple[int, Iterator[NDArray[np.uint8]]]:
     """Return how many bytes the file of a tree has, and the bytes, piece by piece."""
-    nodes, groups, primitives, frame = arrays
+    nodes, groups, primitives, frame, _ = arrays
     if isinstance(primitives, Custom):
         raise TypeError("a BVH over custom primitives cannot be saved: their test is code")
     stored: dict[str, Any] = {
         "frame": frame, "blocks": nodes.data, "ids": nodes.ids, "groups": groups,
-        "face_ids": face_ids, **dict(zip(PRIMITIVE_ARRAYS, primitives, strict=False)),
+        "face_ids": face_ids, "face_bits": face_bits,
+        **dict(zip(PRIMITIVE_ARRAYS, primitives, strict=False)),
     }  # fmt: skip
     header = Header(
         type(primitives).__name__.lower(), quality, WIDTH, len(primitives.points),
         count_of(primitives), nodes.size, len(nodes.ids), seconds,
         tuple(bounds.ravel().tolist()), has_face_ids=face_ids is not None,
+        has_face_bits=face_bits is not None,
     )  # fmt: skip
     entries = entries_of(header)
 
@@ -230,17 +257,17 @@ def tables_end(header: SceneHeader) -> int:
 
 def packed_scene(header: SceneHeader) -> bytes:
     """Return the bytes of a scene's header."""
-    version = VERSION if header.has_up else 1
+    version = SCENE_VERSION if header.has_up else 1
     fields = _SCENE_FIELDS.pack(SCENE_MAGIC, version, ORDER_MARK, HEADER_SIZE, TABLES, *header[:7])
     return packed_header(fields, tables_of(header), header.digests)
 
 
 def unpacked_scene(data: bytes, size: int) -> SceneHeader:
     """Return the header in the first bytes `data` of a scene's file of `size` bytes, checked."""
-    check_header(data, SCENE_MAGIC, VERSION)
+    check_header(data, SCENE_MAGIC, SCENE_VERSION)
     _, version, _, _, _, *counts = _SCENE_FIELDS.unpack_from(data)
     digests = digests_in(data, _SCENE_FIELDS.size, TABLES)
-    header = SceneHeader._make((*counts, digests, version == VERSION))
+    header = SceneHeader._make((*counts, digests, version == SCENE_VERSION))
     # Before any table is laid out: no count is larger than the file, which bounds them all.
     if any(count > size for count in counts):
         raise ValueError("is not valid: its header counts more than the file can hold")

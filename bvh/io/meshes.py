@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bvh.io.file_formats import MAGIC, SCENE_MAGIC
 from bvh.io.mesh_objects import polygons_of
 from bvh.io.polygons import checked_corners, corner_lists, triangulated
 from bvh.io.trimesh_scenes import ENDINGS, NAMED, named
@@ -49,6 +50,8 @@ def surface_of(mesh: Any, threads: int | None = None) -> Surface:
         return surface_of(_flatten(mesh), threads)
     if hasattr(mesh, "vertices") and hasattr(mesh, "faces"):
         return _paired(np.asarray(mesh.vertices), np.asarray(mesh.faces), threads)
+    if isinstance(mesh, str | os.PathLike):
+        raise TypeError(f"mesh must be {ACCEPTED}; call BVH.from_file for the file {mesh!r}")
     raise TypeError(f"mesh must be {ACCEPTED}, got {type(mesh).__name__}")
 
 
@@ -116,6 +119,25 @@ def read_file(path: str | os.PathLike[str], wanted: str) -> Any:
     except (Exception, SystemExit) as error:
         # Readers raise any exception on damaged files; meshio even exits.
         raise ValueError(f"cannot read {name} as {wanted}: {error}") from error
+
+
+def mesh_of_file(path: str | os.PathLike[str], threads: int | None = None) -> Surface:
+    """Return the triangles of the mesh in a file."""
+    if not isinstance(path, str | os.PathLike):
+        raise TypeError(f"path must be a string or a path, got {type(path).__name__}")
+    name = os.fspath(path)
+    if os.path.isfile(name):
+        with open(name, "rb") as file:
+            if file.read(len(MAGIC)) in (MAGIC, SCENE_MAGIC):
+                raise ValueError(f"{name} is a saved tree or scene: bvh.load opens it")
+    read = read_file(name, "a mesh")
+    # Clouds of points, and paths, are no meshes.
+    if not (hasattr(read, "faces") or hasattr(read, "graph")):
+        raise ValueError(f"{name} holds no triangles ({type(read).__name__})")
+    surface = surface_of(read, threads)
+    if len(surface.faces) == 0:
+        raise ValueError(f"{name} holds no triangles")
+    return surface
 
 
 def _read_trimesh(name: str, ending: str) -> Any:

@@ -1,4 +1,4 @@
-"""Nodes of trimesh scenes and their names, and vertex attributes of their meshes.
+"""Nodes of trimesh scenes and their names, and attributes of their meshes.
 
 trimesh calls an unnamed node of a glTF file by its number, whatever the name of its mesh. So names
 are written into the file's JSON before trimesh reads it.
@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.geometry.transforms import affine_maps
+from bvh.io.materials import Material, material_of
 from bvh.runtime.arguments import owned
 from bvh.runtime.jit import BVHWarning
 
@@ -37,22 +38,27 @@ UNNAMED = "GLTF"
 
 
 class Attributes(NamedTuple):
-    """Vertex attributes of a mesh, each None where the mesh has none.
+    """Vertex attributes and base colours of a mesh, each None where the mesh has none.
 
     Attributes
     ----------
     vertex_normals : ndarray of float64, shape (n, 3), or None
     uv : ndarray of float64, shape (n, 2), or None
         Texture coordinates.
+    material : Material or None
+        Colours for pictures: ``factor``, ``image``, ``vertex_colors`` and ``face_colors``. Not
+        saved by `Scene.save`.
     """
 
     vertex_normals: NDArray[np.float64] | None = None
     uv: NDArray[np.float64] | None = None
+    material: Material | None = None
 
     def __repr__(self) -> str:
-        known = [
-            f"{name} of {len(a)} vertices" for name, a in self._asdict().items() if a is not None
-        ]
+        arrays = {"vertex_normals": self.vertex_normals, "uv": self.uv}
+        known = [f"{name} of {len(a)} vertices" for name, a in arrays.items() if a is not None]
+        if self.material is not None:
+            known.append(repr(self.material))
         return f"Attributes({', '.join(known) or 'none'})"
 
 
@@ -123,14 +129,15 @@ def up_of(scene: Any) -> str:
 
 
 def attributes_of(mesh: Any) -> Attributes:
-    """Return the vertex attributes of a mesh that were given or have been computed already."""
+    """Return the attributes of a mesh that were given or have been computed already."""
     vertices = getattr(mesh, "vertices", None)
     if vertices is None or not hasattr(mesh, "faces"):
         return Attributes()
     # The property would compute missing normals, which may take longer than building the tree.
     known = "vertex_normals" in getattr(mesh, "_cache", ())
     normals = _rows(mesh, "vertex_normals", len(vertices), 3) if known else None
-    return Attributes(normals, _rows(getattr(mesh, "visual", None), "uv", len(vertices), 2))
+    uv = _rows(getattr(mesh, "visual", None), "uv", len(vertices), 2)
+    return Attributes(normals, uv, material_of(mesh, IN_GLTF in getattr(mesh, "metadata", ())))
 
 
 def _rows(owner: Any, name: str, count: int, width: int) -> NDArray[np.float64] | None:

@@ -199,8 +199,11 @@ def _survey_boxes(primitives: Boxes | Obbs, first: int, valid: Marks, bounds: Co
 
 
 def check_tree(arrays: TreeArrays, bounds: Corners, threads: int) -> None:
-    """Check arrays of the right types and sizes, and the bounds that come with them."""
-    (blocks, ids), _, primitives, frame = arrays
+    """Check arrays of the right types and sizes, and the bounds that come with them.
+
+    Triangle groups may be missing.
+    """
+    (blocks, ids), groups, primitives, frame, _ = arrays
     valid, extent = check_primitives(primitives, threads)
     corners = extent[:, None] if valid.any() else np.empty((2, 0, 3))
     expected = local_frame(*corners)
@@ -222,7 +225,7 @@ def check_tree(arrays: TreeArrays, bounds: Corners, threads: int) -> None:
         row = _check_ids(ids, min_id, begin, end, valid)
         if row >= 0:
             raise ValueError(f"row {row} of primitives has an id that is wrong")
-        if triangles:
+        if len(groups) > 0:
             _check_groups(arrays, begin, end)
 
     share(len(ids), GROUP_CHUNK, work, threads)
@@ -244,7 +247,7 @@ def _check_root(blocks: NDArray[np.float32], box: Corners, limit: np.float32) ->
 
 def _check_groups(arrays: TreeArrays, begin: int, end: int) -> None:
     """Check that triangle groups equal those packed from their triangles, bit for bit."""
-    (_, ids), groups, primitives, frame = arrays
+    (_, ids), groups, primitives, frame, _ = arrays
     scratch = aligned(min(end - begin, GROUP_CHUNK) * GROUP_SIZE, np.float32)
     for start in range(begin, end, GROUP_CHUNK):
         count = min(GROUP_CHUNK, end - start)

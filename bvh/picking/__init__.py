@@ -10,4 +10,5 @@ Each file imports only from those above it.
 | `results.py` | Results of picking: `Pick` under a cursor, `Selection` by a region of the picture |
 | `marquee.py` | Selection of faces, vertices or instances by a region of the picture, those visible alone |
 | `cursor.py` | Picking: what is under a cursor in the picture of a scene, or within a few pixels of it |
+| `tree_picks.py` | Picking in a single tree: what of it is under a cursor |
 """

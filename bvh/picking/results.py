@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from bvh.geometry.obbs import inverses
 from bvh.geometry.transforms import moved
 from bvh.picking.projected import nearest_on_triangles
-from bvh.tree.primitives import Boxes, Triangles
+from bvh.queries.answers.hit_points import box_normals, normals_of, positions_on, unit
+from bvh.tree.primitives import Triangles
 
 Floats = NDArray[np.float64]
 T = TypeVar("T")
@@ -72,7 +73,8 @@ class Pick:
     t : float
         Parameter of the cursor's ray: depth, in units of space.
     leaf : int
-        Row of ``scene.leaves`` at the time of the pick.
+        Row of ``scene.leaves`` at the time of the pick; -1 for that of `BVH.pick`, which has no
+        instance, name or vertex attributes either.
     prim_id : int
         Face, or box, in that leaf's tree.
     u, v : float
@@ -104,13 +106,14 @@ class Pick:
 
     @property
     def path(self) -> tuple[int, ...]:
-        """Ids of the instances on the path of the leaf, from the outermost inward."""
+        """Ids of the instances on the path of the leaf, from the outermost inward; () in a tree."""
         return tuple(self._held.path)
 
     @property
     def instance_id(self) -> int:
-        """The outermost instance on the path."""
-        return int(self._held.path[0])
+        """The outermost instance on the path; -1 in a tree."""
+        path = self.path
+        return int(path[0]) if path else -1
 
     @property
     def name(self) -> str | None:
@@ -130,7 +133,7 @@ class Pick:
         if len(self._hit) > 7:
             return np.asarray(self._hit[7])
         if self._triangles is not None:
-            return np.asarray(self._weights() @ self._world)
+            return np.asarray(positions_on(self._world[None], self.u, self.v)[0])
         ray = np.array(self._where[4])
         return np.asarray(ray[:3] + self.t * ray[3:])
 
@@ -139,7 +142,7 @@ class Pick:
     def local_position(self) -> Floats:
         """Position in the coordinates of the leaf's tree, shape (3,)."""
         if self._triangles is not None:
-            return np.asarray(self._weights() @ self._local())
+            return np.asarray(positions_on(self._local()[None], self.u, self.v)[0])
         transform = self._held.transform
         rows = inverses(np.ascontiguousarray(transform[None, :3]))[0][0]
         return np.asarray(rows[:, :3] @ self.position + rows[:, 3])
@@ -149,19 +152,10 @@ class Pick:
     def normal(self) -> Floats:
         """Unit normal in the world, by the face's winding; outward for boxes; NaN without area."""
         if self._triangles is not None:
-            a, b, c = self._world
-            return _unit(np.cross(_unit(b - a), _unit(c - a)))
-        # The nearest side of the box, relative to the box's size.
-        boxes, to_box = self._held.tree.arrays.primitives, np.linalg.inv(self._held.transform)
-        row = boxes.points[self.prim_id]
-        if not isinstance(boxes, Boxes):
-            to_box = row[6:18].reshape(3, 4) @ to_box
-        inside = to_box[:3, :3] @ self.position + to_box[:3, 3]
-        half = 0.5 * (row[3:6] - row[0:3])
-        with np.errstate(divide="ignore", invalid="ignore"):
-            off = np.where(half > 0.0, (inside - 0.5 * (row[0:3] + row[3:6])) / half, 1.0)
-        axis = int(np.abs(off).argmax())
-        return _unit(np.copysign(1.0, off[axis]) * to_box[axis, :3])
+            return np.asarray(normals_of(self._world[None])[0])
+        held = self._held
+        boxes, at = held.tree.arrays.primitives, self.position[None]
+        return np.asarray(box_normals(boxes, [self.prim_id], at, held.transform[:3])[0])
 
     @property
     def smooth_normal(self) -> Floats | None:
@@ -172,7 +166,7 @@ class Pick:
         normal = self._blend("vertex_normals")
         if normal is None:
             return None
-        return _unit(normal @ np.linalg.inv(self._held.transform[:3, :3]))
+        return unit(normal @ np.linalg.inv(self._held.transform[:3, :3]))
 
     @property
     def uv(self) -> Floats | None:
@@ -209,10 +203,8 @@ class Pick:
 
     def __repr__(self) -> str:
         position = ", ".join(f"{x:.6g}" for x in self.position)
-        return (
-            f"Pick(instance_id={self.instance_id}, name={self.name!r}, prim_id={self.prim_id}, "
-            f"t={self.t:.6g}, position=[{position}])"
-        )
+        owner = f"instance_id={self.instance_id}, name={self.name!r}, " if self.leaf >= 0 else ""
+        return f"Pick({owner}prim_id={self.prim_id}, t={self.t:.6g}, position=[{position}])"
 
     @property
     @_once
@@ -330,13 +322,6 @@ class Selection:
             return f"Selection({len(self)} instances)"
         owners = len(np.unique(self.instance_id))
         return f"Selection({len(self)} {self.what} of {owners} instances)"
-
-
-def _unit(vector: Floats) -> Floats:
-    """Return a vector scaled to length 1; NaN for the zero vector."""
-    with np.errstate(invalid="ignore", divide="ignore"):
-        scaled = vector / np.abs(vector).max()
-        return np.asarray(scaled / np.sqrt((scaled * scaled).sum()))
 
 
 def _plain(value: Any) -> Any:

@@ -14,8 +14,10 @@ from bvh.camera.camera import Camera
 from bvh.camera.matrices import number
 from bvh.camera.placement import unit
 from bvh.pictures.colours import heat, hottest_of, in_bytes
+from bvh.pictures.ground import Ground, ground_up
+from bvh.pictures.lights import Lights, cells_of
 from bvh.pictures.picture import Picture
-from bvh.pictures.shading import DATA, SHADES, Lights, Sight, Stage, cells_of
+from bvh.pictures.shading import DATA, SHADES, Sight, Stage
 from bvh.queries.hierarchy import BVH
 from bvh.runtime.arguments import thread_count, whole_number
 from bvh.runtime.progress_bars import ProgressLike, heard
@@ -26,6 +28,9 @@ from bvh.scene.scene import Scene
 # little memory and frequent progress.
 BAND_RAYS = 1 << 15
 LIGHT_RAYS = 1 << 18
+
+# Shades with a shadow on the ground by default.
+GROUNDED = ("clay", "material")
 
 # Default of `reach` as a share of the diagonal of everything, and where the camera is inside, so
 # that rooms are not dark.
@@ -44,6 +49,7 @@ def render(
     light_rays: int = 16,
     reach: float | None = None,
     hottest: float | None = None,
+    ground: bool | str | ArrayLike | None = None,
     threads: int | None = None,
     progress: ProgressLike | None = None,
 ) -> Picture:
@@ -61,12 +67,15 @@ def render(
 
         - "normals": the world normal, on the side of the camera
         - "clay": clay lit by a lamp and by the sky
+        - "material": the same light on the base colours of meshes in a scene: factors, textures,
+          and colours of vertices or faces (see `Scene.attributes`); light grey without any.
+          Opacity is ignored.
         - "ao": ambient occlusion, plaster lit by the sky alone
         - "shadow": plaster lit by the lamp, with its shadows
         - "depth": the farther away, the darker
         - "id": a colour for each face; "instance": one for each instance, darker at a slant
-        - "uv": texture coordinates as a checkerboard of sixteenths, if the mesh has some; else the
-          barycentric weights as red, green and blue
+        - "uv": texture coordinates as a checkerboard of sixteenths; grey for meshes without any in
+          a scene where others have some
         - "cost": visited nodes and groups of triangles, black for none, white from `hottest` on
     samples : int
         Rays along each side of a pixel: 2 means four rays per pixel.
@@ -87,8 +96,13 @@ def render(
     hottest : float, optional
         The cost that is white; by default one that 99 of 100 rays stay below, stored in
         `Picture.hottest`. Set it for pictures that are to be compared.
+    ground : bool, {"x", "y", "z", "-x", "-y", "-z"} or array_like, shape (3,), optional
+        Show a soft shadow on the ground, the plane below everything; which way is up, or True for
+        `Scene.up`, and z for a tree, or the axis that is upright in the picture. By default there
+        is one in the shades "clay" and "material", unless the picture is rolled or the camera is
+        inside of the bounds.
     threads : int, optional
-        Threads to use; one for each CPU by default.
+        Threads to use; one for each CPU by default, and -1 for all CPUs of the affinity.
     progress : callable, bool or bar of tqdm, optional
         Called as progress(done, total) in rays of the camera.
 
@@ -119,7 +133,7 @@ def render(
     """
     drawing = Drawing(
         source, camera, shade, samples=samples, data=data, lamp=lamp, softness=softness,
-        light_rays=light_rays, reach=reach, hottest=hottest,
+        light_rays=light_rays, reach=reach, hottest=hottest, ground=ground,
     )  # fmt: skip
     threads = thread_count(threads)
     bands: dict[int, Band] = {}
@@ -172,6 +186,7 @@ class Drawing:
         light_rays: int = 16,
         reach: float | None = None,
         hottest: float | None = None,
+        ground: bool | str | ArrayLike | None = None,
     ) -> None:
         if shade not in SHADES:
             raise ValueError(f"shade must be one of {SHADES}, got {shade!r}")
@@ -198,10 +213,21 @@ class Drawing:
         # Picture files start at the top and have device pixels.
         self._camera = camera.upright()
         lights = _lights(source, self._camera, lamp, softness, light_rays, reach)
-        self._stage = Stage(source, self._camera, lights)
-        lit = {"ao": lights.rays, "clay": lights.rays}
+        if ground is None and shade not in GROUNDED:
+            ground = False
+        up = ground_up(source, self._camera, ground)
+        plane = None if up is None else Ground.below(source, up, lights)
+        self._stage = Stage(source, self._camera, lights, plane)
+        if shade == "uv" and not self._stage.surfaces.has_uv:
+            raise ValueError(
+                'shade "uv" needs texture coordinates (`visual.uv` of trimesh meshes in a scene): '
+                f"{'no mesh of the scene' if isinstance(source, Scene) else 'a tree'} has any"
+            )
+        lit = dict.fromkeys(("ao", "clay", "material"), lights.rays)
         lit["shadow"] = lights.rays if lights.softness else 1
         each = 1 + max(lit.get(name, 0) for name in (shade, *self._names))
+        if plane is not None:
+            each = max(each, 1 + 2 * lights.rays)
         self.height, self.row = self._camera.height, self._camera.width * self._samples**2
         self.step = max(1, min(BAND_RAYS // self.row, LIGHT_RAYS // (self.row * each)))
 

@@ -1,13 +1,7 @@
-"""Lights and shading of a band of rays: numbers of what they hit, and colours.
-
-Directions of rays to the lamp and to the sky are stratified, with another shift for each sample of
-the picture. They depend on the sample's position alone, not on threads.
-"""
+"""Shading of a band of rays: numbers of what they hit, and colours."""
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -15,128 +9,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.camera.camera import Camera
+from bvh.io.materials import srgb_of
 from bvh.pictures import colours
+from bvh.pictures.ground import Ground
+from bvh.pictures.lights import Lights
 from bvh.pictures.surfaces import Spots, Surfaces, leaf_of
 from bvh.queries.hierarchy import BVH
 from bvh.queries.results import Hits, SceneHits
 from bvh.runtime.simd import WIDTH
 from bvh.scene.scene import Scene
 
-SHADES = ("normals", "clay", "ao", "shadow", "depth", "id", "instance", "uv", "cost")
+SHADES = ("normals", "clay", "material", "ao", "shadow", "depth", "id", "instance", "uv", "cost")
 DATA = ("depth", "id", "instance", "leaf", "normals", "position", "uv", "cost", "ao", "shadow")
 
 # Colours of the lamp and the sky, and of the materials.
 WARM, COOL = np.array([1.0, 0.93, 0.84]), np.array([0.66, 0.76, 0.92])
 PLASTER, CLAY = np.array([0.92, 0.90, 0.87]), np.array([0.88, 0.66, 0.52])
 GAMMA = 1.6
+# The lamp of pictures of materials, and the linear base colour of meshes without one.
+WHITE, PLAIN = np.array([1.0, 0.97, 0.93]), np.array([0.72, 0.71, 0.69])
 
 # Share of the sky's light that reaches hidden places indirectly.
 BOUNCED = 0.06
 
-# Shifts repeat in tiles of TILE x TILE samples.
-TILE = 32
-
-# Step of the golden ratio sequence.
-STEP = 0.6180339887498949
-
-# Reciprocal of the real root of x**3 = x + 1, the plastic number, for sequences in two dimensions.
-R2 = 0.7548776662466927
-
 Floats = NDArray[np.float64]
-
-
-@dataclass(frozen=True, eq=False)
-class Lights:
-    """A lamp at infinity, and a sky that is brighter towards its zenith.
-
-    `softness` is the angular diameter of the lamp in degrees, `rays` the number of rays from each
-    spot to the sky and to a soft lamp, `reach` the largest distance of what hides the sky.
-    """
-
-    lamp: Floats
-    zenith: Floats
-    softness: float
-    rays: int
-    reach: float
-
-    @cached_property
-    def sphere(self) -> Floats:
-        """Points of the unit sphere for each cell of the tile."""
-        x, y = np.moveaxis(spread(self.rays), -1, 0)
-        height, angle = 1.0 - 2.0 * x, 2.0 * math.pi * y
-        across = np.sqrt(1.0 - height * height)
-        return np.stack([across * np.cos(angle), across * np.sin(angle), height], axis=-1)
-
-    @cached_property
-    def disk(self) -> Floats:
-        """Directions to points of the lamp for each cell of the tile."""
-        x, y = np.moveaxis(spread(self.rays), -1, 0)
-        radius = math.tan(math.radians(self.softness) / 2) * np.sqrt(x)
-        angle = 2.0 * math.pi * y
-        one = np.cross(self.lamp, np.eye(3)[np.abs(self.lamp).argmin()])
-        one /= np.linalg.norm(one)
-        other = np.cross(self.lamp, one)
-        side, up = radius * np.cos(angle), radius * np.sin(angle)
-        return np.asarray(self.lamp + (side[..., None] * one + up[..., None] * other))
-
-    def of_sky(
-        self, source: BVH | Scene, spots: Spots, cells: NDArray[Any]
-    ) -> tuple[Floats, Floats]:
-        """Return for each spot the visible share of the sky, and the light from there.
-
-        Both are means over directions, weighted by the cosine; the light is also weighted by the
-        brightness of the sky.
-        """
-        # A point of the unit sphere plus the normal is distributed like the cosine.
-        rays = self.sphere[cells] + spots.smooth[:, None]
-        # With smooth normals some point into the face, and are mirrored.
-        depth = np.einsum("nkj,nj->nk", rays, spots.flat)
-        spot, ray = np.nonzero(depth < 0.0)
-        rays[spot, ray] -= 2.0 * depth[spot, ray, None] * spots.flat[spot]
-        lengths = np.sqrt(np.einsum("nkj,nkj->nk", rays, rays))
-        with np.errstate(divide="ignore", over="ignore"):
-            t_max = self.reach / lengths
-        hidden = np.asarray(source.any_hit(spots.starts[:, None], rays, t_max=t_max, threads=1))
-        shine = 0.5 + 0.5 * np.einsum("nkj,j->nk", rays, self.zenith) / np.maximum(lengths, 1e-300)
-        # The light of an open sky is known, so subtracting what is hidden leaves less noise.
-        whole = 0.5 + spots.smooth @ self.zenith / 3.0
-        lost = np.einsum("nk,nk->n", hidden, shine) / self.rays
-        light = np.maximum(whole - lost, 0.0)
-        return 1.0 - hidden.mean(axis=1), light
-
-    def of_lamp(self, source: BVH | Scene, spots: Spots, cells: NDArray[Any]) -> Floats:
-        """Return for each spot the visible share of the lamp, 0 where it faces away."""
-        found = np.zeros(len(spots.points))
-        facing = np.flatnonzero(spots.smooth @ self.lamp > 0.0)
-        starts = spots.starts[facing]
-        if self.softness == 0.0:
-            found[facing] = ~np.asarray(source.any_hit(starts, self.lamp, threads=1))
-        elif len(facing):
-            rays = self.disk[cells[facing]]
-            free = ~np.asarray(source.any_hit(starts[:, None], rays, threads=1))
-            found[facing] = free.mean(axis=1)
-        return found
-
-
-def cells_of(rows: NDArray[Any], columns: NDArray[Any]) -> NDArray[np.int64]:
-    """Return the cell of the tile for each sample of a picture."""
-    return np.asarray((rows % TILE)[:, None] * TILE + (columns % TILE)[None, :])
-
-
-def spread(count: int) -> Floats:
-    """Return evenly spread points of the unit square, shape (TILE * TILE, count, 2).
-
-    They are the same for all cells of the tile, but shifted (Cranley and Patterson 1976,
-    "Randomization of number theoretic methods") by a lattice in which neighbours differ most
-    (Roberts 2018, "The unreasonable effectiveness of quasirandom sequences"), transposed for the
-    second coordinate, so that the error is of high frequency.
-    """
-    k = np.arange(count)
-    base = np.stack([(k + 0.5) / count, (k * STEP + 0.25) % 1.0], axis=-1)
-    cells = np.stack(np.divmod(np.arange(TILE * TILE), TILE), axis=-1)
-    shifts = ((cells + 0.5) @ [[R2, R2 * R2], [R2 * R2, R2]]) % 1.0
-    # The first coordinate is stratified already: it is shifted within its stratum.
-    return np.asarray((base + (shifts / [count, 1.0])[:, None]) % 1.0)
 
 
 class Sight:
@@ -152,7 +48,7 @@ class Sight:
         self.seen = hits[self.mask]
         self.directions = np.broadcast_to(directions, (*self.mask.shape, 3))[self.mask]
         self._origins = np.broadcast_to(origins, (*self.mask.shape, 3))[self.mask]
-        self._cells = cells[self.mask]
+        self._cells, self._all = cells[self.mask], (origins, directions, cells)
         self.rays = self.mask.size
 
     @cached_property
@@ -180,6 +76,16 @@ class Sight:
         self.rays += facing * (lights.rays if lights.softness else 1)
         return lights.of_lamp(self.stage.source, self.spots, self._cells)
 
+    def ground(self, ground: Ground) -> Floats:
+        """Light at the ground for each ray that hits nothing."""
+        missed = ~self.mask
+        origins, directions, cells = self._all
+        shape = (*self.mask.shape, 3)
+        starts, ways = (np.broadcast_to(given, shape)[missed] for given in (origins, directions))
+        light, cast = ground.light(self.stage.source, starts, ways, cells[missed])
+        self.rays += cast
+        return light
+
     @cached_property
     def cost(self) -> Floats:
         """Visited nodes and groups of primitives of each ray, hit or miss."""
@@ -194,10 +100,12 @@ class Sight:
 
 
 class Stage:
-    """Source, camera and lights of a picture."""
+    """Source, camera, lights and ground of a picture."""
 
-    def __init__(self, source: BVH | Scene, camera: Camera, lights: Lights) -> None:
-        self.source, self.camera, self.lights = source, camera, lights
+    def __init__(
+        self, source: BVH | Scene, camera: Camera, lights: Lights, ground: Ground | None = None
+    ) -> None:
+        self.source, self.camera, self.lights, self.ground = source, camera, lights, ground
         self.surfaces = Surfaces(source)
         corners = np.stack(np.meshgrid(*source.bounds.T, indexing="ij"), axis=-1).reshape(-1, 3)
         depth = (corners - camera.eye) @ camera.forward
@@ -228,6 +136,8 @@ class Stage:
         """Return the colours of hits and background, shape (height, width, 3)."""
         sky = colours.sky(rows / self.camera.height)
         painted = np.repeat(sky[:, None], sight.mask.shape[1], axis=1)
+        if self.ground is not None:
+            painted[~sight.mask] *= sight.ground(self.ground)[:, None]
         if sight.mask.any():
             painted[sight.mask] = self._painted(shade, sight)
         return painted
@@ -255,13 +165,11 @@ class Stage:
         return np.asarray(np.abs((sight.flat.flat * sight.directions).sum(axis=1)) / lengths)
 
     def _mapped(self, sight: Sight) -> Floats:
-        """Return the colours of texture coordinates, or of barycentric weights."""
+        """Return the colours of texture coordinates, grey for meshes without any."""
         uv, hits = self.surfaces.uv(sight.seen), sight.seen
-        with np.errstate(invalid="ignore"):
-            found = np.stack([1.0 - hits.u - hits.v, hits.u, hits.v], axis=1)
-            found = np.nan_to_num(0.12 + 0.83 * found, nan=0.5)
-            textured = self.surfaces.textured(hits)
-            found[textured] = colours.texture_colours(np.nan_to_num(uv[textured]))
+        found = np.full((len(uv), 3), 0.5)
+        textured = self.surfaces.textured(hits)
+        found[textured] = colours.texture_colours(np.nan_to_num(uv[textured]))
         return np.asarray(found * (0.55 + 0.45 * self._slant(sight))[:, None])
 
     def _lit(self, shade: str, sight: Sight) -> Floats:
@@ -276,6 +184,10 @@ class Stage:
             light = 0.80 * key[:, None] * WARM + 0.30 * open_sky[:, None] * COOL
             return _toned(PLASTER * light)
         fill = 0.55 * sight.sky[1] + BOUNCED * open_sky
+        if shade == "material":
+            base = self.surfaces.base_colours(sight.seen, PLAIN)
+            light = 0.85 * key[:, None] * WHITE + 0.8 * fill[:, None] * COOL
+            return srgb_of(np.minimum(base * light, 1.0))
         return _toned(CLAY * (0.85 * key[:, None] * WARM + fill[:, None] * COOL))
 
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bvh.pictures.base_colours import Images, base_colours
 from bvh.queries.hierarchy import BVH
 from bvh.queries.results import Hits, SceneHits
 from bvh.scene.scene import Scene
@@ -51,12 +52,15 @@ class Surfaces:
         self.tree_of, self.matrices = np.zeros(1, np.int32), np.eye(3, 4)[None]
         self._given: list[Floats | None] = [None]
         self._uv: list[Floats | None] = [None]
+        self._materials: list[Any] = [None]
+        self._images = Images()
         if isinstance(source, Scene):
             leaves = source.leaves
             self.trees, self.tree_of, self.matrices = leaves.trees, leaves.tree_of, leaves.matrices
             known = [source.attributes(tree) for tree in self.trees]
             self._given = [each.vertex_normals for each in known]
             self._uv = [each.uv for each in known]
+            self._materials = [each.material for each in known]
         self._corner_normals: dict[int, tuple[Floats, NDArray[Any]] | None] = {}
         self._lock = threading.Lock()
 
@@ -114,6 +118,24 @@ class Surfaces:
                 found[rows] = np.einsum("nkj,nk->nj", corners, weights)
         return found
 
+    @property
+    def has_uv(self) -> bool:
+        """Whether any mesh has texture coordinates."""
+        return any(uv is not None for uv in self._uv)
+
+    def base_colours(self, hits: Hits, plain: Floats) -> Floats:
+        """Return the linear base colours of hits, and a plain one where a mesh has no material."""
+        leaf, found = leaf_of(hits), np.tile(plain, (len(hits), 1))
+        for tree, rows in self._by_tree(leaf):
+            material, prim = self._materials[tree], hits.prim_id[rows]
+            if material is not None:
+                corners = self.trees[tree].arrays.primitives.faces[prim]
+                weights = _weights(hits.u[rows], hits.v[rows])
+                found[rows] = base_colours(
+                    material, self._uv[tree], corners, prim, weights, self._images
+                )
+        return found
+
     def textured(self, hits: Hits) -> NDArray[np.bool_]:
         """Return for each hit whether its mesh has texture coordinates."""
         known = np.array([uv is not None for uv in self._uv])
@@ -153,8 +175,10 @@ class Surfaces:
 
     def _by_tree(self, leaf: NDArray[Any]) -> list[tuple[int, Any]]:
         """Return each tree that was hit, with the rows of its hits."""
+        if len(leaf) == 0:
+            return []
         if len(self.trees) == 1:
-            return [(0, slice(None))] if len(leaf) else []
+            return [(0, slice(None))]
         trees = self.tree_of[leaf]
         order = np.argsort(trees, kind="stable")
         numbers, first = np.unique(trees[order], return_index=True)

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from bvh.camera.camera import Camera
 from bvh.pictures import colours
+from bvh.pictures.base_colours import has_materials
 from bvh.pictures.picture import Picture, need_pillow
 from bvh.pictures.rendering import render
 from bvh.queries.hierarchy import BVH
@@ -25,7 +26,7 @@ def show(
     what: BVH | Scene | Hits | Picture,
     camera: Camera | None = None,
     *,
-    shade: str = "clay",
+    shade: str | None = None,
     by: str = "t",
     up: str | ArrayLike | None = None,
     width: int = WIDTH,
@@ -40,8 +41,9 @@ def show(
         ``camera.rays()``; they are coloured, misses are background. A picture is returned.
     camera : Camera, optional
         Camera for a tree or scene; by default one that sees all of it.
-    shade : str
-        How to render a tree or scene, as in `bvh.pictures.render`.
+    shade : str, optional
+        How to render a tree or scene, as in `bvh.pictures.render`; by default "material" for a
+        scene in which a mesh has one, else "clay".
     by : {"t", "prim_id", "instance_id", "cost"}
         What colours hits: distance, from light to dark; faces; instances of a scene; or, for hits
         with counters, the cost, like the shade "cost".
@@ -83,6 +85,8 @@ def show(
         if not np.isfinite(what.bounds).all():
             raise ValueError(f"{what!r} has nothing to look at; give a camera")
         camera = Camera.framing(what, up=up, width=width, height=height)
+    if shade is None:
+        shade = "material" if isinstance(what, Scene) and has_materials(what) else "clay"
     return render(what, camera, shade, samples=2)
 
 

@@ -8,33 +8,36 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bvh.io.meshes import surface_of
+from bvh.queries.mesh_trees import MeshTrees
 from bvh.queries.refitting import Refitting, obb_points
 from bvh.queries.tree_queries import TreeQueries
-from bvh.runtime.arguments import (
-    MAX_PRIMITIVES,
-    face_rows,
-    owned,
-    rows,
-    thread_count,
-)
+from bvh.runtime.arguments import MAX_PRIMITIVES, owned, rows, thread_count
 from bvh.runtime.jit import alone, warms
 from bvh.runtime.progress_bars import ProgressLike, heard
 from bvh.runtime.user_calls import INTERSECT, user_data, user_function
 from bvh.tree.build import build
-from bvh.tree.primitives import Boxes, Custom, Obbs, Primitives, Triangles
+from bvh.tree.primitives import Boxes, Custom, Obbs, Primitives
 
 
-class BVH(Refitting, TreeQueries):
+class BVH(MeshTrees, Refitting, TreeQueries):
     """Bounding volume hierarchy over triangles, boxes, oriented boxes or custom primitives.
 
-    Create one with `from_triangles`, `from_mesh`, `from_boxes`, `from_obbs` or `from_custom`. A
-    tree owns read-only copies of its input (except the data of `from_custom`) and changes only by
-    `refit`. It can be pickled, and queried from several threads at once and after a fork.
+    Create one with `from_triangles`, `from_mesh`, `from_file`, `from_boxes`, `from_obbs` or
+    `from_custom`. A tree owns read-only copies of its input (except the data of `from_custom`) and
+    changes only by `refit`. It can be pickled, and queried from several threads at once and after a
+    fork.
 
     Queries take Dask arrays, too, for what may be an array of one entry a ray, point or shape. The
     result is then lazy: its fields are Dask arrays of the same chunks, and `threads` is 1 by
     default. Of `all_hits` and overlap queries it is a `LazyLists`.
+
+    Queries also take arrays of other libraries for these arguments, such as PyTorch's and JAX's, if
+    they are on the CPU: float64 is read in place, other numbers are converted as numpy's are. The
+    arrays of the result are of that library, with the types that are documented here for numpy's,
+    and without axes where numpy would have numbers. This takes array-api-compat: ``pip install
+    "raybvh[arrays]"``. Arrays of two libraries in one call, those that are on a GPU, traced by JAX
+    or that require gradients, and JAX without its ``jax_enable_x64``, are a TypeError. Constructors
+    take all these arrays, too.
 
     Examples
     --------
@@ -47,122 +50,6 @@ class BVH(Refitting, TreeQueries):
     """
 
     __slots__ = ()
-
-    @classmethod
-    def from_triangles(
-        cls,
-        vertices: ArrayLike,
-        faces: ArrayLike,
-        *,
-        quality: str = "medium",
-        threads: int | None = None,
-        progress: ProgressLike | None = None,
-    ) -> BVH:
-        """Build a tree over triangles.
-
-        Parameters
-        ----------
-        vertices : array_like, shape (n, 3)
-            Coordinates, converted to float64. Faces with a NaN or infinite vertex are ignored
-            (other faces keep their ids) and counted in `stats`.
-        faces : array_like of int, shape (m, 3)
-            Vertex indices; the normal is (v1-v0) x (v2-v0).
-        quality : {"low", "medium", "high"}
-            Builder: "medium" is binned SAH; "low" builds in half the time and is a little slower
-            to query; "high" also splits large triangles between nodes, which is worthwhile for long
-            oblique ones, and takes several times as long to build.
-        threads : int, optional
-            Threads to use; one for each CPU by default. The tree does not depend on it.
-        progress : callable, bool or bar of tqdm, optional
-            Called as progress(done, total) in primitives, a few times a second. True shows a bar
-            of rich or tqdm; a bar or the class of tqdm is accepted, too.
-
-        Returns
-        -------
-        BVH
-
-        Raises
-        ------
-        ValueError, TypeError
-            If an argument has the wrong shape, type or range; the message names it.
-        """
-        points = rows("vertices", vertices)
-        index = face_rows("faces", faces, len(points))
-        primitives = Triangles(owned(points), owned(index, np.int32))
-        return cls._build(primitives, quality, threads, progress)
-
-    @classmethod
-    def from_mesh(
-        cls,
-        mesh: Any,
-        *,
-        quality: str = "medium",
-        threads: int | None = None,
-        progress: ProgressLike | None = None,
-    ) -> BVH:
-        """Build a tree over a mesh.
-
-        Parameters
-        ----------
-        mesh : object
-            One of these:
-
-            - (vertices, faces), with faces an array (m, 3) of triangles, (m, 4) of quads, (m, n) of
-              polygons, or a list of lists of any lengths;
-            - ``trimesh.Trimesh``, or ``trimesh.Scene``, which is flattened, its instances in the
-              order of its graph;
-            - ``pyvista.PolyData``, other data sets of PyVista, whose surface is taken, and
-              ``MultiBlock``, flattened;
-            - ``open3d.geometry.TriangleMesh``, ``open3d.t.geometry.TriangleMesh``;
-            - ``meshio.Mesh``: its surface;
-            - anything else with arrays ``vertices`` and ``faces``.
-        quality, threads, progress
-            As in `from_triangles`.
-
-        Returns
-        -------
-        BVH
-            Over triangles. If faces were cut into triangles, or are numbered as cells, `face_ids`
-            gives the face or cell of each triangle, and `face_of` that of a hit.
-
-        Raises
-        ------
-        ValueError, TypeError
-            If the mesh is something else, or a face has an index without a vertex.
-
-        Notes
-        -----
-        A polygon of n corners becomes n - 2 triangles with its corners and winding. They share its
-        edges with the neighbours, so that closed meshes stay closed. A convex polygon becomes a fan
-        about its first corner. Others are cut by ear clipping with exact signs, projected along
-        the axis nearest to the polygon's normal; if the projection is simple, no triangles overlap
-        (Meisters 1975, "Polygons have ears"). A polygon that crosses itself or has no area gives
-        n - 2 triangles, too, which may overlap. Repeated corners count once, and fewer than three
-        corners give no triangle. All triangles of a polygon with a vertex that is not finite have
-        that vertex, so they are ignored.
-
-        The surface of solid cells, such as tetrahedra, consists of the facets that belong to one
-        cell only, numbered by their cells. Cells of PyVista and meshio are numbered through all
-        blocks, as in the libraries' arrays of cell data; curved cells are reduced to their corners.
-        Cells whose surface is unknown, such as polyhedra, are skipped with a `BVHWarning`.
-
-        Examples
-        --------
-        >>> import bvh
-        >>> vertices = [[0, 0, 0], [2, 0, 0], [2, 2, 0], [1, 1, 0], [0, 2, 0], [3, 0, 0]]
-        >>> tree = bvh.BVH.from_mesh((vertices, [[1, 5, 2], [0, 1, 2, 3, 4]]))
-        >>> tree.face_ids
-        array([0, 1, 1, 1], dtype=int32)
-        >>> tree.any_hit([[1, 1.5, 9], [0.5, 1.2, 9]], [0, 0, -1])
-        array([False,  True])
-        """
-        surface = surface_of(mesh, threads)
-        tree = cls.from_triangles(
-            surface.vertices, surface.faces, quality=quality, threads=threads, progress=progress
-        )
-        if surface.face_ids is not None:
-            tree._face_ids = owned(surface.face_ids, np.int32)
-        return tree
 
     @classmethod
     def from_boxes(
@@ -335,6 +222,7 @@ def _warm() -> None:
     tree.closest_hit(*rays, counters=True)
     for limit in (None, 1):
         tree.all_hits(*rays, max_hits=limit)
+    tree.count_hits(rays[0][0], rays[1][0])
 
 
 @warms("point queries")
@@ -343,6 +231,7 @@ def _warm_points() -> None:
     tree, points = BVH.from_triangles(np.eye(3), [[0, 1, 2]]), np.zeros((1, 3))
     for count in (None, 1):
         tree.closest_point(points, k=count)
+    tree.distance(points[0])
     tree.contains(points)
     tree.winding_number(points)
 

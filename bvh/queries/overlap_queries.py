@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bvh.runtime.arguments import common_shape, points, reals, thread_count
-from bvh.runtime.lazy_arrays import is_lazy, lazy_answer
+from bvh.runtime.foreign_arrays import foreign_answer, is_foreign, is_other
 from bvh.runtime.progress_bars import ProgressLike, heard
 from bvh.tree.primitives import Boxes, Triangles
 
@@ -36,12 +36,16 @@ class OverlapQueries(Generic[Found, Pairs]):
     # search for pairs with another tree or scene, run(transform, itself, threads, progress).
     _region_search: Callable[..., RegionSearch]
     _pair_search: Callable[[str, Any], Callable[..., Pairs]]
+    # Those that count for a mask; of pairs, for that of each side.
+    _that_count: Callable[[Any, int | None], Found]
+    _pairs_that_count: Callable[..., Pairs]
 
     def overlap_box(
         self,
         lower: ArrayLike,
         upper: ArrayLike,
         *,
+        mask: int | None = None,
         threads: int | None = None,
         progress: ProgressLike | None = None,
     ) -> Found:
@@ -57,6 +61,8 @@ class OverlapQueries(Generic[Found, Pairs]):
         lower, upper : array_like, shape (..., 3)
             Corners, broadcast against each other; they may be infinite. A box with a NaN or with
             lower > upper meets nothing.
+        mask : int, optional
+            As in `closest_point`.
         threads, progress
             As in `closest_hit`; progress counts regions.
 
@@ -88,10 +94,12 @@ class OverlapQueries(Generic[Found, Pairs]):
         >>> scene.overlap_box([0, 0, 1], [1, 1, 2]).instance_id
         array([1], dtype=int32)
         """
-        if is_lazy(lower, upper):
-            return lazy_answer(self, "overlap_box", locals())
+        if is_foreign(lower, upper):
+            return foreign_answer(self, "overlap_box", locals())
         search = self._region_search("overlap_box", Triangles, Boxes)
-        found: Found = search.find(*box_regions(lower, upper, search.bounds), threads, progress)
+        found: Found = self._that_count(
+            search.find(*box_regions(lower, upper, search.bounds), threads, progress), mask
+        )
         return found
 
     def overlap_sphere(
@@ -99,6 +107,7 @@ class OverlapQueries(Generic[Found, Pairs]):
         center: ArrayLike,
         radius: ArrayLike,
         *,
+        mask: int | None = None,
         threads: int | None = None,
         progress: ProgressLike | None = None,
     ) -> Found:
@@ -115,7 +124,7 @@ class OverlapQueries(Generic[Found, Pairs]):
         radius : array_like, shape (...)
             Radii, broadcast against the centres. One that is negative, NaN or infinite meets
             nothing; with 0, what contains the centre is found.
-        threads, progress
+        mask, threads, progress
             As in `overlap_box`.
 
         Returns
@@ -135,16 +144,19 @@ class OverlapQueries(Generic[Found, Pairs]):
         >>> tree.overlap_sphere([0.25, 0.25, 2], 2).prim_id
         array([0], dtype=int32)
         """
-        if is_lazy(center, radius):
-            return lazy_answer(self, "overlap_sphere", locals())
+        if is_foreign(center, radius):
+            return foreign_answer(self, "overlap_sphere", locals())
         search = self._region_search("overlap_sphere", Triangles, Boxes)
-        found: Found = search.find(*sphere_regions(center, radius), threads, progress)
+        found: Found = self._that_count(
+            search.find(*sphere_regions(center, radius), threads, progress), mask
+        )
         return found
 
     def overlap_frustum(
         self,
         planes: ArrayLike,
         *,
+        mask: int | None = None,
         threads: int | None = None,
         progress: ProgressLike | None = None,
     ) -> Found:
@@ -159,7 +171,7 @@ class OverlapQueries(Generic[Found, Pairs]):
             Rows (nx, ny, nz, offset): inside is where n . p + offset >= 0 for all k of them.
             Normals need not be normalised. With no planes, all is inside; a plane that is not
             finite has nothing inside.
-        threads, progress
+        mask, threads, progress
             As in `overlap_box`.
 
         Returns
@@ -180,10 +192,12 @@ class OverlapQueries(Generic[Found, Pairs]):
         >>> tree.overlap_frustum([[1, 0, 0, -0.5], [0, 1, 0, -0.5]]).prim_id
         array([0], dtype=int32)
         """
-        if is_lazy(planes):
-            return lazy_answer(self, "overlap_frustum", locals())
+        if is_foreign(planes):
+            return foreign_answer(self, "overlap_frustum", locals())
         search = self._region_search("overlap_frustum", Triangles)
-        found: Found = search.find(*plane_regions(planes), threads, progress)
+        found: Found = self._that_count(
+            search.find(*plane_regions(planes), threads, progress), mask
+        )
         return found
 
     def overlap_tree(
@@ -191,6 +205,8 @@ class OverlapQueries(Generic[Found, Pairs]):
         other: Any,
         transform: ArrayLike | None = None,
         *,
+        mask: int | None = None,
+        other_mask: int | None = None,
         threads: int | None = None,
         progress: ProgressLike | None = None,
     ) -> Pairs:
@@ -209,6 +225,8 @@ class OverlapQueries(Generic[Found, Pairs]):
             Affine matrix that brings `other` into this tree's world. Its vertices are computed in
             float64, x' = ((m00 x + m01 y) + m02 z) + m03, and the answer is exact for these;
             faces whose vertices overflow meet nothing.
+        mask, other_mask : int, optional
+            As in `closest_point`, for the faces of this tree and for those of `other`.
         threads, progress
             As in `closest_hit`; progress counts parts of the work.
 
@@ -239,14 +257,21 @@ class OverlapQueries(Generic[Found, Pairs]):
         >>> scene.overlap_tree(b).leaf.tolist()
         [[0, -1], [1, -1]]
         """
+        if is_other(transform):
+            return foreign_answer(self, "overlap_tree", locals())
         run = self._pair_search("overlap_tree", other)
         matrix = None if transform is None else _affine_matrix(transform)
         workers = thread_count(threads)
         with heard(progress) as report:
-            return run(matrix, False, workers, report)
+            pairs = run(matrix, False, workers, report)
+        return self._pairs_that_count(pairs, mask, other, other_mask)
 
     def self_overlaps(
-        self, *, threads: int | None = None, progress: ProgressLike | None = None
+        self,
+        *,
+        mask: int | None = None,
+        threads: int | None = None,
+        progress: ProgressLike | None = None,
     ) -> Pairs:
         """Find all pairs of faces that meet elsewhere than in the vertices or edge they share.
 
@@ -258,6 +283,8 @@ class OverlapQueries(Generic[Found, Pairs]):
 
         Parameters
         ----------
+        mask : int, optional
+            As in `closest_point`, for both faces of a pair.
         threads, progress
             As in `overlap_tree`.
 
@@ -282,7 +309,8 @@ class OverlapQueries(Generic[Found, Pairs]):
         run = self._pair_search("self_overlaps", self)
         workers = thread_count(threads)
         with heard(progress) as report:
-            return run(None, True, workers, report)
+            pairs = run(None, True, workers, report)
+        return self._pairs_that_count(pairs, mask, self, mask)
 
 
 def _flat(array: NDArray[np.float64], shape: tuple[int, ...], width: int) -> NDArray[np.float64]:

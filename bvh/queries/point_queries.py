@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
@@ -9,9 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bvh.geometry.ray_shapes import shaped
+from bvh.queries.batches import single_points
 from bvh.queries.query_arguments import Target, point_batch
 from bvh.runtime.arguments import thread_count, whole_number
-from bvh.runtime.lazy_arrays import is_lazy, lazy_answer
+from bvh.runtime.foreign_arrays import foreign_answer, is_foreign
+from bvh.runtime.jit import BVHWarning
 from bvh.runtime.progress_bars import ProgressLike, heard
 
 Points = TypeVar("Points")
@@ -26,6 +29,10 @@ class PointQueries(Generic[Points]):
     # tree with all its faces, and whether those of reflected leaves are turned back.
     _point_target: Callable[[str, int | None, bool], Target]
     _as_one_tree: Callable[[str, int | None, bool], Any]
+    # For a mask: what counts and has open edges; None where nothing has, or it has been told.
+    _open_edges: Callable[[int | None], str | None]
+    # What a single plain point searches, as of `single_points`; None where errors must tell more.
+    _near_at_once: Callable[..., Any]
 
     def closest_point(
         self,
@@ -59,8 +66,8 @@ class PointQueries(Generic[Points]):
         k : int, optional
             Find the closest points in this many faces, closest first, on one more axis.
         mask : int, optional
-            For scenes: 32 bits; instances whose mask shares none of them are ignored. By default
-            all that are visible count. A `BVH` raises a ValueError.
+            32 bits; faces whose `groups`, and instances whose mask, share none of them are ignored.
+            What has no groups has all bits; that is also the default.
         threads, progress
             As in `closest_hit`; progress counts points.
 
@@ -101,8 +108,16 @@ class PointQueries(Generic[Points]):
         >>> scene.closest_point([2.0, 1.0, 0.5]).instance_id
         1
         """
-        if is_lazy(points, max_distance):
-            return lazy_answer(self, "closest_point", locals())
+        if type(max_distance) is float and mask is threads is progress is None:
+            # A single point is finished sooner than a batch is prepared.
+            searched = type(self)._near_at_once(self)
+            one: Any = single_points.closest_point(searched, points, max_distance, k)
+            if one is not None:
+                return one
+        if is_foreign(points, max_distance):
+            given = {"points": points, "max_distance": max_distance, "k": k, "mask": mask}
+            options = {"threads": threads, "progress": progress}
+            return foreign_answer(self, "closest_point", given | options)
         from bvh.queries.batches import point_batches
 
         target = self._point_target("closest_point", mask, True)
@@ -141,8 +156,15 @@ class PointQueries(Generic[Points]):
         >>> tree.distance([[1.0, 1.0, 0.0], [3.0, 0.0, 0.0]])
         array([0.70710678, 2.        ])
         """
-        if is_lazy(points, max_distance):
-            return lazy_answer(self, "distance", locals())
+        if type(max_distance) is float and mask is threads is progress is None:
+            searched = type(self)._near_at_once(self)
+            one = single_points.distance(searched, points, max_distance)
+            if one is not None:
+                return one
+        if is_foreign(points, max_distance):
+            given = {"points": points, "max_distance": max_distance, "mask": mask}
+            options = {"threads": threads, "progress": progress}
+            return foreign_answer(self, "distance", given | options)
         from bvh.queries.batches import point_batches
 
         target = self._point_target("distance", mask, True)
@@ -164,7 +186,7 @@ class PointQueries(Generic[Points]):
         The sign is that of `contains`, so it does not depend on normals, and is right where the
         closest point is on an edge or a vertex. Points on the surface have 0.0. Where instances of
         a scene overlap, the distance is still that from the nearest surface, even if it is within
-        another instance.
+        another instance. A surface with open edges is told by a `BVHWarning`, as by `contains`.
 
         Parameters
         ----------
@@ -184,12 +206,12 @@ class PointQueries(Generic[Points]):
         >>> tree.signed_distance([[0.25, 0.25, 0.125], [0.0, 0.0, 2.0], [1.0, 0.0, 0.0]])
         array([-0.125,  1.   ,  0.   ])
         """
-        if is_lazy(points):
-            return lazy_answer(self, "signed_distance", locals())
-        from bvh.queries import containment
-        from bvh.queries.batches import point_batches
+        if is_foreign(points):
+            return foreign_answer(self, "signed_distance", locals())
+        from bvh.queries.batches import containment, point_batches
 
         target = self._point_target("signed_distance", mask, True)
+        _warn_if_open(self._open_edges(mask), "the sign of signed_distance")
         batch, workers = point_batch(points), thread_count(threads)
         with heard(progress) as report:
             flat = point_batches.find_distances(target, batch, workers, report)
@@ -219,6 +241,9 @@ class PointQueries(Generic[Points]):
             a face, one with an area, is inside. "winding" tests whether `winding_number` exceeds a
             half: for meshes with holes, gaps and overlaps whose normals point outward, and
             instances that are closed only together; the faces of reflected ones are turned back.
+            Where parity is asked of a tree with an edge that an odd number of faces share, by the
+            positions of its ends, a `BVHWarning` tells so, once for each tree. The first such query
+            finds out, in some 20 ms for each million faces.
         mask, threads, progress
             As in `closest_point`.
 
@@ -247,14 +272,15 @@ class PointQueries(Generic[Points]):
         """
         if method not in ("parity", "winding"):
             raise ValueError(f"method must be 'parity' or 'winding', got {method!r}")
-        if is_lazy(points):
-            return lazy_answer(self, "contains", locals())
+        if is_foreign(points):
+            return foreign_answer(self, "contains", locals())
         if method == "winding":
             tree = self._as_one_tree("contains", mask, True)
             return _winding_numbers(tree, points, 2.0, threads, progress) > 0.5
-        from bvh.queries import containment
+        from bvh.queries.batches import containment
 
         target = self._point_target("contains", mask, False)
+        _warn_if_open(self._open_edges(mask), "contains")
         batch, workers = point_batch(points), thread_count(threads)
         with heard(progress) as report:
             flat: NDArray[np.bool_] = containment.inside(target, batch.points, workers, report)
@@ -317,8 +343,8 @@ class PointQueries(Generic[Points]):
         >>> tree.winding_number([[0.1, 0.1, 0.1], [1.0, 1.0, 1.0]]).round(3) + 0.0
         array([1., 0.])
         """
-        if is_lazy(points):
-            return lazy_answer(self, "winding_number", locals())
+        if is_foreign(points):
+            return foreign_answer(self, "winding_number", locals())
         tree = self._as_one_tree("winding_number", mask, False)
         return _winding_numbers(tree, points, accuracy, threads, progress)
 
@@ -336,6 +362,17 @@ def _winding_numbers(
     with heard(progress) as report:
         flat = point_batches.winding_numbers(terms, batch.points, limit, workers, report)
     return shaped(batch.shape, flat)[0]
+
+
+def _warn_if_open(what: str | None, query: str) -> None:
+    """Warn the caller of a query that parity does not tell inside from outside."""
+    if what is not None:
+        warnings.warn(
+            f"{what} has open edges: {query} counts crossings of a closed surface; with holes, "
+            "use winding_number, or contains with method='winding' (told once for a tree)",
+            BVHWarning,
+            stacklevel=3,
+        )
 
 
 def _accuracy(accuracy: float) -> float:

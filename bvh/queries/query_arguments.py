@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Callable, Mapping, Set, ValuesView
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bvh.runtime.arguments import (
+    MAX_ROWS,
     bit_masks,
     common_shape,
     cull_code,
@@ -20,17 +21,23 @@ from bvh.runtime.arguments import (
 )
 from bvh.runtime.progress_bars import Progress, ProgressLike, heard
 from bvh.runtime.user_calls import FILTER, SCENE_FILTER, UserCall, optional_filter
-from bvh.traversal.rays.ray_batch import Rays
+from bvh.traversal.rays.ray_batch import EVERY, Rays, read_only
 from bvh.tree.instanced import Instanced
 from bvh.tree.primitives import Triangles
 
-Result = TypeVar("Result")
+EDGES = {"closed": False, "once": True}
 
 ARRAY, FLOAT64 = np.ndarray, np.dtype(np.float64)
 THREE = (3,)
 # What a single ray may consist of, beside Python's integers up to the largest that are floats.
 PLAIN_NUMBERS = frozenset({float, np.float64, np.float32, np.int64, np.int32})
 LARGEST_INTEGER = 2**1000
+# What has a length and items, and is no ray: masked arrays, too, whose masks count.
+NO_SEQUENCES: tuple[type[Any], ...] = (Set, Mapping, ValuesView, bytes, np.ma.MaskedArray)
+
+# Flags of arrays that are C-contiguous and aligned.
+IN_ORDER = 0x0101
+ZERO, INFINITY = kernel_input(np.zeros(1)), kernel_input(np.full(1, np.inf))
 
 
 class Target(NamedTuple):
@@ -45,9 +52,14 @@ class Target(NamedTuple):
     owner : object
         Keeps alive, while kernels run, arrays that they know by their addresses only.
     mask : int
-        Bits that choose among the instances of a scene, as int32; for queries of points.
+        Bits that choose among faces, and the instances of a scene, as int32; for queries of points.
     metrics : ndarray of float64, optional
         Lengths in instances against lengths in the world; for queries of points.
+    merged : callable, optional
+        Of a scene: merged(rays, threads) is one tree that has the same hits, or None where it does
+        not pay; its `arrays` are searched, and `named` makes the hits those of the scene.
+    masked : callable, optional
+        Of a tree: masked() is its arrays with the bits of faces, if these have any.
     """
 
     arrays: Any
@@ -55,6 +67,8 @@ class Target(NamedTuple):
     owner: object = None
     mask: int = -1
     metrics: NDArray[np.float64] | None = None
+    merged: Callable[[int, int], Any] | None = None
+    masked: Callable[[], Any] | None = None
 
 
 class RayArguments(NamedTuple):
@@ -113,21 +127,36 @@ class RayOptions(NamedTuple):
 
 
 def cast(
-    run: Callable[[Any, RayBatch, RayOptions], Result], target: Target, given: RayArguments
-) -> Result:
-    """Check the arguments of a query; run it as run(arrays, batch, options)."""
+    run: Callable[[Any, RayBatch, RayOptions], Any], target: Target, given: RayArguments,
+    mergeable: bool = False,
+) -> Any:  # fmt: skip
+    """Check the arguments of a query; run it as run(arrays, batch, options).
+
+    A mergeable one has the same result, but for the names of primitives, in a merged tree.
+    """
     arrays = target.arrays
     in_scene = isinstance(arrays.primitives, Instanced)
     batch = ray_batch(given.origins, given.directions, given.t_min, given.t_max)
     if given.mask is not None:
-        batch = _masked(batch, masks(given.mask, arrays))
+        batch = masked(batch, given.mask)
+        arrays = arrays if target.masked is None else target.masked()
     if given.validate_rays:
         check_rays(batch)
+    if not in_scene and len(arrays.face_bits) == 0:
+        batch = _unmasked(batch)
     code = checked_cull(given.cull, arrays)
     accept = optional_filter(given.filter, given.data, SCENE_FILTER if in_scene else FILTER)
     threads = thread_count(given.threads)
-    with heard(given.progress) as report:
-        return run(arrays, batch, RayOptions(code, accept, threads, report, given.sort))
+    whole = None
+    if mergeable and target.merged is not None and given.mask is accept is None:
+        whole = target.merged(batch.size, threads)
+    searched = arrays if whole is None else whole.arrays
+    if given.progress is None:
+        found = run(searched, batch, RayOptions(code, accept, threads, None, given.sort))
+    else:
+        with heard(given.progress) as report:
+            found = run(searched, batch, RayOptions(code, accept, threads, report, given.sort))
+    return found if whole is None else whole.named(found)
 
 
 def checked_cull(cull: str | None, arrays: Any) -> int:
@@ -139,10 +168,20 @@ def checked_cull(cull: str | None, arrays: Any) -> int:
     return code
 
 
+def edge_rule(edges: str) -> bool:
+    """Return whether each crossing is to be one hit."""
+    if not isinstance(edges, str) or edges not in EDGES:
+        raise ValueError(f"edges must be 'closed' or 'once', got {edges!r}")
+    return EDGES[edges]
+
+
 def ray_batch(
     origins: ArrayLike, directions: ArrayLike, t_min: ArrayLike, t_max: ArrayLike
 ) -> RayBatch:
     """Check and flatten rays; what is the same for all rays stays one row."""
+    plain = plain_rays(origins, directions, t_min, t_max, MAX_ROWS)
+    if plain is not None:
+        return RayBatch(read_only(plain), plain.origins.shape[:1])
     o, d = points("origins", origins), points("directions", directions)
     low, high = reals("t_min", t_min), reals("t_max", t_max)
     shape = common_shape(
@@ -152,11 +191,36 @@ def ray_batch(
     return RayBatch(Rays(*rays), shape)
 
 
+def plain_rays(origins: Any, directions: Any, t_min: Any, t_max: Any, most: int) -> Rays | None:
+    """Return rays that are as kernels take them, which is told sooner than they are checked.
+
+    They are at most so many, in two arrays of equal shape (n, 3), which may be writable, and with
+    one range for all. None for others.
+    """
+    if not (type(origins) is type(directions) is ARRAY and type(t_min) is type(t_max) is float):
+        return None
+    shape = origins.shape
+    if (
+        len(shape) != 2
+        or shape[1] != 3
+        or shape[0] > most
+        or directions.shape != shape
+        or origins.dtype is not FLOAT64
+        or directions.dtype is not FLOAT64
+        or origins.flags.num & directions.flags.num & IN_ORDER != IN_ORDER
+    ):
+        return None
+    low = ZERO if t_min == 0.0 else kernel_input(np.array((t_min,)))
+    high = INFINITY if t_max == math.inf else kernel_input(np.array((t_max,)))
+    return Rays(origins, directions, low, high)
+
+
 def point_batch(positions: ArrayLike, max_distance: ArrayLike = np.inf) -> PointBatch:
     """Check and flatten points; broadcast the limits of their distances."""
     rows, limits = points("points", positions), reals("max_distance", max_distance)
     shape = common_shape(points=rows.shape[:-1], max_distance=limits.shape)
-    flat = kernel_input(np.broadcast_to(rows, (*shape, 3)).reshape(-1, 3))
+    whole = rows if rows.shape == (*shape, 3) else np.broadcast_to(rows, (*shape, 3))
+    flat = kernel_input(whole.reshape(-1, 3))
     return PointBatch(flat, _flat(limits, shape, 0), shape)
 
 
@@ -165,30 +229,24 @@ def _flat(array: NDArray[np.float64], shape: tuple[int, ...], width: int) -> Any
     tail = (width,) if width else ()
     if array.size == max(width, 1):
         return kernel_input(array.reshape(1, *tail))
-    return kernel_input(np.broadcast_to(array, shape + tail).reshape(-1, *tail))
+    if array.shape != shape + tail:
+        array = np.broadcast_to(array, shape + tail)
+    return kernel_input(array if len(shape) == 1 else array.reshape(-1, *tail))
 
 
-def masks(mask: ArrayLike, arrays: Any) -> NDArray[np.int32]:
-    """Return the bits of a mask, which selects instances of a scene; a tree refuses it."""
-    if not isinstance(arrays.primitives, Instanced):
-        raise ValueError(
-            f"mask must be None: it selects instances of a scene, and a BVH has none; got {mask!r}"
-        )
-    return bit_masks("mask", mask).view(np.int32)
-
-
-def one_mask(mask: int | None, arrays: Any) -> int:
-    """Return the bits of a mask that is one number; all of them by default."""
+def one_mask(mask: int | None) -> int:
+    """Return the bits of a mask that is one number, as int32; all of them by default."""
     if mask is None:
         return -1
-    bits = masks(mask, arrays)
+    bits = bit_masks("mask", mask).view(np.int32)
     if bits.ndim:
         raise ValueError(f"mask must be one number, got an array of shape {bits.shape}")
     return int(bits)
 
 
-def _masked(batch: RayBatch, bits: NDArray[np.int32]) -> RayBatch:
+def masked(batch: RayBatch, mask: ArrayLike) -> RayBatch:
     """Return rays with their masks, or one for all of them."""
+    bits = bit_masks("mask", mask).view(np.int32)
     if bits.size != 1:
         try:
             bits = np.broadcast_to(bits, batch.shape)
@@ -198,6 +256,15 @@ def _masked(batch: RayBatch, bits: NDArray[np.int32]) -> RayBatch:
                 f"got {bits.shape}"
             ) from None
     return batch._replace(rays=batch.rays._replace(masks=kernel_input(bits.reshape(-1))))
+
+
+def _unmasked(batch: RayBatch) -> RayBatch:
+    """Return rays for what has all bits: those without any miss."""
+    rays, nothing = batch.rays, batch.rays.masks == 0
+    if nothing.any():
+        # No t is in that range.
+        rays = rays._replace(t_max=kernel_input(np.where(nothing, np.nan, rays.t_max)))
+    return batch._replace(rays=rays._replace(masks=EVERY))
 
 
 def check_rays(batch: RayBatch) -> None:
@@ -235,6 +302,8 @@ def plain_ray(origin: Any, direction: Any) -> tuple[float, ...] | None:
             if origin.dtype is direction.dtype is FLOAT64:
                 return ray
         elif len(origin) == len(direction) == 3:
+            if not (_is_row(origin) and _is_row(direction)):
+                return None
             ray = (*origin, *direction)
         else:
             return None
@@ -244,6 +313,40 @@ def plain_ray(origin: Any, direction: Any) -> tuple[float, ...] | None:
     except (TypeError, ValueError, NotImplementedError):  # the last from views of memory
         return None
     return ray
+
+
+def _is_row(given: Any) -> bool:
+    """Return whether something with a length is a sequence whose items are its numbers."""
+    kind = type(given)
+    if kind is tuple or kind is list or kind is ARRAY:
+        return True
+    # The items of a table are the names of its columns.
+    return getattr(given, "ndim", 1) == 1 and not isinstance(given, NO_SEQUENCES)
+
+
+def plain_point(point: Any) -> Any:
+    """Return the three numbers of a single point; None for a batch, and for what must be checked.
+
+    A point is an array, tuple or list of three real numbers. The usual ones come first.
+    """
+    kind = type(point)
+    if kind is ARRAY:
+        if point.shape != THREE:
+            return None
+        numbers = point.tolist()
+        if point.dtype is FLOAT64:
+            return numbers
+    elif (kind is tuple or kind is list) and len(point) == 3:
+        numbers = point
+    else:
+        return None
+    x, y, z = numbers
+    if type(x) is type(y) is type(z) is float:
+        return numbers
+    try:
+        return [_plain_number(x) for x in numbers]
+    except TypeError:
+        return None
 
 
 def _plain_number(x: Any) -> float:

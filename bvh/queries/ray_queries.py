@@ -9,20 +9,19 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bvh.queries.batches import ray_batches
+from bvh.queries.batches import ray_batches, single_hits, small_batches
 from bvh.queries.query_arguments import (
     RayArguments,
-    Target,
     cast,
     checked_cull,
+    edge_rule,
     one_mask,
     plain_ray,
+    plain_rays,
 )
 from bvh.runtime.arguments import whole_number
-from bvh.runtime.lazy_arrays import is_lazy, lazy_answer
+from bvh.runtime.foreign_arrays import foreign_answer, is_foreign
 from bvh.runtime.progress_bars import ProgressLike
-
-EDGES = {"closed": False, "once": True}
 
 ClosestHits = TypeVar("ClosestHits")
 EveryHit = TypeVar("EveryHit")
@@ -34,10 +33,14 @@ class RayQueries(Generic[ClosestHits, EveryHit, Caster]):
 
     __slots__ = ()
 
-    _target: Callable[[], Target]
-    # One ray, (ox, oy, oz, dx, dy, dz), from t_min to t_max: its hit, also as the kernel has it,
-    # whose second number is prim_id.
-    _closest_of_one: Callable[..., ClosestHits]
+    _target: Callable[[], Any]
+    # What plain rays, so many, go through: arrays, what keeps alive what these refer to, and the
+    # merged tree of a scene, if they are its. For one ray, `Searched`, and whether trees are split.
+    _searched: Callable[..., tuple[Any, object, Any]]
+    _at_once: Callable[..., tuple[Any, object, bool]]
+    # One ray, if it is a plain one, from t_min to t_max: its hit.
+    _closest_of_one: Callable[..., ClosestHits | None]
+    # One ray, (ox, oy, oz, dx, dy, dz): its hit as the kernel has it; the second is prim_id.
     _cast_one: Callable[..., Any]
     # For a side to cull and a mask.
     _caster: Callable[[int, int], Caster]
@@ -78,13 +81,13 @@ class RayQueries(Generic[ClosestHits, EveryHit, Caster]):
             Range of t, both ends included, in units of the direction's length; -inf and +inf
             make a line.
         mask : int or array_like of int, shape (...), optional
-            For scenes: 32 bits for each ray, which ignores instances whose mask shares none of
-            them. By default all that are visible count. A `BVH` raises a ValueError.
+            32 bits for each ray, which ignores faces whose `groups`, and instances whose mask,
+            share none of them. What has no groups has all bits; that is also the default.
         cull : {None, "back", "front"}
             Triangles to ignore: those seen from behind, or from the front. Boxes have no sides: in
             a scene they are never ignored, and a tree of them raises a ValueError.
         threads : int, optional
-            Threads to use; one for each CPU by default.
+            Threads to use; one for each CPU by default, and -1 for all CPUs of the affinity.
         validate_rays : bool
             Raise on the first ray that is not finite, has no direction or an empty range. Without
             it such rays miss.
@@ -110,9 +113,9 @@ class RayQueries(Generic[ClosestHits, EveryHit, Caster]):
         Returns
         -------
         Hits or SceneHits
-            Fields have the rays' leading shape; scalars for a single ray. A miss has t +inf,
-            prim_id -1, u and v NaN. In a scene also `instance_id` and `leaf`. With `counters` a
-            `CountedHits` or `CountedSceneHits`, which also has `nodes` and `tests`.
+            Fields have the rays' leading shape; scalars for a single ray. `mask` tells hits from
+            misses, which have t +inf, prim_id -1, u and v NaN; `position` and `normal` are found on
+            demand. In a scene also `instance_id` and `leaf`; with `counters`, `nodes` and `tests`.
 
         Raises
         ------
@@ -145,20 +148,27 @@ class RayQueries(Generic[ClosestHits, EveryHit, Caster]):
             and not (validate_rays or counters)
         ):
             # A single ray is finished sooner than a batch is prepared.
-            ray = plain_ray(origins, directions)
-            if ray is not None:
-                # Not self._closest_of_one(...), which takes longer where there is a `__getattr__`.
-                return type(self)._closest_of_one(self, ray, t_min, t_max)
+            # Not self._closest_of_one(...), which takes longer where there is a `__getattr__`.
+            hit = type(self)._closest_of_one(self, origins, directions, t_min, t_max)
+            if hit is not None:
+                return hit
+            rays = plain_rays(origins, directions, t_min, t_max, small_batches.MOST)
+            if rays is not None and sort is None:
+                searched = type(self)._searched(self, len(rays.origins))
+                found: Any = small_batches.closest_hit(searched, rays)
+                if found is not None:
+                    return found
         if counters and filter is not None:
             raise ValueError("counters must be False where there is a filter, got True")
         given = RayArguments(
             origins, directions, t_min, t_max, cull, threads, validate_rays, progress, filter,
             data, sort, mask,
         )  # fmt: skip
-        if is_lazy(origins, directions, t_min, t_max, mask):
-            return lazy_answer(self, "closest_hit", given._asdict() | {"counters": counters})
+        if is_foreign(origins, directions, t_min, t_max, mask):
+            return foreign_answer(self, "closest_hit", given._asdict() | {"counters": counters})
         run: Any = ray_batches.counted_hits if counters else ray_batches.closest_hit
-        hits: ClosestHits = cast(run, self._target(), given)
+        target = self._target()
+        hits: ClosestHits = cast(partial(run, target=target), target, given, mergeable=not counters)
         return hits
 
     def caster(self, *, cull: str | None = None, mask: int | None = None) -> Caster:
@@ -190,7 +200,7 @@ class RayQueries(Generic[ClosestHits, EveryHit, Caster]):
         (1.0, 0, 0.25, 0.25, True)
         """
         arrays = self._target().arrays
-        return self._caster(checked_cull(cull, arrays), one_mask(mask, arrays))
+        return self._caster(checked_cull(cull, arrays), one_mask(mask))
 
     def any_hit(
         self,
@@ -210,8 +220,7 @@ class RayQueries(Generic[ClosestHits, EveryHit, Caster]):
     ) -> NDArray[np.bool_] | bool:
         """Return for each ray whether it hits anything: exactly when `closest_hit` has a hit.
 
-        Faster than `closest_hit`, because a ray ends at the first hit that is found. To test
-        whether q is visible from p, cast the segment: origin p, direction q - p, t_max 1.
+        Faster than `closest_hit`: a ray ends at the first hit. For lines of sight, see `visible`.
 
         Parameters
         ----------
@@ -240,13 +249,21 @@ class RayQueries(Generic[ClosestHits, EveryHit, Caster]):
             if ray is not None:
                 hit: bool = type(self)._cast_one(self, ray, t_min, t_max)[1] >= 0
                 return hit
+            rays = plain_rays(origins, directions, t_min, t_max, small_batches.MOST)
+            if rays is not None and sort is None:
+                searched = type(self)._searched(self, len(rays.origins))
+                blocked = small_batches.any_hit(searched, rays)
+                if blocked is not None:
+                    return blocked
         given = RayArguments(
             origins, directions, t_min, t_max, cull, threads, validate_rays, progress, filter,
             data, sort, mask,
         )  # fmt: skip
-        if is_lazy(origins, directions, t_min, t_max, mask):
-            return lazy_answer(self, "any_hit", given._asdict())
-        return cast(ray_batches.any_hit, self._target(), given)
+        if is_foreign(origins, directions, t_min, t_max, mask):
+            return foreign_answer(self, "any_hit", given._asdict())
+        target = self._target()
+        found: NDArray[np.bool_] | bool = cast(ray_batches.any_hit, target, given, mergeable=True)
+        return found
 
     def all_hits(
         self,
@@ -309,14 +326,19 @@ class RayQueries(Generic[ClosestHits, EveryHit, Caster]):
         >>> tree.all_hits(*diagonal, edges="once").prim_id
         array([0], dtype=int32)
         """
+        once = edge_rule(edges)
+        if cull is mask is max_hits is threads is progress is filter is None and not validate_rays:
+            one: EveryHit = single_hits.all_hits(self, origins, directions, t_min, t_max, once)
+            if one is not None:
+                return one
         limit = None if max_hits is None else whole_number("max_hits", max_hits)
-        run = partial(ray_batches.find_all_hits, once=_edge_rule(edges), limit=limit)
+        run = partial(ray_batches.find_all_hits, once=once, limit=limit)
         given = RayArguments(
             origins, directions, t_min, t_max, cull, threads, validate_rays, progress, filter,
             data, None, mask,
         )  # fmt: skip
-        if is_lazy(origins, directions, t_min, t_max, mask):
-            return lazy_answer(
+        if is_foreign(origins, directions, t_min, t_max, mask):
+            return foreign_answer(
                 self, "all_hits", given._asdict() | {"edges": edges, "max_hits": limit}
             )
         hits: EveryHit = cast(run, self._target(), given)
@@ -361,21 +383,18 @@ class RayQueries(Generic[ClosestHits, EveryHit, Caster]):
         >>> tree.count_hits([0.0, 0.0, 0.0], [1.0, 1.0, 1.0])
         1
         """
-        once = _edge_rule(edges)
+        once = edge_rule(edges)
+        if cull is mask is threads is progress is filter is None and not validate_rays:
+            one = single_hits.count_hits(self, origins, directions, t_min, t_max, once)
+            if one is not None:
+                return one
         given = RayArguments(
             origins, directions, t_min, t_max, cull, threads, validate_rays, progress, filter,
             data, None, mask,
         )  # fmt: skip
-        if is_lazy(origins, directions, t_min, t_max, mask):
-            return lazy_answer(self, "count_hits", given._asdict() | {"edges": edges})
+        if is_foreign(origins, directions, t_min, t_max, mask):
+            return foreign_answer(self, "count_hits", given._asdict() | {"edges": edges})
         target = self._target()
         run = partial(ray_batches.find_counts, once=once, split=target.split)
         counts: NDArray[np.int64] | int = cast(run, target, given)
         return counts
-
-
-def _edge_rule(edges: str) -> bool:
-    """Return whether each crossing is to be one hit."""
-    if not isinstance(edges, str) or edges not in EDGES:
-        raise ValueError(f"edges must be 'closed' or 'once', got {edges!r}")
-    return EDGES[edges]

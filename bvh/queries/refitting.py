@@ -15,8 +15,9 @@ from bvh.runtime.forks import ForkSafeLock
 from bvh.runtime.jit import warms
 from bvh.runtime.progress_bars import ProgressLike, heard
 from bvh.traversal.rays.one_ray import address_table, cast_function
-from bvh.tree.arrays import TreeArrays, frozen_primitives
+from bvh.tree.arrays import TreeArrays, frozen_primitives, with_bits
 from bvh.tree.build import build
+from bvh.tree.face_bits import hides_faces
 from bvh.tree.primitives import Boxes, Custom, Obbs, Triangles
 from bvh.tree.refit import Members, cost_of, members_of, refitted
 
@@ -112,6 +113,8 @@ class Refitting(TreeBase):
         origin = origin or Origin(before, members_of(before), cost_of(before))
         with heard(progress) as report:
             arrays, bounds = refitted(origin.arrays, points, workers, origin.members, report)
+        if self._groups is not None and hides_faces(self._groups):
+            arrays = with_bits(arrays, self._groups)
         cost, cast = cost_of(arrays), _cast_into(arrays)
         with _guard.lock:
             # Two threads may have computed the same origin. Nothing here can fail half-way.

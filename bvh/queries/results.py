@@ -3,69 +3,35 @@
 from __future__ import annotations
 
 import operator
-from dataclasses import dataclass, fields
-from typing import Any, TypeVar
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.runtime.lazy_arrays import is_lazy
+from bvh.queries.answers.hit_points import Located
+from bvh.queries.answers.other_libraries import given_like, in_numpy
+from bvh.queries.answers.result_bases import Costs, PerQuery, Ragged, Table
 
 Ids = NDArray[np.int32]
-Entries = TypeVar("Entries", bound="PerQuery")
 
 new_object = object.__new__
 
-
-class PerQuery:
-    """Base of results with one entry a query: all fields have the leading shape of the batch."""
-
-    prim_id: Any
-    _noun = "found"  # What entries are called in a repr, after their number.
-
-    def __len__(self) -> int:
-        return len(self.prim_id)
-
-    def __getitem__(self: Entries, index: Any) -> Entries:
-        """Select entries as from an array of the batch's shape."""
-        return type(self)(**{name: array[index] for name, array in self._fields().items()})
-
-    @property
-    def mask(self) -> Any:
-        """True where there is a hit, or a closest point."""
-        return self.prim_id >= 0
-
-    def __repr__(self) -> str:
-        values, mask = self._fields(), self.mask
-        shape = " x ".join(map(str, np.shape(mask)))
-        if is_lazy(mask):
-            inner = f"{shape or 1} queries, lazy"
-        elif np.ndim(mask) == 0:
-            inner = ", ".join(f"{name}={value!r}" for name, value in values.items())
-        else:
-            inner = f"{int(np.count_nonzero(mask))} of {shape} {self._noun}"
-            if mask.any():
-                name = next(iter(values))
-                near, far = values[name][mask].min(), values[name][mask].max()
-                inner += f"{self._owners(mask)}, {name} {near:.6g} to {far:.6g}"
-            inner += self._costs()
-        return f"{type(self).__name__}({inner})"
-
-    def _owners(self, mask: NDArray[np.bool_]) -> str:
-        """Return how many instances are hit, where that is known."""
-        return ""
-
-    def _costs(self) -> str:
-        """Return the average cost of a ray, where that is known."""
-        return ""
-
-    def _fields(self) -> dict[str, Any]:
-        return {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
+# Columns of lists of hits with an entry a hit.
+ENTRIES = ("prim_id", "t", "u", "v", "front", "instance_id", "leaf")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Hits(PerQuery):
+class Hits(Located):
     """Closest hits of rays; every field has the rays' leading shape.
+
+    `mask` is True where a ray hits, and ``hits[hits.mask]`` are those hits. `numpy.asarray` of hits
+    is a structured array with their fields, for tables and files.
+
+    `position` and `normal` are found when they are first asked for, and kept. For this, hits keep
+    what they hit in memory: the vertices and faces of a tree, as they were at the query if it has
+    been refitted since, or the trees of a scene. Hits that are pickled have those of the two that
+    were asked for before, and copies know what the original knows.
 
     Attributes
     ----------
@@ -112,18 +78,6 @@ class SceneHits(Hits):
         return f" {len(np.unique(self.instance_id[mask]))} instances"
 
 
-class Costs:
-    """Mixin of hits that know what each ray has cost: `nodes` and `tests`."""
-
-    nodes: Any
-    tests: Any
-
-    def _costs(self) -> str:
-        if self.nodes.size == 0:
-            return ""
-        return f", {self.nodes.mean():.4g} nodes and {self.tests.mean():.4g} tests a ray"
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class CountedHits(Costs, Hits):
     """Closest hits of rays, and the cost of each ray.
@@ -152,26 +106,8 @@ class CountedSceneHits(Costs, SceneHits):
     tests: Any
 
 
-class Ragged:
-    """Base of results with any number of entries a query, which begin at `offsets`."""
-
-    offsets: NDArray[np.int64]
-    shape: tuple[int, ...]
-
-    @property
-    def counts(self) -> Any:
-        """Entries of each query, with the batch's leading shape; an int for a single query."""
-        counts = np.diff(self.offsets)
-        return counts.reshape(self.shape) if self.shape else int(counts[0])
-
-    def _queries(self) -> NDArray[np.int64]:
-        """Return the query that each entry belongs to."""
-        rows = np.arange(len(self.offsets) - 1, dtype=np.int64)
-        return np.repeat(rows, np.diff(self.offsets))
-
-
 @dataclass(frozen=True, eq=False, repr=False)
-class AllHits(Ragged):
+class AllHits(Ragged, Table):
     """All hits of each ray, those of ray i at ``offsets[i] : offsets[i + 1]``, nearest first.
 
     Attributes
@@ -199,13 +135,17 @@ class AllHits(Ragged):
         """The ray of each hit, counted flat, shape (m,)."""
         return self._queries()
 
+    def _columns(self) -> dict[str, Any]:
+        rest = {name: column for name, column in vars(self).items() if name in ENTRIES}
+        return {"ray_id": self.ray_id} | rest
+
     def __len__(self) -> int:
         """Return the number of all hits."""
-        return len(self.t)
+        return int(self.t.shape[0])
 
     def __repr__(self) -> str:
-        n = len(self.offsets) - 1
-        ids = vars(self).get("instance_id", ())
+        n = self.offsets.shape[0] - 1
+        ids = in_numpy(vars(self).get("instance_id", ()))
         owners = f" on {len(np.unique(ids))} instances" if len(ids) else ""
         return f"{type(self).__name__}({len(self)} hits of {n} ray{'s' if n != 1 else ''}{owners})"
 
@@ -254,10 +194,10 @@ class ClosestPoints(PerQuery):
         """Select points as from an array of the same shape."""
         parts = index if isinstance(index, tuple) else (index,)
         # An ellipsis would take in the axis of coordinates, too.
-        full = (*parts, slice(None)) if any(part is Ellipsis for part in parts) else index
+        last = slice(None) if any(part is Ellipsis for part in parts) else Ellipsis
         return type(self)(
             **{
-                name: array[full if name == "position" else index]
+                name: array[(*parts, last) if name == "position" else index]
                 for name, array in self._fields().items()
             }
         )
@@ -311,7 +251,7 @@ class Overlaps(Ragged):
 
     def __len__(self) -> int:
         """Return the number of queries; of a single query, the number of primitives."""
-        return len(self.offsets) - 1 if self.shape else len(self.prim_id)
+        return int(self.offsets.shape[0] - 1 if self.shape else self.prim_id.shape[0])
 
     def __getitem__(self, index: Any) -> Any:
         """Return the result of one query of a batch; of a single query, ids."""
@@ -321,18 +261,19 @@ class Overlaps(Ragged):
             i = range(len(self))[operator.index(index)]
         except IndexError:
             raise IndexError(f"there is no query {index} of {len(self)}") from None
-        begin, end = self.offsets[i : i + 2].tolist()
+        begin, end = in_numpy(self.offsets[i : i + 2]).tolist()
         columns = {
             name: column[begin:end]
             for name, column in vars(self).items()
             if name not in ("offsets", "shape")
         }
-        return type(self)(**columns, offsets=np.array([0, end - begin]), shape=())
+        offsets = given_like(np.array([0, end - begin], np.int64), self.offsets)
+        return type(self)(**columns, offsets=offsets, shape=())
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         if self.shape:
             raise TypeError("only the result of a single query is an array: see prim_id, offsets")
-        ids: NDArray[Any] = self.prim_id
+        ids: NDArray[Any] = in_numpy(self.prim_id)
         wanted = ids if dtype is None else ids.astype(dtype, copy=False)
         if copy is False and wanted is not ids:
             raise ValueError(f"ids are int32: there is no {wanted.dtype} array without a copy")
@@ -341,7 +282,7 @@ class Overlaps(Ragged):
     def tolist(self) -> list[Any]:
         """Return the ids of each query as lists, nested as the batch is."""
         if not self.shape:
-            ids: list[Any] = self.prim_id.tolist()
+            ids: list[Any] = in_numpy(self.prim_id).tolist()
             return ids
         flat = np.empty(len(self), object)
         flat[:] = [self[i].tolist() for i in range(len(self))]
@@ -349,10 +290,10 @@ class Overlaps(Ragged):
         return nested
 
     def __repr__(self) -> str:
-        count, what = len(self.prim_id), self._noun
+        count, what = self.prim_id.shape[0], self._noun
         if not self.shape:
             return f"{type(self).__name__}({count} {what})"
-        queries = int(np.count_nonzero(self.counts))
+        queries = int(np.count_nonzero(in_numpy(self.counts)))
         return f"{type(self).__name__}({queries} of {len(self)} queries meet {count} {what})"
 
 
@@ -394,7 +335,7 @@ class ScenePairs:
 
     def __len__(self) -> int:
         """Return the number of pairs."""
-        return len(self.prim_id)
+        return int(self.prim_id.shape[0])
 
     def __repr__(self) -> str:
         return f"ScenePairs({len(self)} pairs of faces)"

@@ -14,25 +14,32 @@ from numpy.typing import ArrayLike, NDArray
 from bvh.io.container import DIGEST_SIZE, replace_file
 from bvh.io.file_formats import tree_contents
 from bvh.runtime.arguments import kernel_input, thread_count
+from bvh.runtime.foreign_arrays import foreign_answer, is_other
 from bvh.runtime.simd import WIDTH
 from bvh.traversal.rays.one_ray import address_table, cast_function
-from bvh.tree.arrays import TreeArrays, frozen, frozen_primitives
-from bvh.tree.build import build
+from bvh.tree.arrays import TreeArrays, emptied, frozen, frozen_primitives, with_bits
+from bvh.tree.build import build, pack, without_hidden
+from bvh.tree.face_bits import NO_BITS, hides_faces
 from bvh.tree.primitives import Triangles, count_of
 from bvh.tree.stats import TreeStats, check, stats_of
+from bvh.tree.triangle_groups import GROUP_SIZE
 
 # Attributes that a memory-mapped tree gets at its first use, when its file is checked.
 LATE = {
-    "_arrays", "_cast", "_face_ids", "_origin", "_address", "_addresses", "_token", "_winding"
+    "_arrays", "_cast", "_closed", "_face_ids", "_grouped", "_groups", "_origin", "_address",
+    "_addresses", "_searched_arrays", "_token", "_winding",
 }  # fmt: skip
+
+OPEN_IS_FINE = "open is fine"
 
 
 class TreeBase:
     """Base class of `BVH`: its arrays, properties, statistics and pickling."""
 
     __slots__ = (
-        "_address", "_addresses", "_arrays", "_bounds", "_build_seconds", "_cast", "_face_ids",
-        "_first_use", "_origin", "_quality", "_token", "_winding",
+        "_address", "_addresses", "_arrays", "_bounds", "_build_seconds", "_cast", "_closed",
+        "_face_ids", "_first_use", "_grouped", "_groups", "_origin", "_quality",
+        "_searched_arrays", "_token", "_winding",
     )  # fmt: skip
 
     _arrays: TreeArrays
@@ -41,12 +48,23 @@ class TreeBase:
     _quality: str
     # The face of the source that each triangle is a part of; None if each face is one triangle.
     _face_ids: NDArray[np.int32] | None
+    # The bits of each face; None if no face was given any. If one has none, which no query meets,
+    # `_arrays` have them, too.
+    _groups: NDArray[np.uint32] | None
+    # The arrays, and the same with the bits of faces, or if they have these, without the faces that
+    # have none; None before the first query that needs them.
+    _grouped: Any
     # For single rays: their kernel, None before the first ray, and the addresses of the arrays.
     _cast: Any
     _addresses: NDArray[np.int64]
     _address: int
+    # The arrays in memory, for single rays and points; None before the first.
+    _searched_arrays: Any
     # Multipole moments of the nodes; None before the first query of winding numbers.
     _winding: Any
+    # By mask, whether the faces that count bound a volume; OPEN_IS_FINE is a key once the caller
+    # has been told that they do not, or need not be.
+    _closed: dict[Any, bool]
     # Checksum of the content, with the arrays that it is of; None before it is asked for.
     _token: Any
     # The tree before its first refit (see `refitting`), or None.
@@ -54,8 +72,18 @@ class TreeBase:
     # Sets the attributes in LATE (see `loading`).
     _first_use: Callable[[TreeBase], None]
 
-    def __init__(self) -> None:
-        raise TypeError("make a BVH with one of BVH.from_triangles, from_mesh, from_boxes, ...")
+    def __init__(self, *given: Any, **options: Any) -> None:
+        """Raise a TypeError that names the constructor to call."""
+        names = (
+            "one of BVH.from_triangles, from_mesh, from_file, from_boxes, from_obbs, from_custom"
+        )
+        if given and isinstance(given[0], str | os.PathLike):
+            names = "BVH.from_file(path)"
+        elif len(given) == 2 or {"vertices", "faces"} & set(options):
+            names = "BVH.from_triangles(vertices, faces)"
+        elif given:
+            names = "BVH.from_mesh(mesh)"
+        raise TypeError(f"BVH is not made by calling it: call {names}")
 
     if not TYPE_CHECKING:
 
@@ -100,6 +128,14 @@ class TreeBase:
         """
         return self._face_ids
 
+    @property
+    def groups(self) -> NDArray[np.uint32] | None:
+        """The bits of each face, by which `mask` of a query tells those that count.
+
+        Read-only, shape (m,); None if the tree was built without (see `BVH.from_triangles`).
+        """
+        return self._groups
+
     def face_of(self, prim_id: int | ArrayLike) -> Any:
         """Return the face of the source that a triangle is a part of.
 
@@ -128,6 +164,8 @@ class TreeBase:
         >>> hits.prim_id, tree.face_of(hits.prim_id)
         (array([ 0,  1, -1], dtype=int32), array([ 0,  0, -1], dtype=int32))
         """
+        if is_other(prim_id):
+            return foreign_answer(self, "face_of", {"prim_id": prim_id})
         ids = np.asarray(prim_id)
         if ids.dtype.kind not in "iu" and ids.size:
             raise TypeError(f"prim_id must be integers, got {prim_id!r}")
@@ -138,6 +176,35 @@ class TreeBase:
             hit = ids >= 0
             faces[hit] = self._face_ids[faces[hit]]
         return faces.item() if faces.ndim == 0 else faces
+
+    def _grouped_arrays(self) -> TreeArrays:
+        """Return the arrays with the bits of faces, if these have any."""
+        arrays, groups, known = self._arrays, self._groups, self._grouped
+        if groups is None or len(arrays.face_bits):
+            return arrays
+        # Two threads may both make them: they are equal.
+        if known is None or known[0] is not arrays:
+            known = self._grouped = arrays, with_bits(arrays, groups)
+        found: TreeArrays = known[1]
+        return found
+
+    def _shown_arrays(self) -> TreeArrays:
+        """Return the arrays without faces that have no bits."""
+        arrays, known = self._arrays, self._grouped
+        if not len(arrays.face_bits):
+            return arrays
+        if known is None or known[0] is not arrays:
+            known = self._grouped = arrays, without_hidden(arrays)
+        found: TreeArrays = known[1]
+        return found
+
+    def _arrays_for(self, mask: int) -> TreeArrays:
+        """Return the arrays for a query with one mask, an int32."""
+        if mask == -1:
+            return self._arrays
+        # Without groups, a face has all bits.
+        empty = mask == 0 and self._groups is None
+        return emptied(self._arrays) if empty else self._grouped_arrays()
 
     def _triangles(self) -> Triangles:
         primitives = self._arrays.primitives
@@ -176,7 +243,7 @@ class TreeBase:
         >>> tree.stats().leaf_sizes
         (0, 1)
         """
-        return stats_of(self._arrays, self._build_seconds, epo)
+        return stats_of(self._arrays, self._build_seconds, epo, self._groups)
 
     def validate(self) -> None:
         """Check the structure of the tree; raise a ValueError that names the first error.
@@ -197,7 +264,7 @@ class TreeBase:
         path : str or path-like
             The file, created or replaced. Its ending is free; ``.bvh`` is usual.
         threads : int, optional
-            Threads for the checksums; one for each CPU by default.
+            Threads for the checksums; one for each CPU by default, -1 for all.
 
         Raises
         ------
@@ -223,8 +290,9 @@ class TreeBase:
     def _file_contents(self, threads: int) -> tuple[int, Iterator[NDArray[np.uint8]]]:
         """Return how many bytes the file of the tree has, and the bytes, piece by piece."""
         return tree_contents(
-            self._arrays, self._face_ids, self._bounds, self._quality, self._build_seconds, threads
-        )
+            self._arrays, self._face_ids, self._groups, self._bounds, self._quality,
+            self._build_seconds, threads,
+        )  # fmt: skip
 
     def __repr__(self) -> str:
         return f"BVH({len(self)} {self.kind}, {self._arrays.nodes.size} nodes)"
@@ -234,6 +302,7 @@ class TreeBase:
         arrays = self._arrays
         if self._token is None or self._token[0] is not arrays:
             columns = [a for a in arrays.primitives if isinstance(a, np.ndarray)]
+            columns += [] if self._groups is None else [self._groups]
             # All bits count: the checksums of files are of 32 bits, equal for two of 65 000 trees.
             parts = [blake2b(a.reshape(-1).view(np.uint8).data).digest() for a in columns]
             if self.kind == "custom":
@@ -245,21 +314,29 @@ class TreeBase:
         return "bvh.BVH", self._token[1]
 
     def __getstate__(self) -> dict[str, Any]:
-        names = ("_arrays", "_bounds", "_build_seconds", "_face_ids", "_quality")
-        return {"_width": WIDTH} | {name: getattr(self, name) for name in names}
+        names = ("_arrays", "_bounds", "_build_seconds", "_face_ids", "_groups", "_quality")
+        state = {"_width": WIDTH} | {name: getattr(self, name) for name in names}
+        # They follow from the groups.
+        return state | {"_arrays": self._arrays._replace(face_bits=NO_BITS)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self._bounds = kernel_input(state["_bounds"])
         self._build_seconds, self._quality = state["_build_seconds"], state["_quality"]
-        face_ids = state.get("_face_ids")
+        face_ids, bits = state.get("_face_ids"), state.get("_groups")
         self._face_ids = None if face_ids is None else kernel_input(face_ids)
         width, primitives = state["_width"], state["_arrays"].primitives
         if width == WIDTH:
-            self._set_arrays(frozen(state["_arrays"]))
+            arrays = frozen(state["_arrays"])
+            if len(arrays.groups) not in (0, len(arrays.nodes.ids) * GROUP_SIZE):
+                # Pickled when triangle groups had normals.
+                groups = pack(arrays.primitives, arrays.nodes, arrays.frame, thread_count(None))
+                arrays = frozen(arrays._replace(groups=groups))
+            self._set_arrays(arrays)
         else:
             # Pickled with another width of vectors.
             primitives = frozen_primitives(primitives)
             self._set_arrays(build(primitives, self._quality, thread_count(None), None)[0])
+        self._set_groups(None if bits is None else kernel_input(bits))
 
     def _single_ray(self) -> Any:
         """Return the function that casts a single ray; the first call compiles it."""
@@ -267,7 +344,19 @@ class TreeBase:
         return self._cast
 
     def _set_arrays(self, arrays: TreeArrays) -> None:
-        self._arrays = arrays
+        """Give the tree its arrays; its faces have no groups."""
         self._cast = self._origin = self._winding = self._token = None
+        self._groups = self._grouped = self._searched_arrays = None
+        self._closed = {}
+        self._take(arrays)
+
+    def _set_groups(self, groups: NDArray[np.uint32] | None) -> None:
+        """Give faces their bits, after `_set_arrays`."""
+        self._groups = groups
+        if groups is not None and hides_faces(groups):
+            self._take(with_bits(self._arrays, groups))
+
+    def _take(self, arrays: TreeArrays) -> None:
+        self._arrays = arrays
         self._addresses = address_table(arrays)
         self._address = self._addresses.ctypes.data

@@ -4,17 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bvh.queries.batches.counted_ids import counted_ids, only
+from bvh.queries.batches.kept_calls import Searched
+from bvh.queries.distance_queries import DistanceQueries
 from bvh.queries.overlap_queries import OverlapQueries
 from bvh.queries.point_queries import PointQueries
-from bvh.queries.query_arguments import Target, one_mask
+from bvh.queries.query_arguments import ARRAY, FLOAT64, THREE, Target, one_mask, plain_ray
 from bvh.queries.ray_queries import RayQueries
 from bvh.queries.results import AllHits, ClosestPoints, Hits, Overlaps, new_object
-from bvh.queries.tree_base import TreeBase
+from bvh.queries.sight_queries import SightQueries
+from bvh.queries.tree_base import OPEN_IS_FINE, TreeBase
+from bvh.runtime.arguments import kernel_input
+from bvh.traversal.rays.one_ray import address_table, cast_function, packed
+from bvh.tree.arrays import TreeArrays
+from bvh.tree.face_bits import counted
 from bvh.tree.primitives import Triangles
 
 # Many kernels, which only some queries need: they are imported by the first of these.
@@ -26,9 +35,27 @@ Pairs = NDArray[np.int32]
 Caster = Callable[..., tuple[float, int, float, float, bool]]
 
 
+# Picking stands above the queries, and is imported when it is asked for.
+PICKS = "bvh.picking.tree_picks"
+
+# Masks of which multipole moments are kept.
+WINDINGS = 4
+
+
+class _CountedFaces(NamedTuple):
+    """The faces of a tree that count, for winding numbers."""
+
+    tree: TreeQueries
+    mask: int
+
+    def _winding_terms(self, threads: int) -> WindingTerms:
+        return self.tree._winding_terms(threads, self.mask)
+
+
 class TreeQueries(
-    TreeBase,
+    DistanceQueries,
     RayQueries[Hits, AllHits, Caster],
+    SightQueries,
     PointQueries[ClosestPoints],
     OverlapQueries[Overlaps, Pairs],
 ):
@@ -37,7 +64,26 @@ class TreeQueries(
     __slots__ = ()
 
     def _target(self) -> Target:
-        return Target(self._arrays, self._quality == "high", self)
+        split, masked = self._quality == "high", self._grouped_arrays
+        return Target(self._arrays, split, self, masked=masked)
+
+    def _searched(self, rays: int) -> tuple[Any, object, Any]:
+        return self._arrays, self, None
+
+    def _at_once(self) -> tuple[Searched, object, bool]:
+        return self._in_memory(), None, self._quality == "high"
+
+    def _near_at_once(self) -> Any:
+        searched = self._in_memory()
+        return (searched, None) if searched.kind is Triangles else None
+
+    def _in_memory(self) -> Searched:
+        """Return the arrays and a mask of all bits in memory, for single rays and points."""
+        known: Searched = self._searched_arrays
+        # Two threads may both write them to memory; a refit makes them useless.
+        if known is None or known.arrays is not self._arrays:
+            known = self._searched_arrays = Searched(self._arrays, -1)
+        return known
 
     def _cast_one(self, ray: tuple[float, ...], t_min: float, t_max: float) -> Any:
         kernel = self._cast or self._single_ray()
@@ -45,55 +91,174 @@ class TreeQueries(
         ox, oy, oz, dx, dy, dz = ray
         return kernel(self._address, ox, oy, oz, dx, dy, dz, t_min, t_max, 0)
 
-    def _closest_of_one(self, ray: tuple[float, ...], t_min: float, t_max: float) -> Hits:
-        kernel = self._cast or self._single_ray()
+    def _closest_of_one(
+        self, origin: Any, direction: Any, t_min: float, t_max: float
+    ) -> Hits | None:
+        # In this order, as a refit stores the arrays before what casts into them.
+        arrays, kernel = self._arrays, self._cast or self._single_ray()
+        plain = False
+        if type(origin) is type(direction) is tuple and len(origin) == len(direction) == 3:
+            # As `plain_ray`, whose call takes longer than this.
+            ox, oy, oz = origin
+            dx, dy, dz = direction
+            plain = type(ox) is type(oy) is type(oz) is type(dx) is type(dy) is type(dz) is float
+        elif (
+            type(origin) is type(direction) is ARRAY
+            and origin.shape == direction.shape == THREE
+            and origin.dtype is direction.dtype is FLOAT64
+        ):
+            ox, oy, oz = origin.tolist()
+            dx, dy, dz = direction.tolist()
+            plain = True
+        if not plain:
+            ray = plain_ray(origin, direction)
+            if ray is None:
+                return None
+            ox, oy, oz, dx, dy, dz = ray
         # Without the slow `__init__` of a frozen class.
         hits = new_object(Hits)
         fields = hits.__dict__
-        ox, oy, oz, dx, dy, dz = ray
         fields["t"], fields["prim_id"], fields["u"], fields["v"], fields["front"] = kernel(
             self._address, ox, oy, oz, dx, dy, dz, t_min, t_max, 0
         )
+        if self._arrays is not arrays:
+            # Refitted meanwhile: which of the two was hit is not known.
+            return self._closest_of_one(origin, direction, t_min, t_max)
+        fields["_source"] = arrays.primitives, 0, (ox, oy, oz, dx, dy, dz)
         return hits
 
-    def _caster(self, cull: int, _: int) -> Caster:
-        kernel, address = self._cast or self._single_ray(), self._address
+    def _caster(self, cull: int, mask: int) -> Caster:
+        kernel, address, kept = self._cast or self._single_ray(), self._address, None
+        if mask != -1:
+            arrays = self._arrays_for(mask)
+            kept = arrays, address_table(arrays)
+            # Not `_cast`, which after a refit knows arrays of its own, in which all faces count.
+            kernel, address = cast_function(arrays), kept[1].ctypes.data
+        options = packed(cull, mask) if self.kind == "triangles" else cull
 
         def cast(
             ox: float, oy: float, oz: float, dx: float, dy: float, dz: float,
-            t_min: float = 0.0, t_max: float = np.inf, _tree: TreeQueries = self,
+            t_min: float = 0.0, t_max: float = np.inf, _kept: Any = (self, kept),
         ) -> tuple[float, int, float, float, bool]:  # fmt: skip
-            # The tree among the defaults stays alive as long as the function does.
-            hit: tuple[float, int, float, float, bool] = kernel(
-                address, float(ox), float(oy), float(oz), float(dx), float(dy), float(dz),
-                float(t_min), float(t_max), cull,
-            )  # fmt: skip
+            # What is among the defaults stays alive as long as the function does.
+            hit: tuple[float, int, float, float, bool]
+            try:
+                hit = kernel(address, ox, oy, oz, dx, dy, dz, t_min, t_max, options)
+            except Exception:
+                # With the errors that say what is no number.
+                ray = map(float, (ox, oy, oz, dx, dy, dz, t_min, t_max))
+                hit = kernel(address, *ray, options)
             return hit
 
         cast.__qualname__ = f"cast of {self!r}"
         return cast
 
+    def pick(
+        self, camera: Any, x: float, y: float, radius: float = 0.0, *, mask: int | None = None
+    ) -> Any:
+        """Return the nearest hit under a cursor, or None, as `Scene.pick` does.
+
+        Parameters
+        ----------
+        camera : Camera
+        x, y : float
+            The cursor, in the camera's pixels.
+        radius : float
+            In pixels; with 0 the answer is that of `closest_hit` for the ray at (x, y). Otherwise
+            what the cursor misses by less is picked, too, even faces without area.
+        mask : int, optional
+            As in `closest_hit`, one number.
+
+        Returns
+        -------
+        Pick or None
+            Without an instance: `instance_id` and `leaf` are -1, `name` is None.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If the radius is negative or not finite, or the camera is not a `Camera`; with a radius,
+            also for custom primitives.
+
+        Examples
+        --------
+        >>> import bvh
+        >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+        >>> camera = bvh.Camera.orthographic([0, 0, 9], [0, 0, 0], [0, 1, 0], 4.0, 100, 100)
+        >>> tree.pick(camera, 55, 40)
+        Pick(prim_id=0, t=9, position=[0.2, 0.4, 0])
+        >>> tree.pick(camera, 49, 51) is None, tree.pick(camera, 49, 51, radius=3).vertex.id
+        (True, 0)
+        """
+        return import_module(PICKS).pick_in_tree(self, camera, x, y, radius, mask)
+
     def _point_target(self, query: str, mask: int | None, measured: bool) -> Target:
         self._must_hold(query, Triangles)
-        bits = one_mask(mask, self._arrays)
-        return Target(self._arrays, self._quality == "high", self, bits)
+        bits = one_mask(mask)
+        return Target(self._arrays_for(bits), self._quality == "high", self, bits)
 
-    def _as_one_tree(self, query: str, mask: int | None, turned: bool) -> TreeQueries:
+    def _open_edges(self, mask: int | None) -> str | None:
+        """Return what is open and counts for a mask; None if nothing is, or it has been told."""
+        bits, known = one_mask(mask), self._closed
+        if OPEN_IS_FINE in known:
+            return None
+        if bits not in known:
+            from bvh.tree.open_edges import is_closed
+
+            # Two threads may both find out. After a refit nobody asks again.
+            known[bits] = is_closed(self._counted_triangles(self._arrays, bits))
+        if known[bits]:
+            return None
+        known[OPEN_IS_FINE] = True
+        return repr(self)
+
+    def _as_one_tree(self, query: str, mask: int | None, turned: bool) -> _CountedFaces:
         self._must_hold(query, Triangles)
-        one_mask(mask, self._arrays)
-        return self
+        return _CountedFaces(self, one_mask(mask))
 
-    def _winding_terms(self, threads: int) -> WindingTerms:
-        """Return the multipole moments of the nodes."""
+    def _winding_terms(self, threads: int, mask: int = -1) -> WindingTerms:
+        """Return the multipole moments of the faces that count."""
         from bvh.tree.winding_moments import winding_terms
 
         # Two threads may both sum them up: they find the same. A refit, perhaps by another thread
         # meanwhile, makes them useless.
         arrays, known = self._arrays, self._winding
         if known is None or known[0] is not arrays:
-            known = self._winding = arrays, winding_terms(arrays.primitives, threads)
-        terms: WindingTerms = known[1]
+            known = self._winding = arrays, {}
+        terms: WindingTerms | None = known[1].get(mask)
+        if terms is None:
+            terms = winding_terms(self._counted_triangles(arrays, mask), threads)
+            if len(known[1]) >= WINDINGS:
+                known[1].clear()
+            known[1][mask] = terms
         return terms
+
+    def _counted_triangles(self, arrays: TreeArrays, mask: int) -> Triangles:
+        """Return the triangles that count."""
+        triangles, groups = arrays.primitives, self._groups
+        assert isinstance(triangles, Triangles)
+        if groups is None:
+            chosen: Any = slice(None) if mask else slice(0)
+        elif mask == -1 and not len(arrays.face_bits):
+            chosen = slice(None)
+        else:
+            chosen = counted(groups, mask)
+        return Triangles(triangles.points, kernel_input(triangles.faces[chosen]))
+
+    def _that_count(self, found: Overlaps, mask: int | None) -> Overlaps:
+        bits = one_mask(mask)
+        if bits == -1 and not len(self._arrays.face_bits):
+            return found
+        fewer: Overlaps = only(found, counted_ids(self._groups, found.prim_id, bits))
+        return fewer
+
+    def _pairs_that_count(
+        self, pairs: Pairs, mask: int | None, other: TreeQueries, other_mask: int | None
+    ) -> Pairs:
+        for side, tree, bits in ((0, self, one_mask(mask)), (1, other, one_mask(other_mask))):
+            if bits != -1 or len(tree._arrays.face_bits):
+                pairs = pairs[counted_ids(tree._groups, pairs[:, side], bits)]
+        return pairs
 
     def _region_search(self, query: str, *kinds: type) -> RegionSearch:
         from bvh.queries.batches.overlap_batches import search_of

@@ -8,9 +8,9 @@ Each file imports only from those above it.
 | `compiler/` | How Numba compiles kernels, and for which CPU. |
 | `simd/` | SIMD vectors: a few lanes of one type, and the operations on them that kernels need. |
 | `cpus.py` | CPUs that this process may use: affinity, the quota of its container, BVH_NUM_THREADS |
+| `foreign_arrays.py` | Arrays that are not numpy's: which they are, how they are read, and who answers for them |
 | `arguments.py` | Checks of public arguments: types, shapes and ranges, once, before any kernel runs |
 | `changes.py` | Count of all changes of trees and scenes in this process |
-| `lazy_arrays.py` | Lazy arrays, such as Dask's: queries of them are answered by a module above all others |
 | `interrupts.py` | Ctrl-C where Python would lose it: in callbacks of foreign code and in finalizers |
 | `forks.py` | Forks of a process that compiles: no child starts with a lock that is never released |
 | `progress_bars.py` | The `progress` argument of public functions, as a callback of (done, total) |
@@ -18,5 +18,5 @@ Each file imports only from those above it.
 | `starting_folder.py` | The working directory at the import of the package, to which relative settings refer |
 | `threads.py` | Threads of builds and batches: one pool, chunks of work, progress, interruption |
 | `tuple_references.py` | Tuples of arrays and pointers inside kernels: as pointers, by reference, without counting |
-| `user_calls.py` | Users' functions as kernels call them: by address, so that kernels are not compiled for them |
+| `user_calls.py` | Functions called by address: users' functions, so that kernels are not compiled for them |
 """

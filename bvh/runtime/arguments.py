@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bvh.runtime.cpus import default_threads
+from bvh.runtime.cpus import ALL_CPUS, allowed_cpus, default_threads
+from bvh.runtime.foreign_arrays import ORDINARY, as_numpy, is_other
 
 CULL_CODES = {None: 0, "back": 1, "front": -1}
 
@@ -40,8 +41,9 @@ def points(name: str, value: ArrayLike) -> NDArray[np.float64]:
 
 def common_shape(**shapes: tuple[int, ...]) -> tuple[int, ...]:
     """Return the broadcast leading shape of arguments; errors name the arguments."""
-    if not any(shapes.values()):
-        return ()
+    different = {shape for shape in shapes.values() if shape != ()}
+    if len(different) < 2:
+        return different.pop() if different else ()
     try:
         return np.broadcast_shapes(*shapes.values())
     except ValueError:
@@ -73,7 +75,8 @@ def kernel_input(array: NDArray[Any]) -> NDArray[Any]:
     A view if possible. Numba compiles a kernel again for each layout and each read-only
     flag, so there must be only one of them.
     """
-    if not (array.flags.c_contiguous and array.flags.aligned):
+    flags = array.flags
+    if not (flags.c_contiguous and flags.aligned):
         array = np.require(array, requirements=["C", "A"])
     view = array.view(np.ndarray)
     view.flags.writeable = False
@@ -116,8 +119,22 @@ def cull_code(cull: str | None) -> int:
 
 
 def thread_count(threads: int | None) -> int:
-    """Return the number of threads to use: `threads`, or one for each CPU we may use."""
-    return default_threads() if threads is None else whole_number("threads", threads)
+    """Return the number of threads to use: `threads`, or one for each CPU we may use.
+
+    -1 stands for all CPUs of the process's affinity.
+    """
+    if threads is None:
+        return default_threads()
+    number = thread_limit(threads)
+    return allowed_cpus() if number == ALL_CPUS else number
+
+
+def thread_limit(threads: int) -> int:
+    """Return `threads` as an integer: of at least 1, or -1."""
+    number = one_index("threads", threads)
+    if number < 1 and number != ALL_CPUS:
+        raise ValueError(f"threads must be at least 1, or -1 for all CPUs, got {number}")
+    return number
 
 
 def whole_number(name: str, value: int) -> int:
@@ -183,6 +200,8 @@ def _plain(name: str, value: ArrayLike) -> NDArray[Any]:
         raise TypeError(f"{name} must not be a masked array: fill or drop the masked rows first")
     if value is None:
         raise TypeError(f"{name} must be an array, got None")
+    if type(value) not in ORDINARY and is_other(value):
+        return as_numpy(name, value)
     try:
         return np.asarray(value)
     except (ValueError, TypeError) as error:

@@ -15,6 +15,8 @@ CGROUPS, OWN_CGROUP = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
 
 # More threads than any computer has, and what there is where nothing limits it.
 MOST, UNLIMITED = 1 << 16, 1 << 30
+# The number of threads that stands for all CPUs of the affinity.
+ALL_CPUS = -1
 
 
 class _Task(threading.local):
@@ -43,15 +45,21 @@ def default_threads() -> int:
     wanted, quota = settings()
     if wanted:
         return wanted
+    return min(allowed_cpus(), quota)
+
+
+def allowed_cpus() -> int:
+    """Return the number of CPUs of the process's affinity, or of the machine."""
     if hasattr(os, "sched_getaffinity"):
-        return min(len(os.sched_getaffinity(0)), quota)
-    return min(os.cpu_count() or 1, quota)
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 @contextlib.contextmanager
 def task_threads(count: int) -> Iterator[None]:
     """Set the default number of threads for all calls of this thread, during a task."""
-    before, _task.threads = _task.threads, count
+    before = _task.threads
+    _task.threads = allowed_cpus() if count == ALL_CPUS else count
     try:
         yield
     finally:

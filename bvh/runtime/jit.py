@@ -144,6 +144,32 @@ def entry(function: Callable[..., Any]) -> Any:
     return compiled
 
 
+def entry_point(compiled: Any, signature: tuple[Any, ...]) -> Any:
+    """Return the function behind an entry for arguments of these types; the first call compiles it.
+
+    It does not look at their types, as Numba's dispatcher does for microseconds: its callers see to
+    it that they are right. Arrays that are read-only to the kernel may be writable.
+    """
+    with raise_lost_interrupts():
+        compiled.compile(signature)
+    return compiled.overloads[signature].entry_point
+
+
+# Functions behind entries, by the entry's name and the classes that decide its arguments' types;
+# those entries, and the types.
+entry_points: dict[tuple[Any, ...], Any] = {}
+signatures: dict[tuple[Any, ...], tuple[Any, tuple[Any, ...]]] = {}
+
+
+def kept_entry_point(compiled: Any, kinds: tuple[Any, ...], arguments: tuple[Any, ...]) -> Any:
+    """Return the function behind an entry for such arguments, whose types follow from `kinds`."""
+    key = compiled.__name__, *kinds
+    if key not in entry_points:
+        signatures[key] = compiled, tuple(map(typeof, arguments))
+        entry_points[key] = entry_point(*signatures[key])
+    return entry_points[key]
+
+
 def address_of(compiled: Any, signature: Any) -> int:
     """Compile a function for a signature; return the address of its machine code.
 
@@ -170,7 +196,8 @@ FAMILIES = (
      "geometry.planes", "geometry.spheres", "io.polygons", "picking.outlines",
      "scene.flattened_instances"),
     ("tree.build", "tree.epo", "tree.tlas", "tree.world_bounds", "io.untrusted"),
-    ("queries.batches.overlap_batches", "scene.instance_pairs"),
+    ("queries.batches.overlap_batches", "queries.batches.distance_batches",
+     "scene.instance_pairs"),
 )  # fmt: skip
 
 

@@ -46,6 +46,8 @@ POLL_SECONDS = 0.05
 _lock = threading.Lock()
 _pool: ThreadPoolExecutor | None = None
 _pool_size = 0
+# `is_worker` is set in threads of the pool.
+_of_thread = threading.local()
 
 
 def pool(threads: int) -> ThreadPoolExecutor:
@@ -63,7 +65,8 @@ def _new_pool(size: int) -> ThreadPoolExecutor:
     """Return a pool whose threads have all been started."""
     # A thread that finds no memory at its start leaves its starter waiting for ever.
     _check_address_space(size)
-    executor, all_here = ThreadPoolExecutor(size, thread_name_prefix="bvh"), threading.Barrier(size)
+    executor = ThreadPoolExecutor(size, thread_name_prefix="bvh", initializer=_enter_pool)
+    all_here = threading.Barrier(size)
     try:
         for _ in range(size):
             executor.submit(all_here.wait)
@@ -71,6 +74,10 @@ def _new_pool(size: int) -> ThreadPoolExecutor:
         all_here.abort()
         raise
     return executor
+
+
+def _enter_pool() -> None:
+    _of_thread.is_worker = True
 
 
 def _check_address_space(threads: int) -> None:
@@ -136,6 +143,12 @@ def watch(
 
     futures: list[Future[None]] = []
     try:
+        if getattr(_of_thread, "is_worker", False):
+            # A worker that waited for others, which may all be waiting, would wait for ever.
+            run()
+            if report is not None:
+                report()
+            return results
         executor = pool(threads)
         futures.extend(executor.submit(run) for _ in range(min(threads, len(waiting))))
         pending: set[Future[None]] = set(futures)
@@ -161,16 +174,28 @@ class Shelf(Generic[Scratch]):
         self._make = make
         self._free: list[Scratch] = []
 
+    def take(self) -> Scratch:
+        """Return scratch memory for one thread, which gives it back or loses it."""
+        # pop and append are one step each, whatever the threads do.
+        try:
+            return self._free.pop()
+        except IndexError:
+            return self._make()
+
+    def give_back(self, scratch: Scratch) -> None:
+        """Take back what `take` returned."""
+        self._free.append(scratch)
+
     @contextlib.contextmanager
     def scratch(self) -> Iterator[Scratch]:
         """Give scratch memory to one thread; after an exception it is not used again."""
-        # pop and append are one step each, whatever the threads do.
-        try:
-            scratch = self._free.pop()
-        except IndexError:
-            scratch = self._make()
+        scratch = self.take()
         yield scratch
-        self._free.append(scratch)
+        self.give_back(scratch)
+
+    def pieces(self) -> list[Scratch]:
+        """Return all pieces, which no thread uses any more."""
+        return self._free
 
 
 def share(

@@ -1,4 +1,4 @@
-"""Users' functions as kernels call them: by address, so that kernels are not compiled for them.
+"""Functions called by address: users' functions, so that kernels are not compiled for them.
 
 A user's function is compiled alone, into one of a fixed signature that reads its data from memory.
 A kernel takes the addresses of that function and of its data, and so comes from the cache for any
@@ -6,6 +6,8 @@ function. The call follows Numba's own convention, and exceptions of the functio
 
 Data of other types, such as lists and random generators, is not stored in memory as plain numbers.
 It is passed together with its function, and the kernel is compiled for the two.
+
+Kernels themselves are called so where their arguments stay in memory from call to call.
 """
 
 from __future__ import annotations
@@ -126,50 +128,63 @@ def _words(value: Any, kind: Any) -> Iterator[bytes]:
         yield number + bytes(-len(number) % 8)
 
 
+def _read(context: Any, builder: Any, kind: Any, at: Any) -> tuple[Any, Any]:
+    """Return the value of a type that begins at a word in memory, and where the next one begins."""
+
+    def word(i: int) -> Any:
+        return builder.gep(at, [ir.Constant(WORD, i)])
+
+    if isinstance(kind, types.BaseTuple):
+        parts = []
+        for part in kind:
+            value, at = _read(context, builder, part, at)
+            parts.append(value)
+        return context.make_tuple(builder, kind, parts), at
+    if isinstance(kind, types.Array):
+        # A large part of Numba, imported only when a kernel is compiled.
+        from numba.np import arrayobj
+
+        array = context.make_array(kind)(context, builder)
+        sizes = [builder.load(word(1 + i)) for i in range(2 * kind.ndim)]
+        arrayobj.populate_array(
+            array,
+            data=builder.inttoptr(builder.load(at), array.data.type),
+            shape=sizes[: kind.ndim],
+            strides=sizes[kind.ndim :],
+            itemsize=numpy_support.as_dtype(kind.dtype).itemsize,
+            meminfo=None,
+        )
+        return array._getvalue(), word(1 + 2 * kind.ndim)
+    if isinstance(kind, types.NoneType | types.Dispatcher):
+        return context.get_dummy_value(), at
+    stored = context.get_data_type(kind).as_pointer()
+    value = context.unpack_value(builder, kind, builder.bitcast(at, stored))
+    return value, word(-(-numpy_support.as_dtype(kind).itemsize // 8))
+
+
 def _loader(kind: Any) -> Any:
     """Return an intrinsic that reads data of a type from memory; its arrays are borrowed."""
-
-    def read(context: Any, builder: Any, kind: Any, at: Any) -> tuple[Any, Any]:
-        """Return a value and the address of the next one."""
-
-        def word(i: int) -> Any:
-            return builder.gep(at, [ir.Constant(WORD, i)])
-
-        if isinstance(kind, types.BaseTuple):
-            parts = []
-            for part in kind:
-                value, at = read(context, builder, part, at)
-                parts.append(value)
-            return context.make_tuple(builder, kind, parts), at
-        if isinstance(kind, types.Array):
-            # A large part of Numba, imported only when a kernel is compiled.
-            from numba.np import arrayobj
-
-            array = context.make_array(kind)(context, builder)
-            sizes = [builder.load(word(1 + i)) for i in range(2 * kind.ndim)]
-            arrayobj.populate_array(
-                array,
-                data=builder.inttoptr(builder.load(at), array.data.type),
-                shape=sizes[: kind.ndim],
-                strides=sizes[kind.ndim :],
-                itemsize=numpy_support.as_dtype(kind.dtype).itemsize,
-                meminfo=None,
-            )
-            return array._getvalue(), word(1 + 2 * kind.ndim)
-        if isinstance(kind, types.NoneType | types.Dispatcher):
-            return context.get_dummy_value(), at
-        stored = context.get_data_type(kind).as_pointer()
-        value = context.unpack_value(builder, kind, builder.bitcast(at, stored))
-        return value, word(-(-numpy_support.as_dtype(kind).itemsize // 8))
 
     @llvm_operation
     def load(typingctx: Any, address: Any) -> Any:
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            return read(context, builder, kind, builder.inttoptr(args[0], WORD.as_pointer()))[0]
+            return _read(context, builder, kind, builder.inttoptr(args[0], WORD.as_pointer()))[0]
 
         return kind(I8), codegen
 
     return load
+
+
+def _call_at(context: Any, builder: Any, address: Any, result: Any, kinds: Any, values: Any) -> Any:
+    """Call the function at an address; what it raises is raised."""
+    convention = context.call_conv
+    kind = convention.get_function_type(result, kinds).as_pointer()
+    status, value = convention.call_function(
+        builder, builder.inttoptr(address, kind), result, kinds, values
+    )
+    with cgutils.if_unlikely(builder, status.is_error):
+        convention.return_status_propagate(builder, status)
+    return value
 
 
 def _by_address(interface: Interface) -> Any:
@@ -180,15 +195,8 @@ def _by_address(interface: Interface) -> Any:
         kinds = (*interface.kinds, I8)
 
         def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-            convention = context.call_conv
-            kind = convention.get_function_type(interface.result, kinds).as_pointer()
-            function = builder.inttoptr(args[0], kind)
-            status, result = convention.call_function(
-                builder, function, interface.result, kinds, cgutils.unpack_tuple(builder, args[1])
-            )
-            with cgutils.if_unlikely(builder, status.is_error):
-                convention.return_status_propagate(builder, status)
-            return result
+            values = cgutils.unpack_tuple(builder, args[1])
+            return _call_at(context, builder, args[0], interface.result, kinds, values)
 
         return interface.result(I8, types.Tuple(kinds)), codegen
 
@@ -198,6 +206,50 @@ def _by_address(interface: Interface) -> Any:
 call_filter = _by_address(FILTER)
 call_scene_filter = _by_address(SCENE_FILTER)
 call_intersect = _by_address(INTERSECT)
+
+
+def _flat(kind: Any) -> Iterator[Any]:
+    """Yield the types within a tuple's type, in order; a function takes them one by one anyway."""
+    if isinstance(kind, types.BaseTuple):
+        for part in kind:
+            yield from _flat(part)
+    else:
+        yield kind
+
+
+@llvm_operation
+def call_stored(typingctx: Any, kinds: Any, function: Any, first: Any, rest: Any) -> Any:
+    """Call a kernel (kinds, its address, ...) whose first argument and the rest are in memory.
+
+    `kinds` is a `TypeRef` to the tuple of the types of its arguments. See `stored_words`.
+    """
+
+    def codegen(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        leaves, values = [], []
+        head, *tail = kinds.instance_type
+        for address, parts in ((args[2], (head,)), (args[3], tail)):
+            at = builder.inttoptr(address, WORD.as_pointer())
+            for kind in (leaf for part in parts for leaf in _flat(part)):
+                if kind == types.boolean:
+                    value = builder.icmp_unsigned("!=", builder.load(at), ir.Constant(WORD, 0))
+                    at = builder.gep(at, [ir.Constant(WORD, 1)])
+                else:
+                    value, at = _read(context, builder, kind, at)
+                leaves.append(kind)
+                values.append(value)
+        _call_at(context, builder, args[1], types.none, leaves, values)
+        return context.get_dummy_value()
+
+    return types.none(kinds, I8, I8, I8), codegen
+
+
+def stored_words(value: Any) -> list[int]:
+    """Return what `call_stored` reads: arrays, integers and truths, or nested tuples of them."""
+    if isinstance(value, tuple):
+        return [word for part in value for word in stored_words(part)]
+    if isinstance(value, np.ndarray):
+        return [value.ctypes.data, *value.shape, *value.strides]
+    return [int(value)]
 
 
 def user_function(name: str, function: Any, interface: Interface) -> Any:

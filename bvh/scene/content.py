@@ -14,15 +14,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bvh.geometry.transforms import moved
 from bvh.io.trimesh_scenes import Attributes
 from bvh.queries.tree_base import TreeBase
 from bvh.runtime.arguments import ALL_BITS, MAX_ROWS, bit_masks, kernel_input, one_index
 from bvh.runtime.changes import changes
+from bvh.runtime.foreign_arrays import as_numpy, foreign_answer, is_other
 from bvh.runtime.forks import ForkSafeLock
 from bvh.scene.flattened_instances import FlattenedInstances, Leaves, leaf_counts
 from bvh.scene.instanced_trees import InstancedTrees
 from bvh.scene.instances import Instance, InstanceHolder, Instances, nested_scenes
+from bvh.scene.merged_leaves import mesh_of_leaves
+from bvh.scene.stats import SceneStats, scene_stats
 from bvh.tree.primitives import Triangles
 
 # Held during an update of a scene: several threads may query it at once.
@@ -115,9 +117,36 @@ class SceneContent(InstanceHolder):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the arrays that rays traverse: each tree once, and the level above the trees."""
+        """Bytes of the arrays that rays traverse: each tree once, and the level above the trees.
+
+        Also of one tree over all leaves, once rays have led to it.
+        """
         view = self._current()
         return view.nbytes + sum(tree.stats().bytes for tree in self._current_leaves().trees)
+
+    def stats(self, *, epo: bool = False) -> SceneStats:
+        """Return statistics of the scene: instances, primitives shown and stored, depth, memory.
+
+        Parameters
+        ----------
+        epo : bool
+            Also compute the effective partial overlap of each tree, as in `BVH.stats`: slow.
+
+        Returns
+        -------
+        SceneStats
+            `str` of it is a table, with a row for each tree.
+
+        Examples
+        --------
+        >>> import bvh, numpy as np
+        >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+        >>> scene = bvh.Scene()
+        >>> ids = scene.add_many(tree, [np.eye(4)] * 3, visible=[True, True, False])
+        >>> scene.stats()
+        SceneStats(3 instances of 1 trees, 3 primitives, 2 shown, 1 stored, depth 2, 0.00 MiB)
+        """
+        return scene_stats(self, epo)
 
     @property
     def leaves(self) -> Leaves:
@@ -204,22 +233,42 @@ class SceneContent(InstanceHolder):
     def _row(self, number: int) -> int:
         return self._instances.row_of(one_index("instance_id", number))
 
-    def find(self, name: str) -> NDArray[np.int64]:
-        """Return the ids of the instances with a name, ascending; nested scenes are not searched.
+    def names(self, instance_ids: int | ArrayLike, missing: str | None = None) -> Any:
+        """Return the names of instances by their ids, such as those of hits.
 
         Parameters
         ----------
-        name : str
+        instance_ids : int or array_like of int, shape (...)
+            For example ``hits.instance_id``; -1 for a miss.
+        missing : str, optional
+            What a miss has, and an instance without a name. Names of which none is None can be
+            sorted, and counted by `numpy.unique`.
 
         Returns
         -------
-        ndarray of int64, shape (k,)
+        str or None, or ndarray of object, shape (...)
+            Names of instances of this scene; `name_of` has those within nested scenes.
+
+        Raises
+        ------
+        KeyError
+            If there is no such instance.
+
+        Examples
+        --------
+        >>> import bvh, trimesh
+        >>> scene = bvh.Scene()
+        >>> scene.add(trimesh.creation.box(), name="box")
+        0
+        >>> hits = scene.closest_hit([[0.1, 0.2, 5], [9, 9, 5]], [0, 0, -1])
+        >>> scene.names(hits.instance_id), scene.names(0)
+        (array(['box', None], dtype=object), 'box')
         """
-        names = self._instances.names.items()
-        return np.array(sorted(k for k, given in names if given == name), np.int64)
+        given = as_numpy("instance_ids", instance_ids) if is_other(instance_ids) else instance_ids
+        return self._instances.names_of(np.asarray(given), missing)
 
     def attributes(self, child: Any) -> Attributes:
-        """Return the vertex attributes of a tree: normals and texture coordinates.
+        """Return the attributes of a tree: vertex normals, texture coordinates and material.
 
         Parameters
         ----------
@@ -265,6 +314,8 @@ class SceneContent(InstanceHolder):
         >>> hit.prim_id, scene.face_of(hit.leaf, hit.prim_id)
         (1, 0)
         """
+        if is_other(leaf, prim_id):
+            return foreign_answer(self, "face_of", {"leaf": leaf, "prim_id": prim_id})
         rows, ids = np.broadcast_arrays(np.asarray(leaf), np.asarray(prim_id))
         if not all(array.dtype.kind in "iu" or array.size == 0 for array in (rows, ids)):
             raise TypeError("leaf and prim_id must be integers")
@@ -320,18 +371,8 @@ class SceneContent(InstanceHolder):
         total = sum(len(tree.vertices) for tree in trees)
         if total > MAX_ROWS:
             raise ValueError(f"a mesh can have {MAX_ROWS} vertices, and the scene has {total}")
-        vertices = np.empty((total, 3))
-        count = sum(len(tree.faces) for tree in trees)
-        faces = np.empty((count, 3), np.int32)
-        leaf_id, prim_id = np.empty(count, np.int32), np.empty(count, np.int32)
-        at = begin = 0
-        for leaf, tree in zip(chosen, trees, strict=True):
-            end = begin + len(tree.faces)
-            faces[begin:end] = tree.faces + np.int32(at)
-            leaf_id[begin:end], prim_id[begin:end] = leaf, np.arange(end - begin)
-            vertices[at : at + len(tree.vertices)] = moved(tree.vertices, leaves.maps[leaf])
-            at, begin = at + len(tree.vertices), end
-        return vertices, faces, leaf_id, prim_id
+        meshes = [tree._triangles() for tree in trees]
+        return (*mesh_of_leaves(chosen, meshes, leaves.maps),)
 
     def __repr__(self) -> str:
         parts = nested_scenes(self)

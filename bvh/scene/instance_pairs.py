@@ -1,13 +1,14 @@
 """Overlap searches of scenes: faces that overlap regions, pairs of faces that meet.
 
 Pairs are searched tree against tree, for the pairs of leaves whose boxes meet. Whether faces meet
-is decided by their moved vertices; those of leaves that may meet are moved for the query. The boxes
-of one tree are transformed to the frame of the other only to find which faces cannot meet (see
+is decided by their vertices in the world, which are computed for those that may. The boxes of one
+tree are transformed to the frame of the other only to find which faces cannot meet (see
 `tree_to_tree`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -42,8 +43,6 @@ Reals = NDArray[np.float64]
 
 # Pairs of leaves, or of their subtrees, that a thread takes at a time.
 PAIRS_AT_ONCE = 256
-# Moved vertices that are kept for other pairs of a query, 24 bytes each.
-MAX_VERTICES = 1 << 22
 
 STILL = np.eye(3, 4)
 
@@ -60,40 +59,10 @@ def search_of_scene(view: InstancedTrees) -> RegionSearch:
     return RegionSearch(view.arrays, view.bounds, view.owners, corners)
 
 
-class MovedTrees:
-    """Trees of leaves with their vertices moved to the world; those used last are kept.
-
-    Boxes and triangle groups stay those of the unmoved trees; maps between leaves allow for that.
-    """
-
-    def __init__(self, trees: list[TreeArrays], tree_of: NDArray[np.int32], maps: Reals) -> None:
-        self._trees, self._tree_of, self._maps = trees, tree_of, maps
-        self._moved: dict[int, TreeArrays] = {}
-        self._size = 0
-
-    def tree(self, leaf: int) -> TreeArrays:
-        """Return the tree of a leaf with moved vertices."""
-        # Two threads may both move the same one, which does no harm.
-        tree = self._moved.get(leaf)
-        if tree is None:
-            arrays, matrix = self._trees[int(self._tree_of[leaf])], self._maps[leaf]
-            assert isinstance(arrays.primitives, Triangles)
-            points, faces = arrays.primitives
-            if np.array_equal(matrix, STILL):
-                return arrays
-            if self._size > MAX_VERTICES:
-                self._moved, self._size = {}, 0
-            self._size += len(points)
-            triangles = Triangles(kernel_input(moved(points, matrix)), faces)
-            tree = TreeArrays(arrays.nodes, arrays.groups, triangles, arrays.frame)
-            self._moved[leaf] = tree
-        return tree
-
-
 class Side(NamedTuple):
     """One of the two scenes of a search for pairs: its leaves, in arrays."""
 
-    world: MovedTrees
+    trees: list[TreeArrays]
     frames: Reals  # (m, 4, 3)
     tree_of: NDArray[np.int32]
     maps: Reals  # (n, 3, 4)
@@ -107,13 +76,13 @@ def side_of(content: InstancedTrees | TreeBase) -> Side:
     if isinstance(content, InstancedTrees):
         boxes = content.boxes
         visible = (content.masks != 0) & (boxes[:, 0] <= boxes[:, 3])
-        world = MovedTrees(content.trees, content.tree_of, content.maps)
         return Side(
-            world, content.frames, content.tree_of, content.maps, content.inverses, boxes, visible
-        )
-    arrays, still, first = content.arrays, STILL[None], np.zeros(1, np.int32)
+            content.shown_trees(), content.frames, content.tree_of, content.maps, content.inverses,
+            boxes, visible,
+        )  # fmt: skip
+    arrays, still, first = content._shown_arrays(), STILL[None], np.zeros(1, np.int32)
     return Side(
-        MovedTrees([arrays], first, still), arrays.frame[None], first, still, still,
+        [arrays], arrays.frame[None], first, still, still,
         content.bounds.reshape(1, 6), np.array([len(arrays.nodes.data) > 0]),
     )  # fmt: skip
 
@@ -132,18 +101,27 @@ def _moved_boxes(boxes: Reals, matrix: Reals) -> Reals:
         return np.hstack([low, np.where(np.isnan(high), np.inf, high)])
 
 
-def _near(
-    view: InstancedTrees, own: Side, other: Side, transform: Reals | None, threads: int
+def near_leaves(
+    view: InstancedTrees,
+    own: Side,
+    other: Side,
+    transform: Reals | None,
+    threads: int,
+    reach: float = 0.0,
 ) -> tuple[Rows, Rows]:
-    """Return the pairs of leaves whose boxes meet."""
+    """Return the pairs of leaves whose boxes meet, or are within `reach` along every axis."""
     theirs = np.flatnonzero(other.visible)
     boxes = other.boxes[theirs]
     if transform is not None:
         boxes = _moved_boxes(boxes, transform)
     if not (len(theirs) and own.visible.any()):
         return np.empty(0, np.int64), np.empty(0, np.int64)
+    low, high = boxes[:, :3], boxes[:, 3:]
+    if reach > 0.0:
+        with np.errstate(over="ignore"):
+            low, high = np.nextafter(low - reach, -np.inf), np.nextafter(high + reach, np.inf)
     # Nothing is outside the scene's bounds; this also makes all corners finite.
-    low, high = np.maximum(boxes[:, :3], view.bounds[0]), np.minimum(boxes[:, 3:], view.bounds[1])
+    low, high = np.maximum(low, view.bounds[0]), np.minimum(high, view.bounds[1])
     search = search_of(view.tlas_arrays, view.bounds)
     regions = BoxRegions(kernel_input(low), kernel_input(high))
     offsets, mine = find_regions(search, regions, len(low), threads, None)
@@ -152,7 +130,7 @@ def _near(
     return mine[kept], theirs[kept]
 
 
-class _Job(NamedTuple):
+class PairJob(NamedTuple):
     """A search for pairs: two scenes, and the pairs of their leaves whose boxes meet."""
 
     own: Side
@@ -170,19 +148,23 @@ def find_leaf_pairs(
     itself: bool,
     threads: int,
     progress: Progress | None,
+    kept: Callable[[Rows, Rows], NDArray[np.bool_]] | None = None,
 ) -> ScenePairs:
     """Return the pairs of faces, of a scene and of another or a tree, that meet, ascending.
 
-    A scene against itself has each pair once, the lower leaf and face first.
+    A scene against itself has each pair once, the lower leaf and face first. `kept` tells which
+    pairs of leaves are compared.
     """
     own = side_of(view)
     other = own if content is view else side_of(content)
-    mine, theirs = _near(view, own, other, transform, threads)
+    mine, theirs = near_leaves(view, own, other, transform, threads)
     if itself:
-        kept = mine <= theirs
-        mine, theirs = mine[kept], theirs[kept]
-    job = _Job(own, other, transform, itself, mine, theirs)
-    which, entries = _tasks(job, threads)
+        kept = np.less_equal
+    if kept is not None:
+        rows = kept(mine, theirs)
+        mine, theirs = mine[rows], theirs[rows]
+    job = PairJob(own, other, transform, itself, mine, theirs)
+    which, entries = tasks_of(job, threads)
     max_entries = int(np.bincount(which).max()) if len(which) else 0
     shelf = Shelf(lambda: (new_pair_search(max_entries), np.empty((PAIRS, 2), np.int32)))
     parts: list[Rows] = []
@@ -190,7 +172,7 @@ def find_leaf_pairs(
 
     def work(begin: int, end: int) -> None:
         begins = np.flatnonzero(np.diff(which[begin:end], prepend=-1)) + begin
-        to_first = _maps_to_first(job, which[begins])
+        to_first = maps_to_first(job, which[begins])
         found: list[Rows] = []
         with shelf.scratch() as (pair_search, pairs):
             for k, stop in enumerate([*begins[1:].tolist(), end]):
@@ -199,7 +181,7 @@ def find_leaf_pairs(
                 pair = int(which[first])
                 codes = np.array([job.mine[pair], job.theirs[pair]]) << CODE_BITS
                 met = meeting_pairs(
-                    *_trees(job, pair), to_first[k], _is_one(job, pair), pair_search, pairs, cancel
+                    *trees_of(job, pair), to_first[k], is_one(job, pair), pair_search, pairs, cancel
                 )
                 found += [codes | rows for rows in met]
         parts.extend(found)
@@ -222,28 +204,28 @@ def find_leaf_pairs(
     )
 
 
-def _tasks(job: _Job, threads: int) -> tuple[Rows, Rows]:
+def tasks_of(job: PairJob, threads: int) -> tuple[Rows, Rows]:
     """Return the pair of leaves of each task, and the pair of subtrees that it begins with."""
     count = len(job.mine)
     if count == 0 or count >= TASKS * threads or threads == 1:
         return np.arange(count), np.zeros((count, ENTRY), np.int64)
     # Few pairs of leaves: open them, for threads to share.
     wanted = TASKS * threads // count
-    to_first, pair_search = _maps_to_first(job, np.arange(count)), new_pair_search(wanted)
+    to_first, pair_search = maps_to_first(job, np.arange(count)), new_pair_search(wanted)
     entries = [
-        split_pair(*_trees(job, k), to_first[k], _is_one(job, k), pair_search, wanted).copy()
+        split_pair(*trees_of(job, k), to_first[k], is_one(job, k), pair_search, wanted).copy()
         for k in range(count)
     ]
     sizes = [len(rows) for rows in entries]
     return np.repeat(np.arange(count), sizes), np.concatenate(entries)
 
 
-def _is_one(job: _Job, k: int) -> bool:
+def is_one(job: PairJob, k: int) -> bool:
     """Return whether a pair of leaves is a leaf and itself."""
     return job.itself and bool(job.mine[k] == job.theirs[k])
 
 
-def _maps_to_first(job: _Job, pairs: Rows) -> Reals:
+def maps_to_first(job: PairJob, pairs: Rows) -> Reals:
     """Return the transforms between the frames of pairs of leaves."""
     own, other = job.own, job.other
     mine, theirs = job.mine[pairs], job.theirs[pairs]
@@ -253,9 +235,11 @@ def _maps_to_first(job: _Job, pairs: Rows) -> Reals:
     )  # fmt: skip
 
 
-def _trees(job: _Job, k: int) -> tuple[TreeArrays, TreeArrays]:
+def trees_of(job: PairJob, k: int) -> tuple[TreeArrays, TreeArrays]:
     """Return the trees of a pair of leaves."""
-    return job.own.world.tree(int(job.mine[k])), job.other.world.tree(int(job.theirs[k]))
+    own, other = job.own, job.other
+    mine, theirs = own.tree_of[job.mine[k]], other.tree_of[job.theirs[k]]
+    return own.trees[mine], other.trees[theirs]
 
 
 def _ascending(parts: list[Rows]) -> tuple[Rows, Rows]:

@@ -19,13 +19,17 @@ from numpy.typing import NDArray
 from bvh.geometry.arithmetic.floats import row_of, scale_by
 from bvh.geometry.obbs import inverses
 from bvh.geometry.transforms import determinant_sign, rounded_dot
+from bvh.queries.batches.kept_calls import Searched
 from bvh.queries.tree_base import TreeBase
 from bvh.runtime.arguments import kernel_input
 from bvh.runtime.jit import entry, inlined
+from bvh.scene.merged_leaves import LeafMerger
 from bvh.traversal.points.world_metric import METRIC_SIZE, fill_metrics
 from bvh.traversal.rays.one_ray import address_table
 from bvh.tree.arrays import TreeArrays
+from bvh.tree.build import without_hidden
 from bvh.tree.frame import bound, centre, exponent, highest, lowest, scale
+from bvh.tree.instanced import BITS as AT_BITS
 from bvh.tree.instanced import BLOCKS as AT_BLOCKS
 from bvh.tree.instanced import (
     BOUND,
@@ -106,9 +110,8 @@ def _column_sign(maps, i):
     )
 
 
-def _addresses(tree: TreeBase) -> list[int]:
+def _addresses(arrays: TreeArrays) -> list[int]:
     """Return a tree's row in `Instanced.trees`: the addresses of its arrays, and its kind."""
-    arrays = tree.arrays
     row = [0] * TREE_SIZE
     points, *faces = arrays_of(arrays.primitives)
     row[AT_BLOCKS], row[AT_GROUPS] = arrays.nodes.data.ctypes.data, arrays.groups.ctypes.data
@@ -116,6 +119,7 @@ def _addresses(tree: TreeBase) -> list[int]:
     row[FACES] = faces[0].ctypes.data if faces else 0
     row[FRAME] = arrays.frame.ctypes.data
     row[KIND] = KINDS[type(arrays.primitives)]
+    row[AT_BITS] = arrays.face_bits.ctypes.data if len(arrays.face_bits) else 0
     return row
 
 
@@ -133,17 +137,33 @@ class InstancedTrees:
         The BLAS, each once.
     frames : ndarray of float64, shape (m, 4, 3)
         The frames of the trees.
+    merger : LeafMerger
+        Decides when rays have one tree over all leaves instead.
     split : bool
         Whether some tree has a primitive in several of its own leaves.
+    plain : bool
+        Whether all trees are over triangles.
     tree_of, masks, owners : ndarray of int32, shape (n,)
         The tree of each leaf, its mask, and the outermost instance that it belongs to; read-only,
         as are maps.
     maps, inverses : ndarray of float64, shape (n, 3, 4)
         Affine maps of the leaves, and their correctly rounded inverses.
+    seen_closed : set of int
+        Masks for which the trees that count have been asked whether they are closed.
+    moves : int
+        How often leaves have moved.
+    moved_at : ndarray of int64, shape (n,)
+        The last of these moves that each leaf was part of; 0 for none.
     """
 
     arrays: TreeArrays
     address: int
+    # The function that casts a single ray; None before the first.
+    cast: Any
+    # What single rays and single points search, in memory; None before the first of them. They are
+    # of no use once `arrays` are others.
+    seen: Searched | None
+    near: Searched | None
     # The arrays and addresses behind `address`, and those before the last rebuild.
     _now: Any
     _before: Any
@@ -159,7 +179,7 @@ class InstancedTrees:
         owners: NDArray[np.int32],
     ) -> None:
         # Kernels have the addresses of these arrays: they must live as long as this object.
-        self.trees = [tree.arrays for tree in trees]
+        self.trees = [tree._grouped_arrays() for tree in trees]
         self.tree_of = kernel_input(np.array(tree_of, np.int32))
         self._maps = np.array(maps, np.float64, order="C").reshape(-1, 3, 4)
         self._inverses, _ = inverses(self._maps)
@@ -171,13 +191,18 @@ class InstancedTrees:
         self.maps, self.inverses = kernel_input(self._maps), kernel_input(self._inverses)
         self.masks = kernel_input(self._masks)
         self.owners = kernel_input(np.array(owners, np.int32))
-        self._metrics = None
+        self._metrics = self.cast = self.seen = self.near = None
+        self.seen_closed: set[int] = set()
+        self.moves, self.moved_at = 0, np.zeros(len(self._maps), np.int64)
+        self._shown: list[TreeArrays] | None = None
+        self.merger = LeafMerger(self.trees, self.tree_of, self.maps, self.masks, self.owners)
         self.split = any(tree._quality == "high" for tree in trees)
-        table = np.array([_addresses(tree) for tree in trees], np.int64).reshape(-1, TREE_SIZE)
+        table = np.array([_addresses(tree) for tree in self.trees], np.int64).reshape(-1, TREE_SIZE)
         self._transforms = np.zeros(len(self._maps) * TRANSFORM_SIZE)
         self._extents = gathered([extent_of(tree.arrays, tree.bounds) for tree in trees])
         skews = [skew_of(tree) for tree in self.trees]
         self._skews = kernel_input(np.array(skews, np.float64).reshape(-1, 2))
+        self.plain = all(type(tree.primitives) is Triangles for tree in self.trees)
         self._solid = np.array([not isinstance(t.primitives, Triangles) for t in self.trees], bool)
         self._tlas = Tlas(self._bounded(np.arange(len(self._maps))))
         flat = self._maps, self._inverses, self._transforms, table[self.tree_of]
@@ -205,14 +230,25 @@ class InstancedTrees:
         return kernel_input(self._metrics.reshape(-1))
 
     @property
-    def plain(self) -> bool:
-        """Whether all trees are over triangles."""
-        return all(isinstance(tree.primitives, Triangles) for tree in self.trees)
-
-    @property
     def flipped(self) -> NDArray[np.bool_]:
         """Which leaves are reflected."""
         return np.asarray(self._transforms.reshape(-1, TRANSFORM_SIZE)[:, MIRRORED] != 0.0)
+
+    def shown_trees(self) -> list[TreeArrays]:
+        """Return the trees without faces that have no bits, for pairs of faces; they are kept."""
+        if self._shown is None:
+            self._shown = [without_hidden(tree) for tree in self.trees]
+        return self._shown
+
+    def in_memory(self) -> Searched:
+        """Return the arrays in memory; kept as `seen`."""
+        seen = self.seen = Searched(self.arrays)
+        return seen
+
+    def measured(self) -> Searched:
+        """Return the arrays, the metrics and a mask of all bits in memory; kept as `near`."""
+        near = self.near = Searched(self.arrays, self.metrics, -1)
+        return near
 
     def first_not_triangles(self, mask: int) -> tuple[int, str] | None:
         """Return the first leaf within a mask that is not over triangles, and its kind."""
@@ -225,10 +261,10 @@ class InstancedTrees:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of its arrays; trees are not counted."""
+        """Bytes of its arrays and of the merged tree; trees of leaves are not counted."""
         tlas = self.arrays
         arrays = (*self._instanced, *tlas.nodes, tlas.frame, self._tlas.boxes, self.tree_of)
-        return sum(array.nbytes for array in arrays)
+        return sum(array.nbytes for array in arrays) + self.merger.nbytes
 
     @property
     def tlas_arrays(self) -> TreeArrays:
@@ -248,7 +284,13 @@ class InstancedTrees:
     def move(self, leaves: NDArray[np.int64], maps: NDArray[np.float64]) -> None:
         """Change the maps of leaves, (k,), to maps (k, 3, 4)."""
         new = kernel_input(maps)
+        self.merger.forget()
+        self.moves += 1
+        self.moved_at[leaves] = self.moves
         self._maps[leaves] = new
+        # Two threads may have computed metrics, and these be of the other one.
+        if self.near is not None and self.near.arguments[0][1].base is not self._metrics:
+            self.near = None
         if self._metrics is not None:
             self._fill_metrics(leaves, self._metrics)
         self._inverses[leaves], _ = inverses(new)
@@ -259,6 +301,8 @@ class InstancedTrees:
 
     def set_masks(self, leaves: NDArray[np.int64], masks: NDArray[np.uint32]) -> None:
         """Change the masks of leaves."""
+        self.merger.forget()
+        self.seen_closed.clear()
         self._masks[leaves] = np.asarray(masks, np.uint32).view(np.int32)
 
     def _bounded(self, leaves: NDArray[np.int64]) -> NDArray[np.float64]:

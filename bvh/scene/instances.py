@@ -38,9 +38,9 @@ COLUMNS: dict[str, tuple[Any, tuple[int, ...]]] = {
     "visible": (np.bool_, ()),
 }
 
-# Held while a table is compacted, and by readers of one with gaps: queries compact it, possibly in
-# other threads.
-_guard = ForkSafeLock()
+# Held while a table changes or is compacted, by readers of one with gaps (queries compact it,
+# possibly in other threads), and while a table is copied for another thread.
+table_guard = ForkSafeLock()
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -190,15 +190,16 @@ class Instances:
             raise ValueError(f"a scene can give {MAX_ID} ids, and has given {first}")
         ids = np.arange(first, first + count)
         begin, end = self._size, self._size + count
-        self._reserve(end)
         new = {"ids": ids, "child": children, "maps": maps, "masks": masks, "visible": visible}
-        for column, values in new.items():
-            self._columns[column][begin:end] = values
-        for number, name in zip(ids.tolist(), names, strict=False):
-            if name is not None:
-                self.names[number] = name
-        self._size, self.next_id = end, first + count
-        self._reshaped()
+        with table_guard.lock:
+            self._reserve(end)
+            for column, values in new.items():
+                self._columns[column][begin:end] = values
+            for number, name in zip(ids.tolist(), names, strict=False):
+                if name is not None:
+                    self.names[number] = name
+            self._size, self.next_id = end, first + count
+            self._reshaped()
         return ids
 
     def _reserve(self, rows: int) -> None:
@@ -234,6 +235,16 @@ class Instances:
             raise KeyError(f"there is no instance {ids[int((~known).argmax())]}")
         return rows
 
+    def names_of(self, ids: NDArray[Any], missing: str | None) -> Any:
+        """Return the names of instances as objects, `missing` for -1 and where there is none."""
+        if ids.dtype.kind not in "iu" and ids.size:
+            raise TypeError(f"instance_ids must be integers, got {ids.dtype}")
+        which, rows = np.unique(ids, return_inverse=True)
+        # An unknown id is an error, with or without a name.
+        self.rows_of(which[which != -1].astype(np.int64))
+        named = np.array([self.names.get(k, missing) for k in which.tolist()] + [None], object)
+        return named[rows.reshape(ids.shape)]
+
     def record(self, row: int) -> Instance:
         """Return one instance."""
         number, child, maps, mask, visible = (self._columns[name][row] for name in COLUMNS)
@@ -244,28 +255,32 @@ class Instances:
 
     def move(self, rows: NDArray[np.int64], maps: NDArray[np.float64]) -> None:
         """Change the maps of rows."""
-        self._columns["maps"][rows] = maps
-        self.moved.note(rows, REMEMBERED + 2 * self._size)
-        changes.note_scene()
+        with table_guard.lock:
+            self._columns["maps"][rows] = maps
+            self.moved.note(rows, REMEMBERED + 2 * self._size)
+            changes.note_scene()
 
     def mark(self, rows: NDArray[np.int64], column: str, values: Any) -> None:
         """Change the masks, or the visibility, of rows."""
-        self._columns[column][rows] = values
-        self.masked.note(rows, REMEMBERED + 2 * self._size)
-        changes.note_scene()
+        with table_guard.lock:
+            self._columns[column][rows] = values
+            self.masked.note(rows, REMEMBERED + 2 * self._size)
+            changes.note_scene()
 
     def remove(self, rows: NDArray[np.int64]) -> None:
         """Remove rows, each given once."""
-        self._dead += len(rows)
-        for number in self._columns["ids"][rows].tolist():
-            self.names.pop(number, None)
-        self.replace(rows, -1)
+        with table_guard.lock:
+            self._dead += len(rows)
+            for number in self._columns["ids"][rows].tolist():
+                self.names.pop(number, None)
+            self.replace(rows, -1)
 
     def replace(self, rows: NDArray[np.int64] | int, child: int) -> None:
         """Change the child of rows to the one with an index."""
-        self._columns["child"][rows] = child
-        self._is_compact = False
-        self._reshaped()
+        with table_guard.lock:
+            self._columns["child"][rows] = child
+            self._is_compact = False
+            self._reshaped()
 
     def _reshaped(self) -> None:
         self.shape += 1
@@ -274,13 +289,13 @@ class Instances:
     def compact(self) -> None:
         """Close the gaps of removed rows, and drop children that are not used."""
         if not self._is_compact:
-            with _guard.lock:
+            with table_guard.lock:
                 if not self._is_compact:
                     self._close_gaps()
 
     def without_compaction(self) -> contextlib.AbstractContextManager[Any]:
         """Return a context in which no other thread compacts the table."""
-        return _NOTHING if self._is_compact else _guard.lock
+        return _NOTHING if self._is_compact else table_guard.lock
 
     def _close_gaps(self) -> None:
         used = np.zeros(len(self.children) + 1, np.bool_)
@@ -323,6 +338,20 @@ class InstanceHolder:
     # By Python's id of a tree, with the tree, so that no other object can have that id.
     _attributes: dict[int, tuple[TreeBase, Attributes]]
     _up: str
+
+    def find(self, name: str) -> NDArray[np.int64]:
+        """Return the ids of the instances with a name, ascending; nested scenes are not searched.
+
+        Parameters
+        ----------
+        name : str
+
+        Returns
+        -------
+        ndarray of int64, shape (k,)
+        """
+        names = self._instances.names.items()
+        return np.array(sorted(k for k, given in names if given == name), np.int64)
 
 
 def nested_scenes(top: InstanceHolder) -> list[InstanceHolder]:

@@ -179,7 +179,7 @@ class Picking(SceneQueries):
         mask : int
             Instances whose mask shares no bit with it are neither selected nor hide others.
         threads : int, optional
-            Threads to use; one for each CPU by default.
+            Threads to use; one for each CPU by default, and -1 for all CPUs of the affinity.
 
         Returns
         -------

@@ -34,6 +34,7 @@ class Scene(Picking, SceneSaving):
     ascending order and never reuses one.
 
     Dask arrays give lazy results, as in `BVH`; these are of the scene as it is when it is queried.
+    Arrays of other libraries, such as PyTorch's, give arrays of their library, as in `BVH`.
 
     When a nested scene is changed, or a tree refitted, all scenes that contain it follow. Many
     threads may query a scene at once, but neither it nor its contents must be changed meanwhile. It
@@ -76,9 +77,9 @@ class Scene(Picking, SceneSaving):
             Each geometry becomes one tree, however many nodes use it; names are those of nodes,
             and transforms those from a node to the world. Nodes of glTF without a name get that of
             their mesh, and the parts of a mesh in several materials that of its node, with a number
-            where a name repeats: the same each time. Vertex normals and texture coordinates of the
-            meshes are kept (see `attributes`). Nodes with points or paths, or with a singular
-            transform, are left out with a `BVHWarning`.
+            where a name repeats: the same each time. Vertex normals, texture coordinates and base
+            colours of the meshes are kept (see `attributes`). Nodes with points or paths, or with a
+            singular transform, are left out with a `BVHWarning`.
         up : {"x", "y", "z", "-x", "-y", "-z"}, optional
             The axis that is up (see `Scene.up`); by default y if trimesh has read the scene from
             glTF, else z.
@@ -127,7 +128,7 @@ class Scene(Picking, SceneSaving):
         >>> scene.up = "y"
         >>> scene.add(([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]]))
         0
-        >>> bvh.Camera.framing(scene) == bvh.Camera.framing(scene.bounds, up="y")
+        >>> bvh.Camera.framing(scene) == bvh.Camera.framing(scene, up="y")
         True
         """
         return self._up
@@ -366,6 +367,7 @@ def _warm() -> None:
     scene.all_hits(*rays)
     scene.all_hits(*rays, max_hits=1)
     scene.count_hits(*rays)
+    scene.count_hits(rays[0][0], rays[1][0])
     scene.caster()(1.0, 1.0, 1.0, -1.0, -1.0, -1.0)
 
 
@@ -376,6 +378,7 @@ def _warm_points() -> None:
     scene.add(BVH.from_triangles(np.eye(3), [[0, 1, 2]]))
     for count in (None, 1):
         scene.closest_point(points, k=count)
+    scene.distance(points[0])
     scene.contains(points)
 
 

@@ -7,15 +7,20 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bvh.io.trimesh_scenes import Attributes
+from bvh.queries.answers.clearances import SceneClearances
+from bvh.queries.batches.counted_ids import counted_ids, only
+from bvh.queries.batches.kept_calls import Searched
 from bvh.queries.batches.overlap_batches import RegionSearch
 from bvh.queries.hierarchy import BVH
 from bvh.queries.overlap_queries import OverlapQueries
 from bvh.queries.point_queries import PointQueries
-from bvh.queries.query_arguments import Target, one_mask
+from bvh.queries.query_arguments import Target, one_mask, plain_ray
 from bvh.queries.ray_queries import RayQueries
 from bvh.queries.results import (
+    Ids,
     SceneAllHits,
     SceneClosestPoints,
     SceneHits,
@@ -23,10 +28,13 @@ from bvh.queries.results import (
     ScenePairs,
     new_object,
 )
+from bvh.queries.sight_queries import SightQueries
 from bvh.queries.tree_base import TreeBase
-from bvh.runtime.arguments import ALL_BITS
+from bvh.runtime.arguments import ALL_BITS, reals, thread_count
 from bvh.runtime.changes import changes
+from bvh.runtime.progress_bars import ProgressLike, heard
 from bvh.scene.content import SceneContent
+from bvh.scene.ignored_pairs import PairsLike, ignored_keys
 from bvh.scene.instance_pairs import find_leaf_pairs, search_of_scene
 from bvh.scene.instanced_trees import InstancedTrees
 from bvh.scene.instances import Instances
@@ -36,10 +44,14 @@ from bvh.tree.primitives import Triangles
 SceneHit = tuple[float, int, float, float, bool, int]
 SceneCaster = Callable[..., SceneHit]
 
+# Nothing is culled, and all masks count.
+EVERYTHING = (0, -1)
+
 
 class SceneQueries(
     SceneContent,
     RayQueries[SceneHits, SceneAllHits, SceneCaster],
+    SightQueries,
     PointQueries[SceneClosestPoints],
     OverlapQueries[SceneOverlaps, ScenePairs],
 ):
@@ -58,21 +70,52 @@ class SceneQueries(
     def _target(self) -> Target:
         view = self._current()
         # Kernels have only addresses of the trees, and `progress` may release them.
-        return Target(view.arrays, view.split, view)
+        return Target(view.arrays, view.split, view, merged=view.merger.tree_for)
+
+    def _searched(self, rays: int) -> tuple[Any, object, Any]:
+        view = self._current()
+        whole = view.merger.tree_for(rays, None)
+        return view.arrays if whole is None else whole.arrays, view, whole
+
+    def _at_once(self) -> tuple[Searched, object, bool]:
+        view = self._current()
+        searched = view.seen
+        if searched is None or searched.arrays is not view.arrays:
+            searched = view.in_memory()
+        return searched, view, view.split
+
+    def _near_at_once(self) -> Any:
+        view = self._current()
+        if not view.plain:
+            return None
+        near = view.near
+        if near is None or near.arrays is not view.arrays:
+            near = view.measured()
+        return near, view
 
     def _cast_one(self, ray: tuple[float, ...], t_min: float, t_max: float) -> Any:
         view = self._current()
-        return cast_function(view.arrays)(view.address, *ray, t_min, t_max, (0, -1))
+        kernel = view.cast or _kernel_of(view)
+        ox, oy, oz, dx, dy, dz = ray
+        return kernel(view.address, ox, oy, oz, dx, dy, dz, t_min, t_max, EVERYTHING)
 
-    def _closest_of_one(self, ray: tuple[float, ...], t_min: float, t_max: float) -> SceneHits:
+    def _closest_of_one(
+        self, origin: Any, direction: Any, t_min: float, t_max: float
+    ) -> SceneHits | None:
+        ray = plain_ray(origin, direction)
+        if ray is None:
+            return None
         view = self._current()
+        kernel = view.cast or _kernel_of(view)
         hits = new_object(SceneHits)
         fields = hits.__dict__
-        (
-            fields["t"], fields["prim_id"], fields["u"], fields["v"], fields["front"],
-            fields["leaf"],
-        ) = cast_function(view.arrays)(view.address, *ray, t_min, t_max, (0, -1))  # fmt: skip
-        fields["instance_id"] = view.owner(fields["leaf"])
+        ox, oy, oz, dx, dy, dz = ray
+        fields["t"], fields["prim_id"], fields["u"], fields["v"], fields["front"], leaf = kernel(
+            view.address, ox, oy, oz, dx, dy, dz, t_min, t_max, EVERYTHING
+        )
+        fields["instance_id"] = view.owners.item(leaf) if leaf >= 0 else -1
+        fields["leaf"] = leaf
+        fields["_source"] = view, view.moves, ray
         return hits
 
     def _caster(self, cull: int, mask: int) -> SceneCaster:
@@ -85,10 +128,13 @@ class SceneQueries(
         ) -> SceneHit:  # fmt: skip
             # Named, so that it stays alive while another thread changes the scene.
             view = current()
-            hit: SceneHit = kernel(
-                view.address, float(ox), float(oy), float(oz), float(dx), float(dy), float(dz),
-                float(t_min), float(t_max), options,
-            )  # fmt: skip
+            hit: SceneHit
+            try:
+                hit = kernel(view.address, ox, oy, oz, dx, dy, dz, t_min, t_max, options)
+            except Exception:
+                # With the errors that say what is no number.
+                ray = map(float, (ox, oy, oz, dx, dy, dz, t_min, t_max))
+                hit = kernel(view.address, *ray, options)
             return hit
 
         cast.__qualname__ = f"cast of {type(self).__name__}"
@@ -96,7 +142,7 @@ class SceneQueries(
 
     def _point_target(self, query: str, mask: int | None, measured: bool) -> Target:
         view = self._current()
-        bits = one_mask(mask, view.arrays)
+        bits = one_mask(mask)
         solid = None if view.plain else view.first_not_triangles(bits)
         if solid is not None:
             leaf, kind = solid
@@ -106,6 +152,17 @@ class SceneQueries(
             )
         return Target(view.arrays, view.split, view, bits, view.metrics if measured else None)
 
+    def _open_edges(self, mask: int | None) -> str | None:
+        bits, view = one_mask(mask), self._current()
+        if bits in view.seen_closed:
+            return None
+        leaves, found = self._current_leaves(), None
+        for k in np.unique(leaves.tree_of[np.flatnonzero(view.masks & bits)]).tolist():
+            # Each is asked, so that each tells only once.
+            found = leaves.trees[k]._open_edges(mask) or found
+        view.seen_closed.add(bits)
+        return None if found is None else f"an instance of {found}"
+
     def _as_one_tree(self, query: str, mask: int | None, turned: bool) -> BVH:
         bits = self._point_target(query, mask, False).mask
         now, key = changes.count, (bits, turned)
@@ -113,7 +170,10 @@ class SceneQueries(
         tree = kept.get(key)
         if tree is not None and seen == now:
             return tree
-        vertices, faces, leaf_id, _ = self.flattened(bits & ALL_BITS)
+        vertices, faces, leaf_id, prim_id = self.flattened(bits & ALL_BITS)
+        count = self._counted(leaf_id, prim_id, bits)
+        if not count.all():
+            faces, leaf_id = faces[count], leaf_id[count]
         if turned:
             flipped = self._current().flipped[leaf_id]
             faces[flipped] = faces[flipped][:, ::-1]
@@ -126,6 +186,34 @@ class SceneQueries(
             tree = BVH.from_triangles(vertices, faces)
         self._wound = now, (kept if seen == now else {}) | {key: tree}
         return tree
+
+    def _counted(self, leaf: Ids, prim_id: Ids, mask: int) -> NDArray[np.bool_]:
+        """Return which faces of leaves share a bit with a mask, and their leaves, too."""
+        leaves = self._current_leaves()
+        kept = np.asarray(leaves.masks[leaf] & np.uint32(mask & ALL_BITS) != 0)
+        for k, tree in enumerate(leaves.trees):
+            if tree._groups is not None and (mask != -1 or len(tree._arrays.face_bits)):
+                its = np.flatnonzero(leaves.tree_of[leaf] == k)
+                kept[its] &= counted_ids(tree._groups, prim_id[its], mask)
+        return kept
+
+    def _that_count(self, found: SceneOverlaps, mask: int | None) -> SceneOverlaps:
+        kept = self._counted(found.leaf, found.prim_id, one_mask(mask))
+        return found if kept.all() else only(found, kept)
+
+    def _pairs_that_count(
+        self, pairs: ScenePairs, mask: int | None, other: Any, other_mask: int | None
+    ) -> ScenePairs:
+        leaf, prim = pairs.leaf, pairs.prim_id
+        kept = self._counted(leaf[:, 0], prim[:, 0], one_mask(mask))
+        bits = one_mask(other_mask)
+        if isinstance(other, SceneQueries):
+            kept &= other._counted(leaf[:, 1], prim[:, 1], bits)
+        elif bits != -1 or len(other._arrays.face_bits):
+            kept &= counted_ids(other._groups, prim[:, 1], bits)
+        if kept.all():
+            return pairs
+        return ScenePairs(pairs.instance_id[kept], leaf[kept], prim[kept])
 
     def _region_search(self, query: str, *_: type) -> RegionSearch:
         return search_of_scene(self._over_triangles(query))
@@ -142,6 +230,135 @@ class SceneQueries(
             raise TypeError(f"other must be a BVH or a Scene, got {type(other).__name__}")
         return partial(find_leaf_pairs, view, content)
 
+    def collisions(
+        self,
+        *,
+        ignore: PairsLike | None = None,
+        threads: int | None = None,
+        progress: ProgressLike | None = None,
+    ) -> NDArray[np.int32]:
+        """Find all pairs of instances whose surfaces touch.
+
+        Decided as real arithmetic decides it on the vertices of the mesh that `flattened` returns,
+        though nothing is flattened: a common point is enough, be it of a vertex, an edge or two
+        faces in one plane. An instance inside another does not touch it. A nested scene is one
+        instance, whose parts are not compared with each other. Instances that have moved are where
+        they are now, without a rebuild. `self_overlaps` finds the faces that meet.
+
+        Parameters
+        ----------
+        ignore : iterable of pairs, or array_like of int, shape (k, 2), optional
+            Pairs of instances that may touch, in either order, each given by its id or its name.
+            A name stands for all instances of this scene that have it.
+        threads, progress
+            As in `closest_hit`; progress counts parts of the work.
+
+        Returns
+        -------
+        ndarray of int32, shape (m, 2)
+            Ids of the two instances, the lower one first; rows ascending. Leaves that are not
+            visible, or whose mask is 0, are ignored.
+
+        Raises
+        ------
+        TypeError
+            If an instance that counts is not over triangles; the message names it.
+        ValueError
+            If there is no instance with an id or a name in `ignore`; the message names it.
+
+        Examples
+        --------
+        The links of an arm, of which those that are joined overlap. Bent to a square, the last
+        link meets the first.
+
+        >>> import bvh, numpy as np, trimesh
+        >>> link = bvh.BVH.from_mesh(trimesh.creation.box([1.2, 0.2, 0.2]))
+        >>> arm, names = bvh.Scene(), ["base", "upper", "lower", "hand"]
+        >>> ids = [arm.add(link, name=name) for name in names]
+        >>> joints = list(zip(names, names[1:]))
+        >>> def bend(angle):
+        ...     pose, turn = np.eye(4), np.eye(4)
+        ...     turn[:2, :2] = [[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]]
+        ...     for number in ids:
+        ...         arm.set_transform(number, pose)
+        ...         half = np.eye(4)
+        ...         half[0, 3] = 0.5
+        ...         pose = pose @ half @ turn @ half
+        >>> bend(0.2)
+        >>> arm.collisions().tolist()
+        [[0, 1], [1, 2], [2, 3]]
+        >>> arm.collisions(ignore=joints)
+        array([], shape=(0, 2), dtype=int32)
+        >>> bend(np.pi / 2)
+        >>> arm.collisions(ignore=joints).tolist()
+        [[0, 3]]
+        """
+        from bvh.scene.instance_contacts import find_touching
+
+        view, workers = self._over_triangles("collisions"), thread_count(threads)
+        ignored = ignored_keys(self._instances, ignore)
+        with heard(progress) as report:
+            return find_touching(view, view, ignored, workers, report)
+
+    def clearances(
+        self,
+        max_distance: float = np.inf,
+        *,
+        ignore: PairsLike | None = None,
+        threads: int | None = None,
+        progress: ProgressLike | None = None,
+    ) -> SceneClearances:
+        """Measure how near the surfaces of instances are to each other, and where.
+
+        The distance is 0 exactly where `collisions` finds a pair, and elsewhere within 2 units in
+        the last place of that between the meshes as `flattened` returns them. Instances further
+        apart than `max_distance` are told from their boxes, or from the nodes of their trees; with
+        the default every instance is measured against every other. Instances that have moved are
+        where they are now, without a rebuild.
+
+        Parameters
+        ----------
+        max_distance : float
+            At least 0; pairs further apart are left out.
+        ignore
+            As in `collisions`.
+        threads, progress
+            As in `closest_hit`; progress counts pairs of instances.
+
+        Returns
+        -------
+        SceneClearances
+            One row a pair of instances, ascending. An instance without faces is in no pair, nor is
+            one that is not visible, or whose mask is 0.
+
+        Raises
+        ------
+        TypeError, ValueError
+            As in `collisions`; a `max_distance` that is NaN or negative.
+
+        Examples
+        --------
+        >>> import bvh, numpy as np, trimesh
+        >>> scene, box = bvh.Scene(), bvh.BVH.from_mesh(trimesh.creation.box())
+        >>> at = np.tile(np.eye(4), (3, 1, 1))
+        >>> at[:, 0, 3] = [0.0, 1.0, 4.0]
+        >>> ids = scene.add_many(box, at, ["first", "second", "third"])
+        >>> scene.clearances()
+        SceneClearances(3 pairs of instances, 1 touching, distance 0 to 3)
+        >>> near = scene.clearances(2.5, ignore=[("first", "second")])
+        >>> near.instance_id.tolist(), near.distance.tolist(), near.position[0, :, 0].tolist()
+        ([[1, 2]], [2.0], [1.5, 3.5])
+        """
+        from bvh.scene.instance_contacts import find_clearances
+
+        limit = reals("max_distance", max_distance)
+        if limit.ndim or not limit >= 0.0:
+            raise ValueError(f"max_distance must be a number of at least 0, got {max_distance!r}")
+        view, workers = self._over_triangles("clearances"), thread_count(threads)
+        ignored = ignored_keys(self._instances, ignore)
+        with heard(progress) as report:
+            return find_clearances(view, view, ignored, float(limit), workers, report)
+
     def _over_triangles(self, query: str) -> InstancedTrees:
         """Return what kernels work on, if all that counts is over triangles."""
         view = self._current()
@@ -153,3 +370,9 @@ class SceneQueries(
                 path = self.path(int(bad[0]))
                 raise TypeError(f"{query} needs triangles; instance {path} leads to {kind}")
         return view
+
+
+def _kernel_of(view: InstancedTrees) -> Any:
+    """Return the function that casts a single ray into a scene; it is kept for later rays."""
+    view.cast = cast_function(view.arrays)
+    return view.cast

@@ -8,40 +8,71 @@ from typing import Any
 import numpy as np
 
 from bvh.scene.instances import depth_of, nested_scenes
-from bvh.scene.scene import Scene
-from bvh.tree.stats import TreeStats
+from bvh.tree.stats import TreeStats, wide_levels
+from bvh.tree.wide_nodes import lanes_of
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SceneStats:
-    """Statistics of a scene; its `str` is a table."""
+    """Statistics of a scene, returned by `Scene.stats`. `str` formats them as a table.
 
-    # Of the scene itself; a scene of trees has one level.
+    Attributes
+    ----------
+    instances : int
+        Of the scene itself, as ``len(scene)``.
+    levels : int
+        Levels of nested scenes; 1 for a scene of trees.
+    leaves, hidden : int
+        Number of leaves (see `Scene.leaves`), and of those among them that no ray can hit, because
+        an instance on their path is not visible or its mask is 0.
+    primitives, shown, stored : int
+        Number of primitives in all leaves, in those not hidden, and in all trees, each of which is
+        stored once.
+    depth : int
+        Levels of nodes from the root of the tree over the leaves to the deepest node's primitives.
+    bytes, instance_bytes : int
+        Memory of the trees, each counted once, and of the level above them.
+    trees : tuple of TreeStats
+        Of each tree of ``scene.leaves.trees``.
+    placed : tuple of int
+        Number of leaves of each tree.
+    """
+
     instances: int
     levels: int
-    # Nested ones included, and those among them that are not visible.
     leaves: int
     hidden: int
-    # In all leaves; and in all trees, each of which is stored once.
     primitives: int
+    shown: int
     stored: int
-    # Memory of the trees, and of the level above them.
+    depth: int
     bytes: int
     instance_bytes: int
-    # Of each tree of `Scene.leaves`, with the number of its leaves.
     trees: tuple[TreeStats, ...]
     placed: tuple[int, ...]
+
+    def __repr__(self) -> str:
+        return (
+            f"SceneStats({self.instances} instances of {len(self.trees)} trees, "
+            f"{self.primitives} primitives, {self.shown} shown, {self.stored} stored, "
+            f"depth {self.depth}, {_size(self.bytes + self.instance_bytes)})"
+        )
 
     def __str__(self) -> str:
         levels = f", {self.levels} levels of scenes" if self.levels > 1 else ""
         rows = [
             ("instances", f"{self.instances}{levels}"),
             ("leaves", f"{self.leaves}, {self.hidden} of them hidden"),
-            ("primitives", f"{self.primitives}, {self.stored} of them stored"),
+            ("primitives", f"{self.primitives}, {self.shown} shown, {self.stored} stored"),
+            ("depth", f"{self.depth}"),
             ("memory", f"{_size(self.bytes)}, and {_size(self.instance_bytes)} of instances"),
             ("trees", f"{len(self.trees)}"),
         ]
         lines = [f"{name:<16}{text}" for name, text in rows]
+        return "\n".join([*lines, *self.tree_lines()])
+
+    def tree_lines(self) -> list[str]:
+        """Return the part of the table that has a line for each tree, below their heads."""
         heads = ("tree", "leaves", "primitives", "depth", "SAH cost", "memory", "build", "EPO")
         table: list[tuple[str, ...]] = [heads]
         for k, (tree, placed) in enumerate(zip(self.trees, self.placed, strict=True)):
@@ -51,27 +82,34 @@ class SceneStats:
             table.append((*counts, *cost))
         shown = 8 if any(line[-1] for line in table[1:]) else 7
         widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+        lines = []
         for line in table if self.trees else []:
             cells = [text.rjust(width) for text, width in zip(line, widths, strict=True)]
             lines.append("  ".join(cells[:shown]))
-        return "\n".join(lines)
+        return lines
 
 
-def scene_stats(scene: Scene, epo: bool = False) -> SceneStats:
+def scene_stats(scene: Any, epo: bool = False) -> SceneStats:
     """Return the statistics of a scene; with `epo`, also that of each tree, which is slow."""
-    leaves, parts = scene.leaves, nested_scenes(scene)
+    arrays, leaves, parts = scene._current().arrays, scene.leaves, nested_scenes(scene)
     trees = tuple(tree.stats(epo=epo) for tree in leaves.trees)
     placed = np.bincount(leaves.tree_of, minlength=len(trees))
     sizes = np.array([tree.primitives for tree in trees], np.int64)
+    hidden = leaves.masks == 0
+    view = lanes_of(arrays.nodes.data)
+    # A leaf's tree begins one level below the node that holds its box.
+    above = int(wide_levels(view)[np.nonzero(view.leaf)[0]].max(initial=-1)) + 1
     return SceneStats(
         instances=len(scene),
         levels=depth_of(parts),
         leaves=len(leaves),
-        hidden=int(np.count_nonzero(leaves.masks == 0)),
+        hidden=int(np.count_nonzero(hidden)),
         primitives=int((placed * sizes).sum()),
+        shown=int(sizes[leaves.tree_of[~hidden]].sum()),
         stored=int(sizes.sum()),
+        depth=above + max((tree.depth for tree in trees), default=0),
         bytes=sum(tree.bytes for tree in trees),
-        instance_bytes=_bytes_of(scene._current().arrays),
+        instance_bytes=_bytes_of(arrays),
         trees=trees,
         placed=tuple(placed.tolist()),
     )

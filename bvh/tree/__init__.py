@@ -11,10 +11,13 @@ Each file imports only from those above it.
 | `multipoles.py` | Multipole expansion of the solid angle of a piece of surface, as seen from far away |
 | `nodes.py` | Binary nodes, which builders make: their memory layout and accessors, and float32 boxes |
 | `primitives.py` | Primitives of a tree: triangles, boxes, oriented boxes and users' own, with one ray test |
+| `open_edges.py` | Open edges of a mesh: whether its faces bound a volume, so that the parity of crossings counts |
 | `edge_rule.py` | Edge rule: which one of the faces that share an edge or vertex is crossed by a ray through it |
 | `triangle_groups.py` | Triangle groups: their memory layout and accessors, and the filter of a ray against them |
 | `wide_nodes.py` | Wide nodes, which queries traverse: their memory layout and accessors |
+| `face_bits.py` | Bits of faces, by which a query's mask tells those that count: by face, and as leaves have them |
 | `arrays.py` | `TreeArrays`: the arrays of a tree, as kernels take them |
+| `oriented_boxes.py` | Oriented boxes around the children of wide nodes: their memory layout, fitting and accessors |
 | `collapse.py` | Collapse of a binary tree to wide nodes, and the visiting orders of their children |
 | `build.py` | Build of a tree: from primitives to records in a local frame, to nodes, to its arrays |
 | `epo.py` | Effective partial overlap (EPO) of a tree: the area in its boxes that belongs to other subtrees |

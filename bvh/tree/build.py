@@ -8,20 +8,33 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.geometry.arithmetic.floats import INF, finite, lower_of, upper_of, vector
-from bvh.runtime.arguments import aligned, kernel_input, owned
+from bvh.geometry.arithmetic.floats import INF, vector
+from bvh.runtime.arguments import aligned, kernel_input, owned, thread_count
 from bvh.runtime.jit import entry, inlined, warms
-from bvh.runtime.simd import WIDTH, lane
+from bvh.runtime.simd import (
+    WIDTH,
+    address,
+    convert,
+    greater,
+    lane,
+    lesser,
+    mask_bits,
+    peek,
+    prefetch_address,
+    splat,
+)
 from bvh.runtime.threads import Progress, share
 from bvh.tree.arrays import TreeArrays, frozen, frozen_primitives
 from bvh.tree.builders import binned_sah, hlbvh, sbvh
 from bvh.tree.builders.records import WIDTH as RECORD
-from bvh.tree.builders.records import outward, record, store
+from bvh.tree.builders.records import box_record, corner, join, nothing, outward, record, store
+from bvh.tree.builders.records import centre as doubled_centre
 from bvh.tree.builders.subtrees import SMALLEST_TASK
 from bvh.tree.collapse import widen
+from bvh.tree.face_bits import NO_BITS
 from bvh.tree.frame import centre, local_frame, scale
 from bvh.tree.nodes import Nodes, local_boxes
-from bvh.tree.primitives import Primitives, Triangles, corners, world_bounds
+from bvh.tree.primitives import Primitives, Triangles, world_bounds
 from bvh.tree.triangle_groups import GROUP_SIZE, pack_triangles
 from bvh.tree.wide_nodes import MAX_LEAF_ROWS, WideNodes
 
@@ -32,6 +45,8 @@ BUILDERS: dict[str, Callable[..., Nodes]] = {
 
 # Triangles that a thread takes at a time for records.
 CHUNK = 16384
+# Triangles between one and that whose vertices are prefetched with it.
+AHEAD = 24
 # Triangle groups that a thread packs at a time.
 PACK_CHUNK = 2048
 
@@ -43,26 +58,38 @@ class Prepared(NamedTuple):
     used: int  # primitives that can be hit
     frame: NDArray[np.float64]  # (2, 3): see `local_frame`
     bounds: NDArray[np.float64]  # (2, 3): corners of all primitives that can be hit; else NaN
+    boxes: NDArray[np.float32] | None  # records (2, 8) of the box of all and that of their centres
 
 
 @inlined
-def _is_valid(a, b, c):
-    """Return whether all vertices of a triangle are finite."""
-    return finite(a) and finite(b) and finite(c)
+def _box_of_triangle(triangles, i):
+    """Return the corners of a triangle's box, and whether all its vertices are finite.
+
+    Prefetches the vertices of a triangle further on.
+    """
+    later = 3 * min(i + AHEAD, len(triangles.faces) - 1)
+    for k in range(3):
+        vertex = np.int64(peek(triangles.faces, later + k))
+        prefetch_address(address(triangles.points, 3 * vertex))
+    a = corner(triangles.points, np.int64(triangles.faces[i, 0]))
+    b = corner(triangles.points, np.int64(triangles.faces[i, 1]))
+    c = corner(triangles.points, np.int64(triangles.faces[i, 2]))
+    # Nothing times infinity or NaN is NaN.
+    is_valid = mask_bits((a * 0.0 == 0.0) & (b * 0.0 == 0.0) & (c * 0.0 == 0.0)) == 15
+    return lesser(a, lesser(b, c)), greater(a, greater(b, c)), is_valid
 
 
 @entry
 def _survey(triangles, begin, end, bounds):
     """Bound the valid triangles of a range; return their number."""
-    low, high, count = (INF, INF, INF), (-INF, -INF, -INF), 0
+    low, high, count = splat(INF, 4), splat(-INF, 4), 0
     for i in range(begin, end):
-        a, b, c = corners(triangles, i)
-        if _is_valid(a, b, c):
+        lower, upper, is_valid = _box_of_triangle(triangles, i)
+        if is_valid:
             count += 1
-            lower, upper = _corners_of_box(a, b, c)
-            low, high = lower_of(low, lower), upper_of(high, upper)
+            low, high = lesser(low, lower), greater(high, upper)
     for axis in range(3):
-        bounds[axis], bounds[axis + 3] = low[axis], high[axis]
+        bounds[axis], bounds[axis + 3] = lane(low, np.int32(axis)), lane(high, np.int32(axis))
     return count
 
 
@@ -92,22 +119,26 @@ def local_box(low, high, middle, s):
     )
 
 
-@inlined
-def _corners_of_box(a, b, c):
-    """Return the lower and upper corner of a triangle's box."""
-    return lower_of(a, lower_of(b, c)), upper_of(a, upper_of(b, c))
-
-
 @entry
-def _record_triangles(triangles, begin, end, frame, records, at):
-    """Write the records of the valid triangles of a range from row `at` on."""
-    middle, s = centre(frame), scale(frame)
+def _record_triangles(triangles, begin, end, frame, records, at, boxes):
+    """Write the records of the valid triangles of a range from row `at` on.
+
+    Bounds them and, doubled, their centres, too.
+    """
+    middle, s = corner(frame, 0), scale(frame)
+    box, centres = nothing(), nothing()
     for i in range(begin, end):
-        a, b, c = corners(triangles, i)
-        if _is_valid(a, b, c):
-            low, high = _corners_of_box(a, b, c)
-            store(records, at, local_record(low, high, i, middle, s))
+        low, high, is_valid = _box_of_triangle(triangles, i)
+        if is_valid:
+            low = convert((low - middle) * s, np.float32(0.0))
+            high = convert((high - middle) * s, np.float32(0.0))
+            r = outward(box_record(low, high, np.int32(i)))
+            store(records, at, r)
             at += 1
+            box = join(box, r)
+            centres = join(centres, doubled_centre(r))
+    store(boxes, 0, box)
+    store(boxes, 1, centres)
 
 
 @entry
@@ -134,7 +165,7 @@ def prepare(primitives: Primitives, threads: int = 1, spare: float = 0.0) -> Pre
     records = np.empty((2 * len(rows), RECORD), np.float32)
     boxes, ids = np.hstack([lower, upper]), rows.astype(np.int32)
     record_boxes(kernel_input(boxes), kernel_input(ids), kernel_input(frame), records)
-    return Prepared(records, len(rows), frame, bounds)
+    return Prepared(records, len(rows), frame, bounds, None)
 
 
 def _prepare_triangles(triangles: Triangles, threads: int, spare: float) -> Prepared:
@@ -143,12 +174,14 @@ def _prepare_triangles(triangles: Triangles, threads: int, spare: float) -> Prep
     count = len(triangles.faces)
     chunks = max(-(-count // CHUNK), 1)
     boxes, valid = np.empty((chunks, 6)), np.zeros(chunks, np.int64)
+    joined = np.empty((chunks, 2, RECORD), np.float32)
 
     def survey(begin: int, end: int) -> None:
         valid[begin // CHUNK] = _survey(triangles, begin, end, boxes[begin // CHUNK])
 
     def write(begin: int, end: int) -> None:
-        _record_triangles(triangles, begin, end, frame, records, first[begin // CHUNK])
+        chunk = begin // CHUNK
+        _record_triangles(triangles, begin, end, frame, records, first[chunk], joined[chunk])
 
     share(count, CHUNK, survey, threads)
     frame, bounds = local_frame(boxes[valid > 0, :3], boxes[valid > 0, 3:])
@@ -157,7 +190,7 @@ def _prepare_triangles(triangles: Triangles, threads: int, spare: float) -> Prep
     records = np.empty((2 * (used + int(spare * used)), RECORD), np.float32)
     first = np.cumsum(valid) - valid
     share(count, CHUNK, write, threads)
-    return Prepared(records, used, frame, bounds)
+    return Prepared(records, used, frame, bounds, joined.max(axis=0))
 
 
 def check_quality(quality: str) -> None:
@@ -172,7 +205,7 @@ def build(
     """Build a tree over primitives; return it and its bounds in the world, shape (2, 3)."""
     check_quality(quality)
     binary, frame, bounds = build_binary(primitives, quality, threads, progress)
-    nodes = widen(binary, WIDTH if isinstance(primitives, Triangles) else 1)
+    nodes = widen(binary, WIDTH if isinstance(primitives, Triangles) else 1, threads)
     root = binary.bounds[0].reshape(2, 3) if len(binary.links) else np.zeros((2, 3))
     frame = np.vstack([frame, root])
     groups = pack(primitives, nodes, frame, threads)
@@ -184,13 +217,16 @@ def build_binary(
 ) -> tuple[Nodes, NDArray[np.float64], NDArray[np.float64]]:
     """Build a binary tree; return it, its local frame (2, 3), and its bounds in the world."""
     spatial = isinstance(primitives, Triangles) and quality == "high"
-    records, count, frame, bounds = prepare(primitives, threads, sbvh.BUDGET if spatial else 0.0)
+    prepared = prepare(primitives, threads, sbvh.BUDGET if spatial else 0.0)
+    records, count, frame, bounds, boxes = prepared
     if progress is not None:
         progress(0, count)
     if isinstance(primitives, Triangles) and spatial:
-        nodes = sbvh.build(primitives, records, count, frame, threads=threads, progress=progress)
+        nodes = sbvh.build(
+            primitives, records, count, frame, boxes, threads=threads, progress=progress
+        )
     elif isinstance(primitives, Triangles):
-        nodes = BUILDERS[quality](records, threads=threads, progress=progress)
+        nodes = BUILDERS[quality](records, boxes, threads=threads, progress=progress)
     else:
         # Other primitives are tested one by one, whatever the quality.
         nodes = binned_sah.build(
@@ -216,12 +252,24 @@ def pack(
     return groups
 
 
+def without_hidden(arrays: TreeArrays) -> TreeArrays:
+    """Return a tree without its faces that have no bits, for kernels that know nothing of bits."""
+    data, ids = arrays.nodes
+    hidden = (arrays.face_bits == 0) & (ids >= 0) if len(arrays.face_bits) else np.zeros(0, bool)
+    if not hidden.any():
+        return arrays
+    nodes = WideNodes(data, kernel_input(np.where(hidden, np.int32(-1), ids)))
+    groups = kernel_input(pack(arrays.primitives, nodes, arrays.frame, thread_count(None)))
+    return arrays._replace(nodes=nodes, groups=groups, face_bits=NO_BITS)
+
+
 @warms("builders")
 def _warm() -> None:
     """Compile the builders of every quality."""
-    # More triangles than one thread builds alone.
+    # More triangles than one thread builds alone, and more in one cell of a grid, too.
     count = 2 * SMALLEST_TASK
     points = np.random.default_rng(0).random((3 * count, 3))
+    points[: 2 * count] *= 1e-3
     faces = np.arange(3 * count, dtype=np.int32).reshape(-1, 3)
     triangles = frozen_primitives(Triangles(points, faces))
     for quality in BUILDERS:

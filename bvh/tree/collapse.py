@@ -1,8 +1,23 @@
-"""Collapse of a binary tree to wide nodes, and the visiting orders of their children."""
+"""Collapse of a binary tree to wide nodes, and the visiting orders of their children.
+
+Of all ways to collapse a tree, this is one of least SAH cost: as leaves stay, one whose nodes have
+the least area in sum (Pinto 2010, "Adaptive collapsing on bounding volume hierarchies for ray
+tracing"; Ylitie, Karras and Laine 2017, "Efficient incoherent ray traversal on GPUs through
+compressed wide BVHs"). From the leaves up, each binary node gets WIDTH sums: lane k has the least
+area of the wide nodes of its subtree if it takes k + 1 lanes of a wide node above. With two lanes
+or more it may be opened, and its children share its lanes; or it is a wide node itself, in one
+lane, and its children share WIDTH.
+
+Threads take subtrees of the binary tree for the sums, then subtrees of the wide one, which are
+numbered one after the other, below a common top. Neither depends on the number of threads.
+"""
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
+from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.floats import INF
 from bvh.runtime.arguments import aligned
@@ -11,13 +26,20 @@ from bvh.runtime.simd import (
     WIDTH,
     lane,
     lane_numbers,
+    lesser,
+    load,
+    lowest,
     lowest_bit,
     mask_bits,
+    peek,
+    permute,
     popcount,
     select,
     splat,
+    store,
 )
-from bvh.runtime.threads import reserve_call_memory
+from bvh.runtime.threads import Shelf, reserve_call_memory, share
+from bvh.tree.builders.subtrees import batches_of
 from bvh.tree.nodes import Nodes, is_leaf
 from bvh.tree.wide_nodes import (
     NO_BOX,
@@ -33,6 +55,21 @@ from bvh.tree.wide_nodes import (
     set_child_code,
     set_child_orders,
 )
+
+# What a node costs in any case, as a share of the area of the root: memory.
+NODE_SHARE = 1e-6
+# A root that is a point has an area that float32 cannot hold.
+SMALLEST_COST = 2.0**-126
+# One thread collapses subtrees up to a 16th of all rows of primitives, and of at least so many.
+SMALLEST_TASK = 1024
+TASKS = 16
+# More than the levels of any tree (see `subtrees.deepest_level`).
+DEEPEST = 72
+
+# Columns of a wide subtree: the binary node and the number of its root, the number of the next
+# node, the first row of its leaves, and how many nodes it has below its root.
+BINARY, ROOT, NEXT, ROW, BELOW = range(5)
+TASK_WIDTH = 5
 
 # A lane's number in the fields of all octants.
 _IN_EVERY_OCTANT = np.uint32(sum(1 << octant_shift.py_func(octant) for octant in range(8))).astype(
@@ -82,72 +119,191 @@ def _box(bounds, i):
     return ((bounds[i, 0], bounds[i, 1], bounds[i, 2]), (bounds[i, 3], bounds[i, 4], bounds[i, 5]))
 
 
+class Plan(NamedTuple):
+    """What the collapse of a tree is decided by, a row for each binary node."""
+
+    sums: Any  # least areas for 1 to WIDTH lanes (see above)
+    rows: Any  # rows of primitives
+
+
 @entry
-def _collapse(bounds, links, order, lanes, data, ids, scratch):
-    """Collapse a tree, opening the largest children until nodes are full; return their number."""
-    pending, children, areas = scratch
-    pending[0, 0], pending[0, 1] = 0, 0
-    waiting, nodes, rows = 1, 1, 0
+def _plan(bounds, links, begin, end, lanes, plan):
+    """Plan for the nodes begin..end, the last first; their children are among them or planned."""
+    sums, rows = plan
+    numbers, infinite = lane_numbers(WIDTH), splat(np.float32(INF), WIDTH)
+    first = numbers == splat(np.int32(0), WIDTH)
+    one_down = select(first, numbers, numbers - splat(np.int32(1), WIDTH))
+    whole = half_area_of(*_box(bounds, 0))
+    least = max(NODE_SHARE * whole, SMALLEST_COST)
+    for i in range(end - 1, begin - 1, -1):
+        if is_leaf(links, i):
+            rows[i] = (links[i, 1] + lanes - 1) // lanes
+            store(sums, i * WIDTH, splat(np.float32(0.0), WIDTH))
+            continue
+        few = np.int64(links[i, 0])
+        many = few + 1
+        rows[i] = rows[few] + rows[many]
+        if rows[few] > rows[many]:
+            few, many = many, few
+        # One child takes k + 1 lanes, the other what is left. More than its leaves are of no use.
+        best, other = infinite, load(sums, many * WIDTH, WIDTH)
+        other = select(first, infinite, permute(other, one_down))
+        for k in range(min(np.int64(rows[few]), WIDTH - 1)):
+            best = lesser(splat(peek(sums, few * WIDTH + k), WIDTH) + other, best)
+            other = permute(other, one_down)
+        area = np.float32(half_area_of(*_box(bounds, i)) + least)
+        own = lane(best, np.int32(WIDTH - 1)) + area
+        store(sums, i * WIDTH, lesser(best, splat(own, WIDTH)))
+
+
+@inlined
+def _open(links, sums, root, children, shares):
+    """Write the children of the wide node of a binary node; return their number.
+
+    `shares` is scratch: the lanes of each binary node that is yet to be opened.
+    """
+    numbers, infinite = lane_numbers(WIDTH), splat(np.float32(INF), WIDTH)
+    shares[0, 0], shares[0, 1] = root, WIDTH
+    waiting, n = 1, 0
     while waiting > 0:
         waiting -= 1
-        root, node = pending[waiting, 0], pending[waiting, 1]
-        children[0] = root
-        areas[0] = -1.0 if is_leaf(links, root) else 1.0
-        n = 1
-        # Open inner children until the node is full or has leaves only.
-        while n < WIDTH:
-            best = 0
-            for c in range(1, n):
-                if areas[c] > areas[best]:
-                    best = c
-            if areas[best] < 0.0:
-                break
-            left = np.int64(links[children[best], 0])
-            for i, c in ((left, best), (left + 1, n)):
-                children[c] = i
-                areas[c] = -1.0 if is_leaf(links, i) else half_area_of(*_box(bounds, i))
+        i, has = shares[waiting, 0], shares[waiting, 1]
+        at = i * WIDTH
+        if is_leaf(links, i) or (i != root and peek(sums, at) <= peek(sums, at + has - 1)):
+            children[n] = i
             n += 1
-        for c in range(n):
-            i = children[c]
-            code = nodes
-            if is_leaf(links, i):
-                first, count = np.int64(links[i, 0]), np.int64(links[i, 1])
-                used_rows = (count + lanes - 1) // lanes
-                code = leaf_code(rows, used_rows)
-                for k in range(used_rows * lanes):
-                    ids[rows + k // lanes, k % lanes] = order[first + k] if k < count else -1
-                rows += used_rows
-            else:
-                nodes += 1
-            low, high = _box(bounds, i)
-            set_child_box(data, node_at(node) + c, low, high)
-            set_child_code(data, node_at(node) + c, code)
-        low, high = NO_BOX
-        for c in range(n, WIDTH):
-            set_child_box(data, node_at(node) + c, low, high)
-            set_child_code(data, node_at(node) + c, 0)
-        order_node(data, node)
-        # Queue inner children so that the first is expanded next.
-        k = nodes - 1
-        for c in range(n - 1, -1, -1):
-            if not is_leaf(links, children[c]):
-                pending[waiting, 0], pending[waiting, 1] = children[c], k
-                waiting += 1
-                k -= 1
-    return nodes
+            continue
+        left = np.int64(links[i, 0])
+        # Lane k: the left child has k + 1 lanes, the right one the others.
+        reverse = splat(np.int32(has - 2), WIDTH) - numbers
+        both = load(sums, left * WIDTH, WIDTH) + permute(
+            load(sums, (left + 1) * WIDTH, WIDTH), reverse
+        )
+        both = select(numbers <= splat(np.int32(has - 2), WIDTH), both, infinite)
+        k = np.int64(lowest_bit(mask_bits(both <= splat(lowest(both), WIDTH)))) + 1
+        shares[waiting, 0], shares[waiting, 1] = left + 1, has - k
+        shares[waiting + 1, 0], shares[waiting + 1, 1] = left, k
+        waiting += 2
+    return n
 
 
-def widen(binary: Nodes, lanes: int) -> WideNodes:
+@inlined
+def _put_rows(order, ids, lanes, first, count, row):
+    """Write the primitives of a leaf to the rows from `row` on."""
+    for k in range((count + lanes - 1) // lanes * lanes):
+        ids[row + k // lanes, k % lanes] = order[first + k] if k < count else -1
+
+
+@entry
+def _collapse(binary, plan, tasks, begin, end, grain, left_over, data, ids, scratch):
+    """Collapse the subtrees begin..end; leave smaller ones, of up to `grain` rows, to `left_over`.
+
+    Without memory for nodes, `data`, nodes are only counted. Returns the number of those left over.
+    """
+    bounds, links, order = binary
+    sums, rows = plan
+    pending, children, shares = scratch
+    lanes, writes = ids.shape[1], len(data) > 0
+    left = 0
+    for task in range(begin, end):
+        pending[0, 0], pending[0, 1] = tasks[task, BINARY], tasks[task, ROOT]
+        row, nodes = tasks[task, ROW], tasks[task, NEXT]
+        waiting = 1
+        while waiting > 0:
+            waiting -= 1
+            root, node = pending[waiting, 0], pending[waiting, 1]
+            n = _open(links, sums, root, children, shares)
+            begun = waiting
+            for c in range(n):
+                i = children[c]
+                code = nodes
+                if is_leaf(links, i):
+                    code = leaf_code(row, np.int64(rows[i]))
+                    if writes:
+                        first, count = np.int64(links[i, 0]), np.int64(links[i, 1])
+                        _put_rows(order, ids, lanes, first, count, row)
+                    row += rows[i]
+                elif rows[i] <= grain:
+                    left_over[left, BINARY], left_over[left, ROOT] = i, nodes
+                    left_over[left, ROW] = row
+                    row += rows[i]
+                    left += 1
+                    nodes += 1
+                else:
+                    pending[waiting, 0], pending[waiting, 1] = i, nodes
+                    waiting += 1
+                    nodes += 1
+                if writes:
+                    low, high = _box(bounds, i)
+                    set_child_box(data, node_at(node) + c, low, high)
+                    set_child_code(data, node_at(node) + c, code)
+            if writes:
+                low, high = NO_BOX
+                for c in range(n, WIDTH):
+                    set_child_box(data, node_at(node) + c, low, high)
+                    set_child_code(data, node_at(node) + c, 0)
+                order_node(data, node)
+            # The first child is next.
+            for c in range((waiting - begun) >> 1):
+                for k in range(2):
+                    a, b = begun + c, waiting - 1 - c
+                    pending[a, k], pending[b, k] = pending[b, k], pending[a, k]
+        tasks[task, BELOW] = nodes - tasks[task, NEXT]
+    return left
+
+
+def widen(binary: Nodes, lanes: int, threads: int = 1) -> WideNodes:
     """Collapse a binary tree to wide nodes, with rows of `lanes` primitives."""
-    rows = int((-(-binary.links[:, 1] // lanes)).sum())
-    if rows == 0:
+    bounds, links, order, parts = binary
+    if len(links) == 0:
         return WideNodes(aligned(0, np.float32), np.empty((0, lanes), np.int32))
-    # A wide node stands for an inner node or more; memory that is not touched costs nothing.
-    inner = len(binary.links) // 2 + 1
-    capacity, ids = aligned(inner * NODE_SIZE, np.float32), np.empty((rows, lanes), np.int32)
-    pending = np.empty((inner + 1, 2), np.int64)
-    scratch = pending, np.empty(WIDTH, np.int64), np.empty(WIDTH)
+    plan = Plan(aligned(len(links) * WIDTH, np.float32), np.empty(len(links), np.int32))
+
+    def prepare(part: int, _: int) -> None:
+        _plan(bounds, links, parts[part], parts[part + 1], lanes, plan)
+
+    share(len(parts) - 1, 1, prepare, threads)
     reserve_call_memory()
-    data = aligned(_collapse(*binary, lanes, capacity, ids, scratch) * NODE_SIZE, np.float32)
-    data[:] = capacity[: len(data)]
+    _plan(bounds, links, 0, parts[0], lanes, plan)
+    rows = int(plan.rows[0])
+    ids, shelf = np.empty((rows, lanes), np.int32), Shelf(_new_scratch)
+    tree, nothing = (bounds, links, order), aligned(0, np.float32)
+    grain = max(rows // TASKS, SMALLEST_TASK)
+    # On each level fewer than TASKS nodes have more rows.
+    most = min(TASKS * DEEPEST * WIDTH, len(links)) if rows > SMALLEST_TASK else 0
+    left_over = np.empty((most, TASK_WIDTH), np.int64)
+
+    def collapse(tasks: Any, begin: int, end: int, data: Any, left_over: Any) -> int:
+        least = grain if len(left_over) else 0
+        with shelf.scratch() as scratch:
+            return int(
+                _collapse(tree, plan, tasks, begin, end, least, left_over, data, ids, scratch)
+            )
+
+    top = np.zeros((1, TASK_WIDTH), np.int64)
+    top[0, NEXT] = 1
+    tasks = left_over[: collapse(top, 0, 1, nothing, left_over)].copy()
+    batches = batches_of(plan.rows[tasks[:, BINARY]], grain)
+
+    def count(batch: int, _: int) -> None:
+        collapse(tasks, *batches[batch], nothing, left_over[:0])
+
+    def write(batch: int, _: int) -> None:
+        collapse(tasks, *batches[batch], data, left_over[:0])
+
+    share(len(batches), 1, count, threads)
+    below = tasks[:, BELOW]
+    tasks[:, NEXT] = 1 + top[0, BELOW] + np.cumsum(below) - below
+    data = aligned(int(1 + top[0, BELOW] + below.sum()) * NODE_SIZE, np.float32)
+    reserve_call_memory()
+    collapse(top, 0, 1, data, left_over)
+    share(len(batches), 1, write, threads)
     return WideNodes(data, ids)
+
+
+def _new_scratch() -> tuple[NDArray[np.int64], ...]:
+    """Return the scratch of one thread: pending nodes, children, and the lanes of nodes."""
+    return (
+        np.empty((DEEPEST * WIDTH, 2), np.int64), np.empty(WIDTH, np.int64),
+        np.empty((2 * WIDTH, 2), np.int64),
+    )  # fmt: skip

@@ -154,7 +154,7 @@ def overlap_of(arrays: TreeArrays, threads: int) -> float | None:
 
     Each box counts with its cost as in the SAH cost: 1 for a node, its rows for a leaf.
     """
-    (data, ids), _, primitives, frame = arrays
+    (data, ids), _, primitives, frame, _ = arrays
     if not isinstance(primitives, Triangles):
         return None
     nodes = arrays.nodes.size

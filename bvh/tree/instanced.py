@@ -24,8 +24,9 @@ from bvh.geometry.transforms import rounded_dot, rows_of, transformed_point
 from bvh.runtime.jit import inlined, kernel, stay_outlined
 from bvh.runtime.simd import peek, pointer_to
 
-# Columns of `trees`: addresses of a tree's arrays, and what kind of primitives it has.
-BLOCKS, GROUPS, IDS, POINTS, FACES, KIND, FRAME, TREE_SIZE = 0, 1, 2, 3, 4, 5, 6, 8
+# Columns of `trees`: addresses of a tree's arrays, and what kind of primitives it has. That of the
+# bits of faces is 0 where all count.
+BLOCKS, GROUPS, IDS, POINTS, FACES, KIND, FRAME, BITS, TREE_SIZE = 0, 1, 2, 3, 4, 5, 6, 7, 8
 TRIANGLES, BOXES, OBBS = 0, 1, 2
 
 # Columns of `transforms`, the local transforms from the frame of the TLAS to that of a tree: three
@@ -96,6 +97,12 @@ def blocks_of(instanced, leaf):
 def groups_of(instanced, leaf):
     """Return the triangle groups of a leaf's tree."""
     return pointer_to(peek(instanced.trees, leaf * TREE_SIZE + GROUPS), F4)
+
+
+@inlined
+def bits_address(instanced, leaf):
+    """Return the address of the bits of the faces of a leaf's tree; 0 where all count."""
+    return peek(instanced.trees, leaf * TREE_SIZE + BITS)
 
 
 @inlined

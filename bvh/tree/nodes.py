@@ -8,8 +8,9 @@ Depth never exceeds 2 * log2(n) + 8 (see `builders`).
 Why float32 boxes miss no hit. The local frame is x' = (x - c) * 2**k with abs(x')
 <= 1 (up to 16 where extents come near the largest double; the frame says how much). Bringing a
 plane there loses 2**-53 of the result, and one float32 step outward covers that and the rounding,
-so a box contains its primitives. Rounding in the test of a ray is covered by margins of the ray:
-see `traversal.rays.ray_memory`.
+so a box contains its primitives. No plane is much nearer to zero than SMALLEST_PLANE: a product
+with a denormal number, which a step from zero would be, takes CPUs some hundred cycles. Rounding in
+the test of a ray is covered by margins of the ray: see `traversal.rays.ray_memory`.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from bvh.runtime.arguments import kernel_input
 from bvh.runtime.jit import entry, inlined
 from bvh.tree.frame import centre, scale
 
+SMALLEST_PLANE = 2.0**-100
+
 
 class Nodes(NamedTuple):
     """A binary tree over primitives, as flat arrays."""
@@ -31,6 +34,9 @@ class Nodes(NamedTuple):
     bounds: NDArray[np.float32]  # (n, 6)
     links: NDArray[np.int32]  # (n, 2)
     order: NDArray[np.int32]  # (primitives in the tree,)
+    # Rows parts[i]..parts[i + 1] are nodes of whole subtrees, without their roots: children are
+    # among them. The top comes before; a tree with nodes has one part at least.
+    parts: NDArray[np.int64]
 
 
 def local_boxes(
@@ -42,6 +48,13 @@ def local_boxes(
     return boxes
 
 
+@inlined
+def above(x):
+    """Return the float32 next above x, or SMALLEST_PLANE where x is nearer to zero than that."""
+    smallest = np.float32(SMALLEST_PLANE)
+    return smallest if abs(x) < smallest else np.nextafter(x, np.float32(INF))
+
+
 @entry
 def _local_boxes(lower, upper, frame, boxes):
     middle, s = centre(frame), scale(frame)
@@ -49,8 +62,8 @@ def _local_boxes(lower, upper, frame, boxes):
         for axis in range(3):
             low = np.float32((lower[i, axis] - middle[axis]) * s)
             high = np.float32((upper[i, axis] - middle[axis]) * s)
-            boxes[i, axis] = np.nextafter(low, np.float32(-INF))
-            boxes[i, axis + 3] = np.nextafter(high, np.float32(INF))
+            boxes[i, axis] = -above(-low)
+            boxes[i, axis + 3] = above(high)
 
 
 @inlined

@@ -36,7 +36,7 @@ class TreeStats:
         Expected number of node visits and primitive tests of a random ray that meets the root's box
         (MacDonald and Booth 1990, "Heuristics for ray tracing using space subdivision").
     bytes : int
-        Memory of nodes and primitives.
+        Memory of nodes and primitives, and of the groups of faces.
     build_seconds : float
         Duration of the build.
     bytes_per_primitive : float
@@ -50,6 +50,8 @@ class TreeStats:
         that belong to others, as a share of all area; a box counts as in `sah_cost`. None if it was
         not requested, and for boxes (Aila, Karras and Laine 2013, "On quality metrics of
         bounding volume hierarchies").
+    groups : int or None
+        Number of bits that faces have, of 32; None if no face was given groups.
     """
 
     primitives: int
@@ -65,6 +67,7 @@ class TreeStats:
     leaf_depths: tuple[int, ...]
     leaf_sizes: tuple[int, ...]
     epo: float | None = None
+    groups: int | None = None
 
     def __repr__(self) -> str:
         size = f"{self.bytes / 2**20:.2f} MiB"
@@ -87,6 +90,8 @@ class TreeStats:
         ]
         if self.epo is not None:
             rows.insert(5, ("EPO", f"{self.epo:.4g}"))
+        if self.groups is not None:
+            rows.insert(1, ("groups", f"{self.groups} of 32 bits are used"))
         return "\n".join(f"{name:<16}{text}" for name, text in rows)
 
 
@@ -95,10 +100,17 @@ def _pairs(histogram: tuple[int, ...]) -> str:
     return ", ".join(f"{k}: {count}" for k, count in enumerate(histogram) if count) or "none"
 
 
-def stats_of(arrays: TreeArrays, build_seconds: float, epo: bool = False) -> TreeStats:
-    """Return the statistics of a tree."""
+def stats_of(
+    arrays: TreeArrays,
+    build_seconds: float,
+    epo: bool = False,
+    bits: NDArray[np.uint32] | None = None,
+) -> TreeStats:
+    """Return the statistics of a tree, whose faces may have bits."""
     view = lanes_of(arrays.nodes.data)
     stored: list[NDArray[Any]] = [*arrays.nodes, arrays.groups, *arrays_of(arrays.primitives)]
+    if bits is not None:
+        stored += [bits, arrays.face_bits]
     ids, count = arrays.nodes.ids, count_of(arrays.primitives)
     first, rows = rows_of(view.codes[view.leaf])
     before = np.concatenate([[0], np.cumsum((ids >= 0).sum(axis=1))])
@@ -121,6 +133,7 @@ def stats_of(arrays: TreeArrays, build_seconds: float, epo: bool = False) -> Tre
         leaf_depths=tuple(np.bincount(depths).tolist()),
         leaf_sizes=tuple(np.bincount(sizes).tolist()),
         epo=overlap_of(arrays, thread_count(None)) if epo else None,
+        groups=None if bits is None else int(np.bitwise_or.reduce(bits)).bit_count(),
     )
 
 

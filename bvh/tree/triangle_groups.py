@@ -1,8 +1,9 @@
 """Triangle groups: their memory layout and accessors, and the filter of a ray against them.
 
-A group is WIDTH triangles of a leaf side by side as float32. It has fourteen rows of WIDTH lanes:
-v0 (x y z), e1 = v1 - v0, e2 = v2 - v0 and the normal N = e1 x e2 in the tree's local frame, and two
-sizes for error bounds. The filter computes, with C = v0 - o and R = C x d,
+A group is WIDTH triangles of a leaf side by side as float32. It has eleven rows of WIDTH lanes:
+v0 (x y z), e1 = v1 - v0 and e2 = v2 - v0 in the tree's local frame, and two sizes for error bounds.
+With the normal N = e1 x e2, which takes less time to compute than to load from distant memory, and
+with C = v0 - o and R = C x d, the filter computes
 
     den = d . N,   U = R . e2,   V = -R . e1,   W = den - U - V,   T = N . C,
 
@@ -13,24 +14,34 @@ exact test", by the error bounds below.
 The bounds. All is float32 with unit roundoff e = 2**-24; B bounds the coordinates of the local
 frame (1 but for extents near the largest double) and those of the ray's origin, which has been
 brought to the root's box; D = abs(dx) + abs(dy) + abs(dz); x = max(abs(e1)) * sum(abs(e2)), which
-no component of N exceeds. Second order terms are covered by rounding all constants up.
+no sum of the two products of a component of N exceeds. Second order terms are covered by rounding
+all constants up.
 
 - C: rounding of v0, of o and of the difference, e B (0.5 + 1 + 2.1) = 3.6 e B a component.
 - R: 3.6 e B D from C, e * 2.1 B D from d, 2 e * 2.1 B D from two products and a sum: 9.9 e B D.
 - U, V: that times sum(abs(e2)) or sum(abs(e1)), and their own rounding, that of e2 or e1 and of
   three fused steps, 4 e * 2.1 B D: 18.3 e B D s with s = sum(abs(e1)) + sum(abs(e2)), in sum.
-- N comes from float64, where it is off by 2**-51 of its terms, and is rounded: by e M in sum,
-  M = sum(abs(N)) + 2**-26 x.
-- den: one e of those terms from N, one from d, three from three steps: 5 e D x, or with the
-  largest component of d, 5 e max(abs(d)) M.
-- W: those of U, V and den, and two differences, e (D x + 4.2 B D s): 22.5 e B D s + 6 e D x.
+- N: 2 e x from rounding of e1 and e2, e x from a product and e x from the fused step: 4 e x a
+  component.
+- den: 4 e D x from N, one e D x from d, three from three steps: 8 e D x.
+- W: those of U, V and den, and two differences, e (D x + 4.2 B D s): 22.5 e B D s + 10 e D x.
 
 So 24 e B D * tolerance with tolerance >= s + s * max(abs(e)) / (2 B) >= s + x / (2 B) covers U, V
-and W. T is off by 2.1 e B M from N, 3.6 e B M from C and 6.3 e B M from three steps: 12 e B M. A
-distance t within the box has t * max(abs(d)) <= 2.1 B, so t * den is off by 10.5 e B M, and
-24 e B M covers T and t * den together. Underflow loses 2**-149 a few times: both sizes are kept
-above 2**-100, also lest an infinite bound times nothing be no number, and 2**-126 is added to the
-bound of T.
+and W.
+
+The distance t of a hit is compared with T / den. Let F be the rounded e1 x e2 of rounded edges that
+stands for N, M = sum(abs(N)), P the sum of the six products of N's components, all positive, and
+L <= 2.1 B the largest component of an edge. At the hit C - t d = -(a e1 + b e2), real edges, with
+a, b >= 0 and a + b <= 1. So C . F - t d . F = -(a e1 + b e2) . F, which is nearly 0 however far off
+F is: F is perpendicular to the rounded edges but for its own rounding, e P + e M in sum, and they
+differ by e L a component from the real ones. That makes e L (P + 2 M) in all. To it come, for T,
+3.6 e B M from C and 6.3 e B M from three steps; for t * den, with t * max(abs(d)) <= 2.1 B, one e
+from d and three from three steps, 8.4 e B M. Here sum(abs(F)) stands for M, which is less than
+M + 3 e P. The sum is below 22.5 e B (M + 3 e P) + e L P, and 24 e B * size with
+size >= M + P (L / (24 B) + 2**-22) covers it: errors of N hardly count, for a triangle is small.
+
+Underflow loses 2**-149 a few times: both sizes are kept above 2**-100, also lest an infinite bound
+times nothing be no number, and 2**-126 is added to the bound of T.
 
 An unused lane has a negative tolerance, which fails every comparison.
 """
@@ -43,6 +54,7 @@ from bvh.geometry.arithmetic.floats import INF
 from bvh.runtime.jit import entry, inlined
 from bvh.runtime.simd import (
     WIDTH,
+    address,
     as_floats,
     as_ints,
     convert,
@@ -55,6 +67,8 @@ from bvh.runtime.simd import (
     lowest,
     lowest_bit,
     mask_bits,
+    peek,
+    prefetch_address,
     select,
     splat,
     store,
@@ -62,8 +76,8 @@ from bvh.runtime.simd import (
 from bvh.tree.frame import bound, centre, scale
 from bvh.tree.primitives import Triangles
 
-ROWS = 14
-V0, E1, E2, NORMAL, TOLERANCE, SIZE = 0, 3, 6, 9, 12, 13
+ROWS = 11
+V0, E1, E2, TOLERANCE, SIZE = 0, 3, 6, 9, 10
 GROUP_SIZE = ROWS * WIDTH
 
 UNIT = 2.0**-24
@@ -133,12 +147,16 @@ def pack_group(triangles, ids, c, s, extent, g, groups):
         _put(groups, at, V0 + axis, (v0[axis] - c[axis]) * s, used)
         _put(groups, at, E1 + axis, e1[axis], used)
         _put(groups, at, E2 + axis, e2[axis], used)
-        _put(groups, at, NORMAL + axis, n[axis], used)
     sums = abs(e1[0]) + abs(e1[1]) + abs(e1[2]) + abs(e2[0]) + abs(e2[1]) + abs(e2[2])
     longest = greater(_longest(e1), _longest(e2))
     up = 1.0 + 2.0**-20
     tolerance = sums * (0.5 * longest / extent + 1.0) * up + 2.0**-100
-    size = abs(n[0]) + abs(n[1]) + abs(n[2]) + longest * 2.0**-26 * sums
+    products = (
+        abs(e1[0]) * (abs(e2[1]) + abs(e2[2]))
+        + abs(e1[1]) * (abs(e2[2]) + abs(e2[0]))
+        + abs(e1[2]) * (abs(e2[0]) + abs(e2[1]))
+    )
+    size = abs(n[0]) + abs(n[1]) + abs(n[2]) + products * (longest / (24.0 * extent) + 2.0**-22)
     _put(groups, at, SIZE, size * up + 2.0**-100, used)
     none = splat(np.float32(-1.0), WIDTH)
     tolerance = select(used, convert(tolerance, np.float32(0.0)), none)
@@ -164,6 +182,13 @@ def pack_triangles(points, faces, ids, frame, begin, end, groups):
     c, s, extent = centre(frame), scale(frame), bound(frame)
     triangles = Triangles(points, faces)
     for g in range(begin, end):
+        # Faces two groups ahead, and vertices one group ahead.
+        for i in range((g + 2) * WIDTH, min(g + 3, end) * WIDTH):
+            prefetch_address(address(faces, 3 * max(np.int64(peek(ids, i)), 0)))
+        for i in range((g + 1) * WIDTH, min(g + 2, end) * WIDTH):
+            face = 3 * max(np.int64(peek(ids, i)), 0)
+            for k in range(3):
+                prefetch_address(address(points, 3 * np.int64(peek(faces, face + k))))
         pack_group(triangles, ids, c, s, extent, g, groups)
 
 
@@ -188,7 +213,8 @@ def group_edges(groups, at):
 @inlined
 def group_normal(groups, at):
     """Return the normals of a group's triangles, as vectors of lanes."""
-    return three(groups, at + NORMAL * WIDTH)
+    e1, e2 = group_edges(groups, at)
+    return cross(e1, e2)
 
 
 @inlined
@@ -201,6 +227,17 @@ def group_tolerance(groups, at):
 def group_sizes(groups, at):
     """Return the sizes that errors of distances are proportional to."""
     return load(groups, at + SIZE * WIDTH, WIDTH)
+
+
+@inlined
+def load_group(groups, group):
+    """Return (v0, e1, e2, normal, tolerance, size) of a group's triangles, vectors of lanes."""
+    at = group_at(group)
+    e1, e2 = group_edges(groups, at)
+    return (
+        group_origin(groups, at), e1, e2, cross(e1, e2), group_tolerance(groups, at),
+        group_sizes(groups, at),
+    )  # fmt: skip
 
 
 @inlined
@@ -260,10 +297,10 @@ def test_distance(c, den, low, high, n, margin):
     """Find where rays meet the planes of triangles, lane by lane.
 
     `margin` bounds the error of t times den. Returns the mask of the lanes where t may be in
-    low..high, the distance t, and how far it may be from the real one.
+    low..high, and t as a fraction, of which the denominator is positive.
     """
     size = abs(den)
     # With the sign of den.
     numerator = as_floats(as_ints(dot(n, c)) ^ (as_ints(den) & SIGN_BIT))
     maybe = (numerator <= fma(high, size, margin)) & (numerator >= fma(low, size, -margin))
-    return maybe, numerator / size, margin / size
+    return maybe, numerator, size

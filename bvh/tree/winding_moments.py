@@ -87,13 +87,13 @@ class Sums(NamedTuple):
 
 def winding_terms(triangles: Primitives, threads: int = 1) -> WindingTerms:
     """Build the tree of a surface of triangles, and sum its terms from the leaves up."""
-    records, _, frame, _ = prepare(triangles, threads)
-    binary = binned_sah.build(records, threads=threads, group_bits=LEAF_BITS, max_leaf=LANES)
+    records, _, frame, _, boxes = prepare(triangles, threads)
+    binary = binned_sah.build(records, boxes, threads=threads, group_bits=LEAF_BITS, max_leaf=LANES)
     frame = kernel_input(frame)
     capacity, nodes = len(binary.links) // 2 + 1, 0
     codes = np.empty(capacity * LANES, np.int64)
     if len(binary.links):
-        nodes = _widen(*binary, np.empty((capacity, 2), np.int64), codes)
+        nodes = _widen(*binary[:3], np.empty((capacity, 2), np.int64), codes)
     codes = kernel_input(codes[: nodes * LANES].copy())
     terms = aligned(nodes * TERMS_SIZE, np.float32)
     faces = aligned(CORNERS * len(binary.order) + LANES, np.float64)

@@ -156,7 +156,7 @@ def test_cast_takes_rays_as_they_come(run: Run, mesh: Path, tmp_path: Path) -> N
 def test_cast_with_a_camera(run: Run, mesh: Path, tmp_path: Path) -> None:
     """One that frames the mesh, or one of the options."""
     tree = tree_of(mesh)
-    framing = bvh.Camera.framing(tree.bounds, width=20, height=15)
+    framing = bvh.Camera.framing(tree, width=20, height=15)
     code, out, _ = run("cast", mesh, "--size", "20x15", "-o", "hits.npz", "--threads", 1)
     wanted = tree.closest_hit(*(a.reshape(-1, 3) for a in framing.rays()))
     assert code == 0 and wanted.mask.any() and not wanted.mask.all()
@@ -170,7 +170,7 @@ def test_cast_with_a_camera(run: Run, mesh: Path, tmp_path: Path) -> None:
     assert code == 0 and repr(wanted) in out
 
 
-@pytest.mark.parametrize("shade", SHADES)
+@pytest.mark.parametrize("shade", [shade for shade in SHADES if shade != "uv"])
 def test_render(shade: str, run: Run, mesh: Path, tmp_path: Path) -> None:
     """The picture is that of the API, and shows the mesh before the sky."""
     arguments = ("--shade", shade, "--size", "48x32", "--samples", 2, "--threads", 2)
@@ -180,7 +180,7 @@ def test_render(shade: str, run: Run, mesh: Path, tmp_path: Path) -> None:
     pixels = np.asarray(image.open(tmp_path / "picture.png"))
     assert (pixels.shape, pixels.dtype) == ((32, 48, 3), np.uint8)
     tree = tree_of(mesh)
-    camera = bvh.Camera.framing(tree.bounds, width=48, height=32)
+    camera = bvh.Camera.framing(tree, width=48, height=32)
     wanted = render(tree, camera, shade, samples=2)
     assert np.array_equal(pixels, wanted.pixels) and f"{wanted.rays} rays" in out
     sky, middle = pixels[16, :4].astype(int), pixels[12:20, 20:28].reshape(-1, 3).astype(int)
@@ -285,7 +285,7 @@ def test_errors(line: str, run: Run, mesh: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["info", "cast m --threads 0", "render m", "fly m", "info --fly m"]
+    "line", ["info", "cast m --threads -2", "render m", "fly m", "info --fly m"]
 )
 def test_usage_errors(line: str, run: Run) -> None:
     """Wrong options are told with the usage."""
@@ -348,15 +348,16 @@ def test_interruption(run: Run, mesh: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert err.strip() in ("", "bvh: interrupted")
 
 
-def test_stats_and_saved_trees(run: Run, mesh: Path) -> None:
+def test_info_and_saved_trees(run: Run, mesh: Path) -> None:
     """Build once; the other commands take the tree for the mesh, and answer the same."""
     code, out, err = run("build", mesh, "-o", "sphere.bvh", "--quality", "high")
     assert (code, err.strip()) == (0, "") and "sphere.bvh: 720 triangles" in out
     tree = bvh.load("sphere.bvh", audit=True)
     for given in ("sphere.bvh", mesh):
-        code, out, _ = run("stats", given, "--epo")
-        assert code == 0 and "SAH cost" in out and "EPO" in out
-    code, out, _ = run("stats", "sphere.bvh", "--json")
+        code, out, _ = run("info", given, "--epo")
+        assert code == 0 and "sah cost" in out
+        assert re.search(r"^epo +0\.\d+$", out, re.MULTILINE)
+    code, out, _ = run("info", "sphere.bvh", "--json")
     told = json.loads(out)
     assert code == 0 and told["leaf_sizes"] == list(tree.stats().leaf_sizes)
     assert told["epo"] is None and told["build_seconds"] == tree.stats().build_seconds
@@ -369,10 +370,10 @@ def test_stats_and_saved_trees(run: Run, mesh: Path) -> None:
     data = bytearray(Path("sphere.bvh").read_bytes())
     data[-1] ^= 1
     Path("bad.bvh").write_bytes(data)
-    code, _, err = run("stats", "bad.bvh")
+    code, _, err = run("info", "bad.bvh")
     assert code == 2 and "bad.bvh: is damaged" in err
     bvh.BVH.from_boxes([[0, 0, 0]], [[1, 1, 1]]).save("boxes.bvh")
-    assert run("stats", "boxes.bvh")[0] == 0
+    assert run("info", "boxes.bvh")[0] == 0
     assert run("render", "boxes.bvh", "-o", "c.png", "--size", "40x30")[0] == 0
     assert run("build", mesh, "-o", "no/x.bvh")[0] == 2
     assert run("build", mesh, "-o", "x.bvh", "--quality", "best")[0] == 2

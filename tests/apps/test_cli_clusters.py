@@ -71,7 +71,7 @@ def test_files_are_those_of_this_process(
         ("cast", ".npz", "--rays", "none.npy"),
         ("cast", ".csv", "--size", "40x30"),
         ("render", ".png", "--size", "40x30", "--shade", "clay", "--light-rays", "4"),
-        ("render", ".png", "--size", "40x30", "--shade", "uv"),
+        ("render", ".png", "--size", "40x30", "--shade", "material"),
         ("render", ".png", "--size", "400x130", "--shade", "cost", "--samples", "1"),
         ("render", ".npy", "--size", "40x30", "--shade", "id"),
     ]

@@ -37,7 +37,7 @@ def folder(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "folder"
 
 
-def test_info_and_stats(run: Run, folder: Path) -> None:
+def test_info(run: Run, folder: Path) -> None:
     """As tables and as JSON."""
     parts: Any = bvh.load(folder)
     assert parts.part_count > 3
@@ -50,10 +50,11 @@ def test_info_and_stats(run: Run, folder: Path) -> None:
     assert [told["lower"], told["upper"]] == parts.bounds.tolist()
     assert told["bytes"] == sum(p.tree_bytes + p.ids_bytes for p in parts.records)
     assert told["sources"][1] == {"name": "b.stl", "first": 720, "triangles": 720}
-    code, out, err = run("stats", "folder")
-    assert (code, err.strip()) == (0, "") and len(out.splitlines()) == 1 + parts.part_count
-    told = strict_json(run("stats", "folder", "--json")[1])
-    assert [p["bounds"] for p in told["parts"]] == [p.bounds for p in parts.records]
+    code, more, err = run("info", "folder", "--details")
+    assert (code, err.strip()) == (0, "") and more.startswith(out)
+    assert len(more[len(out) :].strip().splitlines()) == 1 + parts.part_count
+    told = strict_json(run("info", "folder", "--json", "--details")[1])
+    assert [p["bounds"] for p in told["part_records"]] == [p.bounds for p in parts.records]
 
 
 def test_parts_without_a_valid_triangle(run: Run, tmp_path: Path) -> None:
@@ -61,8 +62,13 @@ def test_parts_without_a_valid_triangle(run: Run, tmp_path: Path) -> None:
     (tmp_path / "nothing.obj").write_text("v nan 0 0\nv 1 0 0\nv 0 1 0\nf 1 2 3\n")
     assert run("partition", "nothing.obj", "-o", "parts")[0] == 0
     assert strict_json(run("info", "parts", "--json")[1])["lower"] == [None] * 3
-    assert strict_json(run("stats", "parts", "--json")[1])["parts"][0]["bounds"] is None
-    assert "nan" in run("info", "parts")[1] and "nan" in run("stats", "parts")[1]
+    assert (
+        strict_json(run("info", "parts", "--json", "--details")[1])["part_records"][0]["bounds"]
+        is None
+    )
+    assert (
+        run("info", "parts", "--details")[1].count("nan") > run("info", "parts")[1].count("nan") > 0
+    )
     assert "--eye" in run("render", "parts", "-o", "a.png")[2]
     seen = ("--size", "4x4", "--eye", "0,0,5", "--target", "0,0,0", "--up", "0,1,0")
     assert run("render", "parts", "-o", "a.png", *seen)[0] == 0
@@ -86,19 +92,19 @@ def test_cast(run: Run, folder: Path, rng: np.random.Generator) -> None:
         assert hits["prim_id"].dtype == np.int64 and (hits["prim_id"] >= 0).any()
 
 
-@pytest.mark.parametrize("shade", ["normals", "clay", "ao", "shadow", "depth", "id", "uv"])
+@pytest.mark.parametrize("shade", ["normals", "clay", "ao", "shadow", "depth", "id", "material"])
 def test_render(shade: str, run: Run, folder: Path) -> None:
     """The file is that of the one mesh, byte for byte."""
     options = ("--size", "32x24", "--shade", shade, "--light-rays", 4, "--softness", 5)
     outs = []
     for name in ("folder", "whole.npz"):
-        for ending in ("png", "npy") if shade != "clay" else ("png",):
+        for ending in ("png", "npy") if shade not in ("clay", "material") else ("png",):
             code, out, err = run("render", name, "-o", f"{name}.{ending}", *options)
             assert (code, err.strip()) == (0, "")
             outs.append(out.splitlines())
     assert Path("folder.png").read_bytes() == Path("whole.npz.png").read_bytes()
     assert "32 x 24 pixels, 1440 triangles in" in outs[0][0]
-    if shade != "clay":
+    if shade not in ("clay", "material"):
         found, wanted = np.load("folder.npy"), np.load("whole.npz.npy")
         np.testing.assert_array_equal(found, wanted)
         assert shade == "id" or found.dtype == wanted.dtype
@@ -111,7 +117,7 @@ def test_urls(run: Run, folder: Path, tmp_path: Path, monkeypatch: pytest.Monkey
     code, out, err = run("partition", "a.ply", "b.stl", "-o", "memory://cli")
     assert (code, err.strip()) == (0, "") and out.startswith("memory://cli: 1440 triangles")
     for name in ("folder", "memory://cli"):
-        assert run("info", name)[0] == run("stats", name)[0] == 0
+        assert run("info", name)[0] == run("info", name, "--details")[0] == 0
         file = f"{name[:3]}.png"
         assert run("render", name, "-o", file, "--size", "32x24", "--shade", "clay")[0] == 0
     assert Path("fol.png").read_bytes() == Path("mem.png").read_bytes()
@@ -119,7 +125,7 @@ def test_urls(run: Run, folder: Path, tmp_path: Path, monkeypatch: pytest.Monkey
     fsspec.filesystem("memory").rm("/cli", recursive=True)
 
 
-ONLY = "folder holds parts, which only info, stats, cast and render take"
+ONLY = "folder holds parts, which only info, cast and render take"
 ERRORS = {
     "build folder -o x.bvh": ONLY,
     "plot folder -o x.png": ONLY,
@@ -128,8 +134,9 @@ ERRORS = {
     "pick folder --at 1,1": ONLY,
     "build s3://bucket/city -o x.bvh": "take URLs",
     "cast folder --flatten": "--flatten",
-    "stats folder --epo": "--epo",
+    "info folder --epo": "--epo",
     "render folder -o x.png --shade cost": "--shade cost",
+    "render folder -o x.png --shade uv": "needs texture coordinates",
     "render folder -o x.png --camera scene": "no camera",
     "info unfinished": "holds no index.json",
     "cast unfinished": "holds no index.json",
@@ -195,7 +202,7 @@ def test_help_and_completion(
     assert "partition" in run("--help")[1]
     text = run("partition", "--help")[1]
     assert all(name in text for name in ("--output", "--memory", "--quality", "--threads"))
-    for name in ("info", "stats", "cast", "render"):
+    for name in ("info", "cast", "render"):
         assert "partition" in run(name, "--help")[1]
     for words, wanted in (("bvh par", "partition"), ("bvh cast --sch", "--scheduler")):
         monkeypatch.setenv("_BVH_COMPLETE", "complete_bash")

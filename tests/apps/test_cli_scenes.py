@@ -47,7 +47,7 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "scene.glb"
 
 
-def test_info_and_stats(run: Run, path: Path) -> None:
+def test_info(run: Run, path: Path) -> None:
     """Instances, and triangles placed and stored; the same of a saved scene."""
     assert run("build", path, "-o", "saved.bvh")[0] == 0
     for given in (path, "saved.bvh"):
@@ -64,14 +64,15 @@ def test_info_and_stats(run: Run, path: Path) -> None:
         code, out, err = run("info", given)
         assert (code, err) == (0, "") and "triangles 34" in " ".join(out.split())
         assert all(name in out for name in NAMES)
-        code, out, _ = run("stats", given, "--epo")
-        assert code == 0 and "34, 22 of them stored" in out and "EPO" in out
-        told = strict_json(run("stats", given, "--json")[1])
-        assert sorted(zip(told["placed"], (t["primitives"] for t in told["trees"]), strict=True)) \
+        assert "EPO" not in out and told["shown_triangles"] == 34 and "tree_stats" not in told
+        code, out, _ = run("info", given, "--epo")
+        assert code == 0 and "EPO" in out and len(out.split("EPO\n")[1].splitlines()) == 2
+        told = strict_json(run("info", given, "--json", "--details")[1])
+        assert sorted((each["placed"], each["primitives"]) for each in told["tree_stats"]) \
             == [(1, 10), (2, 12)]  # fmt: skip
-        assert told["hidden"] == 0 and told["levels"] == 1
-    told = strict_json(run("stats", path, "--flatten", "--json")[1])
-    assert told["primitives"] == 34
+        assert told["hidden"] == 0 and told["levels"] == 1 and told["depth"] > 1
+    told = strict_json(run("info", path, "--flatten", "--json")[1])
+    assert told["triangles"] == 34
 
 
 def test_info_lists_no_more_than_fits(run: Run) -> None:
@@ -150,7 +151,7 @@ def test_what_is_up(run: Run, path: Path) -> None:
         (path, ("--up", "-x"), [-1, 0, 0]),
         (path, ("--up=0,0.5,1",), [0, 0.5, 1]),
     ):
-        camera = Camera.framing(scene.bounds, up=up, width=40, height=30)
+        camera = Camera.framing(scene, up=up, width=40, height=30)
         assert run("render", given, "-o", "a.png", "--size", "40x30", *options)[0] == 0
         pixels = render(scene, camera, samples=2).pixels
         assert np.array_equal(np.asarray(image.open("a.png")), pixels)
@@ -257,6 +258,7 @@ def test_cameras(path: Path) -> None:
     """Those of a file, and those of options, are the API's."""
     read = trimesh.load(path, process=False)
     bounds = np.array([[-2.0, -1.0, 0.0], [2.0, 1.0, 3.0]])
+    box = bvh.BVH.from_boxes(*bounds[:, None])
     view, k = np.eye(4), [[80, 0, 40], [0, 80, 30], [0, 0, 1]]
     view[2, 3] = -7
     projection = [[0.5, 0, 0, 0], [0, 1, 0, 0], [0, 0, -1, -0.5], [0, 0, -1, 0]]
@@ -280,24 +282,24 @@ def test_cameras(path: Path) -> None:
         if size and "width" not in told:
             arguments |= {"width": width, "height": height}
         if kind == "framing":
-            arguments = {"bounds": bounds, "up": "y", **arguments}
+            arguments = {"bounds": box, "up": "y", **arguments}
         wanted = getattr(Camera, kind)(**arguments)
         if size and "width" in told:
             wanted = wanted.resized(width, height)
-        assert options.camera_of(path, bounds, "y", read) == wanted, (kind, told)
-        upward = options._replace(y="up", pixel_ratio=2.0).camera_of(path, bounds, "y", read)
+        assert options.camera_of(path, box, "y", read) == wanted, (kind, told)
+        upward = options._replace(y="up", pixel_ratio=2.0).camera_of(path, box, "y", read)
         assert (upward.y, upward.pixel_ratio) == ("up", 2.0)
     with pytest.raises(ValueError, match="no camera"):
-        OPTIONS._replace(camera="scene").camera_of(path, bounds, "y", read)
+        OPTIONS._replace(camera="scene").camera_of(path, box, "y", read)
     read.set_camera(resolution=(40, 30), fov=(60, 45))
     options = OPTIONS._replace(camera="scene")
-    assert options.camera_of(path, bounds, "y", read) == Camera.from_trimesh(read)
-    larger = options._replace(size="80x60").camera_of(path, bounds, "y", read)
+    assert options.camera_of(path, box, "y", read) == Camera.from_trimesh(read)
+    larger = options._replace(size="80x60").camera_of(path, box, "y", read)
     assert larger == Camera.from_trimesh(read).resized(80, 60)
     ortho = OPTIONS._replace(ortho=4.0, eye="1,2,3", target="0,0,0", size="40x30")
     wanted = Camera.orthographic([1, 2, 3], [0, 0, 0], [0, 1, 0], 4.0, 40, 30)
-    assert ortho.camera_of(path, bounds, "y", read) == wanted
-    framed = ortho._replace(eye=None, target=None).camera_of(path, bounds, "y", read)
+    assert ortho.camera_of(path, box, "y", read) == wanted
+    framed = ortho._replace(eye=None, target=None).camera_of(path, box, "y", read)
     assert not framed.perspective and framed.project(bounds.mean(axis=0))[2] > 0
 
 

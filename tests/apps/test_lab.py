@@ -45,27 +45,30 @@ BY_DIVISION = {"divide", "leaving", "unchecked", "mixed", "float32"}
 # Which naive tests each preset refutes, and a flaw that is named there.
 REFUTED = {
     "Straight through": (set(), ""),
-    "In a face plane": (BY_DIVISION, "0 / 0 = NaN"),
-    "Minus zero": ({"reciprocal"}, "1 / -0.0 = -inf"),
+    "Ray in a face plane": (BY_DIVISION, "0 / 0 = NaN"),
+    "Negative zero": ({"reciprocal"}, "1 / -0.0 = -inf"),
     "Through an edge": ({"reciprocal"}, "rounding"),
     "Through a corner": ({"reciprocal"}, "rounding"),
-    "Lost by a hair": (ALL_NAIVES - {"float32"}, "rounding"),
-    "Invented by a hair": (ALL_NAIVES, "rounding"),
-    "Starting inside": ({"leaving", "unchecked", "one-sided"}, "returns the exit"),
-    "Behind the origin": ({"unchecked"}, "behind the origin"),
-    "A segment that ends early": (ALL_NAIVES, "ignores t_max"),
-    "The first is not the nearest": ({"mixed", "first"}, "stops at box 1; box 2 is closer"),
-    "A million units away": ({"capped", "mixed"}, "the search ends at t = 100000"),
-    "Almost parallel": ({"capped", "mixed"}, "takes a slope of 0.0008 for parallel"),
-    "Huge coordinates": ({"float32"}, "float32 rounds the coordinates"),
-    "Outside by one ulp": ({"unchecked", "float32"}, "behind the origin"),
-    "A denormal direction": (
+    "Hit lost to rounding": (ALL_NAIVES - {"float32"}, "rounding"),
+    "False hit by rounding": (ALL_NAIVES, "rounding"),
+    "Origin inside the box": (
+        {"leaving", "unchecked", "one-sided"},
+        "returns t_far, not the entry",
+    ),
+    "Box behind the origin": ({"unchecked"}, "behind the origin"),
+    "Segment ends before the box": (ALL_NAIVES, "ignores t_max"),
+    "First hit is not the closest": ({"mixed", "first"}, "stops at box 1; box 2 is closer"),
+    "Box a million units away": ({"capped", "mixed"}, "the search ends at t = 100000"),
+    "Almost parallel": ({"capped", "mixed"}, "treats a slope of 0.0008 as parallel"),
+    "Large coordinates": ({"float32"}, "float32 rounds the coordinates"),
+    "Origin one ulp outside": ({"unchecked", "float32"}, "behind the origin"),
+    "Subnormal direction": (
         {"reciprocal", "capped", "one-sided", "float32"},
         "1 / d overflows",
     ),
-    "A tall box": ({"mixed"}, "y uses the corners' x"),
-    "A turned box": (set(), ""),
-    "No direction": (ALL_NAIVES - {"one-sided"}, "does not check that this is a ray"),
+    "Different x and y extents": ({"mixed"}, "the y slab uses the x bounds"),
+    "Oriented box": (set(), ""),
+    "Zero direction": (ALL_NAIVES - {"one-sided"}, "accepts an invalid ray"),
 }
 
 
@@ -158,19 +161,19 @@ def test_crossings_are_the_six_planes() -> None:
         ("y", True, 0.5), ("z", True, 0.8), ("x", True, 1.5),
         ("x", False, 3.0), ("z", False, 3.2), ("y", False, 3.5),
     ]  # fmt: skip
-    assert len(crossings(STATES["In a face plane"])) == 2
+    assert len(crossings(STATES["Ray in a face plane"])) == 2
 
 
 def test_reasons_name_the_planes() -> None:
     said = {name: exact_reason(state) for name, state in STATES.items()}
     assert said["Straight through"] == "enters at x = 0.5; leaves at x = 2"
     assert said["Through a corner"] == "touches the box at x = 0.5, y = 2, z = 2"
-    assert said["Starting inside"].startswith("starts inside; leaves at x")
-    assert "before t_min" in said["Behind the origin"]
-    assert "after t_max" in said["A segment that ends early"]
-    assert said["A tall box"] == "leaves x at 3, before it enters y at 4"
-    assert said["No direction"] == "no ray: the direction is zero"
-    beside = replace(STATES["In a face plane"], origin=(-1.0, math.nextafter(0.5, 0.0), 1.0))
+    assert said["Origin inside the box"].startswith("starts inside; leaves at x")
+    assert "before t_min" in said["Box behind the origin"]
+    assert "after t_max" in said["Segment ends before the box"]
+    assert said["Different x and y extents"] == "leaves x at 3, before it enters y at 4"
+    assert said["Zero direction"] == "no ray: the direction is zero"
+    beside = replace(STATES["Ray in a face plane"], origin=(-1.0, math.nextafter(0.5, 0.0), 1.0))
     assert exact_reason(beside) == "parallel to the y slab and outside it"
     # A miss whose entry and exit are equal as doubles.
     hair = LabState((-5.5, math.nextafter(-4.0, 0.0), 1.0), (1.0, 1.0, 0.0), (CUBE,))
@@ -186,9 +189,9 @@ def test_charts_show_the_exact_ends(name: str) -> None:
     text = [child.data for child in children if isinstance(child, xml.dom.minidom.Text)]
     for slab in slabs(state, index):
         if slab.kind == "crossed":
-            assert f"{text_of([slab.near])} .. {text_of([slab.far])}" in text
+            assert f"{text_of([slab.near])} to {text_of([slab.far])}" in text
     stay = interval(state, index)
-    assert (f"{text_of([stay.near])} .. {text_of([stay.far])}" in text) == stay.hit
+    assert (f"{text_of([stay.near])} to {text_of([stay.far])}" in text) == stay.hit
     scale = scale_of(state, index)
     if stay.hit:
         assert scale[0] <= stay.near <= stay.far <= scale[1]

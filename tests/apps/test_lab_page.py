@@ -19,6 +19,7 @@ import pytest
 
 import bvh
 from bvh.apps.lab.frame import pose
+from bvh.apps.lab.panel import LABELS
 from bvh.apps.lab.presets import PRESETS
 from bvh.apps.lab.state import LabState, interval, nearest, text_of
 
@@ -74,7 +75,7 @@ class Page:
 
     def field(self, name: str) -> Any:
         """Return a field of numbers."""
-        return self.page.locator(f"xpath=//label[.='{name}']/following::input[1]")
+        return self.page.locator(f"xpath=//label[.='{LABELS[name]}']/following::input[1]")
 
     def said(self, name: str) -> str:
         """Return what one part of the answers says."""
@@ -152,8 +153,11 @@ def fresh_page(browser: Any, tmp_path: Path) -> Iterator[Page]:
 def test_cases_show_the_exact_answer_and_the_naive_ones(page: Page) -> None:
     page.choose("Case", "Straight through")
     page.shows("count", "0 of 8 wrong")
-    page.shot("ray_lab")
-    page.choose("Case", "In a face plane")
+    for width, height in ((1400, 900), (1000, 700), (1440, 900)):
+        page.page.set_viewport_size({"width": width, "height": height})
+        page.shot(f"ray_lab_{width}")
+    assert page.page.title() == "bvh lab"
+    page.choose("Case", "Ray in a face plane")
     page.shows("count", "5 of 8 wrong")
     assert page.said("exact") == "hit"
     assert (page.said("t_near"), page.said("t_far")) == ("1.5", "3")
@@ -161,11 +165,11 @@ def test_cases_show_the_exact_answer_and_the_naive_ones(page: Page) -> None:
     assert "0 / 0 = NaN" in page.said("divide")
     assert "t = 1.5" in page.said("reciprocal")
     page.shot("ray_lab_face_plane")
-    page.choose("Case", "The first is not the nearest")
+    page.choose("Case", "First hit is not the closest")
     page.shows("exact", "hit, box 2")
     assert "box 1, t = 3.5" in page.said("first")
     page.shot("ray_lab_two_boxes")
-    page.choose("Case", "Behind the origin")
+    page.choose("Case", "Box behind the origin")
     page.shows("exact", "miss")
     assert "t = -3.5" in page.said("unchecked") and "behind the origin" in page.said("unchecked")
     # All of it came from the lab itself.
@@ -180,8 +184,8 @@ def test_every_case_can_be_chosen(page: Page) -> None:
 
 
 def test_from_above(page: Page) -> None:
-    page.choose("Case", "A turned box")
-    page.choose("View", "2-D, from above")
+    page.choose("Case", "Oriented box")
+    page.choose("View", "2D, from above")
     page.until(lambda: page.lab.state.flat and page.agrees(page.lab.state))
     assert page.said("chart").split("\n")[0] and "z" not in page.said("chart").split()
     page.choose("Drag", "box")
@@ -191,12 +195,12 @@ def test_from_above(page: Page) -> None:
     page.shows("count", "1 of 8 wrong")
     page.shot("ray_lab_edge_from_above")
     page.choose("Drag", "ray")
-    page.choose("View", "3-D")
+    page.choose("View", "3D")
     page.until(lambda: not page.lab.state.flat and page.agrees(page.lab.state))
 
 
 def test_numbers_can_be_typed_to_the_last_digit(page: Page) -> None:
-    page.choose("View", "3-D")
+    page.choose("View", "3D")
     page.choose("Case", "Straight through")
     page.until(lambda: page.agrees(STATES["Straight through"]))
     page.field("upper").fill("2.5000000000000004, 2, 2")
@@ -209,7 +213,7 @@ def test_numbers_can_be_typed_to_the_last_digit(page: Page) -> None:
     page.field("direction").fill("0.5, nothing")
     page.shows("error", "direction takes 3 numbers, got 2")
     assert page.lab.state.direction == (0.5, 0.5, 0.625)
-    page.choose("Case", "Minus zero")
+    page.choose("Case", "Negative zero")
     page.until(lambda: page.field("direction").input_value() == "1, -0.0, -0.0")
     page.field("direction").fill("1, 0.0, 0.0")
     page.shows("count", "0 of 8 wrong")

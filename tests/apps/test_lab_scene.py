@@ -8,13 +8,16 @@ import sys
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 import bvh
+from bvh.apps.lab.drawing import Drawing
 from bvh.apps.lab.frame import FIT, REACH, Pose, corners, drawn_ray, fitted, moved, pose
+from bvh.apps.lab.labels import BORDER, LETTER, LINE, SIDES, _View
 from bvh.apps.lab.presets import CUBE, PRESETS
 from bvh.apps.lab.state import LabBox, LabState, at, interval, nearest, rotation
 from tests.commands import Run
@@ -60,7 +63,7 @@ def test_dragging_the_tip_turns_the_ray() -> None:
     assert state.origin == THROUGH.origin
     assert state.direction == (1.0, 0.75, 0.625)
     # What was not moved keeps its sign, too.
-    state = drag(STATES["Minus zero"], "tip", [0, 0, 0.5])
+    state = drag(STATES["Negative zero"], "tip", [0, 0, 0.5])
     assert math.copysign(1.0, state.direction[1]) == -1.0
     assert state.direction[2] == 0.5
 
@@ -83,8 +86,8 @@ def test_boxes_are_moved_turned_and_scaled() -> None:
     # A box does not vanish, and the second one can be dragged, too.
     low, high = drag(THROUGH, "size", [0, -5, 0]).boxes[0].lower, CUBE.upper
     assert 1.2 < low[1] < 1.25 < high[1]
-    pair = drag(STATES["The first is not the nearest"], "middle", [0, 1, 0], index=1)
-    assert pair.boxes[0] == STATES["The first is not the nearest"].boxes[0]
+    pair = drag(STATES["First hit is not the closest"], "middle", [0, 1, 0], index=1)
+    assert pair.boxes[0] == STATES["First hit is not the closest"].boxes[0]
     assert pair.boxes[1].lower == (0.0, 1.75, 0.75)
     # The arrows of a turned box run along its own axes.
     turned = replace(THROUGH, boxes=(replace(CUBE, turn=(0.0, 0.0, 90.0)),))
@@ -132,13 +135,13 @@ def test_whatever_is_typed_is_drawn(lab: bvh.RayLab) -> None:
     for preset in STATES:
         lab._panel._preset.value = preset
         assert lab.state == STATES[preset]
-    for view in ("2-D, from above", "3-D"):
+    for view in ("2D, from above", "3D"):
         lab._panel._view.value = view
         for name in ("origin", "direction", "lower", "upper"):
             for text in ("nan, 0, 0", "inf, 0, 0", "1e308, -1e308, 5e-324", "1e-320, 0, 0"):
                 before = fields[name].value
                 fields[name].value = text
-                assert lab._panel._preset.value == "My own"
+                assert lab._panel._preset.value == "Custom"
                 fields[name].value = before
     known = lab.state
     fields["origin"].value = "1, 2"
@@ -173,3 +176,41 @@ def test_without_viser_it_names_the_extra(run: Run, monkeypatch: pytest.MonkeyPa
 def test_the_package_alone_does_not_load_viser() -> None:
     program = "import sys, bvh; sys.exit('viser' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], timeout=120).returncode == 0
+
+
+@pytest.mark.parametrize("flat", [False, True], ids=["space", "plane"])
+@pytest.mark.parametrize("name", STATES)
+def test_labels_do_not_overlap(name: str, flat: bool) -> None:
+    """In the smallest picture, seen from where the page begins."""
+    state = replace(STATES[name], flat=flat)
+    drawn: dict[str, Any] = {}
+    server = Server(drawn)
+    with np.errstate(all="ignore"):
+        Drawing(server).update(state, fitted(state), planes=True)
+    shown = [node for node in drawn.values() if getattr(node, "text", "") and node.visible]
+    assert len(shown) >= 1 or not state.is_ray
+    view = _View(flat)
+    frames = []
+    for node in shown:
+        side = next(side for side, anchor in SIDES.items() if anchor == node.anchor)
+        size = np.array([LETTER * len(node.text) + BORDER, LINE])
+        middle = view.pixel(node.position) + np.array(side) * size / 2
+        frames.append((middle - size / 2, middle + size / 2))
+    for k, (low, high) in enumerate(frames):
+        for lower, upper in frames[:k]:
+            assert not ((low < upper) & (lower < high)).all(), [node.text for node in shown]
+
+
+class Server:
+    """Stands for viser's server: it keeps what is added to the scene, by name."""
+
+    def __init__(self, drawn: dict[str, Any]) -> None:
+        self.scene, self._drawn = self, drawn
+
+    def __getattr__(self, verb: str) -> Any:
+        def add(name: str, *given: Any, **look: Any) -> Any:
+            text = given[0] if verb == "add_label" else ""
+            self._drawn[name] = SimpleNamespace(**{"text": text, "visible": True} | look)
+            return self._drawn[name]
+
+        return add

@@ -13,7 +13,7 @@ import trimesh
 
 import bvh
 from bvh import BVH, Scene, view
-from bvh.apps.viewer import readouts, window
+from bvh.apps.viewer import following, readouts
 from bvh.apps.viewer.box_overlay import OFF, TOP, TREE, BoxOverlay
 from bvh.apps.viewer.drawing import PageFrame, outlines_of_faces
 
@@ -72,7 +72,7 @@ def test_what_fails_leaves_no_server(monkeypatch: pytest.MonkeyPatch) -> None:
 
     served: list[Any] = []
     monkeypatch.setattr(viser, "ViserServer", served.append)
-    monkeypatch.setattr(window, "drawing_of", fail)
+    monkeypatch.setattr(following, "drawing_of", fail)
     with pytest.raises(MemoryError):
         view(Scene(), port=0)
     assert not served
@@ -100,7 +100,7 @@ def test_boxes_of_scenes_that_are_emptied() -> None:
             choices = (TREE, TOP) if len(each) else (TREE,)
             for choice in choices:
                 boxes._of.value = choice
-                assert boxes._level.disabled == (len(each) == 0) == ("boxes" not in session.lines)
+                assert boxes._level.visible == (len(each) > 0) == ("boxes" in session.lines)
         session.pick = SimpleNamespace(leaf=1)
         boxes._of.value = TREE
         far = float(np.abs(session.lines["boxes"]).max())
@@ -110,7 +110,7 @@ def test_boxes_of_scenes_that_are_emptied() -> None:
         scene.remove(ids[0])
         for choice in (TOP, TREE, OFF):
             boxes._of.value = choice
-            assert boxes._level.disabled and "boxes" not in session.lines
+            assert not boxes._level.visible and "boxes" not in session.lines
 
 
 def test_a_point_is_shown_as_one() -> None:

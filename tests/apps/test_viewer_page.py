@@ -138,15 +138,21 @@ class Window:
 
 
 @pytest.fixture(scope="module")
-def window() -> Iterator[Window]:
-    """Return a page in a browser."""
+def browser() -> Iterator[Any]:
+    """Run the browser."""
     with api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=OPTIONS)
-        page = browser.new_page(viewport={"width": 960, "height": 640})
-        with view(shown_scene(), title="shapes", port=0) as viewer:
-            yield Window(page, viewer)
-            page.close()
-        browser.close()
+        running = playwright.chromium.launch(executable_path=CHROMIUM, args=OPTIONS)
+        yield running
+        running.close()
+
+
+@pytest.fixture(scope="module")
+def window(browser: Any) -> Iterator[Window]:
+    """Return a page in a browser."""
+    page = browser.new_page(viewport={"width": 960, "height": 640})
+    with view(shown_scene(), title="shapes", port=0) as viewer:
+        yield Window(page, viewer)
+        page.close()
 
 
 def test_a_click_picks_what_the_tree_answers(window: Window, tmp_path: Path) -> None:
@@ -191,7 +197,7 @@ def test_a_rectangle_selects_what_the_scene_answers(window: Window, tmp_path: Pa
         if visible:
             window.keep("viewer_selection.png", tmp_path)
         window.page.get_by_label("Visible only").click()
-        box = next(iter(window.viewer._sessions.values()))._visible_only
+        box = next(iter(window.viewer._follower._sessions.values()))._visible_only
         until(lambda box=box, now=not visible: box.value == now, "the box that was ticked")
 
 
@@ -207,6 +213,31 @@ def test_hovering_tells_the_face(window: Window) -> None:
     until(lambda: window.text("hover") == "\N{EN DASH}", "nothing under the pointer")
 
 
+def test_what_can_be_changed(window: Window, tmp_path: Path) -> None:
+    """Only what has an effect now; the position of the pointer is no field to type in."""
+    page = window.page
+    assert page.title() == "bvh"
+    heights = """[...document.querySelectorAll('input')].filter(each => each.tabIndex === -1)
+        .map(each => each.closest('[aria-hidden=true]').getBoundingClientRect().height)"""
+    until(lambda: page.evaluate(heights) == [0], "the field to be hidden")
+    assert page.locator("[role=slider]").count() == 0
+    page.get_by_label("Shading").click()
+    options = page.get_by_role("option").all_inner_texts()
+    assert options[0] == "mesh" and "clay" in options
+    assert "uv" not in options and "material" not in options
+    page.keyboard.press("Escape")
+    page.get_by_text("Mouse and keys").click()
+    until(lambda: page.locator("#bvh-keys").is_visible(), "the help")
+    assert {"Shift-drag", "Q E"} <= set(page.locator("#bvh-keys kbd").all_inner_texts())
+    for width, height in ((1400, 900), (1000, 700)):
+        page.set_viewport_size({"width": width, "height": height})
+        until(window.is_framed, "the new size")
+        window.keep(f"viewer_{width}.png", tmp_path)
+    page.get_by_text("Mouse and keys").click()
+    page.set_viewport_size({"width": 960, "height": 640})
+    until(window.is_framed, "the first size")
+
+
 def test_boxes_by_level(window: Window) -> None:
     """The slider shows the boxes of a level, of the tree that was picked and of the top level."""
     scene = window.viewer.scene
@@ -215,7 +246,7 @@ def test_boxes_by_level(window: Window) -> None:
     window.choose("Boxes of", "tree")
     levels = BoxLevels(scene.leaves.trees[0].arrays)
     slider = window.page.locator("[role=slider]")
-    until(lambda: slider.get_attribute("aria-disabled") != "true", "the slider")
+    until(lambda: slider.count() == 1, "the slider")
     for level in range(2, levels.depth + 1):
         slider.focus()
         window.page.keyboard.press("ArrowRight")
@@ -224,24 +255,24 @@ def test_boxes_by_level(window: Window) -> None:
     window.choose("Boxes of", "top level")
     until(lambda: re.search(r"level 1: [1-3] boxes", window.text("boxes")), "the top level")
     window.choose("Boxes of", "off")
-    until(lambda: window.text("boxes") == "none", "no boxes")
+    until(lambda: window.text("boxes") == "" and slider.count() == 0, "no boxes")
 
 
 def test_the_picture_is_the_view(window: Window, tmp_path: Path) -> None:
     """Our rays' picture fills the page as the camera sees it; costs have a legend."""
-    window.choose("Shows", "normals")
+    window.choose("Shading", "normals")
     camera = window.camera
     wanted = render(window.viewer.scene, camera, "normals").pixels.astype(float)
     # Lines of what is marked are over it, and it comes as a JPEG.
     until(lambda: np.median(np.abs(window.picture() - wanted).max(axis=2)) < 6.0, "the picture")
     size = f"{camera.width} \N{MULTIPLICATION SIGN} {camera.height}, shown after"
     until(lambda: window.text("picture").startswith(size), "its size")
-    window.choose("Shows", "cost")
+    window.choose("Shading", "cost")
     until(lambda: "nodes and groups a ray visits" in window.text("legend"), "the legend")
     until(lambda: window.text("picture").startswith(size), "the costs")
     until(lambda: window.picture()[:40].mean() < 60.0, "the colour of what costs nothing")
     window.keep("viewer_cost.png", tmp_path)
-    window.choose("Shows", "mesh")
+    window.choose("Shading", "mesh")
     until(lambda: window.picture()[:40].mean() > 200.0, "the mesh alone")
 
 
@@ -271,3 +302,32 @@ def test_orbiting_keeps_picks_right(window: Window) -> None:
     until(lambda: np.allclose(window.camera.project(pick.position)[:2], place), "the camera")
     hit = window.viewer.scene.closest_hit(*window.camera.ray(*place))
     assert int(window.text("face")) == hit.prim_id
+
+
+def test_materials_on_the_page(browser: Any, tmp_path: Path) -> None:
+    """A mesh with a texture has its colours on the page, and in the picture by rays."""
+    pixels = np.array([[[255, 0, 0], [0, 0, 255]]], np.uint8)
+    mesh = trimesh.creation.box([2.0, 2.0, 0.1])
+    uv = mesh.vertices[:, :2] / 2.0 + 0.5
+    look = trimesh.visual.material.PBRMaterial(
+        baseColorTexture=image.fromarray(pixels.repeat(8, axis=0).repeat(8, axis=1))
+    )
+    mesh.visual = trimesh.visual.TextureVisuals(uv=uv, material=look)
+    scene = Scene()
+    scene.add(mesh)
+    page = browser.new_page(viewport={"width": 960, "height": 640})
+    with view(scene, title="two colours", port=0) as viewer:
+        window = Window(page, viewer)
+        ends = window.camera.project([[-0.5, 0.0, 0.05], [0.5, 0.0, 0.05]])
+        places = np.stack(ends[:2], axis=1).round().astype(int)
+
+        def colours() -> bool:
+            (red, blue) = (window.picture()[y, x] for x, y in places)
+            return bool(red[0] > 120 > 60 > red[2] and blue[2] > 120 > 60 > blue[0])
+
+        until(colours, "the texture")
+        window.keep("viewer_material.png", tmp_path)
+        window.choose("Shading", "material")
+        until(lambda: " shown after" in window.text("picture"), "the picture")
+        until(colours, "the texture by rays")
+        page.close()

@@ -23,6 +23,7 @@ from benchmarks.options import options_of
 from benchmarks.peers.caster import Caster, Query, installed
 from benchmarks.session import run as run_session
 from benchmarks.tasks import task as tasks
+from benchmarks.tasks.clearances import clearances
 from benchmarks.tasks.instances import lattice
 from benchmarks.tasks.motion import moving, picks
 from benchmarks.tasks.overlaps import overlaps
@@ -45,13 +46,13 @@ def questions() -> list[Task]:
     """Return one task of every kind that is asked of a peer's tree."""
     options = {"mesh": "organic-8", "quality": None, "threads": 1, "tasks": plan.TASKS}
     setting = Setting({**options, "side": SIDE, "points": POINTS, "full": True}, [])
-    makers = (batches, singles, all_hits, points, overlaps)
+    makers = (batches, singles, all_hits, points, overlaps, clearances)
     return [task for make in makers for task in make(setting)]
 
 
 def test_our_answers_pass_every_check(questions: list[Task]) -> None:
     assert len({task.name for task in questions}) == len(questions)
-    assert len(questions) == 6 + 2 + 3 * 2 + 3 * len(KINDS) + 3
+    assert len(questions) == 6 + 3 + 3 * 2 + 3 * len(KINDS) + 3 + 4
     for task in questions:
         task.check()
         assert "bvh" in task.ours and task.count > 0

@@ -12,7 +12,7 @@ import pytest
 import bvh
 from benchmarks import scenes, timing
 from benchmarks.figures import chart, compare, report
-from benchmarks.figures.rows import growth, mean_ratio
+from benchmarks.figures.rows import growth, lowest_ratio, mean_ratio, means_of_workloads
 from benchmarks.peers.caster import Answer, Ours
 from benchmarks.tasks import validation
 from benchmarks.workloads import BATCHES, Workload, tiles, workloads
@@ -162,6 +162,8 @@ def test_tables_and_means() -> None:
     rows = [row("primary", 1.0, 2.0), row("random", 1.0, 0.5), row("single", 1.0, 9.0)]
     assert mean_ratio(rows, 1) == pytest.approx(1.0)
     assert mean_ratio([*rows, row("shadow", 1.0, 99.0, foreign=0.3)], 1) == 1.0
+    assert means_of_workloads(rows, 1) == pytest.approx({"primary": 2.0, "random": 0.5})
+    assert lowest_ratio(rows, 1)[0] == 0.5 and lowest_ratio(rows, 1)[1].endswith(", random")
     paper = io.StringIO()
     report.print_rows(rows, paper)
     lines = paper.getvalue().splitlines()

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import trimesh
 
 import bvh
 from bvh import Camera
@@ -141,8 +142,15 @@ def test_framing_shows_the_whole_box(rng: np.random.Generator) -> None:
                 assert cosine == pytest.approx(1.0)
 
 
+def extent(camera: Camera, points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the size of points in the picture, and their middle, as shares of its sides."""
+    places = placed(camera, points)[:, :2] / (camera.width, camera.height)
+    low, high = places.min(axis=0), places.max(axis=0)
+    return high - low, (low + high) / 2
+
+
 def test_framing_is_no_wider_than_it_needs(rng: np.random.Generator) -> None:
-    """A cube nearly touches the border."""
+    """The corner of a cube that is nearest to the border is at four fifths of the way there."""
     bounds, corners = (
         [[-1, -1, -1], [1, 1, 1]],
         np.array(list(itertools.product((-1, 1), repeat=3))),
@@ -150,7 +158,42 @@ def test_framing_is_no_wider_than_it_needs(rng: np.random.Generator) -> None:
     for direction in rng.normal(size=(50, 3)):
         camera = Camera.framing(bounds, direction, width=640, height=480)
         x, y, _ = placed(camera, corners).T
-        assert max(np.abs(x / 320 - 1).max(), np.abs(y / 240 - 1).max()) > 0.9
+        assert max(np.abs(x / 320 - 1).max(), np.abs(y / 240 - 1).max()) == pytest.approx(0.8)
+
+
+def test_framed_models_fill_four_fifths(rng: np.random.Generator) -> None:
+    """Vertices of trees and of instances, exactly and in the middle; unused ones do not count."""
+    mesh = trimesh.creation.icosphere(subdivisions=2)
+    mesh.vertices *= [3.0, 1.0, 0.5]
+    points, faces = np.vstack([mesh.vertices, [[99.0, 0.0, 0.0]]]), mesh.faces
+    tree = bvh.BVH.from_triangles(points, faces)
+    scene, moves = bvh.Scene(), [np.eye(4) + np.pad(rng.normal(size=(3, 4)), ((0, 1), (0, 0)))]
+    scene.add(tree)
+    scene.add(tree, moves[0])
+    scene.add(tree, np.diag([50.0, 50.0, 50.0, 1.0]), mask=0)
+    placed_too = mesh.vertices @ moves[0][:3, :3].T + moves[0][:3, 3]
+    for source, seen in ((tree, mesh.vertices), (scene, np.vstack([mesh.vertices, placed_too]))):
+        for direction in rng.normal(size=(20, 3)):
+            for width, height in ((640, 480), (300, 800), (90, 90)):
+                camera = Camera.framing(source, direction, width=width, height=height)
+                size, middle = extent(camera, np.asarray(seen))
+                assert size.max() == pytest.approx(0.8)
+                filled = Camera.framing(source, direction, width=width, height=height, fill=1.0)
+                assert extent(filled, np.asarray(seen))[0].max() == pytest.approx(1.0)
+                assert np.allclose(middle, 0.5, atol=1e-3)
+                assert np.allclose(np.cross(camera.forward, direction), 0.0, atol=1e-12)
+
+
+def test_framing_of_points_and_boxes() -> None:
+    """A single point is in the middle; boxes and oriented boxes are framed by their bounds."""
+    point = bvh.BVH.from_triangles([[1.0, 2.0, 3.0]], [[0, 0, 0]])
+    boxes = bvh.BVH.from_boxes([[0.0, 0.0, 0.0]], [[1.0, 2.0, 3.0]])
+    for tree in (point, boxes):
+        if not np.isfinite(tree.bounds).all():
+            continue
+        camera = Camera.framing(tree, width=80, height=60)
+        _, middle = extent(camera, np.array(list(itertools.product(*tree.bounds.T))))
+        assert np.allclose(middle, 0.5, atol=1e-3)
 
 
 def test_framing_by_default_looks_obliquely_down() -> None:
@@ -232,6 +275,9 @@ def test_refused_openings_and_bounds() -> None:
             Camera.framing(bounds, bad)
     with pytest.raises(ValueError, match="up"):
         Camera.framing(bounds, [0, 0, 2])
+    for bad in (0.0, -0.5, 1.01, np.nan, "1"):
+        with pytest.raises((TypeError, ValueError), match="fill"):
+            Camera.framing(bounds, fill=bad)
     with pytest.raises(ValueError, match="bounds"):
         Camera.framing(bvh.BVH.from_triangles([], []).bounds)
 

@@ -286,7 +286,7 @@ def test_cameras_are_values(rng: Rng) -> None:
             for other in (
                 pickle.loads(pickle.dumps(camera)),
                 copy.deepcopy(camera),
-                eval(repr(camera), {"Camera": Camera, "inf": math.inf}),
+                Camera(**camera._parts()),
             ):
                 assert other == camera and hash(other) == hash(camera)
                 assert repr(other) == repr(camera) and type(other) is Camera

@@ -48,7 +48,7 @@ def check_nodes(nodes: Nodes, boxes: NDArray[np.float32], ids: NDArray[np.int32]
     one parent and lie within its box; and the boxes of a primitive's leaves must together reach as
     far as its own of the `boxes`. Mostly that is one leaf, but builders may split primitives.
     """
-    bounds, links, order = nodes
+    bounds, links, order, _ = nodes
     n = len(links)
     if n == 0:
         if len(ids):

@@ -1,6 +1,7 @@
 """Frozen writer of saved files, as version 0.1.0 wrote them: it must never be adapted to the code.
 
 Files in users' hands have this layout, byte for byte, and have to be readable for ever.
+Only what is read of a tree follows the code.
 """
 
 from __future__ import annotations
@@ -36,8 +37,13 @@ def file_of(fields: bytes, tables: list[Table], behind: bytes = b"") -> bytes:
 
 def saved_tree(tree: BVH, width: int) -> bytes:
     """Return the file of a tree."""
-    (blocks, ids), groups, primitives, frame = tree.arrays
+    (blocks, ids), groups, primitives, frame, _ = tree.arrays
     kind = ("triangles", "boxes", "obbs").index(tree.kind)
+    if kind == 0:
+        # Groups had normals, rounded from doubles.
+        rows = groups.reshape(-1, 11, width)
+        normals = np.cross(rows[:, 3:6].astype(float), rows[:, 6:9], axis=1)
+        groups = np.concatenate([rows[:, :9], normals, rows[:, 9:]], axis=1).ravel()
     tables: list[Table] = [
         ("frame", "<f8", frame), ("blocks", "<f4", blocks), ("ids", "<i4", ids),
         ("groups", "<f4", groups), ("points", "<f8", primitives[0]),

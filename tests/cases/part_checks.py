@@ -65,8 +65,9 @@ def check_rays(parts: Parts, tree: bvh.BVH, rays: Given, lazily: bool = False, *
 
 
 def check_points(
-    parts: Parts, tree: bvh.BVH, points: Any, rng: np.random.Generator, lazily: bool = False
-) -> None:
+    parts: Parts, tree: bvh.BVH, points: Any, rng: np.random.Generator, lazily: bool = False,
+    **mask: Any,
+) -> None:  # fmt: skip
     """Check all queries of points, without and with limits."""
     span = np.nan_to_num(np.ptp(tree.bounds / 2, axis=0).max(), posinf=1e300)
     limits = rng.uniform(0.0, span, len(points)) ** rng.uniform(0.3, 1.0, len(points))
@@ -74,16 +75,18 @@ def check_points(
     for limit in (np.inf, limits):
         given = {"points": points, "max_distance": limit}
         for k in (None, 3):
-            found = ask(parts, "closest_point", given, lazily, k=k)
-            same(found, tree.closest_point(**given, k=k), POINTS)
-        same(ask(parts, "distance", given, lazily), tree.distance(**given))
+            found = ask(parts, "closest_point", given, lazily, k=k, **mask)
+            same(found, tree.closest_point(**given, k=k, **mask), POINTS)
+        same(ask(parts, "distance", given, lazily, **mask), tree.distance(**given, **mask))
     for verb in ("contains", "signed_distance"):
-        same(ask(parts, verb, {"points": points}, lazily), getattr(tree, verb)(points))
+        found = ask(parts, verb, {"points": points}, lazily, **mask)
+        same(found, getattr(tree, verb)(points, **mask))
 
 
 def check_regions(
-    parts: Parts, tree: bvh.BVH, points: Any, rng: np.random.Generator, lazily: bool = False
-) -> None:
+    parts: Parts, tree: bvh.BVH, points: Any, rng: np.random.Generator, lazily: bool = False,
+    **mask: Any,
+) -> None:  # fmt: skip
     """Check all queries of regions, some of which touch vertices."""
     points = points[rng.permutation(len(points))[:20]]
     span = np.nan_to_num(np.ptp(tree.bounds / 8, axis=0))
@@ -109,7 +112,8 @@ def check_regions(
             continue
         if lazily and arrays.get("planes", planes).shape[1] == 0:
             continue
-        same(ask(parts, verb, arrays, lazily), getattr(tree, verb)(**arrays), OVERLAPS)
+        found = ask(parts, verb, arrays, lazily, **mask)
+        same(found, getattr(tree, verb)(**arrays, **mask), OVERLAPS)
 
 
 def check_family(family: Family, parts: Parts, rng: np.random.Generator, lazily: bool) -> None:

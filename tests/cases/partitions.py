@@ -17,14 +17,15 @@ from bvh.distributed.out_of_core.parts import Parts
 
 def parts_of(
     folder: Path, vertices: NDArray[Any], faces: NDArray[Any], part: NDArray[np.int64],
-    memory: int | str = "2GB",
+    memory: int | str = "2GB", groups: NDArray[Any] | None = None,
 ) -> Parts:  # fmt: skip
     """Write the part that each face is assigned to as a tree of its own; open all as one."""
     with new_folder(folder) as target:
         records = []
         for number in np.unique(part):
             ids = np.flatnonzero(part == number)
-            tree = bvh.BVH.from_triangles(vertices, faces[ids])
+            bits = None if groups is None else groups[ids]
+            tree = bvh.BVH.from_triangles(vertices, faces[ids], groups=bits)
             records.append(target.add(len(records), tree, ids))
         target.publish(records, [Source("mesh", 0, len(faces))])
     return Parts(folder, memory=memory)
@@ -32,7 +33,7 @@ def parts_of(
 
 def cut_parts(
     folder: Path, vertices: NDArray[Any], faces: NDArray[Any], largest: int,
-    memory: int | str = "2GB",
+    memory: int | str = "2GB", groups: NDArray[Any] | None = None,
 ) -> Parts:  # fmt: skip
     """Cut a mesh by `bvh.partition` into parts of at most `largest` triangles, in small windows."""
     small = partitioning.SMALLEST_MEMORY
@@ -41,7 +42,7 @@ def cut_parts(
         mock.patch.object(partitioning, "WINDOW", 50),
         mock.patch.object(mesh_windows, "WINDOW", 50),
     ):
-        bvh.partition((vertices, faces), folder, memory=small)
+        bvh.partition((vertices, faces), folder, groups=groups, memory=small)
     return Parts(folder, memory=memory)
 
 
@@ -50,13 +51,14 @@ WAYS = ("at random", "by ids", "by an axis", "by partition")
 
 def random_parts(
     folder: Path, vertices: NDArray[Any], faces: NDArray[Any], rng: np.random.Generator,
-    memory: int | str = "2GB", way: str | None = None,
+    memory: int | str = "2GB", way: str | None = None, groups: NDArray[Any] | None = None,
 ) -> Parts:  # fmt: skip
     """Cut a mesh into 1 to 64 parts in one of `WAYS`."""
     count = int(rng.integers(1, 65))
     way = str(rng.choice(WAYS)) if way is None else way
     if way == "by partition":
-        return cut_parts(folder, vertices, faces, max(-(-len(faces) // count), 1), memory)
+        largest = max(-(-len(faces) // count), 1)
+        return cut_parts(folder, vertices, faces, largest, memory, groups)
     if way == "at random":
         part = rng.integers(0, count, len(faces))
     elif way == "by ids":
@@ -65,4 +67,4 @@ def random_parts(
         with np.errstate(all="ignore"):
             middles = vertices[faces].mean(axis=1)[:, rng.integers(3)]
         part = np.argsort(np.argsort(middles)) * count // max(len(faces), 1)
-    return parts_of(folder, vertices, faces, part, memory)
+    return parts_of(folder, vertices, faces, part, memory, groups)

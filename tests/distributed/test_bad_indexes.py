@@ -185,8 +185,8 @@ def test_what_is_no_file(make: Any, folder: Path) -> None:
 
 
 def test_an_index_of_a_newer_version(folder: Path) -> None:
-    write(folder, content_of(folder) | {"version": 2, "digest": "of another kind"}, signed=False)
-    with pytest.raises(ValueError, match="has format version 2; this version of bvh reads 1"):
+    write(folder, content_of(folder) | {"version": 3, "digest": "of another kind"}, signed=False)
+    with pytest.raises(ValueError, match="has format version 3; this version of bvh reads 2"):
         bvh.load(folder)
 
 

@@ -79,7 +79,7 @@ def test_shapes_of_batches(tmp_path: Path, rng: np.random.Generator) -> None:
         ("closest_hit", 2, {"validate_rays": True}), ("closest_point", 1, {"k": 0}),
         ("closest_point", 1, {"k": 1.5}), ("contains", 1, {"method": "guess"}),
         ("winding_number", 1, {"accuracy": 0.5}), ("winding_number", 1, {"accuracy": "2"}),
-        ("overlap_frustum", 1, {}), ("overlap_box", 2, {"threads": -1}),
+        ("overlap_frustum", 1, {}), ("overlap_box", 2, {"threads": -2}),
         ("distance", 1, {"threads": 1.5}), ("closest_hit", 2, {"sort": "yes", "progress": 5}),
     ],
 )  # fmt: skip

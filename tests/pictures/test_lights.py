@@ -9,7 +9,7 @@ import pytest
 
 from bvh import BVH, Camera, Scene
 from bvh.pictures import render
-from bvh.pictures.shading import TILE, Lights, spread
+from bvh.pictures.lights import TILE, Lights, spread
 from bvh.pictures.surfaces import Surfaces
 from meshes.sphere import geodesic_sphere
 from tests.cases.scans import SCANS

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -58,13 +59,24 @@ def flat_tree(scene: Scene) -> BVH:
     return BVH.from_triangles(*scene.flattened()[:2])
 
 
+def close_by(bounds: np.ndarray, up: list[int]) -> Camera:
+    """Return a camera whose picture is nearly filled by a box."""
+    camera = Camera.framing(bounds, up=up, **SIZE)
+    middle = bounds.mean(axis=0)
+    corners = np.stack(np.meshgrid(*bounds.T), axis=-1).reshape(-1, 3) - middle
+    half = camera.half_height * np.array([camera.width / camera.height, 1.0])
+    across = np.abs(corners @ np.stack([camera.right, camera.up], axis=1)) / half
+    back = 1.06 * float((across.max(axis=1) - corners @ camera.forward).max())
+    return replace(camera, eye=middle - back * camera.forward)
+
+
 @pytest.mark.parametrize("shade", ["normals", "clay", "ao", "shadow"])
 def test_scenes_look_like_their_meshes(shade: str, scene: Scene) -> None:
     """Whatever is turned, mirrored or nested."""
     tree = flat_tree(scene)
     for up in ([0, 0, 1], [0, 1, 0]):
-        camera = Camera.framing(scene.bounds, up=up, **SIZE)
-        got, wanted = (render(one, camera, shade, samples=2) for one in (scene, tree))
+        camera = close_by(scene.bounds, up)
+        got, wanted = (render(one, camera, shade, samples=2, ground=False) for one in (scene, tree))
         assert got.rays == wanted.rays >= 4 * 64 * 48
         # Points on moved faces are rounded otherwise: one ray to the sky of 64 may differ.
         bound = 1 if shade in ("normals", "shadow") else 4
@@ -112,6 +124,15 @@ def test_ids_tell_leaves_apart(scene: Scene) -> None:
     assert len(np.unique(np.concatenate(colours), axis=0)) == len(seen) > 100
 
 
+def test_numbers_of_nothing(scene: Scene) -> None:
+    """A camera that sees none of the meshes of a scene gets misses."""
+    assert len(scene.leaves.trees) > 1
+    away = Camera.look_at([0, 0, 1e6], [0, 0, 2e6], [0, 1, 0], **SIZE)
+    picture = render(scene, away, "clay", data=("normals", "position", "uv", "id"))
+    assert np.isnan(picture.data["position"]).all() and np.isnan(picture.data["uv"]).all()
+    assert (picture.data["id"] == -1).all()
+
+
 def test_cost(scene: Scene) -> None:
     """Black where a ray visits nothing, brighter where it visits more."""
     camera = Camera.framing(scene.bounds, **SIZE)
@@ -126,7 +147,7 @@ def test_what_is_hidden_is_not_shown(scene: Scene) -> None:
     camera = Camera.framing(scene.bounds, **SIZE)
     sky = render(BVH.from_triangles([], []), camera).pixels
     scene.set_visible(scene.ids, False)
-    for shade in set(SHADES) - {"cost"}:
+    for shade in set(SHADES) - {"cost", "uv"}:
         assert np.array_equal(render(scene, camera, shade).pixels, sky)
         assert np.array_equal(render(Scene(), camera, shade).pixels, sky)
 
@@ -147,7 +168,7 @@ def test_boxes(shade: str) -> None:
     ):
         scene = Scene()
         scene.add(tree, matrix)
-        pictures.append(render(scene, camera, shade).pixels.astype(int))
+        pictures.append(render(scene, camera, shade, ground=False).pixels.astype(int))
     if shade == "clay":
         # The mesh is smooth, and boxes are flat.
         del pictures[0]

@@ -161,9 +161,29 @@ def test_textures() -> None:
     assert first.any()
     u, v = hits.u[first][:, None], hits.v[first][:, None]
     assert np.allclose(found.data["uv"][first], (1 - u - v) * uv[0] + u * uv[1] + v * uv[2])
-    below = render(scene[1].child, view, "uv", data="uv")
+    assert len(np.unique(found.pixels[first], axis=0)) > 20
+    below = render(scene[1].child, view, data="uv")
     assert np.array_equal(below.data["uv"][first], np.hstack([u, v]))
-    assert len(np.unique(below.pixels[first], axis=0)) > 20
+
+
+def test_textures_that_are_missing(tmp_path: Path, run: Run) -> None:
+    """The message says what is; a mesh without any is grey beside one that has some."""
+    trimesh = pytest.importorskip("trimesh")
+    view = Camera.orthographic([0.5, 0.5, 9], [0.5, 0.5, 0], [0, 1, 0], 2.0, 30, 20)
+    triangle = np.array([[0.0, 0, 0], [1, 0, 0], [0, 1, 0]]), [[0, 1, 2]]
+    tree, scene = BVH.from_triangles(*triangle), Scene()
+    scene.add(tree)
+    for source, what in ((tree, "a tree has any"), (scene, "no mesh of the scene has any")):
+        with pytest.raises(ValueError, match=f'"uv" needs texture coordinates .*{what}'):
+            render(source, view, "uv")
+    mesh = trimesh.Trimesh(triangle[0] + [0, 0, -1], triangle[1], process=False)
+    mesh.export(tmp_path / "plain.ply")
+    code, _, err = run("render", "plain.ply", "-o", "a.png", "--shade", "uv")
+    assert code == 2 and "needs texture coordinates" in err
+    mesh.visual = trimesh.visual.TextureVisuals(uv=np.eye(3)[:, :2])
+    scene.add(mesh)
+    mask = scene.closest_hit(*view.rays()).mask
+    assert np.all(render(scene, view, "uv").pixels[mask] == 128)
 
 
 def test_numbers_in_files(run: Run, tmp_path: Path) -> None:
@@ -171,8 +191,8 @@ def test_numbers_in_files(run: Run, tmp_path: Path) -> None:
     pytest.importorskip("PIL")
     tree = BVH.from_triangles(*geodesic_sphere(3))
     tree.save(tmp_path / "ball.bvh")
-    view = Camera.framing(tree.bounds, **SIZE)
-    for shade in ("depth", "id", "normals", "uv", "cost", "ao", "shadow", "clay"):
+    view = Camera.framing(tree, **SIZE)
+    for shade in ("depth", "id", "normals", "cost", "ao", "shadow", "clay"):
         code, _, err = run("render", "ball.bvh", "-o", "a.npy", "--size", "48x32", "--shade", shade)
         assert (code, err) == (0, "")
         picture = render(tree, view, shade, data=(shade,) if shade in DATA else ())

@@ -16,12 +16,15 @@ pytestmark = pytest.mark.skipif(
 )
 
 SWEEP = """
-import faulthandler, os, resource, signal, sys
+import faulthandler, os, resource, signal, sys, warnings
 
 import numpy as np
 
 import bvh
 from bvh.runtime import threads as workers
+
+# The triangles are not joined.
+warnings.simplefilter("ignore", bvh.BVHWarning)
 
 FINE, TOO_LITTLE, OTHER = 0, 3, 4
 faulthandler.enable()

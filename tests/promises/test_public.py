@@ -82,12 +82,16 @@ def is_module(name: str) -> bool:
 def test_imports_between_folders_run_one_way() -> None:
     """Each folder imports only from those before it in CONTRIBUTING's table."""
     order = folder_order()
-    assert len(order) == 13
-    # Beside the folders: queries for users' kernels; programs, which import what users do.
+    assert len(order) == 14
+    # Beside the folders: queries for users' kernels, and with gradients; programs, which import
+    # what users do.
+    beside = ("kernels", "torch", "jax")
     order.insert(order.index("scene") + 1, "kernels")
+    place = order.index("gradients") + 1
+    order[place:place] = ["torch", "jax"]
     order.append("examples")
     found = {path.name for path in (ROOT / "bvh").iterdir() if (path / "__init__.py").exists()}
-    assert found == set(order) - {"kernels"}
+    assert found == set(order) - set(beside)
     for path in (ROOT / "bvh").rglob("*.py"):
         here = path.relative_to(ROOT / "bvh").parts[0].removesuffix(".py")
         if here in ("__init__", "__main__"):
@@ -168,9 +172,11 @@ def test_contributing_names_what_is_there() -> None:
 
 
 def test_versions_agree() -> None:
-    """The changelog's newest version is the package's."""
-    newest = re.findall(r"^## \[(\d.*?)\]", (ROOT / "CHANGELOG.md").read_text(), re.M)[0]
+    """The newest version in the changelog, and the one to be cited, are the package's."""
+    changes, citation = ((ROOT / name).read_text() for name in ("CHANGELOG.md", "CITATION.cff"))
+    newest, date = re.findall(r"^## \[(\d.*?)\] - (.*)$", changes, re.M)[0]
     assert newest == bvh.__version__
+    assert f"\nversion: {newest}\ndate-released: {date}\n" in citation
     metadata = tomllib.loads((ROOT / "pyproject.toml").read_text())
     assert metadata["project"]["name"] == "raybvh"
 

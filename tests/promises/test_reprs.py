@@ -73,6 +73,10 @@ TOLD: dict[str, tuple[Callable[[], Any], str]] = {
         "Selection(2 faces of 1 instances)",
     ),
     "stats": (TREE.stats, "TreeStats(2 primitives, 1 nodes, depth 1, SAH cost 2, 0.00 MiB)"),
+    "scene stats": (
+        SCENE.stats,
+        "SceneStats(3 instances of 1 trees, 6 primitives, 4 shown, 2 stored, depth 2, 0.00 MiB)",
+    ),
     "caster": (lambda: TREE.caster(), "<function cast of BVH(2 triangles, 1 nodes) at "),
     "scene caster": (lambda: SCENE.caster(), "<function cast of Scene at "),
     "picker": (lambda: SCENE.picker(LOOK), "<function pick of 64 x 48 pixels at "),
@@ -113,12 +117,13 @@ def test_reprs(name: str) -> None:
 
 @pytest.mark.parametrize("name", CAMERAS)
 def test_cameras(name: str) -> None:
-    """Their `repr` makes them again, so it is `str` that is short."""
+    """`str` says all; `repr` fits a line, and leaves out what is last."""
     make, wanted = CAMERAS[name]
-    told = str(make())
+    told, short = str(make()), repr(make())
     assert "\n" not in told and len(told) < 160
     assert (told == wanted) if wanted.endswith(")") else (wanted in told), told
-    assert eval(repr(make()), {"Camera": Camera, "inf": np.inf}) == make()
+    assert len(short) <= 100
+    assert short == told or (short.endswith(", ...)") and told.startswith(short[:-6]))
 
 
 def test_closest_points() -> None:

@@ -1,11 +1,12 @@
-"""What users of trimesh reported of its rays: shown on its own casters, and gone with the drop-in.
+"""What users of trimesh reported of it: shown on its own classes, and gone with the drop-in.
 
-Each test asks trimesh's caster first and holds that it errs, so that it tells when it no longer
+Each test asks trimesh's own first and holds that it errs, so that it tells when it no longer
 does. Where trimesh has mended the very example of a thread, the same error is shown on another.
 """
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,8 @@ import trimesh
 from benchmarks.tasks.drop_in import drop_in
 from benchmarks.tasks.task import Setting, measured
 from benchmarks.timing import Patience
-from bvh.compat.trimesh import ProximityQuery, RayMeshIntersector
+from bvh.compat.trimesh import CollisionManager, ProximityQuery, RayMeshIntersector
+from bvh.scene.scene import Scene
 
 Rays = tuple[np.ndarray, np.ndarray]
 
@@ -195,6 +197,56 @@ def test_1338_hits_are_far_from_the_face_that_is_hit() -> None:
     assert furthest(RayMeshIntersector(mesh)) < 1e-15
 
 
+def test_1055_nearest_points_are_off() -> None:
+    """The nearest points of meshes that meet: as far apart as the distance, and on both."""
+    pytest.importorskip("fcl")
+    ring, place = trimesh.creation.torus(3.0, 1.0), np.eye(4)
+    place[0, 3] = 1.0
+
+    def gap(manager: Any) -> float:
+        manager.add_object("ring", ring)
+        distance, data = manager.min_distance_single(ring, place, return_data=True)
+        assert distance == 0.0
+        return float(np.linalg.norm(data.point("ring") - data.point("__external")))
+
+    assert gap(trimesh.collision.CollisionManager()) > 0.01
+    assert gap(CollisionManager()) == 0.0
+    # Among several meshes, as in the thread: it is the nearest that is named, at its points.
+    manager, balls = CollisionManager(), {}
+    for k, by in enumerate(np.random.default_rng(0).normal(size=(20, 3)) * 9.0):
+        balls[f"ball {k}"] = ball().apply_translation(by + 20.0)
+        manager.add_object(f"ball {k}", balls[f"ball {k}"])
+    distance, name, data = manager.min_distance_single(ring, None, True, True)
+    first, second = data.point(name), data.point("__external")
+    assert np.linalg.norm(first - second) == pytest.approx(distance, rel=1e-14)
+    for mesh, point in ((balls[name], first), (ring, second)):
+        assert ProximityQuery(mesh).on_surface([point])[1][0] < 1e-14
+    every = {
+        key: float(ProximityQuery(ring).on_surface(mesh.vertices)[1].min())
+        for key, mesh in balls.items()
+    }
+    assert distance <= min(every.values())
+
+
+def test_2454_pairs_that_may_touch() -> None:
+    """Neighbours in a chain collide always, which trimesh's manager cannot leave out."""
+    pytest.importorskip("fcl")
+    link = trimesh.creation.box([1.2, 0.2, 0.2])
+    theirs, scene, names = trimesh.collision.CollisionManager(), Scene(), "abcd"
+    for k, name in enumerate(names):
+        place = np.eye(4)
+        place[0, 3] = k
+        theirs.add_object(name, link, place)
+        scene.add(link, place, name)
+    joints = list(itertools.pairwise(names))
+    assert theirs.in_collision_internal(return_names=True) == (True, set(joints))
+    assert scene.collisions().tolist() == [[0, 1], [1, 2], [2, 3]]
+    assert len(scene.collisions(ignore=joints)) == 0
+    place[0, 3] = 1.0
+    scene.set_transform(3, place)
+    assert scene.collisions(ignore=joints).tolist() == [[0, 3], [1, 3]]
+
+
 METHODS = ("intersects_first", "intersects_any", "intersects_location", "contains_points")
 
 
@@ -207,7 +259,8 @@ def test_no_wrong_answer_is_timed(wrong: str | None, monkeypatch: pytest.MonkeyP
         return [measured(task, [], 1, Patience(0.0))["what"] for task in tasks]
 
     if wrong is None:
-        assert measure() == [*METHODS, "on_surface"]
+        small = [f"{method}, batches of 100" for method in METHODS[:3:2]]
+        assert measure() == [*METHODS[:3], *small, METHODS[3], "on_surface"]
         return
     owner = ProximityQuery if wrong == "on_surface" else RayMeshIntersector
     right = getattr(owner, wrong)

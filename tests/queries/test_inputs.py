@@ -265,8 +265,8 @@ def test_a_tree_owns_its_arrays(rng: np.random.Generator) -> None:
     lower[:] = 7.0
     assert_same(boxes.closest_hit(*rays), held)
     for any_tree in (tree, boxes):
-        nodes, groups, primitives, frame = any_tree.arrays
-        arrays = (*nodes, *([groups] if any_tree is tree else []), *primitives, frame)
+        nodes, groups, primitives, frame, bits = any_tree.arrays
+        arrays = (*nodes, *([groups] if any_tree is tree else []), *primitives, frame, bits)
         for array in (*arrays, any_tree.bounds):
             with pytest.raises(ValueError, match="read-only"):
                 array[...] = 0
@@ -309,7 +309,8 @@ def test_a_single_ray_takes_the_short_way(kind: Any, monkeypatch: pytest.MonkeyP
             np.array(o, kind), np.array(d, kind)
         )  # fmt: skip
     wanted = tree.closest_hit(np.array(o, float)[None], np.array(d, float))
-    monkeypatch.setattr("bvh.queries.batches.ray_batches.closest_hits", None)
+    monkeypatch.setattr("bvh.queries.ray_queries.plain_rays", None)
+    monkeypatch.setattr("bvh.queries.batches.ray_batches.kernel_for", None)
     hit = tree.closest_hit(*rays)
     assert (hit.t, hit.prim_id, hit.u, hit.v) == (2.5, 0, wanted.u[0], wanted.v[0])
     assert tree.any_hit(*rays) is True

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bvh import BVH
+from bvh import BVH, BVHWarning
 
 # What no argument of real numbers may be.
 NOT_REAL: list[Any] = [
@@ -99,7 +99,7 @@ def test_refused_options() -> None:
     mesh, corners = (np.eye(3), [[0, 1, 2]]), (np.zeros((1, 3)), np.ones((1, 3)))
     tree = BVH.from_triangles(*mesh)
     ray = np.zeros(3), np.ones(3)
-    for threads in (0, -1, 1.5, True, "2", np.float64(2), [2]):
+    for threads in (0, -2, 1.5, True, "2", np.float64(2), [2]):
         for call, given in (tree.closest_hit, ray), (tree.any_hit, ray), (BVH.from_triangles, mesh):
             with pytest.raises((TypeError, ValueError), match="threads"):
                 call(*given, threads=threads)
@@ -116,21 +116,25 @@ def test_refused_options() -> None:
             BVH.from_triangles(*mesh, quality=quality)
 
 
-def test_a_mask_selects_instances_of_scenes_only() -> None:
-    """A tree of one mesh refuses it by name; None, the default, selects all."""
+def test_masks_that_are_refused() -> None:
+    """They are integers of 32 bits, one for each ray, or for all points."""
     tree, ray = BVH.from_triangles(np.eye(3), [[0, 1, 2]]), (np.ones(3), -np.ones(3))
     for query in (tree.closest_hit, tree.any_hit, tree.all_hits, tree.count_hits):
         query(*ray, mask=None)
-        for mask in (1, 0xFFFFFFFF, [1, 2]):
-            with pytest.raises(ValueError, match="mask must be None"):
+        for mask in (-1, 2**32, 1.0, "a"):
+            with pytest.raises((TypeError, ValueError), match="mask must be in"):  # or integers
                 query(*ray, mask=mask)
+        with pytest.raises(ValueError, match="mask must have a shape that broadcasts to the rays'"):
+            query(*ray, mask=[1, 2])
     points = tree.closest_point, tree.distance, tree.signed_distance, tree.winding_number
+    with pytest.warns(BVHWarning, match="has open edges"):
+        tree.contains(ray[0])
     for ask in (*points, tree.contains):
         ask(ray[0], mask=None)
-        with pytest.raises(ValueError, match="mask must be None"):
-            ask(ray[0], mask=0xFFFFFFFF)
-    with pytest.raises(ValueError, match="mask must be None"):
-        tree.caster(mask=1)
+        with pytest.raises(ValueError, match="mask must be one number"):
+            ask(ray[0], mask=[1, 2])
+    with pytest.raises(ValueError, match="mask must be one number"):
+        tree.caster(mask=[1, 2])
 
 
 def test_more_primitives_than_ids() -> None:

@@ -130,3 +130,34 @@ def test_a_batch_of_overlaps_takes_one_index() -> None:
             batch[index]
     with pytest.raises(TypeError, match="single query"):
         np.asarray(batch)
+
+
+def test_results_are_structured_arrays() -> None:
+    """With a field for each column; never an array of objects."""
+    tree = BVH.from_triangles(*UNIT)
+    scene = Scene()
+    scene.add(tree)
+    rays = np.array([[[0.2, 0.2, 5.0], [2.0, 2.0, 5.0]]]), [0.0, 0.0, -1.0]
+    names = ("t", "prim_id", "u", "v", "front")
+    for target, more in ((tree, ()), (scene, ("instance_id", "leaf"))):
+        for hits in (target.closest_hit(*rays), target.closest_hit(rays[0][0, 0], rays[1])):
+            table = np.asarray(hits)
+            assert table.dtype.names == (*names, *more) and table.shape == np.shape(hits.t)
+            for name in table.dtype.names:
+                assert np.array_equal(table[name], getattr(hits, name), equal_nan=True)
+            assert table["prim_id"].dtype == np.int32 and table["front"].dtype == np.bool_
+            assert np.array(hits, table.dtype).shape == table.shape
+            with pytest.raises(TypeError, match="is an array of the fields t, prim_id, u, v, fro"):
+                np.asarray(hits, float)
+        every = target.all_hits(*rays)
+        table = np.asarray(every)
+        assert table["ray_id"].tolist() == [0] and set(table.dtype.names) == {
+            "ray_id", *names, *more,
+        }  # fmt: skip
+        near = target.closest_point(rays[0])
+        table = np.asarray(near)
+        assert table.shape == (1, 2) and np.array_equal(table["position"], near.position)
+    counted = np.asarray(tree.closest_hit(*rays, counters=True))
+    assert {"nodes", "tests"} < set(counted.dtype.names)
+    with pytest.raises(TypeError, match="must be real numbers"):
+        tree.closest_hit(tree.closest_hit(*rays), rays[1])

@@ -68,3 +68,12 @@ def test_nobody_reads(terminal: Terminal, monkeypatch: pytest.MonkeyPatch) -> No
         monkeypatch.setattr(compile_notice, "sys", SimpleNamespace(stderr=stream))
         compiled(CompileNotice(), "line")
         assert not isinstance(stream, io.StringIO) or stream.closed or stream.getvalue() == ""
+
+
+def test_notebooks_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The stream of a Jupyter kernel is no terminal, and is shown below the cell."""
+    cell = type("OutStream", (io.StringIO,), {"__module__": "ipykernel.iostream"})()
+    monkeypatch.setattr(compile_notice, "sys", SimpleNamespace(stderr=cell))
+    monkeypatch.setattr(compile_notice, "AFTER_SECONDS", 0.0)
+    compiled(CompileNotice(), "line")
+    assert cell.getvalue() == "line\n"

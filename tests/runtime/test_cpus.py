@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 import bvh
-from bvh.runtime import cpus, threads
+from bvh.runtime import arguments, cpus, threads
+from bvh.runtime.arguments import thread_count
 from bvh.runtime.cpus import MOST, UNLIMITED, cpu_quota, default_threads, settings, task_threads
 from tests.cases.families import sphere
 
@@ -157,3 +158,27 @@ def test_builds_and_batches_use_the_default(monkeypatch: pytest.MonkeyPatch) -> 
         tree.closest_hit(*rays)
         # The thread that calls takes part in batches.
         assert (built, max(asked, default=0) + 1) == (count, count)
+
+
+def test_all_cpus_by_minus_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of the affinity, whatever the default is; other negative numbers are refused."""
+    monkeypatch.setattr(cpus, "allowed_cpus", lambda: 5)
+    monkeypatch.setattr(arguments, "allowed_cpus", lambda: 5)
+    monkeypatch.setenv("BVH_NUM_THREADS", "2")
+    settings.cache_clear()
+    assert (thread_count(None), thread_count(-1), thread_count(3)) == (2, 5, 3)
+    with task_threads(-1):
+        assert default_threads() == 5
+    for wrong in (0, -2):
+        with pytest.raises(ValueError, match=f"threads must be at least 1, or -1 .*, got {wrong}"):
+            thread_count(wrong)
+    with pytest.raises(TypeError, match="threads must be an integer, got"):
+        thread_count(1.5)  # type: ignore[arg-type]
+    vertices, faces = sphere(2)
+    tree = bvh.BVH.from_triangles(vertices, faces, threads=-1)
+    assert tree.any_hit(*CLOSED, threads=-1).all() and tree.contains([0.0, 0.0, 0.0], threads=-1)
+    da = pytest.importorskip("dask.array")
+    lazy = tree.any_hit(da.from_array(CLOSED[0]), CLOSED[1], threads=-1)
+    assert lazy.compute(scheduler="sync").all()
+    with pytest.raises(ValueError, match="threads must be at least 1, or -1 for all CPUs, got -3"):
+        tree.any_hit(da.from_array(CLOSED[0]), CLOSED[1], threads=-3)

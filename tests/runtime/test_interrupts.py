@@ -226,3 +226,33 @@ def test_a_search_that_is_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
         with pytest.raises(KeyboardInterrupt):
             tree.self_overlaps(threads=threads)
         assert len(slices) >= 3
+
+
+def test_a_distance_that_is_interrupted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It ends between two steps, alone and in a batch; the next answers as before."""
+    from bvh.queries.batches import distance_batches, single_distances
+
+    corners = np.tile(np.eye(3), (500, 1, 1)) + np.arange(500).reshape(-1, 1, 1) * 1e-3
+    tree = bvh.BVH.from_triangles(corners.reshape(-1, 3), np.arange(1500).reshape(-1, 3))
+    moved = np.eye(4)
+    moved[:3, 3] = 3.0, -3.0, 0.1
+    before, search, calls = tree.distance_to(tree, moved), distance_batches.KERNEL, 0
+
+    def interrupted(*arguments: Any) -> int:
+        nonlocal calls
+        calls += 1
+        if calls == 3:
+            raise KeyboardInterrupt
+        return int(search(*arguments))
+
+    monkeypatch.setattr(distance_batches, "STEPS", 1)
+    monkeypatch.setattr(single_distances, "STEPS", 1)
+    monkeypatch.setattr(distance_batches, "KERNEL", interrupted)
+    for poses, threads in ((moved, 1), ([moved] * 4, 1), ([moved] * 4, 2)):
+        calls = 0
+        with pytest.raises(KeyboardInterrupt):
+            tree.distance_to(tree, poses, threads=threads)
+        assert calls >= 3
+    again = tree.distance_to(tree, moved)
+    assert again.distance == before.distance > 0.0
+    np.testing.assert_array_equal(again.position, before.position)

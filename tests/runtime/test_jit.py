@@ -264,17 +264,20 @@ def test_pruning_gives_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 WARM = """
-import json, sys
+import json, sys, warnings
 import numba
 import numpy as np
 import bvh
+# Some of the meshes below are open.
+warnings.simplefilter("ignore", bvh.BVHWarning)
 from numba.core.dispatcher import Dispatcher
 parts = []
 bvh.warmup(lambda *call: parts.append(call))
 
 def signatures():
     return {
-        f"{name}.{key}": len(value.signatures)
+        # By where it is defined, as modules that are imported late import it, too.
+        f"{value.py_func.__module__}.{value.py_func.__name__}": len(value.signatures)
         for name, module in list(sys.modules.items()) if name.split(".")[0] == "bvh"
         for key, value in vars(module).items()
         if isinstance(value, Dispatcher) and type(value._cache).__name__ == "KernelCache"
@@ -299,7 +302,7 @@ for tree in trees:
         tree.any_hit(*rays, t_min=-1, t_max=np.ones(9000) if np.ndim(rays[1]) > 1 else 2)
 MORE
 print(json.dumps({"parts": parts, "cold": [k for k in warm if not warm[k]],
-                  "compiled": [k for k, n in signatures().items() if n > warm[k]]}))
+                  "compiled": [k for k, n in signatures().items() if n > warm.get(k, 0)]}))
 """
 
 
@@ -344,6 +347,7 @@ for tree in trees[:2]:
     tree.contains(lower), tree.signed_distance(lower), tree.winding_number(lower)
     tree.overlap_box(lower, lower), tree.overlap_sphere(lower, 0.1), tree.overlap_frustum([[*d, 1]])
     tree.overlap_tree(trees[0], np.eye(4)), tree.self_overlaps()
+    tree.distance_to(trees[0]), tree.distance_to(trees[0], [np.eye(4)] * 2), tree.distance_to(tree)
 scene, turned = bvh.Scene(), np.diag([1.0, -2.0, 1.0, 1.0])
 scene.add(trees[0]), scene.add(trees[0], turned), scene.set_transform(0, np.eye(4))
 camera = bvh.Camera.look_at([0, 0, 9], [0, 0, 0], [0, 1, 0])
@@ -355,6 +359,7 @@ scene.closest_hit(o, d, counters=True), scene.caster()(*o, *d), scene.winding_nu
 scene.closest_point(lower), scene.closest_point(lower, k=2), scene.signed_distance(lower)
 scene.contains(lower), scene.overlap_box(lower, lower), scene.overlap_sphere(lower, 0.1)
 scene.overlap_frustum([[*d, 1]]), scene.overlap_tree(trees[0], turned), scene.self_overlaps()
+scene.collisions(), scene.clearances(ignore=[(0, 0)])
 scene.pick(camera, 1, 2), scene.pick(camera, 400, 300, radius=5), scene.pick_all(camera, 9, 9)
 scene.pick_rect(camera, 300, 200, 500, 400, mode="inside", visible_only=True)
 scene.pick_lasso(camera, [[0, 0], [500, 0], [0, 500]], what="vertices")

@@ -65,6 +65,7 @@ def questions(tmp_path: Path) -> dict[str, Ask]:
     asked: dict[str, Ask] = {
         "from_triangles": lambda p: BVH.from_triangles(vertices, faces, progress=p),
         "from_mesh": lambda p: BVH.from_mesh((vertices, faces), progress=p),
+        "from_file": lambda p: BVH.from_file(tmp_path / "ball.glb", progress=p),
         "from_boxes": lambda p: BVH.from_boxes(*boxes, progress=p),
         "from_obbs": lambda p: BVH.from_obbs(*boxes, np.tile(np.eye(4), (3, 1, 1)), progress=p),
         "refit": lambda p: tree.refit(vertices, progress=p),
@@ -75,12 +76,18 @@ def questions(tmp_path: Path) -> dict[str, Ask]:
             (vertices, faces), mkdtemp(dir=tmp_path), memory="50MB", progress=p
         ),
     }
+    asked |= {
+        "distance_to": lambda p: tree.distance_to(tree, progress=p),
+        "clearances": lambda p: scene.clearances(progress=p),
+        "collisions": lambda p: scene.collisions(progress=p),
+    }
     for what in (tree, scene):
         kind = type(what).__name__
         asked |= {
             f"{kind}.closest_hit": lambda p, w=what: w.closest_hit(*rays, progress=p),
             f"{kind}.counters": lambda p, w=what: w.closest_hit(*rays, counters=True, progress=p),
             f"{kind}.any_hit": lambda p, w=what: w.any_hit(*rays, progress=p),
+            f"{kind}.visible": lambda p, w=what: w.visible(*rays, progress=p),
             f"{kind}.all_hits": lambda p, w=what: w.all_hits(*rays, progress=p),
             f"{kind}.count_hits": lambda p, w=what: w.count_hits(*rays, progress=p),
             f"{kind}.closest_point": lambda p, w=what: w.closest_point(points, progress=p),

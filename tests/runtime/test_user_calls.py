@@ -126,6 +126,14 @@ def test_without_addresses(rng: np.random.Generator, monkeypatch: pytest.MonkeyP
     assert plates(new_plate(), np.arange(3.0)).closest_hit(*DOWN).t == 7.0
 
 
+def test_one_ray_gets_what_a_batch_gets() -> None:
+    tree = plates(new_plate(), np.arange(3.0))
+    for _ in range(2):
+        one, (o, d) = tree.all_hits(*DOWN), (np.array([row]) for row in DOWN)
+        assert one.t.tolist() == tree.all_hits(o, d).t.tolist() and len(one) == 3
+        assert tree.count_hits(*DOWN) == tree.count_hits(o, d)[0] == 3
+
+
 def test_nothing_but_the_function_is_compiled(rng: np.random.Generator) -> None:
     """A new function, and data of another type, take the same traversal."""
     tree, o, d = tree_and_rays(rng)

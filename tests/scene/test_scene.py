@@ -359,3 +359,23 @@ def test_many_ask_while_others_change(rng: Rng) -> None:
         for job in (stir, ask, ask, ask):
             futures.append(pool.submit(job, 0))
     assert all(future.result() for future in futures)
+
+
+def test_names_of_ids(rng: Rng) -> None:
+    """In any shape; None, or what is asked for, for misses and instances without a name."""
+    scene, tree = Scene(), tree_of(rng)
+    ids = scene.add_many(tree, matrices(rng, 4), ["a", None, "b", "a"])
+    scene.remove(2)
+    assert scene.names(ids[:2]).tolist() == ["a", None] and scene.names(-1) is None
+    assert (scene.names(0), scene.names(np.int32(1), missing="-")) == ("a", "-")
+    found = scene.names([[0, 3], [-1, 1]], missing="")
+    assert found.dtype == object and found.tolist() == [["a", "a"], ["", ""]]
+    assert np.unique(found).tolist() == ["", "a"]
+    assert scene.names([]).shape == (0,) and Scene().names([-1, -1]).tolist() == [None, None]
+    for wrong in (2, [0, 9], -2, [[-3]]):
+        with pytest.raises(KeyError, match="there is no instance"):
+            scene.names(wrong)
+    with pytest.raises(TypeError, match="instance_ids must be integers"):
+        scene.names([0.5])
+    scene.rename(1, "c")
+    assert scene.names([1]).tolist() == ["c"]

@@ -11,7 +11,7 @@ import pytest
 
 import bvh
 from bvh import BVH, Scene
-from bvh.queries import containment
+from bvh.queries.batches import containment
 from bvh.queries.results import SceneClosestPoints
 from tests.cases.scans import SCANS
 from tests.oracles import points as oracle_points

@@ -15,7 +15,7 @@ import bvh
 from bvh import Camera, Scene
 from bvh.apps.cli.files import opened, opened_scene
 from bvh.camera.placement import AXES
-from bvh.io.file_formats import VERSION
+from bvh.io.file_formats import SCENE_VERSION
 from tests.commands import Run
 
 
@@ -64,7 +64,7 @@ def test_it_is_kept(path: Path, tmp_path: Path) -> None:
         assert other.up == "y"
     outer = Scene()
     outer.add(scene)
-    for what, version, ups in ((scene, VERSION, ["y"]), (outer, VERSION, ["z", "y"])):
+    for what, version, ups in ((scene, SCENE_VERSION, ["y"]), (outer, SCENE_VERSION, ["z", "y"])):
         what.save(tmp_path / "scene.bvh")
         assert (tmp_path / "scene.bvh").read_bytes()[8] == version
         loaded: Any = bvh.load(tmp_path / "scene.bvh")
@@ -79,10 +79,12 @@ def test_cameras_follow_it(path: Path) -> None:
     """Unless they are told otherwise; axes have names there, too."""
     scene, size = bvh.load_scene(path), {"width": 40, "height": 30}
     standing = Camera.framing(scene.bounds, up=[0, 1, 0], **size)
-    assert Camera.framing(scene, **size) == standing
-    assert Camera.framing(scene, up="z", **size) == Camera.framing(scene.bounds, **size)
+    assert Camera.framing(scene, **size) == Camera.framing(scene, up=[0, 1, 0], **size)
+    assert np.array_equal(Camera.framing(scene, **size).forward, standing.forward)
+    lying = Camera.framing(scene, up="z", **size)
+    assert np.array_equal(lying.forward, Camera.framing(scene.bounds, **size).forward)
     tree = scene[0].child
-    assert Camera.framing(tree, **size) == Camera.framing(tree.bounds, **size)
+    assert Camera.framing(tree, **size) == Camera.framing(tree, up="z", **size)
     for axis, direction in AXES.items():
         for make in (Camera.look_at, Camera.orthographic):
             found = make([3, 2, 1], [0, 0, 0], axis, 2.0, 8, 6)
@@ -96,9 +98,9 @@ def test_pictures_and_pages_follow_it(path: Path) -> None:
     pytest.importorskip("PIL")
     scene = bvh.load_scene(path)
     for up, standing in ((None, True), ("z", False), ([0, 1, 0], True)):
-        camera = Camera.framing(scene.bounds, up="y" if standing else "z", width=60, height=40)
-        wanted = bvh.pictures.render(scene, camera, "clay", samples=2)
-        shown = bvh.show(scene, up=up, width=60, height=40)
+        camera = Camera.framing(scene, up="y" if standing else "z", width=60, height=40)
+        wanted = bvh.pictures.render(scene, camera, "normals", samples=2)
+        shown = bvh.show(scene, shade="normals", up=up, width=60, height=40)
         assert np.array_equal(shown.pixels, wanted.pixels)
     pytest.importorskip("viser")
     for options, axis in (({}, "y"), ({"up": "z"}, "z"), ({"up": [0, 0, 2]}, "z")):

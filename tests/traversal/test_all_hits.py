@@ -134,6 +134,17 @@ def test_layers(quality: str, rng: np.random.Generator) -> None:
         assert np.array_equal(np.lexsort((hits.prim_id, hits.t)), np.arange(len(hits)))
 
 
+def test_rays_that_enter_every_node(rng: np.random.Generator) -> None:
+    """Rays from so far away that float32 decides nothing visit all nodes, a block at a time."""
+    heights = rng.permutation(1500).astype(float)
+    vertices = np.tile([[0.0, 0, 0], [4, 0, 0], [0, 4, 0]], (len(heights), 1))
+    vertices[:, 2] = np.repeat(heights, 3)
+    o = np.tile([0.5, 0.5, -1e40], (257, 1))
+    for quality in ("medium", "high"):
+        tree = bvh.BVH.from_triangles(vertices, np.arange(4500).reshape(-1, 3), quality=quality)
+        assert (tree.count_hits(o, [0.0, 0.0, 1.0]) == len(heights)).all()
+
+
 def test_many_hits_a_ray(rng: np.random.Generator) -> None:
     """Lists that outgrow all scratch memory, for some rays of a block and not for others."""
     n = 30_000

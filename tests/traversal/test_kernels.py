@@ -242,7 +242,7 @@ def assert_brute(
                 assert np.array_equal(tree.any_hit(*rays, cull=cull), wanted.prim_id >= 0)
             except AssertionError as error:
                 raise AssertionError(
-                    f"{order._replace(places=order.places[:3])}: {error}"
+                    f"{order._replace(permutation=order.permutation[:3])}: {error}"
                 ) from error
     return wanted
 

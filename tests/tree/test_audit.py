@@ -67,14 +67,14 @@ def test_the_audit_finds_what_no_single_entry_shows() -> None:
     boxes = np.tile(np.array([-1, -1, -1, 1, 1, 1], np.float32), (5, 1))
     # The root is a leaf; 1 and 3 are each other's parents, 2 and 4 leaves.
     links = np.array([[0, 1], [3, 0], [1, 1], [1, 0], [2, 1]], np.int32)
-    order = np.arange(3, dtype=np.int32)
+    order, parts = np.arange(3, dtype=np.int32), np.zeros(1, np.int64)
     with pytest.raises(ValueError, match="root"):
-        check_nodes(Nodes(boxes, links, order), boxes[:3], order)
+        check_nodes(Nodes(boxes, links, order, parts), boxes[:3], order)
     with pytest.raises(ValueError, match="3 primitives"):
-        check_nodes(Nodes(boxes[:0], links[:0], order[:0]), boxes[:3], order)
+        check_nodes(Nodes(boxes[:0], links[:0], order[:0], parts), boxes[:3], order)
 
 
-# The same for wide nodes: lane k of node p is the last inner child, l of node q the fullest leaf.
+# The same for wide nodes: lane k of node p is the last inner child, l of node q the last leaf.
 WIDE_CORRUPTIONS = {
     "codes[p, k] = 0": "no parent",
     "codes[p, k] = p": "no parent",
@@ -87,7 +87,7 @@ WIDE_CORRUPTIONS = {
     "codes[q, l] = ~(8 * len(ids))": "outside",
     "codes[q, l] = -(2**31)": "outside",
     "codes[q, l] -= 1": "(?:row of primitives|outside)",
-    "codes[q, l] += 1 if ~codes[q, l] % 8 else 8": "row of primitives",
+    "codes[q, l] += 8": "row of primitives",
     "codes[q, l] = codes[leaf][codes[leaf] != codes[q, l]][0]": "row of primitives",
     "boxes[q, 3, l] = -inf": "row of primitives",
     "ids[0, 0] = ids[1, 0]": "primitive is in no leaf",
@@ -113,7 +113,7 @@ def test_the_audit_finds(change: str, rng: np.random.Generator) -> None:
     check_wide(nodes, boxes, ids)
     view = lanes_of(nodes.data)
     p, k = np.argwhere(view.inner)[-1]
-    q, l = np.unravel_index(np.where(view.leaf, ~view.codes % 8, -1).argmax(), view.leaf.shape)  # noqa: E741
+    q, l = np.unravel_index(np.where(view.leaf, ~view.codes, -1).argmax(), view.leaf.shape)  # noqa: E741
     places = {"ids": nodes.ids, "p": p, "k": k, "q": q, "l": l}
     with np.errstate(invalid="ignore"):
         exec(change, vars(np) | view._asdict() | places)

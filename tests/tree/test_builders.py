@@ -20,9 +20,11 @@ from bvh.tree.builders.hlbvh import bit_tables
 from bvh.tree.builders.records import load, outward, store
 from bvh.tree.builders.subtrees import deepest_level
 from bvh.tree.frame import local_frame
-from bvh.tree.nodes import Nodes, local_boxes
+from bvh.tree.nodes import SMALLEST_PLANE, Nodes, local_boxes
 from bvh.tree.primitives import Triangles, world_bounds
+from bvh.tree.wide_nodes import lanes_of
 from tests.cases.binary_trees import check_nodes, depths, sah_cost
+from tests.cases.family_parts import grid
 from tests.oracles import brute
 
 Mesh = tuple[np.ndarray, np.ndarray]
@@ -121,7 +123,7 @@ def test_trees(name: str, quality: str, rng: Rng) -> None:
     nodes = binary_of(mesh, quality)
     check_nodes(nodes, boxes, ids)
     assert depths(nodes).max(initial=0) <= deepest_level(len(ids))
-    assert nodes.links[:, 1].max(initial=0) <= 2 * WIDTH
+    assert nodes.links[:, 1].max(initial=0) <= WIDTH
     inner = np.flatnonzero(nodes.links[:, 1] == 0)
     assert (nodes.links[inner, 0] > inner).all()
     assert len(nodes.order) <= (1.0 + sbvh.BUDGET * (quality == "high")) * len(ids)
@@ -160,11 +162,12 @@ def test_preparation(offset: float, rng: Rng) -> None:
     lower, upper, _ = world_bounds(triangles)
     frame, bounds = local_frame(lower[ids], upper[ids])
     for threads in (1, 3):
-        records, count, other_frame, other_bounds = prepare(triangles, threads)
+        records, count, other_frame, other_bounds, joined = prepare(triangles, threads)
         made = records[: len(ids)]
         assert len(records) == 2 * count == 2 * len(ids)
         assert (made[:, 3].view(np.int32) == ids).all()
         assert (np.hstack([-made[:, :3], made[:, 4:7]]) == boxes[ids]).all()
+        assert joined is not None and (joined[0] == made.max(axis=0))[[0, 1, 2, 4, 5, 6]].all()
         assert (other_frame == frame).all() and (other_bounds == bounds).all()
 
 
@@ -175,9 +178,10 @@ def _outward(records):
 
 
 def test_one_step_outward() -> None:
-    """As `np.nextafter` takes it, for every kind of number."""
-    tiny = np.float32(1e-45)
-    special = [0.0, -0.0, tiny, -tiny, 1.0, -1.0, np.inf, -np.inf, 3.4028235e38, -3.4028235e38]
+    """As `np.nextafter` takes it, for every kind of number; what is near zero leaves it."""
+    special = [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, 3.4028235e38, -3.4028235e38]
+    for size in (1e-45, SMALLEST_PLANE, np.nextafter(np.float32(SMALLEST_PLANE), np.float32(0.0))):
+        special += [size, -size]
     bits = np.random.default_rng(1).integers(0, 2**32, 8_000, dtype=np.uint32)
     numbers = np.concatenate([np.array(special, np.float32), bits.view(np.float32)])
     numbers = np.resize(numbers[~np.isnan(numbers)], (1_000, 8))
@@ -187,8 +191,23 @@ def test_one_step_outward() -> None:
     lanes = [0, 1, 2, 4, 5, 6]
     with np.errstate(over="ignore"):
         expected = np.nextafter(numbers, np.float32(np.inf))
+    expected[np.abs(numbers) < SMALLEST_PLANE] = SMALLEST_PLANE
     assert (stepped[:, lanes] == expected[:, lanes]).all()
     assert stepped[:, [3, 7]].tobytes() == numbers[:, [3, 7]].tobytes()
+
+
+def test_no_denormal_planes() -> None:
+    """Of a mesh that is symmetric: products with denormal numbers take some hundred cycles."""
+    tree = BVH.from_triangles(*grid(64))
+    planes = np.abs(lanes_of(tree._arrays.nodes.data).boxes)
+    assert (planes >= SMALLEST_PLANE).all()
+
+
+def test_a_mesh_that_is_a_point() -> None:
+    """Its area is too small for float32; its nodes are full all the same."""
+    tree = BVH.from_triangles(np.ones((3, 3)), np.tile([0, 1, 2], (10_000, 1)))
+    nodes = tree._arrays.nodes
+    assert nodes.size <= 2 * len(nodes.ids) // WIDTH + 1
 
 
 def test_bits_of_codes() -> None:

@@ -25,7 +25,7 @@ Up = Annotated[
     str | None,
     typer.Option(
         metavar="AXIS|X,Y,Z",
-        help="Up direction, such as y or 0,1,0; by default that of the scene: y for .glb and "
+        help="Up direction, such as y, -z or 0,1,0; by default that of the scene: y for .glb and "
         ".gltf; z for meshes.",
     ),
 ]
@@ -73,8 +73,8 @@ class CameraOptions(NamedTuple):
         float | None, typer.Option(help="Device pixels to a unit of x and y; 1 by default.")
     ] = None
 
-    def camera_of(self, path: Path, bounds: NDArray[np.float64], up: str, read: Any) -> Camera:
-        """Return the camera; by default one that sees all of the bounds, (2, 3).
+    def camera_of(self, path: Path, source: Any, up: str, read: Any) -> Camera:
+        """Return the camera; by default one that sees all of a tree, scene or parts.
 
         `up` is the up axis there; `read` is what trimesh read from the file, or None.
         """
@@ -85,7 +85,7 @@ class CameraOptions(NamedTuple):
                     raise ValueError(f"--camera says where to look from; leave out --{name}")
             if self.camera == "scene":
                 return self._of_scene(path, read, pixels)
-            return self._of_file(Path(self.camera), bounds, up, pixels)
+            return self._of_file(Path(self.camera), source, up, pixels)
         if self.ortho is not None and self.fov is not None:
             raise ValueError("--ortho has no --fov: its rays are parallel")
         if self.eye is None and self.target is not None:
@@ -94,15 +94,17 @@ class CameraOptions(NamedTuple):
         arguments["up"] = up if self.up is None else axis_or_direction(self.up)
         fov = FOV if self.fov is None else self.fov
         if self.eye is None:
-            if not np.isfinite(bounds).all():
+            if not np.isfinite(source.bounds).all():
                 raise ValueError("there is nothing to look at; give --eye and --target")
-            framing = Camera.framing(bounds, fov_y=fov, **arguments)
+            framing = Camera.framing(source, fov_y=fov, **arguments)
             if self.ortho is None:
                 return framing
             eye, target = framing.eye, framing.eye + framing.forward
         else:
             eye = triple("--eye", self.eye)
-            target = bounds.mean(axis=0) if self.target is None else triple("--target", self.target)
+            target = source.bounds.mean(axis=0)
+            if self.target is not None:
+                target = triple("--target", self.target)
         if self.ortho is not None:
             return Camera.orthographic(eye, target, view_height=self.ortho, **arguments)
         return Camera.look_at(eye, target, fov_y=fov, **arguments)
@@ -120,9 +122,7 @@ class CameraOptions(NamedTuple):
         camera = Camera.from_trimesh(read, **self._arguments(None))
         return camera.resized(*pixels) if pixels else camera
 
-    def _of_file(
-        self, path: Path, bounds: NDArray[np.float64], up: str, pixels: tuple[int, int] | None
-    ) -> Camera:
+    def _of_file(self, path: Path, source: Any, up: str, pixels: tuple[int, int] | None) -> Camera:
         """Return the camera of a JSON file."""
         if not path.is_file():
             raise FileNotFoundError(f"--camera: no such file: {path}")
@@ -142,7 +142,7 @@ class CameraOptions(NamedTuple):
         if not sized:
             arguments["width"], arguments["height"] = pixels or (WIDTH, HEIGHT)
         if kind == "framing":
-            arguments.setdefault("bounds", bounds)
+            arguments.setdefault("bounds", source)
             arguments.setdefault("up", up)
         arguments |= self._arguments(None)
         needed = [k for k, v in parameters.items() if v.default is v.empty and k not in arguments]
@@ -206,7 +206,15 @@ def triple(name: str, text: str) -> NDArray[np.float64]:
 
 def axis_or_direction(given: str) -> str | NDArray[np.float64]:
     """Return the value of --up: the name of an axis, or a direction."""
-    return given if given in AXES else triple("--up", given)
+    name = given.lower().removeprefix("+")
+    if name in AXES:
+        return name
+    if "," not in given:
+        axes = ", ".join(AXES)
+        raise ValueError(
+            f"--up must be three numbers such as 0,0,1, or one of {axes}; got {given!r}"
+        )
+    return triple("--up", given)
 
 
 def _pixels(size: str) -> tuple[int, int]:

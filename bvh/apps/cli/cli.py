@@ -1,7 +1,8 @@
-"""The command line: info, stats, build, partition, cast, render, plot, pick, view, lab, ..."""
+"""The command line: info, build, partition, cast, render, plot, pick, view, lab, ..."""
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from dataclasses import asdict
@@ -41,6 +42,7 @@ from bvh.apps.cli.files import (
     Threads,
     check_folder,
     content_of,
+    is_pipe,
     opened,
     opened_parts,
     read_rays,
@@ -52,7 +54,6 @@ from bvh.apps.cli.show_commands import lab_command, plot_command, render_command
 from bvh.camera.camera import Camera
 from bvh.distributed.out_of_core.parts import Parts
 from bvh.scene.scene import Scene
-from bvh.scene.stats import scene_stats
 
 app = typer.Typer(
     name="bvh",
@@ -75,6 +76,10 @@ def run() -> None:
     try:
         with warnings_in_a_line():
             app()
+    except BrokenPipeError:
+        # Who reads has had enough, such as `head`. What Python flushes at its end goes nowhere.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
     except (ValueError, TypeError, OSError, ImportError, MemoryError) as error:
         text = " ".join(str(error).split()) or type(error).__name__
         err.print(f"bvh: {one_line(text)}")
@@ -84,47 +89,43 @@ def run() -> None:
 @app.command()
 def info(
     scene: PartsPath,
-    threads: Threads = None,
-    as_json: AsJson = False,
-) -> None:
-    """Print the size of a mesh and the cost of its tree, or the content of a scene or of parts."""
-    file = opened_parts(scene, threads)
-    if isinstance(file.source, Parts):
-        figures = parts_figures(file.source)
-    else:
-        figures = _scene_figures(file) if isinstance(file.source, Scene) else _mesh_figures(file)
-    figures = {"file": scene, **figures}
-    if as_json:
-        print_json(figures)
-        return
-    instances, sources = figures.pop("members", []), figures.pop("sources", [])
-    print_table([(name.replace("_", " "), _text(name, value)) for name, value in figures.items()])
-    _print_list("instance", "id", instances)
-    _print_list("first id", "first", sources)
-
-
-@app.command()
-def stats(
-    scene: PartsPath,
+    details: Annotated[
+        bool, typer.Option("--details", help="Also list the trees of a scene, or the parts.")
+    ] = False,
     epo: Annotated[
-        bool, typer.Option("--epo", help="Also compute the effective partial overlap: slow.")
+        bool,
+        typer.Option("--epo", help="Also compute the effective partial overlap of trees: slow."),
     ] = False,
     flatten: Flatten = False,
     threads: Threads = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print the shape, cost and memory of a tree, of each tree of a scene, or the size of parts."""
-    source = opened_parts(scene, threads, flatten).source
-    if isinstance(source, Parts):
+    """Print size, cost and memory: of a mesh and its tree, of a scene, or of parts."""
+    file = opened_parts(scene, threads, flatten)
+    if isinstance(file.source, Parts):
         if epo:
             raise ValueError(f"--epo is for trees, and {scene} holds parts")
-        print_parts(source, as_json)
-        return
-    found = scene_stats(source, epo) if isinstance(source, Scene) else source.stats(epo=epo)
-    if as_json:
-        print_json(asdict(found))
+        figures = parts_figures(file.source, details)
+    elif isinstance(file.source, Scene):
+        figures = _scene_figures(file, epo, details or epo)
     else:
-        out.print(str(found))
+        figures = _mesh_figures(file, epo)
+    figures = {"file": scene, **figures}
+    lines = figures.pop("tree_lines", [])
+    if as_json:
+        print_json(figures)
+        return
+    instances, sources = figures.pop("members", []), figures.pop("sources", [])
+    for name in ("part_records", "tree_stats"):
+        figures.pop(name, None)
+    print_table([(name.replace("_", " "), _text(name, value)) for name, value in figures.items()])
+    _print_list("instance", "id", instances)
+    if lines:
+        out.print("\n".join(["", *lines]))
+    _print_list("first id", "first", sources)
+    if details and isinstance(file.source, Parts):
+        out.print()
+        print_parts(file.source)
 
 
 @app.command()
@@ -153,10 +154,14 @@ def cast(
     scene: PartsPath,
     rays: Annotated[
         Path | None,
-        typer.Option(help="Rays: .npy or .csv with columns ox oy oz dx dy dz [t_min t_max]."),
+        typer.Option(
+            help="Rays: .npy or .csv with columns ox oy oz dx dy dz [t_min t_max]; - reads "
+            "one of these, or numbers with spaces, from standard input."
+        ),
     ] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Hits: .npz or .csv.")
+        Path | None,
+        typer.Option("--output", "-o", help="Hits: .npz or .csv; - writes CSV to standard output."),
     ] = None,
     camera: CameraOptions = NO_CAMERA,
     flatten: Flatten = False,
@@ -169,24 +174,28 @@ def cast(
     also have an instance_id, and the leaf of a nested scene. With --scheduler the workers of a
     cluster cast, and make the rays of a camera themselves. They must be able to open saved trees
     and folders of parts under the same names.
+
+    `bvh cast mesh.ply --rays - -o -` is for pipes: hits alone go to standard output, all else to
+    standard error.
     """
-    if output is not None:
+    if output is not None and not is_pipe(output):
         if output.suffix not in HIT_ENDINGS:
-            raise ValueError(f"--output must end in .npz or .csv, got {output}")
+            raise ValueError(f"--output must end in .npz or .csv, or be -, got {output}")
         check_folder(output)
     given: Any = None if rays is None else read_rays(rays)
     with cluster(scheduler) as client:
         source, read, up = opened_parts(scene, threads, flatten)
         if given is None:
-            given = camera.camera_of(Path(scene), source.bounds, up, read)
+            given = camera.camera_of(Path(scene), source, up, read)
         if client is None:
             hits, seconds = _cast(source, given, threads)
         else:
             hits, seconds = cast_on(client, source, given, output is not None)
     if output is not None:
         write_hits(output, hits, source)
-    out.print(f"{hits!r}")
-    out.print(rate(hits.rays if isinstance(hits, HitSummary) else len(hits), seconds))
+    told = err if is_pipe(output) else out
+    told.print(f"{hits!r}")
+    told.print(rate(hits.rays if isinstance(hits, HitSummary) else len(hits), seconds))
 
 
 app.command(name="render")(render_command)
@@ -221,7 +230,7 @@ def _common(
         raise typer.Exit
 
 
-def _mesh_figures(file: Opened[Any]) -> dict[str, Any]:
+def _mesh_figures(file: Opened[Any], epo: bool) -> dict[str, Any]:
     """Return the figures of a mesh and its tree."""
     tree = file.source
     figures: dict[str, Any] = {}
@@ -230,19 +239,23 @@ def _mesh_figures(file: Opened[Any]) -> dict[str, Any]:
     figures |= {tree.kind: len(tree), **_corners(tree.bounds)}
     if hasattr(file.read, "is_watertight"):
         figures["watertight"] = bool(file.read.is_watertight)
-    return figures | {k: v for k, v in asdict(tree.stats()).items() if k != "primitives"}
+    return figures | {k: v for k, v in asdict(tree.stats(epo=epo)).items() if k != "primitives"}
 
 
-def _scene_figures(file: Opened[Any]) -> dict[str, Any]:
-    """Return the figures of a scene and its instances."""
+def _scene_figures(file: Opened[Any], epo: bool, details: bool) -> dict[str, Any]:
+    """Return the figures of a scene and its instances; with details, also of each tree."""
     scene = file.source
-    found = scene_stats(scene)
+    found = scene.stats(epo=epo)
     figures = {
         "instances": found.instances,
+        "levels": found.levels,
         "leaves": found.leaves,
+        "hidden": found.hidden,
         "trees": len(found.trees),
         "triangles": found.primitives,
+        "shown_triangles": found.shown,
         "stored_triangles": found.stored,
+        "depth": found.depth,
         **_corners(scene.bounds),
     }
     if file.read is not None:
@@ -255,7 +268,12 @@ def _scene_figures(file: Opened[Any]) -> dict[str, Any]:
         {"id": each.id, "name": each.name, "triangles": int(sums[each.id])} for each in scene
     ]
     memory = {"bytes": found.bytes, "instance_bytes": found.instance_bytes}
-    return figures | memory | {"members": members}
+    figures |= memory | {"members": members}
+    if details:
+        pairs = zip(found.placed, found.trees, strict=True)
+        figures["tree_stats"] = [{"placed": placed, **asdict(tree)} for placed, tree in pairs]
+        figures["tree_lines"] = found.tree_lines()
+    return figures
 
 
 def _cast(source: Any, rays: Camera | NDArray[np.float64], threads: int | None) -> Any:

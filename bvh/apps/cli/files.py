@@ -6,6 +6,7 @@ import csv
 import io
 import os
 import re
+import sys
 import warnings
 from pathlib import Path
 from typing import Annotated, Any, Generic, NamedTuple, TypeVar
@@ -43,13 +44,19 @@ Flatten = Annotated[
     bool, typer.Option("--flatten", help="Take a scene as one mesh in world coordinates.")
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Threads = Annotated[int | None, typer.Option(min=1, help="Threads; one for each CPU by default.")]
+Threads = Annotated[
+    int | None, typer.Option(min=-1, help="Threads; one for each CPU by default, -1 for all CPUs.")
+]
 
 RAY_COLUMNS = ("ox", "oy", "oz", "dx", "dy", "dz", "t_min", "t_max")
 HIT_COLUMNS = ("t", "prim_id", "u", "v", "front")
 SCENE_COLUMNS = ("instance_id", "leaf")
 HIT_FORMATS = ("%.17g", "%d", "%.17g", "%.17g", "%d")
 HIT_ENDINGS = (".npz", ".csv")
+# Stands for standard input and output.
+PIPE = "-"
+# With which .npy files begin.
+NPY = b"\x93NUMPY"
 
 
 Source = TypeVar("Source", covariant=True)
@@ -107,10 +114,10 @@ def opened_scene(path: Path, threads: int | None) -> tuple[Scene, Any]:
 def _read(path: Path) -> Any:
     """Return what trimesh reads from a file; None for a saved tree or scene."""
     if (path / INDEX).is_file():
-        raise ValueError(f"{path} holds parts, which only info, stats, cast and render take")
+        raise ValueError(f"{path} holds parts, which only info, cast and render take")
     # A URL has lost one of its slashes.
     if re.match(r"[a-z0-9+]{2,}:/", str(path)):
-        raise ValueError(f"{path}: only info, stats, cast and render take URLs, those of parts")
+        raise ValueError(f"{path}: only info, cast and render take URLs, those of parts")
     if path.is_file() and is_saved(path):
         return None
     read = read_file(path, "a mesh")
@@ -156,27 +163,44 @@ def content_of(source: Any) -> str:
 
 
 def read_rays(path: Path) -> NDArray[np.float64]:
-    """Read the columns of a .npy or .csv file, 6 or 8; a .csv file may begin with their names."""
-    if path.suffix not in (".npy", ".csv"):
-        raise ValueError(f"rays must be in a .npy or .csv file, got {path}")
-    if not path.is_file():
-        raise FileNotFoundError(f"no such file: {path}")
+    """Read the columns of a .npy or .csv file, 6 or 8, or of standard input for "-".
+
+    Text has commas or spaces between numbers, and may begin with a line of names.
+    """
+    name = "standard input" if is_pipe(path) else str(path)
+    if is_pipe(path):
+        if sys.stdin is None or sys.stdin.isatty():
+            raise ValueError("--rays - reads standard input, which is not a pipe or a file here")
+        data = sys.stdin.buffer.read()
+    else:
+        if path.suffix not in (".npy", ".csv"):
+            raise ValueError(f"rays must be in a .npy or .csv file, got {path}")
+        if not path.is_file():
+            raise FileNotFoundError(f"no such file: {path}")
+        data = path.read_bytes()
     try:
-        columns = _read_npy(path) if path.suffix == ".npy" else _read_csv(path)
+        is_npy = data.startswith(NPY) if is_pipe(path) else path.suffix == ".npy"
+        columns = _read_npy(data) if is_npy else _read_text(data)
     except (ValueError, EOFError) as error:
-        raise ValueError(f"cannot read rays from {path}: {error}") from error
+        raise ValueError(f"cannot read rays from {name}: {error}") from error
     if columns.dtype.kind not in "iuf":
-        raise ValueError(f"{path} must hold real numbers, got {columns.dtype}")
+        raise ValueError(f"{name} must hold real numbers, got {columns.dtype}")
     if columns.ndim != 2 or columns.shape[1] not in (6, 8):
         names = " ".join(RAY_COLUMNS)
-        raise ValueError(f"{path} must have 6 or 8 columns ({names}), got shape {columns.shape}")
+        raise ValueError(f"{name} must have 6 or 8 columns ({names}), got shape {columns.shape}")
     return columns.astype(np.float64)
+
+
+def is_pipe(path: Path | None) -> bool:
+    """Return whether a path stands for standard input or output."""
+    return path is not None and str(path) == PIPE
 
 
 def write_hits(path: Path, hits: Hits, source: BVH | Scene | Parts) -> None:
     """Write the columns of hits to a .npz file, or to a .csv file with their names.
 
-    An existing file is replaced only by a complete one. Hits of polygons have a column `face_id`.
+    For "-" the lines of the latter go to standard output. An existing file is replaced only by a
+    complete one. Hits of polygons have a column `face_id`.
     """
     names = HIT_COLUMNS + (SCENE_COLUMNS if isinstance(hits, SceneHits) else ())
     arrays = {name: np.atleast_1d(getattr(hits, name)) for name in names}
@@ -191,6 +215,13 @@ def write_hits(path: Path, hits: Hits, source: BVH | Scene | Parts) -> None:
         formats = HIT_FORMATS + ("%d",) * (len(arrays) - len(HIT_COLUMNS))
         columns = np.column_stack(list(arrays.values()))
         np.savetxt(stream, columns, formats, ",", header=",".join(arrays), comments="")
+    if is_pipe(path):
+        rest = stream.getbuffer()
+        while len(rest):
+            # Under `python -u` it takes as much as the pipe does.
+            rest = rest[sys.stdout.buffer.write(rest) :]
+        sys.stdout.buffer.flush()
+        return
     replace_file(os.fspath(path), iter([np.frombuffer(stream.getbuffer(), np.uint8)]))
 
 
@@ -206,20 +237,20 @@ def _face_ids(source: BVH | Scene | Parts, hits: Any) -> Any:
     return source.face_of(hits.prim_id)
 
 
-def _read_npy(path: Path) -> NDArray[Any]:
+def _read_npy(data: bytes) -> NDArray[Any]:
     # Not `np.load`, which also reads zip files and pickles under any name.
-    with path.open("rb") as file:
-        return np.asarray(np.lib.format.read_array(file, allow_pickle=False))
+    return np.asarray(np.lib.format.read_array(io.BytesIO(data), allow_pickle=False))
 
 
-def _read_csv(path: Path) -> NDArray[np.float64]:
-    with path.open(newline="") as file:
-        first = next(csv.reader(file), [])
+def _read_text(data: bytes) -> NDArray[np.float64]:
+    lines = data.decode("utf-8-sig").splitlines()
+    separator = "," if any("," in line for line in lines[:2]) else None
+    first = next(csv.reader(lines[:1]), []) if separator else "".join(lines[:1]).split()
     named = bool(first) and not any(map(_is_number, first))
     with warnings.catch_warnings():
-        # A file without rows is rejected by its shape.
+        # Rays without rows are rejected by their shape.
         warnings.simplefilter("ignore", UserWarning)
-        return np.loadtxt(path, delimiter=",", skiprows=int(named), ndmin=2)
+        return np.loadtxt(lines[int(named) :], delimiter=separator, ndmin=2)
 
 
 def _is_number(text: str) -> bool:

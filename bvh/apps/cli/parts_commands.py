@@ -1,4 +1,4 @@
-"""`bvh partition`, and what `bvh info` and `stats` print of parts."""
+"""`bvh partition`, and what `bvh info` prints of parts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from bvh.apps.cli.console import bar, mebibytes, numbers, out, print_json, print_table
+from bvh.apps.cli.console import bar, mebibytes, numbers, out, print_table
 from bvh.apps.cli.files import Threads, content_of
 from bvh.distributed.out_of_core.partitioning import partition
 from bvh.distributed.out_of_core.parts import Parts
@@ -30,7 +30,7 @@ def partition_command(
     quality: Annotated[str, typer.Option(help="low, medium or high.")] = "medium",
     threads: Threads = None,
 ) -> None:
-    """Cut meshes that are larger than memory into parts, for info, stats, cast and render.
+    """Cut meshes that are larger than memory into parts, for info, cast and render.
 
     Interrupted at any time, it leaves a folder that no command takes for parts, and that the next
     run uses again.
@@ -42,10 +42,10 @@ def partition_command(
     out.print(f"{output}: {content_of(parts)}, {mebibytes(parts.nbytes)}")
 
 
-def parts_figures(parts: Parts) -> dict[str, Any]:
-    """Return what `bvh info` prints of parts."""
+def parts_figures(parts: Parts, details: bool) -> dict[str, Any]:
+    """Return what `bvh info` prints of parts; with details, also of each of them."""
     records = parts.records
-    return {
+    figures = {
         "triangles": len(parts),
         "parts": len(records),
         "lower": parts.bounds[0].tolist(),
@@ -55,13 +55,13 @@ def parts_figures(parts: Parts) -> dict[str, Any]:
         "bytes": parts.nbytes,
         "sources": [asdict(source) for source in parts.sources],
     }
+    if details:
+        figures["part_records"] = [asdict(record) for record in records]
+    return figures
 
 
-def print_parts(parts: Parts, as_json: bool) -> None:
+def print_parts(parts: Parts) -> None:
     """Print the number of triangles, the size and the box of each part."""
-    if as_json:
-        print_json({"parts": [asdict(record) for record in parts.records]})
-        return
     rows = [("part", "triangles", "size", "lower", "upper")]
     for number, part in enumerate(parts.records):
         box = part.bounds or [np.nan] * 6

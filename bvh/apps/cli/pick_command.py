@@ -64,7 +64,7 @@ def pick_command(
         raise ValueError(f"--at must be finite, got {at!r}")
     corners = numbers_of("--rect", rect, 4, "10,10,90,60") if rect is not None else []
     source, read = opened_scene(scene, threads)
-    view = camera.camera_of(scene, source.bounds, source.up, read)
+    view = camera.camera_of(scene, source, source.up, read)
     found: Any
     if corners:
         found = source.pick_rect(

@@ -47,7 +47,7 @@ from bvh.queries.hierarchy import BVH
 from bvh.scene.scene import Scene
 
 # What has smooth normals.
-SMOOTH = ("clay", "ao", "shadow")
+SMOOTH = ("clay", "material", "ao", "shadow")
 
 Host = Annotated[
     str, typer.Option(help="Address to listen on; only this machine can reach the default.")
@@ -55,6 +55,21 @@ Host = Annotated[
 Port = Annotated[int, typer.Option(min=0, max=65535, help="Port, or the next free one; 0 for any.")]
 NoOpen = Annotated[
     bool, typer.Option("--no-open", help="Print the address without opening a browser.")
+]
+Origins = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--origin",
+        metavar="ORIGIN",
+        help="Origin of pages that may connect, beside this machine's: that of a proxy, such as "
+        "https://hub.example.org. May be given again; also BVH_ORIGINS.",
+    ),
+]
+Url = Annotated[
+    str | None,
+    typer.Option(
+        help="Address under which browsers find the page, with {port} for its port; also BVH_URL."
+    ),
 ]
 
 
@@ -86,6 +101,13 @@ def render_command(
             help="Largest distance of what hides the sky; by default a share of the size of all."
         ),
     ] = None,
+    ground: Annotated[
+        bool | None,
+        typer.Option(
+            "--ground/--no-ground",
+            help="Soft shadow on the plane below; by default in clay and material.",
+        ),
+    ] = None,
     threads: Threads = None,
     scheduler: Scheduler = None,
 ) -> None:
@@ -93,9 +115,9 @@ def render_command(
 
     A .npy file holds the numbers behind the picture, one for each pixel: distances with infinity
     for misses (depth), ids with -1 (id, instance), normals or uv with NaN, counts of visited nodes
-    (cost), the visible share of the sky (ao) or of the lamp (shadow); for clay the pixels
-    themselves. A picture of costs has a legend in its lower left corner. With --scheduler the
-    workers of a cluster render, some rows each; the picture is the same.
+    (cost), the visible share of the sky (ao) or of the lamp (shadow); for clay and material the
+    pixels themselves. A picture of costs has a legend in its lower left corner. With --scheduler
+    the workers of a cluster render, some rows each; the picture is the same.
     """
     check_picture_path(output)
     if shade not in SHADES:
@@ -109,12 +131,13 @@ def render_command(
         "softness": softness,
         "light_rays": light_rays,
         "reach": reach,
+        "ground": ground,
     }
     with cluster(scheduler) as client:
         if client is None:
             compile_ahead(Path(scene), counters=shade == "cost")
         source, read, up = opened_parts(scene, threads)
-        view = camera.camera_of(Path(scene), source.bounds, up, read)
+        view = camera.camera_of(Path(scene), source, up, read)
         began = time.perf_counter()
         target = _pictured(source, read, view, options, threads, client)
         if client is None:
@@ -136,6 +159,8 @@ def _pictured(
     if isinstance(source, Parts):
         if shade == "cost":
             raise ValueError("--shade cost is for trees: the cost of parts depends on the cuts")
+        if shade == "uv":
+            raise ValueError("--shade uv needs texture coordinates, which parts do not have")
         smooth = shade in SMOOTH
         if client is not None:
             return visible_on(client, source, view, samples, smooth)
@@ -143,8 +168,8 @@ def _pictured(
             return visible_tree(
                 source, view, samples, smooth=smooth, threads=threads, progress=progress
             )
-    if shade == "uv" and isinstance(source, BVH) and read is not None:
-        # Trees have no texture coordinates.
+    if shade in ("uv", "material") and isinstance(source, BVH) and read is not None:
+        # Trees have no texture coordinates and no colours.
         scene = Scene()
         scene.add(read)
         return scene
@@ -201,6 +226,8 @@ def view_command(
     host: Host = HOST,
     port: Port = PORT,
     no_open: NoOpen = False,
+    origins: Origins = None,
+    url: Url = None,
     up: Up = None,
     max_faces: Annotated[
         int,
@@ -223,7 +250,7 @@ def view_command(
         source, _ = opened_scene(scene, threads)
     viewer = view(
         source, title=scene.name, up=direction, host=host, port=port, open_browser=not no_open,
-        max_faces=max_faces, threads=threads,
+        max_faces=max_faces, threads=threads, origins=origins, url=url,
     )  # fmt: skip
     out.print(f"{one_line(scene.name)}: {viewer.url}  (Ctrl-C ends)")
     try:
@@ -238,13 +265,15 @@ def lab_command(
     host: Host = HOST,
     port: Port = LAB_PORT,
     no_open: NoOpen = False,
+    origins: Origins = None,
+    url: Url = None,
 ) -> None:
     """Open the ray lab, a page on which a ray and a box can be dragged, until Ctrl-C.
 
-    It shows the exact answer beside those of the box tests that articles teach. Over ssh, forward
+    It shows the exact answer beside those of common box tests. Over ssh, forward
     its port: ssh -L 8090:localhost:8090 machine.
     """
-    with ray_lab(host=host, port=port) as lab:
+    with ray_lab(host=host, port=port, origins=origins, url=url) as lab:
         out.print(f"ray lab at {lab.url}, until Ctrl-C")
         if not no_open:
             webbrowser.open(lab.url)

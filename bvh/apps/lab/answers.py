@@ -22,7 +22,8 @@ LARGEST = 1.7e308
 
 # Red, green and blue are x, y and z here and in the scene.
 STYLE = """<style>
-.lab { padding: 8px 12px 0 12px; font-size: 12px; line-height: 1.4 }
+.lab { padding: 6px 12px; font-size: 12px; line-height: 1.45 }
+.lab h4 { margin: 0 0 2px 0; font-size: 12px; font-weight: 600 }
 .lab .row { display: flex; gap: 6px }
 .lab .numbers { font: 11px ui-monospace, Menlo, Consolas, monospace; white-space: nowrap }
 .lab .answer { font-size: 22px; font-weight: 700 }
@@ -92,7 +93,7 @@ def exact_answer(state: LabState) -> str:
         stay, word = interval(state, index), "hit"
         for name, t in (("t_near", stay.near), ("t_far", stay.far)):
             point = at(state, t)[: state.dimensions]
-            rows += [(name, number(t)), ("at", ", ".join(map(number, point)))]
+            rows += [(name, number(t)), ("point", ", ".join(map(number, point)))]
     which = f", box {index + 1}" if index is not None and len(state.boxes) > 1 else ""
     lines = "".join(
         f'<div class="row"><span class="grey" style="width:46px">{name}</span>'
@@ -101,7 +102,7 @@ def exact_answer(state: LabState) -> str:
     )
     function = "ray_obb" if any(box.turned for box in state.boxes) else "ray_box"
     return (
-        f'<div class="lab"><div class="grey">exact: bvh.{function}</div>'
+        f'<div class="lab"><h4>Exact answer <span class="grey">bvh.{function}</span></h4>'
         f'<div data-lab="exact" class="answer {word}">{word}{which}</div>'
         f'<div class="numbers">{lines}</div>'
         f'<div data-lab="reason">{escape(exact_reason(state))}</div></div>'
@@ -122,10 +123,10 @@ def chart(state: LabState) -> str:
         for s in slabs(state, index)
     ]
     rows.append(_bar("box", stay.near, stay.far, scale, "" if stay.hit else "no t"))
-    which = f" of box {index + 1}" if len(state.boxes) > 1 else ""
+    which = f", box {index + 1}" if len(state.boxes) > 1 else ""
     return (
-        f'<div class="lab"><div class="grey">t between the planes of each axis{which}, and in the '
-        f'box</div><div data-lab="chart" class="numbers">{"".join(rows)}</div></div>'
+        f'<div class="lab"><h4>Intervals of t{which}</h4>'
+        f'<div data-lab="chart" class="numbers">{"".join(rows)}</div></div>'
     )
 
 
@@ -165,8 +166,8 @@ def naive_answers(state: LabState) -> str:
             f'<div class="{kind}">{escape(text)}</div></div>'
         )
     return (
-        f'<div class="lab"><div class="grey">as in articles: '
-        f'<span data-lab="count">{wrong} of {len(rows)} wrong</span></div>{"".join(rows)}</div>'
+        f'<div class="lab"><h4>Common box tests: '
+        f'<span data-lab="count">{wrong} of {len(rows)} wrong</span></h4>{"".join(rows)}</div>'
     )
 
 
@@ -207,7 +208,7 @@ def _bar(name: str, near: float, far: float, scale: tuple[float, float], text: s
     return (
         f'<div class="row" style="align-items:end;padding-top:4px"><b class="{name}" '
         f'style="width:24px">{name}</b><div style="flex:1">'
-        f'<div>{text or f"{number(near)} .. {number(far)}"}</div><div class="bar">'
+        f'<div>{text or f"{number(near)} to {number(far)}"}</div><div class="bar">'
         f'<div class="{name}" style="left:{left:.2f}%;width:{width:.2f}%"></div>'
         f'<div class="start" style="left:{start:.2f}%;width:{mark}%"></div></div></div></div>'
     )

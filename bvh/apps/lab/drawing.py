@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
 from bvh.apps.lab.frame import DrawnRay, Frame, Pose, corners, drawn_boxes, drawn_ray, pose
+from bvh.apps.lab.labels import Label, placed
 from bvh.apps.lab.state import AXES, Array, LabState, crossings, interval, nearest, rotation
 from bvh.apps.viewer.drawing import corners_of, edges_of
 from bvh.picking.projected import BOX_FACES
@@ -23,12 +24,10 @@ MAX_BOXES = 2
 # Half width and height of the floor, and sizes of the handles.
 FLOOR, FLOOR_Z = 7, -2.2
 HANDLES = {"origin": 0.55, "tip": 0.55, "middle": 1.0, "size": 0.55}
-# Labels, and the corner of each that is at its point.
-LABELS = {
-    "origin": "top-center", "tip": "top-center", "entry": "bottom-right", "exit": "bottom-left",
-}  # fmt: skip
-# From a point to the label below it.
-BELOW, BELOW_FLAT = np.array([0.0, 0.0, 0.12]), np.array([0.0, 0.16, 0.0])
+# Where the arrows of the ray's ends are, as seen from these.
+ARROW = 0.4
+# Those that come first have the first choice of a place.
+NAMES = ("entry", "exit", "origin", "tip")
 
 
 class Drawing:
@@ -46,7 +45,7 @@ class Drawing:
                     receive_shadow=False,
                 ),
                 _line(scene, f"/box{k}/edges", BOX_COLOURS[k], 2.0),
-                scene.add_label(f"/box{k}/name", f"box {k + 1}", anchor="bottom-center"),
+                scene.add_label(f"/box{k}/name", f"box {k + 1}"),
             )
             for k in range(MAX_BOXES)
         ]  # fmt: skip
@@ -58,10 +57,7 @@ class Drawing:
             "/ray/head", NOWHERE, INK, shaft_radius=0.02, head_radius=0.07, head_length=0.2
         )
         self._origin = _ball(scene, "/ray/origin", INK, 0.07)
-        self._names = {
-            name: scene.add_label(f"/names/{name}", name, anchor=anchor)
-            for name, anchor in LABELS.items()
-        }
+        self._names = {name: scene.add_label(f"/names/{name}", name) for name in NAMES}
         # Translucent balls around the entry and the exit.
         self._ends = {
             name: _ball(scene, f"/meet/{name}", GOLD, 0.15, opacity=0.5)
@@ -93,20 +89,19 @@ class Drawing:
         ray = drawn_ray(state, frame)
         self._draw_boxes(state, frame, closest)
         self._draw_ray(state, ray, closest)
-        self._draw_crossings(state, frame, ray, closest or 0, planes)
+        marks = self._draw_crossings(state, frame, ray, closest or 0, planes)
+        self._draw_labels(state, frame, ray, closest, marks)
 
     def _draw_boxes(self, state: LabState, frame: Frame, closest: int | None) -> None:
         boxes = drawn_boxes(state)
-        for index, (faces, edges, name) in enumerate(self._boxes):
+        for index, (faces, edges, _) in enumerate(self._boxes):
             there = index < len(boxes)
             faces.visible = edges.visible = there
-            name.visible = there and len(boxes) > 1
             if there:
                 points = frame.drawn(corners(boxes[index]))
                 faces.vertices = points.astype(np.float32)
                 edges.points = edges_of(points[None]).astype(np.float32)
                 faces.opacity = 0.32 if index == closest else 0.18
-                name.position = points[6] / 2 + points[7] / 2
 
     def _draw_ray(self, state: LabState, ray: DrawnRay | None, closest: int | None) -> None:
         """Draw the parts of the ray, that in the closest box in gold, and mark its ends there."""
@@ -124,27 +119,48 @@ class Drawing:
         if ray is not None and ahead is not None:
             ahead = ahead[1] - [[0.25], [0.0]] * ray.unit
         _draw_line(self._head, ahead)
-        below = BELOW_FLAT if state.flat else BELOW
+        _place(self._origin, _seen(ray, 0.0))
+        ends = dict(_ends(state, ray, closest))
+        for name, node in self._ends.items():
+            _place(node, ends.get(name, (None, ""))[0])
+
+    def _draw_labels(
+        self, state: LabState, frame: Frame, ray: DrawnRay | None, closest: int | None,
+        marks: list[Array],
+    ) -> None:  # fmt: skip
+        """Place the labels of points and boxes, clear of each other and of what is marked."""
+        labels = [Label(name, text, point) for name, (point, text) in _ends(state, ray, closest)]
         origin, tip = _seen(ray, 0.0), _seen(ray, 1.0)
         # A tip that is drawn at the origin needs no second label.
         if ray is not None and ray.along(1.0) <= 0.1:
             tip = None
-        _place(self._origin, origin)
-        _place(self._names["origin"], None if origin is None else origin - below)
-        _place(self._names["tip"], None if tip is None else tip - below)
-        touch = near == far
-        for name, t in (("entry", near), ("exit", far)):
-            shown = span is not None and not (touch and name == "exit")
-            point = _seen(ray, t) if shown else None
-            _place(self._ends[name], point)
-            _place(self._names[name], point)
+        points = {"origin": origin, "tip": tip}
+        marks = [*marks, *(label.point for label in labels)]
+        for name, point in points.items():
             if point is not None:
-                self._names[name].text = f"{'touch' if touch else name}, t = {t:.9g}"
+                labels.append(Label(name, name, point))
+                # Its arrows are to be seen, too.
+                marks += [point, *(point + ARROW * np.eye(3))]
+        boxes = drawn_boxes(state) if len(state.boxes) > 1 else ()
+        for k, box in enumerate(boxes):
+            points_of = frame.drawn(corners(box))
+            labels.append(
+                Label(f"box {k + 1}", f"box {k + 1}", points_of[6] / 2 + points_of[7] / 2)
+            )
+        spots = placed(labels, marks, state.flat)
+        texts = {label.name: label.text for label in labels}
+        nodes = self._names | {f"box {k + 1}": parts[2] for k, parts in enumerate(self._boxes)}
+        for name, node in nodes.items():
+            node.visible = name in spots
+            if name in spots:
+                node.position, node.anchor = spots[name]
+                if name in self._names:
+                    node.text = texts[name]
 
     def _draw_crossings(
         self, state: LabState, frame: Frame, ray: DrawnRay | None, index: int, planes: bool
-    ) -> None:
-        """Mark the crossings with a box's planes, and draw the planes as wide as these."""
+    ) -> list[Array]:
+        """Mark and return the crossings with a box's planes; draw the planes as wide as these."""
         found = crossings(state, index) if ray else []
         points = {(crossing.axis, crossing.entering): _seen(ray, crossing.t) for crossing in found}
         for axis, nodes in enumerate(self._crossings):
@@ -155,6 +171,7 @@ class Drawing:
             hit = [point for point in marks if point is not None]
             lines = _outlines(state, frame, index, axis, hit) if shown else None
             _draw_lines(self._planes[axis], lines)
+        return [point for point in points.values() if point is not None]
 
 
 class Handles:
@@ -213,6 +230,20 @@ def _outlines(state: LabState, frame: Frame, index: int, axis: int, hit: list[Ar
     planes = np.array([[low, high], [low, high]])
     planes[:, :, axis] = [[-half[axis]], [half[axis]]]
     return edges_of(corners_of(planes) @ turn.T + middle)
+
+
+def _ends(
+    state: LabState, ray: DrawnRay | None, closest: int | None
+) -> Iterator[tuple[str, tuple[Array, str]]]:
+    """Yield where the ray enters and leaves the closest box, as far as in view, and the label."""
+    if closest is None:
+        return
+    span = interval(state, closest)
+    touch = span.near == span.far
+    for name, t in (("entry", span.near), ("exit", span.far)):
+        point = _seen(ray, t)
+        if point is not None and not (touch and name == "exit"):
+            yield name, (point, f"{'touch' if touch else name}, t = {t:.9g}")
 
 
 def _seen(ray: DrawnRay | None, t: float) -> Array | None:

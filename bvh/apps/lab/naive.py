@@ -1,4 +1,4 @@
-"""Naive box tests, as articles print them, and what goes wrong in them.
+"""Naive box tests, as they are often published, and what goes wrong in them.
 
 Each is the published code reduced to its point (`tests/promises/test_articles.py` holds the flaws
 themselves): from origin, direction and corners in the box's own coordinates, in two or three
@@ -24,7 +24,7 @@ CAP, PARALLEL, FACE_PARALLEL = 100000.0, 0.001, 1e-6
 
 
 class Naive(NamedTuple):
-    """A naive test, and a line of its code as title."""
+    """A naive test, and its title on the page."""
 
     name: str
     title: str
@@ -121,17 +121,17 @@ def single(o: Array, d: Array, lower: Array, upper: Array) -> float | None:
 
 
 NAIVES = (
-    Naive("divide", "(b - o) / d, min and max", divide),
-    Naive("reciprocal", "(b - o) * (1 / d), d >= 0", reciprocal),
-    Naive("leaving", "t_near < 0 ? t_far : t_near", leaving),
-    Naive("unchecked", "t_near, never t >= 0", unchecked),
-    Naive("capped", "t up to 100000, |d| > 0.001", capped),
-    Naive("one-sided", "six faces, seen from the front", one_sided),
-    Naive("mixed", "a y slab that reads x", mixed),
-    Naive("float32", "the same in float32", single),
+    Naive("divide", "Slab test by division", divide),
+    Naive("reciprocal", "Slab test with 1 / d", reciprocal),
+    Naive("leaving", "Returns t_far if t_near < 0", leaving),
+    Naive("unchecked", "No check that t_near >= 0", unchecked),
+    Naive("capped", "Fixed limits on t and |d|", capped),
+    Naive("one-sided", "Six faces with back-face culling", one_sided),
+    Naive("mixed", "Slab test with the axes swapped", mixed),
+    Naive("float32", "Slab test in float32", single),
 )
 
-FIRST = Naive("first", "the first box in the list", divide)
+FIRST = Naive("first", "Returns the first box that is hit", divide)
 
 
 # Division by zero and overflow are the subject here: no warnings.
@@ -168,7 +168,7 @@ def flaw(state: LabState, claim: Claim, closest: int | None) -> str:
     """Return in a few words why a claim is wrong, where `closest` is the box that is hit."""
     name, t = claim.naive.name, claim.t
     if not state.is_ray:
-        return "does not check that this is a ray"
+        return "accepts an invalid ray"
     if name == "first":
         return f"stops at box {claim.box + 1}; box {(closest or 0) + 1} is closer"
     if t is not None and t > state.t_max:
@@ -188,20 +188,22 @@ def flaw(state: LabState, claim: Claim, closest: int | None) -> str:
             (np.isinf(1.0 / slope), "1 / d overflows"),
         ],
         "capped": [
-            (slope <= PARALLEL, f"takes a slope of {slope:g} for parallel"),
+            (slope <= PARALLEL, f"treats a slope of {slope:g} as parallel"),
             (stay.hit and stay.near > CAP, "the search ends at t = 100000"),
         ],
         "one-sided": [
             (stay.near == max(state.t_min, 0.0), "from inside, all faces are culled"),
-            (slope <= FACE_PARALLEL, f"takes a slope of {slope:g} for parallel"),
-            (True, "the rounded point is beside the face"),
+            (slope <= FACE_PARALLEL, f"treats a slope of {slope:g} as parallel"),
+            (True, "rounding puts the point outside the face"),
         ],
-        "mixed": [((lower[0], upper[0]) != (lower[1], upper[1]), "y uses the corners' x")],
+        "mixed": [((lower[0], upper[0]) != (lower[1], upper[1]), "the y slab uses the x bounds")],
         "float32": [
-            (not d.astype(np.float32).any(), "the direction is 0 in float32"),
+            (not d.astype(np.float32).any(), "the direction underflows to 0 in float32"),
             ((points.astype(np.float32) != points).any(), "float32 rounds the coordinates"),
         ],
-        "leaving": [(t is not None and stay.hit and stay.near <= 0.0, "returns the exit")],
+        "leaving": [
+            (t is not None and stay.hit and stay.near <= 0.0, "returns t_far, not the entry")
+        ],
     }
     found = [*known.get(name, []), (in_face.any(), "0 / 0 = NaN"), (True, "rounding")]
     return next(text for applies, text in found if applies)

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from bvh.apps.lab.drawing import Drawing, Handles
 from bvh.apps.lab.frame import Pose, fitted, moved
+from bvh.apps.lab.labels import FROM_ABOVE, FROM_AN_ANGLE
 from bvh.apps.lab.panel import EDITED, Panel
 from bvh.apps.lab.presets import PRESETS
 from bvh.apps.lab.state import LabState
 from bvh.apps.page_server import HOST, Page
 
-# Cameras: position, up, field of view in degrees.
-FROM_AN_ANGLE = ((3.6, -8.2, 4.2), (0.0, 0.0, 1.0), 38.0)
-FROM_ABOVE = ((0.0, 0.0, 40.0), (0.0, 1.0, 0.0), 9.0)
 # The aspect ratio from which on nothing is cut off.
 WIDE = 0.8
 PORT = 8090
@@ -34,8 +33,10 @@ class RayLab(Page):
 
     _height = 760
 
-    def __init__(self, host: str, port: int) -> None:
-        super().__init__(host, port, "Ray lab")
+    def __init__(
+        self, host: str, port: int, origins: Sequence[str] | None = None, url: str | None = None
+    ) -> None:
+        super().__init__(host, port, "bvh lab", origins, url)
         server = self._server
         self._lock = threading.RLock()
         self._wake = threading.Event()
@@ -139,12 +140,18 @@ def _distance_factor(camera: Any) -> float:
     return max(1.0, WIDE / max(float(camera.aspect), 0.1))
 
 
-def ray_lab(*, host: str = HOST, port: int = PORT) -> RayLab:
+def ray_lab(
+    *,
+    host: str = HOST,
+    port: int = PORT,
+    origins: Sequence[str] | None = None,
+    url: str | None = None,
+) -> RayLab:
     """Serve a page on which a ray and a box can be dragged.
 
-    The page shows the six plane crossings, the t between the planes of each axis, and the exact
-    answer beside those of the box tests that articles teach, with what goes wrong in them. A list
-    of presets shows each flaw; all numbers can be typed, to the last digit.
+    The page shows the six plane crossings, the interval of t in each slab, and the exact answer
+    beside those of common box tests, with what goes wrong in them. A list of cases shows each
+    flaw; all numbers can be typed, to the last digit.
 
     Parameters
     ----------
@@ -153,6 +160,8 @@ def ray_lab(*, host: str = HOST, port: int = PORT) -> RayLab:
         another site can talk to it.
     port : int
         The port to listen on; the next free one where it is taken.
+    origins, url
+        As in `view`.
 
     Returns
     -------
@@ -164,7 +173,7 @@ def ray_lab(*, host: str = HOST, port: int = PORT) -> RayLab:
     ImportError
         If viser is not installed: ``pip install "raybvh[view]"``.
     ValueError, TypeError
-        If the host or the port is invalid.
+        If an argument is invalid.
     OSError
         If the host is not an address of this machine, or no port from `port` on is free.
 
@@ -176,4 +185,4 @@ def ray_lab(*, host: str = HOST, port: int = PORT) -> RayLab:
     'http://127.0.0.1:8090'
     >>> lab.close()                                           # doctest: +SKIP
     """
-    return RayLab(host, port)
+    return RayLab(host, port, origins, url)

@@ -11,20 +11,31 @@ from typing import Any
 from bvh.apps.lab.answers import STYLE, chart, exact_answer, naive_answers
 from bvh.apps.lab.presets import PRESETS, SECOND
 from bvh.apps.lab.state import BOX_FIELDS, edited, texts_of
+from bvh.apps.page_texts import CAMERA_KEYS, help_html, tab_title
 
-EDITED = "My own"
-SPACE, PLANE = "3-D", "2-D, from above"
+EDITED = "Custom"
+SPACE, PLANE = "3D", "2D, from above"
+TITLE = "bvh lab"
+HELP = (("Drag an arrow", "move the ray or the box"), *CAMERA_KEYS)
 # The names of the handles of each choice, and the index of their box.
 DRAGS: dict[str, tuple[tuple[str, ...], int]] = {
     "ray": (("origin", "tip"), 0),
     "box": (("middle",), 0),
-    "size of box": (("size",), 0),
+    "box size": (("size",), 0),
     "second box": (("middle",), 1),
-    "size of second box": (("size",), 1),
+    "second box size": (("size",), 1),
     "nothing": ((), 0),
 }
-VECTOR_HINT = "Three numbers, to the last digit: 0.1, -0.0, 1e-300, 0x1.8p-3, inf"
-HINTS = {"t range": "The first and the last t: 0, inf", "turn": "Degrees about x, y, z"}
+# Labels of the fields.
+LABELS = {
+    "origin": "Origin", "direction": "Direction", "t range": "t_min, t_max",
+    "lower": "Lower corner", "upper": "Upper corner", "turn": "Rotation",
+}  # fmt: skip
+VECTOR_HINT = "x, y, z, to the last digit: 0.1, -0.0, 1e-300, 0x1.8p-3 or inf"
+HINTS = {
+    "t range": "The smallest and the largest t: 0, inf",
+    "turn": "Degrees about x, then y, then z",
+}
 
 
 class Panel:
@@ -63,10 +74,20 @@ class Panel:
         self._silent = True
         try:
             self._preset.value = preset
-            text = next((p.text for p in PRESETS if p.name == preset), "Your own ray and box.")
-            self._text.content = f'{STYLE}<div class="lab">{escape(text)}</div>'
+            text = next(
+                (p.text for p in PRESETS if p.name == preset), "A ray and a box of your own."
+            )
+            self._text.content = (
+                f'{STYLE}<div class="lab"><span class="grey">{escape(text)}</span></div>'
+            )
             self._view.value = PLANE if state.flat else SPACE
             self._second.value = self._second_box.visible = len(state.boxes) > 1
+            # Only what is there can be dragged.
+            there = tuple(name for name, (_, k) in DRAGS.items() if k < len(state.boxes))
+            if tuple(self._drag.options) != there:
+                chosen = self._drag.value if self._drag.value in there else there[0]
+                self._drag.options = there
+                self._drag.value = chosen
             for name, text in texts_of(state).items():
                 if name != typed:
                     self._fields[name].value = text
@@ -79,13 +100,17 @@ class Panel:
 
     def _make_controls(self) -> None:
         gui = self._gui
-        gui.set_panel_label("Ray lab")
+        gui.set_panel_label(TITLE)
         names = [preset.name for preset in PRESETS]
+        intro = "Choose a case, drag the arrows in the scene, or type numbers."
+        gui.add_html(f'{STYLE}<div class="lab">{intro}</div>{tab_title(TITLE)}')
         self._preset = gui.add_dropdown("Case", [*names, EDITED], initial_value=names[0])
         self._text = gui.add_html("")
         self._view = gui.add_dropdown("View", [SPACE, PLANE])
-        self._drag = gui.add_dropdown("Drag", list(DRAGS))
-        self._planes = gui.add_checkbox("Planes", True, hint="The six planes of the box.")
+        self._drag = gui.add_dropdown(
+            "Drag", list(DRAGS), hint="What the arrows in the scene move."
+        )
+        self._planes = gui.add_checkbox("Planes", True, hint="Show the six planes of the box.")
         with gui.add_folder("Ray"):
             self._add_fields("origin", "direction", "t range")
         with gui.add_folder("Box"):
@@ -94,6 +119,8 @@ class Panel:
         with gui.add_folder("Second box", visible=False) as self._second_box:
             self._add_fields(*(f"{name} 2" for name in BOX_FIELDS))
         self._error = gui.add_html("", visible=False)
+        with gui.add_folder("Mouse and keys", expand_by_default=False):
+            gui.add_html(help_html(HELP))
         gui.main_panel.dock_left()
         gui.main_panel.set_width(270)
         self._on_update(self._preset, self._choose_preset)
@@ -107,12 +134,12 @@ class Panel:
         with panel.add_tab("Answers"):
             self._exact, self._chart, self._naive = (self._gui.add_html("") for _ in range(3))
         panel.dock_right()
-        panel.set_width(400)
+        panel.set_width(350)
 
     def _add_fields(self, *names: str) -> None:
         for name in names:
-            label = name.removesuffix(" 2")
-            field = self._gui.add_text(label, "", hint=HINTS.get(label, VECTOR_HINT))
+            part = name.removesuffix(" 2")
+            field = self._gui.add_text(LABELS[part], "", hint=HINTS.get(part, VECTOR_HINT))
             self._on_update(field, partial(self._edit, name))
             self._fields[name] = field
 

@@ -4,10 +4,14 @@ Each file imports only from those above it.
 
 | file | contents |
 |---|---|
+| `glb.py` | Meshes with materials as GLB, the form in which a page takes them |
+| `scene_copy.py` | Copy of a scene that shares its trees: what a page asks, while other threads change the scene |
 | `drawing.py` | Drawing of a scene in page coordinates: the meshes sent, and boxes for those beyond the limit |
+| `meshes.py` | Meshes on a page: the parts of a drawing, of which only what differs from the last is sent |
 | `readouts.py` | Texts of the page's panel, as HTML with an id for each value, and its script |
 | `box_overlay.py` | Boxes of tree nodes on the page: of the tree that was picked, or of a scene's top level |
 | `tracing.py` | Ray-cast pictures of what a page shows: coarse while the camera moves, then fine |
 | `session.py` | Session: one page in a browser, with its panel, picks, selections and marks |
+| `following.py` | Follower: keeps the pages of a scene up to date with it, in a thread of its own |
 | `window.py` | Viewer of a scene in the browser, and `view`, which serves it |
 """

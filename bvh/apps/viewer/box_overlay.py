@@ -20,6 +20,8 @@ Floats = NDArray[np.float64]
 OFF, TREE, TOP = "off", "tree", "top level"
 # Boxes that are drawn of a level, the largest first.
 MAX_BOXES = 5000
+# Trees whose levels are kept.
+KEPT = 16
 COLOURS = (
     (214, 39, 40), (255, 127, 14), (188, 160, 0), (44, 160, 44), (0, 150, 170), (31, 119, 180),
     (110, 80, 200), (200, 60, 160),
@@ -34,27 +36,34 @@ class BoxOverlay:
         # By id() of a tree's arrays, which are kept alive so that the id stays theirs.
         self._levels: dict[int, tuple[Any, BoxLevels]] = {}
         gui = session.client.gui
-        many = len(session.scene.leaves) > 1
         self._of = gui.add_dropdown(
-            "Boxes of", (OFF, TREE, TOP) if many else (OFF, TREE), initial_value=OFF,
+            "Boxes of", self._choices(), initial_value=OFF,
             hint="The tree of the mesh that was picked last (or of the first one), or that over a "
             "scene's instances.",
         )  # fmt: skip
-        self._level = gui.add_slider("Level", 0, 1, 1, 1, disabled=True)
-        self._summary = gui.add_html(readouts.boxes_shown("none"))
+        # Both are shown with the boxes.
+        self._level = gui.add_slider("Level", 0, 1, 1, 1, visible=False)
+        self._summary = gui.add_html("", visible=False)
         self._of.on_update(lambda _: self.follow())
         self._level.on_update(lambda _: self._draw())
 
     def follow(self) -> None:
         """Draw the boxes of the tree that is chosen now."""
-        levels = self._chosen()
-        self._level.disabled = levels is None
-        if levels is not None:
-            deepest = max(levels.depth, 1)
-            if self._level.value > deepest:
-                self._level.value = deepest
-            self._level.max = deepest
-        self._draw()
+        with self._session._lock:
+            if self._of.options != self._choices():
+                self._of.options = self._choices()
+            levels = self._chosen()
+            self._level.visible = self._summary.visible = levels is not None
+            if levels is not None:
+                deepest = max(levels.depth, 1)
+                if self._level.value > deepest:
+                    self._level.value = deepest
+                self._level.max = deepest
+            self._draw()
+
+    def _choices(self) -> tuple[str, ...]:
+        """Return what there can be boxes of."""
+        return (OFF, TREE, TOP) if len(self._session.scene.leaves) > 1 else (OFF, TREE)
 
     def _leaf(self) -> int:
         """Return the leaf that was picked last, or the first if there is none."""
@@ -71,6 +80,9 @@ class BoxOverlay:
             return BoxLevels(scene._current().arrays)
         arrays = scene.leaves.trees[scene.leaves.tree_of[self._leaf()]].arrays
         if id(arrays) not in self._levels:
+            if len(self._levels) == KEPT:
+                # Trees that are refitted have others each time.
+                self._levels.clear()
             self._levels[id(arrays)] = arrays, BoxLevels(arrays)
         return self._levels[id(arrays)][1]
 
@@ -81,7 +93,6 @@ class BoxOverlay:
             levels = self._chosen()
             if levels is None:
                 session._unmark("boxes")
-                self._summary.content = readouts.boxes_shown("none")
                 return
             level = int(self._level.value)
             boxes = levels.boxes(level)

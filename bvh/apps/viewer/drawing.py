@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bvh.apps.viewer.glb import glb_of
 from bvh.camera.camera import Camera
 from bvh.geometry.transforms import moved
 from bvh.picking import projected
@@ -100,8 +101,17 @@ def rotation_of(wxyz: ArrayLike) -> Floats:
 
 
 class Part(NamedTuple):
-    """A mesh in page coordinates, and a row for each copy: rotations are quaternions, w first."""
+    """A mesh in page coordinates, and a row for each copy: rotations are quaternions, w first.
 
+    `key` tells it from other parts of its scene. It was made from the arrays of a tree, which is
+    kept so that its Python id, a part of the key, stays its own, and from the maps of leaves.
+    `glb` is the mesh with its material, in place of the copies' colours, if it has one.
+    """
+
+    key: tuple[int, int]
+    tree: Any
+    arrays: Any
+    maps: Floats
     vertices: NDArray[np.float32]
     faces: NDArray[np.uint32]
     turns: Floats
@@ -109,22 +119,35 @@ class Part(NamedTuple):
     scales: Floats
     colours: NDArray[np.uint8]
     smooth: bool
+    glb: bytes | None = None
 
 
 class Drawing(NamedTuple):
     """Meshes to draw, the number of faces left out, and corners of boxes for these, (n, 8, 3)."""
 
+    frame: PageFrame
     parts: list[Part]
     left_out: int
     boxes: Floats
 
 
-def drawing_of(scene: Scene, frame: PageFrame, max_faces: int = MAX_FACES) -> Drawing:
-    """Return what a page draws of a scene: the smallest meshes first, each in full."""
+def drawing_of(
+    scene: Scene, frame: PageFrame, max_faces: int = MAX_FACES, before: Drawing | None = None
+) -> Drawing:
+    """Return what a page draws of a scene: the smallest meshes first, each in full.
+
+    Arrays that are the same in an earlier drawing are taken from there: they are those objects.
+    """
     leaves = scene.leaves
+    drawn_before = {} if before is None else {part.key: part for part in before.parts}
+    same_frame = before is not None and before.frame is frame
     shown = np.flatnonzero(leaves.masks != 0)
-    rows_of = [shown[leaves.tree_of[shown] == k] for k in range(len(leaves.trees))]
+    # One array for each tree, and one for what is behind the last.
+    ends = np.cumsum(np.bincount(leaves.tree_of[shown], minlength=len(leaves.trees)))
+    rows_of = np.split(shown[np.argsort(leaves.tree_of[shown], kind="stable")], ends)
+    square, turns, scales, places = _placements(leaves, frame)
     sizes = [face_count(tree) for tree in leaves.trees]
+    colours = _colours(leaves)
     parts: list[Part] = []
     boxes: list[Floats] = []
     sent = drawn = left_out = 0
@@ -132,36 +155,69 @@ def drawing_of(scene: Scene, frame: PageFrame, max_faces: int = MAX_FACES) -> Dr
         tree, rows, size = leaves.trees[k], rows_of[k], sizes[k]
         if not (size and len(rows)):
             continue
-        square, oblique = _split(leaves.matrices, rows)
-        copies = len(oblique) + (len(square) > 0)
+        together, alone = rows[square[rows]], rows[~square[rows]]
+        copies = len(alone) + (len(together) > 0)
         if sent + size * copies > max_faces or drawn + size * len(rows) > DRAWN_TIMES * max_faces:
             left_out += size * len(rows)
             corners = corners_of(tree.bounds[None])[0]
-            boxes += [moved(corners, leaves.matrices[row]) for row in rows.tolist()]
+            boxes.append(_placed(corners, leaves.matrices[rows]))
             continue
         sent, drawn = sent + size * copies, drawn + size * len(rows)
-        vertices, faces = surface_of(tree)
-        colours = _colours(leaves)
-        smooth = size >= SMOOTH_FROM and isinstance(tree.arrays.primitives, Triangles)
-        if len(square):
-            centre, maps = 0.5 * tree.bounds[0] + 0.5 * tree.bounds[1], leaves.matrices[square]
-            # Centred and scaled to size one, so that float32 is precise.
-            own = PageFrame.around(tree.bounds)
-            turns, scales = _turns_and_scales(maps)
-            middles = np.stack([moved(centre[None], one)[0] for one in maps])
-            parts.append(
-                Part(
-                    own.to_page(vertices).astype(np.float32), faces, turns, frame.to_page(middles),
-                    scales * (frame.scale / own.scale), colours[square], smooth,
-                )
+        arrays, known = tree.arrays, scene.attributes(tree)
+        smooth = size >= SMOOTH_FROM and isinstance(arrays.primitives, Triangles)
+        groups = [(-1, together)] if len(together) else []
+        for number, group in groups + [(row, np.array([row])) for row in alone.tolist()]:
+            maps, old = leaves.matrices[group], drawn_before.get((id(tree), number))
+            if old is not None and old.arrays is not arrays:
+                old = None
+            if old is not None and same_frame and np.array_equal(old.maps, maps):
+                parts.append(old._replace(colours=colours[group]))
+                continue
+            points, faces = (None, None) if old is None else (old.vertices, old.faces)
+            if points is None or faces is None:
+                corners, faces = surface_of(tree)
+            if number < 0 and points is None:
+                points = PageFrame.around(tree.bounds).to_page(corners).astype(np.float32)
+            placed = turns[group], places[group], scales[group]
+            if number >= 0:
+                # A page cannot shear meshes.
+                world = moved(np.ascontiguousarray(surface_of(tree)[0]), maps[0])
+                points = frame.to_page(world).astype(np.float32)
+                placed = np.eye(1, 4), np.zeros((1, 3)), np.ones((1, 3))
+            assert points is not None
+            glb = None
+            if old is not None and points is old.vertices:
+                glb = old.glb
+            elif known.material is not None:
+                # Normals of the mesh are not those of an oblique copy.
+                glb = glb_of(points, faces, known, smooth, number < 0)
+            made = Part(
+                (id(tree), number), tree, arrays, maps, points, faces, *placed, colours[group],
+                smooth, glb,
             )  # fmt: skip
-        for row in oblique.tolist():
-            world = moved(np.ascontiguousarray(vertices), leaves.matrices[row])
-            still = np.eye(1, 4), np.zeros((1, 3)), np.ones((1, 3))
-            points = frame.to_page(world).astype(np.float32)
-            parts.append(Part(points, faces, *still, colours[[row]], smooth))
-    corners = frame.to_page(np.stack(boxes)) if boxes else np.empty((0, 8, 3))
-    return Drawing(parts, left_out, corners)
+            parts.append(made)
+    corners = frame.to_page(np.concatenate(boxes)) if boxes else np.empty((0, 8, 3))
+    return Drawing(frame, parts, left_out, corners)
+
+
+def _placements(leaves: Any, frame: PageFrame) -> tuple[NDArray[np.bool_], Floats, Floats, Floats]:
+    """Return which leaves a page can place, and rotations, scales and places there of these.
+
+    Meshes are placed that are centred and scaled to size one, so that float32 is precise.
+    """
+    maps = leaves.matrices
+    square = _are_square(maps)
+    turns, scales = _turns_and_scales(np.where(square[:, None, None], maps, np.eye(3, 4)))
+    frames = [PageFrame.around(tree.bounds) for tree in leaves.trees]
+    middles = np.array([each.centre for each in frames]).reshape(-1, 3)[leaves.tree_of]
+    sizes = np.array([each.scale for each in frames])[leaves.tree_of]
+    places = np.einsum("kij,kj->ki", maps[:, :, :3], middles) + maps[:, :, 3]
+    return square, turns, scales * (frame.scale / sizes)[:, None], frame.to_page(places)
+
+
+def _placed(points: Floats, maps: Floats) -> Floats:
+    """Return points (n, 3) under each of the maps (k, 3, 4), not exactly, shape (k, n, 3)."""
+    return np.asarray(points @ maps[:, :, :3].transpose(0, 2, 1) + maps[:, None, :, 3])
 
 
 def face_count(tree: Any) -> int:
@@ -195,15 +251,14 @@ def outlines_of_faces(tree: Any, ids: NDArray[Any]) -> Floats:
     return np.stack([triangles, np.roll(triangles, -1, axis=1)], axis=2).reshape(-1, 2, 3)
 
 
-def _split(matrices: Floats, rows: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return the rows of matrices that rotate, scale along axes and translate, and all others."""
-    linear = matrices[rows, :, :3]
+def _are_square(maps: Floats) -> NDArray[np.bool_]:
+    """Return which maps (n, 3, 4) rotate, scale along axes and translate, and nothing else."""
+    linear = maps[:, :, :3]
     lengths = np.linalg.norm(linear, axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
         unit = linear / lengths[:, None]
         off = np.abs(unit.transpose(0, 2, 1) @ unit - np.eye(3))
-    square: Any = (off < SQUARE).all(axis=(1, 2))
-    return rows[square], rows[~square]
+    return np.asarray((off < SQUARE).all(axis=(1, 2)))
 
 
 def _turns_and_scales(maps: Floats) -> tuple[Floats, Floats]:
@@ -211,13 +266,24 @@ def _turns_and_scales(maps: Floats) -> tuple[Floats, Floats]:
     scales = np.linalg.norm(maps[:, :, :3], axis=1)
     # A reflection is a negative scale.
     scales[:, 0] *= np.where(np.linalg.det(maps[:, :, :3] / scales[:, None]) < 0.0, -1.0, 1.0)
-    turns = np.tile(np.eye(4), (len(maps), 1, 1))
-    turns[:, :3, :3] = maps[:, :, :3] / scales[:, None]
-    import trimesh
+    return quaternions_of(maps[:, :, :3] / scales[:, None]), scales
 
-    quaternion: Any = trimesh.transformations.quaternion_from_matrix
-    found = [quaternion(turn) for turn in turns]
-    return np.array(found).reshape(-1, 4), scales
+
+def quaternions_of(turns: Floats) -> Floats:
+    """Return the quaternions, w first, of rotation matrices (n, 3, 3)."""
+    x, y, z = (turns[:, k, k] for k in range(3))
+    # 4 q q', of whose rows, all multiples of q, the longest is taken.
+    products = np.empty((len(turns), 4, 4))
+    signs = ((1, 1, 1), (1, -1, -1), (-1, 1, -1), (-1, -1, 1))
+    for k, (sx, sy, sz) in enumerate(signs):
+        products[:, k, k] = 1.0 + sx * x + sy * y + sz * z
+    for k in range(3):
+        i, j = (k + 1) % 3, (k + 2) % 3
+        products[:, 0, k + 1] = products[:, k + 1, 0] = turns[:, j, i] - turns[:, i, j]
+        products[:, i + 1, j + 1] = products[:, j + 1, i + 1] = turns[:, i, j] + turns[:, j, i]
+    largest = np.einsum("nkk->nk", products).argmax(axis=1)
+    found = products[np.arange(len(turns)), largest]
+    return np.asarray(found / np.linalg.norm(found, axis=1)[:, None])
 
 
 def _colours(leaves: Any) -> NDArray[np.uint8]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from bvh.apps.page_texts import running, tab_title
 from bvh.picking.results import Pick, Selection
 from bvh.pictures.colours import HEAT
 
@@ -14,11 +15,12 @@ Row = tuple[str, str, str]
 
 _AMBER = "background:#fff4d6;color:#7a5200;border-radius:4px;padding:0.4em 0.6em;margin-top:0.4em"
 _DIM = "opacity:0.65"
+# The same width in all tables, which so line up.
+_NAME = "width:5.5em;padding:0;white-space:nowrap;vertical-align:top"
 
 # Reports the hovering pointer, and the time of a frame. viser reports clicks and rectangles, but no
-# hovering, so the script writes the position of the pointer into the page's text field "Cursor",
-# whose text viser sends like all that is typed. It starts in the `onload` handler of an image,
-# because browsers do not run scripts in HTML that is added later. It fetches nothing.
+# hovering, so the script writes the position of the pointer into the text field that follows,
+# whose text viser sends like all that is typed, and hides that field. It fetches nothing.
 _SCRIPT = """
 if (!window.bvhWatches) {
   window.bvhWatches = true;
@@ -26,12 +28,21 @@ if (!window.bvhWatches) {
   const picture = () => [...document.querySelectorAll('canvas')].reduce(
     (a, b) => a && a.width * a.height >= b.width * b.height ? a : b, null);
   let sent = '';
-  const report = text => {
+  const found = () => {
     const anchor = document.getElementById('bvh-cursor');
-    if (!anchor || text === sent) return;
-    const field = [...document.querySelectorAll('input')].find(
+    const field = anchor && [...document.querySelectorAll('input')].find(
       input => anchor.compareDocumentPosition(input) & Node.DOCUMENT_POSITION_FOLLOWING);
-    if (!field || field === document.activeElement) return;
+    if (!field || field.tabIndex === -1) return field;
+    let row = field;
+    while (!row.parentElement.contains(anchor)) row = row.parentElement;
+    row.style.cssText = 'height: 0; margin: 0; padding: 0; overflow: hidden; opacity: 0';
+    row.setAttribute('aria-hidden', 'true');
+    field.tabIndex = -1;
+    return field;
+  };
+  const report = text => {
+    const field = found();
+    if (!field || text === sent) return;
     sent = text;
     write.call(field, text);
     field.dispatchEvent(new Event('input', {bubbles: true}));
@@ -50,6 +61,7 @@ if (!window.bvhWatches) {
   let frames = 0, since = performance.now();
   const frame = now => {
     frames += 1;
+    found();
     if (now - since > 500) {
       const place = document.getElementById('bvh-frame');
       if (place) {
@@ -64,7 +76,6 @@ if (!window.bvhWatches) {
   requestAnimationFrame(frame);
 }
 """
-_PIXEL = "data:image/gif;base64,R0lGODlhAQABAAAAACH5BAEKAAEALAAAAAABAAEAAAICTAEAOw=="
 
 
 def count(number: int) -> str:
@@ -79,15 +90,15 @@ def header(title: str, what: str, notices: Sequence[str]) -> str:
         for notice in notices
     )
     return _block(
-        f'<b id="bvh-title">{html.escape(title)}</b> '
-        f'<span id="bvh-content" style="{_DIM}">{html.escape(what)}</span>{boxes}'
+        f'<div><b id="bvh-title">{html.escape(title)}</b></div>'
+        f'<div id="bvh-content" style="{_DIM}">{html.escape(what)}</div>{boxes}'
     )
 
 
 def picked(pick: Pick | None, seconds: float | None = None) -> str:
     """Return the text for a click: a pick or None, and no time before the first click."""
     if seconds is None:
-        return _block(f'<span id="bvh-pick" style="{_DIM}">Click to pick a face.</span>')
+        return _block('<span id="bvh-pick">Click a face to pick it.</span>')
     time = ("Time", "pick-time", _microseconds(seconds))
     if pick is None:
         return _block(f'<span id="bvh-pick">Nothing there.</span>{_table([time])}')
@@ -111,7 +122,9 @@ def picked(pick: Pick | None, seconds: float | None = None) -> str:
 def selected(found: Selection | None, seconds: float, drawn: int) -> str:
     """Return the size of a selection; None before the first one."""
     if found is None:
-        return _block(f'<span id="bvh-selection" style="{_DIM}">Shift-drag to select faces.</span>')
+        return _block(
+            f'<span id="bvh-selection" style="{_DIM}">Hold shift and drag a rectangle.</span>'
+        )
     instances = len(np.unique(found.instance_id))
     text = (
         f'Selected <b id="bvh-selected">{count(len(found))}</b> faces of '
@@ -126,10 +139,10 @@ def selected(found: Selection | None, seconds: float, drawn: int) -> str:
 def hovered(pick: Pick | None, distance: float, seconds: float) -> str:
     """Return a line about what is under the pointer, with its distance from the eye."""
     if pick is None:
-        return _block(f'<span id="bvh-hover" style="{_DIM}">\N{EN DASH}</span>')
+        return _block(_table([("Pointer", "hover", "\N{EN DASH}")]))
     name = "" if pick.name is None else f" of {pick.name}"
     line = f"face {pick.prim_id}{name}, distance {distance:.6g}, in {_microseconds(seconds)}"
-    return _block(f'<span id="bvh-hover">{html.escape(line)}</span>')
+    return _block(_table([("Pointer", "hover", line)]))
 
 
 def boxes_shown(text: str) -> str:
@@ -158,15 +171,12 @@ def picture_text(
 
 def frame_time() -> str:
     """Return the element into which the page's script writes the time of a frame."""
-    return _block(_table([("Frame of the page", "frame", "\N{EN DASH}")]))
+    return _block(_table([("Frame", "frame", "\N{EN DASH}")]))
 
 
 def watching_html() -> str:
     """Return the HTML that starts the script and marks the text field after it."""
-    return (
-        f'<span id="bvh-cursor"></span><img alt="" src="{_PIXEL}" '
-        f'onload="{html.escape(_SCRIPT)}" style="display:none">'
-    )
+    return f'<span id="bvh-cursor"></span>{tab_title("bvh")}{running(_SCRIPT)}'
 
 
 def cursor_of(text: str) -> tuple[float, float] | None:
@@ -189,7 +199,7 @@ def numbers(values: np.ndarray, digits: int = 9) -> str:
 def _table(rows: Sequence[Row]) -> str:
     """Return rows of a name, an id and a value."""
     cells = "".join(
-        f'<tr><td style="{_DIM};padding-right:1em;white-space:nowrap;vertical-align:top">{name}'
+        f'<tr><td style="{_DIM};{_NAME}">{name}'
         f'</td><td id="bvh-{key}" style="font-variant-numeric:tabular-nums;overflow-wrap:anywhere">'
         f"{html.escape(value)}</td></tr>"
         for name, key, value in rows

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bvh.apps.page_texts import CAMERA_KEYS, help_html
 from bvh.apps.viewer import readouts
 from bvh.apps.viewer.box_overlay import BoxOverlay
 from bvh.apps.viewer.drawing import (
     Drawing,
     PageFrame,
-    Part,
     edges_of,
     outlines_of_faces,
     triangles_of_faces,
 )
+from bvh.apps.viewer.meshes import Meshes
+from bvh.apps.viewer.scene_copy import SceneCopy
 from bvh.apps.viewer.tracing import Latest, Tracer
 from bvh.camera.camera import Camera
 from bvh.geometry.transforms import moved
@@ -31,35 +32,53 @@ Floats = NDArray[np.float64]
 
 # Faces of a selection that are drawn at most; all are counted.
 MAX_MARKED = 200_000
+# And of one whose instances move.
+MAX_MOVED = 20_000
 # Marks are drawn nearer to the eye by this share of their distance.
 LIFT = 2e-3
 ORANGE, BLUE, GREY = (255, 120, 20), (30, 110, 255), (90, 90, 90)
 # Length of the normal, as a share of the distance from the eye.
 NORMAL_SHARE = 0.09
 MESH = "mesh"
+KEYS = (("Click", "pick a face"), ("Shift-drag", "select faces"), *CAMERA_KEYS)
+
+
+class Marked(NamedTuple):
+    """Faces of one leaf that are marked, and the map and the arrays with which they were drawn."""
+
+    path: tuple[int, ...]
+    tree: Any
+    leaf: int
+    ids: NDArray[Any]
+    matrix: Floats
+    arrays: Any
 
 
 class Session:
     """State of one client of the server, with its last pick and its last selection.
 
-    `head` is the HTML of the head of the panel.
+    `copy` is the copy of the scene that it queries; `head` the HTML of the head of the panel.
     """
 
     def __init__(
-        self, client: Any, scene: Scene, frame: PageFrame, drawing: Drawing, head: str,
-        threads: int | None,
-    ) -> None:  # fmt: skip
-        self.client, self.scene, self.frame, self.threads = client, scene, frame, threads
+        self, client: Any, copy: SceneCopy, drawing: Drawing, head: str, threads: int | None
+    ) -> None:
+        self.client, self.frame, self.threads = client, drawing.frame, threads
         self.pick: Pick | None = None
         self.selection: Selection | None = None
-        self._lock = threading.RLock()
+        # Of all pages of the scene, whose copy changes only while it is held.
+        self._copy, self._lock = copy, copy.lock
+        self._closed = False
         # On the page, a new mark replaces that of the same name.
         self._marks: dict[str, Any] = {}
-        self._tracer = Tracer(scene, self.camera, self._show_picture, threads)
+        self._picked: Marked | None = None
+        self._selected: list[Marked] = []
+        self._tracer = Tracer(copy.source, self.camera, self._show_picture, threads)
         self._hover = Latest(self._look_under_cursor)
-        self._meshes = [self._add_part(k, part) for k, part in enumerate(drawing.parts)]
-        if len(drawing.boxes):
-            self._lines("left_out", edges_of(drawing.boxes), GREY, 1.5)
+        self._meshes = Meshes(client.scene)
+        self._meshes.show(drawing.parts)
+        self._left_out = np.empty((0, 8, 3))
+        self._show_left_out(drawing)
         self._make_panel(head)
         client.scene.on_click()(self._clicked)
         client.scene.on_rect_select(modifier="shift")(self._dragged)
@@ -68,9 +87,58 @@ class Session:
             # A picture shows what is not drawn as a mesh.
             self._picture.value = "clay"
 
+    @property
+    def scene(self) -> Scene:
+        """The copy of the scene, as it was when it was brought up to date last."""
+        return self._copy.scene
+
     def close(self) -> None:
         """Stop casting pictures."""
+        self._closed = True
         self._tracer.close()
+
+    def show(self, drawing: Drawing, head: str) -> None:
+        """Show what has changed since the last drawing; the lock is held."""
+        if self._closed:
+            return
+        with self.client.atomic():
+            if drawing.frame is not self.frame:
+                self._reframe(drawing.frame)
+            self._meshes.show(drawing.parts)
+            self._show_left_out(drawing)
+            self._head.content = head
+            self._follow_marks()
+            self._boxes.follow()
+        if self._cursor.value:
+            self._hover()
+        self._tracer.changed()
+
+    def _reframe(self, frame: PageFrame) -> None:
+        """Change page coordinates; the camera stays where it is in the world."""
+        camera, old = self.client.camera, self.frame
+        place, target = (
+            frame.to_page(old.to_world(point)) for point in (camera.position, camera.look_at)
+        )
+        self.frame = frame
+        camera.position, camera.look_at = place, target
+        # Marks are made again.
+        self._selected = [_unplaced(each) for each in self._selected]
+        self._picked = None if self._picked is None else _unplaced(self._picked)
+
+    def look_from(self, eye: Floats, up: Floats) -> None:
+        """Move the camera to a point in page coordinates, from which it looks at the origin."""
+        camera = self.client.camera
+        camera.up_direction, camera.position, camera.look_at = up, eye, np.zeros(3)
+
+    def _show_left_out(self, drawing: Drawing) -> None:
+        """Show boxes of what is not drawn."""
+        if np.array_equal(drawing.boxes, self._left_out):
+            return
+        self._left_out = drawing.boxes
+        if len(drawing.boxes):
+            self._lines("left_out", edges_of(drawing.boxes), GREY, 1.5)
+        else:
+            self._unmark("left_out")
 
     def camera(self) -> Camera:
         """Return the page's current camera, in world coordinates."""
@@ -80,54 +148,39 @@ class Session:
 
     def _make_panel(self, head: str) -> None:
         gui = self.client.gui
-        gui.add_html(head)
+        self._head = gui.add_html(head)
         self._pick_text = gui.add_html(readouts.picked(None))
-        self._selection_text = gui.add_html(readouts.selected(None, 0.0, 0))
-        with gui.add_folder("Pointer"):
+        self._hover_text = gui.add_html(readouts.hovered(None, 0.0, 0.0))
+        gui.add_html(readouts.watching_html())
+        # The page hides this field, into which its script writes.
+        self._cursor = gui.add_text("Cursor", "")
+        with gui.add_folder("Selection"):
+            self._selection_text = gui.add_html(readouts.selected(None, 0.0, 0))
             self._visible_only = gui.add_checkbox(
                 "Visible only", True, hint="A rectangle selects only faces that can be seen."
             )
-            gui.add_html(readouts.watching_html())
-            self._cursor = gui.add_text(
-                "Cursor",
-                "",
-                hint="The pointer, in percent of the picture. Type to look there.",
-            )
-            self._hover_text = gui.add_html(readouts.hovered(None, 0.0, 0.0))
-        with gui.add_folder("Picture"):
+        with gui.add_folder("View"):
             self._picture = gui.add_dropdown(
-                "Shows", (MESH, *SHADES), initial_value=MESH,
+                "Shading", (MESH, *shades_of(self.scene)), initial_value=MESH,
                 hint="The mesh as drawn by the browser, or a ray-cast picture.",
             )  # fmt: skip
             self._picture_text = gui.add_html("", visible=False)
             gui.add_html(readouts.frame_time())
-        with gui.add_folder("Boxes"):
+        with gui.add_folder("Bounding boxes"):
             self._boxes = BoxOverlay(self)
+        with gui.add_folder("Mouse and keys", expand_by_default=False):
+            gui.add_html(help_html(KEYS))
         self._cursor.on_update(lambda _: self._hover())
         self._picture.on_update(lambda _: self._choose_picture())
 
-    def _add_part(self, number: int, part: Part) -> Any:
-        scene, name = self.client.scene, f"/meshes/{number}"
-        shared = {"flat_shading": not part.smooth, "side": "double", "cast_shadow": False}
-        if len(part.places) > 1:
-            return scene.add_batched_meshes_simple(
-                name, part.vertices, part.faces, part.turns, part.places,
-                batched_scales=part.scales, batched_colors=part.colours, lod="off",
-                receive_shadow=False, **shared,
-            )  # fmt: skip
-        return scene.add_mesh_simple(
-            name, part.vertices, part.faces, color=tuple(part.colours[0].tolist()),
-            scale=tuple(part.scales[0].tolist()), wxyz=part.turns[0], position=part.places[0],
-            receive_shadow=False, **shared,
-        )  # fmt: skip
-
     def _clicked(self, event: Any) -> None:
         """Pick the face that the ray of a click hits."""
-        camera = self.frame.ray_camera(event.ray_origin, event.ray_direction)
-        began = time.perf_counter()
-        pick = self.scene.pick(camera, 0.5, 0.5)
-        seconds = time.perf_counter() - began
         with self._lock:
+            self._copy.follow()
+            camera = self.frame.ray_camera(event.ray_origin, event.ray_direction)
+            began = time.perf_counter()
+            pick = self.scene.pick(camera, 0.5, 0.5)
+            seconds = time.perf_counter() - began
             self.pick = pick
             self._pick_text.content = readouts.picked(pick and pick.resolve(), seconds)
             self._mark_pick(camera)
@@ -135,20 +188,17 @@ class Session:
 
     def _mark_pick(self, camera: Camera) -> None:
         pick = self.pick
+        self._unmark("face", "edges", "normal")
+        self._picked = None
         if pick is None:
-            self._unmark("face", "edges", "normal")
             return
-        marked = np.array([pick.prim_id])
-        corners = self._of_faces(triangles_of_faces, pick.leaf, marked)
-        edges = self._of_faces(outlines_of_faces, pick.leaf, marked)
-        self._surface("face", self._lifted(corners, camera.eye), ORANGE)
-        self._lines("edges", self._lifted(edges, camera.eye), ORANGE, 3.0)
+        self._picked = self._marked(pick.leaf, np.array([pick.prim_id]))
+        self._outline(self._picked, camera)
         # The normal on the visible side.
         normal = pick.normal if pick.normal @ camera.forward < 0.0 else -pick.normal
         start = self.frame.to_page(pick.position)
         size = NORMAL_SHARE * float(np.linalg.norm(start - self.frame.to_page(camera.eye)))
         if not (np.isfinite(normal).all() and size > 0.0):
-            self._unmark("normal")
             return
         arrow = np.stack([start, start + size * normal])[None].astype(np.float32)
         self._marks["normal"] = self.client.scene.add_arrows(
@@ -156,40 +206,89 @@ class Session:
             head_length=0.2 * size,
         )  # fmt: skip
 
+    def _outline(self, marked: Marked, camera: Camera) -> None:
+        """Mark a face that was picked, and its outline."""
+        corners = self._of_faces(triangles_of_faces, marked.leaf, marked.ids)
+        edges = self._of_faces(outlines_of_faces, marked.leaf, marked.ids)
+        self._surface("face", self._lifted(corners, camera.eye), ORANGE)
+        self._lines("edges", self._lifted(edges, camera.eye), ORANGE, 3.0)
+
     def _dragged(self, event: Any) -> None:
         """Select the faces in a rectangle."""
-        camera = self.camera()
-        size = np.array([camera.width, camera.height])
-        (x0, y0), (x1, y1) = event.screen_min * size, event.screen_max * size
-        began = time.perf_counter()
-        found = self.scene.pick_rect(
-            camera, x0, y0, x1, y1, visible_only=self._visible_only.value, threads=self.threads
-        )
-        seconds = time.perf_counter() - began
-        parts, drawn = [], 0
-        for row, leaf in enumerate(found.leaf.tolist()):
-            ids = found[row][: MAX_MARKED - drawn]
-            parts.append(self._of_faces(triangles_of_faces, leaf, ids))
-            drawn += len(ids)
         with self._lock:
+            self._copy.follow()
+            camera = self.camera()
+            size = np.array([camera.width, camera.height])
+            (x0, y0), (x1, y1) = event.screen_min * size, event.screen_max * size
+            began = time.perf_counter()
+            found = self.scene.pick_rect(
+                camera, x0, y0, x1, y1, visible_only=self._visible_only.value, threads=self.threads
+            )
+            seconds = time.perf_counter() - began
+            self._selected, drawn = [], 0
+            for row, leaf in enumerate(found.leaf.tolist()):
+                self._selected.append(self._marked(leaf, found[row][: MAX_MARKED - drawn]))
+                drawn += len(self._selected[-1].ids)
             self.selection = found
             self._selection_text.content = readouts.selected(found, seconds, drawn)
-            if drawn:
-                corners = self._lifted(np.concatenate(parts), camera.eye)
-                self._surface("selection", corners, BLUE)
-            else:
-                self._unmark("selection")
+            self._colour_selection(camera)
+
+    def _colour_selection(self, camera: Camera) -> None:
+        """Mark the faces that are selected."""
+        marks = [self._of_faces(triangles_of_faces, each.leaf, each.ids) for each in self._selected]
+        if sum(map(len, marks)):
+            self._surface("selection", self._lifted(np.concatenate(marks), camera.eye), BLUE)
+        else:
+            self._unmark("selection")
+
+    def _marked(self, leaf: int, ids: NDArray[Any]) -> Marked:
+        """Return faces of a leaf, and what tells whether they have moved."""
+        leaves = self.scene.leaves
+        tree = leaves.trees[leaves.tree_of[leaf]]
+        path = self.scene.path(leaf)
+        return Marked(path, tree, leaf, ids, leaves.matrices[leaf].copy(), tree.arrays)
+
+    def _follow_marks(self) -> None:
+        """Move what is marked with its instances; marks of those that are gone are removed."""
+        camera = self.camera()
+        if self._picked is not None:
+            now = self._found(self._picked)
+            if now is not self._picked:
+                # The arrow belongs to the place of the click.
+                self._unmark("face", "edges", "normal")
+                self._picked = now
+                if now is not None:
+                    self._outline(now, camera)
+        now_selected = [self._found(each) for each in self._selected]
+        if any(new is not old for new, old in zip(now_selected, self._selected, strict=True)):
+            self._selected = [each for each in now_selected if each is not None]
+            if sum(len(each.ids) for each in self._selected) > MAX_MOVED:
+                self._selected = []
+            self._colour_selection(camera)
+
+    def _found(self, marked: Marked) -> Marked | None:
+        """Return marked faces as they are now, the same if they have not moved; None if gone."""
+        scene, leaves = self.scene, self.scene.leaves
+        for leaf in np.flatnonzero(leaves.instance_id == marked.path[0]).tolist():
+            tree = leaves.trees[leaves.tree_of[leaf]]
+            if tree is marked.tree and scene.path(leaf) == marked.path:
+                same = tree.arrays is marked.arrays and leaf == marked.leaf
+                if same and np.array_equal(leaves.matrices[leaf], marked.matrix):
+                    return marked
+                return self._marked(leaf, marked.ids)
+        return None
 
     def _look_under_cursor(self) -> None:
         """Show what is under the pointer, and outline it."""
         cursor = readouts.cursor_of(self._cursor.value)
-        camera = self.camera()
-        began = time.perf_counter()
-        pick = None
-        if cursor is not None:
-            pick = self.scene.pick(camera, cursor[0] * camera.width, cursor[1] * camera.height)
-        seconds = time.perf_counter() - began
         with self._lock:
+            self._copy.follow()
+            camera = self.camera()
+            began = time.perf_counter()
+            pick = None
+            if cursor is not None:
+                pick = self.scene.pick(camera, cursor[0] * camera.width, cursor[1] * camera.height)
+            seconds = time.perf_counter() - began
             if pick is None:
                 self._hover_text.content = readouts.hovered(None, 0.0, seconds)
                 self._unmark("hover")
@@ -201,8 +300,7 @@ class Session:
 
     def _choose_picture(self) -> None:
         chosen = self._picture.value
-        for mesh in self._meshes:
-            mesh.visible = chosen == MESH
+        self._meshes.visible = chosen == MESH
         self._picture_text.visible = chosen != MESH
         self._tracer.choose(None if chosen == MESH else chosen)
 
@@ -246,3 +344,19 @@ class Session:
             handle = self._marks.pop(name, None)
             if handle is not None:
                 handle.remove()
+
+
+def shades_of(scene: Scene) -> tuple[str, ...]:
+    """Return the shades that show something of a scene."""
+    known = [scene.attributes(tree) for tree in scene.leaves.trees]
+    without = set()
+    if all(each.uv is None for each in known):
+        without.add("uv")
+    if all(each.material is None for each in known):
+        without.add("material")
+    return tuple(shade for shade in SHADES if shade not in without)
+
+
+def _unplaced(marked: Marked) -> Marked:
+    """Return marked faces with a map that no leaf has."""
+    return marked._replace(matrix=np.full((3, 4), np.nan))

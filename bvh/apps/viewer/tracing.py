@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.apps.viewer.readouts import picture_text
+from bvh.apps.viewer.scene_copy import SceneCopy
 from bvh.camera.camera import Camera
 from bvh.pictures import render
 from bvh.scene.scene import Scene
@@ -87,6 +88,7 @@ class Tracer:
         self._moves = 0
         self._seconds_a_pixel = 1e-6
         self._timer: threading.Timer | None = None
+        self._copy: SceneCopy | None = None
         self._draw = Latest(self._cast)
 
     def choose(self, shade: str | None) -> None:
@@ -100,10 +102,27 @@ class Tracer:
         self._fine = False
         self._moves += 1
         if self.shade is not None:
-            self._timer = threading.Timer(RESTING, self._refine)
-            self._timer.daemon = True
-            self._timer.start()
+            self._rest()
         self._draw()
+
+    def changed(self) -> None:
+        """Cast coarse pictures while the scene changes, and a fine one when it has come to rest."""
+        if self.shade is None or self._closed:
+            return
+        self._rest()
+        if self._fine:
+            # A coarse one in progress is finished and shown: changes may come faster than pictures.
+            self._fine = False
+            self._moves += 1
+        # The caller does not wait for pictures.
+        threading.Thread(target=self._draw, name="viewer pictures", daemon=True).start()
+
+    def _rest(self) -> None:
+        """Have a fine picture cast in a moment, unless something moves before."""
+        self.stop()
+        self._timer = threading.Timer(RESTING, self._refine)
+        self._timer.daemon = True
+        self._timer.start()
 
     def close(self) -> None:
         """Cast nothing more, and wait for the picture in progress."""
@@ -139,7 +158,9 @@ class Tracer:
         began = time.perf_counter()
         try:
             camera = camera.resized(*size)
-            picture = render(self.scene, camera, shade, threads=self.threads, progress=check)
+            picture = render(
+                self._current(), camera, shade, ground=False, threads=self.threads, progress=check
+            )
         except _OutdatedError:
             return
         except RuntimeError:
@@ -152,6 +173,13 @@ class Tracer:
         if self.shade == shade:
             text = picture_text(size, picture.rays, picture.seconds, seconds, picture.hottest)
             self.show(picture.pixels, text)
+
+    def _current(self) -> Scene:
+        """Return a copy of the scene as it is now, that nothing changes while it is rendered."""
+        if self._copy is None:
+            self._copy = SceneCopy(self.scene)
+        self._copy.follow()
+        return self._copy.scene
 
     def _affordable(self) -> int:
         """Return the number of pixels that can be cast in time while the camera moves."""

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import webbrowser
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bvh.apps.page_server import HOST, Page
-from bvh.apps.viewer import readouts
-from bvh.apps.viewer.drawing import MAX_FACES, PageFrame, drawing_of
+from bvh.apps.viewer.drawing import MAX_FACES
+from bvh.apps.viewer.following import FOV, Follower
 from bvh.apps.viewer.session import Session
 from bvh.camera.camera import Camera
 from bvh.camera.placement import upward
@@ -19,7 +20,7 @@ from bvh.queries.hierarchy import BVH
 from bvh.runtime.arguments import thread_count, whole_number
 from bvh.scene.scene import Scene
 
-FOV = 35.0
+AMBIENT = 1.2
 PORT = 8080
 
 
@@ -38,45 +39,25 @@ class Viewer(Page):
 
     def __init__(
         self, scene: Scene, title: str, up: NDArray[np.float64], host: str, port: int,
-        max_faces: int, threads: int | None,
+        max_faces: int, threads: int | None, origins: Sequence[str] | None = None,
+        url: str | None = None,
     ) -> None:  # fmt: skip
         self.scene = scene
-        self._sessions: dict[int, Session] = {}
         self._last: Session | None = None
         # All that may fail comes before the server starts.
-        frame = PageFrame.around(scene.bounds)
-        drawing = drawing_of(scene, frame, max_faces)
-        notices = []
-        if drawing.left_out:
-            notices.append(
-                f"{readouts.count(drawing.left_out)} faces are not drawn (limit "
-                f"{readouts.count(max_faces)}): grey boxes stand for them. Ray-cast pictures show "
-                "all of them, and picks and rectangles find them."
-            )
-        head = readouts.header(title, _content(scene), notices)
-        # Load the kernels of picks before the first click.
-        scene.pick(frame.ray_camera(np.zeros(3), np.ones(3)), 0.5, 0.5)
-        first = _first_view(frame, scene.bounds, up)
-        super().__init__(host, port, "bvh")
-        self._dress(first, up)
+        self._follower = Follower(scene, title, up, max_faces, threads)
+        super().__init__(host, port, "bvh", origins, url)
+        self._dress(self._follower.first_view(), up)
 
         @self._server.on_client_connect
         def _(client: Any) -> None:
-            session = Session(client, scene, frame, drawing, head, threads)
-            self._sessions[client.client_id] = self._last = session
+            self._last = self._follower.add(client)
             # Disconnected before this: the event for it has passed.
             if client.client_id not in self._server.get_clients():
-                self._forget(client)
+                self._follower.remove(client)
 
-        @self._server.on_client_disconnect
-        def _(client: Any) -> None:
-            self._forget(client)
-
-    def _forget(self, client: Any) -> None:
-        """Close the session of a page that was closed."""
-        session = self._sessions.pop(client.client_id, None)
-        if session is not None:
-            session.close()
+        self._server.on_client_disconnect(self._follower.remove)
+        self._follower.start()
 
     def _dress(self, first: Camera, up: NDArray[np.float64]) -> None:
         """Set the page's lights, colours and initial camera."""
@@ -87,7 +68,10 @@ class Viewer(Page):
         )  # fmt: skip
         server.gui.main_panel.dock_right()
         server.scene.set_up_direction(up)
+        # Shadows and reflections would cost most of a frame, and wash out colours.
         server.scene.configure_default_lights(cast_shadow=False)
+        server.scene.configure_environment_map(None)
+        server.scene.add_light_ambient("/light", intensity=AMBIENT)
         start = server.initial_camera
         start.fov, start.near, start.far = float(np.radians(FOV)), 0.002, 500.0
         start.position, start.look_at, start.up = first.eye, np.zeros(3), up
@@ -108,8 +92,7 @@ class Viewer(Page):
         return None if self._last is None else self._last.camera()
 
     def _leave(self) -> None:
-        for session in list(self._sessions.values()):
-            session.close()
+        self._follower.stop()
 
     def __repr__(self) -> str:
         return f"Viewer({'closed' if self.closed else self.url!r}, {self.scene!r})"
@@ -125,6 +108,8 @@ def view(
     open_browser: bool = False,
     max_faces: int = MAX_FACES,
     threads: int | None = None,
+    origins: Sequence[str] | None = None,
+    url: str | None = None,
 ) -> Viewer:
     """Show a mesh, a tree or a scene in the browser.
 
@@ -136,7 +121,8 @@ def view(
     Parameters
     ----------
     source : BVH, Scene, trimesh.Scene or mesh
-        A mesh is what `BVH.from_mesh` takes. Drawn as it is now; queries follow later changes.
+        A mesh is what `BVH.from_mesh` takes. The page follows changes of the scene and its trees:
+        instances that move, come, go, or get another child, are shown or hidden; `BVH.refit`.
     title : str, optional
         Title in the panel.
     up : {"z", "x", "y", "-x", "-y", "-z"} or array_like, shape (3,), optional
@@ -152,7 +138,15 @@ def view(
         Limit of faces sent to the page. Meshes beyond it are shown as boxes, as the panel says;
         ray-cast pictures show them, and picks find them.
     threads : int, optional
-        Threads for pictures and selections; one for each CPU by default.
+        Threads for pictures and selections; one for each CPU by default, -1 for all.
+    origins : sequence of str, optional
+        Origins of pages that may connect beside those of this machine, such as
+        ``["https://hub.example.org"]``, and those in the variable ``BVH_ORIGINS``. Behind a proxy
+        the page has the proxy's.
+    url : str, optional
+        Where browsers find the page: an address, whose origin may then connect, or a path on the
+        server that the notebook comes from, such as ``"/proxy/{port}/"``. By default the variable
+        ``BVH_URL``, on JupyterHub the path of jupyter-server-proxy, else `host` and `port`.
 
     Returns
     -------
@@ -184,7 +178,7 @@ def view(
     scene, name = _scene_of(source, title)
     if direction is None:
         direction = upward(scene.up)
-    viewer = Viewer(scene, name, direction, host, port, limit, threads)
+    viewer = Viewer(scene, name, direction, host, port, limit, threads, origins, url)
     if open_browser:
         webbrowser.open(viewer.url)
     return viewer
@@ -199,22 +193,3 @@ def _scene_of(source: Any, title: str | None) -> tuple[Scene, str]:
     scene = Scene()
     scene.add(source, name=title)
     return scene, title or ("Tree" if isinstance(source, BVH) else "Mesh")
-
-
-def _first_view(frame: PageFrame, bounds: NDArray[np.float64], up: NDArray[np.float64]) -> Camera:
-    """Return the initial camera, in page coordinates; it looks at the origin."""
-    empty = not np.isfinite(bounds).all()
-    box = np.array([[-1.0] * 3, [1.0] * 3]) if empty else frame.to_page(bounds)
-    return Camera.framing(box, up=up, fov_y=FOV)
-
-
-def _content(scene: Scene) -> str:
-    """Return the numbers of primitives and instances of a scene as text."""
-    leaves = scene.leaves
-    sizes = np.array([len(tree) for tree in leaves.trees], np.int64)
-    kinds = {tree.kind for tree in leaves.trees}
-    what = kinds.pop() if len(kinds) == 1 else "primitives"
-    total = readouts.count(int(sizes[leaves.tree_of].sum()))
-    if len(leaves) < 2:
-        return f"{total} {what}"
-    return f"{total} {what} in {readouts.count(len(scene))} instances"

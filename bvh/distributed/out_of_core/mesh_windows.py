@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.io.meshes import read_file, surface_of
+from bvh.queries.hierarchy import BVH
 from bvh.runtime.arguments import face_rows, rows
 
 # Triangles of a window: some 25 MB with all that is made of them.
@@ -48,12 +49,15 @@ class Window(NamedTuple):
     corners : ndarray of float64, shape (n, 3, 3)
     vertex_ids : ndarray of int64, shape (n, 3)
         Numbers of the vertices, unique over all sources.
+    groups : ndarray of uint32, shape (n,), optional
+        Bits of the triangles, of a tree that has them.
     """
 
     source: str
     number: int
     corners: NDArray[np.float64]
     vertex_ids: NDArray[np.int64]
+    groups: NDArray[np.uint32] | None = None
 
 
 class _Rows(NamedTuple):
@@ -70,7 +74,7 @@ def windows_of(source: Any) -> Iterator[Window]:
     Parameters
     ----------
     source : path, iterable of paths, or iterable of meshes
-        A mesh is whatever `BVH.from_mesh` takes.
+        A mesh is whatever `BVH.from_mesh` takes, or a tree over triangles.
 
     Raises
     ------
@@ -83,10 +87,13 @@ def windows_of(source: Any) -> Iterator[Window]:
         name = os.fspath(item) if is_path else f"mesh {number}"
         try:
             pieces = _file_windows(name) if is_path else _mesh_windows(item)
-            used = 0
+            used, begin = 0, 0
+            groups = item.groups if isinstance(item, BVH) else None
             for corners, vertex_ids, count in pieces:
-                used = count
-                yield Window(name, number, corners, vertex_ids + first_vertex)
+                used, end = count, begin + len(corners)
+                bits = None if groups is None else groups[begin:end]
+                yield Window(name, number, corners, vertex_ids + first_vertex, bits)
+                begin = end
         except (ValueError, TypeError) as error:
             # Not a class of theirs, which may want other arguments.
             kind = ValueError if isinstance(error, ValueError) else TypeError

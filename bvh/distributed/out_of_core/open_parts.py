@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 from bvh.distributed.fetched_files import fetched, reject
 from bvh.distributed.out_of_core.part_folder import (
     Index,
-    box_of,
     check_file,
     checked_files,
     file_digest,
@@ -29,6 +28,7 @@ from bvh.distributed.out_of_core.part_folder import (
     is_url,
     tree_name,
 )
+from bvh.distributed.part_records import bits_of, box_of
 from bvh.queries.hierarchy import BVH
 from bvh.scene.files.loading import load
 
@@ -129,6 +129,8 @@ class OpenParts:
                 raise ValueError("is not a tree over triangles")
             if len(tree) != record.triangles or box_of(tree) != record.bounds:
                 raise ValueError("has another box, or other triangles, than the index says")
+            if checks not in _checked and bits_of(tree) != record.groups:
+                raise ValueError("has other groups than the index says")
         except ValueError as error:
             raise ValueError(f"{name} ({tree_name(number)}): {error}") from None
         _checked.add(checks)

@@ -32,7 +32,8 @@ def load(
     mmap : bool
         Map the file into memory instead of reading it: a tree of any size is available at once, is
         read from the disk as far as queries need it, and is shared by all processes that map it.
-        The file must not be changed in place while the tree is in use; to save to it again is safe.
+        Triangle groups of files of versions 1 and 2 are packed anew, in memory of each process. The
+        file must not be changed in place while the tree is in use; to save to it again is safe.
     verify : bool
         Check checksums and structure, which takes about as long as reading the file does: at once,
         or with `mmap` at the first use of the tree, whatever it is, which then raises the
@@ -42,7 +43,7 @@ def load(
         Run `BVH.validate`, too, and at once: correct answers depend on the boxes of nodes, which a
         carefully crafted file can get wrong in spite of all checksums.
     threads : int, optional
-        Threads for the checks; one for each CPU by default.
+        Threads for the checks; one for each CPU by default, -1 for all.
     memory : int or str
         Bytes of parts that are mapped at a time. Parts are mapped when they are needed, and each is
         checked when a process opens it first, whatever the other arguments are.

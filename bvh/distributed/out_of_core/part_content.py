@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from typing import Any, TypeVar
 
 import numpy as np
@@ -11,19 +12,24 @@ from numpy.typing import ArrayLike, NDArray
 from bvh.distributed.out_of_core.open_parts import byte_count, open_parts
 from bvh.distributed.out_of_core.part_folder import (
     Index,
-    PartRecord,
     Source,
     is_url,
     read_index,
 )
-from bvh.distributed.out_of_core.part_visits import PartVisits
-from bvh.runtime.lazy_arrays import is_lazy
+from bvh.distributed.out_of_core.part_results import shaped
+from bvh.distributed.out_of_core.part_visits import PartVisits, Rows
+from bvh.distributed.part_records import PartRecord
+from bvh.queries.hierarchy import BVH
+from bvh.runtime.arguments import ALL_BITS
+from bvh.runtime.foreign_arrays import foreign_answer, is_lazy, is_other
 
 Self = TypeVar("Self", bound="PartContent")
 
 
 class PartContent:
     """A folder of parts, opened: what it says of the whole, and the parts one after another."""
+
+    _id_type = np.int64
 
     def __init__(self, folder: str | os.PathLike[str], *, memory: int | str = "2GB") -> None:
         place = os.fspath(folder)
@@ -41,7 +47,8 @@ class PartContent:
         if chosen is not None:
             # A box of NaN is ignored, and the others keep their numbers.
             self._boxes[np.setdiff1d(np.arange(len(boxes)), chosen)] = np.nan
-        self._visits = PartVisits(self._open, self._boxes)
+        bits = [ALL_BITS if part.groups is None else part.groups for part in index.parts]
+        self._visits = PartVisits(self._open, self._boxes, np.array(bits, np.uint32))
 
     def groups(self: Self) -> list[Self]:
         """Return the parts in groups that fit into `memory`, as one object each.
@@ -129,15 +136,65 @@ class PartContent:
         TypeError, ValueError
             If an id is not an integer, or not one of the parts'.
         """
+        if is_other(prim_id):
+            return foreign_answer(self, "corners", {"prim_id": prim_id})
         wanted = self._checked_ids(prim_id)
-        ids = wanted.reshape(-1)
-        found = np.full((len(ids), 3, 3), np.nan)
+        found = np.full((wanted.size, 3, 3), np.nan)
+        for tree, here, row in self._trees_of(wanted.reshape(-1)):
+            found[here] = tree.vertices[tree.faces[row]]
+        return found.reshape(*wanted.shape, 3, 3)
+
+    def groups_of(self, prim_id: ArrayLike) -> Any:
+        """Return the bits of triangles, by which `mask` of a query tells those that count.
+
+        It opens every part.
+
+        Parameters
+        ----------
+        prim_id : array_like of int, shape (...)
+            For example that of `Hits`; -1 for a miss.
+
+        Returns
+        -------
+        ndarray of uint32 or int, shape (...)
+            The groups that `bvh.partition` was given, all bits if it was given none; 0 for -1.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If an id is not an integer, or not one of the parts'.
+
+        Examples
+        --------
+        >>> import bvh, tempfile
+        >>> vertices, faces = [[0, 0, 0], [1, 0, 0], [1, 1, 0], [0, 1, 0]], [[0, 1, 2], [0, 2, 3]]
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     parts = bvh.partition((vertices, faces), folder, groups=[1, 6])
+        ...     parts.groups_of([1, 0, -1])
+        array([6, 1, 0], dtype=uint32)
+        """
+        if is_other(prim_id):
+            return foreign_answer(self, "groups_of", {"prim_id": prim_id})
+        wanted = self._checked_ids(prim_id)
+        found = np.where(wanted.reshape(-1) < 0, 0, ALL_BITS).astype(np.uint32)
+        if self._has_groups:
+            for tree, here, row in self._trees_of(wanted.reshape(-1)):
+                if tree.groups is not None:
+                    found[here] = tree.groups[row]
+        return shaped(found, wanted.shape)
+
+    @property
+    def _has_groups(self) -> bool:
+        """Whether triangles were given groups."""
+        return any(part.groups is not None for part in self._index.parts)
+
+    def _trees_of(self, ids: NDArray[np.int64]) -> Iterator[tuple[BVH, Rows, Rows]]:
+        """Yield the tree of each part, which of `ids` it has, and their rows in it."""
         for number in range(self.part_count):
             with self._open.part(number) as part:
                 row = np.minimum(np.searchsorted(part.ids, ids), len(part.ids) - 1)
                 here = np.flatnonzero(part.ids[row] == ids)
-                found[here] = part.tree.vertices[part.tree.faces[row[here]]]
-        return found.reshape(*wanted.shape, 3, 3)
+                yield part.tree, here, row[here]
 
     def _checked_ids(self, prim_id: ArrayLike) -> NDArray[np.int64]:
         """Return ids as int64; raise for what are none."""
@@ -196,6 +253,8 @@ class PartContent:
         >>> parts.sources[source[1]]
         Source(name='mesh 1', first=1280, triangles=1280)
         """
+        if is_other(prim_id):
+            return foreign_answer(self, "source_of", {"prim_id": prim_id})
         ids = self._checked_ids(prim_id)
         firsts = np.array([source.first for source in self.sources] or [0], np.int64)
         source = np.where(ids < 0, -1, np.searchsorted(firsts, ids, side="right") - 1)

@@ -3,8 +3,8 @@
 ========== ==================================================================================
 file       content
 ========== ==================================================================================
-index.json version, number of triangles, sources, of each part its box, counts and checksums, and
-           the checksum of all this
+index.json version, number of triangles, sources, of each part its box, counts, checksums and
+           bits of groups, and the checksum of all this
 00000.bvh  the tree of a part, as `BVH.save` writes it
 00000.npy  the ids of its triangles in the whole, int64, ascending
 ========== ==================================================================================
@@ -34,6 +34,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bvh.distributed.part_records import (
+    PartRecord,
+    bits_of,
+    box_of,
+    check_record,
+    row_of,
+    whole,
+)
 from bvh.io.container import DIGEST_SIZE, HEADER_SIZE
 from bvh.queries.hierarchy import BVH
 
@@ -44,7 +52,9 @@ except ImportError:  # Windows
 
 INDEX = "index.json"
 SCRATCH = "unfinished"
-FORMAT, VERSION = "bvh parts", 1
+FORMAT, VERSION = "bvh parts", 2
+# Of a folder without groups of faces, as it was before there were any.
+UNGROUPED = 1
 
 # What reading a damaged index may raise, beside a ValueError of this file or of `json`.
 _DAMAGE = (
@@ -64,30 +74,6 @@ class Source:
     name: str
     first: int
     triangles: int
-
-
-@dataclass(frozen=True)
-class PartRecord:
-    """What the index has of a part.
-
-    Attributes
-    ----------
-    triangles : int
-    bounds : list of six floats or None
-        Lower and upper corner; None if no triangle is valid.
-    tree_bytes, ids_bytes : int
-        Sizes of the files.
-    tree_header, ids_digest : str
-        Checksum in the header of the tree's file, which covers those of its arrays, and checksum of
-        the whole file of ids.
-    """
-
-    triangles: int
-    bounds: list[float] | None
-    tree_bytes: int
-    tree_header: str
-    ids_bytes: int
-    ids_digest: str
 
 
 @dataclass(frozen=True)
@@ -126,12 +112,6 @@ def header_digest(path: Path) -> str:
         return file.read(HEADER_SIZE)[HEADER_SIZE - DIGEST_SIZE :].hex()
 
 
-def box_of(tree: BVH) -> list[float] | None:
-    """Return the box of a part, as the index has it."""
-    box: list[float] = tree.bounds.reshape(-1).tolist()
-    return box if np.isfinite(box).all() else None
-
-
 class NewFolder:
     """Local folder in which parts are being written, and the place that they are for."""
 
@@ -153,17 +133,18 @@ class NewFolder:
             header_digest(tree_path),
             ids_path.stat().st_size,
             file_digest(ids_path),
+            bits_of(tree),
         )
 
     def publish(self, parts: list[PartRecord], sources: list[Source]) -> None:
         """Bring the parts to their place and, at last, write the index."""
         content = {
             "format": FORMAT,
-            "version": VERSION,
+            "version": UNGROUPED if all(part.groups is None for part in parts) else VERSION,
             "triangles": sum(part.triangles for part in parts),
             "quality": self._quality,
             "sources": [asdict(source) for source in sources],
-            "parts": [asdict(part) for part in parts],
+            "parts": [row_of(part) for part in parts],
         }
         content["digest"] = _digest_of(content)
         text = json.dumps(content, indent=1).encode()
@@ -339,39 +320,16 @@ def _index_of(content: dict[str, Any]) -> Index:
         content["digest"],
     )
     for part in index.parts:
-        _check_part(part)
+        check_record(part)
     first = 0
     for source in index.sources:
         counts = source.first, source.triangles
-        if not (_whole(*counts) and isinstance(source.name, str) and source.first == first):
+        if not (whole(*counts) and isinstance(source.name, str) and source.first == first):
             raise ValueError("is damaged: its sources do not follow each other")
         first += source.triangles
     if not first == index.triangles == sum(part.triangles for part in index.parts):
         raise ValueError("is damaged: its counts of triangles differ")
     return index
-
-
-def _check_part(part: PartRecord) -> None:
-    """Raise a ValueError or TypeError unless a part can be what the index says."""
-    for digest in (part.tree_header, part.ids_digest):
-        # They become names of files.
-        if not re.fullmatch(f"[0-9a-f]{{{2 * DIGEST_SIZE}}}", digest):
-            raise ValueError("is damaged: a checksum is not one")
-    box = part.bounds
-    if box is not None:
-        numbers = isinstance(box, list) and {type(x) for x in box} <= {int, float}
-        if not (numbers and len(box) == 6 and np.isfinite(np.array(box, float)).all()):
-            raise ValueError("is damaged: a box is not six numbers")
-        if any(low > high for low, high in zip(box[:3], box[3:], strict=True)):
-            raise ValueError("is damaged: the corners of a box are exchanged")
-    counts = part.triangles, part.tree_bytes, part.ids_bytes
-    if not (_whole(*counts) and min(counts) > 0 and part.triangles < 2**31):
-        raise ValueError("is damaged: a part has no triangles, or no bytes")
-
-
-def _whole(*numbers: Any) -> bool:
-    """Return whether all are integers from 0 that int64 holds."""
-    return all(type(number) is int and 0 <= number < 2**63 for number in numbers)
 
 
 def checked_files(folder: Path, index: Index, number: int) -> tuple[Path, Path]:

@@ -54,7 +54,10 @@ class VisibleTree(BVH):
         if smooth:
             ids = neighbours(parts, ids)
         corners = parts.corners(ids).reshape(-1, 3)
-        tree = cls.from_triangles(corners, np.arange(len(corners)).reshape(-1, 3), threads=threads)
+        faces = np.arange(len(corners)).reshape(-1, 3)
+        # Neighbours may have no bits, and are not seen.
+        groups = parts.groups_of(ids) if parts._has_groups else None
+        tree = cls.from_triangles(corners, faces, groups=groups, threads=threads)
         assert isinstance(tree, VisibleTree)
         tree._parts, tree._mesh_ids = parts, ids
         tree._bounds = parts.bounds

@@ -13,12 +13,12 @@ from bvh.distributed.out_of_core.part_content import PartContent
 from bvh.distributed.out_of_core.part_results import Nearest, shaped
 from bvh.distributed.out_of_core.part_visits import Floats, Rows, some_of
 from bvh.geometry.arithmetic.floats import SMALLEST
-from bvh.queries.containment import ASIDE, POINTS_AT_ONCE, ways_out
+from bvh.queries.batches.containment import ASIDE, POINTS_AT_ONCE, ways_out
 from bvh.queries.hierarchy import BVH
-from bvh.queries.query_arguments import point_batch
+from bvh.queries.query_arguments import one_mask, point_batch
 from bvh.queries.results import ClosestPoints
 from bvh.runtime.arguments import thread_count, whole_number
-from bvh.runtime.lazy_arrays import is_lazy, lazy_answer
+from bvh.runtime.foreign_arrays import foreign_answer, is_foreign
 from bvh.runtime.progress_bars import ProgressLike
 
 
@@ -34,13 +34,15 @@ class PartPoints(PartContent):
         max_distance: ArrayLike = np.inf,
         *,
         k: int | None = None,
+        mask: int | None = None,
         threads: int | None = None,
         progress: ProgressLike | None = None,
     ) -> ClosestPoints:
         """Find the closest points for each point; arguments as in `BVH.closest_point`."""
-        if is_lazy(points, max_distance):
-            return lazy_answer(self, "closest_point", locals())
+        if is_foreign(points, max_distance):
+            return foreign_answer(self, "closest_point", locals())
         count = None if k is None else whole_number("k", k)
+        bits = one_mask(mask)
         batch, threads = point_batch(points, max_distance), thread_count(threads)
         found = Nearest.misses(batch.size, count)
 
@@ -49,11 +51,13 @@ class PartPoints(PartContent):
 
         def visit(part: Part, rows: Rows, _: Floats) -> None:
             limits = np.minimum(some_of(batch.limits, rows), found.reach(rows))
-            answer = part.tree.closest_point(batch.points[rows], limits, k=k, threads=threads)
+            answer = part.tree.closest_point(
+                batch.points[rows], limits, k=k, mask=mask, threads=threads
+            )
             columns = part.ids_of(answer.prim_id), answer.u, answer.v
             found.take(rows, Nearest(answer.distance, answer.position, *columns))
 
-        self._visits.of_points(batch, visit, progress, wanted, count)
+        self._visits.of_points(batch, visit, progress, wanted, count, bits)
         return found.shaped(batch.shape)
 
     def distance(
@@ -61,12 +65,14 @@ class PartPoints(PartContent):
         points: ArrayLike,
         max_distance: ArrayLike = np.inf,
         *,
+        mask: int | None = None,
         threads: int | None = None,
         progress: ProgressLike | None = None,
     ) -> Any:
         """Return the distance of each point from the surface; arguments as in `BVH.distance`."""
-        if is_lazy(points, max_distance):
-            return lazy_answer(self, "distance", locals())
+        if is_foreign(points, max_distance):
+            return foreign_answer(self, "distance", locals())
+        bits = one_mask(mask)
         batch, threads = point_batch(points, max_distance), thread_count(threads)
         found = np.full(batch.size, np.inf)
 
@@ -75,25 +81,26 @@ class PartPoints(PartContent):
 
         def visit(part: Part, rows: Rows, _: Floats) -> None:
             limits = np.minimum(some_of(batch.limits, rows), found[rows])
-            near = part.tree.distance(batch.points[rows], limits, threads=threads)
+            near = part.tree.distance(batch.points[rows], limits, mask=mask, threads=threads)
             found[rows] = np.minimum(found[rows], near)
 
-        self._visits.of_points(batch, visit, progress, wanted)
+        self._visits.of_points(batch, visit, progress, wanted, mask=bits)
         return shaped(found, batch.shape)
 
     def signed_distance(
         self,
         points: ArrayLike,
         *,
+        mask: int | None = None,
         threads: int | None = None,
         progress: ProgressLike | None = None,
     ) -> Any:
         """Return signed distances, negative inside; arguments as in `BVH.signed_distance`."""
-        if is_lazy(points):
-            return lazy_answer(self, "signed_distance", locals())
+        if is_foreign(points):
+            return foreign_answer(self, "signed_distance", locals())
         batch = point_batch(points)
-        found = self.distance(batch.points, threads=threads, progress=progress)
-        inside = self._crossings(batch.points, threads=threads) & 1 == 1
+        found = self.distance(batch.points, mask=mask, threads=threads, progress=progress)
+        inside = self._crossings(batch.points, mask=mask, threads=threads) & 1 == 1
         np.negative(found, out=found, where=inside & (found > 0.0) & (found < np.inf))
         return shaped(found, batch.shape)
 
@@ -102,6 +109,7 @@ class PartPoints(PartContent):
         points: ArrayLike,
         *,
         method: str = "parity",
+        mask: int | None = None,
         threads: int | None = None,
         progress: ProgressLike | None = None,
     ) -> Any:
@@ -111,14 +119,16 @@ class PartPoints(PartContent):
         """
         if method not in ("parity", "winding"):
             raise ValueError(f"method must be 'parity' or 'winding', got {method!r}")
-        if is_lazy(points):
-            return lazy_answer(self, "contains", locals())
+        if is_foreign(points):
+            return foreign_answer(self, "contains", locals())
         if method == "winding":
-            return self.winding_number(points, threads=threads, progress=progress) > 0.5
+            found = self.winding_number(points, mask=mask, threads=threads, progress=progress)
+            return found > 0.5
         batch = point_batch(points)
-        inside = self._crossings(batch.points, threads=threads, progress=progress) & 1 == 1
+        crossings = self._crossings(batch.points, mask=mask, threads=threads, progress=progress)
+        inside = crossings & 1 == 1
         outside = np.flatnonzero(~inside)
-        inside[outside] = self._touched(batch.points[outside], threads=threads)
+        inside[outside] = self._touched(batch.points[outside], mask=mask, threads=threads)
         return shaped(inside, batch.shape)
 
     def winding_number(
@@ -126,6 +136,7 @@ class PartPoints(PartContent):
         points: ArrayLike,
         accuracy: float = 2.0,
         *,
+        mask: int | None = None,
         threads: int | None = None,
         progress: ProgressLike | None = None,
     ) -> Any:
@@ -140,21 +151,23 @@ class PartPoints(PartContent):
         of one tree; the bounds of the error are the same. With ``accuracy=numpy.inf`` the order of
         the sum differs, and so may the last bits. The same holds for groups of parts in a cluster.
         """
-        if is_lazy(points):
-            return lazy_answer(self, "winding_number", locals())
-        batch = point_batch(points)
+        if is_foreign(points):
+            return foreign_answer(self, "winding_number", locals())
+        batch, bits = point_batch(points), one_mask(mask)
         found = np.where(np.isfinite(batch.points).all(axis=1), 0.0, np.nan)
 
         def visit(part: Part) -> None:
-            np.add(found, part.tree.winding_number(batch.points, accuracy, threads=threads), found)
+            numbers = part.tree.winding_number(batch.points, accuracy, mask=mask, threads=threads)
+            np.add(found, numbers, found)
 
-        self._visits.of_all(batch.size, visit, progress)
+        self._visits.of_all(batch.size, visit, progress, bits)
         return shaped(found, batch.shape)
 
     def _crossings(
         self,
         points: NDArray[np.float64],
         *,
+        mask: int | None = None,
         threads: int | None = None,
         progress: ProgressLike | None = None,
     ) -> Any:
@@ -166,12 +179,19 @@ class PartPoints(PartContent):
             some = slice(begin, begin + POINTS_AT_ONCE)
             directions[some] = ways_out(box.arrays, flat[some])
         rays = points, directions.reshape(points.shape), SMALLEST
-        return self.count_hits(*rays, threads=threads, progress=progress)
+        return self.count_hits(*rays, mask=mask, threads=threads, progress=progress)
 
-    def _touched(self, points: NDArray[np.float64], *, threads: int | None = None) -> Any:
+    def _touched(
+        self,
+        points: NDArray[np.float64],
+        *,
+        mask: int | None = None,
+        threads: int | None = None,
+    ) -> Any:
         """Return which points (..., 3) are on a face."""
         found = np.zeros(points.shape[:-1], np.bool_)
         for turn in range(3):
             # A ray misses a face that it lies in, but no face holds three directions.
-            found |= self.any_hit(points, np.roll(ASIDE, turn), 0.0, 0.0, threads=threads)
+            direction = np.roll(ASIDE, turn)
+            found |= self.any_hit(points, direction, 0.0, 0.0, mask=mask, threads=threads)
         return found

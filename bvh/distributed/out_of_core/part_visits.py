@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from bvh.distributed.out_of_core.open_parts import OpenParts, Part
 from bvh.queries.hierarchy import BVH
 from bvh.queries.query_arguments import PointBatch, RayBatch
+from bvh.runtime.arguments import ALL_BITS
 from bvh.runtime.progress_bars import Progress, ProgressLike, heard
 
 # Rays that visit the parts together: some 200 MB with all that is made of them.
@@ -48,10 +49,13 @@ class PartVisits:
     opened : OpenParts
     boxes : ndarray of float64, shape (n, 6)
         NaN for parts that are not visited.
+    bits : ndarray of uint32, shape (n,)
+        All bits of groups that faces of a part have. A part shares one with a mask exactly if it
+        has a face that counts.
     """
 
-    def __init__(self, opened: OpenParts, boxes: Floats) -> None:
-        self._open, self._boxes = opened, boxes
+    def __init__(self, opened: OpenParts, boxes: Floats, bits: NDArray[np.uint32]) -> None:
+        self._open, self._boxes, self._bits = opened, boxes, bits
         self._valid = np.flatnonzero(~np.isnan(boxes[:, 0]))
         self._box_tree: BVH | None = None
 
@@ -82,7 +86,11 @@ class PartVisits:
         if counted:
             return self._box_tree.count_hits(*rays_of(batch, rows), *ranges)
         met = self._box_tree.all_hits(*rays_of(batch, rows), *ranges)
-        return _grouped(met.prim_id, rows[met.ray_id], met.t)
+        part, of, entry = met.prim_id, rows[met.ray_id], met.t
+        if _are_masked(batch) or not self._bits.all():
+            shared = self._bits[part] & some_of(batch.rays.masks, of).view(np.uint32) != 0
+            part, of, entry = part[shared], of[shared], entry[shared]
+        return _grouped(part, of, entry)
 
     def of_points(
         self,
@@ -91,14 +99,16 @@ class PartVisits:
         progress: ProgressLike | None,
         wanted: Wanted,
         count: int | None = None,
+        mask: int = -1,
     ) -> None:
         """Visit the parts near points, near to far, with a bound of the distance.
 
         With a `count` of triangles wanted for each point, parts are not known to be too far.
         """
+        valid = self._counting(mask)
         with heard(progress) as report:
             for block in _blocks(batch.size, report, max(POINTS // (count or 1), 1)):
-                farthest = self._farthest(batch.points[block]) if count is None else None
+                farthest = self._farthest(batch.points[block], valid) if count is None else None
 
                 def reach(rows: Rows, block: Rows = block, most: Any = farthest) -> Floats:
                     limits = some_of(batch.limits, rows)
@@ -107,14 +117,14 @@ class PartVisits:
                 def crowd(rows: Rows, reach: Any = reach) -> Rows:
                     points, limits = batch.points[rows], reach(rows)
                     total = np.zeros(len(rows), np.int64)
-                    for number in self._valid.tolist():
+                    for number in valid.tolist():
                         total[self._near(number, points, limits)[0]] += 1
                     return total
 
-                for rows in _runs(block, len(self._valid), crowd):
+                for rows in _runs(block, len(valid), crowd):
                     points, limits = batch.points[rows], reach(rows)
-                    found = [self._near(number, points, limits) for number in self._valid.tolist()]
-                    part = np.repeat(self._valid, [len(row) for row, _ in found])
+                    found = [self._near(number, points, limits) for number in valid.tolist()]
+                    part = np.repeat(valid, [len(row) for row, _ in found])
                     row, least = (np.concatenate(c) for c in zip((_NONE, _NO), *found, strict=True))
                     self._visit_parts(_grouped(part, rows[row], least), visit, wanted)
 
@@ -131,10 +141,15 @@ class PartVisits:
             row = np.flatnonzero(least <= limits)
         return row, least[row]
 
-    def _farthest(self, points: Floats) -> Floats:
-        """Return a distance from each point within which there is a triangle of some part."""
+    def _counting(self, mask: int) -> Rows:
+        """Return the parts with faces that count for a mask, an int32."""
+        shared = self._bits[self._valid] & np.uint32(mask & ALL_BITS) != 0
+        return np.asarray(self._valid[shared])
+
+    def _farthest(self, points: Floats, parts: Rows) -> Floats:
+        """Return a distance from each point within which some of the parts have a face."""
         found = np.full(len(points), np.inf)
-        for low, high in self._boxes[self._valid].reshape(-1, 2, 3):
+        for low, high in self._boxes[parts].reshape(-1, 2, 3):
             with np.errstate(all="ignore"):
                 # The sum of three is not below the root of their squares, and does not underflow.
                 reach = np.maximum(np.abs(points - low), np.abs(points - high)).sum(axis=1)
@@ -142,11 +157,15 @@ class PartVisits:
         return found
 
     def of_all(
-        self, size: int, visit: Callable[[Part], None], progress: ProgressLike | None
+        self,
+        size: int,
+        visit: Callable[[Part], None],
+        progress: ProgressLike | None,
+        mask: int = -1,
     ) -> None:
         """Visit all parts, in order."""
         with heard(progress) as report:
-            for number in self._in_turn(size, report):
+            for number in _in_turn(self._counting(mask), size, report):
                 with self._open.part(number) as opened:
                     visit(opened)
 
@@ -156,23 +175,15 @@ class PartVisits:
         may_meet: Callable[[Floats, Floats], NDArray[np.bool_]],
         visit: Callable[[Part, Rows], None],
         progress: ProgressLike | None,
+        mask: int = -1,
     ) -> None:
         """Visit the parts whose boxes regions may meet, in order."""
         with heard(progress) as report:
-            for number in self._in_turn(size, report):
+            for number in _in_turn(self._counting(mask), size, report):
                 rows = np.flatnonzero(may_meet(self._boxes[number, :3], self._boxes[number, 3:]))
                 if len(rows):
                     with self._open.part(number) as opened:
                         visit(opened, rows)
-
-    def _in_turn(self, size: int, report: Progress | None) -> Iterator[int]:
-        """Yield the parts, and report their share of the queries as done."""
-        for done, number in enumerate(self._valid.tolist()):
-            yield number
-            if report is not None and done + 1 < len(self._valid):
-                report(size * (done + 1) // len(self._valid), size)
-        if report is not None:
-            report(size, size)
 
     def _visit_parts(self, groups: list[_Group], visit: Visit, wanted: Wanted | None) -> None:
         """Visit parts with their rows, the parts with the nearest entries first."""
@@ -187,6 +198,16 @@ class PartVisits:
                     visit(opened, rows, entry)
 
 
+def _in_turn(parts: Rows, size: int, report: Progress | None) -> Iterator[int]:
+    """Yield the parts, and report their share of the queries as done."""
+    for done, number in enumerate(parts.tolist()):
+        yield number
+        if report is not None and done + 1 < len(parts):
+            report(size * (done + 1) // len(parts), size)
+    if report is not None:
+        report(size, size)
+
+
 def _grouped(part: NDArray[Any], rows: Rows, entry: Floats) -> list[_Group]:
     """Return the parts, each with its rows."""
     # Short numbers are sorted digit by digit, in a sixth of the time.
@@ -198,7 +219,7 @@ def _grouped(part: NDArray[Any], rows: Rows, entry: Floats) -> list[_Group]:
     return [_Group(int(part[b]), rows[b:e], entry[b:e]) for b, e in zip(starts, ends, strict=False)]
 
 
-def some_of(column: NDArray[np.float64], rows: NDArray[np.int64]) -> NDArray[np.float64]:
+def some_of(column: NDArray[Any], rows: NDArray[np.int64]) -> NDArray[Any]:
     """Return rows of a column; of one that all rays share, that row."""
     return column if len(column) == 1 else column.take(rows, axis=0)
 
@@ -207,6 +228,17 @@ def rays_of(batch: RayBatch, rows: NDArray[np.int64]) -> tuple[NDArray[Any], NDA
     """Return origins, one for each of the rows, and directions."""
     origins = some_of(batch.rays.origins, rows)
     return np.broadcast_to(origins, (len(rows), 3)), some_of(batch.rays.directions, rows)
+
+
+def masks_of(batch: RayBatch, rows: NDArray[np.int64]) -> NDArray[np.uint32] | None:
+    """Return masks of rays; None if all bits count."""
+    return some_of(batch.rays.masks, rows).view(np.uint32) if _are_masked(batch) else None
+
+
+def _are_masked(batch: RayBatch) -> bool:
+    """Return whether rays have masks, other than one of all bits."""
+    masks = batch.rays.masks
+    return len(masks) != 1 or int(masks[0]) != -1
 
 
 def _largest(columns: Floats) -> Floats:

@@ -8,20 +8,24 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from bvh.distributed.out_of_core.mesh_windows import WINDOW, windows_of
 from bvh.distributed.out_of_core.open_parts import byte_count
-from bvh.distributed.out_of_core.part_folder import NewFolder, PartRecord, Source, new_folder
+from bvh.distributed.out_of_core.part_folder import NewFolder, Source, new_folder
 from bvh.distributed.out_of_core.part_splits import Grid, centroids, parts_of_cells
 from bvh.distributed.out_of_core.parts import Parts
+from bvh.distributed.part_records import PartRecord
+from bvh.io.given_groups import GroupWindows
 from bvh.queries.hierarchy import BVH
-from bvh.runtime.arguments import MAX_ROWS, thread_count
+from bvh.runtime.arguments import ALL_BITS, MAX_ROWS, thread_count
 from bvh.runtime.progress_bars import ProgressLike, heard
 from bvh.tree.build import check_quality
 
-# A triangle between passes: its corners, the numbers of its vertices, and its id.
-TRIANGLE = np.dtype([("corners", "<f8", (3, 3)), ("vertex_ids", "<i8", 3), ("id", "<i8")])
+# A triangle between passes: its corners, the numbers of its vertices, its id and its groups.
+TRIANGLE = np.dtype(
+    [("corners", "<f8", (3, 3)), ("vertex_ids", "<i8", 3), ("id", "<i8"), ("groups", "<u4")]
+)
 
 # Memory that a part takes while it is built, for each triangle, vertices shared by none.
 BUILD_BYTES = 400
@@ -36,6 +40,7 @@ def partition(
     source: Any,
     folder: str | os.PathLike[str],
     *,
+    groups: ArrayLike | str | os.PathLike[str] | None = None,
     memory: int | str = "2GB",
     quality: str = "medium",
     threads: int | None = None,
@@ -51,10 +56,15 @@ def partition(
     ----------
     source : path, iterable of paths, or iterable of meshes
         Binary PLY and STL files are read in windows; other files, and meshes, one at a time. A mesh
-        is whatever `BVH.from_mesh` takes, such as a pair (vertices, faces). Triangles get ids in
-        this order.
+        is whatever `BVH.from_mesh` takes, such as a pair (vertices, faces), or a tree, which may
+        be mapped from a file. Triangles get ids in this order.
     folder : str or path-like
         Created, or empty; or a URL of fsspec, such as ``s3://bucket/city``.
+    groups : int, array_like of int, shape (m,), or path, optional
+        32 bits for each triangle, in the order of ids, or for all of them, by which `mask` of a
+        query chooses: see `BVH.from_triangles`. An array may be a memory map; a path is that of a
+        .npy file, which is read in windows. By default those of trees among the sources; all other
+        triangles have all bits.
     memory : int or str
         Bytes to stay within, such as ``"500MB"`` or ``"2GiB"``, at least 50 MB; Python and its
         libraries come on top. It determines the size of parts: at most a triangle for each 400
@@ -62,7 +72,7 @@ def partition(
     quality : {"low", "medium", "high"}
         As in `BVH.from_triangles`.
     threads : int, optional
-        Threads of builds; one for each CPU by default.
+        Threads of builds; one for each CPU by default, -1 for all.
     progress : callable, bool or bar of tqdm, optional
         Called as progress(done, total) in triangles, each of which counts once in every pass. The
         total grows while the source is read.
@@ -81,7 +91,7 @@ def partition(
 
     Notes
     -----
-    Until it is done, it takes up to 210 bytes of disk for each triangle in `folder`, where parts
+    Until it is done, it takes up to 220 bytes of disk for each triangle in `folder`, where parts
     of some 100 bytes for each remain; for a URL, both in the folder for temporary files. Triangles
     that no grid tells apart, such as copies of one, are cut by their ids. Interrupted at any time,
     it leaves a folder that `bvh.load` refuses and `partition` uses again.
@@ -100,16 +110,17 @@ def partition(
         raise ValueError(f"memory must be at least {SMALLEST_MEMORY} bytes, got {memory!r}")
     check_quality(quality)
     thread_count(threads)
+    bits = None if groups is None else GroupWindows(groups)
     with heard(progress) as report, new_folder(folder) as target:
         steps = _Steps(report)
         spill = target.scratch / "all"
         box = np.stack([np.full(3, np.inf), np.full(3, -np.inf)])
-        sources = list(_read(source, spill, box, steps))
+        sources, grouped = _read(source, spill, box, steps, bits)
         records: list[PartRecord] = []
         # Three vertices each, which a tree counts in 31 bits.
         largest = int(min(budget // BUILD_BYTES, MAX_ROWS // 3))
         for piece in _split(spill, largest, steps, box):
-            records.append(_build(piece, target, len(records), quality, threads))
+            records.append(_build(piece, target, len(records), quality, threads, grouped))
             steps.add(records[-1].triangles)
         target.publish(records, sources)
     return Parts(folder, memory=budget)
@@ -132,21 +143,32 @@ class _Steps:
             self._report(self.done, max(self.total, self.done))
 
 
-def _read(source: Any, spill: Path, box: NDArray[np.float64], steps: _Steps) -> Iterator[Source]:
-    """Write all triangles of a source to one file; yield the sources' names and counts.
+def _read(
+    source: Any,
+    spill: Path,
+    box: NDArray[np.float64],
+    steps: _Steps,
+    given: GroupWindows | None,
+) -> tuple[list[Source], bool]:
+    """Write all triangles of a source to one file.
 
-    `box` grows to that of their centroids.
+    Return the sources' names and counts, and whether there are groups, `given` or their own. `box`
+    grows to that of all centroids.
     """
+    found, grouped = list[Source](), given is not None
     name, number, first, count = "", -1, 0, 0
     with open(spill, "wb") as file:
         for window in windows_of(source):
             if window.number != number:
                 if number >= 0:
-                    yield Source(name, first, count - first)
+                    found.append(Source(name, first, count - first))
                 name, number, first = window.source, window.number, count
             rows = np.empty(len(window.corners), TRIANGLE)
             rows["corners"], rows["vertex_ids"] = window.corners, window.vertex_ids
             rows["id"] = np.arange(count, count + len(rows))
+            bits = window.groups if given is None else given.rows(count, len(rows))
+            rows["groups"] = ALL_BITS if bits is None else bits
+            grouped = grouped or bits is not None
             rows.tofile(file)
             _extend(box, window.corners)
             count += len(rows)
@@ -154,7 +176,10 @@ def _read(source: Any, spill: Path, box: NDArray[np.float64], steps: _Steps) -> 
             steps.expect(2 * len(rows))
             steps.add(len(rows))
     if number >= 0:
-        yield Source(name, first, count - first)
+        found.append(Source(name, first, count - first))
+    if given is not None:
+        given.check_count(count)
+    return found, grouped
 
 
 def _windows(path: Path, steps: _Steps) -> Iterator[NDArray[Any]]:
@@ -234,15 +259,16 @@ def _middle_id(spill: Path, count: int) -> int:
 
 
 def _build(
-    piece: Path, target: NewFolder, number: int, quality: str, threads: int | None
+    piece: Path, target: NewFolder, number: int, quality: str, threads: int | None, grouped: bool
 ) -> PartRecord:
     """Build the tree of a part; write it and its ids."""
     rows = np.fromfile(piece, TRIANGLE)
     piece.unlink()
     ids, points = rows["id"].copy(), rows["corners"].reshape(-1, 3)
+    groups = rows["groups"].copy() if grouped else None
     # A vertex that several faces of the part share is stored once.
     _, first, corners = np.unique(rows["vertex_ids"], return_index=True, return_inverse=True)
     vertices, faces = points[first], corners.reshape(-1, 3).astype(np.int32)
     del rows, points, first, corners
-    tree = BVH.from_triangles(vertices, faces, quality=quality, threads=threads)
+    tree = BVH.from_triangles(vertices, faces, groups=groups, quality=quality, threads=threads)
     return target.add(number, tree, ids)

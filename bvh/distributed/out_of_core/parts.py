@@ -11,13 +11,19 @@ from numpy.typing import ArrayLike, NDArray
 from bvh.distributed.out_of_core.open_parts import Part
 from bvh.distributed.out_of_core.part_points import PartPoints
 from bvh.distributed.out_of_core.part_results import Closest, Lists, joined, offsets_of, shaped
-from bvh.distributed.out_of_core.part_visits import Floats, Rows, rays_of, some_of
+from bvh.distributed.out_of_core.part_visits import Floats, Rows, masks_of, rays_of, some_of
 from bvh.queries.overlap_queries import box_regions, plane_regions, sphere_regions
-from bvh.queries.query_arguments import RayBatch, check_rays, ray_batch
-from bvh.queries.ray_queries import EDGES
+from bvh.queries.query_arguments import (
+    RayBatch,
+    check_rays,
+    edge_rule,
+    masked,
+    one_mask,
+    ray_batch,
+)
 from bvh.queries.results import AllHits, Hits, Overlaps
 from bvh.runtime.arguments import cull_code, thread_count, whole_number
-from bvh.runtime.lazy_arrays import is_lazy, lazy_answer
+from bvh.runtime.foreign_arrays import foreign_answer, is_foreign
 from bvh.runtime.progress_bars import ProgressLike
 
 
@@ -27,7 +33,8 @@ class Parts(PartPoints):
     Queries have the arguments and results of those of `BVH`, and answer bit for bit as one tree
     over the whole mesh. Parts are visited near to far, for a million rays at a time, and mapped
     into memory only while they are needed. Dask arrays give lazy results, with a task for each
-    chunk of rays and each group of parts that fits into `memory`.
+    chunk of rays and each group of parts that fits into `memory`; arrays of other libraries, such
+    as PyTorch's, give arrays of their library.
 
     Parameters
     ----------
@@ -48,9 +55,11 @@ class Parts(PartPoints):
     What differs from `BVH`: `prim_id` is int64 and counts triangles in the order of the source
     (see `source_of`), and winding numbers are not equal bit for bit (see `winding_number`). Not
     for parts are `filter`, which would see the ids of a part; `counters`, the cost in one tree;
-    `mask`, which is for scenes; `caster`, whose single rays would each open parts; `overlap_tree`
-    and `self_overlaps`, whose pairs are of faces of two parts; and `refit`: moved meshes are
-    partitioned again.
+    `caster`, whose single rays would each open parts; `overlap_tree` and `self_overlaps`, whose
+    pairs are of faces of two parts; `visible` and `pick`; `position` and `normal` of hits, as parts
+    come and go; and `refit`: moved meshes are partitioned again. `groups` are those of parts;
+    `groups_of` gives the bits of faces. Parts without a face that counts for a `mask` are not
+    opened.
 
     t is the real distance, rounded, to each triangle alone, so that the least of all parts by
     (t, id) is the closest hit. Each part is searched up to and including the least t found before:
@@ -80,15 +89,16 @@ class Parts(PartPoints):
         t_max: ArrayLike = np.inf,
         *,
         cull: str | None = None,
+        mask: ArrayLike | None = None,
         threads: int | None = None,
         validate_rays: bool = False,
         progress: ProgressLike | None = None,
         sort: bool | None = None,
     ) -> Hits:
         """Find the closest hit of each ray; arguments as in `BVH.closest_hit`."""
-        if is_lazy(origins, directions, t_min, t_max):
-            return lazy_answer(self, "closest_hit", locals())
-        batch = _checked(origins, directions, t_min, t_max, validate_rays)
+        if is_foreign(origins, directions, t_min, t_max, mask):
+            return foreign_answer(self, "closest_hit", locals())
+        batch = _checked(origins, directions, t_min, t_max, mask, validate_rays)
         options = _options(cull, threads)
         found, rays = Closest.misses(batch.size), batch.rays
 
@@ -99,8 +109,9 @@ class Parts(PartPoints):
             # The range is closed, so that a tie is found and decided by the id.
             limit = np.minimum(some_of(rays.t_max, rows), found.t[rows])
             hits = part.tree.closest_hit(
-                *rays_of(batch, rows), some_of(rays.t_min, rows), limit, sort=sort, **options
-            )
+                *rays_of(batch, rows), some_of(rays.t_min, rows), limit,
+                mask=masks_of(batch, rows), sort=sort, **options,
+            )  # fmt: skip
             columns = part.ids_of(hits.prim_id), hits.u, hits.v, hits.front
             found.take(rows, Closest(hits.t, *columns))
 
@@ -115,15 +126,16 @@ class Parts(PartPoints):
         t_max: ArrayLike = np.inf,
         *,
         cull: str | None = None,
+        mask: ArrayLike | None = None,
         threads: int | None = None,
         validate_rays: bool = False,
         progress: ProgressLike | None = None,
         sort: bool | None = None,
     ) -> Any:
         """Return for each ray whether it hits anything; arguments as in `BVH.any_hit`."""
-        if is_lazy(origins, directions, t_min, t_max):
-            return lazy_answer(self, "any_hit", locals())
-        batch = _checked(origins, directions, t_min, t_max, validate_rays)
+        if is_foreign(origins, directions, t_min, t_max, mask):
+            return foreign_answer(self, "any_hit", locals())
+        batch = _checked(origins, directions, t_min, t_max, mask, validate_rays)
         options = _options(cull, threads)
         found, rays = np.zeros(batch.size, np.bool_), batch.rays
 
@@ -133,7 +145,7 @@ class Parts(PartPoints):
         def visit(part: Part, rows: Rows, _: Floats) -> None:
             found[rows] = part.tree.any_hit(
                 *rays_of(batch, rows), some_of(rays.t_min, rows), some_of(rays.t_max, rows),
-                sort=sort, **options,
+                mask=masks_of(batch, rows), sort=sort, **options,
             )  # fmt: skip
 
         self._visits.of_rays(batch, visit, progress, wanted)
@@ -148,22 +160,23 @@ class Parts(PartPoints):
         *,
         edges: str = "once",
         cull: str | None = None,
+        mask: ArrayLike | None = None,
         threads: int | None = None,
         validate_rays: bool = False,
         progress: ProgressLike | None = None,
     ) -> Any:
         """Count the hits of each ray; arguments as in `BVH.count_hits`."""
-        _check_edges(edges)
-        if is_lazy(origins, directions, t_min, t_max):
-            return lazy_answer(self, "count_hits", locals())
-        batch = _checked(origins, directions, t_min, t_max, validate_rays)
+        edge_rule(edges)
+        if is_foreign(origins, directions, t_min, t_max, mask):
+            return foreign_answer(self, "count_hits", locals())
+        batch = _checked(origins, directions, t_min, t_max, mask, validate_rays)
         options = _options(cull, threads)
         counts, rays = np.zeros(batch.size, np.int64), batch.rays
 
         def visit(part: Part, rows: Rows, _: Floats) -> None:
             counts[rows] += part.tree.count_hits(
                 *rays_of(batch, rows), some_of(rays.t_min, rows), some_of(rays.t_max, rows),
-                edges=edges, **options,
+                mask=masks_of(batch, rows), edges=edges, **options,
             )  # fmt: skip
 
         self._visits.of_rays(batch, visit, progress)
@@ -179,16 +192,17 @@ class Parts(PartPoints):
         max_hits: int | None = None,
         edges: str = "closed",
         cull: str | None = None,
+        mask: ArrayLike | None = None,
         threads: int | None = None,
         validate_rays: bool = False,
         progress: ProgressLike | None = None,
     ) -> AllHits:
         """Find all hits of each ray, or the first few; arguments as in `BVH.all_hits`."""
-        _check_edges(edges)
-        if is_lazy(origins, directions, t_min, t_max):
-            return lazy_answer(self, "all_hits", locals())
+        edge_rule(edges)
+        if is_foreign(origins, directions, t_min, t_max, mask):
+            return foreign_answer(self, "all_hits", locals())
         limit = None if max_hits is None else whole_number("max_hits", max_hits)
-        batch = _checked(origins, directions, t_min, t_max, validate_rays)
+        batch = _checked(origins, directions, t_min, t_max, mask, validate_rays)
         options = _options(cull, threads)
         rays, done, found = batch.rays, [Lists.empty()], list[Lists]()
         # Behind which no hit of a ray counts.
@@ -201,7 +215,7 @@ class Parts(PartPoints):
             high = np.minimum(some_of(rays.t_max, rows), some_of(reach, rows))
             hits = part.tree.all_hits(
                 *rays_of(batch, rows), some_of(rays.t_min, rows), high,
-                max_hits=limit, edges=edges, **options,
+                max_hits=limit, mask=masks_of(batch, rows), edges=edges, **options,
             )  # fmt: skip
             ids = part.ids_of(hits.prim_id)
             found.append(Lists(rows[hits.ray_id], ids, hits.t, hits.u, hits.v, hits.front))
@@ -223,30 +237,32 @@ class Parts(PartPoints):
         lower: ArrayLike,
         upper: ArrayLike,
         *,
+        mask: int | None = None,
         threads: int | None = None,
         progress: ProgressLike | None = None,
     ) -> Overlaps:
         """Find the triangles that overlap a box; arguments as in `BVH.overlap_box`."""
-        if is_lazy(lower, upper):
-            return lazy_answer(self, "overlap_box", locals())
+        if is_foreign(lower, upper):
+            return foreign_answer(self, "overlap_box", locals())
         boxes, shape = box_regions(lower, upper, self.bounds)
 
         def may_meet(low: Floats, high: Floats) -> NDArray[np.bool_]:
             return np.asarray(((boxes.lower <= high) & (boxes.upper >= low)).all(axis=1))
 
-        return self._overlaps("overlap_box", boxes, shape, may_meet, threads, progress)
+        return self._overlaps("overlap_box", boxes, shape, may_meet, mask, threads, progress)
 
     def overlap_sphere(
         self,
         center: ArrayLike,
         radius: ArrayLike,
         *,
+        mask: int | None = None,
         threads: int | None = None,
         progress: ProgressLike | None = None,
     ) -> Overlaps:
         """Find the triangles that overlap a ball; arguments as in `BVH.overlap_sphere`."""
-        if is_lazy(center, radius):
-            return lazy_answer(self, "overlap_sphere", locals())
+        if is_foreign(center, radius):
+            return foreign_answer(self, "overlap_sphere", locals())
         balls, shape = sphere_regions(center, radius)
 
         def may_meet(low: Floats, high: Floats) -> NDArray[np.bool_]:
@@ -255,18 +271,19 @@ class Parts(PartPoints):
                 gaps = np.maximum(low - balls.center, balls.center - high)
             return np.asarray(gaps.max(axis=1) <= balls.radius)
 
-        return self._overlaps("overlap_sphere", balls, shape, may_meet, threads, progress)
+        return self._overlaps("overlap_sphere", balls, shape, may_meet, mask, threads, progress)
 
     def overlap_frustum(
         self,
         planes: ArrayLike,
         *,
+        mask: int | None = None,
         threads: int | None = None,
         progress: ProgressLike | None = None,
     ) -> Overlaps:
         """Find the triangles that overlap a polytope; arguments as in `BVH.overlap_frustum`."""
-        if is_lazy(planes):
-            return lazy_answer(self, "overlap_frustum", locals())
+        if is_foreign(planes):
+            return foreign_answer(self, "overlap_frustum", locals())
         regions, shape = plane_regions(planes)
         normals, offsets = regions.planes[..., :3], regions.planes[..., 3]
 
@@ -279,7 +296,8 @@ class Parts(PartPoints):
                 outside = highest < -margin
             return np.asarray(~outside.any(axis=-1))
 
-        return self._overlaps("overlap_frustum", regions[:1], shape, may_meet, threads, progress)
+        given = regions[:1], shape, may_meet, mask, threads, progress
+        return self._overlaps("overlap_frustum", *given)
 
     def _overlaps(
         self,
@@ -287,28 +305,24 @@ class Parts(PartPoints):
         regions: tuple[NDArray[np.float64], ...],
         shape: tuple[int, ...],
         may_meet: Callable[[Floats, Floats], NDArray[np.bool_]],
+        mask: int | None,
         threads: int | None,
         progress: ProgressLike | None,
     ) -> Overlaps:
         """Find what overlaps regions, in those parts that they may meet."""
-        count, threads = len(regions[0]), thread_count(threads)
+        count, threads, bits = len(regions[0]), thread_count(threads), one_mask(mask)
         query, ids = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
 
         def visit(part: Part, rows: Rows) -> None:
-            met = getattr(part.tree, verb)(*(r[rows] for r in regions), threads=threads)
+            met = getattr(part.tree, verb)(*(r[rows] for r in regions), mask=mask, threads=threads)
             query.append(rows[met.query_id])
             ids.append(part.ids_of(met.prim_id))
 
-        self._visits.of_regions(count, may_meet, visit, progress)
+        self._visits.of_regions(count, may_meet, visit, progress, bits)
         of, prim_id = np.concatenate(query), np.concatenate(ids)
         order = np.lexsort((prim_id, of))
         found: Any = prim_id[order]
         return Overlaps(found, offsets_of(of, count), shape)
-
-
-def _check_edges(edges: str) -> None:
-    if not isinstance(edges, str) or edges not in EDGES:
-        raise ValueError(f"edges must be 'closed' or 'once', got {edges!r}")
 
 
 def _options(cull: str | None, threads: int | None) -> dict[str, Any]:
@@ -318,10 +332,13 @@ def _options(cull: str | None, threads: int | None) -> dict[str, Any]:
 
 
 def _checked(
-    origins: ArrayLike, directions: ArrayLike, t_min: ArrayLike, t_max: ArrayLike, validate: bool
-) -> RayBatch:
+    origins: ArrayLike, directions: ArrayLike, t_min: ArrayLike, t_max: ArrayLike,
+    mask: ArrayLike | None, validate: bool,
+) -> RayBatch:  # fmt: skip
     """Check rays and flatten them."""
     batch = ray_batch(origins, directions, t_min, t_max)
+    if mask is not None:
+        batch = masked(batch, mask)
     if validate:
         check_rays(batch)
     return batch

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from fractions import Fraction
+from math import isqrt
 from typing import Any
 
 import numpy as np
@@ -69,3 +70,56 @@ def triangle_meets_planes(
         if not polygon:
             return False
     return True
+
+
+def triangle_distance(a: Sequence[Sequence[float]], b: Sequence[Sequence[float]]) -> float:
+    """Return the distance of two triangles that do not touch, rounded to a double."""
+    p, q = [_exact(corner) for corner in a], [_exact(corner) for corner in b]
+    squares = [_square_to_face(x, q) for x in p] + [_square_to_face(x, p) for x in q]
+    for i in range(3):
+        squares += [_square_of_edges(p[i - 1], p[i], q[j - 1], q[j]) for j in range(3)]
+    return root(min(squares))
+
+
+def _square_to_edge(x: Point, a: Point, b: Point) -> Fraction:
+    """Return the squared distance of a point from a segment."""
+    w, e = x - a, b - a
+    length = e @ e
+    t = min(max(w @ e / length, Fraction(0)), Fraction(1)) if length else Fraction(0)
+    w = w - t * e
+    return sum((x * x for x in w), Fraction(0))
+
+
+def _square_to_face(x: Point, face: list[Point]) -> Fraction:
+    """Return the squared distance of a point from a triangle."""
+    edges = [face[(i + 1) % 3] - face[i] for i in range(3)]
+    normal = np.cross(edges[0], edges[1])
+    if any(normal) and all(
+        np.cross(edge, x - corner) @ normal >= 0 for corner, edge in zip(face, edges, strict=True)
+    ):
+        return Fraction((normal @ (x - face[0])) ** 2 / (normal @ normal))
+    return min(_square_to_edge(x, face[i], face[(i + 1) % 3]) for i in range(3))
+
+
+def _square_of_edges(p: Point, q: Point, r: Point, s: Point) -> Fraction:
+    """Return the squared distance of two segments."""
+    u, v, w = q - p, s - r, r - p
+    n = np.cross(u, v)
+    square = sum((x * x for x in n), Fraction(0))
+    if square and 0 < np.cross(w, v) @ n < square and 0 < np.cross(w, u) @ n < square:
+        return Fraction((w @ n) ** 2 / square)
+    return min(
+        _square_to_edge(p, r, s), _square_to_edge(q, r, s),
+        _square_to_edge(r, p, q), _square_to_edge(s, p, q),
+    )  # fmt: skip
+
+
+def root(square: Fraction) -> float:
+    """Return the square root of a number, to about a unit in the last place."""
+    if square == 0:
+        return 0.0
+    # An integer root of some 64 bits.
+    shift = square.denominator.bit_length() - square.numerator.bit_length() + 130
+    shift += shift % 2
+    whole = isqrt(int(square * Fraction(2) ** shift))
+    return float(whole * Fraction(2) ** (-shift // 2))

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from bvh.geometry.ray_shapes import shaped
 from bvh.queries.query_arguments import PointBatch, Target
 from bvh.queries.results import ClosestPoints, SceneClosestPoints
+from bvh.runtime.jit import kept_entry_point
 from bvh.runtime.threads import Progress, Shelf, share
 from bvh.traversal.points.closest_point import Nearest, TreeTarget, closest_points, nearest_points
 from bvh.traversal.points.instanced_closest_point import SceneTarget
@@ -72,11 +73,12 @@ def _run(
     progress: Progress | None,
 ) -> Nearest:
     """Find the closest triangle of each point, or `count` of them; with `places`, where it is."""
-    searched: Any = TreeTarget(target.arrays)
+    searched: Any = TreeTarget(target.arrays, target.mask)
     if target.metrics is not None:
         searched = SceneTarget(target.arrays, target.metrics, target.mask)
     n, shelf = batch.size * (1 if count is None else count), SHELVES[type(searched)]
     rows = n if places else 0
+    entry = closest_points if count is None else nearest_points
     found = Nearest(
         np.empty(n), np.empty(n, np.int64), np.empty((rows, 2)), np.empty((rows, 3))
     )  # fmt: skip
@@ -84,10 +86,9 @@ def _run(
     def work(begin: int, end: int) -> None:
         with shelf.scratch() as scratch:
             args = searched, batch.points, batch.limits, scratch, begin, end
-            if count is None:
-                closest_points(*args, found)
-            else:
-                nearest_points(*args, count, found)
+            arguments = (*args, found) if count is None else (*args, count, found)
+            # Numba's dispatcher takes longer than a few points.
+            kept_entry_point(entry, (type(target.arrays.primitives),), arguments)(*arguments)
 
     in_chunks(batch.size, work, threads, progress)
     return found

@@ -11,7 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.geometry.ray_shapes import shaped
-from bvh.queries.query_arguments import RayBatch, RayOptions
+from bvh.queries.answers.hit_points import source_of
+from bvh.queries.batches.hit_memory import HIT_SHELVES, HitMemory
+from bvh.queries.query_arguments import RayBatch, RayOptions, Target
 from bvh.queries.results import (
     AllHits,
     CountedHits,
@@ -20,44 +22,49 @@ from bvh.queries.results import (
     SceneAllHits,
     SceneHits,
 )
+from bvh.runtime.jit import entry_points, kept_entry_point
 from bvh.runtime.threads import Shelf, share
 from bvh.runtime.user_calls import NO_CALL, UserCall
-from bvh.traversal.rays.all_hits import (
+from bvh.traversal.rays.candidates import ClosestGoal, CountGoal
+from bvh.traversal.rays.closest_hit import Scratch, closest_hits, new_scratch, no_measurements
+from bvh.traversal.rays.every_hit.all_hits import (
     FILLED,
     NEXT,
     SIZE,
     Gathered,
-    Pairs,
     Wanted,
     gather_hits,
     new_columns,
-    new_pairs,
 )
-from bvh.traversal.rays.candidates import ClosestGoal, CountGoal
-from bvh.traversal.rays.closest_hit import Scratch, closest_hits, new_scratch, no_measurements
 from bvh.traversal.rays.hit_details import Columns
-from bvh.traversal.rays.leaf_hits import AllGoal, FirstGoal, new_found_hits, new_nearest_hits
+from bvh.traversal.rays.leaf_hits import AllGoal, FirstGoal, new_nearest_hits
 from bvh.traversal.rays.ray_batch import (
     AUTO,
     SINGLES,
     TILE_HEIGHT,
     TILE_WIDTH,
     Order,
+    read_only,
     sorted_permutation,
 )
 from bvh.traversal.rays.ray_memory import BLOCK, HALF
 from bvh.tree.arrays import kernel_arrays
 from bvh.tree.instanced import Instanced, hit_codes, ids_of, owners_of
+from bvh.tree.primitives import Custom
 
 # Ray blocks that a thread takes at a time: enough to hide the cost of the call (some 20 us), few
 # enough to balance threads and to notice Ctrl-C at once.
 MIN_BLOCKS, MAX_BLOCKS = 16, 128
+# Chunks of a thread, where there are so many blocks.
+ROUNDS = 16
 # Rays of a batch from which on its results share one piece of memory, which large pages can hold.
-LARGE = 1 << 17
+LARGE, LARGE_PAGE = 1 << 17, 1 << 21
 
-SMALLEST_IMAGE = 1 << 12
+# Rays that are looked at to find the rows of an image: more where a row does not end among fewer.
+# Rows that are then looked at.
+SMALLEST_IMAGE, SAMPLES, ROWS = 1 << 12, (1 << 10, 1 << 12, 1 << 14), 64
 
-NO_PERMUTATION = np.empty(0, np.int64)
+NO_PERMUTATION, BOOL = np.empty(0, np.int64), np.dtype(np.bool_)
 
 # Kept from batch to batch; what is measured is shared by the threads of one batch alone.
 SHELF: Shelf[Scratch] = Shelf(lambda: new_scratch(no_measurements()))
@@ -70,23 +77,30 @@ SORTABLE, LARGE_TREE, PROBE, SAVED = 1 << 18, 1 << 24, 64, 0.15
 # Above this limit of hits a ray, all are collected before they are cut to the closest.
 MAX_RANKED = 64
 ALL = 2**62
-# Hits of a ray block that there is memory for at first.
-FIRST_CAPACITY = 16 * BLOCK
 
 Work = Callable[[Order, int, int], None]
 
 
-def closest_hit(arrays: Any, batch: RayBatch, options: RayOptions) -> Hits:
-    """Return the closest hit of each ray."""
+def closest_hit(arrays: Any, batch: RayBatch, options: RayOptions, target: Target) -> Hits:
+    """Return the closest hit of each ray, in what a target stands for."""
     goal = partial(_goal, False, options.cull, options.accept, ids_of(arrays.primitives))
-    return _closest(arrays, batch, goal, options, (Hits, SceneHits))
+    hits = _closest(arrays, batch, goal, options, (Hits, SceneHits))
+    return _sourced(hits, batch, target)
 
 
-def counted_hits(arrays: Any, batch: RayBatch, options: RayOptions) -> Hits:
+def counted_hits(arrays: Any, batch: RayBatch, options: RayOptions, target: Target) -> Hits:
     """Return the closest hit of each ray, and its cost."""
     costs = np.zeros(batch.size, np.int32), np.zeros(batch.size, np.int32)
     goal, kinds = CountGoal(False, options.cull, *costs), (CountedHits, CountedSceneHits)
-    return _closest(arrays, batch, lambda: goal, options._replace(sort=False), kinds, *costs)
+    options = options._replace(sort=False)
+    hits = _closest(arrays, batch, lambda: goal, options, kinds, *costs)
+    return _sourced(hits, batch, target)
+
+
+def _sourced(hits: Hits, batch: RayBatch, target: Target) -> Hits:
+    """Return hits with what their positions and normals follow from."""
+    vars(hits)["_source"] = source_of(target.arrays, target.owner, batch.rays, batch.shape)
+    return hits
 
 
 def _closest(
@@ -95,7 +109,7 @@ def _closest(
 ) -> Hits:  # fmt: skip
     """Return the hits that a goal leads to, as results of a tree or of a scene."""
     t, u, v, prim_id, front = _results(batch.size, ids_of(arrays.primitives))
-    if len(arrays.nodes.data) == 0:
+    if arrays.nodes.data.size == 0:
         # The kernel leaves results alone; progress is reported all the same.
         for result, miss in ((t, np.inf), (u, np.nan), (v, np.nan), (prim_id, -1), (front, False)):
             result.fill(miss)
@@ -126,17 +140,34 @@ def _goal(any_hit: bool, cull: int, accept: UserCall | None, ids: Any) -> Closes
     return FirstGoal(any_hit, cull, False, 1, accept.function, accept.data, nearest)
 
 
+def kernel_for(arrays: Any, rays: Any, order: Any, goal: Any, out: Any) -> Any:
+    """Return `closest_hits` for arguments of these types, which only users' code makes vary.
+
+    It is called without Numba's dispatcher, which takes longer than to trace 50 rays.
+    """
+    kinds = type(arrays.primitives), type(goal)
+    kernel = entry_points.get(("closest_hits", *kinds))
+    if kernel is None:
+        if kinds[0] is Custom or kinds[1] is FirstGoal:
+            return closest_hits
+        with SHELF.scratch() as scratch:
+            arguments = arrays, read_only(rays), order, scratch, goal, 0, 0, out
+            kernel = kept_entry_point(closest_hits, kinds, arguments)
+    return kernel
+
+
 def _trace(
     arrays: Any, batch: RayBatch, goal: Callable[[], Any], options: RayOptions, out: Columns
 ) -> None:
     """Trace all rays of a batch, in the order that is best for them, or wanted."""
     arrays, _kept = kernel_arrays(arrays)
-    n, rays, measured = batch.size, batch.rays, no_measurements()
+    n, rays, measured, order = batch.size, batch.rays, no_measurements(), _order(batch)
+    kernel = kernel_for(arrays, rays, order, goal(), out)
 
     def work(order: Order, begin: int, end: int) -> None:
         with SHELF.scratch() as kept:
             scratch = kept._replace(measured=measured)
-            closest_hits(arrays, rays, order, scratch, goal(), begin, end, out)
+            kernel(arrays, rays, order, scratch, goal(), begin, end, out)
 
     def sorted_from(begin: int) -> Order:
         return Order(n - begin, 0, sorted_permutation(arrays, rays, begin, n), SINGLES)
@@ -146,7 +177,6 @@ def _trace(
     if options.sort and not empty:
         share_all(sorted_from(0), 0, 0, n)
         return
-    order = _order(batch)
     large = order.row == 0 and n >= SORTABLE and arrays.groups.nbytes >= LARGE_TREE
     if options.sort is not None or not large or empty:
         share_all(order, 0, 0, n)
@@ -179,23 +209,66 @@ def _share(
     def call(begin: int, end: int) -> None:
         work(order, first + begin, first + end)
 
-    chunk = min(max(count // (16 * options.threads), MIN_BLOCKS), MAX_BLOCKS)
+    pieces = options.threads if progress is None else max(options.threads, 2)
+    chunk = _chunk(count, pieces)
     share(count, chunk, call, options.threads, None if progress is None else report)
+
+
+def _chunk(count: int, threads: int) -> int:
+    """Return how many of `count` blocks a thread takes at a time: chunks of one size."""
+    chunks = max(-(-count // MAX_BLOCKS), 1)
+    if threads > 1 and count > MIN_BLOCKS:
+        # As many for each thread, which then end together; several, as some cost more than others.
+        rounds = max(count // (MIN_BLOCKS * threads), 1)
+        chunks = max(chunks, threads * min(rounds, ROUNDS))
+    return max(-(-count // chunks), 1)
 
 
 def _results(n: int, ids: Any) -> tuple[NDArray[Any], ...]:
     """Return arrays for t, u, v, prim_id and front of n rays."""
-    kinds = (np.float64, np.float64, np.float64, ids, np.bool_)
     if n < LARGE:
-        return tuple(np.empty(n, kind) for kind in kinds)
+        return np.empty(n), np.empty(n), np.empty(n), np.empty(n, ids), np.empty(n, BOOL)
+    kinds = (np.float64, np.float64, np.float64, ids, np.bool_)
     sizes = [n * np.dtype(kind).itemsize for kind in kinds]
     ends = np.cumsum([-(-size // 64) * 64 for size in sizes])
-    memory = np.empty(int(ends[-1]), np.uint8)
+    # From the beginning of a large page on, so that it is filled with few of them: where results
+    # are kept, to touch them first as small pages takes as long as to find them. The rest of the
+    # memory is never touched.
+    memory = np.empty(int(ends[-1]) + LARGE_PAGE, np.uint8)
+    memory = memory[-memory.ctypes.data % LARGE_PAGE :]
     begins = [0, *ends[:-1]]
     return tuple(
         memory[begin : begin + size].view(kind)
         for begin, size, kind in zip(begins, sizes, kinds, strict=True)
     )
+
+
+def _row_length(directions: NDArray[np.float64]) -> int:
+    """Return how many rays a row of an image has; 0 where the directions are not those of one.
+
+    In a row the direction moves on by steady small steps; the next row begins with a jump.
+    """
+    for size in SAMPLES:
+        steps = _steps(directions[1:size], directions[: size - 1])
+        middle = min(len(steps) // 2, 2 * TILE_WIDTH)
+        usual = float(np.partition(steps[: 2 * middle + 1], middle)[middle])
+        jumps = np.flatnonzero(~((steps < 2.0 * usual) & (steps > 0.5 * usual)))
+        if len(jumps) > 1:
+            row = int(jumps[0]) + 1
+            if not (np.diff(jumps) == row).all():
+                return 0
+            # The sample may have seen two jumps only.
+            last, first = directions[row - 1 :: row][:ROWS], directions[row::row][:ROWS]
+            steps = _steps(first, last[: len(first)])
+            return 0 if ((steps < 2.0 * usual) & (steps > 0.5 * usual)).any() else row
+    return 0
+
+
+def _steps(after: NDArray[np.float64], before: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the sums of the steps along the axes."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        steps = np.abs(after - before)
+        return np.asarray(steps[:, 0] + steps[:, 1] + steps[:, 2])
 
 
 def _order(batch: RayBatch) -> Order:
@@ -205,13 +278,7 @@ def _order(batch: RayBatch) -> Order:
     if len(batch.shape) >= 2:
         row = batch.shape[-1]
     elif len(directions) == n > SMALLEST_IMAGE:
-        # In a row the direction moves on by steady small steps; the next row begins with a jump.
-        d = directions[: 1 << 14]
-        steps = np.abs(np.diff(d, axis=0)).sum(axis=1)
-        usual = float(np.median(steps[: 4 * TILE_WIDTH]))
-        jumps = np.flatnonzero(~((steps < 2.0 * usual) & (steps > 0.5 * usual)))
-        if len(jumps) > 1 and (np.diff(jumps) == jumps[0] + 1).all():
-            row = int(jumps[0]) + 1
+        row = _row_length(directions)
     image = row >= TILE_WIDTH and n % row == 0 and n // row >= TILE_HEIGHT
     return Order(n, row if image else 0, NO_PERMUTATION, AUTO)
 
@@ -224,12 +291,16 @@ def find_all_hits(
     counts = _gather(arrays, batch, options, once, limit, True, parts)
     offsets = np.zeros(batch.size + 1, np.int64)
     np.cumsum(counts, out=offsets[1:])
-    none = Columns(*(column[:0] for column in new_columns(0, ids_of(arrays.primitives))))
-    pieces = (piece for begin in sorted(parts) for piece in parts[begin])
-    columns = list(zip(none, *pieces, strict=True))
+    pieces = [piece for begin in sorted(parts) for piece in parts[begin]]
     parts.clear()
-    # One column after the other, so that only one at a time is in memory twice.
-    prim_id, t, u, v, front = (np.concatenate(columns.pop(0)) for _ in Columns._fields)
+    if len(pieces) == 1:
+        prim_id, t, u, v, front = pieces[0]
+    else:
+        none = Columns(*(column[:0] for column in new_columns(0, ids_of(arrays.primitives))))
+        columns = list(zip(none, *pieces, strict=True))
+        pieces.clear()
+        # One column after the other, so that only one at a time is in memory twice.
+        prim_id, t, u, v, front = (np.concatenate(columns.pop(0)) for _ in Columns._fields)
     hits = t, u, v, front.view(np.bool_), offsets, batch.shape
     if not isinstance(arrays.primitives, Instanced):
         return AllHits(prim_id, *hits)
@@ -241,23 +312,6 @@ def find_counts(arrays: Any, batch: RayBatch, options: RayOptions, once: bool, s
     """Return how many hits each ray has; `split` trees have primitives in several leaves."""
     whole = split or options.accept is not None
     return shaped(batch.shape, _gather(arrays, batch, options, once, None, whole, None))[0]
-
-
-class _HitMemory:
-    """Memory of one thread: scratch for a ray block, and the hits of a chunk."""
-
-    def __init__(self, ranked: int, ids: Any) -> None:
-        self.ids = ids
-        self.scratch: Scratch = new_scratch(no_measurements())
-        self.nearest = new_nearest_hits(max(ranked, 1), ids)
-        self.state = np.zeros(3, np.int64)
-        self.out: Columns = new_columns(FIRST_CAPACITY, ids)
-        self.reserve(max(ranked * BLOCK, FIRST_CAPACITY))
-
-    def reserve(self, capacity: int) -> None:
-        """Reserve memory for the hits of a ray block."""
-        self.found = new_found_hits(capacity, self.ids)
-        self.pairs: Pairs = new_pairs(capacity, self.ids)
 
 
 def _gather(
@@ -275,22 +329,30 @@ def _gather(
         accept.function, accept.data, ALL if limit is None else min(limit, ALL), whole,
         keep or accept is not NO_CALL, keep,
     )  # fmt: skip
-    shelf = Shelf(partial(_HitMemory, ranked, ids_of(arrays.primitives)))
+    ids = ids_of(arrays.primitives)
+    shelf = Shelf(partial(HitMemory, ranked, ids) if ranked else HIT_SHELVES[ids].take)
+    # Only users' functions and data vary in type.
+    kinds = type(arrays.primitives), FirstGoal if ranked else AllGoal
+    plain = options.accept is None and kinds[0] is not Custom
 
     def work(order: Order, begin: int, end: int) -> None:
         first, pieces = begin, []
-        with shelf.scratch() as memory:
+        with SHELF.scratch() as scratch, shelf.scratch() as memory:
             while begin < end:
-                goal: FirstGoal | AllGoal = AllGoal(options.cull, once, memory.found)
+                goal: FirstGoal | AllGoal = AllGoal(
+                    options.cull, once, whole, memory.found, memory.visits
+                )
                 if ranked:
                     goal = FirstGoal(
                         False, options.cull, once, ranked, filtered.function, filtered.data,
                         memory.nearest,
                     )  # fmt: skip
                 gathered = Gathered(memory.pairs, memory.out, counts, memory.state)
-                gather_hits(
-                    arrays, batch.rays, order, memory.scratch, goal, wanted, gathered, begin, end
-                )
+                arguments: Any = (
+                    arrays, batch.rays, order, scratch, goal, wanted, gathered, begin, end
+                )  # fmt: skip
+                kernel = kept_entry_point(gather_hits, kinds, arguments) if plain else gather_hits
+                kernel(*arguments)
                 begin, filled = int(memory.state[NEXT]), int(memory.state[FILLED])
                 if keep and filled:
                     pieces.append(Columns(*(column[:filled].copy() for column in memory.out)))
@@ -299,7 +361,7 @@ def _gather(
                     if needed > memory.found.capacity:
                         memory.reserve(needed + needed // 4)
                     if needed > len(memory.out.t) - HALF:
-                        memory.out = new_columns(needed + needed // 4, memory.ids)
+                        memory.enlarge_out(needed + needed // 4)
         if parts is not None:
             parts[first] = pieces
 
@@ -308,4 +370,7 @@ def _gather(
     elif options.progress is not None:
         # The kernel leaves `state` alone; progress is reported all the same.
         options.progress(batch.size, batch.size)
+    for memory in shelf.pieces():
+        if not (ranked or memory.grown):
+            HIT_SHELVES[ids].give_back(memory)
     return counts

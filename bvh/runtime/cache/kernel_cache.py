@@ -238,10 +238,10 @@ class KernelCache(caching.NullCache):
     def _line(self, kept: bool) -> str:
         """Return the text of the notice."""
         name = self._function.__name__.strip("_")
-        what = f"bvh: compiling {name} for {target().level}, up to half a minute"
+        what = f"bvh: compiling kernels for this machine, some ten seconds ({name}"
         if kept and cache_folder() is not None:
-            return f"{what}, this once; `bvh warmup` compiles all kernels ahead"
-        return f"{what}, in each process that needs it"
+            return f"{what}, {target().level}), once; `bvh warmup` compiles all of them ahead"
+        return f"{what}, {target().level}), in each process that needs it"
 
     def attempted(self, compiling: Callable[..., Any]) -> Callable[..., Any]:
         """Wrap a compiler so that it unlocks the kernel if it fails or is interrupted."""

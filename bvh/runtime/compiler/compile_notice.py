@@ -1,4 +1,4 @@
-"""A line of text on the terminal while a kernel is compiled."""
+"""A line of text on the terminal, or in a notebook, while a kernel is compiled."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import os
 import sys
 import threading
 
-# Shorter compilations print nothing.
-AFTER_SECONDS = 3.0
+# Shorter compilations, as of a user's filter, print nothing.
+AFTER_SECONDS = 0.5
 
 
 class CompileNotice:
@@ -28,7 +28,7 @@ class CompileNotice:
     def begin(self, line: str) -> None:
         """Note the start of a compilation; of nested ones, the line of the outermost is printed."""
         self._depth += 1
-        if self._depth == 1 and self._wanted and _is_terminal():
+        if self._depth == 1 and self._wanted and _is_read():
             self._timer = threading.Timer(AFTER_SECONDS, self._print, (line,))
             self._timer.daemon = True
             self._timer.start()
@@ -53,9 +53,14 @@ class CompileNotice:
         self._depth, self._timer = 0, None
 
 
-def _is_terminal() -> bool:
-    """Return whether stderr is a terminal; a program without a console has no stderr."""
+def _is_read() -> bool:
+    """Return whether somebody reads stderr: at a terminal, or below the cell of a notebook.
+
+    A program without a console has no stderr.
+    """
     try:
-        return sys.stderr is not None and sys.stderr.isatty()
+        # The stream of a Jupyter kernel, which is no terminal.
+        shown = type(sys.stderr).__module__.startswith("ipykernel.")
+        return sys.stderr is not None and (shown or sys.stderr.isatty())
     except (AttributeError, ValueError):
         return False

@@ -20,6 +20,7 @@ from bvh.runtime.simd.arithmetic import (
     convert,
     fma,
     greater,
+    highest_bit,
     lesser,
     lowest,
     lowest_bit,
@@ -58,8 +59,8 @@ from bvh.runtime.simd.vectors import Vec
 
 __all__ = [
     "FEATURES", "WIDTH", "Vec", "address", "as_floats", "as_ints", "compress_order", "convert",
-    "cycles", "fma", "full_like", "gather", "greater", "lane", "lane_numbers", "lesser", "load",
-    "load_ints", "load_threes", "lowest", "lowest_bit", "mask_bits", "peek", "peek_int", "permute",
-    "pointer", "pointer_to", "poke", "poke_int", "popcount", "prefetch_address", "select", "shifted",
-    "splat", "sqrt", "store", "store_ints",
+    "cycles", "fma", "full_like", "gather", "greater", "highest_bit", "lane", "lane_numbers",
+    "lesser", "load", "load_ints", "load_threes", "lowest", "lowest_bit", "mask_bits", "peek",
+    "peek_int", "permute", "pointer", "pointer_to", "poke", "poke_int", "popcount",
+    "prefetch_address", "select", "shifted", "splat", "sqrt", "store", "store_ints",
 ]  # fmt: skip

@@ -166,3 +166,15 @@ def lowest_bit(typingctx: Any, x: Any) -> Any:
     return types.int64(types.int64), emits(
         lambda b, x: b.call(declare(b, "llvm.cttz", [LONG, BIT], LONG), [x, ir.Constant(BIT, 0)])
     )
+
+
+@llvm_operation
+def highest_bit(typingctx: Any, x: Any) -> Any:
+    """Return the index of the highest set bit; -1 for 0."""
+
+    def emit(builder: Any, x: Any) -> Any:
+        function = declare(builder, "llvm.ctlz", [LONG, BIT], LONG)
+        zeros = builder.call(function, [x, ir.Constant(BIT, 0)])
+        return builder.sub(ir.Constant(LONG, 63), zeros)
+
+    return types.int64(types.int64), emits(emit)

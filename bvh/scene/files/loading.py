@@ -45,7 +45,7 @@ from bvh.runtime.simd import WIDTH
 from bvh.scene.files.saved_scenes import scene_of
 from bvh.scene.scene import Scene
 from bvh.tree.arrays import TreeArrays, frozen, frozen_primitives
-from bvh.tree.build import build
+from bvh.tree.build import build, pack
 from bvh.tree.primitives import Boxes, Obbs, Triangles
 from bvh.tree.wide_nodes import WideNodes
 
@@ -220,26 +220,32 @@ class _SavedTree:
         digests = header.digests if verify else None
         with _prefixed(self.name):
             stored = read_arrays(self.content, entries, digests, self.threads)
-            face_ids = stored.get("face_ids")
+            face_ids, bits = stored.get("face_ids"), stored.get("face_bits")
             if verify and face_ids is not None and (face_ids < 0).any():
                 raise ValueError("is not valid: a face has a number below 0")
             points = [stored[name] for name in PRIMITIVE_ARRAYS if name in stored]
             primitives = frozen_primitives(kind(*points))
             if header.width == WIDTH:
                 nodes = WideNodes(stored["blocks"], stored["ids"])
-                arrays = frozen(TreeArrays(nodes, stored["groups"], primitives, stored["frame"]))
+                groups = aligned(0, np.float32) if header.has_old_groups else stored["groups"]
+                arrays = frozen(TreeArrays(nodes, groups, primitives, stored["frame"]))
                 if verify:
                     with _prefixed("is not valid"):
                         check_tree(arrays, np.array(header.bounds).reshape(2, 3), self.threads)
+                if header.has_old_groups:
+                    groups = pack(primitives, arrays.nodes, arrays.frame, self.threads)
+                    arrays = frozen(arrays._replace(groups=groups))
             else:
                 with _prefixed("is not valid"):
                     check_primitives(primitives, self.threads)
                 # Copies: the rest of the file is not needed any more.
                 primitives = frozen_primitives(kind(*(array.copy() for array in points)))
                 face_ids = None if face_ids is None else face_ids.copy()
+                bits = None if bits is None else bits.copy()
                 arrays, tree._bounds = build(primitives, header.quality, self.threads, None)
         tree._face_ids = None if face_ids is None else kernel_input(face_ids)
         tree._set_arrays(arrays)
+        tree._set_groups(None if bits is None else kernel_input(bits))
 
     def first_use(self, tree: TreeBase) -> None:
         """Check a mapped tree and give it its arrays, once."""

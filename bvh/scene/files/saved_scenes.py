@@ -49,15 +49,15 @@ class SceneSaving(SceneContent):
         """Write the scene to a file, for `bvh.load`.
 
         The file holds every tree and every nested scene once, the instances with their ids, names,
-        masks and transforms, the axis that is up, and the vertex attributes of meshes (see
-        `attributes`). It is written atomically, as by `BVH.save`.
+        masks and transforms, the axis that is up, and the vertex normals and texture coordinates of
+        meshes (see `attributes`), but no materials. It is written atomically, as by `BVH.save`.
 
         Parameters
         ----------
         path : str or path-like
             The file, created or replaced.
         threads : int, optional
-            Threads for the checksums; one for each CPU by default.
+            Threads for the checksums; one for each CPU by default, -1 for all.
 
         Raises
         ------
@@ -83,7 +83,7 @@ class SceneSaving(SceneContent):
         children = {id(child): child for part in parts for child in part._instances.children}
         trees = [child for child in children.values() if isinstance(child, TreeBase)]
         files = [tree._file_contents(workers) for tree in trees]
-        known = [self.attributes(tree) for tree in trees]
+        known = [self.attributes(tree)[:2] for tree in trees]
         normals, uv = zip(*known, strict=True) if known else ((), ())
         tables: dict[str, Any] = _instance_tables(parts, trees) | {
             "scenes": _scene_table(parts),

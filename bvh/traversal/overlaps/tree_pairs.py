@@ -42,12 +42,12 @@ from bvh.traversal.overlaps.tree_to_tree import (
     V1,
     V2,
     moved_corners,
+    own_corners,
     transform_children,
     transform_group,
 )
 from bvh.traversal.rays.ray_memory import STACK
 from bvh.tree import frame as frames
-from bvh.tree.primitives import corners
 from bvh.tree.triangle_groups import (
     dot,
     group_at,
@@ -191,8 +191,9 @@ def _straddling(tree, group, rows, at, margin):
     """Return the lanes of a group whose planes a moved triangle does not surely miss, as bits.
 
     The distance of a corner w from a plane, N . (w - v0), has an error of sum(abs(N)), which is
-    SIZE, times the error of w - v0: `margin`, and a few 2**-24 of the largest coordinate for the
-    float32 rounding of w, v0, N, and the sums.
+    below SIZE, times the error of w - v0: `margin`, and a few 2**-24 of the largest coordinate for
+    the float32 rounding of w, v0 and the sums. At a point of the triangle, what N is off by makes
+    less than 24 * 2**-24 of the tree's bound times SIZE (see `triangle_groups`).
     """
     start = group_at(group)
     v0, n = group_origin(tree.groups, start), group_normal(tree.groups, start)
@@ -220,7 +221,7 @@ def _meets(task, i, j):
     """Return whether face i and face j of the second tree intersect."""
     stay_outlined()
     tree, other, to_first, _, _ = task
-    a = corners(tree.primitives, i)
+    a = own_corners(tree.primitives, i, to_first)
     finite, b = moved_corners(other.primitives, j, to_first)
     if peek(to_first, SAME_MESH) != 0.0:
         return faces_overlap(a, b)

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.floats import finite, row_of, vector
 from bvh.geometry.arithmetic.vectors import dot
+from bvh.geometry.transforms import transformed_point
 from bvh.runtime.arguments import kernel_input
 from bvh.runtime.jit import inlined
 from bvh.runtime.simd import WIDTH, convert, greater, lesser, peek, splat, store
@@ -24,8 +25,10 @@ from bvh.tree.triangle_groups import group_at, group_edges, group_origin
 from bvh.tree.wide_nodes import child_boxes, node_at
 
 # The parts of the map: L, abs(L), T, margin, the matrix's three rows, whether there is a matrix;
-# whether both trees are parts of one mesh, so that shared corners and edges do not count.
-MATRIX, SIZES, SHIFT, MARGIN, ROWS, MOVES, SAME_MESH, TRANSFORM_SIZE = 0, 9, 18, 21, 24, 36, 37, 38
+# whether both trees are parts of one mesh, so that shared corners and edges do not count; whether
+# each tree is an instance under a map, and the rows of both maps.
+MATRIX, SIZES, SHIFT, MARGIN, ROWS, MOVES, SAME_MESH = 0, 9, 18, 21, 24, 36, 37
+PLACED, PLACED2, PLACE, PLACE2, TRANSFORM_SIZE = 38, 39, 40, 52, 64
 
 ERROR = 2.0**-47
 GROUP_ERROR = 2.0**-19
@@ -46,10 +49,10 @@ def frame_maps(
 ) -> NDArray[np.float64]:
     """Return the maps between the trees of n pairs that have both been moved, (n, TRANSFORM_SIZE).
 
-    A tree has a frame (4, 3) and a map (3, 4), the first of a pair that map's rounded inverse W,
-    too; `transform` moves the second once more. L is W, the transform and the second map composed:
-    the boxes of the first tree stay as they are, and W times the rounding of its vertices is added
-    to the margin. All errors together are below 50 * 2**-53 of the terms.
+    A tree has a frame (4, 3) and, as an instance, a map (3, 4), the first of a pair that map's
+    rounded inverse W, too; `transform` moves the second once more. L is W, the transform and the
+    second map composed: the boxes of the first tree stay as they are, and W times the rounding of
+    its vertices is added to the margin. All errors together are below 50 * 2**-53 of the terms.
     """
     matrix = np.eye(4) if transform is None else transform
     outer, shift = matrix[:3, :3], matrix[:3, 3]
@@ -82,6 +85,9 @@ def frame_maps(
     to_first[:, ROWS:MOVES] = matrix[:3].ravel()
     to_first[:, MOVES] = transform is not None
     to_first[:, SAME_MESH] = same_mesh
+    for placed, place, given in ((PLACED, PLACE, maps), (PLACED2, PLACE2, other_maps)):
+        to_first[:, placed] = (given != np.eye(3, 4)).any(axis=(1, 2))
+        to_first[:, place : place + 12] = given.reshape(-1, 12)
     return kernel_input(to_first)
 
 
@@ -169,9 +175,29 @@ def _moved(to_first, p):
 
 
 @inlined
+def _placed(to_first, place, corners):
+    """Return the vertices of an instanced triangle, each coordinate correctly rounded."""
+    a, b, c = corners
+    return (
+        transformed_point(to_first, place, a),
+        transformed_point(to_first, place, b),
+        transformed_point(to_first, place, c),
+    )
+
+
+@inlined
+def own_corners(triangles, prim, to_first):
+    """Return the corners of a triangle of the first tree in its world."""
+    found = corners(triangles, prim)
+    return _placed(to_first, PLACE, found) if peek(to_first, PLACED) != 0.0 else found
+
+
+@inlined
 def moved_corners(triangles, prim, to_first):
     """Return (finite, corners) of a triangle of the second tree in the first one's world."""
     a, b, c = corners(triangles, prim)
+    if peek(to_first, PLACED2) != 0.0:
+        a, b, c = _placed(to_first, PLACE2, (a, b, c))
     if peek(to_first, MOVES) != 0.0:
         a, b, c = _moved(to_first, a), _moved(to_first, b), _moved(to_first, c)
         return finite(a) and finite(b) and finite(c), (a, b, c)

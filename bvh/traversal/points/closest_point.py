@@ -19,6 +19,7 @@ from bvh.geometry.point_triangle import nearest_on_triangle
 from bvh.runtime.jit import by_type, entry, inlined, kernel, stay_outlined
 from bvh.runtime.simd import peek, pointer, poke, shifted
 from bvh.runtime.tuple_references import as_pointers, pointers_of
+from bvh.traversal.points.counted_faces import CountedFaces
 from bvh.traversal.points.point_bounds import (
     BOX_ERROR,
     EVEN,
@@ -47,6 +48,7 @@ class TreeTarget(NamedTuple):
     """A tree over triangles, as point queries take it."""
 
     tree: Any
+    mask: int
 
 
 class Nearest(NamedTuple):
@@ -83,7 +85,13 @@ def _choose_double_space(target, x, reach):
 
 @pointers_of(TreeTarget)
 def _tree_pointers(arrays):
-    return TreeTarget(as_pointers(arrays.tree))
+    return TreeTarget(as_pointers(arrays.tree), arrays.mask)
+
+
+@inlined
+def _counted_faces(target):
+    """Return which faces of a tree count."""
+    return CountedFaces(target.tree.face_bits, target.tree.has_bits, target.mask)
 
 
 def _tree_space(target, x, reach):
@@ -92,7 +100,7 @@ def _tree_space(target, x, reach):
     error = np.float32((LEAF_ERROR * (reach + frames.bound(tree.frame))) * UP + 1e-30)
     return TreeSpace(
         tree.blocks, tree.groups, tree.ids, tree.primitives, np.int64(0), frames.scale(tree.frame),
-        spread_point(x), BOX_ERROR * reach + 1e-30, error,
+        spread_point(x), BOX_ERROR * reach + 1e-30, error, _counted_faces(target),
     )  # fmt: skip
 
 
@@ -100,7 +108,7 @@ def _tree_double_space(target, x, reach):
     tree = target.tree
     return DoubleSpace(
         tree.blocks, tree.ids, tree.primitives, np.int64(0), frames.scale(tree.frame), x, EVEN,
-        2.0**-49 * reach,
+        2.0**-49 * reach, _counted_faces(target),
     )  # fmt: skip
 
 

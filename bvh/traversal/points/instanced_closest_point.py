@@ -16,9 +16,10 @@ import numpy as np
 
 from bvh.geometry.point_triangle import nearest_on_triangle
 from bvh.runtime.jit import inlined, kernel, stay_outlined
-from bvh.runtime.simd import peek, pointer, poke, shifted
+from bvh.runtime.simd import peek, pointer, pointer_to, poke, shifted
 from bvh.runtime.tuple_references import as_pointers, pointers_of
 from bvh.traversal.points.closest_point import SPACES
+from bvh.traversal.points.counted_faces import CountedFaces
 from bvh.traversal.points.point_bounds import BOX_ERROR, EVEN, UP, spread_point
 from bvh.traversal.points.point_walks import (
     VISITS,
@@ -34,10 +35,17 @@ from bvh.traversal.points.point_walks import (
 from bvh.traversal.points.world_metric import BOX_ERROR as INSTANCE_BOX_ERROR
 from bvh.traversal.points.world_metric import METRIC_SIZE, SCALE, TRIANGLE_ERROR, WEIGHTS, seen_from
 from bvh.tree import frame as frames
-from bvh.tree.instanced import blocks_of, code_of, groups_of, instanced_corners, prim_ids_of
+from bvh.tree.instanced import (
+    bits_address,
+    blocks_of,
+    code_of,
+    groups_of,
+    instanced_corners,
+    prim_ids_of,
+)
 from bvh.tree.wide_nodes import LEAF_BITS
 
-F = np.float32
+F, I4 = np.float32, np.int32(0)
 
 
 class SceneTarget(NamedTuple):
@@ -126,7 +134,14 @@ VISITS[TopDoubleSpace, Rows] = _visit_in_doubles
 
 
 @inlined
-def _instance_space(instanced, metric, leaf, seen):
+def _counted_faces(instanced, leaf, mask):
+    """Return which faces of a leaf's tree count."""
+    address = bits_address(instanced, leaf)
+    return CountedFaces(pointer_to(address, I4), address != 0, mask)
+
+
+@inlined
+def _instance_space(instanced, metric, leaf, seen, mask):
     """Return the tree of a leaf; `seen` is what `seen_from` returns."""
     q, reach, lost, _ = seen
     error = TRIANGLE_ERROR * reach + lost + 1e-30
@@ -134,6 +149,7 @@ def _instance_space(instanced, metric, leaf, seen):
         blocks_of(instanced, leaf), groups_of(instanced, leaf), prim_ids_of(instanced, leaf),
         instanced, code_of(leaf, 0), peek(metric, SCALE), spread_point(q),
         INSTANCE_BOX_ERROR * reach + lost + 1e-30, F(error * UP), metric,
+        _counted_faces(instanced, leaf, mask),
     )  # fmt: skip
 
 
@@ -146,7 +162,7 @@ def _closest_in_leaf(target, goal, near, scratch, p, x, leaf, base):
     instanced, metric = target.tree.primitives, shifted(target.metrics, leaf * METRIC_SIZE)
     seen = seen_from(instanced, metric, leaf, x)
     if seen[3]:
-        space = _instance_space(instanced, metric, leaf, seen)
+        space = _instance_space(instanced, metric, leaf, seen, target.mask)
         near, _, goal = walk_instance_float32(space, goal, near, scratch, p, base)
         return near, goal
     so_far = measure(instanced, scratch, goal.stored, p, goal.so_far)
@@ -175,12 +191,13 @@ def _nearest_in_leaf(target, rows, near, scratch, p, x, leaf, base):
     instanced, metric = target.tree.primitives, shifted(target.metrics, leaf * METRIC_SIZE)
     seen = seen_from(instanced, metric, leaf, x)
     if seen[3]:
-        space = _instance_space(instanced, metric, leaf, seen)
+        space = _instance_space(instanced, metric, leaf, seen, target.mask)
         return walk_instance_float32(space, rows, near, scratch, p, base)[0]
     q, reach, lost, _ = seen
     weights = peek(metric, WEIGHTS), peek(metric, WEIGHTS + 1), peek(metric, WEIGHTS + 2)
     space = DoubleSpace(
         blocks_of(instanced, leaf), prim_ids_of(instanced, leaf), instanced, code_of(leaf, 0),
         peek(metric, SCALE), q, weights, lost + 2.0**-49 * reach,
+        _counted_faces(instanced, leaf, target.mask),
     )  # fmt: skip
     return walk_instance_float64(space, rows, near, scratch, p, base)[0]

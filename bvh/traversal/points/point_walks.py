@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from bvh.geometry.arithmetic.floats import INF
 from bvh.geometry.point_triangle import between, nearest_on_triangle
 from bvh.runtime.jit import by_type, inlined, kernel, stay_outlined
 from bvh.runtime.simd import (
@@ -36,6 +37,7 @@ from bvh.runtime.simd import (
     store,
 )
 from bvh.runtime.simd.lanes import compress_order
+from bvh.traversal.points.counted_faces import CountedFaces, counted_bounds, counted_lanes
 from bvh.traversal.points.point_bounds import (
     UP,
     box_squares,
@@ -57,7 +59,6 @@ from bvh.tree.wide_nodes import leaf_rows, node_at
 F = np.float32
 # The name of no triangle: above all names.
 NO_TRIANGLE = 2**63 - 1
-ALL_LANES = (1 << WIDTH) - 1
 
 
 class TreeSpace(NamedTuple):
@@ -72,6 +73,7 @@ class TreeSpace(NamedTuple):
     point: Any  # each coordinate in all lanes
     box_error: float
     error: np.float32  # of distances to triangles
+    faces: CountedFaces
 
 
 class InstanceSpace(NamedTuple):
@@ -87,6 +89,7 @@ class InstanceSpace(NamedTuple):
     box_error: float
     error: np.float32
     metric: Any
+    faces: CountedFaces
 
 
 class DoubleSpace(NamedTuple):
@@ -100,6 +103,7 @@ class DoubleSpace(NamedTuple):
     x: Any
     weights: Any  # of the squares of a distance's components
     lost: float  # the absolute error of distances
+    faces: CountedFaces
 
 
 class Candidates(NamedTuple):
@@ -215,7 +219,7 @@ def _visit_closest(space, goal, near, limits, scratch, p, code, top):
     unit = 1.0 / space.scale
     first, rows = leaf_rows(code)
     for group in range(first, first + rows):
-        low, high = triangle_bounds(space, group)
+        low, high = counted_bounds(space.faces, group, *triangle_bounds(space, group))
         nearest = lowest(high) + space.error
         if nearest < bound:
             # The square is computed here so that this remains a branch: comparisons with the bound
@@ -223,7 +227,7 @@ def _visit_closest(space, goal, near, limits, scratch, p, code, top):
             bound, square = nearest, square_bound(nearest, space.box_error)
             near = nearer(space, near, nearest, unit)
         low = low - space.error
-        bits = mask_bits(low <= bound)
+        bits = mask_bits((low <= bound) & (low < F(INF)))
         if bits == 0:
             continue
         order = compress_order(bits)
@@ -248,6 +252,7 @@ def _visit_nearest(space, goal, near, limits, scratch, p, code, top):
         low, _ = triangle_bounds(space, group)
         worst = local_distance(near, space.scale) * UP + np.float64(space.error)
         bits = np.int64(mask_bits(low <= F(min(worst, 1e30) * UP)))
+        bits &= counted_lanes(space.faces, group)
         if bits != 0:
             insert_group(space.primitives, space.ids, space.base, group, bits, p, goal)
             near = peek(goal.distance, goal.k - 1)
@@ -257,9 +262,8 @@ def _visit_nearest(space, goal, near, limits, scratch, p, code, top):
 def _visit_in_doubles(space, goal, near, limits, scratch, p, code, top):
     first, rows = leaf_rows(code)
     for group in range(first, first + rows):
-        insert_group(
-            space.primitives, space.ids, space.base, group, np.int64(ALL_LANES), p, goal
-        )  # fmt: skip
+        bits = counted_lanes(space.faces, group)
+        insert_group(space.primitives, space.ids, space.base, group, bits, p, goal)
     return peek(goal.distance, goal.k - 1), limits, goal
 
 

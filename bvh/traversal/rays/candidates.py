@@ -24,11 +24,11 @@ from bvh.runtime.simd import (
     peek,
     poke,
     select,
-    shifted,
     splat,
     store,
 )
 from bvh.runtime.tuple_references import follow
+from bvh.traversal.rays.counted_faces import counted_lanes
 from bvh.traversal.rays.leaf_hits import (
     AllGoal,
     FirstGoal,
@@ -64,6 +64,7 @@ from bvh.traversal.rays.ray_memory import (
     instance_in,
     primitive_at,
     primitives_class,
+    ray_numbers,
     ray_of,
     read_int,
     read_row,
@@ -77,17 +78,7 @@ from bvh.traversal.rays.ray_memory import (
 from bvh.tree.frame import farthest
 from bvh.tree.instanced import TRIANGLES, Instanced, kind_of
 from bvh.tree.primitives import MISS, Triangles, intersect
-from bvh.tree.triangle_groups import (
-    TINY,
-    group_at,
-    group_edges,
-    group_normal,
-    group_origin,
-    group_sizes,
-    group_tolerance,
-    test_distance,
-    test_edges,
-)
+from bvh.tree.triangle_groups import TINY, load_group, test_distance, test_edges
 from bvh.tree.wide_nodes import leaf_rows
 
 F = np.float32
@@ -109,8 +100,18 @@ class CountGoal(NamedTuple):
     tests: Any
 
 
-class Candidates(NamedTuple):
+class Filtered(NamedTuple):
     """Result of the filter of a triangle group; inside kernels."""
+
+    bits: Any  # lanes that may be hit
+    passes: Any  # lanes whose edges are surely passed on the inner side
+    den: Any  # d . N, a vector; positive where the back faces the ray
+    numerator: Any  # of the distance, whose denominator is the size of den
+    margin: Any  # its error bound
+
+
+class Candidates(NamedTuple):
+    """Candidates of a triangle group; inside kernels."""
 
     bits: Any  # lanes that may be hit
     certain: Any  # lanes that surely are hit
@@ -121,8 +122,9 @@ class Candidates(NamedTuple):
 
 @inlined
 def spread(ray, row):
-    """Return a ray's number in all lanes."""
-    return splat(peek(ray, row), WIDTH)
+    """Return a ray's number in all lanes; `ray` is what `ray_numbers` returns."""
+    lanes, step = ray
+    return splat(peek(lanes, row * step), WIDTH)
 
 
 @inlined
@@ -159,41 +161,35 @@ distance_margin = by_scene(_distance_margin, _moved_distance_margin)
 
 
 @inlined
-def filter_group(tree, memory, slot, group):
-    """Return the candidates of a triangle group for a slot's ray."""
+def filter_group(tree, block, memory, slot, group):
+    """Filter a triangle group for a slot's ray, without a branch."""
     _, groups, _ = current_arrays(tree, memory, slot)
-    ray, at = shifted(memory, slot), group_at(group)
-    e1, e2 = group_edges(groups, at)
-    n, tolerance = group_normal(groups, at), group_tolerance(groups, at)
-    maybe, passes, c, den = test_edges(
-        spread_three(ray, ORIGIN),
-        spread_three(ray, DIRECTION),
-        group_origin(groups, at),
-        e1,
-        e2,
-        n,
-        edge_margin(tree.primitives, ray, tolerance),
-    )
-    zero, none = np.int64(0), splat(F(0.0), WIDTH)
-    if mask_bits(maybe) == 0:
-        return Candidates(zero, zero, den, none, none)
-    within, t, error = test_distance(
-        c,
-        den,
-        spread(ray, LOW),
-        spread(ray, END),
-        n,
-        distance_margin(tree.primitives, ray, group_sizes(groups, at), tolerance),
-    )
-    bits = np.int64(mask_bits(maybe & within))
-    if bits == 0:
-        return Candidates(zero, zero, den, none, none)
-    error = error + spread(ray, SLACK)
+    ray = ray_numbers(tree.primitives, block, memory, slot)
+    triangles = load_group(groups, group)
+    return filter_ray(tree.primitives, triangles, ray, peek(memory, slot + END))
+
+
+@inlined
+def filter_ray(primitives, triangles, ray, end):
+    """Filter a group, as by `load_group`, for a ray, as by `ray_numbers`, up to `end`."""
+    v0, e1, e2, n, tolerance, size = triangles
+    o, d = spread_three(ray, ORIGIN), spread_three(ray, DIRECTION)
+    margin = edge_margin(primitives, ray, tolerance)
+    maybe, passes, c, den = test_edges(o, d, v0, e1, e2, n, margin)
+    margin = distance_margin(primitives, ray, size, tolerance)
+    within, numerator, _ = test_distance(c, den, spread(ray, LOW), splat(end, WIDTH), n, margin)
+    bits, sure = np.int64(mask_bits(maybe & within)), np.int64(mask_bits(passes))
+    return Filtered(bits, sure, den, numerator, margin)
+
+
+@inlined
+def candidates_of(ray, found):
+    """Return the candidates of what the filter of a group has found for a ray."""
+    size = abs(found.den)
+    t, error = found.numerator / size, found.margin / size + spread(ray, SLACK)
     first, last = t - error, t + error
-    certain = mask_bits(
-        passes & (first >= spread(ray, SURE_LOW)) & (last <= spread(ray, SURE_HIGH))
-    )
-    return Candidates(bits, np.int64(certain), den, first, last)
+    sure = mask_bits((first >= spread(ray, SURE_LOW)) & (last <= spread(ray, SURE_HIGH)))
+    return Candidates(found.bits, found.bits & found.passes & sure, found.den, first, last)
 
 
 @inlined
@@ -321,11 +317,21 @@ ACCEPTS = {
 }
 
 
+@inlined
 def accept_group(goal, tree, block, context_ref, memory, slot, group, found):
+    """Apply the goal to those candidates of a triangle group that count for a slot's ray."""
+    bits = counted_lanes(tree.primitives, tree, context_ref, memory, slot, group, found.bits)
+    if bits != 0:
+        certain = found.certain & bits
+        counted = Candidates(bits, certain, found.den, found.first, found.last)
+        accept_candidates(goal, tree, block, context_ref, memory, slot, group, counted)
+
+
+def accept_candidates(goal, tree, block, context_ref, memory, slot, group, found):
     """Apply the goal to the candidates of a triangle group."""
 
 
-@by_type(accept_group, inline=True)
+@by_type(accept_candidates, inline=True)
 def _choose_accept_group(goal, tree, block, context_ref, memory, slot, group, found):
     return ACCEPTS[goal.instance_class][0]
 
@@ -342,9 +348,11 @@ def _choose_accept(goal, context_ref, memory, slot, prim):
 @inlined
 def intersect_group(goal, tree, block, context_ref, memory, slot, group):
     """Intersect a slot's ray with a triangle group."""
-    found = filter_group(tree, memory, slot, group)
+    found = filter_group(tree, block, memory, slot, group)
     if found.bits != 0:
-        accept_group(goal, tree, block, context_ref, memory, slot, group, found)
+        ray = ray_numbers(tree.primitives, block, memory, slot)
+        candidates = candidates_of(ray, found)
+        accept_group(goal, tree, block, context_ref, memory, slot, group, candidates)
 
 
 def intersect_leaf(goal, tree, block, context_ref, memory, slot, child):

@@ -1,8 +1,8 @@
 """Closest hit of each ray of a batch, or whether there is any: in packets or as single rays.
 
-The kernel works block by block. Now and then each of the two takes one block, and
-the CPU's cycle counter decides which takes the next ones: twice as many as before for as long as
-the answer stays the same. Both give the same hits, so nothing but time depends on it.
+The kernel works block by block. Now and then half of a block goes in packets and half as single
+rays, and the CPU's cycle counter decides how the next blocks go: twice as many as before for as
+long as the answer stays the same. Both give the same hits, so nothing but time depends on it.
 """
 
 from __future__ import annotations
@@ -14,18 +14,16 @@ from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.floats import INF, NAN
 from bvh.runtime.jit import by_type, entry, inlined, kernel
-from bvh.runtime.simd import cycles, peek, poke
+from bvh.runtime.simd import cycles, peek, poke, shifted
 from bvh.runtime.tuple_references import as_pointers
 from bvh.traversal.rays.candidates import ClosestGoal
-from bvh.traversal.rays.hit_details import finish_block
-from bvh.traversal.rays.leaf_hits import begin_block
-from bvh.traversal.rays.packets import (
-    PACKET,
-    PACKET_RAYS,
-    PacketStack,
-    new_packet_stack,
-    trace_packet,
+from bvh.traversal.rays.hit_details import finish_block, prefetch_primitive
+from bvh.traversal.rays.instanced_packets import (
+    PacketScratch,
+    new_packet_scratch,
+    trace_rays_together,
 )
+from bvh.traversal.rays.leaf_hits import begin_block
 from bvh.traversal.rays.ray_batch import (
     AUTO,
     PACKETS,
@@ -37,9 +35,12 @@ from bvh.traversal.rays.ray_batch import (
 from bvh.traversal.rays.ray_memory import (
     BLOCK,
     DIRECTION,
+    END,
     HALF,
     OCTANT,
     OCTANTS,
+    PACKET,
+    PACKET_RAYS,
     Block,
     Slots,
     batch_index,
@@ -52,15 +53,19 @@ from bvh.traversal.rays.ray_memory import (
 )
 from bvh.traversal.rays.ray_setup import set_up_block
 from bvh.traversal.rays.single_rays import trace_all
+from bvh.tree.instanced import Instanced
 from bvh.tree.primitives import Triangles
 
 # Blocks from one trial to the next: at first, and at most.
-PERIOD, LONGEST_PERIOD = 16.0, 256.0
+PERIOD, LONGEST_PERIOD = 8.0, 128.0
+# Packets that cost as many times what they did at the trial bring on the next.
+SURPRISE = 2.0
+# Rays of a block that a trial needs, of each kind.
+ENOUGH = BLOCK // 8
 
-# Measured: cycles a ray in packets and singly, the blocks until the next trial and in all
-# from one to the next, and which of the two was faster (-1 before the first trial).
+# Measured: cycles a ray that meets the root's box, in packets and singly; the blocks until the next
+# trial and in all from one to the next; which of the two was faster (-1 before the first trial).
 IN_PACKETS, SINGLY, LEFT, BETWEEN, FASTER = range(5)
-NO_TRIAL = 2
 
 
 class Scratch(NamedTuple):
@@ -68,7 +73,7 @@ class Scratch(NamedTuple):
 
     block: Block
     slots: Slots
-    packet: PacketStack
+    packet: PacketScratch
     active: NDArray[np.int64]
     measured: NDArray[np.float64]
 
@@ -76,7 +81,7 @@ class Scratch(NamedTuple):
 def new_scratch(measured: NDArray[np.float64]) -> Scratch:
     """Return the scratch of one thread; measured times may be shared by threads of a batch."""
     active = np.empty(BLOCK + HALF, np.int64)
-    return Scratch(new_block(), new_slots(), new_packet_stack(), active, measured)
+    return Scratch(new_block(), new_slots(), new_packet_scratch(), active, measured)
 
 
 def no_measurements() -> NDArray[np.float64]:
@@ -97,6 +102,29 @@ def _blocks_to_go(measured):
 
 
 @inlined
+def _measure(measured, which, spent):
+    """Remember what was spent; half of what was measured before stays, for blocks differ."""
+    before = peek(measured, which)
+    poke(measured, which, spent if before == 0.0 else 0.5 * (before + spent))
+
+
+@inlined
+def _even_first(active, spare, count):
+    """Bring the rays of every other packet of a block to the front; return how many they are."""
+    even, odd = np.int64(0), np.int64(0)
+    for j in range(count):
+        r = peek(active, j)
+        is_odd = r // PACKET & 1
+        poke(active, even, r)
+        poke(spare, odd, r)
+        even += 1 - is_odd
+        odd += is_odd
+    for j in range(odd):
+        poke(active, even + j, peek(spare, j))
+    return even
+
+
+@inlined
 def _packable(block, active, count):
     """Return whether packets may be faster: most rays of the block point as their neighbours do."""
     close = np.int64(0)
@@ -114,26 +142,29 @@ def _packable(block, active, count):
 
 
 @kernel
-def _trace_packets(tree, rays, block, slots, stack, active, count, goal):
-    """Trace the rays `active[:count]` of a block through a tree, in packets where possible."""
+def _trace_packets(tree, rays, block, slots, scratch, active, count, goal):
+    """Trace the rays `active[:count]` of a block, in packets where possible."""
     context = Context(tree, rays, block)
     j = np.int64(0)
     single = np.int64(0)
     while j < count:
-        # Take the rays in the vectors of one packet.
+        # Take the rays in the vectors of one packet; packets come in any order.
         begin = peek(active, j) // PACKET * PACKET
         octant = read_int(block, peek(active, j), OCTANT)
         same = octant < OCTANTS
         k = j
-        while k < count and peek(active, k) < begin + PACKET:
+        while k < count and peek(active, k) // PACKET * PACKET == begin:
             same = same and read_int(block, peek(active, k), OCTANT) == octant
             k += 1
-        if same and k - j >= PACKET_RAYS // 4:
-            trace_packet(context, stack, begin, begin + PACKET, np.int64(octant), goal)
-        else:
+        done = same and k - j >= PACKET_RAYS // 4
+        if done:
+            done = trace_rays_together(tree, context, scratch, begin, np.int64(octant), goal)
+        if not done:
             for i in range(j, k):
-                poke(slots.spare, single, peek(active, i))
-                single += 1
+                r = peek(active, i)
+                poke(slots.spare, single, r)
+                # Any hit suffices where it ended the ray.
+                single += np.int64(read_row(block, r, END) > np.float32(-INF))
         j = k
     trace_all(tree, rays, block, slots, slots.spare, single, goal)
 
@@ -144,7 +175,10 @@ def trace_block(tree, rays, scratch, count, forced, goal):
 
 @by_type(trace_block)
 def _choose_trace(tree, rays, scratch, count, forced, goal):
-    in_packets = goal.instance_class is ClosestGoal and primitives_class(tree) is Triangles
+    in_packets = goal.instance_class is ClosestGoal and primitives_class(tree) in (
+        Triangles,
+        Instanced,
+    )
     return _trace_either_way if in_packets else _trace_singly
 
 
@@ -154,29 +188,30 @@ def _trace_singly(tree, rays, scratch, count, forced, goal):
 
 def _trace_either_way(tree, rays, scratch, count, forced, goal):
     block, slots, active, measured = scratch.block, scratch.slots, scratch.active, scratch.measured
-    trial = np.int64(NO_TRIAL)
-    packets = forced == PACKETS
-    if forced == AUTO and count >= BLOCK // 4 and _packable(block, active, count):
-        # Two blocks of trial, then as many as are worth it. Threads that share the counts lose at
-        # most one.
+    packed, trial = count if forced == PACKETS else np.int64(0), False
+    if forced == AUTO and count >= 2 * ENOUGH and _packable(block, active, count):
         left = peek(measured, LEFT)
+        poke(measured, LEFT, left - 1.0)
+        packed = count if peek(measured, IN_PACKETS) < peek(measured, SINGLY) else np.int64(0)
         if left <= 0.0:
-            trial, left = (IN_PACKETS, -1.0) if left == 0.0 else (SINGLY, _blocks_to_go(measured))
-        else:
-            left -= 1.0
-        poke(measured, LEFT, left)
-        packets = trial == IN_PACKETS or (
-            trial != SINGLY and peek(measured, IN_PACKETS) < peek(measured, SINGLY)
-        )
+            even = _even_first(active, slots.spare, count)
+            trial = even >= ENOUGH and count - even >= ENOUGH
+            packed = even if trial else packed
     began = cycles()
-    if packets:
-        _trace_packets(tree, rays, block, slots, scratch.packet, active, count, goal)
-    else:
-        trace_all(tree, rays, block, slots, active, count, goal)
-    if trial != NO_TRIAL:
-        # Half of what was measured before stays: blocks differ.
-        before, spent = peek(measured, trial), np.float64(cycles() - began) / count
-        poke(measured, trial, spent if before == 0.0 else 0.5 * (before + spent))
+    if packed > 0:
+        _trace_packets(tree, rays, block, slots, scratch.packet, active, packed, goal)
+    between = cycles()
+    if packed < count:
+        trace_all(tree, rays, block, slots, shifted(active, packed), count - packed, goal)
+    if trial:
+        _measure(measured, IN_PACKETS, np.float64(between - began) / packed)
+        _measure(measured, SINGLY, np.float64(cycles() - between) / (count - packed))
+        poke(measured, LEFT, _blocks_to_go(measured))
+    elif packed == count and np.float64(between - began) > SURPRISE * count * peek(
+        measured, IN_PACKETS
+    ):
+        # Among other things now than at the last trial; so is what comes after an empty block.
+        poke(measured, LEFT, 0.0)
 
 
 @entry
@@ -213,6 +248,7 @@ def closest_hits(tree_arrays, ray_arrays, ray_order, thread_scratch, goal, begin
                 poke(out.prim_id, batch_index(block, r), found)
                 poke(active, hits, r)
                 hits += np.int64(found >= 0)
+                prefetch_primitive(tree.primitives, found)
         finish_block(tree, rays, block, active, hits, out)
 
 

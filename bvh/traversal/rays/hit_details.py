@@ -15,7 +15,18 @@ from bvh.geometry.arithmetic.floats import round_quotient, two_sum
 from bvh.geometry.transforms import rounded_dot
 from bvh.geometry.triangles import scaled_ray, solve_plane, solve_weights
 from bvh.runtime.jit import by_type, inlined, kernel
-from bvh.runtime.simd import convert, gather, lane, load, mask_bits, peek, pointer_to, poke
+from bvh.runtime.simd import (
+    address,
+    convert,
+    gather,
+    lane,
+    load,
+    mask_bits,
+    peek,
+    pointer_to,
+    poke,
+    prefetch_address,
+)
 from bvh.runtime.tuple_references import stack_memory
 from bvh.traversal.rays.ray_batch import read_ray, read_rows
 from bvh.traversal.rays.ray_memory import HALF, batch_index, by_scene, closest_primitive
@@ -138,9 +149,45 @@ def _lanes_at(memory):
     )  # fmt: skip
 
 
+def prefetch_primitive(primitives, prim):
+    """Prefetch what tells the vertices of a primitive, -1 for none; see `prefetch_vertices`."""
+
+
+def _prefetch_face(primitives, prim):
+    prefetch_address(address(primitives.faces, 3 * prim))
+
+
+@by_type(prefetch_primitive, inline=True)
+def _choose_prefetch(primitives, prim):
+    if primitives.instance_class is Triangles:
+        return _prefetch_face
+    return lambda primitives, prim: None
+
+
+def prefetch_vertices(primitives, block, hits, count):
+    """Prefetch the vertices of the closest primitives of the rays `hits[:count]` of a block."""
+
+
+def _prefetch_corners(primitives, block, hits, count):
+    for j in range(count):
+        face = 3 * closest_primitive(primitives, block, peek(hits, j))
+        for k in range(3):
+            at = 3 * np.int64(peek(primitives.faces, face + k))
+            prefetch_address(address(primitives.points, at))
+            prefetch_address(address(primitives.points, at + 2))
+
+
+@by_type(prefetch_vertices, inline=True)
+def _choose_vertices(primitives, block, hits, count):
+    if primitives.instance_class is Triangles:
+        return _prefetch_corners
+    return lambda primitives, block, hits, count: None
+
+
 @kernel
 def finish_block(tree, rays, block, hits, count, out):
     """Write the details of the closest hits of the rays `hits[:count]` of a block."""
+    prefetch_vertices(tree.primitives, block, hits, count)
     pairs = _lanes_at(stack_memory(LANES_BYTES))
     for j in range(0, count, HALF):
         size = min(HALF, count - j)

@@ -57,8 +57,6 @@ from bvh.traversal.rays.ray_memory import (
     LOW_T,
     NODES_ADDRESS,
     OCTANT,
-    OCTANT_SHIFT,
-    PLANES,
     SHIFT,
     SLACK,
     STACK_CHILDREN,
@@ -79,6 +77,7 @@ from bvh.traversal.rays.ray_memory import (
     slot_doubles,
     slot_integers,
     tlas_distance,
+    write_octant,
     write_row,
 )
 from bvh.traversal.rays.ray_setup import (
@@ -114,7 +113,7 @@ from bvh.tree.instanced import (
     local_point,
 )
 from bvh.tree.triangle_groups import EDGE_ERROR, T_BOUND, TINY, UNIT
-from bvh.tree.wide_nodes import all_planes, first_row, near_planes, octant_shift
+from bvh.tree.wide_nodes import first_row
 
 F = np.float32
 # The float32 tests are disabled in an instance beyond this share of the bound.
@@ -123,16 +122,6 @@ WORST = 2.0**-10
 MIN_SCALE, MAX_SCALE = 2.0**-400, 2.0**400
 # Powers of two between t and the distances of the TLAS: doubles that differ do so there.
 MAX_SHIFT = 980
-
-
-@inlined
-def _write_octant(memory, slot, octant):
-    """Write the near planes, and the shift of the order of children, for a ray of an octant."""
-    x, y, z = near_planes(octant)
-    poke_int(memory, slot + PLANES, x)
-    poke_int(memory, slot + PLANES + 1, y)
-    poke_int(memory, slot + PLANES + 2, z)
-    poke_int(memory, slot + OCTANT_SHIFT, octant_shift(octant))
 
 
 @inlined
@@ -247,7 +236,7 @@ def _enter_blas(tree, rays, block, memory, slot, r, leaf):
     for axis in range(3):
         origin = p[axis] + entry * q[axis]
         write_axis(memory, slot + axis, 1, origin, q[axis], inverse[axis], margin)
-    _write_octant(memory, slot, octant_of(inverse))
+    write_octant(memory, slot, octant_of(inverse))
     spread = abs(q[0]) + abs(q[1]) + abs(q[2])
     slack = 16.0 * UNIT * bound + 2.0**-50 * (abs(entry) + 4.0 * bound) + lost
     first = INF
@@ -279,7 +268,7 @@ def _disable(memory, slot, q, bound):
     for axis in range(3):
         p, inverse, margin = axes[axis]
         write_axis(memory, slot + axis, 1, p, 1.0, inverse, margin)
-    _write_octant(memory, slot, octant_of((axes[0][1], axes[1][1], axes[2][1])))
+    write_octant(memory, slot, octant_of((axes[0][1], axes[1][1], axes[2][1])))
     write_limits(memory, slot, 1, disabled_limits(bound))
     poke(memory, slot + EDGE_FLOOR, F(INF))
     poke(memory, slot + T_SLOPE, F(INF))
@@ -330,7 +319,7 @@ def _load_tlas_numbers(tree, block, memory, slot, r):
     for row in range(INVERSE + 3):
         poke(memory, slot + row, read_row(block, r, row))
     poke(memory, slot + END, read_row(block, r, END))
-    _write_octant(memory, slot, np.int64(read_int(block, r, OCTANT)) & 7)
+    write_octant(memory, slot, np.int64(read_int(block, r, OCTANT)) & 7)
     poke(slot_integers(memory, slot), NODES_ADDRESS, address(tree.blocks, np.int64(0)))
 
 
@@ -343,16 +332,7 @@ def load_ray_of_scene(tree, block, memory, slot, r):
     poke_int(memory, slot + BASE, slot)
 
 
-def child_planes_in_scene(tree, memory, slot, octant):
-    """Return (planes, shift) of a slot's ray: each BLAS has its own octant."""
-    nx = np.int64(peek_int(memory, slot + PLANES))
-    ny = np.int64(peek_int(memory, slot + PLANES + 1))
-    nz = np.int64(peek_int(memory, slot + PLANES + 2))
-    shift = np.int32(peek_int(memory, slot + OCTANT_SHIFT))
-    return all_planes(nx, ny, nz), shift
-
-
-def next_entry_in_scene(tree, context_ref, memory, slot, top):
+def next_entry_in_scene(tree, context_ref, memory, slot, top, ordered):
     """Return the top of the stack at the next node, or at the next leaf of a BLAS."""
     base = np.int64(peek_int(memory, slot + BASE))
     if (

@@ -60,7 +60,9 @@ class AllGoal(NamedTuple):
 
     cull: Any
     once: Any
+    listed: Any  # without it hits are only counted
     found: Any
+    visits: Any
 
 
 class NearestHits(NamedTuple):
@@ -123,10 +125,13 @@ def _choose_beginning(goal):
 
 
 @inlined
-def _append(found, r, prim):
+def append_hit(goal, r, prim):
     """Append a hit of ray r; beyond the capacity it is only counted."""
+    found = goal.found
     i, at = ray_number(r), peek(found.size, 0)
     poke(found.counts, i, peek(found.counts, i) + 1)
+    if not goal.listed:
+        return
     poke(found.size, 0, at + 1)
     if at < found.capacity:
         poke(found.rays, at, i)
@@ -134,7 +139,7 @@ def _append(found, r, prim):
 
 
 @kernel
-def _is_hit(context_ref, r, prim, cull, once):
+def is_hit(context_ref, r, prim, cull, once):
     """Return whether ray r hits a primitive, or crosses it where hits must have one owner."""
     stay_outlined()
     tree, rays, block = follow(context_ref)
@@ -147,8 +152,8 @@ def _is_hit(context_ref, r, prim, cull, once):
 def collect_hit(goal, context_ref, memory, slot, prim):
     """Append a primitive that no filter has seen, if a slot's ray hits it."""
     r = ray_of(memory, slot)
-    if _is_hit(context_ref, r, prim, goal.cull, goal.once):
-        _append(goal.found, r, prim)
+    if is_hit(context_ref, r, prim, goal.cull, goal.once):
+        append_hit(goal, r, prim)
 
 
 def collect_group(goal, tree, block, context_ref, memory, slot, group, found):
@@ -163,9 +168,9 @@ def collect_group(goal, tree, block, context_ref, memory, slot, group, found):
         if found.certain >> k & 1:
             # What surely passes all edges meets none, however little it is moved.
             if not culled >> k & 1:
-                _append(goal.found, r, prim)
-        elif _is_hit(context_ref, r, prim, goal.cull, goal.once):
-            _append(goal.found, r, prim)
+                append_hit(goal, r, prim)
+        elif is_hit(context_ref, r, prim, goal.cull, goal.once):
+            append_hit(goal, r, prim)
 
 
 def accepts(accept, primitives, ray, prim, t, u, v, data):

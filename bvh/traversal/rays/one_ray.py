@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.floats import INF, NAN
-from bvh.runtime.jit import entry, inlined, kernel, types
+from bvh.runtime.jit import entry, entry_point, entry_points, inlined, kernel, types
 from bvh.runtime.simd import WIDTH, peek, pointer_to, poke
 from bvh.runtime.tuple_references import borrowed, stack_memory
 from bvh.traversal.rays.candidates import ClosestGoal
@@ -23,11 +23,9 @@ from bvh.traversal.rays.ray_memory import (
     DOUBLE_ROWS,
     GROUP,
     HEADER,
-    OCTANT,
     SLOT_SIZE,
     Block,
     closest_primitive,
-    read_int,
 )
 from bvh.traversal.rays.ray_setup import set_up_ray
 from bvh.traversal.rays.single_rays import trace
@@ -36,8 +34,9 @@ from bvh.tree.instanced import Instanced, leaf_of, prim_of
 from bvh.tree.primitives import Boxes, Custom, Obbs, Triangles, arrays_of, is_ray
 
 # The table of a tree, int64: how many numbers its nodes have, the addresses of its arrays, and
-# those of its primitives in the order of their fields.
-SIZE, NODES, IDS, GROUPS, FRAME, PRIMITIVES = range(6)
+# those of its primitives in the order of their fields. That of the bits of faces is 0 where all
+# count.
+SIZE, NODES, IDS, GROUPS, FRAME, BITS, PRIMITIVES = range(7)
 
 # Where the parts of the scratch memory begin, in bytes.
 DOUBLES = 4 * GROUP
@@ -56,7 +55,9 @@ def address_table(arrays: TreeArrays) -> NDArray[np.int64]:
     """Return the table of a tree, which must live as long as the table."""
     nodes, primitives = arrays.nodes, arrays_of(arrays.primitives)
     parts: list[NDArray[Any]] = [nodes.data, nodes.ids, arrays.groups, arrays.frame, *primitives]
-    return np.array([len(nodes.data), *(part.ctypes.data for part in parts)], np.int64)
+    at = [part.ctypes.data for part in parts]
+    bits = arrays.face_bits.ctypes.data if len(arrays.face_bits) else 0
+    return np.array([len(nodes.data), *at[:FRAME], bits, *at[FRAME:]], np.int64)
 
 
 @kernel
@@ -86,10 +87,9 @@ def trace_alone(tree, memory, ray, mask, goal):
     block = Block(pointer_to(at, F4), pointer_to(at + DOUBLES, F8), which)
     if not set_up_ray(block, tree.frame, none, o, d, t_min, t_max):
         return np.int64(-1)
-    octant = np.int64(read_int(block, none, OCTANT)) & 7
     # The lane index of the only ray is 0, which is also what `which` begins with.
     context = Context(tree, rays, block)
-    trace(context, pointer_to(at + SLOT, F4), which, np.int64(1), octant, goal)
+    trace(context, pointer_to(at + SLOT, F4), which, np.int64(1), goal)
     return closest_primitive(tree.primitives, block, none)
 
 
@@ -120,19 +120,30 @@ def _cast_at(table, primitives, ray, mask, cull):
         pointer_to(peek(table, GROUPS), F4),
         primitives,
         pointer_to(peek(table, FRAME), F8),
+        pointer_to(peek(table, BITS), I4),
+        peek(table, BITS) != 0,
     )
     return cast(tree, stack_memory(SCRATCH_BYTES), ray, mask, cull)
+
+
+def packed(cull: int, mask: int) -> int:
+    """Return the options of a ray in a tree over triangles as one number: 0 for no such.
+
+    A mask is an int32.
+    """
+    return ~mask << 2 | (cull & 3)
 
 
 # Numba takes apart a tuple of six numbers in the time of a tenth of a ray: they come one by one.
 
 
 @entry
-def cast_at_triangles(address, ox, oy, oz, dx, dy, dz, t_min, t_max, cull):
-    """Return (t, prim_id, u, v, front) of one ray in a tree over triangles."""
+def cast_at_triangles(address, ox, oy, oz, dx, dy, dz, t_min, t_max, options):
+    """Return (t, prim_id, u, v, front) of one ray in a tree over triangles; see `packed`."""
     table, ray = pointer_to(address, I8), ((ox, oy, oz), (dx, dy, dz), t_min, t_max)
     primitives = Triangles(_data(table, 0, F8), _data(table, 1, I4))
-    return _cast_at(table, primitives, ray, EVERY, cull)
+    # As `packed` has put them together.
+    return _cast_at(table, primitives, ray, ~(options >> 2), ((options & 3) ^ 2) - 2)
 
 
 @entry
@@ -181,15 +192,13 @@ CASTS: dict[type, tuple[Any, int]] = {
     Instanced: (cast_at_scene, 2),
 }
 
-_compiled: dict[type, Any] = {}
-
 
 def cast_function(arrays: TreeArrays) -> Any:
     """Return the function that casts a ray into a tree.
 
-    It takes the address of the tree's table, six floats, t_min, t_max and the side to cull; in a
-    scene a tuple of that and a mask. It never asks for their types as Numba's dispatcher does,
-    which costs a third of the call.
+    It takes the address of the tree's table, six floats, t_min, t_max and the side to cull; over
+    triangles that `packed` with a mask, in a scene a tuple of both. It never asks for their types
+    as Numba's dispatcher does, which costs a third of the call.
     """
     kind: type = type(arrays.primitives)
     if kind is Custom:
@@ -199,13 +208,13 @@ def cast_function(arrays: TreeArrays) -> Any:
 
 def _entry_point(kind: type) -> Any:
     """Return the compiled function that casts a ray into trees over primitives of a kind."""
-    if kind not in _compiled:
-        dispatcher, size = CASTS[kind]
+    dispatcher, size = CASTS[kind]
+    key = (dispatcher.__name__,)
+    if key not in entry_points:
         options = types.UniTuple(types.int64, size) if size else types.int64
         signature = (types.int64, *(types.float64,) * 8, options)
-        dispatcher.compile(signature)
-        _compiled[kind] = dispatcher.overloads[signature].entry_point
-    return _compiled[kind]
+        entry_points[key] = entry_point(dispatcher, signature)
+    return entry_points[key]
 
 
 def _cast_with_users_code(arrays: TreeArrays) -> Any:

@@ -1,26 +1,35 @@
-"""Packets: rays that visit nodes together, and leaves one triangle after the other.
+"""Packets: rays that visit nodes together, and leaves one by one.
 
 A packet is a run of vectors of rays of one octant. Nodes are tested for all of its rays together,
-by the interval of their origins and inverse directions: a child is left out only if no ray between
-them enters it. At a leaf each vector of rays is tested against the leaf's box, and where enough of
-its rays enter, against one triangle after the other; where few do, they go one by one.
+by intervals: a child is left out only if no ray between them enters it. At a leaf each vector of
+rays is tested against the leaf's box, and each ray that enters it against a group of triangles at
+once, straight from the ray block.
 
-The interval test. For an inverse i > 0 (and mirrored for i < 0) a near plane p is met no sooner
-than min((p - o) i) over the box of origins and inverses, which its corners bound; a far plane no
-later than max. With e = 2**-24, rounding of p - o (2.1 e B), of the product, of i (2.1 e B each)
-and of o (1.1 e B) moves a plane by less than 8 e B, covered by a margin of 10 e B.
+The interval test. Each ray has an anchor a = o + d s, a point on its line: s is that of SURE_LOW,
+where a camera stands, or of SURE_HIGH, where a lamp does. Where any hit will do, the anchors that
+are closer together are taken; with the latter the packet goes backwards, along -d. With i the
+inverses of the directions and c the size of one component of d, the point at r from a is
+a + (r c) / (i c): on one axis i c is the same for all rays, on the others it is a slope. For i > 0
+(and mirrored for i < 0) a near plane p is met at an r c no less than min((p - a) i c) over the box
+of anchors and that of i c, which their corners bound; a far plane at no more than max. No c is
+below LEAST_SCALE: with i c = 0, infinite planes, those of an unused lane, would be met nowhere.
+
+With e = 2**-24 and A the largest anchor, p - a is at most A + B. Rounding of o (e B), of d times s
+(e (A + B)) and of the fused step (e A) moves an anchor by 2 e (A + B) in sum; rounding of p - a, of
+the product, and of i c (three roundings) moves a plane by 5 e (A + B), and that of an anchor less
+the margin by e A. A margin of 8 e (A + B) covers all, with e B to spare (see `moved_rays`). Anchors
+beyond FARTHEST are replaced by a nearer point of the line.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.floats import INF
-from bvh.runtime.arguments import aligned
-from bvh.runtime.jit import inlined, kernel, stay_outlined
+from bvh.runtime.jit import by_type, inlined, kernel
 from bvh.runtime.simd import (
     WIDTH,
     compress_order,
@@ -28,65 +37,43 @@ from bvh.runtime.simd import (
     greater,
     lesser,
     load,
-    load_ints,
     lowest,
     lowest_bit,
     mask_bits,
     peek,
     permute,
-    poke,
     popcount,
     select,
+    shifted,
     splat,
     store,
-    store_ints,
 )
-from bvh.runtime.tuple_references import follow, refer
+from bvh.runtime.tuple_references import refer
 from bvh.traversal.rays.candidates import (
-    accept_certain,
-    accept_exact,
-    intersect_group,
-    load_closest,
-    store_closest,
+    accept_group,
+    candidates_of,
+    filter_ray,
 )
+from bvh.traversal.rays.packet_closest import PacketStack, load_packed, store_packed
 from bvh.traversal.rays.ray_memory import (
-    BEST_LOW,
     DIRECTION,
-    EDGE,
     END,
     FAR,
     GROUP,
     INVERSE,
-    LOW,
     NEAR,
+    OCTANTS,
     ORIGIN,
-    PRIM,
-    SLACK,
-    SPARE,
-    STACK,
-    STACK_CHILDREN,
+    PACKET_RAYS,
     SURE_HIGH,
     SURE_LOW,
-    T_ERROR,
+    lane_index,
     read_row,
 )
-from bvh.tree.frame import bound
-from bvh.tree.triangle_groups import (
-    E1,
-    E2,
-    NORMAL,
-    SIZE,
-    TINY,
-    TOLERANCE,
-    UNIT,
-    V0,
-    group_at,
-    test_distance,
-    test_edges,
-    three,
-)
+from bvh.tree.triangle_groups import UNIT, load_group, three
 from bvh.tree.wide_nodes import (
     all_planes,
+    child_at,
     child_codes,
     child_orders,
     leaf_rows,
@@ -95,32 +82,14 @@ from bvh.tree.wide_nodes import (
     octant_shift,
 )
 
-# Rays of a packet, and the numbers of its vectors in a block.
-PACKET_RAYS = 4 * WIDTH
-PACKET = PACKET_RAYS // WIDTH * GROUP
 F = np.float32
-PACKET_MARGIN = F(10.0 * UNIT)
-# Rays of a vector that must enter a leaf for it to be tested triangle by triangle.
-MIN_RAYS = WIDTH // 2
-
-
-class PacketStack(NamedTuple):
-    """Scratch of a packet; pointers inside kernels."""
-
-    children: NDArray[np.int32]
-    entries: NDArray[np.float32]
-    boxes: NDArray[np.int32]
-    slot: NDArray[np.float32]  # without a stack, for rays that leave the packet at a leaf
-
-
-def new_packet_stack() -> PacketStack:
-    """Return the scratch of one thread."""
-    return PacketStack(
-        aligned(STACK, np.int32),
-        aligned(STACK, np.float32),
-        aligned(STACK, np.int32),
-        aligned(STACK_CHILDREN, np.float32),
-    )
+PACKET_MARGIN = F(8.0 * UNIT)
+FARTHEST = F(16.0)
+# Pays for the rounding of the interval of r c.
+PART = F(2.0**-20)
+LEAST_SCALE = F(2.0**-10)
+# Nodes and leaves from which on single rays are faster: they would visit about as many in all.
+MOST_STEPS = 2 * PACKET_RAYS
 
 
 @inlined
@@ -130,35 +99,132 @@ def _highest(vector):
 
 
 @inlined
-def _range(lanes, row, begin, end):
-    """Return (smallest, largest) of a row over the active rays of a packet."""
-    low, high = splat(F(INF), WIDTH), splat(F(-INF), WIDTH)
-    for at in range(begin, end, GROUP):
-        value = load(lanes, at + row * WIDTH, WIDTH)
-        active = load(lanes, at + END * WIDTH, WIDTH) > F(-INF)
-        low = lesser(low, select(active, value, low))
-        high = greater(high, select(active, value, high))
-    return lowest(low), _highest(high)
+def _active(lanes, at):
+    """Return the mask of a vector's rays that are not done."""
+    return load(lanes, at + END * WIDTH, WIDTH) > F(-INF)
 
 
 @inlined
-def _end(lanes, begin, end):
-    """Return the largest end of a packet's rays."""
-    high = splat(F(-INF), WIDTH)
-    for at in range(begin, end, GROUP):
-        high = greater(high, load(lanes, at + END * WIDTH, WIDTH))
-    return _highest(high)
+def _anchor(lanes, at, row, reach):
+    """Return where the anchors of a vector of rays are on them, by the row that says so."""
+    limit = FARTHEST * reach
+    return greater(lesser(load(lanes, at + row * WIDTH, WIDTH), limit), -limit)
 
 
 @inlined
-def _axis(lanes, axis, negative, begin, end, reach):
-    """Return the interval of an axis: origins for near and far planes, and both inverses."""
-    o_low, o_high = _range(lanes, ORIGIN + axis, begin, end)
-    i_low, i_high = _range(lanes, INVERSE + axis, begin, end)
-    margin = PACKET_MARGIN * reach
-    o_low, o_high = o_low - margin, o_high + margin
-    near, far = (o_low, o_high) if negative else (o_high, o_low)
-    return splat(near, WIDTH), splat(far, WIDTH), splat(i_low, WIDTH), splat(i_high, WIDTH)
+def _scale(lanes, at, row):
+    """Return the scales c of a vector of rays; `row` is that of a component of directions."""
+    # Not zero: an inverse times that could not tell an unused lane of a node from a child.
+    return greater(abs(load(lanes, at + row * WIDTH, WIDTH)), splat(LEAST_SCALE, WIDTH))
+
+
+@inlined
+def _hull(hull, values, active):
+    """Return (low, high), lane by lane, with the values of active lanes."""
+    low, high = hull
+    return lesser(low, select(active, values, low)), greater(high, select(active, values, high))
+
+
+@inlined
+def _extremes(hull):
+    return lowest(hull[0]), _highest(hull[1])
+
+
+@inlined
+def _anchors(lanes, begin, end, row, reach):
+    """Return the ranges of the anchors of a packet, by axis."""
+    x = y = z = splat(F(INF), WIDTH), splat(F(-INF), WIDTH)
+    for at in range(begin, end, GROUP):
+        active, s = _active(lanes, at), _anchor(lanes, at, row, reach)
+        px, py, pz = three(lanes, at + ORIGIN * WIDTH)
+        dx, dy, dz = three(lanes, at + DIRECTION * WIDTH)
+        x, y = _hull(x, fma(dx, s, px), active), _hull(y, fma(dy, s, py), active)
+        z = _hull(z, fma(dz, s, pz), active)
+    return _extremes(x), _extremes(y), _extremes(z)
+
+
+@inlined
+def _inverses(lanes, begin, end, scale):
+    """Return the ranges of the inverses of a packet, by axis, times the size of a row."""
+    x = y = z = splat(F(INF), WIDTH), splat(F(-INF), WIDTH)
+    for at in range(begin, end, GROUP):
+        active, size = _active(lanes, at), _scale(lanes, at, scale)
+        ix, iy, iz = three(lanes, at + INVERSE * WIDTH)
+        x, y = _hull(x, ix * size, active), _hull(y, iy * size, active)
+        z = _hull(z, iz * size, active)
+    return _extremes(x), _extremes(y), _extremes(z)
+
+
+@inlined
+def _interval(lanes, begin, end, way, reach):
+    """Return the interval of r c of a packet's active rays; `way` is (row of anchors, of c)."""
+    row, scale = way
+    hull = splat(F(INF), WIDTH), splat(F(-INF), WIDTH)
+    for at in range(begin, end, GROUP):
+        active, size = _active(lanes, at), _scale(lanes, at, scale)
+        s, last = _anchor(lanes, at, row, reach), load(lanes, at + END * WIDTH, WIDTH)
+        backwards = row == SURE_HIGH
+        first = s - last if backwards else -s
+        last = s if backwards else last - s
+        hull = _hull(hull, first * size, active)
+        hull = _hull(hull, last * size, active)
+    low, high = _extremes(hull)
+    if low > high:
+        # No ray is active: nothing is left to visit.
+        return low, high
+    return low - abs(low) * PART, high + abs(high) * PART
+
+
+@inlined
+def _span(range_of_axis):
+    return range_of_axis[1] - range_of_axis[0]
+
+
+@inlined
+def _size(range_of_axis):
+    return max(-range_of_axis[0], range_of_axis[1])
+
+
+@inlined
+def _axis(anchors, inverses, negative, margin):
+    """Return the interval of an axis: anchors for near and far planes, and both inverses."""
+    low, high = anchors[0] - margin, anchors[1] + margin
+    near, far = (low, high) if negative else (high, low)
+    return (
+        splat(near, WIDTH),
+        splat(far, WIDTH),
+        splat(inverses[0], WIDTH),
+        splat(inverses[1], WIDTH),
+    )
+
+
+@inlined
+def _longest_axis(lanes, begin):
+    """Return the axis along which the first ray of a packet points most."""
+    k = begin + lane_index(lowest_bit(mask_bits(_active(lanes, begin)) | 1 << (WIDTH - 1)))
+    x = abs(peek(lanes, k + DIRECTION * WIDTH))
+    y = abs(peek(lanes, k + (DIRECTION + 1) * WIDTH))
+    z = abs(peek(lanes, k + (DIRECTION + 2) * WIDTH))
+    return np.int64(0) if x >= y and x >= z else (np.int64(1) if y >= z else np.int64(2))
+
+
+@inlined
+def _beam(lanes, begin, end, octant, any_hit, reach):
+    """Return the intervals of a packet by axis, its octant, and its way for `_interval`."""
+    scale, row = DIRECTION + _longest_axis(lanes, begin), np.int64(SURE_LOW)
+    ix, iy, iz = _inverses(lanes, begin, end, scale)
+    ax, ay, az = _anchors(lanes, begin, end, row, reach)
+    if any_hit:
+        bx, by, bz = _anchors(lanes, begin, end, SURE_HIGH, reach)
+        if _span(bx) + _span(by) + _span(bz) < _span(ax) + _span(ay) + _span(az):
+            ax, ay, az = bx, by, bz
+            ix, iy, iz = (-ix[1], -ix[0]), (-iy[1], -iy[0]), (-iz[1], -iz[0])
+            octant, row = octant ^ (OCTANTS - 1), np.int64(SURE_HIGH)
+    margin = PACKET_MARGIN * (reach + max(_size(ax), max(_size(ay), _size(az))))
+    x = _axis(ax, ix, octant & 1 != 0, margin)
+    y = _axis(ay, iy, octant & 2 != 0, margin)
+    z = _axis(az, iz, octant & 4 != 0, margin)
+    return x, y, z, octant, (row, scale)
 
 
 @inlined
@@ -176,7 +242,7 @@ def _later(nodes, at, axis):
 
 
 @inlined
-def _enter_box(nodes, box, lanes, at, planes):
+def enter_box(nodes, box, lanes, at, planes):
     """Return which rays of a vector enter a box."""
     nx, ny, nz, fx, fy, fz = planes
     ix, iy, iz = three(lanes, at + INVERSE * WIDTH)
@@ -193,170 +259,77 @@ def _enter_box(nodes, box, lanes, at, planes):
     return mask_bits(first <= last)
 
 
-@inlined
-def _intersect_leaf(goal, tree, block, context_ref, stack, packet, child, box, planes):
+def intersect_leaf(goal, tree, block, context_ref, stack, packet, child, box, planes):
     """Intersect a packet's rays with a leaf; return whether any may have a new closest hit.
 
     `packet` is where its vectors of rays begin and end, `stack` its scratch.
     """
-    lanes, begin, end = block.lanes, packet[0], packet[1]
+
+
+# For the scratch of a packet in a tree, or in the TLAS of a scene, what it does at a leaf.
+LEAVES: dict[type, Callable[..., Any]] = {}
+
+
+@by_type(intersect_leaf, inline=True)
+def _choose_leaf(goal, tree, block, context_ref, stack, packet, child, box, planes):
+    return LEAVES[stack.instance_class]
+
+
+def _intersect_leaf(goal, tree, block, context_ref, stack, packet, child, box, planes):
+    memory, (begin, end) = stack.slot, packet
+    inside, shift = np.int64(0), np.int64(0)
+    for at in range(begin, end, GROUP):
+        inside |= np.int64(enter_box(tree.blocks, box, block.lanes, at, planes)) << shift
+        shift += WIDTH
+    if inside == 0:
+        return False
     group, count = leaf_rows(child)
     changed = False
-    # The number of lanes, hidden from the compiler, which would unroll the loop.
-    triangles = WIDTH + np.int64(child > 0)
-    for at in range(begin, end, GROUP):
-        inside = _enter_box(tree.blocks, box, lanes, at, planes)
-        if inside == 0:
-            continue
-        if popcount(inside) < MIN_RAYS:
-            while inside != 0:
-                r = at + lowest_bit(inside)
-                inside &= inside - 1
-                _intersect_alone(goal, tree, block, context_ref, stack.slot, r, group, count)
-            changed = True
-            continue
-        for g in range(group, group + count):
-            for k in range(triangles):
-                if _intersect_triangle(goal, tree, block, context_ref, stack.slot, at, g, k):
-                    changed = True
+    for g in range(group, group + count):
+        triangles, bits = load_group(tree.groups, g), inside
+        while bits != 0:
+            r = begin + lane_index(lowest_bit(bits))
+            bits &= bits - 1
+            ray = shifted(block.lanes, r), WIDTH
+            found = filter_ray(tree.primitives, triangles, ray, read_row(block, r, END))
+            if found.bits != 0:
+                changed = True
+                load_packed(tree.primitives, block, memory, np.int64(0), r)
+                candidates = candidates_of(ray, found)
+                accept_group(goal, tree, block, context_ref, memory, np.int64(0), g, candidates)
+                store_packed(tree.primitives, block, memory, np.int64(0), r)
     return changed
 
 
-@inlined
-def _intersect_alone(goal, tree, block, context_ref, memory, r, group, count):
-    """Intersect ray r with the groups of a leaf, in a slot."""
-    slot = np.int64(0)
-    for row in range(SLACK + 1):
-        poke(memory, slot + row, read_row(block, r, row))
-    load_closest(block, memory, slot, r)
-    for g in range(group, group + count):
-        intersect_group(goal, tree, block, context_ref, memory, slot, g)
-    store_closest(block, memory, slot, r)
-
-
-@inlined
-def _corner(groups, at):
-    return (
-        splat(peek(groups, at), WIDTH),
-        splat(peek(groups, at + WIDTH), WIDTH),
-        splat(peek(groups, at + 2 * WIDTH), WIDTH),
-    )
-
-
-@inlined
-def _intersect_triangle(goal, tree, block, context_ref, memory, at, group, k):
-    """Intersect a vector of rays with a triangle; return whether a closest hit may have changed."""
-    lanes, groups, cull = block.lanes, tree.groups, goal.cull
-    base = group_at(group) + k
-    tolerance = peek(groups, base + TOLERANCE * WIDTH)
-    if tolerance < F(0.0):
-        return False
-    n = _corner(groups, base + NORMAL * WIDTH)
-    maybe, passes, c, den = test_edges(
-        three(lanes, at + ORIGIN * WIDTH),
-        three(lanes, at + DIRECTION * WIDTH),
-        _corner(groups, base + V0 * WIDTH),
-        _corner(groups, base + E1 * WIDTH),
-        _corner(groups, base + E2 * WIDTH),
-        n,
-        load(lanes, at + EDGE * WIDTH, WIDTH) * splat(tolerance, WIDTH),
-    )
-    if mask_bits(maybe) == 0:
-        return False
-    end = load(lanes, at + END * WIDTH, WIDTH)
-    size = splat(peek(groups, base + SIZE * WIDTH), WIDTH)
-    within, t, error = test_distance(
-        c,
-        den,
-        load(lanes, at + LOW * WIDTH, WIDTH),
-        end,
-        n,
-        fma(load(lanes, at + T_ERROR * WIDTH, WIDTH), size, splat(TINY, WIDTH)),
-    )
-    maybe = maybe & within & (end > F(-INF))
-    bits = mask_bits(maybe)
-    if bits == 0:
-        return False
-    prim = np.int32(peek(tree.ids, group * WIDTH + k))
-    error = error + load(lanes, at + SLACK * WIDTH, WIDTH)
-    low, high = t - error, t + error
-    certain = (
-        maybe
-        & passes
-        & (low >= load(lanes, at + SURE_LOW * WIDTH, WIDTH))
-        & (high <= load(lanes, at + SURE_HIGH * WIDTH, WIDTH))
-    )
-    if cull != 0:
-        # Drop certain hits on the culled side.
-        zero = splat(F(0.0), WIDTH)
-        unseen = mask_bits(certain & (den > zero if cull > 0 else den < zero))
-        bits &= ~unseen
-        if bits == 0:
-            return False
-        certain = certain & (den < zero if cull > 0 else den > zero)
-    best_low = load(lanes, at + BEST_LOW * WIDTH, WIDTH)
-    # Hits that are surely closer than the closest so far replace it, in all lanes.
-    better = certain & (low <= end) & (high < best_low)
-    if mask_bits(better) != 0:
-        # Minima, for a choice between old and new would become a masked store, which may be slow.
-        none = splat(F(INF), WIDTH)
-        before = load_ints(lanes, at + PRIM * WIDTH, WIDTH)
-        store_ints(lanes, at + PRIM * WIDTH, select(better, splat(prim, WIDTH), before))
-        store(lanes, at + BEST_LOW * WIDTH, lesser(select(better, low, none), best_low))
-        nearer = splat(F(-INF), WIDTH) if goal.any_hit else high
-        store(lanes, at + END * WIDTH, lesser(select(better, nearer, none), end))
-    bits &= ~mask_bits(better | (certain & (low > end)))
-    if bits != 0:
-        store(lanes, SPARE, low)
-        store(lanes, SPARE + WIDTH, high)
-        _resolve_rays(
-            context_ref, memory, at, np.int64(prim), bits, mask_bits(certain), goal.any_hit, cull
-        )
-    return True
+LEAVES[PacketStack] = _intersect_leaf
 
 
 @kernel
-def _resolve_rays(context_ref, memory, at, prim, bits, certain, any_hit, cull):
-    """Decide a triangle for the rays `bits` of a vector, whose intervals are in SPARE."""
-    stay_outlined()
-    _, _, block = follow(context_ref)
-    lanes, slot = block.lanes, np.int64(0)
-    while bits != 0:
-        k = lowest_bit(bits)
-        bits &= bits - 1
-        load_closest(block, memory, slot, at + k)
-        if certain >> k & 1:
-            low, high = peek(lanes, SPARE + k), peek(lanes, SPARE + WIDTH + k)
-            accept_certain(context_ref, memory, slot, prim, low, high, cull)
-        elif not accept_exact(context_ref, memory, slot, prim, cull):
-            continue
-        if any_hit:
-            poke(memory, slot + END, F(-INF))
-        store_closest(block, memory, slot, at + k)
+def trace_packet(context, stack, begin, end, octant, reach, goal):
+    """Trace the vectors of rays begin..end of a block, all of one octant, through a tree.
 
-
-@kernel
-def trace_packet(context, stack, begin, end, octant, goal):
-    """Trace the vectors of rays begin..end of a block, all of one octant, through a tree."""
+    `reach` bounds their origins. Returns False if their paths differ so much that it gave up; what
+    was found so far is kept.
+    """
     tree, _, block = context
     context_ref = refer(context)
     lanes, nodes = block.lanes, tree.blocks
     nx, ny, nz = near_planes(octant)
     planes = all_planes(nx, ny, nz)
-    _, _, _, fx, fy, fz = planes
+    x, y, z, octant, way = _beam(lanes, begin, end, octant, goal.any_hit, reach)
+    # Of the rays' way through nodes, which may be backwards.
+    nx, ny, nz = near_planes(octant)
+    _, _, _, fx, fy, fz = all_planes(nx, ny, nz)
     shift = np.int32(octant_shift(octant))
-    reach = F(bound(tree.frame))
-    x = _axis(lanes, 0, octant & 1 != 0, begin, end, reach)
-    y = _axis(lanes, 1, octant & 2 != 0, begin, end, reach)
-    z = _axis(lanes, 2, octant & 4 != 0, begin, end, reach)
-    limit = _end(lanes, begin, end)
+    start, limit = _interval(lanes, begin, end, way, reach)
+    start = splat(start, WIDTH)
     child, box, top = np.int64(0), np.int64(0), np.int64(0)
-    while True:
+    for _ in range(MOST_STEPS):
         if child >= 0:
             at = node_at(child)
             first = greater(
                 greater(_sooner(nodes, at + nx, x), _sooner(nodes, at + ny, y)),
-                greater(_sooner(nodes, at + nz, z), splat(F(0.0), WIDTH)),
+                greater(_sooner(nodes, at + nz, z), start),
             )
             last = lesser(
                 lesser(_later(nodes, at + fx, x), _later(nodes, at + fy, y)),
@@ -364,25 +337,26 @@ def trace_packet(context, stack, begin, end, octant, goal):
             )
             order = child_orders(nodes, at) >> shift
             first = permute(first, order)
-            # An unused lane gives inf - inf or inf * 0 at worst, and a NaN enters nothing.
+            # An unused lane begins at inf and ends at -inf, for neither i nor c is zero.
             bits = mask_bits(first <= permute(last, order))
             if bits != 0:
                 front = compress_order(bits)
                 children = permute(child_codes(nodes, at), order)
                 store(stack.children, top, permute(children, front))
                 store(stack.entries, top, permute(first, front))
-                store(
-                    stack.boxes, top, (permute(order, front) & np.int32(WIDTH - 1)) + np.int32(at)
-                )
+                lanes_entered = permute(order, front) & np.int32(WIDTH - 1)
+                store(stack.boxes, top, lanes_entered + np.int32(child * WIDTH))
                 top += popcount(bits)
-        elif _intersect_leaf(
+        elif intersect_leaf(
             goal, tree, block, context_ref, stack, (begin, end), child, box, planes
         ):
-            limit = _end(lanes, begin, end)
+            _, limit = _interval(lanes, begin, end, way, reach)
         # Take the next entry that does not begin behind all closest hits.
         top -= 1
         while top >= 0 and peek(stack.entries, top) > limit:
             top -= 1
         if top < 0:
-            return
-        child, box = np.int64(peek(stack.children, top)), np.int64(peek(stack.boxes, top))
+            return True
+        child = np.int64(peek(stack.children, top))
+        box = child_at(np.int64(peek(stack.boxes, top)))
+    return False

@@ -36,12 +36,12 @@ from bvh.runtime.tuple_references import as_pointers, pointers_of
 from bvh.traversal.rays.ray_memory import BLOCK, HALF
 from bvh.tree import frame as frames
 
-# The mask of rays that meet every instance of a scene.
+# The mask of rays for which all faces, and all instances of a scene, count.
 EVERY = kernel_input(np.full(1, -1, np.int32))
 
-# Pixels of a block: patches side by side, each of one packet's rays.
-TILE_WIDTH, TILE_HEIGHT = 64, 4
-PATCH_WIDTH, PATCH_HEIGHT = 8, 4
+# Pixels of a block: patches side by side, square, each of one packet's rays.
+TILE_WIDTH, TILE_HEIGHT = 32, 8
+PATCH_WIDTH, PATCH_HEIGHT = 8, 8
 
 # Packets or single rays: chosen by trial, or forced.
 AUTO, PACKETS, SINGLES = 0, 1, 2
@@ -60,6 +60,12 @@ class Rays(NamedTuple):
     t_min: NDArray[np.float64]
     t_max: NDArray[np.float64]
     masks: NDArray[np.int32] = EVERY
+
+
+def read_only(arrays: Any) -> Rays:
+    """Return rays as all kernels are compiled for them."""
+    o, d, low, high, masks = (kernel_input(array) for array in arrays)
+    return Rays(o, d, low, high, masks)
 
 
 class RayPointers(NamedTuple):
@@ -110,6 +116,12 @@ def read_ray(rays, i):
         peek(rays.t_min, i * rays.low_step),
         peek(rays.t_max, i * rays.high_step),
     )
+
+
+@inlined
+def mask_of(rays, i):
+    """Return the mask of ray i."""
+    return peek(rays.masks, i * rays.mask_step)
 
 
 @inlined

@@ -16,13 +16,13 @@ its first number, from which its other rows are WIDTH apart.
 | OCTANT, PRIM | integers: the octant of the direction, the closest primitive so far |
 | PRIM_INSTANCE | in a scene, the instanced tree of PRIM |
 
-A slot contains a ray with its numbers side by side, its closest hit so far, and its stack. All
-slots are behind one pointer, integers as the bits of float32: with a pointer for each kind of
-number, registers would not suffice. A slot is identified by the index of its first number.
+A slot contains the end of a ray, its closest hit so far, and its stack. All slots are behind one
+pointer, integers as the bits of float32: with a pointer for each kind of number, registers would
+not suffice. A slot is identified by the index of its first number.
 
-In a scene, a slot has the numbers of its ray for the TLAS, or for the BLAS that the ray is in (see
-`instanced_rays`); the ray block keeps the former. Distances: with tau' = t * 2**shift - entry in
-the TLAS, tau = tau' * scale - entry' in a BLAS.
+In a scene, a slot also has the numbers of its ray, side by side, for the TLAS or for the BLAS that
+the ray is in (see `instanced_rays`); the ray block keeps the former. Distances: with
+tau' = t * 2**shift - entry in the TLAS, tau = tau' * scale - entry' in a BLAS.
 """
 
 from __future__ import annotations
@@ -37,8 +37,9 @@ from numpy.typing import NDArray
 from bvh.geometry.arithmetic.floats import INF, scale_by
 from bvh.runtime.arguments import aligned
 from bvh.runtime.jit import by_type, inlined
-from bvh.runtime.simd import WIDTH, address, peek, peek_int, pointer_to, poke, poke_int
+from bvh.runtime.simd import WIDTH, address, peek, peek_int, pointer_to, poke, poke_int, shifted
 from bvh.tree.instanced import Instanced, code_of, is_mirrored, leaf_of, prim_of
+from bvh.tree.wide_nodes import all_planes, near_planes, octant_shift
 
 # Rays in a block: their lanes fit the first-level cache.
 BLOCK = 256
@@ -63,24 +64,29 @@ _GROUP_BITS = GROUP.bit_length() - 1
 _DOUBLE_BITS = _LANE_BITS + DOUBLE_ROWS.bit_length() - 1
 
 # Rays that are traced in turn, each in a slot; octants of directions.
-SLOTS, OCTANTS = 32, 8
+SLOTS, OCTANTS = 16, 8
 # Depth never exceeds 2 * log2(n) + 8 <= 68; each level leaves up to WIDTH - 1 entries.
 STACK = 70 * WIDTH
 
-# What all slots share: for each that takes a step, where its ray enters the children, their order,
-# and which are entered; then the slots whose next entry is a node, and those where it is a leaf.
-ENTRIES = 0
-ORDERS = ENTRIES + SLOTS * WIDTH
-ENTERED = ORDERS + SLOTS * WIDTH
-NODE_QUEUE = ENTERED + SLOTS
-LEAF_QUEUE = NODE_QUEUE + SLOTS + 8
-HEADER = LEAF_QUEUE + SLOTS + 8
+# What all slots share: those whose next entry is a node, those where it is a leaf, and those whose
+# ray is done; and what the filter has found, with the slot and group that it is of. HEADER is a
+# multiple of 16.
+NODE_QUEUE = 0
+LEAF_QUEUE = NODE_QUEUE + SLOTS + 16
+DONE_QUEUE = LEAF_QUEUE + SLOTS + 16
+FOUND = DONE_QUEUE + SLOTS + 16
+FOUND_SLOT, FOUND_GROUP, FOUND_BITS, FOUND_PASSES = 0, 1, 2, 3
+FOUND_DEN, FOUND_NUMERATOR, FOUND_MARGIN = 16, 16 + WIDTH, 16 + 2 * WIDTH
+FOUND_SIZE = 16 + 4 * WIDTH
+HEADER = FOUND + 8 * SLOTS * FOUND_SIZE
 
-# Rows of a slot. Up to BEST_LOW they are those of the ray block; then come bounds of the filter
-# that only a BLAS has; the ray, the top of its stack, and its next entry.
+# Rows of a slot. Up to BEST_LOW they are those of the ray block, of which a tree needs END and
+# BEST_LOW; then come bounds of the filter that only a BLAS has; the ray, the top of its stack, and
+# its next entry.
 EDGE_FLOOR, T_SLOPE, T_FLOOR = 23, 24, 25
 RAY, TOP, CHILD = 28, 29, 30
-# In a scene: the instance that the ray is in, or -1; where its stack begins; the near planes.
+# The near planes of the ray's octant, and the shift of the order of children. In a scene: the
+# instance that the ray is in, or -1; where its stack begins.
 INSTANCE, BASE, PLANES, OCTANT_SHIFT = 32, 33, 34, 37
 # Doubles and integers of 64 bits, counted from WORDS. BEST is the closest primitive so far, EXACT
 # the one whose exact distance is EXACT_T.
@@ -94,6 +100,10 @@ TLAS_ORIGIN, TLAS_DIRECTION, TLAS_ERROR, TLAS_SCALE = 10, 13, 16, 17
 STACK_CHILDREN = 80
 STACK_ENTRIES = STACK_CHILDREN + 2 * STACK + WIDTH
 SLOT_SIZE = STACK_ENTRIES + 2 * STACK + WIDTH
+
+# Rays of a packet, and the numbers of its vectors in a block.
+PACKET_RAYS = 64
+PACKET = PACKET_RAYS // WIDTH * GROUP
 
 NO_PRIM, NO_EXACT = -1, -2
 
@@ -234,16 +244,12 @@ class Slots(NamedTuple):
     """Scratch of rays traced one by one; pointers inside kernels."""
 
     memory: NDArray[np.float32]
-    bucket: NDArray[np.int64]
     spare: NDArray[np.int64]
-    sizes: NDArray[np.int64]
 
 
 def new_slots() -> Slots:
     """Return the scratch of one thread."""
-    memory = aligned(HEADER + SLOTS * SLOT_SIZE, np.float32)
-    bucket, spare = np.empty(BLOCK, np.int64), np.empty(BLOCK, np.int64)
-    return Slots(memory, bucket, spare, np.empty(OCTANTS + 1, np.int64))
+    return Slots(aligned(HEADER + SLOTS * SLOT_SIZE, np.float32), np.empty(BLOCK, np.int64))
 
 
 @inlined
@@ -277,6 +283,37 @@ def reset_closest(memory, slot, r):
     poke_int(memory, slot + RAY, r)
     poke(words, BEST, np.int64(NO_PRIM))
     poke(words, EXACT, np.int64(NO_EXACT))
+
+
+@inlined
+def write_octant(memory, slot, octant):
+    """Write the near planes, and the shift of the order of children, for a ray of an octant."""
+    x, y, z = near_planes(octant)
+    poke_int(memory, slot + PLANES, x)
+    poke_int(memory, slot + PLANES + 1, y)
+    poke_int(memory, slot + PLANES + 2, z)
+    poke_int(memory, slot + OCTANT_SHIFT, octant_shift(octant))
+
+
+@inlined
+def child_planes(memory, slot):
+    """Return (planes, shift) of a slot's ray: where in a node its near and far planes are."""
+    nx = np.int64(peek_int(memory, slot + PLANES))
+    ny = np.int64(peek_int(memory, slot + PLANES + 1))
+    nz = np.int64(peek_int(memory, slot + PLANES + 2))
+    return all_planes(nx, ny, nz), np.int32(peek_int(memory, slot + OCTANT_SHIFT))
+
+
+def _ray_in_block(primitives, block, memory, slot):
+    """Return where the numbers of a slot's ray are, END apart, and how many others between."""
+    return shifted(block.lanes, ray_of(memory, slot)), WIDTH
+
+
+def _ray_in_slot(primitives, block, memory, slot):
+    return shifted(memory, slot), 1
+
+
+ray_numbers = by_scene(_ray_in_block, _ray_in_slot)
 
 
 def _arrays_of_tree(tree, memory, slot):

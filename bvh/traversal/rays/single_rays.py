@@ -1,18 +1,21 @@
 """Single rays: slab tests of a node's boxes, with several rays interleaved to hide memory latency.
 
-Each slot contains a ray and its stack. A round lets every slot whose next entry is a node take one
-step, without a branch that depends on the ray; a second round tests the leaves that were reached.
+Each slot has a ray and its stack. A round lets every slot whose next entry is a node take one step,
+without a branch that depends on the ray. When most slots have reached a leaf, the filter tests all
+of these, and what it has found is decided after that.
 A node's children are pushed nearest last, by the order that is stored for the ray's octant: no
-sorting, no branch a child (Bikker 2024, "TinyBVH", its 8-wide layout).
+sorting, no branch a child (Bikker 2024, "TinyBVH", its 8-wide layout). Where any hit will do they
+are pushed as they come.
 
-The loop is the same for a tree and for a scene; `load_ray`, `current_arrays`, `child_planes` and
-`next_entry` are chosen by type.
+The loop is the same for a tree and for a scene; `load_ray`, `current_arrays` and `next_entry` are
+chosen by type.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
+from bvh.geometry.arithmetic.floats import INF
 from bvh.runtime.jit import by_type, inlined, kernel
 from bvh.runtime.simd import (
     WIDTH,
@@ -20,9 +23,9 @@ from bvh.runtime.simd import (
     compress_order,
     fma,
     greater,
+    highest_bit,
     lesser,
     load,
-    load_ints,
     mask_bits,
     peek,
     peek_int,
@@ -31,28 +34,43 @@ from bvh.runtime.simd import (
     poke_int,
     popcount,
     prefetch_address,
-    select,
-    shifted,
     splat,
     store,
     store_ints,
 )
 from bvh.runtime.tuple_references import refer
-from bvh.traversal.rays.candidates import ClosestGoal, CountGoal, intersect_leaf, spread
+from bvh.traversal.rays.candidates import (
+    ClosestGoal,
+    CountGoal,
+    Filtered,
+    accept_group,
+    candidates_of,
+    filter_group,
+    intersect_leaf,
+    load_closest,
+    spread,
+)
 from bvh.traversal.rays.instanced_rays import (
-    child_planes_in_scene,
     load_ray_of_scene,
     next_entry_in_scene,
 )
+from bvh.traversal.rays.leaf_hits import AllGoal
 from bvh.traversal.rays.ray_batch import Context
 from bvh.traversal.rays.ray_memory import (
     BEST,
-    BEST_LOW,
     CHILD,
+    DONE_QUEUE,
     END,
-    ENTERED,
-    ENTRIES,
     FAR,
+    FOUND,
+    FOUND_BITS,
+    FOUND_DEN,
+    FOUND_GROUP,
+    FOUND_MARGIN,
+    FOUND_NUMERATOR,
+    FOUND_PASSES,
+    FOUND_SIZE,
+    FOUND_SLOT,
     HEADER,
     INVERSE,
     LEAF_QUEUE,
@@ -60,7 +78,7 @@ from bvh.traversal.rays.ray_memory import (
     NODE_QUEUE,
     OCTANT,
     OCTANTS,
-    ORDERS,
+    RAY,
     SLOT_SIZE,
     SLOTS,
     STACK_CHILDREN,
@@ -68,29 +86,33 @@ from bvh.traversal.rays.ray_memory import (
     TOP,
     batch_index,
     by_scene,
+    child_planes,
     current_arrays,
+    primitives_class,
+    ray_numbers,
     ray_of,
     read_int,
-    read_row,
-    reset_closest,
     set_closest_primitive,
     slot_integers,
+    write_octant,
 )
+from bvh.tree.instanced import Instanced
+from bvh.tree.primitives import Triangles
 from bvh.tree.triangle_groups import group_at
 from bvh.tree.wide_nodes import (
-    all_planes,
     child_codes,
     child_orders,
     first_row,
-    near_planes,
+    leaf_rows,
     node_at,
-    octant_shift,
 )
+
+F = np.float32
 
 
 @inlined
-def enter_children(nodes, at, ray, planes):
-    """Return (first, last): where a ray enters and leaves each child of the node at `at`.
+def enter_children(nodes, at, ray, end, planes):
+    """Return (first, last): where a ray up to `end` enters and leaves each child of a node at `at`.
 
     `planes` are those of `all_planes`: near and far ones are chosen by the sign of the direction,
     not by comparing their distances.
@@ -104,7 +126,7 @@ def enter_children(nodes, at, ray, planes):
     tx = fma(load(nodes, at + fx, WIDTH), ix, spread(ray, FAR))
     ty = fma(load(nodes, at + fy, WIDTH), iy, spread(ray, FAR + 1))
     tz = fma(load(nodes, at + fz, WIDTH), iz, spread(ray, FAR + 2))
-    last = lesser(lesser(tx, ty), lesser(tz, spread(ray, END)))
+    last = lesser(lesser(tx, ty), lesser(tz, splat(end, WIDTH)))
     return first, last
 
 
@@ -143,31 +165,44 @@ def _choose_test_count(goal, tree, block, memory, slot, tested):
 
 def _load_ray_of_tree(tree, block, memory, slot, r):
     """Load ray r into a slot, at the root."""
-    for row in range(BEST_LOW + 1):
-        poke(memory, slot + row, read_row(block, r, row))
-    reset_closest(memory, slot, r)
+    # A packet may have found one before it gave up.
+    load_closest(block, memory, slot, r)
+    write_octant(memory, slot, np.int64(read_int(block, r, OCTANT)) & (OCTANTS - 1))
 
 
 load_ray = by_scene(_load_ray_of_tree, load_ray_of_scene)
 
 
-def _child_planes_in_tree(tree, memory, slot, octant):
-    """Return (planes, shift) for `enter_children`, and for the order of children."""
-    x, y, z = near_planes(octant)
-    return all_planes(x, y, z), np.int32(octant_shift(octant))
+def in_order(goal, tree):
+    """Return whether a slot's next child is the nearest, and those behind its end are dropped."""
 
 
-child_planes = by_scene(_child_planes_in_tree, child_planes_in_scene)
+@by_type(in_order, inline=True)
+def _choose_order(goal, tree):
+    # An end that does not move before the ray is done drops nothing.
+    if primitives_class(tree) is Instanced or goal.instance_class is CountGoal:
+        return lambda goal, tree: True
+    if goal.instance_class is AllGoal:
+        return lambda goal, tree: False
+    return lambda goal, tree: not goal.any_hit
 
 
-def _next_entry_in_tree(tree, context_ref, memory, slot, top):
+def _next_entry_in_tree(tree, context_ref, memory, slot, top, ordered):
     """Pop the stack of a slot from `top` on; return the new top, below the slot if it is empty.
 
     Entries behind the closest hit are dropped; one with it stays, for a tie.
     """
-    while top >= slot and peek(memory, top + STACK_ENTRIES) > peek(memory, slot + END):
-        top -= 1
-    return top
+    end = peek(memory, slot + END)
+    if not ordered:
+        return top if end > F(-INF) else slot - 1
+    # WIDTH entries at a time, without a branch that no CPU could predict. What lies below the
+    # slot's stack may be anything.
+    while True:
+        entries = load(memory, top + (STACK_ENTRIES - WIDTH + 1), WIDTH)
+        bits = mask_bits(entries <= splat(end, WIDTH))
+        top += highest_bit(bits) - (WIDTH - 1)
+        if bits != 0 or top < slot:
+            return top
 
 
 next_entry = by_scene(_next_entry_in_tree, next_entry_in_scene)
@@ -189,11 +224,72 @@ def _choose_finish(goal, tree, block, memory, slot):
     return lambda goal, tree, block, memory, slot: None
 
 
+def test_leaves(goal, tree, block, context_ref, memory, count):
+    """Test the rays of the first slots that wait at leaves; pop these, or their first groups."""
+
+
+def _test_groups(goal, tree, block, context_ref, memory, count):
+    found = np.int64(0)
+    # All filters first: few groups have candidates, and no CPU could predict which.
+    for i in range(count):
+        slot = np.int64(peek_int(memory, LEAF_QUEUE + i))
+        child = np.int64(peek_int(memory, slot + CHILD))
+        first, rows = leaf_rows(child)
+        for group in range(first, first + rows):
+            at = FOUND + found * FOUND_SIZE
+            result = filter_group(tree, block, memory, slot, group)
+            poke_int(memory, at + FOUND_SLOT, slot)
+            poke_int(memory, at + FOUND_GROUP, group)
+            poke_int(memory, at + FOUND_BITS, result.bits)
+            poke_int(memory, at + FOUND_PASSES, result.passes)
+            store(memory, at + FOUND_DEN, result.den)
+            store(memory, at + FOUND_NUMERATOR, result.numerator)
+            store(memory, at + FOUND_MARGIN, result.margin)
+            found += np.int64(result.bits != 0)
+            if tree.has_bits:
+                prefetch_address(address(tree.face_bits, group * WIDTH))
+        count_tests(goal, tree, block, memory, slot, (first * WIDTH, (first + rows) * WIDTH))
+        poke_int(memory, slot + TOP, np.int64(peek_int(memory, slot + TOP)) - 1)
+    for i in range(found):
+        at = FOUND + i * FOUND_SIZE
+        slot = np.int64(peek_int(memory, at + FOUND_SLOT))
+        group = np.int64(peek_int(memory, at + FOUND_GROUP))
+        bits = np.int64(peek_int(memory, at + FOUND_BITS))
+        passes = np.int64(peek_int(memory, at + FOUND_PASSES))
+        den = load(memory, at + FOUND_DEN, WIDTH)
+        numerator = load(memory, at + FOUND_NUMERATOR, WIDTH)
+        margin = load(memory, at + FOUND_MARGIN, WIDTH)
+        result = candidates_of(
+            ray_numbers(tree.primitives, block, memory, slot),
+            Filtered(bits, passes, den, numerator, margin),
+        )
+        accept_group(goal, tree, block, context_ref, memory, slot, group, result)
+
+
+def _test_whole(goal, tree, block, context_ref, memory, count):
+    for i in range(count):
+        slot = np.int64(peek_int(memory, LEAF_QUEUE + i))
+        child = np.int64(peek_int(memory, slot + CHILD))
+        tested = intersect_leaf(goal, tree, block, context_ref, memory, slot, child)
+        count_tests(goal, tree, block, memory, slot, tested)
+        poke_int(memory, slot + TOP, np.int64(peek_int(memory, slot + TOP)) - 1)
+
+
+@by_type(test_leaves, inline=True)
+def _choose_leaves(goal, tree, block, context_ref, memory, count):
+    return _test_groups if primitives_class(tree) is Triangles else _test_whole
+
+
 @inlined
-def _queue(tree, memory, slot, child, nodes_waiting, leaves_waiting):
-    """List a slot by its next entry, without a branch; prefetch that entry's memory."""
+def _advance(tree, context_ref, memory, slot, top, ordered, waiting):
+    """Queue a slot by its next entry from `top` on, without a branch; prefetch that entry.
+
+    `waiting`, returned updated: how many slots wait at nodes, at leaves, and for a ray.
+    """
+    at_nodes, at_leaves, without_ray = waiting
+    top = next_entry(tree, context_ref, memory, slot, top, ordered)
     nodes, groups, _ = current_arrays(tree, memory, slot)
-    is_node = np.int64(child >= 0)
+    child = np.int64(peek_int(memory, top + STACK_CHILDREN))
     node = address(nodes, node_at(child))
     leaf = address(groups, group_at(first_row(child)))
     at = node if child >= 0 else leaf
@@ -201,132 +297,90 @@ def _queue(tree, memory, slot, child, nodes_waiting, leaves_waiting):
     prefetch_address(at + 64)
     prefetch_address(at + 128)
     prefetch_address(at + 192)
-    poke_int(memory, slot + CHILD, child)
-    poke_int(memory, NODE_QUEUE + nodes_waiting, slot)
-    poke_int(memory, LEAF_QUEUE + leaves_waiting, slot)
-    return nodes_waiting + is_node, leaves_waiting + (1 - is_node)
-
-
-@inlined
-def _advance(goal, context, context_ref, memory, slot, top, active, count, waiting):
-    """Advance a slot to its next entry, or to the next of the rays `active[:count]`.
-
-    `waiting`, returned updated: the next ray, and how many slots wait at nodes and at leaves.
-    """
-    tree, _, block = context
-    next_ray, nodes_waiting, leaves_waiting = waiting
-    top = next_entry(tree, context_ref, memory, slot, top)
-    if top < slot:
-        finish_ray(goal, tree, block, memory, slot)
-        if next_ray == count:
-            return waiting
-        load_ray(tree, block, memory, slot, peek(active, next_ray))
-        next_ray += 1
-        top = slot
-        poke_int(memory, top + STACK_CHILDREN, 0)
-    child = np.int64(peek_int(memory, top + STACK_CHILDREN))
     poke_int(memory, slot + TOP, top)
-    nodes_waiting, leaves_waiting = _queue(tree, memory, slot, child, nodes_waiting, leaves_waiting)
-    return next_ray, nodes_waiting, leaves_waiting
+    poke_int(memory, slot + CHILD, child)
+    poke_int(memory, NODE_QUEUE + at_nodes, slot)
+    poke_int(memory, LEAF_QUEUE + at_leaves, slot)
+    poke_int(memory, DONE_QUEUE + without_ray, slot)
+    done = np.int64(top < slot)
+    is_node = np.int64(child >= 0) & (done ^ 1)
+    return at_nodes + is_node, at_leaves + (1 - done - is_node), without_ray + done
 
 
 @kernel
-def trace(context, memory, active, count, octant, goal):
-    """Trace the rays `active[:count]` of a ray block through a tree or a scene.
-
-    In a tree they are all of one octant; in a scene it is not used.
-    """
+def trace(context, memory, active, count, goal):
+    """Trace the rays `active[:count]` of a ray block through a tree or a scene."""
     tree, _, block = context
     context_ref = refer(context)
-    none, entered = splat(np.int32(0), WIDTH), splat(np.int32(-1), WIDTH)
-    next_ray, leaves_waiting = np.int64(0), np.int64(0)
-    # Load a ray into each slot, at the root.
-    while next_ray < count and next_ray < SLOTS:
-        slot = HEADER + next_ray * SLOT_SIZE
-        load_ray(tree, block, memory, slot, peek(active, next_ray))
-        poke_int(memory, slot + TOP, slot)
-        poke_int(memory, slot + CHILD, 0)
-        poke_int(memory, NODE_QUEUE + next_ray, slot)
-        next_ray += 1
-    nodes_waiting = next_ray
-    while nodes_waiting + leaves_waiting > 0:
-        # Test the children of every ray's node.
-        for i in range(nodes_waiting):
+    ordered = in_order(goal, tree)
+    next_ray, at_nodes, at_leaves = np.int64(0), np.int64(0), np.int64(0)
+    without_ray = min(count, np.int64(SLOTS))
+    for i in range(without_ray):
+        slot = HEADER + i * SLOT_SIZE
+        poke_int(memory, DONE_QUEUE + i, slot)
+        poke_int(memory, slot + RAY, -1)
+    while at_nodes + at_leaves + without_ray > 0:
+        # Load the next rays into the slots whose rays are done, at the root.
+        for i in range(without_ray):
+            slot = np.int64(peek_int(memory, DONE_QUEUE + i))
+            if ray_of(memory, slot) >= 0:
+                finish_ray(goal, tree, block, memory, slot)
+            if next_ray < count:
+                load_ray(tree, block, memory, slot, peek(active, next_ray))
+                poke_int(memory, slot + TOP, slot)
+                poke_int(memory, slot + CHILD, 0)
+                poke_int(memory, NODE_QUEUE + at_nodes, slot)
+                next_ray += 1
+                at_nodes += 1
+        # Test the children of every ray's node; push those that are entered.
+        for i in range(at_nodes):
             slot = np.int64(peek_int(memory, NODE_QUEUE + i))
             nodes, _, _ = current_arrays(tree, memory, slot)
             at = node_at(np.int64(peek_int(memory, slot + CHILD)))
             count_node(goal, block, ray_of(memory, slot))
-            planes, shift = child_planes(tree, memory, slot, octant)
-            first, last = enter_children(nodes, at, shifted(memory, slot), planes)
-            # Bring the answers into the order in which the children will be pushed.
-            order = child_orders(nodes, at) >> shift
-            inside = permute(select(first <= last, entered, none), order)
-            poke_int(memory, ENTERED + i, mask_bits(inside < np.int32(0)))
-            store(memory, ENTRIES + i * WIDTH, first)
-            store_ints(memory, ORDERS + i * WIDTH, order)
-        # Push those that are entered. The two loops are apart so that more rays overlap: the second
-        # waits for what the first computes.
-        now, nodes_waiting = nodes_waiting, np.int64(0)
+            planes, shift = child_planes(memory, slot)
+            ray = ray_numbers(tree.primitives, block, memory, slot)
+            first, last = enter_children(nodes, at, ray, peek(memory, slot + END), planes)
+            top = np.int64(peek_int(memory, slot + TOP))
+            codes = child_codes(nodes, at)
+            if ordered:
+                # Bring the children into the order in which they are pushed.
+                order = child_orders(nodes, at) >> shift
+                first = permute(first, order)
+                bits = np.int64(mask_bits(first <= permute(last, order)))
+                front = compress_order(bits)
+                store(memory, top + STACK_ENTRIES, permute(first, front))
+                codes = permute(codes, order)
+            else:
+                bits = np.int64(mask_bits(first <= last))
+                front = compress_order(bits)
+            store_ints(memory, top + STACK_CHILDREN, permute(codes, front))
+            # The topmost comes next, whether it was pushed now or before.
+            poke_int(memory, slot + TOP, top + popcount(bits) - 1)
+        # The loops are apart so that more rays overlap: the second waits for what the first
+        # computes.
+        now = at_nodes
+        at_nodes = without_ray = np.int64(0)
         for i in range(now):
             slot = np.int64(peek_int(memory, NODE_QUEUE + i))
-            nodes, _, _ = current_arrays(tree, memory, slot)
-            bits = np.int64(peek_int(memory, ENTERED + i))
             top = np.int64(peek_int(memory, slot + TOP))
-            at = node_at(np.int64(peek_int(memory, slot + CHILD)))
-            order = permute(load_ints(memory, ORDERS + i * WIDTH, WIDTH), compress_order(bits))
-            child = permute(child_codes(nodes, at), order)
-            store_ints(memory, top + STACK_CHILDREN, child)
-            entries = permute(load(memory, ENTRIES + i * WIDTH, WIDTH), order)
-            store(memory, top + STACK_ENTRIES, entries)
-            # The topmost comes next, whether it was pushed now or before: that saves a branch which
-            # no CPU could predict.
-            top += popcount(bits) - 1
-            next_ray, nodes_waiting, leaves_waiting = _advance(
-                goal, context, context_ref, memory, slot, top, active, count,
-                (next_ray, nodes_waiting, leaves_waiting),
-            )  # fmt: skip
-        if nodes_waiting > 0 and leaves_waiting < SLOTS // 2:
+            at_nodes, at_leaves, without_ray = _advance(
+                tree, context_ref, memory, slot, top, ordered, (at_nodes, at_leaves, without_ray)
+            )
+        if at_nodes + without_ray > 0 and at_leaves < 3 * SLOTS // 4:
             continue
-        # Then test the leaves that were reached.
-        now, leaves_waiting = leaves_waiting, np.int64(0)
+        # Test the leaves that were reached.
+        test_leaves(goal, tree, block, context_ref, memory, at_leaves)
+        now, at_leaves = at_leaves, np.int64(0)
         for i in range(now):
             slot = np.int64(peek_int(memory, LEAF_QUEUE + i))
-            child = np.int64(peek_int(memory, slot + CHILD))
-            tested = intersect_leaf(goal, tree, block, context_ref, memory, slot, child)
-            count_tests(goal, tree, block, memory, slot, tested)
-            top = np.int64(peek_int(memory, slot + TOP)) - 1
-            next_ray, nodes_waiting, leaves_waiting = _advance(
-                goal, context, context_ref, memory, slot, top, active, count,
-                (next_ray, nodes_waiting, leaves_waiting),
-            )  # fmt: skip
+            top = np.int64(peek_int(memory, slot + TOP))
+            at_nodes, at_leaves, without_ray = _advance(
+                tree, context_ref, memory, slot, top, ordered, (at_nodes, at_leaves, without_ray)
+            )
 
 
-def _trace_scene(tree, rays, block, slots, active, count, goal):
-    trace(Context(tree, rays, block), slots.memory, active, count, np.int64(0), goal)
-
-
-def _trace_octants(tree, rays, block, slots, active, count, goal):
+@inlined
+def trace_all(tree, rays, block, slots, active, count, goal):
     """Trace the rays `active[:count]` of a ray block through a tree or a scene."""
-    context, sizes, bucket = Context(tree, rays, block), slots.sizes, slots.bucket
-    for k in range(OCTANTS + 1):
-        poke(sizes, k, 0)
-    for j in range(count):
-        k = np.int64(read_int(block, peek(active, j), OCTANT) & (OCTANTS - 1))
-        poke(sizes, k + 1, peek(sizes, k + 1) + 1)
-    for k in range(OCTANTS):
-        poke(sizes, k + 1, peek(sizes, k) + peek(sizes, k + 1))
-    for j in range(count):
-        r = peek(active, j)
-        k = np.int64(read_int(block, r, OCTANT) & (OCTANTS - 1))
-        at = peek(sizes, k)
-        poke(bucket, at, r)
-        poke(sizes, k, at + 1)
-    begin = np.int64(0)
-    for k in range(OCTANTS):
-        end = peek(sizes, k)
-        if end > begin:
-            trace(context, slots.memory, shifted(bucket, begin), end - begin, k, goal)
-        begin = end
-
-
-trace_all = by_scene(_trace_octants, _trace_scene)
+    trace(Context(tree, rays, block), slots.memory, active, count, goal)

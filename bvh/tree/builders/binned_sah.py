@@ -55,13 +55,12 @@ from bvh.tree.builders.subtrees import (
     build_tasks,
     deepest_level,
     may_choose,
-    new_subtrees,
     no_nodes,
 )
-from bvh.tree.builders.top_levels import split_top
+from bvh.tree.builders.top_levels import bound_all, split_top
 from bvh.tree.nodes import Nodes, link_inner, link_leaf
 
-MAX_LEAF = 2 << GROUP_BITS
+MAX_LEAF = 1 << GROUP_BITS
 # Cost of testing a group in units of one node visit.
 GROUP_COST = 1.0
 
@@ -111,12 +110,11 @@ def build_subtree(records, spatial, start, boxes, block, limits, left_over, stat
     half, group = len(records) >> 1, 1 << group_bits
     bounds, links, order = block
     pending, waiting_boxes, halves, bins, counts, costs = scratch
-    base = 2 * start[BEGIN]
     used, waiting, task_count = 1, 1, 0
     for i in range(RANGE_WIDTH):
         pending[0, i] = start[i]
-    pending[0, NODE] = base
-    store_bounds(bounds, base, load(boxes, 0))
+    pending[0, NODE] = 0
+    store_bounds(bounds, 0, load(boxes, 0))
     store(waiting_boxes, 0, load(boxes, 0))
     store(waiting_boxes, 1, load(boxes, 1))
     while waiting > 0 and cancel[0] == 0:
@@ -181,7 +179,7 @@ def build_subtree(records, spatial, start, boxes, block, limits, left_over, stat
             lefts = count >> 1
             rights = count - lefts
             middle = begin + lefts
-        child = base + used
+        child = used
         used += 2
         link_inner(links, node, child)
         store_bounds(bounds, child, load(halves, LEFT))
@@ -208,6 +206,7 @@ def build_subtree(records, spatial, start, boxes, block, limits, left_over, stat
 
 def build(
     records: NDArray[np.float32],
+    boxes: NDArray[np.float32] | None = None,
     *,
     threads: int = 1,
     progress: Progress | None = None,
@@ -217,7 +216,8 @@ def build(
 ) -> Nodes:
     """Build a tree over the records of the first half, (2 n, 8), which are overwritten.
 
-    It does not depend on the number of threads. A leaf costs one for each started group of
+    `boxes` are records of the box of all and of that of their centres, if they are known. The tree
+    does not depend on the number of threads. A leaf costs one for each started group of
     1 << group_bits records, and has at most `max_leaf`; by default no leaf is deeper than
     `subtrees.deepest_level`. `progress` gets (primitives done, all) a few times a second.
     """
@@ -225,12 +225,13 @@ def build(
     if count == 0:
         return no_nodes()
     deepest = deepest_level(count) if deepest is None else deepest
-    links, tasks, boxes = split_top(records, deepest, group_bits, threads)
-    block, shelf = new_subtrees(count), Shelf(new_scratch)
+    boxes = bound_all(records, count, threads) if boxes is None else boxes
+    links, tasks, boxes = split_top(records, boxes, deepest, group_bits, threads)
+    order, shelf = np.empty(count, np.int32), Shelf(new_scratch)
     limits, none = Limits(0, deepest, group_bits, max_leaf), no_tasks()
 
-    def subtree(task: Any, box: Any, state: Any) -> Any:
+    def subtree(task: Any, box: Any, block: Any, state: Any) -> Any:
         with shelf.scratch() as scratch:
             return build_subtree(records, None, task, box, block, limits, none, state, scratch)
 
-    return build_tasks(links, tasks, boxes, block, subtree, threads, progress)
+    return build_tasks(links, tasks, boxes, order, subtree, threads, progress)

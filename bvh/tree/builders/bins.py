@@ -29,7 +29,7 @@ from bvh.tree.builders.records import (
 )
 
 BINS = 16
-MIN_BINS = 4
+MIN_BINS = 8
 # 1 << GROUP_BITS primitives are tested together.
 GROUP_BITS = WIDTH.bit_length() - 1
 

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.runtime.jit import entry, inlined, kernel
-from bvh.runtime.threads import Progress, reserve_call_memory, share
+from bvh.runtime.threads import Progress, Shelf, reserve_call_memory, share
 from bvh.tree.builders import binned_sah
 from bvh.tree.builders.bins import GROUP_BITS
 from bvh.tree.builders.records import (
@@ -48,6 +48,7 @@ from bvh.tree.builders.subtrees import (
     may_choose,
     new_subtrees,
     no_nodes,
+    piece_of,
     put_together,
     run_batches,
     task_size,
@@ -291,16 +292,20 @@ def _build_cell(records, keys, start, base, deepest, block, pending):
 
 @entry
 def _build_cells(records, keys, tasks, begin, end, deepest, block, state, rows, pending):
-    """Build the subtrees of the cells begin..end; `state` is (cancel, done)."""
+    """Build the subtrees of the cells begin..end; return the number of nodes.
+
+    `state` is (cancel, done).
+    """
     cancel, done = state
-    base = 2 * tasks[begin, BEGIN]
+    base = 0
     for cell in range(begin, end):
         if cancel[0] != 0:
-            return
+            break
         used = _build_cell(records, keys, tasks[cell], base, deepest, block, pending)
         rows[cell, 0], rows[cell, 1] = base, used
         base += used
         done[0] += tasks[cell, END] - tasks[cell, BEGIN]
+    return base
 
 
 @entry
@@ -317,14 +322,19 @@ def _attach_cells(top, tasks, depths):
 
 
 def build(
-    records: NDArray[np.float32], *, threads: int = 1, progress: Progress | None = None
+    records: NDArray[np.float32],
+    boxes: NDArray[np.float32] | None = None,
+    *,
+    threads: int = 1,
+    progress: Progress | None = None,
 ) -> Nodes:
     """Build a tree; see `binned_sah.build` for the arguments."""
     count = len(records) // 2
     if count == 0:
         return no_nodes()
     deepest = deepest_level(count)
-    keys = sorted_keys(records, bound_all(records, count, threads), threads)
+    boxes = bound_all(records, count, threads) if boxes is None else boxes
+    keys = sorted_keys(records, boxes, threads)
     tasks = np.empty((count, RANGE_WIDTH), np.int64)
     # Every bit of a code is cut at most once; equal codes are halved.
     cell_count = _cut_cells(keys, tasks, np.empty((128, 2), np.int64))
@@ -342,13 +352,20 @@ def build(
     )
     reserve_call_memory()
     _attach_cells(top, tasks, np.empty(len(top.links), np.int64))
-    block, rows = new_subtrees(count), np.zeros((cell_count, 2), np.int64)
+    order, rows, pieces = np.empty(count, np.int32), np.zeros((cell_count, 2), np.int64), []
+    sizes = tasks[:, END] - tasks[:, BEGIN]
+    batches = batches_of(sizes, task_size(count))
+    largest = min(task_size(count) + CELL, count)
+    shelf = Shelf(
+        lambda: (new_subtrees(largest, order), np.empty((CELL + 1, RANGE_WIDTH), np.int64))
+    )
 
     def batch(begin: int, end: int, cancel: NDArray[np.int32], done: NDArray[np.int64]) -> None:
-        pending = np.empty((CELL + 1, RANGE_WIDTH), np.int64)
-        _build_cells(
-            records, keys, tasks, begin, end, deepest, block, (cancel, done), rows, pending
-        )
+        with shelf.scratch() as (block, pending):
+            used = _build_cells(
+                records, keys, tasks, begin, end, deepest, block, (cancel, done), rows, pending
+            )
+            pieces.append(piece_of(begin, end, block, used))
 
-    run_batches(batches_of(tasks, task_size(count)), tasks, batch, threads, progress)
-    return put_together(top.links, tasks, rows, block, threads)
+    run_batches(batches, tasks, batch, threads, progress)
+    return put_together(top.links, tasks, rows, pieces, order, threads)

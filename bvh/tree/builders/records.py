@@ -18,11 +18,12 @@ from numba.core import cgutils
 
 from bvh.runtime.jit import llvm_operation, types
 from bvh.runtime.simd import FEATURES, Vec
+from bvh.tree.nodes import SMALLEST_PLANE
 
 # Lanes of a record: -x -y -z of the lower corner, id, x y z of the upper corner, unused.
 WIDTH, ID, UPPER = 8, 3, 4
 
-F32, I32, I64 = ir.FloatType(), ir.IntType(32), ir.IntType(64)
+F32, F64, I32, I64 = ir.FloatType(), ir.DoubleType(), ir.IntType(32), ir.IntType(64)
 V4, V8, INTS4, INTS8 = (ir.VectorType(kind, n) for kind in (F32, I32) for n in (4, 8))
 
 # Numba's internals are untyped.
@@ -34,7 +35,7 @@ _packed: Any = cgutils.pack_array
 NARROWEST = 2.0**-100
 
 f4, i4, i8 = types.float32, types.int32, types.int64
-v4, v8 = Vec(f4, 4), Vec(f4, 8)
+v4, v8, doubles4 = Vec(f4, 4), Vec(f4, 8), Vec(types.float64, 4)
 # An argument of `operation` that is an array; its code is given the address of the first number.
 ARRAY = None
 
@@ -215,20 +216,39 @@ def record(builder: Any, x: Any, y: Any, z: Any, id: Any, u: Any, v: Any, w: Any
     return out
 
 
+@operation(doubles4, ARRAY, i8)
+def corner(builder: Any, points: Any, row: Any) -> Any:
+    """Read a row of an (n, 3) array of doubles; the last lane is zero."""
+    at = builder.gep(points, [builder.mul(row, I64(3))])
+    pair = builder.load(builder.bitcast(at, ir.VectorType(F64, 2).as_pointer()), align=8)
+    last = builder.load(builder.gep(at, [I64(2)]))
+    none = _constant(pair.type, 0.0)
+    return builder.insert_element(_shuffle(builder, pair, none, [0, 1, 2, 3]), last, I32(2))
+
+
+@operation(v8, v4, v4, i4)
+def box_record(builder: Any, low: Any, high: Any, id: Any) -> Any:
+    """Return the record of the primitive `id` with two corners, whose last lane is not used."""
+    out = _shuffle(builder, builder.fneg(low), high, list(range(8)))
+    return builder.insert_element(out, builder.bitcast(id, F32), I32(ID))
+
+
 @operation(v8, v8)
 def outward(builder: Any, v: Any) -> Any:
-    """Return a record with corners one float32 further out, as by `np.nextafter`.
+    """Return a record with corners one float32 further out, as by `nodes.above`.
 
     Minus the lower corner and the upper corner both step towards infinity: a positive number by
     adding one to its bits, a negative one by subtracting it; infinity stays.
     """
     zero, one, infinity = (_constant(INTS8, bits) for bits in (0, 1, 0x7F800000))
+    smallest = _constant(INTS8, int(np.float32(SMALLEST_PLANE).view(np.int32)))
     b = builder.bitcast(v, INTS8)
+    size = builder.and_(b, _constant(INTS8, 0x7FFFFFFF))
     up = builder.select(builder.icmp_signed("<", b, infinity), builder.add(b, one), b)
     b = builder.select(builder.icmp_signed(">=", b, zero), up, builder.sub(b, one))
-    # Below the smallest number is zero, and above either zero the smallest number.
-    zeros = builder.fcmp_ordered("==", v, _constant(V8, 0.0))
-    stepped = builder.bitcast(builder.select(zeros, one, b), V8)
+    # What is near either zero becomes the smallest plane.
+    b = builder.select(builder.icmp_signed("<", size, smallest), smallest, b)
+    stepped = builder.bitcast(b, V8)
     return _shuffle(builder, stepped, v, [0, 1, 2, 8 + ID, 4, 5, 6, 15])
 
 

@@ -56,6 +56,7 @@ def build(
     records: NDArray[np.float32],
     count: int,
     frame: NDArray[np.float64],
+    boxes: NDArray[np.float32] | None = None,
     *,
     threads: int = 1,
     progress: Progress | None = None,
@@ -68,10 +69,10 @@ def build(
     if count == 0:
         return no_nodes()
     deepest, grain = deepest_level(count), task_size(count)
-    box = bound_all(records, count, threads)
+    box = bound_all(records, count, threads) if boxes is None else boxes
     x, y, z = (box[0, UPPER : UPPER + 3] + box[0, :3]).tolist()
     overlap = np.float32(OVERLAP * (x * y + y * z + z * x))
-    block, none = new_subtrees(capacity), no_tasks()
+    order, none = np.empty(capacity, np.int32), no_tasks()
 
     def new_spatial() -> Spatial:
         return Spatial(
@@ -82,14 +83,17 @@ def build(
 
     shelf = Shelf(lambda: (new_spatial(), new_scratch()))
 
-    def subtree(start: Any, box: Any, state: Any, grain: int = 0, left: Any = none) -> Any:
+    def subtree(
+        start: Any, box: Any, block: Any, state: Any, grain: int = 0, left: Any = none
+    ) -> Any:
         limits = Limits(grain, deepest, GROUP_BITS, MAX_LEAF)
         with shelf.scratch() as (spatial, scratch):
             return build_subtree(records, spatial, start, box, block, limits, left, state, scratch)
 
     def whole() -> Any:
         root = np.array([0, 0, count, 0, 0, capacity], np.int64)
-        return subtree(root, box, (cancel, np.zeros(1, np.int64)), grain, (tasks, boxes))
+        state = cancel, np.zeros(1, np.int64)
+        return subtree(root, box, block, state, grain, (tasks, task_boxes))
 
     def report(done: int, _: int) -> None:
         # `done` counts pieces.
@@ -97,11 +101,11 @@ def build(
             progress(min(done, count), count)
 
     # On each level at most capacity / grain ranges are split, each into two.
-    tasks, boxes = no_tasks(2 * (capacity // grain + 1) * (deepest + 1))
-    cancel = np.zeros(1, np.int32)
+    tasks, task_boxes = no_tasks(2 * (capacity // grain + 1) * (deepest + 1))
+    block, cancel = new_subtrees(len(tasks), order), np.zeros(1, np.int32)
     [(top, task_count)] = watch([whole], 1, cancel)
-    tasks, boxes = tasks[:task_count].copy(), boxes[:task_count]
+    tasks, task_boxes = tasks[:task_count].copy(), task_boxes[:task_count]
     links = block.links[:top].copy()
-    nodes = build_tasks(links, tasks, boxes, block, subtree, threads, report)
-    order = np.empty_like(nodes.order)
-    return nodes._replace(order=order[: _merge(nodes.links, nodes.order, order)].copy())
+    nodes = build_tasks(links, tasks, task_boxes, order, subtree, threads, report)
+    merged = np.empty_like(order)
+    return nodes._replace(order=merged[: _merge(nodes.links, order, merged)].copy())

@@ -1,9 +1,9 @@
 """Subtrees that threads build in parallel, and the limit of depth; shared by all builders.
 
-A builder splits the top of the tree until ranges of primitives are small enough to be tasks. A
-batch of tasks over the primitives begin..end of the order owns the rows 2 * begin..2 * end of
-`SubtreeNodes`, more than it can need, so threads share no counter and the tree does not depend on
-them. A last pass joins top and subtrees without gaps.
+A builder splits the top of the tree until ranges of primitives are small enough to be tasks. Each
+thread builds in `SubtreeNodes` of its own, of more rows than a task can need, and copies what it
+has built, so threads share no counter and the tree does not depend on them. A last pass joins top
+and subtrees without gaps.
 """
 
 from __future__ import annotations
@@ -18,13 +18,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.runtime.jit import entry, inlined
-from bvh.runtime.threads import Progress, share, watch
+from bvh.runtime.threads import Progress, Shelf, share, watch
 from bvh.tree.builders.records import join, load_bounds, store_bounds
 from bvh.tree.nodes import Nodes, is_leaf, link_inner, link_leaf
 
-# One thread builds ranges up to a 16th of all primitives, and of at least so many.
+# One thread builds ranges up to a 64th of all primitives, which fit into a cache, and of at least
+# so many.
 SMALLEST_TASK = 4096
-TASKS = 16
+TASKS = 64
+# At most so many parts of a tree are named, for threads (see `Nodes`).
+PARTS = 32
 
 # Columns of a range of primitives: its node, begin, end, depth, the half of the records' array
 # that it is in, and the end of its capacity for pieces.
@@ -40,18 +43,33 @@ class SubtreeNodes(NamedTuple):
     order: NDArray[np.int32]  # (n,)
 
 
-def new_subtrees(count: int) -> SubtreeNodes:
-    """Return memory for `count` primitives; pages that are never written are not allocated."""
+def new_subtrees(count: int, order: NDArray[np.int32]) -> SubtreeNodes:
+    """Return memory for subtrees of `count` primitives, which they write to `order`."""
     return SubtreeNodes(
-        np.empty((2 * count, 6), np.float32),
-        np.empty((2 * count, 2), np.int32),
-        np.empty(count, np.int32),
+        np.empty((2 * count, 6), np.float32), np.empty((2 * count, 2), np.int32), order
     )
+
+
+class Piece(NamedTuple):
+    """The nodes of the subtrees of some tasks, begin..end."""
+
+    begin: int
+    end: int
+    bounds: NDArray[np.float32]
+    links: NDArray[np.int32]
+
+
+def piece_of(begin: int, end: int, block: SubtreeNodes, used: int) -> Piece:
+    """Return a copy of the first `used` rows, which are the subtrees of the tasks begin..end."""
+    return Piece(begin, end, block.bounds[:used].copy(), block.links[:used].copy())
 
 
 def no_nodes() -> Nodes:
     """Return the empty tree."""
-    return Nodes(np.empty((0, 6), np.float32), np.empty((0, 2), np.int32), np.empty(0, np.int32))
+    return Nodes(
+        np.empty((0, 6), np.float32), np.empty((0, 2), np.int32), np.empty(0, np.int32),
+        np.zeros(1, np.int64),
+    )  # fmt: skip
 
 
 def deepest_level(count: int) -> int:
@@ -75,7 +93,7 @@ def may_choose(count, depth, deepest):
 
 
 @entry
-def _copy_subtrees(block, tasks, rows, first, begin, end, bounds, links):
+def _copy_subtrees(from_bounds, from_links, tasks, rows, first, begin, end, bounds, links):
     """Copy the subtrees of the tasks begin..end to the rows from `first` on, roots to the top."""
     for task in range(begin, end):
         base = rows[task, 0]
@@ -83,11 +101,11 @@ def _copy_subtrees(block, tasks, rows, first, begin, end, bounds, links):
         for i in range(rows[task, 1]):
             at = tasks[task, NODE] if i == 0 else shift + i
             for lane in range(6):
-                bounds[at, lane] = block.bounds[base + i, lane]
-            if is_leaf(block.links, base + i):
-                link_leaf(links, at, block.links[base + i, 0], block.links[base + i, 1])
+                bounds[at, lane] = from_bounds[base + i, lane]
+            if is_leaf(from_links, base + i):
+                link_leaf(links, at, from_links[base + i, 0], from_links[base + i, 1])
             else:
-                link_inner(links, at, block.links[base + i, 0] - base + shift)
+                link_inner(links, at, from_links[base + i, 0] - base + shift)
 
 
 @inlined
@@ -105,11 +123,11 @@ def _bound_top(links, bounds, is_task):
             join_children(bounds, links, node)
 
 
-def batches_of(tasks: NDArray[np.int64], count: int) -> list[tuple[int, int]]:
-    """Cut the list of tasks into runs of about `count` primitives, or single tasks."""
-    sizes = np.cumsum(tasks[:, END] - tasks[:, BEGIN])
-    edges = np.flatnonzero(np.diff((sizes - 1) // count)) + 1
-    stops = [0, *edges.tolist(), len(tasks)]
+def batches_of(sizes: NDArray[Any], count: int) -> list[tuple[int, int]]:
+    """Cut a list of tasks of the given sizes into runs of about `count` in sum, or single tasks."""
+    ends = np.cumsum(sizes, dtype=np.int64)
+    edges = np.flatnonzero(np.diff((ends - 1) // count)) + 1
+    stops = [0, *edges.tolist(), len(sizes)]
     return list(itertools.pairwise(stops))
 
 
@@ -144,33 +162,38 @@ def build_tasks(
     links: NDArray[np.int32],
     tasks: NDArray[np.int64],
     boxes: NDArray[np.float32],
-    block: SubtreeNodes,
-    build: Callable[[Any, Any, Any], tuple[int, int]],
+    order: NDArray[np.int32],
+    build: Callable[[Any, Any, SubtreeNodes, Any], tuple[int, int]],
     threads: int,
     progress: Progress | None,
 ) -> Nodes:
     """Return the tree whose top has the given links, with a subtree for each task below it.
 
-    build(task, its boxes, (cancel, done)) builds one in `block` and returns its size.
+    build(task, its boxes, block, (cancel, done)) builds one in a block and returns its size.
     """
-    rows = np.zeros((len(tasks), 2), np.int64)
+    rows, pieces = np.zeros((len(tasks), 2), np.int64), []
+    largest = int((tasks[:, LIMIT] - tasks[:, BEGIN]).max())
+    shelf = Shelf(lambda: new_subtrees(largest, order))
 
     def batch(begin: int, end: int, cancel: NDArray[np.int32], done: NDArray[np.int64]) -> None:
         for i in range(begin, end):
-            rows[i] = 2 * tasks[i, BEGIN], build(tasks[i], boxes[i], (cancel, done))[0]
+            with shelf.scratch() as block:
+                rows[i, 1], _ = build(tasks[i], boxes[i], block, (cancel, done))
+                pieces.append(piece_of(i, i + 1, block, rows[i, 1]))
 
     run_batches([(i, i + 1) for i in range(len(tasks))], tasks, batch, threads, progress)
-    return put_together(links, tasks, rows, block, threads)
+    return put_together(links, tasks, rows, pieces, order, threads)
 
 
 def put_together(
     links: NDArray[np.int32],
     tasks: NDArray[np.int64],
     rows: NDArray[np.int64],
-    block: SubtreeNodes,
+    pieces: list[Piece],
+    order: NDArray[np.int32],
     threads: int,
 ) -> Nodes:
-    """Return the tree of a top and of subtrees, by their first row in `block` and their size."""
+    """Return the tree of a top and of subtrees, by their first row in a piece and their size."""
     top, used = len(links), rows[:, 1]
     first = np.cumsum(used - 1) - (used - 1) + top
     count = int(top + (used - 1).sum())
@@ -178,10 +201,14 @@ def put_together(
     all_links[:top] = links
 
     def copy(begin: int, end: int) -> None:
-        _copy_subtrees(block, tasks, rows, first, begin, end, bounds, all_links)
+        for some in pieces[begin:end]:
+            _copy_subtrees(
+                some.bounds, some.links, tasks, rows, first, some.begin, some.end, bounds, all_links
+            )
 
-    share(len(tasks), -(-len(tasks) // (2 * threads)), copy, threads)
+    share(len(pieces), -(-len(pieces) // (2 * threads)), copy, threads)
     is_task = np.zeros(top, np.bool_)
     is_task[tasks[:, NODE]] = True
     _bound_top(all_links, bounds, is_task)
-    return Nodes(bounds, all_links, block.order)
+    parts = np.append(first[:: len(tasks) // min(PARTS, 1 + count // SMALLEST_TASK) + 1], count)
+    return Nodes(bounds, all_links, order, parts)

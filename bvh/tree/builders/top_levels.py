@@ -21,6 +21,7 @@ from bvh.tree.builders.bins import (
     fill_bins,
     move,
 )
+from bvh.tree.builders.grid import LEAST, split_by_cells
 from bvh.tree.builders.records import WIDTH, join, lane4, lane_of, load, nothing, scales, store
 from bvh.tree.builders.subtrees import BEGIN, DEPTH, END, LIMIT, NODE, SIDE, may_choose, task_size
 
@@ -118,20 +119,29 @@ def _join_chunks(chunks, chunk_boxes, boxes):
 
 
 def split_top(
-    records: NDArray[np.float32], deepest: int, group_bits: int, threads: int
+    records: NDArray[np.float32],
+    boxes: NDArray[np.float32],
+    deepest: int,
+    group_bits: int,
+    threads: int,
 ) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.float32]]:
     """Split all records into ranges that are small enough for one thread.
 
-    Returns the links of the nodes above those ranges, (t, 2); the ranges as tasks (see
-    `subtrees`); and the records of the box of each and that of its centres, (k, 2, 8).
+    `boxes` are the box of all and that of their centres. Returns the links of the nodes above those
+    ranges, (t, 2); the ranges as tasks (see `subtrees`); and the records of the box of each and
+    that of its centres, (k, 2, 8).
     """
     half = len(records) // 2
     grain = task_size(half)
-    ranges = np.array([[0, 0, half, 0, 0, half]], np.int64)
-    boxes = bound_all(records, half, threads)[None]
+    top, ranges = np.zeros((1, 2), np.int32), np.array([[0, 0, half, 0, 0, half]], np.int64)
+    boxes = boxes[None]
+    if half >= LEAST:
+        top, ranges, boxes = split_by_cells(
+            records, boxes[0], (grain, deepest, group_bits), threads
+        )
     parents = [np.empty(0, np.int64)]
     tasks, task_boxes = [], []
-    used = 1
+    used = len(top)
     while True:
         small = ranges[:, END] - ranges[:, BEGIN] <= grain
         tasks.append(ranges[small])
@@ -148,9 +158,10 @@ def split_top(
         ranges = _halves_of(ranges, splits, child)
         used += len(ranges)
     links = np.zeros((used, 2), np.int32)
+    links[: len(top)] = top
     # Children were numbered pair by pair, in the order of their parents.
     inner = np.concatenate(parents)
-    links[inner, 0] = 1 + 2 * np.arange(len(inner))
+    links[inner, 0] = len(top) + 2 * np.arange(len(inner))
     return links, np.concatenate(tasks), np.concatenate(task_boxes)
 
 

@@ -150,7 +150,8 @@ def assert_attributes(mesh: trimesh.Trimesh, wanted: Attributes) -> None:
     whole.graph.update(frame_from="world", frame_to="node", geometry="it")
     for one in (scene, Scene.from_trimesh(whole)):
         known = one.attributes(one[0].child)
-        for got, given in zip(known, wanted, strict=True):
+        assert (known.material is not None) == (mesh.visual.kind == "texture")
+        for got, given in zip(known[:2], wanted[:2], strict=True):
             assert (got is None) == (given is None)
             assert got is None or (np.array_equal(got, given) and not got.flags.writeable)
 

@@ -77,8 +77,8 @@ def test_a_loaded_tree_answers_bit_for_bit(name: str, tmp_path: Path, rng: Rng) 
             assert np.array_equal(other.caster()(*rays[0][1], *rays[1][1])[0], wanted.t[1])
             other.validate()
             assert (repr(other), other.stats()) == (repr(tree), tree.stats())
-            nodes, groups, primitives, frame = other.arrays
-            for array in (*nodes, groups, *primitives, frame, other.bounds):
+            nodes, groups, primitives, frame, bits = other.arrays
+            for array in (*nodes, groups, *primitives, frame, bits, other.bounds):
                 assert type(array) is np.ndarray and not array.flags.writeable
             for array in (nodes.data, groups):
                 assert array.ctypes.data % ALIGNMENT == 0
@@ -240,6 +240,7 @@ def test_a_mapped_tree_is_checked_once_at_its_first_use(
         lambda t: t.overlap_box(rays[0], rays[0]), lambda t: tree.overlap_tree(t),
         # Whichever a thread comes to first while another sets them.
         lambda t: t._winding, lambda t: t._cast, lambda t: t._address, lambda t: t._addresses,
+        lambda t: t._searched_arrays, lambda t: t.distance(one[0]), lambda t: t.count_hits(*one),
     ]  # fmt: skip
     for use in uses:
         calls.clear()

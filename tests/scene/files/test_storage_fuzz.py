@@ -143,7 +143,7 @@ def swap(rng: Rng, data: bytearray) -> bytearray:
     name = str(rng.choice(list(parts.arrays)))
     array = parts.arrays[name]
     if name in ("blocks", "groups"):
-        array = array.reshape(-1, (8 if name == "blocks" else 14) * WIDTH)
+        array = array.reshape(-1, (8 if name == "blocks" else 11) * WIDTH)
     if len(array) > 1:
         i, j = rng.integers(0, len(array), 2)
         array[[i, j]] = array[[j, i]]

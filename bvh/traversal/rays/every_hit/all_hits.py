@@ -14,12 +14,14 @@ from numpy.typing import NDArray
 from bvh.runtime.jit import by_type, entry, inlined, kernel
 from bvh.runtime.simd import peek, poke
 from bvh.runtime.tuple_references import as_pointers, borrowed, pointers_of
+from bvh.traversal.rays.every_hit.visits import visit_all
 from bvh.traversal.rays.hit_details import Columns, finish_pairs
 from bvh.traversal.rays.leaf_hits import AllGoal, accepts, begin_block
 from bvh.traversal.rays.ray_batch import pick_rays, prefetch_next
-from bvh.traversal.rays.ray_memory import BLOCK, HALF
+from bvh.traversal.rays.ray_memory import BLOCK, HALF, primitives_class
 from bvh.traversal.rays.ray_setup import set_up_block
 from bvh.traversal.rays.single_rays import trace_all
+from bvh.tree.instanced import Instanced
 
 # Numbers of `state`: the next block, the hits written so far, and those of the block found last.
 NEXT, FILLED, SIZE = range(3)
@@ -103,7 +105,7 @@ def gather_hits(
         count = set_up_block(block, tree.frame, rays, size, scratch.active)
         prefetch_next(order, b, rays)
         begin_block(aim)
-        trace_all(tree, rays, block, scratch.slots, scratch.active, count, aim)
+        find_hits(tree, rays, scratch, count, aim)
         if not want.listed:
             for i in range(size):
                 poke(counts, peek(block.which, i), goal_count(aim, i))
@@ -205,6 +207,24 @@ def _sift(t, prims, order, first, root, n):
         poke(order, first + root, peek(order, first + child))
         root = child
     poke(order, first + root, h)
+
+
+def find_hits(tree, rays, scratch, count, goal):
+    """Find the hits that a goal wants of the rays `scratch.active[:count]` of a block."""
+
+
+def _visit(tree, rays, scratch, count, goal):
+    visit_all(tree, rays, scratch.block, goal)
+
+
+def _trace(tree, rays, scratch, count, goal):
+    trace_all(tree, rays, scratch.block, scratch.slots, scratch.active, count, goal)
+
+
+@by_type(find_hits)
+def _choose_search(tree, rays, scratch, count, goal):
+    in_scene = primitives_class(tree) is Instanced
+    return _visit if goal.instance_class is AllGoal and not in_scene else _trace
 
 
 def goal_count(goal, i):

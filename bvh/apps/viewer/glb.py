@@ -1,0 +1,69 @@
+"""Meshes with materials as GLB, the form in which a page takes them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bvh.io.materials import Material, linear_of
+from bvh.io.trimesh_scenes import Attributes
+
+
+def glb_of(
+    vertices: NDArray[Any],
+    faces: NDArray[Any],
+    known: Attributes,
+    smooth: bool,
+    given_normals: bool,
+) -> bytes:
+    """Return a mesh with its material, of which there is one.
+
+    Normals are those of the mesh if there are any and `given_normals`, else smooth or flat.
+    """
+    import trimesh
+    from trimesh.exchange import gltf
+
+    # Not typed.
+    make: Any = trimesh.visual
+    export_glb: Any = gltf.export_glb
+    material, uv, normals = known.material, known.uv, known.vertex_normals
+    assert material is not None
+    colours = _colours(material, len(vertices))
+    if material.face_colors is not None:
+        # Corners of different colours are vertices of their own.
+        corners = faces.reshape(-1)
+        colours = np.repeat(_linear(material, material.face_colors), 3, axis=0)
+        vertices, faces = vertices[corners], np.arange(len(corners)).reshape(-1, 3)
+        uv = None if uv is None else uv[corners]
+        normals = None if normals is None else normals[corners]
+        smooth = False
+    known_normals = normals if given_normals else None
+    mesh = trimesh.Trimesh(vertices, faces, vertex_normals=known_normals, process=False)
+    factor = [*material.factor.tolist(), 1.0]
+    look = make.material.PBRMaterial(
+        baseColorFactor=(255.0 * np.array(factor)).round().astype(np.uint8),
+        baseColorTexture=None if uv is None else material.image,
+        metallicFactor=0.0, roughnessFactor=0.9, doubleSided=True,
+    )  # fmt: skip
+    # Without texture coordinates there is no texture, and the colours have a place of their own.
+    mesh.visual = make.TextureVisuals(uv=uv, material=look)
+    if colours is not None:
+        mesh.visual = make.ColorVisuals(mesh, vertex_colors=colours)
+    return bytes(export_glb(mesh, include_normals=smooth or known_normals is not None))
+
+
+def _colours(material: Material, count: int) -> NDArray[np.uint8] | None:
+    """Return the colours of vertices, if they have any, times the factor."""
+    if material.vertex_colors is None or len(material.vertex_colors) != count:
+        return None
+    return _linear(material, material.vertex_colors)
+
+
+def _linear(material: Material, colours: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """Return colours as glTF has them, linear, with full opacity."""
+    light = colours / 255.0 if material.linear else linear_of(colours / 255.0)
+    found = np.full((len(colours), 4), 255, np.uint8)
+    found[:, :3] = np.round(255.0 * light * material.factor)
+    return found

@@ -1,0 +1,108 @@
+"""Meshes on a page: the parts of a drawing, of which only what differs from the last is sent."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from bvh.apps.viewer.drawing import Part
+
+
+class _Shown(NamedTuple):
+    """A part on the page, its name there, and viser's handle of it."""
+
+    part: Part
+    name: str
+    handle: Any
+
+
+class Meshes:
+    """The meshes of one page; `scene` is viser's scene of its client."""
+
+    def __init__(self, scene: Any) -> None:
+        self._scene = scene
+        self._shown: dict[tuple[int, int], _Shown] = {}
+        self._numbers = itertools.count()
+        self._visible = True
+
+    @property
+    def visible(self) -> bool:
+        """Whether the meshes can be seen."""
+        return self._visible
+
+    @visible.setter
+    def visible(self, visible: bool) -> None:
+        self._visible = visible
+        for shown in self._shown.values():
+            shown.handle.visible = visible
+
+    def show(self, parts: Sequence[Part]) -> None:
+        """Show these parts instead of those before."""
+        for key in self._shown.keys() - {part.key for part in parts}:
+            self._shown.pop(key).handle.remove()
+        for part in parts:
+            shown = self._shown.get(part.key)
+            name = f"/meshes/{next(self._numbers)}" if shown is None else shown.name
+            if shown is not None and _fits(shown.part, part):
+                handle = shown.handle
+                _send_changes(handle, shown.part, part)
+            else:
+                # On the page it takes the place of what has its name.
+                handle = self._add(name, part)
+            self._shown[part.key] = _Shown(part, name, handle)
+
+    def _add(self, name: str, part: Part) -> Any:
+        if part.glb is not None:
+            return self._scene.add_batched_glb(
+                name, part.glb, part.turns, part.places, batched_scales=part.scales, lod="off",
+                cast_shadow=False, receive_shadow=False, visible=self._visible,
+            )  # fmt: skip
+        shared = {
+            "flat_shading": not part.smooth, "side": "double", "cast_shadow": False,
+            "receive_shadow": False, "visible": self._visible,
+        }  # fmt: skip
+        if len(part.places) > 1:
+            return self._scene.add_batched_meshes_simple(
+                name, part.vertices, part.faces, part.turns, part.places,
+                batched_scales=part.scales, batched_colors=part.colours, lod="off", **shared,
+            )  # fmt: skip
+        return self._scene.add_mesh_simple(
+            name, part.vertices, part.faces, color=tuple(part.colours[0].tolist()),
+            scale=tuple(part.scales[0].tolist()), wxyz=part.turns[0], position=part.places[0],
+            **shared,
+        )  # fmt: skip
+
+
+def _fits(old: Part, new: Part) -> bool:
+    """Return whether the page's mesh of the old part can become the new one."""
+    if old.glb != new.glb or (len(old.places) > 1) != (len(new.places) > 1):
+        return False
+    return old.faces is new.faces or np.array_equal(old.faces, new.faces)
+
+
+def _send_changes(handle: Any, old: Part, new: Part) -> None:
+    """Assign what differs; viser compares arrays itself, and sends those that are others."""
+    moved = new.maps is not old.maps
+    if new.glb is None and new.vertices is not old.vertices:
+        handle.vertices = new.vertices
+    if new.glb is not None or len(new.places) > 1:
+        # The page takes the number of copies from their positions, which come last.
+        if new.glb is None:
+            handle.batched_colors = new.colours
+        if moved:
+            handle.batched_scales = new.scales
+            handle.batched_wxyzs = new.turns
+            handle.batched_positions = new.places
+        return
+    if not np.array_equal(old.colours, new.colours):
+        handle.color = tuple(new.colours[0].tolist())
+    if moved:
+        if not np.array_equal(old.scales, new.scales):
+            handle.scale = tuple(new.scales[0].tolist())
+        if not np.array_equal(old.turns, new.turns):
+            handle.wxyz = new.turns[0]
+        if not np.array_equal(old.places, new.places):
+            handle.position = new.places[0]

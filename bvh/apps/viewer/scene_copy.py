@@ -1,0 +1,125 @@
+"""Copy of a scene that shares its trees: what a page asks, while other threads change the scene."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+
+from bvh.queries.tree_base import TreeBase
+from bvh.runtime.changes import changes
+from bvh.scene.instances import COLUMNS, Instances, table_guard
+from bvh.scene.scene import Scene
+
+
+class SceneCopy:
+    """A copy of a scene, nested scenes included, brought up to date by `follow`.
+
+    A scene must not be changed while it is queried. Pages query this copy instead, with `lock`
+    held. Ids, the order of leaves and answers are those of the scene at the last `follow`, which
+    reads its tables, but neither compacts them nor touches what the scene's own queries traverse.
+    `version` is another after each change, also of shared trees.
+    """
+
+    def __init__(self, source: Scene) -> None:
+        self.source = source
+        self.lock = threading.RLock()
+        self.scene = Scene()
+        # Of each scene, inner ones first: it, its copy, and the position in its journals.
+        self._parts: list[tuple[Any, Any, tuple[int, ...]]] = []
+        self._seen = self._deformed = -1
+        self.version = 0
+        self.follow()
+
+    def follow(self) -> None:
+        """Apply what has changed in the scene."""
+        with self.lock:
+            if self._seen == changes.count:
+                return
+            # Later changes are noticed next time.
+            seen, deformed = changes.count, changes.trees
+            read = [at for _, _, at in self._parts]
+            with table_guard.lock:
+                shapes = [part._instances.shape for part, _, _ in self._parts]
+                if self._parts and shapes == [at[0] for at in read]:
+                    self._parts = [_followed(*part) for part in self._parts]
+                else:
+                    self._copy_all()
+            self.version += deformed != self._deformed or read != [at for _, _, at in self._parts]
+            self._seen, self._deformed = seen, deformed
+
+    def _copy_all(self) -> None:
+        """Copy all tables."""
+        parts: list[tuple[Any, Any, tuple[int, ...]]] = []
+        copies: dict[int, Scene] = {}
+        for part in _nested(self.source):
+            copy = Scene()
+            copy._begin(_copied(part._instances, copies), dict(part._attributes))
+            copy._up = part._up
+            copies[id(part)] = copy
+            parts.append((part, copy, _position(part._instances)))
+        self._parts, self.scene = parts, copies[id(self.source)]
+
+
+def _nested(top: Any) -> list[Any]:
+    """Return a scene and those nested in it, each once, inner ones first; compact none of them."""
+    found: list[Any] = []
+    seen = {id(top)}
+    pending = [(top, iter(_used(top._instances)))]
+    while pending:
+        part, children = pending[-1]
+        for child in children:
+            if not isinstance(child, TreeBase) and id(child) not in seen:
+                seen.add(id(child))
+                pending.append((child, iter(_used(child._instances))))
+                break
+        else:
+            found.append(part)
+            pending.pop()
+    return found
+
+
+def _used(table: Instances) -> list[Any]:
+    """Return the children that have instances."""
+    used = np.unique(table.column("child"))
+    return [table.children[k] for k in used[used >= 0].tolist()]
+
+
+def _copied(table: Instances, copies: dict[int, Scene]) -> Instances:
+    """Return a copy of a table without gaps; it shares the trees and the dictionary of names."""
+    rows = np.flatnonzero(table.column("child") >= 0)
+    columns = {name: table.column(name)[rows] for name in COLUMNS}
+    used, columns["child"] = np.unique(columns["child"], return_inverse=True)
+    columns["child"] = columns["child"].astype(np.int32).reshape(-1)
+    children: list[Any] = [table.children[k] for k in used.tolist()]
+    return Instances.of_state({
+        "columns": columns, "children": [copies.get(id(child), child) for child in children],
+        "names": table.names, "next_id": table.next_id,
+    })  # fmt: skip
+
+
+def _position(table: Instances) -> tuple[int, ...]:
+    """Return the number of changes of a table's shape, and the ends of its journals."""
+    return table.shape, table.moved.end, table.masked.end
+
+
+def _followed(part: Any, copy: Any, at: tuple[int, ...]) -> tuple[Any, Any, tuple[int, ...]]:
+    """Apply to a copy what has changed in its scene since a position; return the new one."""
+    table, mine = part._instances, copy._instances
+    copy._up = part._up
+    now = _position(table)
+    if now != at:
+        moved, marked = table.moved.since(at[1]), table.masked.since(at[2])
+        if moved is None or marked is None or len(table.column("ids")) != len(mine):
+            # Rows with gaps are not those of the copy.
+            kept = np.flatnonzero(table.column("child") >= 0)
+            moved = marked = np.arange(len(kept))
+        else:
+            kept = np.arange(len(mine))
+        if len(moved):
+            mine.move(moved, table.column("maps")[kept[moved]])
+        if len(marked):
+            for name in ("masks", "visible"):
+                mine.mark(marked, name, table.column(name)[kept[marked]])
+    return part, copy, now

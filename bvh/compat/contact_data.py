@@ -1,0 +1,100 @@
+"""Contacts and distances of two meshes, as `trimesh.collision` returns them."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+import numpy as np
+from numpy.typing import NDArray
+
+Reals = NDArray[np.float64]
+Names = tuple[Hashable, Hashable]
+
+
+class ContactData:
+    """Two faces that touch, or a mesh that is inside a convex one.
+
+    Attributes
+    ----------
+    names : set
+        The names of the two meshes; "__external" for one that is in no manager.
+    """
+
+    def __init__(self, names: Names, faces: tuple[int, int], normal: Reals, point: Reals) -> None:
+        self.names = set(names)
+        self._faces = dict(zip(names, faces, strict=True))
+        self._normal, self._point = normal, point
+
+    @property
+    def normal(self) -> Reals:
+        """The unit normal of the first mesh's face; NaN where it has no area, and inside, (3,)."""
+        return self._normal
+
+    @property
+    def point(self) -> Reals:
+        """The middle of what the faces share; inside a mesh, a vertex of the other, (3,)."""
+        return self._point
+
+    @property
+    def depth(self) -> float:
+        """How deep the meshes penetrate, which is not defined for surfaces: an error."""
+        raise NotImplementedError(
+            "depth of a contact is not defined here: contacts are faces with common points, and "
+            "meshes are surfaces, of which no depth can be told; trimesh.collision has an estimate"
+        )
+
+    def index(self, name: Hashable) -> int:
+        """Return the face of the mesh with a name; -1 inside a mesh.
+
+        Parameters
+        ----------
+        name : hashable
+        """
+        return self._faces[name]
+
+    def __repr__(self) -> str:
+        return f"ContactData({self._faces}, at {self._point.tolist()})"
+
+
+class DistanceData:
+    """The nearest points of two meshes.
+
+    Attributes
+    ----------
+    names : set
+        As in `ContactData`.
+    """
+
+    def __init__(
+        self, names: Names, faces: tuple[int, int], points: Reals, distance: float
+    ) -> None:
+        self.names = set(names)
+        self._faces = dict(zip(names, faces, strict=True))
+        self._points: dict[Hashable, Reals] = dict(zip(names, points, strict=True))
+        self._distance = distance
+
+    @property
+    def distance(self) -> float:
+        """The distance; 0 where the meshes touch, or one is inside a convex one."""
+        return self._distance
+
+    def index(self, name: Hashable) -> int:
+        """Return the face of the mesh with a name that is nearest; -1 inside a mesh.
+
+        Parameters
+        ----------
+        name : hashable
+        """
+        return self._faces[name]
+
+    def point(self, name: Hashable) -> Reals:
+        """Return the nearest point of the mesh with a name, (3,).
+
+        Parameters
+        ----------
+        name : hashable
+        """
+        return self._points[name]
+
+    def __repr__(self) -> str:
+        return f"DistanceData({self._faces}, distance {self._distance:.6g})"

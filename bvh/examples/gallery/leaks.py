@@ -1,0 +1,45 @@
+"""Leaks: which rays slip through a wall that are aimed at its edges and vertices?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import bvh
+from bvh.examples.gallery.scenery import wall
+from bvh.examples.gallery.sheet import GREEN, RED, Lit, Sheet, beside
+
+EYE = np.array([0.7123, 0.5321, 2.0123], np.float32).astype(float)
+
+
+def main(path: Any, width: int = 1000, n: int = 40) -> dict[str, int]:
+    """Draw the rays that bvh and each installed peer lose; return how many."""
+    points, faces = wall(n)
+    sides = np.sort(faces[:, [[0, 1], [1, 2], [2, 0]]].reshape(-1, 2))
+    edges, used = np.unique(sides, axis=0, return_counts=True)
+    inner = edges[~np.isin(edges, edges[used == 1]).any(axis=1)]
+    aims = np.concatenate([(points[inner] * [[4 - k], [k]]).sum(axis=1) / 4 for k in range(5)])
+    # Rounded to float32, for all alike; the wall is wider than the rays.
+    rays = np.unique((aims - EYE).astype(np.float32).astype(float), axis=0)
+    work = beside("benchmarks.workloads").Workload("leaks", "closest_hit", EYE + 0 * rays, rays)
+    text = f"{len(rays):,} rays to edges and vertices of {len(faces):,} triangles; all of them hit"
+    sheet, lost = Sheet(width, 7.4, "Which rays slip through the wall?", text), dict[str, int]()
+    camera = bvh.Camera.look_at(EYE, [0.75, 0.5, 0.0], "y", 28.4, **sheet.raster(3.75, 2.5))
+    shown = Lit(bvh.BVH.from_triangles(points, faces), camera).painted()
+    for caster in (beside("benchmarks.peers.caster").Ours, *beside("benchmarks.peers").available()):
+        query = caster.of_mesh(points, faces).query("rays", work)
+        if query is None:
+            continue
+        missed = EYE + rays[~query.values(query.call()).hit]
+        left, top = 0.3 + 3.85 * (len(lost) % 3), 1.5 + 3.05 * (len(lost) // 3)
+        axes, lost[caster.name] = sheet.panel(left, top, 3.75, 2.5, shown), len(missed)
+        x, y, _ = camera.project(points)
+        axes.triplot(x, y, faces, color="white", lw=0.5, alpha=0.5)
+        axes.scatter(*camera.project(missed)[:2], s=26, c=RED, lw=0.6, edgecolors="white", zorder=3)
+        sheet.text(left, top - 0.12, caster.name, size=12.5, weight="bold")
+        style = {"size": 12.5, "ha": "right", "color": RED if len(missed) else GREEN}
+        sheet.text(left + 3.7, top - 0.12, f"{len(missed) or 'none'} lost", **style)
+    sheet.text(8.2, 4.8, "●  a ray that is lost", size=12.5, color=RED)
+    sheet.save(path)
+    return lost

@@ -1,0 +1,39 @@
+"""Wall thickness: how much material is behind each point of a part?"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import bvh
+from bvh.examples.gallery.sheet import THICK, Lit, Sheet, beside, colours, ground
+
+THINNEST, THICKEST = 4.0, 14.0
+
+
+def thickness(tree: bvh.BVH, points: Any, normals: Any) -> Any:
+    """Return how far a ray runs inward until it leaves the part again."""
+    # A point of the surface is rounded, so what is nearer than a nanometre is where it started.
+    return tree.closest_hit(points, -normals, t_min=1e-6).t
+
+
+def main(path: Any, width: int = 1000) -> dict[str, float]:
+    """Draw the flange in the colours of its walls; return the thinnest and the thickest seen."""
+    part = bvh.BVH.from_triangles(*beside("meshes.cad_part").cad_part())
+    scene = bvh.Scene()
+    scene.add(part)
+    floor = ground(scene)
+    sheet = Sheet(
+        width, 7.0, "How thick are the walls?", "A ray inward from every point that is seen"
+    )
+    size = sheet.raster(11.4, 5.9)
+    camera = bvh.Camera.look_at([210, -420, 330], [2, 0, 17], fov_y=11.0, **size)
+    view = Lit(scene, camera, floor, lamp=[-0.55, -0.5, 0.9])
+    found = thickness(part, view.position, view.normals)[~view.shadow]
+    shares = np.zeros(len(view.id))
+    shares[~view.shadow] = (found - THINNEST) / (THICKEST - THINNEST)
+    sheet.panel(0.3, 0.95, 11.4, 5.9, view.painted(colours(shares, THICK)))
+    sheet.bar(9.2, 0.55, THICK, [4, 6.5, 9, 11.5, "14 mm"], "Thickness")
+    sheet.save(path)
+    return {"thinnest": float(found.min()), "thickest": float(found.max())}

@@ -1,0 +1,12 @@
+"""Derivatives of hits and closest points, for PyTorch and JAX.
+
+Each file imports only from those above it.
+
+| file | contents |
+|---|---|
+| `results.py` | Results with gradients: hits of rays, and closest points |
+| `searches.py` | Searches of a tree as functions of arrays: what is found, and the corners of its faces |
+| `formulas.py` | Derivatives of a hit and of a closest point, for arrays of NumPy, PyTorch and JAX alike |
+| `torch_functions.py` | Searches and results as functions of PyTorch, with backward and forward derivatives |
+| `jax_functions.py` | Searches and results as functions of JAX, with derivatives |
+"""

@@ -1,0 +1,298 @@
+"""Derivatives of a hit and of a closest point, for arrays of NumPy, PyTorch and JAX alike.
+
+The face that was found is held fixed, and of a closest point also the part of the face, its
+interior, an edge or a vertex. Where there is no derivative, it is 0: of misses, of faces without
+area, and where float64 does not tell the sign of n . d, as the ray grazes the face.
+
+With n = e1 x e2 the normal of a face with edges e1 = v1 - v0 and e2 = v2 - v0, a hit moves by
+dt d - du e1 - dv e2 = r, where r = w0 dv0 + w1 dv1 + w2 dv2 - do - t dd is how far the face has
+moved from the ray. Products with n, d x e2 and e1 x d solve that (Cramer's rule).
+
+The closest point q is where p - q is orthogonal to the edges that q may move along. All are written
+in terms of the arguments and results, so that they can be differentiated again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+# Signs of n . d: fewer than 16 roundings on any path.
+SIGN_ERROR = 2.0**-48
+# Below this the first weight of a closest point is that of a point of the opposite edge, rounded.
+NO_WEIGHT = 2.0**-51
+
+
+class Library(NamedTuple):
+    """Where arrays are from: `where`, `stack`, `sqrt` and so on, and what holds them fixed."""
+
+    xp: Any
+    fixed: Callable[[Any], Any]
+
+
+class Faces(NamedTuple):
+    """Edges v1 - v0 and v2 - v0, and e1 and e2: these divided by a common length; weights."""
+
+    edges: tuple[Any, Any]
+    e1: Any
+    e2: Any
+    length: Any
+    weights: tuple[Any, Any, Any]
+
+
+class HitRates(NamedTuple):
+    """How t, u and v of hits change with r: rows (..., 3), 0 where there is no derivative.
+
+    The position moves along `heading`, the direction over a length, by `advance` . r.
+    """
+
+    t: Any
+    u: Any
+    v: Any
+    heading: Any
+    advance: Any
+    usable: Any
+    faces: Faces
+
+
+class PointRates(NamedTuple):
+    """How closest points change.
+
+    `away` is the gradient of the distance, (..., 3); `offset` is p - q; `xx`, `xy` and `yy` are
+    entries of the inverse of the edges' Gram matrix, or of the part that q may move along. All but
+    `faces` are 0 where there is no derivative, or where it is beyond the range of float64.
+    """
+
+    away: Any
+    offset: Any
+    xx: Any
+    xy: Any
+    yy: Any
+    usable: Any
+    faces: Faces
+
+
+def pull_hit(
+    lib: Library, directions: Any, corners: Any, hits: tuple[Any, Any, Any], hit: Any,
+    gradients: tuple[Any, Any, Any, Any],
+) -> tuple[Any, Any, Any]:  # fmt: skip
+    """Return gradients by origins, directions and corners from those by t, u, v and position."""
+    rates = hit_rates(lib, directions, corners, hits, hit)
+    by_t, by_u, by_v, by_position = (_only(lib, rates.usable, x) for x in gradients)
+    t, along = _only(lib, rates.usable, hits[0]), _dot(by_position, rates.heading)
+    moved = _times(by_t, rates.t) + _times(by_u, rates.u) + _times(by_v, rates.v)
+    moved = moved + _times(along, rates.advance)
+    by_origins = by_position - moved
+    by_corners = lib.xp.stack([_times(w, moved) for w in rates.faces.weights], -2)
+    return by_origins, _times(t, by_origins), by_corners
+
+
+def push_hit(
+    lib: Library, directions: Any, corners: Any, hits: tuple[Any, Any, Any], hit: Any,
+    tangents: tuple[Any, Any, Any],
+) -> tuple[Any, Any, Any, Any]:  # fmt: skip
+    """Return tangents of t, u, v and position from those of origins, directions and corners."""
+    rates = hit_rates(lib, directions, corners, hits, hit)
+    t = _only(lib, rates.usable, hits[0])
+    ray = tangents[0] + _times(t, tangents[1])
+    r = _moved(rates.faces, tangents[2]) - ray
+    dt, du, dv = _dot(r, rates.t), _dot(r, rates.u), _dot(r, rates.v)
+    position = _only(lib, rates.usable, ray + _times(_dot(r, rates.advance), rates.heading))
+    return (*(_only(lib, rates.usable, x) for x in (dt, du, dv)), position)
+
+
+def hit_rates(
+    lib: Library, directions: Any, corners: Any, hits: tuple[Any, Any, Any], hit: Any
+) -> HitRates:
+    """Return how t, u and v change."""
+    xp = lib.xp
+    t, u, v = hits
+    hit = hit & xp.isfinite(t)
+    faces = _faces(lib, corners, u, v, hit)
+    d = _only(lib, hit, directions)
+    speed = lib.fixed(_positive(lib, _largest(lib, d)))[..., None]
+    e1, e2, d = faces.e1, faces.e2, d / speed
+    n = _cross(lib, e1, e2)
+    den = _dot(n, d)
+    size = _dot(_cross_size(lib, e1, e2), xp.abs(d))
+    usable = hit & (xp.abs(den) > SIGN_ERROR * size)
+    den = xp.where(usable, den, 1.0)[..., None]
+    rows = (
+        n / den / speed,
+        _cross(lib, d, e2) / den / faces.length,
+        _cross(lib, e1, d) / den / faces.length,
+        d,
+        n / den,
+    )
+    for row in rows:
+        usable = usable & xp.isfinite(row).all(-1)
+    t_row, u_row, v_row, heading, advance = (_only(lib, usable, row) for row in rows)
+    return HitRates(t_row, u_row, v_row, heading, advance, usable, faces)
+
+
+def pull_point(
+    lib: Library, points: Any, corners: Any, found: tuple[Any, Any, Any], hit: Any, signed: bool,
+    gradients: tuple[Any, Any, Any, Any],
+) -> tuple[Any, Any]:  # fmt: skip
+    """Return gradients by points and corners from those by distance, position, u and v.
+
+    `found` are the distance, signed or not, u and v.
+    """
+    rates = point_rates(lib, points, corners, found, hit, signed)
+    by_distance, by_position, by_u, by_v = (_only(lib, rates.usable, x) for x in gradients)
+    faces = rates.faces
+    scale = faces.length[..., 0]
+    h1 = by_u / scale + _dot(by_position, faces.e1)
+    h2 = by_v / scale + _dot(by_position, faces.e2)
+    k1, k2 = rates.xx * h1 + rates.xy * h2, rates.xy * h1 + rates.yy * h2
+    by_points = _times(k1, faces.e1) + _times(k2, faces.e2) + _times(by_distance, rates.away)
+    with_face = by_position - by_points
+    c1, c2 = _times(k1 / scale, rates.offset), _times(k2 / scale, rates.offset)
+    turned = -c1 - c2, c1, c2
+    weighted = (_times(w, with_face) for w in faces.weights)
+    by_corners = [x + y for x, y in zip(weighted, turned, strict=True)]
+    return by_points, lib.xp.stack(by_corners, -2)
+
+
+def push_point(
+    lib: Library, points: Any, corners: Any, found: tuple[Any, Any, Any], hit: Any, signed: bool,
+    tangents: tuple[Any, Any],
+) -> tuple[Any, Any, Any, Any]:  # fmt: skip
+    """Return tangents of distance, position, u and v from those of points and corners."""
+    rates = point_rates(lib, points, corners, found, hit, signed)
+    faces, by_corners = rates.faces, tangents[1]
+    moved = _moved(faces, by_corners)
+    rel = tangents[0] - moved
+    scale = faces.length[..., 0]
+    turned1 = _dot(by_corners[..., 1, :] - by_corners[..., 0, :], rates.offset) / scale
+    turned2 = _dot(by_corners[..., 2, :] - by_corners[..., 0, :], rates.offset) / scale
+    b1, b2 = _dot(rel, faces.e1) + turned1, _dot(rel, faces.e2) + turned2
+    x, y = rates.xx * b1 + rates.xy * b2, rates.xy * b1 + rates.yy * b2
+    position = moved + _times(x, faces.e1) + _times(y, faces.e2)
+    out = _dot(rel, rates.away), position, x / scale, y / scale
+    distance, position, u, v = (_only(lib, rates.usable, value) for value in out)
+    return distance, position, u, v
+
+
+def point_rates(
+    lib: Library, points: Any, corners: Any, found: tuple[Any, Any, Any], hit: Any, signed: bool
+) -> PointRates:
+    """Return how distances and closest points change."""
+    xp = lib.xp
+    distance, u, v = found
+    hit = hit & xp.isfinite(distance)
+    faces = _faces(lib, corners, u, v, hit)
+    e1, e2 = faces.e1, faces.e2
+    w0, w1, w2 = faces.weights
+    from_corner = _only(lib, hit, points) - _only(lib, hit, corners[..., 0, :])
+    offset = from_corner - _times(w1, faces.edges[0]) - _times(w2, faces.edges[1])
+    n = _cross(lib, e1, e2)
+    area = _dot(n, n)
+    inside = (w1 > 0.0) & (w2 > 0.0) & (w0 > NO_WEIGHT) & (area > 0.0)
+    xx, xy, yy = _movable(lib, e1, e2, faces.weights, inside, area)
+    normal = n / xp.sqrt(_positive(lib, area))[..., None]
+    away = _unit(lib, offset)
+    # Across a face, its normal is more accurate.
+    side = _sign(lib, _dot(normal, from_corner))
+    away = xp.where(inside[..., None], _times(side, normal), away)
+    if signed:
+        # The sign is that of the distance, not that of the normal, which may point inward.
+        away = _times(xp.where(distance < 0.0, -1.0, 1.0), away)
+        at_surface = (distance == 0.0) | (inside & (side == 0.0))
+        away = xp.where(at_surface[..., None], normal, away)
+    else:
+        away = xp.where((distance == 0.0)[..., None], 0.0, away)
+    usable = hit & xp.isfinite(1.0 / faces.length[..., 0]) & xp.isfinite(offset).all(-1)
+    for entry in (xx, xy, yy):
+        usable = usable & xp.isfinite(entry)
+    away, offset, xx, xy, yy = (_only(lib, usable, x) for x in (away, offset, xx, xy, yy))
+    return PointRates(away, offset, xx, xy, yy, usable, faces)
+
+
+def _movable(
+    lib: Library, e1: Any, e2: Any, weights: tuple[Any, Any, Any], inside: Any, area: Any
+) -> tuple[Any, Any, Any]:
+    """Return the inverse of the Gram matrix of the edges that a closest point may move along."""
+    xp = lib.xp
+    w0, w1, w2 = weights
+    a, b, c = _dot(e1, e1), _dot(e1, e2), _dot(e2, e2)
+    third = e2 - e1
+    edges = (
+        ((w1 > 0.0) & ~(w2 > 0.0) & (w0 > 0.0), a),
+        ((w2 > 0.0) & ~(w1 > 0.0) & (w0 > 0.0), c),
+        ((w1 > 0.0) & (w2 > 0.0) & ~inside, _dot(third, third)),
+    )
+    # At a vertex it moves along none of them.
+    along = [xp.where(on, 1.0, 0.0) / xp.where(on, square, 1.0) for on, square in edges]
+    whole = xp.where(inside, area, 1.0)
+    return (
+        xp.where(inside, c / whole, along[0] + along[2]),
+        xp.where(inside, -b / whole, -along[2]),
+        xp.where(inside, a / whole, along[1] + along[2]),
+    )
+
+
+def _faces(lib: Library, corners: Any, u: Any, v: Any, hit: Any) -> Faces:
+    """Return edges and weights; those of a point where nothing was found."""
+    corners = lib.xp.where(hit[..., None, None], corners, 0.0)
+    u, v = _only(lib, hit, u), _only(lib, hit, v)
+    first = corners[..., 0, :]
+    edges = corners[..., 1, :] - first, corners[..., 2, :] - first
+    length = lib.xp.maximum(_largest(lib, edges[0]), _largest(lib, edges[1]))
+    length = lib.fixed(_positive(lib, length))[..., None]
+    return Faces(edges, edges[0] / length, edges[1] / length, length, (1.0 - u - v, u, v))
+
+
+def _moved(faces: Faces, by_corners: Any) -> Any:
+    """Return how far a point of a face has moved that keeps its weights."""
+    w0, w1, w2 = (w[..., None] for w in faces.weights)
+    return w0 * by_corners[..., 0, :] + w1 * by_corners[..., 1, :] + w2 * by_corners[..., 2, :]
+
+
+def _unit(lib: Library, vectors: Any) -> Any:
+    """Return vectors of length 1, and 0 for 0."""
+    scaled = vectors / lib.fixed(_positive(lib, _largest(lib, vectors)))[..., None]
+    return scaled / lib.xp.sqrt(_positive(lib, _dot(scaled, scaled)))[..., None]
+
+
+def _positive(lib: Library, values: Any) -> Any:
+    """Return values with 1 for 0, to divide by."""
+    return lib.xp.where(values > 0.0, values, 1.0)
+
+
+def _sign(lib: Library, values: Any) -> Any:
+    return lib.xp.where(values > 0.0, 1.0, lib.xp.where(values < 0.0, -1.0, 0.0))
+
+
+def _only(lib: Library, which: Any, values: Any) -> Any:
+    """Return numbers, or rows of three, with 0 where they do not count."""
+    rows = len(values.shape) > len(which.shape)
+    return lib.xp.where(which[..., None] if rows else which, values, 0.0)
+
+
+def _times(numbers: Any, rows: Any) -> Any:
+    return numbers[..., None] * rows
+
+
+def _dot(a: Any, b: Any) -> Any:
+    return a[..., 0] * b[..., 0] + a[..., 1] * b[..., 1] + a[..., 2] * b[..., 2]
+
+
+def _cross(lib: Library, a: Any, b: Any) -> Any:
+    ax, ay, az, bx, by, bz = *_components(a), *_components(b)
+    return lib.xp.stack([ay * bz - az * by, az * bx - ax * bz, ax * by - ay * bx], -1)
+
+
+def _cross_size(lib: Library, a: Any, b: Any) -> Any:
+    """Return the sizes of the terms of a cross product."""
+    ax, ay, az, bx, by, bz = *_components(lib.xp.abs(a)), *_components(lib.xp.abs(b))
+    return lib.xp.stack([ay * bz + az * by, az * bx + ax * bz, ax * by + ay * bx], -1)
+
+
+def _largest(lib: Library, rows: Any) -> Any:
+    x, y, z = _components(lib.xp.abs(rows))
+    return lib.xp.maximum(lib.xp.maximum(x, y), z)
+
+
+def _components(rows: Any) -> tuple[Any, Any, Any]:
+    return rows[..., 0], rows[..., 1], rows[..., 2]

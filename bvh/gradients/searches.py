@@ -1,0 +1,125 @@
+"""Searches of a tree as functions of arrays: what is found, and the corners of its faces."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bvh.queries.hierarchy import BVH
+
+Arrays = tuple[NDArray[Any], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Search:
+    """A query of a tree, as a function of arrays.
+
+    `rank` is the number of leading axes of a result. With more axes before those, as in a batch of
+    batches, all arguments have them, of length 1 where they are the same for all. With `moving`
+    the vertices are an argument, whose values must be the tree's, and what is found has `rows` of
+    the corners in the vertices; otherwise it has the corners.
+    """
+
+    tree: BVH
+    query: str
+    rank: int
+    moving: bool
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def __call__(self, vertices: NDArray[Any] | None, *queries: Any) -> Arrays:
+        """Return what is found, and last the corners of the faces, or their rows."""
+        tree = self.tree
+        shape = np.broadcast_shapes(*(x.shape[:-1] for x in queries[: self.vectors]))
+        shape = np.broadcast_shapes(shape, *(np.shape(x) for x in queries[self.vectors :]))
+        if vertices is not None:
+            check_vertices(tree, vertices)
+            shape = np.broadcast_shapes(shape, vertices.shape[:-2] + (1,) * self.rank)
+        points, faces = tree.vertices, tree.faces
+        pairs = zip(self._found(*queries), self.types(), strict=False)
+        found = [_spread(x, shape, dtype) for x, (_, dtype) in pairs]
+        prim_id = found[1]
+        if len(faces):
+            rows = faces[np.maximum(prim_id, 0)].astype(np.int64)
+            return (*found, rows if self.moving else points[rows])
+        width = (3,) if self.moving else (3, 3)
+        return (*found, np.zeros(shape + width, np.int64 if self.moving else np.float64))
+
+    @property
+    def vectors(self) -> int:
+        """How many arguments have rows of three numbers; they come first."""
+        return 2 if self.query == "closest_hit" else 1
+
+    def _found(self, *queries: Any) -> Arrays:
+        """Return fields of the result; the second is prim_id."""
+        tree, options = self.tree, self.options
+        if self.query == "closest_hit":
+            origins, directions, low, high = queries
+            hits = tree.closest_hit(origins, directions, low, high, **options)
+            return hits.t, hits.prim_id, hits.u, hits.v, hits.front
+        points, limits = queries
+        near = tree.closest_point(points, limits, **options)
+        if self.query != "signed_distance":
+            return near.distance, near.prim_id, near.u, near.v, near.position
+        inside = tree.contains(points, **options)
+        distance = np.asarray(near.distance)
+        turned = inside & (distance > 0.0) & (distance < np.inf)
+        signed = np.where(turned, -distance, distance)
+        return signed, near.prim_id, near.u, near.v, near.position
+
+    def types(self) -> list[tuple[int, type]]:
+        """Return of each array that is found: how wide its rows are, 0 for numbers; its type."""
+        last = (3, np.int64) if self.moving else (9, np.float64)
+        fifth = (0, np.bool_) if self.query == "closest_hit" else (3, np.float64)
+        return [(0, np.float64), (0, np.int32), (0, np.float64), (0, np.float64), fifth, last]
+
+
+def checked_tree(query: str, tree: Any) -> BVH:
+    """Return what must be a tree over triangles."""
+    if not isinstance(tree, BVH):
+        hint = ""
+        if type(tree).__name__ == "Scene":
+            hint = ": build one from scene.flattened()[:2]"
+        raise TypeError(f"tree must be a BVH, got {type(tree).__name__}{hint}")
+    if tree.kind != "triangles":
+        raise TypeError(f"{query} needs a BVH over triangles, not over {tree.kind}")
+    return tree
+
+
+def check_rows(name: str, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the leading shape of what must be rows of three numbers."""
+    if shape[-1:] != (3,):
+        raise ValueError(f"{name} must have shape (..., 3), got {tuple(shape)}")
+    return tuple(shape[:-1])
+
+
+def check_shape(tree: BVH, shape: tuple[int, ...]) -> None:
+    """Raise unless vertices of a shape may be those of the tree."""
+    if tuple(shape) != tree.vertices.shape:
+        raise ValueError(
+            f"vertices must have the shape of the tree's, {tree.vertices.shape}, got {tuple(shape)}"
+        )
+
+
+def check_vertices(tree: BVH, vertices: NDArray[Any]) -> None:
+    """Raise unless vertices, (..., n, 3), have the values of the tree's."""
+    own = tree.vertices
+    same = vertices == own
+    if not (same.all() or (same | (np.isnan(vertices) & np.isnan(own))).all()):
+        raise ValueError(
+            "vertices must have the values of the tree's: call tree.refit with them first"
+        )
+
+
+def _spread(value: Any, shape: tuple[int, ...], dtype: type) -> NDArray[Any]:
+    """Return numbers, or rows of three, that are writable, with a leading shape."""
+    array: NDArray[Any] = np.asarray(value, dtype)
+    whole = shape + array.shape[len(shape) :]
+    return array if array.shape == whole else np.array(np.broadcast_to(array, whole))
+
+
+def with_axes(array: Any, count: int) -> Any:
+    """Return an array with as many axes, new ones of length 1 before its own."""
+    return array.reshape((1,) * (count - array.ndim) + tuple(array.shape))

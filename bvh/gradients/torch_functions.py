@@ -1,0 +1,219 @@
+"""Searches and results as functions of PyTorch, with backward and forward derivatives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+try:
+    import torch
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError(
+        "bvh.torch needs PyTorch: install it as https://pytorch.org says, for example with "
+        "'pip install torch'",
+        name=error.name,
+    ) from error
+
+from bvh.gradients import formulas
+from bvh.gradients.results import HitTuple, PointTuple
+from bvh.gradients.searches import Search, check_rows, check_shape, checked_tree, with_axes
+from bvh.runtime.arguments import common_shape
+
+LIBRARY = formulas.Library(torch, torch.Tensor.detach)
+CPU = torch.device("cpu")
+
+
+class Searching(torch.autograd.Function):
+    """What a search finds, without derivatives: apply(search, vertices, *queries)."""
+
+    @staticmethod
+    def forward(search: Search, vertices: Any, *queries: Any) -> Any:
+        """Search, once for a whole batch."""
+        arrays = [None if x is None else x.detach().numpy() for x in (vertices, *queries)]
+        return tuple(torch.from_numpy(array) for array in search(*arrays))
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        """Note that nothing has a derivative."""
+        ctx.mark_non_differentiable(*output)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        """Return no gradients."""
+        return (None,) * len(ctx.needs_input_grad)
+
+    @staticmethod
+    def vmap(info: Any, in_dims: Any, search: Search, *tensors: Any) -> Any:
+        """Search once for the batch, whose axis comes first."""
+        batch = [
+            None if x is None else x.unsqueeze(0) if dim is None else x.movedim(dim, 0)
+            for x, dim in zip(tensors, in_dims[1:], strict=True)
+        ]
+        return Searching.apply(search, *batch), 0
+
+
+class Hitting(torch.autograd.Function):
+    """Hits, with derivatives: apply(origins, directions, corners, t, u, v, hit)."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(
+        origins: Any, directions: Any, corners: Any, t: Any, u: Any, v: Any, hit: Any
+    ) -> Any:
+        """Return t, u and v as they are, and the position."""
+        return t.clone(), u.clone(), v.clone(), _position(corners, u, v)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        """Keep what derivatives depend on."""
+        kept = (inputs[1], inputs[2], *output[:3], inputs[6])
+        ctx.save_for_backward(*kept)
+        ctx.save_for_forward(*kept)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        """Return gradients by the rays and corners."""
+        directions, corners, t, u, v, hit = ctx.saved_tensors
+        found = formulas.pull_hit(LIBRARY, directions, corners, (t, u, v), hit, gradients)
+        return (*found, None, None, None, None)
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Any) -> Any:
+        """Return the tangents of results."""
+        directions, corners, t, u, v, hit = ctx.saved_tensors
+        like = directions, directions, corners
+        given = tuple(_or_zeros(x, y) for x, y in zip(tangents[:3], like, strict=True))
+        return formulas.push_hit(LIBRARY, directions, corners, (t, u, v), hit, given)
+
+
+class Approaching(torch.autograd.Function):
+    """Closest points, with derivatives: apply(points, corners, distance, position, u, v, ...).
+
+    The rest: hit, and whether the distance is signed.
+    """
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(
+        points: Any, corners: Any, distance: Any, position: Any, u: Any, v: Any, hit: Any,
+        signed: bool,
+    ) -> Any:  # fmt: skip
+        """Return distance, position, u and v as they are."""
+        return distance.clone(), position.clone(), u.clone(), v.clone()
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        """Keep what derivatives depend on."""
+        kept = (inputs[0], inputs[1], output[0], output[2], output[3], inputs[6])
+        ctx.signed = inputs[7]
+        ctx.save_for_backward(*kept)
+        ctx.save_for_forward(*kept)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Any:
+        """Return gradients by the points and corners."""
+        points, corners, *found, hit = ctx.saved_tensors
+        result = formulas.pull_point(
+            LIBRARY, points, corners, tuple(found), hit, ctx.signed, gradients
+        )
+        return (*result, None, None, None, None, None, None)
+
+    @staticmethod
+    def jvp(ctx: Any, *tangents: Any) -> Any:
+        """Return the tangents of results."""
+        points, corners, *found, hit = ctx.saved_tensors
+        given = _or_zeros(tangents[0], points), _or_zeros(tangents[1], corners)
+        return formulas.push_point(LIBRARY, points, corners, tuple(found), hit, ctx.signed, given)
+
+
+def hits(
+    tree: Any, rays: tuple[Any, Any], vertices: Any, bounds: tuple[Any, Any],
+    options: dict[str, Any],
+) -> HitTuple:  # fmt: skip
+    """Return the closest hits of rays from t_min to t_max, the bounds."""
+    tree = checked_tree("closest_hit", tree)
+    device = _device(*rays, vertices)
+    origins, directions = _reals("origins", rays[0]), _reals("directions", rays[1])
+    low, high = _reals("t_min", bounds[0]), _reals("t_max", bounds[1])
+    shape = common_shape(
+        origins=check_rows("origins", origins.shape),
+        directions=check_rows("directions", directions.shape),
+        t_min=tuple(low.shape),
+        t_max=tuple(high.shape),
+    )
+    search = Search(tree, "closest_hit", len(shape), vertices is not None, options)
+    queries = (
+        with_axes(origins, len(shape) + 1),
+        with_axes(directions, len(shape) + 1),
+        *(with_axes(x, len(shape)) for x in (low, high)),
+    )
+    (t, prim_id, u, v, front), corners = _searched(search, vertices, queries)
+    ends = [x.expand(*shape, 3) for x in queries[:2]]
+    t, u, v, position = Hitting.apply(*ends, corners, t, u, v, prim_id >= 0)
+    return HitTuple(*(x.to(device) for x in (t, prim_id, u, v, position, front)))
+
+
+def nearest(
+    query: str, tree: Any, points: Any, vertices: Any, max_distance: Any, options: dict[str, Any]
+) -> PointTuple:
+    """Return closest points; for the query "signed_distance", with signed distances."""
+    tree = checked_tree(query, tree)
+    device = _device(points, vertices)
+    points, limits = _reals("points", points), _reals("max_distance", max_distance)
+    shape = common_shape(
+        points=check_rows("points", points.shape), max_distance=tuple(limits.shape)
+    )
+    search = Search(tree, query, len(shape), vertices is not None, options)
+    queries = with_axes(points, len(shape) + 1), with_axes(limits, len(shape))
+    (distance, prim_id, u, v, position), corners = _searched(search, vertices, queries)
+    distance, position, u, v = Approaching.apply(
+        queries[0].expand(*shape, 3), corners, distance, position, u, v, prim_id >= 0,
+        query == "signed_distance",
+    )  # fmt: skip
+    return PointTuple(*(x.to(device) for x in (distance, position, prim_id, u, v)))
+
+
+def _searched(search: Search, vertices: Any, queries: tuple[Any, ...]) -> tuple[Any, Any]:
+    """Return what is found, and the corners of faces, which depend on the vertices if given."""
+    fixed = [x.detach() for x in queries]
+    if vertices is None:
+        *found, corners = Searching.apply(search, None, *fixed)
+        return found, corners
+    vertices = _reals("vertices", vertices)
+    check_shape(search.tree, vertices.shape)
+    *found, rows = Searching.apply(search, vertices.detach(), *fixed)
+    if len(vertices) == 0:
+        return found, torch.zeros((*rows.shape, 3), dtype=torch.float64)
+    return found, vertices[rows]
+
+
+def _reals(name: str, value: Any) -> Any:
+    """Return numbers as float64 on the CPU, with the gradient of those given."""
+    if isinstance(value, np.ndarray) and not value.flags.writeable:
+        value = value.copy()  # PyTorch has no tensors that are read-only, and warns.
+    try:
+        tensor = torch.as_tensor(value)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise TypeError(f"{name} must be a tensor or an array of numbers: {error}") from None
+    if tensor.is_complex() or tensor.dtype == torch.bool:
+        raise TypeError(f"{name} must be real numbers, got a tensor of {tensor.dtype}")
+    if tensor.layout != torch.strided:
+        raise TypeError(f"{name} must be a dense tensor, got one of layout {tensor.layout}")
+    return tensor.to(CPU).to(torch.float64)
+
+
+def _device(*values: Any) -> Any:
+    """Return the device of the first tensor."""
+    return next((x.device for x in values if isinstance(x, torch.Tensor)), CPU)
+
+
+def _position(corners: Any, u: Any, v: Any) -> Any:
+    u, v = u[..., None], v[..., None]
+    return (1.0 - u - v) * corners[..., 0, :] + u * corners[..., 1, :] + v * corners[..., 2, :]
+
+
+def _or_zeros(tangent: Any, like: Any) -> Any:
+    return torch.zeros_like(like) if tangent is None else tangent

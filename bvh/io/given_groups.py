@@ -1,0 +1,96 @@
+"""Groups of faces as they are given: checked, and those of polygons and cells by triangle."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+from numpy.lib.format import open_memmap
+from numpy.typing import ArrayLike, NDArray
+
+from bvh.io.meshes import Surface
+from bvh.runtime.arguments import bit_masks, owned
+
+
+def face_groups(groups: ArrayLike, count: int) -> NDArray[np.uint32]:
+    """Return the checked bits of each of `count` faces."""
+    bits = bit_masks("groups", groups)
+    if bits.shape not in ((), (count,)):
+        raise ValueError(
+            f"groups must be one number, or one for each of {count} faces, "
+            f"got an array of shape {bits.shape}"
+        )
+    return owned(np.broadcast_to(bits, (count,)), np.uint32)
+
+
+def groups_of_triangles(groups: ArrayLike | None, surface: Surface) -> ArrayLike | None:
+    """Return the bits of triangles, from those of the faces or cells that they are parts of."""
+    if groups is None or surface.face_ids is None:
+        return groups
+    bits = bit_masks("groups", groups)
+    if bits.ndim == 0:
+        return bits
+    most = int(surface.face_ids.max(initial=-1))
+    if bits.ndim != 1 or len(bits) <= most:
+        raise ValueError(
+            f"groups must be one number, or one for each face, which are numbered up to {most}, "
+            f"got an array of shape {bits.shape}"
+        )
+    return bits[surface.face_ids]
+
+
+class GroupWindows:
+    """Bits of faces, checked when they are read.
+
+    Parameters
+    ----------
+    groups : int, array_like of int, shape (m,), or path
+        A path is that of a .npy file, which is mapped anew for each window: pages of the one before
+        are let go.
+    """
+
+    def __init__(self, groups: ArrayLike | str | os.PathLike[str]) -> None:
+        self._path = os.fspath(groups) if isinstance(groups, str | os.PathLike) else None
+        # An array may be a memory map: it is checked some at a time. Others are numbers in memory.
+        given: Any = groups if self._path is None else self._mapped()
+        if type(given) not in (np.ndarray, np.memmap):
+            given = bit_masks("groups", given)
+        if given.dtype.kind not in "iu" and given.size:
+            raise TypeError(f"groups must be integers, got {given.dtype}")
+        if given.ndim > 1:
+            raise ValueError(
+                "groups must be one number, or one for each triangle, "
+                f"got an array of shape {given.shape}"
+            )
+        self._one = bit_masks("groups", given) if given.ndim == 0 else None
+        self._count = len(given) if given.ndim else -1
+        self._array = given if self._path is None else None
+
+    def rows(self, begin: int, count: int) -> NDArray[np.uint32]:
+        """Return the bits of `count` faces from `begin`."""
+        if self._one is not None:
+            return np.broadcast_to(self._one, count)
+        if begin + count > self._count:
+            raise ValueError(f"groups must be one for each triangle: there are only {self._count}")
+        array = self._mapped() if self._array is None else self._array
+        return bit_masks("groups", array[begin : begin + count])
+
+    def check_count(self, count: int) -> None:
+        """Raise a ValueError unless these are the bits of so many faces."""
+        if self._count not in (-1, count):
+            raise ValueError(
+                f"groups must be one number, or one for each of {count} triangles, "
+                f"got an array of shape ({self._count},)"
+            )
+
+    def _mapped(self) -> NDArray[Any]:
+        """Map the file."""
+        assert self._path is not None
+        if not os.path.isfile(self._path):
+            raise FileNotFoundError(f"groups: no such file: {self._path}")
+        try:
+            return open_memmap(self._path, mode="r")
+        except Exception as error:
+            # NumPy reads a header as Python's literals, and raises whatever that does.
+            raise ValueError(f"groups, {self._path}: is no .npy file: {error!r}") from None

@@ -1,0 +1,116 @@
+"""Base colours of meshes: factors, images and colours of vertices or faces, as trimesh has them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+# The diffuse colour that trimesh gives a simple material without one.
+UNSET = (102, 102, 102, 255)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Material:
+    """The base colour of a mesh: the product of what there is of a factor, an image and colours.
+
+    Opacity, and all that is about gloss, is ignored.
+
+    Attributes
+    ----------
+    factor : ndarray of float64, shape (3,)
+        Red, green and blue, linear, from 0 to 1.
+    image : PIL.Image.Image or None
+        In sRGB. The lower left corner is at texture coordinates (0, 0), the upper right one at
+        (1, 1); beyond, it repeats.
+    vertex_colors : ndarray of uint8, shape (n, 3), or None
+    face_colors : ndarray of uint8, shape (m, 3), or None
+    linear : bool
+        Whether these colours are linear, as in glTF; else they are in sRGB.
+    """
+
+    factor: NDArray[np.float64]
+    image: Any = None
+    vertex_colors: NDArray[np.uint8] | None = None
+    face_colors: NDArray[np.uint8] | None = None
+    linear: bool = False
+
+    def __repr__(self) -> str:
+        parts = [f"factor {[round(x, 3) for x in self.factor.tolist()]}"]
+        if self.image is not None:
+            parts.append("image of {} x {}".format(*self.image.size))
+        for name in ("vertex_colors", "face_colors"):
+            if getattr(self, name) is not None:
+                parts.append(f"{len(getattr(self, name))} {name}")
+        return f"Material({', '.join(parts)})"
+
+
+def linear_of(colours: Any) -> NDArray[np.float64]:
+    """Return the linear values of sRGB values from 0 to 1 (IEC 61966-2-1)."""
+    values = np.asarray(colours, np.float64)
+    return np.where(values <= 0.04045, values / 12.92, ((values + 0.055) / 1.055) ** 2.4)
+
+
+def srgb_of(light: Any) -> NDArray[np.float64]:
+    """Return the sRGB values of linear values from 0 to 1."""
+    values = np.asarray(light, np.float64)
+    curve = 1.055 * np.maximum(values, 0.0031308) ** (1.0 / 2.4) - 0.055
+    return np.where(values <= 0.0031308, 12.92 * values, curve)
+
+
+def material_of(mesh: Any, gltf: bool) -> Material | None:
+    """Return the material of a mesh of trimesh, or None if it has none.
+
+    Colours of vertices are linear in glTF, and else in sRGB.
+    """
+    visual: Any = getattr(mesh, "visual", None)
+    kind = getattr(visual, "kind", None)
+    if kind in ("vertex", "face"):
+        name = f"{kind}_colors"
+        count = len(mesh.vertices) if kind == "vertex" else len(mesh.faces)
+        found = _colours(getattr(visual, name, None), count)
+        return None if found is None else Material(np.ones(3), linear=gltf, **{name: found})
+    look = getattr(visual, "material", None)
+    if kind != "texture" or look is None:
+        return None
+    known: Any = getattr(visual, "vertex_attributes", None)
+    colours = _colours(known.get("color"), len(mesh.vertices)) if hasattr(known, "get") else None
+    if hasattr(look, "baseColorFactor"):
+        image, factor = look.baseColorTexture, _factor(look.baseColorFactor)
+    elif hasattr(look, "diffuse"):
+        # Its diffuse colour is in sRGB, and where there is an image, trimesh leaves it unset.
+        image, diffuse = look.image, tuple(np.asarray(look.diffuse).tolist())
+        if image is None and diffuse == UNSET:
+            return None
+        factor = np.ones(3) if diffuse == UNSET else linear_of(_factor(look.diffuse))
+    else:
+        return None
+    uv: Any = getattr(visual, "uv", None)
+    fits = np.shape(uv)[:1] == (len(mesh.vertices),)
+    image = image if hasattr(image, "convert") and fits else None
+    return Material(factor, image, vertex_colors=colours, linear=gltf)
+
+
+def _factor(value: Any) -> NDArray[np.float64]:
+    """Return red, green and blue of trimesh's bytes, or white if there are none."""
+    if np.shape(value) not in ((3,), (4,)):
+        return np.ones(3)
+    return np.asarray(value, np.float64)[:3] / 255.0
+
+
+def _colours(values: Any, count: int) -> NDArray[np.uint8] | None:
+    """Return a row of bytes for each of `count` vertices or faces, or None if it does not fit."""
+    array = np.asarray(values)
+    if array.ndim != 2 or len(array) != count or array.shape[1] < 3 or count == 0:
+        return None
+    array = array[:, :3]
+    if array.dtype.kind == "f":
+        # From 0 to 1.
+        array = np.clip(255.0 * np.nan_to_num(array) + 0.5, 0.0, 255.0)
+    elif array.dtype == np.uint16:
+        array = array >> 8
+    elif array.dtype.kind not in "iu":
+        return None
+    return np.array(array.astype(np.uint8))

@@ -1,0 +1,118 @@
+"""Ground under what is shown, of which only the shadow is seen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bvh.camera.camera import Camera
+from bvh.camera.placement import AXES, upward
+from bvh.pictures.lights import Lights
+from bvh.pictures.surfaces import ROUNDINGS, Spots
+from bvh.queries.hierarchy import BVH
+from bvh.scene.scene import Scene
+
+Floats = NDArray[np.float64]
+
+# Smallest angular diameter of the lamp, in degrees, as its shadow on the ground is soft.
+SOFTNESS = 12.0
+# Share of light that the sky and the lamp give the ground.
+OF_SKY, OF_LAMP = 0.55, 0.22
+# Cosine of the steepest angle of a lamp that throws shadows on the ground.
+LOWEST = 0.1
+# Largest cosine between an axis and the right of a picture in which it is up.
+LEVEL = 1e-6
+
+
+@dataclass(frozen=True, eq=False)
+class Ground:
+    """A plane below everything, and the part of it where there may be shadows.
+
+    `up` is its unit normal and `level` its distance from the origin along it; `near` are the lowest
+    and the highest coordinates along `across` where there may be shadows, shape (2, 2).
+    """
+
+    up: Floats
+    level: float
+    across: Floats
+    near: Floats
+    lights: Lights
+
+    @classmethod
+    def below(cls, source: BVH | Scene, up: Floats, lights: Lights) -> Ground | None:
+        """Return the ground below a tree or scene, or None if that is empty."""
+        if not np.isfinite(source.bounds).all():
+            return None
+        corners = np.stack(np.meshgrid(*source.bounds.T, indexing="ij"), axis=-1).reshape(-1, 3)
+        heights = corners @ up
+        level = float(heights.min())
+        side = np.cross(up, np.eye(3)[np.abs(up).argmin()])
+        side /= np.linalg.norm(side)
+        across = np.stack([side, np.cross(up, side)])
+        soft = replace(lights, softness=max(lights.softness, SOFTNESS))
+        reached, tall = [corners @ across.T], heights - level
+        steep = float(soft.lamp @ up)
+        if steep > LOWEST:
+            slant = (corners - (tall / steep)[:, None] * soft.lamp) @ across.T
+            blur = np.tan(np.radians(soft.softness) / 2) / steep**2 * tall.max()
+            reached += [slant - blur, slant + blur]
+        points = np.concatenate(reached)
+        margin = min(lights.reach, float(np.linalg.norm(source.bounds[1] - source.bounds[0])))
+        near = np.stack([points.min(axis=0) - margin, points.max(axis=0) + margin])
+        return cls(up, level, across, near, soft)
+
+    def light(
+        self, source: BVH | Scene, origins: Floats, directions: Floats, cells: NDArray[Any]
+    ) -> tuple[Floats, int]:
+        """Return the light at the ground where rays (n, 3) meet it, 1 elsewhere; and rays cast."""
+        found = np.ones(len(origins))
+        slope, height = _along(directions, self.up), _along(origins, self.up) - self.level
+        rows = np.flatnonzero((slope < 0.0) & (height > 0.0))
+        points = origins[rows] - (height[rows] / slope[rows])[:, None] * directions[rows]
+        places = np.stack([_along(points, axis) for axis in self.across], axis=1)
+        inside = ((places >= self.near[0]) & (places <= self.near[1])).all(axis=1)
+        rows, points = rows[inside], points[inside]
+        if len(rows) == 0:
+            return found, 0
+        size = np.abs(points).max(axis=1) + np.abs(self.level)
+        up = np.broadcast_to(self.up, points.shape)
+        spots = Spots(points, up, up, points + ROUNDINGS * size[:, None] * up)
+        dark = OF_SKY * (1.0 - self.lights.of_sky(source, spots, cells[rows])[0])
+        cast = self.lights.rays
+        if self.lights.lamp @ self.up > LOWEST:
+            dark += OF_LAMP * (1.0 - self.lights.of_lamp(source, spots, cells[rows]))
+            cast *= 2
+        found[rows] = 1.0 - dark
+        return found, cast * len(rows)
+
+
+def _along(vectors: Floats, axis: Floats) -> Floats:
+    """Return dot products; unlike those of BLAS, rounded the same in bands of any size."""
+    x, y, z = vectors.T
+    return np.asarray(x * axis[0] + y * axis[1] + z * axis[2])
+
+
+def ground_up(
+    source: BVH | Scene, camera: Camera, ground: bool | str | ArrayLike | None
+) -> Floats | None:
+    """Return the up direction of the ground in a picture, or None for no ground.
+
+    For True and None it is that of a scene, or z, unless it is aslant in the picture: then the axis
+    that is upright there. None is no ground in a picture that is rolled, or from inside.
+    """
+    if ground is False:
+        return None
+    if not (ground is None or ground is True):
+        return upward(ground)
+    low, high = source.bounds
+    own = upward(source.up if isinstance(source, Scene) else "z")
+    inside = camera.perspective and bool(((low < camera.eye) & (camera.eye < high)).all())
+    if ground is None and inside:
+        return None
+    for axis in (own, *map(np.array, AXES.values())):
+        if abs(axis @ camera.right) < LEVEL and axis @ camera.up > -LEVEL:
+            return np.asarray(axis)
+    return own if ground else None

@@ -1,0 +1,11 @@
+"""Answers as callers get them: in numpy's arrays, or in those of the library that they use.
+
+Each file imports only from those above it.
+
+| file | contents |
+|---|---|
+| `other_libraries.py` | Queries of other libraries' arrays, such as PyTorch's: results are arrays of the same library |
+| `result_bases.py` | Bases of results: one entry a query, or any number; as arrays of any library |
+| `hit_points.py` | Positions and normals of hits, found when they are asked for |
+| `clearances.py` | `Clearances` of two meshes, and of the instances of a scene: how near they are, and where |
+"""

@@ -1,0 +1,316 @@
+"""Positions and normals of hits, found when they are asked for.
+
+Hits keep their *source*: the primitives of a tree, or the instanced trees of a scene with the
+number of their moves so far, and the rays where a position does not follow from u and v. A refit
+replaces the arrays of a tree, so that those kept are as they were; maps of a scene change in place,
+and hits on a leaf that has moved since are refused.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from copy import deepcopy
+from functools import cached_property
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bvh.geometry.obbs import inverses
+from bvh.geometry.transforms import moved
+from bvh.queries.answers.other_libraries import given_like, in_numpy, narrowed
+from bvh.queries.answers.result_bases import PerQuery
+from bvh.tree.instanced import Instanced
+from bvh.tree.primitives import Boxes, Custom, Obbs, Triangles
+
+Floats = NDArray[np.float64]
+
+# What hits are of (see above); how often its leaves had moved; the rays: six numbers, or origins
+# and directions, or None. A plain tuple, which a single ray has time for.
+Source = tuple[Any, int, Any]
+
+# Hits whose corners are in memory at a time.
+AT_ONCE = 1 << 15
+
+
+class HitRows(NamedTuple):
+    """Hits on primitives of one tree, as columns; origins and directions only where needed."""
+
+    prim_id: NDArray[Any]
+    t: Floats
+    u: Floats
+    v: Floats
+    origins: Floats | None = None
+    directions: Floats | None = None
+
+
+def source_of(arrays: Any, owner: Any, rays: Any, shape: tuple[int, ...] | None = None) -> Source:
+    """Return the source of hits in a tree's arrays, or in a scene's, whose owner has its trees.
+
+    Of rays that are needed, which callers may change, it has copies, of a leading shape.
+    """
+    primitives = arrays.primitives
+    if type(primitives) is Instanced:
+        return owner, owner.moves, None if owner.plain else _copied(rays, shape)
+    return primitives, 0, None if type(primitives) is Triangles else _copied(rays, shape)
+
+
+def _copied(rays: Any, shape: tuple[int, ...] | None) -> tuple[Floats, ...]:
+    whole = (len(rays.origins), 3) if shape is None else (*shape, 3)
+    columns = (column.copy() for column in (rays.origins, rays.directions))
+    return tuple(
+        c.reshape(whole) if c.size == math.prod(whole) else np.broadcast_to(c[0], whole)
+        for c in columns
+    )
+
+
+def taken(source: Source, index: Any) -> Source:
+    """Return the source of hits that are selected as from an array."""
+    of, moves, rays = source
+    if rays is None or not isinstance(rays[0], np.ndarray):
+        return source
+    parts = tuple(in_numpy(part) for part in (index if isinstance(index, tuple) else (index,)))
+    # An ellipsis would take in the axis of coordinates, too.
+    last = slice(None) if any(part is Ellipsis for part in parts) else Ellipsis
+    return of, moves, tuple(column[(*parts, last)] for column in rays)
+
+
+class Located(PerQuery):
+    """Base of hits whose positions and normals can be asked for."""
+
+    t: Any
+    u: Any
+    v: Any
+
+    @cached_property
+    def position(self) -> Any:
+        """Where the hits are, in the coordinates of the rays; read-only, shape (..., 3).
+
+        NaN for a miss. On faces this is (1-u-v) v0 + u v1 + v v2, which is nearer to the face than
+        origin + t * direction for a distant origin; for other primitives it is the latter. In a
+        scene the vertices are those in its coordinates.
+
+        Raises
+        ------
+        AttributeError
+            If the hits do not know what they hit: those of Dask arrays and of `Parts`, pickled
+            ones, and those that were put together from columns.
+        RuntimeError
+            If an instance that is hit has moved since: ask before it moves.
+
+        Examples
+        --------
+        >>> import bvh
+        >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [4, 0, 0], [0, 4, 0]], [[0, 1, 2]])
+        >>> hits = tree.closest_hit([[1, 2, 5], [9, 9, 5]], [0, 0, -1])
+        >>> hits.position
+        array([[ 1.,  2.,  0.],
+               [nan, nan, nan]])
+        >>> hits.normal[hits.mask]
+        array([[0., 0., 1.]])
+        """
+        return located(self, positions)
+
+    @cached_property
+    def normal(self) -> Any:
+        """Unit normals where the hits are; read-only, shape (..., 3).
+
+        NaN for a miss. That of a face is (v1-v0) x (v2-v0), whichever side is hit: it points
+        against the ray where `front` is True, so ``np.where(hits.front[..., None], hits.normal,
+        -hits.normal)`` faces the ray. In a scene it is transformed by the inverse transpose; that
+        of a reflected instance is turned over, as its vertices wind the other way. Of boxes it
+        points outward. Custom primitives have none.
+
+        Raises
+        ------
+        AttributeError, RuntimeError
+            As `position`; also for custom primitives.
+        """
+        return located(self, normals)
+
+    def __getitem__(self, index: Any) -> Self:
+        """Select hits as from an array of the batch's shape."""
+        some = super().__getitem__(index)
+        if vars(self).get("_source") is not None:
+            vars(some)["_source"] = taken(vars(self)["_source"], index)
+        return some
+
+    def astype(self, dtype: Any) -> Self:
+        """Return the hits with t, u and v in another type of floats, rounded to nearest.
+
+        Half the memory in float32, for a renderer or a network. Misses keep +inf and NaN; a `t`
+        beyond the largest float32 is +inf, too, and its `mask` is True. `position` and `normal` are
+        of that type, and follow from the rounded weights.
+
+        Parameters
+        ----------
+        dtype : dtype
+            numpy.float32, float64 or float16, or a name of these.
+
+        Returns
+        -------
+        Hits
+            Of the same class, whose other fields are the same arrays; scalars become those of
+            numpy.
+
+        Raises
+        ------
+        TypeError
+            If it is no type of floats.
+
+        Examples
+        --------
+        >>> import bvh
+        >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [3, 0, 0], [0, 3, 0]], [[0, 1, 2]])
+        >>> hits = tree.closest_hit([[1, 1, 5], [9, 9, 5]], [0, 0, -1]).astype("float32")
+        >>> hits.t, hits.u.dtype
+        (array([ 5., inf], dtype=float32), dtype('float32'))
+        """
+        kind = np.dtype(dtype)
+        if kind.kind != "f":
+            raise TypeError(f"dtype must be a type of floats, got {kind}")
+        with np.errstate(over="ignore"):
+            rounded = {name: narrowed(getattr(self, name), kind) for name in ("t", "u", "v")}
+        found = type(self)(**(self._fields() | rounded))
+        if "_source" in vars(self):
+            vars(found)["_source"] = vars(self)["_source"]
+        return found
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A tree may be much larger than its hits.
+        return {name: value for name, value in vars(self).items() if name != "_source"}
+
+    def __copy__(self) -> Self:
+        found = object.__new__(type(self))
+        vars(found).update(vars(self))
+        return found
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        found = object.__new__(type(self))
+        vars(found).update(deepcopy(self.__getstate__(), memo))
+        # Nothing in it ever changes.
+        vars(found)["_source"] = vars(self).get("_source")
+        return found
+
+
+def located(hits: Any, find: Callable[[Any, HitRows, Floats | None], Floats]) -> Any:
+    """Return the positions or the normals of hits, (..., 3), in the library of their arrays."""
+    source: Source | None = vars(hits).get("_source")
+    if source is None:
+        raise AttributeError(
+            "these hits do not know what they hit: position and normal are of hits that "
+            "closest_hit of a BVH or Scene has returned, and must be asked for before hits are "
+            "pickled; hits of Dask arrays, and those of Parts, have none"
+        )
+    ids = np.asarray(in_numpy(hits.prim_id))
+    found = np.full((ids.size, 3), np.nan)
+    rows = np.flatnonzero(ids.reshape(-1) >= 0)
+    columns = [np.asarray(in_numpy(c)).reshape(-1) for c in (ids, hits.t, hits.u, hits.v)]
+    if source[2] is not None:
+        rays = np.reshape(source[2], (2, -1, 3))
+        columns += [np.broadcast_to(column, (ids.size, 3)) for column in rays]
+    for primitives, transform, chosen in _leaves(source, hits, rows):
+        for begin in range(0, len(chosen), AT_ONCE):
+            some = chosen[begin : begin + AT_ONCE]
+            row = HitRows(*(column[some] for column in columns))
+            found[some] = find(primitives, row, transform)
+    shaped = found.reshape(*ids.shape, 3)
+    # Of hits that were rounded.
+    kind = np.asarray(in_numpy(hits.t)).dtype
+    whole: NDArray[Any] = shaped if kind == np.float64 else shaped.astype(kind)
+    whole.flags.writeable = False
+    return given_like(whole, hits.prim_id)
+
+
+def _leaves(
+    source: Source, hits: Any, rows: NDArray[np.int64]
+) -> Iterator[tuple[Any, Floats | None, NDArray[np.int64]]]:
+    """Yield the primitives that are hit, their map, and the rows of their hits, leaf by leaf."""
+    view, moves, _ = source
+    if isinstance(view, Triangles | Boxes | Obbs | Custom):
+        yield view, None, rows
+        return
+    leaf = np.asarray(in_numpy(hits.leaf)).reshape(-1)[rows]
+    late = view.moved_at[leaf] > moves
+    if late.any():
+        instance = int(view.owners[leaf[late][0]])
+        raise RuntimeError(
+            f"instance {instance} has moved since it was hit: ask for position and normal first"
+        )
+    order = np.argsort(leaf, kind="stable")
+    begins = np.flatnonzero(np.diff(leaf[order], prepend=-1))
+    for some in np.split(order, begins[1:]) if len(order) else ():
+        k = int(leaf[some[0]])
+        yield view.trees[view.tree_of[k]].primitives, view.maps[k], rows[some]
+
+
+def positions(primitives: Any, hits: HitRows, transform: Floats | None) -> Floats:
+    """Return where hits are, (n, 3), under an affine map (3, 4) if there is one."""
+    if isinstance(primitives, Triangles):
+        return positions_on(corners_of(primitives, hits.prim_id, transform), hits.u, hits.v)
+    with np.errstate(all="ignore"):
+        return np.asarray(hits.origins + hits.t[:, None] * hits.directions)  # type: ignore[operator]
+
+
+def normals(primitives: Any, hits: HitRows, transform: Floats | None) -> Floats:
+    """Return the unit normals where hits are, (n, 3); outward for boxes."""
+    if isinstance(primitives, Triangles):
+        return normals_of(corners_of(primitives, hits.prim_id, transform))
+    if isinstance(primitives, Custom):
+        raise AttributeError("custom primitives have no normals but those that you know of")
+    return box_normals(primitives, hits.prim_id, positions(primitives, hits, None), transform)
+
+
+def corners_of(triangles: Triangles, prim_id: Any, transform: Floats | None) -> Floats:
+    """Return the corners of faces (n, 3, 3); mapped ones are correctly rounded."""
+    corners: Floats = triangles.points[triangles.faces[prim_id]]
+    if transform is None:
+        return corners
+    return moved(corners.reshape(-1, 3), np.ascontiguousarray(transform)).reshape(corners.shape)
+
+
+def positions_on(corners: Floats, u: Any, v: Any) -> Floats:
+    """Return the points (n, 3) of triangles (n, 3, 3) with weights u and v."""
+    first, second = np.reshape(u, (-1, 1)), np.reshape(v, (-1, 1))
+    with np.errstate(all="ignore"):
+        rest = 1.0 - first - second
+        return np.asarray(rest * corners[:, 0] + first * corners[:, 1] + second * corners[:, 2])
+
+
+def normals_of(corners: Floats) -> Floats:
+    """Return the unit normals of triangles (n, 3, 3), by their winding; NaN without area."""
+    with np.errstate(all="ignore"):
+        edges = corners[:, 1:] - corners[:, :1]
+    return unit(np.cross(unit(edges[:, 0]), unit(edges[:, 1])))
+
+
+def box_normals(
+    boxes: Boxes | Obbs, prim_id: Any, position: Floats, transform: Floats | None
+) -> Floats:
+    """Return the unit normals of the sides that points (n, 3) are nearest to.
+
+    Distances are relative to the box's size. Boxes are mapped by an affine map (3, 4).
+    """
+    to_box = np.eye(3, 4)[None]
+    if transform is not None:
+        to_box = inverses(np.ascontiguousarray(transform)[None])[0]
+    rows = boxes.points[prim_id]
+    if isinstance(boxes, Obbs):
+        own = rows[:, 6:18].reshape(-1, 3, 4)
+        shift = own[:, :, :3] @ to_box[0, :, 3] + own[:, :, 3]
+        to_box = np.concatenate([own[:, :, :3] @ to_box[0, :, :3], shift[:, :, None]], axis=2)
+    to_box = np.broadcast_to(to_box, (len(rows), 3, 4))
+    inside = (to_box[:, :, :3] @ position[:, :, None])[:, :, 0] + to_box[:, :, 3]
+    half = 0.5 * (rows[:, 3:6] - rows[:, 0:3])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        off = np.where(half > 0.0, (inside - 0.5 * (rows[:, 0:3] + rows[:, 3:6])) / half, 1.0)
+    each, axis = np.arange(len(rows)), np.abs(off).argmax(axis=1)
+    return unit(np.copysign(1.0, off[each, axis])[:, None] * to_box[each, axis, :3])
+
+
+def unit(vectors: Floats) -> Floats:
+    """Return vectors (..., 3) scaled to length 1; NaN for zero vectors."""
+    with np.errstate(all="ignore"):
+        scaled = vectors / np.abs(vectors).max(axis=-1, keepdims=True)
+        return np.asarray(scaled / np.sqrt((scaled * scaled).sum(axis=-1, keepdims=True)))

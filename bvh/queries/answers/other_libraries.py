@@ -1,0 +1,160 @@
+"""Queries of other libraries' arrays, such as PyTorch's: results are arrays of the same library."""
+
+from __future__ import annotations
+
+from dataclasses import fields, is_dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bvh.runtime.foreign_arrays import as_numpy, is_lazy, is_other, kind_of
+
+# Queries whose results have no type that a library may lack.
+TRUTHS = frozenset(["any_hit", "contains", "visible"])
+
+
+class Library(NamedTuple):
+    """A library of arrays, by its namespace of the array API, and the device of its arrays."""
+
+    namespace: Any
+    device: Any
+
+    @classmethod
+    def of(cls, arrays: dict[str, Any]) -> Library | None:
+        """Return the library of arrays by name, all of one; None if no library is known.
+
+        Raises
+        ------
+        TypeError
+            If they are of several libraries; the message names them.
+        ImportError
+            If array-api-compat, which knows libraries, is not installed.
+        """
+        try:
+            import array_api_compat as compat
+        except ImportError as error:
+            name = next(iter(arrays))
+            raise ImportError(
+                f"{name} is {kind_of(arrays[name])}: queries of other arrays than numpy's need "
+                'array-api-compat: pip install "raybvh[arrays]"'
+            ) from error
+        # Others are like arrays, and no more: their results are numpy's.
+        known = {name: a for name, a in arrays.items() if compat.is_array_api_obj(a)}
+        spaces = {name: compat.array_namespace(array) for name, array in known.items()}
+        if not known:
+            return None
+        first, *rest = spaces
+        for name in rest:
+            if spaces[name] is not spaces[first]:
+                raise TypeError(
+                    f"{first} and {name} must be arrays of one library, got "
+                    f"{kind_of(known[first])} and {kind_of(known[name])}"
+                )
+        return cls(spaces[first], compat.device(known[first]))
+
+    def check(self) -> None:
+        """Raise a TypeError if results would be rounded."""
+        self.array(np.empty(0))
+
+    def array(self, found: NDArray[Any]) -> Any:
+        """Return an array of numpy as one of the library, of the same memory if that can be."""
+        import array_api_compat as compat
+
+        if not (found.flags.c_contiguous and found.flags.writeable):
+            # Neither is known to all: some would write to it, or end the process.
+            found = found.copy()
+        try:
+            given = self.namespace.from_dlpack(found)
+        except (BufferError, RuntimeError, TypeError, ValueError):
+            given = self.namespace.asarray(found)
+        wanted = getattr(self.namespace, "bool" if found.dtype == np.bool_ else found.dtype.name)
+        if given.dtype != wanted:
+            raise TypeError(
+                f"results of {found.dtype} would be rounded to {given.dtype} in "
+                f"{self.namespace.__name__}: pass numpy arrays, or allow types of 64 bits, in JAX "
+                "by jax.config.update('jax_enable_x64', True)"
+            )
+        if self.device is not None and compat.device(given) != self.device:
+            given = compat.to_device(given, self.device)
+        return given
+
+    def result(self, found: Any, ids: Any = np.int32, whole: Any = np.int64) -> Any:
+        """Return the result of a query with its arrays in the library, and numbers as arrays, too.
+
+        `ids` is the type of a `prim_id`, `whole` that of an integer which is all of a result.
+        """
+        if isinstance(found, np.ndarray):
+            return self.array(found)
+        if is_dataclass(found) and not isinstance(found, type):
+            columns = {field.name: getattr(found, field.name) for field in fields(found)}
+            for name in columns.keys() - {"shape"}:
+                kind = ids if name == "prim_id" else np.int32
+                columns[name] = self._column(columns[name], kind)
+            made = type(found)(**columns)
+            if "_source" in vars(found):
+                # What positions and normals of hits follow from.
+                vars(made)["_source"] = vars(found)["_source"]
+            return made
+        if isinstance(found, tuple):
+            make: Any = getattr(found, "_make", tuple)
+            return make(map(self.result, found))
+        return self._column(found, whole)
+
+    def _column(self, found: Any, kind: Any) -> Any:
+        """Return an array, or a number, which is of this type if it is an integer."""
+        if type(found) is int:
+            return self.array(np.array(found, kind))
+        return self.array(np.asarray(found))
+
+
+def query(target: Any, verb: str, arguments: dict[str, Any]) -> Any:
+    """Return the result of a query in the library of its arrays.
+
+    Parameters
+    ----------
+    target : object
+        What has the method or function, such as a BVH.
+    verb : str
+        Its name.
+    arguments : dict
+        Its arguments.
+
+    Raises
+    ------
+    TypeError
+        If arrays are of several libraries, or cannot be read, or results would be rounded; the
+        message names them.
+    """
+    given = {name: value for name, value in arguments.items() if value is not None}
+    others = {name: value for name, value in given.items() if is_other(value)}
+    plain = {name: as_numpy(name, value) for name, value in others.items()}
+    library = Library.of(others)
+    if library is None:
+        return getattr(target, verb)(**given | plain)
+    if verb not in TRUTHS:
+        library.check()
+    # Ids of primitives are int32, but for those of parts.
+    ids = getattr(target, "_id_type", np.int32)
+    whole = ids if verb == "face_of" else np.int64
+    return library.result(getattr(target, verb)(**given | plain), ids, whole)
+
+
+def in_numpy(value: Any) -> Any:
+    """Return an array of another library as a numpy array; anything else as it is."""
+    return as_numpy("array", value) if is_other(value) else value
+
+
+def given_like(found: Any, like: Any) -> Any:
+    """Return an array of numpy, or a number, in the library of another array."""
+    if not is_other(like):
+        return found
+    library = Library.of({"array": like})
+    return found if library is None else library.result(found)
+
+
+def narrowed(array: Any, kind: np.dtype[Any]) -> Any:
+    """Return an array of numbers, of any library, or a number in another type of floats."""
+    if is_lazy(array):
+        return array.astype(kind)
+    return given_like(np.asarray(in_numpy(array)).astype(kind)[()], array)

@@ -1,0 +1,139 @@
+"""Bases of results: one entry a query, or any number; as arrays of any library."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bvh.queries.answers.other_libraries import given_like, in_numpy
+from bvh.runtime.foreign_arrays import is_lazy, is_other
+
+Entries = TypeVar("Entries", bound="PerQuery")
+
+
+class Table:
+    """Base of results that `numpy.asarray` makes a structured array of."""
+
+    def _columns(self) -> dict[str, Any]:
+        """Return the fields of an entry by name, in the order of the table."""
+        raise NotImplementedError
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        """Return a structured array with a field for each column."""
+        columns, kind = self._columns(), type(self).__name__
+        names = ", ".join(columns)
+        if any(map(is_lazy, columns.values())):
+            raise TypeError(f"{kind} of Dask arrays are no array: compute its fields {names}")
+        plain = {name: _array(in_numpy(column)) for name, column in columns.items()}
+        shape = plain["prim_id"].shape
+        fields_of = [(n, a.dtype, a.shape[len(shape) :]) for n, a in plain.items()]
+        wanted = np.dtype(fields_of)
+        if dtype is not None and np.dtype(dtype) != wanted:
+            raise TypeError(
+                f"{kind} is an array of the fields {names}, not of {np.dtype(dtype)}: "
+                "take one of its fields"
+            )
+        if copy is False:
+            raise ValueError(f"{kind} has an array for each field: no other without a copy")
+        table = np.empty(shape, wanted)
+        for name, array in plain.items():
+            table[name] = array
+        return table
+
+
+def _array(column: Any) -> NDArray[Any]:
+    """Return a column as an array; ids of a single query have the type of those of many."""
+    small = type(column) is int and column <= np.iinfo(np.int32).max
+    return np.asarray(column, np.int32 if small else None)
+
+
+class PerQuery(Table):
+    """Base of results with one entry a query: all fields have the leading shape of the batch."""
+
+    prim_id: Any
+    _noun = "found"  # What entries are called in a repr, after their number.
+
+    def __len__(self) -> int:
+        ids = self.prim_id
+        # Not all libraries' arrays have a length.
+        return ids.shape[0] if is_other(ids) and ids.shape else len(ids)
+
+    def __getitem__(self: Entries, index: Any) -> Entries:
+        """Select entries as from an array of the batch's shape."""
+        return type(self)(**{name: array[index] for name, array in self._fields().items()})
+
+    @property
+    def mask(self) -> Any:
+        """True where there is a hit, or a closest point, with the leading shape of the batch.
+
+        ``hits[hits.mask]`` are the hits without the misses.
+        """
+        return self.prim_id >= 0
+
+    def __repr__(self) -> str:
+        values, mask = self._fields(), self.mask
+        shape = " x ".join(map(str, np.shape(mask)))
+        if is_lazy(mask):
+            inner = f"{shape or 1} queries, lazy"
+        elif np.ndim(mask) == 0:
+            inner = ", ".join(f"{name}={value!r}" for name, value in values.items())
+        elif is_other(mask):
+            return repr(type(self)(**{name: in_numpy(array) for name, array in values.items()}))
+        else:
+            inner = f"{int(np.count_nonzero(mask))} of {shape} {self._noun}"
+            if mask.any():
+                name = next(iter(values))
+                near, far = values[name][mask].min(), values[name][mask].max()
+                inner += f"{self._owners(mask)}, {name} {near:.6g} to {far:.6g}"
+            inner += self._costs()
+        return f"{type(self).__name__}({inner})"
+
+    def _owners(self, mask: NDArray[np.bool_]) -> str:
+        """Return how many instances are hit, where that is known."""
+        return ""
+
+    def _costs(self) -> str:
+        """Return the average cost of a ray, where that is known."""
+        return ""
+
+    def _columns(self) -> dict[str, Any]:
+        return self._fields()
+
+    def _fields(self) -> dict[str, Any]:
+        return {field.name: getattr(self, field.name) for field in fields(self)}  # type: ignore[arg-type]
+
+
+class Costs:
+    """Mixin of hits that know what each ray has cost: `nodes` and `tests`."""
+
+    nodes: Any
+    tests: Any
+
+    def _costs(self) -> str:
+        if self.nodes.size == 0:
+            return ""
+        return f", {self.nodes.mean():.4g} nodes and {self.tests.mean():.4g} tests a ray"
+
+
+class Ragged:
+    """Base of results with any number of entries a query, which begin at `offsets`."""
+
+    offsets: NDArray[np.int64]
+    shape: tuple[int, ...]
+
+    @property
+    def counts(self) -> Any:
+        """Entries of each query, with the batch's leading shape; an int for a single query."""
+        counts = np.diff(in_numpy(self.offsets))
+        found = counts.reshape(self.shape) if self.shape else int(counts[0])
+        return given_like(found, self.offsets)
+
+    def _queries(self) -> NDArray[np.int64]:
+        """Return the query that each entry belongs to."""
+        offsets: NDArray[np.int64] = in_numpy(self.offsets)
+        rows = np.arange(len(offsets) - 1, dtype=np.int64)
+        found: NDArray[np.int64] = given_like(np.repeat(rows, np.diff(offsets)), self.offsets)
+        return found

@@ -1,0 +1,237 @@
+"""Batches of distances between two trees: chunks on threads; what kernels leave undecided."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bvh.geometry.arithmetic import rationals
+from bvh.runtime.arguments import kernel_input
+from bvh.runtime.jit import entry_point, typeof, warms
+from bvh.runtime.threads import Progress, Shelf, reserve_call_memory, share_long
+from bvh.traversal.overlaps.closest_pairs import UNDECIDED, closest_pairs
+from bvh.traversal.overlaps.distance_memory import (
+    COUNT,
+    DECIDED,
+    HEIGHT,
+    LIMIT,
+    MAX_ID,
+    QUERY,
+    Closest,
+    ClosestSearch,
+    addresses,
+    new_search_memory,
+    tree_table,
+)
+from bvh.traversal.overlaps.near_pairs import STEPS
+from bvh.tree.arrays import TreeArrays, frozen_primitives
+from bvh.tree.build import build
+from bvh.tree.oriented_boxes import oriented_boxes, plain_boxes
+from bvh.tree.primitives import Triangles
+from bvh.tree.wide_nodes import WideNodes, lanes_of, rows_of
+
+Reals = NDArray[np.float64]
+
+# Kept from call to call: to make scratch takes longer than a query.
+# The kernel, called without Numba's dispatcher, which takes longer than a small query.
+KERNEL: Any = None
+SHELF = Shelf(new_search_memory)
+# To fit the oriented boxes of so many nodes takes about as long as one query.
+NODES_A_QUERY = 16
+
+
+def find_closest_pair(
+    arrays: TreeArrays,
+    others: TreeArrays,
+    own_map: Reals | None = None,
+    other_map: Reals | None = None,
+    transform: Reals | None = None,
+    max_distance: float = np.inf,
+    hint: tuple[int, int] = (-1, -1),
+) -> tuple[float, Reals, NDArray[np.int32]]:
+    """Return (distance, position, prim_id) of the closest pair of faces of two trees.
+
+    The same as `find_closest_pairs` with one transform; see there. The position has shape (2, 3),
+    prim_id (2,); (inf, NaN, -1) if there is none within `max_distance`.
+    """
+    matrices = None if transform is None else transform[None]
+    limits, hints = np.full(1, max_distance), np.array([hint_codes(*hint)])
+    found = find_closest_pairs(
+        arrays, others, own_map, other_map, matrices, limits, hints, 1, 1, None
+    )
+    return float(found.distance[0]), found.position[0], found.prim_id[0]
+
+
+def find_closest_pairs(
+    arrays: TreeArrays,
+    others: TreeArrays,
+    own_map: Reals | None,
+    other_map: Reals | None,
+    matrices: Reals | None,
+    limits: Reals,
+    hints: NDArray[np.int64],
+    count: int,
+    threads: int,
+    progress: Progress | None,
+) -> Closest:
+    """Return the closest pair of faces of two trees over triangles, for each of some transforms.
+
+    Parameters
+    ----------
+    arrays, others : TreeArrays
+        The two trees, with their vertices as they were built.
+    own_map, other_map : ndarray of float64, shape (3, 4), optional
+        Maps of instances, of each side: moved vertices are rounded correctly, as those of
+        `Scene.flattened` are (see `transforms`), and moved only where the search needs them.
+    matrices : ndarray of float64, shape (count, 4, 4), optional
+        Then applied to the other side, every operation rounded: the transforms of
+        `BVH.distance_to`.
+    limits : ndarray of float64, shape (count,) or (1,)
+        Distances beyond which nothing is searched.
+    hints : ndarray of int64, shape (count,) or (1,)
+        Pairs whose distance is a first bound, by `hint_codes`; ids must be in range.
+    count : int
+        How many queries.
+    threads, progress
+        As queries have them, checked.
+
+    Returns
+    -------
+    Closest
+        Arrays of `count` rows: distance, position (count, 2, 3), prim_id (count, 2); inf, NaN and
+        -1 where there is no pair within the limit.
+    """
+    found = Closest(np.empty(count), np.empty((count, 2, 3)), np.empty((count, 2), np.int32))
+    given = [None if m is None else kernel_input(m.reshape(-1)) for m in (
+        own_map, other_map, matrices
+    )]  # fmt: skip
+    limits, hints = kernel_input(limits), kernel_input(hints)
+    own, other = table_of(arrays, count), table_of(others, count)
+    arguments = own[0], other[0], addresses(*given), limits, hints
+    out, cancel = addresses(*found), np.zeros(1, np.int32)
+    global KERNEL
+    if KERNEL is None:
+        with SHELF.scratch() as memory:
+            types = tuple(map(typeof, (*arguments, memory.table, 1, STEPS, out)))
+        KERNEL = entry_point(closest_pairs, types)
+    run = KERNEL
+
+    def work(begin: int, end: int) -> None:
+        with SHELF.scratch() as memory:
+            search = memory.search
+            search.state[QUERY], search.state[HEIGHT] = begin, -1
+            while search.state[QUERY] < end and not cancel[0]:
+                status = run(*arguments, memory.table, end, STEPS, out)
+                if status == UNDECIDED:
+                    decide(search)
+
+    if count:
+        share_long(count, max(1, count // (8 * threads)), work, threads, cancel, progress)
+    elif progress is not None:
+        progress(0, 0)
+    return found
+
+
+class KnownTree:
+    """What searches need of a tree besides its arrays, and the table of the addresses of both.
+
+    To fit oriented boxes takes as long as many queries; until there have been as many, boxes along
+    the axes stand for them.
+    """
+
+    __slots__ = ("arrays", "ids", "kept", "lowest", "nodes", "until_fitted")
+
+    def __init__(self, arrays: TreeArrays, forget: Any) -> None:
+        data, ids = arrays.nodes
+        # Not the nodes: what is known of a tree ends with them.
+        self.nodes, self.ids = weakref.ref(data, forget), weakref.ref(ids, forget)
+        self.arrays = arrays.groups, arrays.frame, *arrays.primitives
+        self.until_fitted = arrays.nodes.size // NODES_A_QUERY
+        self.lowest = lowest_ids(arrays.nodes)
+        self.put(arrays, plain_boxes(arrays))
+
+    def put(self, arrays: TreeArrays, boxes: NDArray[np.float32]) -> None:
+        """Keep boxes, and the table with their address."""
+        self.kept = tree_table(arrays, self.lowest, boxes), boxes
+
+    def is_of(self, arrays: TreeArrays) -> bool:
+        """Return whether this is about such arrays."""
+        groups, frame, points, faces = self.arrays
+        triangles: Any = arrays.primitives
+        return (
+            self.nodes() is arrays.nodes.data and self.ids() is arrays.nodes.ids
+            and groups is arrays.groups and frame is arrays.frame
+            and points is triangles.points and faces is triangles.faces
+        )  # fmt: skip
+
+
+# By the addresses of a tree's nodes and ids.
+KNOWN: dict[tuple[int, int], KnownTree] = {}
+
+
+def table_of(arrays: TreeArrays, count: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    """Return the table of a tree for some queries, and boxes to be kept until they have ended."""
+    data, ids = arrays.nodes
+    key = id(data), id(ids)
+    known = KNOWN.get(key)
+    if known is None or not known.is_of(arrays):
+        known = KNOWN[key] = KnownTree(arrays, lambda _: KNOWN.pop(key, None))
+    if known.until_fitted >= 0:
+        known.until_fitted -= count
+        if known.until_fitted < 0:
+            known.put(arrays, oriented_boxes(arrays))
+    return known.kept
+
+
+def lowest_ids(nodes: WideNodes) -> NDArray[np.int32]:
+    """Return the lowest primitive below each child of each node, flat."""
+    lanes = lanes_of(nodes.data)
+    found = np.full(lanes.codes.shape, MAX_ID, np.int32)
+    rows = np.where(nodes.ids < 0, MAX_ID, nodes.ids).min(axis=1, initial=MAX_ID)
+    first, many = rows_of(lanes.codes[lanes.leaf])
+    lowest = np.full(len(first), MAX_ID, np.int32)
+    for k in range(int(many.max(initial=0))):
+        there = many > k
+        lowest[there] = np.minimum(lowest[there], rows[first[there] + k])
+    found[lanes.leaf] = lowest
+    while True:
+        below = found.min(axis=1, initial=MAX_ID)[lanes.codes[lanes.inner]]
+        if np.array_equal(found[lanes.inner], below):
+            break
+        found[lanes.inner] = below
+    return kernel_input(found.ravel())
+
+
+def hint_codes(own: int, other: int) -> int:
+    """Return a pair of faces as one number, -1 for none."""
+    return own << 32 | other if own >= 0 and other >= 0 else -1
+
+
+def decide(search: ClosestSearch) -> None:
+    """Leave only the best candidate, by rational numbers; none if it is beyond the limit."""
+    count, best = int(search.state[COUNT]), (np.inf, -1)
+    for i in range(count):
+        distance = float(search.lows[i])
+        if distance > best[0]:
+            continue
+        if distance != search.highs[i]:
+            rows = search.corners[i].tolist()
+            distance = rationals.triangle_distance(rows[:3], rows[3:])
+        best = min(best, (distance, int(search.codes[i])))
+    if best[0] > search.reals[LIMIT]:
+        best = np.inf, -1
+    search.lows[0] = search.highs[0] = best[0]
+    search.codes[0] = best[1]
+    search.state[COUNT], search.state[DECIDED] = int(best[1] >= 0), 1
+
+
+@warms("distances")
+def _warm() -> None:
+    """Compile what distances of trees need."""
+    triangle = Triangles(np.eye(3), np.arange(3, dtype=np.int32).reshape(1, 3))
+    arrays, _ = build(frozen_primitives(triangle), "medium", 1, None)
+    reserve_call_memory()
+    find_closest_pair(arrays, arrays)

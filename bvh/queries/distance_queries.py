@@ -1,0 +1,187 @@
+"""`BVH.distance_to`: the distance between the meshes of two trees."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bvh.geometry.transforms import square_matrices
+from bvh.queries.answers.clearances import Clearances
+from bvh.queries.tree_base import TreeBase
+from bvh.runtime.arguments import common_shape, reals, thread_count
+from bvh.runtime.foreign_arrays import foreign_answer, is_other
+from bvh.runtime.progress_bars import ProgressLike, heard
+from bvh.tree.primitives import Triangles, count_of
+
+if TYPE_CHECKING:
+    from bvh.tree.arrays import TreeArrays
+
+
+class DistanceQueries(TreeBase):
+    """The distance between two trees."""
+
+    __slots__ = ()
+
+    def distance_to(
+        self,
+        other: Any,
+        transform: ArrayLike | None = None,
+        *,
+        max_distance: ArrayLike = math.inf,
+        hint: Clearances | ArrayLike | None = None,
+        threads: int | None = None,
+        progress: ProgressLike | None = None,
+    ) -> Clearances:
+        """Find the distance between this mesh and another, and where they are nearest.
+
+        It is 0 exactly where the meshes touch, as real arithmetic on their vertices decides it
+        (see `overlap_tree`), and otherwise within 2 units in the last place of the real distance.
+        Both trees are searched together, nearest pairs of boxes first (Larsen, Gottschalk, Lin,
+        Manocha 1999, "Fast proximity queries with swept sphere volumes").
+
+        Parameters
+        ----------
+        other : BVH
+            Over triangles.
+        transform : array_like, shape (..., 4, 4), optional
+            Affine matrices that bring `other` into this tree's world, one query each. Its vertices
+            are computed in float64, x' = ((m00 x + m01 y) + m02 z) + m03, and the answer is about
+            these; faces whose vertices are not finite, or overflow, count for nothing.
+        max_distance : array_like, shape (...)
+            What is farther apart is a miss; broadcast against the transforms. What is negative or
+            NaN finds nothing.
+        hint : Clearances or array_like of int, shape (..., 2), optional
+            An earlier result for the same trees, such as the last one of a moving pair, or pairs of
+            faces; -1 for none. It saves time, and changes nothing else.
+        threads, progress
+            As in `closest_hit`; progress counts transforms.
+
+        Returns
+        -------
+        Clearances
+            Distance, positions and faces for each transform; floats and small arrays for a single
+            one.
+
+        Raises
+        ------
+        TypeError
+            If one of both trees is not over triangles, or `other` is no tree.
+        ValueError
+            If a transform is not an affine matrix of finite numbers, an argument has the wrong
+            shape, or a hint names faces that are not there.
+
+        Examples
+        --------
+        >>> import bvh, numpy as np
+        >>> a = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+        >>> lifted = np.eye(4)
+        >>> lifted[:3, 3] = 0.25, 0.25, 2.0
+        >>> found = a.distance_to(a, lifted)
+        >>> found.distance
+        2.0
+        >>> found.prim_id
+        array([0, 0], dtype=int32)
+        >>> a.distance_to(a, [np.eye(4), lifted], max_distance=1.5, hint=found.prim_id).distance
+        array([ 0., inf])
+        """
+        from bvh.queries.batches.distance_batches import find_closest_pairs
+        from bvh.queries.batches.single_distances import closest_pair
+
+        arrays, others = self._sides(other)
+        hidden = len(self._arrays.face_bits) + len(other._arrays.face_bits)
+        if (
+            progress is None
+            and not hidden
+            and (threads is None or (type(threads) is int and threads > 0))
+        ):
+            near = closest_pair(arrays, others, transform, max_distance, hint)
+            if near is not None:
+                return near
+        if is_other(transform, max_distance, hint):
+            given = {
+                "other": other, "transform": transform, "max_distance": max_distance,
+                "hint": hint, "threads": threads, "progress": progress,
+            }  # fmt: skip
+            return foreign_answer(self, "distance_to", given)
+        matrices = None if transform is None else affine_matrices(transform)
+        limits, pairs = reals("max_distance", max_distance), hint_pairs(hint, arrays, others)
+        pairs = self._shown_pairs(other, pairs)
+        shape = common_shape(
+            transform=() if matrices is None else matrices.shape[:-2], max_distance=limits.shape,
+            hint=pairs.shape,
+        )  # fmt: skip
+        count, workers = math.prod(shape), thread_count(threads)
+        if matrices is not None and matrices.shape[:-2] != shape:
+            matrices = np.broadcast_to(matrices, (*shape, 4, 4)).reshape(count, 4, 4)
+        arguments = (
+            arrays, others, None, None, matrices, _rows(limits, shape), _rows(pairs, shape), count,
+            workers,
+        )  # fmt: skip
+        if progress is None:
+            found = find_closest_pairs(*arguments, None)
+        else:
+            with heard(progress) as report:
+                found = find_closest_pairs(*arguments, report)
+        if shape == ():
+            return Clearances(float(found.distance[0]), found.position[0], found.prim_id[0])
+        return Clearances(
+            found.distance.reshape(shape),
+            found.position.reshape(*shape, 2, 3),
+            found.prim_id.reshape(*shape, 2),
+        )
+
+    def _sides(self, other: Any) -> tuple[TreeArrays, TreeArrays]:
+        """Return the arrays of both trees."""
+        self._must_hold("distance_to", Triangles)
+        if not isinstance(other, TreeBase):
+            raise TypeError(f"other must be a BVH, got {type(other).__name__}")
+        other._must_hold("distance_to", Triangles)
+        return self._shown_arrays(), other._shown_arrays()
+
+    def _shown_pairs(self, other: Any, pairs: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return numbers of pairs, -1 where a face has no bits."""
+        for tree, ids in ((self, pairs >> 32), (other, pairs & 0xFFFFFFFF)):
+            groups = tree._groups
+            if groups is not None and len(tree._arrays.face_bits):
+                hidden = groups[np.where(pairs < 0, 0, ids)] == 0
+                pairs = np.where(hidden, -1, pairs)
+        return pairs
+
+
+def _rows(values: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
+    """Return one value, or as many as there are queries."""
+    return values.reshape(1) if values.shape == () else np.broadcast_to(values, shape).reshape(-1)
+
+
+def affine_matrices(transform: ArrayLike) -> NDArray[np.float64]:
+    """Return checked affine matrices (..., 4, 4); they may be singular."""
+    matrices = square_matrices("transform", transform)
+    if not np.isfinite(matrices).all() or (matrices[..., 3, :] != [0, 0, 0, 1]).any():
+        raise ValueError("transform must be finite and affine, with last row 0 0 0 1")
+    return matrices
+
+
+def hint_pairs(hint: Any, arrays: TreeArrays, others: TreeArrays) -> NDArray[np.int64]:
+    """Return hints, checked, as numbers of pairs; -1 for none."""
+    if hint is None:
+        return np.full((), -1, np.int64)
+    pairs = np.asarray(hint.prim_id if isinstance(hint, Clearances) else hint)
+    if pairs.dtype.kind not in "iu":
+        raise TypeError(f"hint must be a Clearances or pairs of integers, got {pairs.dtype}")
+    if pairs.ndim == 0 or pairs.shape[-1] != 2:
+        raise ValueError(f"hint must have shape (..., 2), got {pairs.shape}")
+    if pairs.shape == (2,):
+        # The most common case, without arrays of two numbers.
+        i, j = pairs.tolist()
+        if 0 <= i < count_of(arrays.primitives) and 0 <= j < count_of(others.primitives):
+            return np.array(i << 32 | j)
+    counts = np.array([count_of(arrays.primitives), count_of(others.primitives)])
+    bad = ((pairs < -1) | (pairs >= counts)).any(axis=-1)
+    if bad.any():
+        pair = pairs[bad][0].tolist()
+        raise ValueError(f"hint must hold ids below {counts.tolist()}, or -1, got {pair}")
+    pairs = pairs.astype(np.int64)
+    return np.where((pairs < 0).any(axis=-1), -1, pairs[..., 0] << 32 | pairs[..., 1])

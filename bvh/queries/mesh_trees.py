@@ -1,0 +1,209 @@
+"""Constructors of trees over triangles: from arrays, meshes and files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from bvh.io.given_groups import face_groups, groups_of_triangles
+from bvh.io.meshes import mesh_of_file, surface_of
+from bvh.queries.tree_base import TreeBase
+from bvh.runtime.arguments import face_rows, owned, rows
+from bvh.runtime.progress_bars import ProgressLike
+from bvh.tree.primitives import Triangles
+
+
+class MeshTrees(TreeBase):
+    """The constructors of `BVH` over triangles."""
+
+    __slots__ = ()
+
+    # For checked primitives, a quality, threads and progress: the tree.
+    _build: Callable[..., Any]
+
+    @classmethod
+    def from_triangles(
+        cls,
+        vertices: ArrayLike,
+        faces: ArrayLike,
+        *,
+        groups: ArrayLike | None = None,
+        quality: str = "medium",
+        threads: int | None = None,
+        progress: ProgressLike | None = None,
+    ) -> Self:
+        """Build a tree over triangles.
+
+        Parameters
+        ----------
+        vertices : array_like, shape (n, 3)
+            Coordinates, converted to float64. Faces with a NaN or infinite vertex are ignored
+            (other faces keep their ids) and counted in `stats`.
+        faces : array_like of int, shape (m, 3)
+            Vertex indices; the normal is (v1-v0) x (v2-v0).
+        groups : int or array_like of int, shape (m,), optional
+            32 bits for each face, or for all of them. A query with a `mask` answers as if there
+            were only the faces that share a bit with it: the same bit for bit, and as fast as for
+            all faces. A query without one has all bits, so that no query meets faces that have
+            none. By default faces have all bits.
+        quality : {"low", "medium", "high"}
+            Builder: "medium" is binned SAH; "low" builds in half the time and is a little slower
+            to query; "high" also splits large triangles between nodes, which is worthwhile for long
+            oblique ones, and takes several times as long to build.
+        threads : int, optional
+            Threads to use; one for each CPU by default, and -1 for all CPUs of the affinity. The
+            tree does not depend on it.
+        progress : callable, bool or bar of tqdm, optional
+            Called as progress(done, total) in primitives, a few times a second. True shows a bar
+            of rich or tqdm; a bar or the class of tqdm is accepted, too.
+
+        Returns
+        -------
+        BVH
+
+        Raises
+        ------
+        ValueError, TypeError
+            If an argument has the wrong shape, type or range; the message names it.
+        """
+        points = rows("vertices", vertices)
+        index = face_rows("faces", faces, len(points))
+        bits = None if groups is None else face_groups(groups, len(index))
+        primitives = Triangles(owned(points), owned(index, np.int32))
+        tree: Self = cls._build(primitives, quality, threads, progress)
+        tree._set_groups(bits)
+        return tree
+
+    @classmethod
+    def from_mesh(
+        cls,
+        mesh: Any,
+        *,
+        groups: ArrayLike | None = None,
+        quality: str = "medium",
+        threads: int | None = None,
+        progress: ProgressLike | None = None,
+    ) -> Self:
+        """Build a tree over a mesh.
+
+        Parameters
+        ----------
+        mesh : object
+            One of these:
+
+            - (vertices, faces), with faces an array (m, 3) of triangles, (m, 4) of quads, (m, n) of
+              polygons, or a list of lists of any lengths;
+            - ``trimesh.Trimesh``, or ``trimesh.Scene``, which is flattened, its instances in the
+              order of its graph;
+            - ``pyvista.PolyData``, other data sets of PyVista, whose surface is taken, and
+              ``MultiBlock``, flattened;
+            - ``open3d.geometry.TriangleMesh``, ``open3d.t.geometry.TriangleMesh``;
+            - ``meshio.Mesh``: its surface;
+            - anything else with arrays ``vertices`` and ``faces``.
+
+            `from_file` reads files.
+        groups : int or array_like of int, optional
+            As in `from_triangles`, for each face or cell of the source, as `face_ids` number them.
+        quality, threads, progress
+            As in `from_triangles`.
+
+        Returns
+        -------
+        BVH
+            Over triangles. If faces were cut into triangles, or are numbered as cells, `face_ids`
+            gives the face or cell of each triangle, and `face_of` that of a hit.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If the mesh is something else, or a face has an index without a vertex.
+
+        Notes
+        -----
+        A polygon of n corners becomes n - 2 triangles with its corners and winding. They share its
+        edges with the neighbours, so that closed meshes stay closed. A convex polygon becomes a fan
+        about its first corner. Others are cut by ear clipping with exact signs, projected along
+        the axis nearest to the polygon's normal; if the projection is simple, no triangles overlap
+        (Meisters 1975, "Polygons have ears"). A polygon that crosses itself or has no area gives
+        n - 2 triangles, too, which may overlap. Repeated corners count once, and fewer than three
+        corners give no triangle. All triangles of a polygon with a vertex that is not finite have
+        that vertex, so they are ignored.
+
+        The surface of solid cells, such as tetrahedra, consists of the facets that belong to one
+        cell only, numbered by their cells. Cells of PyVista and meshio are numbered through all
+        blocks, as in the libraries' arrays of cell data; curved cells are reduced to their corners.
+        Cells whose surface is unknown, such as polyhedra, are skipped with a `BVHWarning`.
+
+        Examples
+        --------
+        >>> import bvh
+        >>> vertices = [[0, 0, 0], [2, 0, 0], [2, 2, 0], [1, 1, 0], [0, 2, 0], [3, 0, 0]]
+        >>> tree = bvh.BVH.from_mesh((vertices, [[1, 5, 2], [0, 1, 2, 3, 4]]))
+        >>> tree.face_ids
+        array([0, 1, 1, 1], dtype=int32)
+        >>> tree.any_hit([[1, 1.5, 9], [0.5, 1.2, 9]], [0, 0, -1])
+        array([False,  True])
+        """
+        surface = surface_of(mesh, threads)
+        tree = cls.from_triangles(
+            surface.vertices, surface.faces, groups=groups_of_triangles(groups, surface),
+            quality=quality, threads=threads, progress=progress,
+        )  # fmt: skip
+        if surface.face_ids is not None:
+            tree._face_ids = owned(surface.face_ids, np.int32)
+        return tree
+
+    @classmethod
+    def from_file(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        groups: ArrayLike | None = None,
+        quality: str = "medium",
+        threads: int | None = None,
+        progress: ProgressLike | None = None,
+    ) -> Self:
+        """Build a tree over the mesh in a file.
+
+        Parameters
+        ----------
+        path : str or path-like
+            Any file of triangles or polygons that trimesh reads, such as .stl, .ply and .obj; those
+            of meshio (``pip install "raybvh[meshio]"``), such as .vtk and .msh; or .npz with arrays
+            ``vertices`` and ``faces``. Vertices and faces keep their order. Files of positioned
+            meshes, such as .glb, are flattened: `bvh.load_scene` keeps their instances and names.
+        groups, quality, threads, progress
+            As in `from_mesh`.
+
+        Returns
+        -------
+        BVH
+            As that of `from_mesh`.
+
+        Raises
+        ------
+        FileNotFoundError
+            If there is no such file.
+        ValueError
+            If the file cannot be read, holds no triangles, or is a saved tree or scene, which
+            `bvh.load` opens.
+        ImportError
+            If the format needs meshio, and it is not installed.
+
+        Examples
+        --------
+        >>> import bvh, os, tempfile, trimesh
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = os.path.join(folder, "box.stl")
+        ...     _ = trimesh.creation.box().export(path)
+        ...     bvh.BVH.from_file(path)
+        BVH(12 triangles, 1 nodes)
+        """
+        mesh = mesh_of_file(path, threads)
+        return cls.from_mesh(
+            mesh, groups=groups, quality=quality, threads=threads, progress=progress
+        )

@@ -1,0 +1,137 @@
+"""Lines of sight in trees and scenes: which points see each other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bvh.geometry.arithmetic.floats import SMALLEST
+from bvh.runtime.arguments import common_shape, points, reals
+from bvh.runtime.foreign_arrays import foreign_answer, is_foreign
+from bvh.runtime.progress_bars import ProgressLike
+
+Floats = NDArray[np.float64]
+
+# The largest number below 1.
+BELOW_ONE = float(np.nextafter(1.0, 0.0))
+
+
+class Segments(NamedTuple):
+    """Segments as rays, whose ends are left out; `finite` tells those whose end points are."""
+
+    origins: Floats
+    directions: Floats
+    t_min: Any
+    t_max: Any
+    finite: NDArray[np.bool_]
+
+
+class SightQueries:
+    """Lines of sight of `BVH` and `Scene`, by their `any_hit`."""
+
+    __slots__ = ()
+
+    any_hit: Callable[..., Any]
+
+    def visible(
+        self,
+        p: ArrayLike,
+        q: ArrayLike,
+        *,
+        margin: float = 1e-10,
+        mask: ArrayLike | None = None,
+        cull: str | None = None,
+        threads: int | None = None,
+        progress: ProgressLike | None = None,
+        sort: bool | None = None,
+        filter: Any = None,
+        data: Any = None,
+    ) -> NDArray[np.bool_] | bool:
+        """Return for each pair of points whether they see each other: nothing is in between.
+
+        The end points are left out, so that a point on a surface sees and is seen. With `any_hit`
+        that is easily done wrong: from p along q - p up to ``t_max=1``, a target on a surface is
+        hidden by that surface, and a `p` on one by its own.
+
+        Parameters
+        ----------
+        p, q : array_like, shape (..., 3)
+            Points, broadcast against each other; the order of the two does not matter, except that
+            one `p` for all is the fastest.
+        margin : float
+            How much of the line is left out at both ends, as a share of the largest coordinate of p
+            and q. Computed points of a surface, such as `Hits.position`, are off by some 1e-16 of
+            their coordinates, and a line at a low angle passes by for a longer way. Take 1e-6 for
+            points that were rounded to float32; with 0, nothing but the end points is left out.
+        mask, cull, threads, progress, sort
+            As in `closest_hit`.
+        filter, data
+            As in `any_hit`; what the filter does not accept is transparent.
+
+        Returns
+        -------
+        ndarray of bool or bool, shape (...)
+            True for equal points, and for those nearer to each other than two margins. False if one
+            of the two is not finite.
+
+        Raises
+        ------
+        ValueError, TypeError
+            Where an argument has the wrong shape or type, or `margin` is negative or not finite.
+
+        Notes
+        -----
+        What counts has a t, rounded to the nearest double, strictly between 0 and 1, and further
+        from both than the margin. No margin helps two points of the same oblique plane, rounded to
+        different sides of it: the line crosses it anywhere. Move them off along `Hits.normal`.
+        Boxes are solid: they hide whatever is inside.
+
+        Examples
+        --------
+        >>> import bvh, trimesh
+        >>> room = bvh.BVH.from_mesh(trimesh.creation.box([4, 4, 4]))
+        >>> room.visible([0, 0, 0], [[1, 1, 1], [9, 1, 1], [2, 0, 0.5]])
+        array([ True, False,  True])
+        >>> room.any_hit([0, 0, 0], [2, 0, 0.5], t_max=1.0)
+        True
+        """
+        if is_foreign(p, q, mask):
+            return foreign_answer(self, "visible", locals())
+        rays = segments(p, q, margin)
+        hidden = self.any_hit(
+            rays.origins, rays.directions, rays.t_min, rays.t_max, mask=mask, cull=cull,
+            threads=threads, progress=progress, sort=sort, filter=filter, data=data,
+        )  # fmt: skip
+        if not isinstance(hidden, np.ndarray):
+            return bool(rays.finite) and not hidden
+        return np.asarray(rays.finite & ~hidden)
+
+
+def segments(p: ArrayLike, q: ArrayLike, margin: float) -> Segments:
+    """Check end points, and return the rays from p to q with their ranges."""
+    start, end = points("p", p), points("q", q)
+    shape = common_shape(p=start.shape[:-1], q=end.shape[:-1])
+    share = reals("margin", margin)
+    if share.ndim or not 0.0 <= share < np.inf:
+        raise ValueError(f"margin must be a finite number of at least 0, got {margin!r}")
+    finite = np.asarray(np.isfinite(start).all(axis=-1) & np.isfinite(end).all(axis=-1))
+    whole: Any = 1.0
+    with np.errstate(all="ignore"):
+        along = end - start
+        # Where the difference overflows, half of it does not.
+        huge = finite & ~np.isfinite(along).all(axis=-1)
+        if huge.any():
+            along = np.where(huge[..., None], 0.5 * end - 0.5 * start, along)
+            whole = np.where(huge, 2.0, 1.0)
+        size = np.abs(along).max(axis=-1)
+        length = size * np.sqrt(((along / size[..., None]) ** 2).sum(axis=-1))
+        reach = np.maximum(np.abs(start).max(axis=-1), np.abs(end).max(axis=-1))
+        # NaN for equal points, which no t is in the range of.
+        gap = share * reach / length
+        low, high = np.maximum(gap, SMALLEST), np.minimum(whole - gap, whole * BELOW_ONE)
+    if shape == ():
+        return Segments(start, along, float(low), float(high), finite)
+    return Segments(start, along, low, high, np.broadcast_to(finite, shape))

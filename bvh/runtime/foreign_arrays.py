@@ -1,0 +1,140 @@
+"""Arrays that are not numpy's: which they are, how they are read, and who answers for them.
+
+Lazy ones, such as Dask's, and those of other libraries, such as PyTorch's and JAX's, have a module
+each that answers, above those that call it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+Result = TypeVar("Result")
+
+# The modules that answer: `lazy_query` of the first, `query` of the second; imported when used.
+LAZY = "bvh.distributed.lazy_queries"
+OTHERS = "bvh.queries.answers.other_libraries"
+
+# What arguments usually are: told apart sooner than by an attribute that they lack.
+ORDINARY = frozenset(
+    [np.ndarray, float, int, bool, list, tuple, str, type(None), np.float64, np.int64]
+)
+OURS = np.ndarray, np.generic
+
+# Devices of DLPack whose memory we can read: the CPU's, and that which is pinned for CUDA.
+HOST = frozenset([1, 3])
+
+
+def is_foreign(*arguments: Any) -> bool:
+    """Return whether one of the arguments is an array that is lazy or of another library."""
+    for argument in arguments:
+        if type(argument) not in ORDINARY and (_is_lazy(argument) or _is_other(argument)):
+            return True
+    return False
+
+
+def is_lazy(*arguments: Any) -> bool:
+    """Return whether one of the arguments is a lazy array."""
+    return any(type(argument) not in ORDINARY and _is_lazy(argument) for argument in arguments)
+
+
+def is_other(*arguments: Any) -> bool:
+    """Return whether one of the arguments is an array of another library that is not lazy."""
+    for argument in arguments:
+        if type(argument) not in ORDINARY and _is_other(argument) and not _is_lazy(argument):
+            return True
+    return False
+
+
+def _is_lazy(value: Any) -> bool:
+    # None from what may hold a lazy array and does not, as xarray's arrays.
+    return hasattr(type(value), "__dask_graph__") and value.__dask_graph__() is not None
+
+
+def _is_other(value: Any) -> bool:
+    kind = type(value)
+    known = hasattr(kind, "__dlpack__") or hasattr(kind, "__array_namespace__")
+    return known and not isinstance(value, OURS)
+
+
+def foreign_answer(target: Any, verb: str, arguments: dict[str, Any]) -> Result:  # type: ignore[type-var]
+    """Return the result of a query in the kind of its arrays.
+
+    `target` is what has the method or function `verb`; `arguments` are those of it, by name.
+    """
+    given = {name: value for name, value in arguments.items() if name != "self"}
+    lazy = [name for name, value in given.items() if is_lazy(value)]
+    others = [name for name, value in given.items() if is_other(value)]
+    if lazy and others:
+        raise TypeError(
+            f"{lazy[0]} and {others[0]} must be arrays of one library, got Dask's and "
+            f"{kind_of(given[others[0]])}"
+        )
+    name, function = (LAZY, "lazy_query") if lazy else (OTHERS, "query")
+    answer: Callable[..., Result] = getattr(import_module(name), function)
+    return answer(target, verb, given)
+
+
+def kind_of(value: Any) -> str:
+    """Return the name of an array's type, for messages."""
+    kind = type(value)
+    return f"{kind.__module__.partition('.')[0]}.{kind.__name__}"
+
+
+def as_numpy(name: str, value: Any) -> NDArray[Any]:
+    """Return an array of another library as a numpy array, of the same memory if that can be.
+
+    Raises
+    ------
+    TypeError
+        If its memory cannot be read as it is: it is traced, on another device, or part of a
+        graph that gradients go through. The message names it.
+    """
+    tracer = getattr(sys.modules.get("jax.core"), "Tracer", ())
+    if isinstance(value, tracer):
+        raise TypeError(
+            f"{name} must be an array that is there, got one that JAX traces: inside jax.jit, vmap "
+            "and grad use the functions of bvh.jax"
+        )
+    if getattr(value, "requires_grad", False):
+        torch: Any = sys.modules.get("torch")
+        if torch is None or torch.is_grad_enabled():
+            raise TypeError(
+                f"{name} requires grad, which ends here: pass {name}.detach(), or use the "
+                "functions of bvh.torch, which have gradients"
+            )
+        value = value.detach()
+    if not _is_on_host(value):
+        where = getattr(value, "device", "another device")
+        kind = kind_of(value)
+        raise TypeError(f"{name} must be on the CPU, got {kind} on {where}: move it there first")
+    if hasattr(value, "resolve_neg"):
+        # PyTorch's views of negated memory are exported as if they were not negated.
+        value = value.resolve_neg()
+    try:
+        if hasattr(value, "__dlpack__"):
+            return np.from_dlpack(value)
+    except (BufferError, RuntimeError, TypeError, ValueError):
+        # Types that DLPack or numpy does not know, and arrays on several devices.
+        pass
+    try:
+        return np.asarray(value)
+    except (RuntimeError, TypeError, ValueError) as error:
+        kind = f"{kind_of(value)} of {getattr(value, 'dtype', 'unknown type')}"
+        raise TypeError(f"{name} must be what numpy can read, got {kind}: {error}") from None
+
+
+def _is_on_host(value: Any) -> bool:
+    """Return whether the memory of an array is the CPU's; True where that is not known."""
+    if not hasattr(value, "__dlpack_device__"):
+        return True
+    try:
+        return int(value.__dlpack_device__()[0]) in HOST
+    except (BufferError, RuntimeError, TypeError, ValueError):
+        # Devices without memory, and arrays on several devices.
+        return getattr(getattr(value, "device", None), "type", "cpu") == "cpu"

@@ -1,0 +1,248 @@
+"""Contacts of instances, and the distances between those that do not touch.
+
+Leaves whose boxes are near each other are found through the top level; pairs of leaves are then
+searched one by one, in groups that belong to one pair of instances. Whether two instances touch is
+known once two of their faces do. Of a pair's leaves the nearest by their boxes come first, so that
+most of the others are too far away to be looked at.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bvh.queries.answers.clearances import SceneClearances
+from bvh.runtime.threads import Progress, Shelf, share_long
+from bvh.scene.instance_pairs import (
+    PairJob,
+    maps_to_first,
+    near_leaves,
+    side_of,
+    tasks_of,
+    trees_of,
+)
+from bvh.scene.instanced_trees import InstancedTrees
+from bvh.traversal.overlaps.tree_pairs import (
+    MAX_LEAF_PAIRS,
+    MET,
+    STEPS,
+    begin_with,
+    meet,
+    new_pair_search,
+)
+
+Ids = NDArray[np.int32]
+Rows = NDArray[np.int64]
+Reals = NDArray[np.float64]
+
+# Pairs of leaves, of subtrees or of instances that a thread takes at a time.
+PAIRS_AT_ONCE = 64
+# By which a lower bound from boxes is below what is computed for faces.
+SLACK = 1.0 - 2.0**-48
+
+
+class Candidates(NamedTuple):
+    """Pairs of leaves that may be near each other, ascending by the instances that own them."""
+
+    job: PairJob
+    owners: Rows  # (n, 2): of each pair
+    begins: Rows  # (g + 1,): where the pairs of each two instances begin
+    nearest: Reals  # (n,): a lower bound of each pair's distance
+
+    @property
+    def groups(self) -> Rows:
+        """The group of each pair of leaves: its two instances."""
+        sizes = np.diff(self.begins)
+        return np.repeat(np.arange(len(sizes)), sizes)
+
+
+def candidates(
+    view: InstancedTrees, content: InstancedTrees, ignored: Rows, reach: float, threads: int
+) -> Candidates:
+    """Return the pairs of leaves, of a scene and of another or itself, within a distance.
+
+    In a scene itself, leaves of one instance are not compared. Pairs of instances are `ignored` by
+    keys, the first id in the high bits.
+    """
+    own = side_of(view)
+    other = own if content is view else side_of(content)
+    mine, theirs = near_leaves(view, own, other, None, threads, reach)
+    first, second = view.owners[mine].astype(np.int64), content.owners[theirs].astype(np.int64)
+    kept = first < second if content is view else np.ones(len(mine), np.bool_)
+    if len(ignored):
+        kept &= ~np.isin(first << 32 | second, ignored)
+    mine, theirs, first, second = mine[kept], theirs[kept], first[kept], second[kept]
+    nearest = box_distances(own.boxes[mine], other.boxes[theirs])
+    kept = nearest <= reach
+    owners = np.stack([first, second], axis=1)[kept]
+    mine, theirs, nearest = mine[kept], theirs[kept], nearest[kept]
+    order = np.lexsort((nearest, owners[:, 1], owners[:, 0]))
+    mine, theirs, nearest, owners = mine[order], theirs[order], nearest[order], owners[order]
+    new = np.ones(len(order), np.bool_)
+    new[1:] = (owners[1:] != owners[:-1]).any(axis=1)
+    begins = np.append(np.flatnonzero(new), len(order))
+    return Candidates(PairJob(own, other, None, False, mine, theirs), owners, begins, nearest)
+
+
+def box_distances(boxes: Reals, others: Reals) -> Reals:
+    """Return lower bounds of the distances of what is in pairs of boxes."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        gaps = np.maximum(others[:, :3] - boxes[:, 3:], boxes[:, :3] - others[:, 3:])
+        gaps = np.where(gaps > 0.0, gaps, 0.0)
+        return np.asarray(np.hypot(np.hypot(gaps[:, 0], gaps[:, 1]), gaps[:, 2]) * SLACK)
+
+
+def find_touching(
+    view: InstancedTrees,
+    content: InstancedTrees,
+    ignored: Rows,
+    threads: int,
+    progress: Progress | None = None,
+    only_one: bool = False,
+) -> Ids:
+    """Return the pairs of instances that touch, ascending; the first that is found if `only_one`.
+
+    They are of a scene and of another or itself.
+    """
+    found = candidates(view, content, ignored, 0.0, threads)
+    job, groups = found.job, found.groups
+    touching = np.zeros(len(found.begins) - 1, np.bool_)
+    which, entries = tasks_of(job, threads)
+    max_entries = int(np.bincount(which).max()) if len(which) else 0
+    # Once a face touches another, the search pauses.
+    shelf = Shelf(lambda: (new_pair_search(max_entries), np.empty((MAX_LEAF_PAIRS, 2), np.int32)))
+    cancel, enough = np.zeros(1, np.int32), np.zeros(1, np.int32)
+
+    def work(begin: int, end: int) -> None:
+        begins = np.flatnonzero(np.diff(which[begin:end], prepend=-1)) + begin
+        to_first = maps_to_first(job, which[begins])
+        with shelf.scratch() as (pair_search, pairs):
+            for k, stop in enumerate([*begins[1:].tolist(), end]):
+                first = int(begins[k])
+                pair = int(which[first])
+                group, done = groups[pair], False
+                begin_with(pair_search, entries[first:stop])
+                trees = trees_of(job, pair)
+                while not (done or touching[group] or enough[0] or cancel[0]):
+                    done = meet(*trees, to_first[k], False, pair_search, pairs, 0, STEPS)
+                    if pair_search.state[MET]:
+                        touching[group] = True
+                        enough[0] = only_one
+
+    if len(which):
+        size = min(PAIRS_AT_ONCE, max(1, len(which) // (8 * threads)))
+        share_long(len(which), size, work, threads, cancel, progress)
+    elif progress is not None:
+        progress(0, 0)
+    return found.owners[found.begins[:-1][touching]].astype(np.int32)
+
+
+class _Nearest:
+    """The nearest faces so far of some leaves, and how far they are apart."""
+
+    __slots__ = ("distance", "faces", "found", "position")
+
+    def __init__(self, limit: float) -> None:
+        self.distance, self.found = limit, False
+        # Leaf and face of the first, then of the second: ties go to the lowest.
+        self.faces = (0, 0, 0, 0)
+        self.position = np.empty((2, 3))
+
+    def offer(self, distance: float, faces: tuple[int, int, int, int], position: Reals) -> None:
+        """Take what is nearer than all before, or as near and lower."""
+        if not self.found or (distance, faces) < (self.distance, self.faces):
+            self.distance, self.faces, self.position, self.found = distance, faces, position, True
+
+
+def _measure(found: Candidates, k: int, nearest: _Nearest) -> None:
+    """Measure one pair of leaves, no further than what is nearest so far."""
+    # Many kernels, which collisions do not need.
+    from bvh.queries.batches.distance_batches import find_closest_pair
+
+    job = found.job
+    leaf, leaf2 = int(job.mine[k]), int(job.theirs[k])
+    distance, position, faces = find_closest_pair(
+        *trees_of(job, k), job.own.maps[leaf], job.other.maps[leaf2], None, nearest.distance
+    )
+    prim, prim2 = faces.tolist()
+    if prim >= 0:
+        nearest.offer(distance, (leaf, prim, leaf2, prim2), position)
+
+
+def find_clearances(
+    view: InstancedTrees,
+    content: InstancedTrees,
+    ignored: Rows,
+    max_distance: float,
+    threads: int,
+    progress: Progress | None = None,
+) -> SceneClearances:
+    """Return how near the instances of a scene are to those of another, or to each other."""
+    found = candidates(view, content, ignored, max_distance, threads)
+    count = len(found.begins) - 1
+    results: list[_Nearest | None] = [None] * count
+    cancel = np.zeros(1, np.int32)
+
+    def work(begin: int, end: int) -> None:
+        for group in range(begin, end):
+            nearest = _Nearest(max_distance)
+            for k in range(int(found.begins[group]), int(found.begins[group + 1])):
+                if found.nearest[k] > nearest.distance or cancel[0]:
+                    break
+                _measure(found, k, nearest)
+            if nearest.found:
+                results[group] = nearest
+
+    if count:
+        size = min(PAIRS_AT_ONCE, max(1, count // (8 * threads)))
+        share_long(count, size, work, threads, cancel, progress)
+    elif progress is not None:
+        progress(0, 0)
+    kept = np.array([one is not None for one in results], np.bool_)
+    return _clearances(found.owners[found.begins[:-1][kept]], [one for one in results if one])
+
+
+def find_closest(
+    view: InstancedTrees, content: InstancedTrees, ignored: Rows, threads: int
+) -> SceneClearances:
+    """Return the clearance of the two instances that are nearest to each other; of none if alone.
+
+    The reach grows until there is a pair within it, so that few pairs are looked at.
+    """
+    bounds = np.concatenate([view.bounds, content.bounds])
+    size = float(np.ptp(bounds, axis=0).max())
+    spacing = size / max(1.0, 2.0 * np.cbrt(min(len(view), len(content))))
+    reach = 0.0
+    while True:
+        found = candidates(view, content, ignored, reach, threads)
+        nearest, owners = _Nearest(np.inf), found.owners[:0]
+        for k in np.argsort(found.nearest, kind="stable").tolist():
+            if found.nearest[k] > nearest.distance:
+                break
+            before = nearest.faces, nearest.found
+            _measure(found, k, nearest)
+            if (nearest.faces, nearest.found) != before:
+                owners = found.owners[k : k + 1]
+        if nearest.distance <= reach or reach == np.inf:
+            return _clearances(owners, [nearest] if nearest.found else [])
+        if nearest.found:
+            reach = nearest.distance
+        elif reach < size:
+            reach = max(4.0 * reach, spacing)
+        else:
+            # Also where there is nothing, and bounds are NaN.
+            reach = np.inf
+
+
+def _clearances(owners: Rows, nearest: list[_Nearest]) -> SceneClearances:
+    """Return clearances as arrays."""
+    faces = np.array([one.faces for one in nearest], np.int32).reshape(-1, 2, 2)
+    return SceneClearances(
+        np.array([one.distance for one in nearest], np.float64),
+        np.array([one.position for one in nearest], np.float64).reshape(-1, 2, 3),
+        owners.astype(np.int32),
+        np.ascontiguousarray(faces[:, :, 0]),
+        np.ascontiguousarray(faces[:, :, 1]),
+    )

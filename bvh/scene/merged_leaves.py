@@ -1,0 +1,211 @@
+"""Merged leaves of a scene: its triangles as one mesh, and as one tree where that pays.
+
+Rays go through one tree sooner than through many small ones: they are set up once, not for each
+leaf that they enter. One tree and many give the same hits, because a scene is defined by its mesh.
+But a merged tree has every leaf of its own, and is built again whenever one moves. So it is built
+for scenes of few triangles, and when rays have lost the time that it takes (see `tree.tlas`): a ray
+loses RAY_SECONDS; times of builds are measured.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bvh.geometry.ray_shapes import shaped
+from bvh.geometry.transforms import moved
+from bvh.queries.results import Hits, SceneHits
+from bvh.runtime.arguments import thread_count
+from bvh.tree.arrays import TreeArrays
+from bvh.tree.build import build
+from bvh.tree.instanced import CODE_BITS, hit_codes
+from bvh.tree.primitives import Triangles
+
+# Triangles, vertices and leaves up to which leaves are merged, in some 14 MB. At that size one tree
+# was still the faster for all kinds of rays, even where all leaves shared a BLAS.
+MAX_ROWS, MAX_LEAVES = 1 << 17, 1 << 12
+# Time of a ray that a merged tree saves: measured in scenes of 50 and of 700 leaves, 60 to 240 ns.
+RAY_SECONDS = 1e-7
+# Faces smaller than this share of the whole are often decided exactly; with more than one of so
+# many, rays are faster in the leaves' own frames.
+FINEST, FEW = 2.0**-14, 32
+# Least time of a build, for each leaf and for each triangle.
+LEAF_SECONDS, FACE_SECONDS = 5e-6, 1e-7
+
+
+class Mesh(NamedTuple):
+    """Leaves of a scene as one mesh in world coordinates, and where each of its faces is from."""
+
+    vertices: NDArray[np.float64]
+    faces: NDArray[np.int32]
+    leaf_id: NDArray[np.int32]
+    prim_id: NDArray[np.int32]
+
+
+def mesh_of_leaves(
+    chosen: Sequence[int], meshes: Sequence[Triangles], maps: NDArray[np.float64]
+) -> Mesh:
+    """Return the leaves `chosen`, each of one of `meshes` (one for each of them), as one mesh."""
+    vertices = np.empty((sum(len(mesh.points) for mesh in meshes), 3))
+    count = sum(len(mesh.faces) for mesh in meshes)
+    faces = np.empty((count, 3), np.int32)
+    leaf_id, prim_id = np.empty(count, np.int32), np.empty(count, np.int32)
+    at = begin = 0
+    for leaf, mesh in zip(chosen, meshes, strict=True):
+        end, to = begin + len(mesh.faces), at + len(mesh.points)
+        faces[begin:end] = mesh.faces + np.int32(at)
+        leaf_id[begin:end], prim_id[begin:end] = leaf, np.arange(end - begin)
+        vertices[at:to] = moved(mesh.points, maps[leaf])
+        at, begin = to, end
+    return Mesh(vertices, faces, leaf_id, prim_id)
+
+
+def is_coarse(mesh: Mesh) -> bool:
+    """Return whether few faces are too small for the frame of the whole mesh."""
+    corners = [0.5 * mesh.vertices[mesh.faces[:, k]] for k in range(3)]
+    sizes = np.maximum.reduce(corners) - np.minimum.reduce(corners)
+    extent = np.ptp(0.5 * mesh.vertices, axis=0).max()
+    small = np.count_nonzero(sizes.max(axis=1) < FINEST * extent)
+    return bool(small * FEW <= len(mesh.faces))
+
+
+class MergedTree(NamedTuple):
+    """Tree over the mesh of a scene."""
+
+    arrays: TreeArrays
+    # The code of each face, and -1 in the last row, which is also that of misses.
+    codes: NDArray[np.int64]
+    # The instance of each leaf, and -1 in the last row; None where they are numbered alike.
+    owners: NDArray[np.int32] | None
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of its arrays."""
+        arrays = self.arrays
+        kept = (*arrays.nodes, arrays.groups, *arrays.primitives, arrays.frame, self.codes)
+        owners = 0 if self.owners is None else self.owners.nbytes
+        return owners + sum(int(array.nbytes) for array in kept)
+
+    def named(self, hits: Any) -> Any:
+        """Return hits of the tree as hits of the scene; an array of whether there are any stays."""
+        if not isinstance(hits, Hits):
+            return hits
+        shape = np.shape(hits.t)
+        leaf, prim = hit_codes(np.ascontiguousarray(self.codes[hits.prim_id]).reshape(-1))
+        owners = leaf.copy() if self.owners is None else self.owners[leaf]
+        prim, owners, leaf = shaped(shape, prim, owners, leaf)
+        found = SceneHits(hits.t, prim, hits.u, hits.v, hits.front, owners, leaf)
+        vars(found)["_source"] = vars(hits).get("_source")
+        return found
+
+
+def _hides_faces(tree: TreeArrays) -> bool:
+    """Return whether a tree has faces without any bits."""
+    bits = tree.face_bits
+    return bool(((bits == 0) & (tree.nodes.ids >= 0)).any()) if len(bits) else False
+
+
+class LeafMerger:
+    """Merged tree of a scene, and the decision when to build it.
+
+    The scene is given by its trees, the tree of each leaf, and the leaves' maps, masks and owners:
+    arrays that may change in place, after which `forget` must be called.
+    """
+
+    # Time of a build against the least that it may take, by the fastest one so far.
+    slowness: ClassVar[float] = 4.0
+
+    # Rays of all queries since the leaves changed, and what they have led to.
+    _rays: float
+    _tree: MergedTree | None
+    # The least time of a build, once it is known; infinite where there is too much to merge.
+    _seconds: float | None
+    _building: bool
+    _changes: object
+
+    def __init__(
+        self, trees: Sequence[TreeArrays], tree_of: NDArray[np.int32], maps: NDArray[np.float64],
+        masks: NDArray[np.int32], owners: NDArray[np.int32],
+    ) -> None:  # fmt: skip
+        self._trees, self._tree_of, self._maps = trees, tree_of, maps
+        self._masks, self._owners = masks, owners
+        # Of faces without any bits a merged tree would know nothing.
+        self._plain = all(
+            isinstance(tree.primitives, Triangles) and not _hides_faces(tree) for tree in trees
+        )
+        self.forget()
+
+    def forget(self) -> None:
+        """Take note that leaves have changed."""
+        self._rays, self._tree, self._seconds, self._building = 0.0, None, None, False
+        # What stands for the leaves as they are.
+        self._changes = object()
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the merged tree, if there is one."""
+        return 0 if self._tree is None else self._tree.nbytes
+
+    def tree_for(self, rays: int, threads: int | None) -> MergedTree | None:
+        """Return the merged tree for a query of so many rays, or None where it would not pay.
+
+        It is built by one thread for each CPU, if none are given.
+        """
+        if self._tree is not None:
+            return self._tree
+        count = len(self._tree_of)
+        if not (self._plain and 0 < count <= MAX_LEAVES) or self._building:
+            return None
+        self._rays += rays
+        lost = self._rays * RAY_SECONDS
+        if lost <= self.slowness * LEAF_SECONDS * count:
+            return None
+        if self._seconds is None:
+            self._seconds = self._least_seconds()
+        if lost <= self.slowness * self._seconds:
+            return None
+        # Queries of other threads do without it meanwhile.
+        self._building = True
+        try:
+            return self._build(self._seconds, thread_count(threads))
+        finally:
+            self._building = False
+
+    def _visible(self) -> list[int]:
+        return np.flatnonzero(self._masks).tolist()
+
+    def _least_seconds(self) -> float:
+        """Return the least time of a build; infinite where there is too much to merge, or none."""
+        sizes = np.array([[len(array) for array in tree.primitives] for tree in self._trees])
+        which = self._tree_of[self._visible()]
+        points, faces = sizes[which].sum(axis=0).tolist() if len(which) else (0, 0)
+        if not 0 < faces <= MAX_ROWS or points > MAX_ROWS:
+            return float(np.inf)
+        return LEAF_SECONDS * len(which) + FACE_SECONDS * faces
+
+    def _build(self, least: float, threads: int) -> MergedTree | None:
+        changes, began = self._changes, time.perf_counter()
+        visible = self._visible()
+        meshes: list[Any] = [self._trees[self._tree_of[leaf]].primitives for leaf in visible]
+        mesh = mesh_of_leaves(visible, meshes, self._maps)
+        if not is_coarse(mesh):
+            self._seconds = float(np.inf)
+            return None
+        triangles = Triangles(mesh.vertices, mesh.faces)
+        arrays, _ = build(triangles, "medium", threads, None)
+        codes = np.append(mesh.leaf_id.astype(np.int64) << CODE_BITS | mesh.prim_id, -1)
+        owners = np.append(self._owners, np.int32(-1))
+        alike = np.array_equal(self._owners, np.arange(len(self._owners)))
+        tree = MergedTree(arrays, codes, None if alike else owners)
+        # The first build may have compiled kernels.
+        spent = time.perf_counter() - began
+        LeafMerger.slowness = min(LeafMerger.slowness, spent / least)
+        if changes is not self._changes:
+            # Leaves have moved meanwhile.
+            return None
+        self._tree = tree
+        return tree

@@ -1,0 +1,396 @@
+"""Search for the closest pair of faces of two trees.
+
+Pairs of subtrees are opened together, nearest boxes first (Larsen, Gottschalk, Lin, Manocha 1999,
+"Fast proximity queries with swept sphere volumes"); those farther apart than the best upper bound
+of the distance are dropped. Pairs of faces whose lower bounds do not exceed it are candidates,
+which are measured at the end, or once there is no room for more; a search that has no room even
+then pauses until rational numbers have decided between them. Once two faces touch, only pairs that
+come before them are tested.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bvh.geometry.arithmetic.floats import INF, NAN, from_bits, vector
+from bvh.geometry.arithmetic.vectors import minus
+from bvh.geometry.triangle_distance import distance_bounds
+from bvh.geometry.triangle_overlap import triangles_touch
+from bvh.runtime.jit import entry, inlined, kernel, stay_outlined
+from bvh.runtime.simd import WIDTH, peek, poke
+from bvh.traversal.overlaps.common_points import common_point
+from bvh.traversal.overlaps.distance_memory import (
+    BEST,
+    BOX_MARGIN,
+    CAPACITY,
+    CONTACT,
+    COUNT,
+    DECIDED,
+    ENTRY,
+    FACE_MARGIN,
+    HEIGHT,
+    KEPT_PAIR,
+    LEFT,
+    LIMIT,
+    LOW_BITS,
+    LOWERED,
+    NO_PAIR,
+    POINTS,
+    QUERY,
+    SCALE,
+    SHARED,
+    UNTESTED,
+    doubles_at,
+    found_at,
+    task_of,
+)  # fmt: skip
+from bvh.traversal.overlaps.measured_pairs import (
+    add_candidate,
+    at_shared,
+    lower_best,
+    lower_bound,
+    measure,
+    nearest_first,
+    points_at,
+    put_corners,
+    put_points,
+)
+from bvh.traversal.overlaps.near_faces import collect_faces
+from bvh.traversal.overlaps.near_pairs import (
+    BOX_ERROR,
+    FACE_ERROR,
+    bound_of,
+    child_of,
+    open_pair,
+    push_collected,
+    sort_collected,
+)
+from bvh.traversal.overlaps.side_frames import (
+    MARGIN,
+    SHIFT,
+    set_direction,
+    set_floats,
+    set_motion,
+    set_sides,
+    side_corners,
+)
+
+# What a search stops for.
+DONE, LATER, UNDECIDED = 0, 1, 2
+
+
+@kernel
+def _test(task, code):
+    """Test a pair of faces, by its code: as a contact, or a candidate, for which there is room."""
+    stay_outlined()
+    search, tree, other, own, theirs = task.search, task.tree, task.other, task.own, task.theirs
+    state, reals = search.state, search.reals
+    valid, a = side_corners(tree.primitives, code >> 32, own)
+    valid2, b = side_corners(other.primitives, code & LOW_BITS, theirs)
+    if not (valid and valid2):
+        return
+    low = 0.0
+    if peek(state, CONTACT) == NO_PAIR:
+        low, high, g = distance_bounds(a, b)
+        if low > peek(reals, BEST):
+            return
+    if low <= 0.0:
+        if triangles_touch(a[0], a[1], a[2], b[0], b[1], b[2]):
+            poke(state, CONTACT, code)
+            poke(reals, BEST, 0.0)
+            poke(state, COUNT, np.int64(0))
+            return
+        if peek(state, CONTACT) != NO_PAIR:
+            return
+    if lower_best(reals, high):
+        _direct(task, g)
+    add_candidate(search, code, low, NAN)
+    if peek(state, COUNT) == CAPACITY:
+        _settle(task)
+
+
+@inlined
+def _direct(task, g):
+    """Measure both sides along a direction."""
+    set_direction(task.own, task.theirs, g)
+    set_floats(task.own, task.search.own_floats)
+    set_floats(task.theirs, task.search.their_floats)
+
+
+@kernel
+def _settle(task):
+    """Measure the candidates; keep the best of those that are sure, and those that are not."""
+    stay_outlined()
+    search, tree, other, own, theirs = task.search, task.tree, task.other, task.own, task.theirs
+    state, reals = search.state, search.reals
+    best, best_code, kept = INF, np.int64(NO_PAIR), np.int64(0)
+    count = peek(state, COUNT)
+    nearest_first(search, count)
+    for i in range(count):
+        code, low, high = peek(search.codes, i), peek(search.lows, i), peek(search.highs, i)
+        if low > peek(reals, BEST):
+            continue
+        measured, x, y = not high >= 0.0, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0)
+        if measured:
+            valid, a = side_corners(tree.primitives, code >> 32, own)
+            valid2, b = side_corners(other.primitives, code & LOW_BITS, theirs)
+            if not (valid and valid2):
+                continue
+            if i > 0 and high == UNTESTED and not at_shared(reals, a, b):
+                low, high, _ = distance_bounds(a, b)
+                lower_best(reals, high)
+                if low > peek(reals, BEST):
+                    continue
+            low, high, x, y = measure(reals, a, b)
+            lower_best(reals, high)
+        if low == high:
+            if low < best or (low == best and code < best_code):
+                best, best_code = low, code
+                if measured:
+                    put_points(reals, POINTS, x, y)
+                    poke(state, KEPT_PAIR, code)
+        else:
+            poke(search.codes, kept, code)
+            poke(search.lows, kept, low)
+            poke(search.highs, kept, high)
+            kept += 1
+    if best_code != NO_PAIR:
+        # There is room: at least one candidate was sure.
+        poke(search.codes, kept, best_code)
+        poke(search.lows, kept, best)
+        poke(search.highs, kept, best)
+        kept += 1
+    poke(state, COUNT, kept)
+
+
+@kernel
+def _test_collected(task):
+    """Test the pairs of faces that are collected, nearest bounds first, while there is room.
+
+    What is surely apart is a candidate as it is, but for the nearest after the bound was lowered:
+    more would lower it by no more than the error of lanes.
+    """
+    stay_outlined()
+    tree, other, search = task.tree, task.other, task.search
+    state, keys, names = search.state, search.keys, search.names
+    count = peek(state, LEFT)
+    while count > 0 and peek(state, COUNT) < CAPACITY:
+        # The nearest; what is too far by now is dropped on the way.
+        bound, best = bound_of(task, FACE_MARGIN), np.int64(-1)
+        key, i = INF, np.int64(0)
+        while i < count:
+            if peek(keys, i) > bound:
+                count -= 1
+                poke(keys, i, peek(keys, count))
+                poke(names, i, peek(names, count))
+                continue
+            if best < 0 or peek(keys, i) < key:
+                best, key = i, peek(keys, i)
+            i += 1
+        if best < 0:
+            break
+        name = peek(names, best)
+        count -= 1
+        poke(keys, best, peek(keys, count))
+        poke(names, best, peek(names, count))
+        pair = np.int64(peek(tree.ids, name >> 32)) << 32 | peek(other.ids, name & LOW_BITS)
+        if pair >= peek(state, CONTACT):
+            continue
+        low = lower_bound(search.reals, key)
+        if low > 0.0 and peek(state, LOWERED) == 0:
+            add_candidate(search, pair, low, UNTESTED)
+            if peek(state, COUNT) == CAPACITY:
+                _settle(task)
+        else:
+            poke(state, LOWERED, np.int64(0))
+            _test(task, pair)
+    poke(state, LEFT, count)
+
+
+@inlined
+def _leaves(task, code, box, code2, box2):
+    """Test the faces of two leaves."""
+    poke(task.search.state, LEFT, collect_faces(task, code, box, code2, box2))
+    _test_collected(task)
+
+
+@kernel
+def _begin(task, limit, hint):
+    """Begin a query: the frame of the pair, bounds, and the greedy descent to a first pair."""
+    stay_outlined()
+    search, tree, other, own, theirs = task.search, task.tree, task.other, task.own, task.theirs
+    state, reals, stack = search.state, search.reals, search.stack
+    scale, extent = set_sides(tree, other, own, theirs)
+    poke(reals, SCALE, scale)
+    margin = 0.0
+    for axis in range(3):
+        margin += peek(own, MARGIN + axis) + peek(theirs, MARGIN + axis)
+    # Not a number, of overflow, is kept.
+    extent = 1.0 if extent <= 1.0 else extent
+    poke(reals, BOX_MARGIN, margin + BOX_ERROR * extent)
+    poke(reals, FACE_MARGIN, margin + FACE_ERROR * extent)
+    poke(reals, LIMIT, limit)
+    poke(reals, BEST, limit * (1.0 + 2.0**-50) + 1e-322)
+    _direct(task, minus(vector(own, SHIFT // 3), vector(theirs, SHIFT // 3)))
+    poke(state, COUNT, np.int64(0))
+    poke(state, CONTACT, np.int64(NO_PAIR))
+    poke(state, DECIDED, np.int64(0))
+    poke(state, KEPT_PAIR, np.int64(-1))
+    poke(state, LOWERED, np.int64(0))
+    poke(reals, SHARED, NAN)
+    poke(state, LEFT, np.int64(0))
+    for i in range(ENTRY):
+        poke(stack, i, np.int64(0))
+    if hint >= 0:
+        _test(task, hint)
+        # It will be found again.
+        poke(state, COUNT, np.int64(0))
+        if peek(state, CONTACT) == NO_PAIR:
+            return
+    code, code2, box, box2 = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
+    while hint < 0 and (code >= 0 or code2 >= 0):
+        count = open_pair(task, code, box, code2, box2)
+        if count == 0:
+            return
+        best = np.int64(0)
+        for i in range(1, count):
+            if peek(search.keys, i) < peek(search.keys, best):
+                best = i
+        name = peek(search.names, best)
+        code, box = child_of(tree.blocks, code, box, name % WIDTH)
+        code2, box2 = child_of(other.blocks, code2, box2, name // WIDTH)
+    if hint < 0:
+        _leaves(task, code, box, code2, box2)
+        poke(state, COUNT, np.int64(0))
+        poke(state, LEFT, np.int64(0))
+
+
+@kernel
+def _continue(task, steps):
+    """Continue a query; return the steps that are left, 0 if there is more to do."""
+    search = task.search
+    if peek(search.state, DECIDED) != 0:
+        # It had no room.
+        poke(search.state, DECIDED, np.int64(0))
+        if peek(search.state, COUNT) > 0:
+            lower_best(search.reals, peek(search.lows, 0))
+    if peek(search.state, LEFT) > 0:
+        _test_collected(task)
+    stack, top = search.stack, peek(search.state, HEIGHT)
+    while top > 0 and steps > 0 and peek(search.state, LEFT) == 0:
+        top -= ENTRY
+        if from_bits(peek(stack, top)) > bound_of(task, BOX_MARGIN):
+            continue
+        steps -= 1
+        code, box = peek(stack, top + 1), peek(stack, top + 2)
+        if np.int64(peek(task.tree.lowest, box)) > peek(search.state, CONTACT) >> 32 and code != 0:
+            continue
+        code2, box2 = peek(stack, top + 3), peek(stack, top + 4)
+        if code < 0 and code2 < 0:
+            _leaves(task, code, box, code2, box2)
+        else:
+            count = open_pair(task, code, box, code2, box2)
+            sort_collected(search, count)
+            top = push_collected(task, top, code, box, code2, box2, np.int64(0), count)
+    poke(search.state, HEIGHT, top)
+    return steps
+
+
+@kernel
+def _finish(task, found, q):
+    """Write the result of a query; return whether it is decided."""
+    stay_outlined()
+    search = task.search
+    state, reals = search.state, search.reals
+    code, distance = peek(state, CONTACT), 0.0
+    if code == NO_PAIR:
+        if peek(state, DECIDED) == 0:
+            _settle(task)
+        count = peek(state, COUNT)
+        if count > 1 or (count == 1 and peek(search.lows, 0) != peek(search.highs, 0)):
+            put_corners(task, count)
+            return False
+        code = np.int64(-1)
+        if count == 1 and peek(search.lows, 0) <= peek(reals, LIMIT):
+            code, distance = peek(search.codes, 0), peek(search.lows, 0)
+    _write(task, found, q, code, distance)
+    return True
+
+
+@kernel
+def _write(task, found, q, code, distance):
+    """Write a pair by its code, -1 for none."""
+    stay_outlined()
+    search, tree, other, own, theirs = task.search, task.tree, task.other, task.own, task.theirs
+    i, j, x, y = np.int64(-1), np.int64(-1), (NAN, NAN, NAN), (NAN, NAN, NAN)
+    if code < 0:
+        distance = INF
+    else:
+        i, j = code >> 32, code & LOW_BITS
+        _, a = side_corners(tree.primitives, i, own)
+        _, b = side_corners(other.primitives, j, theirs)
+        if distance > 0.0 and code == peek(search.state, KEPT_PAIR):
+            x, y = points_at(search.reals, POINTS)
+        elif distance > 0.0:
+            _, _, x, y = measure(search.reals, a, b)
+        else:
+            x = common_point(a, b)
+            y = x
+    poke(found.distance, q, distance)
+    poke(found.prim_id, 2 * q, np.int32(i))
+    poke(found.prim_id, 2 * q + 1, np.int32(j))
+    for axis in range(3):
+        poke(found.position, 6 * q + axis, x[axis])
+        poke(found.position, 6 * q + 3 + axis, y[axis])
+
+
+@inlined
+def _has_more(state):
+    """Return whether a query's search is not at its end."""
+    return peek(state, HEIGHT) > 0 or peek(state, LEFT) > 0
+
+
+@entry
+def closest_pairs(own, other, motions, limits, hints, search, end, steps, found):
+    """Continue queries from state[QUERY] to `end`, for some steps; by tables of addresses.
+
+    The motions are the map of this side's instance, (12,), that of the other's, and matrices
+    (n, 4, 4) of the other after its map; 0 for none. A hint is the code of a pair, -1 for none.
+
+    Returns DONE; LATER if the steps did not suffice; or UNDECIDED if the candidates left are for
+    rational numbers to decide: what has then the best of them as its only candidate, or none, and
+    says so in state[DECIDED], continues.
+    """
+    task = task_of(own, other, search)
+    state, out = task.search.state, found_at(found)
+    while peek(state, QUERY) < end:
+        q = peek(state, QUERY)
+        if peek(state, HEIGHT) < 0:
+            limit = limits[q if len(limits) > 1 else 0]
+            poke(state, HEIGHT, np.int64(0))
+            if peek(own, 0) == 0 or peek(other, 0) == 0 or not limit >= 0.0:
+                _write(task, out, q, np.int64(-1), INF)
+                poke(state, QUERY, q + 1)
+                poke(state, HEIGHT, np.int64(-1))
+                continue
+            mapped, mapped2, moved = peek(motions, 0), peek(motions, 1), peek(motions, 2)
+            map_, map2, matrices = (
+                doubles_at(motions, 0), doubles_at(motions, 1), doubles_at(motions, 2),
+            )  # fmt: skip
+            set_motion(task.own, mapped != 0, map_, 0, False, map_, 0)
+            set_motion(task.theirs, mapped2 != 0, map2, 0, moved != 0, matrices, 16 * q)
+            hint = hints[q if len(hints) > 1 else 0]
+            _begin(task, limit, hint)
+            poke(state, HEIGHT, np.int64(ENTRY))
+        if peek(state, DECIDED) == 0 or _has_more(state):
+            steps = _continue(task, steps)
+            if _has_more(state):
+                if peek(state, COUNT) < CAPACITY:
+                    return LATER
+                put_corners(task, CAPACITY)
+                return UNDECIDED
+        if not _finish(task, out, q):
+            return UNDECIDED
+        poke(state, QUERY, q + 1)
+        poke(state, HEIGHT, np.int64(-1))
+    return DONE

@@ -1,0 +1,61 @@
+"""A point of two triangles that touch: where a feature of one meets one of the other, rounded."""
+
+from __future__ import annotations
+
+from bvh.geometry.arithmetic.floats import INF, exponent, largest, power_of_two
+from bvh.geometry.arithmetic.vectors import cross, dot, minus, scaled
+from bvh.geometry.point_triangle import nearest_on_triangle
+from bvh.geometry.triangle_distance import all_scaled, nearest_features, point_on, reach
+from bvh.runtime.jit import inlined, kernel, stay_outlined
+
+# Of triangles in a box of about 1, how far from both a point is at most that counts as common.
+COMMON = 2.0**-52
+
+
+@inlined
+def _off(p, a, b):
+    d, _, _ = nearest_on_triangle(p, a[0], a[1], a[2])
+    e, _, _ = nearest_on_triangle(p, b[0], b[1], b[2])
+    return max(d, e)
+
+
+@kernel
+def _nearer(p, a, b, least, best):
+    """Return (distance, point) of what is nearer to both triangles, p or the best so far."""
+    stay_outlined()
+    off = _off(p, a, b)
+    return (off, p) if off < least else (least, best)
+
+
+@kernel
+def common_point(a, b):
+    """Return a point of two triangles that touch, rounded.
+
+    One of their features meets another there: a vertex and a face, an edge and a face, or two
+    edges. The first that is as near to both triangles as its rounding allows is taken, or the one
+    that is computed nearest to both.
+    """
+    stay_outlined()
+    scale = exponent(max(reach(a), reach(b)))
+    f = power_of_two(-scale)
+    a, b = all_scaled(a, f), all_scaled(b, f)
+    least, best = INF, a[0]
+    # First where edges cross faces: mostly, that is near enough.
+    for attempt in range(2):
+        if attempt == 1:
+            _, x, _, _ = nearest_features(a, b)
+            least, best = _nearer(x, a, b, least, best)
+        for side in range(2):
+            face, other = (a, b) if side == 0 else (b, a)
+            n = cross(minus(face[1], face[0]), minus(face[2], face[0]))
+            for k in range(3):
+                p, q = other[k], other[(k + 1) % 3]
+                if attempt == 1:
+                    least, best = _nearer(p, a, b, least, best)
+                h, g = dot(n, minus(p, face[0])), dot(n, minus(q, face[0]))
+                if h != g and largest(n) > 0.0 and (attempt == 1 or (h <= 0.0) != (g <= 0.0)):
+                    x = point_on(p, q, h / (h - g))
+                    least, best = _nearer(x, a, b, least, best)
+                if least <= COMMON:
+                    return scaled(best, power_of_two(scale))
+    return scaled(best, power_of_two(scale))

@@ -1,0 +1,186 @@
+"""Memory of a search for the closest pair of two trees, and the tables of addresses it is given by.
+
+Numba takes a quarter of a microsecond to unpack an array, so a query's forty arrays would take
+longer than a search: kernels are given the addresses of their data instead, as arrays of int64.
+Whoever calls a kernel keeps the arrays alive.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bvh.runtime.arguments import kernel_input
+from bvh.runtime.jit import inlined
+from bvh.runtime.simd import WIDTH, peek, pointer_to, shifted
+from bvh.traversal.overlaps.side_frames import FLOATS, SIDE_SIZE
+from bvh.traversal.rays.ray_memory import STACK
+from bvh.tree.arrays import TreeArrays
+from bvh.tree.primitives import Triangles
+from bvh.tree.wide_nodes import MAX_LEAF_ROWS
+
+ENTRY = 5
+# As for pairs that meet: opening a pair pops one entry and pushes up to WIDTH**2.
+STACK_SIZE = ENTRY * (WIDTH + 2) * STACK
+MAX_KEYS = (MAX_LEAF_ROWS * WIDTH) ** 2
+# Rows of boxes, and of a group (see `near_faces`).
+BOX_ROWS, GROUP_ROWS = 18, 13
+ROWS_SIZE = max(BOX_ROWS, GROUP_ROWS * (MAX_LEAF_ROWS + 1)) * WIDTH
+# Candidates that are stored before they are measured.
+CAPACITY = 512
+
+# The state: the query, the stack's height (-1 before its root), candidates, the code of the lowest
+# pair that touches; whether the candidates have been decided; the pairs of faces of two leaves that
+# are collected, but not yet tested; the pair whose points are kept; whether lanes have lowered the
+# bound since a pair was tested.
+QUERY, HEIGHT, COUNT, CONTACT, DECIDED, LEFT, KEPT_PAIR, LOWERED, STATE_SIZE = range(9)
+# The upper bound of the distance, the scale of the pair's frame; the limit; a distance of two
+# vertices that pairs of faces share, NaN for none, and where they are; the points that are kept;
+# the errors of lower bounds, of boxes and of faces.
+BEST, SCALE, LIMIT, SHARED, VERTICES, POINTS = 0, 1, 2, 3, 4, 10
+BOX_MARGIN, FACE_MARGIN, REALS = 16, 17, 18
+
+# The upper bound of the distance of a candidate that is known by its lower bound alone; NaN if it
+# is to be measured.
+UNTESTED = -1.0
+NO_PAIR = 2**62
+LOW_BITS = 0xFFFFFFFF
+MAX_ID = 2**31 - 1
+
+
+class ClosestSearch(NamedTuple):
+    """The state of a search, and its scratch."""
+
+    state: NDArray[np.int64]
+    reals: NDArray[np.float64]
+    sides: NDArray[np.float64]  # both, one after the other
+    stack: NDArray[np.int64]
+    own_floats: NDArray[np.float32]
+    their_floats: NDArray[np.float32]
+    rows: NDArray[np.float32]  # boxes or triangles of the second side, triangles of the first
+    ends: NDArray[np.float64]  # and where they end along the direction
+    masks: NDArray[np.int64]  # which lanes of its groups are near enough
+    spare: NDArray[np.float64]
+    keys: NDArray[np.float64]  # of what is to be pushed, or tested: squared distances
+    names: NDArray[np.int64]
+    codes: NDArray[np.int64]  # candidates: pairs, and what their distances are between
+    lows: NDArray[np.float64]
+    highs: NDArray[np.float64]
+    corners: NDArray[np.float64]  # (capacity, 6, 3), of those that are undecided
+
+
+class SearchMemory(NamedTuple):
+    """The arrays of a search, and their addresses."""
+
+    search: ClosestSearch
+    table: NDArray[np.int64]
+
+
+class Closest(NamedTuple):
+    """The pairs found."""
+
+    distance: NDArray[np.float64]
+    position: NDArray[np.float64]  # (n, 2, 3)
+    prim_id: NDArray[np.int32]  # (n, 2)
+
+
+class NearTree(NamedTuple):
+    """The pointers of a tree over triangles."""
+
+    blocks: Any
+    ids: Any
+    groups: Any
+    primitives: Any
+    frame: Any
+    lowest: Any  # see `lowest_ids`
+    boxes: Any  # see `oriented_boxes`
+
+
+class Task(NamedTuple):
+    """Pointers that all steps share."""
+
+    tree: Any
+    other: Any
+    own: Any
+    theirs: Any
+    search: Any
+
+
+def new_search_memory() -> SearchMemory:
+    """Return the scratch of a search."""
+    search = ClosestSearch(
+        np.zeros(STATE_SIZE, np.int64), np.zeros(REALS), np.zeros(2 * SIDE_SIZE),
+        np.empty(STACK_SIZE, np.int64), np.zeros(FLOATS, np.float32), np.zeros(FLOATS, np.float32),
+        np.empty(ROWS_SIZE, np.float32), np.empty(2 * MAX_LEAF_ROWS * WIDTH),
+        np.empty(MAX_LEAF_ROWS, np.int64), np.empty(WIDTH), np.empty(MAX_KEYS + WIDTH),
+        np.empty(MAX_KEYS + WIDTH, np.int64), np.empty(CAPACITY, np.int64), np.empty(CAPACITY),
+        np.empty(CAPACITY), np.empty((CAPACITY, 6, 3)),
+    )  # fmt: skip
+    return SearchMemory(search, addresses(*search))
+
+
+def addresses(*arrays: NDArray[Any] | None) -> NDArray[np.int64]:
+    """Return the table of the addresses of arrays; 0 for None, and for arrays without items."""
+    return kernel_input(
+        np.array([0 if a is None or not a.size else a.ctypes.data for a in arrays], np.int64)
+    )
+
+
+def tree_table(
+    arrays: TreeArrays, lowest: NDArray[np.int32], boxes: NDArray[np.float32]
+) -> NDArray[np.int64]:
+    """Return the table of a tree over triangles, for `near_tree`."""
+    triangles: Any = arrays.primitives
+    return addresses(*arrays.nodes, arrays.groups, *triangles, arrays.frame, lowest, boxes)
+
+
+@inlined
+def _singles(table, i):
+    return pointer_to(peek(table, i), np.float32(0.0))
+
+
+@inlined
+def doubles_at(table, i):
+    """Return the pointer to float64 at an address in a table."""
+    return pointer_to(peek(table, i), np.float64(0.0))
+
+
+@inlined
+def _ints(table, i):
+    return pointer_to(peek(table, i), np.int32(0))
+
+
+@inlined
+def _longs(table, i):
+    return pointer_to(peek(table, i), np.int64(0))
+
+
+@inlined
+def near_tree(table):
+    """Return the pointers of a tree."""
+    return NearTree(
+        _singles(table, 0), _ints(table, 1), _singles(table, 2),
+        Triangles(doubles_at(table, 3), _ints(table, 4)), doubles_at(table, 5), _ints(table, 6),
+        _singles(table, 7),
+    )  # fmt: skip
+
+
+@inlined
+def task_of(own, other, table):
+    """Return the pointers of a search by its tables."""
+    sides = doubles_at(table, 2)
+    search = ClosestSearch(
+        _longs(table, 0), doubles_at(table, 1), sides, _longs(table, 3), _singles(table, 4),
+        _singles(table, 5), _singles(table, 6), doubles_at(table, 7), _longs(table, 8),
+        doubles_at(table, 9), doubles_at(table, 10), _longs(table, 11), _longs(table, 12),
+        doubles_at(table, 13), doubles_at(table, 14), doubles_at(table, 15),
+    )  # fmt: skip
+    return Task(near_tree(own), near_tree(other), sides, shifted(sides, SIDE_SIZE), search)
+
+
+@inlined
+def found_at(table):
+    """Return the pointers to what is found."""
+    return Closest(doubles_at(table, 0), doubles_at(table, 1), _ints(table, 2))

@@ -1,0 +1,185 @@
+"""Pairs of faces that are measured: the bound, points, shared vertices.
+
+A vertex of a closed mesh is shared by six faces, so that where two meshes are nearest at vertices,
+36 pairs of faces are at one distance. It is measured for one of them.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from bvh.geometry.arithmetic.floats import largest
+from bvh.geometry.arithmetic.vectors import cross, dot, minus
+from bvh.geometry.triangle_distance import triangle_distance
+from bvh.runtime.jit import inlined, kernel, stay_outlined
+from bvh.runtime.simd import peek, poke
+from bvh.traversal.overlaps.distance_memory import (
+    BEST,
+    COUNT,
+    FACE_MARGIN,
+    LOW_BITS,
+    SCALE,
+    SHARED,
+    VERTICES,
+)
+from bvh.traversal.overlaps.side_frames import side_corners
+
+# Cosines and sines, squared, that count as clear; coordinates and squares that products allow for.
+CLEAR = 2.0**-40
+REACH, LEAST = 2.0**200, 2.0**-200
+NEAR, FAR = 2.0**-30, 2.0**70
+# Of squares in float32.
+ROUNDED = 1.0 - 2.0**-18
+
+
+@inlined
+def _place(t, p):
+    """Return which vertex of a triangle a point is, -1 for none."""
+    for i in range(3):
+        if t[i][0] == p[0] and t[i][1] == p[1] and t[i][2] == p[2]:
+            return i
+    return -1
+
+
+@inlined
+def _leads_away(u, g, square):
+    """Return whether an edge clearly leads away along g, and is neither too short nor too long."""
+    c, size = dot(u, g), dot(u, u)
+    return c > NEAR * square and c * c > CLEAR * (size * square) and size < FAR * square
+
+
+@inlined
+def _askew(u, v):
+    """Return whether two edges are clearly not parallel."""
+    n = cross(u, v)
+    return dot(n, n) > CLEAR * (dot(u, u) * dot(v, v))
+
+
+@kernel
+def nearest_at(a, b, v, w):
+    """Return whether v and w are vertices of two triangles, and clearly their nearest points.
+
+    Then `triangle_distance` gives the distance of v and w, and is sure of it. With all edges at v
+    leading away from w, and those at w from v, every other feature is farther away by 2**-31 of
+    the distance, or is reduced to these two by decisions that rounding is too small to change:
+    sines and cosines above 2**-20 leave 2**-60 of what double-doubles compare, to 2**-98.
+    """
+    stay_outlined()
+    i, j = _place(a, v), _place(b, w)
+    g = minus(v, w)
+    square = dot(g, g)
+    if i < 0 or j < 0 or not (largest(v) < REACH and largest(w) < REACH and square > LEAST):
+        return False
+    p, q = minus(a[(i + 1) % 3], v), minus(a[(i + 2) % 3], v)
+    back = minus(w, v)
+    r, s = minus(b[(j + 1) % 3], w), minus(b[(j + 2) % 3], w)
+    return (
+        _leads_away(p, g, square) and _leads_away(q, g, square)
+        and _leads_away(r, back, square) and _leads_away(s, back, square)
+        and _askew(p, q) and _askew(r, s)
+        and _askew(p, r) and _askew(p, s) and _askew(q, r) and _askew(q, s)
+    )  # fmt: skip
+
+
+@inlined
+def lower_best(reals, distance):
+    """Lower the bound to a distance; return whether that is less."""
+    # Distances are rounded: by 2 units in the last place at most, or near the least denormal.
+    distance = distance * (1.0 + 2.0**-50) + 1e-322
+    lower = distance < peek(reals, BEST)
+    if lower:
+        poke(reals, BEST, distance)
+    return lower
+
+
+@inlined
+def put_points(reals, at, x, y):
+    """Store two points."""
+    for axis in range(3):
+        poke(reals, at + axis, x[axis])
+        poke(reals, at + 3 + axis, y[axis])
+
+
+@inlined
+def points_at(reals, at):
+    """Return two points that are stored."""
+    return (
+        (peek(reals, at), peek(reals, at + 1), peek(reals, at + 2)),
+        (peek(reals, at + 3), peek(reals, at + 4), peek(reals, at + 5)),
+    )
+
+
+@inlined
+def measure(reals, a, b):
+    """Return (low, high, x, y) of two triangles; the same if they are nearest at known vertices."""
+    v, w = points_at(reals, VERTICES)
+    d = peek(reals, SHARED)
+    if d == d and nearest_at(a, b, v, w):
+        return d, d, v, w
+    _, low, high, x, y = triangle_distance(a, b)
+    if low == high and not low > d and nearest_at(a, b, x, y):
+        poke(reals, SHARED, low)
+        put_points(reals, VERTICES, x, y)
+    return low, high, x, y
+
+
+@inlined
+def add_candidate(search, code, low, high):
+    """Add a pair to the candidates, for which there is room."""
+    count = peek(search.state, COUNT)
+    poke(search.codes, count, code)
+    poke(search.lows, count, low)
+    poke(search.highs, count, high)
+    poke(search.state, COUNT, count + 1)
+
+
+@inlined
+def at_shared(reals, a, b):
+    """Return whether two faces are at the shared distance, by its vertices."""
+    v, w = points_at(reals, VERTICES)
+    d = peek(reals, SHARED)
+    return d == d and nearest_at(a, b, v, w)
+
+
+@inlined
+def lower_bound(reals, key):
+    """Return a lower bound of the distance of two faces by that of lanes, squared."""
+    return (math.sqrt(key) * ROUNDED - peek(reals, FACE_MARGIN)) / peek(reals, SCALE) * ROUNDED
+
+
+@inlined
+def nearest_first(search, count):
+    """Bring the candidate with the least lower bound to the front."""
+    best = np.int64(0)
+    for i in range(1, count):
+        if peek(search.lows, i) < peek(search.lows, best):
+            best = i
+    if best > 0:
+        code = peek(search.codes, best)
+        low, high = peek(search.lows, best), peek(search.highs, best)
+        poke(search.codes, best, peek(search.codes, 0))
+        poke(search.lows, best, peek(search.lows, 0))
+        poke(search.highs, best, peek(search.highs, 0))
+        poke(search.codes, 0, code)
+        poke(search.lows, 0, low)
+        poke(search.highs, 0, high)
+
+
+@kernel
+def put_corners(task, count):
+    """Write the moved corners of all candidates."""
+    stay_outlined()
+    search, tree, other, own, theirs = task.search, task.tree, task.other, task.own, task.theirs
+    for c in range(count):
+        code, at = peek(search.codes, c), 18 * c
+        _, a = side_corners(tree.primitives, code >> 32, own)
+        _, b = side_corners(other.primitives, code & LOW_BITS, theirs)
+        for axis in range(3):
+            poke(search.corners, at + axis, a[0][axis])
+            poke(search.corners, at + 3 + axis, a[1][axis])
+            poke(search.corners, at + 6 + axis, a[2][axis])
+            poke(search.corners, at + 9 + axis, b[0][axis])
+            poke(search.corners, at + 12 + axis, b[1][axis])
+            poke(search.corners, at + 15 + axis, b[2][axis])

@@ -1,0 +1,342 @@
+"""Faces of two leaves: those that may be near enough, and lower bounds of their distances in lanes.
+
+Any direction bounds the distance of two convex shapes from below. Faces are compared along the
+direction of the search with all of the other leaf, along a few directions with its box, and with
+single faces; at last along what leads between the nearest points of two edges, of all nine pairs.
+All is in float32, in the frame of the pair, where no coordinate of a corner is above 1. Corners are
+off by 2**-20, products with a direction by 2**-22 of its length, sums of the half axes of a box by
+2**-18: FACE_ERROR covers it all.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from bvh.geometry.arithmetic.floats import INF
+from bvh.geometry.arithmetic.vectors import dot as one_dot
+from bvh.geometry.arithmetic.vectors import minus
+from bvh.runtime.jit import inlined, kernel, stay_outlined
+from bvh.runtime.simd import (
+    WIDTH,
+    fma,
+    greater,
+    lane_numbers,
+    lesser,
+    load,
+    lowest_bit,
+    mask_bits,
+    peek,
+    poke,
+    popcount,
+    select,
+    splat,
+    store,
+)
+from bvh.traversal.overlaps.distance_memory import (
+    BEST,
+    CONTACT,
+    FACE_MARGIN,
+    GROUP_ROWS,
+    LOWERED,
+    MAX_ID,
+    NO_PAIR,
+    SCALE,
+)
+from bvh.traversal.overlaps.near_pairs import (
+    bound_of,
+    collect,
+    doubles,
+    far,
+    inverse_of,
+    least_of,
+    put_three,
+    quotient,
+    reach_of,
+    spread,
+    square_above,
+)
+from bvh.traversal.overlaps.side_frames import (
+    ALONG_MARGIN,
+    ALONG_SHIFT,
+    one_turned,
+    placed,
+    towards,
+    turned,
+)
+from bvh.tree.oriented_boxes import one_box
+from bvh.tree.triangle_groups import cross, dot, group_at, group_edges, group_origin
+from bvh.tree.wide_nodes import MAX_LEAF_ROWS, leaf_rows
+
+F = np.float32
+# Rows of a group: corners, normals, the inverse squares of these.
+NORMAL, SQUARE = 9, 12
+
+
+@inlined
+def _of_use(ids, last):
+    """Return the mask of faces that are there and do not come after the last one of use."""
+    return (ids >= np.int32(0)) & (ids <= last)
+
+
+@inlined
+def _local_group(groups, group):
+    """Return (v0, e1, e2) of a group's triangles."""
+    at = group_at(group)
+    e1, e2 = group_edges(groups, at)
+    return group_origin(groups, at), e1, e2
+
+
+@inlined
+def _ends(group, floats, side, sign):
+    """Return where triangles begin (sign -1) or end (1) along the direction."""
+    v0, e1, e2 = group
+    sign32, none = F(sign), splat(F(0.0), WIDTH)
+    wide = greater(greater(towards(floats, e1) * sign32, towards(floats, e2) * sign32), none)
+    margin = peek(side, ALONG_SHIFT) + sign * peek(side, ALONG_MARGIN)
+    return doubles(towards(floats, v0) + wide * sign32, margin)
+
+
+@inlined
+def _in_frame(group, floats):
+    """Return the corners of triangles in the frame of the pair."""
+    v0, e1, e2 = group
+    a, u, v = placed(floats, v0), turned(floats, e1), turned(floats, e2)
+    return a, (a[0] + u[0], a[1] + u[1], a[2] + u[2]), (a[0] + v[0], a[1] + v[1], a[2] + v[2])
+
+
+@inlined
+def _one_inverse(square):
+    return F(1.0) / square if square > F(1e-30) else F(0.0)
+
+
+@inlined
+def _one_in_frame(box, floats):
+    """Return one box in the frame of the pair: centre, half axes, reaches, inverse squares."""
+    c, h0, h1, h2 = box
+    c, h0, h1, h2 = (
+        one_turned(floats, c), one_turned(floats, h0), one_turned(floats, h1),
+        one_turned(floats, h2),
+    )  # fmt: skip
+    c = c[0] + peek(floats, 9), c[1] + peek(floats, 10), c[2] + peek(floats, 11)
+    q0, q1, q2 = one_dot(h0, h0), one_dot(h1, h1), one_dot(h2, h2)
+    p0, p1, p2 = abs(one_dot(h1, h2)), abs(one_dot(h2, h0)), abs(one_dot(h0, h1))
+    reaches = q0 + (p1 + p2), q1 + (p2 + p0), q2 + (p0 + p1)
+    return c, (h0, h1, h2), reaches, (_one_inverse(q0), _one_inverse(q1), _one_inverse(q2))
+
+
+@inlined
+def _beyond(g, reach, inverse, p, q, r):
+    """Return squared gaps between triangles and a box along g, by its reach and inverse square."""
+    x, y, z = dot(p, g), dot(q, g), dot(r, g)
+    gap = greater(lesser(x, lesser(y, z)), -greater(x, greater(y, z))) - reach
+    return square_above(gap, inverse)
+
+
+@inlined
+def _keys_of_box(corners, n, inverse, box):
+    """Return lower bounds of the squared distances of triangles from a box."""
+    c, h, reaches, inverses = box
+    p, q, r = minus(corners[0], c), minus(corners[1], c), minus(corners[2], c)
+    keys = greater(
+        _beyond(h[0], reaches[0], inverses[0], p, q, r),
+        greater(
+            _beyond(h[1], reaches[1], inverses[1], p, q, r),
+            _beyond(h[2], reaches[2], inverses[2], p, q, r),
+        ),
+    )
+    wide = abs(dot(n, h[0])) + abs(dot(n, h[1])) + abs(dot(n, h[2]))
+    # Of next to no area, it is no normal, but a direction.
+    return greater(keys, _beyond(n, wide, inverse, p, q, r))
+
+
+@inlined
+def _gap(g, a, b):
+    """Return the gap between triangles a and b, in lanes, along a direction g towards a."""
+    near = lesser(dot(g, a[0]), lesser(dot(g, a[1]), dot(g, a[2])))
+    return near - greater(dot(g, b[0]), greater(dot(g, b[1]), dot(g, b[2])))
+
+
+@inlined
+def _either_gap(g, a, b):
+    """Return the gap between triangles along a direction, towards either."""
+    x, y, z = dot(g, a[0]), dot(g, a[1]), dot(g, a[2])
+    u, v, w = dot(g, b[0]), dot(g, b[1]), dot(g, b[2])
+    above = lesser(x, lesser(y, z)) - greater(u, greater(v, w))
+    return greater(above, lesser(u, lesser(v, w)) - greater(x, greater(y, z)))
+
+
+@inlined
+def _row(rows, row):
+    """Return three rows."""
+    at = row * WIDTH
+    return load(rows, at, WIDTH), load(rows, at + WIDTH, WIDTH), load(rows, at + 2 * WIDTH, WIDTH)
+
+
+@inlined
+def _keys_of_faces(rows, at, k):
+    """Return lower bounds of squared distances: between the centres, and along the normals.
+
+    Of the triangles in lanes, whose rows begin at `at`, from that in column k.
+    """
+    a = _row(rows, at), _row(rows, at + 3), _row(rows, at + 6)
+    b = spread(rows, 0, k), spread(rows, 3, k), spread(rows, 6, k)
+    g = (
+        (a[0][0] + a[1][0] + a[2][0]) - (b[0][0] + b[1][0] + b[2][0]),
+        (a[0][1] + a[1][1] + a[2][1]) - (b[0][1] + b[1][1] + b[2][1]),
+        (a[0][2] + a[1][2] + a[2][2]) - (b[0][2] + b[1][2] + b[2][2]),
+    )
+    n, inverse = _row(rows, at + NORMAL), load(rows, (at + SQUARE) * WIDTH, WIDTH)
+    along_n = square_above(_either_gap(n, a, b), inverse)
+    inverse = splat(peek(rows, SQUARE * WIDTH + k), WIDTH)
+    along_m = square_above(_either_gap(spread(rows, NORMAL, k), a, b), inverse)
+    return greater(quotient(_gap(g, a, b), dot(g, g)), greater(along_n, along_m))
+
+
+@inlined
+def _between(x):
+    """Return numbers brought to 0 and 1."""
+    return lesser(greater(x, splat(F(0.0), WIDTH)), splat(F(1.0), WIDTH))
+
+
+@inlined
+def _nearest_edges(rows, at, k):
+    """Return (squared distance, lower bound) by the nearest points of edges, approximately.
+
+    As `_keys_of_faces`, of squares: the second by the direction between those points.
+    """
+    best = splat(F(INF), WIDTH)
+    gx, gy, gz = best, best, best
+    for i in range(3):
+        p = _row(rows, at + 3 * i)
+        u = minus(_row(rows, at + 3 * ((i + 1) % 3)), p)
+        a = dot(u, u)
+        one_by_a = inverse_of(a)
+        for j in range(3):
+            r = spread(rows, 3 * j, k)
+            v = minus(spread(rows, 3 * ((j + 1) % 3), k), r)
+            w = minus(p, r)
+            b, c, e, f = dot(u, v), dot(u, w), dot(v, v), dot(v, w)
+            s = _between((b * f - c * e) * inverse_of(a * e - b * b))
+            t = _between((b * s + f) * inverse_of(e))
+            s = _between((b * t - c) * one_by_a)
+            x = fma(s, u[0], fma(-t, v[0], w[0]))
+            y = fma(s, u[1], fma(-t, v[1], w[1]))
+            z = fma(s, u[2], fma(-t, v[2], w[2]))
+            square = dot((x, y, z), (x, y, z))
+            nearer = square < best
+            best = select(nearer, square, best)
+            gx, gy, gz = select(nearer, x, gx), select(nearer, y, gy), select(nearer, z, gz)
+    g = gx, gy, gz
+    a = _row(rows, at), _row(rows, at + 3), _row(rows, at + 6)
+    b = spread(rows, 0, k), spread(rows, 3, k), spread(rows, 6, k)
+    return best, quotient(_gap(g, a, b), dot(g, g))
+
+
+@inlined
+def _put_corners(rows, row, corners):
+    """Store triangles; return their normals and inverse squares of these, which are stored too."""
+    n = cross(minus(corners[1], corners[0]), minus(corners[2], corners[0]))
+    inverse = inverse_of(dot(n, n))
+    for i in range(3):
+        put_three(rows, row + 3 * i, corners[i])
+    put_three(rows, row + NORMAL, n)
+    store(rows, (row + SQUARE) * WIDTH, inverse)
+    return n, inverse
+
+
+@inlined
+def _lower(task, squares, mask):
+    """Lower the bound of the search to the least of squared distances between points of faces."""
+    state, reals = task.search.state, task.search.reals
+    nearest = math.sqrt(np.float64(least_of(squares, mask))) + peek(reals, FACE_MARGIN)
+    nearest = nearest * (1.0 + 2.0**-18) / peek(reals, SCALE)
+    if nearest < peek(reals, BEST):
+        poke(reals, BEST, nearest)
+        poke(state, LOWERED, np.int64(1))
+
+
+@kernel
+def collect_faces(task, code, box, code2, box2):
+    """Collect the pairs of faces of two leaves that may be near enough; return how many.
+
+    A name is the positions of both in their leaves. Of faces that come after a pair that touches
+    none is of use.
+    """
+    stay_outlined()
+    search, tree, other = task.search, task.tree, task.other
+    rows, ends, count = search.rows, search.ends, np.int64(0)
+    contact = peek(search.state, CONTACT)
+    last = np.int32(min(contact >> 32, MAX_ID))
+    first, many = leaf_rows(code)
+    first2, many2 = leaf_rows(code2)
+    reach, bound = reach_of(search.reals), bound_of(task, FACE_MARGIN)
+    least = INF
+    for g in range(many):
+        used = _of_use(load(tree.ids, (first + g) * WIDTH, WIDTH), last)
+        low = _ends(_local_group(tree.groups, first + g), search.own_floats, task.own, -1.0)
+        store(ends, (MAX_LEAF_ROWS + g) * WIDTH, low)
+        least = min(least, least_of(low, used))
+    whole = _one_in_frame(one_box(task.tree.boxes, box), search.own_floats)
+    most = -INF
+    for m in range(many2):
+        group = _local_group(other.groups, first2 + m)
+        high = _ends(group, search.their_floats, task.theirs, 1.0)
+        used = load(other.ids, (first2 + m) * WIDTH, WIDTH) >= np.int32(0)
+        used = used & (high >= least - reach)
+        poke(search.masks, m, mask_bits(used))
+        if mask_bits(used) == 0:
+            continue
+        corners = _in_frame(group, search.their_floats)
+        n, inverse = _put_corners(rows, m * GROUP_ROWS, corners)
+        used = used & (~far(_keys_of_box(corners, n, inverse, whole), bound))
+        poke(search.masks, m, mask_bits(used))
+        store(ends, m * WIDTH, -high)
+        most = max(most, -least_of(-high, used))
+    whole = _one_in_frame(one_box(task.other.boxes, box2), search.their_floats)
+    at = MAX_LEAF_ROWS * GROUP_ROWS
+    for g in range(first, first + many):
+        low = load(ends, (MAX_LEAF_ROWS + g - first) * WIDTH, WIDTH)
+        kept = _of_use(load(tree.ids, g * WIDTH, WIDTH), last) & (low <= most + reach)
+        if mask_bits(kept) == 0:
+            continue
+        a = _in_frame(_local_group(tree.groups, g), search.own_floats)
+        n, inverse = _put_corners(rows, at, a)
+        kept = kept & ~far(_keys_of_box(a, n, inverse, whole), bound)
+        if mask_bits(kept) == 0:
+            continue
+        for m in range(many2):
+            # One side in lanes, the one with fewer faces left one by one.
+            bits, bits2 = mask_bits(kept), peek(search.masks, m)
+            lanes, lanes_at, column, column_at = at, MAX_LEAF_ROWS + g - first, m * GROUP_ROWS, m
+            name, step, name2, step2 = (g * WIDTH) << 32, 1 << 32, (first2 + m) * WIDTH, 1
+            if popcount(bits2) > popcount(bits):
+                bits, bits2 = bits2, bits
+                lanes, lanes_at, column, column_at = column, column_at, lanes, lanes_at
+                step, step2 = step2, step
+            used = (splat(np.int32(bits), WIDTH) >> lane_numbers(WIDTH)) & np.int32(1) != np.int32(
+                0
+            )
+            near = load(ends, lanes_at * WIDTH, WIDTH)
+            while bits2 != 0:
+                k = lowest_bit(bits2)
+                bits2 &= bits2 - 1
+                mask = used & (near + peek(ends, column_at * WIDTH + k) <= reach)
+                if mask_bits(mask) == 0:
+                    continue
+                c = column * WIDTH + k
+                keys = _keys_of_faces(rows, lanes, c)
+                mask = mask & ~far(keys, bound)
+                if mask_bits(mask) == 0:
+                    continue
+                square, more = _nearest_edges(rows, lanes, c)
+                keys = greater(keys, more)
+                mask = mask & ~far(keys, bound)
+                if contact == NO_PAIR:
+                    _lower(task, square, mask)
+                    reach, bound = reach_of(search.reals), bound_of(task, FACE_MARGIN)
+                    mask = mask & ~far(keys, bound)
+                left, pair = mask_bits(mask), name + name2 + step2 * k
+                count = collect(task, doubles(keys, 0.0), left, pair, step, count)
+    return count

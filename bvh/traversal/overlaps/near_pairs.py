@@ -1,0 +1,314 @@
+"""Pairs of boxes of two trees, by their distances: opened, sorted and pushed; leaves side by side.
+
+An entry of the stack is five numbers: the bits of the squared distance of both boxes, and for each
+side the code of a node or leaf, and the position of its box (its parent's node and lane).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bvh.geometry.arithmetic.floats import INF, bits
+from bvh.geometry.arithmetic.vectors import minus
+from bvh.runtime.jit import inlined, kernel, stay_outlined
+from bvh.runtime.simd import (
+    WIDTH,
+    convert,
+    greater,
+    lane_numbers,
+    load,
+    lowest,
+    lowest_bit,
+    mask_bits,
+    peek,
+    poke,
+    select,
+    splat,
+    store,
+)
+from bvh.traversal.overlaps.distance_memory import (
+    BEST,
+    BOX_MARGIN,
+    CONTACT,
+    ENTRY,
+    NO_PAIR,
+    SCALE,
+)
+from bvh.traversal.overlaps.side_frames import (
+    ALONG_MARGIN,
+    ALONG_SHIFT,
+    placed,
+    towards,
+    turned,
+)
+from bvh.tree.oriented_boxes import node_boxes
+from bvh.tree.triangle_groups import dot
+from bvh.tree.wide_nodes import child_code, node_at
+
+# Pushes that are sorted; of more, only the nearest is put on top.
+SORTED = 40
+# Steps between two checks for an interrupt: some milliseconds.
+STEPS = 1 << 10
+F = np.float32
+UP = 1.0 + 2.0**-40
+# Of squares in float32; errors of boxes and of faces, of coordinates that are about 1.
+SLACK = 1.0 + 2.0**-18
+BOX_ERROR, FACE_ERROR = 2.0**-15, 2.0**-17
+FIRST = 2.0**32
+
+
+@inlined
+def reach_of(reals):
+    """Return the upper bound of the distance in the frame of the pair."""
+    return (peek(reals, BEST) * peek(reals, SCALE)) * UP + 2.0**-100
+
+
+@inlined
+def bound_of(task, margin):
+    """Return what a lower bound of a distance, squared, is above where that is too far.
+
+    `margin` says what it is a bound of: BOX_MARGIN or FACE_MARGIN.
+    """
+    reach = reach_of(task.search.reals) + peek(task.search.reals, margin)
+    return reach * reach * SLACK
+
+
+@inlined
+def far(keys, bound):
+    """Return the mask of lanes that are surely too far; what is not a number is not."""
+    return keys > F(bound)
+
+
+@inlined
+def square_above(gap, inverse):
+    """Return the square of what is above 0, times a number."""
+    gap = greater(gap, splat(F(0.0), WIDTH))
+    return gap * gap * inverse
+
+
+@inlined
+def quotient(gap, square):
+    """Return the square of a gap along a direction, by that of its length; 0 for next to none."""
+    gap = greater(gap, splat(F(0.0), WIDTH))
+    return select(square > F(1e-30), gap * gap / square, F(0.0))
+
+
+@inlined
+def inverse_of(square):
+    """Return 1 by squares; 0 for next to none."""
+    return select(square > F(1e-30), F(1.0) / square, F(0.0))
+
+
+@inlined
+def spread(rows, row, k):
+    """Return the vector at column k, from a row on, each coordinate in all lanes."""
+    at = row * WIDTH + k
+    return (
+        splat(peek(rows, at), WIDTH), splat(peek(rows, at + WIDTH), WIDTH),
+        splat(peek(rows, at + 2 * WIDTH), WIDTH),
+    )  # fmt: skip
+
+
+@inlined
+def put_three(rows, row, v):
+    for axis in range(3):
+        store(rows, (row + axis) * WIDTH, v[axis])
+
+
+@inlined
+def doubles(lanes, x):
+    """Return x and lanes of float32 added as doubles."""
+    return convert(lanes, 0.0) + x
+
+
+@inlined
+def _ends(box, floats, side, sign):
+    """Return where boxes begin (sign -1) or end (1) along the direction."""
+    c, h0, h1, h2 = box
+    wide = abs(towards(floats, h0)) + abs(towards(floats, h1)) + abs(towards(floats, h2))
+    margin = peek(side, ALONG_SHIFT) + sign * peek(side, ALONG_MARGIN)
+    return doubles(towards(floats, c) + wide * F(sign), margin)
+
+
+@inlined
+def least_of(lanes, mask):
+    """Return the least of the lanes of a mask."""
+    return lowest(select(mask, lanes, INF))
+
+
+@inlined
+def _in_frame(box, floats):
+    """Return boxes in the frame of the pair, with their reaches and inverse squares by half axes.
+
+    The reach along a half axis, times its length, is the sum of its products with all of them.
+    """
+    c, h0, h1, h2 = box
+    c, h0, h1, h2 = placed(floats, c), turned(floats, h0), turned(floats, h1), turned(floats, h2)
+    q0, q1, q2 = dot(h0, h0), dot(h1, h1), dot(h2, h2)
+    p0, p1, p2 = abs(dot(h1, h2)), abs(dot(h2, h0)), abs(dot(h0, h1))
+    reaches = q0 + (p1 + p2), q1 + (p2 + p0), q2 + (p0 + p1)
+    return (c, h0, h1, h2), reaches, (inverse_of(q0), inverse_of(q1), inverse_of(q2))
+
+
+@inlined
+def _put_boxes(rows, box, reaches, inverses):
+    """Store boxes in rows."""
+    for i in range(4):
+        put_three(rows, 3 * i, box[i])
+    put_three(rows, 12, reaches)
+    put_three(rows, 15, inverses)
+
+
+@inlined
+def _box_keys(box, reaches, inverses, rows, k, bound, kept):
+    """Return lower bounds of squared distances of boxes from the one in column k of the rows.
+
+    Any direction bounds a distance from below. These are between the centres, and along the half
+    axes of either. With `_in_frame`, all is in float32: no coordinate of a centre is above 2, and
+    none of a half axis above 3, so that 25 bounds the lengths of the vectors that are multiplied,
+    in sum. A product is off by 3 * 2**-24 of their lengths, the sums by 7 * 2**-24 * 25, both
+    frames by 2**-19: BOX_ERROR covers it all.
+    """
+    c, h0, h1, h2 = box
+    g0, g1, g2 = spread(rows, 3, k), spread(rows, 6, k), spread(rows, 9, k)
+    d = minus(spread(rows, 0, k), c)
+    x0, x1, x2 = abs(dot(h0, d)), abs(dot(h1, d)), abs(dot(h2, d))
+    y0, y1, y2 = abs(dot(g0, d)), abs(dot(g1, d)), abs(dot(g2, d))
+    square = dot(d, d)
+    keys = quotient(square - ((x0 + x1) + (x2 + y0) + (y1 + y2)), square)
+    if mask_bits(far(keys, bound)) & kept == kept:
+        return keys
+    m00, m01, m02 = abs(dot(h0, g0)), abs(dot(h0, g1)), abs(dot(h0, g2))
+    m10, m11, m12 = abs(dot(h1, g0)), abs(dot(h1, g1)), abs(dot(h1, g2))
+    m20, m21, m22 = abs(dot(h2, g0)), abs(dot(h2, g1)), abs(dot(h2, g2))
+    r, s = spread(rows, 12, k), spread(rows, 15, k)
+    a = square_above(x0 - (reaches[0] + (m00 + m01 + m02)), inverses[0])
+    b = square_above(x1 - (reaches[1] + (m10 + m11 + m12)), inverses[1])
+    e = square_above(x2 - (reaches[2] + (m20 + m21 + m22)), inverses[2])
+    keys = greater(keys, greater(a, greater(b, e)))
+    a = square_above(y0 - (r[0] + (m00 + m10 + m20)), s[0])
+    b = square_above(y1 - (r[1] + (m01 + m11 + m21)), s[1])
+    e = square_above(y2 - (r[2] + (m02 + m12 + m22)), s[2])
+    return greater(keys, greater(a, greater(b, e)))
+
+
+@inlined
+def collect(task, keys, found, name, step, count):
+    """Collect the lanes of a mask, given as bits: their keys, and names from `name` on."""
+    search = task.search
+    if found != 0:
+        store(search.spare, 0, keys)
+        while found != 0:
+            k = lowest_bit(found)
+            found &= found - 1
+            poke(search.keys, count, peek(search.spare, k))
+            poke(search.names, count, name + step * k)
+            count += 1
+    return count
+
+
+@inlined
+def _lane_mask(used, child, node):
+    """Return a mask with the lane of one child of a node alone."""
+    return used & (lane_numbers(WIDTH) == np.int32(child - node * WIDTH))
+
+
+@kernel
+def open_pair(task, code, box, code2, box2):
+    """Collect the pairs of children of a pair of which one is a node; return how many.
+
+    A name is the lane of the second child times WIDTH, and that of the first; 0 of a leaf.
+    """
+    stay_outlined()
+    search = task.search
+    rows, ends, count = search.rows, search.ends, np.int64(0)
+    bound, reach = bound_of(task, BOX_MARGIN), reach_of(search.reals)
+    node2 = code2 if code2 >= 0 else box2 // WIDTH
+    boxes2 = node_boxes(task.other.boxes, node2)
+    used2 = boxes2[0][0] == boxes2[0][0]
+    if code2 < 0:
+        used2 = _lane_mask(used2, box2, node2)
+    high = _ends(boxes2, search.their_floats, task.theirs, 1.0)
+    node = code if code >= 0 else box // WIDTH
+    boxes = node_boxes(task.tree.boxes, node)
+    used = boxes[0][0] == boxes[0][0]
+    if code < 0:
+        used = _lane_mask(used, box, node)
+    ids, contact = load(task.tree.lowest, node * WIDTH, WIDTH), peek(search.state, CONTACT)
+    touching = contact != NO_PAIR
+    if touching:
+        used = used & (ids <= np.int32(contact >> 32))
+    low = _ends(boxes, search.own_floats, task.own, -1.0)
+    used = used & (low <= reach - least_of(-high, used2))
+    bits2 = mask_bits(used2 & (high >= least_of(low, used) - reach))
+    if bits2 == 0 or mask_bits(used) == 0:
+        return count
+    boxes2, reaches, inverses = _in_frame(boxes2, search.their_floats)
+    _put_boxes(rows, boxes2, reaches, inverses)
+    store(ends, 0, high)
+    boxes, reaches, inverses = _in_frame(boxes, search.own_floats)
+    while bits2 != 0:
+        k = lowest_bit(bits2)
+        bits2 &= bits2 - 1
+        kept = mask_bits(used & (low <= peek(ends, k) + reach))
+        if kept == 0:
+            continue
+        keys = _box_keys(boxes, reaches, inverses, rows, k, bound, kept)
+        kept &= ~mask_bits(far(keys, bound))
+        if touching:
+            # Of those that may touch, the lowest faces first: below all distances.
+            count = collect(task, convert(ids, 0.0) - FIRST, kept, k * WIDTH, 1, count)
+        else:
+            count = collect(task, convert(keys, 0.0), kept, k * WIDTH, 1, count)
+    return count
+
+
+@inlined
+def sort_collected(search, count):
+    """Sort what is collected, the nearest last; of much, only the nearest is brought there."""
+    keys, names = search.keys, search.names
+    if count > SORTED:
+        best = np.int64(0)
+        for i in range(1, count):
+            if peek(keys, i) < peek(keys, best):
+                best = i
+        key, name = peek(keys, best), peek(names, best)
+        poke(keys, best, peek(keys, count - 1))
+        poke(names, best, peek(names, count - 1))
+        poke(keys, count - 1, key)
+        poke(names, count - 1, name)
+        return
+    for i in range(1, count):
+        key, name, k = peek(keys, i), peek(names, i), i
+        while k > 0 and peek(keys, k - 1) < key:
+            poke(keys, k, peek(keys, k - 1))
+            poke(names, k, peek(names, k - 1))
+            k -= 1
+        poke(keys, k, key)
+        poke(names, k, name)
+
+
+@inlined
+def child_of(blocks, code, box, lane):
+    """Return the code and box of a child of a node, or of a leaf itself."""
+    if code < 0:
+        return code, box
+    return child_code(blocks, node_at(code) + lane), code * WIDTH + lane
+
+
+@inlined
+def push_collected(task, top, code, box, code2, box2, first, count):
+    """Push what is collected from `first` on; return the stack's height."""
+    tree, other, search = task.tree, task.other, task.search
+    stack = search.stack
+    for i in range(first, count):
+        name = peek(search.names, i)
+        child, at = child_of(tree.blocks, code, box, name % WIDTH)
+        child2, at2 = child_of(other.blocks, code2, box2, name // WIDTH)
+        poke(stack, top, bits(peek(search.keys, i)))
+        poke(stack, top + 1, child)
+        poke(stack, top + 2, at)
+        poke(stack, top + 3, child2)
+        poke(stack, top + 4, at2)
+        top += ENTRY
+    return top

@@ -1,0 +1,317 @@
+"""Visits: pairs of a ray and a node, or leaf, that it enters, for goals that need all hits.
+
+A ray that looks for all of its hits enters every box that it meets, in whatever order: no sorting
+of children, no distances on a stack, no ray that must wait for its last hit. The rays of a block
+that share an octant have one stack, of visits to come. Many are taken from its top at a time: those
+of nodes add visits of the children that the ray enters, without a branch, and those of leaves wait
+in a queue until there are many.
+
+The stack. Visits are taken from its top and replaced by those of their children, in the same order,
+so that depth never falls towards the top. When a visit at some depth is taken, all deeper ones are
+taken with it: no depth ever has more than TAKEN * WIDTH visits, and the root's has a block's.
+
+Certain hits. With T, den, M, B and e of `triangle_groups`, a hit is certain to be at s or beyond
+where T >= s * abs(den) + margin: no division. For s within the box, the margin of 24 e B M covers
+12 e B M in T and 10.5 e B M in s * den, as there. Rounding of s and of the fused step is below
+4.2 e B abs(den), which the slack covers: at least 16 e B, it is added to SURE_LOW, and taken from
+SURE_HIGH, once more. A limit that is not within LOW..END has all of the box on one side: it becomes
+infinite.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bvh.geometry.arithmetic.floats import INF
+from bvh.runtime.jit import by_type, inlined, kernel, stay_outlined
+from bvh.runtime.simd import (
+    WIDTH,
+    address,
+    as_floats,
+    as_ints,
+    compress_order,
+    fma,
+    greater,
+    lesser,
+    load,
+    load_ints,
+    lowest_bit,
+    mask_bits,
+    peek,
+    permute,
+    poke,
+    popcount,
+    prefetch_address,
+    select,
+    shifted,
+    splat,
+    store,
+)
+from bvh.runtime.tuple_references import refer
+from bvh.traversal.rays.counted_faces import counted_of_group
+from bvh.traversal.rays.leaf_hits import append_hit, is_hit
+from bvh.traversal.rays.ray_batch import Context
+from bvh.traversal.rays.ray_memory import (
+    BLOCK,
+    DIRECTION,
+    EDGE,
+    END,
+    FAR,
+    GROUP,
+    INVERSE,
+    LOW,
+    NEAR,
+    OCTANT,
+    OCTANTS,
+    ORIGIN,
+    SLACK,
+    SURE_HIGH,
+    SURE_LOW,
+    T_ERROR,
+    batch_index,
+    culled_lanes,
+    ray_number,
+)
+from bvh.tree.primitives import Triangles
+from bvh.tree.triangle_groups import (
+    GROUP_SIZE,
+    SIGN_BIT,
+    TINY,
+    dot,
+    group_at,
+    group_edges,
+    group_normal,
+    group_origin,
+    group_sizes,
+    group_tolerance,
+    test_edges,
+)
+from bvh.tree.wide_nodes import all_planes, child_codes, first_row, leaf_rows, near_planes, node_at
+
+F = np.float32
+
+# Rows of a ray block that no other traversal has: limits of certain hits.
+CERTAIN_LOW, CERTAIN_HIGH = 26, 27
+
+# Visits that are taken at a time: enough to hide the latency of memory.
+TAKEN = 64
+DEPTHS = 70
+LEAVES = 512
+
+# Float32 numbers of a cache line; of a node, all that is read here; and of a leaf, what is
+# prefetched, so many visits ahead.
+LINE, PLANES_AND_CODES, PREFETCHED, AHEAD = 16, 7 * WIDTH, 128, 4
+
+
+class Visits(NamedTuple):
+    """Scratch of visits to come; pointers inside kernels."""
+
+    codes: NDArray[np.int32]
+    rays: NDArray[np.int32]
+    node_codes: NDArray[np.int32]
+    node_rays: NDArray[np.int32]
+    leaf_codes: NDArray[np.int32]
+    leaf_rays: NDArray[np.int32]
+
+
+def new_visits() -> Visits:
+    """Return the scratch of one thread."""
+    stack, leaves = BLOCK + (DEPTHS * TAKEN + 1) * WIDTH, LEAVES + TAKEN + WIDTH
+    sizes = stack, stack, TAKEN + WIDTH, TAKEN + WIDTH, leaves, leaves
+    return Visits(*(np.zeros(size, np.int32) for size in sizes))
+
+
+@inlined
+def _spread(ray, row):
+    """Return a ray's number in all lanes."""
+    return splat(peek(ray, row * WIDTH), WIDTH)
+
+
+@inlined
+def _spread_three(ray, row):
+    return _spread(ray, row), _spread(ray, row + 1), _spread(ray, row + 2)
+
+
+@inlined
+def _set_limits(lanes):
+    """Write the limits of certain hits of all rays of a block."""
+    for at in range(0, BLOCK // WIDTH * GROUP, GROUP):
+        slack = load(lanes, at + SLACK * WIDTH, WIDTH)
+        low = load(lanes, at + SURE_LOW * WIDTH, WIDTH)
+        high = load(lanes, at + SURE_HIGH * WIDTH, WIDTH)
+        first = load(lanes, at + LOW * WIDTH, WIDTH)
+        last = load(lanes, at + END * WIDTH, WIDTH)
+        none = splat(F(INF), WIDTH)
+        store(lanes, at + CERTAIN_LOW * WIDTH, select(low > first, low + slack, -none))
+        store(lanes, at + CERTAIN_HIGH * WIDTH, select(high < last, high - slack, none))
+
+
+@inlined
+def _entered(nodes, at, ray, planes):
+    """Return the bits of the children of a node that a ray enters."""
+    nx, ny, nz, fx, fy, fz = planes
+    ix, iy, iz = _spread_three(ray, INVERSE)
+    tx = fma(load(nodes, at + nx, WIDTH), ix, _spread(ray, NEAR))
+    ty = fma(load(nodes, at + ny, WIDTH), iy, _spread(ray, NEAR + 1))
+    tz = fma(load(nodes, at + nz, WIDTH), iz, _spread(ray, NEAR + 2))
+    first = greater(greater(tx, ty), greater(tz, splat(F(0.0), WIDTH)))
+    tx = fma(load(nodes, at + fx, WIDTH), ix, _spread(ray, FAR))
+    ty = fma(load(nodes, at + fy, WIDTH), iy, _spread(ray, FAR + 1))
+    tz = fma(load(nodes, at + fz, WIDTH), iz, _spread(ray, FAR + 2))
+    last = lesser(lesser(tx, ty), lesser(tz, _spread(ray, END)))
+    return np.int64(mask_bits(first <= last))
+
+
+@inlined
+def _filter(groups, at, ray):
+    """Return which triangles of a group a ray may hit, surely hits, sees from behind, as bits."""
+    n, tolerance = group_normal(groups, at), group_tolerance(groups, at)
+    e1, e2 = group_edges(groups, at)
+    maybe, passes, c, den = test_edges(
+        _spread_three(ray, ORIGIN),
+        _spread_three(ray, DIRECTION),
+        group_origin(groups, at),
+        e1,
+        e2,
+        n,
+        _spread(ray, EDGE) * tolerance,
+    )
+    size = abs(den)
+    t = as_floats(as_ints(dot(n, c)) ^ (as_ints(den) & SIGN_BIT))
+    margin = fma(_spread(ray, T_ERROR), group_sizes(groups, at), splat(TINY, WIDTH))
+    maybe = (
+        maybe
+        & (t <= fma(_spread(ray, END), size, margin))
+        & (t >= fma(_spread(ray, LOW), size, -margin))
+    )
+    certain = (
+        maybe
+        & passes
+        & (t >= fma(_spread(ray, CERTAIN_LOW), size, margin))
+        & (t <= fma(_spread(ray, CERTAIN_HIGH), size, -margin))
+    )
+    back = np.int64(mask_bits(den > F(0.0)))
+    return np.int64(mask_bits(maybe)), np.int64(mask_bits(certain)), back
+
+
+def _test_leaves(primitives, context, visits, queued, goal):
+    """Test the rays of queued visits against what is in their leaves."""
+
+
+@kernel
+def _test_triangles(primitives, context, visits, queued, goal):
+    stay_outlined()
+    tree, rays, block = context
+    context_ref = refer(context)
+    lanes, groups, counts = block.lanes, tree.groups, goal.found.counts
+    for i in range(queued):
+        later = group_at(first_row(np.int64(peek(visits.leaf_codes, i + AHEAD))))
+        for k in range(0, min(GROUP_SIZE, PREFETCHED), LINE):
+            prefetch_address(address(groups, later + k))
+        r = np.int64(peek(visits.leaf_rays, i))
+        first, count = leaf_rows(np.int64(peek(visits.leaf_codes, i)))
+        for group in range(first, first + count):
+            bits, certain, back = _filter(groups, group_at(group), shifted(lanes, r))
+            if bits != 0:
+                bits = counted_of_group(tree, rays, group, batch_index(block, r), bits)
+                certain &= bits
+            if goal.cull != 0:
+                culled = certain & culled_lanes(primitives, lanes, r, goal.cull, back)
+                bits ^= culled
+                certain ^= culled
+            if not goal.listed:
+                number = ray_number(r)
+                poke(counts, number, peek(counts, number) + popcount(certain))
+                bits ^= certain
+            while bits != 0:
+                k = lowest_bit(bits)
+                bits &= bits - 1
+                prim = np.int64(peek(tree.ids, group * WIDTH + k))
+                # What surely passes all edges meets none, however little it is moved.
+                if certain >> k & 1 or is_hit(context_ref, r, prim, goal.cull, goal.once):
+                    append_hit(goal, r, prim)
+
+
+@kernel
+def _test_others(primitives, context, visits, queued, goal):
+    stay_outlined()
+    tree, context_ref = context.tree, refer(context)
+    for i in range(queued):
+        r = np.int64(peek(visits.leaf_rays, i))
+        first, count = leaf_rows(np.int64(peek(visits.leaf_codes, i)))
+        for row in range(first, first + count):
+            prim = np.int64(peek(tree.ids, row))
+            if is_hit(context_ref, r, prim, goal.cull, goal.once):
+                append_hit(goal, r, prim)
+
+
+@by_type(_test_leaves)
+def _choose_test(primitives, context, visits, queued, goal):
+    in_groups = primitives.instance_class is Triangles
+    return (_test_triangles if in_groups else _test_others).py_func
+
+
+@kernel
+def _visit(context, visits, top, octant, queued, goal):
+    """Visit all that the rays of the `top` visits on the stack enter; they are of one octant.
+
+    `queued`, returned updated, is the number of visits of leaves that wait.
+    """
+    stay_outlined()
+    tree, _, block = context
+    lanes, nodes = block.lanes, tree.blocks
+    x, y, z = near_planes(octant)
+    planes = all_planes(x, y, z)
+    while top > 0:
+        taken = min(top, TAKEN)
+        top -= taken
+        listed = np.int64(0)
+        for j in range(0, taken, WIDTH):
+            codes, rays = load(visits.codes, top + j, WIDTH), load(visits.rays, top + j, WIDTH)
+            every = (np.int64(1) << min(taken - j, WIDTH)) - 1
+            inner = np.int64(mask_bits(codes >= np.int32(0))) & every
+            order = compress_order(inner)
+            store(visits.node_codes, listed, permute(codes, order))
+            store(visits.node_rays, listed, permute(rays, order))
+            listed += popcount(inner)
+            order = compress_order(every ^ inner)
+            store(visits.leaf_codes, queued, permute(codes, order))
+            store(visits.leaf_rays, queued, permute(rays, order))
+            queued += popcount(every ^ inner)
+        for i in range(listed):
+            later = node_at(np.int64(peek(visits.node_codes, i)))
+            for k in range(0, min(PLANES_AND_CODES, 4 * LINE), LINE):
+                prefetch_address(address(nodes, later + k))
+        for i in range(listed):
+            at, r = node_at(np.int64(peek(visits.node_codes, i))), peek(visits.node_rays, i)
+            bits = _entered(nodes, at, shifted(lanes, np.int64(r)), planes)
+            store(visits.codes, top, permute(child_codes(nodes, at), compress_order(bits)))
+            store(visits.rays, top, splat(r, WIDTH))
+            top += popcount(bits)
+        if queued > LEAVES:
+            _test_leaves(tree.primitives, context, visits, queued, goal)
+            queued = np.int64(0)
+    return queued
+
+
+@kernel
+def visit_all(tree, rays, block, goal):
+    """Find all hits of the rays of a block with what is in a tree, but not in a scene."""
+    context, lanes, visits = Context(tree, rays, block), block.lanes, goal.visits
+    _set_limits(lanes)
+    queued = np.int64(0)
+    for octant in range(OCTANTS):
+        top = np.int64(0)
+        for at in range(0, BLOCK // WIDTH * GROUP, GROUP):
+            octants = load_ints(lanes, at + OCTANT * WIDTH, WIDTH) & np.int32(OCTANTS - 1)
+            active = load(lanes, at + END * WIDTH, WIDTH) > F(-INF)
+            bits = np.int64(mask_bits((octants == np.int32(octant)) & active))
+            store(visits.codes, top, splat(np.int32(0), WIDTH))
+            store(visits.rays, top, compress_order(bits) + np.int32(at))
+            top += popcount(bits)
+        if top > 0:
+            queued = _visit(context, visits, top, octant, queued, goal)
+    _test_leaves(tree.primitives, context, visits, queued, goal)

@@ -1,0 +1,52 @@
+"""Bits of faces, by which a query's mask tells those that count: by face, and as leaves have them.
+
+A face counts for a query where it shares a bit with the query's mask. The bits lie as the ids of
+leaves do, a row of lanes for each group of triangles, so that a group of candidates is decided by
+one comparison, before any of them can shorten a ray. So those that do not count are as if they
+were not there.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bvh.runtime.arguments import kernel_input
+from bvh.runtime.jit import inlined
+from bvh.runtime.simd import WIDTH, load, mask_bits, splat
+
+# Of a tree whose faces all count.
+NO_BITS = kernel_input(np.empty((0, WIDTH), np.int32))
+
+
+def row_bits(ids: NDArray[np.int32], groups: NDArray[np.uint32]) -> NDArray[np.int32]:
+    """Return the bits of the faces in the rows of leaves, `ids`; 0 in unused lanes."""
+    if ids.size == 0:
+        return NO_BITS
+    bits = np.append(groups, np.uint32(0)).view(np.int32)[ids]
+    return kernel_input(bits)
+
+
+def counted(groups: NDArray[np.uint32], mask: int) -> NDArray[np.bool_]:
+    """Return which faces share a bit with a mask, as int32 or uint32."""
+    return np.asarray(groups & np.uint32(mask & 0xFFFFFFFF) != 0)
+
+
+def hides_faces(groups: NDArray[np.uint32] | None) -> bool:
+    """Return whether there are faces without a bit, which no query meets."""
+    return groups is not None and not groups.all()
+
+
+@inlined
+def sharing_lanes(bits: Any, group: Any, mask: Any) -> Any:
+    """Return the lanes of a triangle group whose faces share a bit with a mask, as a vector."""
+    shared = load(bits, group * WIDTH, WIDTH) & splat(np.int32(mask), WIDTH)
+    return shared != np.int32(0)
+
+
+@inlined
+def sharing(bits: Any, group: Any, mask: Any) -> Any:
+    """Return the lanes of a triangle group whose faces share a bit with a mask, as bits."""
+    return np.int64(mask_bits(sharing_lanes(bits, group, mask)))

@@ -1,0 +1,190 @@
+"""Oriented boxes around the children of wide nodes: their memory layout, fitting and accessors.
+
+Boxes along the axes are loose once a tree is turned. A node's oriented boxes are twelve rows of
+WIDTH float32 lanes, in the tree's local frame: the centre (x y z) and three half axes h, so that a
+box is all of c + t0 h0 + t1 h1 + t2 h2 with t from -1 to 1. The centre of an unused lane is NaN, as
+is that of a child without triangles.
+
+Axes are the principal ones of the triangles' surface, or those of the frame where that box is
+smaller. Half axes are longer than they would have to be by 2**-19 of the frame's bound B: of that,
+8 * 2**-24 * 3**0.5 B covers the projections of vertices, in float32, 3 * 2**-23 * 3**0.5 B axes
+that are not quite at right angles, and 2**-22 B the rounding of c and h.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bvh.geometry.arithmetic.floats import INF
+from bvh.runtime.arguments import kernel_input
+from bvh.runtime.jit import entry, inlined
+from bvh.runtime.simd import WIDTH, greater, lesser, load, lowest, peek, poke, select, splat
+from bvh.tree.arrays import TreeArrays
+from bvh.tree.frame import FrameView
+from bvh.tree.triangle_groups import (
+    E2,
+    ROWS,
+    dot,
+    group_at,
+    group_edges,
+    group_origin,
+    three,
+)
+from bvh.tree.wide_nodes import child_code, lanes_of, leaf_rows, node_at, rows_of
+
+BOX_ROWS = 12
+BOX_SIZE = BOX_ROWS * WIDTH
+MARGIN = 2.0**-19
+
+
+@inlined
+def node_boxes(boxes, node):
+    """Return (centre, h0, h1, h2) of the boxes of a node's children, as vectors of lanes."""
+    at = node * BOX_SIZE
+    return (
+        three(boxes, at),
+        three(boxes, at + 3 * WIDTH),
+        three(boxes, at + 6 * WIDTH),
+        three(boxes, at + 9 * WIDTH),
+    )
+
+
+@inlined
+def _numbers(boxes, at):
+    return peek(boxes, at), peek(boxes, at + WIDTH), peek(boxes, at + 2 * WIDTH)
+
+
+@inlined
+def one_box(boxes, child):
+    """Return (centre, h0, h1, h2) of the box of a child by its number node * WIDTH + lane."""
+    at = child // WIDTH * BOX_SIZE + child % WIDTH
+    return (
+        _numbers(boxes, at),
+        _numbers(boxes, at + 3 * WIDTH),
+        _numbers(boxes, at + 6 * WIDTH),
+        _numbers(boxes, at + 9 * WIDTH),
+    )
+
+
+@entry
+def _measure(data, ids, groups, parents, axes, ends):
+    """Measure the triangles below each child along its axes: ends (children, 3, 2), set to inf."""
+    for child in range(len(parents) * WIDTH):
+        code = child_code(data, node_at(child // WIDTH) + child % WIDTH)
+        first, many = leaf_rows(code)
+        for g in range(first, first + many if code < 0 else first):
+            used = load(ids, g * WIDTH, WIDTH) >= np.int32(0)
+            at = group_at(g)
+            v = group_origin(groups, at)
+            e1, e2 = group_edges(groups, at)
+            box = np.int64(child)
+            while box >= 0:
+                for axis in range(3):
+                    k = 3 * box + axis
+                    u = (
+                        splat(peek(axes, 3 * k), WIDTH),
+                        splat(peek(axes, 3 * k + 1), WIDTH),
+                        splat(peek(axes, 3 * k + 2), WIDTH),
+                    )
+                    a, none = dot(v, u), splat(np.float32(INF), WIDTH)
+                    b, c = a + dot(e1, u), a + dot(e2, u)
+                    low = lowest(select(used, lesser(a, lesser(b, c)), none))
+                    high = lowest(select(used, -greater(a, greater(b, c)), none))
+                    poke(ends, 2 * k, min(peek(ends, 2 * k), low))
+                    poke(ends, 2 * k + 1, min(peek(ends, 2 * k + 1), high))
+                box = peek(parents, box // WIDTH)
+
+
+def oriented_boxes(arrays: TreeArrays) -> NDArray[np.float32]:
+    """Return the oriented boxes of all nodes of a tree over triangles, flat."""
+    lanes = lanes_of(arrays.nodes.data)
+    nodes, bound = len(lanes.codes), FrameView(arrays.frame).bound
+    parents, levels = np.full(nodes, -1), [np.arange(min(nodes, 1))]
+    while len(levels[-1]):
+        node, lane = np.nonzero(lanes.inner[levels[-1]])
+        node = levels[-1][node]
+        levels.append(lanes.codes[node, lane].astype(np.int64))
+        parents[levels[-1]] = node * WIDTH + lane
+    sums = np.zeros((nodes, WIDTH, 10))
+    first, many = rows_of(lanes.codes[lanes.leaf])
+    rows = _moments(arrays)
+    for k in range(int(many.max(initial=0))):
+        at = np.argwhere(lanes.leaf)[many > k]
+        sums[at[:, 0], at[:, 1]] += rows[first[many > k] + k]
+    for level in levels[:0:-1]:
+        sums.reshape(-1, 10)[parents[level]] = sums[level].sum(axis=1)
+    axes = np.ascontiguousarray(_axes(sums.reshape(-1, 10)), np.float32)
+    ends = np.full((nodes * WIDTH, 3, 2), np.inf, np.float32)
+    _measure(
+        arrays.nodes.data, arrays.nodes.ids, arrays.groups, parents, kernel_input(axes.ravel()),
+        ends.reshape(-1),
+    )  # fmt: skip
+    low, high = ends[..., 0].astype(float), -ends[..., 1].astype(float)
+    box = lanes.boxes.astype(float).transpose(0, 2, 1).reshape(-1, 6)
+    with np.errstate(invalid="ignore"):
+        plain = _area(box[:, 3:] - box[:, :3]) <= _area(high - low)
+    axes[plain] = np.eye(3)
+    low[plain], high[plain] = box[plain, :3], box[plain, 3:]
+    return _boxes_of(axes, low, high, np.isfinite(ends[:, 0, 0]), bound)
+
+
+def plain_boxes(arrays: TreeArrays) -> NDArray[np.float32]:
+    """Return the boxes of all nodes along the axes of the frame, as oriented boxes."""
+    lanes, bound = lanes_of(arrays.nodes.data), FrameView(arrays.frame).bound
+    box = lanes.boxes.astype(float).transpose(0, 2, 1).reshape(-1, 6)
+    used = (lanes.inner | lanes.leaf).ravel()
+    return _boxes_of(
+        np.broadcast_to(np.eye(3), (len(box), 3, 3)), box[:, :3], box[:, 3:], used, bound
+    )
+
+
+def _boxes_of(
+    axes: NDArray[Any],
+    low: NDArray[np.float64],
+    high: NDArray[np.float64],
+    used: NDArray[np.bool_],
+    bound: float,
+) -> NDArray[np.float32]:
+    """Return boxes by their axes and what is between these along them."""
+    with np.errstate(invalid="ignore"):
+        middle, half = 0.5 * (low + high), 0.5 * (high - low) + MARGIN * bound
+        centre = (middle[:, :, None] * axes).sum(axis=1)
+        centre[~used] = np.nan
+        found = np.hstack([centre, (axes * half[:, :, None]).reshape(-1, 9)])
+    found = found.reshape(-1, WIDTH, BOX_ROWS).transpose(0, 2, 1)
+    return kernel_input(np.ascontiguousarray(found, np.float32).ravel())
+
+
+def _moments(arrays: TreeArrays) -> NDArray[np.float64]:
+    """Return the sums of each group: area, its product with the centroid, and with its square."""
+    groups = arrays.groups.reshape(-1, ROWS, WIDTH)[:, : E2 + 3].transpose(1, 0, 2)
+    ax, ay, az, ux, uy, uz, vx, vy, vz = np.ascontiguousarray(groups, np.float64)
+    n = uy * vz - uz * vy, uz * vx - ux * vz, ux * vy - uy * vx
+    weight = np.sqrt(n[0] * n[0] + n[1] * n[1] + n[2] * n[2]) * (arrays.nodes.ids >= 0)
+    first = (ax, ax + ux, ax + vx), (ay, ay + uy, ay + vy), (az, az + uz, az + vz)
+    total = [p + q + r for p, q, r in first]
+    sums = [weight.sum(axis=1), *((weight * t).sum(axis=1) / 3.0 for t in total)]
+    for i, j in ((0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 2)):
+        (p, q, r), (x, y, z) = first[i], first[j]
+        square = p * x + q * y + r * z + total[i] * total[j]
+        sums.append((weight * square).sum(axis=1) / 12.0)
+    return np.stack(sums, axis=-1)
+
+
+def _axes(sums: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the principal axes of surfaces by their sums, as rows; those of the frame for none."""
+    with np.errstate(all="ignore"):
+        mean = sums[:, 1:4] / sums[:, :1]
+        spread = sums[:, [4, 5, 6, 5, 7, 8, 6, 8, 9]].reshape(-1, 3, 3) / sums[:, :1, None]
+        spread = spread - mean[:, :, None] * mean[:, None, :]
+    spread[~np.isfinite(spread).all(axis=(1, 2))] = np.eye(3)
+    return np.linalg.eigh(spread)[1].transpose(0, 2, 1)
+
+
+def _area(size: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return half the surface of boxes."""
+    x, y, z = size.T
+    return np.asarray(x * y + y * z + z * x)

@@ -1,0 +1,69 @@
+"""`BVH.from_file`, and errors that name the constructor to call."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import trimesh
+
+import bvh
+
+BOX = trimesh.creation.box()
+
+
+@pytest.mark.parametrize("ending", ["stl", "ply", "obj", "off", "glb", "npz"])
+def test_files(ending: str, tmp_path: Path) -> None:
+    path = tmp_path / f"box.{ending}"
+    if ending == "npz":
+        np.savez(path, vertices=BOX.vertices, faces=BOX.faces)
+    elif ending == "glb":
+        trimesh.Scene(BOX).export(path)
+    else:
+        BOX.export(path)
+    tree = bvh.BVH.from_file(path, quality="low", threads=1)
+    assert len(tree) == 12 and tree.groups is None
+    assert tree.closest_hit([0.1, 0.2, 3.0], [0.0, 0.0, -1.0]).t == 2.5
+    assert bvh.BVH.from_file(str(path), groups=2).groups is not None
+
+
+def test_refusals(tmp_path: Path) -> None:
+    """Files that are not there, that hold no mesh, or that something else opens."""
+    tree, saved, cloud = bvh.BVH.from_mesh(BOX), tmp_path / "box.bvh", tmp_path / "cloud.ply"
+    tree.save(saved)
+    trimesh.PointCloud(np.eye(3)).export(cloud)
+    (tmp_path / "bad.stl").write_bytes(b"solid")
+    for path, kind, message in (
+        (tmp_path / "no.stl", FileNotFoundError, "no such file"),
+        (saved, ValueError, r"is a saved tree or scene: bvh\.load opens it"),
+        (cloud, ValueError, r"holds no triangles \(PointCloud\)"),
+        (tmp_path / "bad.stl", ValueError, r"bad\.stl"),
+        (3, TypeError, "path must be a string or a path, got int"),
+    ):
+        with pytest.raises(kind, match=message):
+            bvh.BVH.from_file(path)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("given", "options", "named"),
+    [
+        ((), {}, r"BVH\.from_triangles, from_mesh, from_file, from_boxes"),
+        (("x.stl",), {}, r"call BVH\.from_file\(path\)"),
+        ((Path("x.stl"),), {"quality": "low"}, r"call BVH\.from_file\(path\)"),
+        ((BOX,), {}, r"call BVH\.from_mesh\(mesh\)"),
+        ((BOX.vertices, BOX.faces), {}, r"call BVH\.from_triangles\(vertices, faces\)"),
+        ((), {"vertices": 1, "faces": 2}, r"call BVH\.from_triangles\(vertices, faces\)"),
+    ],
+)
+def test_errors_name_the_constructor(given: Any, options: Any, named: str) -> None:
+    with pytest.raises(TypeError, match=named):
+        bvh.BVH(*given, **options)
+
+
+def test_paths_are_no_meshes() -> None:
+    for make in (bvh.BVH.from_mesh, bvh.Scene().add):
+        for path in ("x.stl", Path("x.stl")):
+            with pytest.raises(TypeError, match=r"call BVH\.from_file for the file .*x\.stl"):
+                make(path)

@@ -1,0 +1,63 @@
+"""`BVH.pick`: as `Scene.pick` of a scene of the tree alone, without an instance."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import trimesh
+
+import bvh
+
+CAMERA = bvh.Camera.look_at([1, 2, 3], [0, 0, 0], width=80, height=60)
+SAME = (
+    "t", "prim_id", "u", "v", "front", "position", "local_position", "normal", "face_id",
+    "screen_distance",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("radius", [0.0, 0, 6.0])
+def test_as_in_a_scene(radius: float, rng: np.random.Generator) -> None:
+    corners = rng.uniform(-1.0, 1.0, (2, 20, 3))
+    mesh = trimesh.creation.icosphere(subdivisions=1)
+    for tree in (
+        bvh.BVH.from_mesh(mesh),
+        bvh.BVH.from_boxes(corners.min(axis=0), corners.max(axis=0)),
+    ):
+        scene, found = bvh.Scene(), 0
+        scene.add(tree)
+        for x, y in rng.uniform(0.0, [80.0, 60.0], (60, 2)).tolist():
+            pick, wanted = tree.pick(CAMERA, x, y, radius), scene.pick(CAMERA, x, y, radius)
+            assert (pick is None) == (wanted is None)
+            if pick is None or wanted is None:
+                continue
+            found += 1
+            for name in SAME:
+                mine, theirs = getattr(pick, name), getattr(wanted, name)
+                assert np.array_equal(mine, theirs, equal_nan=True), name
+            assert (pick.vertex is None) == (tree.kind == "boxes")
+            assert (pick.instance_id, pick.leaf, pick.name, pick.path) == (-1, -1, None, ())
+            assert pick.uv is None and pick.smooth_normal is None
+            assert repr(pick).startswith("Pick(prim_id=")
+            assert json.loads(json.dumps(pick.resolve().as_dict()))["instance_id"] == -1
+        assert found > 8
+
+
+def test_masks_and_refits() -> None:
+    square = [[-1, -1, 0], [1, -1, 0], [1, 1, 0], [-1, 1, 0]], [[0, 1, 2, 3]]
+    tree = bvh.BVH.from_mesh(square, groups=2)
+    x, y, _ = CAMERA.project([0.1, 0.2, 0.0])
+    for radius in (0.0, 3.0):
+        assert tree.pick(CAMERA, x, y, radius, mask=2).face_id == 0
+        assert tree.pick(CAMERA, x, y, mask=1) is None
+    tree.refit(np.array(square[0]) + [0.0, 0.0, 1.0])
+    assert tree.pick(CAMERA, *CAMERA.project([0.1, 0.2, 1.0])[:2]).position[2] == 1.0
+
+
+def test_refusals() -> None:
+    tree = bvh.BVH.from_mesh(trimesh.creation.box())
+    with pytest.raises(TypeError, match="camera must be a Camera, got str"):
+        tree.pick("camera", 1.0, 2.0)
+    with pytest.raises(ValueError, match="radius must be a finite number of at least 0"):
+        tree.pick(CAMERA, 1.0, 2.0, -1.0)

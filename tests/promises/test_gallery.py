@@ -1,0 +1,137 @@
+"""The gallery: each script writes its picture, and what the picture says is true."""
+
+from __future__ import annotations
+
+import re
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import bvh
+from bvh.examples import gallery
+
+ROOT = Path(__file__).parents[2]
+FOLDER = Path(gallery.__file__).parent
+# What is shared, and the program that writes all pictures.
+SHARED = ("__init__", "__main__", "scenery", "sheet")
+SCRIPTS = sorted({path.stem for path in FOLDER.glob("*.py")} - set(SHARED))
+
+pytest.importorskip("matplotlib")
+pytest.importorskip("PIL")
+
+
+def drawn(name: str, folder: Path, *sizes: Any) -> Any:
+    """Draw a small picture, check that there is something in it, and return what is told of it."""
+    from PIL import Image
+
+    path = folder / f"{name}.png"
+    found = import_module(f"bvh.examples.gallery.{name}").main(path, 240, *sizes)
+    with Image.open(path) as image:
+        assert image.width == 240
+        pixels = np.asarray(image.convert("RGB"))
+    assert pixels.std() > 5.0 and (pixels == 255).any()
+    return found
+
+
+def test_leaks(tmp_path: Path) -> None:
+    """No ray of ours is lost."""
+    lost = drawn("leaks", tmp_path, 4)
+    assert lost["bvh"] == 0
+
+
+def test_thickness(tmp_path: Path) -> None:
+    """The pins are the thinnest, the plate is as long as it is."""
+    found = drawn("thickness", tmp_path)
+    assert 4.6 < found["thinnest"] < 6.0
+    assert abs(found["thickest"] - 120.0) < 1e-9
+
+
+def test_thickness_of_a_plate() -> None:
+    import trimesh
+
+    from bvh.examples.gallery.thickness import thickness
+
+    plate = bvh.BVH.from_mesh(trimesh.creation.box([4.0, 3.0, 0.25]))
+    found = thickness(plate, [[0.3, 0.4, 0.125], [2.0, 0.1, 0.0]], np.eye(3)[[2, 0]])
+    assert np.allclose(found, [0.25, 4.0], rtol=1e-12)
+
+
+def test_deviation(tmp_path: Path) -> None:
+    """Deviations of centimetres are found to a millimetre by float64, and not by float32."""
+    errors = drawn("deviation", tmp_path, 100)
+    assert errors["float64"] < 1e-2 < 1e-1 < errors["float32"]
+
+
+def test_sun(tmp_path: Path) -> None:
+    """The day is a little over thirteen hours long in April; some points see the tower."""
+    found = drawn("sun", tmp_path, 1)
+    assert 13.0 <= found["hours"] <= 14.0
+    assert 0.0 < found["seeing"] < 1.0
+
+
+def test_drive(tmp_path: Path) -> None:
+    """There are fewer and fewer returns."""
+    first, second, third = drawn("drive", tmp_path, 24, 90)
+    assert 24 * 90 > first > second > third > 0
+
+
+def test_solid(tmp_path: Path) -> None:
+    """Holes take little of the volume."""
+    import trimesh
+
+    from meshes.organic import organic
+
+    found = drawn("solid", tmp_path, 16, 20)
+    whole = trimesh.Trimesh(*organic(16), process=False).volume
+    assert abs(found["volume"] / whole - 1.0) < 0.1
+
+
+def test_selection(tmp_path: Path) -> None:
+    found = drawn("selection", tmp_path, 6)
+    assert found["pick"] == "left"
+    assert found["rectangle"] > 0 and found["lasso"] > 0
+
+
+def test_clearances(tmp_path: Path) -> None:
+    """Nothing touches; the hand comes closest, and no vertex of it is closer than that."""
+    from bvh.examples.gallery.clearances import NAMES
+    from bvh.examples.gallery.scenery import robot, swing, table
+
+    least = drawn("clearances", tmp_path, 7)
+    assert tuple(least) == NAMES and 0.0 < least["hand"] == min(least.values()) < 0.2
+    points = robot()[3][0]
+    matrices = swing(7)[3]
+    moved = np.einsum("nij,kj->nki", matrices[:, :3, :3], points) + matrices[:, None, :3, 3]
+    assert least["hand"] <= bvh.BVH.from_triangles(*table()).distance(moved).min() + 1e-12
+
+
+def test_tour(tmp_path: Path) -> None:
+    """Frames differ, and the cursor passes over several faces."""
+    from PIL import Image
+
+    from bvh.examples.gallery import tour
+
+    path = tmp_path / "tour.webp"
+    found = tour.main(path, 160, 4, 6)
+    with Image.open(path) as image:
+        assert image.n_frames >= 3 * 6 - 1
+    assert found["faces"] > 2 and found["selected"] > 2
+
+
+def test_every_script_has_its_picture_and_its_place() -> None:
+    """Scripts are short; the page shows each picture and links to each script."""
+    page = (ROOT / "bvh" / "examples" / "gallery.md").read_text()
+    pictures = ROOT / "bvh" / "examples" / "pictures"
+    if not pictures.is_dir():
+        pytest.skip("not a clone of the repository")
+    assert set(re.findall(r"\(gallery/(\w+)\.py\)", page)) - set(SHARED) == set(SCRIPTS)
+    assert set(re.findall(r"\(pictures/(\w+)\.webp\)", page)) == set(SCRIPTS)
+    for name in SCRIPTS:
+        lines = (FOLDER / f"{name}.py").read_text().splitlines()
+        assert sum(map(bool, lines)) <= (60 if name == "tour" else 40), name
+    sizes = {path.stem: path.stat().st_size for path in pictures.iterdir()}
+    assert set(sizes) == set(SCRIPTS)
+    assert sum(sizes.values()) - sizes["tour"] < 1.5e6 and sizes["tour"] < 1.5e6

@@ -1,0 +1,141 @@
+"""Meshes with open edges: told once for each tree, and closed ones never."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import trimesh
+
+import bvh
+from bvh.tree.open_edges import is_closed
+from bvh.tree.primitives import Triangles
+
+BALL = trimesh.creation.icosphere(subdivisions=3)
+VERTICES, FACES = np.array(BALL.vertices), np.array(BALL.faces, np.int32)
+OPEN = r"BVH\(1279 triangles, .*\) has open edges: .*winding_number"
+POINT = [0.1, 0.2, 0.3]
+
+
+def closed(vertices: Any, faces: Any) -> bool:
+    return is_closed(Triangles(np.asarray(vertices, float), np.asarray(faces, np.int32)))
+
+
+def open_ball() -> bvh.BVH:
+    """Return a ball without its first face."""
+    return bvh.BVH.from_triangles(VERTICES, FACES[1:])
+
+
+def test_as_edges_counted_one_by_one(rng: np.random.Generator) -> None:
+    """By the positions of their ends, on round coordinates, whose bits are mostly zeros."""
+    for _ in range(300):
+        points = rng.integers(0, 3, (6, 3)) * rng.choice([1.0, 0.5, 1e300, -0.0])
+        faces = rng.integers(0, 6, (rng.integers(0, 9), 3))
+        if rng.random() < 0.5:
+            # All twice, in any order: closed.
+            faces = rng.permutation(np.concatenate([faces, faces[:, [1, 0, 2]]]))
+        times: dict[Any, int] = {}
+        for face in faces:
+            for k in range(3):
+                ends = frozenset(tuple(points[i] + 0.0) for i in (face[k], face[k - 1]))
+                if len(ends) == 2:
+                    times[ends] = times.get(ends, 0) + 1
+        assert closed(points, faces) == all(count % 2 == 0 for count in times.values())
+
+
+def test_meshes() -> None:
+    """Shared vertices or a vertex a corner; not finite, repeated and no faces; large meshes."""
+    assert closed(VERTICES, FACES) and closed(VERTICES + 1e6, FACES[:, ::-1])
+    corners, own = VERTICES[FACES].reshape(-1, 3), np.arange(FACES.size).reshape(-1, 3)
+    assert closed(corners, own) and not closed(corners, own[:-1])
+    for k in (1, 7, 1279):
+        assert not closed(VERTICES, np.delete(FACES, k, axis=0))
+    assert closed(VERTICES, np.vstack([FACES, FACES[:1], FACES[:1]])) and closed(
+        VERTICES, FACES[:0]
+    )
+    # A face without area, of a vertex and an edge, has no edges of its own.
+    assert closed(VERTICES, np.vstack([FACES, [[5, 5, 9]]]))
+    lost = VERTICES.copy()
+    lost[3] = np.nan
+    assert not closed(lost, FACES)
+    assert closed(
+        np.vstack([VERTICES, [[np.inf] * 3]]), np.vstack([FACES, [[0, 1, len(VERTICES)]]])
+    )
+    large = trimesh.creation.icosphere(subdivisions=6)
+    assert closed(large.vertices, large.faces) and not closed(large.vertices, large.faces[:-1])
+
+
+@pytest.mark.parametrize("query", ["contains", "signed_distance"])
+def test_told_once(query: str) -> None:
+    for target in (open_ball(), bvh.Scene()):
+        if isinstance(target, bvh.Scene):
+            target.add(open_ball())
+            target.add(BALL)
+        with pytest.warns(bvh.BVHWarning, match=OPEN) as told:
+            getattr(target, query)(POINT)
+        # At the line of the caller.
+        assert len(told) == 1 and told[0].filename == __file__
+        for again in ("contains", "signed_distance"):
+            getattr(target, again)([POINT, POINT])
+
+
+def test_never_told() -> None:
+    """For closed meshes, however they are stored, and queries that need none."""
+    tree = bvh.BVH.from_mesh(BALL)
+    scene = bvh.Scene()
+    scene.add(tree)
+    scene.add(open_ball(), mask=2)
+    hidden = scene.add(open_ball())
+    scene.set_visible(hidden, False)
+    for target in (tree, pickle.loads(pickle.dumps(tree)), copy.copy(tree)):
+        assert target.contains(POINT) and target.signed_distance(POINT) < 0.0
+    assert scene.contains(POINT, mask=1)
+    rest = open_ball()
+    assert rest.contains(POINT, method="winding")
+    assert rest.winding_number(POINT) > 0.9 and rest.distance(POINT) < 1.0
+    with pytest.warns(bvh.BVHWarning, match=f"an instance of {OPEN}"):
+        scene.contains(POINT)
+    # What was hidden is asked when it is shown.
+    scene.set_visible(hidden, True)
+    with pytest.warns(bvh.BVHWarning, match=f"an instance of {OPEN}"):
+        scene.contains(POINT)
+    scene.set_visible(hidden, False)
+    assert scene.contains(POINT)
+
+
+def test_groups() -> None:
+    """Of the faces that count: the mask may choose a closed part of an open whole."""
+    groups = np.append(np.full(len(FACES), 1), 2)
+    tree = bvh.BVH.from_triangles(VERTICES, np.vstack([FACES, FACES[:1]]), groups=groups)
+    assert tree.contains(POINT, mask=1)
+    with pytest.warns(bvh.BVHWarning, match="has open edges: contains counts"):
+        tree.contains(POINT)
+    assert not tree.contains(POINT, mask=2)
+
+
+def test_files_and_refits(tmp_path: Path) -> None:
+    """Mapped trees are asked, too; trees that move are not asked again."""
+    path = tmp_path / "open.bvh"
+    open_ball().save(path)
+    tree = bvh.load(path, mmap=True)
+    with pytest.warns(bvh.BVHWarning, match=OPEN):
+        tree.signed_distance(POINT)
+    moving = bvh.BVH.from_mesh(BALL)
+    assert moving.contains(POINT)
+    moving.refit(VERTICES * 2.0)
+    assert moving.contains([0.0, 0.0, 1.5])
+
+
+def test_as_an_error() -> None:
+    """As an error it stops the query; the next one answers."""
+    tree = open_ball()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", bvh.BVHWarning)
+        with pytest.raises(bvh.BVHWarning):
+            tree.contains(POINT)
+    assert tree.contains(POINT) is True
