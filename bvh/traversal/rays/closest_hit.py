@@ -58,10 +58,8 @@ from bvh.tree.primitives import Triangles
 
 # Blocks from one trial to the next: at first, and at most.
 PERIOD, LONGEST_PERIOD = 8.0, 128.0
-# Packets that cost as many times what they did at the trial bring on the next.
-SURPRISE = 2.0
-# Rays of a block that a trial needs, of each kind.
-ENOUGH = BLOCK // 8
+# Rays of a block that a trial needs, of each kind; and that packets are used for.
+ENOUGH, FEWEST = BLOCK // 8, PACKET_RAYS // 4
 
 # Measured: cycles a ray that meets the root's box, in packets and singly; the blocks until the next
 # trial and in all from one to the next; which of the two was faster (-1 before the first trial).
@@ -189,11 +187,12 @@ def _trace_singly(tree, rays, scratch, count, forced, goal):
 def _trace_either_way(tree, rays, scratch, count, forced, goal):
     block, slots, active, measured = scratch.block, scratch.slots, scratch.active, scratch.measured
     packed, trial = count if forced == PACKETS else np.int64(0), False
-    if forced == AUTO and count >= 2 * ENOUGH and _packable(block, active, count):
+    chosen = forced == AUTO and count >= FEWEST and _packable(block, active, count)
+    if chosen:
         left = peek(measured, LEFT)
         poke(measured, LEFT, left - 1.0)
-        packed = count if peek(measured, IN_PACKETS) < peek(measured, SINGLY) else np.int64(0)
-        if left <= 0.0:
+        packed = count if peek(measured, IN_PACKETS) <= peek(measured, SINGLY) else np.int64(0)
+        if left <= 0.0 and count >= 2 * ENOUGH:
             even = _even_first(active, slots.spare, count)
             trial = even >= ENOUGH and count - even >= ENOUGH
             packed = even if trial else packed
@@ -207,11 +206,14 @@ def _trace_either_way(tree, rays, scratch, count, forced, goal):
         _measure(measured, IN_PACKETS, np.float64(between - began) / packed)
         _measure(measured, SINGLY, np.float64(cycles() - between) / (count - packed))
         poke(measured, LEFT, _blocks_to_go(measured))
-    elif packed == count and np.float64(between - began) > SURPRISE * count * peek(
-        measured, IN_PACKETS
-    ):
-        # Among other things now than at the last trial; so is what comes after an empty block.
-        poke(measured, LEFT, 0.0)
+    elif chosen:
+        # Among other things now than at the last trial: packets are slower than single rays were,
+        # or single rays are faster than packets were.
+        spent = np.float64(cycles() - began) / count
+        slower = packed > 0 and spent > peek(measured, SINGLY)
+        faster = packed == 0 and 2.0 * spent < peek(measured, IN_PACKETS)
+        if slower or faster:
+            poke(measured, LEFT, 0.0)
 
 
 @entry

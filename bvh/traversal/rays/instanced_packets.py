@@ -24,6 +24,7 @@ from bvh.runtime.simd import (
     peek_int,
     poke,
     poke_int,
+    popcount,
     select,
     splat,
     store,
@@ -186,7 +187,7 @@ def _intersect_instance(goal, tree, block, context_ref, stack, packet, child, bo
         entering |= np.int64(enter_box(tree.blocks, box, lanes, at, planes)) << i
         i += WIDTH
     if entering == 0:
-        return False
+        return False, np.int64(0)
     instanced, leaf = tree.primitives, np.int64(peek(tree.ids, first_row(child)))
     done = _enter_instance(context_ref, scratch, begin, end, leaf, entering)
     changed = False
@@ -211,7 +212,7 @@ def _intersect_instance(goal, tree, block, context_ref, stack, packet, child, bo
         poke(scratch.failed, np.int64(0), np.int64(1))
         for at in range(begin, end, GROUP):
             store(lanes, at + END * WIDTH, splat(F(-INF), WIDTH))
-    return changed or not done
+    return changed or not done, popcount(entering)
 
 
 LEAVES[TlasStack] = _intersect_instance

@@ -32,6 +32,7 @@ from bvh.geometry.arithmetic.floats import INF
 from bvh.runtime.jit import by_type, inlined, kernel
 from bvh.runtime.simd import (
     WIDTH,
+    address,
     compress_order,
     fma,
     greater,
@@ -43,6 +44,7 @@ from bvh.runtime.simd import (
     peek,
     permute,
     popcount,
+    prefetch_address,
     select,
     shifted,
     splat,
@@ -67,15 +69,17 @@ from bvh.traversal.rays.ray_memory import (
     PACKET_RAYS,
     SURE_HIGH,
     SURE_LOW,
+    by_scene,
     lane_index,
     read_row,
 )
-from bvh.tree.triangle_groups import UNIT, load_group, three
+from bvh.tree.triangle_groups import UNIT, group_at, load_group, three
 from bvh.tree.wide_nodes import (
     all_planes,
     child_at,
     child_codes,
     child_orders,
+    first_row,
     leaf_rows,
     near_planes,
     node_at,
@@ -88,8 +92,11 @@ FARTHEST = F(16.0)
 # Pays for the rounding of the interval of r c.
 PART = F(2.0**-20)
 LEAST_SCALE = F(2.0**-10)
-# Nodes and leaves from which on single rays are faster: they would visit about as many in all.
-MOST_STEPS = 2 * PACKET_RAYS
+# Nodes and leaves that a packet may visit before it must pay for them: each ray that enters a leaf
+# pays for one. A packet that cannot pay has rays that go apart, and are faster singly.
+FREE_STEPS = 8 + 64 // WIDTH
+# In a scene, where a packet that gives up must be traced anew.
+FREE_STEPS_IN_SCENE = 2 * PACKET_RAYS
 
 
 @inlined
@@ -260,8 +267,9 @@ def enter_box(nodes, box, lanes, at, planes):
 
 
 def intersect_leaf(goal, tree, block, context_ref, stack, packet, child, box, planes):
-    """Intersect a packet's rays with a leaf; return whether any may have a new closest hit.
+    """Intersect a packet's rays with a leaf.
 
+    Returns whether any may have a new closest hit, and how many enter the leaf's box.
     `packet` is where its vectors of rays begin and end, `stack` its scratch.
     """
 
@@ -282,7 +290,7 @@ def _intersect_leaf(goal, tree, block, context_ref, stack, packet, child, box, p
         inside |= np.int64(enter_box(tree.blocks, box, block.lanes, at, planes)) << shift
         shift += WIDTH
     if inside == 0:
-        return False
+        return False, np.int64(0)
     group, count = leaf_rows(child)
     changed = False
     for g in range(group, group + count):
@@ -298,10 +306,25 @@ def _intersect_leaf(goal, tree, block, context_ref, stack, packet, child, box, p
                 candidates = candidates_of(ray, found)
                 accept_group(goal, tree, block, context_ref, memory, np.int64(0), g, candidates)
                 store_packed(tree.primitives, block, memory, np.int64(0), r)
-    return changed
+    return changed, popcount(inside)
 
 
 LEAVES[PacketStack] = _intersect_leaf
+
+
+@inlined
+def _prefetch_child(tree, child):
+    """Prefetch a node, or a group of triangles."""
+    node = address(tree.blocks, node_at(child))
+    leaf = address(tree.groups, group_at(first_row(child)))
+    at = node if child >= 0 else leaf
+    for line in range(8):
+        prefetch_address(at + 64 * line)
+
+
+_free_steps = by_scene(
+    lambda tree: np.int64(FREE_STEPS), lambda tree: np.int64(FREE_STEPS_IN_SCENE)
+)
 
 
 @kernel
@@ -324,7 +347,9 @@ def trace_packet(context, stack, begin, end, octant, reach, goal):
     start, limit = _interval(lanes, begin, end, way, reach)
     start = splat(start, WIDTH)
     child, box, top = np.int64(0), np.int64(0), np.int64(0)
-    for _ in range(MOST_STEPS):
+    steps = _free_steps(tree)
+    while steps > 0:
+        steps -= 1
         if child >= 0:
             at = node_at(child)
             first = greater(
@@ -347,10 +372,13 @@ def trace_packet(context, stack, begin, end, octant, reach, goal):
                 lanes_entered = permute(order, front) & np.int32(WIDTH - 1)
                 store(stack.boxes, top, lanes_entered + np.int32(child * WIDTH))
                 top += popcount(bits)
-        elif intersect_leaf(
-            goal, tree, block, context_ref, stack, (begin, end), child, box, planes
-        ):
-            _, limit = _interval(lanes, begin, end, way, reach)
+        else:
+            changed, entered = intersect_leaf(
+                goal, tree, block, context_ref, stack, (begin, end), child, box, planes
+            )
+            steps += entered
+            if changed:
+                _, limit = _interval(lanes, begin, end, way, reach)
         # Take the next entry that does not begin behind all closest hits.
         top -= 1
         while top >= 0 and peek(stack.entries, top) > limit:
@@ -358,5 +386,8 @@ def trace_packet(context, stack, begin, end, octant, reach, goal):
         if top < 0:
             return True
         child = np.int64(peek(stack.children, top))
+        # The next two come soon.
+        _prefetch_child(tree, np.int64(peek(stack.children, max(top - 1, np.int64(0)))))
+        _prefetch_child(tree, np.int64(peek(stack.children, max(top - 2, np.int64(0)))))
         box = child_at(np.int64(peek(stack.boxes, top)))
     return False
