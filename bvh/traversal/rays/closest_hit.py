@@ -29,7 +29,6 @@ from bvh.traversal.rays.ray_batch import (
     PACKETS,
     Context,
     pick_rays,
-    prefetch_next,
     tile_of,
 )
 from bvh.traversal.rays.ray_memory import (
@@ -236,8 +235,7 @@ def closest_hits(tree_arrays, ray_arrays, ray_order, thread_scratch, goal, begin
                 poke(out.front, peek(block.which, i), np.uint8(0))
         else:
             _miss_all(order, b, block.which, size, out)
-        count = set_up_block(block, tree.frame, rays, size, active)
-        prefetch_next(order, b, rays)
+        count = set_up_block(block, tree.frame, rays, size, active, order, b + 1)
         begin_block(aim)
         trace_block(tree, rays, scratch, count, order.kernel, aim)
         hits = np.int64(0)

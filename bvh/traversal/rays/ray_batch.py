@@ -42,6 +42,7 @@ EVERY = kernel_input(np.full(1, -1, np.int32))
 # Pixels of a block: patches side by side, square, each of one packet's rays.
 TILE_WIDTH, TILE_HEIGHT = 32, 8
 PATCH_WIDTH, PATCH_HEIGHT = 8, 8
+PATCH = PATCH_WIDTH * PATCH_HEIGHT
 
 # Packets or single rays: chosen by trial, or forced.
 AUTO, PACKETS, SINGLES = 0, 1, 2
@@ -249,24 +250,33 @@ def _pick_tile(order, block, which):
 
 
 @inlined
-def prefetch_next(order, block, rays):
-    """Prefetch the rays of the next block.
+def first_of(order, block):
+    """Return where a block begins: its first ray, or place in an order that is given."""
+    if order.row > 0:
+        top, _, left, _ = tile_of(order, block)
+        return top * order.row + left
+    return block * BLOCK
 
-    Between two blocks the CPU's own prefetching loses track.
+
+@inlined
+def prefetch_some(order, first, i, rays):
+    """Prefetch HALF rays, from the i-th on, of the block that begins at `first`.
+
+    Between two blocks the CPU's own prefetching loses track; and all rays at once are more lines
+    than it can wait for.
     """
-    if order.plain:
-        begin = (block + 1) * BLOCK
-        for i in range(begin, min(begin + BLOCK, order.size), 2):
-            _prefetch(rays, i)
-    elif order.row > 0:
-        top, bottom, left, right = tile_of(order, block + 1)
-        for y in range(top, bottom):
-            for x in range(left, right, 2):
-                _prefetch(rays, y * order.row + x)
+    if order.given:
+        for k in range(first + i, min(first + i + HALF, order.size)):
+            _prefetch(rays, peek(order.permutation, k))
     else:
-        begin = (block + 1) * BLOCK
-        for i in range(begin, min(begin + BLOCK, order.size)):
-            _prefetch(rays, peek(order.permutation, i))
+        at = first + i
+        if order.row > 0:
+            patch, pixel = i // PATCH, i % PATCH
+            y, x = pixel // PATCH_WIDTH, pixel % PATCH_WIDTH
+            at = first + y * order.row + patch * PATCH_WIDTH + x
+        # Two rays at a time, in memory or not.
+        for k in range(0, HALF, 2):
+            _prefetch(rays, at + k)
 
 
 @inlined

@@ -55,7 +55,7 @@ from bvh.runtime.simd import (
     store,
     store_ints,
 )
-from bvh.traversal.rays.ray_batch import read_lanes, read_ray
+from bvh.traversal.rays.ray_batch import first_of, prefetch_some, read_lanes, read_ray
 from bvh.traversal.rays.ray_memory import (
     BEST_LOW,
     BLOCK,
@@ -364,17 +364,19 @@ def _set_up_lanes(block, frame, r, o, d, t_min, t_max):
 
 
 @kernel
-def set_up_block(block, frame, rays, count, active):
+def set_up_block(block, frame, rays, count, active, order, after):
     """Write the rays `block.which[:count]` to the block; list those that meet the root's box.
 
-    Returns how many there are.
+    Returns how many there are. The rays of the block `after` it are prefetched.
     """
+    ahead = first_of(order, after)
     found = np.int64(0)
     whole = count // HALF * HALF
     for i in range(whole, BLOCK, HALF):
         store(block.lanes, lane_index(i) + END * WIDTH, splat(-INF, HALF))
     for i in range(0, whole, HALF):
         r = lane_index(i)
+        prefetch_some(order, ahead, i, rays)
         o, d, t_min, t_max = read_lanes(rays, load(block.which, i, HALF))
         meets, others = _set_up_lanes(block, frame, r, o, d, t_min, t_max)
         while others != 0:
