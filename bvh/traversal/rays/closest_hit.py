@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.floats import INF, NAN
 from bvh.runtime.jit import by_type, entry, inlined, kernel
-from bvh.runtime.simd import cycles, peek, poke, shifted
+from bvh.runtime.simd import address, cycles, peek, poke, prefetch_address, shifted
 from bvh.runtime.tuple_references import as_pointers
 from bvh.traversal.rays.candidates import ClosestGoal
 from bvh.traversal.rays.hit_details import finish_block, prefetch_primitive
@@ -27,7 +27,10 @@ from bvh.traversal.rays.leaf_hits import begin_block
 from bvh.traversal.rays.ray_batch import (
     AUTO,
     PACKETS,
+    PATCH,
+    PATCH_WIDTH,
     Context,
+    first_of,
     pick_rays,
     tile_of,
 )
@@ -236,6 +239,8 @@ def closest_hits(tree_arrays, ray_arrays, ray_order, thread_scratch, goal, begin
         else:
             _miss_all(order, b, block.which, size, out)
         count = set_up_block(block, tree.frame, rays, size, active, order, b + 1)
+        if not order.given:
+            _prefetch_results(order, first_of(order, b + 1), aim.any_hit, out)
         begin_block(aim)
         trace_block(tree, rays, scratch, count, order.kernel, aim)
         hits = np.int64(0)
@@ -250,6 +255,21 @@ def closest_hits(tree_arrays, ray_arrays, ray_order, thread_scratch, goal, begin
                 hits += np.int64(found >= 0)
                 prefetch_primitive(tree.primitives, found)
         finish_block(tree, rays, block, active, hits, out)
+
+
+@inlined
+def _prefetch_results(order, first, any_hit, out):
+    """Prefetch the results of the block that begins at `first`, to be overwritten."""
+    for i in range(0, BLOCK, PATCH_WIDTH):
+        at = first + i
+        if order.row > 0:
+            at = first + i % PATCH // PATCH_WIDTH * order.row + i // PATCH * PATCH_WIDTH
+        prefetch_address(address(out.front, at))
+        if not any_hit:
+            prefetch_address(address(out.t, at))
+            prefetch_address(address(out.u, at))
+            prefetch_address(address(out.v, at))
+            prefetch_address(address(out.prim_id, at))
 
 
 @kernel

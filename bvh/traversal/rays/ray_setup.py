@@ -369,8 +369,7 @@ def set_up_block(block, frame, rays, count, active, order, after):
 
     Returns how many there are. The rays of the block `after` it are prefetched.
     """
-    ahead = first_of(order, after)
-    found = np.int64(0)
+    ahead, found = first_of(order, after), np.int64(0)
     whole = count // HALF * HALF
     for i in range(whole, BLOCK, HALF):
         store(block.lanes, lane_index(i) + END * WIDTH, splat(-INF, HALF))
@@ -397,6 +396,5 @@ def set_up_block(block, frame, rays, count, active, order, after):
 @inlined
 def _set_up_one(block, frame, rays, i):
     """Write ray i to the block; return 1 if it meets the root's box, else 0."""
-    o, d, t_min, t_max = read_ray(rays, peek(block.which, i))
-    valid = is_ray(o, d, t_min, t_max)
-    return np.int64(valid and set_up_ray(block, frame, lane_index(i), o, d, t_min, t_max))
+    ray = read_ray(rays, peek(block.which, i))
+    return np.int64(is_ray(*ray) and set_up_ray(block, frame, lane_index(i), *ray))
