@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import webbrowser
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -278,7 +279,5 @@ def lab_command(
         out.print(f"ray lab: {lab.url}  (Ctrl-C ends)")
         if not no_open:
             webbrowser.open(lab.url)
-        try:
+        with suppress(KeyboardInterrupt):
             lab.wait()
-        except KeyboardInterrupt:
-            pass
