@@ -44,7 +44,7 @@ def flat(points: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def main(path: Path) -> None:
-    figure = Figure(figsize=(8.8, 7.0), dpi=100)
+    figure = Figure(figsize=(8.8, 7.9), dpi=100)
     axes = figure.subplots(3, 4)
     for axis, (name, title) in zip(axes.flat, PANELS.items(), strict=True):
         one = build(name)
@@ -82,7 +82,7 @@ def main(path: Path) -> None:
         axis.set_ylim(middle[1] - half, middle[1] + half)
         axis.set_aspect("equal")
         axis.axis("off")
-    figure.tight_layout(pad=0.4)
+    figure.tight_layout(pad=0.6, h_pad=2.0)
     figure.savefig(path, pil_kwargs={"quality": 80, "method": 6})
 
 

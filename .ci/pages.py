@@ -53,6 +53,11 @@ REFERENCE = [
     ("open3d", "bvh.compat.open3d", ".compat.open3d.RaycastingScene"),
 ]
 
+# The copy button leaves out prompts and answers.
+STYLE = """.highlight .gp { user-select: none; }
+.highlight code[data-md-copying] :is(.gp, .go) { display: none; }
+"""
+
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the generated pages to the files and the navigation."""
@@ -61,6 +66,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         files.append(File.generated(config, name, content=_relinked(text)))
     notebook = ROOT / "bvh" / "examples" / "tour.ipynb"
     files.append(File.generated(config, "tour.md", content=_page_of(notebook)))
+    files.append(File.generated(config, "copied.css", content=STYLE))
     for picture in PICTURES:
         files.append(File.generated(config, picture, abs_src_path=str(ROOT / picture)))
     nav: list[Any] = []
@@ -102,7 +108,8 @@ def _page_of(notebook: Path) -> str:
 
 
 def on_page_markdown(text: str, **_: Any) -> str:
-    """Change links of a page that lead to files outside its folder to those of the site."""
+    """Change links that lead outside the folder of pages to those of the site; mark sessions."""
+    text = re.sub(r"^```python\n(?=>>> )", "```pycon\n", text, flags=re.MULTILINE)
     outside = r"\[[^]]+\]\((\.\./\.\./)[^)]*\)"
     return re.sub(outside, lambda found: _relinked(found[0].replace(found[1], "")), text)
 

@@ -18,12 +18,8 @@ def open_sky(tree: bvh.BVH, camera: bvh.Camera, samples: int = 64) -> NDArray[np
     rng = np.random.default_rng(0)
     origins, directions = camera.rays()
     hits = tree.closest_hit(origins, directions)
-    a, b, c = np.moveaxis(tree.vertices[tree.faces[hits.prim_id]], -2, 0)
-    normal = np.cross(b - a, c - a)
-    normal *= np.where(hits.front, 1.0, -1.0)[..., None]
-    normal /= np.maximum(np.linalg.norm(normal, axis=-1, keepdims=True), 1e-300)
-    u, v = hits.u[..., None], hits.v[..., None]
-    point = (1.0 - u - v) * a + u * b + v * c
+    # Of misses these are NaN, and so are their rays, which miss.
+    point, normal = hits.position, np.where(hits.front[..., None], hits.normal, -hits.normal)
     span = float(np.ptp(tree.bounds, axis=0).max())
     sky = np.where(hits.mask, 0.0, 1.0)
     for _ in range(samples):
@@ -38,6 +34,9 @@ def open_sky(tree: bvh.BVH, camera: bvh.Camera, samples: int = 64) -> NDArray[np
 if __name__ == "__main__":
     import trimesh
     from PIL import Image
+
+    if len(sys.argv) != 3:
+        sys.exit("python -m bvh.examples.ambient_occlusion MESH PICTURE.png")
 
     tree = bvh.BVH.from_mesh(trimesh.load(sys.argv[1], process=False))
     middle, size = tree.bounds.mean(axis=0), np.ptp(tree.bounds, axis=0).max()

@@ -57,6 +57,8 @@ def plotter_of(surface: Any, other: Any, origins: ArrayLike, directions: ArrayLi
 if __name__ == "__main__":
     import pyvista as pv
 
+    if len(sys.argv) != 4:
+        sys.exit("python -m bvh.examples.pyvista_results SURFACE OTHER PICTURE.png")
     surface, other = (pv.read(name).extract_surface() for name in sys.argv[1:3])
     origins = np.asarray(surface.center) + 3.0 * surface.length * np.eye(3)
     plotter_of(surface, other, origins, surface.center - origins).screenshot(sys.argv[3])

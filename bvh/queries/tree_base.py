@@ -73,7 +73,7 @@ class TreeBase:
     _first_use: Callable[[TreeBase], None]
 
     def __init__(self, *given: Any, **options: Any) -> None:
-        """Raise a TypeError that names the constructor to call."""
+        """Calls of the class itself raise a TypeError that names the constructor to call."""
         names = (
             "one of BVH.from_triangles, from_mesh, from_file, from_boxes, from_obbs, from_custom"
         )

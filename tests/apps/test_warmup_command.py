@@ -6,6 +6,7 @@ import itertools
 import multiprocessing
 import os
 import time
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 pytest.importorskip("typer")
 pytest.importorskip("rich")
 
+import bvh
 from bvh.apps.cli.compiling import Plan, compile_together
 from bvh.runtime.compiler.cpu_levels import LEVELS, host_levels
 from bvh.runtime.jit import all_recipes, families
@@ -29,6 +31,14 @@ def lingering(name: str) -> None:
         raise OSError("the disk is full")
     if name == "fatal":
         os._exit(3)
+
+
+@pytest.mark.parametrize("part", ["point queries", "point queries of scenes"])
+def test_what_compiles_warns_of_nothing(part: str) -> None:
+    """Meshes of recipes are closed, where queries warn of open ones."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", bvh.BVHWarning)
+        all_recipes()[part]()
 
 
 def test_nobody_waits_for_what_is_under_way() -> None:

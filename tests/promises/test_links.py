@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+import runpy
+import sys
 import unicodedata
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -90,3 +93,16 @@ def test_broken_links_are_found(tmp_path: Path) -> None:
     )
     assert links(text) == ["b.md#c", "e.png", "#g", "l.svg", "n"]
     assert anchors(text) == {"one-thing-two-three", "how-it-works"}
+
+
+def test_the_page_of_an_index_leads_to_no_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The README of the distribution has no relative links, and the same code."""
+    # Hatchling, which runs this program, is not installed beside the tests.
+    interface = SimpleNamespace(MetadataHookInterface=object)
+    monkeypatch.setitem(sys.modules, "hatchling.metadata.plugin.interface", interface)
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    page = runpy.run_path(str(ROOT / ".ci" / "readme.py"))["standalone"](text)
+    assert not re.search(r"\]\((?!https?:|#)", page)
+    assert "How it works, Glossary" in page
+    blocks = r"^```.*?^```$"
+    assert re.findall(blocks, page, re.M | re.S) == re.findall(blocks, text, re.M | re.S)

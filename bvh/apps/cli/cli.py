@@ -118,7 +118,9 @@ def info(
     instances, sources = figures.pop("members", []), figures.pop("sources", [])
     for name in ("part_records", "tree_stats"):
         figures.pop(name, None)
-    print_table([(name.replace("_", " "), _text(name, value)) for name, value in figures.items()])
+    # What was not computed, or is not there, is null in JSON alone.
+    known = [(name, value) for name, value in figures.items() if value is not None]
+    print_table([(name.replace("_", " "), _text(name, value)) for name, value in known])
     _print_list("instance", "id", instances)
     if lines:
         out.print("\n".join(["", *lines]))

@@ -56,7 +56,9 @@ def warmup_command(
     ] = None,
     parts: Annotated[
         str | None,
-        typer.Option(help="Parts to compile, with commas between; all by default."),
+        typer.Option(
+            help="Parts to compile, with commas between; all by default. A wrong name lists them."
+        ),
     ] = None,
 ) -> None:
     """Compile all kernels now, so that the first query does not have to."""

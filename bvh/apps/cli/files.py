@@ -187,6 +187,8 @@ def read_rays(path: Path) -> NDArray[np.float64]:
         raise ValueError(f"{name} must hold real numbers, got {columns.dtype}")
     if columns.ndim != 2 or columns.shape[1] not in (6, 8):
         names = " ".join(RAY_COLUMNS)
+        if not columns.size:
+            raise ValueError(f"{name} must have 6 or 8 columns ({names}), and holds no numbers")
         raise ValueError(f"{name} must have 6 or 8 columns ({names}), got shape {columns.shape}")
     return columns.astype(np.float64)
 

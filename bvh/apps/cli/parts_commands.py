@@ -26,7 +26,7 @@ def partition_command(
         str,
         typer.Option("--output", "-o", help="Folder, new or empty, or a URL such as s3://..."),
     ],
-    memory: Annotated[str, typer.Option(help="Memory to stay within.")] = "2GB",
+    memory: Annotated[str, typer.Option(help="Memory to stay within, from 50MB on.")] = "2GB",
     quality: Annotated[str, typer.Option(help="low, medium or high.")] = "medium",
     threads: Threads = None,
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 import webbrowser
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -115,9 +116,10 @@ def render_command(
 
     A .npy file holds the numbers behind the picture, one for each pixel: distances with infinity
     for misses (depth), ids with -1 (id, instance), normals or uv with NaN, counts of visited nodes
-    (cost), the visible share of the sky (ao) or of the lamp (shadow); for clay and material the
-    pixels themselves. A picture of costs has a legend in its lower left corner. With --scheduler
-    the workers of a cluster render, some rows each; the picture is the same.
+    and groups of triangles (cost), the visible share of the sky (ao) or of the lamp (shadow); for
+    clay and material the pixels themselves. A picture of costs has a legend in its lower left
+    corner. With --scheduler the workers of a cluster render, some rows each; the picture is the
+    same.
     """
     check_picture_path(output)
     if shade not in SHADES:
@@ -274,10 +276,8 @@ def lab_command(
     its port: ssh -L 8090:localhost:8090 machine.
     """
     with ray_lab(host=host, port=port, origins=origins, url=url) as lab:
-        out.print(f"ray lab at {lab.url}, until Ctrl-C")
+        out.print(f"ray lab: {lab.url}  (Ctrl-C ends)")
         if not no_open:
             webbrowser.open(lab.url)
-        try:
+        with suppress(KeyboardInterrupt):
             lab.wait()
-        except KeyboardInterrupt:
-            out.print("closed")

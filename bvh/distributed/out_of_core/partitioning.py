@@ -107,7 +107,8 @@ def partition(
     """
     budget = byte_count("memory", memory)
     if budget < SMALLEST_MEMORY:
-        raise ValueError(f"memory must be at least {SMALLEST_MEMORY} bytes, got {memory!r}")
+        least = f"{SMALLEST_MEMORY // 10**6}MB"
+        raise ValueError(f"memory must be at least {least}, got {memory!r}")
     check_quality(quality)
     thread_count(threads)
     bits = None if groups is None else GroupWindows(groups)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+from argparse import ArgumentParser
 from importlib import import_module
 from pathlib import Path
 
@@ -11,7 +11,14 @@ SCRIPTS = (
 )  # fmt: skip
 
 if __name__ == "__main__":
-    folder, *names = sys.argv[1:]
-    for name in names or SCRIPTS:
-        found = import_module(f"bvh.examples.gallery.{name}").main(Path(folder) / f"{name}.webp")
+    text = "Draw the pictures of the gallery, all or those that are named."
+    parser = ArgumentParser("python -m bvh.examples.gallery", description=text)
+    parser.add_argument("folder", type=Path, metavar="FOLDER", help="where pictures are written")
+    parser.add_argument(
+        "names", nargs="*", choices=SCRIPTS, metavar="NAME", help=", ".join(SCRIPTS)
+    )
+    given = parser.parse_args()
+    given.folder.mkdir(parents=True, exist_ok=True)
+    for name in given.names or SCRIPTS:
+        found = import_module(f"bvh.examples.gallery.{name}").main(given.folder / f"{name}.webp")
         print(f"{name}: {found}")

@@ -37,6 +37,6 @@ def main(path: Any, width: int = 1000, frequency: int = 20) -> dict[str, Any]:
     axes.plot(x, y, color=RED, lw=2.0)
     text = f"{pick.name}, face {pick.face_id}, t = {pick.t:.3f}"
     line = {"arrowstyle": "-", "color": INK}
-    axes.annotate(text, (x[0], y[0]), (20 * grid, grid), size=11.5, arrowprops=line)
+    axes.annotate(text, (x[0], y[0]), (20 * grid, grid), size=11.5, color=INK, arrowprops=line)
     sheet.save(path)
     return {"pick": pick.name, "rectangle": len(chosen[0]), "lasso": len(chosen[1])}

@@ -34,6 +34,6 @@ def main(path: Any, width: int = 1000) -> dict[str, float]:
     shares = np.zeros(len(view.id))
     shares[~view.shadow] = (found - THINNEST) / (THICKEST - THINNEST)
     sheet.panel(0.3, 0.95, 11.4, 5.9, view.painted(colours(shares, THICK)))
-    sheet.bar(9.2, 0.55, THICK, [4, 6.5, 9, 11.5, "14 mm"], "Thickness")
+    sheet.bar(9.2, 0.55, THICK, [4, 6.5, 9, 11.5, "≥ 14"], "Thickness in mm")
     sheet.save(path)
     return {"thinnest": float(found.min()), "thickest": float(found.max())}

@@ -58,7 +58,7 @@ def main(path: Any, width: int = 800, frequency: int = 13, n: int = 20) -> dict[
     for s in [*np.linspace(0.0, 1.0, n), *[1.0] * (n // 2)]:
         mixed = np.where(np.arange(width)[:, None] < s * width, costs, selected)
         mixed[: height // 6] = 1.0
-        frames.append(drawn(mixed, call, "nodes and triangles that a ray visits", [], []))
+        frames.append(drawn(mixed, call, "nodes and groups of triangles that a ray visits", [], []))
     style = {"duration": 80, "loop": 0, "quality": 80, "method": 6}
     frames[0].save(path, save_all=True, append_images=frames[1:], **style)
     return {"faces": len(faces), "selected": len(chosen)}
