@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bvh.geometry.arithmetic.floats import SMALLEST
 from bvh.queries.answers.clearances import SceneClearances
 from bvh.runtime.threads import Progress, Shelf, share_long
 from bvh.scene.instance_pairs import (
@@ -212,8 +213,9 @@ def find_closest(
     The reach grows until there is a pair within it, so that few pairs are looked at.
     """
     bounds = np.concatenate([view.bounds, content.bounds])
-    size = float(np.ptp(bounds, axis=0).max())
-    spacing = size / max(1.0, 2.0 * np.cbrt(min(len(view), len(content))))
+    with np.errstate(over="ignore"):
+        size = float(np.ptp(bounds, axis=0).max())
+    spacing = max(size / max(1.0, 2.0 * np.cbrt(min(len(view), len(content)))), SMALLEST)
     reach = 0.0
     while True:
         found = candidates(view, content, ignored, reach, threads)
