@@ -239,7 +239,8 @@ class Instances:
         """Return the names of instances as objects, `missing` for -1 and where there is none."""
         which, rows = np.unique(ids, return_inverse=True)
         # An unknown id is an error, with or without a name.
-        self.rows_of(which[which != -1].astype(np.int64))
+        with self.without_compaction():
+            self.rows_of(which[which != -1].astype(np.int64))
         named = np.array([self.names.get(k, missing) for k in which.tolist()] + [None], object)
         return named[rows.reshape(ids.shape)]
 
