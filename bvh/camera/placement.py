@@ -85,13 +85,13 @@ def axis_name(name: str, value: str) -> str:
     return value
 
 
-def upward(up: str | ArrayLike) -> Vector:
+def upward(up: str | ArrayLike, name: str = "up") -> Vector:
     """Return the unit direction of up, which may be the name of an axis."""
     if isinstance(up, str):
         if up not in AXES:
-            raise ValueError(f"up must be one of {', '.join(AXES)} or a direction, got {up!r}")
+            raise ValueError(f"{name} must be one of {', '.join(AXES)} or a direction, got {up!r}")
         return np.array(AXES[up])
-    return unit("up", up)
+    return unit(name, up)
 
 
 def toward(eye: Vector, target: ArrayLike) -> Vector:

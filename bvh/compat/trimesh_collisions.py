@@ -67,12 +67,14 @@ class CollisionManager(ManagedMeshes):
         ValueError, TypeError
             If the transform has another shape or is singular; for anything but a Trimesh.
         """
-        tree, matrix = tree_of(mesh), _matrix(transform)
+        # All that may fail comes before the mesh is in the scene.
+        known, tree, matrix = name in self._ids, tree_of(mesh), _matrix(transform)
+        solid = bool(len(tree) and mesh.is_convex and mesh.is_watertight)
         number = self._scene.add(tree, matrix)
-        if name in self._ids:
+        if known:
             self.remove_object(name)
         self._ids[name], self._names[number] = number, name
-        if len(tree) and mesh.is_convex and mesh.is_watertight:
+        if solid:
             self._solid.add(number)
         return self._scene[number]
 

@@ -19,7 +19,14 @@ except ModuleNotFoundError as error:
 
 from bvh.gradients import formulas
 from bvh.gradients.results import HitTuple, PointTuple
-from bvh.gradients.searches import Search, check_rows, check_shape, checked_tree, with_axes
+from bvh.gradients.searches import (
+    Search,
+    check_rows,
+    check_shape,
+    checked_tree,
+    plain_memory,
+    with_axes,
+)
 from bvh.runtime.arguments import common_shape
 
 LIBRARY = formulas.Library(jnp, jax.lax.stop_gradient)
@@ -140,7 +147,7 @@ def _reals(name: str, value: Any) -> Any:
             "JAX_ENABLE_X64=1"
         )
     try:
-        array = jnp.asarray(value)
+        array = jnp.asarray(plain_memory(value))
     except (TypeError, ValueError) as error:
         raise TypeError(f"{name} must be an array of numbers: {error}") from None
     if array.dtype.kind not in "iuf" and array.dtype != jnp.bfloat16:

@@ -88,6 +88,16 @@ def checked_tree(query: str, tree: Any) -> BVH:
     return tree
 
 
+def plain_memory(value: Any) -> Any:
+    """Return an array of numpy as all libraries take one: in order, writable; others as they are.
+
+    PyTorch has no tensors that are read-only or run backwards, JAX none in the other byte order.
+    """
+    if not isinstance(value, np.ndarray):
+        return value
+    return np.require(value, value.dtype.newbyteorder("="), ["C", "A", "W"])
+
+
 def check_rows(name: str, shape: tuple[int, ...]) -> tuple[int, ...]:
     """Return the leading shape of what must be rows of three numbers."""
     if shape[-1:] != (3,):

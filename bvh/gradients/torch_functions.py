@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 try:
     import torch
 except ModuleNotFoundError as error:
@@ -17,7 +15,14 @@ except ModuleNotFoundError as error:
 
 from bvh.gradients import formulas
 from bvh.gradients.results import HitTuple, PointTuple
-from bvh.gradients.searches import Search, check_rows, check_shape, checked_tree, with_axes
+from bvh.gradients.searches import (
+    Search,
+    check_rows,
+    check_shape,
+    checked_tree,
+    plain_memory,
+    with_axes,
+)
 from bvh.runtime.arguments import common_shape
 
 LIBRARY = formulas.Library(torch, torch.Tensor.detach)
@@ -192,10 +197,8 @@ def _searched(search: Search, vertices: Any, queries: tuple[Any, ...]) -> tuple[
 
 def _reals(name: str, value: Any) -> Any:
     """Return numbers as float64 on the CPU, with the gradient of those given."""
-    if isinstance(value, np.ndarray) and not value.flags.writeable:
-        value = value.copy()  # PyTorch has no tensors that are read-only, and warns.
     try:
-        tensor = torch.as_tensor(value)
+        tensor = torch.as_tensor(plain_memory(value))
     except (TypeError, ValueError, RuntimeError) as error:
         raise TypeError(f"{name} must be a tensor or an array of numbers: {error}") from None
     if tensor.is_complex() or tensor.dtype == torch.bool:

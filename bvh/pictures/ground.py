@@ -103,10 +103,12 @@ def ground_up(
     For True and None it is that of a scene, or z, unless it is aslant in the picture: then the axis
     that is upright there. None is no ground in a picture that is rolled, or from inside.
     """
-    if ground is False:
-        return None
-    if not (ground is None or ground is True):
-        return upward(ground)
+    if isinstance(ground, bool | np.bool_):
+        ground = bool(ground)
+        if not ground:
+            return None
+    elif ground is not None:
+        return upward(ground, "ground")
     low, high = source.bounds
     own = upward(source.up if isinstance(source, Scene) else "z")
     inside = camera.perspective and bool(((low < camera.eye) & (camera.eye < high)).all())

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from bvh.geometry.transforms import square_matrices
 from bvh.queries.answers.clearances import Clearances
 from bvh.queries.tree_base import TreeBase
-from bvh.runtime.arguments import common_shape, reals, thread_count
+from bvh.runtime.arguments import common_shape, integers, reals, thread_count
 from bvh.runtime.foreign_arrays import foreign_answer, is_other
 from bvh.runtime.progress_bars import ProgressLike, heard
 from bvh.tree.primitives import Triangles, count_of
@@ -168,9 +168,7 @@ def hint_pairs(hint: Any, arrays: TreeArrays, others: TreeArrays) -> NDArray[np.
     """Return hints, checked, as numbers of pairs; -1 for none."""
     if hint is None:
         return np.full((), -1, np.int64)
-    pairs = np.asarray(hint.prim_id if isinstance(hint, Clearances) else hint)
-    if pairs.dtype.kind not in "iu":
-        raise TypeError(f"hint must be a Clearances or pairs of integers, got {pairs.dtype}")
+    pairs = integers("hint", hint.prim_id if isinstance(hint, Clearances) else hint)
     if pairs.ndim == 0 or pairs.shape[-1] != 2:
         raise ValueError(f"hint must have shape (..., 2), got {pairs.shape}")
     if pairs.shape == (2,):

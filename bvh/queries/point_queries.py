@@ -241,6 +241,7 @@ class PointQueries(Generic[Points]):
             a face, one with an area, is inside. "winding" tests whether `winding_number` exceeds a
             half: for meshes with holes, gaps and overlaps whose normals point outward, and
             instances that are closed only together; the faces of reflected ones are turned back.
+            Of open meshes parity depends on the way out of the tree's whole box, whatever the mask.
             Where parity is asked of a tree with an edge that an odd number of faces share, by the
             positions of its ends, a `BVHWarning` tells so, once for each tree. The first such query
             finds out, in some 20 ms for each million faces.

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from bvh.io.container import DIGEST_SIZE, replace_file
 from bvh.io.file_formats import tree_contents
-from bvh.runtime.arguments import kernel_input, thread_count
+from bvh.runtime.arguments import integers, kernel_input, thread_count
 from bvh.runtime.foreign_arrays import foreign_answer, is_other
 from bvh.runtime.simd import WIDTH
 from bvh.traversal.rays.one_ray import address_table, cast_function
@@ -166,9 +166,7 @@ class TreeBase:
         """
         if is_other(prim_id):
             return foreign_answer(self, "face_of", {"prim_id": prim_id})
-        ids = np.asarray(prim_id)
-        if ids.dtype.kind not in "iu" and ids.size:
-            raise TypeError(f"prim_id must be integers, got {prim_id!r}")
+        ids = integers("prim_id", prim_id)
         if ids.size and not (ids.min() >= -1 and ids.max() < len(self)):
             raise ValueError(f"prim_id must be in -1..{len(self) - 1}, got {prim_id!r}")
         faces = ids.astype(np.int32)

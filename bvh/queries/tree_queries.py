@@ -38,8 +38,8 @@ Caster = Callable[..., tuple[float, int, float, float, bool]]
 # Picking stands above the queries, and is imported when it is asked for.
 PICKS = "bvh.picking.tree_picks"
 
-# Masks of which multipole moments are kept.
-WINDINGS = 4
+# Masks of which multipole moments are kept, and of which it is kept whether faces are closed.
+WINDINGS, CLOSED = 4, 1024
 
 
 class _CountedFaces(NamedTuple):
@@ -202,12 +202,16 @@ class TreeQueries(
         bits, known = one_mask(mask), self._closed
         if OPEN_IS_FINE in known:
             return None
-        if bits not in known:
+        closed = known.get(bits)
+        if closed is None:
             from bvh.tree.open_edges import is_closed
 
             # Two threads may both find out. After a refit nobody asks again.
-            known[bits] = is_closed(self._counted_triangles(self._arrays, bits))
-        if known[bits]:
+            closed = is_closed(self._counted_triangles(self._arrays, bits))
+            if len(known) >= CLOSED:
+                known.clear()
+            known[bits] = closed
+        if closed:
             return None
         known[OPEN_IS_FINE] = True
         return repr(self)

@@ -145,13 +145,19 @@ def whole_number(name: str, value: int) -> int:
     return number
 
 
+def integers(name: str, value: ArrayLike) -> NDArray[Any]:
+    """Return `value` as an array of integers of any type; without items, of any type at all."""
+    array = _plain(name, value)
+    if array.dtype.kind not in "iu" and array.size:
+        raise TypeError(f"{name} must be integers, got an array of {array.dtype}")
+    return array
+
+
 def index_rows(name: str, value: ArrayLike) -> NDArray[np.int64]:
     """Return `value` as int64 of shape (n,)."""
-    array = _plain(name, value)
+    array = integers(name, value)
     if array.shape == (0,):
         return np.empty(0, np.int64)
-    if array.dtype.kind not in "iu":
-        raise TypeError(f"{name} must be integers, got an array of {array.dtype}")
     if array.ndim != 1:
         raise ValueError(f"{name} must have shape (n,), got {array.shape}")
     return array.astype(np.int64)

@@ -16,9 +16,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from bvh.io.trimesh_scenes import Attributes
 from bvh.queries.tree_base import TreeBase
-from bvh.runtime.arguments import ALL_BITS, MAX_ROWS, bit_masks, kernel_input, one_index
+from bvh.runtime.arguments import (
+    ALL_BITS,
+    MAX_ROWS,
+    bit_masks,
+    integers,
+    kernel_input,
+    one_index,
+)
 from bvh.runtime.changes import changes
-from bvh.runtime.foreign_arrays import as_numpy, foreign_answer, is_other
+from bvh.runtime.foreign_arrays import foreign_answer, is_other
 from bvh.runtime.forks import ForkSafeLock
 from bvh.scene.flattened_instances import FlattenedInstances, Leaves, leaf_counts
 from bvh.scene.instanced_trees import InstancedTrees
@@ -264,8 +271,7 @@ class SceneContent(InstanceHolder):
         >>> scene.names(hits.instance_id), scene.names(0)
         (array(['box', None], dtype=object), 'box')
         """
-        given = as_numpy("instance_ids", instance_ids) if is_other(instance_ids) else instance_ids
-        return self._instances.names_of(np.asarray(given), missing)
+        return self._instances.names_of(integers("instance_ids", instance_ids), missing)
 
     def attributes(self, child: Any) -> Attributes:
         """Return the attributes of a tree: vertex normals, texture coordinates and material.
@@ -316,9 +322,7 @@ class SceneContent(InstanceHolder):
         """
         if is_other(leaf, prim_id):
             return foreign_answer(self, "face_of", {"leaf": leaf, "prim_id": prim_id})
-        rows, ids = np.broadcast_arrays(np.asarray(leaf), np.asarray(prim_id))
-        if not all(array.dtype.kind in "iu" or array.size == 0 for array in (rows, ids)):
-            raise TypeError("leaf and prim_id must be integers")
+        rows, ids = np.broadcast_arrays(integers("leaf", leaf), integers("prim_id", prim_id))
         leaves = self._current_leaves()
         missed = rows < 0
         if rows.size and not (rows.min() >= -1 and rows.max() < len(leaves)):
@@ -326,9 +330,7 @@ class SceneContent(InstanceHolder):
         if (ids[missed] >= 0).any():
             raise ValueError("prim_id must be -1 where leaf is")
         found = np.full(rows.shape, -1, np.int32)
-        tree_of = (
-            np.where(missed, -1, leaves.tree_of[rows.astype(np.int64)]) if len(leaves) else rows
-        )
+        tree_of = np.append(leaves.tree_of, np.int32(-1))[rows.astype(np.int64)]
         for k in np.unique(tree_of[~missed]).tolist():
             found[tree_of == k] = leaves.trees[k].face_of(ids[tree_of == k])
         return found.item() if found.ndim == 0 else found

@@ -25,7 +25,9 @@ def ignored_keys(table: Instances, ignore: PairsLike | None) -> Keys:
     """
     if ignore is None:
         return np.empty(0, np.int64)
-    if isinstance(ignore, str | bytes) or not isinstance(ignore, Iterable):
+    # Arrays without axes pass for iterable.
+    single = isinstance(ignore, str | bytes) or getattr(ignore, "ndim", 2) == 0
+    if single or not isinstance(ignore, Iterable):
         raise TypeError(f"ignore must be pairs of instances, got {ignore!r}")
     known = set(table.column("ids")[table.column("child") >= 0].tolist())
     named: dict[str, list[int]] = {}

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bvh.geometry.arithmetic.floats import SMALLEST
 from bvh.queries.answers.clearances import SceneClearances
 from bvh.runtime.threads import Progress, Shelf, share_long
 from bvh.scene.instance_pairs import (
@@ -156,18 +157,21 @@ class _Nearest:
             self.distance, self.faces, self.position, self.found = distance, faces, position, True
 
 
-def _measure(found: Candidates, k: int, nearest: _Nearest) -> None:
-    """Measure one pair of leaves, no further than what is nearest so far."""
+def _measure(
+    found: Candidates, k: int, nearest: _Nearest, cancel: NDArray[np.int32] | None = None
+) -> None:
+    """Measure one pair of leaves, no further than what is nearest so far, unless cancelled."""
     # Many kernels, which collisions do not need.
     from bvh.queries.batches.distance_batches import find_closest_pair
 
     job = found.job
     leaf, leaf2 = int(job.mine[k]), int(job.theirs[k])
     distance, position, faces = find_closest_pair(
-        *trees_of(job, k), job.own.maps[leaf], job.other.maps[leaf2], None, nearest.distance
-    )
+        *trees_of(job, k), job.own.maps[leaf], job.other.maps[leaf2], None, nearest.distance,
+        cancel=cancel,
+    )  # fmt: skip
     prim, prim2 = faces.tolist()
-    if prim >= 0:
+    if prim >= 0 and not (cancel is not None and cancel[0]):
         nearest.offer(distance, (leaf, prim, leaf2, prim2), position)
 
 
@@ -191,7 +195,7 @@ def find_clearances(
             for k in range(int(found.begins[group]), int(found.begins[group + 1])):
                 if found.nearest[k] > nearest.distance or cancel[0]:
                     break
-                _measure(found, k, nearest)
+                _measure(found, k, nearest, cancel)
             if nearest.found:
                 results[group] = nearest
 
@@ -212,8 +216,9 @@ def find_closest(
     The reach grows until there is a pair within it, so that few pairs are looked at.
     """
     bounds = np.concatenate([view.bounds, content.bounds])
-    size = float(np.ptp(bounds, axis=0).max())
-    spacing = size / max(1.0, 2.0 * np.cbrt(min(len(view), len(content))))
+    with np.errstate(over="ignore"):
+        size = float(np.ptp(bounds, axis=0).max())
+    spacing = max(size / max(1.0, 2.0 * np.cbrt(min(len(view), len(content)))), SMALLEST)
     reach = 0.0
     while True:
         found = candidates(view, content, ignored, reach, threads)

@@ -237,11 +237,10 @@ class Instances:
 
     def names_of(self, ids: NDArray[Any], missing: str | None) -> Any:
         """Return the names of instances as objects, `missing` for -1 and where there is none."""
-        if ids.dtype.kind not in "iu" and ids.size:
-            raise TypeError(f"instance_ids must be integers, got {ids.dtype}")
         which, rows = np.unique(ids, return_inverse=True)
         # An unknown id is an error, with or without a name.
-        self.rows_of(which[which != -1].astype(np.int64))
+        with self.without_compaction():
+            self.rows_of(which[which != -1].astype(np.int64))
         named = np.array([self.names.get(k, missing) for k in which.tolist()] + [None], object)
         return named[rows.reshape(ids.shape)]
 

@@ -30,6 +30,7 @@ from bvh.queries.results import (
 )
 from bvh.queries.sight_queries import SightQueries
 from bvh.queries.tree_base import TreeBase
+from bvh.queries.tree_queries import CLOSED, WINDINGS
 from bvh.runtime.arguments import ALL_BITS, reals, thread_count
 from bvh.runtime.changes import changes
 from bvh.runtime.progress_bars import ProgressLike, heard
@@ -160,6 +161,8 @@ class SceneQueries(
         for k in np.unique(leaves.tree_of[np.flatnonzero(view.masks & bits)]).tolist():
             # Each is asked, so that each tells only once.
             found = leaves.trees[k]._open_edges(mask) or found
+        if len(view.seen_closed) >= CLOSED:
+            view.seen_closed.clear()
         view.seen_closed.add(bits)
         return None if found is None else f"an instance of {found}"
 
@@ -184,7 +187,8 @@ class SceneQueries(
             or not np.array_equal(tree.faces, faces)
         ):
             tree = BVH.from_triangles(vertices, faces)
-        self._wound = now, (kept if seen == now else {}) | {key: tree}
+        others = kept if seen == now and len(kept) < WINDINGS else {}
+        self._wound = now, others | {key: tree}
         return tree
 
     def _counted(self, leaf: Ids, prim_id: Ids, mask: int) -> NDArray[np.bool_]:

@@ -296,6 +296,23 @@ def test_pictures_get_finer() -> None:
     assert reduced(400, 300, 10**9) == (400, 300) and reduced(3, 1000, 1) == (1, 18)
 
 
+def test_a_shade_that_shows_nothing_any_more() -> None:
+    """Once the mesh with texture coordinates was gone, each move of the camera was an error."""
+    look: Any = trimesh.visual
+    mesh, scene, shown = trimesh.creation.box(), Scene(), []
+    mesh.visual = look.TextureVisuals(uv=np.zeros((8, 2)))
+    number = scene.add(mesh)
+    scene.add(BVH.from_mesh(BALL))
+    camera = bvh.Camera.look_at([3.0, 2.0, 1.0], [0.0, 0.0, 0.0], width=40, height=30)
+    tracer = Tracer(scene, lambda: camera, lambda pixels, _: shown.append(pixels), 1)
+    tracer.choose("uv")
+    assert shown[-1] is not None
+    scene.remove(number)
+    tracer.moved()
+    assert shown[-1] is None
+    tracer.close()
+
+
 def test_panel() -> None:
     """Names are shown as they are, numbers where tests find them."""
     scene = Scene()

@@ -83,6 +83,9 @@ def test_refusals(options: dict[str, Any], error: type[Exception], told: str) ->
         view(TREE, **options)
     with pytest.raises(TypeError, match="mesh must be"):
         view("mesh.ply")
+    # Of a scene it was looked at when a page was opened, which then stayed empty.
+    with pytest.raises(TypeError, match="title must be a string or None, got 3"):
+        view(Scene(), title=3)  # type: ignore[arg-type]
 
 
 def test_without_viser(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import pickle
+import warnings
 from typing import Any
 
 import numpy as np
@@ -243,3 +244,31 @@ def test_answers_equal_those_of_fcl(rng: np.random.Generator) -> None:
             got = ours.min_distance_internal(f"m{k}")
             assert got == pytest.approx(max(wanted, 0.0), rel=1e-6, abs=1e-9)
     assert hits > 3
+
+
+def test_a_mesh_that_is_refused_is_not_added() -> None:
+    """A name that is none left a mesh without a name behind, and later questions failed."""
+    manager = manager_of(trimesh.creation.box(), at(0, 0, 0))
+    with pytest.raises(TypeError, match="unhashable"):
+        manager.add_object(["b"], trimesh.creation.box(), at(0.5, 0, 0))
+    assert manager.in_collision_internal(return_names=True) == (False, set())
+    assert manager.min_distance_internal() == np.inf
+
+
+@pytest.mark.parametrize(
+    ("count", "places", "other"),
+    [(100, [0.0], 2e-323), (1, [-1.5e308, 1.5e308], 1.4e308)],
+)
+def test_distances_at_the_ends_of_the_range(count: int, places: list[float], other: float) -> None:
+    """Among the smallest, many meshes were searched for ever; the largest gave a warning."""
+    meshes = [
+        trimesh.Trimesh([[x, 0, 0]] * 3, [[0, 1, 2]], process=False) for x in (*places, other)
+    ]
+    first, second = CollisionManager(), CollisionManager()
+    for k in range(count):
+        second.add_object(k, meshes[-1])
+        for x, mesh in enumerate(meshes[:-1]):
+            first.add_object((k, x), mesh)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert first.min_distance_other(second) == abs(places[-1] - other)

@@ -278,3 +278,15 @@ def test_nothing_is_imported_before_it_is_wanted() -> None:
     program = "import bvh; print(bvh.torch.closest_hit.__name__)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stdout == "closest_hit\n", done.stderr
+
+
+@pytest.mark.parametrize("how", ["backwards", "big-endian", "columns of rows"])
+def test_arrays_of_numpy_in_any_order(how: str) -> None:
+    """The library has no such arrays, and they were refused."""
+    given = np.array([[0.2, 0.1, 5.0], [0.1, 0.3, 2.0]])
+    table = np.zeros(2, [("at", "u1"), ("place", float, 3)])
+    table["place"] = given
+    others = {"backwards": given[::-1].copy()[::-1], "big-endian": given.astype(">f8")}
+    origins = others.get(how, table["place"])
+    tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+    assert diff.closest_hit(tree, origins, [0.0, 0.0, -1.0]).t.tolist() == [5.0, 2.0]

@@ -100,5 +100,12 @@ def test_by_default(ball: BVH) -> None:
 def test_refused(ball: BVH) -> None:
     """What is neither yes, no nor a direction."""
     for bad in ("Z", [0, 0, 0], [1, 2], 3):
-        with pytest.raises((ValueError, TypeError), match="up must"):
+        with pytest.raises((ValueError, TypeError), match="ground must"):
             render(ball, Camera.framing(ball, **SIZE), ground=bad)  # type: ignore[arg-type]
+
+
+def test_truths_of_numpy(ball: BVH) -> None:
+    """They were taken for directions."""
+    camera = Camera.framing(ball, **SIZE)
+    assert darker(ball, camera, np.True_, "ao").any()
+    assert not darker(ball, camera, np.False_, "clay").any()

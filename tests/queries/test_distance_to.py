@@ -92,6 +92,9 @@ def test_nothing_there() -> None:
             pair[0].distance_to(pair[1])
     with pytest.raises(ValueError, match="hint"):
         tree.distance_to(tree, hint=[0, 1])
+    for hint in ([[0], [0, 0]], np.ma.array([0, 0], mask=True), "ab"):
+        with pytest.raises((TypeError, ValueError), match="hint must"):
+            tree.distance_to(tree, hint=hint)  # type: ignore[arg-type]
     assert isinstance(tree.distance_to(tree, hint=[-1, -1]), bvh.Clearances)
 
 
@@ -216,3 +219,15 @@ def test_vertices_over_faces_at_any_scale() -> None:
             small[:3, 2] = 1.0
             found = BVH.from_triangles(small, rows).distance_to(a)
             assert found.distance == 1.0 and found.prim_id.tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (2,), (3,), (0,), (2, 2)])
+def test_tables(shape: tuple[int, ...]) -> None:
+    """An array of clearances has one row each, with both positions and both faces."""
+    tree, places = BVH.from_triangles(np.eye(3), [[0, 1, 2]]), np.zeros((*shape, 4, 4)) + np.eye(4)
+    places[..., 2, 3] = np.arange(places[..., 0, 0].size).reshape(shape)
+    found = tree.distance_to(tree, places)
+    table = np.asarray(found)
+    assert table.shape == shape and table.dtype.names == ("distance", "position", "prim_id")
+    for name in table.dtype.names:
+        assert np.array_equal(table[name], getattr(found, name))

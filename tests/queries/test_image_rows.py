@@ -50,3 +50,14 @@ def test_rays_without_rows(rng: np.random.Generator) -> None:
             assert row_of(d) == 0
     assert row_of(np.resize(picture, (SMALLEST_IMAGE, 3))) == 0
     assert row_of(picture[: n - 1]) == 0
+
+
+@pytest.mark.parametrize("n", [SMALLEST_IMAGE + 1, 5_000, 10_000])
+def test_steady_steps_in_fewer_rays_than_are_looked_at(n: int) -> None:
+    """More rays were looked at than there are, and the query failed."""
+    around = np.linspace(0.0, 6.0, n)
+    line = np.stack([np.cos(around), np.sin(around), np.zeros(n)], axis=1)
+    assert row_of(line) == 0
+    tree, o = bvh.BVH.from_boxes([[0, -9, -9]], [[9, 9, 9]]), [-1, 0, 0]
+    hit = tree.any_hit(o, line)
+    assert hit.any() and hit.tolist() == [tree.any_hit(o, d) for d in line]

@@ -13,6 +13,8 @@ import pytest
 import trimesh
 
 import bvh
+from bvh.queries import tree_queries
+from bvh.scene import scene_queries
 from bvh.tree.open_edges import is_closed
 from bvh.tree.primitives import Triangles
 
@@ -139,3 +141,16 @@ def test_as_an_error() -> None:
         with pytest.raises(bvh.BVHWarning):
             tree.contains(POINT)
     assert tree.contains(POINT) is True
+
+
+def test_answers_are_kept_for_some_masks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not for every mask that was ever asked for, in trees, scenes and scenes as one tree."""
+    monkeypatch.setattr(tree_queries, "CLOSED", 8)
+    monkeypatch.setattr(scene_queries, "CLOSED", 8)
+    tree, scene = bvh.BVH.from_triangles(VERTICES, FACES, groups=1), bvh.Scene()
+    scene.add(tree)
+    for mask in range(1, 60):
+        assert tree.contains(POINT, mask=mask) == scene.contains(POINT, mask=mask) == mask % 2
+        scene.winding_number(POINT, mask=mask)
+    assert len(tree._closed) <= 8 and len(scene._current().seen_closed) <= 8
+    assert len(scene._wound[1]) <= scene_queries.WINDINGS

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import signal
 import sys
 import threading
+import time
 from typing import Any
 
 import numpy as np
 import pytest
 
 import bvh
-from bvh.queries.batches import overlap_batches
+from bvh.queries.batches import distance_batches, overlap_batches
 from bvh.runtime import threads as workers
 from bvh.runtime.interrupts import deferred_interrupts, raise_lost_interrupts
 from bvh.runtime.threads import share_long
+from bvh.traversal.overlaps.closest_pairs import LATER
 from tests.children import answer, start
 
 called = ctypes.CFUNCTYPE(None)(lambda: signal.raise_signal(signal.SIGINT))
@@ -256,3 +259,27 @@ def test_a_distance_that_is_interrupted(monkeypatch: pytest.MonkeyPatch) -> None
     again = tree.distance_to(tree, moved)
     assert again.distance == before.distance > 0.0
     np.testing.assert_array_equal(again.position, before.position)
+
+
+def test_clearances_end_within_a_pair(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ctrl-C waited for the end of each pair that was being measured, for seconds."""
+    tree, scene = bvh.BVH.from_triangles(np.eye(3), [[0, 1, 2]]), bvh.Scene()
+    places = np.tile(np.eye(4), (3, 1, 1))
+    places[:, 0, 3] = [0.0, 3.0, 6.0]
+    scene.add_many(tree, places)
+    assert len(scene.clearances()) == 3
+    calls: list[int] = []
+
+    def endless(*_: Any) -> int:
+        calls.append(len(calls))
+        if len(calls) == 1:
+            os.kill(os.getpid(), signal.SIGINT)
+        if len(calls) > 400:
+            raise TimeoutError
+        time.sleep(0.01)
+        return LATER
+
+    monkeypatch.setattr(distance_batches, "KERNEL", endless)
+    with pytest.raises(KeyboardInterrupt):
+        scene.clearances(threads=2)
+    assert len(calls) < 400

@@ -133,6 +133,7 @@ def test_pairs_to_ignore() -> None:
         ([3], ValueError, "one of them is 3"),
         ("ab", TypeError, "ignore must be pairs"),
         (5, TypeError, "ignore must be pairs"),
+        (np.array(5), TypeError, "ignore must be pairs"),
         ([(0.5, 1)], TypeError, "must be an integer, got 0.5"),
         ([(True, 1)], TypeError, "must be an integer, got True"),
         ([(0, 3)], ValueError, "no instance 3"),

@@ -377,5 +377,9 @@ def test_names_of_ids(rng: Rng) -> None:
             scene.names(wrong)
     with pytest.raises(TypeError, match="instance_ids must be integers"):
         scene.names([0.5])
+    with pytest.raises(ValueError, match="instance_ids must be a regular array"):
+        scene.names([[0], [0, 1]])
+    with pytest.raises(TypeError, match="instance_ids must not be a masked array"):
+        scene.names(np.ma.array([0, 1], mask=[True, False]))
     scene.rename(1, "c")
     assert scene.names([1]).tolist() == ["c"]

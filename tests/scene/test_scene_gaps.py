@@ -8,6 +8,7 @@ import threading
 import numpy as np
 
 from bvh import Scene
+from bvh.scene.instances import table_guard
 from tests.scene.test_scene import matrices, tree_of
 
 Rng = np.random.Generator
@@ -66,3 +67,18 @@ def test_many_look_while_gaps_are_closed(rng: Rng) -> None:
     finally:
         sys.setswitchinterval(interval)
     assert wrong == []
+
+
+def test_names_wait_while_gaps_are_closed(rng: Rng) -> None:
+    """They were looked up by rows that moved meanwhile."""
+    scene = Scene()
+    found: list[object] = []
+    scene.add_many(tree_of(rng), matrices(rng, 3), ["a", "b", "c"])
+    scene.remove(0)
+    thread = threading.Thread(target=lambda: found.append(scene.names(2)))
+    with table_guard.lock:
+        thread.start()
+        thread.join(0.2)
+        assert found == []
+    thread.join()
+    assert found == ["c"]

@@ -28,8 +28,10 @@ def glb_of(
     # Not typed.
     make: Any = trimesh.visual
     export_glb: Any = gltf.export_glb
-    material, uv, normals = known.material, known.uv, known.vertex_normals
+    material = known.material
     assert material is not None
+    # A page can read no number that is not finite.
+    uv, normals = _finite(known.uv, [0.0, 0.0]), _finite(known.vertex_normals, [0.0, 0.0, 1.0])
     colours = _colours(material, len(vertices))
     if material.face_colors is not None:
         # Corners of different colours are vertices of their own.
@@ -52,6 +54,16 @@ def glb_of(
     if colours is not None:
         mesh.visual = make.ColorVisuals(mesh, vertex_colors=colours)
     return bytes(export_glb(mesh, include_normals=smooth or known_normals is not None))
+
+
+def _finite(rows: NDArray[Any] | None, other: list[float]) -> NDArray[Any] | None:
+    """Return rows, if there are any, as float32, those that are not finite as another."""
+    if rows is None:
+        return None
+    with np.errstate(over="ignore"):
+        found = np.asarray(rows, np.float32)
+    finite: Any = np.isfinite(found).all(axis=1, keepdims=True)
+    return np.where(finite, found, np.array(other, np.float32))
 
 
 def _colours(material: Material, count: int) -> NDArray[np.uint8] | None:

@@ -163,6 +163,10 @@ class Tracer:
             )
         except _OutdatedError:
             return
+        except ValueError:
+            # The scene has nothing more that this shade shows, such as texture coordinates.
+            self.show(None, "")
+            return
         except RuntimeError:
             # No threads can be started while the process ends.
             if threading.main_thread().is_alive():

@@ -17,7 +17,7 @@ from bvh.camera.camera import Camera
 from bvh.camera.placement import upward
 from bvh.picking.results import Pick, Selection
 from bvh.queries.hierarchy import BVH
-from bvh.runtime.arguments import thread_count, whole_number
+from bvh.runtime.arguments import label, thread_count, whole_number
 from bvh.scene.scene import Scene
 
 AMBIENT = 1.2
@@ -173,7 +173,7 @@ def view(
     >>> viewer.close()  # doctest: +SKIP
     """
     direction = None if up is None else upward(up)
-    limit = whole_number("max_faces", max_faces)
+    limit, title = whole_number("max_faces", max_faces), label("title", title)
     thread_count(threads)
     scene, name = _scene_of(source, title)
     if direction is None:

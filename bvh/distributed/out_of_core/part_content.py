@@ -20,7 +20,7 @@ from bvh.distributed.out_of_core.part_results import shaped
 from bvh.distributed.out_of_core.part_visits import PartVisits, Rows
 from bvh.distributed.part_records import PartRecord
 from bvh.queries.hierarchy import BVH
-from bvh.runtime.arguments import ALL_BITS
+from bvh.runtime.arguments import ALL_BITS, integers
 from bvh.runtime.foreign_arrays import foreign_answer, is_lazy, is_other
 
 Self = TypeVar("Self", bound="PartContent")
@@ -200,9 +200,7 @@ class PartContent:
         """Return ids as int64; raise for what are none."""
         if is_lazy(prim_id):
             raise TypeError("prim_id must be a numpy array, got a Dask array: compute it first")
-        ids = np.asarray(prim_id)
-        if ids.dtype.kind not in "iu" and ids.size:
-            raise TypeError(f"prim_id must be integers, got {ids.dtype}")
+        ids = integers("prim_id", prim_id)
         if ids.size and not (ids.min() >= -1 and ids.max() < len(self)):
             raise ValueError(f"prim_id must be in -1..{len(self) - 1}, got {prim_id!r}")
         return ids.astype(np.int64)

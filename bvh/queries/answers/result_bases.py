@@ -28,7 +28,8 @@ class Table:
         if any(map(is_lazy, columns.values())):
             raise TypeError(f"{kind} of Dask arrays are no array: compute its fields {names}")
         plain = {name: _array(in_numpy(column)) for name, column in columns.items()}
-        shape = plain["prim_id"].shape
+        # Those of a query come first; others may have rows of them.
+        shape = next(iter(plain.values())).shape
         fields_of = [(n, a.dtype, a.shape[len(shape) :]) for n, a in plain.items()]
         wanted = np.dtype(fields_of)
         if dtype is not None and np.dtype(dtype) != wanted:

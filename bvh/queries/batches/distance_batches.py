@@ -51,6 +51,7 @@ def find_closest_pair(
     transform: Reals | None = None,
     max_distance: float = np.inf,
     hint: tuple[int, int] = (-1, -1),
+    cancel: NDArray[np.int32] | None = None,
 ) -> tuple[float, Reals, NDArray[np.int32]]:
     """Return (distance, position, prim_id) of the closest pair of faces of two trees.
 
@@ -60,7 +61,7 @@ def find_closest_pair(
     matrices = None if transform is None else transform[None]
     limits, hints = np.full(1, max_distance), np.array([hint_codes(*hint)])
     found = find_closest_pairs(
-        arrays, others, own_map, other_map, matrices, limits, hints, 1, 1, None
+        arrays, others, own_map, other_map, matrices, limits, hints, 1, 1, None, cancel
     )
     return float(found.distance[0]), found.position[0], found.prim_id[0]
 
@@ -76,6 +77,7 @@ def find_closest_pairs(
     count: int,
     threads: int,
     progress: Progress | None,
+    cancel: NDArray[np.int32] | None = None,
 ) -> Closest:
     """Return the closest pair of faces of two trees over triangles, for each of some transforms.
 
@@ -97,6 +99,8 @@ def find_closest_pairs(
         How many queries.
     threads, progress
         As queries have them, checked.
+    cancel : ndarray of int32, shape (1,), optional
+        Once it is not 0, by whoever waits for this, the search ends with results of no meaning.
 
     Returns
     -------
@@ -111,7 +115,7 @@ def find_closest_pairs(
     limits, hints = kernel_input(limits), kernel_input(hints)
     own, other = table_of(arrays, count), table_of(others, count)
     arguments = own[0], other[0], addresses(*given), limits, hints
-    out, cancel = addresses(*found), np.zeros(1, np.int32)
+    out, ended = addresses(*found), np.zeros(1, np.int32) if cancel is None else cancel
     global KERNEL
     if KERNEL is None:
         with SHELF.scratch() as memory:
@@ -123,13 +127,13 @@ def find_closest_pairs(
         with SHELF.scratch() as memory:
             search = memory.search
             search.state[QUERY], search.state[HEIGHT] = begin, -1
-            while search.state[QUERY] < end and not cancel[0]:
+            while search.state[QUERY] < end and not ended[0]:
                 status = run(*arguments, memory.table, end, STEPS, out)
                 if status == UNDECIDED:
                     decide(search)
 
     if count:
-        share_long(count, max(1, count // (8 * threads)), work, threads, cancel, progress)
+        share_long(count, max(1, count // (8 * threads)), work, threads, ended, progress)
     elif progress is not None:
         progress(0, 0)
     return found

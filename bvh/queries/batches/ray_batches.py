@@ -249,7 +249,8 @@ def _row_length(directions: NDArray[np.float64]) -> int:
     In a row the direction moves on by steady small steps; the next row begins with a jump.
     """
     for size in SAMPLES:
-        steps = _steps(directions[1:size], directions[: size - 1])
+        some = directions[:size]
+        steps = _steps(some[1:], some[:-1])
         middle = min(len(steps) // 2, 2 * TILE_WIDTH)
         usual = float(np.partition(steps[: 2 * middle + 1], middle)[middle])
         jumps = np.flatnonzero(~((steps < 2.0 * usual) & (steps > 0.5 * usual)))

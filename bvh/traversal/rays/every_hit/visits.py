@@ -34,8 +34,6 @@ from bvh.runtime.simd import (
     as_ints,
     compress_order,
     fma,
-    greater,
-    lesser,
     load,
     load_ints,
     lowest_bit,
@@ -51,6 +49,7 @@ from bvh.runtime.simd import (
     store,
 )
 from bvh.runtime.tuple_references import refer
+from bvh.traversal.rays.candidates import spread, spread_three
 from bvh.traversal.rays.counted_faces import counted_of_group
 from bvh.traversal.rays.leaf_hits import append_hit, is_hit
 from bvh.traversal.rays.ray_batch import Context
@@ -59,11 +58,8 @@ from bvh.traversal.rays.ray_memory import (
     DIRECTION,
     EDGE,
     END,
-    FAR,
     GROUP,
-    INVERSE,
     LOW,
-    NEAR,
     OCTANT,
     OCTANTS,
     ORIGIN,
@@ -75,6 +71,7 @@ from bvh.traversal.rays.ray_memory import (
     culled_lanes,
     ray_number,
 )
+from bvh.traversal.rays.single_rays import enter_children
 from bvh.tree.primitives import Triangles
 from bvh.tree.triangle_groups import (
     GROUP_SIZE,
@@ -125,17 +122,6 @@ def new_visits() -> Visits:
 
 
 @inlined
-def _spread(ray, row):
-    """Return a ray's number in all lanes."""
-    return splat(peek(ray, row * WIDTH), WIDTH)
-
-
-@inlined
-def _spread_three(ray, row):
-    return _spread(ray, row), _spread(ray, row + 1), _spread(ray, row + 2)
-
-
-@inlined
 def _set_limits(lanes):
     """Write the limits of certain hits of all rays of a block."""
     for at in range(0, BLOCK // WIDTH * GROUP, GROUP):
@@ -150,48 +136,32 @@ def _set_limits(lanes):
 
 
 @inlined
-def _entered(nodes, at, ray, planes):
-    """Return the bits of the children of a node that a ray enters."""
-    nx, ny, nz, fx, fy, fz = planes
-    ix, iy, iz = _spread_three(ray, INVERSE)
-    tx = fma(load(nodes, at + nx, WIDTH), ix, _spread(ray, NEAR))
-    ty = fma(load(nodes, at + ny, WIDTH), iy, _spread(ray, NEAR + 1))
-    tz = fma(load(nodes, at + nz, WIDTH), iz, _spread(ray, NEAR + 2))
-    first = greater(greater(tx, ty), greater(tz, splat(F(0.0), WIDTH)))
-    tx = fma(load(nodes, at + fx, WIDTH), ix, _spread(ray, FAR))
-    ty = fma(load(nodes, at + fy, WIDTH), iy, _spread(ray, FAR + 1))
-    tz = fma(load(nodes, at + fz, WIDTH), iz, _spread(ray, FAR + 2))
-    last = lesser(lesser(tx, ty), lesser(tz, _spread(ray, END)))
-    return np.int64(mask_bits(first <= last))
-
-
-@inlined
 def _filter(groups, at, ray):
     """Return which triangles of a group a ray may hit, surely hits, sees from behind, as bits."""
     n, tolerance = group_normal(groups, at), group_tolerance(groups, at)
     e1, e2 = group_edges(groups, at)
     maybe, passes, c, den = test_edges(
-        _spread_three(ray, ORIGIN),
-        _spread_three(ray, DIRECTION),
+        spread_three(ray, ORIGIN),
+        spread_three(ray, DIRECTION),
         group_origin(groups, at),
         e1,
         e2,
         n,
-        _spread(ray, EDGE) * tolerance,
+        spread(ray, EDGE) * tolerance,
     )
     size = abs(den)
     t = as_floats(as_ints(dot(n, c)) ^ (as_ints(den) & SIGN_BIT))
-    margin = fma(_spread(ray, T_ERROR), group_sizes(groups, at), splat(TINY, WIDTH))
+    margin = fma(spread(ray, T_ERROR), group_sizes(groups, at), splat(TINY, WIDTH))
     maybe = (
         maybe
-        & (t <= fma(_spread(ray, END), size, margin))
-        & (t >= fma(_spread(ray, LOW), size, -margin))
+        & (t <= fma(spread(ray, END), size, margin))
+        & (t >= fma(spread(ray, LOW), size, -margin))
     )
     certain = (
         maybe
         & passes
-        & (t >= fma(_spread(ray, CERTAIN_LOW), size, margin))
-        & (t <= fma(_spread(ray, CERTAIN_HIGH), size, -margin))
+        & (t >= fma(spread(ray, CERTAIN_LOW), size, margin))
+        & (t <= fma(spread(ray, CERTAIN_HIGH), size, -margin))
     )
     back = np.int64(mask_bits(den > F(0.0)))
     return np.int64(mask_bits(maybe)), np.int64(mask_bits(certain)), back
@@ -214,7 +184,7 @@ def _test_triangles(primitives, context, visits, queued, goal):
         r = np.int64(peek(visits.leaf_rays, i))
         first, count = leaf_rows(np.int64(peek(visits.leaf_codes, i)))
         for group in range(first, first + count):
-            bits, certain, back = _filter(groups, group_at(group), shifted(lanes, r))
+            bits, certain, back = _filter(groups, group_at(group), (shifted(lanes, r), WIDTH))
             if bits != 0:
                 bits = counted_of_group(tree, rays, group, batch_index(block, r), bits)
                 certain &= bits
@@ -287,7 +257,10 @@ def _visit(context, visits, top, octant, queued, goal):
                 prefetch_address(address(nodes, later + k))
         for i in range(listed):
             at, r = node_at(np.int64(peek(visits.node_codes, i))), peek(visits.node_rays, i)
-            bits = _entered(nodes, at, shifted(lanes, np.int64(r)), planes)
+            ray = shifted(lanes, np.int64(r))
+            end = peek(ray, END * WIDTH)
+            first, last = enter_children(nodes, at, (ray, WIDTH), end, planes)
+            bits = np.int64(mask_bits(first <= last))
             store(visits.codes, top, permute(child_codes(nodes, at), compress_order(bits)))
             store(visits.rays, top, splat(r, WIDTH))
             top += popcount(bits)
