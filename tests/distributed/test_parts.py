@@ -54,7 +54,7 @@ def test_hostile_families_lazily(name: str, tmp_path: Path, rng: np.random.Gener
     check_family(family, parts, rng, lazily=True)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", sorted(FAMILIES))
 def test_every_family_in_every_way(
