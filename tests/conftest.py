@@ -46,15 +46,16 @@ if os.environ.get("BVH_AUDIT", "1") != "0":
 
 # Files that take longest, the longest first, so that no process is left with one at the end. Those
 # that stand side by side compile kernels of different families, as each waits for what the other
-# compiles.
+# compiles. Those that share a cluster follow each other.
 FIRST = (
     "test_groups", "test_user_calls", "test_parts", "test_user_functions", "test_scene_rays",
     "test_kernel_shelves", "test_all_hits", "test_lab_page", "test_viewer_page", "test_bench",
-    "test_triangle_overlap", "test_lazy_queries", "test_cli_clusters", "test_exactness",
+    "test_cli_clusters", "test_lazy_queries", "test_handles", "test_clusters", "test_ray_sources",
+    "test_task_threads", "test_worker_kernels", "test_triangle_overlap", "test_exactness",
     "test_refit", "test_jit", "test_torch_rays", "test_torch_points", "test_jax", "test_builders",
-    "test_overlap_tree", "test_kernels", "test_handles", "test_formulas", "test_cli_pipes",
-    "test_brute", "test_scene_overlaps", "test_cli_scenes", "test_threads", "test_lazy_imports",
-    "test_part_pictures", "test_ray_sources", "test_other_libraries", "test_distance_to",
+    "test_overlap_tree", "test_kernels", "test_formulas", "test_cli_pipes", "test_brute",
+    "test_scene_overlaps", "test_cli_scenes", "test_threads", "test_lazy_imports",
+    "test_part_pictures", "test_other_libraries", "test_distance_to",
     "test_point_triangle", "test_warmup_command", "test_storage", "test_cpu_levels",
     "test_overlaps", "test_partitioning", "test_charts", "test_render",
 )  # fmt: skip
