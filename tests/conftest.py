@@ -44,13 +44,20 @@ if os.environ.get("BVH_AUDIT", "1") != "0":
     TreeBase._set_arrays = _set_and_audit  # type: ignore[method-assign]
 
 
-# Files that take long, and compile families of kernels of their own: they come first, so that no
-# process is left with one at the end.
+# Files that take longest, the longest first, so that no process is left with one at the end. Those
+# that stand side by side compile kernels of different families, as each waits for what the other
+# compiles. Those that share a cluster follow each other.
 FIRST = (
-    "test_scene_rays", "test_kernels", "test_jit", "test_all_hits", "test_user_functions",
-    "test_refit", "test_brute", "test_scene_overlaps", "test_builders", "test_overlap_tree",
-    "test_triangle_overlap", "test_scene_points", "test_hostile_files", "test_exactness",
-    "test_outlines", "test_marquee",
+    "test_groups", "test_user_calls", "test_parts", "test_user_functions", "test_scene_rays",
+    "test_kernel_shelves", "test_all_hits", "test_lab_page", "test_viewer_page", "test_bench",
+    "test_cli_clusters", "test_lazy_queries", "test_handles", "test_clusters", "test_ray_sources",
+    "test_task_threads", "test_worker_kernels", "test_triangle_overlap", "test_exactness",
+    "test_refit", "test_jit", "test_torch_rays", "test_torch_points", "test_jax", "test_builders",
+    "test_overlap_tree", "test_kernels", "test_formulas", "test_cli_pipes", "test_brute",
+    "test_scene_overlaps", "test_cli_scenes", "test_threads", "test_lazy_imports",
+    "test_part_pictures", "test_other_libraries", "test_distance_to",
+    "test_point_triangle", "test_warmup_command", "test_storage", "test_cpu_levels",
+    "test_overlaps", "test_partitioning", "test_charts", "test_render",
 )  # fmt: skip
 
 
@@ -69,20 +76,45 @@ NOT_ABOUT_ANSWERS = (
 )  # fmt: skip
 # In these folders, but about answers.
 ABOUT_ANSWERS = ("runtime/test_simd", "runtime/test_user")
+# Those about answers that CI always runs for every width: vectors, trees, traversal, promises.
+EVERY_WIDTH = ("traversal/", "tree/", "promises/", "runtime/test_simd")
+# Kernels of scenes: some of their tests do, see `_some_of_each`.
+INSTANCED = ("scene/test_scene_rays", "scene/test_scene_packets", "scene/test_scene_points",
+             "scene/test_scene_overlaps")  # fmt: skip
 
 TESTS = Path(__file__).parent
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark tests of answers; sort files that take long to the front."""
+    """Mark tests of answers, and which of them CI runs for other widths; longest files first."""
+    some = _some_of_each(items)
     for item in items:
         if TESTS not in item.path.parents:
             continue
         name = item.path.relative_to(TESTS).as_posix()
         if name.startswith(ABOUT_ANSWERS) or not name.startswith(NOT_ABOUT_ANSWERS):
             item.add_marker(pytest.mark.answers)
+        if item.get_closest_marker("answers"):
+            always = name.startswith(EVERY_WIDTH)
+            if always or item.nodeid in some:
+                item.add_marker(pytest.mark.sample)
+            if always or (item.nodeid in some and name.startswith(INSTANCED)):
+                item.add_marker(pytest.mark.traversal)
     places = {f"{name}.py": place for place, name in enumerate(FIRST)}
     items.sort(key=lambda item: places.get(item.path.name, len(places)))
+
+
+def _some_of_each(items: list[pytest.Item]) -> set[str]:
+    """Return the names of a third of the parameters of each test, of the least hashes."""
+    hashes: dict[str, list[tuple[int, str]]] = {}
+    for item in items:
+        test, _, parameters = item.nodeid.partition("[")
+        # A test that is slow with some parameters is represented by others.
+        if not (item.get_closest_marker("slow") or item.get_closest_marker("long")):
+            hashes.setdefault(test, []).append((zlib.crc32(parameters.encode()), item.nodeid))
+    return {
+        name for all_of in hashes.values() for _, name in sorted(all_of)[: -(-len(all_of) // 3)]
+    }
 
 
 @pytest.fixture(autouse=True)

@@ -53,8 +53,8 @@ def random_parts(
     folder: Path, vertices: NDArray[Any], faces: NDArray[Any], rng: np.random.Generator,
     memory: int | str = "2GB", way: str | None = None, groups: NDArray[Any] | None = None,
 ) -> Parts:  # fmt: skip
-    """Cut a mesh into 1 to 64 parts in one of `WAYS`."""
-    count = int(rng.integers(1, 65))
+    """Cut a mesh into 1 to 64 parts in one of `WAYS`; few parts are as likely as many."""
+    count = int(2.0 ** rng.uniform(0.0, np.log2(65.0)))
     way = str(rng.choice(WAYS)) if way is None else way
     if way == "by partition":
         largest = max(-(-len(faces) // count), 1)

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+
+
+@pytest.fixture(autouse=True)
+def _unsynchronized(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no test wait for the disk: parts are many files, and what is lost without power is not
+    what these tests are about.
+    """
+    monkeypatch.setattr(os, "fsync", lambda handle: None)
 
 
 # Ended with the tests of this folder: its threads would be seen by tests of memory.

@@ -46,7 +46,10 @@ def test_hostile_families(name: str, tmp_path: Path, rng: np.random.Generator) -
     check_family(family, parts, rng, lazily=False)
 
 
-@pytest.mark.parametrize("name", LAZY)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=pytest.mark.slow if i % 2 else ()) for i, name in enumerate(LAZY)],
+)
 def test_hostile_families_lazily(name: str, tmp_path: Path, rng: np.random.Generator) -> None:
     pytest.importorskip("dask.array")
     family = build(name)
@@ -54,7 +57,7 @@ def test_hostile_families_lazily(name: str, tmp_path: Path, rng: np.random.Gener
     check_family(family, parts, rng, lazily=True)
 
 
-@pytest.mark.long
+@pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", sorted(FAMILIES))
 def test_every_family_in_every_way(
@@ -100,9 +103,16 @@ MESHES = (
 )  # fmt: skip
 
 
+# Each mesh in two ways, each way with half of the meshes; the others are slow.
+CUTS = [
+    pytest.param(name, way, marks=pytest.mark.slow if (i + j) % 4 > 1 else ())
+    for i, name in enumerate(MESHES)
+    for j, way in enumerate(WAYS)
+]
+
+
 @pytest.mark.usefixtures("small_visits")
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("name", MESHES)
+@pytest.mark.parametrize(("name", "way"), CUTS)
 def test_meshes(name: str, way: str, tmp_path: Path, rng: np.random.Generator) -> None:
     vertices, faces = _mesh(name, rng)
     tree = bvh.BVH.from_triangles(vertices, faces)

@@ -39,8 +39,17 @@ def flushed(values: Any) -> Any:
     return np.where(np.abs(array) < np.finfo(float).tiny, 0.0, array)
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("name", [name for name in FAMILIES if name[:6] != "beyond"][::10])
+# Each is compiled anew by JAX, which takes seconds.
+TEN = [name for name in FAMILIES if name[:6] != "beyond"][::10]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(n, marks=pytest.mark.slow if i % 4 else pytest.mark.long)
+        for i, n in enumerate(TEN)
+    ],
+)
 def test_values_are_those_of_the_tree(name: str, seed: int) -> None:
     """Bit for bit, but for subnormal numbers, with gradients that are never NaN."""
     family = build(name, seed)

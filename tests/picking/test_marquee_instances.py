@@ -51,7 +51,7 @@ def truth_of(
     return touching, within
 
 
-@pytest.mark.parametrize("part", [0, *(pytest.param(i, marks=pytest.mark.long) for i in (1, 2, 3))])
+@pytest.mark.parametrize("part", [0, *(pytest.param(i, marks=pytest.mark.slow) for i in (1, 2, 3))])
 def test_selections_equal_rational_arithmetic(rng: np.random.Generator, part: int) -> None:
     """A quarter of a thousand random selections in each part, rectangles and concave lassos."""
     counts = np.zeros(2, np.int64)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -39,12 +40,19 @@ def probe(**settings: Any) -> list[Any]:
     return [*result["counts"], *result["warnings"]]
 
 
-@pytest.fixture
-def shelf(tmp_path: Path) -> Path:
-    """Return a folder that is filled."""
-    folder = tmp_path / "filled"
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a folder that a process has filled."""
+    folder = tmp_path_factory.mktemp("compiled") / "filled"
     assert probe(BVH_CACHE_DIR=folder) == [1, 0]
     return folder
+
+
+@pytest.fixture
+def shelf(compiled: Path, tmp_path: Path) -> Path:
+    """Return a folder that is filled, of the test's own."""
+    # With its modes, without which nothing is loaded.
+    return Path(shutil.copytree(compiled, tmp_path / "filled"))
 
 
 def test_named_folders(shelf: Path, tmp_path: Path) -> None:
