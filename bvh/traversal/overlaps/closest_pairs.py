@@ -214,12 +214,20 @@ def _leaves(task, code, box, code2, box2):
     _test_collected(task)
 
 
+@inlined
+def _push_root(stack):
+    """Store the pair of roots as the stack's only entry; return its height."""
+    for i in range(ENTRY):
+        poke(stack, i, np.int64(0))
+    return np.int64(ENTRY)
+
+
 @kernel
 def _begin(task, limit, hint):
     """Begin a query: the frame of the pair, bounds, and the greedy descent to a first pair."""
     stay_outlined()
     search, tree, other, own, theirs = task.search, task.tree, task.other, task.own, task.theirs
-    state, reals, stack = search.state, search.reals, search.stack
+    state, reals = search.state, search.reals
     scale, extent = set_sides(tree, other, own, theirs)
     poke(reals, SCALE, scale)
     margin = 0.0
@@ -239,8 +247,6 @@ def _begin(task, limit, hint):
     poke(state, LOWERED, np.int64(0))
     poke(reals, SHARED, NAN)
     poke(state, LEFT, np.int64(0))
-    for i in range(ENTRY):
-        poke(stack, i, np.int64(0))
     if hint >= 0:
         _test(task, hint)
         # It will be found again.
@@ -287,7 +293,12 @@ def _continue(task, steps):
             continue
         code2, box2 = peek(stack, top + 3), peek(stack, top + 4)
         if code < 0 and code2 < 0:
+            apart = peek(search.state, CONTACT) == NO_PAIR
             _leaves(task, code, box, code2, box2)
+            if apart and peek(search.state, CONTACT) != NO_PAIR:
+                # From the root again, lowest faces first.
+                poke(search.state, LEFT, np.int64(0))
+                top = _push_root(stack)
         else:
             count = open_pair(task, code, box, code2, box2)
             sort_collected(search, count)
@@ -381,7 +392,7 @@ def closest_pairs(own, other, motions, limits, hints, search, end, steps, found)
             set_motion(task.theirs, mapped2 != 0, map2, 0, moved != 0, matrices, 16 * q)
             hint = hints[q if len(hints) > 1 else 0]
             _begin(task, limit, hint)
-            poke(state, HEIGHT, np.int64(ENTRY))
+            poke(state, HEIGHT, _push_root(task.search.stack))
         if peek(state, DECIDED) == 0 or _has_more(state):
             steps = _continue(task, steps)
             if _has_more(state):
