@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bvh.geometry.arithmetic.floats import INF, NAN, from_bits, vector
+from bvh.geometry.arithmetic.floats import INF, NAN, bits, from_bits, vector
 from bvh.geometry.arithmetic.vectors import minus
 from bvh.geometry.triangle_distance import distance_bounds
 from bvh.geometry.triangle_overlap import triangles_touch
@@ -46,14 +46,12 @@ from bvh.traversal.overlaps.distance_memory import (
 )  # fmt: skip
 from bvh.traversal.overlaps.measured_pairs import (
     add_candidate,
-    at_shared,
     lower_best,
     lower_bound,
     measure,
-    nearest_first,
     points_at,
     put_corners,
-    put_points,
+    settle,
 )
 from bvh.traversal.overlaps.near_faces import collect_faces
 from bvh.traversal.overlaps.near_pairs import (
@@ -77,6 +75,8 @@ from bvh.traversal.overlaps.side_frames import (
 
 # What a search stops for.
 DONE, LATER, UNDECIDED = 0, 1, 2
+# Descents to leaves that lower the bound before the search.
+DESCENTS = 3
 
 
 @kernel
@@ -106,7 +106,7 @@ def _test(task, code):
         _direct(task, g)
     add_candidate(search, code, low, NAN)
     if peek(state, COUNT) == CAPACITY:
-        _settle(task)
+        settle(task)
 
 
 @inlined
@@ -115,52 +115,6 @@ def _direct(task, g):
     set_direction(task.own, task.theirs, g)
     set_floats(task.own, task.search.own_floats)
     set_floats(task.theirs, task.search.their_floats)
-
-
-@kernel
-def _settle(task):
-    """Measure the candidates; keep the best of those that are sure, and those that are not."""
-    stay_outlined()
-    search, tree, other, own, theirs = task.search, task.tree, task.other, task.own, task.theirs
-    state, reals = search.state, search.reals
-    best, best_code, kept = INF, np.int64(NO_PAIR), np.int64(0)
-    count = peek(state, COUNT)
-    nearest_first(search, count)
-    for i in range(count):
-        code, low, high = peek(search.codes, i), peek(search.lows, i), peek(search.highs, i)
-        if low > peek(reals, BEST):
-            continue
-        measured, x, y = not high >= 0.0, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0)
-        if measured:
-            valid, a = side_corners(tree.primitives, code >> 32, own)
-            valid2, b = side_corners(other.primitives, code & LOW_BITS, theirs)
-            if not (valid and valid2):
-                continue
-            if i > 0 and high == UNTESTED and not at_shared(reals, a, b):
-                low, high, _ = distance_bounds(a, b)
-                lower_best(reals, high)
-                if low > peek(reals, BEST):
-                    continue
-            low, high, x, y = measure(reals, a, b)
-            lower_best(reals, high)
-        if low == high:
-            if low < best or (low == best and code < best_code):
-                best, best_code = low, code
-                if measured:
-                    put_points(reals, POINTS, x, y)
-                    poke(state, KEPT_PAIR, code)
-        else:
-            poke(search.codes, kept, code)
-            poke(search.lows, kept, low)
-            poke(search.highs, kept, high)
-            kept += 1
-    if best_code != NO_PAIR:
-        # There is room: at least one candidate was sure.
-        poke(search.codes, kept, best_code)
-        poke(search.lows, kept, best)
-        poke(search.highs, kept, best)
-        kept += 1
-    poke(state, COUNT, kept)
 
 
 @kernel
@@ -200,7 +154,7 @@ def _test_collected(task):
         if low > 0.0 and peek(state, LOWERED) == 0:
             add_candidate(search, pair, low, UNTESTED)
             if peek(state, COUNT) == CAPACITY:
-                _settle(task)
+                settle(task)
         else:
             poke(state, LOWERED, np.int64(0))
             _test(task, pair)
@@ -214,6 +168,50 @@ def _leaves(task, code, box, code2, box2):
     _test_collected(task)
 
 
+@kernel
+def _descend_from(task, name):
+    """Test the faces of two leaves: always the nearest below a pair of children of the roots."""
+    stay_outlined()
+    tree, other, search = task.tree, task.other, task.search
+    root = np.int64(0)
+    code, box = child_of(tree.blocks, root, root, name % WIDTH)
+    code2, box2 = child_of(other.blocks, root, root, name // WIDTH)
+    while code >= 0 or code2 >= 0:
+        count, best = open_pair(task, code, box, code2, box2), np.int64(0)
+        if count == 0:
+            return
+        for i in range(1, count):
+            if peek(search.keys, i) < peek(search.keys, best):
+                best = i
+        name = peek(search.names, best)
+        code, box = child_of(tree.blocks, code, box, name % WIDTH)
+        code2, box2 = child_of(other.blocks, code2, box2, name // WIDTH)
+    _leaves(task, code, box, code2, box2)
+    # They will be found again.
+    poke(search.state, COUNT, np.int64(0))
+    poke(search.state, LEFT, np.int64(0))
+
+
+@kernel
+def _descend(task):
+    """Descend from the nearest pairs of children of the roots, for a bound or a contact."""
+    stay_outlined()
+    search, root = task.search, np.int64(0)
+    stack, count = search.stack, open_pair(task, root, root, root, root)
+    for i in range(count):
+        poke(stack, 2 * i, bits(peek(search.keys, i)))
+        poke(stack, 2 * i + 1, peek(search.names, i))
+    for _ in range(DESCENTS):
+        key, best = bound_of(task, BOX_MARGIN), np.int64(-1)
+        for i in range(count):
+            if from_bits(peek(stack, 2 * i)) <= key:
+                key, best = from_bits(peek(stack, 2 * i)), np.int64(i)
+        if best < 0 or peek(search.state, CONTACT) != NO_PAIR:
+            return
+        poke(stack, 2 * best, bits(NAN))
+        _descend_from(task, peek(stack, 2 * best + 1))
+
+
 @inlined
 def _push_root(stack):
     """Store the pair of roots as the stack's only entry; return its height."""
@@ -224,7 +222,7 @@ def _push_root(stack):
 
 @kernel
 def _begin(task, limit, hint):
-    """Begin a query: the frame of the pair, bounds, and the greedy descent to a first pair."""
+    """Begin a query: the frame of the pair, bounds, and descents to first pairs, or the hint's."""
     stay_outlined()
     search, tree, other, own, theirs = task.search, task.tree, task.other, task.own, task.theirs
     state, reals = search.state, search.reals
@@ -251,24 +249,8 @@ def _begin(task, limit, hint):
         _test(task, hint)
         # It will be found again.
         poke(state, COUNT, np.int64(0))
-        if peek(state, CONTACT) == NO_PAIR:
-            return
-    code, code2, box, box2 = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
-    while hint < 0 and (code >= 0 or code2 >= 0):
-        count = open_pair(task, code, box, code2, box2)
-        if count == 0:
-            return
-        best = np.int64(0)
-        for i in range(1, count):
-            if peek(search.keys, i) < peek(search.keys, best):
-                best = i
-        name = peek(search.names, best)
-        code, box = child_of(tree.blocks, code, box, name % WIDTH)
-        code2, box2 = child_of(other.blocks, code2, box2, name // WIDTH)
-    if hint < 0:
-        _leaves(task, code, box, code2, box2)
-        poke(state, COUNT, np.int64(0))
-        poke(state, LEFT, np.int64(0))
+    else:
+        _descend(task)
 
 
 @kernel
@@ -316,7 +298,7 @@ def _finish(task, found, q):
     code, distance = peek(state, CONTACT), 0.0
     if code == NO_PAIR:
         if peek(state, DECIDED) == 0:
-            _settle(task)
+            settle(task)
         count = peek(state, COUNT)
         if count > 1 or (count == 1 and peek(search.lows, 0) != peek(search.highs, 0)):
             put_corners(task, count)
