@@ -76,7 +76,7 @@ from bvh.traversal.overlaps.side_frames import (
 # What a search stops for.
 DONE, LATER, UNDECIDED = 0, 1, 2
 # Descents to leaves that lower the bound before the search.
-DESCENTS = 3
+DESCENTS = 2
 
 
 @kernel
