@@ -117,39 +117,47 @@ def _direct(task, g):
     set_floats(task.theirs, task.search.their_floats)
 
 
+@inlined
+def _pair_at(task, i):
+    """Return the code of a pair of faces that is collected."""
+    name = peek(task.search.names, i)
+    first = np.int64(peek(task.tree.ids, name >> 32))
+    return first << 32 | peek(task.other.ids, name & LOW_BITS)
+
+
 @kernel
 def _test_collected(task):
     """Test the pairs of faces that are collected, nearest bounds first, while there is room.
 
     What is surely apart is a candidate as it is, but for the nearest after the bound was lowered:
-    more would lower it by no more than the error of lanes.
+    more would lower it by no more than the error of lanes. Once faces touch, lowest pairs first.
     """
     stay_outlined()
-    tree, other, search = task.tree, task.other, task.search
+    search = task.search
     state, keys, names = search.state, search.keys, search.names
     count = peek(state, LEFT)
     while count > 0 and peek(state, COUNT) < CAPACITY:
-        # The nearest; what is too far by now is dropped on the way.
-        bound, best = bound_of(task, FACE_MARGIN), np.int64(-1)
-        key, i = INF, np.int64(0)
+        # What is too far by now, or comes after a contact, is dropped on the way.
+        bound, contact = bound_of(task, FACE_MARGIN), peek(state, CONTACT)
+        best, key, lowest, i = np.int64(-1), INF, contact, np.int64(0)
         while i < count:
-            if peek(keys, i) > bound:
+            near, pair = peek(keys, i), np.int64(0)
+            if contact != NO_PAIR:
+                pair = _pair_at(task, i)
+            if near > bound or pair >= contact:
                 count -= 1
                 poke(keys, i, peek(keys, count))
                 poke(names, i, peek(names, count))
                 continue
-            if best < 0 or peek(keys, i) < key:
-                best, key = i, peek(keys, i)
+            if best < 0 or pair < lowest or (pair == lowest and near < key):
+                best, key, lowest = i, near, pair
             i += 1
         if best < 0:
             break
-        name = peek(names, best)
+        pair = _pair_at(task, best)
         count -= 1
         poke(keys, best, peek(keys, count))
         poke(names, best, peek(names, count))
-        pair = np.int64(peek(tree.ids, name >> 32)) << 32 | peek(other.ids, name & LOW_BITS)
-        if pair >= peek(state, CONTACT):
-            continue
         low = lower_bound(search.reals, key)
         if low > 0.0 and peek(state, LOWERED) == 0:
             add_candidate(search, pair, low, UNTESTED)
