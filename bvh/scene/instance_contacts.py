@@ -8,6 +8,7 @@ most of the others are too far away to be looked at.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -25,21 +26,28 @@ from bvh.scene.instance_pairs import (
     trees_of,
 )
 from bvh.scene.instanced_trees import InstancedTrees
+from bvh.traversal.overlaps.distance_memory import TABLE, tree_table
 from bvh.traversal.overlaps.tree_pairs import (
+    FIRST,
+    HEIGHT,
     MAX_LEAF_PAIRS,
     MET,
     STEPS,
     begin_with,
+    find_contacts,
     meet,
     new_pair_search,
 )
+from bvh.tree.arrays import TreeArrays
 
 Ids = NDArray[np.int32]
 Rows = NDArray[np.int64]
 Reals = NDArray[np.float64]
+Work = Callable[[int, int], None]
 
-# Pairs of leaves, of subtrees or of instances that a thread takes at a time.
+# Pairs of instances, and of leaves or subtrees that may touch, that a thread takes at a time.
 PAIRS_AT_ONCE = 64
+TASKS_AT_ONCE = 512
 # By which a lower bound from boxes is below what is computed for faces.
 SLACK = 1.0 - 2.0**-48
 
@@ -95,26 +103,18 @@ def box_distances(boxes: Reals, others: Reals) -> Reals:
         return np.asarray(np.hypot(np.hypot(gaps[:, 0], gaps[:, 1]), gaps[:, 2]) * SLACK)
 
 
-def find_touching(
-    view: InstancedTrees,
-    content: InstancedTrees,
-    ignored: Rows,
-    threads: int,
-    progress: Progress | None = None,
-    only_one: bool = False,
-) -> Ids:
-    """Return the pairs of instances that touch, ascending; the first that is found if `only_one`.
-
-    They are of a scene and of another or itself.
-    """
-    found = candidates(view, content, ignored, 0.0, threads)
-    job, groups = found.job, found.groups
-    touching = np.zeros(len(found.begins) - 1, np.bool_)
-    which, entries = tasks_of(job, threads)
-    max_entries = int(np.bincount(which).max()) if len(which) else 0
+def _by_subtrees(
+    found: Candidates,
+    which: Rows,
+    entries: Rows,
+    touching: NDArray[np.bool_],
+    enough: Ids,
+    cancel: Ids,
+) -> Work:
+    """Return the work on pairs of subtrees: `which` pair of leaves, and what it begins with."""
+    job, groups, most = found.job, found.groups, int(np.bincount(which).max())
     # Once a face touches another, the search pauses.
-    shelf = Shelf(lambda: (new_pair_search(max_entries), np.empty((MAX_LEAF_PAIRS, 2), np.int32)))
-    cancel, enough = np.zeros(1, np.int32), np.zeros(1, np.int32)
+    shelf = Shelf(lambda: (new_pair_search(most), np.empty((MAX_LEAF_PAIRS, 2), np.int32)))
 
     def work(begin: int, end: int) -> None:
         begins = np.flatnonzero(np.diff(which[begin:end], prepend=-1)) + begin
@@ -130,10 +130,61 @@ def find_touching(
                     done = meet(*trees, to_first[k], False, pair_search, pairs, 0, STEPS)
                     if pair_search.state[MET]:
                         touching[group] = True
-                        enough[0] = only_one
+                        enough[0] = enough[1]
 
+    return work
+
+
+def _by_leaves(found: Candidates, touching: NDArray[np.bool_], enough: Ids, cancel: Ids) -> Work:
+    """Return the work on whole pairs of leaves, many a call."""
+    job = found.job
+    mine, theirs = job.own.tree_of[job.mine], job.other.tree_of[job.theirs]
+    tables = _tree_tables(job.own.trees, mine), _tree_tables(job.other.trees, theirs)
+    tasks = np.stack([mine, theirs, found.groups], axis=1).astype(np.int64)
+    shelf = Shelf(lambda: (new_pair_search(1), np.empty(2 * MAX_LEAF_PAIRS, np.int32)))
+
+    def work(begin: int, end: int) -> None:
+        to_first, done = maps_to_first(job, np.arange(begin, end)).ravel(), False
+        with shelf.scratch() as (pair_search, pairs):
+            pair_search.state[FIRST], pair_search.state[HEIGHT] = 0, -1
+            while not (done or cancel[0]):
+                done = find_contacts(
+                    *tables, tasks[begin:end], to_first, pair_search, pairs, touching, enough, STEPS
+                )
+
+    return work
+
+
+def _tree_tables(trees: list[TreeArrays], used: NDArray[np.int32]) -> Rows:
+    """Return the tables of trees, one after the other; zeros for those that are not used."""
+    tables = np.zeros((len(trees), TABLE), np.int64)
+    for number in np.unique(used).tolist():
+        tables[number] = tree_table(trees[number])
+    return tables.ravel()
+
+
+def find_touching(
+    view: InstancedTrees,
+    content: InstancedTrees,
+    ignored: Rows,
+    threads: int,
+    progress: Progress | None = None,
+    only_one: bool = False,
+) -> Ids:
+    """Return the pairs of instances that touch, ascending; the first that is found if `only_one`.
+
+    They are of a scene and of another or itself.
+    """
+    found = candidates(view, content, ignored, 0.0, threads)
+    touching = np.zeros(len(found.begins) - 1, np.bool_)
+    cancel, enough = np.zeros(1, np.int32), np.array([0, only_one], np.int32)
+    which, entries = tasks_of(found.job, threads)
+    if len(which) > len(found.job.mine):
+        work = _by_subtrees(found, which, entries, touching, enough, cancel)
+    else:
+        work = _by_leaves(found, touching, enough, cancel)
     if len(which):
-        size = min(PAIRS_AT_ONCE, max(1, len(which) // (8 * threads)))
+        size = min(TASKS_AT_ONCE, max(1, len(which) // (8 * threads)))
         share_long(len(which), size, work, threads, cancel, progress)
     elif progress is not None:
         progress(0, 0)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from bvh import BVH, Scene
+from bvh.scene import instance_contacts, instance_pairs
 from tests.oracles import scene_overlaps as oracle
 from tests.scene.test_scene_overlaps import UNIT, scene_of, transforms, tree_of
 
@@ -160,3 +161,15 @@ def test_empty_scenes_and_boxes() -> None:
     scene.add(BVH.from_boxes([[0, 0, 0]], [[1, 1, 1]]))
     with pytest.raises(TypeError, match="collisions needs triangles"):
         scene.collisions()
+
+
+def test_searches_that_pause(monkeypatch: pytest.MonkeyPatch, rng: np.random.Generator) -> None:
+    """Whole pairs of leaves, and parts of them, go on where they were after every step."""
+    scene = scene_of(rng, 30, faces=40, wide=6.0)
+    wanted = flat_collisions(scene)
+    assert wanted
+    for steps in (1, 2, 3):
+        monkeypatch.setattr(instance_contacts, "STEPS", steps)
+        for tasks in (1, 10**6):
+            monkeypatch.setattr(instance_pairs, "TASKS", tasks)
+            assert scene.collisions(threads=2).tolist() == wanted

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from bvh.geometry.arithmetic.floats import INF, NAN, from_bits, vector
+from bvh.geometry.arithmetic.floats import INF, NAN, bits, from_bits, vector
 from bvh.geometry.arithmetic.vectors import minus
 from bvh.geometry.triangle_distance import distance_bounds
 from bvh.geometry.triangle_overlap import triangles_touch
@@ -46,14 +46,12 @@ from bvh.traversal.overlaps.distance_memory import (
 )  # fmt: skip
 from bvh.traversal.overlaps.measured_pairs import (
     add_candidate,
-    at_shared,
     lower_best,
     lower_bound,
     measure,
-    nearest_first,
     points_at,
     put_corners,
-    put_points,
+    settle,
 )
 from bvh.traversal.overlaps.near_faces import collect_faces
 from bvh.traversal.overlaps.near_pairs import (
@@ -77,6 +75,8 @@ from bvh.traversal.overlaps.side_frames import (
 
 # What a search stops for.
 DONE, LATER, UNDECIDED = 0, 1, 2
+# Descents to leaves that lower the bound before the search.
+DESCENTS = 2
 
 
 @kernel
@@ -106,7 +106,7 @@ def _test(task, code):
         _direct(task, g)
     add_candidate(search, code, low, NAN)
     if peek(state, COUNT) == CAPACITY:
-        _settle(task)
+        settle(task)
 
 
 @inlined
@@ -117,50 +117,12 @@ def _direct(task, g):
     set_floats(task.theirs, task.search.their_floats)
 
 
-@kernel
-def _settle(task):
-    """Measure the candidates; keep the best of those that are sure, and those that are not."""
-    stay_outlined()
-    search, tree, other, own, theirs = task.search, task.tree, task.other, task.own, task.theirs
-    state, reals = search.state, search.reals
-    best, best_code, kept = INF, np.int64(NO_PAIR), np.int64(0)
-    count = peek(state, COUNT)
-    nearest_first(search, count)
-    for i in range(count):
-        code, low, high = peek(search.codes, i), peek(search.lows, i), peek(search.highs, i)
-        if low > peek(reals, BEST):
-            continue
-        measured, x, y = not high >= 0.0, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0)
-        if measured:
-            valid, a = side_corners(tree.primitives, code >> 32, own)
-            valid2, b = side_corners(other.primitives, code & LOW_BITS, theirs)
-            if not (valid and valid2):
-                continue
-            if i > 0 and high == UNTESTED and not at_shared(reals, a, b):
-                low, high, _ = distance_bounds(a, b)
-                lower_best(reals, high)
-                if low > peek(reals, BEST):
-                    continue
-            low, high, x, y = measure(reals, a, b)
-            lower_best(reals, high)
-        if low == high:
-            if low < best or (low == best and code < best_code):
-                best, best_code = low, code
-                if measured:
-                    put_points(reals, POINTS, x, y)
-                    poke(state, KEPT_PAIR, code)
-        else:
-            poke(search.codes, kept, code)
-            poke(search.lows, kept, low)
-            poke(search.highs, kept, high)
-            kept += 1
-    if best_code != NO_PAIR:
-        # There is room: at least one candidate was sure.
-        poke(search.codes, kept, best_code)
-        poke(search.lows, kept, best)
-        poke(search.highs, kept, best)
-        kept += 1
-    poke(state, COUNT, kept)
+@inlined
+def _pair_at(task, i):
+    """Return the code of a pair of faces that is collected."""
+    name = peek(task.search.names, i)
+    first = np.int64(peek(task.tree.ids, name >> 32))
+    return first << 32 | peek(task.other.ids, name & LOW_BITS)
 
 
 @kernel
@@ -168,39 +130,39 @@ def _test_collected(task):
     """Test the pairs of faces that are collected, nearest bounds first, while there is room.
 
     What is surely apart is a candidate as it is, but for the nearest after the bound was lowered:
-    more would lower it by no more than the error of lanes.
+    more would lower it by no more than the error of lanes. Once faces touch, lowest pairs first.
     """
     stay_outlined()
-    tree, other, search = task.tree, task.other, task.search
+    search = task.search
     state, keys, names = search.state, search.keys, search.names
     count = peek(state, LEFT)
     while count > 0 and peek(state, COUNT) < CAPACITY:
-        # The nearest; what is too far by now is dropped on the way.
-        bound, best = bound_of(task, FACE_MARGIN), np.int64(-1)
-        key, i = INF, np.int64(0)
+        # What is too far by now, or comes after a contact, is dropped on the way.
+        bound, contact = bound_of(task, FACE_MARGIN), peek(state, CONTACT)
+        best, key, lowest, i = np.int64(-1), INF, contact, np.int64(0)
         while i < count:
-            if peek(keys, i) > bound:
+            near, pair = peek(keys, i), np.int64(0)
+            if contact != NO_PAIR:
+                pair = _pair_at(task, i)
+            if near > bound or pair >= contact:
                 count -= 1
                 poke(keys, i, peek(keys, count))
                 poke(names, i, peek(names, count))
                 continue
-            if best < 0 or peek(keys, i) < key:
-                best, key = i, peek(keys, i)
+            if best < 0 or pair < lowest or (pair == lowest and near < key):
+                best, key, lowest = i, near, pair
             i += 1
         if best < 0:
             break
-        name = peek(names, best)
+        pair = _pair_at(task, best)
         count -= 1
         poke(keys, best, peek(keys, count))
         poke(names, best, peek(names, count))
-        pair = np.int64(peek(tree.ids, name >> 32)) << 32 | peek(other.ids, name & LOW_BITS)
-        if pair >= peek(state, CONTACT):
-            continue
         low = lower_bound(search.reals, key)
         if low > 0.0 and peek(state, LOWERED) == 0:
             add_candidate(search, pair, low, UNTESTED)
             if peek(state, COUNT) == CAPACITY:
-                _settle(task)
+                settle(task)
         else:
             poke(state, LOWERED, np.int64(0))
             _test(task, pair)
@@ -215,11 +177,63 @@ def _leaves(task, code, box, code2, box2):
 
 
 @kernel
+def _descend_from(task, name):
+    """Test the faces of two leaves: always the nearest below a pair of children of the roots."""
+    stay_outlined()
+    tree, other, search = task.tree, task.other, task.search
+    root = np.int64(0)
+    code, box = child_of(tree.blocks, root, root, name % WIDTH)
+    code2, box2 = child_of(other.blocks, root, root, name // WIDTH)
+    while code >= 0 or code2 >= 0:
+        count, best = open_pair(task, code, box, code2, box2), np.int64(0)
+        if count == 0:
+            return
+        for i in range(1, count):
+            if peek(search.keys, i) < peek(search.keys, best):
+                best = i
+        name = peek(search.names, best)
+        code, box = child_of(tree.blocks, code, box, name % WIDTH)
+        code2, box2 = child_of(other.blocks, code2, box2, name // WIDTH)
+    _leaves(task, code, box, code2, box2)
+    # They will be found again.
+    poke(search.state, COUNT, np.int64(0))
+    poke(search.state, LEFT, np.int64(0))
+
+
+@kernel
+def _descend(task):
+    """Descend from the nearest pairs of children of the roots, for a bound or a contact."""
+    stay_outlined()
+    search, root = task.search, np.int64(0)
+    stack, count = search.stack, open_pair(task, root, root, root, root)
+    for i in range(count):
+        poke(stack, 2 * i, bits(peek(search.keys, i)))
+        poke(stack, 2 * i + 1, peek(search.names, i))
+    for _ in range(DESCENTS):
+        key, best = bound_of(task, BOX_MARGIN), np.int64(-1)
+        for i in range(count):
+            if from_bits(peek(stack, 2 * i)) <= key:
+                key, best = from_bits(peek(stack, 2 * i)), np.int64(i)
+        if best < 0 or peek(search.state, CONTACT) != NO_PAIR:
+            return
+        poke(stack, 2 * best, bits(NAN))
+        _descend_from(task, peek(stack, 2 * best + 1))
+
+
+@inlined
+def _push_root(stack):
+    """Store the pair of roots as the stack's only entry; return its height."""
+    for i in range(ENTRY):
+        poke(stack, i, np.int64(0))
+    return np.int64(ENTRY)
+
+
+@kernel
 def _begin(task, limit, hint):
-    """Begin a query: the frame of the pair, bounds, and the greedy descent to a first pair."""
+    """Begin a query: the frame of the pair, bounds, and descents to first pairs, or the hint's."""
     stay_outlined()
     search, tree, other, own, theirs = task.search, task.tree, task.other, task.own, task.theirs
-    state, reals, stack = search.state, search.reals, search.stack
+    state, reals = search.state, search.reals
     scale, extent = set_sides(tree, other, own, theirs)
     poke(reals, SCALE, scale)
     margin = 0.0
@@ -239,30 +253,12 @@ def _begin(task, limit, hint):
     poke(state, LOWERED, np.int64(0))
     poke(reals, SHARED, NAN)
     poke(state, LEFT, np.int64(0))
-    for i in range(ENTRY):
-        poke(stack, i, np.int64(0))
     if hint >= 0:
         _test(task, hint)
         # It will be found again.
         poke(state, COUNT, np.int64(0))
-        if peek(state, CONTACT) == NO_PAIR:
-            return
-    code, code2, box, box2 = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
-    while hint < 0 and (code >= 0 or code2 >= 0):
-        count = open_pair(task, code, box, code2, box2)
-        if count == 0:
-            return
-        best = np.int64(0)
-        for i in range(1, count):
-            if peek(search.keys, i) < peek(search.keys, best):
-                best = i
-        name = peek(search.names, best)
-        code, box = child_of(tree.blocks, code, box, name % WIDTH)
-        code2, box2 = child_of(other.blocks, code2, box2, name // WIDTH)
-    if hint < 0:
-        _leaves(task, code, box, code2, box2)
-        poke(state, COUNT, np.int64(0))
-        poke(state, LEFT, np.int64(0))
+    else:
+        _descend(task)
 
 
 @kernel
@@ -287,7 +283,12 @@ def _continue(task, steps):
             continue
         code2, box2 = peek(stack, top + 3), peek(stack, top + 4)
         if code < 0 and code2 < 0:
+            apart = peek(search.state, CONTACT) == NO_PAIR
             _leaves(task, code, box, code2, box2)
+            if apart and peek(search.state, CONTACT) != NO_PAIR:
+                # From the root again, lowest faces first.
+                poke(search.state, LEFT, np.int64(0))
+                top = _push_root(stack)
         else:
             count = open_pair(task, code, box, code2, box2)
             sort_collected(search, count)
@@ -305,7 +306,7 @@ def _finish(task, found, q):
     code, distance = peek(state, CONTACT), 0.0
     if code == NO_PAIR:
         if peek(state, DECIDED) == 0:
-            _settle(task)
+            settle(task)
         count = peek(state, COUNT)
         if count > 1 or (count == 1 and peek(search.lows, 0) != peek(search.highs, 0)):
             put_corners(task, count)
@@ -381,7 +382,7 @@ def closest_pairs(own, other, motions, limits, hints, search, end, steps, found)
             set_motion(task.theirs, mapped2 != 0, map2, 0, moved != 0, matrices, 16 * q)
             hint = hints[q if len(hints) > 1 else 0]
             _begin(task, limit, hint)
-            poke(state, HEIGHT, np.int64(ENTRY))
+            poke(state, HEIGHT, _push_root(task.search.stack))
         if peek(state, DECIDED) == 0 or _has_more(state):
             steps = _continue(task, steps)
             if _has_more(state):

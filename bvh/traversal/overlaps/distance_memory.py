@@ -47,6 +47,8 @@ BOX_MARGIN, FACE_MARGIN, REALS = 16, 17, 18
 UNTESTED = -1.0
 NO_PAIR = 2**62
 LOW_BITS = 0xFFFFFFFF
+# Numbers of a tree's table.
+TABLE = 8
 MAX_ID = 2**31 - 1
 
 
@@ -129,9 +131,11 @@ def addresses(*arrays: NDArray[Any] | None) -> NDArray[np.int64]:
 
 
 def tree_table(
-    arrays: TreeArrays, lowest: NDArray[np.int32], boxes: NDArray[np.float32]
+    arrays: TreeArrays,
+    lowest: NDArray[np.int32] | None = None,
+    boxes: NDArray[np.float32] | None = None,
 ) -> NDArray[np.int64]:
-    """Return the table of a tree over triangles, for `near_tree`."""
+    """Return the table of a tree over triangles, for `near_tree`; without what is None."""
     triangles: Any = arrays.primitives
     return addresses(*arrays.nodes, arrays.groups, *triangles, arrays.frame, lowest, boxes)
 

@@ -10,18 +10,22 @@ import math
 
 import numpy as np
 
-from bvh.geometry.arithmetic.floats import largest
+from bvh.geometry.arithmetic.floats import INF, largest
 from bvh.geometry.arithmetic.vectors import cross, dot, minus
-from bvh.geometry.triangle_distance import triangle_distance
+from bvh.geometry.triangle_distance import distance_bounds, triangle_distance
 from bvh.runtime.jit import inlined, kernel, stay_outlined
 from bvh.runtime.simd import peek, poke
 from bvh.traversal.overlaps.distance_memory import (
     BEST,
     COUNT,
     FACE_MARGIN,
+    KEPT_PAIR,
     LOW_BITS,
+    NO_PAIR,
+    POINTS,
     SCALE,
     SHARED,
+    UNTESTED,
     VERTICES,
 )
 from bvh.traversal.overlaps.side_frames import side_corners
@@ -136,7 +140,7 @@ def add_candidate(search, code, low, high):
 
 
 @inlined
-def at_shared(reals, a, b):
+def _at_shared(reals, a, b):
     """Return whether two faces are at the shared distance, by its vertices."""
     v, w = points_at(reals, VERTICES)
     d = peek(reals, SHARED)
@@ -150,7 +154,7 @@ def lower_bound(reals, key):
 
 
 @inlined
-def nearest_first(search, count):
+def _nearest_first(search, count):
     """Bring the candidate with the least lower bound to the front."""
     best = np.int64(0)
     for i in range(1, count):
@@ -165,6 +169,52 @@ def nearest_first(search, count):
         poke(search.codes, 0, code)
         poke(search.lows, 0, low)
         poke(search.highs, 0, high)
+
+
+@kernel
+def settle(task):
+    """Measure the candidates; keep the best of those that are sure, and those that are not."""
+    stay_outlined()
+    search, tree, other, own, theirs = task.search, task.tree, task.other, task.own, task.theirs
+    state, reals = search.state, search.reals
+    best, best_code, kept = INF, np.int64(NO_PAIR), np.int64(0)
+    count = peek(state, COUNT)
+    _nearest_first(search, count)
+    for i in range(count):
+        code, low, high = peek(search.codes, i), peek(search.lows, i), peek(search.highs, i)
+        if low > peek(reals, BEST):
+            continue
+        measured, x, y = not high >= 0.0, (0.0, 0.0, 0.0), (0.0, 0.0, 0.0)
+        if measured:
+            valid, a = side_corners(tree.primitives, code >> 32, own)
+            valid2, b = side_corners(other.primitives, code & LOW_BITS, theirs)
+            if not (valid and valid2):
+                continue
+            if i > 0 and high == UNTESTED and not _at_shared(reals, a, b):
+                low, high, _ = distance_bounds(a, b)
+                lower_best(reals, high)
+                if low > peek(reals, BEST):
+                    continue
+            low, high, x, y = measure(reals, a, b)
+            lower_best(reals, high)
+        if low == high:
+            if low < best or (low == best and code < best_code):
+                best, best_code = low, code
+                if measured:
+                    put_points(reals, POINTS, x, y)
+                    poke(state, KEPT_PAIR, code)
+        else:
+            poke(search.codes, kept, code)
+            poke(search.lows, kept, low)
+            poke(search.highs, kept, high)
+            kept += 1
+    if best_code != NO_PAIR:
+        # There is room: at least one candidate was sure.
+        poke(search.codes, kept, best_code)
+        poke(search.lows, kept, best)
+        poke(search.highs, kept, best)
+        kept += 1
+    poke(state, COUNT, kept)
 
 
 @kernel

@@ -55,6 +55,8 @@ UP = 1.0 + 2.0**-40
 SLACK = 1.0 + 2.0**-18
 BOX_ERROR, FACE_ERROR = 2.0**-15, 2.0**-17
 FIRST = 2.0**32
+# The key of boxes with one centre: below those of most others.
+DEEPEST = -16.0
 
 
 @inlined
@@ -84,6 +86,12 @@ def square_above(gap, inverse):
     """Return the square of what is above 0, times a number."""
     gap = greater(gap, splat(F(0.0), WIDTH))
     return gap * gap * inverse
+
+
+@inlined
+def _signed_square(gap, inverse):
+    """Return the square of a gap times a number, with the sign of the gap."""
+    return gap * abs(gap) * inverse
 
 
 @inlined
@@ -168,6 +176,9 @@ def _box_keys(box, reaches, inverses, rows, k, bound, kept):
     none of a half axis above 3, so that 25 bounds the lengths of the vectors that are multiplied,
     in sum. A product is off by 3 * 2**-24 of their lengths, the sums by 7 * 2**-24 * 25, both
     frames by 2**-19: BOX_ERROR covers it all.
+
+    Boxes that overlap along all of them have keys below 0, minus the square of how far: faces meet
+    sooner where boxes overlap deeply.
     """
     c, h0, h1, h2 = box
     g0, g1, g2 = spread(rows, 3, k), spread(rows, 6, k), spread(rows, 9, k)
@@ -175,20 +186,21 @@ def _box_keys(box, reaches, inverses, rows, k, bound, kept):
     x0, x1, x2 = abs(dot(h0, d)), abs(dot(h1, d)), abs(dot(h2, d))
     y0, y1, y2 = abs(dot(g0, d)), abs(dot(g1, d)), abs(dot(g2, d))
     square = dot(d, d)
-    keys = quotient(square - ((x0 + x1) + (x2 + y0) + (y1 + y2)), square)
+    gap = square - ((x0 + x1) + (x2 + y0) + (y1 + y2))
+    keys = select(square > F(1e-30), gap * abs(gap) / square, F(DEEPEST))
     if mask_bits(far(keys, bound)) & kept == kept:
         return keys
     m00, m01, m02 = abs(dot(h0, g0)), abs(dot(h0, g1)), abs(dot(h0, g2))
     m10, m11, m12 = abs(dot(h1, g0)), abs(dot(h1, g1)), abs(dot(h1, g2))
     m20, m21, m22 = abs(dot(h2, g0)), abs(dot(h2, g1)), abs(dot(h2, g2))
     r, s = spread(rows, 12, k), spread(rows, 15, k)
-    a = square_above(x0 - (reaches[0] + (m00 + m01 + m02)), inverses[0])
-    b = square_above(x1 - (reaches[1] + (m10 + m11 + m12)), inverses[1])
-    e = square_above(x2 - (reaches[2] + (m20 + m21 + m22)), inverses[2])
+    a = _signed_square(x0 - (reaches[0] + (m00 + m01 + m02)), inverses[0])
+    b = _signed_square(x1 - (reaches[1] + (m10 + m11 + m12)), inverses[1])
+    e = _signed_square(x2 - (reaches[2] + (m20 + m21 + m22)), inverses[2])
     keys = greater(keys, greater(a, greater(b, e)))
-    a = square_above(y0 - (r[0] + (m00 + m10 + m20)), s[0])
-    b = square_above(y1 - (r[1] + (m01 + m11 + m21)), s[1])
-    e = square_above(y2 - (r[2] + (m02 + m12 + m22)), s[2])
+    a = _signed_square(y0 - (r[0] + (m00 + m10 + m20)), s[0])
+    b = _signed_square(y1 - (r[1] + (m01 + m11 + m21)), s[1])
+    e = _signed_square(y2 - (r[2] + (m02 + m12 + m22)), s[2])
     return greater(keys, greater(a, greater(b, e)))
 
 

@@ -27,9 +27,11 @@ from bvh.runtime.simd import (
     peek,
     pointer,
     poke,
+    shifted,
     splat,
 )
 from bvh.runtime.tuple_references import as_pointers
+from bvh.traversal.overlaps.distance_memory import TABLE, near_tree
 from bvh.traversal.overlaps.region_search import group_box
 from bvh.traversal.overlaps.tree_to_tree import (
     GROUP_ROWS,
@@ -313,3 +315,52 @@ def meet(arrays, others, to_first, itself, pair_search, pairs, wanted, steps):
             count = _leaves(task, itself, code, code2, found, count)
     pair_search.state[FIRST], pair_search.state[HEIGHT], pair_search.state[MET] = first, top, count
     return top == first
+
+
+@inlined
+def _find_contact(task, top, found, steps):
+    """Search until two faces meet, or for some steps; return (met, height of the stack, steps)."""
+    stack, met = task.stack, False
+    while top > 0 and steps > 0 and not met:
+        steps -= 1
+        top -= ENTRY
+        code, box = peek(stack, top), peek(stack, top + 1)
+        code2, box2 = peek(stack, top + 2), peek(stack, top + 3)
+        if code >= 0 or code2 >= 0:
+            top = _open(task, False, top, code, box, code2, box2)
+        else:
+            met = _leaves(task, False, code, code2, found, np.int64(0)) > 0
+    return met, top, steps
+
+
+@entry
+def find_contacts(own, other, tasks, to_first, pair_search, pairs, touching, enough, steps):
+    """Continue with tasks from state[FIRST], for some steps; return whether none is left.
+
+    Trees are given by their tables (see `near_tree`), TABLE numbers each, a task by its two trees
+    and its group, which is `touching` once two faces meet: then no more of it is searched. Nor is
+    anything if the second number of `enough` is not 0, which sets the first. A task begins where
+    the stack's height is below 0.
+    """
+    trees, others, maps = pointer(own), pointer(other), pointer(to_first)
+    found, rows, stack = pointer(pairs), pointer(pair_search.rows), pointer(pair_search.stack)
+    k, top, count = pair_search.state[FIRST], pair_search.state[HEIGHT], len(tasks)
+    while k < count and steps > 0:
+        group, none = tasks[k, 2], np.int64(0)
+        if touching[group] or enough[0] != 0:
+            top = none
+        else:
+            if top < 0:
+                top = _push(stack, none, none, none, none, none)
+            task = Task(
+                near_tree(shifted(trees, TABLE * tasks[k, 0])),
+                near_tree(shifted(others, TABLE * tasks[k, 1])),
+                shifted(maps, len(to_first) // count * k), rows, stack,
+            )  # fmt: skip
+            met, top, steps = _find_contact(task, top, found, steps)
+            if met:
+                touching[group], enough[0], top = True, enough[1], none
+        if top == 0:
+            k, top = k + 1, np.int64(-1)
+    pair_search.state[FIRST], pair_search.state[HEIGHT] = k, top
+    return k == count
