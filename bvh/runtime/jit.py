@@ -197,7 +197,7 @@ FAMILIES = (
      "scene.flattened_instances"),
     ("tree.build", "tree.epo", "tree.tlas", "tree.world_bounds", "io.untrusted"),
     ("queries.batches.overlap_batches", "queries.batches.distance_batches",
-     "scene.instance_pairs"),
+     "scene.instance_pairs", "scene.instance_contacts"),
 )  # fmt: skip
 
 

@@ -16,8 +16,11 @@ from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.floats import SMALLEST
 from bvh.queries.answers.clearances import SceneClearances
+from bvh.queries.hierarchy import BVH
+from bvh.runtime.jit import warms
 from bvh.runtime.threads import Progress, Shelf, share_long
 from bvh.scene.instance_pairs import (
+    STILL,
     PairJob,
     maps_to_first,
     near_leaves,
@@ -302,3 +305,12 @@ def _clearances(owners: Rows, nearest: list[_Nearest]) -> SceneClearances:
         np.ascontiguousarray(faces[:, :, 0]),
         np.ascontiguousarray(faces[:, :, 1]),
     )
+
+
+@warms("contacts in scenes")
+def _warm() -> None:
+    """Compile what contacts of many instances need besides what pairs in scenes do."""
+    tree = BVH.from_triangles(np.eye(3), [[0, 1, 2]])
+    two, maps = np.arange(2, dtype=np.int32), np.tile(STILL, (2, 1, 1))
+    view = InstancedTrees([tree], 0 * two, maps, np.ones(2, np.uint32), two)
+    find_touching(view, view, np.empty(0, np.int64), 1)

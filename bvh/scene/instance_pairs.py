@@ -255,13 +255,10 @@ def _ascending(parts: list[Rows]) -> tuple[Rows, Rows]:
 
 @warms("overlaps in scenes")
 def _warm() -> None:
-    """Compile what regions and contacts in scenes need; pairs need what those of trees do."""
-    from bvh.scene.instance_contacts import find_touching
-
+    """Compile what regions of scenes need; pairs need what those of trees do."""
     tree = BVH.from_triangles(np.eye(3), [[0, 1, 2]])
-    two, maps = np.arange(2, dtype=np.int32), np.tile(STILL, (2, 1, 1))
-    view = InstancedTrees([tree], 0 * two, maps, np.ones(2, np.uint32), two)
-    find_touching(view, view, np.empty(0, np.int64), 1)
+    one = np.zeros(1, np.int32)
+    view = InstancedTrees([tree], one, np.eye(3, 4)[None], np.ones(1, np.uint32), one)
     corners, ones = (np.zeros((1, 3)), np.ones((1, 3))), np.ones(1)
     every = np.ones((1, 1, 4)), np.ones(1, np.int64)
     for regions in (BoxRegions(*corners), SphereRegions(corners[0], ones), PlaneRegions(*every)):
