@@ -61,7 +61,7 @@ def find_closest_pair(
     matrices = None if transform is None else transform[None]
     limits, hints = np.full(1, max_distance), np.array([hint_codes(*hint)])
     found = find_closest_pairs(
-        arrays, others, own_map, other_map, matrices, limits, hints, 1, 1, None, cancel
+        arrays, others, own_map, other_map, matrices, limits, hints, 1, 1, None, cancel=cancel
     )
     return float(found.distance[0]), found.position[0], found.prim_id[0]
 
@@ -77,6 +77,7 @@ def find_closest_pairs(
     count: int,
     threads: int,
     progress: Progress | None,
+    *,
     cancel: NDArray[np.int32] | None = None,
 ) -> Closest:
     """Return the closest pair of faces of two trees over triangles, for each of some transforms.
