@@ -12,8 +12,6 @@ import re
 from pathlib import Path
 from typing import Any
 
-import nbformat
-
 NOTEBOOK = Path(__file__).parents[1] / "bvh" / "examples" / "tour.ipynb"
 # Widest picture that is kept, in pixels.
 WIDEST = 360
@@ -21,6 +19,7 @@ WIDEST = 360
 
 def executed(folder: Path) -> Any:
     """Return the notebook with its outputs, run in a folder; an error in a cell is raised."""
+    import nbformat
     from nbclient import NotebookClient
 
     notebook = nbformat.read(NOTEBOOK, as_version=4)
@@ -30,6 +29,8 @@ def executed(folder: Path) -> Any:
 
 def kept(notebook: Any) -> Any:
     """Return a notebook with texts and small pictures only, without what differs in each run."""
+    from nbformat.v4 import new_output
+
     notebook = copy.deepcopy(notebook)
     notebook.metadata = {"kernelspec": {"display_name": "Python 3", "name": "python3"}}
     for number, cell in enumerate(notebook.cells):
@@ -46,7 +47,7 @@ def kept(notebook: Any) -> Any:
             data = {"text/plain": output.data["text/plain"]}
             if "image/png" in output.data:
                 data["image/png"] = _small(output.data["image/png"])
-            outputs.append(nbformat.v4.new_output("display_data", data))
+            outputs.append(new_output("display_data", data))
         cell.outputs = outputs
     return notebook
 
@@ -77,6 +78,8 @@ def _small(png: str) -> str:
 
 if __name__ == "__main__":
     import tempfile
+
+    import nbformat
 
     with tempfile.TemporaryDirectory() as folder:
         nbformat.write(kept(executed(Path(folder))), NOTEBOOK)

@@ -7,12 +7,14 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import msgspec
 import numpy as np
-import viser
-import zstandard
-from websockets.exceptions import ConnectionClosed
-from websockets.sync.client import connect
+import pytest
+
+viser = pytest.importorskip("viser")
+msgspec = pytest.importorskip("msgspec")
+zstandard = pytest.importorskip("zstandard")
+ConnectionClosed = pytest.importorskip("websockets.exceptions").ConnectionClosed
+connect = pytest.importorskip("websockets.sync.client").connect
 
 PATIENCE = 60.0
 

@@ -7,6 +7,7 @@ import json
 import re
 import tomllib
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -34,6 +35,8 @@ from tests.commands import Run
 
 ROOT = Path(__file__).parents[2]
 SIDE, POINTS = 32, 300
+
+drawn = pytest.mark.skipif(find_spec("matplotlib") is None, reason="charts need matplotlib")
 
 
 @pytest.fixture(scope="module")
@@ -201,6 +204,7 @@ def test_both_folders_can_be_moved() -> None:
     }  # fmt: skip
 
 
+@drawn
 def test_a_run_of_the_command(run: Run) -> None:
     only = "primary,diffuse-shuffled,leaks"
     options = ["bench", "organic-4", "--quick", "--threads", "1", "--only", only, "--peers"]
@@ -233,6 +237,7 @@ def row(what: str, **seconds: float) -> dict[str, Any]:
             "count": 1000, "seconds": each, "foreign": 0.0}  # fmt: skip
 
 
+@drawn
 def test_an_interrupted_run_leaves_what_it_has(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     def stream(module: str, task: Any, threads: int) -> Iterator[dict[str, Any]]:
         yield row("primary", bvh=1e-4, Open3D=2e-4)
@@ -256,6 +261,7 @@ def test_a_failed_run_leaves_what_it_has(capfd: pytest.CaptureFixture[str], tmp_
     assert not figures["complete"] and [row["mesh"] for row in figures["rows"]] == ["organic-4"]
 
 
+@drawn
 def test_the_chart_has_a_dot_for_each_figure() -> None:
     rows = [row("primary", bvh=1.0, Open3D=2.0, r_tree=900.0), row("shadow", bvh=1.0, Warp=0.5)]
     rows[1]["agreement"] = {"Warp": 0.9}
@@ -271,6 +277,7 @@ def test_the_chart_has_a_dot_for_each_figure() -> None:
         chart.overview({"rows": []})
 
 
+@drawn
 def test_a_file_of_figures_is_printed_drawn_and_compared(run: Run) -> None:
     """Nothing is measured then."""
     path = Path("old.json")

@@ -182,6 +182,7 @@ def test_others_on_our_cpus() -> None:
 
 
 def test_charts_of_rates_and_of_sizes() -> None:
+    pytest.importorskip("matplotlib")
     rows = [row(what, 1.0, 2.0) for what in BATCHES]
     lost = {"what": "leaks", "mesh": "s", "threads": 1, "count": 5, "lost": {"bvh": 0}}
     (axis,) = chart.rates({"rows": [*rows, lost]}, "m", 1).axes
