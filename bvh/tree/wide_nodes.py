@@ -22,8 +22,19 @@ from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.floats import INF
 from bvh.runtime.jit import inlined
-from bvh.runtime.simd import WIDTH, load_ints, lowest, peek, peek_int, poke, poke_int, store_ints
-from bvh.tree.triangle_groups import three
+from bvh.runtime.simd import (
+    WIDTH,
+    address,
+    load_ints,
+    lowest,
+    peek,
+    peek_int,
+    poke,
+    poke_int,
+    prefetch_address,
+    store_ints,
+)
+from bvh.tree.triangle_groups import group_at, three
 
 ROWS = 8
 NODE_SIZE = ROWS * WIDTH
@@ -204,6 +215,16 @@ def leaf_rows(code):
 def first_row(code):
     """Return the first row of a leaf."""
     return ~code >> LEAF_BITS
+
+
+@inlined
+def prefetch_child(nodes, groups, child, lines):
+    """Prefetch the first lines of a node, or of a leaf's first group of triangles."""
+    node = address(nodes, node_at(child))
+    leaf = address(groups, group_at(first_row(child)))
+    at = node if child >= 0 else leaf
+    for line in range(lines):
+        prefetch_address(at + 64 * line)
 
 
 class Lanes(NamedTuple):

@@ -2,7 +2,8 @@
 
 The kernel works block by block. Now and then half of a block goes in packets and half as single
 rays, and the CPU's cycle counter decides how the next blocks go: twice as many as before for as
-long as the answer stays the same. Both give the same hits, so nothing but time depends on it.
+long as the answer stays the same, fewer where costs change. Both give the same hits, so nothing but
+time depends on it.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ from bvh.traversal.rays.leaf_hits import begin_block
 from bvh.traversal.rays.ray_batch import (
     AUTO,
     PACKETS,
-    PATCH,
     PATCH_WIDTH,
     Context,
     first_of,
     pick_rays,
+    place_of,
     tile_of,
 )
 from bvh.traversal.rays.ray_memory import (
@@ -232,15 +233,15 @@ def closest_hits(tree_arrays, ray_arrays, ray_order, thread_scratch, goal, begin
     scratch, aim, out = as_pointers(thread_scratch), as_pointers(goal), as_pointers(columns)
     block, active = scratch.block, scratch.active
     for b in range(begin, end):
-        size = pick_rays(order, b, block.which)
+        size, ahead = pick_rays(order, b, block.which), first_of(order, b + 1)
         if aim.any_hit:
             for i in range(size):
                 poke(out.front, peek(block.which, i), np.uint8(0))
         else:
             _miss_all(order, b, block.which, size, out)
-        count = set_up_block(block, tree.frame, rays, size, active, order, b + 1)
+        count = set_up_block(block, tree.frame, rays, size, active, order, ahead)
         if not order.given:
-            _prefetch_results(order, first_of(order, b + 1), aim.any_hit, out)
+            _prefetch_results(order, ahead, aim.any_hit, out)
         begin_block(aim)
         trace_block(tree, rays, scratch, count, order.kernel, aim)
         hits = np.int64(0)
@@ -261,9 +262,7 @@ def closest_hits(tree_arrays, ray_arrays, ray_order, thread_scratch, goal, begin
 def _prefetch_results(order, first, any_hit, out):
     """Prefetch the results of the block that begins at `first`, to be overwritten."""
     for i in range(0, BLOCK, PATCH_WIDTH):
-        at = first + i
-        if order.row > 0:
-            at = first + i % PATCH // PATCH_WIDTH * order.row + i // PATCH * PATCH_WIDTH
+        at = place_of(order, first, i)
         prefetch_address(address(out.front, at))
         if not any_hit:
             prefetch_address(address(out.t, at))

@@ -32,7 +32,6 @@ from bvh.geometry.arithmetic.floats import INF
 from bvh.runtime.jit import by_type, inlined, kernel
 from bvh.runtime.simd import (
     WIDTH,
-    address,
     compress_order,
     fma,
     greater,
@@ -44,7 +43,6 @@ from bvh.runtime.simd import (
     peek,
     permute,
     popcount,
-    prefetch_address,
     select,
     shifted,
     splat,
@@ -73,17 +71,17 @@ from bvh.traversal.rays.ray_memory import (
     lane_index,
     read_row,
 )
-from bvh.tree.triangle_groups import UNIT, group_at, load_group, three
+from bvh.tree.triangle_groups import UNIT, load_group, three
 from bvh.tree.wide_nodes import (
     all_planes,
     child_at,
     child_codes,
     child_orders,
-    first_row,
     leaf_rows,
     near_planes,
     node_at,
     octant_shift,
+    prefetch_child,
 )
 
 F = np.float32
@@ -312,16 +310,6 @@ def _intersect_leaf(goal, tree, block, context_ref, stack, packet, child, box, p
 LEAVES[PacketStack] = _intersect_leaf
 
 
-@inlined
-def _prefetch_child(tree, child):
-    """Prefetch a node, or a group of triangles."""
-    node = address(tree.blocks, node_at(child))
-    leaf = address(tree.groups, group_at(first_row(child)))
-    at = node if child >= 0 else leaf
-    for line in range(8):
-        prefetch_address(at + 64 * line)
-
-
 _free_steps = by_scene(
     lambda tree: np.int64(FREE_STEPS), lambda tree: np.int64(FREE_STEPS_IN_SCENE)
 )
@@ -387,7 +375,9 @@ def trace_packet(context, stack, begin, end, octant, reach, goal):
             return True
         child = np.int64(peek(stack.children, top))
         # The next two come soon.
-        _prefetch_child(tree, np.int64(peek(stack.children, max(top - 1, np.int64(0)))))
-        _prefetch_child(tree, np.int64(peek(stack.children, max(top - 2, np.int64(0)))))
+        soon = np.int64(peek(stack.children, max(top - 1, np.int64(0))))
+        prefetch_child(nodes, tree.groups, soon, 8)
+        soon = np.int64(peek(stack.children, max(top - 2, np.int64(0))))
+        prefetch_child(nodes, tree.groups, soon, 8)
         box = child_at(np.int64(peek(stack.boxes, top)))
     return False

@@ -259,6 +259,15 @@ def first_of(order, block):
 
 
 @inlined
+def place_of(order, first, i):
+    """Return where the i-th ray is of a whole block that begins at `first`, in no given order."""
+    if order.row > 0:
+        patch, pixel = i // PATCH, i % PATCH
+        return first + pixel // PATCH_WIDTH * order.row + patch * PATCH_WIDTH + pixel % PATCH_WIDTH
+    return first + i
+
+
+@inlined
 def prefetch_some(order, first, i, rays):
     """Prefetch HALF rays, from the i-th on, of the block that begins at `first`.
 
@@ -269,11 +278,7 @@ def prefetch_some(order, first, i, rays):
         for k in range(first + i, min(first + i + HALF, order.size)):
             _prefetch(rays, peek(order.permutation, k))
     else:
-        at = first + i
-        if order.row > 0:
-            patch, pixel = i // PATCH, i % PATCH
-            y, x = pixel // PATCH_WIDTH, pixel % PATCH_WIDTH
-            at = first + y * order.row + patch * PATCH_WIDTH + x
+        at = place_of(order, first, i)
         # Two rays at a time, in memory or not.
         for k in range(0, HALF, 2):
             _prefetch(rays, at + k)

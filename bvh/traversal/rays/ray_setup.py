@@ -55,7 +55,7 @@ from bvh.runtime.simd import (
     store,
     store_ints,
 )
-from bvh.traversal.rays.ray_batch import first_of, prefetch_some, read_lanes, read_ray
+from bvh.traversal.rays.ray_batch import prefetch_some, read_lanes, read_ray
 from bvh.traversal.rays.ray_memory import (
     BEST_LOW,
     BLOCK,
@@ -364,12 +364,12 @@ def _set_up_lanes(block, frame, r, o, d, t_min, t_max):
 
 
 @kernel
-def set_up_block(block, frame, rays, count, active, order, after):
+def set_up_block(block, frame, rays, count, active, order, ahead):
     """Write the rays `block.which[:count]` to the block; list those that meet the root's box.
 
-    Returns how many there are. The rays of the block `after` it are prefetched.
+    Returns how many there are. The rays of the next block, which begins `ahead`, are prefetched.
     """
-    ahead, found = first_of(order, after), np.int64(0)
+    found = np.int64(0)
     whole = count // HALF * HALF
     for i in range(whole, BLOCK, HALF):
         store(block.lanes, lane_index(i) + END * WIDTH, splat(-INF, HALF))

@@ -98,13 +98,12 @@ from bvh.traversal.rays.ray_memory import (
 )
 from bvh.tree.instanced import Instanced
 from bvh.tree.primitives import Triangles
-from bvh.tree.triangle_groups import group_at
 from bvh.tree.wide_nodes import (
     child_codes,
     child_orders,
-    first_row,
     leaf_rows,
     node_at,
+    prefetch_child,
 )
 
 F = np.float32
@@ -290,13 +289,7 @@ def _advance(tree, context_ref, memory, slot, top, ordered, waiting):
     top = next_entry(tree, context_ref, memory, slot, top, ordered)
     nodes, groups, _ = current_arrays(tree, memory, slot)
     child = np.int64(peek_int(memory, top + STACK_CHILDREN))
-    node = address(nodes, node_at(child))
-    leaf = address(groups, group_at(first_row(child)))
-    at = node if child >= 0 else leaf
-    prefetch_address(at)
-    prefetch_address(at + 64)
-    prefetch_address(at + 128)
-    prefetch_address(at + 192)
+    prefetch_child(nodes, groups, child, 4)
     poke_int(memory, slot + TOP, top)
     poke_int(memory, slot + CHILD, child)
     poke_int(memory, NODE_QUEUE + at_nodes, slot)

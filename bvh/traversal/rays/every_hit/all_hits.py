@@ -17,7 +17,7 @@ from bvh.runtime.tuple_references import as_pointers, borrowed, pointers_of
 from bvh.traversal.rays.every_hit.visits import visit_all
 from bvh.traversal.rays.hit_details import Columns, finish_pairs
 from bvh.traversal.rays.leaf_hits import AllGoal, accepts, begin_block
-from bvh.traversal.rays.ray_batch import pick_rays
+from bvh.traversal.rays.ray_batch import first_of, pick_rays
 from bvh.traversal.rays.ray_memory import BLOCK, HALF, primitives_class
 from bvh.traversal.rays.ray_setup import set_up_block
 from bvh.traversal.rays.single_rays import trace_all
@@ -101,8 +101,8 @@ def gather_hits(
     for b in range(begin, end):
         poke(state, NEXT, b)
         poke(state, FILLED, filled)
-        size = pick_rays(order, b, block.which)
-        count = set_up_block(block, tree.frame, rays, size, scratch.active, order, b + 1)
+        size, ahead = pick_rays(order, b, block.which), first_of(order, b + 1)
+        count = set_up_block(block, tree.frame, rays, size, scratch.active, order, ahead)
         begin_block(aim)
         find_hits(tree, rays, scratch, count, aim)
         if not want.listed:
