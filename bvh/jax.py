@@ -36,6 +36,7 @@ from typing import Any
 from bvh.gradients.jax_functions import hits, nearest
 from bvh.gradients.results import HitTuple, PointTuple
 from bvh.queries.hierarchy import BVH
+from bvh.runtime.arguments import Cull
 
 __all__ = [
     "HitTuple",
@@ -56,7 +57,7 @@ def closest_hit(
     t_min: Any = 0.0,
     t_max: Any = math.inf,
     mask: Any = None,
-    cull: str | None = None,
+    cull: Cull | None = None,
     filter: Any = None,
     data: Any = None,
     threads: int | None = None,

@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bvh.camera.fitting import FILL, eye_before, in_view, outline_of
-from bvh.camera.matrices import Raster, number
+from bvh.camera.matrices import Raster, YDirection, number
 from bvh.camera.other_programs import ProgramView
 from bvh.camera.placement import half_height_of, looking, oblique, toward, unit, vector
-from bvh.runtime.arguments import reals
+from bvh.runtime.arguments import Axis, reals
 
 
 class Camera(ProgramView):
@@ -37,14 +37,14 @@ class Camera(ProgramView):
         cls,
         eye: ArrayLike,
         target: ArrayLike,
-        up: str | ArrayLike = (0.0, 0.0, 1.0),
+        up: Axis | ArrayLike = (0.0, 0.0, 1.0),
         fov_y: float = 45.0,
         width: int = 800,
         height: int = 600,
         *,
         near: float = 0.0,
         far: float = math.inf,
-        y: str = "down",
+        y: YDirection = "down",
         pixel_ratio: float = 1.0,
     ) -> Camera:
         """Create a perspective camera.
@@ -90,14 +90,14 @@ class Camera(ProgramView):
         cls,
         eye: ArrayLike,
         target: ArrayLike,
-        up: str | ArrayLike = (0.0, 0.0, 1.0),
+        up: Axis | ArrayLike = (0.0, 0.0, 1.0),
         view_height: float = 2.0,
         width: int = 800,
         height: int = 600,
         *,
         near: float = 0.0,
         far: float = math.inf,
-        y: str = "down",
+        y: YDirection = "down",
         pixel_ratio: float = 1.0,
     ) -> Camera:
         """Create a camera with parallel rays.
@@ -140,13 +140,13 @@ class Camera(ProgramView):
         cls,
         bounds: Any,
         direction: ArrayLike | None = None,
-        up: str | ArrayLike | None = None,
+        up: Axis | ArrayLike | None = None,
         fov_y: float = 35.0,
         width: int = 800,
         height: int = 600,
         *,
         fill: float = FILL,
-        y: str = "down",
+        y: YDirection = "down",
         pixel_ratio: float = 1.0,
     ) -> Camera:
         """Create a perspective camera that looks along `direction` and sees all of something.

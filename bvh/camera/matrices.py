@@ -9,20 +9,26 @@ from __future__ import annotations
 
 import math
 import operator
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bvh.runtime.arguments import reals, whole_number
+from bvh.runtime.arguments import check_option, reals, whole_number
 
 Row = list[int]
 
 # Lengths are multiples of 1 / UNIT, far finer than doubles.
 UNIT = 1 << 70
 
+# Where y of pixels points.
+YDirection = Literal["down", "up"]
+
 # Depth at the near and the far plane, and the sign of y that is up, in clip space.
-CONVENTIONS = {"opengl": (-1, 1, 1), "vulkan": (0, 1, -1), "direct3d": (0, 1, 1)}
+DepthRange = Literal["opengl", "vulkan", "direct3d"]
+CONVENTIONS: dict[DepthRange, tuple[int, int, int]] = {
+    "opengl": (-1, 1, 1), "vulkan": (0, 1, -1), "direct3d": (0, 1, 1)
+}  # fmt: skip
 
 # Largest relative variation of a depth across the picture is 1 / DEPTH_SLACK, for float32 matrices.
 DEPTH_SLACK = 10**6
@@ -33,15 +39,14 @@ class Raster(NamedTuple):
 
     width: int
     height: int
-    y: str
+    y: YDirection
     pixel_ratio: float
 
     @classmethod
-    def checked(cls, width: int, height: int, y: str, pixel_ratio: float) -> Raster:
+    def checked(cls, width: int, height: int, y: YDirection, pixel_ratio: float) -> Raster:
         """Return a raster of checked arguments."""
         size = whole_number("width", width), whole_number("height", height)
-        if not isinstance(y, str) or y not in ("down", "up"):
-            raise ValueError(f"y must be 'down' or 'up', got {y!r}")
+        check_option("y", y, get_args(YDirection))
         ratio = number("pixel_ratio", pixel_ratio)
         if not 0.0 < ratio < math.inf:
             raise ValueError(f"pixel_ratio must be positive and finite, got {pixel_ratio!r}")
@@ -169,11 +174,10 @@ def parallel(name: str, x: Row, y: Row, z: Row, w: int, eye: tuple[Row, int]) ->
 
 
 def from_renderer(
-    view: ArrayLike, projection: ArrayLike, depth: str, reversed_z: bool, raster: Raster
+    view: ArrayLike, projection: ArrayLike, depth: DepthRange, reversed_z: bool, raster: Raster
 ) -> tuple[Geometry, bool, float, float]:
     """Return geometry, perspective flag, near and far of matrices to clip space."""
-    if not isinstance(depth, str) or depth not in CONVENTIONS:
-        raise ValueError(f"depth must be one of {', '.join(CONVENTIONS)}, got {depth!r}")
+    check_option("depth", depth, tuple(CONVENTIONS))
     if not isinstance(reversed_z, bool | np.bool_):
         raise TypeError(f"reversed_z must be True or False, got {reversed_z!r}")
     name = "projection"

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from numpy.typing import ArrayLike
 
-from bvh.camera.matrices import Geometry, Raster, from_renderer
+from bvh.camera.matrices import DepthRange, Geometry, Raster, YDirection, from_renderer
 from bvh.camera.placement import matrices_of_vtk, of_opencv, of_trimesh
 from bvh.camera.projection import View
 
@@ -26,7 +26,7 @@ class ProgramView(View):
         distortion: ArrayLike | None = None,
         near: float = 0.0,
         far: float = math.inf,
-        y: str = "down",
+        y: YDirection = "down",
         pixel_ratio: float = 1.0,
     ) -> Self:
         """Create a camera from matrices of OpenCV.
@@ -74,9 +74,9 @@ class ProgramView(View):
         width: int,
         height: int,
         *,
-        depth: str = "opengl",
+        depth: DepthRange = "opengl",
         reversed_z: bool = False,
-        y: str = "down",
+        y: YDirection = "down",
         pixel_ratio: float = 1.0,
     ) -> Self:
         """Create a camera from matrices of a renderer.
@@ -136,7 +136,7 @@ class ProgramView(View):
         *,
         near: float = 0.0,
         far: float = math.inf,
-        y: str = "down",
+        y: YDirection = "down",
         pixel_ratio: float = 1.0,
     ) -> Self:
         """Create a camera from a plotter or a camera of PyVista, or a camera of VTK.
@@ -182,7 +182,7 @@ class ProgramView(View):
         *,
         near: float = 0.0,
         far: float = math.inf,
-        y: str = "down",
+        y: YDirection = "down",
         pixel_ratio: float = 1.0,
     ) -> Self:
         """Create a camera from a trimesh scene or a trimesh camera.

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from bvh.camera.matrices import (
     Geometry,
     Raster,
+    YDirection,
     affine,
     inverse,
     matrix,
@@ -18,7 +19,7 @@ from bvh.camera.matrices import (
     product,
     whole,
 )
-from bvh.runtime.arguments import reals, whole_number
+from bvh.runtime.arguments import Axis, reals, whole_number
 
 Vector = NDArray[np.float64]
 
@@ -36,7 +37,7 @@ def looking(
     name: str,
     eye: Vector,
     forward: Vector,
-    up: str | ArrayLike,
+    up: Axis | ArrayLike,
     half_height: float,
     raster: Raster,
 ) -> Geometry:
@@ -77,7 +78,7 @@ def unit(name: str, value: ArrayLike) -> Vector:
     return np.asarray(found / np.linalg.norm(found))
 
 
-def axis_name(name: str, value: str) -> str:
+def axis_name(name: str, value: Axis) -> Axis:
     """Return the checked name of an axis."""
     if not isinstance(value, str) or value not in AXES:
         kind = ValueError if isinstance(value, str) else TypeError
@@ -85,7 +86,7 @@ def axis_name(name: str, value: str) -> str:
     return value
 
 
-def upward(up: str | ArrayLike, name: str = "up") -> Vector:
+def upward(up: Axis | ArrayLike, name: str = "up") -> Vector:
     """Return the unit direction of up, which may be the name of an axis."""
     if isinstance(up, str):
         if up not in AXES:
@@ -113,7 +114,7 @@ def half_height_of(fov_y: float) -> float:
     return float(np.tan(np.radians(fov_y) / 2))
 
 
-def oblique(up: str | ArrayLike) -> Vector:
+def oblique(up: Axis | ArrayLike) -> Vector:
     """Return the default view direction: oblique and a little downward."""
     axis = upward(up)
     # The world axis that `up` is farthest from gives a horizontal direction.
@@ -173,7 +174,7 @@ def matrices_of_vtk(source: Any, size: Any) -> tuple[Vector, Vector, tuple[int, 
 
 
 def of_trimesh(
-    source: Any, transform: ArrayLike | None, y: str, pixel_ratio: float
+    source: Any, transform: ArrayLike | None, y: YDirection, pixel_ratio: float
 ) -> tuple[Geometry, Raster]:
     """Return the geometry and the raster of a trimesh scene or camera."""
     lens = source

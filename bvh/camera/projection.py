@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bvh.camera.descriptions import described
-from bvh.camera.matrices import Raster, inverse_rows, number
+from bvh.camera.matrices import Raster, YDirection, inverse_rows, number
 from bvh.runtime.arguments import common_shape, owned, reals, whole_number
 from bvh.runtime.arguments import points as rows_of_points
 
@@ -62,7 +62,7 @@ class View:
     width: int
     height: int
     perspective: bool
-    y: str = "down"
+    y: YDirection = "down"
     pixel_ratio: float = 1.0
     near: float = 0.0
     far: float = math.inf

@@ -58,7 +58,7 @@ from bvh.io.container import (
     laid_out,
     packed_header,
 )
-from bvh.runtime.arguments import MAX_PRIMITIVES, MAX_ROWS
+from bvh.runtime.arguments import MAX_PRIMITIVES, MAX_ROWS, Axis
 from bvh.runtime.simd import WIDTH
 from bvh.tree.arrays import TreeArrays
 from bvh.tree.primitives import Custom, count_of
@@ -78,7 +78,7 @@ QUALITIES = ("low", "medium", "high")
 WIDTHS = (4, 8, 16)
 TABLES = 12
 # Axes that can be up, by their number.
-UPS = ("z", "x", "y", "-x", "-y", "-z")
+UPS: tuple[Axis, ...] = ("z", "x", "y", "-x", "-y", "-z")
 
 # Names of the arrays that primitives consist of; boxes and obbs have the first alone.
 PRIMITIVE_ARRAYS = ("points", "faces")

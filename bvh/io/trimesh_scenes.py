@@ -12,7 +12,7 @@ import re
 import struct
 import warnings
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -122,7 +122,7 @@ def _labels(scene: Any, nodes: list[Any]) -> list[str]:
     return [str(name) for name in numbered(wanted, exact)]
 
 
-def up_of(scene: Any) -> str:
+def up_of(scene: Any) -> Literal["y", "z"]:
     """Return the axis that is up: y in scenes that trimesh has read from glTF, else z."""
     meshes = scene.geometry.values()
     return "y" if any(IN_GLTF in getattr(mesh, "metadata", ()) for mesh in meshes) else "z"

@@ -24,7 +24,8 @@ from bvh.picking.region import (
     Leaf,
     Part,
     Region,
-    check_choice,
+    RegionMode,
+    Selected,
     locate_points,
     near_leaves,
     part_of,
@@ -32,7 +33,7 @@ from bvh.picking.region import (
     select_part,
 )
 from bvh.picking.results import Pick, Selection
-from bvh.runtime.arguments import bit_masks, thread_count, whole_number
+from bvh.runtime.arguments import bit_masks, check_option, thread_count, whole_number
 from bvh.tree.primitives import Boxes, Obbs, Triangles
 
 Floats = NDArray[np.float64]
@@ -68,12 +69,12 @@ class PickableScene(Protocol):
 
 
 def select(
-    scene: PickableScene, camera: Camera, region: Region, what: str, mode: str,
+    scene: PickableScene, camera: Camera, region: Region, what: Selected, mode: RegionMode,
     visible_only: bool, samples: int, mask: int, threads: int | None,
 ) -> Selection:  # fmt: skip
     """Return the selection of a region of the picture of a `Scene`, after checking the options."""
-    check_choice("what", what, KINDS)
-    check_choice("mode", mode, MODES)
+    check_option("what", what, KINDS)
+    check_option("mode", mode, MODES)
     workers, want_inside = thread_count(threads), mode == "inside"
     rays_across = whole_number("samples", samples)
     finder = Finder(scene, camera, mask, workers)

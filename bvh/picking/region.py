@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,8 +23,10 @@ from bvh.runtime.arguments import kernel_input, reals, rows
 from bvh.runtime.threads import share
 from bvh.tree.primitives import Triangles
 
-KINDS = ("faces", "vertices", "instances")
-MODES = ("touching", "inside")
+# What is selected, and whether a part of it has to be in the region, or all of it.
+Selected = Literal["faces", "vertices", "instances"]
+RegionMode = Literal["touching", "inside"]
+KINDS, MODES = get_args(Selected), get_args(RegionMode)
 
 # In trees of fewer faces all are tested, in larger ones those near the region.
 FEW_FACES = 2048
@@ -247,7 +249,7 @@ def select_part(
     region: Region,
     leaf: Leaf,
     matrix: NDArray[np.float64],
-    what: str,
+    what: Selected,
     want_inside: bool,
     threads: int,
 ) -> Part:
@@ -263,9 +265,3 @@ def select_part(
     found = select_faces(camera, region, transformed(surface, matrix), want_inside, threads)
     # Only whole instances need the count of all triangles.
     return Part(found, what == "instances" and len(found) == len(leaf.owners))
-
-
-def check_choice(name: str, value: Any, choices: tuple[str, ...]) -> None:
-    """Raise a ValueError unless a value is one of the choices."""
-    if not isinstance(value, str) or value not in choices:
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}")

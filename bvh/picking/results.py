@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,9 @@ from bvh.geometry.transforms import moved
 from bvh.picking.projected import nearest_on_triangles
 from bvh.queries.answers.hit_points import box_normals, normals_of, positions_on, unit
 from bvh.tree.primitives import Triangles
+
+if TYPE_CHECKING:
+    from bvh.picking.region import Selected
 
 Floats = NDArray[np.float64]
 T = TypeVar("T")
@@ -294,7 +297,7 @@ class Selection:
     offsets : ndarray of int64, shape (k + 1,)
     """
 
-    what: str
+    what: Selected
     instance_id: NDArray[np.int32]
     leaf: NDArray[np.int32]
     names: tuple[str | None, ...]

@@ -17,9 +17,9 @@ from bvh.pictures.colours import heat, hottest_of, in_bytes
 from bvh.pictures.ground import Ground, ground_up
 from bvh.pictures.lights import Lights, cells_of
 from bvh.pictures.picture import Picture
-from bvh.pictures.shading import DATA, SHADES, Sight, Stage
+from bvh.pictures.shading import DATA, SHADES, Shade, Sight, Stage
 from bvh.queries.hierarchy import BVH
-from bvh.runtime.arguments import thread_count, whole_number
+from bvh.runtime.arguments import check_option, thread_count, whole_number
 from bvh.runtime.progress_bars import ProgressLike, heard
 from bvh.runtime.threads import share
 from bvh.scene.scene import Scene
@@ -40,7 +40,7 @@ REACH, INDOORS = 0.25, 0.08
 def render(
     source: BVH | Scene,
     camera: Camera,
-    shade: str = "normals",
+    shade: Shade = "normals",
     *,
     samples: int = 1,
     data: str | Iterable[str] = (),
@@ -177,7 +177,7 @@ class Drawing:
         self,
         source: BVH | Scene,
         camera: Camera,
-        shade: str = "normals",
+        shade: Shade = "normals",
         *,
         samples: int = 1,
         data: str | Iterable[str] = (),
@@ -188,8 +188,7 @@ class Drawing:
         hottest: float | None = None,
         ground: bool | str | ArrayLike | None = None,
     ) -> None:
-        if shade not in SHADES:
-            raise ValueError(f"shade must be one of {SHADES}, got {shade!r}")
+        check_option("shade", shade, SHADES)
         if not isinstance(source, BVH | Scene):
             raise TypeError(f"source must be a BVH or a Scene, got {type(source).__name__}")
         if isinstance(source, BVH) and source.kind == "custom":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,10 @@ from bvh.queries.results import Hits, SceneHits
 from bvh.runtime.simd import WIDTH
 from bvh.scene.scene import Scene
 
-SHADES = ("normals", "clay", "material", "ao", "shadow", "depth", "id", "instance", "uv", "cost")
+Shade = Literal[
+    "normals", "clay", "material", "ao", "shadow", "depth", "id", "instance", "uv", "cost"
+]
+SHADES = get_args(Shade)
 DATA = ("depth", "id", "instance", "leaf", "normals", "position", "uv", "cost", "ao", "shadow")
 
 # Colours of the lamp and the sky, and of the materials.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,23 +12,25 @@ from bvh.pictures import colours
 from bvh.pictures.base_colours import has_materials
 from bvh.pictures.picture import Picture, need_pillow
 from bvh.pictures.rendering import render
+from bvh.pictures.shading import Shade
 from bvh.queries.hierarchy import BVH
 from bvh.queries.results import Hits
+from bvh.runtime.arguments import Axis, check_option
 from bvh.runtime.simd import WIDTH as LANES
 from bvh.scene.scene import Scene
 
 WIDTH, HEIGHT = 480, 360
 
-BY = ("t", "prim_id", "instance_id", "cost")
+ShownBy = Literal["t", "prim_id", "instance_id", "cost"]
 
 
 def show(
     what: BVH | Scene | Hits | Picture,
     camera: Camera | None = None,
     *,
-    shade: str | None = None,
-    by: str = "t",
-    up: str | ArrayLike | None = None,
+    shade: Shade | None = None,
+    by: ShownBy = "t",
+    up: Axis | ArrayLike | None = None,
     width: int = WIDTH,
     height: int = HEIGHT,
 ) -> Picture:
@@ -90,10 +92,9 @@ def show(
     return render(what, camera, shade, samples=2)
 
 
-def _of_hits(hits: Hits, by: str) -> Picture:
+def _of_hits(hits: Hits, by: ShownBy) -> Picture:
     """Return the picture of hits of shape (height, width)."""
-    if by not in BY:
-        raise ValueError(f"by must be one of {BY}, got {by!r}")
+    check_option("by", by, get_args(ShownBy))
     mask: Any = hits.mask
     if np.ndim(mask) != 2 or not mask.size:
         shape = np.shape(mask)
@@ -114,7 +115,7 @@ def _of_hits(hits: Hits, by: str) -> Picture:
     return Picture(colours.in_bytes(found), shade=by, hottest=hottest)
 
 
-def _coloured(hits: Hits, by: str) -> NDArray[np.float64]:
+def _coloured(hits: Hits, by: ShownBy) -> NDArray[np.float64]:
     """Return the colours of hits without misses."""
     fields: Any = hits
     if by == "t":

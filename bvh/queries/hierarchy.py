@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from bvh.queries.mesh_trees import MeshTrees
 from bvh.queries.refitting import Refitting, obb_points
 from bvh.queries.tree_queries import TreeQueries
-from bvh.runtime.arguments import MAX_PRIMITIVES, owned, rows, thread_count
+from bvh.runtime.arguments import MAX_PRIMITIVES, Quality, owned, rows, thread_count
 from bvh.runtime.jit import alone, warms
 from bvh.runtime.progress_bars import ProgressLike, heard
 from bvh.runtime.user_calls import INTERSECT, user_data, user_function
@@ -57,7 +57,7 @@ class BVH(MeshTrees, Refitting, TreeQueries):
         lower: ArrayLike,
         upper: ArrayLike,
         *,
-        quality: str = "medium",
+        quality: Quality = "medium",
         threads: int | None = None,
         progress: ProgressLike | None = None,
     ) -> BVH:
@@ -93,7 +93,7 @@ class BVH(MeshTrees, Refitting, TreeQueries):
         upper: ArrayLike,
         transforms: ArrayLike,
         *,
-        quality: str = "medium",
+        quality: Quality = "medium",
         threads: int | None = None,
         progress: ProgressLike | None = None,
     ) -> BVH:
@@ -179,7 +179,7 @@ class BVH(MeshTrees, Refitting, TreeQueries):
     def _build(
         cls,
         primitives: Primitives,
-        quality: str,
+        quality: Quality,
         threads: int | None,
         progress: ProgressLike | None,
     ) -> BVH:

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from bvh.io.given_groups import face_groups, groups_of_triangles
 from bvh.io.meshes import mesh_of_file, surface_of
 from bvh.queries.tree_base import TreeBase
-from bvh.runtime.arguments import face_rows, owned, rows
+from bvh.runtime.arguments import Quality, face_rows, owned, rows
 from bvh.runtime.progress_bars import ProgressLike
 from bvh.tree.primitives import Triangles
 
@@ -32,7 +32,7 @@ class MeshTrees(TreeBase):
         faces: ArrayLike,
         *,
         groups: ArrayLike | None = None,
-        quality: str = "medium",
+        quality: Quality = "medium",
         threads: int | None = None,
         progress: ProgressLike | None = None,
     ) -> Self:
@@ -84,7 +84,7 @@ class MeshTrees(TreeBase):
         mesh: Any,
         *,
         groups: ArrayLike | None = None,
-        quality: str = "medium",
+        quality: Quality = "medium",
         threads: int | None = None,
         progress: ProgressLike | None = None,
     ) -> Self:
@@ -163,7 +163,7 @@ class MeshTrees(TreeBase):
         path: str | os.PathLike[str],
         *,
         groups: ArrayLike | None = None,
-        quality: str = "medium",
+        quality: Quality = "medium",
         threads: int | None = None,
         progress: ProgressLike | None = None,
     ) -> Self:

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from bvh.geometry.ray_shapes import shaped
 from bvh.queries.batches import single_points
 from bvh.queries.query_arguments import Target, point_batch
-from bvh.runtime.arguments import thread_count, whole_number
+from bvh.runtime.arguments import INSIDE_RULES, InsideRule, check_option, thread_count, whole_number
 from bvh.runtime.foreign_arrays import foreign_answer, is_foreign
 from bvh.runtime.jit import BVHWarning
 from bvh.runtime.progress_bars import ProgressLike, heard
@@ -224,7 +224,7 @@ class PointQueries(Generic[Points]):
         self,
         points: ArrayLike,
         *,
-        method: str = "parity",
+        method: InsideRule = "parity",
         mask: int | None = None,
         threads: int | None = None,
         progress: ProgressLike | None = None,
@@ -271,8 +271,7 @@ class PointQueries(Generic[Points]):
         >>> scene.contains(points)
         array([ True,  True, False])
         """
-        if method not in ("parity", "winding"):
-            raise ValueError(f"method must be 'parity' or 'winding', got {method!r}")
+        check_option("method", method, INSIDE_RULES)
         if is_foreign(points):
             return foreign_answer(self, "contains", locals())
         if method == "winding":

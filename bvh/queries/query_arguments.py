@@ -11,7 +11,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from bvh.runtime.arguments import (
     MAX_ROWS,
+    Cull,
+    EdgeRule,
     bit_masks,
+    check_option,
     common_shape,
     cull_code,
     kernel_input,
@@ -25,7 +28,7 @@ from bvh.traversal.rays.ray_batch import EVERY, Rays, read_only
 from bvh.tree.instanced import Instanced
 from bvh.tree.primitives import Triangles
 
-EDGES = {"closed": False, "once": True}
+EDGES: dict[EdgeRule, bool] = {"closed": False, "once": True}
 
 ARRAY, FLOAT64 = np.ndarray, np.dtype(np.float64)
 THREE = (3,)
@@ -78,7 +81,7 @@ class RayArguments(NamedTuple):
     directions: ArrayLike
     t_min: ArrayLike
     t_max: ArrayLike
-    cull: str | None
+    cull: Cull | None
     threads: int | None
     validate_rays: bool
     progress: ProgressLike | None
@@ -159,7 +162,7 @@ def cast(
     return found if whole is None else whole.named(found)
 
 
-def checked_cull(cull: str | None, arrays: Any) -> int:
+def checked_cull(cull: Cull | None, arrays: Any) -> int:
     """Return the side to ignore; raise where primitives have none."""
     code, primitives = cull_code(cull), arrays.primitives
     if code and not isinstance(primitives, Triangles | Instanced):
@@ -168,10 +171,10 @@ def checked_cull(cull: str | None, arrays: Any) -> int:
     return code
 
 
-def edge_rule(edges: str) -> bool:
+def edge_rule(edges: EdgeRule) -> bool:
     """Return whether each crossing is to be one hit."""
-    if not isinstance(edges, str) or edges not in EDGES:
-        raise ValueError(f"edges must be 'closed' or 'once', got {edges!r}")
+    if type(edges) is not str or edges not in EDGES:
+        check_option("edges", edges, tuple(EDGES))
     return EDGES[edges]
 
 

@@ -19,7 +19,7 @@ from bvh.queries.query_arguments import (
     plain_ray,
     plain_rays,
 )
-from bvh.runtime.arguments import whole_number
+from bvh.runtime.arguments import Cull, EdgeRule, whole_number
 from bvh.runtime.foreign_arrays import foreign_answer, is_foreign
 from bvh.runtime.progress_bars import ProgressLike
 
@@ -53,7 +53,7 @@ class RayQueries(Generic[ClosestHits, EveryHit, Caster]):
         t_max: ArrayLike = np.inf,
         *,
         mask: ArrayLike | None = None,
-        cull: str | None = None,
+        cull: Cull | None = None,
         threads: int | None = None,
         validate_rays: bool = False,
         progress: ProgressLike | None = None,
@@ -171,7 +171,7 @@ class RayQueries(Generic[ClosestHits, EveryHit, Caster]):
         hits: ClosestHits = cast(partial(run, target=target), target, given, mergeable=not counters)
         return hits
 
-    def caster(self, *, cull: str | None = None, mask: int | None = None) -> Caster:
+    def caster(self, *, cull: Cull | None = None, mask: int | None = None) -> Caster:
         """Return a function that casts one ray at a time, as fast as Python can call it.
 
         For a cursor that hovers, or for loops in which a ray depends on the hit before. It takes
@@ -210,7 +210,7 @@ class RayQueries(Generic[ClosestHits, EveryHit, Caster]):
         t_max: ArrayLike = np.inf,
         *,
         mask: ArrayLike | None = None,
-        cull: str | None = None,
+        cull: Cull | None = None,
         threads: int | None = None,
         validate_rays: bool = False,
         progress: ProgressLike | None = None,
@@ -273,9 +273,9 @@ class RayQueries(Generic[ClosestHits, EveryHit, Caster]):
         t_max: ArrayLike = np.inf,
         *,
         max_hits: int | None = None,
-        edges: str = "closed",
+        edges: EdgeRule = "closed",
         mask: ArrayLike | None = None,
-        cull: str | None = None,
+        cull: Cull | None = None,
         threads: int | None = None,
         validate_rays: bool = False,
         progress: ProgressLike | None = None,
@@ -351,9 +351,9 @@ class RayQueries(Generic[ClosestHits, EveryHit, Caster]):
         t_min: ArrayLike = 0.0,
         t_max: ArrayLike = np.inf,
         *,
-        edges: str = "once",
+        edges: EdgeRule = "once",
         mask: ArrayLike | None = None,
-        cull: str | None = None,
+        cull: Cull | None = None,
         threads: int | None = None,
         validate_rays: bool = False,
         progress: ProgressLike | None = None,

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bvh.geometry.arithmetic.floats import SMALLEST
-from bvh.runtime.arguments import common_shape, points, reals
+from bvh.runtime.arguments import Cull, common_shape, points, reals
 from bvh.runtime.foreign_arrays import foreign_answer, is_foreign
 from bvh.runtime.progress_bars import ProgressLike
 
@@ -43,7 +43,7 @@ class SightQueries:
         *,
         margin: float = 1e-10,
         mask: ArrayLike | None = None,
-        cull: str | None = None,
+        cull: Cull | None = None,
         threads: int | None = None,
         progress: ProgressLike | None = None,
         sort: bool | None = None,

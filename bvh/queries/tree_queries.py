@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from bvh.queries.answers.casters import TreeCaster
 from bvh.queries.batches.counted_ids import counted_ids, only
 from bvh.queries.batches.kept_calls import Searched
 from bvh.queries.distance_queries import DistanceQueries
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from bvh.tree.winding_moments import WindingTerms
 
 Pairs = NDArray[np.int32]
-Caster = Callable[..., tuple[float, int, float, float, bool]]
 
 
 # Picking stands above the queries, and is imported when it is asked for.
@@ -54,7 +54,7 @@ class _CountedFaces(NamedTuple):
 
 class TreeQueries(
     DistanceQueries,
-    RayQueries[Hits, AllHits, Caster],
+    RayQueries[Hits, AllHits, TreeCaster],
     SightQueries,
     PointQueries[ClosestPoints],
     OverlapQueries[Overlaps, Pairs],
@@ -127,7 +127,7 @@ class TreeQueries(
         fields["_source"] = arrays.primitives, 0, (ox, oy, oz, dx, dy, dz)
         return hits
 
-    def _caster(self, cull: int, mask: int) -> Caster:
+    def _caster(self, cull: int, mask: int) -> TreeCaster:
         kernel, address, kept = self._cast or self._single_ray(), self._address, None
         if mask != -1:
             arrays = self._arrays_for(mask)
@@ -138,9 +138,8 @@ class TreeQueries(
 
         def cast(
             ox: float, oy: float, oz: float, dx: float, dy: float, dz: float,
-            t_min: float = 0.0, t_max: float = np.inf, _kept: Any = (self, kept),
+            t_min: float = 0.0, t_max: float = np.inf,
         ) -> tuple[float, int, float, float, bool]:  # fmt: skip
-            # What is among the defaults stays alive as long as the function does.
             hit: tuple[float, int, float, float, bool]
             try:
                 hit = kernel(address, ox, oy, oz, dx, dy, dz, t_min, t_max, options)
@@ -150,7 +149,9 @@ class TreeQueries(
                 hit = kernel(address, *ray, options)
             return hit
 
-        cast.__qualname__ = f"cast of {self!r}"
+        cast.__doc__, cast.__qualname__ = TreeCaster.__call__.__doc__, f"cast of {self!r}"
+        # What stays alive as long as the function does: the arrays at the address.
+        vars(cast)["_kept"] = self, kept
         return cast
 
     def pick(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,7 +11,15 @@ from numpy.typing import ArrayLike, NDArray
 from bvh.runtime.cpus import ALL_CPUS, allowed_cpus, default_threads
 from bvh.runtime.foreign_arrays import ORDINARY, as_numpy, is_other
 
-CULL_CODES = {None: 0, "back": 1, "front": -1}
+# Options that are strings; checks and documented signatures have their values from here.
+Axis = Literal["x", "y", "z", "-x", "-y", "-z"]
+Cull = Literal["back", "front"]
+EdgeRule = Literal["closed", "once"]
+InsideRule = Literal["parity", "winding"]
+INSIDE_RULES = get_args(InsideRule)
+Quality = Literal["low", "medium", "high"]
+
+CULL_CODES: dict[Cull | None, int] = {None: 0, "back": 1, "front": -1}
 
 ALL_BITS = 0xFFFFFFFF  # the mask that leaves nothing out
 MAX_ROWS = 2**31 - 2  # vertex indices are int32
@@ -111,10 +119,16 @@ def face_rows(name: str, value: ArrayLike, vertex_count: int) -> NDArray[np.int3
     return array.astype(np.int32, copy=False)
 
 
-def cull_code(cull: str | None) -> int:
+def check_option(name: str, value: Any, options: tuple[str | None, ...]) -> None:
+    """Raise a ValueError unless `value` is one of the options."""
+    if not (value is None or isinstance(value, str)) or value not in options:
+        others, last = ", ".join(map(repr, options[:-1])), options[-1]
+        raise ValueError(f"{name} must be {others} or {last!r}, got {value!r}")
+
+
+def cull_code(cull: Cull | None) -> int:
     """Return the side (see `triangles.sides`) that a query ignores; 0 for none."""
-    if not (cull is None or isinstance(cull, str)) or cull not in CULL_CODES:
-        raise ValueError(f"cull must be None, 'back' or 'front', got {cull!r}")
+    check_option("cull", cull, tuple(CULL_CODES))
     return CULL_CODES[cull]
 
 

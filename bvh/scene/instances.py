@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from bvh.io.trimesh_scenes import Attributes
 from bvh.queries.tree_base import TreeBase
-from bvh.runtime.arguments import ALL_BITS
+from bvh.runtime.arguments import ALL_BITS, Axis
 from bvh.runtime.changes import changes
 from bvh.runtime.forks import ForkSafeLock
 
@@ -336,7 +336,7 @@ class InstanceHolder:
     _instances: Instances
     # By Python's id of a tree, with the tree, so that no other object can have that id.
     _attributes: dict[int, tuple[TreeBase, Attributes]]
-    _up: str
+    _up: Axis
 
     def find(self, name: str) -> NDArray[np.int64]:
         """Return the ids of the instances with a name, ascending; nested scenes are not searched.

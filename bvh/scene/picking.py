@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from bvh.camera.camera import Camera
 from bvh.picking.cursor import all_under, pick_near
 from bvh.picking.marquee import select
-from bvh.picking.region import check_camera, lasso, rectangle
+from bvh.picking.region import RegionMode, Selected, check_camera, lasso, rectangle
 from bvh.picking.results import Pick, Selection
 from bvh.runtime.arguments import ALL_BITS
 from bvh.scene.scene_queries import SceneQueries
@@ -143,8 +143,8 @@ class Picking(SceneQueries):
         x1: float,
         y1: float,
         *,
-        what: str = "faces",
-        mode: str = "touching",
+        what: Selected = "faces",
+        mode: RegionMode = "touching",
         visible_only: bool = False,
         samples: int = 1,
         mask: int = ALL_BITS,
@@ -214,8 +214,8 @@ class Picking(SceneQueries):
         camera: Camera,
         polygon: ArrayLike,
         *,
-        what: str = "faces",
-        mode: str = "touching",
+        what: Selected = "faces",
+        mode: RegionMode = "touching",
         visible_only: bool = False,
         samples: int = 1,
         mask: int = ALL_BITS,

@@ -14,7 +14,16 @@ from bvh.geometry.transforms import affine_maps
 from bvh.io.meshes import fits
 from bvh.io.trimesh_scenes import attributes_of, placements, up_of
 from bvh.queries.hierarchy import BVH
-from bvh.runtime.arguments import ALL_BITS, bit_masks, index_rows, label, one_index, truths
+from bvh.runtime.arguments import (
+    ALL_BITS,
+    Axis,
+    Quality,
+    bit_masks,
+    index_rows,
+    label,
+    one_index,
+    truths,
+)
 from bvh.runtime.jit import alone, warms
 from bvh.runtime.progress_bars import ProgressLike, heard
 from bvh.scene.files.saved_scenes import SceneSaving
@@ -64,8 +73,8 @@ class Scene(Picking, SceneSaving):
         cls,
         trimesh_scene: Any,
         *,
-        up: str | None = None,
-        quality: str = "medium",
+        up: Axis | None = None,
+        quality: Quality = "medium",
         threads: int | None = None,
         progress: ProgressLike | None = None,
     ) -> Scene:
@@ -115,7 +124,7 @@ class Scene(Picking, SceneSaving):
         return scene
 
     @property
-    def up(self) -> str:
+    def up(self) -> Axis:
         """Axis that is up in pictures, on pages and for cameras: "z", "y", "x", "-x", "-y" or "-z".
 
         "y" in scenes that come from glTF, "z" by default in others; it can be set, is saved, and
@@ -134,7 +143,7 @@ class Scene(Picking, SceneSaving):
         return self._up
 
     @up.setter
-    def up(self, axis: str) -> None:
+    def up(self, axis: Axis) -> None:
         self._up = axis_name("up", axis)
 
     def add(

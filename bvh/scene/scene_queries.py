@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.io.trimesh_scenes import Attributes
+from bvh.queries.answers.casters import SceneCaster
 from bvh.queries.answers.clearances import SceneClearances
 from bvh.queries.batches.counted_ids import counted_ids, only
 from bvh.queries.batches.kept_calls import Searched
@@ -41,9 +42,6 @@ from bvh.scene.instanced_trees import InstancedTrees
 from bvh.scene.instances import Instances
 from bvh.traversal.rays.one_ray import cast_function
 from bvh.tree.primitives import Triangles
-
-SceneHit = tuple[float, int, float, float, bool, int]
-SceneCaster = Callable[..., SceneHit]
 
 # Nothing is culled, and all masks count.
 EVERYTHING = (0, -1)
@@ -126,10 +124,10 @@ class SceneQueries(
         def cast(
             ox: float, oy: float, oz: float, dx: float, dy: float, dz: float,
             t_min: float = 0.0, t_max: float = np.inf,
-        ) -> SceneHit:  # fmt: skip
+        ) -> tuple[float, int, float, float, bool, int]:  # fmt: skip
             # Named, so that it stays alive while another thread changes the scene.
             view = current()
-            hit: SceneHit
+            hit: tuple[float, int, float, float, bool, int]
             try:
                 hit = kernel(view.address, ox, oy, oz, dx, dy, dz, t_min, t_max, options)
             except Exception:
@@ -138,6 +136,7 @@ class SceneQueries(
                 hit = kernel(view.address, *ray, options)
             return hit
 
+        cast.__doc__ = SceneCaster.__call__.__doc__
         cast.__qualname__ = f"cast of {type(self).__name__}"
         return cast
 

@@ -97,7 +97,7 @@ def test_what_cannot_be_shown(scene: Scene, camera: Camera, monkeypatch: Any) ->
             bvh.show(flat)
     with pytest.raises(ValueError, match="counters"):
         bvh.show(hits, by="cost")
-    with pytest.raises(ValueError, match="by must be one of"):
+    with pytest.raises(ValueError, match="by must be 't', 'prim_id', 'instance_id' or 'cost', got"):
         bvh.show(hits, by="u")
     with pytest.raises(ValueError, match="hits of a scene"):
         bvh.show(scene[0].child.closest_hit(*rays), by="instance_id")

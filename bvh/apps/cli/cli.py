@@ -35,6 +35,7 @@ from bvh.apps.cli.console import (
 from bvh.apps.cli.files import (
     HIT_ENDINGS,
     AsJson,
+    BuildQuality,
     Flatten,
     Opened,
     PartsPath,
@@ -134,7 +135,7 @@ def info(
 def build(
     scene: ScenePath,
     output: Annotated[Path, typer.Option("--output", "-o", help="File to write to.")],
-    quality: Annotated[str, typer.Option(help="low, medium or high.")] = "medium",
+    quality: BuildQuality = "medium",
     flatten: Flatten = False,
     threads: Threads = None,
 ) -> None:

@@ -22,6 +22,7 @@ from bvh.io.container import replace_file
 from bvh.io.meshes import read_file
 from bvh.queries.hierarchy import BVH
 from bvh.queries.results import Hits, SceneHits
+from bvh.runtime.arguments import Quality
 from bvh.scene.files.loading import is_saved, load
 from bvh.scene.scene import Scene
 
@@ -47,6 +48,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Threads = Annotated[
     int | None, typer.Option(min=-1, help="Threads; one for each CPU by default, -1 for all CPUs.")
 ]
+BuildQuality = Annotated[Quality, typer.Option(help="Of trees: better ones take longer to build.")]
 
 RAY_COLUMNS = ("ox", "oy", "oz", "dx", "dy", "dz", "t_min", "t_max")
 HIT_COLUMNS = ("t", "prim_id", "u", "v", "front")
@@ -71,7 +73,7 @@ class Opened(NamedTuple, Generic[Source]):
 
 
 def opened(
-    path: Path, threads: int | None, quality: str = "medium", flatten: bool = False
+    path: Path, threads: int | None, quality: Quality = "medium", flatten: bool = False
 ) -> Opened[BVH | Scene]:
     """Return the tree or scene of a file."""
     read = _read(path)
@@ -126,7 +128,7 @@ def _read(path: Path) -> Any:
     return read
 
 
-def _made(path: Path, read: Any, threads: int | None, quality: str = "medium") -> BVH | Scene:
+def _made(path: Path, read: Any, threads: int | None, quality: Quality = "medium") -> BVH | Scene:
     """Return the tree or scene of what was read, or the saved one."""
     if read is None:
         return load(path, mmap=True, threads=threads)

@@ -10,7 +10,7 @@ import numpy as np
 import typer
 
 from bvh.apps.cli.console import bar, mebibytes, numbers, out, print_table
-from bvh.apps.cli.files import Threads, content_of
+from bvh.apps.cli.files import BuildQuality, Threads, content_of
 from bvh.distributed.out_of_core.partitioning import partition
 from bvh.distributed.out_of_core.parts import Parts
 
@@ -27,7 +27,7 @@ def partition_command(
         typer.Option("--output", "-o", help="Folder, new or empty, or a URL such as s3://..."),
     ],
     memory: Annotated[str, typer.Option(help="Memory to stay within, from 50MB on.")] = "2GB",
-    quality: Annotated[str, typer.Option(help="low, medium or high.")] = "medium",
+    quality: BuildQuality = "medium",
     threads: Threads = None,
 ) -> None:
     """Cut meshes that are larger than memory into parts, for info, cast and render.

@@ -43,7 +43,7 @@ from bvh.distributed.out_of_core.parts import Parts
 from bvh.pictures.charts import chart, check_chart_path, write_chart
 from bvh.pictures.picture import NUMBERS, Picture, check_picture_path, with_legend
 from bvh.pictures.rendering import render
-from bvh.pictures.shading import DATA, SHADES
+from bvh.pictures.shading import DATA, Shade
 from bvh.queries.hierarchy import BVH
 from bvh.scene.scene import Scene
 
@@ -81,7 +81,7 @@ def render_command(
         Path, typer.Option("--output", "-o", help="Picture to write, or .npy for numbers.")
     ],
     *,
-    shade: Annotated[str, typer.Option(help=f"One of: {', '.join(SHADES)}.")] = "normals",
+    shade: Annotated[Shade, typer.Option(help="What the picture shows.")] = "normals",
     camera: CameraOptions = NO_CAMERA,
     samples: Annotated[int, typer.Option(min=1, help="Rays along each side of a pixel.")] = 2,
     lamp: Annotated[
@@ -122,8 +122,6 @@ def render_command(
     same.
     """
     check_picture_path(output)
-    if shade not in SHADES:
-        raise ValueError(f"shade must be one of {SHADES}, got {shade!r}")
     numbers = output.suffix.lower() == NUMBERS
     options: dict[str, Any] = {
         "shade": shade,

@@ -15,6 +15,7 @@ from bvh.apps.viewer.readouts import picture_text
 from bvh.apps.viewer.scene_copy import SceneCopy
 from bvh.camera.camera import Camera
 from bvh.pictures import render
+from bvh.pictures.shading import Shade
 from bvh.scene.scene import Scene
 
 # Seconds for a picture while the camera moves, and of rest before the fine one.
@@ -82,7 +83,7 @@ class Tracer:
         threads: int | None,
     ) -> None:
         self.scene, self.camera, self.show, self.threads = scene, camera, show, threads
-        self.shade: str | None = None
+        self.shade: Shade | None = None
         self._fine = self._closed = False
         # Number of times that the camera or the shade has changed.
         self._moves = 0
@@ -91,7 +92,7 @@ class Tracer:
         self._copy: SceneCopy | None = None
         self._draw = Latest(self._cast)
 
-    def choose(self, shade: str | None) -> None:
+    def choose(self, shade: Shade | None) -> None:
         """Show pictures of a shade from now on, or none for None."""
         self.shade = shade
         self.moved()

@@ -17,7 +17,7 @@ from bvh.camera.camera import Camera
 from bvh.camera.placement import upward
 from bvh.picking.results import Pick, Selection
 from bvh.queries.hierarchy import BVH
-from bvh.runtime.arguments import label, thread_count, whole_number
+from bvh.runtime.arguments import Axis, label, thread_count, whole_number
 from bvh.scene.scene import Scene
 
 AMBIENT = 1.2
@@ -102,7 +102,7 @@ def view(
     source: Any,
     *,
     title: str | None = None,
-    up: str | ArrayLike | None = None,
+    up: Axis | ArrayLike | None = None,
     host: str = HOST,
     port: int = PORT,
     open_browser: bool = False,

@@ -17,7 +17,7 @@ from bvh.queries.batches.containment import ASIDE, POINTS_AT_ONCE, ways_out
 from bvh.queries.hierarchy import BVH
 from bvh.queries.query_arguments import one_mask, point_batch
 from bvh.queries.results import ClosestPoints
-from bvh.runtime.arguments import thread_count, whole_number
+from bvh.runtime.arguments import INSIDE_RULES, InsideRule, check_option, thread_count, whole_number
 from bvh.runtime.foreign_arrays import foreign_answer, is_foreign
 from bvh.runtime.progress_bars import ProgressLike
 
@@ -108,7 +108,7 @@ class PartPoints(PartContent):
         self,
         points: ArrayLike,
         *,
-        method: str = "parity",
+        method: InsideRule = "parity",
         mask: int | None = None,
         threads: int | None = None,
         progress: ProgressLike | None = None,
@@ -117,8 +117,7 @@ class PartPoints(PartContent):
 
         With method "winding" it is decided by the parts' `winding_number`: see there.
         """
-        if method not in ("parity", "winding"):
-            raise ValueError(f"method must be 'parity' or 'winding', got {method!r}")
+        check_option("method", method, INSIDE_RULES)
         if is_foreign(points):
             return foreign_answer(self, "contains", locals())
         if method == "winding":

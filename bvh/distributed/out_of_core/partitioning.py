@@ -18,7 +18,7 @@ from bvh.distributed.out_of_core.parts import Parts
 from bvh.distributed.part_records import PartRecord
 from bvh.io.given_groups import GroupWindows
 from bvh.queries.hierarchy import BVH
-from bvh.runtime.arguments import ALL_BITS, MAX_ROWS, thread_count
+from bvh.runtime.arguments import ALL_BITS, MAX_ROWS, Quality, thread_count
 from bvh.runtime.progress_bars import ProgressLike, heard
 from bvh.tree.build import check_quality
 
@@ -42,7 +42,7 @@ def partition(
     *,
     groups: ArrayLike | str | os.PathLike[str] | None = None,
     memory: int | str = "2GB",
-    quality: str = "medium",
+    quality: Quality = "medium",
     threads: int | None = None,
     progress: ProgressLike | None = None,
 ) -> Parts:
@@ -260,7 +260,12 @@ def _middle_id(spill: Path, count: int) -> int:
 
 
 def _build(
-    piece: Path, target: NewFolder, number: int, quality: str, threads: int | None, grouped: bool
+    piece: Path,
+    target: NewFolder,
+    number: int,
+    quality: Quality,
+    threads: int | None,
+    grouped: bool,
 ) -> PartRecord:
     """Build the tree of a part; write it and its ids."""
     rows = np.fromfile(piece, TRIANGLE)

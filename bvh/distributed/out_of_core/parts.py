@@ -22,7 +22,7 @@ from bvh.queries.query_arguments import (
     ray_batch,
 )
 from bvh.queries.results import AllHits, Hits, Overlaps
-from bvh.runtime.arguments import cull_code, thread_count, whole_number
+from bvh.runtime.arguments import Cull, EdgeRule, cull_code, thread_count, whole_number
 from bvh.runtime.foreign_arrays import foreign_answer, is_foreign
 from bvh.runtime.progress_bars import ProgressLike
 
@@ -88,7 +88,7 @@ class Parts(PartPoints):
         t_min: ArrayLike = 0.0,
         t_max: ArrayLike = np.inf,
         *,
-        cull: str | None = None,
+        cull: Cull | None = None,
         mask: ArrayLike | None = None,
         threads: int | None = None,
         validate_rays: bool = False,
@@ -125,7 +125,7 @@ class Parts(PartPoints):
         t_min: ArrayLike = 0.0,
         t_max: ArrayLike = np.inf,
         *,
-        cull: str | None = None,
+        cull: Cull | None = None,
         mask: ArrayLike | None = None,
         threads: int | None = None,
         validate_rays: bool = False,
@@ -158,8 +158,8 @@ class Parts(PartPoints):
         t_min: ArrayLike = 0.0,
         t_max: ArrayLike = np.inf,
         *,
-        edges: str = "once",
-        cull: str | None = None,
+        edges: EdgeRule = "once",
+        cull: Cull | None = None,
         mask: ArrayLike | None = None,
         threads: int | None = None,
         validate_rays: bool = False,
@@ -190,8 +190,8 @@ class Parts(PartPoints):
         t_max: ArrayLike = np.inf,
         *,
         max_hits: int | None = None,
-        edges: str = "closed",
-        cull: str | None = None,
+        edges: EdgeRule = "closed",
+        cull: Cull | None = None,
         mask: ArrayLike | None = None,
         threads: int | None = None,
         validate_rays: bool = False,
@@ -325,7 +325,7 @@ class Parts(PartPoints):
         return Overlaps(found, offsets_of(of, count), shape)
 
 
-def _options(cull: str | None, threads: int | None) -> dict[str, Any]:
+def _options(cull: Cull | None, threads: int | None) -> dict[str, Any]:
     """Return checked options of a query of rays, which are those of the parts' trees."""
     cull_code(cull)
     return {"cull": cull, "threads": thread_count(threads)}

@@ -37,7 +37,7 @@ from bvh.io.meshes import Surface, read_file
 from bvh.io.untrusted import check_primitives, check_tree
 from bvh.queries.hierarchy import BVH
 from bvh.queries.tree_base import TreeBase
-from bvh.runtime.arguments import aligned, kernel_input, thread_count
+from bvh.runtime.arguments import Axis, Quality, aligned, kernel_input, thread_count
 from bvh.runtime.forks import ForkSafeLock
 from bvh.runtime.jit import BVHWarning
 from bvh.runtime.progress_bars import ProgressLike
@@ -99,8 +99,8 @@ def load(
 def load_scene(
     path: str | os.PathLike[str],
     *,
-    up: str | None = None,
-    quality: str = "medium",
+    up: Axis | None = None,
+    quality: Quality = "medium",
     threads: int | None = None,
     progress: ProgressLike | None = None,
 ) -> Scene:
