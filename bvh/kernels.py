@@ -47,9 +47,16 @@ from bvh.traversal.rays.one_ray import EVERY, SCRATCH_BYTES, cast, trace_alone
 from bvh.tree.build import build
 from bvh.tree.primitives import Triangles
 
+__all__ = ["any_hit", "closest_hit", "closest_point", "first_hits", "visit_hits"]
+
 # What a goal writes is on a cache line of its own.
 GOAL = (SCRATCH_BYTES + 63) // 64 * 64
 BYTES = GOAL + 128
+
+
+def __dir__() -> list[str]:
+    """List the public names, and no others."""
+    return __all__
 
 
 def closest_hit(

@@ -60,6 +60,11 @@ __all__ = [
 ]
 
 
+def __dir__() -> list[str]:
+    """List the public names, and no others."""
+    return __all__
+
+
 def closest_hit(
     tree: BVH,
     origins: Any,

@@ -18,7 +18,14 @@ from bvh.compat.tensors import InputRows, given_like, narrowed, plain
 from bvh.queries.hierarchy import BVH
 from bvh.runtime.arguments import one_index, reals
 
+__all__ = ["RaycastingScene"]
+
 Arrays = dict[str, Any]
+
+
+def __dir__() -> list[str]:
+    """List the public names, and no others."""
+    return __all__
 
 
 class RaycastingScene(Geometries):

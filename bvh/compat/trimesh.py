@@ -36,6 +36,11 @@ __all__ = [
 ]
 
 
+def __dir__() -> list[str]:
+    """List the public names, and no others."""
+    return __all__
+
+
 class InsteadOfRtree(RayMeshIntersector):
     """Replacement of `trimesh.ray.ray_triangle.RayMeshIntersector` while installed."""
 

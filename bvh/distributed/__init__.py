@@ -43,8 +43,8 @@ _MODULES = {
 
 
 def __dir__() -> list[str]:
-    """List the public names, too."""
-    return sorted({*globals(), *__all__})
+    """List the public names, and no others."""
+    return __all__
 
 
 def __getattr__(name: str) -> Any:

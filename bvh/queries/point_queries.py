@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bvh.geometry.ray_shapes import shaped
+from bvh.queries.answers.result_bases import FloatResult, TruthResult
 from bvh.queries.batches import single_points
 from bvh.queries.query_arguments import Target, point_batch
 from bvh.runtime.arguments import INSIDE_RULES, InsideRule, check_option, thread_count, whole_number
@@ -136,7 +137,7 @@ class PointQueries(Generic[Points]):
         mask: int | None = None,
         threads: int | None = None,
         progress: ProgressLike | None = None,
-    ) -> Any:
+    ) -> FloatResult:
         """Return the distance of each point from the surface, as `closest_point` has it.
 
         Parameters
@@ -180,7 +181,7 @@ class PointQueries(Generic[Points]):
         mask: int | None = None,
         threads: int | None = None,
         progress: ProgressLike | None = None,
-    ) -> Any:
+    ) -> FloatResult:
         """Return the distance of each point from a closed surface, negative inside.
 
         The sign is that of `contains`, so it does not depend on normals, and is right where the
@@ -228,7 +229,7 @@ class PointQueries(Generic[Points]):
         mask: int | None = None,
         threads: int | None = None,
         progress: ProgressLike | None = None,
-    ) -> Any:
+    ) -> TruthResult:
         """Return for each point whether it is inside the surface, or at least one leaf of a scene.
 
         Parameters
@@ -294,7 +295,7 @@ class PointQueries(Generic[Points]):
         mask: int | None = None,
         threads: int | None = None,
         progress: ProgressLike | None = None,
-    ) -> Any:
+    ) -> FloatResult:
         """Return how often the surface winds around each point.
 
         The sum of the faces' solid angles over 4 pi: 1 inside a closed surface whose normals point

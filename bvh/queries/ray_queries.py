@@ -7,8 +7,9 @@ from functools import partial
 from typing import Any, Generic, TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from bvh.queries.answers.result_bases import CountResult, TruthResult
 from bvh.queries.batches import ray_batches, single_hits, small_batches
 from bvh.queries.query_arguments import (
     RayArguments,
@@ -217,7 +218,7 @@ class RayQueries(Generic[ClosestHits, EveryHit, Caster]):
         sort: bool | None = None,
         filter: Any = None,
         data: Any = None,
-    ) -> NDArray[np.bool_] | bool:
+    ) -> TruthResult:
         """Return for each ray whether it hits anything: exactly when `closest_hit` has a hit.
 
         Faster than `closest_hit`: a ray ends at the first hit. For lines of sight, see `visible`.
@@ -262,7 +263,7 @@ class RayQueries(Generic[ClosestHits, EveryHit, Caster]):
         if is_foreign(origins, directions, t_min, t_max, mask):
             return foreign_answer(self, "any_hit", given._asdict())
         target = self._target()
-        found: NDArray[np.bool_] | bool = cast(ray_batches.any_hit, target, given, mergeable=True)
+        found: TruthResult = cast(ray_batches.any_hit, target, given, mergeable=True)
         return found
 
     def all_hits(
@@ -359,7 +360,7 @@ class RayQueries(Generic[ClosestHits, EveryHit, Caster]):
         progress: ProgressLike | None = None,
         filter: Any = None,
         data: Any = None,
-    ) -> NDArray[np.int64] | int:
+    ) -> CountResult:
         """Count the hits of each ray.
 
         Parameters
@@ -396,5 +397,5 @@ class RayQueries(Generic[ClosestHits, EveryHit, Caster]):
             return foreign_answer(self, "count_hits", given._asdict() | {"edges": edges})
         target = self._target()
         run = partial(ray_batches.find_counts, once=once, split=target.split)
-        counts: NDArray[np.int64] | int = cast(run, target, given)
+        counts: CountResult = cast(run, target, given)
         return counts

@@ -11,7 +11,15 @@ from numpy.typing import NDArray
 
 from bvh.queries.answers.hit_points import Located
 from bvh.queries.answers.other_libraries import given_like, in_numpy
-from bvh.queries.answers.result_bases import Costs, PerQuery, Ragged, Table
+from bvh.queries.answers.result_bases import (
+    Costs,
+    FloatResult,
+    IdResult,
+    PerQuery,
+    Ragged,
+    Table,
+    TruthResult,
+)
 
 Ids = NDArray[np.int32]
 
@@ -47,11 +55,11 @@ class Hits(Located):
         False for a miss.
     """
 
-    t: Any
-    prim_id: Any
-    u: Any
-    v: Any
-    front: Any
+    t: FloatResult
+    prim_id: IdResult
+    u: FloatResult
+    v: FloatResult
+    front: TruthResult
 
     _noun = "rays hit"
 
@@ -71,8 +79,8 @@ class SceneHits(Hits):
         Face, or box, of the leaf's tree; -1 for a miss.
     """
 
-    instance_id: Any
-    leaf: Any
+    instance_id: IdResult
+    leaf: IdResult
 
     def _owners(self, mask: NDArray[np.bool_]) -> str:
         return f" {len(np.unique(self.instance_id[mask]))} instances"
@@ -88,8 +96,8 @@ class CountedHits(Costs, Hits):
         Nodes whose children the ray was tested against, `WIDTH` of them at a time; and primitives.
     """
 
-    nodes: Any
-    tests: Any
+    nodes: IdResult
+    tests: IdResult
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -102,8 +110,8 @@ class CountedSceneHits(Costs, SceneHits):
         As in `CountedHits`.
     """
 
-    nodes: Any
-    tests: Any
+    nodes: IdResult
+    tests: IdResult
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -184,11 +192,11 @@ class ClosestPoints(PerQuery):
         (1-u-v) v0 + u v1 + v v2. NaN for a miss.
     """
 
-    distance: Any
-    position: Any
-    prim_id: Any
-    u: Any
-    v: Any
+    distance: FloatResult
+    position: FloatResult
+    prim_id: IdResult
+    u: FloatResult
+    v: FloatResult
 
     def __getitem__(self, index: Any) -> ClosestPoints:
         """Select points as from an array of the same shape."""
@@ -215,8 +223,8 @@ class SceneClosestPoints(ClosestPoints):
         As in `SceneHits`.
     """
 
-    instance_id: Any
-    leaf: Any
+    instance_id: IdResult
+    leaf: IdResult
 
 
 @dataclass(frozen=True, eq=False, repr=False)

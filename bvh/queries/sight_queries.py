@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bvh.geometry.arithmetic.floats import SMALLEST
+from bvh.queries.answers.result_bases import TruthResult
 from bvh.runtime.arguments import Cull, common_shape, points, reals
 from bvh.runtime.foreign_arrays import foreign_answer, is_foreign
 from bvh.runtime.progress_bars import ProgressLike
@@ -49,7 +50,7 @@ class SightQueries:
         sort: bool | None = None,
         filter: Any = None,
         data: Any = None,
-    ) -> NDArray[np.bool_] | bool:
+    ) -> TruthResult:
         """Return for each pair of points whether they see each other: nothing is in between.
 
         The end points are left out, so that a point on a surface sees and is seen. With `any_hit`

@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from bvh.io.container import DIGEST_SIZE, replace_file
 from bvh.io.file_formats import tree_contents
+from bvh.queries.answers.result_bases import IdResult
 from bvh.runtime.arguments import integers, kernel_input, thread_count
 from bvh.runtime.foreign_arrays import foreign_answer, is_other
 from bvh.runtime.simd import WIDTH
@@ -136,7 +137,7 @@ class TreeBase:
         """
         return self._groups
 
-    def face_of(self, prim_id: int | ArrayLike) -> Any:
+    def face_of(self, prim_id: int | ArrayLike) -> IdResult:
         """Return the face of the source that a triangle is a part of.
 
         Parameters

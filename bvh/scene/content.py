@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bvh.io.trimesh_scenes import Attributes
+from bvh.queries.answers.result_bases import IdResult
 from bvh.queries.tree_base import TreeBase
 from bvh.runtime.arguments import (
     ALL_BITS,
@@ -240,7 +241,9 @@ class SceneContent(InstanceHolder):
     def _row(self, number: int) -> int:
         return self._instances.row_of(one_index("instance_id", number))
 
-    def names(self, instance_ids: int | ArrayLike, missing: str | None = None) -> Any:
+    def names(
+        self, instance_ids: int | ArrayLike, missing: str | None = None
+    ) -> NDArray[np.object_] | Any:
         """Return the names of instances by their ids, such as those of hits.
 
         Parameters
@@ -291,7 +294,7 @@ class SceneContent(InstanceHolder):
                 return part._attributes[id(child)][1]
         return Attributes()
 
-    def face_of(self, leaf: int | ArrayLike, prim_id: int | ArrayLike) -> Any:
+    def face_of(self, leaf: int | ArrayLike, prim_id: int | ArrayLike) -> IdResult:
         """Return the face of the original mesh that a triangle is a part of.
 
         Parameters

@@ -216,7 +216,8 @@ def test_nothing_is_selected_of_nothing() -> None:
 def test_refusals(rng: np.random.Generator) -> None:
     scene, camera = some_scene(rng, 2), some_camera()
     cases: list[tuple[dict[str, Any], str]] = [
-        ({"what": "edges"}, "what must be 'faces', 'vertices' or 'instances'"), ({"mode": "near"}, "mode must be 'touching' or 'inside'"),
+        ({"what": "edges"}, "what must be 'faces', 'vertices' or 'instances'"),
+        ({"mode": "near"}, "mode must be 'touching' or 'inside'"),
         ({"samples": 0}, "samples must be"), ({"threads": 0}, "threads must be"),
     ]  # fmt: skip
     for options, message in cases:

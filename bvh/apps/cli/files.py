@@ -9,7 +9,7 @@ import re
 import sys
 import warnings
 from pathlib import Path
-from typing import Annotated, Any, Generic, NamedTuple, TypeVar
+from typing import Annotated, Any, Generic, NamedTuple, TypeVar, get_args
 
 import numpy as np
 import typer
@@ -48,7 +48,11 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Threads = Annotated[
     int | None, typer.Option(min=-1, help="Threads; one for each CPU by default, -1 for all CPUs.")
 ]
-BuildQuality = Annotated[Quality, typer.Option(help="Of trees: better ones take longer to build.")]
+# What takes an option of named values checks it, and says so in a line.
+BuildQuality = Annotated[
+    Quality,
+    typer.Option(parser=str, help=f"One of: {', '.join(get_args(Quality))}."),
+]
 
 RAY_COLUMNS = ("ox", "oy", "oz", "dx", "dy", "dz", "t_min", "t_max")
 HIT_COLUMNS = ("t", "prim_id", "u", "v", "front")

@@ -10,7 +10,7 @@ import typer
 from bvh.apps.cli.camera_options import NO_CAMERA, CameraOptions, numbers_of, with_camera
 from bvh.apps.cli.console import numbers, one_line, out, print_json, print_table
 from bvh.apps.cli.files import AsJson, ScenePath, Threads, opened_scene
-from bvh.picking.region import RegionMode, Selected
+from bvh.picking.region import KINDS, MODES, RegionMode, Selected
 from bvh.picking.results import Pick, Selection
 from bvh.scene.scene import Scene
 
@@ -37,11 +37,15 @@ def pick_command(
         bool, typer.Option("--all", help="With --at: all hits of its ray, front to back.")
     ] = False,
     what: Annotated[
-        Selected | None, typer.Option(help="With --rect: what to select; faces by default.")
+        Selected | None,
+        typer.Option(parser=str, help=f"With --rect: {', '.join(KINDS)}; faces by default."),
     ] = None,
     mode: Annotated[
         RegionMode | None,
-        typer.Option(help="With --rect: what a part, or all of it, is in; touching by default."),
+        typer.Option(
+            parser=str,
+            help=f"With --rect: {' or '.join(MODES)}; touching by default.",
+        ),
     ] = None,
     visible_only: Annotated[
         bool, typer.Option("--visible-only", help="With --rect: only what the camera sees.")

@@ -43,8 +43,9 @@ from bvh.distributed.out_of_core.parts import Parts
 from bvh.pictures.charts import chart, check_chart_path, write_chart
 from bvh.pictures.picture import NUMBERS, Picture, check_picture_path, with_legend
 from bvh.pictures.rendering import render
-from bvh.pictures.shading import DATA, Shade
+from bvh.pictures.shading import DATA, SHADES, Shade
 from bvh.queries.hierarchy import BVH
+from bvh.runtime.arguments import check_option
 from bvh.scene.scene import Scene
 
 # What has smooth normals.
@@ -81,7 +82,9 @@ def render_command(
         Path, typer.Option("--output", "-o", help="Picture to write, or .npy for numbers.")
     ],
     *,
-    shade: Annotated[Shade, typer.Option(help="What the picture shows.")] = "normals",
+    shade: Annotated[
+        Shade, typer.Option(parser=str, help=f"One of: {', '.join(SHADES)}.")
+    ] = "normals",
     camera: CameraOptions = NO_CAMERA,
     samples: Annotated[int, typer.Option(min=1, help="Rays along each side of a pixel.")] = 2,
     lamp: Annotated[
@@ -122,6 +125,7 @@ def render_command(
     same.
     """
     check_picture_path(output)
+    check_option("shade", shade, SHADES)
     numbers = output.suffix.lower() == NUMBERS
     options: dict[str, Any] = {
         "shade": shade,

@@ -13,6 +13,7 @@ from bvh.distributed.out_of_core.part_content import PartContent
 from bvh.distributed.out_of_core.part_results import Nearest, shaped
 from bvh.distributed.out_of_core.part_visits import Floats, Rows, some_of
 from bvh.geometry.arithmetic.floats import SMALLEST
+from bvh.queries.answers.result_bases import FloatResult, TruthResult
 from bvh.queries.batches.containment import ASIDE, POINTS_AT_ONCE, ways_out
 from bvh.queries.hierarchy import BVH
 from bvh.queries.query_arguments import one_mask, point_batch
@@ -68,7 +69,7 @@ class PartPoints(PartContent):
         mask: int | None = None,
         threads: int | None = None,
         progress: ProgressLike | None = None,
-    ) -> Any:
+    ) -> FloatResult:
         """Return the distance of each point from the surface; arguments as in `BVH.distance`."""
         if is_foreign(points, max_distance):
             return foreign_answer(self, "distance", locals())
@@ -94,7 +95,7 @@ class PartPoints(PartContent):
         mask: int | None = None,
         threads: int | None = None,
         progress: ProgressLike | None = None,
-    ) -> Any:
+    ) -> FloatResult:
         """Return signed distances, negative inside; arguments as in `BVH.signed_distance`."""
         if is_foreign(points):
             return foreign_answer(self, "signed_distance", locals())
@@ -112,7 +113,7 @@ class PartPoints(PartContent):
         mask: int | None = None,
         threads: int | None = None,
         progress: ProgressLike | None = None,
-    ) -> Any:
+    ) -> TruthResult:
         """Return which points are inside the surface; arguments as in `BVH.contains`.
 
         With method "winding" it is decided by the parts' `winding_number`: see there.
@@ -138,7 +139,7 @@ class PartPoints(PartContent):
         mask: int | None = None,
         threads: int | None = None,
         progress: ProgressLike | None = None,
-    ) -> Any:
+    ) -> FloatResult:
         """Return how often the surface winds around each point.
 
         Arguments as in `BVH.winding_number`.

@@ -12,6 +12,7 @@ from bvh.distributed.out_of_core.open_parts import Part
 from bvh.distributed.out_of_core.part_points import PartPoints
 from bvh.distributed.out_of_core.part_results import Closest, Lists, joined, offsets_of, shaped
 from bvh.distributed.out_of_core.part_visits import Floats, Rows, masks_of, rays_of, some_of
+from bvh.queries.answers.result_bases import CountResult, TruthResult
 from bvh.queries.overlap_queries import box_regions, plane_regions, sphere_regions
 from bvh.queries.query_arguments import (
     RayBatch,
@@ -131,7 +132,7 @@ class Parts(PartPoints):
         validate_rays: bool = False,
         progress: ProgressLike | None = None,
         sort: bool | None = None,
-    ) -> Any:
+    ) -> TruthResult:
         """Return for each ray whether it hits anything; arguments as in `BVH.any_hit`."""
         if is_foreign(origins, directions, t_min, t_max, mask):
             return foreign_answer(self, "any_hit", locals())
@@ -164,7 +165,7 @@ class Parts(PartPoints):
         threads: int | None = None,
         validate_rays: bool = False,
         progress: ProgressLike | None = None,
-    ) -> Any:
+    ) -> CountResult:
         """Count the hits of each ray; arguments as in `BVH.count_hits`."""
         edge_rule(edges)
         if is_foreign(origins, directions, t_min, t_max, mask):

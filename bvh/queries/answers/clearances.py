@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.queries.answers.result_bases import PerQuery
+from bvh.queries.answers.result_bases import FloatResult, IdResult, PerQuery, TruthResult
 
 Ids = NDArray[np.int32]
 
@@ -27,9 +27,9 @@ class Clearances(PerQuery):
         The faces that these lie in, the lowest pair of several at the same distance; -1 for a miss.
     """
 
-    distance: Any
-    position: Any
-    prim_id: Any
+    distance: FloatResult
+    position: FloatResult
+    prim_id: IdResult
 
     _noun = "pairs within reach"
 
@@ -49,7 +49,7 @@ class Clearances(PerQuery):
         return type(self)(self.distance[index], self.position[index], self.prim_id[index])
 
     @property
-    def mask(self) -> Any:
+    def mask(self) -> TruthResult:
         """True where there is a pair within `max_distance`."""
         return self.prim_id[..., 0] >= 0
 

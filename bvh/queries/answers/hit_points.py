@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from bvh.geometry.obbs import inverses
 from bvh.geometry.transforms import moved
 from bvh.queries.answers.other_libraries import given_like, in_numpy, narrowed
-from bvh.queries.answers.result_bases import PerQuery
+from bvh.queries.answers.result_bases import FloatResult, PerQuery
 from bvh.tree.instanced import Instanced
 from bvh.tree.primitives import Boxes, Custom, Obbs, Triangles
 
@@ -79,12 +79,12 @@ def taken(source: Source, index: Any) -> Source:
 class Located(PerQuery):
     """Base of hits whose positions and normals can be asked for."""
 
-    t: Any
-    u: Any
-    v: Any
+    t: FloatResult
+    u: FloatResult
+    v: FloatResult
 
     @cached_property
-    def position(self) -> Any:
+    def position(self) -> FloatResult:
         """Where the hits are, in the coordinates of the rays; read-only, shape (..., 3).
 
         NaN for a miss. On faces this is (1-u-v) v0 + u v1 + v v2, which is nearer to the face than
@@ -113,7 +113,7 @@ class Located(PerQuery):
         return located(self, positions)
 
     @cached_property
-    def normal(self) -> Any:
+    def normal(self) -> FloatResult:
         """Unit normals where the hits are; read-only, shape (..., 3).
 
         NaN for a miss. That of a face is (v1-v0) x (v2-v0), whichever side is hit: it points

@@ -11,6 +11,13 @@ from numpy.typing import NDArray
 from bvh.queries.answers.other_libraries import given_like, in_numpy
 from bvh.runtime.foreign_arrays import is_lazy, is_other
 
+# What type checkers know of results: those of a batch, so that a batch's arrays can be used as they
+# are. `Any` stands for the number of a single query, and for arrays of other libraries.
+CountResult = NDArray[np.int64] | Any
+FloatResult = NDArray[np.float64] | Any
+IdResult = NDArray[np.int32] | Any
+TruthResult = NDArray[np.bool_] | Any
+
 Entries = TypeVar("Entries", bound="PerQuery")
 
 
@@ -54,7 +61,7 @@ def _array(column: Any) -> NDArray[Any]:
 class PerQuery(Table):
     """Base of results with one entry a query: all fields have the leading shape of the batch."""
 
-    prim_id: Any
+    prim_id: IdResult
     _noun = "found"  # What entries are called in a repr, after their number.
 
     def __len__(self) -> int:
@@ -67,7 +74,7 @@ class PerQuery(Table):
         return type(self)(**{name: array[index] for name, array in self._fields().items()})
 
     @property
-    def mask(self) -> Any:
+    def mask(self) -> TruthResult:
         """True where there is a hit, or a closest point, with the leading shape of the batch.
 
         ``hits[hits.mask]`` are the hits without the misses.
@@ -110,8 +117,8 @@ class PerQuery(Table):
 class Costs:
     """Mixin of hits that know what each ray has cost: `nodes` and `tests`."""
 
-    nodes: Any
-    tests: Any
+    nodes: IdResult
+    tests: IdResult
 
     def _costs(self) -> str:
         if self.nodes.size == 0:
@@ -126,7 +133,7 @@ class Ragged:
     shape: tuple[int, ...]
 
     @property
-    def counts(self) -> Any:
+    def counts(self) -> CountResult:
         """Entries of each query, with the batch's leading shape; an int for a single query."""
         counts = np.diff(in_numpy(self.offsets))
         found = counts.reshape(self.shape) if self.shape else int(counts[0])
