@@ -7,8 +7,6 @@ or removed, or trees have changed, all is rebuilt.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -30,7 +28,7 @@ from bvh.runtime.foreign_arrays import foreign_answer, is_other
 from bvh.runtime.forks import ForkSafeLock
 from bvh.scene.flattened_instances import FlattenedInstances, Leaves, leaf_counts
 from bvh.scene.instanced_trees import InstancedTrees
-from bvh.scene.instances import Instance, InstanceHolder, Instances, nested_scenes
+from bvh.scene.instances import InstanceHolder, Instances, nested_scenes
 from bvh.scene.merged_leaves import mesh_of_leaves
 from bvh.scene.stats import SceneStats, scene_stats
 from bvh.tree.primitives import Triangles
@@ -40,7 +38,7 @@ _guard = ForkSafeLock()
 
 
 class SceneContent(InstanceHolder):
-    """Base class of `Scene`: its state, instances, leaves and pickling."""
+    """Base class of `Scene`: its state and its leaves."""
 
     __slots__ = (
         "_arrays", "_deformed", "_flattened", "_meshes", "_read", "_seen", "_view", "_view_of",
@@ -161,12 +159,6 @@ class SceneContent(InstanceHolder):
         """The trees at the ends of all paths of instances; `hits.leaf` is a row of this table."""
         return Leaves(self._current_leaves())
 
-    @property
-    def ids(self) -> NDArray[np.int64]:
-        """The ids of all instances, ascending, shape (n,)."""
-        self._instances.compact()
-        return self._instances.column("ids").copy()
-
     def path(self, leaf: int) -> tuple[int, ...]:
         """Return the ids of the instances on a leaf's path, from the outermost inward.
 
@@ -194,28 +186,6 @@ class SceneContent(InstanceHolder):
             raise IndexError(f"leaf must be one of the {count} leaves, got {number}")
         return number
 
-    def instance(self, instance_id: int) -> Instance:
-        """Return a snapshot of an instance, like `scene[instance_id]`.
-
-        Parameters
-        ----------
-        instance_id : int
-
-        Returns
-        -------
-        Instance
-            Its id, child, transform, name, mask and visibility.
-
-        Raises
-        ------
-        KeyError
-            If there is no such instance.
-        """
-        with self._instances.without_compaction():
-            return self._instances.record(self._row(instance_id))
-
-    __getitem__ = instance
-
     def __len__(self) -> int:
         """Return the number of instances."""
         return len(self._instances)
@@ -223,58 +193,8 @@ class SceneContent(InstanceHolder):
     def __bool__(self) -> bool:
         return True
 
-    def __iter__(self) -> Iterator[Instance]:
-        """Iterate over the instances in the order of their ids, without those removed meanwhile."""
-        # By id, because rows change when the table is compacted.
-        for number in self.ids.tolist():
-            if number in self:
-                yield self.instance(number)
-
-    def __contains__(self, instance_id: object) -> bool:
-        try:
-            with self._instances.without_compaction():
-                self._row(instance_id)  # type: ignore[arg-type]
-        except (KeyError, TypeError):
-            return False
-        return True
-
     def _row(self, number: int) -> int:
         return self._instances.row_of(one_index("instance_id", number))
-
-    def names(
-        self, instance_ids: int | ArrayLike, missing: str | None = None
-    ) -> NDArray[np.object_] | Any:
-        """Return the names of instances by their ids, such as those of hits.
-
-        Parameters
-        ----------
-        instance_ids : int or array_like of int, shape (...)
-            For example ``hits.instance_id``; -1 for a miss.
-        missing : str, optional
-            What a miss has, and an instance without a name. Names of which none is None can be
-            sorted, and counted by `numpy.unique`.
-
-        Returns
-        -------
-        str or None, or ndarray of object, shape (...)
-            Names of instances of this scene; `name_of` has those within nested scenes.
-
-        Raises
-        ------
-        KeyError
-            If there is no such instance.
-
-        Examples
-        --------
-        >>> import bvh, trimesh
-        >>> scene = bvh.Scene()
-        >>> scene.add(trimesh.creation.box(), name="box")
-        0
-        >>> hits = scene.closest_hit([[0.1, 0.2, 5], [9, 9, 5]], [0, 0, -1])
-        >>> scene.names(hits.instance_id), scene.names(0)
-        (array(['box', None], dtype=object), 'box')
-        """
-        return self._instances.names_of(integers("instance_ids", instance_ids), missing)
 
     def attributes(self, child: Any) -> Attributes:
         """Return the attributes of a tree: vertex normals, texture coordinates and material.
@@ -384,20 +304,3 @@ class SceneContent(InstanceHolder):
         trees = {id(c) for part in parts for c in part._instances.children} - {*map(id, parts)}
         leaves = leaf_counts(parts)[id(self)]
         return f"{type(self).__name__}({len(self)} instances, {leaves} leaves, {len(trees)} trees)"
-
-    def __dask_tokenize__(self) -> tuple[Any, ...]:
-        """Return what identifies the scene's content to Dask."""
-        table = self._instances.state()
-        columns = b"".join(column.tobytes() for column in table["columns"].values())
-        children = [child.__dask_tokenize__() for child in table["children"]]
-        return "bvh.Scene", blake2b(columns).hexdigest(), children, self._up, table["names"]
-
-    def __getstate__(self) -> dict[str, Any]:
-        trees = [tree for tree in self._instances.children if id(tree) in self._attributes]
-        attributes = [(tree, self._attributes[id(tree)][1]) for tree in trees]
-        return {"table": self._instances.state(), "attributes": attributes, "up": self._up}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        attributes = {id(tree): (tree, known) for tree, known in state["attributes"]}
-        self._begin(Instances.of_state(state["table"]), attributes)
-        self._up = state["up"]

@@ -8,11 +8,12 @@ tree are transformed to the frame of the other only to find which faces cannot m
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from bvh.geometry.transforms import moved
 from bvh.queries.batches.overlap_batches import (
@@ -27,16 +28,22 @@ from bvh.queries.batches.overlap_batches import (
 from bvh.queries.hierarchy import BVH
 from bvh.queries.results import ScenePairs
 from bvh.queries.tree_base import TreeBase
-from bvh.runtime.arguments import kernel_input
+from bvh.runtime.arguments import kernel_input, one_index
 from bvh.runtime.jit import warms
 from bvh.runtime.threads import Progress, Shelf, share_long
 from bvh.scene.instanced_trees import InstancedTrees
+from bvh.scene.instances import Instances
 from bvh.traversal.overlaps.regions import BoxRegions, PlaneRegions, SphereRegions
 from bvh.traversal.overlaps.tree_pairs import ENTRY, begin_with, new_pair_search
 from bvh.traversal.overlaps.tree_to_tree import frame_maps
 from bvh.tree.arrays import TreeArrays
 from bvh.tree.instanced import CODE_BITS, PRIM_MASK, hit_codes
 from bvh.tree.primitives import Triangles
+
+Keys = NDArray[np.int64]
+
+# Pairs by ids or names, or an array of ids, (k, 2).
+PairsLike = Iterable[tuple[int | str, int | str]] | ArrayLike
 
 Rows = NDArray[np.int64]
 Reals = NDArray[np.float64]
@@ -251,6 +258,42 @@ def _ascending(parts: list[Rows]) -> tuple[Rows, Rows]:
     new = np.ones(len(rows), np.bool_)
     new[1:] = (first[1:] != first[:-1]) | (second[1:] != second[:-1])
     return first[new], second[new]
+
+
+def ignored_keys(table: Instances, ignore: PairsLike | None) -> Keys:
+    """Return the pairs to ignore as keys, the lower id in the high bits; ascending.
+
+    A name stands for all instances that have it.
+    """
+    if ignore is None:
+        return np.empty(0, np.int64)
+    # Arrays without axes pass for iterable.
+    single = isinstance(ignore, str | bytes) or getattr(ignore, "ndim", 2) == 0
+    if single or not isinstance(ignore, Iterable):
+        raise TypeError(f"ignore must be pairs of instances, got {ignore!r}")
+    known = set(table.column("ids")[table.column("child") >= 0].tolist())
+    named: dict[str, list[int]] = {}
+    for number, name in table.names.items():
+        named.setdefault(name, []).append(number)
+
+    def ids(end: Any) -> list[int]:
+        if isinstance(end, str):
+            if end not in named:
+                raise ValueError(f"ignore: there is no instance with the name {str(end)!r}")
+            return named[end]
+        number = one_index("an instance in ignore", end)
+        if number not in known:
+            raise ValueError(f"ignore: there is no instance {number}")
+        return [number]
+
+    found: set[tuple[int, int]] = set()
+    for pair in ignore:
+        ends = None if isinstance(pair, str | bytes) or not isinstance(pair, Iterable) else [*pair]
+        if ends is None or len(ends) != 2:
+            raise ValueError(f"ignore must be pairs of instances, and one of them is {pair!r}")
+        found.update(itertools.product(ids(ends[0]), ids(ends[1])))
+    keys = {min(pair) << 32 | max(pair) for pair in found}
+    return np.array(sorted(keys), np.int64)
 
 
 @warms("overlaps in scenes")

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bvh.camera.placement import axis_name
-from bvh.geometry.transforms import affine_maps
 from bvh.io.meshes import fits
 from bvh.io.trimesh_scenes import attributes_of, placements, up_of
 from bvh.queries.hierarchy import BVH
@@ -19,15 +18,14 @@ from bvh.runtime.arguments import (
     Axis,
     Quality,
     bit_masks,
-    index_rows,
     label,
-    one_index,
     truths,
 )
 from bvh.runtime.jit import alone, warms
 from bvh.runtime.progress_bars import ProgressLike, heard
 from bvh.scene.files.saved_scenes import SceneSaving
 from bvh.scene.flattened_instances import check_nesting
+from bvh.scene.instance_access import InstanceAccess, many_maps, one_map, spread
 from bvh.scene.instances import nested_scenes
 from bvh.scene.picking import Picking
 from bvh.tree.primitives import Custom
@@ -35,7 +33,7 @@ from bvh.tree.primitives import Custom
 IDENTITY = np.eye(3, 4)
 
 
-class Scene(Picking, SceneSaving):
+class Scene(Picking, SceneSaving, InstanceAccess):
     """Instances of trees and of other scenes, each under an affine transform.
 
     An instance under a transform M is its mesh with every vertex v moved to the double nearest to
@@ -181,7 +179,7 @@ class Scene(Picking, SceneSaving):
         ValueError, TypeError
             If an argument has the wrong shape, type or range, or the child contains this scene.
         """
-        maps = IDENTITY if transform is None else _one_map(transform)
+        maps = IDENTITY if transform is None else one_map(transform)
         bits, shown = bit_masks("mask", mask), truths("visible", visible)
         if bits.ndim or shown.ndim:
             raise ValueError("mask and visible must be single values; add_many takes many")
@@ -213,113 +211,15 @@ class Scene(Picking, SceneSaving):
         ndarray of int64, shape (n,)
             The ids of the instances.
         """
-        maps = _many_maps(transforms)
+        maps = many_maps(transforms)
         labels: Any = itertools.repeat(None)
         if names is not None:
             if isinstance(names, str) or len(names) != len(maps):
                 raise ValueError(f"names must be {len(maps)} names, one for each transform")
             labels = [label("names", name) for name in names]
-        bits = _spread("masks", bit_masks("masks", masks), len(maps))
-        shown = _spread("visible", truths("visible", visible), len(maps))
+        bits = spread("masks", bit_masks("masks", masks), len(maps))
+        shown = spread("visible", truths("visible", visible), len(maps))
         return self._instances.extend(self._child_number(child), maps, labels, bits, shown)
-
-    def remove(self, ids: int | ArrayLike) -> None:
-        """Remove one instance or many; their ids are not reused.
-
-        Parameters
-        ----------
-        ids : int or array_like of int, shape (n,)
-
-        Raises
-        ------
-        KeyError
-            If there is no such instance.
-        """
-        self._instances.remove(np.unique(self._rows(ids)))
-
-    def replace(self, instance_id: int, child: Any) -> None:
-        """Replace the child of an instance, which keeps its id, transform, name and mask.
-
-        Parameters
-        ----------
-        instance_id : int
-        child : BVH, Scene or mesh
-            As in `add`.
-        """
-        row = self._row(instance_id)
-        self._instances.replace(row, self._child_number(child))
-
-    def set_transform(self, instance_id: int, transform: ArrayLike) -> None:
-        """Change the transform of an instance, in microseconds however many there are.
-
-        Parameters
-        ----------
-        instance_id : int
-        transform : array_like, shape (4, 4)
-            As in `add`.
-        """
-        row = self._row(instance_id)
-        self._instances.move(np.array([row]), _one_map(transform))
-
-    def set_transforms(self, ids: ArrayLike, transforms: ArrayLike) -> None:
-        """Change the transforms of many instances.
-
-        Parameters
-        ----------
-        ids : array_like of int, shape (n,)
-            If an id is given twice, its last transform counts.
-        transforms : array_like, shape (n, 4, 4)
-        """
-        rows = self._instances.rows_of(index_rows("ids", ids))
-        maps = _many_maps(transforms)
-        if len(maps) != len(rows):
-            raise ValueError(
-                f"transforms must have shape ({len(rows)}, 4, 4), got ({len(maps)}, 4, 4)"
-            )
-        self._instances.move(rows, maps)
-
-    def set_visible(self, ids: int | ArrayLike, visible: ArrayLike) -> None:
-        """Show or hide instances.
-
-        Parameters
-        ----------
-        ids : int or array_like of int, shape (n,)
-        visible : bool or array_like of bool, shape (n,)
-        """
-        found = self._rows(ids)
-        values = _spread("visible", truths("visible", visible), len(found))
-        self._instances.mark(found, "visible", values)
-
-    def set_mask(self, ids: int | ArrayLike, mask: ArrayLike) -> None:
-        """Change the masks of instances.
-
-        Parameters
-        ----------
-        ids : int or array_like of int, shape (n,)
-        mask : int or array_like of int, shape (n,)
-            As in `add`.
-        """
-        found = self._rows(ids)
-        self._instances.mark(found, "masks", _spread("mask", bit_masks("mask", mask), len(found)))
-
-    def rename(self, instance_id: int, name: str | None) -> None:
-        """Change or remove the name of an instance.
-
-        Parameters
-        ----------
-        instance_id : int
-        name : str or None
-        """
-        number = int(self._instances.column("ids")[self._row(instance_id)])
-        if label("name", name) is None:
-            self._instances.names.pop(number, None)
-        else:
-            self._instances.names[number] = str(name)
-
-    def _rows(self, ids: int | ArrayLike) -> NDArray[np.int64]:
-        if np.ndim(ids) == 0:
-            return np.array([self._instances.row_of(one_index("ids", ids))])  # type: ignore[arg-type]
-        return self._instances.rows_of(index_rows("ids", ids))
 
     def _child_number(self, child: Any) -> int:
         """Return the index of a child in the table; a mesh is built into a tree first."""
@@ -338,31 +238,6 @@ class Scene(Picking, SceneSaving):
         elif isinstance(child.arrays.primitives, Custom):
             raise TypeError("child must be over triangles, boxes or obbs, not over custom")
         return table.child_index(child)
-
-
-def _one_map(transform: ArrayLike) -> NDArray[np.float64]:
-    """Return the map (3, 4) of a matrix (4, 4)."""
-    maps = affine_maps("transform", transform)
-    if maps.ndim != 2:
-        raise ValueError(f"transform must have shape (4, 4), got {(*maps.shape[:-2], 4, 4)}")
-    return maps
-
-
-def _many_maps(transforms: ArrayLike) -> NDArray[np.float64]:
-    """Return the maps (n, 3, 4) of matrices (n, 4, 4)."""
-    if np.size(transforms) == 0:
-        return np.empty((0, 3, 4))
-    maps = affine_maps("transforms", transforms)
-    if maps.ndim != 3:
-        raise ValueError(f"transforms must have shape (n, 4, 4), got {np.shape(transforms)}")
-    return maps
-
-
-def _spread(name: str, values: NDArray[Any], count: int) -> NDArray[Any]:
-    """Return one value for each of `count` instances."""
-    if values.ndim and values.shape != (count,):
-        raise ValueError(f"{name} must be one value or {count} of them, got {values.shape}")
-    return np.broadcast_to(values, (count,))
 
 
 @warms("rays in scenes")

@@ -36,8 +36,7 @@ from bvh.runtime.arguments import ALL_BITS, reals, thread_count
 from bvh.runtime.changes import changes
 from bvh.runtime.progress_bars import ProgressLike, heard
 from bvh.scene.content import SceneContent
-from bvh.scene.ignored_pairs import PairsLike, ignored_keys
-from bvh.scene.instance_pairs import find_leaf_pairs, search_of_scene
+from bvh.scene.instance_pairs import PairsLike, find_leaf_pairs, ignored_keys, search_of_scene
 from bvh.scene.instanced_trees import InstancedTrees
 from bvh.scene.instances import Instances
 from bvh.traversal.rays.one_ray import cast_function

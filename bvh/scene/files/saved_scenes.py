@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Callable
+from hashlib import blake2b
 from typing import Any, TypeVar
 
 import numpy as np
@@ -102,6 +103,23 @@ class SceneSaving(SceneContent):
 
         start = file_pieces(tables_of(header), tables, with_digests, workers)
         replace_file(os.fspath(path), itertools.chain(start, *(pieces for _, pieces in files)))
+
+    def __dask_tokenize__(self) -> tuple[Any, ...]:
+        """Return what identifies the scene's content to Dask."""
+        table = self._instances.state()
+        columns = b"".join(column.tobytes() for column in table["columns"].values())
+        children = [child.__dask_tokenize__() for child in table["children"]]
+        return "bvh.Scene", blake2b(columns).hexdigest(), children, self._up, table["names"]
+
+    def __getstate__(self) -> dict[str, Any]:
+        trees = [tree for tree in self._instances.children if id(tree) in self._attributes]
+        attributes = [(tree, self._attributes[id(tree)][1]) for tree in trees]
+        return {"table": self._instances.state(), "attributes": attributes, "up": self._up}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        attributes = {id(tree): (tree, known) for tree, known in state["attributes"]}
+        self._begin(Instances.of_state(state["table"]), attributes)
+        self._up = state["up"]
 
 
 def _instance_tables(parts: list[InstanceHolder], trees: list[TreeBase]) -> dict[str, Any]:

@@ -1,0 +1,224 @@
+"""Instances of a scene: looked up by their ids, moved, hidden, renamed, replaced and removed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from bvh.geometry.transforms import affine_maps
+from bvh.runtime.arguments import bit_masks, index_rows, integers, label, one_index, truths
+from bvh.scene.content import SceneContent
+from bvh.scene.instances import Instance
+
+
+class InstanceAccess(SceneContent):
+    """The methods of `Scene` that look up and change instances."""
+
+    __slots__ = ()
+
+    # The index of a child in the table of instances.
+    _child_number: Callable[[Any], int]
+
+    @property
+    def ids(self) -> NDArray[np.int64]:
+        """The ids of all instances, ascending, shape (n,)."""
+        self._instances.compact()
+        return self._instances.column("ids").copy()
+
+    def instance(self, instance_id: int) -> Instance:
+        """Return a snapshot of an instance, like `scene[instance_id]`.
+
+        Parameters
+        ----------
+        instance_id : int
+
+        Returns
+        -------
+        Instance
+            Its id, child, transform, name, mask and visibility.
+
+        Raises
+        ------
+        KeyError
+            If there is no such instance.
+        """
+        with self._instances.without_compaction():
+            return self._instances.record(self._row(instance_id))
+
+    __getitem__ = instance
+
+    def __iter__(self) -> Iterator[Instance]:
+        """Iterate over the instances in the order of their ids, without those removed meanwhile."""
+        # By id, because rows change when the table is compacted.
+        for number in self.ids.tolist():
+            if number in self:
+                yield self.instance(number)
+
+    def __contains__(self, instance_id: object) -> bool:
+        try:
+            with self._instances.without_compaction():
+                self._row(instance_id)  # type: ignore[arg-type]
+        except (KeyError, TypeError):
+            return False
+        return True
+
+    def names(
+        self, instance_ids: int | ArrayLike, missing: str | None = None
+    ) -> NDArray[np.object_] | Any:
+        """Return the names of instances by their ids, such as those of hits.
+
+        Parameters
+        ----------
+        instance_ids : int or array_like of int, shape (...)
+            For example ``hits.instance_id``; -1 for a miss.
+        missing : str, optional
+            What a miss has, and an instance without a name. Names of which none is None can be
+            sorted, and counted by `numpy.unique`.
+
+        Returns
+        -------
+        str or None, or ndarray of object, shape (...)
+            Names of instances of this scene; `name_of` has those within nested scenes.
+
+        Raises
+        ------
+        KeyError
+            If there is no such instance.
+
+        Examples
+        --------
+        >>> import bvh, trimesh
+        >>> scene = bvh.Scene()
+        >>> scene.add(trimesh.creation.box(), name="box")
+        0
+        >>> hits = scene.closest_hit([[0.1, 0.2, 5], [9, 9, 5]], [0, 0, -1])
+        >>> scene.names(hits.instance_id), scene.names(0)
+        (array(['box', None], dtype=object), 'box')
+        """
+        return self._instances.names_of(integers("instance_ids", instance_ids), missing)
+
+    def remove(self, ids: int | ArrayLike) -> None:
+        """Remove one instance or many; their ids are not reused.
+
+        Parameters
+        ----------
+        ids : int or array_like of int, shape (n,)
+
+        Raises
+        ------
+        KeyError
+            If there is no such instance.
+        """
+        self._instances.remove(np.unique(self._rows(ids)))
+
+    def replace(self, instance_id: int, child: Any) -> None:
+        """Replace the child of an instance, which keeps its id, transform, name and mask.
+
+        Parameters
+        ----------
+        instance_id : int
+        child : BVH, Scene or mesh
+            As in `add`.
+        """
+        row = self._row(instance_id)
+        self._instances.replace(row, self._child_number(child))
+
+    def set_transform(self, instance_id: int, transform: ArrayLike) -> None:
+        """Change the transform of an instance, in microseconds however many there are.
+
+        Parameters
+        ----------
+        instance_id : int
+        transform : array_like, shape (4, 4)
+            As in `add`.
+        """
+        row = self._row(instance_id)
+        self._instances.move(np.array([row]), one_map(transform))
+
+    def set_transforms(self, ids: ArrayLike, transforms: ArrayLike) -> None:
+        """Change the transforms of many instances.
+
+        Parameters
+        ----------
+        ids : array_like of int, shape (n,)
+            If an id is given twice, its last transform counts.
+        transforms : array_like, shape (n, 4, 4)
+        """
+        rows = self._instances.rows_of(index_rows("ids", ids))
+        maps = many_maps(transforms)
+        if len(maps) != len(rows):
+            raise ValueError(
+                f"transforms must have shape ({len(rows)}, 4, 4), got ({len(maps)}, 4, 4)"
+            )
+        self._instances.move(rows, maps)
+
+    def set_visible(self, ids: int | ArrayLike, visible: ArrayLike) -> None:
+        """Show or hide instances.
+
+        Parameters
+        ----------
+        ids : int or array_like of int, shape (n,)
+        visible : bool or array_like of bool, shape (n,)
+        """
+        found = self._rows(ids)
+        values = spread("visible", truths("visible", visible), len(found))
+        self._instances.mark(found, "visible", values)
+
+    def set_mask(self, ids: int | ArrayLike, mask: ArrayLike) -> None:
+        """Change the masks of instances.
+
+        Parameters
+        ----------
+        ids : int or array_like of int, shape (n,)
+        mask : int or array_like of int, shape (n,)
+            As in `add`.
+        """
+        found = self._rows(ids)
+        self._instances.mark(found, "masks", spread("mask", bit_masks("mask", mask), len(found)))
+
+    def rename(self, instance_id: int, name: str | None) -> None:
+        """Change or remove the name of an instance.
+
+        Parameters
+        ----------
+        instance_id : int
+        name : str or None
+        """
+        number = int(self._instances.column("ids")[self._row(instance_id)])
+        if label("name", name) is None:
+            self._instances.names.pop(number, None)
+        else:
+            self._instances.names[number] = str(name)
+
+    def _rows(self, ids: int | ArrayLike) -> NDArray[np.int64]:
+        if np.ndim(ids) == 0:
+            return np.array([self._instances.row_of(one_index("ids", ids))])  # type: ignore[arg-type]
+        return self._instances.rows_of(index_rows("ids", ids))
+
+
+def one_map(transform: ArrayLike) -> NDArray[np.float64]:
+    """Return the map (3, 4) of a matrix (4, 4)."""
+    maps = affine_maps("transform", transform)
+    if maps.ndim != 2:
+        raise ValueError(f"transform must have shape (4, 4), got {(*maps.shape[:-2], 4, 4)}")
+    return maps
+
+
+def many_maps(transforms: ArrayLike) -> NDArray[np.float64]:
+    """Return the maps (n, 3, 4) of matrices (n, 4, 4)."""
+    if np.size(transforms) == 0:
+        return np.empty((0, 3, 4))
+    maps = affine_maps("transforms", transforms)
+    if maps.ndim != 3:
+        raise ValueError(f"transforms must have shape (n, 4, 4), got {np.shape(transforms)}")
+    return maps
+
+
+def spread(name: str, values: NDArray[Any], count: int) -> NDArray[Any]:
+    """Return one value for each of `count` instances."""
+    if values.ndim and values.shape != (count,):
+        raise ValueError(f"{name} must be one value or {count} of them, got {values.shape}")
+    return np.broadcast_to(values, (count,))
