@@ -25,16 +25,15 @@ if TYPE_CHECKING:
     from bvh.picking.results import Pick, Selection
     from bvh.pictures.thumbnails import show
     from bvh.queries.answers.clearances import Clearances, SceneClearances
+    from bvh.queries.answers.closest_points import ClosestPoints, SceneClosestPoints
     from bvh.queries.hierarchy import BVH
     from bvh.queries.results import (
         AllHits,
-        ClosestPoints,
         CountedHits,
         CountedSceneHits,
         Hits,
         Overlaps,
         SceneAllHits,
-        SceneClosestPoints,
         SceneHits,
         SceneOverlaps,
         ScenePairs,
@@ -101,7 +100,7 @@ _MODULES = {
     "BVHWarning": "runtime.jit",
     "Camera": "camera.camera",
     "Clearances": "queries.answers.clearances",
-    "ClosestPoints": "queries.results",
+    "ClosestPoints": "queries.answers.closest_points",
     "CountedHits": "queries.results",
     "CountedSceneHits": "queries.results",
     "Hits": "queries.results",
@@ -114,7 +113,7 @@ _MODULES = {
     "Scene": "scene.scene",
     "SceneAllHits": "queries.results",
     "SceneClearances": "queries.answers.clearances",
-    "SceneClosestPoints": "queries.results",
+    "SceneClosestPoints": "queries.answers.closest_points",
     "SceneHits": "queries.results",
     "SceneOverlaps": "queries.results",
     "ScenePairs": "queries.results",

@@ -1,0 +1,63 @@
+"""Closest points of trees and scenes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from bvh.queries.answers.result_bases import FloatResult, IdResult, PerQuery
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ClosestPoints(PerQuery):
+    """Closest points of a tree; every field has the leading shape of the query points.
+
+    With `k` the fields have one more axis: the closest, the second, and so on, by
+    (distance, prim_id), followed by misses.
+
+    Attributes
+    ----------
+    distance : ndarray of float64 or float
+        +inf for a miss.
+    position : ndarray of float64, shape (..., 3)
+        The closest point; NaN for a miss.
+    prim_id : ndarray of int32 or int
+        The face that it lies in, the lowest of several at the same distance; -1 for a miss.
+    u, v : ndarray of float64 or float
+        Weights of the face's second and third vertex, so that the position is
+        (1-u-v) v0 + u v1 + v v2. NaN for a miss.
+    """
+
+    distance: FloatResult
+    position: FloatResult
+    prim_id: IdResult
+    u: FloatResult
+    v: FloatResult
+
+    def __getitem__(self, index: Any) -> ClosestPoints:
+        """Select points as from an array of the same shape."""
+        parts = index if isinstance(index, tuple) else (index,)
+        # An ellipsis would take in the axis of coordinates, too.
+        last = slice(None) if any(part is Ellipsis for part in parts) else Ellipsis
+        return type(self)(
+            **{
+                name: array[(*parts, last) if name == "position" else index]
+                for name, array in self._fields().items()
+            }
+        )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SceneClosestPoints(ClosestPoints):
+    """Closest points of a scene.
+
+    With `k` they are sorted by (distance, leaf, prim_id).
+
+    Attributes
+    ----------
+    instance_id, leaf, prim_id : ndarray of int32 or int
+        As in `SceneHits`.
+    """
+
+    instance_id: IdResult
+    leaf: IdResult
