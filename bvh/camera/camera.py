@@ -30,6 +30,14 @@ class Camera(ProgramView):
 
     Arguments of the wrong shape or type, or out of range, raise a ValueError or TypeError that
     names them, in constructors and methods alike.
+
+    Examples
+    --------
+    >>> import bvh
+    >>> camera = bvh.Camera.look_at([0, 0, 3], [0, 0, 0], [0, 1, 0], width=4, height=2)
+    >>> origins, directions = camera.rays()
+    >>> origins.shape, directions.shape
+    ((2, 4, 3), (2, 4, 3))
     """
 
     @classmethod

@@ -48,6 +48,17 @@ class Attributes(NamedTuple):
     material : Material or None
         Colours for pictures: ``factor``, ``image``, ``vertex_colors`` and ``face_colors``. Not
         saved by `Scene.save`.
+
+    Examples
+    --------
+    >>> import bvh, numpy as np, trimesh
+    >>> mesh = trimesh.creation.box()
+    >>> mesh.visual = trimesh.visual.TextureVisuals(uv=np.zeros((8, 2)))
+    >>> scene = bvh.Scene()
+    >>> scene.add(mesh)
+    0
+    >>> scene.attributes(scene[0].child).uv.shape
+    (8, 2)
     """
 
     vertex_normals: NDArray[np.float64] | None = None

@@ -85,6 +85,17 @@ class Pick:
     front : bool
         Whether the ray meets the side of the winding normal. False for faces without area, and for
         picks beside the cursor.
+
+    Examples
+    --------
+    >>> import bvh
+    >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+    >>> camera = bvh.Camera.orthographic([0, 0, 9], [0, 0, 0], [0, 1, 0], 4.0, 100, 100)
+    >>> pick = tree.pick(camera, 55, 40)
+    >>> pick.prim_id, pick.t, pick.position.tolist(), pick.normal.tolist()
+    (0, 9.0, [0.2, 0.4, 0.0], [0.0, 0.0, 1.0])
+    >>> pick.vertex.id, pick.edge.vertices
+    (0, (2, 0))
     """
 
     __slots__ = ("_found", "_hit", "_where")
@@ -187,13 +198,33 @@ class Pick:
         return self._snap[1]
 
     def resolve(self) -> Pick:
-        """Compute all attributes now, before the scene changes; return the pick itself."""
+        """Compute all attributes now, before the scene changes; return the pick itself.
+
+        Examples
+        --------
+        >>> import bvh
+        >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+        >>> camera = bvh.Camera.orthographic([0, 0, 9], [0, 0, 0], [0, 1, 0], 4.0, 100, 100)
+        >>> pick = tree.pick(camera, 55, 40).resolve()
+        >>> pick.position.tolist()
+        [0.2, 0.4, 0.0]
+        """
         for name in ("position", "local_position", "normal", "smooth_normal", "uv", "vertex"):
             getattr(self, name)
         return self
 
     def as_dict(self) -> dict[str, Any]:
-        """Return all attributes as plain numbers, lists and strings, as JSON takes them."""
+        """Return all attributes as plain numbers, lists and strings, as JSON takes them.
+
+        Examples
+        --------
+        >>> import bvh
+        >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+        >>> camera = bvh.Camera.orthographic([0, 0, 9], [0, 0, 0], [0, 1, 0], 4.0, 100, 100)
+        >>> found = tree.pick(camera, 55, 40).as_dict()
+        >>> found["t"], found["position"], found["vertex"]["id"]
+        (9.0, [0.2, 0.4, 0.0], 0)
+        """
         content: dict[str, Any] = {}
         for name in (
             "instance_id", "name", "path", "leaf", "prim_id", "face_id", "t", "u", "v", "front",
@@ -295,6 +326,18 @@ class Selection:
         Ids of faces (or boxes), or of vertices, ascending in each row; none for
         ``what="instances"``.
     offsets : ndarray of int64, shape (k + 1,)
+
+    Examples
+    --------
+    >>> import bvh
+    >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+    >>> camera = bvh.Camera.orthographic([0, 0, 9], [0, 0, 0], [0, 1, 0], 4.0, 100, 100)
+    >>> scene = bvh.Scene()
+    >>> scene.add(tree, name="a")
+    0
+    >>> found = scene.pick_rect(camera, 40, 40, 60, 60, what="vertices")
+    >>> found.names, found.ids, found.offsets, found.row
+    (('a',), array([0], dtype=int32), array([0, 1]), array([0]))
     """
 
     what: Selected

@@ -117,6 +117,15 @@ class BVH(MeshTrees, Refitting, TreeQueries):
         ------
         ValueError
             If a matrix is singular, not finite, or not affine.
+
+        Examples
+        --------
+        >>> import bvh, numpy as np
+        >>> turned = np.eye(4)
+        >>> turned[:2, :2] = [[0.6, -0.8], [0.8, 0.6]]
+        >>> tree = bvh.BVH.from_obbs([[-1, -1, -1]], [[1, 1, 1]], [turned])
+        >>> tree.closest_hit([[5, 0, 0], [5, 3, 0]], [-1, 0, 0]).t
+        array([3.75,  inf])
         """
         low, high = _corner_rows(lower, upper)
         primitives = Obbs(owned(obb_points(low, high, transforms)))

@@ -69,6 +69,17 @@ class MeshTrees(TreeBase):
         ------
         ValueError, TypeError
             If an argument has the wrong shape, type or range; the message names it.
+
+        Examples
+        --------
+        >>> import bvh
+        >>> vertices, faces = [[0, 0, 0], [1, 0, 0], [1, 1, 0], [0, 1, 0]], [[0, 1, 2], [0, 2, 3]]
+        >>> tree = bvh.BVH.from_triangles(vertices, faces, groups=[1, 2])
+        >>> len(tree), tree.bounds.tolist()
+        (2, [[0.0, 0.0, 0.0], [1.0, 1.0, 0.0]])
+        >>> ray = [0.2, 0.6, 5.0], [0.0, 0.0, -1.0]
+        >>> tree.any_hit(*ray), tree.any_hit(*ray, mask=1)
+        (True, False)
         """
         points = rows("vertices", vertices)
         index = face_rows("faces", faces, len(points))

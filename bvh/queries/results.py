@@ -54,6 +54,16 @@ class Hits(Located):
     front : ndarray of bool or bool
         The ray meets the face against its winding normal, or enters the box from outside.
         False for a miss.
+
+    Examples
+    --------
+    >>> import bvh
+    >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+    >>> hits = tree.closest_hit([[0.2, 0.3, 5.0], [2.0, 2.0, 5.0]], [0.0, 0.0, -1.0])
+    >>> hits.mask, hits.t, hits.prim_id
+    (array([ True, False]), array([ 5., inf]), array([ 0, -1], dtype=int32))
+    >>> hits[hits.mask].u
+    array([0.2])
     """
 
     t: FloatResult
@@ -78,6 +88,16 @@ class SceneHits(Hits):
         for a miss.
     prim_id : ndarray of int32 or int
         Face, or box, of the leaf's tree; -1 for a miss.
+
+    Examples
+    --------
+    >>> import bvh, numpy as np
+    >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+    >>> scene = bvh.Scene()
+    >>> ids = scene.add_many(tree, [np.eye(4), np.diag([2.0, 2.0, 2.0, 1.0])], ["small", "large"])
+    >>> hits = scene.closest_hit([[0.2, 0.2, 5.0], [0.9, 0.9, 5.0], [9.0, 9.0, 5.0]], [0, 0, -1])
+    >>> hits.instance_id, hits.leaf
+    (array([ 0,  1, -1], dtype=int32), array([ 0,  1, -1], dtype=int32))
     """
 
     instance_id: IdResult
@@ -95,6 +115,14 @@ class CountedHits(Costs, Hits):
     ----------
     nodes, tests : ndarray of int32 or int
         Nodes whose children the ray was tested against, `WIDTH` of them at a time; and primitives.
+
+    Examples
+    --------
+    >>> import bvh
+    >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+    >>> hits = tree.closest_hit([[0.2, 0.3, 5.0], [2.0, 2.0, 5.0]], [0, 0, -1], counters=True)
+    >>> hits.nodes, hits.tests
+    (array([1, 0], dtype=int32), array([1, 0], dtype=int32))
     """
 
     nodes: IdResult
@@ -109,6 +137,17 @@ class CountedSceneHits(Costs, SceneHits):
     ----------
     nodes, tests : ndarray of int32 or int
         As in `CountedHits`.
+
+    Examples
+    --------
+    >>> import bvh
+    >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+    >>> scene = bvh.Scene()
+    >>> scene.add(tree)
+    0
+    >>> hits = scene.closest_hit([[0.2, 0.3, 5.0], [2.0, 2.0, 5.0]], [0, 0, -1], counters=True)
+    >>> hits.tests
+    array([1, 0], dtype=int32)
     """
 
     nodes: IdResult
@@ -129,6 +168,16 @@ class AllHits(Ragged, Table):
         Where the hits of each ray begin, rays counted flat; the last entry is m.
     shape : tuple of int
         Leading shape of the rays.
+
+    Examples
+    --------
+    >>> import bvh
+    >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+    >>> hits = tree.all_hits([[0.2, 0.3, 5.0], [2.0, 2.0, 5.0], [0.1, 0.1, 4.0]], [0, 0, -1])
+    >>> hits.counts, hits.ray_id, hits.t
+    (array([1, 0, 1]), array([0, 2]), array([5., 4.]))
+    >>> hits.t[hits.offsets[2] : hits.offsets[3]]
+    array([4.])
     """
 
     prim_id: NDArray[np.int32]
@@ -167,6 +216,16 @@ class SceneAllHits(AllHits):
     ----------
     instance_id, leaf : ndarray of int32, shape (m,)
         As in `SceneHits`.
+
+    Examples
+    --------
+    >>> import bvh, numpy as np
+    >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+    >>> scene = bvh.Scene()
+    >>> ids = scene.add_many(tree, [np.eye(4), np.diag([2.0, 2.0, 2.0, 1.0])], ["small", "large"])
+    >>> hits = scene.all_hits([[0.2, 0.2, 5.0], [0.9, 0.9, 5.0]], [0, 0, -1])
+    >>> hits.ray_id, hits.instance_id
+    (array([0, 0, 1]), array([0, 1, 1], dtype=int32))
     """
 
     instance_id: NDArray[np.int32]
@@ -190,6 +249,16 @@ class Overlaps(Ragged):
         Where each query's part of `prim_id` begins; the last entry is m.
     shape : tuple of int
         Leading shape of the batch; () for a single query.
+
+    Examples
+    --------
+    >>> import bvh
+    >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+    >>> found = tree.overlap_sphere([[0, 0, 0], [5, 5, 5]], 0.5)
+    >>> found.prim_id, found.counts
+    (array([0], dtype=int32), array([1, 0]))
+    >>> found[0].tolist(), found[1].tolist()
+    ([0], [])
     """
 
     prim_id: Ids
@@ -234,7 +303,15 @@ class Overlaps(Ragged):
         return wanted.copy() if copy and wanted is ids else wanted
 
     def tolist(self) -> list[Any]:
-        """Return the ids of each query as lists, nested as the batch is."""
+        """Return the ids of each query as lists, nested as the batch is.
+
+        Examples
+        --------
+        >>> import bvh
+        >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+        >>> tree.overlap_sphere([[0, 0, 0], [5, 5, 5]], 0.5).tolist()
+        [[0], []]
+        """
         if not self.shape:
             ids: list[Any] = in_numpy(self.prim_id).tolist()
             return ids
@@ -261,6 +338,16 @@ class SceneOverlaps(Overlaps):
         As in `SceneHits`; leaves ascend within each query.
     prim_id : ndarray of int32, shape (m,)
         Face of the leaf's tree; ascending within each leaf, each once.
+
+    Examples
+    --------
+    >>> import bvh, numpy as np
+    >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+    >>> scene = bvh.Scene()
+    >>> ids = scene.add_many(tree, [np.eye(4), np.diag([2.0, 2.0, 2.0, 1.0])], ["small", "large"])
+    >>> found = scene.overlap_sphere([0.9, 0.9, 0.0], 0.2)
+    >>> found.instance_id, found.prim_id
+    (array([1], dtype=int32), array([0], dtype=int32))
     """
 
     instance_id: Ids
@@ -281,6 +368,16 @@ class ScenePairs:
         Row of its scene's `leaves`; -1 for faces of a tree.
     prim_id : ndarray of int32, shape (m, 2)
         Face of the leaf's tree.
+
+    Examples
+    --------
+    >>> import bvh, numpy as np
+    >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+    >>> scene = bvh.Scene()
+    >>> ids = scene.add_many(tree, [np.eye(4), np.diag([2.0, 2.0, 2.0, 1.0])], ["small", "large"])
+    >>> pairs = scene.overlap_tree(tree)
+    >>> pairs.instance_id.tolist(), pairs.prim_id.tolist()
+    ([[0, -1], [1, -1]], [[0, 0], [0, 0]])
     """
 
     instance_id: Ids

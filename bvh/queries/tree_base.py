@@ -248,6 +248,12 @@ class TreeBase:
         """Check the structure of the tree; raise a ValueError that names the first error.
 
         Every valid primitive must be in a leaf, and every box must contain what is below it.
+
+        Examples
+        --------
+        >>> import bvh
+        >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+        >>> tree.validate()
         """
         check(self._arrays)
 

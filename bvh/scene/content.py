@@ -166,6 +166,16 @@ class SceneContent(InstanceHolder):
         ----------
         leaf : int
             As in `hits.leaf`.
+
+        Examples
+        --------
+        >>> import bvh
+        >>> scene, mesh = bvh.Scene(), ([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+        >>> inner, number = bvh.Scene(), scene.add(mesh)
+        >>> inner.add(mesh), scene.add(inner)
+        (0, 1)
+        >>> scene.path(0), scene.path(1)
+        ((0,), (1, 0))
         """
         return self._current_leaves().path(self._leaf_row(leaf))
 
@@ -176,6 +186,16 @@ class SceneContent(InstanceHolder):
         ----------
         leaf : int
             As in `hits.leaf`.
+
+        Examples
+        --------
+        >>> import bvh
+        >>> scene, mesh = bvh.Scene(), ([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+        >>> scene.add(mesh, name="plate")
+        0
+        >>> hit = scene.closest_hit([0.2, 0.2, 5.0], [0.0, 0.0, -1.0])
+        >>> scene.name_of(hit.leaf)
+        'plate'
         """
         return self._current_leaves().name_of(self._leaf_row(leaf))
 
@@ -208,6 +228,16 @@ class SceneContent(InstanceHolder):
         -------
         Attributes
             Those of the mesh that the tree was built from; all None without a mesh.
+
+        Examples
+        --------
+        >>> import bvh, trimesh
+        >>> box, scene = trimesh.creation.box(), bvh.Scene()
+        >>> box.vertex_normals.shape, scene.add(box)
+        ((8, 3), 0)
+        >>> known = scene.attributes(scene[0].child)
+        >>> known.vertex_normals.shape, known.uv is None
+        ((8, 3), True)
         """
         for part in [self] if id(child) in self._attributes else reversed(nested_scenes(self)):
             if id(child) in part._attributes:
@@ -284,6 +314,15 @@ class SceneContent(InstanceHolder):
             If there is a tree over anything but triangles.
         ValueError
             If there are too many vertices for int32 indices, or the mask is not one 32-bit integer.
+
+        Examples
+        --------
+        >>> import bvh, numpy as np
+        >>> scene, mesh = bvh.Scene(), ([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+        >>> ids = scene.add_many(mesh, [np.eye(4), np.diag([2.0, 2.0, 2.0, 1.0])])
+        >>> vertices, faces, leaf_id, prim_id = scene.flattened()
+        >>> vertices.shape, faces.tolist(), leaf_id, prim_id
+        ((6, 3), [[0, 1, 2], [3, 4, 5]], array([0, 1], dtype=int32), array([0, 0], dtype=int32))
         """
         bits = bit_masks("mask", mask)
         if bits.ndim:

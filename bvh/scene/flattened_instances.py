@@ -52,6 +52,16 @@ class Leaf:
         The name of the innermost instance on the path that has one.
     mask : int
         The bits that all masks on the path share; 0 if one of the instances is not visible.
+
+    Examples
+    --------
+    >>> import bvh
+    >>> scene, mesh = bvh.Scene(), ([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+    >>> scene.add(mesh, name="plate")
+    0
+    >>> leaf = scene.leaves[0]
+    >>> leaf.path, leaf.name, len(leaf.tree), leaf.transform.shape
+    ((0,), 'plate', 1, (4, 4))
     """
 
     path: tuple[int, ...]
@@ -320,6 +330,15 @@ class Leaves(Sequence[Leaf]):
     masks : ndarray of uint32, shape (n,)
     instance_id : ndarray of int32, shape (n,)
         The outermost instance on each leaf's path.
+
+    Examples
+    --------
+    >>> import bvh, numpy as np
+    >>> scene, mesh = bvh.Scene(), ([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+    >>> ids = scene.add_many(mesh, [np.eye(4)] * 2, ["a", "b"])
+    >>> leaves = scene.leaves
+    >>> len(leaves), leaves.tree_of, [leaf.name for leaf in leaves]
+    (2, array([0, 0], dtype=int32), ['a', 'b'])
     """
 
     def __init__(self, flattened: FlattenedInstances) -> None:
@@ -339,7 +358,17 @@ class Leaves(Sequence[Leaf]):
         return self._flattened.leaf(self.row(leaf))
 
     def row(self, leaf: int) -> int:
-        """Return the row of a leaf, counted from the end if it is negative."""
+        """Return the row of a leaf, counted from the end if it is negative.
+
+        Examples
+        --------
+        >>> import bvh
+        >>> scene, mesh = bvh.Scene(), ([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+        >>> scene.add(mesh), scene.add(mesh)
+        (0, 1)
+        >>> scene.leaves.row(-1)
+        1
+        """
         return range(len(self))[leaf]
 
     def __repr__(self) -> str:

@@ -44,6 +44,16 @@ class InstanceAccess(SceneContent):
         ------
         KeyError
             If there is no such instance.
+
+        Examples
+        --------
+        >>> import bvh
+        >>> scene, mesh = bvh.Scene(), ([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+        >>> scene.add(mesh, name="plate")
+        0
+        >>> one = scene.instance(0)
+        >>> one.name, one.visible, one.transform.shape
+        ('plate', True, (4, 4))
         """
         with self._instances.without_compaction():
             return self._instances.record(self._row(instance_id))
@@ -64,6 +74,29 @@ class InstanceAccess(SceneContent):
         except (KeyError, TypeError):
             return False
         return True
+
+    def find(self, name: str) -> NDArray[np.int64]:
+        """Return the ids of the instances with a name, ascending; nested scenes are not searched.
+
+        Parameters
+        ----------
+        name : str
+
+        Returns
+        -------
+        ndarray of int64, shape (k,)
+
+        Examples
+        --------
+        >>> import bvh
+        >>> scene, mesh = bvh.Scene(), ([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+        >>> [scene.add(mesh, name=name) for name in ("left", "right", "left")]
+        [0, 1, 2]
+        >>> scene.find("left"), scene.find("top")
+        (array([0, 2]), array([], dtype=int64))
+        """
+        names = self._instances.names.items()
+        return np.array(sorted(k for k, given in names if given == name), np.int64)
 
     def names(
         self, instance_ids: int | ArrayLike, missing: str | None = None
@@ -111,6 +144,16 @@ class InstanceAccess(SceneContent):
         ------
         KeyError
             If there is no such instance.
+
+        Examples
+        --------
+        >>> import bvh
+        >>> scene, mesh = bvh.Scene(), ([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+        >>> [scene.add(mesh) for _ in range(3)]
+        [0, 1, 2]
+        >>> scene.remove([0, 2])
+        >>> scene.ids, scene.add(mesh)
+        (array([1]), 3)
         """
         self._instances.remove(np.unique(self._rows(ids)))
 
@@ -122,6 +165,16 @@ class InstanceAccess(SceneContent):
         instance_id : int
         child : BVH, Scene or mesh
             As in `add`.
+
+        Examples
+        --------
+        >>> import bvh
+        >>> scene, mesh = bvh.Scene(), ([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+        >>> scene.add(mesh, name="part")
+        0
+        >>> scene.replace(0, bvh.BVH.from_boxes([[0, 0, 0]], [[1, 1, 1]]))
+        >>> scene[0].name, scene.closest_hit([0.5, 0.5, 5.0], [0.0, 0.0, -1.0]).t
+        ('part', 4.0)
         """
         row = self._row(instance_id)
         self._instances.replace(row, self._child_number(child))
@@ -134,6 +187,18 @@ class InstanceAccess(SceneContent):
         instance_id : int
         transform : array_like, shape (4, 4)
             As in `add`.
+
+        Examples
+        --------
+        >>> import bvh, numpy as np
+        >>> scene, mesh = bvh.Scene(), ([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+        >>> scene.add(mesh)
+        0
+        >>> lifted = np.eye(4)
+        >>> lifted[2, 3] = 2.0
+        >>> scene.set_transform(0, lifted)
+        >>> scene.closest_hit([0.2, 0.2, 5.0], [0.0, 0.0, -1.0]).t
+        3.0
         """
         row = self._row(instance_id)
         self._instances.move(np.array([row]), one_map(transform))
@@ -146,6 +211,16 @@ class InstanceAccess(SceneContent):
         ids : array_like of int, shape (n,)
             If an id is given twice, its last transform counts.
         transforms : array_like, shape (n, 4, 4)
+
+        Examples
+        --------
+        >>> import bvh, numpy as np
+        >>> scene, mesh = bvh.Scene(), ([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+        >>> ids, at = [scene.add(mesh), scene.add(mesh)], np.tile(np.eye(4), (2, 1, 1))
+        >>> at[:, 2, 3] = [2.0, 3.0]
+        >>> scene.set_transforms(ids, at)
+        >>> scene.bounds[:, 2]
+        array([2., 3.])
         """
         rows = self._instances.rows_of(index_rows("ids", ids))
         maps = many_maps(transforms)
@@ -162,6 +237,16 @@ class InstanceAccess(SceneContent):
         ----------
         ids : int or array_like of int, shape (n,)
         visible : bool or array_like of bool, shape (n,)
+
+        Examples
+        --------
+        >>> import bvh
+        >>> scene, mesh = bvh.Scene(), ([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+        >>> scene.add(mesh)
+        0
+        >>> scene.set_visible(0, False)
+        >>> scene.any_hit([0.2, 0.2, 5.0], [0.0, 0.0, -1.0])
+        False
         """
         found = self._rows(ids)
         values = spread("visible", truths("visible", visible), len(found))
@@ -175,6 +260,15 @@ class InstanceAccess(SceneContent):
         ids : int or array_like of int, shape (n,)
         mask : int or array_like of int, shape (n,)
             As in `add`.
+
+        Examples
+        --------
+        >>> import bvh
+        >>> scene, mesh = bvh.Scene(), ([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+        >>> ids, ray = [scene.add(mesh), scene.add(mesh)], ([0.2, 0.2, 5.0], [0.0, 0.0, -1.0])
+        >>> scene.set_mask(ids, [1, 2])
+        >>> scene.closest_hit(*ray, mask=2).instance_id, scene.any_hit(*ray, mask=4)
+        (1, False)
         """
         found = self._rows(ids)
         self._instances.mark(found, "masks", spread("mask", bit_masks("mask", mask), len(found)))
@@ -186,6 +280,16 @@ class InstanceAccess(SceneContent):
         ----------
         instance_id : int
         name : str or None
+
+        Examples
+        --------
+        >>> import bvh
+        >>> scene, mesh = bvh.Scene(), ([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+        >>> scene.add(mesh, name="old")
+        0
+        >>> scene.rename(0, "new")
+        >>> scene[0].name, scene.find("old").tolist()
+        ('new', [])
         """
         number = int(self._instances.column("ids")[self._row(instance_id)])
         if label("name", name) is None:

@@ -58,6 +58,15 @@ class Instance:
         32 bits; rays whose mask shares no bit with it ignore the instance.
     visible : bool
         Rays ignore instances that are not visible.
+
+    Examples
+    --------
+    >>> import bvh
+    >>> scene = bvh.Scene()
+    >>> scene.add(([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]]), name="plate", mask=3)
+    0
+    >>> scene[0].id, scene[0].name, scene[0].mask, scene[0].visible
+    (0, 'plate', 3, True)
     """
 
     id: int
@@ -337,20 +346,6 @@ class InstanceHolder:
     # By Python's id of a tree, with the tree, so that no other object can have that id.
     _attributes: dict[int, tuple[TreeBase, Attributes]]
     _up: Axis
-
-    def find(self, name: str) -> NDArray[np.int64]:
-        """Return the ids of the instances with a name, ascending; nested scenes are not searched.
-
-        Parameters
-        ----------
-        name : str
-
-        Returns
-        -------
-        ndarray of int64, shape (k,)
-        """
-        names = self._instances.names.items()
-        return np.array(sorted(k for k, given in names if given == name), np.int64)
 
 
 def nested_scenes(top: InstanceHolder) -> list[InstanceHolder]:

@@ -128,6 +128,19 @@ class Picking(SceneQueries):
         -------
         list of Pick
             By t; of equal t, by leaf and face.
+
+        Examples
+        --------
+        >>> import bvh
+        >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+        >>> scene = bvh.Scene()
+        >>> scene.add(tree), scene.add(tree)
+        (0, 1)
+        >>> camera = bvh.Camera.orthographic([0, 0, 9], [0, 0, 0], [0, 1, 0], 4.0, 100, 100)
+        >>> [pick.instance_id for pick in scene.pick_all(camera, 55, 40)]
+        [0, 1]
+        >>> scene.pick_all(camera, 1, 1)
+        []
         """
         ray, hits = all_under(self, camera, x, y, mask)
         where = (self, camera, x, y, ray, self._flattened)

@@ -96,6 +96,14 @@ class Scene(Picking, SceneSaving, InstanceAccess):
         Returns
         -------
         Scene
+
+        Examples
+        --------
+        >>> import bvh, trimesh
+        >>> ball = trimesh.creation.icosphere()
+        >>> scene = bvh.Scene.from_trimesh(trimesh.Scene({"ball": ball}))
+        >>> scene[0].name, scene.closest_hit([0.0, 0.0, 5.0], [0.0, 0.0, -1.0]).t
+        ('ball', 4.0)
         """
         nodes = placements(trimesh_scene)
         used = {node.geometry: trimesh_scene.geometry[node.geometry] for node in nodes}
@@ -178,6 +186,18 @@ class Scene(Picking, SceneSaving, InstanceAccess):
         ------
         ValueError, TypeError
             If an argument has the wrong shape, type or range, or the child contains this scene.
+
+        Examples
+        --------
+        >>> import bvh, numpy as np
+        >>> scene, mesh = bvh.Scene(), ([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+        >>> lifted = np.eye(4)
+        >>> lifted[2, 3] = 2.0
+        >>> scene.add(mesh, name="low"), scene.add(mesh, lifted, name="high", mask=2)
+        (0, 1)
+        >>> ray = [0.2, 0.2, 5.0], [0.0, 0.0, -1.0]
+        >>> scene.closest_hit(*ray).t, scene.closest_hit(*ray, mask=2).t, len(scene.leaves.trees)
+        (3.0, 3.0, 1)
         """
         maps = IDENTITY if transform is None else one_map(transform)
         bits, shown = bit_masks("mask", mask), truths("visible", visible)
@@ -210,6 +230,17 @@ class Scene(Picking, SceneSaving, InstanceAccess):
         -------
         ndarray of int64, shape (n,)
             The ids of the instances.
+
+        Examples
+        --------
+        >>> import bvh, numpy as np
+        >>> scene, mesh = bvh.Scene(), ([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+        >>> at = np.tile(np.eye(4), (3, 1, 1))
+        >>> at[:, 0, 3] = [0.0, 5.0, 10.0]
+        >>> scene.add_many(mesh, at, names=["a", "b", "c"], visible=[True, True, False])
+        array([0, 1, 2])
+        >>> scene.any_hit([[0.2, 0.2, 5], [5.2, 0.2, 5], [10.2, 0.2, 5]], [0, 0, -1])
+        array([ True,  True, False])
         """
         maps = many_maps(transforms)
         labels: Any = itertools.repeat(None)

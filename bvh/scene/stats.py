@@ -36,6 +36,15 @@ class SceneStats:
         Of each tree of ``scene.leaves.trees``.
     placed : tuple of int
         Number of leaves of each tree.
+
+    Examples
+    --------
+    >>> import bvh, numpy as np
+    >>> scene, mesh = bvh.Scene(), ([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+    >>> ids = scene.add_many(mesh, [np.eye(4)] * 3, visible=[True, True, False])
+    >>> stats = scene.stats()
+    >>> stats.instances, stats.hidden, stats.primitives, stats.stored
+    (3, 1, 3, 1)
     """
 
     instances: int
@@ -72,7 +81,17 @@ class SceneStats:
         return "\n".join([*lines, *self.tree_lines()])
 
     def tree_lines(self) -> list[str]:
-        """Return the part of the table that has a line for each tree, below their heads."""
+        """Return the part of the table that has a line for each tree, below their heads.
+
+        Examples
+        --------
+        >>> import bvh
+        >>> scene, mesh = bvh.Scene(), ([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+        >>> scene.add(mesh), scene.add(mesh)
+        (0, 1)
+        >>> [line.split() for line in scene.stats().tree_lines()][0]
+        ['tree', 'leaves', 'primitives', 'depth', 'SAH', 'cost', 'memory', 'build']
+        """
         heads = ("tree", "leaves", "primitives", "depth", "SAH cost", "memory", "build", "EPO")
         table: list[tuple[str, ...]] = [heads]
         for k, (tree, placed) in enumerate(zip(self.trees, self.placed, strict=True)):

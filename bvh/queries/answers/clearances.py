@@ -25,6 +25,16 @@ class Clearances(PerQuery):
         The nearest point of this tree's mesh, and of the other's; NaN for a miss.
     prim_id : ndarray of int32, shape (..., 2)
         The faces that these lie in, the lowest pair of several at the same distance; -1 for a miss.
+
+    Examples
+    --------
+    >>> import bvh, numpy as np
+    >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+    >>> lifts = np.tile(np.eye(4), (2, 1, 1))
+    >>> lifts[:, 2, 3] = [0.0, 2.0]
+    >>> found = tree.distance_to(tree, lifts)
+    >>> found.distance, found.prim_id.shape, found.position.shape
+    (array([0., 2.]), (2, 2), (2, 2, 3))
     """
 
     distance: FloatResult
@@ -71,6 +81,17 @@ class SceneClearances:
     prim_id : ndarray of int32, shape (m, 2)
         Faces of the leaves' trees that the positions lie in. Of several pairs at the same distance
         it is the lowest, by the leaf and face of the first instance, then of the second.
+
+    Examples
+    --------
+    >>> import bvh, numpy as np
+    >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+    >>> scene, lifted = bvh.Scene(), np.eye(4)
+    >>> lifted[2, 3] = 2.0
+    >>> ids = scene.add_many(tree, [np.eye(4), lifted])
+    >>> found = scene.clearances()
+    >>> found.distance, found.instance_id.tolist()
+    (array([2.]), [[0, 1]])
     """
 
     distance: NDArray[np.float64]

@@ -26,6 +26,14 @@ class ClosestPoints(PerQuery):
     u, v : ndarray of float64 or float
         Weights of the face's second and third vertex, so that the position is
         (1-u-v) v0 + u v1 + v v2. NaN for a miss.
+
+    Examples
+    --------
+    >>> import bvh
+    >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+    >>> near = tree.closest_point([[0.25, 0.25, 2.0], [-3.0, 0.0, 4.0]], max_distance=3.0)
+    >>> near.mask, near.distance, near.position[0]
+    (array([ True, False]), array([ 2., inf]), array([0.25, 0.25, 0.  ]))
     """
 
     distance: FloatResult
@@ -57,6 +65,15 @@ class SceneClosestPoints(ClosestPoints):
     ----------
     instance_id, leaf, prim_id : ndarray of int32 or int
         As in `SceneHits`.
+
+    Examples
+    --------
+    >>> import bvh, numpy as np
+    >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+    >>> scene = bvh.Scene()
+    >>> ids = scene.add_many(tree, [np.eye(4), np.diag([2.0, 2.0, 2.0, 1.0])], ["small", "large"])
+    >>> scene.closest_point([[0.1, 0.1, 2.0], [5.0, 0.0, 0.0]]).instance_id
+    array([0, 1], dtype=int32)
     """
 
     instance_id: IdResult

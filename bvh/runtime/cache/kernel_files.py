@@ -43,7 +43,17 @@ _refused: list[Untrusted] = []
 
 
 class BVHWarning(UserWarning):
-    """Warning of this package."""
+    """Warning of this package.
+
+    Examples
+    --------
+    >>> import bvh, warnings
+    >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("ignore", bvh.BVHWarning)
+    ...     tree.contains([0.2, 0.2, 0.2])
+    False
+    """
 
 
 def refuse(error: Untrusted) -> None:

@@ -134,6 +134,16 @@ def load_scene(
         If there is none.
     ImportError
         If it is for meshio, such as .vtu and .msh, and that is not installed.
+
+    Examples
+    --------
+    >>> import bvh, os, tempfile, trimesh
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "ball.glb")
+    ...     _ = trimesh.Scene({"ball": trimesh.creation.icosphere()}).export(path)
+    ...     scene = bvh.load_scene(path)
+    >>> scene[0].name, scene.up
+    ('ball', 'y')
     """
     import trimesh
 
