@@ -18,6 +18,15 @@ class ContactData:
     ----------
     names : set
         The names of the two meshes; "__external" for one that is in no manager.
+
+    Examples
+    --------
+    >>> import trimesh, bvh.compat.trimesh
+    >>> manager, box = bvh.compat.trimesh.CollisionManager(), trimesh.creation.box()
+    >>> _ = manager.add_object("box", box)
+    >>> _, [contact, *_] = manager.in_collision_single(box, return_data=True)
+    >>> sorted(contact.names), contact.point.shape
+    (['__external', 'box'], (3,))
     """
 
     def __init__(self, names: Names, faces: tuple[int, int], normal: Reals, point: Reals) -> None:
@@ -49,6 +58,15 @@ class ContactData:
         Parameters
         ----------
         name : hashable
+
+        Examples
+        --------
+        >>> import trimesh, bvh.compat.trimesh
+        >>> manager, box = bvh.compat.trimesh.CollisionManager(), trimesh.creation.box()
+        >>> _ = manager.add_object("box", box)
+        >>> _, [contact, *_] = manager.in_collision_single(box, return_data=True)
+        >>> contact.index("box"), contact.index("__external")
+        (0, 0)
         """
         return self._faces[name]
 
@@ -63,6 +81,16 @@ class DistanceData:
     ----------
     names : set
         As in `ContactData`.
+
+    Examples
+    --------
+    >>> import trimesh, bvh.compat.trimesh
+    >>> manager, box = bvh.compat.trimesh.CollisionManager(), trimesh.creation.box()
+    >>> _ = manager.add_object("box", box)
+    >>> away = trimesh.transformations.translation_matrix([3.0, 0.0, 0.0])
+    >>> _, data = manager.min_distance_single(box, away, return_data=True)
+    >>> data.distance, sorted(data.names)
+    (2.0, ['__external', 'box'])
     """
 
     def __init__(
@@ -84,6 +112,16 @@ class DistanceData:
         Parameters
         ----------
         name : hashable
+
+        Examples
+        --------
+        >>> import trimesh, bvh.compat.trimesh
+        >>> manager, box = bvh.compat.trimesh.CollisionManager(), trimesh.creation.box()
+        >>> _ = manager.add_object("box", box)
+        >>> away = trimesh.transformations.translation_matrix([3.0, 0.0, 0.0])
+        >>> _, data = manager.min_distance_single(box, away, return_data=True)
+        >>> box.triangles[data.index("box")][:, 0]
+        array([ 0.5, -0.5, -0.5])
         """
         return self._faces[name]
 
@@ -93,6 +131,16 @@ class DistanceData:
         Parameters
         ----------
         name : hashable
+
+        Examples
+        --------
+        >>> import trimesh, bvh.compat.trimesh
+        >>> manager, box = bvh.compat.trimesh.CollisionManager(), trimesh.creation.box()
+        >>> _ = manager.add_object("box", box)
+        >>> away = trimesh.transformations.translation_matrix([3.0, 0.0, 0.0])
+        >>> _, data = manager.min_distance_single(box, away, return_data=True)
+        >>> float(data.point("box")[0]), float(data.point("__external")[0])
+        (0.5, 2.5)
         """
         return self._points[name]
 

@@ -58,6 +58,15 @@ class Geometries:
         ------
         ValueError, TypeError
             If an argument has the wrong shape or type, or an index is out of range.
+
+        Examples
+        --------
+        >>> from bvh.compat.open3d import RaycastingScene
+        >>> scene = RaycastingScene()
+        >>> scene.add_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+        0
+        >>> scene.add_triangles([[0, 0, 2], [1, 0, 2], [0, 1, 2]], [[0, 1, 2]])
+        1
         """
         if triangle_indices is None:
             if (mesh is None) == (vertex_positions is None):

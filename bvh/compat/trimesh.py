@@ -74,6 +74,13 @@ class Installation:
     """Context of an installation, which uninstalls at its end.
 
     If it was installed before the context, it stays installed.
+
+    Examples
+    --------
+    >>> import trimesh, bvh.compat.trimesh
+    >>> with bvh.compat.trimesh.install():
+    ...     isinstance(trimesh.creation.box().ray, bvh.compat.trimesh.RayMeshIntersector)
+    True
     """
 
     def __init__(self, new: bool) -> None:

@@ -28,19 +28,12 @@ class CollisionManager(ManagedMeshes):
 
     Examples
     --------
-    >>> import numpy as np, trimesh
-    >>> from bvh.compat.trimesh import CollisionManager
-    >>> manager, away = CollisionManager(), np.eye(4)
-    >>> away[0, 3] = 3.0
-    >>> box = trimesh.creation.box()
-    >>> _ = manager.add_object("still", box)
-    >>> _ = manager.add_object("moving", box, away)
+    >>> import trimesh, bvh.compat.trimesh
+    >>> manager, box = bvh.compat.trimesh.CollisionManager(), trimesh.creation.box()
+    >>> away = trimesh.transformations.translation_matrix([3.0, 0.0, 0.0])
+    >>> _ = manager.add_object("still", box), manager.add_object("moving", box, away)
     >>> manager.in_collision_internal(), manager.min_distance_internal()
     (False, 2.0)
-    >>> away[0, 3] = 1.0
-    >>> manager.set_transform("moving", away)
-    >>> manager.in_collision_internal(return_names=True)
-    (True, {('moving', 'still')})
     """
 
     def __repr__(self) -> str:
@@ -66,6 +59,13 @@ class CollisionManager(ManagedMeshes):
         ------
         ValueError, TypeError
             If the transform has another shape or is singular; for anything but a Trimesh.
+
+        Examples
+        --------
+        >>> import trimesh, bvh.compat.trimesh
+        >>> manager, box = bvh.compat.trimesh.CollisionManager(), trimesh.creation.box()
+        >>> manager.add_object("box", box).visible
+        True
         """
         # All that may fail comes before the mesh is in the scene.
         known, tree, matrix = name in self._ids, tree_of(mesh), _matrix(transform)
@@ -89,6 +89,15 @@ class CollisionManager(ManagedMeshes):
         ------
         ValueError
             If there is none with this name.
+
+        Examples
+        --------
+        >>> import trimesh, bvh.compat.trimesh
+        >>> manager, box = bvh.compat.trimesh.CollisionManager(), trimesh.creation.box()
+        >>> _ = manager.add_object("box", box)
+        >>> manager.remove_object("box")
+        >>> manager.in_collision_single(box)
+        False
         """
         number = self._id(name)
         self._scene.remove(number)
@@ -107,6 +116,15 @@ class CollisionManager(ManagedMeshes):
         ------
         ValueError
             If there is no mesh with this name; as in `add_object`.
+
+        Examples
+        --------
+        >>> import trimesh, bvh.compat.trimesh
+        >>> manager, box = bvh.compat.trimesh.CollisionManager(), trimesh.creation.box()
+        >>> _ = manager.add_object("box", box)
+        >>> manager.set_transform("box", [[1, 0, 0, 3], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]])
+        >>> manager.min_distance_single(box)
+        2.0
         """
         number = self._id(name)
         self._scene.set_transform(number, _matrix(transform))
@@ -137,6 +155,14 @@ class CollisionManager(ManagedMeshes):
         contacts : list of ContactData
             If asked for: each pair of faces that touch, and each mesh inside a convex one. Names
             are that of the mesh in the manager, and "__external".
+
+        Examples
+        --------
+        >>> import trimesh, bvh.compat.trimesh
+        >>> manager, box = bvh.compat.trimesh.CollisionManager(), trimesh.creation.box()
+        >>> _ = manager.add_object("box", box)
+        >>> manager.in_collision_single(box, return_names=True)
+        (True, {'box'})
         """
         hit, names, data = self._colliding(_one(mesh, transform), return_names, return_data)
         return _chosen(hit, {first for first, _ in names}, data, return_names, return_data)
@@ -151,11 +177,16 @@ class CollisionManager(ManagedMeshes):
 
         Returns
         -------
-        is_collision : bool
-        names : set of tuple
-            If asked for: pairs of names in alphabetical order.
-        contacts : list of ContactData
-            If asked for.
+        is_collision, names, contacts
+            As of `in_collision_single`; names are pairs in alphabetical order.
+
+        Examples
+        --------
+        >>> import trimesh, bvh.compat.trimesh
+        >>> manager, box = bvh.compat.trimesh.CollisionManager(), trimesh.creation.box()
+        >>> _ = manager.add_object("a", box), manager.add_object("b", box)
+        >>> manager.in_collision_internal(return_names=True)
+        (True, {('a', 'b')})
         """
         hit, names, data = self._colliding(self, return_names, return_data)
         ordered = {_alphabetical(pair) for pair in names} if return_names else set()
@@ -177,11 +208,16 @@ class CollisionManager(ManagedMeshes):
 
         Returns
         -------
-        is_collision : bool
-        names : set of tuple
-            If asked for: pairs of names, that in this manager first.
-        contacts : list of ContactData
-            If asked for.
+        is_collision, names, contacts
+            As of `in_collision_internal`; the name of the mesh in this manager is first.
+
+        Examples
+        --------
+        >>> import trimesh, bvh.compat.trimesh
+        >>> manager, box = bvh.compat.trimesh.CollisionManager(), trimesh.creation.box()
+        >>> _ = manager.add_object("box", box)
+        >>> manager.in_collision_other(manager, return_names=True)
+        (True, {('box', 'box')})
         """
         hit, names, data = self._colliding(_managed(other_manager), return_names, return_data)
         return _chosen(hit, names, data, return_names, return_data)
@@ -212,6 +248,14 @@ class CollisionManager(ManagedMeshes):
             If asked for; None if the manager is empty.
         data : DistanceData
             If asked for; None if the manager is empty.
+
+        Examples
+        --------
+        >>> import trimesh, bvh.compat.trimesh
+        >>> manager, box = bvh.compat.trimesh.CollisionManager(), trimesh.creation.box()
+        >>> _ = manager.add_object("box", box)
+        >>> manager.min_distance_single(box, trimesh.transformations.translation_matrix([3, 0, 0]))
+        2.0
         """
         distance, names, data = self._nearest(_one(mesh, transform))
         return _chosen(distance, names[0], data, return_name, return_data)
@@ -241,6 +285,14 @@ class CollisionManager(ManagedMeshes):
         ------
         ValueError
             If there is no mesh with this name.
+
+        Examples
+        --------
+        >>> import trimesh, bvh.compat.trimesh
+        >>> manager, box = bvh.compat.trimesh.CollisionManager(), trimesh.creation.box()
+        >>> _ = manager.add_object("a", box), manager.add_object("b", box)
+        >>> manager.min_distance_internal(return_names=True)
+        (0.0, ('a', 'b'))
         """
         other = self
         if name is not None:
@@ -272,6 +324,14 @@ class CollisionManager(ManagedMeshes):
         -------
         distance, names, data
             As of `min_distance_internal`; the name of the mesh in this manager is first.
+
+        Examples
+        --------
+        >>> import trimesh, bvh.compat.trimesh
+        >>> manager, box = bvh.compat.trimesh.CollisionManager(), trimesh.creation.box()
+        >>> _ = manager.add_object("box", box)
+        >>> manager.min_distance_other(manager)
+        0.0
         """
         distance, names, data = self._nearest(_managed(other_manager))
         return _chosen(distance, names, data, return_names, return_data)

@@ -220,7 +220,17 @@ class ProximityQuery:
         return f"ProximityQuery({self._mesh!r})"
 
     def on_surface(self, points: ArrayLike) -> tuple[Floats, Floats, NDArray[np.int64]]:
-        """Find the nearest point of the mesh for each point; as in `closest_point`."""
+        """Find the nearest point of the mesh for each point; as in `closest_point`.
+
+        Examples
+        --------
+        >>> import trimesh
+        >>> from bvh.compat.trimesh import ProximityQuery
+        >>> nearest = ProximityQuery(trimesh.creation.box())
+        >>> position, distance, face = nearest.on_surface([[0.25, 0.125, 2.0]])
+        >>> position, distance
+        (array([[0.25 , 0.125, 0.5  ]]), array([1.5]))
+        """
         return closest_point(self._mesh, points)
 
     def vertex(self, points: ArrayLike) -> tuple[Any, Any]:
@@ -233,12 +243,29 @@ class ProximityQuery:
         Returns
         -------
         distance, vertex_id : ndarray, shape (n,)
+
+        Examples
+        --------
+        >>> import trimesh
+        >>> from bvh.compat.trimesh import ProximityQuery
+        >>> nearest = ProximityQuery(trimesh.creation.box())
+        >>> nearest.vertex([[0.5, 0.5, 2.0]])[0]
+        array([1.5])
         """
         distance, vertex_id = self._mesh.kdtree.query(points)
         return distance, vertex_id
 
     def signed_distance(self, points: ArrayLike) -> Floats:
-        """Return the distance of each point, positive inside; as in `signed_distance`."""
+        """Return the distance of each point, positive inside; as in `signed_distance`.
+
+        Examples
+        --------
+        >>> import trimesh
+        >>> from bvh.compat.trimesh import ProximityQuery
+        >>> nearest = ProximityQuery(trimesh.creation.box())
+        >>> nearest.signed_distance([[0.0, 0.0, 0.25], [0.0, 0.0, 1.5]])
+        array([ 0.25, -1.  ])
+        """
         return signed_distance(self._mesh, points)
 
 

@@ -20,6 +20,14 @@ class HitTuple(NamedTuple):
         The hit, (1-u-v) v0 + u v1 + v v2; NaN for a miss.
     front : bool
         The ray meets the face against its winding normal; False for a miss. Without a gradient.
+
+    Examples
+    --------
+    >>> import bvh, bvh.torch
+    >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+    >>> hits = bvh.torch.closest_hit(tree, [[0.2, 0.2, 5.0], [2.0, 2.0, 5.0]], [0.0, 0.0, -1.0])
+    >>> hits.mask.tolist(), hits.prim_id.tolist(), hits.t.dtype
+    ([True, False], [0, -1], torch.float64)
     """
 
     t: Any
@@ -49,6 +57,14 @@ class PointTuple(NamedTuple):
     u, v : float64
         Weights of the face's second and third vertex, so that the position is
         (1-u-v) v0 + u v1 + v v2. NaN for a miss.
+
+    Examples
+    --------
+    >>> import bvh, bvh.torch
+    >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+    >>> near = bvh.torch.closest_point(tree, [0.25, 0.25, 2.0])
+    >>> near.position.tolist(), near.distance.item()
+    ([0.25, 0.25, 0.0], 2.0)
     """
 
     distance: Any
