@@ -75,6 +75,17 @@ def closest_hit(
     -------
     t, prim_id, u, v, front
         As in `BVH.closest_hit`.
+
+    Examples
+    --------
+    >>> import bvh, numba
+    >>> from bvh import kernels
+    >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [4, 0, 0], [0, 4, 0]], [[0, 1, 2]])
+    >>> @numba.njit
+    ... def below(arrays, x, y):
+    ...     return kernels.closest_hit(arrays, (x, y, 2.0), (0.0, 0.0, -1.0))
+    >>> below(tree.arrays, 1.0, 1.0), below(tree.arrays, 9.0, 9.0)
+    ((2.0, 0, 0.25, 0.25, True), (inf, -1, nan, nan, False))
     """
     _not_compiled("closest_hit")
 
@@ -92,6 +103,17 @@ def any_hit(
     Returns
     -------
     bool
+
+    Examples
+    --------
+    >>> import bvh, numba
+    >>> from bvh import kernels
+    >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [4, 0, 0], [0, 4, 0]], [[0, 1, 2]])
+    >>> @numba.njit
+    ... def shaded(arrays, x, y):
+    ...     return kernels.any_hit(arrays, (x, y, -2.0), (0.0, 0.0, 1.0), 0.0, 5.0)
+    >>> shaded(tree.arrays, 1.0, 1.0), shaded(tree.arrays, 9.0, 9.0)
+    (True, False)
     """
     _not_compiled("any_hit")
 
@@ -114,6 +136,20 @@ def first_hits(
     -------
     int
         The number of hits, at most k.
+
+    Examples
+    --------
+    >>> import bvh, numba, numpy as np
+    >>> from bvh import kernels
+    >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [4, 0, 0], [0, 4, 0]], [[0, 1, 2]])
+    >>> @numba.njit
+    ... def nearest(arrays, t, prim_id):
+    ...     ray = (1.0, 1.0, 2.0), (0.0, 0.0, -1.0)
+    ...     return kernels.first_hits(arrays, ray[0], ray[1], 0.0, np.inf, t, prim_id)
+    >>> t, prim_id = np.zeros(3), np.zeros(3, np.int32)
+    >>> count = nearest(tree.arrays, t, prim_id)
+    >>> t[:count], prim_id[:count]
+    (array([2.]), array([0], dtype=int32))
     """
     _not_compiled("first_hits")
 
@@ -138,6 +174,23 @@ def visit_hits(
     -------
     bool
         Whether `visit` has ended the search.
+
+    Examples
+    --------
+    >>> import bvh, numba, numpy as np
+    >>> from bvh import kernels
+    >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [4, 0, 0], [0, 4, 0]], [[0, 1, 2]])
+    >>> @numba.njit
+    ... def count(ray_id, prim_id, t, u, v, data):
+    ...     data[0] += 1
+    ...     return False
+    >>> @numba.njit
+    ... def visit(arrays, data):
+    ...     ray = (1.0, 1.0, 2.0), (0.0, 0.0, -1.0)
+    ...     return kernels.visit_hits(arrays, ray[0], ray[1], 0.0, np.inf, count, data)
+    >>> data = np.zeros(1)
+    >>> visit(tree.arrays, data), data  # doctest: +SKIP
+    (False, array([1.]))
     """
     _not_compiled("visit_hits")
 
@@ -159,6 +212,17 @@ def closest_point(
     -------
     distance, prim_id, u, v
         As in `BVH.closest_point`; the nearest point is (1-u-v) v0 + u v1 + v v2.
+
+    Examples
+    --------
+    >>> import bvh, numba
+    >>> from bvh import kernels
+    >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [4, 0, 0], [0, 4, 0]], [[0, 1, 2]])
+    >>> @numba.njit
+    ... def nearest(arrays, point):
+    ...     return kernels.closest_point(arrays, point, 5.0)
+    >>> nearest(tree.arrays, (1.0, 1.0, 2.0)), nearest(tree.arrays, (1.0, 1.0, 9.0))
+    ((2.0, 0, 0.25, 0.25), (inf, -1, nan, nan))
     """
     _not_compiled("closest_point")
 

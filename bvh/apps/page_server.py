@@ -90,13 +90,27 @@ class Page:
         return self._ended.is_set()
 
     def wait(self) -> None:
-        """Block until the page is closed, by another thread or by Ctrl-C."""
+        """Block until the page is closed, by another thread or by Ctrl-C.
+
+        Examples
+        --------
+        >>> import bvh
+        >>> viewer = bvh.view(([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]]))  # doctest: +SKIP
+        >>> viewer.wait()  # doctest: +SKIP
+        """
         # With a timeout, so that Ctrl-C interrupts it on all systems.
         while not self._ended.wait(0.5):
             pass
 
     def close(self) -> None:
-        """Stop serving the page. A second call does nothing."""
+        """Stop serving the page. A second call does nothing.
+
+        Examples
+        --------
+        >>> import bvh
+        >>> viewer = bvh.view(([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]]))  # doctest: +SKIP
+        >>> viewer.close()  # doctest: +SKIP
+        """
         if self._ended.is_set():
             return
         self._ended.set()

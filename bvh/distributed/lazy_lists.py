@@ -46,13 +46,31 @@ class LazyLists:
         self.chunks = chunks
 
     def joined(self) -> Any:
-        """Return one result for all chunks, lazily: a `Delayed` of the class of the chunks'."""
+        """Return one result for all chunks, lazily: a `Delayed` of the class of the chunks'.
+
+        Examples
+        --------
+        >>> import bvh, dask.array as da
+        >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+        >>> origins = da.from_array([[0.2, 0.2, 5.0], [2, 2, 5], [0.3, 0.1, 4]], chunks=(2, 3))
+        >>> tree.all_hits(origins, [0.0, 0.0, -1.0]).joined().compute().t
+        array([5., 4.])
+        """
         from dask.delayed import delayed
 
         return delayed(join)(self.chunks.tolist(), self.chunks.shape)
 
     def compute(self, **options: Any) -> Any:
-        """Compute all chunks, and return one result; options as in `dask.compute`."""
+        """Compute all chunks, and return one result; options as in `dask.compute`.
+
+        Examples
+        --------
+        >>> import bvh, dask.array as da
+        >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+        >>> origins = da.from_array([[0.2, 0.2, 5.0], [2, 2, 5], [0.3, 0.1, 4]], chunks=(2, 3))
+        >>> tree.all_hits(origins, [0.0, 0.0, -1.0]).compute().counts
+        array([1, 0, 1])
+        """
         return self.joined().compute(**options)
 
     def __repr__(self) -> str:

@@ -107,15 +107,45 @@ class RaySource:
         return "bvh.RaySource", self._maker, self.shape, self.chunks
 
     def closest_hit(self, target: Any, **options: Any) -> Any:
-        """Return the closest hits, lazily; options as in `BVH.closest_hit`."""
+        """Return the closest hits, lazily; options as in `BVH.closest_hit`.
+
+        Examples
+        --------
+        >>> import bvh
+        >>> from bvh.distributed import camera_rays
+        >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+        >>> rays = camera_rays(bvh.Camera.look_at([0, 0, 3], [0, 0, 0], [0, 1, 0], 60, 4, 3))
+        >>> rays.closest_hit(tree).t.compute().shape
+        (3, 4)
+        """
         return lazy_query(target, "closest_hit", {"rays": self._blocks(), **options})
 
     def any_hit(self, target: Any, **options: Any) -> Any:
-        """Return which rays hit anything, lazily; options as in `BVH.any_hit`."""
+        """Return which rays hit anything, lazily; options as in `BVH.any_hit`.
+
+        Examples
+        --------
+        >>> import bvh
+        >>> from bvh.distributed import camera_rays
+        >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+        >>> rays = camera_rays(bvh.Camera.look_at([0, 0, 3], [0, 0, 0], [0, 1, 0], 60, 4, 3))
+        >>> int(rays.any_hit(tree).sum().compute())
+        1
+        """
         return lazy_query(target, "any_hit", {"rays": self._blocks(), **options})
 
     def count_hits(self, target: Any, **options: Any) -> Any:
-        """Return the number of hits of each ray, lazily; options as in `BVH.count_hits`."""
+        """Return the number of hits of each ray, lazily; options as in `BVH.count_hits`.
+
+        Examples
+        --------
+        >>> import bvh
+        >>> from bvh.distributed import camera_rays
+        >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+        >>> rays = camera_rays(bvh.Camera.look_at([0, 0, 3], [0, 0, 0], [0, 1, 0], 60, 4, 3))
+        >>> rays.count_hits(tree).max().compute().item()
+        1
+        """
         return lazy_query(target, "count_hits", {"rays": self._blocks(), **options})
 
     def reduce(

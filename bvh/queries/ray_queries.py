@@ -176,10 +176,7 @@ class RayQueries(Generic[ClosestHits, EveryHit, Caster]):
         """Return a function that casts one ray at a time, as fast as Python can call it.
 
         For a cursor that hovers, or for loops in which a ray depends on the hit before. It takes
-        plain numbers and checks nothing: ``cast(ox, oy, oz, dx, dy, dz, t_min, t_max)`` returns
-        ``(t, prim_id, u, v, front)`` as in `closest_hit`; t_min and t_max default to 0 and +inf. It
-        can be called from many threads at once. That of a scene returns ``(t, prim_id, u, v, front,
-        leaf)``, and uses the scene as it is at every call.
+        plain numbers, checks nothing, and can be called from many threads at once.
 
         Parameters
         ----------
@@ -190,7 +187,9 @@ class RayQueries(Generic[ClosestHits, EveryHit, Caster]):
 
         Returns
         -------
-        callable
+        TreeCaster or SceneCaster
+            ``cast(ox, oy, oz, dx, dy, dz, t_min=0.0, t_max=inf)`` returns ``(t, prim_id, u, v,
+            front)`` as in `closest_hit`, in a scene ``(t, prim_id, u, v, front, leaf)``.
 
         Examples
         --------
@@ -199,6 +198,8 @@ class RayQueries(Generic[ClosestHits, EveryHit, Caster]):
         >>> cast = tree.caster()
         >>> cast(0.25, 0.25, 1.0, 0.0, 0.0, -1.0)
         (1.0, 0, 0.25, 0.25, True)
+        >>> cast(9.0, 9.0, 1.0, 0.0, 0.0, -1.0, 0.0, 100.0)
+        (inf, -1, nan, nan, False)
         """
         arrays = self._target().arrays
         return self._caster(checked_cull(cull, arrays), one_mask(mask))

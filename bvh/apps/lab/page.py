@@ -29,6 +29,12 @@ class RayLab(Page):
     url : str
         Address of the page, on this machine. Over ssh, forward its port:
         ``ssh -L 8090:localhost:8090 machine``.
+
+    Examples
+    --------
+    >>> import bvh
+    >>> lab = bvh.ray_lab()  # doctest: +SKIP
+    >>> lab.url  # doctest: +SKIP
     """
 
     _height = 760

@@ -35,6 +35,12 @@ class Viewer(Page):
         The port in use.
     scene : Scene
         The scene that was given, or a new one of the tree or mesh that was given.
+
+    Examples
+    --------
+    >>> import bvh
+    >>> viewer = bvh.view(([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]]))  # doctest: +SKIP
+    >>> viewer.port  # doctest: +SKIP
     """
 
     def __init__(

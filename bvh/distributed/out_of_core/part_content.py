@@ -58,6 +58,14 @@ class PartContent:
         Returns
         -------
         list of Parts
+
+        Examples
+        --------
+        >>> import bvh, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     parts = bvh.partition(([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]]), folder)
+        ...     len(parts.groups())
+        1
         """
         groups: list[list[int]] = [[]]
         used = 0
@@ -105,6 +113,13 @@ class PartContent:
         """Check the structure of all parts; raise a ValueError that names the first error.
 
         As in `BVH.validate`. It opens every part.
+
+        Examples
+        --------
+        >>> import bvh, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     parts = bvh.partition(([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]]), folder)
+        ...     parts.validate()
         """
         for number in range(self.part_count):
             with self._open.part(number) as part:
@@ -135,6 +150,15 @@ class PartContent:
         ------
         TypeError, ValueError
             If an id is not an integer, or not one of the parts'.
+
+        Examples
+        --------
+        >>> import bvh, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     parts = bvh.partition(([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]]), folder)
+        ...     parts.corners([0, -1])[:, 1]
+        array([[ 1.,  0.,  0.],
+               [nan, nan, nan]])
         """
         if is_other(prim_id):
             return foreign_answer(self, "corners", {"prim_id": prim_id})

@@ -39,7 +39,17 @@ class PartPoints(PartContent):
         threads: int | None = None,
         progress: ProgressLike | None = None,
     ) -> ClosestPoints:
-        """Find the closest points for each point; arguments as in `BVH.closest_point`."""
+        """Find the closest points for each point; arguments as in `BVH.closest_point`.
+
+        Examples
+        --------
+        >>> import bvh, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     parts = bvh.partition(([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]]), folder)
+        ...     near = parts.closest_point([0.25, 0.25, 2.0])
+        >>> near.distance, near.position
+        (2.0, array([0.25, 0.25, 0.  ]))
+        """
         if is_foreign(points, max_distance):
             return foreign_answer(self, "closest_point", locals())
         count = None if k is None else whole_number("k", k)
@@ -70,7 +80,16 @@ class PartPoints(PartContent):
         threads: int | None = None,
         progress: ProgressLike | None = None,
     ) -> FloatResult:
-        """Return the distance of each point from the surface; arguments as in `BVH.distance`."""
+        """Return the distance of each point from the surface; arguments as in `BVH.distance`.
+
+        Examples
+        --------
+        >>> import bvh, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     parts = bvh.partition(([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]]), folder)
+        ...     parts.distance([[0.25, 0.25, 2.0], [-3.0, 0.0, 4.0]])
+        array([2., 5.])
+        """
         if is_foreign(points, max_distance):
             return foreign_answer(self, "distance", locals())
         bits = one_mask(mask)
@@ -96,7 +115,16 @@ class PartPoints(PartContent):
         threads: int | None = None,
         progress: ProgressLike | None = None,
     ) -> FloatResult:
-        """Return signed distances, negative inside; arguments as in `BVH.signed_distance`."""
+        """Return signed distances, negative inside; arguments as in `BVH.signed_distance`.
+
+        Examples
+        --------
+        >>> import bvh, tempfile, trimesh
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     parts = bvh.partition(trimesh.creation.box(), folder)
+        ...     parts.signed_distance([[0.0, 0.0, 0.25], [0.0, 0.0, 1.5]])
+        array([-0.25,  1.  ])
+        """
         if is_foreign(points):
             return foreign_answer(self, "signed_distance", locals())
         batch = point_batch(points)
@@ -117,6 +145,14 @@ class PartPoints(PartContent):
         """Return which points are inside the surface; arguments as in `BVH.contains`.
 
         With method "winding" it is decided by the parts' `winding_number`: see there.
+
+        Examples
+        --------
+        >>> import bvh, tempfile, trimesh
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     parts = bvh.partition(trimesh.creation.box(), folder)
+        ...     parts.contains([[0.0, 0.0, 0.25], [0.0, 0.0, 1.5]])
+        array([ True, False])
         """
         check_option("method", method, INSIDE_RULES)
         if is_foreign(points):
@@ -150,6 +186,14 @@ class PartPoints(PartContent):
         summed up as one are those of the parts' trees. So this alone is not bit for bit the answer
         of one tree; the bounds of the error are the same. With ``accuracy=numpy.inf`` the order of
         the sum differs, and so may the last bits. The same holds for groups of parts in a cluster.
+
+        Examples
+        --------
+        >>> import bvh, tempfile, trimesh
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     parts = bvh.partition(trimesh.creation.box(), folder)
+        ...     parts.winding_number([[0.0, 0.0, 0.25], [0.0, 0.0, 1.5]]).round(3) + 0.0
+        array([1., 0.])
         """
         if is_foreign(points):
             return foreign_answer(self, "winding_number", locals())

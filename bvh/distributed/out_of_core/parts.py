@@ -54,18 +54,15 @@ class Parts(PartPoints):
     Notes
     -----
     What differs from `BVH`: `prim_id` is int64 and counts triangles in the order of the source
-    (see `source_of`), and winding numbers are not equal bit for bit (see `winding_number`). Not
-    for parts are `filter`, which would see the ids of a part; `counters`, the cost in one tree;
-    `caster`, whose single rays would each open parts; `overlap_tree` and `self_overlaps`, whose
-    pairs are of faces of two parts; `visible` and `pick`; `position` and `normal` of hits, as parts
-    come and go; and `refit`: moved meshes are partitioned again. `groups` are those of parts;
-    `groups_of` gives the bits of faces. Parts without a face that counts for a `mask` are not
-    opened.
+    (see `source_of`), and winding numbers are not equal bit for bit (see `winding_number`). Parts
+    have no `filter`, `counters`, `caster`, `overlap_tree`, `self_overlaps`, `visible`, `pick` or
+    `refit`, and their hits no `position` or `normal`, as parts come and go. `groups` are those of
+    parts; `groups_of` gives the bits of faces. Parts without a face that counts for a `mask` are
+    not opened.
 
     t is the real distance, rounded, to each triangle alone, so that the least of all parts by
     (t, id) is the closest hit. Each part is searched up to and including the least t found before:
-    a hit of equal t is found, too, and the lowest id is kept. Distances of `closest_point` are
-    compared in the same way.
+    a hit of equal t is found, too, and the lowest id is kept. `closest_point` does the same.
 
     Examples
     --------
@@ -75,11 +72,8 @@ class Parts(PartPoints):
     >>> parts = bvh.partition(balls, folder.name)
     >>> parts
     Parts(5120 triangles in 1 part)
-    >>> hits = parts.closest_hit([[6.1, 0.2, 5.0], [4.5, 0.2, 5.0]], [0.0, 0.0, -1.0])
-    >>> hits.mask, hits.prim_id.dtype
-    (array([ True, False]), dtype('int64'))
-    >>> parts.contains([9.0, 0.0, 0.5])
-    True
+    >>> parts.any_hit([[6.1, 0.2, 5.0], [4.5, 0.2, 5.0]], [0.0, 0.0, -1.0])
+    array([ True, False])
     """
 
     def closest_hit(
@@ -96,7 +90,17 @@ class Parts(PartPoints):
         progress: ProgressLike | None = None,
         sort: bool | None = None,
     ) -> Hits:
-        """Find the closest hit of each ray; arguments as in `BVH.closest_hit`."""
+        """Find the closest hit of each ray; arguments as in `BVH.closest_hit`.
+
+        Examples
+        --------
+        >>> import bvh, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     parts = bvh.partition(([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]]), folder)
+        ...     hits = parts.closest_hit([[0.2, 0.2, 5.0], [2.0, 2.0, 5.0]], [0.0, 0.0, -1.0])
+        >>> hits.t, hits.prim_id
+        (array([ 5., inf]), array([ 0, -1]))
+        """
         if is_foreign(origins, directions, t_min, t_max, mask):
             return foreign_answer(self, "closest_hit", locals())
         batch = _checked(origins, directions, t_min, t_max, mask, validate_rays)
@@ -133,7 +137,16 @@ class Parts(PartPoints):
         progress: ProgressLike | None = None,
         sort: bool | None = None,
     ) -> TruthResult:
-        """Return for each ray whether it hits anything; arguments as in `BVH.any_hit`."""
+        """Return for each ray whether it hits anything; arguments as in `BVH.any_hit`.
+
+        Examples
+        --------
+        >>> import bvh, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     parts = bvh.partition(([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]]), folder)
+        ...     parts.any_hit([[0.2, 0.2, 5.0], [2.0, 2.0, 5.0]], [0.0, 0.0, -1.0])
+        array([ True, False])
+        """
         if is_foreign(origins, directions, t_min, t_max, mask):
             return foreign_answer(self, "any_hit", locals())
         batch = _checked(origins, directions, t_min, t_max, mask, validate_rays)
@@ -166,7 +179,16 @@ class Parts(PartPoints):
         validate_rays: bool = False,
         progress: ProgressLike | None = None,
     ) -> CountResult:
-        """Count the hits of each ray; arguments as in `BVH.count_hits`."""
+        """Count the hits of each ray; arguments as in `BVH.count_hits`.
+
+        Examples
+        --------
+        >>> import bvh, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     parts = bvh.partition(([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]]), folder)
+        ...     parts.count_hits([[0.2, 0.2, 5.0], [2.0, 2.0, 5.0]], [0.0, 0.0, -1.0])
+        array([1, 0])
+        """
         edge_rule(edges)
         if is_foreign(origins, directions, t_min, t_max, mask):
             return foreign_answer(self, "count_hits", locals())
@@ -198,7 +220,17 @@ class Parts(PartPoints):
         validate_rays: bool = False,
         progress: ProgressLike | None = None,
     ) -> AllHits:
-        """Find all hits of each ray, or the first few; arguments as in `BVH.all_hits`."""
+        """Find all hits of each ray, or the first few; arguments as in `BVH.all_hits`.
+
+        Examples
+        --------
+        >>> import bvh, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     parts = bvh.partition(([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]]), folder)
+        ...     hits = parts.all_hits([[0.2, 0.2, 5.0], [2.0, 2.0, 5.0]], [0.0, 0.0, -1.0])
+        >>> hits.counts, hits.t
+        (array([1, 0]), array([5.]))
+        """
         edge_rule(edges)
         if is_foreign(origins, directions, t_min, t_max, mask):
             return foreign_answer(self, "all_hits", locals())
@@ -242,7 +274,16 @@ class Parts(PartPoints):
         threads: int | None = None,
         progress: ProgressLike | None = None,
     ) -> Overlaps:
-        """Find the triangles that overlap a box; arguments as in `BVH.overlap_box`."""
+        """Find the triangles that overlap a box; arguments as in `BVH.overlap_box`.
+
+        Examples
+        --------
+        >>> import bvh, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     parts = bvh.partition(([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]]), folder)
+        ...     parts.overlap_box([0, 0, -1], [1, 1, 1]).prim_id
+        array([0])
+        """
         if is_foreign(lower, upper):
             return foreign_answer(self, "overlap_box", locals())
         boxes, shape = box_regions(lower, upper, self.bounds)
@@ -261,7 +302,16 @@ class Parts(PartPoints):
         threads: int | None = None,
         progress: ProgressLike | None = None,
     ) -> Overlaps:
-        """Find the triangles that overlap a ball; arguments as in `BVH.overlap_sphere`."""
+        """Find the triangles that overlap a ball; arguments as in `BVH.overlap_sphere`.
+
+        Examples
+        --------
+        >>> import bvh, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     parts = bvh.partition(([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]]), folder)
+        ...     parts.overlap_sphere([0.0, 0.0, 1.0], 2.0).prim_id
+        array([0])
+        """
         if is_foreign(center, radius):
             return foreign_answer(self, "overlap_sphere", locals())
         balls, shape = sphere_regions(center, radius)
@@ -282,7 +332,16 @@ class Parts(PartPoints):
         threads: int | None = None,
         progress: ProgressLike | None = None,
     ) -> Overlaps:
-        """Find the triangles that overlap a polytope; arguments as in `BVH.overlap_frustum`."""
+        """Find the triangles that overlap a polytope; arguments as in `BVH.overlap_frustum`.
+
+        Examples
+        --------
+        >>> import bvh, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     parts = bvh.partition(([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]]), folder)
+        ...     parts.overlap_frustum([[0.0, 0.0, 1.0, 1.0], [0.0, 0.0, -1.0, 1.0]]).prim_id
+        array([0])
+        """
         if is_foreign(planes):
             return foreign_answer(self, "overlap_frustum", locals())
         regions, shape = plane_regions(planes)
@@ -301,15 +360,10 @@ class Parts(PartPoints):
         return self._overlaps("overlap_frustum", *given)
 
     def _overlaps(
-        self,
-        verb: str,
-        regions: tuple[NDArray[np.float64], ...],
-        shape: tuple[int, ...],
-        may_meet: Callable[[Floats, Floats], NDArray[np.bool_]],
-        mask: int | None,
-        threads: int | None,
-        progress: ProgressLike | None,
-    ) -> Overlaps:
+        self, verb: str, regions: tuple[NDArray[np.float64], ...], shape: tuple[int, ...],
+        may_meet: Callable[[Floats, Floats], NDArray[np.bool_]], mask: int | None,
+        threads: int | None, progress: ProgressLike | None,
+    ) -> Overlaps:  # fmt: skip
         """Find what overlaps regions, in those parts that they may meet."""
         count, threads, bits = len(regions[0]), thread_count(threads), one_mask(mask)
         query, ids = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
