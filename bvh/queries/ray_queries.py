@@ -180,10 +180,8 @@ class RayQueries(Generic[ClosestHits, EveryHit, Caster]):
 
         Parameters
         ----------
-        cull : {None, "back", "front"}
-            As in `closest_hit`.
-        mask : int, optional
-            As in `closest_hit`, one number.
+        cull, mask
+            As in `closest_hit`; the mask is one number.
 
         Returns
         -------
@@ -198,8 +196,6 @@ class RayQueries(Generic[ClosestHits, EveryHit, Caster]):
         >>> cast = tree.caster()
         >>> cast(0.25, 0.25, 1.0, 0.0, 0.0, -1.0)
         (1.0, 0, 0.25, 0.25, True)
-        >>> cast(9.0, 9.0, 1.0, 0.0, 0.0, -1.0, 0.0, 100.0)
-        (inf, -1, nan, nan, False)
         """
         arrays = self._target().arrays
         return self._caster(checked_cull(cull, arrays), one_mask(mask))

@@ -148,8 +148,7 @@ class TreeBase:
         Returns
         -------
         int or ndarray of int32
-            Of the shape of `prim_id`: its `face_ids`, or `prim_id` itself if there are none; -1 for
-            -1.
+            Of the shape of `prim_id`: its `face_ids`, or itself if there are none; -1 for -1.
 
         Raises
         ------
@@ -252,8 +251,7 @@ class TreeBase:
         Examples
         --------
         >>> import bvh
-        >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
-        >>> tree.validate()
+        >>> bvh.BVH.from_boxes([[0, 0, 0]], [[1, 1, 1]]).validate()
         """
         check(self._arrays)
 

@@ -4,29 +4,47 @@ from __future__ import annotations
 
 import ast
 import inspect
+import os
 import re
+import subprocess
+import sys
 import tomllib
 from collections.abc import Iterator
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
+import numpy as np
 import pytest
 
 import bvh
 
 ROOT = Path(__file__).parents[2]
 
+# Modules that users import, and libraries that they need.
+MODULES = {
+    "bvh": "", "bvh.kernels": "", "bvh.torch": "torch", "bvh.jax": "jax", "bvh.compat.trimesh": "",
+    "bvh.compat.open3d": "", "bvh.distributed": "distributed",
+}  # fmt: skip
 
-def public_callables() -> list[Any]:
+
+def public_modules() -> list[ModuleType]:
+    """Return the modules that can be imported here."""
+    return [import_module(m) for m, needed in MODULES.items() if not needed or find_spec(needed)]
+
+
+def public_callables(*modules: ModuleType) -> list[Any]:
     """Return exported functions, and the public methods of exported classes."""
     found = []
-    for name in bvh.__all__:
-        thing = getattr(bvh, name)
-        if inspect.isclass(thing):
-            methods = inspect.getmembers(thing, lambda m: inspect.isroutine(m))
-            found += [m for n, m in methods if not n.startswith("_") and _ours(m)]
-        elif callable(thing):
-            found.append(thing)
+    for module in modules or (bvh,):
+        for thing in (getattr(module, name) for name in module.__all__):
+            if inspect.isclass(thing):
+                methods = inspect.getmembers(thing, lambda m: inspect.isroutine(m))
+                found += [m for n, m in methods if not n.startswith("_") and _ours(m)]
+            elif callable(thing):
+                found.append(thing)
     return found
 
 
@@ -47,6 +65,108 @@ def test_everything_public_is_documented_and_annotated(thing: Any) -> None:
         assert parameter.annotation is not inspect.Parameter.empty, name
         # Short docstrings may refer to a sibling ("as in `look_at`").
         assert re.search(rf"\b{name}\b", doc) or "as in" in doc.lower(), name
+
+
+def test_everything_public_has_an_example() -> None:
+    """Functions, classes and their methods, in all modules; doctests run them."""
+    modules = public_modules()
+    things = {getattr(module, name) for module in modules for name in module.__all__}
+    found = {thing for thing in things if inspect.isclass(thing)} | {*public_callables(*modules)}
+    names = {
+        f"{thing.__module__}.{thing.__qualname__}"
+        for thing in found
+        if not re.search(r"^Examples\n--------\n(.*\n)*?>>> ", inspect.getdoc(thing) or "", re.M)
+    }
+    # Dask calls it.
+    assert names <= {"bvh.distributed.worker_kernels.KernelPlugin.setup"}
+
+
+@pytest.mark.parametrize("module", public_modules(), ids=lambda module: module.__name__)
+def test_dir_lists_public_names(module: ModuleType) -> None:
+    """And no others, but for the version and the modules beside the package's names."""
+    beside = {"__version__", "kernels"} if module is bvh else set()
+    assert set(dir(module)) == {*module.__all__} | beside
+
+
+# Parameters that take one of a few strings.
+OPTIONS = ("by", "cull", "depth", "edges", "method", "mode", "quality", "shade", "what", "y")
+
+
+def test_options_are_literals() -> None:
+    """What strings an option can be is part of its type."""
+    found = set()
+    for thing in public_callables(*public_modules()):
+        for name, parameter in inspect.signature(thing).parameters.items():
+            if name in OPTIONS and isinstance(parameter.default, str | None):
+                assert not re.search(r"\bstr\b", str(parameter.annotation)), thing.__qualname__
+                found.add(name)
+    assert found == {*OPTIONS}
+
+
+def test_casters_have_a_signature_and_a_docstring() -> None:
+    tree, scene = bvh.BVH.from_triangles(np.eye(3), [[0, 1, 2]]), bvh.Scene()
+    scene.add(tree)
+    for cast, last in ((tree.caster(), "front"), (scene.caster(), "leaf")):
+        signature = inspect.signature(cast)
+        assert list(signature.parameters) == ["ox", "oy", "oz", "dx", "dy", "dz", "t_min", "t_max"]
+        assert {p.annotation for p in signature.parameters.values()} == {"float"}
+        assert (
+            len(cast(1.0, 1.0, 1.0, -1.0, -1.0, -1.0)) == signature.return_annotation.count(",") + 1
+        )
+        assert re.search(rf"^t, prim_id, .*{last} : float, int", inspect.getdoc(cast) or "", re.M)
+
+
+PROGRAM = """
+import numpy as np
+import bvh
+
+tree = bvh.BVH.from_triangles(np.eye(3), [[0, 1, 2]], quality="low")
+hits = tree.closest_hit(np.ones((4, 3)), [-1.0, -1.0, -1.0], cull=None)
+reveal_type(hits.t)  # float64
+reveal_type(hits.prim_id)  # 32Bit
+reveal_type(hits.front)  # bool
+reveal_type(hits.position)  # float64
+nearest: float = float(hits.t[hits.mask].min())
+once = hits[hits.mask].prim_id.tolist()
+reveal_type(tree.all_hits(np.ones((4, 3)), [-1.0, -1.0, -1.0], edges="once").ray_id)  # 64Bit
+reveal_type(tree.any_hit(np.ones((4, 3)), [-1.0, -1.0, -1.0]))  # bool
+reveal_type(tree.count_hits(np.ones((4, 3)), [-1.0, -1.0, -1.0]))  # 64Bit
+reveal_type(tree.closest_point(np.ones((4, 3))).distance)  # float64
+reveal_type(tree.contains(np.ones((4, 3)), method="winding"))  # bool
+reveal_type(tree.distance_to(tree).prim_id)  # 32Bit
+reveal_type(tree.caster()(1.0, 1.0, 1.0, -1.0, -1.0, -1.0))  # tuple[float, int, float, float, bool]
+scene = bvh.Scene()
+reveal_type(scene.closest_hit(np.ones((4, 3)), [-1.0, -1.0, -1.0]).leaf)  # 32Bit
+reveal_type(scene.clearances().distance)  # float64
+pick = scene.pick(bvh.Camera.look_at([0, 0, 9], [0, 0, 0], up="y"), 1.0, 2.0)
+if pick is not None:
+    reveal_type(pick.t)  # "float"
+hits.t.mni()  # error: has no attribute "mni"
+tree.closest_hit([0, 0, 1], [0, 0, 1], cull="both")  # error: "Literal['back', 'front'] | None"
+bvh.BVH.from_triangles(np.eye(3), [[0, 1, 2]], quality="best")  # error: "Literal['best']"
+"""
+
+
+@pytest.mark.long
+def test_types_of_results(tmp_path: Path) -> None:
+    """What mypy tells of a user's program: each line that it speaks of says what of."""
+    pytest.importorskip("mypy")
+    (tmp_path / "program.py").write_text(PROGRAM)
+    command = [sys.executable, "-m", "mypy", "--strict", "--follow-imports=silent", "program.py"]
+    told = subprocess.run(
+        [*command, "--config-file=", "--no-error-summary"], cwd=tmp_path,
+        env=os.environ | {"MYPYPATH": str(ROOT)}, capture_output=True, text=True,
+    )  # fmt: skip
+    lines = dict(line.split(": ", 1) for line in told.stdout.splitlines())
+    expected = {
+        f"program.py:{i}": line.partition("  # ")[2].removeprefix("error: ")
+        for i, line in enumerate(PROGRAM.splitlines(), 1)
+        if "  # " in line
+    }
+    assert lines.keys() == expected.keys(), told.stdout
+    for place, text in expected.items():
+        assert text in lines[place], (text, lines[place])
+        assert 'type is "Any"' not in lines[place]
 
 
 def test_exports_are_complete() -> None:
