@@ -272,7 +272,8 @@ class PointQueries(Generic[Points]):
         >>> scene.contains(points)
         array([ True,  True, False])
         """
-        check_option("method", method, INSIDE_RULES)
+        if type(method) is not str or method != "parity":
+            check_option("method", method, INSIDE_RULES)
         if is_foreign(points):
             return foreign_answer(self, "contains", locals())
         if method == "winding":

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.queries.answers.casters import TreeCaster
+from bvh.queries.answers.casters import TREE_CAST, TreeCaster
 from bvh.queries.batches.counted_ids import counted_ids, only
 from bvh.queries.batches.kept_calls import Searched
 from bvh.queries.distance_queries import DistanceQueries
@@ -128,12 +128,13 @@ class TreeQueries(
         return hits
 
     def _caster(self, cull: int, mask: int) -> TreeCaster:
-        kernel, address, kept = self._cast or self._single_ray(), self._address, None
+        kernel, address = self._cast or self._single_ray(), self._address
+        kept: tuple[Any, ...] = (self,)
         if mask != -1:
             arrays = self._arrays_for(mask)
-            kept = arrays, address_table(arrays)
+            kept = self, arrays, address_table(arrays)
             # Not `_cast`, which after a refit knows arrays of its own, in which all faces count.
-            kernel, address = cast_function(arrays), kept[1].ctypes.data
+            kernel, address = cast_function(arrays), kept[2].ctypes.data
         options = packed(cull, mask) if self.kind == "triangles" else cull
 
         def cast(
@@ -144,14 +145,14 @@ class TreeQueries(
             try:
                 hit = kernel(address, ox, oy, oz, dx, dy, dz, t_min, t_max, options)
             except Exception:
+                # What a function names stays alive as long as it does.
+                assert kept
                 # With the errors that say what is no number.
                 ray = map(float, (ox, oy, oz, dx, dy, dz, t_min, t_max))
                 hit = kernel(address, *ray, options)
             return hit
 
-        cast.__doc__, cast.__qualname__ = TreeCaster.__call__.__doc__, f"cast of {self!r}"
-        # What stays alive as long as the function does: the arrays at the address.
-        vars(cast)["_kept"] = self, kept
+        cast.__doc__, cast.__qualname__ = TREE_CAST, f"cast of {self!r}"
         return cast
 
     def pick(

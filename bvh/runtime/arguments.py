@@ -128,7 +128,8 @@ def check_option(name: str, value: Any, options: tuple[str | None, ...]) -> None
 
 def cull_code(cull: Cull | None) -> int:
     """Return the side (see `triangles.sides`) that a query ignores; 0 for none."""
-    check_option("cull", cull, tuple(CULL_CODES))
+    if cull is not None:
+        check_option("cull", cull, tuple(CULL_CODES))
     return CULL_CODES[cull]
 
 

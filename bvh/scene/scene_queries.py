@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.io.trimesh_scenes import Attributes
-from bvh.queries.answers.casters import SceneCaster
+from bvh.queries.answers.casters import SCENE_CAST, SceneCaster
 from bvh.queries.answers.clearances import SceneClearances
 from bvh.queries.batches.counted_ids import counted_ids, only
 from bvh.queries.batches.kept_calls import Searched
@@ -135,8 +135,7 @@ class SceneQueries(
                 hit = kernel(view.address, *ray, options)
             return hit
 
-        cast.__doc__ = SceneCaster.__call__.__doc__
-        cast.__qualname__ = f"cast of {type(self).__name__}"
+        cast.__doc__, cast.__qualname__ = SCENE_CAST, f"cast of {type(self).__name__}"
         return cast
 
     def _point_target(self, query: str, mask: int | None, measured: bool) -> Target:

@@ -64,3 +64,7 @@ class SceneCaster(Protocol):
         t, prim_id, u, v, front, leaf : float, int, float, float, bool, int
             As in `Scene.closest_hit`; (inf, -1, nan, nan, False, -1) for a miss.
         """
+
+
+# The docstrings of casters themselves.
+TREE_CAST, SCENE_CAST = TreeCaster.__call__.__doc__, SceneCaster.__call__.__doc__
