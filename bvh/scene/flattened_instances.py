@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bvh.geometry.transforms import affine_maps, transformed_point
-from bvh.queries.tree_base import TreeBase
+from bvh.queries.hierarchy import BVH
 from bvh.runtime.arguments import kernel_input
 from bvh.runtime.jit import entry, warms
 from bvh.scene.instances import (
@@ -65,7 +65,7 @@ class Leaf:
     """
 
     path: tuple[int, ...]
-    tree: Any
+    tree: BVH
     transform: NDArray[np.float64]
     name: str | None
     mask: int
@@ -158,7 +158,7 @@ class FlattenedInstances:
         counts = check_nesting(parts)
         self.moved, self.masked = Journal(), Journal()
         children_of = {id(child): child for part in parts for child in part._instances.children}
-        self.trees = [child for child in children_of.values() if isinstance(child, TreeBase)]
+        self.trees: list[BVH] = [c for c in children_of.values() if isinstance(c, BVH)]
         trees = {id(tree): k for k, tree in enumerate(self.trees)}
         numbers = {id(part): k for k, part in enumerate(parts)}
         self._parts: list[_Part] = []
@@ -343,7 +343,7 @@ class Leaves(Sequence[Leaf]):
 
     def __init__(self, flattened: FlattenedInstances) -> None:
         self._flattened = flattened
-        self.trees: list[Any] = list(flattened.trees)
+        self.trees: list[BVH] = list(flattened.trees)
         self.tree_of = kernel_input(flattened.tree_of)
         self.matrices = kernel_input(flattened.maps)
         self.masks = kernel_input(flattened.masks)
@@ -352,7 +352,11 @@ class Leaves(Sequence[Leaf]):
     def __len__(self) -> int:
         return len(self._flattened)
 
-    def __getitem__(self, leaf: Any) -> Any:
+    @overload
+    def __getitem__(self, leaf: int) -> Leaf: ...
+    @overload
+    def __getitem__(self, leaf: slice) -> list[Leaf]: ...
+    def __getitem__(self, leaf: Any) -> Leaf | list[Leaf]:
         if isinstance(leaf, slice):
             return [self[k] for k in range(*leaf.indices(len(self)))]
         return self._flattened.leaf(self.row(leaf))

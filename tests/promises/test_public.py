@@ -138,6 +138,7 @@ reveal_type(tree.caster()(1.0, 1.0, 1.0, -1.0, -1.0, -1.0))  # tuple[float, int,
 scene = bvh.Scene()
 reveal_type(scene.closest_hit(np.ones((4, 3)), [-1.0, -1.0, -1.0]).leaf)  # 32Bit
 reveal_type(scene.clearances().distance)  # float64
+reveal_type(scene.leaves[0].tree)  # BVH
 pick = scene.pick(bvh.Camera.look_at([0, 0, 9], [0, 0, 0], up="y"), 1.0, 2.0)
 if pick is not None:
     reveal_type(pick.t)  # "float"
