@@ -34,7 +34,7 @@ from bvh.geometry.arithmetic.floats import (
     vector,
 )
 from bvh.geometry.ray_shapes import intersect_each
-from bvh.runtime.arguments import cull_code, points, reals
+from bvh.runtime.arguments import Cull, cull_code, points, reals
 from bvh.runtime.foreign_arrays import foreign_answer, is_other
 from bvh.runtime.jit import entry, inlined, kernel, stay_outlined, warms
 
@@ -205,7 +205,7 @@ def ray_plane(
     t_min: ArrayLike = 0.0,
     t_max: ArrayLike = np.inf,
     *,
-    cull: str | None = None,
+    cull: Cull | None = None,
 ) -> PlaneHit:
     """Intersect rays with planes, one to one after broadcasting.
 

@@ -42,7 +42,7 @@ from bvh.geometry.arithmetic.floats import (
 )
 from bvh.geometry.arithmetic.vectors import cross, dot, minus
 from bvh.geometry.ray_shapes import intersect_each
-from bvh.runtime.arguments import cull_code, points
+from bvh.runtime.arguments import Cull, cull_code, points
 from bvh.runtime.foreign_arrays import foreign_answer, is_other
 from bvh.runtime.jit import entry, inlined, kernel, stay_outlined, warms
 
@@ -319,7 +319,7 @@ def ray_triangle(
     t_min: ArrayLike = 0.0,
     t_max: ArrayLike = np.inf,
     *,
-    cull: str | None = None,
+    cull: Cull | None = None,
 ) -> TriangleHit:
     """Intersect rays with triangles, one to one after broadcasting.
 

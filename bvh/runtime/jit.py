@@ -235,6 +235,11 @@ def warmup(progress: Callable[[str, int, int], object] | ProgressLike | None = N
     progress : callable, bool or bar of tqdm, optional
         Called as progress(part, done, total) before each part and after the last. True shows a bar,
         of rich or tqdm; of tqdm, a bar or the class will do, too.
+
+    Examples
+    --------
+    >>> import bvh
+    >>> bvh.warmup(progress=True)  # doctest: +SKIP
     """
     notice.silence()
     parts = all_recipes()

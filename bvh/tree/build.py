@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bvh.geometry.arithmetic.floats import INF, vector
-from bvh.runtime.arguments import aligned, kernel_input, owned, thread_count
+from bvh.runtime.arguments import Quality, aligned, check_option, kernel_input, owned, thread_count
 from bvh.runtime.jit import entry, inlined, warms
 from bvh.runtime.simd import (
     WIDTH,
@@ -39,9 +39,9 @@ from bvh.tree.triangle_groups import GROUP_SIZE, pack_triangles
 from bvh.tree.wide_nodes import MAX_LEAF_ROWS, WideNodes
 
 # Builders of trees over triangles, by quality; "high" also splits triangles.
-BUILDERS: dict[str, Callable[..., Nodes]] = {
-    "low": hlbvh.build, "medium": binned_sah.build, "high": sbvh.build
-}  # fmt: skip
+BUILDERS: dict[str, Callable[..., Nodes]] = dict(
+    zip(get_args(Quality), (hlbvh.build, binned_sah.build, sbvh.build), strict=True)
+)
 
 # Triangles that a thread takes at a time for records.
 CHUNK = 16384
@@ -195,8 +195,7 @@ def _prepare_triangles(triangles: Triangles, threads: int, spare: float) -> Prep
 
 def check_quality(quality: str) -> None:
     """Raise a ValueError unless it is the name of a builder."""
-    if not isinstance(quality, str) or quality not in BUILDERS:
-        raise ValueError(f"quality must be one of {sorted(BUILDERS)}, got {quality!r}")
+    check_option("quality", quality, get_args(Quality))
 
 
 def build(

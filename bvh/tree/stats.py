@@ -52,6 +52,14 @@ class TreeStats:
         bounding volume hierarchies").
     groups : int or None
         Number of bits that faces have, of 32; None if no face was given groups.
+
+    Examples
+    --------
+    >>> import bvh
+    >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
+    >>> stats = tree.stats()
+    >>> stats.primitives, stats.ignored, stats.nodes, stats.leaves, stats.depth
+    (1, 0, 1, 1, 1)
     """
 
     primitives: int
