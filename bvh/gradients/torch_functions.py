@@ -25,8 +25,36 @@ from bvh.gradients.searches import (
 )
 from bvh.runtime.arguments import common_shape
 
-LIBRARY = formulas.Library(torch, torch.Tensor.detach)
 CPU = torch.device("cpu")
+
+
+class Bounded(torch.autograd.Function):
+    """Values in range, whose derivatives of any order are, too: apply(values, axes)."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(values: Any, axes: int) -> Any:
+        """Return what `formulas.in_range` does."""
+        return formulas.in_range(torch, values, axes)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        """Keep how many axes go together."""
+        ctx.axes = inputs[1]
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Any) -> Any:
+        """Return the gradient in range."""
+        return Bounded.apply(gradient, ctx.axes), None
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: Any, _: Any) -> Any:
+        """Return the tangent in range."""
+        return Bounded.apply(tangent, ctx.axes)
+
+
+LIBRARY = formulas.Library(torch, torch.Tensor.detach, Bounded.apply)
 
 
 class Searching(torch.autograd.Function):
@@ -156,7 +184,7 @@ def hits(
         *(with_axes(x, len(shape)) for x in (low, high)),
     )
     (t, prim_id, u, v, front), corners = _searched(search, vertices, queries)
-    ends = [x.expand(*shape, 3) for x in queries[:2]]
+    ends = [_summable(x).expand(*shape, 3) for x in queries[:2]]
     t, u, v, position = Hitting.apply(*ends, corners, t, u, v, prim_id >= 0)
     return HitTuple(*(x.to(device) for x in (t, prim_id, u, v, position, front)))
 
@@ -175,7 +203,7 @@ def nearest(
     queries = with_axes(points, len(shape) + 1), with_axes(limits, len(shape))
     (distance, prim_id, u, v, position), corners = _searched(search, vertices, queries)
     distance, position, u, v = Approaching.apply(
-        queries[0].expand(*shape, 3), corners, distance, position, u, v, prim_id >= 0,
+        _summable(queries[0]).expand(*shape, 3), corners, distance, position, u, v, prim_id >= 0,
         query == "signed_distance",
     )  # fmt: skip
     return PointTuple(*(x.to(device) for x in (distance, position, prim_id, u, v)))
@@ -192,7 +220,7 @@ def _searched(search: Search, vertices: Any, queries: tuple[Any, ...]) -> tuple[
     *found, rows = Searching.apply(search, vertices.detach(), *fixed)
     if len(vertices) == 0:
         return found, torch.zeros((*rows.shape, 3), dtype=torch.float64)
-    return found, vertices[rows]
+    return found, _summable(vertices)[rows]
 
 
 def _reals(name: str, value: Any) -> Any:
@@ -206,6 +234,11 @@ def _reals(name: str, value: Any) -> Any:
     if tensor.layout != torch.strided:
         raise TypeError(f"{name} must be a dense tensor, got one of layout {tensor.layout}")
     return tensor.to(CPU).to(torch.float64)
+
+
+def _summable(rows: Any) -> Any:
+    """Return rows of three, whose gradients, sums over all queries, are in range."""
+    return Bounded.apply(rows, 1) if rows.requires_grad else rows
 
 
 def _device(*values: Any) -> Any:
