@@ -12,8 +12,8 @@ The closest point q is where p - q is orthogonal to the edges that q may move al
 in terms of the arguments and results, so that they can be differentiated again.
 
 Derivatives are also 0 where they are beyond the range of float64, as those of u by a face of size
-1e-310 are. Lengths are divided by lengths first, so that nothing in between leaves the range where the
-derivative does not.
+1e-310 are. Lengths are divided by lengths first, so that little in between leaves the range where
+the derivative does not.
 """
 
 from __future__ import annotations
@@ -32,12 +32,13 @@ class Library(NamedTuple):
     """Where arrays are from: `where`, `stack`, `sqrt` and so on, and what holds them fixed.
 
     `bounded` is `in_range` that counts as linear, its own transpose, so that what derivatives of
-    derivatives leave it with is in range, too.
+    derivatives leave it with is in range, too; `recorded` says whether there may be such.
     """
 
     xp: Any
     fixed: Callable[[Any], Any]
     bounded: Callable[[Any, int], Any]
+    recorded: Callable[[], bool]
 
 
 class Faces(NamedTuple):
@@ -109,8 +110,10 @@ def _bounded(formula: Callable[..., Any]) -> Callable[..., Any]:
 
         # What t or distance is beyond has no derivative.
         hit = hit & lib.xp.isfinite(found[0])
-        given = bound((start, corners, found))
-        return bound(formula(lib, *given, hit, *rest[:-1], bound(rest[-1])))
+        if lib.recorded():
+            start, corners, found = bound((start, corners, found))
+        *options, slopes = rest
+        return bound(formula(lib, start, corners, found, hit, *options, bound(slopes)))
 
     return call
 
@@ -259,9 +262,7 @@ def point_rates(
     inverse = _only(lib, xp.isfinite(inverse), inverse)
     offset = _only(lib, ~at_vertex, offset)
     offset, inverse, xx, xy, yy = (_only(lib, movable, x) for x in (offset, inverse, xx, xy, yy))
-    return PointRates(
-        _only(lib, usable, away), offset, inverse, xx, xy, yy, usable, movable, faces
-    )
+    return PointRates(_only(lib, usable, away), offset, inverse, xx, xy, yy, usable, movable, faces)
 
 
 def _movable(

@@ -31,8 +31,7 @@ from bvh.gradients.searches import (
 )
 from bvh.runtime.arguments import common_shape
 
-# What bounds values, and whose derivatives of any order do. No composition of JAX's functions is linear
-# to it without being linear in fact.
+# A primitive, as it counts as linear and is not: JAX would refuse to transpose the `where` in it.
 bounded_p = Primitive("bvh_bounded")
 
 
@@ -55,7 +54,7 @@ mlir.register_lowering(bounded_p, mlir.lower_fun(_in_range, multiple_results=Fal
 ad.deflinear2(bounded_p, lambda gradient, _, *, axes: [bounded(gradient, axes)])
 batching.primitive_batchers[bounded_p] = _batch
 
-LIBRARY = formulas.Library(jnp, jax.lax.stop_gradient, bounded)
+LIBRARY = formulas.Library(jnp, jax.lax.stop_gradient, bounded, lambda: True)
 
 # Compiled as a whole, as each step on its own would be compiled, too.
 push_hit = jax.jit(partial(formulas.push_hit, LIBRARY))

@@ -54,7 +54,14 @@ class Bounded(torch.autograd.Function):
         return Bounded.apply(tangent, ctx.axes)
 
 
-LIBRARY = formulas.Library(torch, torch.Tensor.detach, Bounded.apply)
+def bounded(values: Any, axes: int) -> Any:
+    """Return what `formulas.in_range` does, sparing a function where nothing is recorded."""
+    if torch.is_grad_enabled():
+        return Bounded.apply(values, axes)
+    return formulas.in_range(torch, values, axes)
+
+
+LIBRARY = formulas.Library(torch, torch.Tensor.detach, bounded, torch.is_grad_enabled)
 
 
 class Searching(torch.autograd.Function):
