@@ -18,6 +18,10 @@ Tensors of any real type, device and shape (..., 3) are taken, as are arrays and
 Everything is computed in float64, on the CPU: results are float64, on the device of the first
 tensor given, and gradients are of the types and on the devices of what was given.
 
+Functions that are compiled with `torch.compile` may call these: a graph ends before the call and
+another begins after it, so values and gradients are the same, and ``fullgraph=True`` is an error.
+Tensors without data, on the device "meta" or in an export, are a TypeError.
+
 Examples
 --------
 >>> import torch

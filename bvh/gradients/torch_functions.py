@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeVar
 
 try:
     import torch
@@ -26,6 +28,25 @@ from bvh.gradients.searches import (
 from bvh.runtime.arguments import common_shape
 
 CPU = torch.device("cpu")
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def outside_graphs(function: Function) -> Function:
+    """Have a function called between the graphs of `torch.compile`, which cannot hold a tree.
+
+    `torch.compiler.disable` imports the compiler, which takes as long as PyTorch, so it waits until
+    there is something to be compiled.
+    """
+
+    @wraps(function)
+    def call(*args: Any, **options: Any) -> Any:
+        if torch.compiler.is_compiling():
+            # What is refused with fullgraph=True shows this line.
+            outside = torch.compiler.disable(function, reason="trees are searched between graphs")
+            return outside(*args, **options)
+        return function(*args, **options)
+
+    return call  # type: ignore[return-value]
 
 
 class Bounded(torch.autograd.Function):
@@ -70,7 +91,13 @@ class Searching(torch.autograd.Function):
     @staticmethod
     def forward(search: Search, vertices: Any, *queries: Any) -> Any:
         """Search, once for a whole batch."""
-        arrays = [None if x is None else x.detach().numpy() for x in (vertices, *queries)]
+        try:
+            arrays = [None if x is None else x.detach().numpy() for x in (vertices, *queries)]
+        except RuntimeError as error:
+            raise TypeError(
+                "a search needs tensors with data, not those of a trace or an export: "
+                f"call it outside, as torch.compile does ({error})"
+            ) from error
         return tuple(torch.from_numpy(array) for array in search(*arrays))
 
     @staticmethod
@@ -169,6 +196,7 @@ class Approaching(torch.autograd.Function):
         return formulas.push_point(LIBRARY, points, corners, tuple(found), hit, ctx.signed, given)
 
 
+@outside_graphs
 def hits(
     tree: Any, rays: tuple[Any, Any], vertices: Any, bounds: tuple[Any, Any],
     options: dict[str, Any],
@@ -196,6 +224,7 @@ def hits(
     return HitTuple(*(x.to(device) for x in (t, prim_id, u, v, position, front)))
 
 
+@outside_graphs
 def nearest(
     query: str, tree: Any, points: Any, vertices: Any, max_distance: Any, options: dict[str, Any]
 ) -> PointTuple:
@@ -238,6 +267,8 @@ def _reals(name: str, value: Any) -> Any:
         raise TypeError(f"{name} must be a tensor or an array of numbers: {error}") from None
     if tensor.is_complex() or tensor.dtype == torch.bool:
         raise TypeError(f"{name} must be real numbers, got a tensor of {tensor.dtype}")
+    if tensor.is_meta:
+        raise TypeError(f"{name} must have data, got a tensor on the device meta")
     if tensor.layout != torch.strided:
         raise TypeError(f"{name} must be a dense tensor, got one of layout {tensor.layout}")
     return tensor.to(CPU).to(torch.float64)
