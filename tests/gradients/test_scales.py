@@ -68,7 +68,7 @@ def test_gradients_are_exact(query: str, scale: float, rng: Generator) -> None:
         found: Any = tree.closest_hit(points, directions) if rays else tree.closest_point(points)
         corners = vertices[faces[found.prim_id]]
         weights = np.array([1.0 - found.u[0] - found.v[0], found.u[0], found.v[0]])
-        free = np.flatnonzero(weights > 2.0**-51)
+        free = np.flatnonzero(weights > 2.0**-51).tolist()
         edges = (corners[0, 1:] - corners[0, 0]) / np.ptp(corners)
         normal = np.cross(*edges)
         depth = abs(normal @ directions[0]) if rays else found.distance[0] / np.ptp(corners)

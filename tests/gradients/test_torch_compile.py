@@ -87,7 +87,7 @@ def test_tensors_without_data() -> None:
     with pytest.raises(TypeError, match="points must have data"):
         diff.distance(tree, torch.zeros(2, 3, device="meta"))
 
-    class Distance(torch.nn.Module):
+    class Distance(torch.nn.Module):  # type: ignore[name-defined,misc]
         def forward(self, points: Any) -> Any:
             return diff.distance(tree, points)
 

@@ -118,7 +118,7 @@ def closest(rows: Sequence[Vector], free: Sequence[int]) -> tuple[Fraction, ...]
         a, b, c = dot(edges[0], edges[0]), dot(edges[0], edges[1]), dot(edges[1], edges[1])
         weights[free[1]] = (c * sides[0] - b * sides[1]) / (a * c - b * b)
         weights[free[2]] = (a * sides[1] - b * sides[0]) / (a * c - b * b)
-    weights[free[0]] = 1 - sum(weights)
+    weights[free[0]] = 1 - sum(weights, Fraction())
     at = blend(weights, corners)
     offset = minus(point, at)
     return root(dot(offset, offset)), weights[1], weights[2], *at
