@@ -10,11 +10,16 @@ moved from the ray. Products with n, d x e2 and e1 x d solve that (Cramer's rule
 
 The closest point q is where p - q is orthogonal to the edges that q may move along. All are written
 in terms of the arguments and results, so that they can be differentiated again.
+
+Derivatives are also 0 where they are beyond the range of float64, as those of u by a face of size
+1e-310 are. Lengths are divided by lengths first, so that little in between leaves the range where
+the derivative does not.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
 from typing import Any, NamedTuple
 
 # Signs of n . d: fewer than 16 roundings on any path.
@@ -24,10 +29,16 @@ NO_WEIGHT = 2.0**-51
 
 
 class Library(NamedTuple):
-    """Where arrays are from: `where`, `stack`, `sqrt` and so on, and what holds them fixed."""
+    """Where arrays are from: `where`, `stack`, `sqrt` and so on, and what holds them fixed.
+
+    `bounded` is `in_range` that counts as linear, its own transpose, so that what derivatives of
+    derivatives leave it with is in range, too; `recorded` says whether there may be such.
+    """
 
     xp: Any
     fixed: Callable[[Any], Any]
+    bounded: Callable[[Any, int], Any]
+    recorded: Callable[[], bool]
 
 
 class Faces(NamedTuple):
@@ -58,20 +69,56 @@ class HitRates(NamedTuple):
 class PointRates(NamedTuple):
     """How closest points change.
 
-    `away` is the gradient of the distance, (..., 3); `offset` is p - q; `xx`, `xy` and `yy` are
-    entries of the inverse of the edges' Gram matrix, or of the part that q may move along. All but
-    `faces` are 0 where there is no derivative, or where it is beyond the range of float64.
+    `away` is the gradient of the distance, (..., 3); `offset` is p - q over the face's length, and
+    `inverse` is 1 over that; `xx`, `xy` and `yy` are entries of the inverse of the edges' Gram
+    matrix, or of the part that q may move along. All are 0 where there is no derivative, or where
+    it is beyond the range of float64. Distances have one where `usable`, the rest where `movable`.
     """
 
     away: Any
     offset: Any
+    inverse: Any
     xx: Any
     xy: Any
     yy: Any
     usable: Any
+    movable: Any
     faces: Faces
 
 
+def in_range(xp: Any, values: Any, axes: int) -> Any:
+    """Return values, 0 where one is not finite of those that the last axes hold together."""
+    finite = xp.isfinite(values)
+    for _ in range(axes):
+        finite = finite.all(-1)
+    for _ in range(axes):
+        finite = finite[..., None]
+    return xp.where(finite, values, 0.0)
+
+
+def _bounded(formula: Callable[..., Any]) -> Callable[..., Any]:
+    """Have all that a formula takes and returns in range, so that its derivatives are."""
+
+    @wraps(formula)
+    def call(
+        lib: Library, start: Any, corners: Any, found: tuple[Any, ...], hit: Any, *rest: Any
+    ) -> Any:
+        def bound(value: Any) -> Any:
+            if isinstance(value, tuple):
+                return tuple(bound(x) for x in value)
+            return lib.bounded(value, len(value.shape) - len(hit.shape))
+
+        # What t or distance is beyond has no derivative.
+        hit = hit & lib.xp.isfinite(found[0])
+        if lib.recorded():
+            start, corners, found = bound((start, corners, found))
+        *options, slopes = rest
+        return bound(formula(lib, start, corners, found, hit, *options, bound(slopes)))
+
+    return call
+
+
+@_bounded
 def pull_hit(
     lib: Library, directions: Any, corners: Any, hits: tuple[Any, Any, Any], hit: Any,
     gradients: tuple[Any, Any, Any, Any],
@@ -87,6 +134,7 @@ def pull_hit(
     return by_origins, _times(t, by_origins), by_corners
 
 
+@_bounded
 def push_hit(
     lib: Library, directions: Any, corners: Any, hits: tuple[Any, Any, Any], hit: Any,
     tangents: tuple[Any, Any, Any],
@@ -106,8 +154,7 @@ def hit_rates(
 ) -> HitRates:
     """Return how t, u and v change."""
     xp = lib.xp
-    t, u, v = hits
-    hit = hit & xp.isfinite(t)
+    _, u, v = hits
     faces = _faces(lib, corners, u, v, hit)
     d = _only(lib, hit, directions)
     speed = lib.fixed(_positive(lib, _largest(lib, d)))[..., None]
@@ -124,12 +171,13 @@ def hit_rates(
         d,
         n / den,
     )
-    for row in rows:
-        usable = usable & xp.isfinite(row).all(-1)
-    t_row, u_row, v_row, heading, advance = (_only(lib, usable, row) for row in rows)
+    t_row, u_row, v_row, heading, advance = (
+        _only(lib, usable & xp.isfinite(row).all(-1), row) for row in rows
+    )
     return HitRates(t_row, u_row, v_row, heading, advance, usable, faces)
 
 
+@_bounded
 def pull_point(
     lib: Library, points: Any, corners: Any, found: tuple[Any, Any, Any], hit: Any, signed: bool,
     gradients: tuple[Any, Any, Any, Any],
@@ -139,21 +187,22 @@ def pull_point(
     `found` are the distance, signed or not, u and v.
     """
     rates = point_rates(lib, points, corners, found, hit, signed)
-    by_distance, by_position, by_u, by_v = (_only(lib, rates.usable, x) for x in gradients)
+    by_distance = _only(lib, rates.usable, gradients[0])
+    by_position, by_u, by_v = (_only(lib, rates.movable, x) for x in gradients[1:])
     faces = rates.faces
-    scale = faces.length[..., 0]
-    h1 = by_u / scale + _dot(by_position, faces.e1)
-    h2 = by_v / scale + _dot(by_position, faces.e2)
+    h1 = by_u * rates.inverse + _dot(by_position, faces.e1)
+    h2 = by_v * rates.inverse + _dot(by_position, faces.e2)
     k1, k2 = rates.xx * h1 + rates.xy * h2, rates.xy * h1 + rates.yy * h2
     by_points = _times(k1, faces.e1) + _times(k2, faces.e2) + _times(by_distance, rates.away)
     with_face = by_position - by_points
-    c1, c2 = _times(k1 / scale, rates.offset), _times(k2 / scale, rates.offset)
+    c1, c2 = _times(k1, rates.offset), _times(k2, rates.offset)
     turned = -c1 - c2, c1, c2
     weighted = (_times(w, with_face) for w in faces.weights)
     by_corners = [x + y for x, y in zip(weighted, turned, strict=True)]
     return by_points, lib.xp.stack(by_corners, -2)
 
 
+@_bounded
 def push_point(
     lib: Library, points: Any, corners: Any, found: tuple[Any, Any, Any], hit: Any, signed: bool,
     tangents: tuple[Any, Any],
@@ -163,15 +212,14 @@ def push_point(
     faces, by_corners = rates.faces, tangents[1]
     moved = _moved(faces, by_corners)
     rel = tangents[0] - moved
-    scale = faces.length[..., 0]
-    turned1 = _dot(by_corners[..., 1, :] - by_corners[..., 0, :], rates.offset) / scale
-    turned2 = _dot(by_corners[..., 2, :] - by_corners[..., 0, :], rates.offset) / scale
+    turned1 = _dot(by_corners[..., 1, :] - by_corners[..., 0, :], rates.offset)
+    turned2 = _dot(by_corners[..., 2, :] - by_corners[..., 0, :], rates.offset)
     b1, b2 = _dot(rel, faces.e1) + turned1, _dot(rel, faces.e2) + turned2
     x, y = rates.xx * b1 + rates.xy * b2, rates.xy * b1 + rates.yy * b2
     position = moved + _times(x, faces.e1) + _times(y, faces.e2)
-    out = _dot(rel, rates.away), position, x / scale, y / scale
-    distance, position, u, v = (_only(lib, rates.usable, value) for value in out)
-    return distance, position, u, v
+    rest = position, x * rates.inverse, y * rates.inverse
+    distance = _only(lib, rates.usable, _dot(rel, rates.away))
+    return distance, *(_only(lib, rates.movable, value) for value in rest)
 
 
 def point_rates(
@@ -180,17 +228,19 @@ def point_rates(
     """Return how distances and closest points change."""
     xp = lib.xp
     distance, u, v = found
-    hit = hit & xp.isfinite(distance)
     faces = _faces(lib, corners, u, v, hit)
     e1, e2 = faces.e1, faces.e2
     w0, w1, w2 = faces.weights
     from_corner = _only(lib, hit, points) - _only(lib, hit, corners[..., 0, :])
-    offset = from_corner - _times(w1, faces.edges[0]) - _times(w2, faces.edges[1])
+    # Over the larger of the two lengths, so that nothing is lost where they are subnormal.
+    reach = lib.xp.maximum(faces.length, lib.fixed(_largest(lib, from_corner))[..., None])
+    across = _times(w1, faces.edges[0] / reach) + _times(w2, faces.edges[1] / reach)
+    offset = from_corner / reach - across
     n = _cross(lib, e1, e2)
     area = _dot(n, n)
     inside = (w1 > 0.0) & (w2 > 0.0) & (w0 > NO_WEIGHT) & (area > 0.0)
     xx, xy, yy = _movable(lib, e1, e2, faces.weights, inside, area)
-    normal = n / xp.sqrt(_positive(lib, area))[..., None]
+    normal = _unit(lib, n)
     away = _unit(lib, offset)
     # Across a face, its normal is more accurate.
     side = _sign(lib, _dot(normal, from_corner))
@@ -202,11 +252,17 @@ def point_rates(
         away = xp.where(at_surface[..., None], normal, away)
     else:
         away = xp.where((distance == 0.0)[..., None], 0.0, away)
-    usable = hit & xp.isfinite(1.0 / faces.length[..., 0]) & xp.isfinite(offset).all(-1)
+    usable = hit & xp.isfinite(offset).all(-1)
+    offset, inverse = offset * (reach / faces.length), 1.0 / faces.length[..., 0]
+    # At a vertex it does not matter how far the point is.
+    at_vertex = (xx == 0.0) & (yy == 0.0)
+    movable = usable & (at_vertex | xp.isfinite(offset).all(-1))
     for entry in (xx, xy, yy):
-        usable = usable & xp.isfinite(entry)
-    away, offset, xx, xy, yy = (_only(lib, usable, x) for x in (away, offset, xx, xy, yy))
-    return PointRates(away, offset, xx, xy, yy, usable, faces)
+        movable = movable & xp.isfinite(entry)
+    inverse = _only(lib, xp.isfinite(inverse), inverse)
+    offset = _only(lib, ~at_vertex, offset)
+    offset, inverse, xx, xy, yy = (_only(lib, movable, x) for x in (offset, inverse, xx, xy, yy))
+    return PointRates(_only(lib, usable, away), offset, inverse, xx, xy, yy, usable, movable, faces)
 
 
 def _movable(

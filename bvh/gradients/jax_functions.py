@@ -10,6 +10,8 @@ import numpy as np
 try:
     import jax
     import jax.numpy as jnp
+    from jax.extend.core import Primitive
+    from jax.interpreters import ad, batching, mlir
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError(
         "bvh.jax needs JAX: install it as https://docs.jax.dev/en/latest/installation.html says, "
@@ -29,11 +31,34 @@ from bvh.gradients.searches import (
 )
 from bvh.runtime.arguments import common_shape
 
-LIBRARY = formulas.Library(jnp, jax.lax.stop_gradient)
+# A primitive, as it counts as linear and is not: JAX would refuse to transpose the `where` in it.
+bounded_p = Primitive("bvh_bounded")
+
+
+@bounded_p.def_impl
+def _in_range(values: Any, *, axes: int) -> Any:
+    return formulas.in_range(jnp, values, axes)
+
+
+def bounded(values: Any, axes: int) -> Any:
+    """Return what `formulas.in_range` does."""
+    return bounded_p.bind(values, axes=axes)
+
+
+def _batch(args: Any, dims: Any, *, axes: int) -> Any:
+    return bounded(jnp.moveaxis(args[0], dims[0], 0), axes), 0
+
+
+bounded_p.def_abstract_eval(lambda values, *, axes: values)
+mlir.register_lowering(bounded_p, mlir.lower_fun(_in_range, multiple_results=False))
+ad.deflinear2(bounded_p, lambda gradient, _, *, axes: [bounded(gradient, axes)])
+batching.primitive_batchers[bounded_p] = _batch
+
+LIBRARY = formulas.Library(jnp, jax.lax.stop_gradient, bounded, lambda: True)
 
 # Compiled as a whole, as each step on its own would be compiled, too.
 push_hit = jax.jit(partial(formulas.push_hit, LIBRARY))
-push_point = jax.jit(partial(formulas.push_point, LIBRARY), static_argnames="signed")
+push_point = jax.jit(partial(formulas.push_point, LIBRARY), static_argnums=4)
 
 
 @jax.custom_jvp
@@ -66,9 +91,7 @@ def _(signed: bool, primals: Any, tangents: Any) -> Any:
     results = approaching(*primals, signed)
     points, corners, hit = primals[0], primals[1], primals[6]
     found = results[0], results[2], results[3]
-    return results, push_point(
-        points, corners, found, hit, signed=signed, tangents=tuple(tangents[:2])
-    )
+    return results, push_point(points, corners, found, hit, signed, tuple(tangents[:2]))
 
 
 def hits(
@@ -92,7 +115,8 @@ def hits(
         *(with_axes(x, len(shape)) for x in (low, high)),
     )
     (t, prim_id, u, v, front), corners = _searched(search, vertices, queries, shape)
-    ends = [jnp.broadcast_to(x, (*shape, 3)) for x in queries[:2]]
+    # Bounded, so that gradients, sums over all queries, are in range.
+    ends = [jnp.broadcast_to(bounded(x, 1), (*shape, 3)) for x in queries[:2]]
     t, u, v, position = hitting(*ends, corners, t, u, v, prim_id >= 0)
     return HitTuple(t, prim_id, u, v, position, front)
 
@@ -108,8 +132,8 @@ def nearest(
     queries = with_axes(points, len(shape) + 1), with_axes(limits, len(shape))
     (distance, prim_id, u, v, position), corners = _searched(search, vertices, queries, shape)
     distance, position, u, v = approaching(
-        jnp.broadcast_to(queries[0], (*shape, 3)), corners, distance, position, u, v, prim_id >= 0,
-        query == "signed_distance",
+        jnp.broadcast_to(bounded(queries[0], 1), (*shape, 3)), corners, distance, position, u, v,
+        prim_id >= 0, query == "signed_distance",
     )  # fmt: skip
     return PointTuple(distance, position, prim_id, u, v)
 
@@ -135,7 +159,7 @@ def _searched(
     *found, last = jax.pure_callback(find, types, *fixed, vmap_method="expand_dims")
     if vertices is None:
         return found, last
-    return found, vertices[last] if len(vertices) else jnp.zeros((*shape, 3, 3))
+    return found, bounded(vertices, 1)[last] if len(vertices) else jnp.zeros((*shape, 3, 3))
 
 
 def _reals(name: str, value: Any) -> Any:

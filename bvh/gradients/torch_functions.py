@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, TypeVar
 
 try:
     import torch
@@ -25,8 +27,62 @@ from bvh.gradients.searches import (
 )
 from bvh.runtime.arguments import common_shape
 
-LIBRARY = formulas.Library(torch, torch.Tensor.detach)
 CPU = torch.device("cpu")
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def outside_graphs(function: Function) -> Function:
+    """Have a function called between the graphs of `torch.compile`, which cannot hold a tree.
+
+    `torch.compiler.disable` imports the compiler, which takes as long as PyTorch, so it waits until
+    there is something to be compiled.
+    """
+
+    @wraps(function)
+    def call(*args: Any, **options: Any) -> Any:
+        if torch.compiler.is_compiling():
+            # What is refused with fullgraph=True shows this line.
+            outside = torch.compiler.disable(function, reason="trees are searched between graphs")
+            return outside(*args, **options)
+        return function(*args, **options)
+
+    return call  # type: ignore[return-value]
+
+
+class Bounded(torch.autograd.Function):
+    """Values in range, whose derivatives of any order are, too: apply(values, axes)."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(values: Any, axes: int) -> Any:
+        """Return what `formulas.in_range` does."""
+        return formulas.in_range(torch, values, axes)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        """Keep how many axes go together."""
+        ctx.axes = inputs[1]
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Any) -> Any:
+        """Return the gradient in range."""
+        return Bounded.apply(gradient, ctx.axes), None
+
+    @staticmethod
+    def jvp(ctx: Any, tangent: Any, _: Any) -> Any:
+        """Return the tangent in range."""
+        return Bounded.apply(tangent, ctx.axes)
+
+
+def bounded(values: Any, axes: int) -> Any:
+    """Return what `formulas.in_range` does, sparing a function where nothing is recorded."""
+    if torch.is_grad_enabled():
+        return Bounded.apply(values, axes)
+    return formulas.in_range(torch, values, axes)
+
+
+LIBRARY = formulas.Library(torch, torch.Tensor.detach, bounded, torch.is_grad_enabled)
 
 
 class Searching(torch.autograd.Function):
@@ -35,7 +91,13 @@ class Searching(torch.autograd.Function):
     @staticmethod
     def forward(search: Search, vertices: Any, *queries: Any) -> Any:
         """Search, once for a whole batch."""
-        arrays = [None if x is None else x.detach().numpy() for x in (vertices, *queries)]
+        try:
+            arrays = [None if x is None else x.detach().numpy() for x in (vertices, *queries)]
+        except RuntimeError as error:
+            raise TypeError(
+                "a search needs tensors with data, not those of a trace or an export: "
+                f"call it outside, as torch.compile does ({error})"
+            ) from error
         return tuple(torch.from_numpy(array) for array in search(*arrays))
 
     @staticmethod
@@ -134,6 +196,7 @@ class Approaching(torch.autograd.Function):
         return formulas.push_point(LIBRARY, points, corners, tuple(found), hit, ctx.signed, given)
 
 
+@outside_graphs
 def hits(
     tree: Any, rays: tuple[Any, Any], vertices: Any, bounds: tuple[Any, Any],
     options: dict[str, Any],
@@ -156,11 +219,12 @@ def hits(
         *(with_axes(x, len(shape)) for x in (low, high)),
     )
     (t, prim_id, u, v, front), corners = _searched(search, vertices, queries)
-    ends = [x.expand(*shape, 3) for x in queries[:2]]
+    ends = [_summable(x).expand(*shape, 3) for x in queries[:2]]
     t, u, v, position = Hitting.apply(*ends, corners, t, u, v, prim_id >= 0)
     return HitTuple(*(x.to(device) for x in (t, prim_id, u, v, position, front)))
 
 
+@outside_graphs
 def nearest(
     query: str, tree: Any, points: Any, vertices: Any, max_distance: Any, options: dict[str, Any]
 ) -> PointTuple:
@@ -175,7 +239,7 @@ def nearest(
     queries = with_axes(points, len(shape) + 1), with_axes(limits, len(shape))
     (distance, prim_id, u, v, position), corners = _searched(search, vertices, queries)
     distance, position, u, v = Approaching.apply(
-        queries[0].expand(*shape, 3), corners, distance, position, u, v, prim_id >= 0,
+        _summable(queries[0]).expand(*shape, 3), corners, distance, position, u, v, prim_id >= 0,
         query == "signed_distance",
     )  # fmt: skip
     return PointTuple(*(x.to(device) for x in (distance, position, prim_id, u, v)))
@@ -192,7 +256,7 @@ def _searched(search: Search, vertices: Any, queries: tuple[Any, ...]) -> tuple[
     *found, rows = Searching.apply(search, vertices.detach(), *fixed)
     if len(vertices) == 0:
         return found, torch.zeros((*rows.shape, 3), dtype=torch.float64)
-    return found, vertices[rows]
+    return found, _summable(vertices)[rows]
 
 
 def _reals(name: str, value: Any) -> Any:
@@ -203,9 +267,16 @@ def _reals(name: str, value: Any) -> Any:
         raise TypeError(f"{name} must be a tensor or an array of numbers: {error}") from None
     if tensor.is_complex() or tensor.dtype == torch.bool:
         raise TypeError(f"{name} must be real numbers, got a tensor of {tensor.dtype}")
+    if tensor.is_meta:
+        raise TypeError(f"{name} must have data, got a tensor on the device meta")
     if tensor.layout != torch.strided:
         raise TypeError(f"{name} must be a dense tensor, got one of layout {tensor.layout}")
     return tensor.to(CPU).to(torch.float64)
+
+
+def _summable(rows: Any) -> Any:
+    """Return rows of three, whose gradients, sums over all queries, are in range."""
+    return Bounded.apply(rows, 1) if rows.requires_grad else rows
 
 
 def _device(*values: Any) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from bvh.gradients import formulas
 from tests.cases.families import FAMILIES, build
 from tests.oracles.derivatives import ExactRates
 
-NUMPY = formulas.Library(np, lambda x: x)
+NUMPY = formulas.Library(np, lambda x: x, partial(formulas.in_range, np), lambda: False)
 Array = NDArray[np.float64]
 
 # Numbers that the package makes no promises for.

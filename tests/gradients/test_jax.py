@@ -147,6 +147,16 @@ def test_shapes_and_types() -> None:
     assert diff.distance(tree, np.zeros((0, 3))).shape == (0,)
 
 
+def test_shapes_alone() -> None:
+    """Nothing is searched."""
+    tree = bvh.BVH.from_triangles([[0, 0, 0], [4, 0, 0], [0, 4, 0]], [[0, 1, 2]])
+    rays = jax.ShapeDtypeStruct((7, 3), jnp.float32)
+    shapes = jax.eval_shape(lambda o, d: diff.closest_hit(tree, o, d), rays, rays)
+    assert shapes.position.shape == (7, 3) and shapes.prim_id.dtype == jnp.int32
+    slope = jax.eval_shape(jax.grad(lambda p: diff.distance(tree, p).sum()), rays)
+    assert (slope.shape, slope.dtype) == ((7, 3), jnp.float32)
+
+
 def test_refusals() -> None:
     tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
     point = np.ones(3)

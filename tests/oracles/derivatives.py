@@ -1,7 +1,9 @@
-"""Derivatives of t, u and v of hits in rational arithmetic, and the errors due in float64."""
+"""Derivatives of hits and closest points in rational arithmetic, and the errors due in float64."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -70,9 +72,76 @@ class ExactRates:
             )
 
     def within(self, rows: Any) -> bool:
-        """Return whether rows of doubles are as near to the exact ones as float64 allows."""
-        return all(
-            abs(Fraction(float(x)) - want) <= error
-            for row, wants, errors in zip(np.asarray(rows), self.rows, self.errors, strict=True)
-            for x, want, error in zip(row, wants, errors, strict=True)
-        )
+        """Return whether rows of doubles are as near to the exact ones as float64 allows.
+
+        A row is 0 where it is beyond the range, by a factor of less than 2 perhaps.
+        """
+        for row, wants, errors in zip(np.asarray(rows), self.rows, self.errors, strict=True):
+            largest = max(abs(x) for x in wants)
+            beyond = not any(row) and largest >= 2**1023
+            near = largest < 2**1024 and all(
+                abs(Fraction(float(x)) - want) <= error
+                for x, want, error in zip(row, wants, errors, strict=True)
+            )
+            if not (near or beyond):
+                return False
+        return True
+
+
+def root(value: Fraction) -> Fraction:
+    """Return the square root, to 4000 bits or more."""
+    shift = max(0, 8000 + value.denominator.bit_length() - value.numerator.bit_length())
+    scaled = (value.numerator << shift + shift % 2) // value.denominator
+    return Fraction(math.isqrt(scaled), 1 << (shift + 1) // 2)
+
+
+def blend(weights: Sequence[Fraction], corners: Sequence[Vector]) -> Vector:
+    x, y, z = (
+        sum((w * c[i] for w, c in zip(weights, corners, strict=True)), Fraction()) for i in range(3)
+    )
+    return x, y, z
+
+
+def closest(rows: Sequence[Vector], free: Sequence[int]) -> tuple[Fraction, ...]:
+    """Return distance, u, v and position of the point nearest to the first of `rows`.
+
+    The corners of a face follow; it may move in what is spanned by those that are `free`.
+    """
+    point, *corners = rows
+    first, *others = (corners[i] for i in free)
+    edges = [minus(x, first) for x in others]
+    sides = [dot(minus(point, first), edge) for edge in edges]
+    weights = [Fraction()] * 3
+    if len(edges) == 1:
+        weights[free[1]] = sides[0] / dot(edges[0], edges[0])
+    elif edges:
+        a, b, c = dot(edges[0], edges[0]), dot(edges[0], edges[1]), dot(edges[1], edges[1])
+        weights[free[1]] = (c * sides[0] - b * sides[1]) / (a * c - b * b)
+        weights[free[2]] = (a * sides[1] - b * sides[0]) / (a * c - b * b)
+    weights[free[0]] = 1 - sum(weights, Fraction())
+    at = blend(weights, corners)
+    offset = minus(point, at)
+    return root(dot(offset, offset)), weights[1], weights[2], *at
+
+
+def crossing(rows: Sequence[Vector]) -> tuple[Fraction, ...]:
+    """Return t, u, v and position where a ray, the first two rows, meets the plane of a face."""
+    origin, d, v0, v1, v2 = rows
+    e1, e2, r = minus(v1, v0), minus(v2, v0), minus(origin, v0)
+    den = dot(cross(e1, e2), d)
+    t, u, v = (sign * dot(cross(*pair), x) / den for sign, pair, x in (
+        (-1, (e1, e2), r), (1, (r, e2), d), (1, (e1, r), d)))  # fmt: skip
+    return t, u, v, *blend((1 - u - v, u, v), (v0, v1, v2))
+
+
+def slopes(
+    function: Callable[[Sequence[Vector]], tuple[Fraction, ...]], rows: Any, way: Any
+) -> list[Fraction]:
+    """Return how the results of a function change as rows move, by differences."""
+    step = Fraction(1, 2**2300)
+
+    def moved(size: Fraction) -> tuple[Fraction, ...]:
+        pairs = zip(map(exact, rows), map(exact, way), strict=True)
+        return function([blend((Fraction(1), size), pair) for pair in pairs])
+
+    return [(x - y) / (2 * step) for x, y in zip(moved(step), moved(-step), strict=True)]
