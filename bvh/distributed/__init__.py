@@ -5,8 +5,9 @@ for URLs; the rest is for Dask arrays and clusters.
 
 | file | contents |
 |---|---|
-| `fetched_files.py` | Local copies of files that are fetched from elsewhere, under names that contain their checksums |
-| `part_records.py` | What the index of a folder has of a part: its box, counts, bits and checksums |
+| `fetched_files.py` | Local copies of files that are fetched from elsewhere, under names that contain their digests |
+| `part_records.py` | What the index of a folder has of a part: its box, counts, bits and digests |
+| `part_index.py` | Index of a folder of parts: what it says of each, read and checked; and the files it speaks of |
 | `out_of_core/` | Meshes larger than memory: cut into parts, each a tree in a file, and queried as one tree |
 | `tree_handles.py` | Handles of trees and scenes, which stand for them in task graphs |
 | `ray_blocks.py` | Rays of a chunk, made and cast in blocks that stay in the caches of a CPU |

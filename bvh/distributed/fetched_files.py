@@ -1,7 +1,9 @@
-"""Local copies of files that are fetched from elsewhere, under names that contain their checksums.
+"""Local copies of files that are fetched from elsewhere, under names that contain their digests.
 
 A copy is kept until somebody removes it: BVH_PARTS_DIR is the folder for them. Each file is fetched
-by one process of a machine, while others wait for it.
+by one process of a machine, while others wait for it. What arrives is counted and hashed, and gets
+its name only if it is the file; later it is checked for damage alone. So who can write to the
+folder is trusted.
 """
 
 from __future__ import annotations
@@ -12,32 +14,79 @@ import os
 import secrets
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from functools import lru_cache
+from hashlib import blake2b
 from pathlib import Path
+from typing import BinaryIO
 
+from bvh.io.container import PIECE
+from bvh.runtime.cache.plain_files import lock_file, open_plain
 from bvh.runtime.starting_folder import absolute
 
-try:
-    import fcntl
-except ImportError:  # Windows
-    fcntl = None  # type: ignore[assignment]
+# How often a process that waits for another one looks whether it is done.
+POLL_SECONDS = 0.02
 
 # Copies whose content was found to be damaged, and that could not be removed.
 _rejected: set[Path] = set()
 
 
-def fetched(name: str, fetch: Callable[[str], object], check: Callable[[Path], None]) -> Path:
-    """Return the local copy of a file; fetch it unless it is there already.
+@dataclass(frozen=True)
+class Wanted:
+    """A file to be fetched.
 
-    Parameters
+    Attributes
     ----------
     name : str
-        Of the copy, with a checksum in it.
-    fetch : callable
-        Called with a path to write to.
+        Of the copy, with a digest in it.
+    size : int
+        In bytes; no more are read.
+    digest : str or None
+        BLAKE2b of the content; None if it is not known.
+    label : str
+        What messages begin with.
+    opened : callable
+        Returns the file that is fetched, as a context.
     check : callable
         Raises a ValueError unless a path is the file, as far as can be seen at once.
+    """
+
+    name: str
+    size: int
+    digest: str | None
+    label: str
+    opened: Callable[[], AbstractContextManager[BinaryIO]]
+    check: Callable[[Path], None]
+
+    def fetch(self, file: BinaryIO) -> None:
+        """Write the content to a file; raise a ValueError if what arrives is something else."""
+        found, digest = 0, blake2b(digest_size=len(self.digest or "00") // 2)
+        with self.opened() as source:
+            # One byte more than there should be tells that there are more.
+            while piece := source.read(min(PIECE, self.size - found + 1)):
+                found += len(piece)
+                digest.update(piece)
+                file.write(piece)
+        if found != self.size:
+            number = "more" if found > self.size else found
+            raise ValueError(f"{self.label} has {number} bytes, the index says {self.size}")
+        if self.digest not in (None, digest.hexdigest()):
+            raise ValueError(f"{self.label} is not the file of the index")
+
+    def is_good(self, path: Path) -> bool:
+        """Return whether there is a copy that can be used."""
+        try:
+            self.check(path)
+        except ValueError:
+            return False
+        return path not in _rejected
+
+
+def fetched(wanted: Wanted) -> Path:
+    """Return the local copy of a file; fetch it unless it is there already.
 
     Raises
     ------
@@ -46,16 +95,18 @@ def fetched(name: str, fetch: Callable[[str], object], check: Callable[[Path], N
     OSError
         If BVH_PARTS_DIR is no folder that can be written to.
     """
-    path = cache_folder() / name
-    if _is_good(path, check):
+    path = cache_folder() / wanted.name
+    if wanted.is_good(path):
         return path
     folder = _writable_folder()
-    path = folder / name
-    with _turn(folder / f".{name}") as temporary:
+    path = folder / wanted.name
+    with _turn(folder / f".{wanted.name}") as temporary:
         # Another process may have fetched it while this one waited.
-        if not _is_good(path, check):
-            fetch(str(temporary))
-            check(temporary)
+        if not wanted.is_good(path):
+            with open(temporary, "ab", opener=open_plain) as file:
+                file.truncate(0)
+                wanted.fetch(file)
+            wanted.check(temporary)
             os.replace(temporary, path)
             _rejected.discard(path)
     return path
@@ -75,17 +126,8 @@ def cache_folder() -> Path:
     given = os.environ.get("BVH_PARTS_DIR")
     if given:
         return absolute(given)
-    home = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    return Path(home) / "bvh" / "parts"
-
-
-def _is_good(path: Path, check: Callable[[Path], None]) -> bool:
-    """Return whether there is a copy that can be used."""
-    try:
-        check(path)
-    except ValueError:
-        return False
-    return path not in _rejected
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.join("~", ".cache")
+    return absolute(home) / "bvh" / "parts"
 
 
 @contextlib.contextmanager
@@ -93,23 +135,10 @@ def _turn(temporary: Path) -> Iterator[Path]:
     """Yield the name of a file to fetch to, which other processes wait for; remove it at the end.
 
     What is locked is the file itself: if its process is killed, the next goes on with it. Where the
-    disk knows no locks, each process has a name of its own.
+    disk knows no locks, or the name is somebody's link, each process has a name of its own; also on
+    Windows, which lets nobody write to what is locked.
     """
-    file = None
-    while fcntl is not None:
-        file = os.open(temporary, os.O_RDWR | os.O_CREAT, 0o600)
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX)
-            # Whoever had it before may have finished it, or given up.
-            if os.path.samestat(os.fstat(file), os.stat(temporary)):
-                break
-        except FileNotFoundError:
-            pass
-        except OSError:
-            os.close(file)
-            file = None
-            break
-        os.close(file)
+    file = _locked(temporary)
     if file is None:
         temporary = temporary.with_name(f".{secrets.token_hex(8)}{temporary.suffix}")
     try:
@@ -117,10 +146,37 @@ def _turn(temporary: Path) -> Iterator[Path]:
     finally:
         # By now it may be the next one's.
         with contextlib.suppress(FileNotFoundError):
-            if file is None or os.path.samestat(os.fstat(file), os.stat(temporary)):
+            if file is None or os.path.samestat(os.fstat(file), os.lstat(temporary)):
                 temporary.unlink()
         if file is not None:
             os.close(file)
+
+
+def _locked(path: Path) -> int | None:
+    """Open and lock a file, waiting for other processes; None where that cannot be done."""
+    while os.name != "nt":
+        try:
+            file = open_plain(path, os.O_RDWR | os.O_CREAT)
+        except OSError:
+            return None
+        is_held = False
+        try:
+            while not lock_file(file):
+                time.sleep(POLL_SECONDS)
+            # Whoever had it before may have finished it, or given up.
+            is_held = os.path.samestat(os.fstat(file), os.lstat(path))
+            if is_held:
+                return file
+        except FileNotFoundError:
+            pass
+        except OSError:
+            # It holds nothing: where no file can be locked, none is fetched to under this name.
+            path.unlink(missing_ok=True)
+            return None
+        finally:
+            if not is_held:
+                os.close(file)
+    return None
 
 
 def _writable_folder() -> Path:

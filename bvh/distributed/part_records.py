@@ -1,16 +1,23 @@
-"""What the index of a folder has of a part: its box, counts, bits and checksums."""
+"""What the index of a folder has of a part: its box, counts, bits and digests."""
 
 from __future__ import annotations
 
+import math
 import re
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
 
-from bvh.io.container import DIGEST_SIZE
+from bvh.io.container import DIGEST_SIZE, HEADER_SIZE
+from bvh.io.file_formats import box_in
 from bvh.queries.hierarchy import BVH
 from bvh.runtime.arguments import ALL_BITS
+
+# Bytes of a digest that no other content has, whoever looks for one.
+CONTENT_DIGEST_SIZE = 32
 
 
 @dataclass(frozen=True)
@@ -24,12 +31,16 @@ class PartRecord:
         Lower and upper corner; None if no triangle is valid.
     tree_bytes, ids_bytes : int
         Sizes of the files.
-    tree_header, ids_digest : str
-        Checksum in the header of the tree's file, which covers those of its arrays, and checksum of
-        the whole file of ids.
+    tree_header : str
+        Checksum in the header of the tree's file, which covers those of its arrays. They find
+        damage; other arrays can be made that have the same.
+    ids_digest : str
+        BLAKE2b of the file of ids: of 32 bytes, of 16 in indexes of versions 1 and 2.
     groups : int or None
         All bits that valid triangles have, so that a query whose mask has none of them opens no
         file; None if no triangle of the mesh was given any.
+    tree_digest : str or None
+        BLAKE2b of the tree's file, 32 bytes; None in indexes of versions 1 and 2.
     """
 
     triangles: int
@@ -39,14 +50,15 @@ class PartRecord:
     ids_bytes: int
     ids_digest: str
     groups: int | None = None
+    tree_digest: str | None = None
 
 
-def row_of(part: PartRecord) -> dict[str, Any]:
-    """Return a record as the index has it: without groups, as before there were any."""
-    row = asdict(part)
-    if part.groups is None:
-        del row["groups"]
-    return row
+def content_digest(pieces: Iterable[Any], size: int = CONTENT_DIGEST_SIZE) -> str:
+    """Return the BLAKE2b of the bytes of a file, which no other file has."""
+    digest = blake2b(digest_size=size)
+    for piece in pieces:
+        digest.update(piece)
+    return digest.hexdigest()
 
 
 def box_of(tree: BVH) -> list[float] | None:
@@ -63,11 +75,29 @@ def bits_of(tree: BVH) -> int | None:
     return int(np.bitwise_or.reduce(tree.groups[ids[ids >= 0]], initial=np.uint32(0)))
 
 
-def check_record(part: PartRecord) -> None:
+def check_header(data: bytes, part: PartRecord) -> None:
+    """Raise a ValueError unless the header of a tree's file is that of a part, with its box."""
+    if data[HEADER_SIZE - DIGEST_SIZE :].hex() != part.tree_header:
+        raise ValueError("is not the file of the index")
+    kind, count, bounds = box_in(data)
+    if kind != "triangles":
+        raise ValueError("is not a tree over triangles")
+    box = None if math.isnan(bounds[0]) else list(bounds)
+    if count != part.triangles or box != part.bounds:
+        raise ValueError("has another box, or other triangles, than the index says")
+
+
+def check_record(part: PartRecord, has_content_digests: bool) -> None:
     """Raise a ValueError or TypeError unless a part can be what the index says."""
-    for digest in (part.tree_header, part.ids_digest):
+    size = CONTENT_DIGEST_SIZE if has_content_digests else DIGEST_SIZE
+    sizes = {part.tree_header: DIGEST_SIZE, part.ids_digest: size}
+    if has_content_digests:
+        sizes[part.tree_digest or ""] = size
+    elif part.tree_digest is not None:
+        raise ValueError("is damaged: it has digests that its version does not know")
+    for digest, size in sizes.items():
         # They become names of files.
-        if not re.fullmatch(f"[0-9a-f]{{{2 * DIGEST_SIZE}}}", digest):
+        if not re.fullmatch(f"[0-9a-f]{{{2 * size}}}", digest):
             raise ValueError("is damaged: a checksum is not one")
     box = part.bounds
     if box is not None:

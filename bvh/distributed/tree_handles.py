@@ -3,6 +3,12 @@
 A handle is a snapshot: what happens to a tree or scene afterwards does not change the answers of a
 graph. It is pickled once, however many tasks use it. A tree that is mapped from a file is not
 pickled at all: its handle has the path and the checksum, and each process opens the file once.
+
+The checksum is that of the header, which covers CRC-32s of the arrays. It tells a file that was
+saved again, or is another one on another machine, without reading gigabytes. It is no guard against
+who can write to the file, and is trusted as with any tree that is mapped: bytes could be changed
+as well after they were hashed. Parts, which may come from elsewhere, are known by digests of
+their content.
 """
 
 from __future__ import annotations
@@ -17,8 +23,8 @@ from typing import Any
 
 import numpy as np
 
-from bvh.distributed.out_of_core.part_folder import header_digest
 from bvh.distributed.out_of_core.parts import Parts
+from bvh.distributed.part_index import header_digest
 from bvh.io.container import DIGEST_SIZE, HEADER_SIZE
 from bvh.io.file_formats import MAGIC
 from bvh.queries.hierarchy import BVH

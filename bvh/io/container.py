@@ -16,7 +16,8 @@ offset bytes header
 
 The digest of an array is the BLAKE2b of the CRC-32s of its pieces of 1 MiB: pieces can be checked
 side by side, as fast as memory is read. It finds damage, not intent: who writes a file can write
-its digests, and so nothing that is read is trusted for them (see `untrusted`).
+its digests, or other arrays that have the same, and so nothing that is read is trusted for them
+(see `untrusted`), and no file is known by them (see `part_index`).
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ import struct
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from hashlib import blake2b
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -178,6 +179,14 @@ def _pieces(header: bytes, arrays: list[NDArray[np.uint8]]) -> Iterator[NDArray[
         yield np.zeros(-len(data) % ALIGNMENT, np.uint8)
 
 
+def write_pieces(file: BinaryIO, pieces: Iterable[NDArray[np.uint8]]) -> None:
+    """Write the bytes of a file and bring them to the disk."""
+    for piece in pieces:
+        file.write(piece.data)
+    file.flush()
+    os.fsync(file.fileno())
+
+
 def replace_file(path: str, pieces: Iterable[NDArray[np.uint8]]) -> None:
     """Write a file atomically: its name refers to the old content or to all of the new one."""
     # Through a link to what it points at, as a plain write would.
@@ -190,10 +199,7 @@ def replace_file(path: str, pieces: Iterable[NDArray[np.uint8]]) -> None:
     try:
         # A new file, with the permissions that every new file gets.
         with open(temporary, "xb") as file:
-            for piece in pieces:
-                file.write(piece.data)
-            file.flush()
-            os.fsync(file.fileno())
+            write_pieces(file, pieces)
         os.replace(temporary, path)
     except BaseException:
         with contextlib.suppress(OSError):

@@ -1,4 +1,6 @@
-"""Frozen writer of saved files, as version 0.1.0 wrote them: it must never be adapted to the code.
+"""Frozen writer of saved files, as version 0.1.0 wrote them, and of indexes of parts, as 0.2.0 did.
+
+It must never be adapted to the code.
 
 Files in users' hands have this layout, byte for byte, and have to be readable for ever.
 Only what is read of a tree follows the code.
@@ -6,9 +8,11 @@ Only what is read of a tree follows the code.
 
 from __future__ import annotations
 
+import json
 import struct
 import zlib
 from hashlib import blake2b
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -78,3 +82,26 @@ def saved_scene(tables: dict[str, Any], trees: list[bytes]) -> bytes:
         len(tables["normals"]), len(tables["uv"]), size + sum(map(len, trees)),
     )  # fmt: skip
     return file_of(fields, entries, b"".join(trees))
+
+
+def saved_index(folder: Path, source: str = "mesh") -> dict[str, Any]:
+    """Return the index of the parts in a folder: of version 1, or 2 where faces have groups."""
+    rows, version, total = list[dict[str, Any]](), 1, 0
+    for tree_path in sorted(folder.glob("*.bvh")):
+        tree, ids_path = tree_path.read_bytes(), tree_path.with_suffix(".npy")
+        count, box = struct.unpack_from("<Q", tree, 48)[0], struct.unpack_from("<6d", tree, 80)
+        rows.append({"triangles": count, "bounds": list(box), "tree_bytes": len(tree)})
+        rows[-1] |= {"tree_header": tree[1008:1024].hex(), "ids_bytes": ids_path.stat().st_size}
+        rows[-1]["ids_digest"] = blake2b(ids_path.read_bytes(), digest_size=16).hexdigest()
+        total += count
+        if struct.unpack_from("<I", tree, 36)[0]:
+            at = tree.index(b"face_bits")
+            offset, size = struct.unpack_from("<2Q", tree, at + 40)
+            words = np.frombuffer(tree, "<u4", size // 4, offset)
+            rows[-1]["groups"], version = int(np.bitwise_or.reduce(words)), 2
+    content = {
+        "format": "bvh parts", "version": version, "triangles": total, "quality": "medium",
+        "sources": [{"name": source, "first": 0, "triangles": total}], "parts": rows,
+    }  # fmt: skip
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"))
+    return content | {"digest": blake2b(text.encode(), digest_size=16).hexdigest()}

@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 import bvh
 from bvh.distributed.out_of_core import mesh_windows, partitioning
-from bvh.distributed.out_of_core.part_folder import Source, new_folder
+from bvh.distributed.out_of_core.part_folder import new_folder
 from bvh.distributed.out_of_core.parts import Parts
+from bvh.distributed.part_index import Source
 
 
 def parts_of(

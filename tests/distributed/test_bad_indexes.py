@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import bvh
-from bvh.distributed.out_of_core import part_folder
+from bvh.distributed import part_index
 from bvh.distributed.out_of_core.parts import Parts
 from tests.cases.families import sphere
 from tests.cases.partitions import parts_of
@@ -39,7 +39,7 @@ def content_of(folder: Path) -> Any:
 def write(folder: Path, content: Any, *, signed: bool) -> None:
     """Write an index, with the checksum that its content has if it is signed."""
     if signed:
-        content["digest"] = part_folder._digest_of(content)
+        content["digest"] = part_index.index_digest(content)
     (folder / "index.json").write_text(json.dumps(content))
 
 
@@ -60,7 +60,7 @@ def test_every_value_is_covered_by_the_checksum(folder: Path) -> None:
         changed = copy.deepcopy(content)
         holder, key = leaves(changed)[k]
         value = holder[key]
-        holder[key] = value + "0" if isinstance(value, str) else value * 0.75 + 1
+        holder[key] = value + "0" if isinstance(value, str) else (value or 0) * 0.75 + 1
         write(folder, changed, signed=False)
         with pytest.raises(ValueError, match=r"index\.json"):
             bvh.load(folder)
@@ -86,6 +86,44 @@ def test_a_box_that_is_not_the_trees(folder: Path) -> None:
         bvh.load(folder).closest_hit(*RAY)
 
 
+def test_a_box_that_no_ray_meets(folder: Path) -> None:
+    """The part would never be opened: its header is looked at when the folder is."""
+    content = content_of(folder)
+    content["parts"][1]["bounds"] = [50.0, 50.0, 50.0, 51.0, 51.0, 51.0]
+    write(folder, content, signed=True)
+    with pytest.raises(ValueError, match=r"part 1 \(00001.bvh\) has another box"):
+        bvh.load(folder)
+
+
+def test_counts_that_are_not_the_trees(folder: Path) -> None:
+    content = content_of(folder)
+    for part, more in zip(content["parts"], (1, -1), strict=True):
+        part["triangles"] += more
+    write(folder, content, signed=True)
+    with pytest.raises(ValueError, match=r"part 0 \(00000.bvh\) has another box, or other"):
+        bvh.load(folder)
+
+
+@pytest.mark.parametrize("what", ["groups", "ids"])
+def test_what_was_checked_for_another_index(what: str, tmp_path: Path) -> None:
+    """Files that are as they were are checked again for what this index says of them."""
+    vertices, faces = sphere(1)
+    part = np.arange(len(faces)) % 2
+    parts_of(tmp_path, vertices, faces, part, groups=np.arange(len(faces)) % 8).validate()
+    content = content_of(tmp_path)
+    if what == "groups":
+        content["parts"][1]["groups"] = 0
+        match = r"part 1 \(00001.bvh\): has other groups than the index says"
+    else:
+        # As if there were only the first part's triangles.
+        content["parts"].pop()
+        content["triangles"] = content["sources"][0]["triangles"] = len(faces) // 2
+        match = r"part 0 \(00000.npy\): holds ids that are not ascending in 0..15"
+    write(tmp_path, content, signed=True)
+    with pytest.raises(ValueError, match=match):
+        bvh.load(tmp_path).validate()
+
+
 def test_one_byte(folder: Path, rng: np.random.Generator) -> None:
     path = folder / "index.json"
     text, wanted = path.read_bytes(), bvh.load(folder).closest_hit(*RAY).t
@@ -104,6 +142,11 @@ HOSTILE: list[Callable[[Any], Any]] = [
     lambda c: c["parts"][0].update(tree_header="../../../../etc/passwd"),
     lambda c: c["parts"][0].update(ids_digest="0" * 31 + "/"),
     lambda c: c["parts"][0].update(ids_digest=5),
+    lambda c: c["parts"][0].update(tree_digest=None),
+    lambda c: c["parts"][0].update(tree_digest="../" + "0" * 61),
+    lambda c: c["parts"][0].update(tree_digest="0" * 32),
+    lambda c: c["parts"][0].pop("tree_digest"),
+    lambda c: c.update(version=1),
     lambda c: c["parts"][0].update(tree_bytes=-1),
     lambda c: c["parts"][0].update(tree_bytes=10**400),
     lambda c: c["parts"][0].update(tree_bytes=True),
@@ -161,7 +204,7 @@ def test_hostile_files(folder: Path) -> None:
             np.save(path, ids)
         record = content["parts"][1]
         record["ids_bytes"] = path.stat().st_size
-        record["ids_digest"] = part_folder.file_digest(path)
+        record["ids_digest"] = part_index.file_digest(path)
         write(folder, content, signed=True)
         with pytest.raises(ValueError, match=r"part 1 \(00001.npy\)"):
             bvh.load(folder).closest_hit(*RAY)
@@ -185,8 +228,8 @@ def test_what_is_no_file(make: Any, folder: Path) -> None:
 
 
 def test_an_index_of_a_newer_version(folder: Path) -> None:
-    write(folder, content_of(folder) | {"version": 3, "digest": "of another kind"}, signed=False)
-    with pytest.raises(ValueError, match="has format version 3; this version of bvh reads 2"):
+    write(folder, content_of(folder) | {"version": 4, "digest": "of another kind"}, signed=False)
+    with pytest.raises(ValueError, match="has format version 4; this version of bvh reads 3"):
         bvh.load(folder)
 
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import builtins
+import errno
+import json
 import os
+import shutil
 import sys
 import threading
 import time
@@ -16,7 +19,10 @@ import pytest
 import bvh
 from bvh.distributed import fetched_files
 from bvh.distributed.out_of_core.parts import Parts
+from bvh.runtime.cache import plain_files
 from tests.cases.families import sphere
+from tests.cases.forged_files import forgeable_sphere, forged
+from tests.cases.frozen_files import saved_index
 from tests.cases.partitions import parts_of
 
 fsspec = pytest.importorskip("fsspec")
@@ -112,6 +118,94 @@ def test_bad_files_at_a_url(name: str, how: str, files: Any) -> None:
         Parts(URL).all_hits(*RAY)
 
 
+@pytest.mark.parametrize("old", [False, True])
+def test_a_forged_part_at_another_url(old: bool, copies: Path, tmp_path: Path) -> None:
+    """It has the checksums of the honest one: no copy of it is used for the honest address.
+
+    Nor of one that an index of an older version takes for the part.
+    """
+    for name in ("honest", "forged"):
+        folder = tmp_path / name
+        wanted = parts_of(folder, *forgeable_sphere(), np.zeros(128, int)).corners(range(128))
+    path = folder / "00000.bvh"
+    shutil.copytree(tmp_path / "honest", folder, dirs_exist_ok=True)
+    path.write_bytes(forged(path.read_bytes()))
+    if old:
+        (folder / "index.json").write_text(json.dumps(saved_index(folder)))
+        found = bvh.load(f"file://{folder}").corners(range(128))
+        assert not np.array_equal(found, wanted)
+    else:
+        with pytest.raises(ValueError, match=r"part 0 \(00000.bvh\) is not the file of the index"):
+            bvh.load(f"file://{folder}").corners(range(128))
+    honest = tmp_path / "honest"
+    for _ in range(2):
+        parts = bvh.load(f"file://{honest}")
+        np.testing.assert_array_equal(parts.corners(range(128)), wanted)
+        # Then the same as version 0.2.0 has written it.
+        (honest / "index.json").write_text(json.dumps(saved_index(honest)))
+
+
+class Endless:
+    """A file that never ends, and what has been read of it."""
+
+    def __init__(self) -> None:
+        self.found = 0
+
+    def read(self, count: int) -> bytes:
+        self.found += count
+        assert self.found < 1 << 26
+        return bytes(count)
+
+    def __enter__(self) -> Endless:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+
+@pytest.mark.parametrize("ending", ["bvh", "npy"])
+def test_a_server_that_sends_more_than_was_announced(
+    ending: str, files: Any, copies: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sent, open_file, parts = Endless(), type(files).open, Parts(URL)
+
+    def endless(self: Any, path: str, *rest: Any, **more: Any) -> Any:
+        return sent if path.endswith(f"1.{ending}") else open_file(self, path, *rest, **more)
+
+    monkeypatch.setattr(type(files), "open", endless)
+    with pytest.raises(ValueError, match=rf"part 1 \(00001.{ending}\) has more bytes"):
+        parts.all_hits(*RAY)
+    record = parts.records[1]
+    assert sent.found == (record.tree_bytes if ending == "bvh" else record.ids_bytes) + 1
+    assert not list(copies.glob(".*"))
+
+
+@pytest.mark.parametrize("make", [os.symlink, os.link])
+def test_links_in_the_folder_of_copies(
+    make: Any, files: Any, copies: Path, wanted: Any, tmp_path: Path
+) -> None:
+    """Nothing is written through a link with the name of a file that is being fetched."""
+    (tmp_path / "precious").write_text("precious")
+    copies.mkdir()
+    parts = Parts(URL)
+    for record in parts.records:
+        for name in (f".{record.tree_header}.bvh", f".{record.tree_digest}.bvh"):
+            make(tmp_path / "precious", copies / name)
+        make(tmp_path / "precious", copies / f".{record.ids_digest}.npy")
+    same(parts, wanted)
+    assert (tmp_path / "precious").read_text() == "precious"
+    assert len([path for path in copies.iterdir() if not path.name.startswith(".")]) == 6
+
+
+def test_a_relative_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is meant as it was at the import, wherever the process goes."""
+    monkeypatch.delenv("BVH_PARTS_DIR", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", "cache")
+    folder = fetched_files.cache_folder()
+    monkeypatch.chdir(tmp_path)
+    assert folder.is_absolute() and fetched_files.cache_folder() == folder
+
+
 @pytest.mark.parametrize("ending", [".bvh", ".npy"])
 @pytest.mark.parametrize("how", ["removed", "emptied", "one byte", "first byte", "exchanged"])
 def test_a_damaged_copy_is_fetched_again(
@@ -137,16 +231,17 @@ def test_each_file_is_fetched_by_one_of_many(
     files: Any, copies: Path, wanted: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Locks of files hold between threads as between processes."""
-    pytest.importorskip("fcntl")
+    pytest.importorskip("fcntl")  # On Windows each process has a file of its own.
     fetched: list[str] = []
-    get_file = type(files).get_file
+    open_file = type(files).open
 
-    def slow(self: Any, remote: str, local: str) -> None:
-        fetched.append(remote)
-        time.sleep(0.01)
-        get_file(self, remote, local)
+    def slow(self: Any, remote: str, mode: str, **more: Any) -> Any:
+        if not remote.endswith("index.json"):
+            fetched.append(remote)
+            time.sleep(0.01)
+        return open_file(self, remote, mode, **more)
 
-    monkeypatch.setattr(type(files), "get_file", slow)
+    monkeypatch.setattr(type(files), "open", slow)
     found: list[Any] = []
     threads = [
         threading.Thread(target=lambda: found.append(Parts(URL).all_hits(*RAY, threads=1)))
@@ -164,7 +259,7 @@ def test_each_file_is_fetched_by_one_of_many(
 def test_what_a_killed_process_was_fetching(files: Any, copies: Path, wanted: Any) -> None:
     copies.mkdir()
     for record in Parts(URL).records:
-        (copies / f".{record.tree_header}.bvh").write_bytes(b"half")
+        (copies / f".{record.tree_digest}.bvh").write_bytes(b"half")
     same(Parts(URL), wanted)
     assert len(list(copies.iterdir())) == 6
 
@@ -172,7 +267,11 @@ def test_what_a_killed_process_was_fetching(files: Any, copies: Path, wanted: An
 def test_a_disk_without_locks(
     files: Any, copies: Path, wanted: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fetched_files, "fcntl", None)
+
+    def refuse(file: int) -> None:
+        raise OSError(errno.ENOLCK, "no locks")
+
+    monkeypatch.setattr(plain_files, "_lock", refuse)
     same(Parts(URL), wanted)
     assert len(list(copies.iterdir())) == 6
 

@@ -63,9 +63,8 @@ def test_a_killed_process(tmp_path: Path) -> None:
     try:
         assert child.stdout.readline() == "here\n"
         before = sorted(os.listdir(folder))
-        if part_folder.fcntl is not None:
-            with pytest.raises(FileExistsError, match="another process"):
-                bvh.partition(sphere(3), folder)
+        with pytest.raises(FileExistsError, match="another process"):
+            bvh.partition(sphere(3), folder)
         assert sorted(os.listdir(folder)) == before
     finally:
         child.kill()
@@ -108,13 +107,11 @@ def test_a_full_disk(what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         if what == "spill":
             patch.setattr(partitioning, "_append", full)
         elif what == "tree":
-            patch.setattr(bvh.BVH, "save", full)
-            patch.setattr(part_folder, "header_digest", lambda path: "0" * 32)
+            patch.setattr(part_folder, "write_pieces", full)
         elif what == "ids":
             patch.setattr(np, "save", full)
         elif what == "index":
-            patch.setattr(os, "fsync", full)
-            patch.setattr(bvh.BVH, "save", lambda tree, path: Path(path).write_bytes(b"tree"))
+            patch.setattr(part_folder, "index_digest", full)
         else:
             patch.setattr(os, "replace", full)
         with pytest.raises(OSError):
@@ -141,7 +138,15 @@ def test_what_a_killed_process_may_leave(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["mine.npy", "unfinished/mine.txt", "trees.bvh", "index.json", ".hidden", "00000.npy/mine"],
+    [
+        "mine.npy",
+        "unfinished/mine.txt",
+        "unfinished/all/mine",
+        "trees.bvh",
+        "index.json",
+        ".hidden",
+        "00000.npy/mine",
+    ],
 )
 def test_files_of_somebody_else_are_kept(name: str, tmp_path: Path) -> None:
     """Also beside a folder that has the name of the mark of a run."""
@@ -152,6 +157,44 @@ def test_files_of_somebody_else_are_kept(name: str, tmp_path: Path) -> None:
     with pytest.raises(OSError):
         bvh.partition(sphere(1), tmp_path)
     assert (tmp_path / name).read_text() == "mine"
+
+
+@pytest.mark.parametrize("checked", [True, False])
+@pytest.mark.parametrize(
+    ("name", "make"),
+    [("unfinished", os.symlink)]
+    + [
+        (name, make)
+        for name in ("unfinished/lock", "unfinished/all", "00000.bvh")
+        for make in (os.symlink, os.link)
+    ],
+)
+def test_links_in_the_folder(
+    name: str, make: Any, checked: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is written or removed through them, even if they come after they were looked for."""
+    other, folder = tmp_path / "other", tmp_path / "parts"
+    for place in (other, folder / "unfinished"):
+        place.mkdir(parents=True)
+    for precious in ("all", "lock", "index.json", "precious"):
+        (other / precious).write_text("precious")
+    if name == "unfinished":
+        (folder / name).rmdir()
+        make(other, folder / name)
+    else:
+        make(other / "precious", folder / name)
+    if not checked:
+        monkeypatch.setattr(part_folder, "_demand_ours", lambda path: None)
+    elif make is os.symlink:
+        with pytest.raises(FileExistsError, match="has files in it"):
+            bvh.partition(sphere(1), folder)
+        assert (folder / name).is_symlink()
+    try:
+        bvh.partition(sphere(1), folder)
+    except OSError:
+        assert checked or name in ("unfinished", "unfinished/lock")
+    assert {path.read_text() for path in other.iterdir()} == {"precious"}
+    assert len(list(other.iterdir())) == 4
 
 
 def test_a_finished_folder_with_the_mark_of_a_run(tmp_path: Path) -> None:

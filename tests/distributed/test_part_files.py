@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import threading
@@ -14,6 +15,8 @@ import bvh
 from bvh.distributed.out_of_core import open_parts
 from bvh.distributed.out_of_core.parts import Parts
 from tests.cases.families import sphere
+from tests.cases.forged_files import forgeable_sphere, forged
+from tests.cases.frozen_files import saved_index
 from tests.cases.partitions import parts_of
 
 RAY = [3.0, 0.1, 0.2], [-1.0, 0.0, 0.0]
@@ -55,6 +58,38 @@ def test_index_that_is_no_index(text: str, folder: Path) -> None:
     (folder / "index.json").write_text(text)
     with pytest.raises(ValueError, match=r"index\.json"):
         bvh.load(folder)
+
+
+def test_a_forged_part(tmp_path: Path) -> None:
+    """It has the sizes, checksums, box and counts of another, and is no damaged file."""
+    folder = tmp_path / "parts"
+    parts_of(folder, *forgeable_sphere(), np.zeros(128, int)).validate()
+    path, wanted = folder / "00000.bvh", bvh.load(folder).corners(range(128))
+    path.write_bytes(forged(path.read_bytes()))
+    assert not np.array_equal(bvh.load(folder).corners(range(128)), wanted)
+    with pytest.raises(ValueError, match=r"part 0 \(00000.bvh\) is not the file of the index"):
+        bvh.load(folder).validate()
+    with pytest.raises(ValueError, match=r"part 0 \(00000.bvh\) is not the file of the index"):
+        bvh.load(folder, audit=True)
+
+
+@pytest.mark.parametrize("groups", [None, 5])
+def test_an_index_of_an_older_version(groups: int | None, folder: Path) -> None:
+    """Versions 1 and 2 tell a part by checksums alone, which find damage."""
+    if groups is not None:
+        shutil.rmtree(folder)
+        bvh.partition(sphere(2), folder, groups=groups)
+    wanted, path = bvh.load(folder).all_hits(*RAY), folder / "index.json"
+    index = saved_index(folder)
+    assert index["version"] == (1 if groups is None else 2)
+    path.write_text(json.dumps(index))
+    old = bvh.load(folder, audit=True)
+    found = old.all_hits(*RAY, mask=groups)
+    assert found.t.tobytes() == wanted.t.tobytes()
+    np.testing.assert_array_equal(found.prim_id, wanted.prim_id)
+    damage(folder / "00000.bvh", 2000)
+    with pytest.raises(ValueError, match=r"part 0 .*is damaged"):
+        bvh.load(folder).all_hits(*RAY)
 
 
 def test_folder_that_is_none(tmp_path: Path) -> None:
@@ -124,10 +159,33 @@ def test_files_that_change_after_they_were_checked(how: str, ending: str, folder
         parts.all_hits(*RAY)
 
 
+@pytest.mark.parametrize("ending", ["bvh", "npy"])
+@pytest.mark.parametrize("how", ["cut off", "one byte", "moved", "replaced"])
+def test_files_that_change_while_they_are_mapped(how: str, ending: str, folder: Path) -> None:
+    """What is left of a file that was cut off is never read: the rest would be a bus error."""
+    parts, path = Parts(folder), folder / f"00000.{ending}"
+    wanted, content = parts.all_hits(*RAY).t, path.read_bytes()
+    if how == "cut off":
+        os.truncate(path, 64)
+    elif how == "one byte":
+        damage(path, len(content) // 2)
+    else:
+        # These stay mapped as they were, whatever has their names now.
+        path.rename(path.with_name("moved"))
+        if how == "replaced":
+            path.write_bytes(bytes(100))
+        np.testing.assert_array_equal(parts.all_hits(*RAY).t, wanted)
+        return
+    with pytest.raises(ValueError, match=rf"part 0 .*00000.{ending}"):
+        parts.all_hits(*RAY)
+    path.write_bytes(content)
+    np.testing.assert_array_equal(parts.all_hits(*RAY).t, wanted)
+
+
 def test_bytes_are_checked_once_in_a_process(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[Path] = []
     digest = open_parts.file_digest
-    monkeypatch.setattr(open_parts, "file_digest", lambda path: read.append(path) or digest(path))
+    monkeypatch.setattr(open_parts, "file_digest", lambda *a: read.append(a[0]) or digest(*a))
     for _ in range(3):
         Parts(folder, memory=1).all_hits(*RAY)
     assert sorted(path.name for path in read) == ["00000.npy", "00001.npy", "00002.npy"]

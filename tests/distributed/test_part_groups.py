@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import bvh
-from bvh.distributed.out_of_core import part_folder, part_visits
+from bvh.distributed import part_index
+from bvh.distributed.out_of_core import part_visits
 from bvh.distributed.out_of_core.part_pictures import visible_tree
 from tests.cases.families import sphere
 from tests.cases.part_checks import check_points, check_rays, check_regions
@@ -87,7 +88,7 @@ def test_masks_lazily(tmp_path: Path, rng: np.random.Generator) -> None:
 
 
 def test_masks_of_parts_without_groups(tmp_path: Path, rng: np.random.Generator) -> None:
-    """All faces have all bits; the index is as it was before there were groups."""
+    """All faces have all bits; the index has none."""
     vertices, faces, _ = mesh_of(rng)
     tree = bvh.BVH.from_triangles(vertices, faces)
     parts = cut_parts(tmp_path / "parts", vertices, faces, 100)
@@ -95,8 +96,7 @@ def test_masks_of_parts_without_groups(tmp_path: Path, rng: np.random.Generator)
         check_all(parts, tree, rng, mask, lazily=False)
     assert parts.groups_of([[0, -1]]).tolist() == [[ALL, 0]]
     content = json.loads((tmp_path / "parts" / "index.json").read_text())
-    assert content["version"] == 1
-    assert not any("groups" in part for part in content["parts"])
+    assert [part["groups"] for part in content["parts"]] == [None] * parts.part_count
 
 
 def test_parts_without_faces_that_count_are_not_opened(
@@ -141,7 +141,6 @@ def test_groups_are_kept(kind: str, tmp_path: Path) -> None:
     tree = bvh.load(tmp_path / "parts" / "00000.bvh")
     np.testing.assert_array_equal(tree.groups, wanted)
     assert bvh.load(tmp_path / "parts").records[0].groups == np.bitwise_or.reduce(wanted)
-    assert json.loads((tmp_path / "parts" / "index.json").read_text())["version"] == 2
 
 
 def test_groups_of_some_sources(tmp_path: Path) -> None:
@@ -179,7 +178,7 @@ def test_an_index_with_other_groups(bits: Any, tmp_path: Path) -> None:
     content = json.loads(path.read_text())
     assert content["parts"][0]["groups"] == 7
     content["parts"][0]["groups"] = bits
-    content["digest"] = part_folder._digest_of(content)
+    content["digest"] = part_index.index_digest(content)
     path.write_text(json.dumps(content))
     with pytest.raises(ValueError, match=r"other groups|groups are not 32 bits"):
         bvh.load(tmp_path / "parts").validate()

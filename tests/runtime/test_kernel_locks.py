@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bvh.runtime.cache import kernel_files
+from bvh.runtime.cache import kernel_files, plain_files
 from bvh.runtime.cache.kernel_files import KernelLocks
 from bvh.runtime.cache.kernel_folders import KernelFolder
 
@@ -60,7 +60,7 @@ def test_a_disk_without_locks(number: int, tmp_path: Path, monkeypatch: pytest.M
         raise OSError(number, os.strerror(number))
 
     waits: list[float] = []
-    monkeypatch.setattr(kernel_files, "_lock", refuse)
+    monkeypatch.setattr(plain_files, "_lock", refuse)
     monkeypatch.setattr(kernel_files, "PATIENCE_SECONDS", 1.0)
     monkeypatch.setattr("time.sleep", waits.append)
     assert not KernelLocks().take(KernelFolder(tmp_path), NAME) and not waits

@@ -16,8 +16,8 @@ import typer
 from numpy.typing import NDArray
 
 from bvh.apps.cli.console import bar
-from bvh.distributed.out_of_core.part_folder import INDEX, is_url
 from bvh.distributed.out_of_core.parts import Parts
+from bvh.distributed.part_index import INDEX, is_url
 from bvh.io.container import replace_file
 from bvh.io.meshes import read_file
 from bvh.queries.hierarchy import BVH

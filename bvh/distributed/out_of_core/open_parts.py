@@ -17,8 +17,8 @@ import numpy as np
 from numpy.lib.format import open_memmap
 from numpy.typing import NDArray
 
-from bvh.distributed.fetched_files import fetched, reject
-from bvh.distributed.out_of_core.part_folder import (
+from bvh.distributed.fetched_files import Wanted, fetched, reject
+from bvh.distributed.part_index import (
     Index,
     check_file,
     checked_files,
@@ -28,25 +28,29 @@ from bvh.distributed.out_of_core.part_folder import (
     is_url,
     tree_name,
 )
-from bvh.distributed.part_records import bits_of, box_of
+from bvh.distributed.part_records import PartRecord, bits_of, content_digest
 from bvh.queries.hierarchy import BVH
 from bvh.scene.files.loading import load
 
 UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 BINARY_UNITS = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 
+# Bytes of a file that are asked for at a time: each request is waited for.
+REQUEST = 1 << 25
+
 # What tells a file from any that takes its place, or that it becomes when it is written to.
 State = tuple[int, ...]
 
-# Files whose bytes have been checked in this process, with the checksum that they were checked by.
-_checked: set[tuple[State, str]] = set()
+# Files whose bytes have been checked in this process, with what of the index they were checked by.
+_checked: set[tuple[Any, ...]] = set()
 
 
 class Part(NamedTuple):
-    """An open part: its tree, and the ids of its triangles in the whole."""
+    """An open part: its tree, the ids of its triangles in the whole, the states of both files."""
 
     tree: BVH
     ids: NDArray[np.int64]
+    files: dict[Path, State]
 
     def ids_of(self, prim_id: Any) -> NDArray[np.int64]:
         """Return the ids in the whole of primitives of the part; -1 for -1."""
@@ -54,6 +58,21 @@ class Part(NamedTuple):
         hit = prim_id >= 0
         ids[hit] = self.ids[prim_id[hit]]
         return ids
+
+    @property
+    def is_intact(self) -> bool:
+        """Whether no mapped file was written to, or cut off, which would end in a bus error.
+
+        A file that was removed or replaced stays mapped as it was.
+        """
+        for path, state in self.files.items():
+            try:
+                now = _state(path)
+            except OSError:
+                continue
+            if now != state and now[:2] == state[:2]:
+                return False
+        return True
 
 
 class OpenParts:
@@ -78,6 +97,8 @@ class OpenParts:
         """Open a part; what the memory does not hold beside it is closed."""
         with self._lock:
             part = self._open.pop(number, None)
+            if part is not None and not part.is_intact:
+                part = None
             records = self._index.parts
             used = sum(records[k].tree_bytes for k in self._open)
             while self._open and used + records[number].tree_bytes > self._memory:
@@ -86,6 +107,20 @@ class OpenParts:
                 part = self._opened(number)
             self._open[number] = part
         yield part
+
+    def check_content(self, number: int) -> None:
+        """Raise a ValueError unless the files of a part have the digests of the index.
+
+        That of a tree is not known in indexes of versions 1 and 2.
+        """
+        record, names = self._index.parts[number], (tree_name(number), ids_name(number))
+        with self.part(number) as part:
+            digests = record.tree_digest, record.ids_digest
+            for path, name, digest in zip(part.files, names, digests, strict=True):
+                if digest is not None and file_digest(path, len(digest) // 2) != digest:
+                    raise ValueError(
+                        f"{self._place}: part {number} ({name}) is not the file of the index"
+                    )
 
     def _opened(self, number: int) -> Part:
         """Map the files of a part, checked at the first time in a process."""
@@ -102,45 +137,52 @@ class OpenParts:
         """Return local copies of the files of a part at a URL."""
         files, root = file_system(self._place)
         part, found = self._index.parts[number], list[Path]()
-        for name, digest in (
-            (tree_name(number), part.tree_header),
-            (ids_name(number), part.ids_digest),
+        for name, key, size, digest in (
+            (tree_name(number), self._tree_key(number), part.tree_bytes, part.tree_digest),
+            (ids_name(number), part.ids_digest, part.ids_bytes, part.ids_digest),
         ):
-            label = f"{self._place}: part {number} ({name})"
+            label, path = f"{self._place}: part {number} ({name})", f"{root}/{name}"
+            check = partial(check_file, part=part, label=label)
+            opened = partial(files.open, path, "rb", block_size=REQUEST)
             try:
                 found.append(
-                    fetched(
-                        digest + Path(name).suffix,
-                        partial(files.get_file, f"{root}/{name}"),
-                        partial(check_file, part=part, label=label),
-                    )
+                    fetched(Wanted(key + Path(name).suffix, size, digest, label, opened, check))
                 )
             except FileNotFoundError:
                 raise ValueError(f"{label} is missing") from None
         return found[0], found[1]
 
+    def _tree_key(self, number: int) -> str:
+        """Return the name of a copy of a tree, without its ending.
+
+        Another tree can be made that an index without digests takes for its own, so that a copy is
+        good for files of the same address alone.
+        """
+        part = self._index.parts[number]
+        if part.tree_digest is not None:
+            return part.tree_digest
+        address = content_digest([f"{self._place}/{tree_name(number)}".encode()])
+        return f"{part.tree_header}-{address}"
+
     def _mapped(self, number: int, tree_path: Path, ids_path: Path) -> Part:
         """Map files of a part whose sizes and headers have been checked."""
         record, name = self._index.parts[number], f"{self._place}: part {number}"
-        checks = _state(tree_path), record.tree_header
+        files = {path: _state(path) for path in (tree_path, ids_path)}
+        checks = files[tree_path], record.tree_header, record.groups
         try:
             tree = load(tree_path, mmap=True, verify=checks not in _checked)
-            if not isinstance(tree, BVH) or tree.kind != "triangles":
+            if not isinstance(tree, BVH):
                 raise ValueError("is not a tree over triangles")
-            if len(tree) != record.triangles or box_of(tree) != record.bounds:
-                raise ValueError("has another box, or other triangles, than the index says")
             if checks not in _checked and bits_of(tree) != record.groups:
                 raise ValueError("has other groups than the index says")
         except ValueError as error:
             raise ValueError(f"{name} ({tree_name(number)}): {error}") from None
         _checked.add(checks)
         try:
-            ids = _mapped_ids(ids_path, record.ids_digest, self._index.triangles)
-            if ids.shape != (record.triangles,):
-                raise ValueError(f"has {len(ids)} ids for {record.triangles} triangles")
+            ids = _mapped_ids(ids_path, files[ids_path], record, self._index.triangles)
         except ValueError as error:
             raise ValueError(f"{name} ({ids_name(number)}): {error}") from None
-        return Part(tree, ids)
+        return Part(tree, ids, files)
 
     def renew(self) -> None:
         """Replace the lock by a new one."""
@@ -175,10 +217,10 @@ def _state(path: Path) -> State:
     return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
-def _mapped_ids(path: Path, digest: str, count: int) -> NDArray[np.int64]:
+def _mapped_ids(path: Path, state: State, record: PartRecord, count: int) -> NDArray[np.int64]:
     """Map the ids of a part; the first time in a process, after a check of all bytes."""
-    checks = _state(path), digest
-    if checks not in _checked and file_digest(path) != digest:
+    checks, digest = (state, record.ids_digest, count), record.ids_digest
+    if checks not in _checked and file_digest(path, len(digest) // 2) != digest:
         raise ValueError("is damaged: its checksum is wrong")
     try:
         ids: NDArray[np.int64] = open_memmap(path, mode="r")
@@ -187,6 +229,8 @@ def _mapped_ids(path: Path, digest: str, count: int) -> NDArray[np.int64]:
         raise ValueError(f"holds no ids: {error!r}") from None
     if ids.dtype != np.int64 or ids.ndim != 1:
         raise ValueError("holds no ids")
+    if len(ids) != record.triangles:
+        raise ValueError(f"has {len(ids)} ids for {record.triangles} triangles")
     if checks not in _checked:
         if len(ids) and not (ids[0] >= 0 and ids[-1] < count and (ids[1:] > ids[:-1]).all()):
             raise ValueError(f"holds ids that are not ascending in 0..{count - 1}")

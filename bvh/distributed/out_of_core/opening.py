@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
-from bvh.distributed.out_of_core.part_folder import is_url
 from bvh.distributed.out_of_core.parts import Parts
+from bvh.distributed.part_index import is_url
 from bvh.queries.hierarchy import BVH
 from bvh.scene.files import loading
 from bvh.scene.scene import Scene
@@ -33,7 +33,8 @@ def load(
         Map the file into memory instead of reading it: a tree of any size is available at once, is
         read from the disk as far as queries need it, and is shared by all processes that map it.
         Triangle groups of files of versions 1 and 2 are packed anew, in memory of each process. The
-        file must not be changed in place while the tree is in use; to save to it again is safe.
+        file must not be changed in place while the tree is in use: where it was cut off, the system
+        ends the process. To save to it again is safe.
     verify : bool
         Check checksums and structure, which takes about as long as reading the file does: at once,
         or with `mmap` at the first use of the tree, whatever it is, which then raises the
@@ -41,7 +42,8 @@ def load(
         yourself, and that cannot have been damaged.
     audit : bool
         Run `BVH.validate`, too, and at once: correct answers depend on the boxes of nodes, which a
-        carefully crafted file can get wrong in spite of all checksums.
+        carefully crafted file can get wrong in spite of all checksums. Of a folder, it computes the
+        digests of all files, too.
     threads : int, optional
         Threads for the checks; one for each CPU by default, -1 for all.
     memory : int or str

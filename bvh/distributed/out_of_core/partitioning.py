@@ -12,13 +12,15 @@ from numpy.typing import ArrayLike, NDArray
 
 from bvh.distributed.out_of_core.mesh_windows import WINDOW, windows_of
 from bvh.distributed.out_of_core.open_parts import byte_count
-from bvh.distributed.out_of_core.part_folder import NewFolder, Source, new_folder
+from bvh.distributed.out_of_core.part_folder import NewFolder, new_folder
 from bvh.distributed.out_of_core.part_splits import Grid, centroids, parts_of_cells
 from bvh.distributed.out_of_core.parts import Parts
+from bvh.distributed.part_index import Source
 from bvh.distributed.part_records import PartRecord
 from bvh.io.given_groups import GroupWindows
 from bvh.queries.hierarchy import BVH
 from bvh.runtime.arguments import ALL_BITS, MAX_ROWS, Quality, thread_count
+from bvh.runtime.cache.plain_files import open_plain
 from bvh.runtime.progress_bars import ProgressLike, heard
 from bvh.tree.build import check_quality
 
@@ -158,7 +160,7 @@ def _read(
     """
     found, grouped = list[Source](), given is not None
     name, number, first, count = "", -1, 0, 0
-    with open(spill, "wb") as file:
+    with open(spill, "xb") as file:
         for window in windows_of(source):
             if window.number != number:
                 if number >= 0:
@@ -232,7 +234,7 @@ def _append(rows: NDArray[Any], part: NDArray[np.int32], paths: list[Path]) -> N
     order = np.argsort(part, kind="stable")
     starts = np.flatnonzero(np.append(True, np.diff(part[order]) != 0))
     for begin, end in zip(starts, np.append(starts[1:], len(rows)), strict=True):
-        with open(paths[part[order[begin]]], "ab") as file:
+        with open(paths[part[order[begin]]], "ab", opener=open_plain) as file:
             rows[order[begin:end]].tofile(file)
 
 

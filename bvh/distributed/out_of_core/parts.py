@@ -49,7 +49,8 @@ class Parts(PartPoints):
     ------
     ValueError
         If the folder is not finished, or its index damaged; in queries, if the file of a part is
-        missing, cut off, damaged or another one. The message names it.
+        missing, cut off, damaged or another one. The message names it. That a file is the one of
+        the index in every byte is checked when it is fetched, and by `validate`.
 
     Notes
     -----

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import os
 import pickle
-import sys
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -17,27 +15,13 @@ import numba  # noqa: F401 (whole before its parts: threads may import at once)
 from numba.core import serialize
 
 from bvh.runtime.cache.kernel_folders import KernelFolder, Untrusted
+from bvh.runtime.cache.plain_files import lock_file
 
 dumps: Callable[[object], bytes] = serialize.dumps
 
 # The longest wait for another process; no kernel takes that long. Then it is compiled twice.
 PATIENCE_SECONDS = 300.0
 POLL_SECONDS = 0.05
-# Errors that mean "locked by another"; all others mean that the disk has no locks.
-LOCKED = (errno.EACCES, errno.EAGAIN, errno.EDEADLK)
-
-if sys.platform == "win32":
-    import msvcrt
-
-    def _lock(file: int) -> None:
-        msvcrt.locking(file, msvcrt.LK_NBLCK, 1)
-
-else:
-    import fcntl
-
-    def _lock(file: int) -> None:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-
 
 _refused: list[Untrusted] = []
 
@@ -115,13 +99,9 @@ def _locked_file(folder: KernelFolder, name: str) -> int | None:
     file = folder.open(name, os.O_RDWR | os.O_CREAT)
     locked: int | None = None
     try:
-        _lock(file)
         # The previous owner may have removed the file: a lock on it would exclude nobody.
-        if folder.is_file(file, name):
+        if lock_file(file) and folder.is_file(file, name):
             locked = file
-    except OSError as error:
-        if error.errno not in LOCKED:
-            raise
     finally:
         if locked is None:
             os.close(file)

@@ -16,13 +16,8 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-BY_DESCRIPTOR = hasattr(os, "getuid") and os.open in os.supports_dir_fd
+from bvh.runtime.cache.plain_files import BY_DESCRIPTOR, FOLDER, NO_LINK, PLAIN, READ, PlainFolder
 
-_OPEN = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
-_NO_LINK = getattr(os, "O_NOFOLLOW", 0)
-# Opening a pipe or a device must neither block nor have effects.
-_READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
-_FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0)
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 
 
@@ -30,16 +25,15 @@ class Untrusted(PermissionError):
     """A file or folder that another user could have written."""
 
 
-class KernelFolder:
+class KernelFolder(PlainFolder):
     """A folder of kernel files, opened when it is first needed."""
 
     def __init__(self, path: Path, link: bool = True, checked: bool = True) -> None:
         # Without `link` the parent may not be a symbolic link; without `checked` any owner and mode
         # are accepted.
-        self.path = Path(os.path.abspath(path))
+        super().__init__(path)
         self._link = link
         self._checked = checked
-        self._descriptor: int | None = None
         self._identity: tuple[int, int] | None = None
 
     def _opened(self) -> int | None:
@@ -54,7 +48,7 @@ class KernelFolder:
         if status is None or (status.st_dev, status.st_ino) != self._identity:
             with self._above() as above:
                 name = self.path.name
-                self._descriptor = os.open(name, _FOLDER | _OPEN | _NO_LINK, dir_fd=above)
+                self._descriptor = os.open(name, FOLDER | PLAIN, dir_fd=above)
             status = os.fstat(self._descriptor)
             self._identity = status.st_dev, status.st_ino
         self._demand(status, self.path)
@@ -73,7 +67,7 @@ class KernelFolder:
     def _above(self) -> Iterator[int]:
         """Open the parent folder, if it is trusted."""
         root = self.path.parent
-        above = os.open(root, _FOLDER | _OPEN | (0 if self._link else _NO_LINK))
+        above = os.open(root, FOLDER | PLAIN & ~(NO_LINK if self._link else 0))
         try:
             self._demand(os.fstat(above), root)
             link = os.lstat(root)
@@ -98,23 +92,12 @@ class KernelFolder:
 
     def close(self) -> None:
         """Close the descriptor; the folder is opened again when it is needed."""
-        if self._descriptor is not None:
-            os.close(self._descriptor)
-        self._descriptor = self._identity = None
-
-    def _at(self, name: str) -> tuple[Path | str, int | None]:
-        """Return the path of a file, and the descriptor that it refers to; raises OSError."""
-        folder = self._opened()
-        return (self.path / name if folder is None else name), folder
-
-    def open(self, name: str, flags: int) -> int:
-        """Open or create a file of the folder; only the user can access a new one."""
-        path, folder = self._at(name)
-        return os.open(path, flags | _OPEN | _NO_LINK, 0o600, dir_fd=folder)
+        super().close()
+        self._identity = None
 
     def read(self, name: str) -> bytes:
         """Return the content of a trusted file; raises OSError."""
-        with open(self.open(name, _READ), "rb") as file:
+        with open(self.open(name, READ), "rb") as file:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):
                 raise OSError(errno.EINVAL, "is no file", name)
@@ -136,25 +119,6 @@ class KernelFolder:
             os.replace(old, new, src_dir_fd=folder, dst_dir_fd=folder)
             return
         self.remove(temporary)
-
-    def remove(self, name: str) -> None:
-        """Remove a file, if that is possible."""
-        with contextlib.suppress(OSError):
-            path, folder = self._at(name)
-            os.unlink(path, dir_fd=folder)
-
-    def is_file(self, file: int, name: str) -> bool:
-        """Return whether an open file is the one that has a name now."""
-        try:
-            path, folder = self._at(name)
-            return os.path.samestat(os.fstat(file), os.stat(path, dir_fd=folder))
-        except OSError:
-            return False
-
-    def names(self) -> list[str]:
-        """Return the names of all files; raises OSError."""
-        folder = self._opened()
-        return os.listdir(self.path if folder is None else folder)
 
     def prepare(self) -> bool:
         """Make the folder; return whether kernels can be stored here, or at least loaded."""

@@ -10,6 +10,7 @@ nothing.
 from __future__ import annotations
 
 import contextlib
+import mmap as mmap_module
 import os
 import stat
 import warnings
@@ -73,15 +74,17 @@ def load(
         is_scene = start.startswith(SCENE_MAGIC)
         header = unpacked_scene(start, size) if is_scene else unpacked(start, size)
         content: NDArray[np.uint8]
+        mapped: Any = None
         if mmap:
             content = np.memmap(file, np.uint8, "r", shape=(size,))
+            mapped = content.base
         else:
             content = _read(file, start, size)
 
     trees: list[BVH] = []
 
     def tree_of(header: Header, content: NDArray[np.uint8]) -> BVH:
-        trees.append(_tree(_SavedTree(name, header, content, workers), mmap, verify))
+        trees.append(_tree(_SavedTree(name, header, content, workers, mapped), mmap, verify))
         return trees[-1]
 
     loaded: BVH | Scene
@@ -218,6 +221,8 @@ class _SavedTree:
     header: Header
     content: NDArray[np.uint8]
     threads: int
+    # The map of the whole file, or None.
+    mapped: mmap_module.mmap | None = None
     # Of a mapped tree: whether it has been checked, and what was wrong.
     done: bool = False
     flaw: str = ""
@@ -264,6 +269,9 @@ class _SavedTree:
                 raise ValueError(self.flaw)
             if not self.done:
                 try:
+                    if self.mapped is not None and self.mapped.size() < len(self.mapped):
+                        # Reading what is missing would end the process with a bus error.
+                        raise ValueError(f"{self.name}: was cut off after it was mapped")
                     self.fill(tree, True)
                 except ValueError as error:
                     self.flaw = str(error)

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 import bvh
-from bvh import BVH
+from bvh import BVH, Scene
 from bvh.io.container import ALIGNMENT, HEADER_SIZE
 from bvh.io.file_formats import entries_of, unpacked
 from bvh.runtime.simd import WIDTH
@@ -212,6 +212,26 @@ def test_an_interrupted_save_changes_nothing(
     assert os.listdir(tmp_path) == ["tree.bvh"]
     assert (tmp_path / "tree.bvh").read_bytes() == before
     assert len(bvh.load(tmp_path / "tree.bvh")) == 20
+
+
+@pytest.mark.parametrize("kind", ["tree", "scene"])
+def test_a_mapped_file_that_is_cut_off_before_its_first_use(kind: str, tmp_path: Path) -> None:
+    """What is gone cannot be read: the system would end the process."""
+    path, tree = (
+        tmp_path / "one.bvh",
+        BVH.from_boxes(*np.random.default_rng(1).random((2, 9999, 3))),
+    )
+    if kind == "scene":
+        scene = Scene()
+        scene.add(tree)
+        scene.save(path)
+    else:
+        tree.save(path)
+    mapped = bvh.load(path, mmap=True)
+    os.truncate(path, 1024)
+    for _ in range(2):
+        with pytest.raises(ValueError, match=r"one\.bvh: was cut off after it was mapped"):
+            mapped.closest_hit([0.5, 0.5, 5.0], [0.0, 0.0, -1.0])
 
 
 def test_a_mapped_tree_is_checked_once_at_its_first_use(

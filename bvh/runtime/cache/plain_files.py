@@ -1,0 +1,116 @@
+"""Files and folders opened by their own names, never through a link, and locks on open files.
+
+Whoever can write to a folder can plant a link in it, under the name of a file that is about to be
+written. So a folder is opened once and used by its descriptor, and what is written to is a file
+that has no other name. Windows has no descriptors of folders; there a folder is used by its path.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+import sys
+from pathlib import Path
+
+BY_DESCRIPTOR = hasattr(os, "getuid") and os.open in os.supports_dir_fd
+
+NO_LINK = getattr(os, "O_NOFOLLOW", 0)
+PLAIN = getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0) | NO_LINK
+# Opening a pipe or a device must neither block nor have effects.
+READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0)
+FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0)
+# Errors that mean "locked by another"; all others mean that the disk has no locks.
+LOCKED = (errno.EACCES, errno.EAGAIN, errno.EDEADLK)
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _lock(file: int) -> None:
+        msvcrt.locking(file, msvcrt.LK_NBLCK, 1)
+
+else:
+    import fcntl
+
+    def _lock(file: int) -> None:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def lock_file(file: int) -> bool:
+    """Lock an open file; False if it is locked already. OSError where the disk has no locks."""
+    try:
+        _lock(file)
+    except OSError as error:
+        if error.errno not in LOCKED:
+            raise
+        return False
+    return True
+
+
+def open_plain(path: str | Path, flags: int, folder: int | None = None) -> int:
+    """Open a file of a folder that is not a link; only the user can access a new one.
+
+    Raises
+    ------
+    OSError
+        If it is a link. With O_CREAT also if it is something else than a file, or a file that has
+        another name, too.
+    """
+    if not NO_LINK and os.path.islink(path):
+        raise OSError(errno.ELOOP, "is a link", os.fspath(path))
+    file = os.open(path, flags | PLAIN | (READ if flags & os.O_CREAT else 0), 0o600, dir_fd=folder)
+    status = os.fstat(file)
+    if flags & os.O_CREAT and not (stat.S_ISREG(status.st_mode) and status.st_nlink <= 1):
+        os.close(file)
+        raise OSError(errno.EINVAL, "is no file, or has another name", os.fspath(path))
+    return file
+
+
+class PlainFolder:
+    """A folder that is not a link, opened when it is first needed."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = Path(os.path.abspath(path))
+        self._descriptor: int | None = None
+
+    def _opened(self) -> int | None:
+        """Return a descriptor of the folder, None on systems without them; raises OSError."""
+        if BY_DESCRIPTOR and self._descriptor is None:
+            self._descriptor = os.open(self.path, FOLDER | PLAIN)
+        return self._descriptor
+
+    def close(self) -> None:
+        """Close the descriptor; the folder is opened again when it is needed."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+        self._descriptor = None
+
+    def _at(self, name: str) -> tuple[Path | str, int | None]:
+        """Return the path of a file, and the descriptor that it refers to; raises OSError."""
+        folder = self._opened()
+        return (self.path / name if folder is None else name), folder
+
+    def open(self, name: str, flags: int) -> int:
+        """Open or create a file of the folder, as `open_plain` does."""
+        path, folder = self._at(name)
+        return open_plain(path, flags, folder)
+
+    def remove(self, name: str) -> None:
+        """Remove a file, if that is possible."""
+        with contextlib.suppress(OSError):
+            path, folder = self._at(name)
+            os.unlink(path, dir_fd=folder)
+
+    def is_file(self, file: int, name: str) -> bool:
+        """Return whether an open file is the one that has a name now."""
+        try:
+            path, folder = self._at(name)
+            return os.path.samestat(os.fstat(file), os.stat(path, dir_fd=folder))
+        except OSError:
+            return False
+
+    def names(self) -> list[str]:
+        """Return the names of all files; raises OSError."""
+        folder = self._opened()
+        return os.listdir(self.path if folder is None else folder)
