@@ -96,7 +96,7 @@ def _along(vectors: Floats, axis: Floats) -> Floats:
 
 
 def ground_up(
-    source: BVH | Scene, camera: Camera, ground: bool | str | ArrayLike | None
+    source: Any, camera: Camera, ground: bool | str | ArrayLike | None
 ) -> Floats | None:
     """Return the up direction of the ground in a picture, or None for no ground.
 

@@ -48,6 +48,11 @@ Threads = Annotated[
     int | None, typer.Option(min=-1, help="Threads; one for each CPU by default, -1 for all CPUs.")
 ]
 
+Memory = Annotated[
+    str | None,
+    typer.Option(help="Parts to have in memory at a time, in each process; 2GB by default."),
+]
+
 RAY_COLUMNS = ("ox", "oy", "oz", "dx", "dy", "dz", "t_min", "t_max")
 HIT_COLUMNS = ("t", "prim_id", "u", "v", "front")
 SCENE_COLUMNS = ("instance_id", "leaf")
@@ -86,13 +91,18 @@ def opened(
     return Opened(source, read, up)
 
 
-def opened_parts(place: str, threads: int | None, flatten: bool = False) -> Opened[Any]:
+def opened_parts(
+    place: str, threads: int | None, flatten: bool = False, memory: str | None = None
+) -> Opened[Any]:
     """Return the tree or scene of a file, or the parts of a folder or URL."""
     path = Path(place)
     if not (is_url(place) or path.is_dir()):
+        if memory is not None:
+            raise ValueError(f"--memory is for parts, and {place} holds none")
         return opened(path, threads, flatten=flatten)
     # Workers of a cluster may have another working directory.
-    parts = Parts(place if is_url(place) else path.absolute())
+    given = {} if memory is None else {"memory": memory}
+    parts = Parts(place if is_url(place) else path.absolute(), **given)
     if flatten:
         raise ValueError(f"--flatten is for scenes, and {place} holds parts")
     return Opened(parts, None, "z")
