@@ -20,7 +20,7 @@ from bvh.pictures.picture import Picture
 from bvh.pictures.shading import DATA, SHADES, Sight, Stage
 from bvh.queries.hierarchy import BVH
 from bvh.runtime.arguments import thread_count, whole_number
-from bvh.runtime.progress_bars import ProgressLike, heard
+from bvh.runtime.progress_bars import Progress, ProgressLike, heard
 from bvh.runtime.threads import share
 from bvh.scene.scene import Scene
 
@@ -42,7 +42,7 @@ SMOOTH = {"clay", "material", "ao", "shadow"}
 
 @runtime_checkable
 class InParts(Protocol):
-    """A mesh that is not one tree, and has one for each picture: `bvh.Parts`, which stands above."""
+    """A mesh that has a tree for each picture of it: `bvh.Parts`, whose folder stands above."""
 
     @property
     def bounds(self) -> NDArray[np.float64]:
@@ -332,8 +332,8 @@ def smooth_of_parts(shade: str, names: Iterable[str]) -> bool:
 
 
 def _lights(
-    source: BVH | Scene | InParts, camera: Camera, lamp: ArrayLike | None, softness: float, light_rays: int,
-    reach: float | None,
+    source: BVH | Scene | InParts, camera: Camera, lamp: ArrayLike | None, softness: float,
+    light_rays: int, reach: float | None,
 ) -> Lights:  # fmt: skip
     """Return the lights of checked arguments."""
     if lamp is None:

@@ -37,13 +37,14 @@ def show(
     Parameters
     ----------
     what : BVH, Scene, Parts, Hits or Picture
-        A tree, a scene or a mesh in parts is rendered. Hits must have the shape (height, width) of a picture, as for
-        ``camera.rays()``; they are coloured, misses are background. A picture is returned.
+        A tree, a scene or a mesh in parts is rendered. Hits must have the shape (height, width) of
+        a picture, as for ``camera.rays()``; they are coloured, misses are background. A picture is
+        returned.
     camera : Camera, optional
         Camera for a tree, scene or parts; by default one that sees all of it.
     shade : str, optional
-        How to render a tree, scene or parts, as in `bvh.pictures.render`; by default "material" for a
-        scene in which a mesh has one, else "clay".
+        How to render them, as in `bvh.pictures.render`; by default "material" for a scene in which
+        a mesh has one, else "clay".
     by : {"t", "prim_id", "instance_id", "cost"}
         What colours hits: distance, from light to dark; faces; instances of a scene; or, for hits
         with counters, the cost, like the shade "cost".

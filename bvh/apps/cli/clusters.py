@@ -28,7 +28,7 @@ from bvh.distributed.out_of_core.part_pictures import VisibleTree, sample_rays
 from bvh.distributed.out_of_core.parts import Parts
 from bvh.pictures.picture import Picture
 from bvh.pictures.rendering import Band, Drawing, smooth_of_parts
-from bvh.runtime.arguments import thread_count
+from bvh.runtime.arguments import number_of, thread_count
 
 Scheduler = Annotated[
     str | None,
@@ -38,8 +38,8 @@ Threads = Annotated[
     int | None,
     typer.Option(
         min=-1,
-        help="Threads; one for each CPU by default, -1 for all CPUs. With --scheduler also those of "
-        "each task, of which a worker does several at a time: by default one there.",
+        help="Threads; one for each CPU by default, -1 for all CPUs. With --scheduler those of "
+        "each task, one by default: a worker does several tasks at a time.",
     ),
 ]
 
@@ -286,9 +286,9 @@ class HitSummary(NamedTuple):
         )
 
     def __repr__(self) -> str:
-        owners = "" if self.owners is None else f" {len(self.owners)} instances"
+        owners = "" if self.owners is None else f" {number_of(len(self.owners), 'instances')}"
         reach = f"{owners}, t {self.near:.6g} to {self.far:.6g}" if self.hits else ""
-        return f"{self.kind}({self.hits} of {self.rays} rays hit{reach})"
+        return f"{self.kind}({self.hits} of {number_of(self.rays, 'rays')} hit{reach})"
 
 
 def _summary(client: Any, hits: Any) -> HitSummary:

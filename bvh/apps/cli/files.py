@@ -22,6 +22,7 @@ from bvh.io.container import replace_file
 from bvh.io.meshes import read_file
 from bvh.queries.hierarchy import BVH
 from bvh.queries.results import Hits, SceneHits
+from bvh.runtime.arguments import number_of
 from bvh.scene.files.loading import is_saved, load
 from bvh.scene.scene import Scene
 
@@ -161,15 +162,16 @@ def check_folder(output: Path) -> None:
 def content_of(source: Any) -> str:
     """Return the numbers of primitives, instances and trees as text."""
     if isinstance(source, Parts):
-        return f"{len(source)} triangles in {source.part_count} parts"
+        return f"{number_of(len(source), 'triangles')} in {number_of(source.part_count, 'parts')}"
     if not isinstance(source, Scene):
-        return f"{len(source)} {source.kind}"
+        return number_of(len(source), source.kind)
     leaves = source.leaves
     counts = np.array([len(tree) for tree in leaves.trees], np.int64)
     kinds = {tree.kind for tree in leaves.trees}
     what = kinds.pop() if len(kinds) == 1 else "primitives"
-    stored = f"{counts.sum()} {what} in {len(counts)} trees"
-    return f"{len(source)} instances, {counts[leaves.tree_of].sum()} {what}; {stored}"
+    stored = f"{number_of(counts.sum(), what)} in {number_of(len(counts), 'trees')}"
+    shown = number_of(counts[leaves.tree_of].sum(), what)
+    return f"{number_of(len(source), 'instances')}, {shown}; {stored}"
 
 
 def read_rays(path: Path) -> NDArray[np.float64]:

@@ -37,7 +37,12 @@ class VisibleTree(BVH):
 
     @classmethod
     def of(
-        cls, parts: PartPictures, seen: NDArray[np.int64], *, smooth: bool, threads: int | None = None
+        cls,
+        parts: PartPictures,
+        seen: NDArray[np.int64],
+        *,
+        smooth: bool,
+        threads: int | None = None,
     ) -> VisibleTree:
         """Build the tree over triangles of parts.
 
