@@ -26,11 +26,11 @@ SINGULARS = {
 
 def number_of(count: Any, plural: str, form: str = "") -> str:
     """Return how many there are as text: "1 ray", "2 rays"; of more words the first is the noun."""
-    noun, space, rest = plural.partition(" ")
     number = format(count, form)
-    if number == "1":
-        noun = SINGULARS.get(noun, noun.removesuffix("s"))
-    return f"{number} {noun}{space}{rest}"
+    if number != "1":
+        return f"{number} {plural}"
+    noun, space, rest = plural.partition(" ")
+    return f"1 {SINGULARS.get(noun, noun.removesuffix('s'))}{space}{rest}"
 
 
 def reals(name: str, value: ArrayLike) -> NDArray[np.float64]:
