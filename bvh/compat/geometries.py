@@ -11,7 +11,7 @@ from bvh.compat.tensors import CHUNK, InputRows, plain, thread_limit
 from bvh.io.meshes import triangles_of
 from bvh.queries.hierarchy import BVH
 from bvh.queries.tree_base import OPEN_IS_FINE
-from bvh.runtime.arguments import face_rows, owned, rows
+from bvh.runtime.arguments import face_rows, number_of, owned, rows
 from bvh.runtime.threads import share
 
 INVALID_ID = 0xFFFFFFFF
@@ -90,10 +90,9 @@ class Geometries:
         return self._surface().tree
 
     def __repr__(self) -> str:
-        count = len(self._geometries)
-        triangles = sum(len(faces) for _, faces in self._geometries)
-        plural = "y" if count == 1 else "ies"
-        return f"{type(self).__name__}({count} geometr{plural}, {triangles} triangles)"
+        count = number_of(len(self._geometries), "geometries")
+        triangles = number_of(sum(len(faces) for _, faces in self._geometries), "triangles")
+        return f"{type(self).__name__}({count}, {triangles})"
 
     def _surface(self) -> Surface:
         """Return all triangles and their tree, built if a mesh is new."""

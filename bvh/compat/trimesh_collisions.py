@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from bvh.compat.managed_meshes import ManagedMeshes
 from bvh.compat.trimesh_points import tree_of
-from bvh.runtime.arguments import reals
+from bvh.runtime.arguments import number_of, reals
 
 EXTERNAL = "__external"
 
@@ -37,7 +37,7 @@ class CollisionManager(ManagedMeshes):
     """
 
     def __repr__(self) -> str:
-        return f"CollisionManager({len(self._ids)} meshes)"
+        return f"CollisionManager({number_of(len(self._ids), 'meshes')})"
 
     def add_object(self, name: Hashable, mesh: Any, transform: ArrayLike | None = None) -> Any:
         """Add a mesh as it is now; one with the same name is replaced.
@@ -357,7 +357,7 @@ def scene_to_collision(scene: Any) -> tuple[CollisionManager, dict[Hashable, Any
     >>> from bvh.compat.trimesh import scene_to_collision
     >>> manager, objects = scene_to_collision(trimesh.creation.box().scene())
     >>> manager, len(objects)
-    (CollisionManager(1 meshes), 1)
+    (CollisionManager(1 mesh), 1)
     """
     manager, objects = CollisionManager(), {}
     for node in scene.graph.nodes_geometry:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from bvh.distributed.chunk_tasks import AXES, held, target_key, unified
+from bvh.runtime.arguments import number_of
 from bvh.runtime.cpus import task_threads
 
 
@@ -74,7 +75,7 @@ class LazyLists:
         return self.joined().compute(**options)
 
     def __repr__(self) -> str:
-        return f"LazyLists({self.chunks.size} chunks)"
+        return f"LazyLists({number_of(self.chunks.size, 'chunks')})"
 
 
 def lazy_lists(

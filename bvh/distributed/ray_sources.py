@@ -18,6 +18,7 @@ from bvh.camera.camera import Camera
 from bvh.distributed.chunk_tasks import checked_options, held, target_key
 from bvh.distributed.lazy_queries import lazy_query
 from bvh.distributed.ray_blocks import Maker, RayBlocks
+from bvh.runtime.arguments import number_of
 from bvh.runtime.cpus import task_threads
 
 VERBS = ("closest_hit", "any_hit", "count_hits", "all_hits")
@@ -209,7 +210,7 @@ class RaySource:
         return sums[0]
 
     def __repr__(self) -> str:
-        return f"RaySource({' x '.join(map(str, self.shape))} rays)"
+        return f"RaySource({number_of(' x '.join(map(str, self.shape)), 'rays')})"
 
 
 def camera_rays(camera: Camera, tile: int | tuple[int, int] = 2048) -> RaySource:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from bvh.geometry.transforms import affine_maps
 from bvh.io.materials import Material, material_of
-from bvh.runtime.arguments import owned
+from bvh.runtime.arguments import number_of, owned
 from bvh.runtime.jit import BVHWarning
 
 ENDINGS = (".glb", ".gltf")
@@ -67,7 +67,11 @@ class Attributes(NamedTuple):
 
     def __repr__(self) -> str:
         arrays = {"vertex_normals": self.vertex_normals, "uv": self.uv}
-        known = [f"{name} of {len(a)} vertices" for name, a in arrays.items() if a is not None]
+        known = [
+            f"{name} of {number_of(len(a), 'vertices')}"
+            for name, a in arrays.items()
+            if a is not None
+        ]
         if self.material is not None:
             known.append(repr(self.material))
         return f"Attributes({', '.join(known) or 'none'})"
@@ -100,7 +104,7 @@ def placements(scene: Any) -> list[Placement]:
             skipped[label] = str(error)
     if skipped:
         (first, why), more = next(iter(skipped.items())), len(skipped) - 1
-        others = f", and {more} more nodes" if more else ""
+        others = f", and {number_of(more, 'nodes')} more" if more else ""
         # Attributed to the caller of the public function.
         warnings.warn(f"node {first!r} is left out: {why}{others}", BVHWarning, stacklevel=3)
     return found

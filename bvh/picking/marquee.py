@@ -116,6 +116,7 @@ class Finder:
         bits = bit_masks("mask", mask)
         if bits.ndim:
             raise ValueError(f"mask must be one number, got an array of shape {bits.shape}")
+        self._bits = int(bits)
         self.shown = (self.leaves.masks & bits) != 0
 
     def near(self, region: Region) -> tuple[NDArray[np.int64], Flags]:
@@ -133,7 +134,7 @@ class Finder:
         """Return a leaf and its map."""
         tree = int(self.leaves.tree_of[row])
         if tree not in self._looked_at:
-            self._looked_at[tree] = Leaf(self.leaves.trees[tree])
+            self._looked_at[tree] = Leaf(self.leaves.trees[tree], self._bits)
         return self._looked_at[tree], self.leaves.matrices[row]
 
     def cast(self, points: Floats, t_max: Any) -> Any:

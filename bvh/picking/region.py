@@ -19,8 +19,9 @@ from bvh.picking.projected import (
     transformed,
 )
 from bvh.queries.tree_base import TreeBase
-from bvh.runtime.arguments import kernel_input, reals, rows
+from bvh.runtime.arguments import ALL_BITS, kernel_input, reals, rows
 from bvh.runtime.threads import share
+from bvh.tree.face_bits import counted
 from bvh.tree.primitives import Triangles
 
 # What is selected, and whether a part of it has to be in the region, or all of it.
@@ -142,15 +143,22 @@ def not_beside(region: Region, triangles: NDArray[np.float64]) -> NDArray[np.boo
 
 
 class Leaf:
-    """A tree under a selection: its triangles, and those that may be visible in a region."""
+    """A tree under a selection: its triangles, and those that may be visible in a region.
 
-    def __init__(self, tree: TreeBase) -> None:
-        self.tree = tree
+    Faces that share no bit with the mask do not count.
+    """
+
+    def __init__(self, tree: TreeBase, mask: int = ALL_BITS) -> None:
+        self.tree, self._mask = tree, mask
 
     @cached_property
     def surface(self) -> Surface:
         """All its triangles, computed on first access."""
-        return surface_of(self.tree)
+        found, groups = surface_of(self.tree), self.tree.groups
+        if groups is None:
+            return found
+        kept = counted(groups, self._mask)[found.owners]
+        return Surface(found.points, found.faces[kept], found.owners[kept])
 
     @cached_property
     def owners(self) -> NDArray[np.int32]:
@@ -178,7 +186,7 @@ class Leaf:
         if not np.isfinite(local).all():
             return self._everything()
         # Every tree of a scene is a `BVH`.
-        ids = tree.overlap_frustum(local).prim_id  # type: ignore[attr-defined]
+        ids = tree.overlap_frustum(local, mask=self._mask).prim_id  # type: ignore[attr-defined]
         if len(ids) == len(tree):
             return self._everything()
         return part_of(Surface(tree.vertices, tree.faces[ids], ids))

@@ -14,6 +14,7 @@ from bvh.geometry.obbs import inverses
 from bvh.geometry.transforms import moved
 from bvh.picking.projected import nearest_on_triangles
 from bvh.queries.answers.hit_points import box_normals, normals_of, positions_on, unit
+from bvh.runtime.arguments import number_of
 from bvh.tree.primitives import Triangles
 
 if TYPE_CHECKING:
@@ -364,10 +365,10 @@ class Selection:
         return np.repeat(np.arange(len(self.leaf), dtype=np.int64), np.diff(self.offsets))
 
     def __repr__(self) -> str:
-        if self.what == "instances":
-            return f"Selection({len(self)} instances)"
-        owners = len(np.unique(self.instance_id))
-        return f"Selection({len(self)} {self.what} of {owners} instances)"
+        text = number_of(len(self), self.what)
+        if self.what != "instances":
+            text += f" of {number_of(len(np.unique(self.instance_id)), 'instances')}"
+        return f"Selection({text})"
 
 
 def _plain(value: Any) -> Any:

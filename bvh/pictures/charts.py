@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from bvh.pictures.picture import check_path, write
 from bvh.queries.hierarchy import BVH
+from bvh.runtime.arguments import number_of
 from bvh.runtime.simd import WIDTH
 from bvh.tree.frame import FrameView
 from bvh.tree.primitives import arrays_of
@@ -78,16 +79,17 @@ def chart(tree: BVH, title: str | None = None) -> Any:
         2, 3, gridspec_kw={"left": 0.06, "right": 0.975, "top": 0.80, "bottom": 0.09,
                            "wspace": 0.26, "hspace": 0.58},
     )  # fmt: skip
+    primitives = number_of(stats.primitives, tree.kind, ",")
     figure.text(
-        0.06, 0.945, title or f"{stats.primitives:,} {tree.kind}", size=17, weight="bold",
+        0.06, 0.945, title or primitives, size=17, weight="bold",
         color=INK,
         # Names of files may contain a dollar sign.
         parse_math=False,
     )  # fmt: skip
     summary = (
-        f"{stats.primitives:,} {tree.kind}  ·  {stats.nodes:,} nodes of {WIDTH}  ·  "
-        f"{stats.leaves:,} leaves  ·  depth {stats.depth}  ·  SAH cost {stats.sah_cost:.4g}  ·  "
-        f"{stats.bytes_per_primitive:.3g} bytes each"
+        f"{primitives}  ·  {number_of(stats.nodes, 'nodes', ',')} of {WIDTH}  ·  "
+        f"{number_of(stats.leaves, 'leaves', ',')}  ·  depth {stats.depth}  ·  "
+        f"SAH cost {stats.sah_cost:.4g}  ·  {stats.bytes_per_primitive:.3g} bytes each"
     )
     figure.text(0.06, 0.90, summary, size=10, color=FAINT)
     _draw_cost(axes[0, 0], anatomy)

@@ -95,9 +95,7 @@ def _along(vectors: Floats, axis: Floats) -> Floats:
     return np.asarray(x * axis[0] + y * axis[1] + z * axis[2])
 
 
-def ground_up(
-    source: BVH | Scene, camera: Camera, ground: bool | str | ArrayLike | None
-) -> Floats | None:
+def ground_up(source: Any, camera: Camera, ground: bool | str | ArrayLike | None) -> Floats | None:
     """Return the up direction of the ground in a picture, or None for no ground.
 
     For True and None it is that of a scene, or z, unless it is aslant in the picture: then the axis

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from bvh.io.container import replace_file
 from bvh.pictures.colours import HEAT, ramp
+from bvh.runtime.arguments import number_of
 
 # Suffix of files of numbers.
 NUMBERS = ".npy"
@@ -139,7 +140,7 @@ class Picture:
         if self.hottest is not None:
             parts.append(f"white for {self.hottest:.4g} visits and more")
         if self.rays:
-            parts.append(f"{self.rays} rays in {self.seconds:.3g} s")
+            parts.append(f"{number_of(self.rays, 'rays')} in {self.seconds:.3g} s")
         if self.data:
             parts.append(f"data of {', '.join(self.data)}")
         return f"Picture({', '.join(parts)})"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,7 +20,7 @@ from bvh.pictures.picture import Picture
 from bvh.pictures.shading import DATA, SHADES, Shade, Sight, Stage
 from bvh.queries.hierarchy import BVH
 from bvh.runtime.arguments import check_option, thread_count, whole_number
-from bvh.runtime.progress_bars import ProgressLike, heard
+from bvh.runtime.progress_bars import Progress, ProgressLike, heard
 from bvh.runtime.threads import share
 from bvh.scene.scene import Scene
 
@@ -36,9 +36,32 @@ GROUNDED = ("clay", "material")
 # that rooms are not dark.
 REACH, INDOORS = 0.25, 0.08
 
+# Shades, and numbers behind pictures, that depend on smooth normals.
+SMOOTH = {"clay", "material", "ao", "shadow"}
+
+
+@runtime_checkable
+class InParts(Protocol):
+    """A mesh that has a tree for each picture of it: `bvh.Parts`, whose folder stands above."""
+
+    @property
+    def bounds(self) -> NDArray[np.float64]:
+        """Lower and upper corner, shape (2, 3)."""
+
+    def visible_tree(
+        self,
+        camera: Camera,
+        samples: int = 1,
+        *,
+        smooth: bool = True,
+        threads: int | None = None,
+        progress: ProgressLike | None = None,
+    ) -> BVH:
+        """Return a tree of which a camera takes the same pictures."""
+
 
 def render(
-    source: BVH | Scene,
+    source: BVH | Scene | InParts,
     camera: Camera,
     shade: Shade = "normals",
     *,
@@ -53,14 +76,15 @@ def render(
     threads: int | None = None,
     progress: ProgressLike | None = None,
 ) -> Picture:
-    """Render a picture of a tree or a scene by a camera's rays.
+    """Render a picture of a tree, a scene or parts by a camera's rays.
 
     The picture is the same, bit for bit, for any number of threads.
 
     Parameters
     ----------
-    source : BVH or Scene
-        A tree over triangles, boxes or oriented boxes, or a scene.
+    source : BVH, Scene or Parts
+        A tree over triangles, boxes or oriented boxes, a scene, or a mesh in parts, whose pictures
+        are those of the whole mesh: see `bvh.Parts.visible_tree`.
     camera : Camera
     shade : str
         What pixels show, one of:
@@ -113,7 +137,8 @@ def render(
     Raises
     ------
     ValueError, TypeError
-        If an argument is invalid, or the tree holds custom primitives, which have no normals.
+        If an argument is invalid, or the tree holds custom primitives, which have no normals; of
+        parts, for costs, which depend on the cuts, and the shade "uv".
 
     Notes
     -----
@@ -131,23 +156,28 @@ def render(
     >>> picture.pixels.shape, picture.data["depth"].tolist()
     ((2, 4, 3), [[inf, 5.0, inf, inf], [inf, 5.0, 5.0, inf]])
     """
-    drawing = Drawing(
-        source, camera, shade, samples=samples, data=data, lamp=lamp, softness=softness,
-        light_rays=light_rays, reach=reach, hottest=hottest, ground=ground,
-    )  # fmt: skip
-    threads = thread_count(threads)
-    bands: dict[int, Band] = {}
-
-    def work(top: int, bottom: int) -> None:
-        bands[top] = drawing.band(top, bottom)
-
+    threads, looked = thread_count(threads), 0
     with heard(progress) as report:
-        row = drawing.row
-        in_rays = report and (lambda done, total: report(done * row, total * row))
         began = time.perf_counter()
-        share(drawing.height, drawing.step, work, threads, in_rays)
+
+        def looking(done: int, total: int) -> None:
+            # Rays that look for what is seen of parts come before those of the picture.
+            nonlocal looked
+            looked = total
+            if report is not None:
+                pixels = camera.width * camera.height
+                report(done, total + pixels * samples**2)
+
+        drawing = Drawing(
+            source, camera, shade, samples=samples, data=data, lamp=lamp, softness=softness,
+            light_rays=light_rays, reach=reach, hottest=hottest, ground=ground, threads=threads,
+            progress=looking,
+        )  # fmt: skip
+        row = drawing.row
+        in_rays = report and (lambda done, n: report(looked + done * row, looked + n * row))
+        bands = drawing.bands(0, drawing.height, threads, in_rays)
         seconds = time.perf_counter() - began
-    return drawing.picture([bands[top] for top in sorted(bands)], seconds)
+    return drawing.picture(bands, seconds)
 
 
 class Band(NamedTuple):
@@ -161,7 +191,8 @@ class Band(NamedTuple):
 class Drawing:
     """A picture that is rendered band by band, in any order and in any process.
 
-    Parameters are those of `render`, which checks nothing itself.
+    Parameters are those of `render`, which checks nothing itself; `threads` and `progress` are for
+    the rays that look for what is seen of parts.
 
     Attributes
     ----------
@@ -175,7 +206,7 @@ class Drawing:
 
     def __init__(
         self,
-        source: BVH | Scene,
+        source: BVH | Scene | InParts,
         camera: Camera,
         shade: Shade = "normals",
         *,
@@ -187,10 +218,13 @@ class Drawing:
         reach: float | None = None,
         hottest: float | None = None,
         ground: bool | str | ArrayLike | None = None,
+        threads: int | None = None,
+        progress: ProgressLike | None = None,
     ) -> None:
         check_option("shade", shade, SHADES)
-        if not isinstance(source, BVH | Scene):
-            raise TypeError(f"source must be a BVH or a Scene, got {type(source).__name__}")
+        if not isinstance(source, BVH | Scene | InParts):
+            kinds = "a BVH, a Scene or Parts"
+            raise TypeError(f"source must be {kinds}, got {type(source).__name__}")
         if isinstance(source, BVH) and source.kind == "custom":
             raise ValueError(
                 "source must hold triangles or boxes: custom primitives have no normals"
@@ -215,6 +249,11 @@ class Drawing:
         if ground is None and shade not in GROUNDED:
             ground = False
         up = ground_up(source, self._camera, ground)
+        if isinstance(source, InParts):
+            smooth = smooth_of_parts(shade, self._names)
+            source = source.visible_tree(
+                self._camera, self._samples, smooth=smooth, threads=threads, progress=progress
+            )
         plane = None if up is None else Ground.below(source, up, lights)
         self._stage = Stage(source, self._camera, lights, plane)
         if shade == "uv" and not self._stage.surfaces.has_uv:
@@ -229,6 +268,18 @@ class Drawing:
             each = max(each, 1 + 2 * lights.rays)
         self.height, self.row = self._camera.height, self._camera.width * self._samples**2
         self.step = max(1, min(BAND_RAYS // self.row, LIGHT_RAYS // (self.row * each)))
+
+    def bands(
+        self, top: int, bottom: int, threads: int, progress: Progress | None = None
+    ) -> list[Band]:
+        """Render some rows on threads, and return them in bands, from top to bottom."""
+        found: dict[int, Band] = {}
+
+        def work(begin: int, end: int) -> None:
+            found[begin] = self.band(top + begin, top + end)
+
+        share(bottom - top, self.step, work, threads, progress)
+        return [found[begin] for begin in sorted(found)]
 
     def band(self, top: int, bottom: int) -> Band:
         """Render some rows."""
@@ -270,9 +321,18 @@ class Drawing:
         return Sight(stage, hits, origins, directions, cells_of(down, across)), rows
 
 
+def smooth_of_parts(shade: str, names: Iterable[str]) -> bool:
+    """Return whether a picture of parts depends on smooth normals; raise for what parts lack."""
+    if "cost" in (shade, *names):
+        raise ValueError('shade "cost" is for trees: the cost of parts depends on the cuts')
+    if shade == "uv":
+        raise ValueError('shade "uv" needs texture coordinates, which parts do not have')
+    return not SMOOTH.isdisjoint((shade, *names))
+
+
 def _lights(
-    source: BVH | Scene, camera: Camera, lamp: ArrayLike | None, softness: float, light_rays: int,
-    reach: float | None,
+    source: BVH | Scene | InParts, camera: Camera, lamp: ArrayLike | None, softness: float,
+    light_rays: int, reach: float | None,
 ) -> Lights:  # fmt: skip
     """Return the lights of checked arguments."""
     if lamp is None:

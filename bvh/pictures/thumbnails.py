@@ -11,7 +11,7 @@ from bvh.camera.camera import Camera
 from bvh.pictures import colours
 from bvh.pictures.base_colours import has_materials
 from bvh.pictures.picture import Picture, need_pillow
-from bvh.pictures.rendering import render
+from bvh.pictures.rendering import InParts, render
 from bvh.pictures.shading import Shade
 from bvh.queries.hierarchy import BVH
 from bvh.queries.results import Hits
@@ -25,7 +25,7 @@ ShownBy = Literal["t", "prim_id", "instance_id", "cost"]
 
 
 def show(
-    what: BVH | Scene | Hits | Picture,
+    what: BVH | Scene | InParts | Hits | Picture,
     camera: Camera | None = None,
     *,
     shade: Shade | None = None,
@@ -34,23 +34,24 @@ def show(
     width: int = WIDTH,
     height: int = HEIGHT,
 ) -> Picture:
-    """Return a small picture of a tree, a scene or hits, which notebooks display.
+    """Return a small picture of a tree, a scene, parts or hits, which notebooks display.
 
     Parameters
     ----------
-    what : BVH, Scene, Hits or Picture
-        A tree or a scene is rendered. Hits must have the shape (height, width) of a picture, as for
-        ``camera.rays()``; they are coloured, misses are background. A picture is returned.
+    what : BVH, Scene, Parts, Hits or Picture
+        A tree, a scene or a mesh in parts is rendered. Hits must have the shape (height, width) of
+        a picture, as for ``camera.rays()``; they are coloured, misses are background. A picture is
+        returned.
     camera : Camera, optional
-        Camera for a tree or scene; by default one that sees all of it.
+        Camera for a tree, scene or parts; by default one that sees all of it.
     shade : str, optional
-        How to render a tree or scene, as in `bvh.pictures.render`; by default "material" for a
-        scene in which a mesh has one, else "clay".
+        How to render them, as in `bvh.pictures.render`; by default "material" for a scene in which
+        a mesh has one, else "clay".
     by : {"t", "prim_id", "instance_id", "cost"}
         What colours hits: distance, from light to dark; faces; instances of a scene; or, for hits
         with counters, the cost, like the shade "cost".
     up : {"x", "y", "z", "-x", "-y", "-z"} or array_like, shape (3,), optional
-        Up direction without a camera; by default `Scene.up`, and z for a tree.
+        Up direction without a camera; by default `Scene.up`, and z for all else.
     width, height : int
         Pixels of such a picture.
 
@@ -80,8 +81,8 @@ def show(
         return what
     if isinstance(what, Hits):
         return _of_hits(what, by)
-    if not isinstance(what, BVH | Scene):
-        kinds = "a BVH, a Scene, Hits or a Picture"
+    if not isinstance(what, BVH | Scene | InParts):
+        kinds = "a BVH, a Scene, Parts, Hits or a Picture"
         raise TypeError(f"what must be {kinds}, got {type(what).__name__}")
     if camera is None:
         if not np.isfinite(what.bounds).all():

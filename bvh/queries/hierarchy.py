@@ -44,7 +44,7 @@ class BVH(MeshTrees, Refitting, TreeQueries):
     >>> import bvh
     >>> tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
     >>> tree
-    BVH(1 triangles, 1 nodes)
+    BVH(1 triangle, 1 node)
     >>> tree.closest_hit([0.25, 0.25, 1.0], [0.0, 0.0, -1.0])
     Hits(t=1.0, prim_id=0, u=0.25, v=0.25, front=True)
     """

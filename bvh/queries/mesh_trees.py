@@ -212,7 +212,7 @@ class MeshTrees(TreeBase):
         ...     path = os.path.join(folder, "box.stl")
         ...     _ = trimesh.creation.box().export(path)
         ...     bvh.BVH.from_file(path)
-        BVH(12 triangles, 1 nodes)
+        BVH(12 triangles, 1 node)
         """
         mesh = mesh_of_file(path, threads)
         return cls.from_mesh(

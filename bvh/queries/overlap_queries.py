@@ -85,7 +85,7 @@ class OverlapQueries(Generic[Found, Pairs]):
         >>> tree.overlap_box([0.5, 0.5, 0], [1, 1, 1]).prim_id
         array([0], dtype=int32)
         >>> tree.overlap_box([[0.6, 0.5, 0], [0, 0, -1]], [1, 1, 1])
-        Overlaps(1 of 2 queries meet 1 primitives)
+        Overlaps(1 of 2 queries meet 1 primitive)
         >>> scene = bvh.Scene()
         >>> lifted = np.eye(4)
         >>> lifted[2, 3] = 2.0

@@ -21,6 +21,7 @@ from bvh.queries.answers.result_bases import (
     Table,
     TruthResult,
 )
+from bvh.runtime.arguments import number_of
 
 Ids = NDArray[np.int32]
 
@@ -104,7 +105,7 @@ class SceneHits(Hits):
     leaf: IdResult
 
     def _owners(self, mask: NDArray[np.bool_]) -> str:
-        return f" {len(np.unique(self.instance_id[mask]))} instances"
+        return f" {number_of(len(np.unique(self.instance_id[mask])), 'instances')}"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -202,10 +203,10 @@ class AllHits(Ragged, Table):
         return int(self.t.shape[0])
 
     def __repr__(self) -> str:
-        n = self.offsets.shape[0] - 1
+        hits, rays = number_of(len(self), "hits"), number_of(self.offsets.shape[0] - 1, "rays")
         ids = in_numpy(vars(self).get("instance_id", ()))
-        owners = f" on {len(np.unique(ids))} instances" if len(ids) else ""
-        return f"{type(self).__name__}({len(self)} hits of {n} ray{'s' if n != 1 else ''}{owners})"
+        owners = f" on {number_of(len(np.unique(ids)), 'instances')}" if len(ids) else ""
+        return f"{type(self).__name__}({hits} of {rays}{owners})"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -321,11 +322,11 @@ class Overlaps(Ragged):
         return nested
 
     def __repr__(self) -> str:
-        count, what = self.prim_id.shape[0], self._noun
-        if not self.shape:
-            return f"{type(self).__name__}({count} {what})"
-        queries = int(np.count_nonzero(in_numpy(self.counts)))
-        return f"{type(self).__name__}({queries} of {len(self)} queries meet {count} {what})"
+        text = number_of(self.prim_id.shape[0], self._noun)
+        if self.shape:
+            some, queries = np.count_nonzero(in_numpy(self.counts)), number_of(len(self), "queries")
+            text = f"{some} of {queries} meet{'s' if len(self) == 1 else ''} {text}"
+        return f"{type(self).__name__}({text})"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -389,4 +390,4 @@ class ScenePairs:
         return int(self.prim_id.shape[0])
 
     def __repr__(self) -> str:
-        return f"ScenePairs({len(self)} pairs of faces)"
+        return f"ScenePairs({number_of(len(self), 'pairs of faces')})"

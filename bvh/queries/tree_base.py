@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from bvh.io.container import DIGEST_SIZE, replace_file
 from bvh.io.file_formats import tree_contents
 from bvh.queries.answers.result_bases import IdResult
-from bvh.runtime.arguments import integers, kernel_input, thread_count
+from bvh.runtime.arguments import integers, kernel_input, number_of, thread_count
 from bvh.runtime.foreign_arrays import foreign_answer, is_other
 from bvh.runtime.simd import WIDTH
 from bvh.traversal.rays.one_ray import address_table, cast_function
@@ -298,7 +298,9 @@ class TreeBase:
         )  # fmt: skip
 
     def __repr__(self) -> str:
-        return f"BVH({len(self)} {self.kind}, {self._arrays.nodes.size} nodes)"
+        return (
+            f"BVH({number_of(len(self), self.kind)}, {number_of(self._arrays.nodes.size, 'nodes')})"
+        )
 
     def __dask_tokenize__(self) -> tuple[str, str]:
         """Return what identifies the tree's content to Dask: a checksum of its primitives."""

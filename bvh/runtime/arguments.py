@@ -25,6 +25,21 @@ ALL_BITS = 0xFFFFFFFF  # the mask that leaves nothing out
 MAX_ROWS = 2**31 - 2  # vertex indices are int32
 MAX_PRIMITIVES = 2**30  # and so are the 2n - 1 nodes of a tree over n primitives
 
+# Nouns whose plural is more than an s longer.
+SINGULARS = {
+    "boxes": "box", "geometries": "geometry", "leaves": "leaf", "meshes": "mesh",
+    "queries": "query", "vertices": "vertex",
+}  # fmt: skip
+
+
+def number_of(count: Any, plural: str, form: str = "") -> str:
+    """Return how many there are as text: "1 ray", "2 rays"; of more words the first is the noun."""
+    number = format(count, form)
+    if number != "1":
+        return f"{number} {plural}"
+    noun, space, rest = plural.partition(" ")
+    return f"1 {SINGULARS.get(noun, noun.removesuffix('s'))}{space}{rest}"
+
 
 def reals(name: str, value: ArrayLike) -> NDArray[np.float64]:
     """Return `value` as a float64 array; raise unless it is a plain array of real numbers."""

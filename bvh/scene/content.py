@@ -1,8 +1,7 @@
 """State of a scene: its instances, its leaves, and the two levels that kernels traverse.
 
-Queries update the two levels first. Where nothing in the process has changed, nothing is
-done; where transforms or masks have, only those leaves are updated; where instances have been added
-or removed, or trees have changed, all is rebuilt.
+Queries update the two levels first: nothing where nothing in the process has changed, only some
+leaves where transforms or masks have, all where instances came or went, or trees have changed.
 """
 
 from __future__ import annotations
@@ -21,6 +20,7 @@ from bvh.runtime.arguments import (
     bit_masks,
     integers,
     kernel_input,
+    number_of,
     one_index,
 )
 from bvh.runtime.changes import changes
@@ -47,8 +47,7 @@ class SceneContent(InstanceHolder):
     # Trees by Python's id of the mesh that they were built from: only a hint.
     _meshes: dict[int, TreeBase]
     _flattened: FlattenedInstances | None
-    # The two levels; the leaves, positions in their journals, and tree arrays that they were built
-    # from.
+    # The two levels, and what they were built from: leaves, positions in journals, tree arrays.
     _view: InstancedTrees | None
     _view_of: FlattenedInstances | None
     _read: tuple[int, int]
@@ -150,7 +149,7 @@ class SceneContent(InstanceHolder):
         >>> scene = bvh.Scene()
         >>> ids = scene.add_many(tree, [np.eye(4)] * 3, visible=[True, True, False])
         >>> scene.stats()
-        SceneStats(3 instances of 1 trees, 3 primitives, 2 shown, 1 stored, depth 2, 0.00 MiB)
+        SceneStats(3 instances of 1 tree, 3 primitives, 2 shown, 1 stored, depth 2, 0.00 MiB)
         """
         return scene_stats(self, epo)
 
@@ -341,5 +340,6 @@ class SceneContent(InstanceHolder):
     def __repr__(self) -> str:
         parts = nested_scenes(self)
         trees = {id(c) for part in parts for c in part._instances.children} - {*map(id, parts)}
-        leaves = leaf_counts(parts)[id(self)]
-        return f"{type(self).__name__}({len(self)} instances, {leaves} leaves, {len(trees)} trees)"
+        counts = len(self), leaf_counts(parts)[id(self)], len(trees)
+        texts = map(number_of, counts, ("instances", "leaves", "trees"))
+        return f"{type(self).__name__}({', '.join(texts)})"

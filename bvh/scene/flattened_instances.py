@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from bvh.geometry.transforms import affine_maps, transformed_point
 from bvh.queries.hierarchy import BVH
-from bvh.runtime.arguments import kernel_input
+from bvh.runtime.arguments import kernel_input, number_of
 from bvh.runtime.jit import entry, warms
 from bvh.scene.instances import (
     InstanceHolder,
@@ -376,7 +376,7 @@ class Leaves(Sequence[Leaf]):
         return range(len(self))[leaf]
 
     def __repr__(self) -> str:
-        return f"Leaves({len(self)} leaves of {len(self.trees)} trees)"
+        return f"Leaves({number_of(len(self), 'leaves')} of {number_of(len(self.trees), 'trees')})"
 
 
 @warms("nested scenes")

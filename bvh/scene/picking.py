@@ -39,7 +39,7 @@ class Picking(SceneQueries):
         radius : float
             In pixels; with 0 the answer is that of `closest_hit` for the ray at (x, y).
         mask : int
-            Instances whose mask shares no bit with it are ignored.
+            Instances whose mask, and faces whose groups, share no bit with it are ignored.
 
         Returns
         -------
@@ -190,7 +190,8 @@ class Picking(SceneQueries):
         samples : int
             Rays along each side of a device pixel, for `visible_only`.
         mask : int
-            Instances whose mask shares no bit with it are neither selected nor hide others.
+            Instances whose mask, and faces whose groups, share no bit with it are neither selected
+            nor hide others.
         threads : int, optional
             Threads to use; one for each CPU by default, and -1 for all CPUs of the affinity.
 

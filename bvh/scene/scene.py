@@ -59,7 +59,7 @@ class Scene(Picking, SceneSaving, InstanceAccess):
     >>> M[2, 3] = 5.0
     >>> scene.set_transform(high, M)
     >>> scene
-    Scene(2 instances, 2 leaves, 1 trees)
+    Scene(2 instances, 2 leaves, 1 tree)
     >>> scene[high].name, scene.find("low").tolist()
     ('high', [0])
     """

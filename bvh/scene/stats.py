@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from bvh.runtime.arguments import number_of
 from bvh.scene.instances import depth_of, nested_scenes
 from bvh.tree.stats import TreeStats, wide_levels
 from bvh.tree.wide_nodes import lanes_of
@@ -61,10 +62,11 @@ class SceneStats:
     placed: tuple[int, ...]
 
     def __repr__(self) -> str:
+        primitives = number_of(self.primitives, "primitives")
         return (
-            f"SceneStats({self.instances} instances of {len(self.trees)} trees, "
-            f"{self.primitives} primitives, {self.shown} shown, {self.stored} stored, "
-            f"depth {self.depth}, {_size(self.bytes + self.instance_bytes)})"
+            f"SceneStats({number_of(self.instances, 'instances')} of "
+            f"{number_of(len(self.trees), 'trees')}, {primitives}, {self.shown} shown, "
+            f"{self.stored} stored, depth {self.depth}, {_size(self.bytes + self.instance_bytes)})"
         )
 
     def __str__(self) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.runtime.arguments import thread_count
+from bvh.runtime.arguments import number_of, thread_count
 from bvh.runtime.simd import WIDTH
 from bvh.tree.arrays import TreeArrays
 from bvh.tree.build import pack
@@ -80,7 +80,8 @@ class TreeStats:
     def __repr__(self) -> str:
         size = f"{self.bytes / 2**20:.2f} MiB"
         return (
-            f"TreeStats({self.primitives} primitives, {self.nodes} nodes, depth {self.depth}, "
+            f"TreeStats({number_of(self.primitives, 'primitives')}, "
+            f"{number_of(self.nodes, 'nodes')}, depth {self.depth}, "
             f"SAH cost {self.sah_cost:.4g}, {size})"
         )
 
@@ -88,7 +89,7 @@ class TreeStats:
         rows = [
             ("primitives", f"{self.primitives}, {self.ignored} of them ignored"),
             ("nodes", f"{self.nodes}"),
-            ("leaves", f"{self.leaves}, {self.largest_leaf} primitives at most"),
+            ("leaves", f"{self.leaves}, {number_of(self.largest_leaf, 'primitives')} at most"),
             ("depth", f"{self.depth}"),
             ("SAH cost", f"{self.sah_cost:.4g}"),
             ("memory", f"{self.bytes / 2**20:.2f} MiB, {self.bytes_per_primitive:.1f} bytes each"),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import sys
+import threading
 from collections.abc import Iterator
 from concurrent.futures import CancelledError
 from pathlib import Path
@@ -127,6 +129,78 @@ def test_rays_of_a_camera_do_not_cross_the_wire(
         assert run("cast", name, "--size", "40x30", "--scheduler", address)[0] == 0
         line = ("render", name, "-o", "a.png", "--size", "40x30", "--shade", "clay")
         assert run(*line, "--scheduler", address)[0] == 0
+
+
+@pytest.mark.parametrize("threads", [None, 3])
+def test_threads_are_those_of_each_task(
+    threads: int | None, run: Run, files: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of what workers cast, and of the bands that they render; one without the option."""
+    from bvh.distributed.out_of_core.parts import Parts
+    from bvh.pictures import rendering
+    from bvh.queries.hierarchy import BVH
+
+    used: list[tuple[str, int]] = []
+
+    def noted(name: str, function: Any, place: Any) -> Any:
+        @functools.wraps(function)
+        def call(*given: Any, **options: Any) -> Any:
+            # Rays of the command's own thread are not of a task.
+            if threading.current_thread() is not threading.main_thread():
+                used.append((name, options["threads"] if place is None else given[place]))
+            return function(*given, **options)
+
+        return call
+
+    given = () if threads is None else ("--threads", threads)
+    with distributed.LocalCluster(
+        n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None
+    ) as cluster:
+        here = (*given, "--scheduler", cluster.scheduler_address, "--size", "40x30")
+        for kind in (BVH, Parts):
+            monkeypatch.setattr(kind, "closest_hit", noted("cast", kind.closest_hit, None))
+        monkeypatch.setattr(rendering, "share", noted("render", rendering.share, 3))
+        np.save("rays.npy", np.ones((9, 6)))
+        for line in ("cast ball.ply", "cast parts", "cast parts --rays rays.npy"):
+            assert run(*line.split(), *here)[::2] == (0, ""), line
+            # What a query of parts asks of each tree is the same.
+            assert used and set(used) == {("cast", threads or 1)}, line
+            used.clear()
+        # Each band is cast by one thread.
+        assert run("render", "ball.ply", "-o", "a.png", *here)[0] == 0
+        assert set(used) == {("render", threads or 1), ("cast", 1)}
+        used.clear()
+        assert run("render", "parts", "-o", "a.png", "--memory", "50MB", *here)[0] == 0
+        assert set(used) == {("render", threads or 1), ("cast", threads or 1), ("cast", 1)}
+
+
+def test_memory_of_parts(
+    run: Run, files: list[str], address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is given reaches the parts, here and there, and changes no answer; for parts alone."""
+    from bvh.distributed.out_of_core.parts import Parts
+
+    create, asked = Parts.__init__, []
+
+    def init(self: Parts, place: Any, **options: Any) -> None:
+        asked.append(options)
+        create(self, place, **options)
+
+    monkeypatch.setattr(Parts, "__init__", init)
+    for more in ((), ("--scheduler", address, "--threads", 2)):
+        for line in ("cast parts -o a.csv", "render parts -o a.npy --shade id"):
+            code, _, err = run(*line.split(), "--size", "40x30", "--memory", "1MB", *more)
+            assert (code, err.strip()) == (0, ""), line
+    assert asked == [{"memory": "1MB"}] * 4
+    assert run("cast", "parts", "-o", "b.csv", "--size", "40x30")[0] == 0
+    assert Path("a.csv").read_bytes() == Path("b.csv").read_bytes()
+    for line in ("cast ball.ply --memory 1GB", "render two.glb -o a.png --memory 1GB"):
+        code, out, err = run(*line.split())
+        assert (code, out) == (2, "") and "--memory is for parts" in err
+    assert "memory" in run("cast", "parts", "--memory", "much")[2]
+    for command in ("cast", "render"):
+        told = " ".join(run(command, "--help")[1].replace("│", " ").split())
+        assert "With --scheduler" in told and "in each process" in told
 
 
 def test_errors_of_workers(run: Run, files: list[str], address: str, tmp_path: Path) -> None:

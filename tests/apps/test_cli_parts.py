@@ -136,7 +136,7 @@ ERRORS = {
     "build s3://bucket/city -o x.bvh": "take URLs",
     "cast folder --flatten": "--flatten",
     "info folder --epo": "--epo",
-    "render folder -o x.png --shade cost": "--shade cost",
+    "render folder -o x.png --shade cost": 'shade "cost" is for trees',
     "render folder -o x.png --shade uv": "needs texture coordinates",
     "render folder -o x.png --camera scene": "no camera",
     "info unfinished": "holds no index.json",

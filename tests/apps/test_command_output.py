@@ -7,10 +7,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import trimesh
 
 import bvh
+from tests.cases.partitions import parts_of
 from tests.commands import Run
 
 pytest.importorskip("typer")
@@ -34,3 +36,25 @@ def test_encodings_without_the_letters_of_a_name(tmp_path: Path) -> None:
         env={**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONPATH": root},
     )
     assert (told.returncode, told.stderr) == (0, b"") and b"u2603.ply.bvh: 12" in told.stdout
+
+
+def test_one_of_everything(run: Run, tmp_path: Path) -> None:
+    """Nouns are those of their numbers: one ray, one triangle in one part."""
+    corners, faces = np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0]], float), [[0, 1, 2]]
+    one = trimesh.Trimesh(corners, faces, process=False)
+    one.export(tmp_path / "one.ply")
+    trimesh.Scene(one).export(tmp_path / "one.glb")
+    parts_of(tmp_path / "parts", corners, np.array(faces), np.zeros(1, np.int64))
+    contents = {
+        "one.ply": "1 triangle",
+        "one.glb": "1 instance, 1 triangle; 1 triangle in 1 tree",
+        "parts": "1 triangle in 1 part",
+    }
+    look = ("--eye", "0.2,0.2,9", "--target", "0.2,0.2,0", "--up", "y", "--size", "1x1")
+    for name, content in contents.items():
+        out = run("render", name, "-o", "a.png", *look, "--samples", 1)[1]
+        assert out.startswith(f"a.png: 1 x 1 pixels, {content}\n1 ray in "), out
+        hits = "SceneHits(1 of 1 ray hit 1 instance" if "glb" in name else "Hits(1 of 1 ray hit"
+        out = run("cast", name, *look)[1]
+        assert out.startswith(f"{hits}, t 9 to 9)\n1 ray in "), out
+    assert run("pick", "one.glb", "--rect", "0,0,1,1", *look)[1].endswith("\n1 face\n")

@@ -12,7 +12,6 @@ import pytest
 import bvh
 from bvh.distributed import part_index
 from bvh.distributed.out_of_core import part_visits
-from bvh.distributed.out_of_core.part_pictures import visible_tree
 from tests.cases.families import sphere
 from tests.cases.part_checks import check_points, check_rays, check_regions
 from tests.cases.partitions import WAYS, cut_parts, parts_of, random_parts
@@ -191,5 +190,5 @@ def test_faces_without_groups_are_in_no_picture(tmp_path: Path) -> None:
     tree = bvh.BVH.from_triangles(vertices, faces, groups=groups)
     parts = bvh.partition(tree, tmp_path / "parts")
     camera = bvh.Camera.look_at([0, 0, 5], [0, 0, 0], [0, 1, 0], 40.0, 40, 30)
-    found, wanted = (t.closest_hit(*camera.rays()) for t in (visible_tree(parts, camera), tree))
+    found, wanted = (t.closest_hit(*camera.rays()) for t in (parts.visible_tree(camera), tree))
     np.testing.assert_array_equal(found.t, wanted.t)

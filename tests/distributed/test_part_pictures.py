@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import bvh
-from bvh.distributed.out_of_core.part_pictures import neighbours, visible_tree
+from bvh.distributed.out_of_core.part_pictures import neighbours
 from bvh.pictures.rendering import render
 from bvh.pictures.shading import DATA, SHADES
 from tests.cases.families import sphere
@@ -40,11 +40,12 @@ def test_pictures_are_those_of_one_tree(
     options: dict[str, Any] = {"samples": samples, "softness": 3.0, "light_rays": 4}
     names = [name for name in DATA if name != "cost"]
     wanted = render(tree, camera, shade, data=names, **options)
-    found = render(visible_tree(parts, camera, samples), camera, shade, data=names, **options)
-    np.testing.assert_array_equal(found.pixels, wanted.pixels)
-    assert found.rays == wanted.rays
-    for name in names:
-        np.testing.assert_array_equal(found.data[name], wanted.data[name], err_msg=name)
+    for source in (parts, parts.visible_tree(camera, samples)):
+        found = render(source, camera, shade, data=names, **options)
+        np.testing.assert_array_equal(found.pixels, wanted.pixels)
+        assert found.rays == wanted.rays
+        for name in names:
+            np.testing.assert_array_equal(found.data[name], wanted.data[name], err_msg=name)
     assert (wanted.data["id"] >= 0).any() and wanted.data["id"].min() == -1
 
 
@@ -53,11 +54,11 @@ def test_no_more_triangles_than_are_needed(mesh: tuple[Any, Any], tmp_path: Path
     parts = parts_of(tmp_path, *mesh, np.arange(len(mesh[1])) % 5)
     camera = bvh.Camera.framing(parts.bounds, width=60, height=60)
     counts: list[int] = []
-    flat = visible_tree(parts, camera, smooth=False, progress=lambda done, _: counts.append(done))
+    flat = parts.visible_tree(camera, smooth=False, progress=lambda done, _: counts.append(done))
     seen = np.unique(parts.closest_hit(*camera.rays()).prim_id)[1:]
     np.testing.assert_array_equal(flat.mesh_ids(np.arange(len(flat))), seen)
     assert counts == [3600]
-    assert len(flat) < len(visible_tree(parts, camera)) < len(mesh[1])
+    assert len(flat) < len(parts.visible_tree(camera)) < len(mesh[1])
 
 
 def test_neighbours(mesh: tuple[Any, Any], tmp_path: Path, rng: np.random.Generator) -> None:
@@ -78,19 +79,59 @@ def test_pickled(mesh: tuple[Any, Any], tmp_path: Path) -> None:
     parts = parts_of(tmp_path / "a", *mesh, np.arange(len(mesh[1])) % 3)
     others = parts_of(tmp_path / "b", *mesh, np.arange(len(mesh[1])) % 4)
     camera = bvh.Camera.framing(parts.bounds, width=20, height=15)
-    tree = visible_tree(parts, camera)
+    tree = parts.visible_tree(camera)
     copied = pickle.loads(pickle.dumps(tree))
     np.testing.assert_array_equal(
         render(copied, camera, "clay").pixels, render(tree, camera, "clay").pixels
     )
-    assert tokenize(copied) == tokenize(tree) != tokenize(visible_tree(others, camera))
+    assert tokenize(copied) == tokenize(tree) != tokenize(others.visible_tree(camera))
+
+
+@pytest.mark.parametrize("options", [{}, {"shade": "normals"}, {"up": "x", "width": 40}])
+def test_show(options: dict[str, Any], mesh: tuple[Any, Any], tmp_path: Path) -> None:
+    """What is loaded is shown as the whole mesh is, by the same camera."""
+    parts_of(tmp_path, *mesh, np.arange(len(mesh[1])) % 4)
+    options = {"width": 48, "height": 36} | options
+    found = bvh.show(bvh.load(tmp_path), **options)
+    wanted = bvh.show(bvh.BVH.from_triangles(*mesh), **options)
+    np.testing.assert_array_equal(found.pixels, wanted.pixels)
+    assert found.shade == wanted.shade and len(np.unique(found.pixels)) > 9
+
+
+def test_all_rays_are_progress(mesh: tuple[Any, Any], tmp_path: Path) -> None:
+    """Those that look for what is seen, and those of the picture: one way from 0 to the end."""
+    parts = parts_of(tmp_path, *mesh, np.arange(len(mesh[1])) % 3)
+    camera, told = bvh.Camera.framing(parts.bounds, width=30, height=20), []
+    render(parts, camera, samples=2, progress=lambda *given: told.append(given))
+    assert {total for _, total in told} == {600 + 2400 + 2400}
+    assert [done for done, _ in told] == sorted(done for done, _ in told)
+    assert told[0][0] <= 3000 and told[-1][0] == 5400
 
 
 def test_costs_are_refused(mesh: tuple[Any, Any], tmp_path: Path) -> None:
+    """By the tree and by the parts, and before a part is opened, as texture coordinates are."""
     parts = parts_of(tmp_path, *mesh, np.zeros(len(mesh[1]), np.int64))
     camera = bvh.Camera.framing(parts.bounds, width=8, height=6)
     with pytest.raises(ValueError, match="counters"):
-        render(visible_tree(parts, camera), camera, "cost")
+        render(parts.visible_tree(camera), camera, "cost")
+    parts = bvh.load(tmp_path)
+    (tmp_path / "00000.bvh").unlink()
+    given: dict[str, Any]
+    for given in ({"shade": "cost"}, {"data": "cost"}):
+        with pytest.raises(ValueError, match='"cost" is for trees'):
+            render(parts, camera, **given)
+    with pytest.raises(ValueError, match="texture coordinates, which parts do not have"):
+        render(parts, camera, "uv")
+
+
+@pytest.mark.parametrize("wrong", ["mesh.ply", None, np.zeros((3, 3))])
+def test_what_has_no_picture(wrong: Any) -> None:
+    """The error says what has one."""
+    camera = bvh.Camera.framing([[0, 0, 0], [1, 1, 1]], width=8, height=6)
+    with pytest.raises(TypeError, match="source must be a BVH, a Scene or Parts, got "):
+        render(wrong, camera)
+    with pytest.raises(TypeError, match="what must be a BVH, a Scene, Parts, Hits or a Picture, "):
+        bvh.show(wrong)
 
 
 def test_nothing_in_sight(mesh: tuple[Any, Any], tmp_path: Path) -> None:
@@ -98,5 +139,5 @@ def test_nothing_in_sight(mesh: tuple[Any, Any], tmp_path: Path) -> None:
     tree = bvh.BVH.from_triangles(*mesh)
     camera = bvh.Camera.look_at([9, 0, 0], [18, 0, 0], "z", 40.0, 8, 6)
     for shade in ("clay", "depth"):
-        found = render(visible_tree(parts, camera), camera, shade)
+        found = render(parts.visible_tree(camera), camera, shade)
         np.testing.assert_array_equal(found.pixels, render(tree, camera, shade).pixels)

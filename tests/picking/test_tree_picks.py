@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import numba
 import numpy as np
 import pytest
 import trimesh
@@ -50,7 +51,7 @@ def test_masks_and_refits() -> None:
     x, y, _ = CAMERA.project([0.1, 0.2, 0.0])
     for radius in (0.0, 3.0):
         assert tree.pick(CAMERA, x, y, radius, mask=2).face_id == 0
-        assert tree.pick(CAMERA, x, y, mask=1) is None
+        assert tree.pick(CAMERA, x, y, radius, mask=1) is None
     tree.refit(np.array(square[0]) + [0.0, 0.0, 1.0])
     assert tree.pick(CAMERA, *CAMERA.project([0.1, 0.2, 1.0])[:2]).position[2] == 1.0
 
@@ -61,3 +62,44 @@ def test_refusals() -> None:
         tree.pick("camera", 1.0, 2.0)
     with pytest.raises(ValueError, match="radius must be a finite number of at least 0"):
         tree.pick(CAMERA, 1.0, 2.0, -1.0)
+
+    @numba.njit
+    def never(prim_id, origin, direction, t_min, t_max, data):
+        return np.inf, 0.0, 0.0
+
+    custom = bvh.BVH.from_custom([[0, 0, 1]], [[1, 1, 1]], never)
+    with pytest.raises(TypeError, match="a pick with a radius needs a BVH over triangles or boxes"):
+        custom.pick(CAMERA, 1.0, 2.0, 3.0)
+
+
+def test_nothing_is_built(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not even with a radius: a scene would need the bounds of the whole mesh anew."""
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("a scene is built")
+
+    tree = bvh.BVH.from_mesh(trimesh.creation.icosphere(subdivisions=4))
+    monkeypatch.setattr(bvh.Scene, "add", refuse)
+    x, y, _ = CAMERA.project([0.0, 0.0, 1.0])
+    for radius in (0.0, 4.0):
+        assert tree.pick(CAMERA, x, y, radius).prim_id >= 0
+    assert tree.pick(CAMERA, 1.0, 1.0, 4.0) is None
+
+
+@pytest.mark.parametrize("faces", [4, 4000])
+def test_masks_of_selections(faces: int, rng: np.random.Generator) -> None:
+    """Faces that share no bit with the mask are not selected, as no ray meets them."""
+    corners = rng.uniform(-1.0, 1.0, (faces, 1, 3)) + rng.normal(scale=0.05, size=(faces, 3, 3))
+    groups = rng.integers(0, 4, faces)
+    rows = np.arange(3 * faces).reshape(-1, 3)
+    scene, whole = bvh.Scene(), bvh.Scene()
+    scene.add(bvh.BVH.from_triangles(corners.reshape(-1, 3), rows, groups=groups))
+    whole.add(bvh.BVH.from_triangles(corners.reshape(-1, 3), rows))
+    for mask in (1, 2, 3, 0xFFFFFFFF):
+        for rect in ((0, 0, 80, 60), (20, 20, 50, 40)):
+            for mode in ("touching", "inside"):
+                wanted = whole.pick_rect(CAMERA, *rect, mode=mode).ids
+                found = scene.pick_rect(CAMERA, *rect, mode=mode, mask=mask).ids
+                np.testing.assert_array_equal(found, wanted[groups[wanted] & mask != 0])
+            ids = scene.pick_rect(CAMERA, *rect, what="vertices", mask=mask).ids
+            assert (groups[ids // 3] & mask != 0).all()

@@ -14,6 +14,7 @@ import pytest
 import bvh
 from bvh import BVH, Scene
 from bvh.pictures.charts import anatomy_of
+from bvh.runtime.arguments import number_of
 from bvh.runtime.simd import WIDTH
 from meshes.sphere import geodesic_sphere
 from tests.commands import Run
@@ -94,7 +95,7 @@ def test_charts_can_be_drawn(rng: np.random.Generator, tmp_path: Path) -> None:
         figure = chart(tree, "a $title" if k else None)
         texts = [text.get_text() for text in figure.texts]
         assert texts[0] == ("a $title" if k else f"{len(tree):,} triangles")
-        assert f"{tree.stats().nodes:,} nodes of {WIDTH}" in texts[1]
+        assert f"{number_of(tree.stats().nodes, 'nodes', ',')} of {WIDTH}" in texts[1]
         assert len(figure.axes) == 6
         assert len({axis.get_title(loc="left") for axis in figure.axes}) == 6
         figure.savefig(tmp_path / f"{k}.svg")

@@ -125,7 +125,7 @@ def test_shapes() -> None:
     ):
         assert ids.prim_id.dtype == np.asarray(ids).dtype == np.int32
         assert ids.tolist() == list(ids) == [0] and ids[0] == 0 and len(ids) == ids.counts == 1
-        assert np.eye(3)[ids].tolist() == [[1, 0, 0]] and repr(ids) == "Overlaps(1 primitives)"
+        assert np.eye(3)[ids].tolist() == [[1, 0, 0]] and repr(ids) == "Overlaps(1 primitive)"
     batch = tree.overlap_box(np.zeros((2, 3, 3)), np.ones(3))
     assert (len(batch), batch.shape, batch.counts.tolist()) == (6, (2, 3), [[1, 1, 1], [1, 1, 1]])
     assert batch.query_id.tolist() == [0, 1, 2, 3, 4, 5]
@@ -135,7 +135,7 @@ def test_shapes() -> None:
     none = tree.overlap_box(np.zeros((0, 3)), np.ones(3))
     assert (len(none), none.prim_id.tolist(), none.offsets.tolist()) == (0, [], [0])
     some = tree.overlap_sphere([[9, 9, 9], [0, 0, 0]], 1)
-    assert repr(some) == "Overlaps(1 of 2 queries meet 1 primitives)"
+    assert repr(some) == "Overlaps(1 of 2 queries meet 1 primitive)"
     assert some[-1].tolist() == [0] and some.tolist() == [[], [0]]
     assert batch.tolist() == [[[0], [0], [0]], [[0], [0], [0]]]
     with pytest.raises(TypeError, match="single query"):

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from bvh import BVH, Scene
+from bvh.runtime.arguments import number_of
 from bvh.runtime.simd import WIDTH
 from bvh.traversal.rays.closest_hit import closest_hits
 from bvh.tree.wide_nodes import lanes_of
@@ -118,14 +119,14 @@ def test_properties(rng: np.random.Generator) -> None:
     # A vertex that no face uses does not count.
     vertices = np.vstack([vertices, [[1e9, 1e9, 1e9]]])
     tree = BVH.from_triangles(vertices, faces)
-    assert repr(tree) == f"BVH(100 triangles, {tree.stats().nodes} nodes)"
+    assert repr(tree) == f"BVH(100 triangles, {number_of(tree.stats().nodes, 'nodes')})"
     assert (len(tree), tree.kind) == (100, "triangles")
     assert np.array_equal(tree.vertices, vertices) and np.array_equal(tree.faces, faces)
     used = vertices[faces].reshape(-1, 3)
     assert np.array_equal(tree.bounds, [used.min(axis=0), used.max(axis=0)])
     boxes = BVH.from_boxes([[0, 1, 2], [3, 3, 3]], [[5, 5, 5], [4, 9, 4]])
     obbs = BVH.from_obbs([[0, 1, 2]], [[5, 5, 5]], np.diag([2.0, 1, 1, 1])[None])
-    assert repr(boxes).startswith("BVH(2 boxes, ") and repr(obbs) == "BVH(1 obbs, 1 nodes)"
+    assert repr(boxes).startswith("BVH(2 boxes, ") and repr(obbs) == "BVH(1 obb, 1 node)"
     assert boxes.bounds.tolist() == [[0, 1, 2], [5, 9, 5]]
     # Corners under a transform are rounded outward.
     assert np.all(np.abs(obbs.bounds - [[0, 1, 2], [10, 5, 5]]) < 1e-13)

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 import bvh
 from bvh.apps.cli.camera_options import NO_CAMERA, OF_PICTURES, CameraOptions, with_camera
 from bvh.apps.cli.clusters import HitSummary, Scheduler, cast_on, cluster
+from bvh.apps.cli.clusters import Threads as ClusterThreads
 from bvh.apps.cli.compiling import warmup_command
 from bvh.apps.cli.console import (
     bar,
@@ -37,6 +38,7 @@ from bvh.apps.cli.files import (
     AsJson,
     BuildQuality,
     Flatten,
+    Memory,
     Opened,
     PartsPath,
     ScenePath,
@@ -168,7 +170,8 @@ def cast(
     ] = None,
     camera: CameraOptions = NO_CAMERA,
     flatten: Flatten = False,
-    threads: Threads = None,
+    threads: ClusterThreads = None,
+    memory: Memory = None,
     scheduler: Scheduler = None,
 ) -> None:
     """Cast rays from a file or of a camera, and write the closest hits.
@@ -187,13 +190,13 @@ def cast(
         check_folder(output)
     given: Any = None if rays is None else read_rays(rays)
     with cluster(scheduler) as client:
-        source, read, up = opened_parts(scene, threads, flatten)
+        source, read, up = opened_parts(scene, threads, flatten, memory)
         if given is None:
             given = camera.camera_of(Path(scene), source, up, read)
         if client is None:
             hits, seconds = _cast(source, given, threads)
         else:
-            hits, seconds = cast_on(client, source, given, output is not None)
+            hits, seconds = cast_on(client, source, given, output is not None, threads)
     if output is not None:
         write_hits(output, hits, source)
     told = err if is_pipe(output) else out

@@ -27,11 +27,20 @@ from bvh.camera.camera import Camera
 from bvh.distributed.out_of_core.part_pictures import VisibleTree, sample_rays
 from bvh.distributed.out_of_core.parts import Parts
 from bvh.pictures.picture import Picture
-from bvh.pictures.rendering import Band, Drawing
+from bvh.pictures.rendering import Band, Drawing, smooth_of_parts
+from bvh.runtime.arguments import number_of, thread_count
 
 Scheduler = Annotated[
     str | None,
     typer.Option(metavar="ADDRESS", help="Dask scheduler to work on, such as tcp://host:8786."),
+]
+Threads = Annotated[
+    int | None,
+    typer.Option(
+        min=-1,
+        help="Threads; one for each CPU by default, -1 for all CPUs. With --scheduler those of "
+        "each task, one by default: a worker does several tasks at a time.",
+    ),
 ]
 
 # How long a scheduler, and the first worker, are waited for.
@@ -105,7 +114,7 @@ def _connected(connect: Any, address: str) -> Iterator[Any]:
 
 
 def cast_on(
-    client: Any, source: Any, rays: Camera | NDArray[np.float64], keep: bool
+    client: Any, source: Any, rays: Camera | NDArray[np.float64], keep: bool, threads: int | None
 ) -> tuple[Any, float]:
     """Cast rays on a cluster; return the hits, in a row, and the seconds that it took.
 
@@ -118,34 +127,39 @@ def cast_on(
     rays : Camera, or ndarray of shape (n, 6) or (n, 8)
         Columns are those of a file.
     keep : bool
+    threads : int or None
+        Threads of each task; one by default.
     """
     from bvh.distributed.ray_sources import camera_rays
 
     began = time.perf_counter()
     if isinstance(rays, Camera):
         tile = math.isqrt(_chunk(client, rays.width * rays.height))
-        hits = camera_rays(rays, tile).closest_hit(source, t_min=rays.t_min, t_max=rays.t_max)
+        hits = camera_rays(rays, tile).closest_hit(
+            source, t_min=rays.t_min, t_max=rays.t_max, threads=threads
+        )
     else:
         columns = _sent(client, rays)
         bounds = (columns[:, 6], columns[:, 7]) if columns.shape[1] == 8 else ()
-        hits = source.closest_hit(columns[:, :3], columns[:, 3:6], *bounds)
+        hits = source.closest_hit(columns[:, :3], columns[:, 3:6], *bounds, threads=threads)
     found = _received(client, hits) if keep else _summary(client, hits)
     return found, time.perf_counter() - began
 
 
-def visible_on(
-    client: Any, parts: Parts, camera: Camera, samples: int, smooth: bool
+def _visible_on(
+    client: Any, parts: Parts, camera: Camera, options: dict[str, Any], threads: int | None
 ) -> VisibleTree:
-    """Return the tree of `visible_tree`, for pictures with these samples, found on a cluster."""
+    """Return the tree of `Parts.visible_tree`, for a picture with these options."""
     from dask.delayed import delayed
 
     from bvh.distributed.ray_sources import RaySource
 
-    view = camera.upright()
+    smooth = smooth_of_parts(options["shade"], options["data"])
+    view, samples = camera.upright(), options["samples"]
     shape = view.height * samples, view.width * samples
     tile = math.isqrt(_chunk(client, shape[0] * shape[1]))
     source = RaySource(sample_rays, shape, tile, (view, samples))
-    ids = source.closest_hit(parts, t_min=view.t_min, t_max=view.t_max).prim_id
+    ids = source.closest_hit(parts, t_min=view.t_min, t_max=view.t_max, threads=threads).prim_id
     unique = delayed(np.unique, pure=True)
     tasks = client.compute([unique(block) for block in ids.to_delayed().reshape(-1)])
     seen = np.empty(0, np.int64)
@@ -154,26 +168,34 @@ def visible_on(
     return VisibleTree.of(parts, seen[seen >= 0], smooth=smooth)
 
 
-def render_on(client: Any, source: Any, camera: Camera, options: dict[str, Any]) -> Picture:
+def render_on(
+    client: Any, source: Any, camera: Camera, options: dict[str, Any], threads: int | None
+) -> Picture:
     """Render a picture on a cluster, some rows a task, as `bvh.pictures.render` does.
 
     Parameters
     ----------
     client : distributed.Client
-    source : BVH or Scene
+    source : BVH, Scene or Parts
     camera : Camera
     options : dict
         Arguments of `Drawing`.
+    threads : int or None
+        Threads of each task; one by default.
     """
     from dask.delayed import delayed
 
+    began = time.perf_counter()
+    if isinstance(source, Parts):
+        source = _visible_on(client, source, camera, options, threads)
     drawing = Drawing(source, camera, **options)
     held = HeldDrawing(source, camera, options)
     key = delayed(held, name=f"drawing-{uuid.uuid4().hex}", traverse=False)
     rows, draw = drawing.step * BANDS, delayed(_drawn)
-    began = time.perf_counter()
     tops = range(0, drawing.height, rows)
-    tasks = client.compute([draw(key, top, min(top + rows, drawing.height)) for top in tops])
+    tasks = client.compute(
+        [draw(key, top, min(top + rows, drawing.height), threads or 1) for top in tops]
+    )
     order = {task.key: number for number, task in enumerate(tasks)}
     found: dict[int, list[Band]] = {}
     for name, bands in _completed(tasks, "rendering"):
@@ -208,11 +230,9 @@ class HeldDrawing:
         self._given, self._guard, self._drawing = state, threading.Lock(), None
 
 
-def _drawn(held: HeldDrawing, top: int, bottom: int) -> list[Band]:
+def _drawn(held: HeldDrawing, top: int, bottom: int, threads: int) -> list[Band]:
     """Render rows of a picture, in bands."""
-    drawing = held.open()
-    step = drawing.step
-    return [drawing.band(row, min(row + step, bottom)) for row in range(top, bottom, step)]
+    return held.open().bands(top, bottom, thread_count(threads))
 
 
 def _chunk(client: Any, count: int) -> int:
@@ -266,9 +286,9 @@ class HitSummary(NamedTuple):
         )
 
     def __repr__(self) -> str:
-        owners = "" if self.owners is None else f" {len(self.owners)} instances"
+        owners = "" if self.owners is None else f" {number_of(len(self.owners), 'instances')}"
         reach = f"{owners}, t {self.near:.6g} to {self.far:.6g}" if self.hits else ""
-        return f"{self.kind}({self.hits} of {self.rays} rays hit{reach})"
+        return f"{self.kind}({self.hits} of {number_of(self.rays, 'rays')} hit{reach})"
 
 
 def _summary(client: Any, hits: Any) -> HitSummary:

@@ -12,6 +12,7 @@ import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
+from bvh.runtime.arguments import number_of
 from bvh.runtime.jit import BVHWarning
 
 # Without markup, so that names of files and instances are printed verbatim.
@@ -75,7 +76,8 @@ def mebibytes(count: int) -> str:
 
 def rate(rays: int, seconds: float) -> str:
     """Return the number of rays, their time and their rate as text."""
-    return f"{rays} rays in {seconds:.3f} s, {rays / max(seconds, 1e-9) / 1e6:.2f} million a second"
+    speed = rays / max(seconds, 1e-9) / 1e6
+    return f"{number_of(rays, 'rays')} in {seconds:.3f} s, {speed:.2f} million a second"
 
 
 def _without_nan(value: Any) -> Any:

@@ -22,7 +22,7 @@ from bvh.io.container import replace_file
 from bvh.io.meshes import read_file
 from bvh.queries.hierarchy import BVH
 from bvh.queries.results import Hits, SceneHits
-from bvh.runtime.arguments import Quality
+from bvh.runtime.arguments import Quality, number_of
 from bvh.scene.files.loading import is_saved, load
 from bvh.scene.scene import Scene
 
@@ -52,6 +52,11 @@ Threads = Annotated[
 BuildQuality = Annotated[
     Quality,
     typer.Option(parser=str, help=f"One of: {', '.join(get_args(Quality))}."),
+]
+
+Memory = Annotated[
+    str | None,
+    typer.Option(help="Parts to have in memory at a time, in each process; 2GB by default."),
 ]
 
 RAY_COLUMNS = ("ox", "oy", "oz", "dx", "dy", "dz", "t_min", "t_max")
@@ -92,13 +97,18 @@ def opened(
     return Opened(source, read, up)
 
 
-def opened_parts(place: str, threads: int | None, flatten: bool = False) -> Opened[Any]:
+def opened_parts(
+    place: str, threads: int | None, flatten: bool = False, memory: str | None = None
+) -> Opened[Any]:
     """Return the tree or scene of a file, or the parts of a folder or URL."""
     path = Path(place)
     if not (is_url(place) or path.is_dir()):
+        if memory is not None:
+            raise ValueError(f"--memory is for parts, and {place} holds none")
         return opened(path, threads, flatten=flatten)
     # Workers of a cluster may have another working directory.
-    parts = Parts(place if is_url(place) else path.absolute())
+    given = {} if memory is None else {"memory": memory}
+    parts = Parts(place if is_url(place) else path.absolute(), **given)
     if flatten:
         raise ValueError(f"--flatten is for scenes, and {place} holds parts")
     return Opened(parts, None, "z")
@@ -157,15 +167,16 @@ def check_folder(output: Path) -> None:
 def content_of(source: Any) -> str:
     """Return the numbers of primitives, instances and trees as text."""
     if isinstance(source, Parts):
-        return f"{len(source)} triangles in {source.part_count} parts"
+        return f"{number_of(len(source), 'triangles')} in {number_of(source.part_count, 'parts')}"
     if not isinstance(source, Scene):
-        return f"{len(source)} {source.kind}"
+        return number_of(len(source), source.kind)
     leaves = source.leaves
     counts = np.array([len(tree) for tree in leaves.trees], np.int64)
     kinds = {tree.kind for tree in leaves.trees}
     what = kinds.pop() if len(kinds) == 1 else "primitives"
-    stored = f"{counts.sum()} {what} in {len(counts)} trees"
-    return f"{len(source)} instances, {counts[leaves.tree_of].sum()} {what}; {stored}"
+    stored = f"{number_of(counts.sum(), what)} in {number_of(len(counts), 'trees')}"
+    shown = number_of(counts[leaves.tree_of].sum(), what)
+    return f"{number_of(len(source), 'instances')}, {shown}; {stored}"
 
 
 def read_rays(path: Path) -> NDArray[np.float64]:

@@ -12,6 +12,7 @@ from bvh.apps.cli.console import numbers, one_line, out, print_json, print_table
 from bvh.apps.cli.files import AsJson, ScenePath, Threads, opened_scene
 from bvh.picking.region import KINDS, MODES, RegionMode, Selected
 from bvh.picking.results import Pick, Selection
+from bvh.runtime.arguments import number_of
 from bvh.scene.scene import Scene
 
 # The exit code where nothing is found, like that of grep.
@@ -147,9 +148,11 @@ def _rows(pick: Pick) -> list[tuple[str, str]]:
         if near is not None:
             ids = near["id"] if name == "vertex" else "-".join(map(str, near["vertices"]))
             position = numbers(near["position"])
-            rows.append((name, f"{ids} at {position}, {near['distance']:.3g} pixels away"))
+            rows.append(
+                (name, f"{ids} at {position}, {number_of(near['distance'], 'pixels', '.3g')} away")
+            )
     if pick.screen_distance:
-        rows.append(("beside", f"the cursor by {pick.screen_distance:.3g} pixels"))
+        rows.append(("beside", f"the cursor by {number_of(pick.screen_distance, 'pixels', '.3g')}"))
     return [row for row in rows if row[1]]
 
 
@@ -181,4 +184,4 @@ def _print_selection(scene: Scene, found: Selection) -> None:
         ids = (str(row["instance_id"]),) if whole else (_path(row["path"]), str(len(row["ids"])))
         rows.append((*ids, _name(row["name"])))
     print_table(rows, right=True)
-    out.print(f"{len(found)} {found.what}")
+    out.print(number_of(len(found), found.what))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import webbrowser
 from contextlib import suppress
 from pathlib import Path
@@ -19,11 +18,13 @@ from bvh.apps.cli.camera_options import (
     triple,
     with_camera,
 )
-from bvh.apps.cli.clusters import Scheduler, cluster, render_on, visible_on
+from bvh.apps.cli.clusters import Scheduler, cluster, render_on
+from bvh.apps.cli.clusters import Threads as ClusterThreads
 from bvh.apps.cli.compiling import compile_ahead
 from bvh.apps.cli.console import bar, one_line, out, rate
 from bvh.apps.cli.files import (
     Flatten,
+    Memory,
     PartsPath,
     ScenePath,
     Threads,
@@ -38,7 +39,6 @@ from bvh.apps.page_server import HOST
 from bvh.apps.viewer.drawing import MAX_FACES
 from bvh.apps.viewer.window import PORT, view
 from bvh.camera.camera import Camera
-from bvh.distributed.out_of_core.part_pictures import visible_tree
 from bvh.distributed.out_of_core.parts import Parts
 from bvh.pictures.charts import chart, check_chart_path, write_chart
 from bvh.pictures.picture import NUMBERS, Picture, check_picture_path, with_legend
@@ -47,9 +47,6 @@ from bvh.pictures.shading import DATA, SHADES, Shade
 from bvh.queries.hierarchy import BVH
 from bvh.runtime.arguments import check_option
 from bvh.scene.scene import Scene
-
-# What has smooth normals.
-SMOOTH = ("clay", "material", "ao", "shadow")
 
 Host = Annotated[
     str, typer.Option(help="Address to listen on; only this machine can reach the default.")
@@ -112,7 +109,8 @@ def render_command(
             help="Soft shadow on the plane below; by default in clay and material.",
         ),
     ] = None,
-    threads: Threads = None,
+    threads: ClusterThreads = None,
+    memory: Memory = None,
     scheduler: Scheduler = None,
 ) -> None:
     """Render a picture of a mesh, a scene or parts by casting rays.
@@ -140,53 +138,36 @@ def render_command(
     with cluster(scheduler) as client:
         if client is None:
             compile_ahead(Path(scene), counters=shade == "cost")
-        source, read, up = opened_parts(scene, threads)
+        source, read, up = opened_parts(scene, threads, memory=memory)
         view = camera.camera_of(Path(scene), source, up, read)
-        began = time.perf_counter()
-        target = _pictured(source, read, view, options, threads, client)
+        target = _pictured(source, read, shade)
         if client is None:
             picture = _render(target, view, options, threads)
         else:
-            picture = render_on(client, target, view, options)
-        # Of parts, the rays that look for what is seen are a part of the work.
-        seconds = time.perf_counter() - began if isinstance(source, Parts) else picture.seconds
+            picture = render_on(client, target, view, options, threads)
     (picture if numbers else with_legend(picture)).save(output)
     out.print(f"{output}: {view.width} x {view.height} pixels, {content_of(source)}")
-    out.print(rate(picture.rays, seconds))
+    out.print(rate(picture.rays, picture.seconds))
 
 
-def _pictured(
-    source: Any, read: Any, view: Camera, options: dict[str, Any], threads: int | None, client: Any
-) -> BVH | Scene:
+def _pictured(source: Any, read: Any, shade: str) -> BVH | Scene | Parts:
     """Return what is to be rendered for the content of a file."""
-    shade, samples = options["shade"], options["samples"]
-    if isinstance(source, Parts):
-        if shade == "cost":
-            raise ValueError("--shade cost is for trees: the cost of parts depends on the cuts")
-        if shade == "uv":
-            raise ValueError("--shade uv needs texture coordinates, which parts do not have")
-        smooth = shade in SMOOTH
-        if client is not None:
-            return visible_on(client, source, view, samples, smooth)
-        with bar("looking for what is seen") as progress:
-            return visible_tree(
-                source, view, samples, smooth=smooth, threads=threads, progress=progress
-            )
     if shade in ("uv", "material") and isinstance(source, BVH) and read is not None:
         # Trees have no texture coordinates and no colours.
         scene = Scene()
         scene.add(read)
         return scene
-    target: BVH | Scene = source
+    target: BVH | Scene | Parts = source
     return target
 
 
 def _render(
-    target: BVH | Scene, view: Camera, options: dict[str, Any], threads: int | None
+    target: BVH | Scene | Parts, view: Camera, options: dict[str, Any], threads: int | None
 ) -> Picture:
     """Render a picture in this process."""
     # One ray first, so that compiling is not timed.
-    target.closest_hit(view.eye[None], view.forward[None], counters=options["shade"] == "cost")
+    of_trees = {} if isinstance(target, Parts) else {"counters": options["shade"] == "cost"}
+    target.closest_hit(view.eye[None], view.forward[None], **of_trees)
     with bar("rendering") as progress:
         return render(target, view, **options, threads=threads, progress=progress)
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from bvh.apps.viewer import readouts
 from bvh.apps.viewer.drawing import corners_of, edges_of
 from bvh.geometry.transforms import moved
+from bvh.runtime.arguments import number_of
 from bvh.tree.arrays import TreeArrays
 from bvh.tree.frame import FrameView
 from bvh.tree.stats import wide_levels
@@ -102,7 +103,7 @@ class BoxOverlay:
                 matrix = session.scene.leaves.matrices[self._leaf()]
                 world = moved(np.ascontiguousarray(corners.reshape(-1, 3)), matrix)
                 corners = world.reshape(-1, 8, 3)
-            text = f"level {level}: {readouts.count(len(boxes))} boxes"
+            text = f"level {level}: {number_of(readouts.count(len(boxes)), 'boxes')}"
             if len(drawn) < len(boxes):
                 text += f", the {readouts.count(len(drawn))} largest drawn"
             self._summary.content = readouts.boxes_shown(text)

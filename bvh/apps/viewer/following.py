@@ -15,6 +15,7 @@ from bvh.apps.viewer.drawing import Drawing, PageFrame, drawing_of
 from bvh.apps.viewer.scene_copy import SceneCopy
 from bvh.apps.viewer.session import Session
 from bvh.camera.camera import Camera
+from bvh.runtime.arguments import number_of
 from bvh.runtime.changes import changes
 from bvh.scene.scene import Scene
 
@@ -162,7 +163,7 @@ def _content(scene: Scene) -> str:
     sizes = np.array([len(tree) for tree in leaves.trees], np.int64)
     kinds = {tree.kind for tree in leaves.trees}
     what = kinds.pop() if len(kinds) == 1 else "primitives"
-    total = readouts.count(int(sizes[leaves.tree_of].sum()))
+    content = number_of(readouts.count(int(sizes[leaves.tree_of].sum())), what)
     if len(leaves) < 2:
-        return f"{total} {what}"
-    return f"{total} {what} in {readouts.count(len(scene))} instances"
+        return content
+    return f"{content} in {number_of(readouts.count(len(scene)), 'instances')}"

@@ -74,7 +74,7 @@ def load(
     >>> path = os.path.join(folder.name, "boxes.bvh")
     >>> tree.save(path)
     >>> bvh.load(path, mmap=True)
-    BVH(2 boxes, 1 nodes)
+    BVH(2 boxes, 1 node)
     """
     place = os.fspath(path)
     if is_url(place) or os.path.isdir(place):

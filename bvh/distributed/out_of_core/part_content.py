@@ -20,7 +20,7 @@ from bvh.distributed.part_index import (
 )
 from bvh.distributed.part_records import PartRecord
 from bvh.queries.hierarchy import BVH
-from bvh.runtime.arguments import ALL_BITS, integers
+from bvh.runtime.arguments import ALL_BITS, integers, number_of
 from bvh.runtime.foreign_arrays import foreign_answer, is_lazy, is_other
 
 Self = TypeVar("Self", bound="PartContent")
@@ -238,8 +238,8 @@ class PartContent:
         return self._index.triangles
 
     def __repr__(self) -> str:
-        noun = "part" if self.part_count == 1 else "parts"
-        return f"Parts({len(self)} triangles in {self.part_count} {noun})"
+        triangles, parts = number_of(len(self), "triangles"), number_of(self.part_count, "parts")
+        return f"Parts({triangles} in {parts})"
 
     def __getstate__(self) -> tuple[str, Index, int, tuple[int, ...] | None]:
         return self._place, self._index, self._memory, self._chosen

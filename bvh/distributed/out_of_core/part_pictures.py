@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bvh.camera.camera import Camera
-from bvh.distributed.out_of_core.parts import Parts
+from bvh.distributed.out_of_core.part_points import PartPoints
 from bvh.queries.hierarchy import BVH
 from bvh.queries.results import Hits
 from bvh.runtime.arguments import whole_number
@@ -33,11 +33,16 @@ class VisibleTree(BVH):
     __slots__ = ("_mesh_ids", "_parts")
 
     _mesh_ids: NDArray[np.int64]
-    _parts: Parts
+    _parts: PartPictures
 
     @classmethod
     def of(
-        cls, parts: Parts, seen: NDArray[np.int64], *, smooth: bool, threads: int | None = None
+        cls,
+        parts: PartPictures,
+        seen: NDArray[np.int64],
+        *,
+        smooth: bool,
+        threads: int | None = None,
     ) -> VisibleTree:
         """Build the tree over triangles of parts.
 
@@ -90,64 +95,77 @@ class VisibleTree(BVH):
         return "bvh.VisibleTree", super().__dask_tokenize__(), self._parts.__dask_tokenize__()
 
 
-def visible_tree(
-    parts: Parts,
-    camera: Camera,
-    samples: int = 1,
-    *,
-    smooth: bool = True,
-    threads: int | None = None,
-    progress: ProgressLike | None = None,
-) -> VisibleTree:
-    """Return a tree of which a camera takes the same pictures as of a mesh in parts.
+class PartPictures(PartPoints):
+    """Pictures of `Parts`, which has the queries of rays."""
 
-    Parameters
-    ----------
-    parts : Parts
-    camera : Camera
-        That of the picture.
-    samples : int
-        Rays along each side of a pixel, as of `bvh.pictures.render`.
-    smooth : bool
-        Have what smooth normals depend on, for clay, ambient occlusion and shadows: all parts are
-        read once more.
-    threads : int, optional
-    progress : callable, bool or bar of tqdm, optional
-        Called as progress(done, total) in rays.
+    closest_hit: Callable[..., Hits]
 
-    Returns
-    -------
-    VisibleTree
-        For pictures of this camera, with so many samples.
+    def visible_tree(
+        self,
+        camera: Camera,
+        samples: int = 1,
+        *,
+        smooth: bool = True,
+        threads: int | None = None,
+        progress: ProgressLike | None = None,
+    ) -> VisibleTree:
+        """Return a tree of which a camera takes the same pictures as of the whole mesh.
 
-    Examples
-    --------
-    >>> import bvh, tempfile, trimesh
-    >>> from bvh.distributed.out_of_core.part_pictures import visible_tree
-    >>> from bvh.pictures import render
-    >>> camera = bvh.Camera.look_at([0, 0, 5], [0, 0, 0], [0, 1, 0], 40.0, 80, 60)
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     parts = bvh.partition(trimesh.creation.icosphere(), folder)
-    ...     render(visible_tree(parts, camera), camera, "clay").pixels.shape
-    (60, 80, 3)
-    """
-    view, seen = camera.upright(), np.empty(0, np.int64)
-    # Numbers behind pictures are taken at the centres of pixels.
-    grids = sorted({1, whole_number("samples", samples)})
-    done, total = 0, sum(view.width * view.height * grid**2 for grid in grids)
-    with heard(progress) as report:
-        for grid in grids:
-            width, height = view.width * grid, view.height * grid
-            step = max(1, TOGETHER // width)
-            for top in range(0, height, step):
-                rows = slice(top, min(top + step, height))
-                rays = sample_rays(rows, slice(0, width), view, grid)
-                hits = parts.closest_hit(*rays, view.t_min, view.t_max, threads=threads)
-                seen = np.union1d(seen, hits.prim_id[hits.mask])
-                done += len(hits.t) * width
-                if report is not None:
-                    report(done, total)
-    return VisibleTree.of(parts, seen, smooth=smooth, threads=threads)
+        `bvh.pictures.render` asks for it itself: it is for several pictures of one camera.
+
+        Parameters
+        ----------
+        camera : Camera
+            That of the pictures.
+        samples : int
+            Rays along each side of a pixel, as of `bvh.pictures.render`.
+        smooth : bool
+            Have what smooth normals depend on, for clay, material, ambient occlusion and shadows:
+            all parts are read once more.
+        threads : int, optional
+            Threads to use; one for each CPU by default, and -1 for all CPUs of the affinity.
+        progress : callable, bool or bar of tqdm, optional
+            Called as progress(done, total) in rays.
+
+        Returns
+        -------
+        BVH
+            For pictures of this camera, with so many samples. Its `any_hit` is that of the parts,
+            and its own `prim_id` counts the triangles that it has.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If an argument is invalid.
+
+        Examples
+        --------
+        >>> import bvh, tempfile, trimesh
+        >>> from bvh.pictures import render
+        >>> camera = bvh.Camera.look_at([0, 0, 5], [0, 0, 0], [0, 1, 0], 40.0, 80, 60)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     parts = bvh.partition(trimesh.creation.icosphere(), folder)
+        ...     tree = parts.visible_tree(camera)
+        ...     [render(tree, camera, shade).pixels.shape for shade in ("clay", "depth")]
+        [(60, 80, 3), (60, 80, 3)]
+        """
+        view, seen = camera.upright(), np.empty(0, np.int64)
+        # Numbers behind pictures are taken at the centres of pixels.
+        grids = sorted({1, whole_number("samples", samples)})
+        done, total = 0, sum(view.width * view.height * grid**2 for grid in grids)
+        with heard(progress) as report:
+            for grid in grids:
+                width, height = view.width * grid, view.height * grid
+                step = max(1, TOGETHER // width)
+                for top in range(0, height, step):
+                    rows = slice(top, min(top + step, height))
+                    rays = sample_rays(rows, slice(0, width), view, grid)
+                    hits = self.closest_hit(*rays, view.t_min, view.t_max, threads=threads)
+                    seen = np.union1d(seen, hits.prim_id[hits.mask])
+                    done += len(hits.t) * width
+                    if report is not None:
+                        report(done, total)
+        return VisibleTree.of(self, seen, smooth=smooth, threads=threads)
 
 
 def sample_rays(
@@ -159,7 +177,7 @@ def sample_rays(
     return camera.ray(*np.meshgrid(x, y))
 
 
-def neighbours(parts: Parts, ids: NDArray[np.int64]) -> NDArray[np.int64]:
+def neighbours(parts: PartPictures, ids: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the ids of triangles and of all that have a vertex in the same place, and some more.
 
     Vertices are compared by hashes: it does no harm to find too many.
@@ -172,7 +190,7 @@ def neighbours(parts: Parts, ids: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.unique(np.concatenate(found))
 
 
-def _all_trees(parts: Parts) -> Iterator[tuple[BVH, NDArray[np.int64]]]:
+def _all_trees(parts: PartPictures) -> Iterator[tuple[BVH, NDArray[np.int64]]]:
     """Yield the tree and the ids of each part."""
     for number in range(parts.part_count):
         with parts._open.part(number) as part:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bvh.distributed.out_of_core.open_parts import Part
-from bvh.distributed.out_of_core.part_points import PartPoints
+from bvh.distributed.out_of_core.part_pictures import PartPictures
 from bvh.distributed.out_of_core.part_results import Closest, Lists, joined, offsets_of, shaped
 from bvh.distributed.out_of_core.part_visits import Floats, Rows, masks_of, rays_of, some_of
 from bvh.queries.answers.result_bases import CountResult, TruthResult
@@ -28,7 +28,7 @@ from bvh.runtime.foreign_arrays import foreign_answer, is_foreign
 from bvh.runtime.progress_bars import ProgressLike
 
 
-class Parts(PartPoints):
+class Parts(PartPictures):
     """A mesh cut into parts by `bvh.partition`, each a tree in a file.
 
     Queries have the arguments and results of those of `BVH`, and answer bit for bit as one tree

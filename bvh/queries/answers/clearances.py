@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.queries.answers.result_bases import FloatResult, IdResult, PerQuery, TruthResult
+from bvh.runtime.arguments import number_of
 
 Ids = NDArray[np.int32]
 
@@ -110,7 +111,7 @@ class SceneClearances:
 
     def __repr__(self) -> str:
         count, touching = len(self), int(np.count_nonzero(self.distance == 0.0))
-        pairs = f"{count} pair{'' if count == 1 else 's'} of instances"
+        pairs = number_of(count, "pairs of instances")
         if count == 0:
             return f"SceneClearances({pairs})"
         near, far = self.distance.min(), self.distance.max()

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.queries.answers.other_libraries import given_like, in_numpy
+from bvh.runtime.arguments import number_of
 from bvh.runtime.foreign_arrays import is_lazy, is_other
 
 # What type checkers know of results: those of a batch, so that a batch's arrays can be used as they
@@ -85,13 +86,13 @@ class PerQuery(Table):
         values, mask = self._fields(), self.mask
         shape = " x ".join(map(str, np.shape(mask)))
         if is_lazy(mask):
-            inner = f"{shape or 1} queries, lazy"
+            inner = f"{number_of(shape or 1, 'queries')}, lazy"
         elif np.ndim(mask) == 0:
             inner = ", ".join(f"{name}={value!r}" for name, value in values.items())
         elif is_other(mask):
             return repr(type(self)(**{name: in_numpy(array) for name, array in values.items()}))
         else:
-            inner = f"{int(np.count_nonzero(mask))} of {shape} {self._noun}"
+            inner = f"{np.count_nonzero(mask)} of {number_of(shape, self._noun)}"
             if mask.any():
                 name = next(iter(values))
                 near, far = values[name][mask].min(), values[name][mask].max()
@@ -123,7 +124,8 @@ class Costs:
     def _costs(self) -> str:
         if self.nodes.size == 0:
             return ""
-        return f", {self.nodes.mean():.4g} nodes and {self.tests.mean():.4g} tests a ray"
+        nodes, tests = self.nodes.mean(), self.tests.mean()
+        return f", {number_of(nodes, 'nodes', '.4g')} and {number_of(tests, 'tests', '.4g')} a ray"
 
 
 class Ragged:

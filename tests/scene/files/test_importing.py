@@ -115,7 +115,7 @@ def test_what_is_left_out(rng: Rng) -> None:
     wanted.graph.update(
         frame_from="world", frame_to="flat", matrix=np.diag([1, 1, 0, 1.0]), geometry="box"
     )
-    with pytest.warns(bvh.BVHWarning, match="and 1 more nodes"):
+    with pytest.warns(bvh.BVHWarning, match="and 1 node more"):
         assert len(Scene.from_trimesh(wanted)) == 1
     wanted.delete_geometry([name for name in wanted.geometry if name != "box"])
     with pytest.warns(bvh.BVHWarning, match="'flat' is left out: its transform must be invertible"):

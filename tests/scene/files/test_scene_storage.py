@@ -196,7 +196,7 @@ def test_a_tree_without_instances_is_not_saved(tmp_path: Path, rng: Rng) -> None
     scene.add(tree_of("boxes", rng, 2))
     scene.add_many(tree_of("boxes", rng, 2), np.empty((0, 4, 4)))
     scene.save(tmp_path / "scene.bvh")
-    assert repr(bvh.load(tmp_path / "scene.bvh")) == "Scene(1 instances, 1 leaves, 1 trees)"
+    assert repr(bvh.load(tmp_path / "scene.bvh")) == "Scene(1 instance, 1 leaf, 1 tree)"
 
 
 def test_bombs(tmp_path: Path, rng: Rng) -> None:
