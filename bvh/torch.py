@@ -219,7 +219,13 @@ def distance(
 
 
 def signed_distance(
-    tree: BVH, points: Any, vertices: Any = None, *, mask: Any = None, threads: int | None = None
+    tree: BVH,
+    points: Any,
+    vertices: Any = None,
+    *,
+    method: str = "parity",
+    mask: Any = None,
+    threads: int | None = None,
 ) -> Any:
     """Return the distance of each point from a closed surface, negative inside, differentiably.
 
@@ -227,6 +233,8 @@ def signed_distance(
     ----------
     tree, points, vertices, mask, threads
         As in `closest_point`.
+    method : {"parity", "winding"}
+        As in `BVH.contains`.
 
     Returns
     -------
@@ -249,5 +257,5 @@ def signed_distance(
     >>> (points.grad + 0.0).tolist()
     [[0.0, 0.0, -1.0], [0.0, 0.0, -1.0]]
     """
-    options = {"mask": mask, "threads": threads}
+    options = {"method": method, "mask": mask, "threads": threads}
     return nearest("signed_distance", tree, points, vertices, math.inf, options).distance

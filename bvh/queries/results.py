@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.queries.answers.hit_points import Located
+from bvh.queries.answers.hit_points import Located, LocatedPerQuery
 from bvh.queries.answers.other_libraries import given_like, in_numpy
 from bvh.queries.answers.result_bases import Costs, PerQuery, Ragged, Table
 
@@ -22,7 +22,7 @@ ENTRIES = ("prim_id", "t", "u", "v", "front", "instance_id", "leaf")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Hits(Located):
+class Hits(LocatedPerQuery):
     """Closest hits of rays; every field has the rays' leading shape.
 
     `mask` is True where a ray hits, and ``hits[hits.mask]`` are those hits. `numpy.asarray` of hits
@@ -107,8 +107,10 @@ class CountedSceneHits(Costs, SceneHits):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class AllHits(Ragged, Table):
+class AllHits(Located, Ragged, Table):
     """All hits of each ray, those of ray i at ``offsets[i] : offsets[i + 1]``, nearest first.
+
+    `position` and `normal`, shape (m, 3), are found when they are first asked for, as in `Hits`.
 
     Attributes
     ----------

@@ -15,7 +15,7 @@ from bvh.distributed.out_of_core.part_visits import Floats, Rows, some_of
 from bvh.geometry.arithmetic.floats import SMALLEST
 from bvh.queries.batches.containment import ASIDE, POINTS_AT_ONCE, ways_out
 from bvh.queries.hierarchy import BVH
-from bvh.queries.query_arguments import one_mask, point_batch
+from bvh.queries.query_arguments import check_method, one_mask, point_batch
 from bvh.queries.results import ClosestPoints
 from bvh.runtime.arguments import thread_count, whole_number
 from bvh.runtime.foreign_arrays import foreign_answer, is_foreign
@@ -49,7 +49,7 @@ class PartPoints(PartContent):
         def wanted(rows: Rows, least: Floats) -> NDArray[np.bool_]:
             return least <= found.reach(rows)
 
-        def visit(part: Part, rows: Rows, _: Floats) -> None:
+        def visit(part: Part, rows: Rows, _: int) -> None:
             limits = np.minimum(some_of(batch.limits, rows), found.reach(rows))
             answer = part.tree.closest_point(
                 batch.points[rows], limits, k=k, mask=mask, threads=threads
@@ -79,7 +79,7 @@ class PartPoints(PartContent):
         def wanted(rows: Rows, least: Floats) -> NDArray[np.bool_]:
             return least <= found[rows]
 
-        def visit(part: Part, rows: Rows, _: Floats) -> None:
+        def visit(part: Part, rows: Rows, _: int) -> None:
             limits = np.minimum(some_of(batch.limits, rows), found[rows])
             near = part.tree.distance(batch.points[rows], limits, mask=mask, threads=threads)
             found[rows] = np.minimum(found[rows], near)
@@ -91,16 +91,21 @@ class PartPoints(PartContent):
         self,
         points: ArrayLike,
         *,
+        method: str = "parity",
         mask: int | None = None,
         threads: int | None = None,
         progress: ProgressLike | None = None,
     ) -> Any:
         """Return signed distances, negative inside; arguments as in `BVH.signed_distance`."""
+        check_method(method)
         if is_foreign(points):
             return foreign_answer(self, "signed_distance", locals())
         batch = point_batch(points)
         found = self.distance(batch.points, mask=mask, threads=threads, progress=progress)
-        inside = self._crossings(batch.points, mask=mask, threads=threads) & 1 == 1
+        if method == "winding":
+            inside = self.contains(batch.points, method=method, mask=mask, threads=threads)
+        else:
+            inside = self._crossings(batch.points, mask=mask, threads=threads) & 1 == 1
         np.negative(found, out=found, where=inside & (found > 0.0) & (found < np.inf))
         return shaped(found, batch.shape)
 
@@ -117,8 +122,7 @@ class PartPoints(PartContent):
 
         With method "winding" it is decided by the parts' `winding_number`: see there.
         """
-        if method not in ("parity", "winding"):
-            raise ValueError(f"method must be 'parity' or 'winding', got {method!r}")
+        check_method(method)
         if is_foreign(points):
             return foreign_answer(self, "contains", locals())
         if method == "winding":
@@ -173,7 +177,7 @@ class PartPoints(PartContent):
     ) -> Any:
         """Count how often a ray to the outside from each of `points` crosses; see `containment`."""
         # One tree over all has the frame of its box, which decides the directions.
-        box, flat = BVH.from_boxes(*self.bounds[:, None]), points.reshape(-1, 3)
+        box, flat = BVH._of_boxes(*self.bounds[:, None]), points.reshape(-1, 3)
         directions = np.empty(flat.shape)
         for begin in range(0, len(flat), POINTS_AT_ONCE):
             some = slice(begin, begin + POINTS_AT_ONCE)

@@ -15,6 +15,7 @@ from bvh.distributed.out_of_core.part_visits import Floats, Rows, masks_of, rays
 from bvh.queries.overlap_queries import box_regions, plane_regions, sphere_regions
 from bvh.queries.query_arguments import (
     RayBatch,
+    check_options,
     check_rays,
     edge_rule,
     masked,
@@ -56,10 +57,10 @@ class Parts(PartPoints):
     (see `source_of`), and winding numbers are not equal bit for bit (see `winding_number`). Not
     for parts are `filter`, which would see the ids of a part; `counters`, the cost in one tree;
     `caster`, whose single rays would each open parts; `overlap_tree` and `self_overlaps`, whose
-    pairs are of faces of two parts; `visible` and `pick`; `position` and `normal` of hits, as parts
-    come and go; and `refit`: moved meshes are partitioned again. `groups` are those of parts;
-    `groups_of` gives the bits of faces. Parts without a face that counts for a `mask` are not
-    opened.
+    pairs are of faces of two parts; `visible` and `pick`; and `refit`: moved meshes are partitioned
+    again. `groups` are those of parts; `groups_of` gives the bits of faces. Parts without a face
+    that counts for a `mask` are not opened. `position` and `normal` of hits open the parts that
+    were hit.
 
     t is the real distance, rounded, to each triangle alone, so that the least of all parts by
     (t, id) is the closest hit. Each part is searched up to and including the least t found before:
@@ -98,14 +99,14 @@ class Parts(PartPoints):
         """Find the closest hit of each ray; arguments as in `BVH.closest_hit`."""
         if is_foreign(origins, directions, t_min, t_max, mask):
             return foreign_answer(self, "closest_hit", locals())
-        batch = _checked(origins, directions, t_min, t_max, mask, validate_rays)
+        batch = _checked(origins, directions, t_min, t_max, mask, validate_rays, sort)
         options = _options(cull, threads)
         found, rays = Closest.misses(batch.size), batch.rays
 
         def wanted(rows: Rows, entry: Floats) -> NDArray[np.bool_]:
             return entry <= found.t[rows]
 
-        def visit(part: Part, rows: Rows, _: Floats) -> None:
+        def visit(part: Part, rows: Rows, number: int) -> None:
             # The range is closed, so that a tie is found and decided by the id.
             limit = np.minimum(some_of(rays.t_max, rows), found.t[rows])
             hits = part.tree.closest_hit(
@@ -113,10 +114,10 @@ class Parts(PartPoints):
                 mask=masks_of(batch, rows), sort=sort, **options,
             )  # fmt: skip
             columns = part.ids_of(hits.prim_id), hits.u, hits.v, hits.front
-            found.take(rows, Closest(hits.t, *columns))
+            found.take(rows, Closest(hits.t, *columns, np.full(len(rows), number, np.int32)))
 
         self._visits.of_rays(batch, visit, progress, wanted)
-        return found.shaped(batch.shape)
+        return found.shaped(batch.shape, self._open)
 
     def any_hit(
         self,
@@ -135,14 +136,14 @@ class Parts(PartPoints):
         """Return for each ray whether it hits anything; arguments as in `BVH.any_hit`."""
         if is_foreign(origins, directions, t_min, t_max, mask):
             return foreign_answer(self, "any_hit", locals())
-        batch = _checked(origins, directions, t_min, t_max, mask, validate_rays)
+        batch = _checked(origins, directions, t_min, t_max, mask, validate_rays, sort)
         options = _options(cull, threads)
         found, rays = np.zeros(batch.size, np.bool_), batch.rays
 
         def wanted(rows: Rows, _: Floats) -> NDArray[np.bool_]:
             return ~found[rows]
 
-        def visit(part: Part, rows: Rows, _: Floats) -> None:
+        def visit(part: Part, rows: Rows, _: int) -> None:
             found[rows] = part.tree.any_hit(
                 *rays_of(batch, rows), some_of(rays.t_min, rows), some_of(rays.t_max, rows),
                 mask=masks_of(batch, rows), sort=sort, **options,
@@ -173,7 +174,7 @@ class Parts(PartPoints):
         options = _options(cull, threads)
         counts, rays = np.zeros(batch.size, np.int64), batch.rays
 
-        def visit(part: Part, rows: Rows, _: Floats) -> None:
+        def visit(part: Part, rows: Rows, _: int) -> None:
             counts[rows] += part.tree.count_hits(
                 *rays_of(batch, rows), some_of(rays.t_min, rows), some_of(rays.t_max, rows),
                 mask=masks_of(batch, rows), edges=edges, **options,
@@ -211,14 +212,15 @@ class Parts(PartPoints):
         def wanted(rows: Rows, entry: Floats) -> NDArray[np.bool_]:
             return entry <= some_of(reach, rows)
 
-        def visit(part: Part, rows: Rows, _: Floats) -> None:
+        def visit(part: Part, rows: Rows, number: int) -> None:
             high = np.minimum(some_of(rays.t_max, rows), some_of(reach, rows))
             hits = part.tree.all_hits(
                 *rays_of(batch, rows), some_of(rays.t_min, rows), high,
                 max_hits=limit, mask=masks_of(batch, rows), edges=edges, **options,
             )  # fmt: skip
             ids = part.ids_of(hits.prim_id)
-            found.append(Lists(rows[hits.ray_id], ids, hits.t, hits.u, hits.v, hits.front))
+            columns = hits.t, hits.u, hits.v, hits.front, np.full(len(ids), number, np.int32)
+            found.append(Lists(rows[hits.ray_id], ids, *columns))
             if limit is not None:
                 # Where a part has as many as are wanted, nothing counts behind the last of them.
                 full = np.flatnonzero(hits.counts == limit)
@@ -230,7 +232,7 @@ class Parts(PartPoints):
             found.clear()
 
         self._visits.of_rays(batch, visit, progress, wanted, finish)
-        return joined(done).shaped(batch.shape, batch.size)
+        return joined(done).shaped(batch.shape, batch.size, self._open)
 
     def overlap_box(
         self,
@@ -333,9 +335,10 @@ def _options(cull: str | None, threads: int | None) -> dict[str, Any]:
 
 def _checked(
     origins: ArrayLike, directions: ArrayLike, t_min: ArrayLike, t_max: ArrayLike,
-    mask: ArrayLike | None, validate: bool,
+    mask: ArrayLike | None, validate: bool, sort: bool | None = None,
 ) -> RayBatch:  # fmt: skip
     """Check rays and flatten them."""
+    check_options(sort, validate)
     batch = ray_batch(origins, directions, t_min, t_max)
     if mask is not None:
         batch = masked(batch, mask)
