@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bvh.queries.answers.caller_warnings import warn_if_empty
 from bvh.queries.mesh_trees import MeshTrees
 from bvh.queries.refitting import Refitting, obb_points
-from bvh.queries.tree_base import warn_if_empty
 from bvh.queries.tree_queries import TreeQueries
 from bvh.runtime.arguments import MAX_PRIMITIVES, owned, rows, thread_count
 from bvh.runtime.jit import alone, warms

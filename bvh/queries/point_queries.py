@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bvh.geometry.ray_shapes import shaped
+from bvh.queries.answers.caller_warnings import warn_caller
 from bvh.queries.batches import single_points
 from bvh.queries.query_arguments import Target, check_method, point_batch
 from bvh.runtime.arguments import thread_count, whole_number
-from bvh.runtime.caller_warnings import warn_caller
 from bvh.runtime.foreign_arrays import foreign_answer, is_foreign
 from bvh.runtime.progress_bars import ProgressLike, heard
 
@@ -107,8 +107,8 @@ class PointQueries(Generic[Points]):
         >>> scene.closest_point([2.0, 1.0, 0.5]).instance_id
         1
         """
-        plain = type(max_distance) is float and max_distance >= 0.0
-        if plain and mask is threads is progress is None:
+        plain = mask is None and threads is None and progress is None
+        if plain and type(max_distance) is float and max_distance >= 0.0:
             # A single point is finished sooner than a batch is prepared.
             searched = type(self)._near_at_once(self)
             one: Any = single_points.closest_point(searched, points, max_distance, k)
@@ -156,8 +156,8 @@ class PointQueries(Generic[Points]):
         >>> tree.distance([[1.0, 1.0, 0.0], [3.0, 0.0, 0.0]])
         array([0.70710678, 2.        ])
         """
-        plain = type(max_distance) is float and max_distance >= 0.0
-        if plain and mask is threads is progress is None:
+        plain = mask is None and threads is None and progress is None
+        if plain and type(max_distance) is float and max_distance >= 0.0:
             searched = type(self)._near_at_once(self)
             one = single_points.distance(searched, points, max_distance)
             if one is not None:

@@ -140,12 +140,13 @@ class RayQueries(Generic[ClosestHits, EveryHit, Caster]):
         >>> hit.t, hit.instance_id, hit.prim_id
         (3.0, 1, 0)
         """
+        # Each by itself: a chain of `is` takes longer.
         if (
-            type(t_min) is type(t_max) is float
-            and mask is cull is threads is progress is filter is data is None
-            and validate_rays is counters is False
+            type(t_min) is type(t_max) is float and mask is None and cull is None
+            and threads is None and progress is None and filter is None and data is None
+            and validate_rays is False and counters is False
             and (sort is None or type(sort) is bool)
-        ):
+        ):  # fmt: skip
             # A single ray is finished sooner than a batch is prepared.
             # Not self._closest_of_one(...), which takes longer where there is a `__getattr__`.
             hit = type(self)._closest_of_one(self, origins, directions, t_min, t_max)
@@ -240,11 +241,10 @@ class RayQueries(Generic[ClosestHits, EveryHit, Caster]):
         array([ True, False])
         """
         if (
-            type(t_min) is type(t_max) is float
-            and mask is cull is threads is progress is filter is data is None
-            and validate_rays is False
-            and (sort is None or type(sort) is bool)
-        ):
+            type(t_min) is type(t_max) is float and mask is None and cull is None
+            and threads is None and progress is None and filter is None and data is None
+            and validate_rays is False and (sort is None or type(sort) is bool)
+        ):  # fmt: skip
             ray = plain_ray(origins, directions)
             if ray is not None:
                 hit: bool = type(self)._cast_one(self, ray, t_min, t_max)[1] >= 0

@@ -14,7 +14,6 @@ from numpy.typing import ArrayLike, NDArray
 from bvh.io.container import DIGEST_SIZE, replace_file
 from bvh.io.file_formats import tree_contents
 from bvh.runtime.arguments import integers, kernel_input, thread_count
-from bvh.runtime.caller_warnings import warn_caller
 from bvh.runtime.foreign_arrays import foreign_answer, is_other
 from bvh.runtime.simd import WIDTH
 from bvh.traversal.rays.one_ray import address_table, cast_function
@@ -39,13 +38,6 @@ LATE = {
 }  # fmt: skip
 
 OPEN_IS_FINE = "open is fine"
-
-
-def warn_if_empty(tree: Any, kind: str = "triangles") -> None:
-    """Warn whoever has built a tree, or parts, over nothing that a query could find."""
-    if np.isnan(tree.bounds).any():
-        why = f"none of its {len(tree)} {kind} is valid" if len(tree) else f"it has no {kind}"
-        warn_caller(f"{tree!r} will find nothing: {why}")
 
 
 class TreeBase:

@@ -17,8 +17,8 @@ from bvh.distributed.out_of_core.part_splits import Grid, centroids, parts_of_ce
 from bvh.distributed.out_of_core.parts import Parts
 from bvh.distributed.part_records import PartRecord
 from bvh.io.given_groups import GroupWindows
+from bvh.queries.answers.caller_warnings import warn_if_empty
 from bvh.queries.hierarchy import BVH
-from bvh.queries.tree_base import warn_if_empty
 from bvh.runtime.arguments import ALL_BITS, MAX_ROWS, thread_count
 from bvh.runtime.progress_bars import ProgressLike, heard
 from bvh.tree.build import check_quality
