@@ -152,7 +152,8 @@ class Lists(NamedTuple):
     def shaped(self, shape: tuple[int, ...], size: int, opened: OpenParts) -> AllHits:
         """Return sorted hits as a result of the rays' leading shape."""
         columns: list[Any] = list(self[1:6])
-        hits = AllHits(*columns, offsets_of(self.ray_id, size), shape)
+        prim_id, t, u, v, front = columns
+        hits = AllHits(prim_id, t, u, v, front, offsets_of(self.ray_id, size), shape)
         vars(hits)["_source"] = HitParts(opened), 0, (self.part,)
         return hits
 

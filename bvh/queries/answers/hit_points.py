@@ -216,9 +216,9 @@ def located(hits: Any, find: Callable[[Any, HitRows, Floats | None], Floats]) ->
     found = np.full((ids.size, 3), np.nan)
     columns = [np.asarray(in_numpy(c)).reshape(-1) for c in (hits.t, hits.u, hits.v)]
     if source[2] is not None and not hasattr(source[0], "leaves_of"):
-        rays = np.reshape(source[2], (2, -1, 3))
+        rays: Any = np.reshape(source[2], (2, -1, 3))
         if isinstance(hits, Ragged):
-            rays = rays[:, in_numpy(hits.ray_id)]
+            rays = rays[:, in_numpy(hits._queries())]
         columns += [np.broadcast_to(column, (ids.size, 3)) for column in rays]
     for primitives, transform, chosen, prim_id in _leaves(source, hits, ids.reshape(-1)):
         for begin in range(0, len(chosen), AT_ONCE):
