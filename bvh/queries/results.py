@@ -30,8 +30,9 @@ class Hits(LocatedPerQuery):
 
     `position` and `normal` are found when they are first asked for, and kept. For this, hits keep
     what they hit in memory: the vertices and faces of a tree, as they were at the query if it has
-    been refitted since, or the trees of a scene. Hits that are pickled have those of the two that
-    were asked for before, and copies know what the original knows.
+    been refitted since, or the trees of a scene; of `Parts`, which parts to open. Hits that are
+    pickled have those of the two that were asked for before, and copies know what the original
+    knows.
 
     Attributes
     ----------
