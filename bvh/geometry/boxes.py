@@ -29,7 +29,7 @@ from bvh.geometry.arithmetic.floats import (
 )
 from bvh.geometry.planes import crossed_later, hardware_quotient, plane_crossing
 from bvh.geometry.ray_shapes import intersect_each
-from bvh.runtime.arguments import corner_points
+from bvh.runtime.arguments import points
 from bvh.runtime.foreign_arrays import foreign_answer, is_other
 from bvh.runtime.jit import entry, inlined, kernel, stay_outlined, warms
 
@@ -226,8 +226,8 @@ def ray_box(
     origins, directions : array_like, shape (..., 3)
         Rays o + t d. Directions need not be normalised.
     lower, upper : array_like, shape (..., 3)
-        Corners. An infinite bound does not limit the box; a box with NaN on any axis is empty, as
-        is one of several with lower > upper.
+        Corners. An infinite bound does not limit the box; a box with lower > upper or NaN on any
+        axis is empty.
     t_min, t_max : array_like, shape (...)
         Range of t, both ends included. It is compared with the rounded t_near and t_far.
 
@@ -242,8 +242,7 @@ def ray_box(
     Raises
     ------
     ValueError, TypeError
-        If an argument has the wrong shape or type, or the only box has lower > upper; the message
-        names it.
+        If an argument has the wrong shape or type; the message names it.
 
     Notes
     -----
@@ -260,7 +259,7 @@ def ray_box(
     if is_other(origins, directions, lower, upper, t_min, t_max):
         return foreign_answer(sys.modules[__name__], "ray_box", locals())
     rays = origins, directions, t_min, t_max
-    corners = dict(zip(("lower", "upper"), corner_points(lower, upper), strict=True))
+    corners = {"lower": points("lower", lower), "upper": points("upper", upper)}
     return intersect_each(_ray_box, BoxHit, rays, corners)
 
 

@@ -58,7 +58,7 @@ from bvh.geometry.transforms import (
     rows_of,
     square_matrices,
 )
-from bvh.runtime.arguments import corner_points, kernel_input
+from bvh.runtime.arguments import kernel_input, points
 from bvh.runtime.foreign_arrays import foreign_answer, is_other
 from bvh.runtime.jit import entry, inlined, kernel, stay_outlined, warms
 
@@ -292,8 +292,8 @@ def ray_obb(
     Raises
     ------
     ValueError, TypeError
-        If an argument has the wrong shape or type, the only box has lower > upper, or a matrix is
-        singular, not finite, or not affine; the message names it.
+        If an argument has the wrong shape or type, or a matrix is singular, not finite, or
+        not affine; the message names it.
 
     Notes
     -----
@@ -311,10 +311,9 @@ def ray_obb(
         return foreign_answer(sys.modules[__name__], "ray_obb", locals())
     frames = local_frames("transform", transform)
     rays = origins, directions, t_min, t_max
-    low, high = corner_points(lower, upper)
     boxes = {
-        "lower": low,
-        "upper": high,
+        "lower": points("lower", lower),
+        "upper": points("upper", upper),
         "transform": frames.reshape(*frames.shape[:-2], 12),
     }
     return intersect_each(_ray_obb, BoxHit, rays, boxes)

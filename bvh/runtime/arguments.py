@@ -201,7 +201,7 @@ def lengths(name: str, value: ArrayLike, *, finite: bool = False) -> NDArray[np.
 
 
 def corner_points(lower: ArrayLike, upper: ArrayLike) -> list[NDArray[np.float64]]:
-    """Return corners of boxes as float64 of shape (..., 3); raise for one box that is inverted."""
+    """Return corners of regions as float64 of shape (..., 3); raise for a single inverted one."""
     low, high = points("lower", lower), points("upper", upper)
     if low.shape == high.shape == (3,) and (low > high).any():
         raise ValueError(

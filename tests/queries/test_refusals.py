@@ -254,11 +254,9 @@ def test_refused_boxes(targets: list[Any]) -> None:
         assert len(target.overlap_box([np.nan, 0.0, 0.0], high)) == 0
         assert len(target.overlap_box(low, low)) == 0
     ray = [-1.0, 0.5, 0.5], [1.0, 0.0, 0.0]
-    with pytest.raises(ValueError, match="lower must not be above upper"):
-        bvh.ray_box(*ray, turned, high)
-    with pytest.raises(ValueError, match="lower must not be above upper"):
-        bvh.ray_obb(*ray, turned, high, np.eye(4))
-    assert bvh.ray_box(*ray, [turned, low], high).hit.tolist() == [False, True]
+    # There it is the empty box, which all rays miss.
+    assert not bvh.ray_box(*ray, turned, high).hit
+    assert not bvh.ray_obb(*ray, turned, high, np.eye(4)).hit
 
 
 def test_told_of_trees_of_nothing(tmp_path: Path) -> None:
