@@ -22,10 +22,10 @@ class HitParts(NamedTuple):
     opened: OpenParts
 
     def leaves_of(
-        self, parts: NDArray[np.int32], ids: NDArray[np.int64], rows: NDArray[np.int64]
+        self, parts: tuple[NDArray[np.int32]], ids: NDArray[np.int64], rows: NDArray[np.int64]
     ) -> Iterator[tuple[Any, None, NDArray[np.int64], NDArray[np.int64]]]:
         """Open one part after another: yield its triangles, and which of them which rows hit."""
-        number = np.asarray(parts).reshape(-1)[rows]
+        number = parts[0].reshape(-1)[rows]
         for k in np.unique(number).tolist():
             some = rows[number == k]
             with self.opened.part(k) as part:
