@@ -37,7 +37,7 @@ from typing import Any
 from bvh.gradients.jax_functions import hits, nearest
 from bvh.gradients.results import HitTuple, PointTuple
 from bvh.queries.hierarchy import BVH
-from bvh.runtime.arguments import Cull
+from bvh.runtime.arguments import Cull, InsideRule
 
 __all__ = [
     "HitTuple",
@@ -219,7 +219,13 @@ def distance(
 
 
 def signed_distance(
-    tree: BVH, points: Any, vertices: Any = None, *, mask: Any = None, threads: int | None = None
+    tree: BVH,
+    points: Any,
+    vertices: Any = None,
+    *,
+    method: InsideRule = "parity",
+    mask: Any = None,
+    threads: int | None = None,
 ) -> Any:
     """Return the distance of each point from a closed surface, negative inside, differentiably.
 
@@ -227,6 +233,8 @@ def signed_distance(
     ----------
     tree, points, vertices, mask, threads
         As in `closest_point`.
+    method : {"parity", "winding"}
+        As in `BVH.contains`.
 
     Returns
     -------
@@ -246,5 +254,5 @@ def signed_distance(
     >>> (slope(jax.numpy.array([[0.25, 0.25, 0.125], [0.25, 0.25, 0.0]])) + 0.0).tolist()
     [[0.0, 0.0, -1.0], [0.0, 0.0, -1.0]]
     """
-    options = {"mask": mask, "threads": threads}
+    options = {"method": method, "mask": mask, "threads": threads}
     return nearest("signed_distance", tree, points, vertices, math.inf, options).distance

@@ -55,7 +55,7 @@ from typing import Any
 from bvh.gradients.results import HitTuple, PointTuple
 from bvh.gradients.torch_functions import hits, nearest
 from bvh.queries.hierarchy import BVH
-from bvh.runtime.arguments import Cull
+from bvh.runtime.arguments import Cull, InsideRule
 
 __all__ = [
     "HitTuple",
@@ -232,7 +232,13 @@ def distance(
 
 
 def signed_distance(
-    tree: BVH, points: Any, vertices: Any = None, *, mask: Any = None, threads: int | None = None
+    tree: BVH,
+    points: Any,
+    vertices: Any = None,
+    *,
+    method: InsideRule = "parity",
+    mask: Any = None,
+    threads: int | None = None,
 ) -> Any:
     """Return the distance of each point from a closed surface, negative inside, differentiably.
 
@@ -240,6 +246,8 @@ def signed_distance(
     ----------
     tree, points, vertices, mask, threads
         As in `closest_point`.
+    method : {"parity", "winding"}
+        As in `BVH.contains`.
 
     Returns
     -------
@@ -262,5 +270,5 @@ def signed_distance(
     >>> (points.grad + 0.0).tolist()
     [[0.0, 0.0, -1.0], [0.0, 0.0, -1.0]]
     """
-    options = {"mask": mask, "threads": threads}
+    options = {"method": method, "mask": mask, "threads": threads}
     return nearest("signed_distance", tree, points, vertices, math.inf, options).distance

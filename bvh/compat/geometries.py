@@ -112,7 +112,8 @@ class Surface:
         faces: list[NDArray[Any]] = [np.empty((0, 3), np.int32)]
         for (_, part), first in zip(geometries, firsts[:-1], strict=True):
             faces.append(part + first if first else part)
-        self.tree = BVH.from_triangles(
+        # A scene without geometries is asked, too.
+        self.tree = BVH._of_triangles(
             np.concatenate(points), np.concatenate(faces), threads=threads
         )
         # Open3D tells nobody that a mesh is open.

@@ -10,6 +10,7 @@ import trimesh
 from numpy.typing import ArrayLike, NDArray
 
 from bvh.compat.geometries import unit_normals
+from bvh.queries.answers.caller_warnings import warn_caller
 from bvh.queries.hierarchy import BVH
 from bvh.runtime.arguments import rows
 
@@ -109,7 +110,7 @@ def signed_distance(mesh: Any, points: ArrayLike) -> Floats:
 
     In a watertight mesh the sign is that of `contains`, whatever its winding. In an open one it is,
     as in trimesh for all meshes, the side of the nearest face if the point projects into it;
-    elsewhere that of `contains`.
+    elsewhere that of `contains`, with its `BVHWarning`.
 
     Parameters
     ----------
@@ -153,7 +154,8 @@ def contains(mesh: Any, points: ArrayLike) -> NDArray[np.bool_]:
     or if a ray from it crosses an odd number of faces. So the intersection of an even number of
     bodies is outside; trimesh agrees, except for coincident bodies, which it takes for one. In an
     open mesh, a point is inside if two opposite rays both cross an odd number of faces; if they
-    disagree and both cross some, the winding number decides. Answers are deterministic.
+    disagree and both cross some, the winding number decides: a guess, which a `BVHWarning` tells
+    of, once for each mesh. Answers are deterministic.
 
     Parameters
     ----------
@@ -181,9 +183,13 @@ def contains(mesh: Any, points: ArrayLike) -> NDArray[np.bool_]:
     tree = tree_of(mesh)
     if mesh.is_watertight:
         return np.asarray(tree.contains(points))
+    opened = tree._open_edges(None)
+    if opened is not None:
+        warn_caller(
+            f"{opened} has open edges: what is inside of the mesh is a guess, by two opposite rays "
+            "and the winding number (told once for a mesh)"
+        )
     result = np.zeros(len(points), np.bool_)
-    if tree.bounds is None:
-        return result
     lower, upper = tree.bounds
     rows_inside = np.flatnonzero(((lower <= points) & (points <= upper)).all(axis=1))
     ahead, behind = (
@@ -306,5 +312,6 @@ def _signed_by_faces(mesh: Any, tree: BVH, points: Floats) -> Floats:
         straight = aside <= MERGE * (np.abs(height) + np.linalg.norm(b - a, axis=-1))
     sign = np.where(height > 0.0, -1.0, 1.0)
     other = np.flatnonzero(~straight)
-    sign[other] = np.where(contains(mesh, points[other]), 1.0, -1.0)
+    if len(other):
+        sign[other] = np.where(contains(mesh, points[other]), 1.0, -1.0)
     return distance * sign

@@ -17,6 +17,7 @@ from bvh.distributed.out_of_core.parts import Parts
 from bvh.distributed.ray_blocks import RayBlocks
 from bvh.distributed.tree_handles import handle_of
 from bvh.queries.hierarchy import BVH
+from bvh.queries.query_arguments import check_method, check_options
 from bvh.queries.results import (
     ClosestPoints,
     CountedHits,
@@ -25,8 +26,9 @@ from bvh.queries.results import (
     SceneClosestPoints,
     SceneHits,
 )
-from bvh.runtime.arguments import cull_code, thread_limit, whole_number
+from bvh.runtime.arguments import cull_code, flag, lengths, thread_limit, whole_number
 from bvh.runtime.cpus import task_threads
+from bvh.runtime.foreign_arrays import is_lazy
 from bvh.scene.scene import Scene
 
 FLOAT, ID, BOOL, COUNT = np.float64, np.int32, np.bool_, np.int64
@@ -71,8 +73,15 @@ def checked_options(target: Any, verb: str, arguments: dict[str, Any]) -> dict[s
         if name not in known:
             raise TypeError(f"{verb}() got an unexpected keyword argument {name!r}")
     cull_code(given.get("cull"))
+    flags = given.get("sort"), given.get("validate_rays", False)
+    check_options(*flags, given.get("filter"), given.get("data"))
+    flag("counters", given.get("counters", False))
+    check_method(given.get("method", "parity"))
     for name in {"k", "max_hits"} & set(given):
         given[name] = whole_number(name, given[name])
+    for name in {"max_distance", "radius"} & set(given):
+        if np.ndim(given[name]) == 0 and not is_lazy(given[name]):
+            lengths(name, given[name], finite=name == "radius")
     return given | {"threads": thread_limit(given.get("threads", 1))}
 
 

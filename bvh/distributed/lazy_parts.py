@@ -33,11 +33,8 @@ REDUCTIONS: dict[str, Callable[[Any, Any], Any]] = {
 
 def query_parts(parts: Parts, verb: str, arrays: dict[str, Any], options: dict[str, Any]) -> Any:
     """Return the result of a query of parts as Dask arrays."""
-    if verb == "contains" and options["method"] == "winding":
-        rest = {name: given for name, given in options.items() if name != "method"}
-        return query_parts(parts, "winding_number", arrays, rest) > 0.5
     if verb in ("contains", "signed_distance"):
-        return _by_parity(parts, verb, arrays, options)
+        return _by_sides(parts, verb, arrays, options)
     results = [query_chunks(group, verb, arrays, options) for group in parts.groups()]
     while len(results) > 1:
         results = [
@@ -47,13 +44,19 @@ def query_parts(parts: Parts, verb: str, arrays: dict[str, Any], options: dict[s
     return results[0]
 
 
-def _by_parity(parts: Parts, verb: str, arrays: dict[str, Any], options: dict[str, Any]) -> Any:
-    """Return what crossings of all parts together decide."""
+def _by_sides(parts: Parts, verb: str, arrays: dict[str, Any], options: dict[str, Any]) -> Any:
+    """Return what crossings of all parts together, or their winding numbers, decide."""
     import dask.array as da
 
+    method = options["method"]
     options = {name: given for name, given in options.items() if name != "method"}
-    inside = query_parts(parts, "_crossings", arrays, options) % 2 == 1
+    if method == "winding":
+        inside = query_parts(parts, "winding_number", arrays, options) > 0.5
+    else:
+        inside = query_parts(parts, "_crossings", arrays, options) % 2 == 1
     if verb == "contains":
+        if method == "winding":
+            return inside
         return inside | query_parts(parts, "_touched", arrays, options)
     found = query_parts(parts, "distance", arrays, options)
     return da.where(inside & (found > 0.0) & (found < np.inf), -found, found)

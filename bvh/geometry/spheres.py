@@ -49,7 +49,7 @@ from bvh.geometry.arithmetic.floats import (
 )
 from bvh.geometry.boxes import clipped
 from bvh.geometry.ray_shapes import intersect_each
-from bvh.runtime.arguments import points, reals
+from bvh.runtime.arguments import lengths, points
 from bvh.runtime.foreign_arrays import foreign_answer, is_other
 from bvh.runtime.jit import entry, inlined, kernel, stay_outlined, warms
 
@@ -259,7 +259,8 @@ def ray_sphere(
         Rays o + t d. Directions need not be normalised.
     center : array_like, shape (..., 3)
     radius : array_like, shape (...)
-        0 makes a point. A negative, NaN or infinite radius is a miss.
+        0 makes a point. One for all rays must be finite and not negative; of many, those that are
+        not are misses.
     t_min, t_max : array_like, shape (...)
         Range of t, both ends included. It is compared with the rounded t_near and t_far.
 
@@ -276,7 +277,7 @@ def ray_sphere(
     Raises
     ------
     ValueError, TypeError
-        If an argument has the wrong shape or type; the message names it.
+        If an argument has the wrong shape, type or range; the message names it.
 
     Notes
     -----
@@ -294,7 +295,10 @@ def ray_sphere(
     if is_other(origins, directions, center, radius, t_min, t_max):
         return foreign_answer(sys.modules[__name__], "ray_sphere", locals())
     rays = origins, directions, t_min, t_max
-    balls = {"center": points("center", center), "radius": reals("radius", radius)[..., None]}
+    balls = {
+        "center": points("center", center),
+        "radius": lengths("radius", radius, finite=True)[..., None],
+    }
     return intersect_each(_ray_sphere, SphereHit, rays, balls)
 
 

@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.queries.hierarchy import BVH
+from bvh.queries.query_arguments import check_method, check_options
+from bvh.runtime.arguments import lengths
 
 Arrays = tuple[NDArray[Any], ...]
 
@@ -28,6 +30,13 @@ class Search:
     rank: int
     moving: bool
     options: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Raise for options that the query would refuse, which some libraries would call late."""
+        options = self.options
+        check_options(None, False, options.get("filter"), options.get("data"))
+        if "method" in options:
+            check_method(options["method"])
 
     def __call__(self, vertices: NDArray[Any] | None, *queries: Any) -> Arrays:
         """Return what is found, and last the corners of the faces, or their rows."""
@@ -60,10 +69,12 @@ class Search:
             hits = tree.closest_hit(origins, directions, low, high, **options)
             return hits.t, hits.prim_id, hits.u, hits.v, hits.front
         points, limits = queries
+        method = options.get("method", "parity")
+        options = {name: given for name, given in options.items() if name != "method"}
         near = tree.closest_point(points, limits, **options)
         if self.query != "signed_distance":
             return near.distance, near.prim_id, near.u, near.v, near.position
-        inside = tree.contains(points, **options)
+        inside = tree.contains(points, method=method, **options)
         distance = np.asarray(near.distance)
         turned = inside & (distance > 0.0) & (distance < np.inf)
         signed = np.where(turned, -distance, distance)
@@ -103,6 +114,12 @@ def check_rows(name: str, shape: tuple[int, ...]) -> tuple[int, ...]:
     if shape[-1:] != (3,):
         raise ValueError(f"{name} must have shape (..., 3), got {tuple(shape)}")
     return tuple(shape[:-1])
+
+
+def check_distance(value: Any) -> None:
+    """Raise for one largest distance, if it is a plain number, that nothing could be within."""
+    if isinstance(value, float | int | np.number):
+        lengths("max_distance", value)
 
 
 def check_shape(tree: BVH, shape: tuple[int, ...]) -> None:

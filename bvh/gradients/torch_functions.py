@@ -19,6 +19,7 @@ from bvh.gradients import formulas
 from bvh.gradients.results import HitTuple, PointTuple
 from bvh.gradients.searches import (
     Search,
+    check_distance,
     check_rows,
     check_shape,
     checked_tree,
@@ -230,6 +231,7 @@ def nearest(
 ) -> PointTuple:
     """Return closest points; for the query "signed_distance", with signed distances."""
     tree = checked_tree(query, tree)
+    check_distance(max_distance)
     device = _device(points, vertices)
     points, limits = _reals("points", points), _reals("max_distance", max_distance)
     shape = common_shape(

@@ -78,8 +78,9 @@ def rectangle(camera: Camera, x0: float, y0: float, x1: float, y1: float) -> Reg
 def lasso(camera: Camera, polygon: ArrayLike) -> Region:
     """Return the region of a closed polygon."""
     outline = rows("polygon", polygon, 2)
-    if len(outline) == 0 or not np.isfinite(outline).all():
-        raise ValueError("polygon must be at least one point, all of them finite")
+    if len(outline) < 3 or not np.isfinite(outline).all():
+        what = f"{len(outline)} points" if len(outline) < 3 else "some that are not finite"
+        raise ValueError(f"polygon must be at least three points, all of them finite, got {what}")
     return _region(camera, outline, False)
 
 

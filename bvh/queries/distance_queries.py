@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from bvh.geometry.transforms import square_matrices
 from bvh.queries.answers.clearances import Clearances
 from bvh.queries.tree_base import TreeBase
-from bvh.runtime.arguments import common_shape, integers, reals, thread_count
+from bvh.runtime.arguments import common_shape, integers, lengths, thread_count
 from bvh.runtime.foreign_arrays import foreign_answer, is_other
 from bvh.runtime.progress_bars import ProgressLike, heard
 from bvh.tree.primitives import Triangles, count_of
@@ -51,8 +51,8 @@ class DistanceQueries(TreeBase):
             are computed in float64, x' = ((m00 x + m01 y) + m02 z) + m03, and the answer is about
             these; faces whose vertices are not finite, or overflow, count for nothing.
         max_distance : array_like, shape (...)
-            What is farther apart is a miss; broadcast against the transforms. What is negative or
-            NaN finds nothing.
+            What is farther apart is a miss; broadcast against the transforms. One for all must be
+            at least 0; of several, those that are negative or NaN find nothing.
         hint : Clearances or array_like of int, shape (..., 2), optional
             An earlier result for the same trees, such as the last one of a moving pair, or pairs of
             faces; -1 for none. It saves time, and changes nothing else.
@@ -107,7 +107,7 @@ class DistanceQueries(TreeBase):
             }  # fmt: skip
             return foreign_answer(self, "distance_to", given)
         matrices = None if transform is None else affine_matrices(transform)
-        limits, pairs = reals("max_distance", max_distance), hint_pairs(hint, arrays, others)
+        limits, pairs = lengths("max_distance", max_distance), hint_pairs(hint, arrays, others)
         pairs = self._shown_pairs(other, pairs)
         shape = common_shape(
             transform=() if matrices is None else matrices.shape[:-2], max_distance=limits.shape,

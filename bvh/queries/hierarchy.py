@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bvh.queries.answers.caller_warnings import warn_if_empty
 from bvh.queries.mesh_trees import MeshTrees
 from bvh.queries.refitting import Refitting, obb_points
 from bvh.queries.tree_queries import TreeQueries
@@ -67,7 +68,8 @@ class BVH(MeshTrees, Refitting, TreeQueries):
         ----------
         lower, upper : array_like, shape (n, 3)
             Corners. A box with lower > upper on an axis, or with a coordinate that is not finite,
-            is ignored (other boxes keep their ids) and counted in `stats`.
+            is ignored (other boxes keep their ids) and counted in `stats`. If there is no other,
+            a `BVHWarning` tells so.
         quality, threads, progress
             As in `from_triangles`.
 
@@ -82,6 +84,16 @@ class BVH(MeshTrees, Refitting, TreeQueries):
         >>> tree.closest_hit([9.0, 0.5, 0.5], [-1.0, 0.0, 0.0]).prim_id
         1
         """
+        tree = cls._of_boxes(lower, upper, quality, threads, progress)
+        warn_if_empty(tree, "boxes")
+        return tree
+
+    @classmethod
+    def _of_boxes(
+        cls, lower: ArrayLike, upper: ArrayLike, quality: Quality = "medium",
+        threads: int | None = None, progress: ProgressLike | None = None,
+    ) -> BVH:  # fmt: skip
+        """Build a tree as `from_boxes` does, which may be empty on purpose."""
         low, high = _corner_rows(lower, upper)
         primitives = Boxes(owned(np.hstack([low, high])))
         return cls._build(primitives, quality, threads, progress)
@@ -129,7 +141,9 @@ class BVH(MeshTrees, Refitting, TreeQueries):
         """
         low, high = _corner_rows(lower, upper)
         primitives = Obbs(owned(obb_points(low, high, transforms)))
-        return cls._build(primitives, quality, threads, progress)
+        tree = cls._build(primitives, quality, threads, progress)
+        warn_if_empty(tree, "boxes")
+        return tree
 
     @classmethod
     def from_custom(
@@ -182,7 +196,9 @@ class BVH(MeshTrees, Refitting, TreeQueries):
         low, high = _corner_rows(lower, upper)
         function = user_function("intersect", intersect, INTERSECT)
         primitives = Custom(owned(np.hstack([low, high])), function, user_data(data))
-        return cls._build(primitives, "medium", threads, progress)
+        tree = cls._build(primitives, "medium", threads, progress)
+        warn_if_empty(tree, "primitives")
+        return tree
 
     @classmethod
     def _build(

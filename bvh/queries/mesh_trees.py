@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from bvh.io.given_groups import face_groups, groups_of_triangles
 from bvh.io.meshes import mesh_of_file, surface_of
+from bvh.queries.answers.caller_warnings import warn_if_empty
 from bvh.queries.tree_base import TreeBase
 from bvh.runtime.arguments import Quality, face_rows, owned, rows
 from bvh.runtime.progress_bars import ProgressLike
@@ -70,6 +71,11 @@ class MeshTrees(TreeBase):
         ValueError, TypeError
             If an argument has the wrong shape, type or range; the message names it.
 
+        Warns
+        -----
+        BVHWarning
+            If there are no faces, or none without a NaN or infinite vertex: every query misses.
+
         Examples
         --------
         >>> import bvh
@@ -81,6 +87,24 @@ class MeshTrees(TreeBase):
         >>> tree.any_hit(*ray), tree.any_hit(*ray, mask=1)
         (True, False)
         """
+        tree = cls._of_triangles(
+            vertices, faces, groups=groups, quality=quality, threads=threads, progress=progress
+        )
+        warn_if_empty(tree)
+        return tree
+
+    @classmethod
+    def _of_triangles(
+        cls,
+        vertices: ArrayLike,
+        faces: ArrayLike,
+        *,
+        groups: ArrayLike | None = None,
+        quality: Quality = "medium",
+        threads: int | None = None,
+        progress: ProgressLike | None = None,
+    ) -> Self:
+        """Build a tree as `from_triangles` does, which may be empty on purpose."""
         points = rows("vertices", vertices)
         index = face_rows("faces", faces, len(points))
         bits = None if groups is None else face_groups(groups, len(index))

@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bvh.runtime.arguments import common_shape, points, reals, thread_count
+from bvh.runtime.arguments import (
+    common_shape,
+    corner_points,
+    lengths,
+    points,
+    reals,
+    thread_count,
+)
 from bvh.runtime.foreign_arrays import foreign_answer, is_foreign, is_other
 from bvh.runtime.progress_bars import ProgressLike, heard
 from bvh.tree.primitives import Boxes, Triangles
@@ -59,8 +66,8 @@ class OverlapQueries(Generic[Found, Pairs]):
         Parameters
         ----------
         lower, upper : array_like, shape (..., 3)
-            Corners, broadcast against each other; they may be infinite. A box with a NaN or with
-            lower > upper meets nothing.
+            Corners, broadcast against each other; they may be infinite. A box with a NaN meets
+            nothing, nor does one of several with lower > upper.
         mask : int, optional
             As in `closest_point`.
         threads, progress
@@ -75,8 +82,9 @@ class OverlapQueries(Generic[Found, Pairs]):
         Raises
         ------
         ValueError, TypeError
-            Where an argument has the wrong shape or type, or the tree is over anything but
-            triangles or boxes, or an instance over anything but triangles.
+            Where an argument has the wrong shape or type, the only box has lower > upper, or the
+            tree is over anything but triangles or boxes, or an instance over anything but
+            triangles.
 
         Examples
         --------
@@ -122,8 +130,8 @@ class OverlapQueries(Generic[Found, Pairs]):
         center : array_like, shape (..., 3)
             Centres; a ball around one that is not finite meets nothing.
         radius : array_like, shape (...)
-            Radii, broadcast against the centres. One that is negative, NaN or infinite meets
-            nothing; with 0, what contains the centre is found.
+            Radii, broadcast against the centres; with 0, what contains the centre is found. One for
+            all must be finite and at least 0; of several, those that are not meet nothing.
         mask, threads, progress
             As in `overlap_box`.
 
@@ -325,7 +333,7 @@ def box_regions(
     """Return checked boxes, clipped to the bounds of the tree, and their leading shape."""
     from bvh.traversal.overlaps.regions import BoxRegions
 
-    low, high = points("lower", lower), points("upper", upper)
+    low, high = corner_points(lower, upper)
     shape = common_shape(lower=low.shape[:-1], upper=high.shape[:-1])
     low, high = _flat(low, shape, 3), _flat(high, shape, 3)
     # Nothing is outside the bounds; this also makes all corners finite.
@@ -337,7 +345,7 @@ def sphere_regions(center: ArrayLike, radius: ArrayLike) -> tuple[SphereRegions,
     """Return checked balls and their leading shape."""
     from bvh.traversal.overlaps.regions import SphereRegions
 
-    at, size = points("center", center), reals("radius", radius)
+    at, size = points("center", center), lengths("radius", radius, finite=True)
     shape = common_shape(center=at.shape[:-1], radius=size.shape)
     return SphereRegions(_flat(at, shape, 3), _flat(size[..., None], shape, 1)[:, 0]), shape
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
@@ -10,12 +9,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bvh.geometry.ray_shapes import shaped
+from bvh.queries.answers.caller_warnings import warn_caller
 from bvh.queries.answers.result_bases import FloatResult, TruthResult
 from bvh.queries.batches import single_points
-from bvh.queries.query_arguments import Target, point_batch
-from bvh.runtime.arguments import INSIDE_RULES, InsideRule, check_option, thread_count, whole_number
+from bvh.queries.query_arguments import Target, check_method, point_batch
+from bvh.runtime.arguments import InsideRule, thread_count, whole_number
 from bvh.runtime.foreign_arrays import foreign_answer, is_foreign
-from bvh.runtime.jit import BVHWarning
 from bvh.runtime.progress_bars import ProgressLike, heard
 
 Points = TypeVar("Points")
@@ -62,8 +61,8 @@ class PointQueries(Generic[Points]):
         points : array_like, shape (..., 3)
             Points with a coordinate that is not finite miss.
         max_distance : array_like, shape (...)
-            How far to look, that distance included; broadcast against the points. Points for which
-            it is NaN or negative miss.
+            How far to look, that distance included; broadcast against the points. One for all must
+            be at least 0; of several, points for which it is NaN or negative miss.
         k : int, optional
             Find the closest points in this many faces, closest first, on one more axis.
         mask : int, optional
@@ -109,7 +108,8 @@ class PointQueries(Generic[Points]):
         >>> scene.closest_point([2.0, 1.0, 0.5]).instance_id
         1
         """
-        if type(max_distance) is float and mask is threads is progress is None:
+        plain = mask is None and threads is None and progress is None
+        if plain and type(max_distance) is float and max_distance >= 0.0:
             # A single point is finished sooner than a batch is prepared.
             searched = type(self)._near_at_once(self)
             one: Any = single_points.closest_point(searched, points, max_distance, k)
@@ -157,7 +157,8 @@ class PointQueries(Generic[Points]):
         >>> tree.distance([[1.0, 1.0, 0.0], [3.0, 0.0, 0.0]])
         array([0.70710678, 2.        ])
         """
-        if type(max_distance) is float and mask is threads is progress is None:
+        plain = mask is None and threads is None and progress is None
+        if plain and type(max_distance) is float and max_distance >= 0.0:
             searched = type(self)._near_at_once(self)
             one = single_points.distance(searched, points, max_distance)
             if one is not None:
@@ -178,21 +179,23 @@ class PointQueries(Generic[Points]):
         self,
         points: ArrayLike,
         *,
+        method: InsideRule = "parity",
         mask: int | None = None,
         threads: int | None = None,
         progress: ProgressLike | None = None,
     ) -> FloatResult:
         """Return the distance of each point from a closed surface, negative inside.
 
-        The sign is that of `contains`, so it does not depend on normals, and is right where the
-        closest point is on an edge or a vertex. Points on the surface have 0.0. Where instances of
-        a scene overlap, the distance is still that from the nearest surface, even if it is within
-        another instance. A surface with open edges is told by a `BVHWarning`, as by `contains`.
+        The sign is that of `contains`, so it is right where the closest point is on an edge or a
+        vertex. Points on the surface have 0.0. Where instances of a scene overlap, the distance is
+        still that from the nearest surface, even if it is within another instance.
 
         Parameters
         ----------
         points, mask, threads, progress
             As in `closest_point`.
+        method : {"parity", "winding"}
+            As in `contains`, with its `BVHWarning` where parity is asked of open edges.
 
         Returns
         -------
@@ -207,17 +210,22 @@ class PointQueries(Generic[Points]):
         >>> tree.signed_distance([[0.25, 0.25, 0.125], [0.0, 0.0, 2.0], [1.0, 0.0, 0.0]])
         array([-0.125,  1.   ,  0.   ])
         """
+        check_method(method)
         if is_foreign(points):
             return foreign_answer(self, "signed_distance", locals())
         from bvh.queries.batches import containment, point_batches
 
         target = self._point_target("signed_distance", mask, True)
-        _warn_if_open(self._open_edges(mask), "the sign of signed_distance")
+        if method == "parity":
+            _warn_if_open(self._open_edges(mask), "the sign of signed_distance")
         batch, workers = point_batch(points), thread_count(threads)
         with heard(progress) as report:
             flat = point_batches.find_distances(target, batch, workers, report)
         # A point on the surface is neither: its distance is 0.
-        inside = containment.inside(target, batch.points, workers, surface=False)
+        if method == "winding":
+            inside = self.contains(batch.points, method=method, mask=mask, threads=threads)
+        else:
+            inside = containment.inside(target, batch.points, workers, surface=False)
         np.negative(flat, out=flat, where=inside & (flat > 0.0) & (flat < np.inf))
         return shaped(batch.shape, flat)[0]
 
@@ -272,8 +280,7 @@ class PointQueries(Generic[Points]):
         >>> scene.contains(points)
         array([ True,  True, False])
         """
-        if type(method) is not str or method != "parity":
-            check_option("method", method, INSIDE_RULES)
+        check_method(method)
         if is_foreign(points):
             return foreign_answer(self, "contains", locals())
         if method == "winding":
@@ -369,11 +376,9 @@ def _winding_numbers(
 def _warn_if_open(what: str | None, query: str) -> None:
     """Warn the caller of a query that parity does not tell inside from outside."""
     if what is not None:
-        warnings.warn(
+        warn_caller(
             f"{what} has open edges: {query} counts crossings of a closed surface; with holes, "
-            "use winding_number, or contains with method='winding' (told once for a tree)",
-            BVHWarning,
-            stacklevel=3,
+            "use winding_number, or method='winding' (told once for a tree)"
         )
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bvh.runtime.arguments import (
+    INSIDE_RULES,
     MAX_ROWS,
     Cull,
     EdgeRule,
@@ -17,7 +18,9 @@ from bvh.runtime.arguments import (
     check_option,
     common_shape,
     cull_code,
+    flag,
     kernel_input,
+    lengths,
     points,
     reals,
     thread_count,
@@ -137,6 +140,7 @@ def cast(
 
     A mergeable one has the same result, but for the names of primitives, in a merged tree.
     """
+    check_options(given.sort, given.validate_rays, given.filter, given.data)
     arrays = target.arrays
     in_scene = isinstance(arrays.primitives, Instanced)
     batch = ray_batch(given.origins, given.directions, given.t_min, given.t_max)
@@ -160,6 +164,22 @@ def cast(
         with heard(given.progress) as report:
             found = run(searched, batch, RayOptions(code, accept, threads, report, given.sort))
     return found if whole is None else whole.named(found)
+
+
+def check_options(sort: Any, validate_rays: Any, filter: Any = None, data: Any = None) -> None:
+    """Raise for options of a query of rays that are no flags, and for data that nothing takes."""
+    if sort is not None:
+        flag("sort", sort)
+    flag("validate_rays", validate_rays)
+    if filter is None and data is not None:
+        raise ValueError(f"data must be None where there is no filter, got {type(data).__name__}")
+
+
+def check_method(method: str) -> None:
+    """Raise unless a method tells inside from outside."""
+    # The usual one at once, for the sake of single points.
+    if type(method) is not str or method != "parity":
+        check_option("method", method, INSIDE_RULES)
 
 
 def checked_cull(cull: Cull | None, arrays: Any) -> int:
@@ -220,7 +240,7 @@ def plain_rays(origins: Any, directions: Any, t_min: Any, t_max: Any, most: int)
 
 def point_batch(positions: ArrayLike, max_distance: ArrayLike = np.inf) -> PointBatch:
     """Check and flatten points; broadcast the limits of their distances."""
-    rows, limits = points("points", positions), reals("max_distance", max_distance)
+    rows, limits = points("points", positions), lengths("max_distance", max_distance)
     shape = common_shape(points=rows.shape[:-1], max_distance=limits.shape)
     whole = rows if rows.shape == (*shape, 3) else np.broadcast_to(rows, (*shape, 3))
     flat = kernel_input(whole.reshape(-1, 3))

@@ -20,7 +20,7 @@ from bvh.queries.query_arguments import (
     plain_ray,
     plain_rays,
 )
-from bvh.runtime.arguments import Cull, EdgeRule, whole_number
+from bvh.runtime.arguments import Cull, EdgeRule, flag, whole_number
 from bvh.runtime.foreign_arrays import foreign_answer, is_foreign
 from bvh.runtime.progress_bars import ProgressLike
 
@@ -85,20 +85,18 @@ class RayQueries(Generic[ClosestHits, EveryHit, Caster]):
             32 bits for each ray, which ignores faces whose `groups`, and instances whose mask,
             share none of them. What has no groups has all bits; that is also the default.
         cull : {None, "back", "front"}
-            Triangles to ignore: those seen from behind, or from the front. Boxes have no sides: in
-            a scene they are never ignored, and a tree of them raises a ValueError.
+            Triangles to ignore: those seen from behind, or from the front. Boxes have no sides: a
+            scene never ignores them, and a tree of them raises a ValueError.
         threads : int, optional
             Threads to use; one for each CPU by default, and -1 for all CPUs of the affinity.
         validate_rays : bool
             Raise on the first ray that is not finite, has no direction or an empty range. Without
             it such rays miss.
         progress : callable, bool or bar of tqdm, optional
-            Called as progress(done, total) in rays. True shows a bar, of rich or tqdm; of tqdm, a
-            bar or the class will do, too.
+            Called as progress(done, total) in rays. True shows a bar; one of tqdm will do, too.
         sort : bool, optional
-            Sort the rays so that neighbours use the same nodes. By default this is done where a
-            sample shows that it pays: in large batches of incoherent rays. Results are the same, in
-            the order of the rays.
+            Sort the rays so that neighbours use the same nodes; by default where a sample shows
+            that it pays: in large batches of incoherent rays. Results are the same, in their order.
         filter : function compiled with numba.njit, optional
             ``filter(ray_id, prim_id, t, u, v, data) -> bool``, in a scene ``filter(ray_id,
             instance_id, prim_id, t, u, v, data) -> bool``, returns whether a hit counts: for
@@ -107,7 +105,7 @@ class RayQueries(Generic[ClosestHits, EveryHit, Caster]):
             threads, for candidates of the closest hit, so it should have no side effects. ray_id
             is the flat index of the ray; with Dask arrays, of those of its chunk.
         data : object, optional
-            Last argument of the filter: an array, a number, or a tuple of them.
+            Last argument of the filter: an array, a number, or a tuple of them; with one only.
         counters : bool
             Count what each ray costs. Rays are then traced one by one, never in packets.
 
@@ -143,11 +141,13 @@ class RayQueries(Generic[ClosestHits, EveryHit, Caster]):
         >>> hit.t, hit.instance_id, hit.prim_id
         (3.0, 1, 0)
         """
+        # Each by itself: a chain of `is` takes longer.
         if (
-            type(t_min) is type(t_max) is float
-            and mask is cull is threads is progress is filter is None
-            and not (validate_rays or counters)
-        ):
+            type(t_min) is type(t_max) is float and mask is None and cull is None
+            and threads is None and progress is None and filter is None and data is None
+            and validate_rays is False and counters is False
+            and (sort is None or type(sort) is bool)
+        ):  # fmt: skip
             # A single ray is finished sooner than a batch is prepared.
             # Not self._closest_of_one(...), which takes longer where there is a `__getattr__`.
             hit = type(self)._closest_of_one(self, origins, directions, t_min, t_max)
@@ -159,7 +159,7 @@ class RayQueries(Generic[ClosestHits, EveryHit, Caster]):
                 found: Any = small_batches.closest_hit(searched, rays)
                 if found is not None:
                     return found
-        if counters and filter is not None:
+        if flag("counters", counters) and filter is not None:
             raise ValueError("counters must be False where there is a filter, got True")
         given = RayArguments(
             origins, directions, t_min, t_max, cull, threads, validate_rays, progress, filter,
@@ -239,10 +239,10 @@ class RayQueries(Generic[ClosestHits, EveryHit, Caster]):
         array([ True, False])
         """
         if (
-            type(t_min) is type(t_max) is float
-            and mask is cull is threads is progress is filter is None
-            and not validate_rays
-        ):
+            type(t_min) is type(t_max) is float and mask is None and cull is None
+            and threads is None and progress is None and filter is None and data is None
+            and validate_rays is False and (sort is None or type(sort) is bool)
+        ):  # fmt: skip
             ray = plain_ray(origins, directions)
             if ray is not None:
                 hit: bool = type(self)._cast_one(self, ray, t_min, t_max)[1] >= 0
@@ -282,9 +282,8 @@ class RayQueries(Generic[ClosestHits, EveryHit, Caster]):
     ) -> EveryHit:
         """Find all hits of each ray, or the first few.
 
-        The list is complete, and sorted by ray, t, in a scene leaf, and prim_id. It takes 29 bytes
-        a hit, 37 while it is made, and some 110 for each hit of a block of 256 rays on every
-        thread.
+        Complete, and sorted by ray, t, in a scene leaf, and prim_id. It takes 29 bytes a hit, 37
+        while it is made, and some 110 for each hit of a block of 256 rays on every thread.
 
         Parameters
         ----------
@@ -300,13 +299,12 @@ class RayQueries(Generic[ClosestHits, EveryHit, Caster]):
             crossing of a closed mesh is then one hit, however the ray is aimed. For boxes both are
             the same.
         filter, data
-            As in `closest_hit`; only hits that the filter accepts are kept, and count towards
-            `max_hits`.
+            As in `closest_hit`; only hits that it accepts are kept, and count towards `max_hits`.
 
         Returns
         -------
         AllHits or SceneAllHits
-            Flat arrays, and offsets to each ray's hits.
+            Flat arrays, and offsets to each ray's hits; `position` and `normal` on demand.
 
         Raises
         ------
@@ -325,12 +323,14 @@ class RayQueries(Generic[ClosestHits, EveryHit, Caster]):
         array([0], dtype=int32)
         """
         once = edge_rule(edges)
-        if cull is mask is max_hits is threads is progress is filter is None and not validate_rays:
+        plain = cull is mask is max_hits is threads is progress is filter is data is None
+        if plain and validate_rays is False:
             one: EveryHit = single_hits.all_hits(self, origins, directions, t_min, t_max, once)
             if one is not None:
                 return one
         limit = None if max_hits is None else whole_number("max_hits", max_hits)
-        run = partial(ray_batches.find_all_hits, once=once, limit=limit)
+        target = self._target()
+        run = partial(ray_batches.find_all_hits, once=once, limit=limit, target=target)
         given = RayArguments(
             origins, directions, t_min, t_max, cull, threads, validate_rays, progress, filter,
             data, None, mask,
@@ -339,7 +339,7 @@ class RayQueries(Generic[ClosestHits, EveryHit, Caster]):
             return foreign_answer(
                 self, "all_hits", given._asdict() | {"edges": edges, "max_hits": limit}
             )
-        hits: EveryHit = cast(run, self._target(), given)
+        hits: EveryHit = cast(run, target, given)
         return hits
 
     def count_hits(
@@ -382,7 +382,7 @@ class RayQueries(Generic[ClosestHits, EveryHit, Caster]):
         1
         """
         once = edge_rule(edges)
-        if cull is mask is threads is progress is filter is None and not validate_rays:
+        if cull is mask is threads is progress is filter is data is None and validate_rays is False:
             one = single_hits.count_hits(self, origins, directions, t_min, t_max, once)
             if one is not None:
                 return one

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from bvh.queries.answers.closest_points import ClosestPoints as ClosestPoints
 from bvh.queries.answers.closest_points import SceneClosestPoints as SceneClosestPoints
-from bvh.queries.answers.hit_points import Located
+from bvh.queries.answers.hit_points import Located, LocatedPerQuery
 from bvh.queries.answers.other_libraries import given_like, in_numpy
 from bvh.queries.answers.result_bases import (
     Costs,
@@ -32,7 +32,7 @@ ENTRIES = ("prim_id", "t", "u", "v", "front", "instance_id", "leaf")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Hits(Located):
+class Hits(LocatedPerQuery):
     """Closest hits of rays; every field has the rays' leading shape.
 
     `mask` is True where a ray hits, and ``hits[hits.mask]`` are those hits. `numpy.asarray` of hits
@@ -40,8 +40,9 @@ class Hits(Located):
 
     `position` and `normal` are found when they are first asked for, and kept. For this, hits keep
     what they hit in memory: the vertices and faces of a tree, as they were at the query if it has
-    been refitted since, or the trees of a scene. Hits that are pickled have those of the two that
-    were asked for before, and copies know what the original knows.
+    been refitted since, or the trees of a scene; of `Parts`, which parts to open. Hits that are
+    pickled have those of the two that were asked for before, and copies know what the original
+    knows.
 
     Attributes
     ----------
@@ -156,8 +157,10 @@ class CountedSceneHits(Costs, SceneHits):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class AllHits(Ragged, Table):
+class AllHits(Located, Ragged, Table):
     """All hits of each ray, those of ray i at ``offsets[i] : offsets[i + 1]``, nearest first.
+
+    `position` and `normal`, shape (m, 3), are found when they are first asked for, as in `Hits`.
 
     Attributes
     ----------

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from bvh.geometry.arithmetic.floats import SMALLEST
 from bvh.queries.answers.result_bases import TruthResult
-from bvh.runtime.arguments import Cull, common_shape, points, reals
+from bvh.runtime.arguments import Cull, common_shape, lengths, points
 from bvh.runtime.foreign_arrays import foreign_answer, is_foreign
 from bvh.runtime.progress_bars import ProgressLike
 
@@ -115,8 +115,8 @@ def segments(p: ArrayLike, q: ArrayLike, margin: float) -> Segments:
     """Check end points, and return the rays from p to q with their ranges."""
     start, end = points("p", p), points("q", q)
     shape = common_shape(p=start.shape[:-1], q=end.shape[:-1])
-    share = reals("margin", margin)
-    if share.ndim or not 0.0 <= share < np.inf:
+    share = lengths("margin", margin, finite=True)
+    if share.ndim:
         raise ValueError(f"margin must be a finite number of at least 0, got {margin!r}")
     finite = np.asarray(np.isfinite(start).all(axis=-1) & np.isfinite(end).all(axis=-1))
     whole: Any = 1.0

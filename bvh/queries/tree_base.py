@@ -18,10 +18,17 @@ from bvh.runtime.arguments import integers, kernel_input, number_of, thread_coun
 from bvh.runtime.foreign_arrays import foreign_answer, is_other
 from bvh.runtime.simd import WIDTH
 from bvh.traversal.rays.one_ray import address_table, cast_function
-from bvh.tree.arrays import TreeArrays, emptied, frozen, frozen_primitives, with_bits
+from bvh.tree.arrays import (
+    TreeArrays,
+    bytes_of,
+    emptied,
+    frozen,
+    frozen_primitives,
+    with_bits,
+)
 from bvh.tree.build import build, pack, without_hidden
 from bvh.tree.face_bits import NO_BITS, hides_faces
-from bvh.tree.primitives import Triangles, count_of
+from bvh.tree.primitives import Triangles, arrays_of, count_of
 from bvh.tree.stats import TreeStats, check, stats_of
 from bvh.tree.triangle_groups import GROUP_SIZE
 
@@ -219,6 +226,24 @@ class TreeBase:
     def __len__(self) -> int:
         """Return the number of primitives, including ignored ones."""
         return count_of(self._arrays.primitives)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the tree's arrays, and of what it keeps for the next query or refit.
+
+        The latter are tables for winding numbers and distances of trees, bits of faces, and the
+        arrays before the first refit. A new tree has none: its bytes are those of `stats`, and of
+        `face_ids`.
+        """
+        from bvh.queries.batches.distance_batches import kept_tables
+
+        origin, grouped = self._origin, self._grouped
+        trees = [self._arrays, *(grouped or ()), *(() if origin is None else (origin.arrays,))]
+        # Neither frames nor the data of a user's primitives.
+        stored = [(*t.nodes, t.groups, t.face_bits, *arrays_of(t.primitives)) for t in trees]
+        tables = self._winding and self._winding[1], origin and origin.members
+        kept = [kept_tables(arrays) for arrays in trees]
+        return bytes_of(stored, self._groups, self._face_ids, tables, kept)
 
     def stats(self, *, epo: bool = False) -> TreeStats:
         """Return statistics of the tree: size, shape, SAH cost, memory, ignored primitives.

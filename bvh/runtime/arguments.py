@@ -23,6 +23,7 @@ CULL_CODES: dict[Cull | None, int] = {None: 0, "back": 1, "front": -1}
 
 ALL_BITS = 0xFFFFFFFF  # the mask that leaves nothing out
 MAX_ROWS = 2**31 - 2  # vertex indices are int32
+LARGEST = float(np.finfo(np.float64).max)
 MAX_PRIMITIVES = 2**30  # and so are the 2n - 1 nodes of a tree over n primitives
 
 # Nouns whose plural is more than an s longer.
@@ -214,6 +215,36 @@ def bit_masks(name: str, value: ArrayLike) -> NDArray[np.uint32]:
     if bad.any():
         raise ValueError(f"{name} must be in 0..0xFFFFFFFF, got {array[bad].ravel()[0]}")
     return array.astype(np.uint32)
+
+
+def lengths(name: str, value: ArrayLike, *, finite: bool = False) -> NDArray[np.float64]:
+    """Return distances or radii as float64 of their shape.
+
+    One for all queries must be at least 0 and, where this is asked for, finite. One of many that is
+    not is left to the kernels, in which it finds nothing.
+    """
+    array = reals(name, value)
+    if array.ndim == 0 and not 0.0 <= array <= (LARGEST if finite else np.inf):
+        kind = "a finite number" if finite else "a number"
+        raise ValueError(f"{name} must be {kind} of at least 0, got {float(array)!r}")
+    return array
+
+
+def corner_points(lower: ArrayLike, upper: ArrayLike) -> list[NDArray[np.float64]]:
+    """Return corners of regions as float64 of shape (..., 3); raise for a single inverted one."""
+    low, high = points("lower", lower), points("upper", upper)
+    if low.shape == high.shape == (3,) and (low > high).any():
+        raise ValueError(
+            f"lower must not be above upper on any axis, got {low.tolist()} and {high.tolist()}"
+        )
+    return [low, high]
+
+
+def flag(name: str, value: bool) -> bool:
+    """Return `value` if it is True or False."""
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name} must be True or False, got {value!r}")
+    return bool(value)
 
 
 def truths(name: str, value: ArrayLike) -> NDArray[np.bool_]:

@@ -30,7 +30,7 @@ from bvh.scene.flattened_instances import FlattenedInstances, Leaves, leaf_count
 from bvh.scene.instanced_trees import InstancedTrees
 from bvh.scene.instances import InstanceHolder, Instances, nested_scenes
 from bvh.scene.merged_leaves import mesh_of_leaves
-from bvh.scene.stats import SceneStats, scene_stats
+from bvh.scene.stats import SceneStats, scene_bytes, scene_stats
 from bvh.tree.primitives import Triangles
 
 # Held during an update of a scene: several threads may query it at once.
@@ -122,12 +122,11 @@ class SceneContent(InstanceHolder):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the arrays that rays traverse: each tree once, and the level above the trees.
+        """Bytes of the trees, each once, with the tables that they keep, and of the level above.
 
-        Also of one tree over all leaves, once rays have led to it.
+        Also of one tree over all leaves, once rays, or winding numbers, have led to it.
         """
-        view = self._current()
-        return view.nbytes + sum(tree.stats().bytes for tree in self._current_leaves().trees)
+        return sum(scene_bytes(self))
 
     def stats(self, *, epo: bool = False) -> SceneStats:
         """Return statistics of the scene: instances, primitives shown and stored, depth, memory.

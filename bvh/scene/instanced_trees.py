@@ -26,7 +26,7 @@ from bvh.runtime.jit import entry, inlined
 from bvh.scene.merged_leaves import LeafMerger
 from bvh.traversal.points.world_metric import METRIC_SIZE, fill_metrics
 from bvh.traversal.rays.one_ray import address_table
-from bvh.tree.arrays import TreeArrays
+from bvh.tree.arrays import TreeArrays, bytes_of
 from bvh.tree.build import without_hidden
 from bvh.tree.frame import bound, centre, exponent, highest, lowest, scale
 from bvh.tree.instanced import BITS as AT_BITS
@@ -262,9 +262,14 @@ class InstancedTrees:
     @property
     def nbytes(self) -> int:
         """Bytes of its arrays and of the merged tree; trees of leaves are not counted."""
+        from bvh.queries.batches.distance_batches import kept_tables
+
         tlas = self.arrays
-        arrays = (*self._instanced, *tlas.nodes, tlas.frame, self._tlas.boxes, self.tree_of)
-        return sum(array.nbytes for array in arrays) + self.merger.nbytes
+        arrays = *self._instanced, *tlas.nodes, tlas.frame, self._tlas.boxes, self.tree_of
+        shown = [tree for tree in self._shown or () if not any(tree is t for t in self.trees)]
+        # Without hidden faces, a tree has its nodes and primitives in common with itself.
+        own = [(tree.nodes.ids, tree.groups, kept_tables(tree)) for tree in shown]
+        return bytes_of(arrays, self._metrics, own) + self.merger.nbytes
 
     @property
     def tlas_arrays(self) -> TreeArrays:

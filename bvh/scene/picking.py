@@ -253,7 +253,8 @@ class Picking(SceneQueries):
         Raises
         ------
         ValueError, TypeError
-            As in `pick_rect`; also if the polygon has no corners, or a corner is not finite.
+            As in `pick_rect`; also if the polygon has fewer than three corners, or one that is not
+            finite.
 
         Examples
         --------

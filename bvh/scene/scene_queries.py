@@ -183,7 +183,7 @@ class SceneQueries(
             or not np.array_equal(tree.vertices, vertices, equal_nan=True)
             or not np.array_equal(tree.faces, faces)
         ):
-            tree = BVH.from_triangles(vertices, faces)
+            tree = BVH._of_triangles(vertices, faces)
         others = kept if seen == now and len(kept) < WINDINGS else {}
         self._wound = now, others | {key: tree}
         return tree

@@ -32,7 +32,8 @@ class SceneStats:
     depth : int
         Levels of nodes from the root of the tree over the leaves to the deepest node's primitives.
     bytes, instance_bytes : int
-        Memory of the trees, each counted once, and of the level above them.
+        Memory of the trees, each counted once, and of the level above them; with the tables and
+        merged trees that queries have led to.
     trees : tuple of TreeStats
         Of each tree of ``scene.leaves.trees``.
     placed : tuple of int
@@ -113,6 +114,7 @@ class SceneStats:
 def scene_stats(scene: Any, epo: bool = False) -> SceneStats:
     """Return the statistics of a scene; with `epo`, also that of each tree, which is slow."""
     arrays, leaves, parts = scene._current().arrays, scene.leaves, nested_scenes(scene)
+    tree_bytes, instance_bytes = scene_bytes(scene)
     trees = tuple(tree.stats(epo=epo) for tree in leaves.trees)
     placed = np.bincount(leaves.tree_of, minlength=len(trees))
     sizes = np.array([tree.primitives for tree in trees], np.int64)
@@ -129,18 +131,17 @@ def scene_stats(scene: Any, epo: bool = False) -> SceneStats:
         shown=int(sizes[leaves.tree_of[~hidden]].sum()),
         stored=int(sizes.sum()),
         depth=above + max((tree.depth for tree in trees), default=0),
-        bytes=sum(tree.bytes for tree in trees),
-        instance_bytes=_bytes_of(arrays),
+        bytes=tree_bytes,
+        instance_bytes=instance_bytes,
         trees=trees,
         placed=tuple(placed.tolist()),
     )
 
 
-def _bytes_of(arrays: Any) -> int:
-    """Return the memory of arrays in tuples."""
-    if isinstance(arrays, np.ndarray):
-        return arrays.nbytes
-    return sum(_bytes_of(part) for part in arrays) if isinstance(arrays, tuple) else 0
+def scene_bytes(scene: Any) -> tuple[int, int]:
+    """Return the memory of the trees of a scene, and of all that it has above them."""
+    above = scene._current().nbytes + sum(tree.nbytes for tree in scene._wound[1].values())
+    return sum(tree.nbytes for tree in scene._current_leaves().trees), above
 
 
 def _size(count: int) -> str:

@@ -80,6 +80,20 @@ def emptied(arrays: TreeArrays) -> TreeArrays:
     return arrays._replace(nodes=nodes, face_bits=NO_BITS)
 
 
+def bytes_of(*held: Any) -> int:
+    """Return the bytes of all arrays in tuples, lists and dicts, each memory once."""
+    sizes: dict[int, int] = {}
+    rest = list(held)
+    while rest:
+        part = rest.pop()
+        if isinstance(part, np.ndarray):
+            # Of a whole and its beginning, the whole counts.
+            sizes[part.ctypes.data] = max(sizes.get(part.ctypes.data, 0), part.nbytes)
+        elif isinstance(part, tuple | list | dict):
+            rest += part.values() if isinstance(part, dict) else part
+    return sum(sizes.values())
+
+
 def kernel_arrays(arrays: TreeArrays) -> tuple[TreeArrays, object]:
     """Return a tree as kernels of this package take it, and what must stay alive meanwhile."""
     primitives = arrays.primitives

@@ -36,7 +36,8 @@ class TreeStats:
         Expected number of node visits and primitive tests of a random ray that meets the root's box
         (MacDonald and Booth 1990, "Heuristics for ray tracing using space subdivision").
     bytes : int
-        Memory of nodes and primitives, and of the groups of faces.
+        Memory of nodes and primitives, and of the groups of faces. `BVH.nbytes` counts tables that
+        queries keep, too.
     build_seconds : float
         Duration of the build.
     bytes_per_primitive : float

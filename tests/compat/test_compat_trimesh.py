@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
 import trimesh
+from trimesh import triangles
 
+import bvh
 import bvh.compat.trimesh as drop_in
 from bvh.compat.trimesh import RayMeshIntersector
 from bvh.compat.trimesh_points import tree_of
@@ -174,6 +178,38 @@ def test_meshes_without_faces() -> None:
     assert (distance == np.inf).all()
     assert (face == -1).all()
     assert (drop_in.signed_distance(empty, points) == -np.inf).all()
+
+
+@pytest.mark.parametrize("installed", [False, True])
+def test_open_meshes_are_told_once(installed: bool) -> None:
+    """Where inside is a guess, as trees tell it: at the caller's line, once until a change."""
+    ball = trimesh.creation.icosphere(subdivisions=3)
+    ball.update_faces(ball.triangles_center[:, 2] < 0.9)
+    # Watertight, and the same with vertices of its own for each face.
+    closed = trimesh.creation.icosphere()
+    loose = trimesh.Trimesh(**triangles.to_kwargs(closed.triangles), process=False)
+    assert closed.is_watertight and not loose.is_watertight
+    sheet = trimesh.Trimesh([[0, 0, 0], [2, 0, 0], [2, 2, 0], [0, 2, 0]], [[0, 1, 2], [0, 2, 3]])
+    points = np.array([[0.0, 0.1, 0.2], [0.0, 0.1, 5.0]])
+    with drop_in.install() if installed else contextlib.nullcontext():
+
+        def contains(mesh: Any) -> Any:
+            return mesh.contains(points) if installed else drop_in.contains(mesh, points)
+
+        for _ in range(2):
+            with pytest.warns(bvh.BVHWarning, match="has open edges: what is inside") as told:
+                assert contains(ball).tolist() == [True, False]
+            assert len(told) == 1 and told[0].filename == __file__
+            with warnings.catch_warnings():
+                warnings.simplefilter("error", bvh.BVHWarning)
+                contains(ball)
+                # By the side of a face, which is told from nothing else.
+                drop_in.signed_distance(sheet, [[0.5, 0.25, 1.0]])
+                for mesh in (closed, loose):
+                    assert contains(mesh).tolist() == [True, False]
+            ball.apply_scale(1.25)
+        with pytest.warns(bvh.BVHWarning, match="has open edges"):
+            drop_in.signed_distance(sheet, [[9.0, 1.0, -0.5]])
 
 
 def test_refusals() -> None:

@@ -72,6 +72,9 @@ def test_points_of_a_tree(tree: bvh.BVH, rays: Any) -> None:
         found, wanted = getattr(tree, verb)(points), getattr(tree, verb)(rays[0])
         assert found.dtype == wanted.dtype
         np.testing.assert_array_equal(found.compute(), wanted)
+    for verb in ("signed_distance", "contains"):
+        found = getattr(tree, verb)(points, method="winding")
+        np.testing.assert_array_equal(found, getattr(tree, verb)(rays[0], method="winding"))
 
 
 @pytest.mark.usefixtures("scheduler")

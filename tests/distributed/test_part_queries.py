@@ -12,7 +12,7 @@ import pytest
 import bvh
 from bvh.distributed.out_of_core import part_visits
 from tests.cases.families import sphere
-from tests.cases.part_checks import HITS, OVERLAPS, POINTS, check_rays, same
+from tests.cases.part_checks import HITS, OVERLAPS, POINTS, ask, check_rays, same
 from tests.cases.partitions import parts_of, random_parts
 
 
@@ -68,7 +68,8 @@ def test_shapes_of_batches(tmp_path: Path, rng: np.random.Generator) -> None:
         assert np.shape(parts.winding_number(points)) == points.shape[:-1]
         found, wanted = (t.overlap_box(points, points + 0.5) for t in (parts, tree))
         same(found, wanted, OVERLAPS)
-        same(parts.overlap_sphere(points, limit), tree.overlap_sphere(points, limit), OVERLAPS)
+        radius = np.minimum(limit, 1.5)
+        same(parts.overlap_sphere(points, radius), tree.overlap_sphere(points, radius), OVERLAPS)
 
 
 @pytest.mark.parametrize(
@@ -81,6 +82,8 @@ def test_shapes_of_batches(tmp_path: Path, rng: np.random.Generator) -> None:
         ("winding_number", 1, {"accuracy": 0.5}), ("winding_number", 1, {"accuracy": "2"}),
         ("overlap_frustum", 1, {}), ("overlap_box", 2, {"threads": -2}),
         ("distance", 1, {"threads": 1.5}), ("closest_hit", 2, {"sort": "yes", "progress": 5}),
+        ("closest_hit", 2, {"progress": 5}), ("all_hits", 2, {"validate_rays": "yes"}),
+        ("signed_distance", 1, {"method": "guess"}), ("closest_point", 1, {"max_distance": -1.0}),
     ],
 )  # fmt: skip
 def test_bad_arguments(verb: str, arguments: int, options: dict[str, Any], tmp_path: Path) -> None:
@@ -94,6 +97,52 @@ def test_bad_arguments(verb: str, arguments: int, options: dict[str, Any], tmp_p
     with pytest.raises(wanted.type) as found:
         getattr(parts, verb)(*given, **options)
     assert str(found.value) == str(wanted.value)
+
+
+def test_positions_of_hits(tmp_path: Path, rng: np.random.Generator) -> None:
+    """Those of one tree, bit for bit, found when they are asked for, in the parts that were hit."""
+    vertices, faces = sphere(3)
+    vertices = vertices * rng.uniform(0.9, 1.1, (len(vertices), 1))
+    tree = bvh.BVH.from_triangles(vertices, faces)
+    parts = random_parts(tmp_path / "parts", vertices, faces, rng, memory=1, way="by an axis")
+    for shape in ((50,), (6, 5)):
+        origins = rng.normal(size=(*shape, 3)) * 3.0
+        rays = origins, rng.uniform(-0.7, 0.7, (*shape, 3)) - origins
+        for verb, options in (
+            ("closest_hit", {}), ("all_hits", {}), ("all_hits", {"max_hits": 1}),
+        ):  # fmt: skip
+            found, wanted = (getattr(t, verb)(*rays, **options) for t in (parts, tree))
+            again = pickle.loads(pickle.dumps(found))
+            assert "position" not in vars(found) and len(vars(found)) < 9
+            same(found, wanted, ("position", "normal"))
+            assert not found.position.flags.writeable and found.normal is found.normal
+            with pytest.raises(AttributeError, match="do not know what they hit"):
+                again.position  # noqa: B018
+        hits = parts.closest_hit(*rays)
+        for index in (slice(1, 4), hits.mask, 0, (Ellipsis, slice(2))):
+            same(hits[index], tree.closest_hit(*rays)[index], ("position", "normal"))
+        assert hits.astype(np.float32).position.dtype == np.float32
+    for one in ((origins[0, 0], rays[1][0, 0]), ([9.0, 9.0, 9.0], [1.0, 0.0, 0.0])):
+        same(parts.closest_hit(*one), tree.closest_hit(*one), ("position", "normal"))
+        same(parts.all_hits(*one), tree.all_hits(*one), ("position", "normal"))
+
+
+def test_signs_by_winding_numbers(tmp_path: Path, rng: np.random.Generator) -> None:
+    """Of a mesh with a hole, of arrays and lazy ones; where no rounding decides, as of one tree."""
+    vertices, faces = sphere(3)
+    faces = faces[rng.random(len(faces)) < 0.9]
+    tree = bvh.BVH.from_triangles(vertices, faces)
+    parts = random_parts(tmp_path / "parts", vertices, faces, rng, memory=90_000)
+    points = rng.uniform(-1.3, 1.3, (300, 3))
+    clear = np.abs(tree.winding_number(points, np.inf) - 0.5) > 0.002
+    wanted = tree.signed_distance(points, method="winding")
+    for lazily in (False, True):
+        if lazily:
+            pytest.importorskip("dask.array")
+        found = ask(parts, "signed_distance", {"points": points}, lazily, method="winding")
+        np.testing.assert_array_equal(found[clear], wanted[clear])
+        np.testing.assert_array_equal(np.abs(found), np.abs(wanted))
+    assert 9 < np.count_nonzero(wanted < 0.0) < 291 and clear.sum() > 280
 
 
 @pytest.mark.parametrize("sort", [None, True, False])

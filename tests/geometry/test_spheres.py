@@ -141,9 +141,10 @@ def test_hostile_numbers(seed: int) -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        {"radius": -1.0},
-        {"radius": NAN},
-        {"radius": INF},
+        # One for all is refused.
+        {"radius": [-1.0]},
+        {"radius": [NAN]},
+        {"radius": [INF]},
         {"center": [0, NAN, 0]},
         {"center": [INF, 0, 0]},
         {"origins": [NAN, 0, 0]},
@@ -161,7 +162,8 @@ def test_hostile_numbers(seed: int) -> None:
 def test_what_can_only_miss(change: Any) -> None:
     good = {"origins": [0, 0, 0], "directions": [1, 0, 0], "center": [0, 0, 0], "radius": 3}
     assert bvh.ray_sphere(**good) == (True, 0.0, 3.0)
-    assert bvh.ray_sphere(**(good | change)) == MISS
+    got = bvh.ray_sphere(**(good | change))
+    assert tuple(np.ravel(x)[0].item() for x in got) == MISS
 
 
 def test_the_range_is_closed_to_the_last_ulp() -> None:
@@ -210,6 +212,9 @@ def test_shapes() -> None:
         ({"center": [0, 0]}, ValueError, r"center must have shape \(\.\.\., 3\), got \(2,\)"),
         ({"radius": "wide"}, TypeError, "radius must be real numbers"),
         ({"radius": None}, TypeError, "radius must be an array"),
+        ({"radius": -1}, ValueError, "radius must be a finite number of at least 0, got -1"),
+        ({"radius": NAN}, ValueError, "radius must be a finite number of at least 0, got nan"),
+        ({"radius": INF}, ValueError, "radius must be a finite number of at least 0, got inf"),
         ({"radius": [1, 2], "center": np.ones((3, 3))}, ValueError, r"radius \(2,\)"),
     ],
 )

@@ -76,6 +76,22 @@ def test_values_are_those_of_the_tree(name: str, seed: int) -> None:
     assert not any(np.isnan(slope).any() for slope in slopes)
 
 
+def test_signs_by_winding_numbers(rng: Generator) -> None:
+    """Of a mesh with a hole, as the tree has them; what is refused is refused before JAX calls."""
+    vertices, faces = sphere()
+    tree, points = bvh.BVH.from_triangles(vertices, faces[5:]), rng.uniform(-1.5, 1.5, (50, 3))
+    signed = diff.signed_distance(tree, points, method="winding")
+    wanted = tree.signed_distance(points, method="winding")
+    np.testing.assert_array_equal(signed, wanted)
+    assert (wanted < 0.0).any() and (wanted > 0.0).any()
+    with pytest.raises(ValueError, match="method must be 'parity' or 'winding'"):
+        diff.signed_distance(tree, points, method="guess")
+    with pytest.raises(ValueError, match="max_distance must be a number of at least 0"):
+        diff.closest_point(tree, points, max_distance=-1.0)
+    with pytest.raises(ValueError, match="data must be None where there is no filter"):
+        diff.closest_hit(tree, points, [0.0, 0.0, 1.0], data=3)
+
+
 def test_gradients_are_those_of_differences(rng: Generator) -> None:
     """Backward and forward; the tree is refitted between calls."""
     vertices, faces = cube(1.0)

@@ -81,6 +81,27 @@ def test_on_the_surface() -> None:
     np.testing.assert_allclose(again, np.tile(slopes[:2], (2, 1)), atol=1e-12)
 
 
+def test_signs_by_winding_numbers(rng: Generator) -> None:
+    """Of a mesh with a hole, as the tree has them, with the slopes of the distance."""
+    vertices, faces = sphere()
+    tree = bvh.BVH.from_triangles(vertices, faces[5:])
+    points = tensor(rng.uniform(-1.5, 1.5, (50, 3)), requires_grad=True)
+    signed = diff.signed_distance(tree, points, method="winding")
+    wanted = tree.signed_distance(points.detach().numpy(), method="winding")
+    np.testing.assert_array_equal(signed.detach(), wanted)
+    assert (wanted < 0.0).any() and (wanted > 0.0).any()
+    (slope,) = torch.autograd.grad(signed.sum(), points)
+    (plain,) = torch.autograd.grad(diff.distance(tree, points).sum(), points)
+    np.testing.assert_array_equal(slope, torch.where(signed < 0.0, -1.0, 1.0)[:, None] * plain)
+    with pytest.raises(ValueError, match="method must be 'parity' or 'winding'"):
+        diff.signed_distance(tree, points, method="guess")
+    for bad in (-1.0, np.nan):
+        with pytest.raises(ValueError, match="max_distance must be a number of at least 0"):
+            diff.distance(tree, points, max_distance=bad)
+    with pytest.raises(ValueError, match="data must be None where there is no filter"):
+        diff.closest_hit(tree, points, [0.0, 0.0, 1.0], data=3)
+
+
 def test_misses_and_limits() -> None:
     tree = bvh.BVH.from_triangles([[0, 0, 0], [1, 0, 0], [0, 1, 0]], [[0, 1, 2]])
     points = tensor([[0, 0, 9.0], [np.nan, 0, 0], [0.25, 0.25, 1.0]], requires_grad=True)

@@ -225,11 +225,14 @@ def test_refusals(rng: np.random.Generator) -> None:
             scene.pick_rect(camera, 0, 0, 9, 9, **options)
     with pytest.raises(ValueError, match="x1 must be a finite number"):
         scene.pick_rect(camera, 0, 0, np.inf, 9)
-    with pytest.raises(ValueError, match="polygon must be at least one point"):
-        scene.pick_lasso(camera, np.empty((0, 2)))
+    for count in range(3):
+        with pytest.raises(ValueError, match=f"at least three points, .* got {count} points"):
+            scene.pick_lasso(camera, np.ones((count, 2)))
+    # Three in one place are a point, and what is there is told exactly.
+    assert len(scene.pick_lasso(camera, np.full((3, 2), -9.0))) == 0
     with pytest.raises(ValueError, match="polygon must have shape"):
         scene.pick_lasso(camera, [[1, 2, 3]])
-    with pytest.raises(ValueError, match="polygon must be at least one point"):
-        scene.pick_lasso(camera, [[1, np.nan]])
+    with pytest.raises(ValueError, match=r"polygon must .* finite, got some that are not"):
+        scene.pick_lasso(camera, [[1, np.nan], [2, 3], [4, 5]])
     with pytest.raises(TypeError, match="camera must be a Camera"):
         scene.pick_rect("camera", 0, 0, 9, 9)  # type: ignore[arg-type]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -60,6 +62,55 @@ def test_a_hole_in_the_middle() -> None:
         assert tree.contains([[0.0, 0, 0], [0.7, 0, 0], [1.5, 0, 0]]).tolist() == [
             False, True, False
         ]  # fmt: skip
+
+
+def solid_angles(vertices: Any, faces: Any, points: Any) -> Any:
+    """Return how often a surface winds around points: face by face, by van Oosterom, Strackee."""
+    a, b, c = np.moveaxis(vertices[faces][:, :, None] - points, 1, 0)
+    x, y, z = (np.linalg.norm(side, axis=-1) for side in (a, b, c))
+    volume = (a * np.cross(b, c)).sum(axis=-1)
+    dots = (a * b).sum(axis=-1) * z + (b * c).sum(axis=-1) * x + (c * a).sum(axis=-1) * y
+    return 2.0 * np.arctan2(volume, x * y * z + dots).sum(axis=0) / (4.0 * np.pi)
+
+
+@pytest.mark.parametrize("in_scene", [False, True])
+def test_signs_by_winding_numbers(in_scene: bool, rng: np.random.Generator) -> None:
+    """As the solid angles of all faces decide, of meshes with holes, turned faces and masks."""
+    vertices, faces = geodesic_sphere(6)
+    points = rng.uniform(-1.3, 1.3, (400, 3))
+    holed: Any = faces[rng.random(len(faces)) < 0.9]
+    for mask in (None, 2):
+        bits = None if mask is None else np.where(rng.random(len(holed)) < 0.1, 1, 3)
+        target: Any = bvh.BVH.from_triangles(vertices, holed, groups=bits)
+        counted, shown = holed if bits is None else holed[bits == 3], vertices
+        if in_scene:
+            # Reflected: its faces are turned back.
+            tree, target, flip = target, bvh.Scene(), np.diag([-1.0, 1.0, 1.0, 1.0])
+            target.add(tree, flip)
+            shown, counted = vertices * [-1.0, 1.0, 1.0], counted[:, ::-1]
+        wound = solid_angles(shown, counted, points)
+        clear = np.abs(wound - 0.5) > 1e-3
+        signed = target.signed_distance(points, method="winding", mask=mask)
+        assert np.array_equal(signed[clear] < 0.0, wound[clear] > 0.5) and clear.sum() > 380
+        assert np.array_equal(np.abs(signed), target.distance(points, mask=mask))
+        assert 20 < np.count_nonzero(signed < 0.0) < 380
+        parity = target.signed_distance(points, mask=mask)
+        assert np.count_nonzero(parity != signed) > 0
+        one = target.signed_distance(points[0], method="winding", mask=mask)
+        assert type(one) is float and one == signed[0]
+        on_it = target.signed_distance(shown[counted[:5, 0]], method="winding", mask=mask)
+        assert (on_it == 0.0).all()
+    whole = bvh.BVH.from_triangles(vertices, faces)
+    strange = [[np.nan, 0, 0], [np.inf, 0, 0], [0, 0, 0], [9, 9, 9]]
+    for method in ("parity", "winding"):
+        signed = whole.signed_distance(strange, method=method)
+        assert signed[:2].tolist() == [np.inf, np.inf] and signed[2] < 0.0 < signed[3]
+        assert np.array_equal(
+            whole.signed_distance(points, method=method), whole.signed_distance(points)
+        )
+    for bad in ("guess", None, 1, ["parity"]):
+        with pytest.raises(ValueError, match="method must be 'parity' or 'winding'"):
+            whole.signed_distance(points, method=bad)  # type: ignore[arg-type]
 
 
 @pytest.mark.slow

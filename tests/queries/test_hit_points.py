@@ -216,6 +216,82 @@ def test_after_a_move(rng: Rng) -> None:
     assert scene.closest_hit(origins, down).mask.any() and late.position.shape == (2, 3)
 
 
+def checked_list(target: Any, origins: Any, directions: Any, **options: Any) -> Any:
+    """Return all hits of rays, with positions and normals that are those of closest hits."""
+    hits = target.all_hits(origins, directions, **options)
+    rays = (np.broadcast_to(x, (*hits.shape, 3)).reshape(-1, 3) for x in (origins, directions))
+    o, d = (column[hits.ray_id] for column in rays)
+    # Of those at equal t, as boxes have around the same point, the lowest is the closest.
+    near = target.closest_hit(o, d, hits.t, hits.t)
+    alike = near.prim_id == hits.prim_id
+    if "leaf" in vars(hits):
+        alike &= near.leaf == hits.leaf
+    assert hits.position.shape == hits.normal.shape == (len(hits), 3)
+    assert np.count_nonzero(alike) > 0.5 * len(hits) > 2
+    assert np.array_equal(hits.position[alike], near.position[alike])
+    assert np.array_equal(hits.normal[alike], near.normal[alike])
+    assert hits.position is hits.position and not hits.normal.flags.writeable
+    return hits
+
+
+def test_lists(rng: Rng) -> None:
+    """Of trees over triangles and boxes, and of scenes; of batches and of one ray."""
+    vertices, faces = soup(rng, 200)
+    lower = rng.uniform(-2.0, 2.0, (40, 3))
+    turned = np.stack([placed(rng, k % 2 == 1) for k in range(40)])
+    trees = [
+        bvh.BVH.from_triangles(vertices, faces), bvh.BVH.from_boxes(lower, lower + 0.7),
+        bvh.BVH.from_obbs(lower, lower + 0.7, turned),
+    ]  # fmt: skip
+    scene, mixed = bvh.Scene(), bvh.Scene()
+    for mirrored in (False, True):
+        scene.add(trees[0], placed(rng, mirrored))
+        for tree in trees:
+            mixed.add(tree, placed(rng, mirrored))
+    for target in (*trees, scene, mixed):
+        for shape in ((60,), (4, 1, 9)):
+            origins, directions = rays_at(rng, shape)
+            whole = checked_list(target, origins, directions)
+            first = checked_list(target, origins, directions, max_hits=2, edges="once")
+            assert len(first) < len(whole)
+        checked_list(target, origins[0, 0, 0], directions)
+        # The rays are kept although the caller's arrays change, or are not copied at all.
+        given = origins.copy(), directions.copy()
+        hits = target.all_hits(*given)
+        given[0][...] = given[1][...] = 0.0
+        assert np.array_equal(hits.position, target.all_hits(origins, directions).position)
+        flat = origins.reshape(-1, 3), directions.reshape(-1, 3)
+        for k, (o, d) in enumerate(zip(*flat, strict=True)):
+            one = target.all_hits(o, d)
+            row = slice(*hits.offsets[k : k + 2])
+            assert np.array_equal(one.position, hits.position[row])
+            assert np.array_equal(one.normal, target.all_hits(*flat).normal[row])
+
+
+def test_lists_that_are_copied_refitted_and_moved(rng: Rng) -> None:
+    """As closest hits do: they know what was hit when it was, and refuse what has moved."""
+    vertices, faces = soup(rng, 5000)
+    tree, scene = bvh.BVH.from_triangles(vertices, faces), bvh.Scene()
+    number = scene.add(tree)
+    origins, directions = rays_at(rng, (8,))
+    late = scene.all_hits([0, 0, 9], [0, 0, -1])
+    hits = tree.all_hits(origins, directions, max_hits=3)
+    fresh = tree.all_hits(origins, directions, max_hits=3)
+    before = fresh.position
+    scene.set_transform(number, np.diag([2.0, 2.0, 2.0, 1.0]))
+    scene.any_hit([0, 0, 9], [0, 0, -1])
+    with pytest.raises(RuntimeError, match="instance 0 has moved since it was hit"):
+        late.position  # noqa: B018
+    tree.refit(vertices + [0.0, 0.0, 5.0])
+    assert np.array_equal(hits.position, before)
+    for other in (copy.copy(hits), copy.deepcopy(fresh), pickle.loads(pickle.dumps(hits))):
+        assert np.array_equal(other.position, before)
+    assert len(pickle.dumps(fresh)) < 4000
+    with pytest.raises(AttributeError, match="do not know what they hit"):
+        pickle.loads(pickle.dumps(fresh)).normal  # noqa: B018
+    assert "position" not in np.asarray(hits).dtype.names
+
+
 def test_copies_and_pickles(rng: Rng) -> None:
     """A pickle has what was asked for, and never the tree."""
     vertices, faces = soup(rng, 5000)

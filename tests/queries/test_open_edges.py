@@ -99,6 +99,7 @@ def test_never_told() -> None:
     assert scene.contains(POINT, mask=1)
     rest = open_ball()
     assert rest.contains(POINT, method="winding")
+    assert rest.signed_distance(POINT, method="winding") < 0.0
     assert rest.winding_number(POINT) > 0.9 and rest.distance(POINT) < 1.0
     with pytest.warns(bvh.BVHWarning, match=f"an instance of {OPEN}"):
         scene.contains(POINT)

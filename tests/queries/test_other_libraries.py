@@ -65,6 +65,7 @@ def questions(*shape: int) -> list[tuple[str, Given, Given]]:
         ("signed_distance", points, {}),
         ("contains", points, {}),
         ("contains", points, {"method": "winding"}),
+        ("signed_distance", points, {"method": "winding"}),
         ("winding_number", points, {"accuracy": 3.0}),
         ("overlap_box", boxes, {}),
         ("overlap_sphere", balls, {}),

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+import bvh
 from bvh import BVH, BVHWarning
+from tests.cases.partitions import parts_of
 
 # What no argument of real numbers may be.
 NOT_REAL: list[Any] = [
@@ -142,3 +147,161 @@ def test_more_primitives_than_ids() -> None:
     faces = np.broadcast_to(np.int8(0), (2**30 + 1, 3))
     with pytest.raises(ValueError, match=r"faces must have at most 1073741824 rows"):
         BVH.from_triangles(np.zeros((1, 3)), faces)
+
+
+@pytest.fixture
+def targets(tmp_path: Path) -> list[Any]:
+    """Return a tree, a scene and parts of the same triangle, and the names of its queries."""
+    mesh = np.eye(3), np.array([[0, 1, 2]])
+    scene = bvh.Scene()
+    scene.add(BVH.from_triangles(*mesh))
+    return [BVH.from_triangles(*mesh), scene, parts_of(tmp_path / "parts", *mesh, np.zeros(1, int))]
+
+
+RAY_QUERIES = ("closest_hit", "any_hit", "all_hits", "count_hits")
+
+
+@pytest.mark.parametrize("lazily", [False, True])
+def test_refused_flags_and_data(lazily: bool, targets: list[Any]) -> None:
+    """Flags of queries are True or False, of single rays and batches; data has a filter."""
+    single = np.ones(3), -np.ones(3)
+    pairs: list[Any] = [single, (np.ones((4, 3)), -np.ones((4, 3)))]
+    if lazily:
+        da = pytest.importorskip("dask.array")
+        pairs = [(da.from_array(np.ones((4, 3))), single[1])]
+    flags: list[Any] = [1, 0, "yes", "", [], np.ones(2, bool), 1.0]
+    for target, ray in ((target, ray) for target in targets for ray in pairs):
+        for query in RAY_QUERIES:
+            ask = getattr(target, query)
+            ask(*ray, validate_rays=np.True_)
+            for bad in (*flags, *(() if lazily else (None,))):
+                with pytest.raises(TypeError, match="validate_rays must be True or False, got"):
+                    ask(*ray, validate_rays=bad)
+            if query in ("closest_hit", "any_hit"):
+                ask(*ray, sort=np.False_)
+                for bad in flags:
+                    with pytest.raises(TypeError, match="sort must be True or False, got"):
+                        ask(*ray, sort=bad)
+            if target is not targets[2]:
+                for data in (0, 3.5, (), np.ones(3)):
+                    with pytest.raises(ValueError, match="data must be None where there is no fil"):
+                        ask(*ray, data=data)
+        if target is not targets[2]:
+            with pytest.raises(TypeError, match="counters must be True or False, got 'all'"):
+                target.closest_hit(*ray, counters="all")
+            for bad in ({"sort": 1}, {"data": 5}):
+                with pytest.raises((TypeError, ValueError), match=r"sort must be|data must be"):
+                    target.visible(*ray, **bad)
+
+
+@pytest.mark.parametrize("bad", [-1.0, -1, -5e-324, np.float32(-2), -np.inf, np.nan])
+def test_refused_lengths(bad: Any, targets: list[Any]) -> None:
+    """One for all queries must be a length; of many, one that is none finds nothing, alone."""
+    points, many = np.array([[0.3, 0.3, 0.3], [0.4, 0.4, 0.4]]), [bad, 9.0]
+    tree, scene, _ = targets
+    asks: list[tuple[str, Callable[[Any], Any]]] = [
+        ("max_distance", lambda x: tree.distance_to(tree, max_distance=x)),
+        ("max_distance", lambda x: tree.distance_to(tree, np.tile(np.eye(4), (2, 1, 1)),
+                                                    max_distance=x)),
+        ("max_distance", lambda x: scene.clearances(x)),
+        ("radius", lambda x: bvh.ray_sphere(points, [1, 0, 0], [0, 0, 0], x)),
+        ("margin", lambda x: tree.visible(points[0], points, margin=x)),
+    ]  # fmt: skip
+    for target in targets:
+        for p in (points[0], points):
+            asks += [
+                ("max_distance", lambda x, t=target, p=p: t.closest_point(p, x)),
+                ("max_distance", lambda x, t=target, p=p: t.closest_point(p, x, k=2)),
+                ("max_distance", lambda x, t=target, p=p: t.distance(p, x)),
+                ("radius", lambda x, t=target, p=p: t.overlap_sphere(p, x)),
+            ]
+        assert target.closest_point(points, many).mask.tolist() == [False, True]
+        assert np.isinf(target.distance(points, many)).tolist() == [True, False]
+        assert target.overlap_sphere(points, many).counts.tolist() == [0, 1]
+    for name, ask in asks:
+        with pytest.raises(ValueError, match=f"{name} must be a .*number of at least 0, got"):
+            ask(bad)
+        ask(0.0)
+    assert bvh.ray_sphere(points, [1, 0, 0], points, many).hit.tolist() == [False, True]
+    with pytest.raises(ValueError, match="radius must be a finite number of at least 0, got inf"):
+        tree.overlap_sphere(points, np.inf)
+
+
+def test_refused_lengths_of_lazy_queries(targets: list[Any]) -> None:
+    """They are refused at once, not in tasks."""
+    da = pytest.importorskip("dask.array")
+    points = da.from_array(np.ones((4, 3)))
+    for target in targets:
+        for query in ("closest_point", "distance"):
+            with pytest.raises(ValueError, match="max_distance must be a number of at least 0"):
+                getattr(target, query)(points, -1.0)
+        with pytest.raises(ValueError, match="radius must be a finite number of at least 0"):
+            target.overlap_sphere(points, -1.0)
+        with pytest.raises(ValueError, match="method must be 'parity' or 'winding'"):
+            target.signed_distance(points, method="guess")
+
+
+def test_refused_boxes(targets: list[Any]) -> None:
+    """A single box with lower > upper is an error; one of several meets nothing, alone."""
+    low, high = [0.0, 0.0, 0.0], [1.0, 1.0, 1.0]
+    turned = [0.0, 2.0, 0.0]
+    for target in targets:
+        with pytest.raises(ValueError, match=r"lower must not be above upper on any axis, got \["):
+            target.overlap_box(turned, high)
+        assert target.overlap_box([turned, low], high).counts.tolist() == [0, 1]
+        assert target.overlap_box([turned], [high]).counts.tolist() == [0]
+        # A NaN is bad data, as in a point.
+        assert len(target.overlap_box([np.nan, 0.0, 0.0], high)) == 0
+        assert len(target.overlap_box(low, low)) == 0
+    ray = [-1.0, 0.5, 0.5], [1.0, 0.0, 0.0]
+    # There it is the empty box, which all rays miss.
+    assert not bvh.ray_box(*ray, turned, high).hit
+    assert not bvh.ray_obb(*ray, turned, high, np.eye(4)).hit
+
+
+def test_told_of_trees_of_nothing(tmp_path: Path) -> None:
+    """Once for each, at the line of the caller; they are built, and miss."""
+    nan, none = np.full((3, 3), np.nan), np.empty((0, 3))
+    face, square = np.array([[0, 1, 2]]), np.empty((0, 4), int)
+    eye = np.eye(4)[None]
+    cases: list[tuple[str, Callable[[], Any]]] = [
+        ("it has no triangles", lambda: BVH.from_triangles([], [])),
+        ("it has no triangles", lambda: BVH.from_triangles(np.eye(3), [])),
+        ("none of its 1 triangles is valid", lambda: BVH.from_triangles(nan, face)),
+        ("it has no triangles", lambda: BVH.from_mesh((none, square))),
+        ("it has no triangles", lambda: bvh.Scene().add((none, face[:0]))),
+        ("none of its 3 boxes is valid", lambda: BVH.from_boxes(np.ones((3, 3)), -np.eye(3))),
+        ("it has no boxes", lambda: BVH.from_boxes(none, none)),
+        ("none of its 1 boxes", lambda: BVH.from_obbs(np.ones((1, 3)), np.zeros((1, 3)), eye)),
+        ("it has no triangles", lambda: bvh.partition([], tmp_path / "none")),
+        ("none of its 1 tri", lambda: bvh.partition((nan, face), tmp_path / "nan")),
+    ]
+    for message, build in cases:
+        with pytest.warns(BVHWarning, match=f"will find nothing: {message}") as told:
+            tree = build()
+        assert len(told) == 1 and told[0].filename == __file__
+        if isinstance(tree, BVH):
+            assert not tree.any_hit([0.2, 0.2, 5.0], [0.0, 0.0, -1.0])
+
+
+def test_not_told_of_what_is_empty_on_purpose(tmp_path: Path, rng: np.random.Generator) -> None:
+    """Of one valid face among others, and of trees that queries and parts build themselves."""
+    vertices, faces = rng.random((30, 3)), np.arange(30).reshape(-1, 3)
+    lost = np.where(np.arange(30)[:, None] < 15, np.nan, vertices)
+    point = [0.5, 0.5, 0.5]
+    # Parts of which one has no valid face, and one that has none at all.
+    parts = parts_of(tmp_path / "parts", lost, faces, np.arange(10) // 5)
+    nothing = parts_of(tmp_path / "nothing", lost[:15], faces[:5], np.zeros(5, int))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        tree, scene = BVH.from_triangles(lost, faces), bvh.Scene()
+        BVH.from_boxes([[0, 0, 0], [1, 1, 1]], [[1, 1, 1], [0, 0, 0]])
+        BVH.from_triangles(vertices, faces, groups=0)
+        assert scene.winding_number(point) == 0.0
+        scene.add(tree, mask=1)
+        assert scene.winding_number(point, mask=2) == 0.0
+        bvh.partition([(lost[:15], faces[:5]), (vertices, faces)], tmp_path / "both")
+        for some in (parts, nothing):
+            some.closest_hit(point, [1.0, 0.0, 0.0])
+            some.contains(point)
+        tree.refit(np.full((30, 3), np.nan))

@@ -222,8 +222,9 @@ def test_code_and_data_that_kernels_cannot_take() -> None:
         for data in ({1: 2}, np.array([None]), (np.ones(2), ({},))):
             with pytest.raises(TypeError, match="data must be an array of numbers"):
                 ask(corner, corner + 1.0, filter=_not_mine, data=data)
-        # Nobody is given the data.
-        ask(corner, corner + 1.0, data={1: 2})
+        # Nobody would be given the data.
+        with pytest.raises(ValueError, match="data must be None where there is no filter, got di"):
+            ask(corner, corner + 1.0, data={1: 2})
     with pytest.raises(TypeError, match=r"intersect must take \(prim_id, origin"):
         bvh.BVH.from_custom(corner, corner, too_few)
     with pytest.raises(TypeError, match=r"data must be an array of numbers.*, got dict"):

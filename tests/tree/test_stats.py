@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import pickle
 from dataclasses import asdict
+from typing import Any
 
 import numpy as np
 import pytest
 
 import bvh
 from bvh import BVH
+from bvh.queries.batches import distance_batches
 from bvh.tree.build import BUILDERS
 from tests.cases.saved_trees import KINDS, tree_of
 from tests.cases.soups import FLAT, at_places, soup
@@ -51,6 +54,51 @@ def test_figures_of_small_trees() -> None:
     assert (point.leaves, point.epo) == (1, 0.0)
     for kind in ("boxes", "obbs"):
         assert tree_of(kind, np.random.default_rng(0)).stats(epo=True).epo is None
+
+
+def test_memory_counts_what_queries_keep(rng: Rng) -> None:
+    """Tables for winding numbers and distances, bits of faces, the arrays before a refit."""
+    for kind in ("triangles", "boxes", "obbs", "custom"):
+        fresh = tree_of(kind, rng, 500)
+        assert fresh.nbytes == fresh.stats().bytes > 0
+    vertices, faces = soup(rng, 2_000, 0.1)
+    tree = BVH.from_triangles(vertices, faces, groups=rng.integers(1, 4, 2_000))
+    size = built = tree.nbytes
+    assert size == tree.stats().bytes
+
+    def grown(*arrays: Any) -> int:
+        return int(sum(array.nbytes for array in arrays))
+
+    for mask, key in ((None, -1), (1, 1)):
+        tree.winding_number([0.0, 0.0, 0.0], mask=mask)
+        size += grown(*tree._winding[1][key])
+        assert tree.nbytes == size
+    tree.distance_to(tree, np.eye(4), max_distance=1.0)
+    nodes = tree.arrays.nodes
+    known = distance_batches.KNOWN[id(nodes.data), id(nodes.ids)]
+    size += grown(known.lowest, *known.kept)
+    assert tree.nbytes == size and known.kept[1].nbytes > 0
+    tree.closest_hit(vertices[:9], -vertices[:9], mask=np.ones(9, np.int64))
+    size += grown(tree._grouped_arrays().face_bits)
+    assert tree.nbytes == size
+    # Other masks take the place of those that were first.
+    for mask in range(1, 40):
+        tree.winding_number([0.0, 0.0, 0.0], mask=mask)
+    assert tree.nbytes < size + 4 * built
+    scene = bvh.Scene()
+    scene.add(tree)
+    stats = scene.stats()
+    assert stats.bytes == tree.nbytes and scene.nbytes == stats.bytes + stats.instance_bytes
+    scene.winding_number([0.0, 0.0, 0.0])
+    (flat,) = scene._wound[1].values()
+    assert scene.nbytes == tree.nbytes + stats.instance_bytes + flat.nbytes
+    scene.closest_point([0.0, 0.0, 0.0])
+    assert scene.nbytes > tree.nbytes + stats.instance_bytes + flat.nbytes
+    before = tree.nbytes
+    tree.refit(vertices + 1.0)
+    assert tree.nbytes > before + 0.5 * built
+    # Nothing of it is in a pickle.
+    assert pickle.loads(pickle.dumps(tree)).nbytes == built
 
 
 def test_text(rng: Rng) -> None:

@@ -174,7 +174,7 @@ def cast_at_nothing(scene: bool, counters: bool) -> None:
     # The parent process handles Ctrl-C.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     notice.silence()
-    empty: BVH | Scene = BVH.from_triangles([], [])
+    empty: BVH | Scene = BVH._of_triangles([], [])
     if scene:
         tree, empty = empty, Scene()
         empty.add(tree)

@@ -91,7 +91,7 @@ def opened(
     if flatten and isinstance(source, Scene):
         vertices, faces, _, _ = source.flattened()
         with bar("building") as progress:
-            source = BVH.from_triangles(
+            source = BVH._of_triangles(
                 vertices, faces, quality=quality, threads=threads, progress=progress
             )
     return Opened(source, read, up)

@@ -62,7 +62,7 @@ class VisibleTree(BVH):
         faces = np.arange(len(corners)).reshape(-1, 3)
         # Neighbours may have no bits, and are not seen.
         groups = parts.groups_of(ids) if parts._has_groups else None
-        tree = cls.from_triangles(corners, faces, groups=groups, threads=threads)
+        tree = cls._of_triangles(corners, faces, groups=groups, threads=threads)
         assert isinstance(tree, VisibleTree)
         tree._parts, tree._mesh_ids = parts, ids
         tree._bounds = parts.bounds

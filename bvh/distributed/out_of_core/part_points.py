@@ -16,9 +16,9 @@ from bvh.geometry.arithmetic.floats import SMALLEST
 from bvh.queries.answers.result_bases import FloatResult, TruthResult
 from bvh.queries.batches.containment import ASIDE, POINTS_AT_ONCE, ways_out
 from bvh.queries.hierarchy import BVH
-from bvh.queries.query_arguments import one_mask, point_batch
+from bvh.queries.query_arguments import check_method, one_mask, point_batch
 from bvh.queries.results import ClosestPoints
-from bvh.runtime.arguments import INSIDE_RULES, InsideRule, check_option, thread_count, whole_number
+from bvh.runtime.arguments import InsideRule, thread_count, whole_number
 from bvh.runtime.foreign_arrays import foreign_answer, is_foreign
 from bvh.runtime.progress_bars import ProgressLike
 
@@ -60,7 +60,7 @@ class PartPoints(PartContent):
         def wanted(rows: Rows, least: Floats) -> NDArray[np.bool_]:
             return least <= found.reach(rows)
 
-        def visit(part: Part, rows: Rows, _: Floats) -> None:
+        def visit(part: Part, rows: Rows, _: int) -> None:
             limits = np.minimum(some_of(batch.limits, rows), found.reach(rows))
             answer = part.tree.closest_point(
                 batch.points[rows], limits, k=k, mask=mask, threads=threads
@@ -99,7 +99,7 @@ class PartPoints(PartContent):
         def wanted(rows: Rows, least: Floats) -> NDArray[np.bool_]:
             return least <= found[rows]
 
-        def visit(part: Part, rows: Rows, _: Floats) -> None:
+        def visit(part: Part, rows: Rows, _: int) -> None:
             limits = np.minimum(some_of(batch.limits, rows), found[rows])
             near = part.tree.distance(batch.points[rows], limits, mask=mask, threads=threads)
             found[rows] = np.minimum(found[rows], near)
@@ -111,6 +111,7 @@ class PartPoints(PartContent):
         self,
         points: ArrayLike,
         *,
+        method: InsideRule = "parity",
         mask: int | None = None,
         threads: int | None = None,
         progress: ProgressLike | None = None,
@@ -125,11 +126,15 @@ class PartPoints(PartContent):
         ...     parts.signed_distance([[0.0, 0.0, 0.25], [0.0, 0.0, 1.5]])
         array([-0.25,  1.  ])
         """
+        check_method(method)
         if is_foreign(points):
             return foreign_answer(self, "signed_distance", locals())
         batch = point_batch(points)
         found = self.distance(batch.points, mask=mask, threads=threads, progress=progress)
-        inside = self._crossings(batch.points, mask=mask, threads=threads) & 1 == 1
+        if method == "winding":
+            inside = self.contains(batch.points, method=method, mask=mask, threads=threads)
+        else:
+            inside = self._crossings(batch.points, mask=mask, threads=threads) & 1 == 1
         np.negative(found, out=found, where=inside & (found > 0.0) & (found < np.inf))
         return shaped(found, batch.shape)
 
@@ -154,7 +159,7 @@ class PartPoints(PartContent):
         ...     parts.contains([[0.0, 0.0, 0.25], [0.0, 0.0, 1.5]])
         array([ True, False])
         """
-        check_option("method", method, INSIDE_RULES)
+        check_method(method)
         if is_foreign(points):
             return foreign_answer(self, "contains", locals())
         if method == "winding":
@@ -217,7 +222,7 @@ class PartPoints(PartContent):
     ) -> Any:
         """Count how often a ray to the outside from each of `points` crosses; see `containment`."""
         # One tree over all has the frame of its box, which decides the directions.
-        box, flat = BVH.from_boxes(*self.bounds[:, None]), points.reshape(-1, 3)
+        box, flat = BVH._of_boxes(*self.bounds[:, None]), points.reshape(-1, 3)
         directions = np.empty(flat.shape)
         for begin in range(0, len(flat), POINTS_AT_ONCE):
             some = slice(begin, begin + POINTS_AT_ONCE)

@@ -6,12 +6,31 @@ each triangle alone.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from bvh.distributed.out_of_core.open_parts import OpenParts
 from bvh.queries.results import AllHits, ClosestPoints, Hits
+
+
+class HitParts(NamedTuple):
+    """Parts that hits are in: what their positions and normals follow from."""
+
+    opened: OpenParts
+
+    def leaves_of(
+        self, parts: tuple[NDArray[np.int32]], ids: NDArray[np.int64], rows: NDArray[np.int64]
+    ) -> Iterator[tuple[Any, None, NDArray[np.int64], NDArray[np.int64]]]:
+        """Open one part after another: yield its triangles, and which of them which rows hit."""
+        number = parts[0].reshape(-1)[rows]
+        for k in np.unique(number).tolist():
+            some = rows[number == k]
+            with self.opened.part(k) as part:
+                triangles = part.tree.arrays.primitives
+                yield triangles, None, some, np.searchsorted(part.ids, ids[some])
 
 
 class Closest(NamedTuple):
@@ -22,23 +41,26 @@ class Closest(NamedTuple):
     u: NDArray[np.float64]
     v: NDArray[np.float64]
     front: NDArray[np.bool_]
+    part: NDArray[np.int32]  # that is hit
 
     @classmethod
     def misses(cls, n: int) -> Closest:
         """Return n misses."""
         return cls(
             np.full(n, np.inf), np.full(n, -1, np.int64), np.full(n, np.nan), np.full(n, np.nan),
-            np.zeros(n, np.bool_),
+            np.zeros(n, np.bool_), np.full(n, -1, np.int32),
         )  # fmt: skip
 
     def take(self, rows: NDArray[np.int64], other: Closest) -> None:
         """Replace the hits of some rays by those of another part that are closer."""
         _take(self, rows, other)
 
-    def shaped(self, shape: tuple[int, ...]) -> Hits:
+    def shaped(self, shape: tuple[int, ...], opened: OpenParts) -> Hits:
         """Return them as a result of the rays' leading shape."""
-        t, prim_id, u, v, front = (shaped(column, shape) for column in self)
-        return Hits(t, prim_id, u, v, front)
+        t, prim_id, u, v, front = (shaped(column, shape) for column in self[:5])
+        hits = Hits(t, prim_id, u, v, front)
+        vars(hits)["_source"] = HitParts(opened), 0, (self.part.reshape(*shape, 1),)
+        return hits
 
 
 class Nearest(NamedTuple):
@@ -107,11 +129,12 @@ class Lists(NamedTuple):
     u: NDArray[np.float64]
     v: NDArray[np.float64]
     front: NDArray[np.bool_]
+    part: NDArray[np.int32]
 
     @classmethod
     def empty(cls) -> Lists:
         """Return no hits."""
-        kinds = (np.int64, np.int64, np.float64, np.float64, np.float64, np.bool_)
+        kinds = (np.int64, np.int64, np.float64, np.float64, np.float64, np.bool_, np.int32)
         columns: list[Any] = [np.empty(0, kind) for kind in kinds]
         return cls(*columns)
 
@@ -126,11 +149,13 @@ class Lists(NamedTuple):
         columns: list[Any] = [column[order] for column in self]
         return Lists(*columns)
 
-    def shaped(self, shape: tuple[int, ...], size: int) -> AllHits:
+    def shaped(self, shape: tuple[int, ...], size: int, opened: OpenParts) -> AllHits:
         """Return sorted hits as a result of the rays' leading shape."""
-        columns: list[Any] = list(self[1:])
+        columns: list[Any] = list(self[1:6])
         prim_id, t, u, v, front = columns
-        return AllHits(prim_id, t, u, v, front, offsets_of(self.ray_id, size), shape)
+        hits = AllHits(prim_id, t, u, v, front, offsets_of(self.ray_id, size), shape)
+        vars(hits)["_source"] = HitParts(opened), 0, (self.part,)
+        return hits
 
 
 def offsets_of(query: NDArray[np.int64], size: int) -> NDArray[np.int64]:

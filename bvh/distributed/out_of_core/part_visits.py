@@ -26,9 +26,8 @@ _NONE, _NO = np.empty(0, np.int64), np.empty(0)
 Rows = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-# What is done in a part: with the rows of a batch, and the t, or a bound of the distance, at which
-# each enters the part's box.
-Visit = Callable[[Part, Rows, Floats], None]
+# What is done in a part: with the rows of a batch, and the number of the part.
+Visit = Callable[[Part, Rows, int], None]
 # Which of these rows still need to visit a part.
 Wanted = Callable[[Rows, Floats], NDArray[np.bool_]]
 
@@ -81,7 +80,7 @@ class PartVisits:
     def _met(self, batch: RayBatch, rows: Rows, counted: bool = False) -> Any:
         """Return the parts that rays may hit, with these rays; or only how many for each."""
         if self._box_tree is None:
-            self._box_tree = BVH.from_boxes(self._boxes[:, :3], self._boxes[:, 3:])
+            self._box_tree = BVH._of_boxes(self._boxes[:, :3], self._boxes[:, 3:])
         ranges = (some_of(column, rows) for column in (batch.rays.t_min, batch.rays.t_max))
         if counted:
             return self._box_tree.count_hits(*rays_of(batch, rows), *ranges)
@@ -195,7 +194,7 @@ class PartVisits:
                 rows, entry = rows[still], entry[still]
             if len(rows):
                 with self._open.part(number) as opened:
-                    visit(opened, rows, entry)
+                    visit(opened, rows, number)
 
 
 def _in_turn(parts: Rows, size: int, report: Progress | None) -> Iterator[int]:

@@ -18,6 +18,7 @@ from bvh.distributed.out_of_core.parts import Parts
 from bvh.distributed.part_index import Source
 from bvh.distributed.part_records import PartRecord
 from bvh.io.given_groups import GroupWindows
+from bvh.queries.answers.caller_warnings import warn_if_empty
 from bvh.queries.hierarchy import BVH
 from bvh.runtime.arguments import ALL_BITS, MAX_ROWS, Quality, thread_count
 from bvh.runtime.cache.plain_files import open_plain
@@ -126,7 +127,9 @@ def partition(
             records.append(_build(piece, target, len(records), quality, threads, grouped))
             steps.add(records[-1].triangles)
         target.publish(records, sources)
-    return Parts(folder, memory=budget)
+    parts = Parts(folder, memory=budget)
+    warn_if_empty(parts)
+    return parts
 
 
 class _Steps:
@@ -278,5 +281,6 @@ def _build(
     _, first, corners = np.unique(rows["vertex_ids"], return_index=True, return_inverse=True)
     vertices, faces = points[first], corners.reshape(-1, 3).astype(np.int32)
     del rows, points, first, corners
-    tree = BVH.from_triangles(vertices, faces, groups=groups, quality=quality, threads=threads)
+    # A part may have no valid face, whatever the whole has.
+    tree = BVH._of_triangles(vertices, faces, groups=groups, quality=quality, threads=threads)
     return target.add(number, tree, ids)

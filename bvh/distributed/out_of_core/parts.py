@@ -16,6 +16,7 @@ from bvh.queries.answers.result_bases import CountResult, TruthResult
 from bvh.queries.overlap_queries import box_regions, plane_regions, sphere_regions
 from bvh.queries.query_arguments import (
     RayBatch,
+    check_options,
     check_rays,
     edge_rule,
     masked,
@@ -49,21 +50,19 @@ class Parts(PartPictures):
     ------
     ValueError
         If the folder is not finished, or its index damaged; in queries, if the file of a part is
-        missing, cut off, damaged or another one. The message names it. That a file is the one of
-        the index in every byte is checked when it is fetched, and by `validate`.
+        missing, cut off, damaged or another one. The message names it. Every byte is checked when
+        a file is fetched, and by `validate`.
 
     Notes
     -----
     What differs from `BVH`: `prim_id` is int64 and counts triangles in the order of the source
     (see `source_of`), and winding numbers are not equal bit for bit (see `winding_number`). Parts
     have no `filter`, `counters`, `caster`, `overlap_tree`, `self_overlaps`, `visible`, `pick` or
-    `refit`, and their hits no `position` or `normal`, as parts come and go. `groups` are those of
-    parts; `groups_of` gives the bits of faces. Parts without a face that counts for a `mask` are
-    not opened.
+    `refit`. `position` and `normal` of hits open the parts that were hit. `groups_of` gives the
+    bits of faces. Parts without a face that counts for a `mask` are not opened.
 
-    t is the real distance, rounded, to each triangle alone, so that the least of all parts by
-    (t, id) is the closest hit. Each part is searched up to and including the least t found before:
-    a hit of equal t is found, too, and the lowest id is kept. `closest_point` does the same.
+    The closest hit is the least of all parts by (t, id): each is searched up to and including the
+    least t found before, so that the lowest id of equal t is kept. So does `closest_point`.
 
     Examples
     --------
@@ -104,14 +103,14 @@ class Parts(PartPictures):
         """
         if is_foreign(origins, directions, t_min, t_max, mask):
             return foreign_answer(self, "closest_hit", locals())
-        batch = _checked(origins, directions, t_min, t_max, mask, validate_rays)
+        batch = _checked(origins, directions, t_min, t_max, mask, validate_rays, sort)
         options = _options(cull, threads)
         found, rays = Closest.misses(batch.size), batch.rays
 
         def wanted(rows: Rows, entry: Floats) -> NDArray[np.bool_]:
             return entry <= found.t[rows]
 
-        def visit(part: Part, rows: Rows, _: Floats) -> None:
+        def visit(part: Part, rows: Rows, number: int) -> None:
             # The range is closed, so that a tie is found and decided by the id.
             limit = np.minimum(some_of(rays.t_max, rows), found.t[rows])
             hits = part.tree.closest_hit(
@@ -119,10 +118,10 @@ class Parts(PartPictures):
                 mask=masks_of(batch, rows), sort=sort, **options,
             )  # fmt: skip
             columns = part.ids_of(hits.prim_id), hits.u, hits.v, hits.front
-            found.take(rows, Closest(hits.t, *columns))
+            found.take(rows, Closest(hits.t, *columns, np.full(len(rows), number, np.int32)))
 
         self._visits.of_rays(batch, visit, progress, wanted)
-        return found.shaped(batch.shape)
+        return found.shaped(batch.shape, self._open)
 
     def any_hit(
         self,
@@ -150,14 +149,14 @@ class Parts(PartPictures):
         """
         if is_foreign(origins, directions, t_min, t_max, mask):
             return foreign_answer(self, "any_hit", locals())
-        batch = _checked(origins, directions, t_min, t_max, mask, validate_rays)
+        batch = _checked(origins, directions, t_min, t_max, mask, validate_rays, sort)
         options = _options(cull, threads)
         found, rays = np.zeros(batch.size, np.bool_), batch.rays
 
         def wanted(rows: Rows, _: Floats) -> NDArray[np.bool_]:
             return ~found[rows]
 
-        def visit(part: Part, rows: Rows, _: Floats) -> None:
+        def visit(part: Part, rows: Rows, _: int) -> None:
             found[rows] = part.tree.any_hit(
                 *rays_of(batch, rows), some_of(rays.t_min, rows), some_of(rays.t_max, rows),
                 mask=masks_of(batch, rows), sort=sort, **options,
@@ -197,7 +196,7 @@ class Parts(PartPictures):
         options = _options(cull, threads)
         counts, rays = np.zeros(batch.size, np.int64), batch.rays
 
-        def visit(part: Part, rows: Rows, _: Floats) -> None:
+        def visit(part: Part, rows: Rows, _: int) -> None:
             counts[rows] += part.tree.count_hits(
                 *rays_of(batch, rows), some_of(rays.t_min, rows), some_of(rays.t_max, rows),
                 mask=masks_of(batch, rows), edges=edges, **options,
@@ -245,14 +244,15 @@ class Parts(PartPictures):
         def wanted(rows: Rows, entry: Floats) -> NDArray[np.bool_]:
             return entry <= some_of(reach, rows)
 
-        def visit(part: Part, rows: Rows, _: Floats) -> None:
+        def visit(part: Part, rows: Rows, number: int) -> None:
             high = np.minimum(some_of(rays.t_max, rows), some_of(reach, rows))
             hits = part.tree.all_hits(
                 *rays_of(batch, rows), some_of(rays.t_min, rows), high,
                 max_hits=limit, mask=masks_of(batch, rows), edges=edges, **options,
             )  # fmt: skip
             ids = part.ids_of(hits.prim_id)
-            found.append(Lists(rows[hits.ray_id], ids, hits.t, hits.u, hits.v, hits.front))
+            columns = hits.t, hits.u, hits.v, hits.front, np.full(len(ids), number, np.int32)
+            found.append(Lists(rows[hits.ray_id], ids, *columns))
             if limit is not None:
                 # Where a part has as many as are wanted, nothing counts behind the last of them.
                 full = np.flatnonzero(hits.counts == limit)
@@ -264,7 +264,7 @@ class Parts(PartPictures):
             found.clear()
 
         self._visits.of_rays(batch, visit, progress, wanted, finish)
-        return joined(done).shaped(batch.shape, batch.size)
+        return joined(done).shaped(batch.shape, batch.size, self._open)
 
     def overlap_box(
         self,
@@ -389,9 +389,10 @@ def _options(cull: Cull | None, threads: int | None) -> dict[str, Any]:
 
 def _checked(
     origins: ArrayLike, directions: ArrayLike, t_min: ArrayLike, t_max: ArrayLike,
-    mask: ArrayLike | None, validate: bool,
+    mask: ArrayLike | None, validate: bool, sort: bool | None = None,
 ) -> RayBatch:  # fmt: skip
     """Check rays and flatten them."""
+    check_options(sort, validate)
     batch = ray_batch(origins, directions, t_min, t_max)
     if mask is not None:
         batch = masked(batch, mask)

@@ -1,7 +1,8 @@
 """Positions and normals of hits, found when they are asked for.
 
 Hits keep their *source*: the primitives of a tree, or the instanced trees of a scene with the
-number of their moves so far, and the rays where a position does not follow from u and v. A refit
+number of their moves so far, and the rays where a position does not follow from u and v; or what
+finds the parts of a mesh that were hit, by `leaves_of`, and their numbers. A refit
 replaces the arrays of a tree, so that those kept are as they were; maps of a scene change in place,
 and hits on a leaf that has moved since are refused.
 """
@@ -20,14 +21,15 @@ from numpy.typing import NDArray
 from bvh.geometry.obbs import inverses
 from bvh.geometry.transforms import moved
 from bvh.queries.answers.other_libraries import given_like, in_numpy, narrowed
-from bvh.queries.answers.result_bases import FloatResult, PerQuery
+from bvh.queries.answers.result_bases import FloatResult, IdResult, PerQuery, Ragged
 from bvh.tree.instanced import Instanced
 from bvh.tree.primitives import Boxes, Custom, Obbs, Triangles
 
 Floats = NDArray[np.float64]
 
 # What hits are of (see above); how often its leaves had moved; the rays: six numbers, or origins
-# and directions, or None. A plain tuple, which a single ray has time for.
+# and directions, or None; or a column (..., 1) of numbers of parts. A plain tuple, which a single
+# ray has time for.
 Source = tuple[Any, int, Any]
 
 # Hits whose corners are in memory at a time.
@@ -76,9 +78,10 @@ def taken(source: Source, index: Any) -> Source:
     return of, moves, tuple(column[(*parts, last)] for column in rays)
 
 
-class Located(PerQuery):
-    """Base of hits whose positions and normals can be asked for."""
+class Located:
+    """Base of results whose hits have positions and normals, which can be asked for."""
 
+    prim_id: IdResult
     t: FloatResult
     u: FloatResult
     v: FloatResult
@@ -87,17 +90,19 @@ class Located(PerQuery):
     def position(self) -> FloatResult:
         """Where the hits are, in the coordinates of the rays; read-only, shape (..., 3).
 
-        NaN for a miss. On faces this is (1-u-v) v0 + u v1 + v v2, which is nearer to the face than
-        origin + t * direction for a distant origin; for other primitives it is the latter. In a
-        scene the vertices are those in its coordinates.
+        A row for each hit of `all_hits`. NaN for a miss. On faces this is (1-u-v) v0 + u v1 + v v2,
+        which is nearer to the face than origin + t * direction for a distant origin; for other
+        primitives it is the latter. In a scene the vertices are those in its coordinates.
 
         Raises
         ------
         AttributeError
-            If the hits do not know what they hit: those of Dask arrays and of `Parts`, pickled
-            ones, and those that were put together from columns.
+            If the hits do not know what they hit: those of Dask arrays, pickled ones, and those
+            that were put together from columns.
         RuntimeError
             If an instance that is hit has moved since: ask before it moves.
+        ValueError
+            If the file of a part that is hit is no longer there, or is another one.
 
         Examples
         --------
@@ -128,6 +133,26 @@ class Located(PerQuery):
             As `position`; also for custom primitives.
         """
         return located(self, normals)
+
+    def __getstate__(self) -> dict[str, Any]:
+        # A tree may be much larger than its hits.
+        return {name: value for name, value in vars(self).items() if name != "_source"}
+
+    def __copy__(self) -> Self:
+        found = object.__new__(type(self))
+        vars(found).update(vars(self))
+        return found
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        found = object.__new__(type(self))
+        vars(found).update(deepcopy(self.__getstate__(), memo))
+        # Nothing in it ever changes.
+        vars(found)["_source"] = vars(self).get("_source")
+        return found
+
+
+class LocatedPerQuery(Located, PerQuery):
+    """Base of hits with one entry a query."""
 
     def __getitem__(self, index: Any) -> Self:
         """Select hits as from an array of the batch's shape."""
@@ -177,22 +202,6 @@ class Located(PerQuery):
             vars(found)["_source"] = vars(self)["_source"]
         return found
 
-    def __getstate__(self) -> dict[str, Any]:
-        # A tree may be much larger than its hits.
-        return {name: value for name, value in vars(self).items() if name != "_source"}
-
-    def __copy__(self) -> Self:
-        found = object.__new__(type(self))
-        vars(found).update(vars(self))
-        return found
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        found = object.__new__(type(self))
-        vars(found).update(deepcopy(self.__getstate__(), memo))
-        # Nothing in it ever changes.
-        vars(found)["_source"] = vars(self).get("_source")
-        return found
-
 
 def located(hits: Any, find: Callable[[Any, HitRows, Floats | None], Floats]) -> Any:
     """Return the positions or the normals of hits, (..., 3), in the library of their arrays."""
@@ -200,20 +209,22 @@ def located(hits: Any, find: Callable[[Any, HitRows, Floats | None], Floats]) ->
     if source is None:
         raise AttributeError(
             "these hits do not know what they hit: position and normal are of hits that "
-            "closest_hit of a BVH or Scene has returned, and must be asked for before hits are "
-            "pickled; hits of Dask arrays, and those of Parts, have none"
+            "closest_hit or all_hits has returned, and must be asked for before hits are pickled; "
+            "hits of Dask arrays have none"
         )
     ids = np.asarray(in_numpy(hits.prim_id))
     found = np.full((ids.size, 3), np.nan)
-    rows = np.flatnonzero(ids.reshape(-1) >= 0)
-    columns = [np.asarray(in_numpy(c)).reshape(-1) for c in (ids, hits.t, hits.u, hits.v)]
-    if source[2] is not None:
-        rays = np.reshape(source[2], (2, -1, 3))
+    columns = [np.asarray(in_numpy(c)).reshape(-1) for c in (hits.t, hits.u, hits.v)]
+    if source[2] is not None and not hasattr(source[0], "leaves_of"):
+        rays: Any = np.reshape(source[2], (2, -1, 3))
+        if isinstance(hits, Ragged):
+            rays = rays[:, in_numpy(hits._queries())]
         columns += [np.broadcast_to(column, (ids.size, 3)) for column in rays]
-    for primitives, transform, chosen in _leaves(source, hits, rows):
+    for primitives, transform, chosen, prim_id in _leaves(source, hits, ids.reshape(-1)):
         for begin in range(0, len(chosen), AT_ONCE):
-            some = chosen[begin : begin + AT_ONCE]
-            row = HitRows(*(column[some] for column in columns))
+            part = slice(begin, begin + AT_ONCE)
+            some = chosen[part]
+            row = HitRows(prim_id[part], *(column[some] for column in columns))
             found[some] = find(primitives, row, transform)
     shaped = found.reshape(*ids.shape, 3)
     # Of hits that were rounded.
@@ -224,12 +235,19 @@ def located(hits: Any, find: Callable[[Any, HitRows, Floats | None], Floats]) ->
 
 
 def _leaves(
-    source: Source, hits: Any, rows: NDArray[np.int64]
-) -> Iterator[tuple[Any, Floats | None, NDArray[np.int64]]]:
-    """Yield the primitives that are hit, their map, and the rows of their hits, leaf by leaf."""
-    view, moves, _ = source
+    source: Source, hits: Any, ids: NDArray[Any]
+) -> Iterator[tuple[Any, Floats | None, NDArray[np.int64], NDArray[Any]]]:
+    """Yield the primitives that are hit, leaf by leaf.
+
+    With their map, the rows of their hits, and which of the primitives these hit.
+    """
+    view, moves, kept = source
+    rows = np.flatnonzero(ids >= 0)
+    if hasattr(view, "leaves_of"):
+        yield from view.leaves_of(kept, ids, rows)
+        return
     if isinstance(view, Triangles | Boxes | Obbs | Custom):
-        yield view, None, rows
+        yield view, None, rows, ids[rows]
         return
     leaf = np.asarray(in_numpy(hits.leaf)).reshape(-1)[rows]
     late = view.moved_at[leaf] > moves
@@ -242,7 +260,7 @@ def _leaves(
     begins = np.flatnonzero(np.diff(leaf[order], prepend=-1))
     for some in np.split(order, begins[1:]) if len(order) else ():
         k = int(leaf[some[0]])
-        yield view.trees[view.tree_of[k]].primitives, view.maps[k], rows[some]
+        yield view.trees[view.tree_of[k]].primitives, view.maps[k], rows[some], ids[rows[some]]
 
 
 def positions(primitives: Any, hits: HitRows, transform: Floats | None) -> Floats:

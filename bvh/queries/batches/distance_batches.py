@@ -191,6 +191,12 @@ def table_of(arrays: TreeArrays, count: int) -> tuple[NDArray[np.int64], NDArray
     return known.kept
 
 
+def kept_tables(arrays: TreeArrays) -> tuple[NDArray[Any], ...]:
+    """Return the tables that are kept with a tree, once it has been asked for a distance."""
+    known = KNOWN.get((id(arrays.nodes.data), id(arrays.nodes.ids)))
+    return () if known is None else (known.lowest, *known.kept)
+
+
 def lowest_ids(nodes: WideNodes) -> NDArray[np.int32]:
     """Return the lowest primitive below each child of each node, flat."""
     lanes = lanes_of(nodes.data)

@@ -84,8 +84,8 @@ Work = Callable[[Order, int, int], None]
 def closest_hit(arrays: Any, batch: RayBatch, options: RayOptions, target: Target) -> Hits:
     """Return the closest hit of each ray, in what a target stands for."""
     goal = partial(_goal, False, options.cull, options.accept, ids_of(arrays.primitives))
-    hits = _closest(arrays, batch, goal, options, (Hits, SceneHits))
-    return _sourced(hits, batch, target)
+    hits: Hits = _closest(arrays, batch, goal, options, (Hits, SceneHits))
+    return _sourced(hits, batch, target)  # type: ignore[no-any-return]
 
 
 def counted_hits(arrays: Any, batch: RayBatch, options: RayOptions, target: Target) -> Hits:
@@ -93,11 +93,11 @@ def counted_hits(arrays: Any, batch: RayBatch, options: RayOptions, target: Targ
     costs = np.zeros(batch.size, np.int32), np.zeros(batch.size, np.int32)
     goal, kinds = CountGoal(False, options.cull, *costs), (CountedHits, CountedSceneHits)
     options = options._replace(sort=False)
-    hits = _closest(arrays, batch, lambda: goal, options, kinds, *costs)
-    return _sourced(hits, batch, target)
+    hits: Hits = _closest(arrays, batch, lambda: goal, options, kinds, *costs)
+    return _sourced(hits, batch, target)  # type: ignore[no-any-return]
 
 
-def _sourced(hits: Hits, batch: RayBatch, target: Target) -> Hits:
+def _sourced(hits: Any, batch: RayBatch, target: Target) -> Any:
     """Return hits with what their positions and normals follow from."""
     vars(hits)["_source"] = source_of(target.arrays, target.owner, batch.rays, batch.shape)
     return hits
@@ -285,8 +285,9 @@ def _order(batch: RayBatch) -> Order:
 
 
 def find_all_hits(
-    arrays: Any, batch: RayBatch, options: RayOptions, once: bool, limit: int | None = None
-) -> Any:
+    arrays: Any, batch: RayBatch, options: RayOptions, once: bool, limit: int | None = None,
+    target: Target | None = None,
+) -> Any:  # fmt: skip
     """Return all hits of rays, or the `limit` closest of each; each crossing `once`, or not."""
     parts: dict[int, list[Columns]] = {}
     counts = _gather(arrays, batch, options, once, limit, True, parts)
@@ -304,9 +305,11 @@ def find_all_hits(
         prim_id, t, u, v, front = (np.concatenate(columns.pop(0)) for _ in Columns._fields)
     hits = t, u, v, front.view(np.bool_), offsets, batch.shape
     if not isinstance(arrays.primitives, Instanced):
-        return AllHits(prim_id, *hits)
-    leaf, prim_id = hit_codes(prim_id)
-    return SceneAllHits(prim_id, *hits, owners_of(arrays.primitives, leaf), leaf)
+        found = AllHits(prim_id, *hits)
+    else:
+        leaf, prim_id = hit_codes(prim_id)
+        found = SceneAllHits(prim_id, *hits, owners_of(arrays.primitives, leaf), leaf)
+    return found if target is None else _sourced(found, batch, target)
 
 
 def find_counts(arrays: Any, batch: RayBatch, options: RayOptions, once: bool, split: bool) -> Any:

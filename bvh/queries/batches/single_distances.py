@@ -52,7 +52,7 @@ def closest_pair(
     """Return the distance of two trees over triangles; None where more must be done for it."""
     run = distance_batches.KERNEL
     code = _code(hint, arrays, others)
-    if run is None or code is None or type(limit) is not float:
+    if run is None or code is None or type(limit) is not float or not limit >= 0.0:
         return None
     if transform is not None:
         if type(transform) is not np.ndarray or transform.shape != (4, 4):

@@ -21,6 +21,7 @@ from bvh.traversal.rays.every_hit.all_hits import FILLED, NEXT
 from bvh.traversal.rays.leaf_hits import AllGoal
 from bvh.traversal.rays.ray_batch import EVERY, SINGLES
 from bvh.tree.instanced import Instanced
+from bvh.tree.primitives import Triangles
 
 ORDER = 1, 0, NO_PERMUTATION, SINGLES
 # What is wanted: to count the hits, to list them for that, or to keep them.
@@ -73,7 +74,7 @@ class OneRay:
 def all_hits(target: Any, origin: Any, direction: Any, t_min: Any, t_max: Any, once: bool) -> Any:
     """Return the hits of a ray in a tree or scene; None where more must be done for them."""
     # What is behind the arrays of a scene lives as long as this names it.
-    searched, _owner, _ = type(target)._at_once(target)
+    searched, owner, _ = type(target)._at_once(target)
     memory = _run(searched, origin, direction, t_min, t_max, KEPT + once)
     if memory is None:
         return None
@@ -87,6 +88,11 @@ def all_hits(target: Any, origin: Any, direction: Any, t_min: Any, t_max: Any, o
     fields["prim_id"], fields["t"] = prim_id.copy(), t.copy()
     fields["u"], fields["v"], fields["front"] = u.copy(), v.copy(), front.copy()
     fields["offsets"], fields["shape"] = offsets.copy(), ()
+    whole = searched.kind is Triangles or (in_scene and owner.plain)
+    ray = None if whole else one.numbers[:6].tolist()
+    fields["_source"] = (
+        (owner, owner.moves, ray) if in_scene else (searched.arrays.primitives, 0, ray)
+    )
     if in_scene:
         leaf = leaves[0].copy()
         # Sooner than by an index.
