@@ -49,9 +49,8 @@ class Parts(PartPictures):
     Raises
     ------
     ValueError
-        If the folder is not finished, or its index damaged; in queries, if the file of a part is
-        missing, cut off, damaged or another one. The message names it. Every byte is checked when
-        a file is fetched, and by `validate`.
+        If the folder is not finished, or its index damaged; in queries, if the file of a part,
+        which is named, is not the one of the index. `validate` checks every byte.
 
     Notes
     -----
