@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import stat
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -34,6 +33,7 @@ from bvh.io.file_formats import (
     unpacked_scene,
 )
 from bvh.io.meshes import Surface, read_file
+from bvh.io.regular_files import opened
 from bvh.io.untrusted import check_primitives, check_tree
 from bvh.queries.hierarchy import BVH
 from bvh.queries.tree_base import TreeBase
@@ -67,7 +67,7 @@ def load(
     workers = thread_count(threads)
     name = os.fspath(path)
     header: Header | SceneHeader
-    with _prefixed(name), _opened(name) as file:
+    with _prefixed(name), opened(name) as file:
         size = os.fstat(file.fileno()).st_size
         start = file.read(HEADER_SIZE)
         is_scene = start.startswith(SCENE_MAGIC)
@@ -129,7 +129,8 @@ def load_scene(
     Raises
     ------
     ValueError
-        If the file cannot be read, or there are no triangles in it.
+        If the file cannot be read, there are no triangles in it, or what it holds would take 1 GiB
+        (or BVH_MAX_UNPACKED bytes) more than eight times the file.
     FileNotFoundError
         If there is none.
     ImportError
@@ -156,7 +157,7 @@ def load_scene(
 
 def is_saved(path: str | os.PathLike[str]) -> bool:
     """Return whether a file begins as saved trees, or saved scenes, do."""
-    with _opened(os.fspath(path)) as file:
+    with opened(os.fspath(path)) as file:
         return file.read(len(MAGIC)) in (MAGIC, SCENE_MAGIC)
 
 
@@ -169,22 +170,6 @@ def _prefixed(prefix: str) -> Iterator[None]:
         if str(error).startswith(f"{prefix}: "):
             raise
         raise ValueError(f"{prefix}: {error}") from None
-
-
-@contextlib.contextmanager
-def _opened(name: str) -> Iterator[FileIO]:
-    """Open a regular file; refuse others, such as a pipe, without waiting for them."""
-
-    def opener(path: str, flags: int) -> int:
-        return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
-
-    if not stat.S_ISREG(os.stat(name).st_mode):
-        raise ValueError("is something else than a file")
-    # Without a buffer, which would keep the header when the file is read again.
-    with open(name, "rb", buffering=0, opener=opener) as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise ValueError("is something else than a file")
-        yield file
 
 
 def _read(file: FileIO, start: bytes, size: int) -> NDArray[np.uint8]:
