@@ -30,8 +30,7 @@ class Attributes(NamedTuple):
     uv : ndarray of float64, shape (n, 2), or None
         Texture coordinates.
     material : Material or None
-        Colours for pictures: ``factor``, ``image``, ``vertex_colors`` and ``face_colors``. Not
-        saved by `Scene.save`.
+        Colours for pictures: ``factor``, ``image``, ``vertex_colors`` and ``face_colors``.
     """
 
     vertex_normals: NDArray[np.float64] | None = None
