@@ -58,6 +58,7 @@ from bvh.io.container import (
     file_pieces,
     laid_out,
     packed_header,
+    padded,
 )
 from bvh.runtime.arguments import MAX_PRIMITIVES, MAX_ROWS
 from bvh.runtime.simd import WIDTH
@@ -87,6 +88,9 @@ PRIMITIVE_ARRAYS = ("points", "faces")
 POINT_SIZE = {"triangles": 3, "boxes": 6, "obbs": 18}
 # A leaf's code is an int32 that counts rows in eighths; a node's is its number.
 MAX_NODES, MAX_ID_ROWS = 2**31 - 1, 2 ** (31 - LEAF_BITS)
+
+# Where the nodes begin in the file of a tree, behind its frame.
+NODES_AT = HEADER_SIZE + padded(4 * 3 * 8)
 
 _TREE_FIELDS = struct.Struct("<8s8I4Q7dQ")
 _SCENE_FIELDS = struct.Struct("<8s4I7Q")
@@ -203,6 +207,12 @@ def unpacked(data: bytes, size: int) -> Header:
     header = Header._make((*names, width, *counts, seconds, tuple(bounds), digests, *has))
     check_packed(data, packed(header), size, end_of(entries_of(header)))
     return header
+
+
+def size_of(data: bytes) -> int:
+    """Return the size of a tree's file by its header, which has been checked."""
+    size: int = _TREE_FIELDS.unpack_from(data)[-1]
+    return size
 
 
 def tree_contents(

@@ -135,7 +135,7 @@ class Scene(Picking, SceneSaving):
 
     @up.setter
     def up(self, axis: str) -> None:
-        self._up = axis_name("up", axis)
+        self._up, self._saved = axis_name("up", axis), None
 
     def add(
         self,
@@ -302,6 +302,7 @@ class Scene(Picking, SceneSaving):
         name : str or None
         """
         number = int(self._instances.column("ids")[self._row(instance_id)])
+        self._saved = None
         if label("name", name) is None:
             self._instances.names.pop(number, None)
         else:

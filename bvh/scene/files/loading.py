@@ -14,6 +14,7 @@ import os
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
+from hashlib import blake2b
 from io import FileIO
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.io.container import HEADER_SIZE, end_of, read_arrays
+from bvh.io.container import DIGEST_SIZE, HEADER_SIZE, end_of, read_arrays
 from bvh.io.file_formats import (
     MAGIC,
     PRIMITIVE_ARRAYS,
@@ -43,6 +44,7 @@ from bvh.runtime.jit import BVHWarning
 from bvh.runtime.progress_bars import ProgressLike
 from bvh.runtime.simd import WIDTH
 from bvh.scene.files.saved_scenes import scene_of
+from bvh.scene.instances import SavedScene, nested_scenes
 from bvh.scene.scene import Scene
 from bvh.tree.arrays import TreeArrays, frozen, frozen_primitives
 from bvh.tree.build import build, pack
@@ -78,22 +80,61 @@ def load(
         else:
             content = _read(file, start, size)
 
-    trees: list[BVH] = []
-
-    def tree_of(header: Header, content: NDArray[np.uint8]) -> BVH:
-        trees.append(_tree(_SavedTree(name, header, content, workers), mmap, verify))
-        return trees[-1]
-
     loaded: BVH | Scene
     with _prefixed(name):
         if isinstance(header, SceneHeader):
-            loaded = scene_of(header, content, tree_of, Scene, workers)
+            loaded, trees = _scene(name, header, content, workers, mmap, verify)
         else:
-            loaded = tree_of(header, content)
+            loaded = _tree(_SavedTree(name, header, content, workers), mmap, verify)
+            trees = [loaded]
         if audit:
             for tree in trees:
                 tree.validate()
     return loaded
+
+
+def _scene(
+    name: str,
+    header: SceneHeader,
+    content: NDArray[np.uint8],
+    workers: int,
+    mmap: bool,
+    verify: bool,
+) -> tuple[Scene, list[BVH]]:
+    """Return the scene in a file, and its trees."""
+    trees: list[BVH] = []
+    headers = [content[:HEADER_SIZE].tobytes()]
+
+    def tree_of(header: Header, content: NDArray[np.uint8]) -> BVH:
+        trees.append(_tree(_SavedTree(name, header, content, workers), mmap, verify))
+        headers.append(content[:HEADER_SIZE].tobytes())
+        return trees[-1]
+
+    scene = scene_of(header, content, tree_of, Scene, workers)
+    if mmap:
+        for part in nested_scenes(scene):
+            part._saved = SavedScene(content, "")
+        scene._saved = SavedScene(content, _headers_digest(headers))
+    return scene, trees
+
+
+def _headers_digest(headers: list[bytes]) -> str:
+    """Return a checksum of headers, which have the digests of all that is in a file."""
+    return blake2b(b"".join(headers), digest_size=DIGEST_SIZE).hexdigest()
+
+
+def scene_in(name: str, content: NDArray[np.uint8]) -> Scene:
+    """Return the scene in a file that is mapped."""
+    with _prefixed(name):
+        header = unpacked_scene(content[:HEADER_SIZE].tobytes(), len(content))
+        return _scene(name, header, content, thread_count(None), True, True)[0]
+
+
+def tree_in(name: str, content: NDArray[np.uint8]) -> BVH:
+    """Return the tree in a part of a file that is mapped."""
+    with _prefixed(name):
+        header = unpacked(content[:HEADER_SIZE].tobytes(), len(content))
+        return _tree(_SavedTree(name, header, content, thread_count(None)), True, True)
 
 
 def load_scene(
