@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from bvh.distributed.out_of_core.parts import Parts
 from bvh.io.container import DIGEST_SIZE, HEADER_SIZE
 from bvh.io.file_formats import MAGIC, NODES_AT, size_of
-from bvh.io.regular_files import opened
+from bvh.io.untrusted_files import opened
 from bvh.queries.hierarchy import BVH
 from bvh.runtime.forks import ForkSafeLock
 from bvh.scene.files.loading import load, scene_in, tree_in

@@ -7,8 +7,7 @@ Each file imports only from those above it.
 | `cells.py` | Surface of finite-element cells: flat cells, and the outer facets of solid ones |
 | `container.py` | Container format of saved trees and scenes: a header with a table of arrays, then the arrays |
 | `file_formats.py` | File formats of saved trees and scenes: the fields of their headers, their arrays and tables |
-| `unpacking.py` | Unpacking of files of meshes, up to a limit: archives, and what else takes more than its file |
-| `regular_files.py` | Regular files, opened without waiting for what is none, and those that a file of a mesh names |
+| `untrusted_files.py` | Files of meshes that are not trusted: regular files alone, unpacked up to a limit |
 | `gltf_files.py` | JSON of glTF files: checked and given names before trimesh reads them |
 | `polygons.py` | Triangulation of polygons by exact signs: fans of convex ones, ear clipping of others |
 | `mesh_objects.py` | Points and polygons of mesh objects of PyVista, Open3D and meshio, without importing these |

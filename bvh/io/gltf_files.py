@@ -11,7 +11,7 @@ import json
 import struct
 from typing import Any
 
-from bvh.io.unpacking import Allowance
+from bvh.io.untrusted_files import Allowance
 
 ENDINGS = (".glb", ".gltf")
 

@@ -17,8 +17,15 @@ from bvh.io.file_formats import MAGIC, SCENE_MAGIC
 from bvh.io.gltf_files import ENDINGS, NAMED, checked
 from bvh.io.mesh_objects import polygons_of
 from bvh.io.polygons import checked_corners, corner_lists, triangulated
-from bvh.io.regular_files import NamedFiles
-from bvh.io.unpacking import ARCHIVES, Allowance, TooLarge, stored, unpacked, unzipped
+from bvh.io.untrusted_files import (
+    ARCHIVES,
+    Allowance,
+    NamedFiles,
+    TooLarge,
+    stored,
+    unpacked,
+    unzipped,
+)
 from bvh.runtime.arguments import face_rows, rows, thread_count
 
 ACCEPTED = (
@@ -165,7 +172,7 @@ def _check_flattened(scene: Any, name: str) -> None:
 def _read_trimesh(name: str, allowance: Allowance) -> Any:
     import trimesh
 
-    named = NamedFiles(name, allowance)
+    named: Any = NamedFiles(name, allowance)
     if name.lower().endswith(ARCHIVES):
         with open(name, "rb") as file:
             read = _read_archive(unpacked(file, name, allowance), allowance)
@@ -200,7 +207,8 @@ def _read_archive(files: dict[str, bytes], allowance: Allowance) -> Any:
             raise
         except Exception:
             continue
-    return trimesh.scene.scene.append_scenes(found)
+    append: Any = trimesh.scene.scene.append_scenes
+    return append(found)
 
 
 def _made_safe(name: str, data: bytes | None, allowance: Allowance) -> io.BytesIO | None:

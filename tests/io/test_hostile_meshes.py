@@ -16,8 +16,7 @@ import pytest
 import trimesh
 
 import bvh
-from bvh.io.regular_files import NamedFiles
-from bvh.io.unpacking import Allowance
+from bvh.io.untrusted_files import Allowance, NamedFiles
 from tests.cases.hostile_meshes import FACE, LIMIT, NAMES, gltf, write_all, zipped
 from tests.children import answer, start
 

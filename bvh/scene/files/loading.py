@@ -34,8 +34,8 @@ from bvh.io.file_formats import (
     unpacked_scene,
 )
 from bvh.io.meshes import Surface, read_file
-from bvh.io.regular_files import opened
 from bvh.io.untrusted import check_primitives, check_tree
+from bvh.io.untrusted_files import opened
 from bvh.queries.hierarchy import BVH
 from bvh.queries.tree_base import TreeBase
 from bvh.runtime.arguments import aligned, kernel_input, thread_count

@@ -74,11 +74,11 @@ def unpacked_materials(data: NDArray[np.uint8], counts: list[tuple[int, int]]) -
         known = max(linear, vertices, faces) <= 1 and zero == 0 and image < len(images)
         if not (known and all(0.0 <= x <= 1.0 for x in factor)):
             raise ValueError("is not valid: a material has a value that it cannot have")
-        colours = [
+        of_vertices, of_faces = (
             kernel_input(taken(3 * count).reshape(-1, 3)) if given else None
             for given, count in zip((vertices, faces), rows, strict=True)
-        ]
-        found.append(Material(np.array(factor), images[image], *colours, linear=linear == 1))
+        )
+        found.append(Material(np.array(factor), images[image], of_vertices, of_faces, linear == 1))
     if end < len(data):
         raise ValueError("is not valid: there is something behind its materials")
     if None in images[1:]:

@@ -89,12 +89,12 @@ class SceneSaving(SceneContent):
         known = [self.attributes(tree) for tree in trees]
         normals, uv, materials = zip(*known, strict=True) if known else ((), (), ())
         looks = [material for material in materials if material is not None]
-        if not looks:
-            known = [one[:2] for one in known]
+        shown = 3 if looks else 2
         tables: dict[str, Any] = _instance_tables(parts, trees, looks) | {
             "scenes": _scene_table(parts, bool(looks)),
             "trees": [
-                (f[0], *(a is not None for a in k)) for f, k in zip(files, known, strict=True)
+                (f[0], *(a is not None for a in k[:shown]))
+                for f, k in zip(files, known, strict=True)
             ],
             "normals": _joined(normals, 3),
             "uv": _joined(uv, 2),
@@ -243,7 +243,7 @@ def _attributes(tables: Tables, header: SceneHeader, headers: list[Header]) -> l
     """Return the attributes of each tree."""
     counts = np.array([header.points for header in headers], np.int64)
     kinds = np.array([header.kind == Triangles.__name__.lower() for header in headers], np.bool_)
-    found = []
+    found: list[list[Any]] = []
     for k, name in enumerate(("normals", "uv")):
         has = tables["trees"][:, 1 + k] == 1
         _refuse(has & ~kinds, f"something without vertices has {name}")
