@@ -41,7 +41,7 @@ def checked(data: bytes, binary: bool, allowance: Allowance) -> bytes:
     ValueError
         If it would take too much memory or time to read, or is malformed.
     """
-    text, rest = data, b""
+    text, end = data, len(data)
     if binary:
         if len(data) < _HEADER.size:
             raise ValueError(f"it is cut off: it has {len(data)} bytes")
@@ -49,7 +49,7 @@ def checked(data: bytes, binary: bool, allowance: Allowance) -> bytes:
         if magic != _MAGIC or version != 2 or kind != _JSON:
             raise ValueError("it does not begin as GLB 2 does")
         end = _HEADER.size + length
-        text, rest = data[_HEADER.size : end], data[end:]
+        text = data[_HEADER.size : end]
     # Of text in another encoding, and of what is no JSON, readers have ideas of their own.
     content = json.loads(text.removeprefix(codecs.BOM_UTF8).decode())
     try:
@@ -68,8 +68,8 @@ def checked(data: bytes, binary: bool, allowance: Allowance) -> bytes:
     if not binary:
         return text
     text += b" " * (-len(text) % 4)
-    size = _HEADER.size + len(text) + len(rest)
-    return _HEADER.pack(_MAGIC, 2, size, len(text), _JSON) + text + rest
+    size = _HEADER.size + len(text) + len(data) - end
+    return _HEADER.pack(_MAGIC, 2, size, len(text), _JSON) + text + data[end:]
 
 
 def _check_arrays(content: dict[str, Any], allowance: Allowance) -> None:
