@@ -6,7 +6,6 @@ import contextlib
 import importlib
 import io
 import os
-import zipfile
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -221,6 +220,8 @@ def _made_safe(name: str, data: bytes | None, allowance: Allowance) -> io.BytesI
         data = Path(name).read_bytes() if data is None else data
         return io.BytesIO(checked(data, ending == ".glb", allowance))
     if ending in ZIPPED:
+        import zipfile
+
         file = name if data is None else io.BytesIO(data)
         return stored(file, allowance) if zipfile.is_zipfile(file) else None
     return None
@@ -246,6 +247,8 @@ def _read_npz(name: str, allowance: Allowance) -> Surface:
         for key in list(files)
     }
     if not {"vertices", "faces"} <= set(found):
+        import zipfile
+
         with zipfile.ZipFile(name) as archive:
             names = ", ".join(repr(key.removesuffix(".npy")) for key in archive.namelist())
         raise ValueError(f"it must hold 'vertices' and 'faces', and holds {names or 'nothing'}")

@@ -6,14 +6,10 @@ a large file is never refused for what it holds, and a small one never fills the
 
 from __future__ import annotations
 
-import bz2
 import contextlib
-import gzip
 import io
 import os
 import stat
-import tarfile
-import zipfile
 from collections.abc import Container, Iterator
 from pathlib import Path
 from typing import Any
@@ -22,10 +18,8 @@ LIMIT = "BVH_MAX_UNPACKED"
 USUAL, MOST = 1 << 30, 1 << 60
 # Bytes of arrays for a byte of a file, as bytes become doubles.
 SHARE = 8
-# Bytes that are unpacked at a time. Of other methods, Python's zipfile unpacks what it has read all
-# at once, and a million times as much.
+# Bytes that are unpacked at a time.
 PIECE = 1 << 20
-METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 
 ARCHIVES = (".zip", ".tar.gz", ".tar.bz2", ".bz2")
 
@@ -151,6 +145,10 @@ class _Counted(io.RawIOBase):
 
 def unpacked(file: Any, name: str, allowance: Allowance) -> dict[str, bytes]:
     """Return the files in an archive, by their names; `file` is open and called `name`."""
+    import bz2
+    import gzip
+    import tarfile
+
     ending = name.lower()
     if ending.endswith(".zip"):
         return unzipped(file, allowance)
@@ -177,12 +175,15 @@ def unzipped(
 
     The sizes that an archive declares are not believed.
     """
+    import zipfile
+
     found = {}
     with zipfile.ZipFile(file) as archive:
         for member in archive.infolist():
             if member.is_dir() or (wanted is not None and member.filename not in wanted):
                 continue
-            if member.compress_type not in METHODS:
+            # Of other methods, zipfile unpacks what it has read at once, a million times as much.
+            if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
                 raise ValueError(f"{member.filename!r} in it is not compressed by deflate")
             with archive.open(member) as stream:
                 parts: list[bytes] = []
@@ -195,6 +196,8 @@ def unzipped(
 
 def stored(file: Any, allowance: Allowance) -> io.BytesIO:
     """Return a zip archive, whose reader unpacks it itself, as one that is not compressed."""
+    import zipfile
+
     copy = io.BytesIO()
     with zipfile.ZipFile(copy, "w") as archive:
         for name, data in unzipped(file, allowance).items():
