@@ -6,7 +6,6 @@ without data with zeros; and it finds the transform of a node by walking up to t
 
 from __future__ import annotations
 
-import codecs
 import json
 import struct
 from typing import Any
@@ -50,8 +49,11 @@ def checked(data: bytes, binary: bool, allowance: Allowance) -> bytes:
             raise ValueError("it does not begin as GLB 2 does")
         end = _HEADER.size + length
         text = data[_HEADER.size : end]
-    # Of text in another encoding, and of what is no JSON, readers have ideas of their own.
-    content = json.loads(text.removeprefix(codecs.BOM_UTF8).decode())
+    try:
+        content, is_plain = json.loads(text.decode()), True
+    except UnicodeDecodeError:
+        # As some exporters write names. The reader, which guesses, gets what has been checked.
+        content, is_plain = json.loads(text.decode("latin-1")), False
     try:
         _check_arrays(content, allowance)
         _check_depth(content)
@@ -62,7 +64,7 @@ def checked(data: bytes, binary: bool, allowance: Allowance) -> bytes:
     except (TypeError, AttributeError, LookupError):
         # The reader will report the error.
         changed = False
-    if not changed and not text.startswith(codecs.BOM_UTF8):
+    if is_plain and not changed:
         return data
     text = json.dumps(content).encode()
     if not binary:

@@ -91,6 +91,13 @@ def test_a_limit_is_raised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         bvh.load_scene(paths[0])
 
 
+def test_names_in_latin_1(tmp_path: Path) -> None:
+    """JSON has to be UTF-8, and names that are not are read all the same."""
+    data = gltf(nodes=[{"mesh": 0, "name": "Moebel"}]).replace(b"oe", b"\xf6")
+    (tmp_path / "a.gltf").write_bytes(data)
+    assert [one.name for one in bvh.load_scene(tmp_path / "a.gltf")] == ["Möbel"]
+
+
 def test_archives(tmp_path: Path) -> None:
     """What trimesh reads from them, with the materials that files in them name."""
     box, ball = trimesh.creation.box(), trimesh.creation.icosphere(subdivisions=1)
