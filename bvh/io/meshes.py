@@ -20,6 +20,7 @@ from bvh.io.untrusted_files import (
     ARCHIVES,
     Allowance,
     NamedFiles,
+    NoFile,
     TooLarge,
     stored,
     unpacked,
@@ -233,10 +234,25 @@ def _read_meshio(name: str, ending: str) -> Surface:
     except ImportError:
         message = f"to read {ending} files needs meshio: pip install 'raybvh[meshio]'"
         raise ImportError(message) from None
+    if ending in (".xdmf", ".xmf"):
+        _check_arrays_of(name)
     surface = surface_of(meshio.read(name))
     if len(surface.faces) == 0:
         raise ValueError("it holds no faces")
     return surface
+
+
+def _check_arrays_of(name: str) -> None:
+    """Check that what an XDMF file names are files, as meshio would wait for a pipe."""
+    from xml.etree import ElementTree
+
+    for item in ElementTree.parse(name).iter("DataItem"):
+        given = (item.text or "").strip()
+        # Binary arrays are meant from the working directory, and those of HDF from the file.
+        of_hdf = os.path.join(os.path.dirname(name), given.partition(":")[0])
+        for path in (given, of_hdf) if item.get("Format") != "XML" else ():
+            if os.path.exists(path) and not os.path.isfile(path):
+                raise NoFile(f"{given!r}, which it names, is something else than a file")
 
 
 def _read_npz(name: str, allowance: Allowance) -> Surface:

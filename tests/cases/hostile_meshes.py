@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import bz2
+import importlib.util
 import io
 import json
 import os
@@ -128,7 +129,7 @@ UNPACKED: dict[str, tuple[str, Callable[[], bytes]]] = {
     ),
 }  # fmt: skip
 
-NO_FILE = "'pipe', which it names, is something else than a file"
+NO_FILE = "pipe', which it names, is something else than a file"
 IMAGE: dict[str, Any] = {
     "images": [{"uri": "pipe"}], "textures": [{"source": 0}],
     "materials": [{"pbrMetallicRoughness": {"baseColorTexture": {"index": 0}}}],
@@ -140,6 +141,14 @@ PLY += (
     b"property float y\nproperty float z\nelement face 1\nproperty list uchar int vertex_indices\n"
 )
 PLY += b"end_header\n0 0 0\n1 0 0\n0 1 0\n3 0 1 2\n"
+ITEM = '<DataItem DataType="{}" Precision="8" Dimensions="1 3" Format="{}">{}</DataItem>'
+XDMF = (
+    '<Xdmf Version="3.0"><Domain><Grid><Geometry GeometryType="XYZ">'
+    + ITEM.format("Float", "Binary", "@pipe")
+    + '</Geometry><Topology TopologyType="Triangle" NumberOfElements="1">'
+    + ITEM.format("Int", "XML", "0 0 0")
+    + "</Topology></Grid></Domain></Xdmf>"
+).encode()
 PIPES: dict[str, tuple[str, Callable[[], bytes]]] = {
     "buffer": (".gltf", lambda: gltf(buffers=[{"uri": "pipe", "byteLength": 36}])),
     "buffer of a binary": (".glb", lambda: glb(buffers=[{"uri": "pipe", "byteLength": 36}])),
@@ -148,6 +157,8 @@ PIPES: dict[str, tuple[str, Callable[[], bytes]]] = {
     "map": (".obj", lambda: b"mtllib a.mtl\nusemtl m\n" + FACE),
     "texture": (".ply", lambda: PLY),
 }
+if importlib.util.find_spec("meshio"):
+    PIPES["arrays"] = ".xdmf", lambda: XDMF
 
 
 def chain(n: int) -> list[dict[str, Any]]:
@@ -197,7 +208,7 @@ def write_all(folder: Path) -> dict[str, list[str]]:
     for k, (name, (ending, make, match)) in enumerate(cases.items()):
         own = folder / str(k)
         own.mkdir()
-        (own / f"a{ending}").write_bytes(make())
+        (own / f"a{ending}").write_bytes(make().replace(b"@pipe", bytes(own / "pipe")))
         if name.startswith("pipe"):
             os.mkfifo(own / "pipe")
             (own / "a.mtl").write_text("newmtl m\nKd 1 0 0\nmap_Kd pipe\n")
