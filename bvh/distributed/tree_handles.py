@@ -1,8 +1,9 @@
 """Handles of trees and scenes, which stand for them in task graphs.
 
 A handle is a snapshot: what happens to a tree or scene afterwards does not change the answers of a
-graph. It is pickled once, however many tasks use it. A tree that is mapped from a file is not
-pickled at all: its handle has the path and the checksum, and each process opens the file once.
+graph. It is pickled once, however many tasks use it. A tree or a scene that is mapped from a file
+is not pickled at all: its handle has the path and the checksum, and each process opens the file
+once. A scene that has been changed is pickled, without those of its trees that are mapped.
 
 The checksum is that of the header, which covers CRC-32s of the arrays. It tells a file that was
 saved again, or is another one on another machine, without reading gigabytes. It is no guard against
@@ -17,31 +18,39 @@ import copy
 import io
 import os
 import pickle
+import weakref
 from dataclasses import replace
-from pathlib import Path
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from bvh.distributed.out_of_core.parts import Parts
-from bvh.distributed.part_index import header_digest
 from bvh.io.container import DIGEST_SIZE, HEADER_SIZE
-from bvh.io.file_formats import MAGIC
+from bvh.io.file_formats import MAGIC, NODES_AT, size_of
+from bvh.io.untrusted_files import opened
 from bvh.queries.hierarchy import BVH
 from bvh.runtime.forks import ForkSafeLock
-from bvh.scene.files.loading import load
+from bvh.scene.files.loading import load, scene_in, tree_in
+from bvh.scene.instances import nested_scenes
 from bvh.scene.scene import Scene
 
-# Mapped trees of this process, by path and checksum.
+# Mapped trees and scenes of this process, by path and checksum, and maps of scenes' files.
 _opened: dict[tuple[str, str], BVH] = {}
+_scenes: dict[tuple[str, str], Scene] = {}
+_maps: weakref.WeakValueDictionary[tuple[str, int, int, int], Any] = weakref.WeakValueDictionary()
 _guard = ForkSafeLock()
 
 
 class MappedTree:
-    """Handle of a tree that is mapped from a file: its path and the checksum of its header."""
+    """Handle of a tree that is mapped from a file: its path and the checksum of its header.
 
-    def __init__(self, path: str, checksum: str, tree: BVH | None = None) -> None:
-        self.path, self.checksum, self._tree = path, checksum, tree
+    `offset` is where the tree begins in the file of a scene.
+    """
+
+    def __init__(self, path: str, checksum: str, tree: BVH | None = None, offset: int = 0) -> None:
+        self.path, self.checksum, self._tree, self.offset = path, checksum, tree, offset
 
     def open(self) -> BVH:
         """Return the tree; a process opens it once.
@@ -63,19 +72,72 @@ class MappedTree:
         wanted = f"{self.path} with checksum {self.checksum}"
         if not os.path.isfile(self.path):
             raise ValueError(f"no such file here: the tree is mapped from {wanted}")
-        found = header_digest(Path(self.path))
+        with open(self.path, "rb") as file:
+            file.seek(self.offset)
+            start = file.read(HEADER_SIZE)
+        found = start[-DIGEST_SIZE:].hex() if len(start) == HEADER_SIZE else ""
         if found != self.checksum:
             found = f"has {found}" if len(found) == len(self.checksum) else "is no saved tree"
             raise ValueError(f"the tree is mapped from {wanted}; the file here {found}")
+        if self.offset:
+            part = slice(self.offset, self.offset + size_of(start))
+            return tree_in(self.path, _map_of(self.path)[part])
         tree = load(self.path, mmap=True)
         assert isinstance(tree, BVH)
         return tree
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"path": self.path, "checksum": self.checksum, "_tree": None}
+        return self.__dict__ | {"_tree": None}
+
+    def __dask_tokenize__(self) -> tuple[str, str, str, int]:
+        return "bvh.MappedTree", self.path, self.checksum, self.offset
+
+
+class MappedScene:
+    """Handle of a scene that is mapped from a file, and has not been changed."""
+
+    def __init__(self, path: str, checksum: str, content: NDArray[np.uint8]) -> None:
+        self.path, self.checksum = path, checksum
+        self._content: NDArray[np.uint8] | None = content
+        self._scene: Scene | None = None
+
+    def open(self) -> Scene:
+        """Return the scene; a process that it was sent to opens it once.
+
+        Raises
+        ------
+        ValueError
+            If there is no such file here, or it is another one.
+        """
+        with _guard.lock:
+            if self._scene is None:
+                key = self.path, self.checksum
+                if self._content is not None:
+                    # Another one of the same map, which nobody changes.
+                    self._scene = scene_in(self.path, self._content)
+                elif key in _scenes:
+                    self._scene = _scenes[key]
+                else:
+                    self._scene = _scenes[key] = self._mapped()
+            return self._scene
+
+    def _mapped(self) -> Scene:
+        wanted = f"the scene is mapped from {self.path} with checksum {self.checksum}"
+        if not os.path.isfile(self.path):
+            raise ValueError(f"no such file here: {wanted}")
+        scene = load(self.path, mmap=True)
+        saved = scene._saved if isinstance(scene, Scene) else None
+        if saved is None or saved.checksum != self.checksum:
+            found = "is no saved scene" if saved is None else f"has {saved.checksum}"
+            raise ValueError(f"{wanted}; the file here {found}")
+        assert isinstance(scene, Scene)
+        return scene
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"path": self.path, "checksum": self.checksum, "_content": None, "_scene": None}
 
     def __dask_tokenize__(self) -> tuple[str, str, str]:
-        return "bvh.MappedTree", self.path, self.checksum
+        return "bvh.MappedScene", self.path, self.checksum
 
 
 class HeldTree:
@@ -115,7 +177,10 @@ class HeldScene:
         self._trees: list[MappedTree | HeldTree] = []
         stream = io.BytesIO()
         _ScenePickler(stream, self._trees).dump(scene)
-        self._state, self._token = stream.getvalue(), scene.__dask_tokenize__()
+        self._state = stream.getvalue()
+        # Without the content of mapped trees, which would have to be read for it.
+        trees = [tree.__dask_tokenize__() for tree in self._trees]
+        self._token = "bvh.HeldScene", blake2b(self._state).hexdigest(), trees
         self._scene: Scene | None = None
 
     def open(self) -> Scene:
@@ -173,24 +238,59 @@ class HeldParts:
         return self._parts.__dask_tokenize__()
 
 
-Handle = MappedTree | HeldTree | HeldScene | HeldParts
+Handle = MappedTree | HeldTree | MappedScene | HeldScene | HeldParts
 
 
 def handle_of(target: BVH | Scene | Parts) -> Handle:
     """Return what stands for a tree, a scene or parts in a graph."""
     if isinstance(target, Scene):
-        return HeldScene(target)
+        return _mapped_scene(target) or HeldScene(target)
     if isinstance(target, Parts):
         return HeldParts(target)
     return _tree_handle(target)
 
 
 def _tree_handle(tree: BVH) -> MappedTree | HeldTree:
-    content = mapped_content(tree)
-    if content is None:
+    place = mapped_place(tree)
+    if place is None:
         return HeldTree(tree)
-    checksum = content[HEADER_SIZE - DIGEST_SIZE : HEADER_SIZE].tobytes().hex()
-    return MappedTree(os.path.abspath(str(content.filename)), checksum, _snapshot(tree))
+    content, offset = place
+    end = offset + HEADER_SIZE
+    checksum = content[end - DIGEST_SIZE : end].tobytes().hex()
+    return MappedTree(_path_of(content), checksum, _snapshot(tree), offset)
+
+
+def _mapped_scene(scene: Scene) -> MappedScene | None:
+    """Return a handle of a scene that is still what it was mapped from; None for any other."""
+    if scene._saved is None or not scene._saved.checksum:
+        return None
+    content, checksum = scene._saved
+    for part in nested_scenes(scene):
+        if part._saved is None or part._saved.content is not content:
+            return None
+        if not part._instances.is_as_made:
+            return None
+        for tree in part._instances.children:
+            if isinstance(tree, BVH):
+                place = mapped_place(tree)
+                if place is None or place[0] is not content:
+                    return None
+    return MappedScene(_path_of(content), checksum, content)
+
+
+def _path_of(content: Any) -> str:
+    return os.path.abspath(str(content.filename))
+
+
+def _map_of(path: str) -> Any:
+    """Return a map of a file; a process has one of each, while it is used."""
+    with opened(path) as file:
+        status = os.fstat(file.fileno())
+        key = path, status.st_ino, status.st_size, status.st_mtime_ns
+        found = _maps.get(key)
+        if found is None:
+            found = _maps[key] = np.memmap(file, np.uint8, "r", shape=(status.st_size,))
+        return found
 
 
 def _snapshot(tree: BVH) -> BVH:
@@ -208,18 +308,21 @@ def _snapshot(tree: BVH) -> BVH:
     return copy.copy(tree)
 
 
-def mapped_content(tree: BVH) -> Any:
-    """Return the map of the file that a tree is in; None if it is in memory, or part of a file."""
+def mapped_place(tree: BVH) -> tuple[Any, int] | None:
+    """Return the map of the file that a tree is in, and where; None if it is in memory."""
     # A tree that has not been used has a method of its file, which is in a map or has been read.
     try:
-        content: Any = object.__getattribute__(tree, "_arrays").nodes.data
+        first: Any = object.__getattribute__(tree, "_arrays").nodes.data
+        before = NODES_AT
     except AttributeError:
         use: Any = tree._first_use
-        content = use.__self__.content
+        first, before = use.__self__.content, 0
+    content = first
     while not isinstance(content, np.memmap) or isinstance(content.base, np.ndarray):
         if not isinstance(content.base, np.ndarray):
             return None
         content = content.base
     if content.filename is None or content.offset:
         return None
-    return content if content[: len(MAGIC)].tobytes() == MAGIC else None
+    offset = first.ctypes.data - content.ctypes.data - before
+    return (content, offset) if content[offset:][: len(MAGIC)].tobytes() == MAGIC else None

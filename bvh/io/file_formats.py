@@ -23,14 +23,15 @@ offset bytes header of a scene
 ====== ===== =====================================================================================
 0      8     magic: 137 66 86 83 13 10 26 10
 8      4 * 4 version, byte order mark, bytes of the header, tables
-24     8 * 7 scenes, trees, instances, bytes of names, vertex normals, texture coordinates, bytes of
-             the file
+24     8 * 7 scenes, trees, instances, bytes of names and materials, vertex normals, texture
+             coordinates, bytes of the file
 80     72 n  tables
 ====== ===== =====================================================================================
 
 Scenes come after those that they contain, the outermost last; so no scene can contain itself.
 Instances are those of the first scene, then those of the next. A child is the number of a tree, or
-~k for scene k. In version 1 scenes have no column for the axis that is up: it is z. Trees of
+~k for scene k. In version 1 scenes have no column for the axis that is up: it is z. In version 3
+trees have a column for whether they have a material, and materials are behind the names. Trees of
 triangles have face ids from version 2 on; up to there, their groups have three rows more, normals,
 and are packed anew when they are read. Faces have bits from version 4 on; trees in which they have
 none are still written in version 3.
@@ -57,6 +58,7 @@ from bvh.io.container import (
     file_pieces,
     laid_out,
     packed_header,
+    padded,
 )
 from bvh.runtime.arguments import MAX_PRIMITIVES, MAX_ROWS, Axis
 from bvh.runtime.simd import WIDTH
@@ -67,9 +69,9 @@ from bvh.tree.wide_nodes import LEAF_BITS
 from bvh.tree.wide_nodes import ROWS as NODE_ROWS
 
 MAGIC, SCENE_MAGIC = b"\x89BVH\r\n\x1a\n", b"\x89BVS\r\n\x1a\n"
-# The newest, of trees and of scenes. Trees of boxes, and scenes in which z is up everywhere, are
-# still written in version 1.
-VERSION, SCENE_VERSION = 4, 2
+# The newest, of trees and of scenes. Trees of boxes, and scenes without materials in which z is up
+# everywhere, are still written in version 1; other scenes without materials in version 2.
+VERSION, SCENE_VERSION = 4, 3
 # That of trees of triangles whose faces have no bits; and rows of triangle groups before it.
 PLAIN_VERSION = 3
 OLD_GROUP_ROWS = 14
@@ -86,6 +88,9 @@ PRIMITIVE_ARRAYS = ("points", "faces")
 POINT_SIZE = {"triangles": 3, "boxes": 6, "obbs": 18}
 # A leaf's code is an int32 that counts rows in eighths; a node's is its number.
 MAX_NODES, MAX_ID_ROWS = 2**31 - 1, 2 ** (31 - LEAF_BITS)
+
+# Where the nodes begin in the file of a tree, behind its frame.
+NODES_AT = HEADER_SIZE + padded(4 * 3 * 8)
 
 _TREE_FIELDS = struct.Struct("<8s8I4Q7dQ")
 _SCENE_FIELDS = struct.Struct("<8s4I7Q")
@@ -131,6 +136,13 @@ class SceneHeader(NamedTuple):
     digests: tuple[bytes, ...]
     # Whether scenes have a column for the axis that is up.
     has_up: bool = False
+    # Whether trees have a column for materials, which are behind the names.
+    has_materials: bool = False
+
+    @property
+    def version(self) -> int:
+        """The version of the format."""
+        return SCENE_VERSION if self.has_materials else 1 + self.has_up
 
 
 def entries_of(header: Header) -> list[ArrayEntry]:
@@ -205,6 +217,12 @@ def box_in(data: bytes) -> tuple[str, int, tuple[float, ...]]:
     return "".join(KINDS[fields[4] : fields[4] + 1]), fields[10], fields[14:20]
 
 
+def size_of(data: bytes) -> int:
+    """Return the size of a tree's file by its header, which has been checked."""
+    size: int = _TREE_FIELDS.unpack_from(data)[-1]
+    return size
+
+
 def tree_contents(
     arrays: TreeArrays,
     face_ids: NDArray[np.int32] | None,
@@ -250,8 +268,9 @@ def tables_of(header: SceneHeader) -> list[ArrayEntry]:
             ("visible", "<u1", n, 0),
             ("named", "<u1", n, 0),
             ("lengths", "<i4", n, 0),  # of names, in bytes
-            ("text", "<u1", header.text, 0),  # all names, UTF-8
-            ("trees", "<i8", header.trees, 3),  # bytes; whether it has normals, and uv
+            ("text", "<u1", header.text, 0),  # all names, UTF-8, and materials
+            # Bytes; whether it has normals, uv, and a material.
+            ("trees", "<i8", header.trees, 3 + header.has_materials),
             ("normals", "<f8", header.normals, 3),
             ("uv", "<f8", header.uv, 2),
         ]
@@ -265,8 +284,8 @@ def tables_end(header: SceneHeader) -> int:
 
 def packed_scene(header: SceneHeader) -> bytes:
     """Return the bytes of a scene's header."""
-    version = SCENE_VERSION if header.has_up else 1
-    fields = _SCENE_FIELDS.pack(SCENE_MAGIC, version, ORDER_MARK, HEADER_SIZE, TABLES, *header[:7])
+    numbers = header.version, ORDER_MARK, HEADER_SIZE, TABLES
+    fields = _SCENE_FIELDS.pack(SCENE_MAGIC, *numbers, *header[:7])
     return packed_header(fields, tables_of(header), header.digests)
 
 
@@ -275,7 +294,7 @@ def unpacked_scene(data: bytes, size: int) -> SceneHeader:
     check_header(data, SCENE_MAGIC, SCENE_VERSION)
     _, version, _, _, _, *counts = _SCENE_FIELDS.unpack_from(data)
     digests = digests_in(data, _SCENE_FIELDS.size, TABLES)
-    header = SceneHeader._make((*counts, digests, version == SCENE_VERSION))
+    header = SceneHeader._make((*counts, digests, version > 1, version == SCENE_VERSION))
     # Before any table is laid out: no count is larger than the file, which bounds them all.
     if any(count > size for count in counts):
         raise ValueError("is not valid: its header counts more than the file can hold")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import io
 import os
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -12,9 +13,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.io.file_formats import MAGIC, SCENE_MAGIC
+from bvh.io.gltf_files import ENDINGS, NAMED, checked
 from bvh.io.mesh_objects import polygons_of
 from bvh.io.polygons import checked_corners, corner_lists, triangulated
-from bvh.io.trimesh_scenes import ENDINGS, NAMED, named
+from bvh.io.untrusted_files import (
+    ARCHIVES,
+    Allowance,
+    NamedFiles,
+    NoFile,
+    TooLarge,
+    stored,
+    unpacked,
+    unzipped,
+)
 from bvh.runtime.arguments import face_rows, rows, thread_count
 
 ACCEPTED = (
@@ -27,6 +38,11 @@ MESHIO_ENDINGS = {
     "inp", "mdpa", "med", "mesh", "meshb", "msh", "nas", "node", "post", "su2", "tec", "ugrid",
     "vol", "vtk", "vtu", "wkt", "xdmf", "xmf", "xml",
 }  # fmt: skip
+
+# Formats whose readers unpack a zip archive themselves.
+ZIPPED = (".3mf", ".3dxml", ".dae", ".zae")
+# The arrays of a file of numpy.
+ARRAYS = ("vertices", "faces", "offsets", "face_ids")
 
 
 class Surface(NamedTuple):
@@ -47,7 +63,7 @@ def surface_of(mesh: Any, threads: int | None = None) -> Surface:
     if known is not None:
         return _cut(*known, threads=threads)
     if hasattr(mesh, "graph") and hasattr(mesh, "geometry"):
-        return surface_of(_flatten(mesh), threads)
+        return _flatten(mesh)
     if hasattr(mesh, "vertices") and hasattr(mesh, "faces"):
         return _paired(np.asarray(mesh.vertices), np.asarray(mesh.faces), threads)
     if isinstance(mesh, str | os.PathLike):
@@ -109,11 +125,12 @@ def read_file(path: str | os.PathLike[str], wanted: str) -> Any:
         raise FileNotFoundError(f"no such file: {name}")
     ending = Path(name).suffix.lower()
     try:
+        allowance = Allowance(name)
         if ending == ".npz":
-            return _read_npz(name)
+            return _read_npz(name, allowance)
         if ending[1:] in MESHIO_ENDINGS:
             return _read_meshio(name, ending)
-        return _read_trimesh(name, ending)
+        return _read_trimesh(name, allowance)
     except ImportError:
         raise
     except (Exception, SystemExit) as error:
@@ -134,24 +151,81 @@ def mesh_of_file(path: str | os.PathLike[str], threads: int | None = None) -> Su
     # Clouds of points, and paths, are no meshes.
     if not (hasattr(read, "faces") or hasattr(read, "graph")):
         raise ValueError(f"{name} holds no triangles ({type(read).__name__})")
+    if hasattr(read, "graph"):
+        _check_flattened(read, name)
     surface = surface_of(read, threads)
     if len(surface.faces) == 0:
         raise ValueError(f"{name} holds no triangles")
     return surface
 
 
-def _read_trimesh(name: str, ending: str) -> Any:
+def _check_flattened(scene: Any, name: str) -> None:
+    """Check that the triangles of a scene in a file are not too many for one mesh."""
+    allowance = Allowance(name)
+    for node in scene.graph.nodes_geometry:
+        mesh = scene.geometry[scene.graph[node][1]]
+        if hasattr(mesh, "faces"):
+            size = mesh.vertices.nbytes + mesh.faces.nbytes
+            allowance.take(size, f"{name}: its instances as one mesh")
+
+
+def _read_trimesh(name: str, allowance: Allowance) -> Any:
     import trimesh
 
-    file = named(name) if ending in ENDINGS else None
-    if file is None:
-        read = trimesh.load(name, process=False)
+    named: Any = NamedFiles(name, allowance)
+    if name.lower().endswith(ARCHIVES):
+        with open(name, "rb") as file:
+            read = _read_archive(unpacked(file, name, allowance), allowance)
+    elif (content := _made_safe(name, None, allowance)) is not None:
+        kind = Path(name).suffix[1:].lower()
+        read = trimesh.load(content, file_type=kind, resolver=named, process=False)
     else:
-        resolver = trimesh.resolvers.FilePathResolver(name)
-        read = trimesh.load(file, file_type=ending[1:], resolver=resolver, process=False)
-    if ending in ENDINGS and isinstance(read, trimesh.Scene):
+        read = trimesh.load(name, resolver=named, process=False)
+    if named.refused is not None:
+        raise named.refused
+    if Path(name).suffix.lower() in ENDINGS and isinstance(read, trimesh.Scene):
         read.metadata[NAMED] = True
     return read
+
+
+def _read_archive(files: dict[str, bytes], allowance: Allowance) -> Any:
+    """Return the meshes in an archive as one scene; those that cannot be read are left out."""
+    import trimesh
+
+    formats, found = trimesh.exchange.load.mesh_formats(), []
+    # As trimesh reads them: a scene for each file, since it has a function for that.
+    load: Any = getattr(trimesh, "load_scene", trimesh.load)
+    for name, data in files.items():
+        kind = Path(name).suffix[1:].lower()
+        if kind not in formats:
+            continue
+        try:
+            content = _made_safe(name, data, allowance) or io.BytesIO(data)
+            resolver = trimesh.resolvers.ZipResolver(files)
+            found.append(load(content, file_type=kind, resolver=resolver, process=False))
+        except TooLarge:
+            raise
+        except Exception:
+            continue
+    append: Any = trimesh.scene.scene.append_scenes
+    return append(found)
+
+
+def _made_safe(name: str, data: bytes | None, allowance: Allowance) -> io.BytesIO | None:
+    """Return what a reader may read instead of a file, where that has been checked or changed.
+
+    `data` is what is in the file, unless that is on the disk.
+    """
+    ending = Path(name).suffix.lower()
+    if ending in ENDINGS:
+        data = Path(name).read_bytes() if data is None else data
+        return io.BytesIO(checked(data, ending == ".glb", allowance))
+    if ending in ZIPPED:
+        import zipfile
+
+        file = name if data is None else io.BytesIO(data)
+        return stored(file, allowance) if zipfile.is_zipfile(file) else None
+    return None
 
 
 def _read_meshio(name: str, ending: str) -> Surface:
@@ -160,20 +234,40 @@ def _read_meshio(name: str, ending: str) -> Surface:
     except ImportError:
         message = f"to read {ending} files needs meshio: pip install 'raybvh[meshio]'"
         raise ImportError(message) from None
+    if ending in (".xdmf", ".xmf"):
+        _check_arrays_of(name)
     surface = surface_of(meshio.read(name))
     if len(surface.faces) == 0:
         raise ValueError("it holds no faces")
     return surface
 
 
-def _read_npz(name: str) -> Surface:
+def _check_arrays_of(name: str) -> None:
+    """Check that what an XDMF file names are files, as meshio would wait for a pipe."""
+    from xml.etree import ElementTree
+
+    for item in ElementTree.parse(name).iter("DataItem"):
+        given = (item.text or "").strip()
+        # Binary arrays are meant from the working directory, and those of HDF from the file.
+        of_hdf = os.path.join(os.path.dirname(name), given.partition(":")[0])
+        for path in (given, of_hdf) if item.get("Format") != "XML" else ():
+            if os.path.exists(path) and not os.path.isfile(path):
+                raise NoFile(f"{given!r}, which it names, is something else than a file")
+
+
+def _read_npz(name: str, allowance: Allowance) -> Surface:
     """Read vertices and faces; with offsets, faces are flat lists of corners."""
-    with np.load(name, allow_pickle=False) as file:
-        found = {key: file[key] for key in file.files}
-    missing = [key for key in ("vertices", "faces") if key not in found]
-    if missing:
-        names = ", ".join(map(repr, found)) or "nothing"
-        raise ValueError(f"it must hold 'vertices' and 'faces', and holds {names}")
+    files = unzipped(name, allowance, [f"{key}.npy" for key in ARRAYS])
+    found: dict[str, Any] = {
+        Path(key).stem: np.load(io.BytesIO(files.pop(key)), allow_pickle=False)
+        for key in list(files)
+    }
+    if not {"vertices", "faces"} <= set(found):
+        import zipfile
+
+        with zipfile.ZipFile(name) as archive:
+            names = ", ".join(repr(key.removesuffix(".npy")) for key in archive.namelist())
+        raise ValueError(f"it must hold 'vertices' and 'faces', and holds {names or 'nothing'}")
     points, faces = rows("vertices", found["vertices"]), found["faces"]
     if "offsets" in found:
         offsets = np.asarray(found["offsets"])
@@ -196,9 +290,21 @@ def _read_npz(name: str) -> Surface:
     return surface._replace(face_ids=own if surface.face_ids is None else own[surface.face_ids])
 
 
-def _flatten(scene: Any) -> Any:
+def _flatten(scene: Any) -> Surface:
     """Return a scene's triangles in world coordinates as one mesh."""
     import trimesh
 
-    parts = [part for part in scene.dump() if isinstance(part, trimesh.Trimesh)]
-    return trimesh.util.concatenate(parts) if parts else trimesh.Trimesh()
+    parts, faces, count = [], [], 0
+    for node in scene.graph.nodes_geometry:
+        matrix, name = scene.graph[node]
+        mesh = scene.geometry[name]
+        if isinstance(mesh, trimesh.Trimesh):
+            # Without colours and images, of which a copy of the mesh would be another.
+            moved = trimesh.Trimesh(mesh.vertices, mesh.faces, process=False)
+            moved.apply_transform(matrix)
+            parts.append(moved.vertices)
+            faces.append(moved.faces + count)
+            count += len(moved.vertices)
+    if not parts:
+        return Surface(np.empty((0, 3)), np.empty((0, 3), np.int32))
+    return Surface(np.concatenate(parts), np.concatenate(faces))

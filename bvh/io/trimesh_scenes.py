@@ -1,35 +1,19 @@
-"""Nodes of trimesh scenes and their names, and attributes of their meshes.
-
-trimesh calls an unnamed node of a glTF file by its number, whatever the name of its mesh. So names
-are written into the file's JSON before trimesh reads it.
-"""
+"""Nodes of trimesh scenes and their names, and attributes of their meshes."""
 
 from __future__ import annotations
 
-import io
-import json
 import re
-import struct
 import warnings
-from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bvh.geometry.transforms import affine_maps
+from bvh.io.gltf_files import NAMED, numbered
 from bvh.io.materials import Material, material_of
 from bvh.runtime.arguments import number_of, owned
 from bvh.runtime.jit import BVHWarning
-
-ENDINGS = (".glb", ".gltf")
-
-# Key in the metadata of a scene of trimesh: its nodes have final names.
-NAMED = "bvh_named"
-
-# The header of a GLB file, and that of its first chunk.
-_HEADER = struct.Struct("<4sIIII")
-_MAGIC, _JSON = b"glTF", 0x4E4F534A
 
 # Metadata key of meshes that trimesh has read from glTF: whether they are one part of several.
 IN_GLTF = "from_gltf_primitive"
@@ -46,8 +30,7 @@ class Attributes(NamedTuple):
     uv : ndarray of float64, shape (n, 2), or None
         Texture coordinates.
     material : Material or None
-        Colours for pictures: ``factor``, ``image``, ``vertex_colors`` and ``face_colors``. Not
-        saved by `Scene.save`.
+        Colours for pictures: ``factor``, ``image``, ``vertex_colors`` and ``face_colors``.
 
     Examples
     --------
@@ -165,71 +148,3 @@ def _rows(owner: Any, name: str, count: int, width: int) -> NDArray[np.float64] 
     # A third texture coordinate is not used.
     fits = array.ndim == 2 and len(array) == count and array.shape[1] >= width
     return owned(array[:, :width]) if fits else None
-
-
-def named(path: str) -> io.BytesIO | None:
-    """Return a glTF file in which every node with a mesh has a unique name.
-
-    A node without a name gets that of its mesh; repeated names get a number. None for malformed
-    files, and those that need no other names.
-    """
-    data = Path(path).read_bytes()
-    binary = path.lower().endswith(".glb")
-    if not binary:
-        text, rest = data, b""
-    else:
-        if len(data) < _HEADER.size:
-            return None
-        magic, version, _, length, kind = _HEADER.unpack_from(data)
-        if magic != _MAGIC or version != 2 or kind != _JSON:
-            return None
-        end = _HEADER.size + length
-        text, rest = data[_HEADER.size : end], data[end:]
-    try:
-        content = json.loads(text)
-        changed = _give_names(content)
-    except (ValueError, TypeError, AttributeError, LookupError, RecursionError):
-        # The reader will report the error.
-        return None
-    if not changed:
-        return None
-    text = json.dumps(content).encode()
-    if not binary:
-        return io.BytesIO(text)
-    text += b" " * (-len(text) % 4)
-    size = _HEADER.size + len(text) + len(rest)
-    return io.BytesIO(_HEADER.pack(_MAGIC, 2, size, len(text), _JSON) + text + rest)
-
-
-def _give_names(content: dict[str, Any]) -> bool:
-    """Name the nodes; return whether any name has changed."""
-    nodes, meshes = content.get("nodes", []), content.get("meshes", [])
-    wanted = [node.get("name") or None for node in nodes]
-    given = {name for name in wanted if name is not None}
-    for k, node in enumerate(nodes):
-        if wanted[k] is None and "mesh" in node:
-            wanted[k] = meshes[node["mesh"]].get("name") or None
-    before = [node.pop("name", None) for node in nodes]
-    names = numbered(wanted, given)
-    for node, name in zip(nodes, names, strict=True):
-        if name is not None:
-            node["name"] = name
-    return before != names
-
-
-def numbered(wanted: list[str | None], given: set[str]) -> list[str | None]:
-    """Return unique names: repetitions get a number that makes no name in use; None stays."""
-    used: set[str] = set()
-    next_of: dict[str, int] = {}
-    found: list[str | None] = []
-    for name in wanted:
-        if name is not None and name in used:
-            k = next_of.get(name, 1)
-            while f"{name}_{k}" in used or f"{name}_{k}" in given:
-                k += 1
-            next_of[name] = k + 1
-            name = f"{name}_{k}"
-        if name is not None:
-            used.add(name)
-        found.append(name)
-    return found

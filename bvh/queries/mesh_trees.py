@@ -225,7 +225,8 @@ class MeshTrees(TreeBase):
             If there is no such file.
         ValueError
             If the file cannot be read, holds no triangles, or is a saved tree or scene, which
-            `bvh.load` opens.
+            `bvh.load` opens; or if what it holds would take 1 GiB (or BVH_MAX_UNPACKED bytes) more
+            than eight times the file.
         ImportError
             If the format needs meshio, and it is not installed.
 

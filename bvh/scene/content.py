@@ -64,7 +64,7 @@ class SceneContent(InstanceHolder):
         self._instances, self._attributes, self._meshes = table, attributes, {}
         self._flattened = self._view = self._view_of = None
         self._arrays, self._read, self._seen, self._deformed = [], (0, 0), -1, -1
-        self._up = "z"
+        self._up, self._saved = "z", None
 
     def _current(self) -> InstancedTrees:
         """Return the two levels that kernels traverse, up to date."""

@@ -292,6 +292,7 @@ class InstanceAccess(SceneContent):
         ('new', [])
         """
         number = int(self._instances.column("ids")[self._row(instance_id)])
+        self._saved = None
         if label("name", name) is None:
             self._instances.names.pop(number, None)
         else:

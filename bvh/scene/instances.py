@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -318,6 +318,12 @@ class Instances:
         self.masked.forget()
         self._is_compact = True
 
+    @property
+    def is_as_made(self) -> bool:
+        """Whether nothing but names has changed since the table was made of a state."""
+        changed = self.shape or self.moved.end or self.masked.end
+        return self._is_compact and not changed
+
     def state(self) -> dict[str, Any]:
         """Return copies of the table's parts; the children are not copied."""
         self.compact()
@@ -337,15 +343,24 @@ class Instances:
         return table
 
 
+class SavedScene(NamedTuple):
+    """Map of a saved scene's file; the checksum of its headers, "" for scenes within."""
+
+    content: NDArray[np.uint8]
+    checksum: str
+
+
 class InstanceHolder:
     """Base class of `Scene`, as scenes around it use it: what is saved of it."""
 
-    __slots__ = ("_attributes", "_instances", "_up")
+    __slots__ = ("_attributes", "_instances", "_saved", "_up")
 
     _instances: Instances
     # By Python's id of a tree, with the tree, so that no other object can have that id.
     _attributes: dict[int, tuple[TreeBase, Attributes]]
     _up: Axis
+    # What the scene was mapped from, until it is renamed or its axis is set.
+    _saved: SavedScene | None
 
 
 def nested_scenes(top: InstanceHolder) -> list[InstanceHolder]:

@@ -150,7 +150,7 @@ class Scene(Picking, SceneSaving, InstanceAccess):
 
     @up.setter
     def up(self, axis: Axis) -> None:
-        self._up = axis_name("up", axis)
+        self._up, self._saved = axis_name("up", axis), None
 
     def add(
         self,

@@ -12,10 +12,10 @@ from __future__ import annotations
 import contextlib
 import mmap as mmap_module
 import os
-import stat
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
+from hashlib import blake2b
 from io import FileIO
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.io.container import HEADER_SIZE, end_of, read_arrays
+from bvh.io.container import DIGEST_SIZE, HEADER_SIZE, end_of, read_arrays
 from bvh.io.file_formats import (
     MAGIC,
     PRIMITIVE_ARRAYS,
@@ -36,6 +36,7 @@ from bvh.io.file_formats import (
 )
 from bvh.io.meshes import Surface, read_file
 from bvh.io.untrusted import check_primitives, check_tree
+from bvh.io.untrusted_files import opened
 from bvh.queries.hierarchy import BVH
 from bvh.queries.tree_base import TreeBase
 from bvh.runtime.arguments import Axis, Quality, aligned, kernel_input, thread_count
@@ -44,6 +45,7 @@ from bvh.runtime.jit import BVHWarning
 from bvh.runtime.progress_bars import ProgressLike
 from bvh.runtime.simd import WIDTH
 from bvh.scene.files.saved_scenes import scene_of
+from bvh.scene.instances import SavedScene, nested_scenes
 from bvh.scene.scene import Scene
 from bvh.tree.arrays import TreeArrays, frozen, frozen_primitives
 from bvh.tree.build import build, pack
@@ -68,35 +70,72 @@ def load(
     workers = thread_count(threads)
     name = os.fspath(path)
     header: Header | SceneHeader
-    with _prefixed(name), _opened(name) as file:
+    with _prefixed(name), opened(name) as file:
         size = os.fstat(file.fileno()).st_size
         start = file.read(HEADER_SIZE)
         is_scene = start.startswith(SCENE_MAGIC)
         header = unpacked_scene(start, size) if is_scene else unpacked(start, size)
         content: NDArray[np.uint8]
-        mapped: Any = None
         if mmap:
             content = np.memmap(file, np.uint8, "r", shape=(size,))
-            mapped = content.base
         else:
             content = _read(file, start, size)
-
-    trees: list[BVH] = []
-
-    def tree_of(header: Header, content: NDArray[np.uint8]) -> BVH:
-        trees.append(_tree(_SavedTree(name, header, content, workers, mapped), mmap, verify))
-        return trees[-1]
 
     loaded: BVH | Scene
     with _prefixed(name):
         if isinstance(header, SceneHeader):
-            loaded = scene_of(header, content, tree_of, Scene, workers)
+            loaded, trees = _scene(name, header, content, workers, mmap, verify)
         else:
-            loaded = tree_of(header, content)
+            loaded = _tree(_SavedTree(name, header, content, workers), mmap, verify)
+            trees = [loaded]
         if audit:
             for tree in trees:
                 tree.validate()
     return loaded
+
+
+def _scene(
+    name: str,
+    header: SceneHeader,
+    content: NDArray[np.uint8],
+    workers: int,
+    mmap: bool,
+    verify: bool,
+) -> tuple[Scene, list[BVH]]:
+    """Return the scene in a file, and its trees."""
+    trees: list[BVH] = []
+    headers = [content[:HEADER_SIZE].tobytes()]
+
+    def tree_of(header: Header, content: NDArray[np.uint8]) -> BVH:
+        trees.append(_tree(_SavedTree(name, header, content, workers), mmap, verify))
+        headers.append(content[:HEADER_SIZE].tobytes())
+        return trees[-1]
+
+    scene = scene_of(header, content, tree_of, Scene, workers)
+    if mmap:
+        for part in nested_scenes(scene):
+            part._saved = SavedScene(content, "")
+        scene._saved = SavedScene(content, _headers_digest(headers))
+    return scene, trees
+
+
+def _headers_digest(headers: list[bytes]) -> str:
+    """Return a checksum of headers, which have the digests of all that is in a file."""
+    return blake2b(b"".join(headers), digest_size=DIGEST_SIZE).hexdigest()
+
+
+def scene_in(name: str, content: NDArray[np.uint8]) -> Scene:
+    """Return the scene in a file that is mapped."""
+    with _prefixed(name):
+        header = unpacked_scene(content[:HEADER_SIZE].tobytes(), len(content))
+        return _scene(name, header, content, thread_count(None), True, True)[0]
+
+
+def tree_in(name: str, content: NDArray[np.uint8]) -> BVH:
+    """Return the tree in a part of a file that is mapped."""
+    with _prefixed(name):
+        header = unpacked(content[:HEADER_SIZE].tobytes(), len(content))
+        return _tree(_SavedTree(name, header, content, thread_count(None)), True, True)
 
 
 def load_scene(
@@ -132,7 +171,8 @@ def load_scene(
     Raises
     ------
     ValueError
-        If the file cannot be read, or there are no triangles in it.
+        If the file cannot be read, there are no triangles in it, or what it holds would take 1 GiB
+        (or BVH_MAX_UNPACKED bytes) more than eight times the file.
     FileNotFoundError
         If there is none.
     ImportError
@@ -169,7 +209,7 @@ def load_scene(
 
 def is_saved(path: str | os.PathLike[str]) -> bool:
     """Return whether a file begins as saved trees, or saved scenes, do."""
-    with _opened(os.fspath(path)) as file:
+    with opened(os.fspath(path)) as file:
         return file.read(len(MAGIC)) in (MAGIC, SCENE_MAGIC)
 
 
@@ -182,22 +222,6 @@ def _prefixed(prefix: str) -> Iterator[None]:
         if str(error).startswith(f"{prefix}: "):
             raise
         raise ValueError(f"{prefix}: {error}") from None
-
-
-@contextlib.contextmanager
-def _opened(name: str) -> Iterator[FileIO]:
-    """Open a regular file; refuse others, such as a pipe, without waiting for them."""
-
-    def opener(path: str, flags: int) -> int:
-        return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
-
-    if not stat.S_ISREG(os.stat(name).st_mode):
-        raise ValueError("is something else than a file")
-    # Without a buffer, which would keep the header when the file is read again.
-    with open(name, "rb", buffering=0, opener=opener) as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise ValueError("is something else than a file")
-        yield file
 
 
 def _read(file: FileIO, start: bytes, size: int) -> NDArray[np.uint8]:
@@ -213,6 +237,13 @@ def _read(file: FileIO, start: bytes, size: int) -> NDArray[np.uint8]:
     return content
 
 
+def _is_cut_off(content: Any) -> bool:
+    """Return whether a mapped file has become shorter than its map."""
+    while isinstance(content, np.ndarray):
+        content = content.base
+    return isinstance(content, mmap_module.mmap) and content.size() < len(content)
+
+
 @dataclass
 class _SavedTree:
     """A tree's file, or its part of a scene's file, with the header that has been checked."""
@@ -221,8 +252,6 @@ class _SavedTree:
     header: Header
     content: NDArray[np.uint8]
     threads: int
-    # The map of the whole file, or None.
-    mapped: mmap_module.mmap | None = None
     # Of a mapped tree: whether it has been checked, and what was wrong.
     done: bool = False
     flaw: str = ""
@@ -269,7 +298,7 @@ class _SavedTree:
                 raise ValueError(self.flaw)
             if not self.done:
                 try:
-                    if self.mapped is not None and self.mapped.size() < len(self.mapped):
+                    if _is_cut_off(self.content):
                         # Reading what is missing would end the process with a bus error.
                         raise ValueError(f"{self.name}: was cut off after it was mapped")
                     self.fill(tree, True)

@@ -26,10 +26,12 @@ from bvh.io.file_formats import (
     tables_of,
     unpacked,
 )
+from bvh.io.materials import Material
 from bvh.io.trimesh_scenes import Attributes
 from bvh.queries.tree_base import TreeBase
 from bvh.runtime.arguments import kernel_input, thread_count
 from bvh.scene.content import SceneContent
+from bvh.scene.files.saved_materials import packed_materials, unpacked_materials
 from bvh.scene.flattened_instances import check_nesting
 from bvh.scene.instances import MAX_ID, InstanceHolder, Instances, matrices_of, nested_scenes
 from bvh.tree.primitives import Triangles
@@ -50,8 +52,9 @@ class SceneSaving(SceneContent):
         """Write the scene to a file, for `bvh.load`.
 
         The file holds every tree and every nested scene once, the instances with their ids, names,
-        masks and transforms, the axis that is up, and the vertex normals and texture coordinates of
-        meshes (see `attributes`), but no materials. It is written atomically, as by `BVH.save`.
+        masks and transforms, the axis that is up, and the vertex normals, texture coordinates and
+        materials of meshes (see `attributes`), with images as PNG. It is written atomically, as by
+        `BVH.save`.
 
         Parameters
         ----------
@@ -84,18 +87,22 @@ class SceneSaving(SceneContent):
         children = {id(child): child for part in parts for child in part._instances.children}
         trees = [child for child in children.values() if isinstance(child, TreeBase)]
         files = [tree._file_contents(workers) for tree in trees]
-        known = [self.attributes(tree)[:2] for tree in trees]
-        normals, uv = zip(*known, strict=True) if known else ((), ())
-        tables: dict[str, Any] = _instance_tables(parts, trees) | {
-            "scenes": _scene_table(parts),
+        known = [self.attributes(tree) for tree in trees]
+        normals, uv, materials = zip(*known, strict=True) if known else ((), (), ())
+        looks = [material for material in materials if material is not None]
+        shown = 3 if looks else 2
+        tables: dict[str, Any] = _instance_tables(parts, trees, looks) | {
+            "scenes": _scene_table(parts, bool(looks)),
             "trees": [
-                (f[0], *(a is not None for a in k)) for f, k in zip(files, known, strict=True)
+                (f[0], *(a is not None for a in k[:shown]))
+                for f, k in zip(files, known, strict=True)
             ],
             "normals": _joined(normals, 3),
             "uv": _joined(uv, 2),
         }
         counts = [len(tables[k]) for k in ("scenes", "trees", "ids", "text", "normals", "uv")]
-        blank = SceneHeader._make((*counts, 0, (), tables["scenes"].shape[1] == 3))
+        has = tables["scenes"].shape[1] == 3, bool(looks)
+        blank = SceneHeader._make((*counts, 0, (), *has))
         header = blank._replace(size=tables_end(blank) + sum(size for size, _ in files))
 
         def with_digests(digests: tuple[bytes, ...]) -> bytes:
@@ -122,8 +129,10 @@ class SceneSaving(SceneContent):
         self._up = state["up"]
 
 
-def _instance_tables(parts: list[InstanceHolder], trees: list[TreeBase]) -> dict[str, Any]:
-    """Return the tables of instances, those of all scenes one behind another."""
+def _instance_tables(
+    parts: list[InstanceHolder], trees: list[TreeBase], materials: list[Material]
+) -> dict[str, Any]:
+    """Return the tables of instances, those of all scenes one behind another, and materials."""
     codes = {id(tree): k for k, tree in enumerate(trees)}
     codes |= {id(part): ~k for k, part in enumerate(parts)}
     tables = [part._instances for part in parts]
@@ -142,16 +151,21 @@ def _instance_tables(parts: list[InstanceHolder], trees: list[TreeBase]) -> dict
         "children": np.concatenate(children),
         "named": [name is not None for name in names],
         "lengths": [len(text) for text in texts],
-        "text": np.frombuffer(b"".join(texts), np.uint8),
+        "text": np.frombuffer(
+            b"".join([*texts, packed_materials(materials) if materials else b""]), np.uint8
+        ),
     }
 
 
-def _scene_table(parts: list[InstanceHolder]) -> NDArray[np.int64]:
-    """Return instances, next id, and where it is not z everywhere the axis that is up, by scene."""
+def _scene_table(parts: list[InstanceHolder], with_up: bool) -> NDArray[np.int64]:
+    """Return instances, next id, and where it is not z everywhere the axis that is up, by scene.
+
+    If `with_up` is true, always the axis.
+    """
     rows = np.array(
         [(len(p._instances), p._instances.next_id, UPS.index(p._up)) for p in parts], np.int64
     )
-    return rows if rows[:, 2].any() else rows[:, :2]
+    return rows if with_up or rows[:, 2].any() else rows[:, :2]
 
 
 def _joined(arrays: Any, width: int) -> NDArray[np.float64]:
@@ -175,7 +189,7 @@ def scene_of(
     ends = tables_end(header) + np.cumsum(sizes)
     pieces = [content[end - size : end] for end, size in zip(ends, sizes, strict=True)]
     headers = [unpacked(piece[:HEADER_SIZE].tobytes(), len(piece)) for piece in pieces]
-    known = _attributes(tables, headers)
+    known = _attributes(tables, header, headers)
     trees = [tree_of(*pair) for pair in zip(headers, pieces, strict=True)]
     return _assembled(tables, names, trees, known, new_scene)
 
@@ -197,7 +211,9 @@ def _check_counts(tables: Tables, header: SceneHeader) -> None:
         _refuse(tables[name] > 1, f"{name} is neither yes nor no")
     _refuse(lengths < 0, "a name is shorter than nothing")
     _refuse(lengths[tables["named"] == 0], "something without a name has letters")
-    _refuse(int(lengths.sum(dtype=np.int64)) != header.text, "its names do not share all letters")
+    beyond = header.text - int(lengths.sum(dtype=np.int64))
+    fits = beyond >= 0 if header.has_materials else beyond == 0
+    _refuse(not fits, "its names do not share all letters")
     _refuse((trees[:, 1:] < 0) | (trees[:, 1:] > 1), "a tree has half an attribute")
     end = tables_end(header)
     _refuse((trees[:, 0] < HEADER_SIZE) | (trees[:, 0] > header.size), "a tree cannot be its size")
@@ -230,7 +246,7 @@ def _check_instances(tables: Tables, header: SceneHeader) -> None:
 
 def _names(tables: Tables) -> list[str | None]:
     """Return a name, or None, for each instance."""
-    text, end = tables["text"].tobytes(), 0
+    text, end = tables["text"][: tables["lengths"].sum(dtype=np.int64)].tobytes(), 0
     names: list[str | None] = []
     for named, length in zip(tables["named"].tolist(), tables["lengths"].tolist(), strict=True):
         begin, end = end, end + length
@@ -241,11 +257,11 @@ def _names(tables: Tables) -> list[str | None]:
     return names
 
 
-def _attributes(tables: Tables, headers: list[Header]) -> list[Attributes]:
-    """Return the vertex attributes of each tree."""
+def _attributes(tables: Tables, header: SceneHeader, headers: list[Header]) -> list[Attributes]:
+    """Return the attributes of each tree."""
     counts = np.array([header.points for header in headers], np.int64)
     kinds = np.array([header.kind == Triangles.__name__.lower() for header in headers], np.bool_)
-    found = []
+    found: list[list[Any]] = []
     for k, name in enumerate(("normals", "uv")):
         has = tables["trees"][:, 1 + k] == 1
         _refuse(has & ~kinds, f"something without vertices has {name}")
@@ -253,7 +269,19 @@ def _attributes(tables: Tables, headers: list[Header]) -> list[Attributes]:
         _refuse(int(sizes.sum()) != len(tables[name]), f"{name} do not fit the vertices")
         parts = np.split(kernel_input(tables[name]), np.cumsum(sizes))[:-1]
         found.append([part if given else None for part, given in zip(parts, has, strict=True)])
-    return [Attributes(*pair) for pair in zip(*found, strict=True)]
+    found.append(_materials(tables, headers) if header.has_materials else [None] * len(headers))
+    return [Attributes(*triple) for triple in zip(*found, strict=True)]
+
+
+def _materials(tables: Tables, headers: list[Header]) -> list[Material | None]:
+    """Return the material of each tree, or None."""
+    has = (tables["trees"][:, 3] == 1).tolist()
+    flat = any(h.kind != "triangles" and given for h, given in zip(headers, has, strict=True))
+    _refuse(flat, "something without vertices has a material")
+    counts = [(h.points, h.primitives) for h, given in zip(headers, has, strict=True) if given]
+    begin = int(tables["lengths"].sum(dtype=np.int64))
+    found = iter(unpacked_materials(tables["text"][begin:], counts))
+    return [next(found) if given else None for given in has]
 
 
 def _assembled(
@@ -266,7 +294,7 @@ def _assembled(
     """Return the outermost scene."""
     scenes: list[AnyScene] = []
     total, end = len(tables["scenes"]), 0
-    useful = [any(array is not None for array in one) for one in known]
+    useful = [any(given is not None for given in one) for one in known]
     for count, next_id, *up in tables["scenes"].tolist():
         begin, end = end, end + count
         rows = slice(begin, end)

@@ -1,0 +1,170 @@
+"""JSON of glTF files: checked and given names before trimesh reads them.
+
+trimesh calls an unnamed node by its number, whatever the name of its mesh; it fills accessors
+without data with zeros; and it finds the transform of a node by walking up to the root.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from typing import Any
+
+from bvh.io.untrusted_files import Allowance
+
+ENDINGS = (".glb", ".gltf")
+
+# Key in the metadata of a scene of trimesh: its nodes have final names.
+NAMED = "bvh_named"
+
+# The header of a GLB file, and that of its first chunk.
+_HEADER = struct.Struct("<4sIIII")
+_MAGIC, _JSON = b"glTF", 0x4E4F534A
+
+# Bytes of a component, by its number, and components of an element; unknown ones are refused by
+# whoever reads the file.
+_BYTES = {5120: 1, 5121: 1, 5122: 2, 5123: 2, 5125: 4, 5126: 4}
+_LANES = {"SCALAR": 1, "VEC2": 2, "VEC3": 3, "VEC4": 4, "MAT2": 4, "MAT3": 9, "MAT4": 16}
+# Edges between nodes and the root, which are walked one by one: some seconds, and what any scene
+# needs.
+_STEPS, _MEAN_DEPTH = 1 << 19, 64
+
+
+def checked(data: bytes, binary: bool, allowance: Allowance) -> bytes:
+    """Return a glTF file in which every node with a mesh has a unique name.
+
+    A node without a name gets that of its mesh; repeated names get a number.
+
+    Raises
+    ------
+    ValueError
+        If it would take too much memory or time to read, or is malformed.
+    """
+    text, end = data, len(data)
+    if binary:
+        if len(data) < _HEADER.size:
+            raise ValueError(f"it is cut off: it has {len(data)} bytes")
+        magic, version, _, length, kind = _HEADER.unpack_from(data)
+        if magic != _MAGIC or version != 2 or kind != _JSON:
+            raise ValueError("it does not begin as GLB 2 does")
+        end = _HEADER.size + length
+        text = data[_HEADER.size : end]
+    try:
+        content, is_plain = json.loads(text.decode()), True
+    except UnicodeDecodeError:
+        # As some exporters write names. The reader, which guesses, gets what has been checked.
+        content, is_plain = json.loads(text.decode("latin-1")), False
+    try:
+        _check_arrays(content, allowance)
+        _check_depth(content)
+    except (TypeError, AttributeError, LookupError) as error:
+        raise ValueError(f"its JSON is not that of glTF: {error!r}") from None
+    try:
+        changed = _give_names(content)
+    except (TypeError, AttributeError, LookupError):
+        # The reader will report the error.
+        changed = False
+    if is_plain and not changed:
+        return data
+    text = json.dumps(content).encode()
+    if not binary:
+        return text
+    text += b" " * (-len(text) % 4)
+    size = _HEADER.size + len(text) + len(data) - end
+    return _HEADER.pack(_MAGIC, 2, size, len(text), _JSON) + text + data[end:]
+
+
+def _check_arrays(content: dict[str, Any], allowance: Allowance) -> None:
+    """Check what buffer views, accessors and meshes take, which may share the same few bytes."""
+    for view in content.get("bufferViews", []):
+        _natural(view, "byteOffset", 0)
+        _natural(view, "byteStride", 1, least=1)
+        allowance.take(_natural(view, "byteLength"), "its bufferViews")
+    counts = []
+    for accessor in content.get("accessors", []):
+        _natural(accessor, "byteOffset", 0)
+        lanes = _LANES.get(accessor["type"], 16)
+        counts.append(lanes * _natural(accessor, "count"))
+        size = counts[-1] * _BYTES.get(accessor["componentType"], 4)
+        allowance.take(size, f"accessor {len(counts) - 1}")
+    for mesh in content.get("meshes", []):
+        for part in mesh.get("primitives", []):
+            used = [*part.get("attributes", {}).values()]
+            # Without indices each vertex is one.
+            used.append(part.get("indices", used[0] if used else -1))
+            known = (counts[k] for k in used if isinstance(k, int) and 0 <= k < len(counts))
+            # As doubles and 64-bit integers.
+            allowance.take(8 * sum(known), "its meshes")
+
+
+def _natural(owner: dict[str, Any], name: str, usual: int | None = None, least: int = 0) -> int:
+    """Return an integer that is not below the least."""
+    value = owner.get(name, usual)
+    if not isinstance(value, int) or value < least:
+        raise ValueError(f"{name} must be an integer from {least} up, got {value!r:.99}")
+    return value
+
+
+def _check_depth(content: dict[str, Any]) -> None:
+    """Check that the way from all nodes to the root is not too long, or without end."""
+    nodes, scenes = content.get("nodes", []), content.get("scenes", [])
+    parents = dict.fromkeys(range(len(nodes)), -1)
+    # As trimesh walks: the parent that comes last counts.
+    roots = scenes[content.get("scene", 0)].get("nodes", []) if scenes else []
+    edges, seen = [(-1, node) for node in roots], set[tuple[int, int]]()
+    while edges:
+        edge = edges.pop()
+        if edge not in seen:
+            seen.add(edge)
+            above, node = edge
+            parents[node] = above
+            edges += [(node, child) for child in nodes[node].get("children", [])]
+    depths = {-1: 0}
+    steps, most = 0, _STEPS + _MEAN_DEPTH * len(nodes)
+    for node in parents:
+        way = []
+        while node not in depths:
+            way.append(node)
+            depths[node] = -1
+            node = parents[node]
+        if depths[node] < 0:
+            raise ValueError(f"node {node} is below itself")
+        for k, below in enumerate(reversed(way), depths[node] + 1):
+            depths[below] = k
+            steps += k
+    if steps > most:
+        raise ValueError(f"its nodes are {steps} steps below the root together, over {most}")
+
+
+def _give_names(content: dict[str, Any]) -> bool:
+    """Name the nodes; return whether any name has changed."""
+    nodes, meshes = content.get("nodes", []), content.get("meshes", [])
+    wanted = [node.get("name") or None for node in nodes]
+    given = {name for name in wanted if name is not None}
+    for k, node in enumerate(nodes):
+        if wanted[k] is None and "mesh" in node:
+            wanted[k] = meshes[node["mesh"]].get("name") or None
+    before = [node.pop("name", None) for node in nodes]
+    names = numbered(wanted, given)
+    for node, name in zip(nodes, names, strict=True):
+        if name is not None:
+            node["name"] = name
+    return before != names
+
+
+def numbered(wanted: list[str | None], given: set[str]) -> list[str | None]:
+    """Return unique names: repetitions get a number that makes no name in use; None stays."""
+    used: set[str] = set()
+    next_of: dict[str, int] = {}
+    found: list[str | None] = []
+    for name in wanted:
+        if name is not None and name in used:
+            k = next_of.get(name, 1)
+            while f"{name}_{k}" in used or f"{name}_{k}" in given:
+                k += 1
+            next_of[name] = k + 1
+            name = f"{name}_{k}"
+        if name is not None:
+            used.add(name)
+        found.append(name)
+    return found

@@ -1,0 +1,206 @@
+"""Files of meshes that are not trusted: regular files alone, unpacked up to a limit.
+
+A file may unpack to 1 GiB, or BVH_MAX_UNPACKED bytes, beyond eight times its size on the disk: so
+a large file is never refused for what it holds, and a small one never fills the memory.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import stat
+from collections.abc import Container, Iterator
+from pathlib import Path
+from typing import Any
+
+LIMIT = "BVH_MAX_UNPACKED"
+USUAL, MOST = 1 << 30, 1 << 60
+# Bytes of arrays for a byte of a file, as bytes become doubles.
+SHARE = 8
+# Bytes that are unpacked at a time.
+PIECE = 1 << 20
+
+ARCHIVES = (".zip", ".tar.gz", ".tar.bz2", ".bz2")
+
+
+class TooLarge(ValueError):
+    """What a file holds is more than it may unpack to."""
+
+
+class Allowance:
+    """Bytes that what a file holds may still take."""
+
+    def __init__(self, path: str) -> None:
+        given = os.environ.get(LIMIT, "").strip()
+        if given and not (given.isdecimal() and len(given) < 20 and int(given) <= MOST):
+            raise ValueError(f"{LIMIT} must be a number of bytes up to {MOST}, got {given[:99]!r}")
+        self._beyond = int(given) if given else USUAL
+        self._left = self._beyond + SHARE * os.path.getsize(path)
+
+    def add(self, status: os.stat_result) -> None:
+        """Allow as much for another file; of one with holes, what is on the disk counts."""
+        self._left += SHARE * min(status.st_size, 512 * getattr(status, "st_blocks", MOST))
+
+    def take(self, size: int, what: str) -> None:
+        """Take bytes for something that a file holds, or refuse it."""
+        self._left -= size
+        if self._left < 0:
+            raise TooLarge(
+                f"{what} would take over {self._beyond} bytes more than {SHARE} times the file: "
+                f"set {LIMIT} to allow more"
+            )
+
+
+class NoFile(ValueError):
+    """What is named is a pipe, a device or a socket."""
+
+
+@contextlib.contextmanager
+def opened(name: str | os.PathLike[str]) -> Iterator[io.FileIO]:
+    """Open a regular file; refuse others, such as a pipe, without waiting for them."""
+
+    def opener(path: str, flags: int) -> int:
+        return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+
+    if not stat.S_ISREG(os.stat(name).st_mode):
+        raise NoFile("is something else than a file")
+    # Without a buffer, which would keep the header when the file is read again.
+    with open(name, "rb", buffering=0, opener=opener) as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise NoFile("is something else than a file")
+        yield file
+
+
+@contextlib.contextmanager
+def _named(name: str) -> Iterator[None]:
+    try:
+        yield
+    except NoFile as error:
+        raise NoFile(f"{name!r}, which it names, {error}") from None
+
+
+class NamedFiles:
+    """The files beside a file of a mesh that it names: buffers, materials, images.
+
+    It is a resolver as trimesh takes them. Files are in the folder of the mesh or below. Readers
+    go on without an image that they cannot have, so what is refused is kept in `refused`.
+    """
+
+    def __init__(self, path: str, allowance: Allowance) -> None:
+        self._folder, self._allowance = Path(os.path.abspath(path)).parent.resolve(), allowance
+        self._read: dict[Path, bytes] = {}
+        self.file_name = os.path.basename(path)
+        self.refused: ValueError | None = None
+
+    def get(self, name: str) -> bytes:
+        """Return the content of a file, which is read once however often it is named."""
+        name = name.strip()
+        for candidate in (name, name.lstrip("/"), os.path.split(name)[-1]):
+            path = (self._folder / candidate).resolve()
+            if path.is_relative_to(self._folder) and path.exists():
+                break
+        else:
+            raise FileNotFoundError(f"no such file in the folder of the mesh: {name}")
+        if path.is_dir():
+            raise IsADirectoryError(f"{name} is a folder")
+        try:
+            if path not in self._read:
+                self._read[path] = self._content(path, name)
+        except ValueError as error:
+            self.refused = error
+            raise
+        return self._read[path]
+
+    __getitem__ = get
+
+    def _content(self, path: Path, name: str) -> bytes:
+        with _named(name), opened(path) as file:
+            status = os.fstat(file.fileno())
+            self._allowance.add(status)
+            self._allowance.take(status.st_size, repr(name))
+            parts, left = [], status.st_size
+            # The system may read less at a time.
+            while left and (part := file.read(left)):
+                parts.append(part)
+                left -= len(part)
+            return b"".join(parts)
+
+
+class _Counted(io.RawIOBase):
+    """What a stream unpacks to, which an allowance pays for as it is read."""
+
+    def __init__(self, stream: Any, allowance: Allowance, what: str) -> None:
+        self._stream, self._allowance, self._what = stream, allowance, what
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        data = self._stream.read(min(len(buffer), PIECE))
+        self._allowance.take(len(data), self._what)
+        buffer[: len(data)] = data
+        return len(data)
+
+
+def unpacked(file: Any, name: str, allowance: Allowance) -> dict[str, bytes]:
+    """Return the files in an archive, by their names; `file` is open and called `name`."""
+    import bz2
+    import gzip
+    import tarfile
+
+    ending = name.lower()
+    if ending.endswith(".zip"):
+        return unzipped(file, allowance)
+    unpack: Any = gzip.open if ending.endswith("gz") else bz2.open
+    counted = _Counted(unpack(file), allowance, "what it unpacks to")
+    if not ending.endswith((".tar.gz", ".tar.bz2")):
+        return {os.path.basename(name)[: -len(".bz2")]: counted.readall()}
+    found = {}
+    with tarfile.open(fileobj=io.BufferedReader(counted), mode="r|") as archive:
+        for member in archive:
+            if member.isfile():
+                # Of a sparse file, the archive holds less.
+                allowance.take(member.size if member.issparse() else 0, repr(member.name))
+                stream = archive.extractfile(member)
+                assert stream is not None
+                found[member.name] = stream.read()
+    return found
+
+
+def unzipped(
+    file: Any, allowance: Allowance, wanted: Container[str] | None = None
+) -> dict[str, bytes]:
+    """Return the files in a zip archive, or those that are wanted, by their names.
+
+    The sizes that an archive declares are not believed.
+    """
+    import zipfile
+
+    found = {}
+    with zipfile.ZipFile(file) as archive:
+        for member in archive.infolist():
+            if member.is_dir() or (wanted is not None and member.filename not in wanted):
+                continue
+            # Of other methods, zipfile unpacks what it has read at once, a million times as much.
+            if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                raise ValueError(f"{member.filename!r} in it is not compressed by deflate")
+            with archive.open(member) as stream:
+                parts: list[bytes] = []
+                while part := stream.read(PIECE):
+                    allowance.take(len(part), repr(member.filename))
+                    parts.append(part)
+            found[member.filename] = b"".join(parts)
+    return found
+
+
+def stored(file: Any, allowance: Allowance) -> io.BytesIO:
+    """Return a zip archive, whose reader unpacks it itself, as one that is not compressed."""
+    import zipfile
+
+    copy = io.BytesIO()
+    with zipfile.ZipFile(copy, "w") as archive:
+        for name, data in unzipped(file, allowance).items():
+            archive.writestr(name, data)
+    copy.seek(0)
+    return copy

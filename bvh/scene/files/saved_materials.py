@@ -1,0 +1,112 @@
+"""Materials in saved scenes: factors, colours, and images as PNG, each stored once.
+
+====== ===== =====================================================================================
+offset bytes materials
+====== ===== =====================================================================================
+0      4     images
+4      8 m   bytes of each image
+...    32 n  of each tree with a material: factor (3 doubles); whether colours are linear, vertices
+             have colours, and faces have; a zero; the number of its image from 1 up, 0 without
+...          images, PNG
+...    3 k   colours of vertices, then those of faces, of each material in turn
+====== ===== =====================================================================================
+
+The images are decoded when they are used. Their size is limited by Pillow (`MAX_IMAGE_PIXELS`).
+"""
+
+from __future__ import annotations
+
+import io
+import struct
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bvh.io.materials import Material
+from bvh.runtime.arguments import kernel_input
+from bvh.runtime.jit import BVHWarning
+
+_RECORD = struct.Struct("<3d4BI")
+# What PNG can hold; images of other modes become RGB.
+MODES = ("1", "L", "LA", "I;16", "P", "RGB", "RGBA")
+
+
+def packed_materials(materials: list[Material]) -> bytes:
+    """Return the bytes of materials."""
+    numbers: dict[int, int] = {}
+    images: list[bytes] = []
+    records, colours = [], []
+    for material in materials:
+        image = material.image
+        if image is not None and id(image) not in numbers:
+            data = _png(image)
+            numbers[id(image)] = len(images) + 1 if data else 0
+            images += [data] if data else []
+        both = material.vertex_colors, material.face_colors
+        given = [array is not None for array in both]
+        factor = np.clip(material.factor, 0.0, 1.0)
+        number = numbers.get(id(image), 0)
+        records.append(_RECORD.pack(*factor, material.linear, *given, 0, number))
+        colours += [np.asarray(array, np.uint8).tobytes() for array in both if array is not None]
+    sizes = struct.pack(f"<I{len(images)}Q", len(images), *map(len, images))
+    return b"".join([sizes, *records, *images, *colours])
+
+
+def unpacked_materials(data: NDArray[np.uint8], counts: list[tuple[int, int]]) -> list[Material]:
+    """Return as many materials as there are counts, of vertices and of faces; data is checked."""
+    end = 0
+
+    def taken(size: int) -> NDArray[np.uint8]:
+        nonlocal end
+        begin, end = end, end + size
+        if end > len(data):
+            raise ValueError("is not valid: its materials are cut off")
+        return data[begin:end]
+
+    image_count = int.from_bytes(taken(4).tobytes(), "little")
+    sizes = np.frombuffer(taken(8 * image_count).tobytes(), "<u8").tolist()
+    records = [_RECORD.unpack(taken(_RECORD.size).tobytes()) for _ in counts]
+    images = [None, *(_image(taken(size)) for size in sizes)]
+    found = []
+    for (*factor, linear, vertices, faces, zero, image), rows in zip(records, counts, strict=True):
+        known = max(linear, vertices, faces) <= 1 and zero == 0 and image < len(images)
+        if not (known and all(0.0 <= x <= 1.0 for x in factor)):
+            raise ValueError("is not valid: a material has a value that it cannot have")
+        of_vertices, of_faces = (
+            kernel_input(taken(3 * count).reshape(-1, 3)) if given else None
+            for given, count in zip((vertices, faces), rows, strict=True)
+        )
+        found.append(Material(np.array(factor), images[image], of_vertices, of_faces, linear == 1))
+    if end < len(data):
+        raise ValueError("is not valid: there is something behind its materials")
+    if None in images[1:]:
+        message = "images of materials are left out, as they need Pillow: pip install 'raybvh[cli]'"
+        warnings.warn(message, BVHWarning, stacklevel=2)
+    return found
+
+
+def _png(image: Any) -> bytes:
+    """Return an image as PNG; nothing, with a warning, if it cannot be decoded."""
+    stream = io.BytesIO()
+    try:
+        image = image if image.mode in MODES else image.convert("RGB")
+        image.save(stream, "png")
+    except Exception as error:
+        # Readers keep images that are damaged, and have not been looked at.
+        warnings.warn(f"an image cannot be saved: {error}", BVHWarning, stacklevel=4)
+        return b""
+    return stream.getvalue()
+
+
+def _image(data: NDArray[np.uint8]) -> Any:
+    """Return an image that has been checked as far as its header; None without Pillow."""
+    try:
+        from PIL import Image
+    except ImportError:
+        return None
+    try:
+        return Image.open(io.BytesIO(data.tobytes()), formats=("PNG",))
+    except Exception as error:
+        raise ValueError(f"is not valid: an image in it is none: {error}") from None
