@@ -50,7 +50,7 @@ from bvh.geometry.feature_distances import (
     to_edge,
     to_plane,
 )
-from bvh.geometry.point_triangle import UNLIKE, along, least_of, side_of_edge
+from bvh.geometry.point_triangle import SIDE_ERROR, UNLIKE, along, least_of, side_of_edge
 from bvh.geometry.triangle_overlap import before
 from bvh.runtime.jit import inlined, kernel, stay_outlined
 
@@ -65,6 +65,8 @@ ALWAYS = 2.0**-97
 # Distances, of the size of both triangles, below which these decisions may be wrong.
 NEAREST, NEAREST_FLAT = 2.0**-66, 2.0**-42
 SIGN_ERROR = 2.0**-46
+# Above this share of its terms, a normal is accurate to as much.
+KNOWN = 2.0**-20
 
 
 @inlined
@@ -93,15 +95,21 @@ def _at(p, u, s):
 
 
 @inlined
-def _projection(t, n, nn, q):
-    """Return (inside, height) of a point over a triangle of normal n, approximately."""
-    r = minus(q, t[0])
-    inside = (
-        dot(cross(minus(t[1], t[0]), r), n) >= 0.0
-        and dot(cross(minus(t[2], t[1]), minus(q, t[1])), n) >= 0.0
-        and dot(cross(minus(t[0], t[2]), minus(q, t[2])), n) >= 0.0
-    )
-    return inside and nn > TINY, dot(n, r)
+def _foot(t, n, q):
+    """Return (inside, foot) of a point over a triangle of normal n, approximately.
+
+    The foot is a point of the triangle even where the normal is nothing but rounding errors.
+    """
+    u, v, r = minus(t[1], t[0]), minus(t[2], t[0]), minus(q, t[0])
+    x, y, z = dot(cross(u, r), n), 0.0, 0.0
+    if x >= 0.0:
+        y = dot(cross(minus(t[2], t[1]), minus(q, t[1])), n)
+        if y >= 0.0:
+            z = dot(cross(r, v), n)
+            whole = x + y + z
+            if z >= 0.0 and whole > TINY:
+                return True, _at(_at(t[0], u, z / whole), v, x / whole)
+    return False, q
 
 
 @kernel
@@ -131,16 +139,16 @@ def nearest_features(a, b):
     for side in range(2):
         face, other = (a, b) if side == 0 else (b, a)
         n = cross(minus(face[1], face[0]), minus(face[2], face[0]))
-        nn = dot(n, n)
         for j in range(3):
             q = other[j]
-            inside, height = _projection(face, n, nn, q)
-            if inside and height * (height / nn) < best:
-                best = height * (height / nn)
-                foot = _at(q, n, -height / nn)
-                x, y = (foot, q) if side == 0 else (q, foot)
-                # From y to x: away from the other's vertex where the face is a's.
-                g = n if (height < 0.0) == (side == 0) else negated(n)
+            inside, foot = _foot(face, n, q)
+            if inside:
+                d = minus(q, foot) if side == 1 else minus(foot, q)
+                square = dot(d, d)
+                if square < best:
+                    # From y to x, as d.
+                    best, g = square, n if dot(n, d) >= 0.0 else negated(n)
+                    x, y = (foot, q) if side == 0 else (q, foot)
     return best, x, y, g
 
 
@@ -348,18 +356,21 @@ def triangle_distance(a, b):
             v, w = minus(q[j1], q[j]), minus(p[i], q[j])
             s, t = _nearest_of_segments(w, u, v)
             d = minus(_at(w, u, s), scaled(v, t))
-            if dot(d, d) <= limit:
+            # Between edges that are almost parallel, the squares are off by less than that.
+            if dot(d, d) <= limit + FILTER_ERROR:
                 unsure, nearest = _edges(a[i], a[i1], b[j], b[j1], k, limit, nearest)
                 doubt = doubt or unsure
     for side in range(2):
-        face, points = (p, q) if side == 0 else (q, p)
-        n = cross(minus(face[1], face[0]), minus(face[2], face[0]))
-        nn = dot(n, n)
+        face, points = (a, b) if side == 0 else (b, a)
+        u, v = scaled(minus(face[1], face[0]), f), scaled(minus(face[2], face[0]), f)
+        n, sizes = cross(u, v), cross_size(u, v)
+        nn, known = dot(n, n), largest(n) > KNOWN * largest(sizes)
         for j in range(3):
-            h = dot(n, minus(points[j], face[0]))
-            if not h * h > nn * limit * (1.0 + FILTER_ERROR):
-                point = b[j] if side == 0 else a[j]
-                inside, unsure, d, foot = _over_face(point, a if side == 0 else b, k)
+            r = scaled(minus(points[j], face[0]), f)
+            h = abs(dot(n, r)) - SIDE_ERROR * dot_size(sizes, r)
+            if not (known and h > 0.0 and h * h > nn * limit * (1.0 + KNOWN)):
+                point = points[j]
+                inside, unsure, d, foot = _over_face(point, face, k)
                 doubt = doubt or unsure
                 if inside and side == 0:
                     nearest = _better(nearest, d, foot, point)

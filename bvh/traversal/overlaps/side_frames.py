@@ -132,13 +132,9 @@ def _set_side(frame, side, c, k):
         if not margin < INF:
             # All of space: lanes that are not numbers would be left out.
             margin = INF
-            for at_row in (
-                LINEAR + 3 * row,
-                LINEAR + 3 * row + 1,
-                LINEAR + 3 * row + 2,
-                SHIFT + row,
-            ):
-                poke(side, at_row, 0.0)
+            poke(side, SHIFT + row, 0.0)
+            for column in range(3):
+                poke(side, LINEAR + 3 * row + column, 0.0)
         poke(side, MARGIN + row, margin)
     poke(side, BOUND, bound(frame))
 
