@@ -26,11 +26,10 @@ import numpy as np
 
 from bvh.geometry.arithmetic.floats import (
     INF,
+    LARGEST,
     cross_size,
     dd_cross,
-    dd_div,
     dd_dot,
-    dd_mul,
     difference,
     dot_size,
     exponent,
@@ -40,18 +39,18 @@ from bvh.geometry.arithmetic.floats import (
     scale_by,
 )  # fmt: skip
 from bvh.geometry.arithmetic.vectors import cross, dot, minus, negated, scaled
-from bvh.geometry.point_triangle import (
+from bvh.geometry.feature_distances import (
+    GREAT,
     KEPT,
-    along,
+    as_double,
+    by_normal,
     double_area,
     exact_cross,
     exact_volume_of,
-    root_of,
-    side_of_edge,
-    square_of,
     to_edge,
     to_plane,
 )
+from bvh.geometry.point_triangle import SIDE_ERROR, UNLIKE, along, least_of, side_of_edge
 from bvh.geometry.triangle_overlap import before
 from bvh.runtime.jit import inlined, kernel, stay_outlined
 
@@ -66,6 +65,8 @@ ALWAYS = 2.0**-97
 # Distances, of the size of both triangles, below which these decisions may be wrong.
 NEAREST, NEAREST_FLAT = 2.0**-66, 2.0**-42
 SIGN_ERROR = 2.0**-46
+# Above this share of its terms, a normal is accurate to as much.
+KNOWN = 2.0**-20
 
 
 @inlined
@@ -94,15 +95,21 @@ def _at(p, u, s):
 
 
 @inlined
-def _projection(t, n, nn, q):
-    """Return (inside, height) of a point over a triangle of normal n, approximately."""
-    r = minus(q, t[0])
-    inside = (
-        dot(cross(minus(t[1], t[0]), r), n) >= 0.0
-        and dot(cross(minus(t[2], t[1]), minus(q, t[1])), n) >= 0.0
-        and dot(cross(minus(t[0], t[2]), minus(q, t[2])), n) >= 0.0
-    )
-    return inside and nn > TINY, dot(n, r)
+def _foot(t, n, q):
+    """Return (inside, foot) of a point over a triangle of normal n, approximately.
+
+    The foot is a point of the triangle even where the normal is nothing but rounding errors.
+    """
+    u, v, r = minus(t[1], t[0]), minus(t[2], t[0]), minus(q, t[0])
+    x, y, z = dot(cross(u, r), n), 0.0, 0.0
+    if x >= 0.0:
+        y = dot(cross(minus(t[2], t[1]), minus(q, t[1])), n)
+        if y >= 0.0:
+            z = dot(cross(r, v), n)
+            whole = x + y + z
+            if z >= 0.0 and whole > TINY:
+                return True, _at(_at(t[0], u, z / whole), v, x / whole)
+    return False, q
 
 
 @kernel
@@ -132,16 +139,16 @@ def nearest_features(a, b):
     for side in range(2):
         face, other = (a, b) if side == 0 else (b, a)
         n = cross(minus(face[1], face[0]), minus(face[2], face[0]))
-        nn = dot(n, n)
         for j in range(3):
             q = other[j]
-            inside, height = _projection(face, n, nn, q)
-            if inside and height * (height / nn) < best:
-                best = height * (height / nn)
-                foot = _at(q, n, -height / nn)
-                x, y = (foot, q) if side == 0 else (q, foot)
-                # From y to x: away from the other's vertex where the face is a's.
-                g = n if (height < 0.0) == (side == 0) else negated(n)
+            inside, foot = _foot(face, n, q)
+            if inside:
+                d = minus(q, foot) if side == 1 else minus(foot, q)
+                square = dot(d, d)
+                if square < best:
+                    # From y to x, as d.
+                    best, g = square, n if dot(n, d) >= 0.0 else negated(n)
+                    x, y = (foot, q) if side == 0 else (q, foot)
     return best, x, y, g
 
 
@@ -197,20 +204,13 @@ def _between_edges(p, q, r, s, k):
     y0, y1 = dd_dot(other, n)[0], dd_dot(dd_cross(difference(s, p, k), u), n)[0]
     if not (x0 > 0.0 and x1 < 0.0 and y0 > 0.0 and y1 < 0.0):
         return False, False, INF, 0.0, 0.0
-    volume = dd_dot(n, w)
-    f = power_of_two(k)
+    volume, e, f = dd_dot(n, w), -3 * k, -2 * k
     if abs(volume[0]) < KEPT * dot_size(sizes, high(w)):
-        volume = exact_volume_of(scaled(s, f), scaled(p, f), scaled(q, f), scaled(r, f)), 0.0
+        volume, e = exact_volume_of(s, p, q, r)
     if largest(high(n)) < KEPT * largest(sizes):
-        n = exact_cross(scaled(p, f), scaled(q, f), scaled(r, f), scaled(s, f))
-    if volume[0] == 0.0:
-        return True, False, 0.0, x0 / (x0 - x1), y0 / (y0 - y1)
-    e = exponent(abs(volume[0]))
-    f = power_of_two(-e)
-    volume = (volume[0] * f, volume[1] * f)
-    square, scale = square_of(n)
-    distance = scale_by(root_of(dd_div(dd_mul(volume, volume), square)), e - scale)
-    return True, False, distance, x0 / (x0 - x1), y0 / (y0 - y1)
+        n, f = exact_cross(p, q, r, s)
+    d, e = by_normal(volume, e, n, f)
+    return True, False, scale_by(d, e + k), x0 / (x0 - x1), y0 / (y0 - y1)
 
 
 @inlined
@@ -260,12 +260,12 @@ def _edges(p, q, r, s, k, limit, nearest):
     for end in range(2):
         point = p if end == 0 else q
         if _square_to_edge(scaled(minus(point, r), f), v) <= limit:
-            d, t = to_edge(point, r, s, k)
-            nearest = _better(nearest, d, point, point_on(r, s, t))
+            d, e, t = to_edge(point, r, s)
+            nearest = _better(nearest, scale_by(d, e + k), point, point_on(r, s, t))
         point = r if end == 0 else s
         if _square_to_edge(scaled(minus(point, p), f), u) <= limit:
-            d, t = to_edge(point, p, q, k)
-            nearest = _better(nearest, d, point_on(p, q, t), point)
+            d, e, t = to_edge(point, p, q)
+            nearest = _better(nearest, scale_by(d, e + k), point_on(p, q, t), point)
     return unsure, nearest
 
 
@@ -287,7 +287,8 @@ def _over_face(point, face, k):
     whole = w0 + w1 + w2
     x, y = w1 / whole, w2 / whole
     foot = _at(_at(a, minus(b, a), x), minus(c, a), y)
-    return True, False, to_plane(point, a, b, c, k, n, sizes, to_a), foot
+    d, e = to_plane(point, a, b, c, k, n, sizes, to_a)
+    return True, False, scale_by(d, e + k), foot
 
 
 @inlined
@@ -300,6 +301,32 @@ def all_scaled(t, f):
     return scaled(t[0], f), scaled(t[1], f), scaled(t[2], f)
 
 
+@inlined
+def _size_of(a, b):
+    """Return the largest difference of a vertex from the first."""
+    size = max(largest(minus(a[1], a[0])), largest(minus(a[2], a[0])))
+    for j in range(3):
+        size = max(size, largest(minus(b[j], a[0])))
+    return size
+
+
+@inlined
+def _edges_of(t):
+    return minus(t[1], t[0]), minus(t[2], t[1]), minus(t[0], t[2])
+
+
+@inlined
+def _within_range(x):
+    return min(max(x, -LARGEST), LARGEST)
+
+
+@inlined
+def put_back(p, k):
+    """Return a point times 2**k, its coordinates not beyond the largest double."""
+    p = scaled(p, power_of_two(k))
+    return _within_range(p[0]), _within_range(p[1]), _within_range(p[2])
+
+
 @kernel
 def triangle_distance(a, b):
     """Return (sure, low, high, x, y) of two triangles that do not touch.
@@ -308,14 +335,11 @@ def triangle_distance(a, b):
     exact one is between them otherwise. x and y are the nearest points of both.
     """
     stay_outlined()
-    post = np.int64(0)
-    far = max(reach(a), reach(b))
-    if far > 2.0**1000:
-        f, post, far = 2.0**-30, np.int64(30), far * 2.0**-30
-        a, b = all_scaled(a, f), all_scaled(b, f)
-    size = max(largest(minus(a[1], a[0])), largest(minus(a[2], a[0])))
-    for j in range(3):
-        size = max(size, largest(minus(b[j], a[0])))
+    size, post = _size_of(a, b), np.int64(0)
+    if not size < GREAT:
+        a, b, post = all_scaled(a, 2.0**-30), all_scaled(b, 2.0**-30), np.int64(30)
+        size = _size_of(a, b)
+    least = min(least_of(*_edges_of(a), size), least_of(*_edges_of(b), size))
     k = min(-exponent(size), 1022)
     f, o = power_of_two(k), b[0]
     p = all_scaled((minus(a[0], o), minus(a[1], o), minus(a[2], o)), f)
@@ -332,28 +356,35 @@ def triangle_distance(a, b):
             v, w = minus(q[j1], q[j]), minus(p[i], q[j])
             s, t = _nearest_of_segments(w, u, v)
             d = minus(_at(w, u, s), scaled(v, t))
-            if dot(d, d) <= limit:
+            # Between edges that are almost parallel, the squares are off by less than that.
+            if dot(d, d) <= limit + FILTER_ERROR:
                 unsure, nearest = _edges(a[i], a[i1], b[j], b[j1], k, limit, nearest)
                 doubt = doubt or unsure
     for side in range(2):
-        face, points = (p, q) if side == 0 else (q, p)
-        n = cross(minus(face[1], face[0]), minus(face[2], face[0]))
-        nn = dot(n, n)
+        face, points = (a, b) if side == 0 else (b, a)
+        u, v = scaled(minus(face[1], face[0]), f), scaled(minus(face[2], face[0]), f)
+        n, sizes = cross(u, v), cross_size(u, v)
+        nn, known = dot(n, n), largest(n) > KNOWN * largest(sizes)
         for j in range(3):
-            h = dot(n, minus(points[j], face[0]))
-            if not h * h > nn * limit * (1.0 + FILTER_ERROR):
-                point = b[j] if side == 0 else a[j]
-                inside, unsure, d, foot = _over_face(point, a if side == 0 else b, k)
+            r = scaled(minus(points[j], face[0]), f)
+            h = abs(dot(n, r)) - SIDE_ERROR * dot_size(sizes, r)
+            if not (known and h > 0.0 and h * h > nn * limit * (1.0 + KNOWN)):
+                point = points[j]
+                inside, unsure, d, foot = _over_face(point, face, k)
                 doubt = doubt or unsure
                 if inside and side == 0:
                     nearest = _better(nearest, d, foot, point)
                 elif inside:
                     nearest = _better(nearest, d, point, foot)
     d, x, y = nearest
-    sure = d >= NEAREST and (d >= NEAREST_FLAT or not doubt) and far * f < 2.0**900
-    low = high_ = scale_by(d, post - k)
-    if not sure:
-        low = scale_by(max(d * (1.0 - 2.0**-20) - 2.0**-60, 0.0), post - k)
-        high_ = scale_by(d * (1.0 + 2.0**-20) + 2.0**-60, post - k)
-    back = power_of_two(post)
-    return sure, low, high_, scaled(x, back), scaled(y, back)
+    low = high_ = as_double(d, post - k)
+    if least < size * UNLIKE:
+        # Products may have underflowed: it is near the distance of points of both, or less.
+        sure, low, high_ = False, 0.0, as_double(math.sqrt(limit), post - k)
+    elif d < NEAREST or (d < NEAREST_FLAT and doubt):
+        sure = False
+        low = as_double(d * (1.0 - 2.0**-20) - 2.0**-60, post - k)
+        high_ = as_double(d * (1.0 + 2.0**-20) + 2.0**-60, post - k)
+    else:
+        sure = True
+    return sure, low, high_, put_back(x, post), put_back(y, post)

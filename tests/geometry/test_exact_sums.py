@@ -36,6 +36,15 @@ def _quotient(n, d):
     return exact_sums.divide(top, bottom)
 
 
+@entry
+def _leading(n):
+    total = exact_sums.new_sum()
+    for i in range(len(n)):
+        exact_sums.add_product(total, 1.0, n[i, 0], n[i, 1], n[i, 2], n[i, 3])
+    (high, low), e = exact_sums.leading(total)
+    return high, low, e
+
+
 def as_integers(*vectors: np.ndarray) -> list[list[int]]:
     """Scale doubles by one power of two, so that all become integers."""
     parts = [[math.frexp(x) for x in v] for v in vectors]
@@ -163,3 +172,17 @@ def test_quotient_ties_and_limits() -> None:
     assert divide(-1e300, 1.0, (1e300, 1e300)) == -np.finfo(np.float64).max
     zero = _quotient(np.array([[1.0, 1, 1, 1], [-1.0, 1, 1, 1]]), np.ones((1, 4)))
     assert zero == 0.0 and math.copysign(1.0, zero) == 1.0
+
+
+def test_leading(rng: np.random.Generator) -> None:
+    """Sums of four factors of any size, to 2**-63 of themselves, with their exponents apart."""
+    tiny, huge = 5e-324, 1.7976931348623157e308
+    rows = [[[tiny] * 4], [[-huge] * 4, [huge] * 4], [[1.0] * 4, [-1.0, 1.0, 1.0, 1.0]]]
+    for _ in range(100):
+        x = rng.normal(size=(4, 4)) * 2.0 ** rng.integers(-1040, 1000, (4, 4))
+        rows += [x.tolist(), [x[0].tolist(), (-x[0] * [1, 1, 1, 1 + 2.0**-50]).tolist()]]
+    for row in rows:
+        exact = sum((math.prod(map(Fraction, x)) for x in row), Fraction(0))
+        high, low, e = _leading(np.array(row))
+        got = (Fraction(high) + Fraction(low)) * Fraction(2) ** e
+        assert abs(got - exact) <= abs(exact) * Fraction(2) ** -63

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import sys
 
 import numpy as np
 import pytest
@@ -11,6 +11,7 @@ from bvh.geometry.arithmetic.floats import vector
 from bvh.geometry.point_triangle import between, nearest_on_triangle
 from bvh.runtime.arguments import kernel_input
 from bvh.runtime.jit import entry
+from tests.cases import sizes
 from tests.oracles.points import squared_distance, ulps_off
 
 COUNT = 1500
@@ -135,6 +136,19 @@ def test_extremes() -> None:
         np.array([flat * 4 * tiny, flat, flat, flat - np.array([huge, 0, 0])]),
     )
     assert found[0, 0] == 2 * tiny
-    assert found[1, 0] == math.inf or found[1, 0] > huge
+    assert found[1, 0] == sys.float_info.max
     assert found[2, 0] == 1e-200
-    assert found[3, 0] == math.inf
+    assert found[3, 0] == sys.float_info.max
+
+
+@pytest.mark.parametrize("family", sizes.FAMILIES)
+def test_any_size(family, rng: np.random.Generator) -> None:
+    """Distances of any size, in triangles of all sizes; 0 for points of the triangle alone."""
+    groups = sizes.triangles(family, 150, rng)
+    corners, points = groups[:, :3], groups[:, 3]
+    found, sides = measure(points, corners)
+    for p, t, (d, u, v), (low, high) in zip(points, corners, found, sides, strict=True):
+        square = squared_distance(p.tolist(), *t.tolist())
+        assert ulps_off(d, square) <= 4, (p.tolist(), t.tolist(), d)
+        assert low <= d <= high
+        assert min(u, v) >= 0 and u + v <= 1 + 1e-15

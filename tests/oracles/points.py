@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from fractions import Fraction
 
@@ -24,7 +25,10 @@ def squared_distance(p: Sequence[float], *corners: Sequence[float]) -> Fraction:
 
 
 def ulps_off(distance: float, square: Fraction) -> float:
-    """Return by how many units in the last place a distance misses the root of an exact square."""
+    """Return by how many units in the last place a distance misses the root of an exact square.
+
+    Instead of a root beyond the smallest or the largest double, it should be that.
+    """
     if square == 0:
         return 0.0 if distance == 0.0 else math.inf
     if not math.isfinite(distance):
@@ -33,6 +37,7 @@ def ulps_off(distance: float, square: Fraction) -> float:
     half = (square.numerator.bit_length() - square.denominator.bit_length()) // 2
     unit = Fraction(2) ** (half - 200)
     root = math.isqrt(int(square / unit**2)) * unit
+    root = min(max(root, Fraction(math.ulp(0.0))), Fraction(sys.float_info.max))
     return float(abs(d - root) / Fraction(math.ulp(float(root))))
 
 

@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 import bvh
+from bvh.geometry.arithmetic.floats import LARGEST
 from bvh.io.meshes import read_file
+from tests.cases import sizes
 from tests.cases.scans import SCANS
 from tests.cases.soups import at_places, soup
 from tests.oracles import brute_points
@@ -272,3 +274,23 @@ def test_many_points(name: str, rng: np.random.Generator) -> None:
     points = points_near(tree, 40_000, rng)
     points = np.concatenate([points[:90_000], points[90_000:][:10_000:10]])
     assert_equal_to_brute_force(tree, points, filtered=True)
+
+
+@pytest.mark.parametrize("family", sizes.FAMILIES)
+def test_any_size(family, rng: np.random.Generator) -> None:
+    """Trees and scenes of points of any size: every point has its face, at a finite distance."""
+    vertices = sizes.triangles(family, 10, rng).reshape(-1, 3)
+    faces = np.arange(60).reshape(20, 3)
+    tree, scene = bvh.BVH.from_triangles(vertices, faces), bvh.Scene()
+    scene.add(tree), scene.add(tree)
+    points = np.concatenate([family(rng, 10), vertices[:5]])
+    assert_equal_to_brute_force(tree, points)
+    distance, prim = brute_points.closest_point(tree, points)
+    assert (distance <= LARGEST).all() and (prim >= 0).all() and (distance[10:] == 0.0).all()
+    for target in (tree, scene):
+        near = target.closest_point(points)
+        assert np.array_equal(near.distance, distance) and np.array_equal(near.prim_id, prim)
+        assert np.isfinite(near.position).all()
+        assert np.array_equal(target.closest_point(points, k=3).distance[:, 0], distance)
+        one = target.closest_point(points[0])
+        assert one.distance == distance[0] and one.prim_id == prim[0]

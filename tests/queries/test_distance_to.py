@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,8 +12,9 @@ import bvh
 from bvh import BVH
 from bvh.geometry.arithmetic import rationals
 from bvh.traversal.overlaps.distance_memory import CAPACITY
-from tests.cases import contact_pairs
+from tests.cases import contact_pairs, sizes
 from tests.oracles import overlaps as oracle
+from tests.oracles import points, scene_clearances
 from tests.queries.test_overlap_tree import moved
 from tests.queries.test_overlaps import QUALITIES, grid_mesh, long_mesh
 
@@ -121,6 +123,71 @@ def test_single_pairs(kind: str, scale: str, rng: np.random.Generator) -> None:
             assert abs(np.linalg.norm((x - y) / size) - real / size) <= 1e-14
             back = other.distance_to(tree)
             assert abs(back.distance - real) <= 2 * ULP * real
+
+
+@pytest.mark.parametrize("family", sizes.FAMILIES)
+def test_any_size(family: Any, rng: np.random.Generator) -> None:
+    """From 0, where triangles touch, over the smallest double to the largest, never infinite."""
+    for group in sizes.triangles(family, 40, rng):
+        a, b = group[:3], group[3:]
+        tree, other = BVH.from_triangles(a, [[0, 1, 2]]), BVH.from_triangles(b, [[0, 1, 2]])
+        square = scene_clearances.squared_distance(a.tolist(), b.tolist())
+        for found in (tree.distance_to(other), other.distance_to(tree)):
+            assert points.ulps_off(found.distance, square) <= 2, group.tolist()
+            assert found.prim_id.tolist() == [0, 0] and np.isfinite(found.position).all()
+        assert len(tree.overlap_tree(other)) == (square == 0)
+
+
+@pytest.mark.parametrize("family", sizes.FAMILIES)
+def test_trees_of_any_size(family: Any, rng: np.random.Generator) -> None:
+    """The best pair of faces, also just within a limit, and through a matrix."""
+    f = np.arange(30).reshape(10, 3)
+    v, w = sizes.triangles(family, 5, rng).reshape(30, 3), family(rng, 30)
+    a, b = BVH.from_triangles(v, f), BVH.from_triangles(w, f)
+    squares = [
+        scene_clearances.squared_distance(s, t) for s in v[f].tolist() for t in w[f].tolist()
+    ]
+    found = a.distance_to(b)
+    assert points.ulps_off(found.distance, min(squares)) <= 2 and (found.prim_id >= 0).all()
+    for near in (a.distance_to(b, np.eye(4)), a.distance_to(b, max_distance=found.distance)):
+        assert near.distance == found.distance
+        assert np.array_equal(near.prim_id, found.prim_id)
+    below = np.nextafter(found.distance, -1.0)
+    assert a.distance_to(b, max_distance=below).distance == np.inf
+
+
+@pytest.mark.parametrize("kind", ["crossing", "needles"])
+@pytest.mark.parametrize("scale", [1.0, 2.0**-1000, 2.0**1000])
+def test_edges_almost_parallel_and_needles(
+    kind: str, scale: float, rng: np.random.Generator
+) -> None:
+    """Where estimates in doubles are rounding errors, nothing nearer is left out for them."""
+    for _ in range(25):
+        if kind == "crossing":
+            turn, gap = 2.0 ** -rng.uniform([10, 15], [40, 45])
+            x, y, z, t = *rng.random(2), *rng.normal(size=2)
+            a = np.array([[-x, 0, 0], [1 - x, 0, 0], [z, t, -1]])
+            b = np.array([[-y, -y * turn, gap], [1 - y, turn - y * turn, gap], [z, t * turn, 1]])
+            b[2, 2] = gap * rng.uniform(0.8, 1.2)
+        else:
+            a, b, s = *rng.normal(size=(2, 3, 3)), rng.random()
+            off = 2.0 ** -rng.uniform(20, 60, (2, 1)) * rng.normal(size=(2, 3))
+            a[2] = a[0] * s + a[1] * (1 - s) + off[0]
+            b[0] = rng.dirichlet(np.ones(3)) @ a + off[1]
+        turned = np.linalg.qr(rng.normal(size=(3, 3)))[0] * scale
+        a, b = a @ turned, b @ turned
+        found = BVH.from_triangles(a, [[0, 1, 2]]).distance_to(BVH.from_triangles(b, [[0, 1, 2]]))
+        square = scene_clearances.squared_distance(a.tolist(), b.tolist())
+        assert points.ulps_off(found.distance, square) <= 2
+
+
+def test_a_segment_whose_normal_is_a_rounding_error() -> None:
+    """Nothing is over a face like that: the distance is that of its edges."""
+    segment = np.array([[0.5, 1.0, -0.5], [0.0, -0.5, 0.0], [0.25, 0.25, -0.25]])
+    face = np.array([[0.0, 0.0, -1.0], [0.0, -1.0, -1.0], [0.0, 1.0, 0.0]])
+    a, b = (BVH.from_triangles(t * (1 - 2.0**-53), [[0, 1, 2]]) for t in (segment, face))
+    found = a.distance_to(b)
+    assert abs(found.distance - 0.075**0.5) < 1e-15 and found.prim_id.tolist() == [0, 0]
 
 
 def test_ties_have_the_lowest_ids(rng: np.random.Generator) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 import bvh
 from bvh import BVH, Scene, SceneClearances
+from tests.cases import sizes
 from tests.oracles import points, scenes
 from tests.oracles import scene_clearances as oracle
 from tests.scene.test_collisions import BOX, shifted
@@ -133,6 +134,21 @@ def test_ignored_pairs_and_what_is_not_there() -> None:
     assert rows(found) == [(0, 2), (0, 3), (2, 3)] and found.distance.tolist() == [3.0, 5.0, 1.0]
     assert "3 pairs of instances, 0 touching, distance 1 to 5" in repr(found)
     assert rows(found[found.distance < 4.0]) == [(0, 2), (2, 3)]
+
+
+@pytest.mark.parametrize("family", sizes.FAMILIES)
+def test_any_size(family: Any, rng: np.random.Generator) -> None:
+    """Instances beside the smallest double and up to the largest, reflected and moved."""
+    scene, f = Scene(), np.arange(6).reshape(2, 3)
+    for turn in (np.eye(4), np.diag([-1.0, 1.0, 0.5, 1.0]), np.eye(4)[[1, 2, 0, 3]]):
+        scene.add(BVH.from_triangles(family(rng, 6), f), turn)
+    wanted = oracle.clearances(scene)
+    found, nearest = scene.clearances(), scene.clearances(0.0)
+    assert rows(found) == sorted(wanted)
+    for k, (square, _) in enumerate(wanted.values()):
+        assert points.ulps_off(float(found.distance[k]), square) <= 2.0
+    touching = [pair for pair, (square, _) in wanted.items() if square == 0]
+    assert rows(nearest) == touching == list(map(tuple, scene.collisions().tolist()))
 
 
 def test_coincident_instances_and_nested_ones() -> None:

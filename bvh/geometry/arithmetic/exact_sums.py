@@ -16,11 +16,11 @@ import numpy as np
 from llvmlite import ir
 from numba.core import cgutils
 
-from bvh.geometry.arithmetic.floats import LARGEST, SMALLEST, bits
+from bvh.geometry.arithmetic.floats import LARGEST, SMALLEST, bits, fast_two_sum
 from bvh.runtime.jit import kernel, llvm_operation, stay_outlined, types
 
-BASE = 4320  # the smallest product, four denormals, is a multiple of 2**-4296
-LIMBS = 268  # the largest, four times 2**1024, ends below 2**(4096 + BASE) = 2**(32 * 263)
+BASE = 4384  # the smallest product, four denormals, is a multiple of 2**-4296: limb 2
+LIMBS = 270  # the largest, four times 2**1024, ends below 2**(4096 + BASE) = 2**(32 * 265)
 LOWEST, HIGHEST = LIMBS, LIMBS + 1  # two more slots: the range of limbs in use
 MASK = 0xFFFFFFFF
 
@@ -223,7 +223,7 @@ def divide(n, d):
     n_top = _top_bit(n)
     d_top = _top_bit(d)
     count = max((n_top >> 5) - n[LOWEST], (d_top >> 5) - d[LOWEST]) + 4
-    # At most 268: no product of four doubles reaches beyond limb 264.
+    # At most 270: no product of four doubles reaches beyond limb 266.
     rest, divisor = new_sum(), new_sum()
     _align(n, n_top, n[LOWEST], count, rest)
     _align(d, d_top, d[LOWEST], count, divisor)
@@ -249,6 +249,24 @@ def divide(n, d):
             sticky = 1
     # The first bit that was found counts 2**(n_top - d_top).
     return _round(n_sign * d_sign, np.int64(quotient), np.int64(sticky), n_top - d_top - 55)
+
+
+@kernel
+def leading(total):
+    """Return (x, e): the sum is x * 2**e, but for 2**-63 of itself; x is a double-double.
+
+    The exponent is apart, so that no sum is too large or too small. The sum is overwritten.
+    """
+    stay_outlined()
+    sign = take_sign(total)
+    if sign == 0:
+        return (0.0, 0.0), -BASE
+    unit = 2.0**32 * sign
+    i = total[HIGHEST] + 1
+    while total[i] == 0:
+        i -= 1
+    high, low = fast_two_sum(unit * total[i], (unit * 2.0**-32) * total[i - 1])
+    return (high, low + (unit * 2.0**-64) * total[i - 2]), 32 * (i - 1) - BASE
 
 
 @kernel

@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from bvh.geometry.arithmetic.floats import LARGEST, SMALLEST
+
 Point = NDArray[Any]  # of fractions
 
 
@@ -115,11 +117,15 @@ def _square_of_edges(p: Point, q: Point, r: Point, s: Point) -> Fraction:
 
 
 def root(square: Fraction) -> float:
-    """Return the square root of a number, to about a unit in the last place."""
+    """Return the square root of a number, to about a unit in the last place.
+
+    It is 0 only for 0, and at most the largest double.
+    """
     if square == 0:
         return 0.0
     # An integer root of some 64 bits.
     shift = square.denominator.bit_length() - square.numerator.bit_length() + 130
     shift += shift % 2
     whole = isqrt(int(square * Fraction(2) ** shift))
-    return float(whole * Fraction(2) ** (-shift // 2))
+    exact = whole * Fraction(2) ** (-shift // 2)
+    return float(min(max(exact, Fraction(SMALLEST)), Fraction(LARGEST)))

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 from bvh.geometry.arithmetic.floats import INF, exponent, largest, power_of_two
-from bvh.geometry.arithmetic.vectors import cross, dot, minus, scaled
+from bvh.geometry.arithmetic.vectors import cross, dot, minus
 from bvh.geometry.point_triangle import nearest_on_triangle
-from bvh.geometry.triangle_distance import all_scaled, nearest_features, point_on, reach
+from bvh.geometry.triangle_distance import (
+    all_scaled,
+    nearest_features,
+    point_on,
+    put_back,
+    reach,
+)
 from bvh.runtime.jit import inlined, kernel, stay_outlined
 
 # Of triangles in a box of about 1, how far from both a point is at most that counts as common.
@@ -36,7 +42,8 @@ def common_point(a, b):
     that is computed nearest to both.
     """
     stay_outlined()
-    scale = exponent(max(reach(a), reach(b)))
+    # Both powers of two are doubles.
+    scale = min(max(exponent(max(reach(a), reach(b))), -1022), 1022)
     f = power_of_two(-scale)
     a, b = all_scaled(a, f), all_scaled(b, f)
     least, best = INF, a[0]
@@ -57,5 +64,5 @@ def common_point(a, b):
                     x = point_on(p, q, h / (h - g))
                     least, best = _nearer(x, a, b, least, best)
                 if least <= COMMON:
-                    return scaled(best, power_of_two(scale))
-    return scaled(best, power_of_two(scale))
+                    return put_back(best, scale)
+    return put_back(best, scale)

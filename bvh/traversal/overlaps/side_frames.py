@@ -17,8 +17,16 @@ import math
 
 import numpy as np
 
-from bvh.geometry.arithmetic.floats import exponent, finite, largest, power_of_two, row_of, vector
-from bvh.geometry.arithmetic.vectors import dot, minus
+from bvh.geometry.arithmetic.floats import (
+    INF,
+    exponent,
+    finite,
+    largest,
+    power_of_two,
+    row_of,
+    vector,
+)
+from bvh.geometry.arithmetic.vectors import dot, minus, scaled
 from bvh.geometry.transforms import transformed_point
 from bvh.runtime.jit import inlined, kernel, stay_outlined
 from bvh.runtime.simd import peek, poke
@@ -43,6 +51,8 @@ GROUP_ERROR = 2.0**-19
 ALONG_ERROR = 2.0**-44
 LANES_ERROR = 2.0**-18
 SHORTER = 1.0 - 2.0**-40
+# So that sums of a few coordinates do not overflow.
+LESS = 2.0**-10
 F = np.float32
 
 
@@ -100,7 +110,7 @@ def _radius(frame, side):
     for row in range(3):
         size = abs(_both(side, row, 0)) + abs(_both(side, row, 1)) + abs(_both(side, row, 2))
         widest = max(widest, size)
-    return widest * power_of_two(-frame_exponent(frame)) * bound(frame)
+    return widest * (power_of_two(-frame_exponent(frame)) * LESS) * bound(frame)
 
 
 @kernel
@@ -108,7 +118,7 @@ def _set_side(frame, side, c, k):
     """Set the map of a side to the frame with centre c and scale 2**k."""
     stay_outlined()
     s, local = power_of_two(k), power_of_two(-frame_exponent(frame))
-    far, at = farthest(frame), minus(_middle(frame, side), c)
+    far, at = farthest(frame), minus(scaled(_middle(frame, side), s), scaled(c, s))
     size = _sized(side, MATRIX, _sized(side, MAP, (far, far, far)))
     for row in range(3):
         total = 0.0
@@ -116,9 +126,16 @@ def _set_side(frame, side, c, k):
             entry = (_both(side, row, column) * local) * s
             total += abs(entry)
             poke(side, LINEAR + 3 * row + column, entry)
-        poke(side, SHIFT + row, at[row] * s)
-        margin = (size[row] + abs(c[row])) * s * ERROR + 2.0**-100
-        poke(side, MARGIN + row, margin + total * bound(frame) * GROUP_ERROR)
+        poke(side, SHIFT + row, at[row])
+        margin = (size[row] * s + abs(c[row] * s)) * ERROR + 2.0**-100
+        margin += total * bound(frame) * GROUP_ERROR + 0.0 * at[row]
+        if not margin < INF:
+            # All of space: lanes that are not numbers would be left out.
+            margin = INF
+            poke(side, SHIFT + row, 0.0)
+            for column in range(3):
+                poke(side, LINEAR + 3 * row + column, 0.0)
+        poke(side, MARGIN + row, margin)
     poke(side, BOUND, bound(frame))
 
 
@@ -127,11 +144,12 @@ def set_sides(tree, other, own, theirs):
     """Set the maps of both sides, whose motions are set; return the frame's scale and extent."""
     stay_outlined()
     c, c2 = _middle(tree.frame, own), _middle(other.frame, theirs)
-    reach = _radius(tree.frame, own) + _radius(other.frame, theirs) + largest(minus(c, c2))
-    k = min(max(-exponent(reach), -1000), 1000)
+    reach = largest(minus(scaled(c, LESS), scaled(c2, LESS)))
+    reach += _radius(tree.frame, own) + _radius(other.frame, theirs)
+    k = min(max(-exponent(reach / LESS), -1022), 1000)
     _set_side(tree.frame, own, c, k)
     _set_side(other.frame, theirs, c, k)
-    return power_of_two(k), reach * power_of_two(k)
+    return power_of_two(k), reach * power_of_two(k) / LESS
 
 
 @kernel

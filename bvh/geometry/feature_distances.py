@@ -1,0 +1,179 @@
+"""Distances from a point to a vertex, an edge and the plane of a face, as (distance, exponent).
+
+The distance is the first times two to the power of the second, so that none is too large or too
+small. It comes from exact differences of coordinates, as double-doubles, and is rounded once at the
+end: where a double-double is not accurate to a few units in the last place of the distance from a
+plane or an edge, the volume or area that it comes from is summed exactly.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from bvh.geometry.arithmetic.exact_sums import add_product, add_triple, leading, new_sum
+from bvh.geometry.arithmetic.floats import (
+    LARGEST,
+    SMALLEST,
+    cross_size,
+    dd_cross,
+    dd_div,
+    dd_dot,
+    dd_mul,
+    difference,
+    dot_size,
+    exponent,
+    high,
+    largest,
+    power_of_two,
+    scale_by,
+    two_product,
+)
+from bvh.geometry.arithmetic.vectors import dot, scaled
+from bvh.runtime.jit import inlined, kernel, stay_outlined
+
+# Cross products of double-doubles, and dot products with them, lose less than 2**-98 of the sizes
+# of their terms. A result of at least 2**-45 of these is accurate to 2**-53, with a wide margin.
+KEPT = 2.0**-45
+# Vectors of this length may have overflowed; products below UNDERFLOW may have lost digits.
+GREAT, UNDERFLOW = 2.0**1000, 2.0**-900
+
+
+@inlined
+def as_double(d, e):
+    """Return d * 2**e, but the smallest or the largest double for what is beyond these."""
+    return min(max(scale_by(d, e), SMALLEST), LARGEST) if d > 0.0 else 0.0
+
+
+@inlined
+def root_of(x):
+    """Return the square root of a double-double, rounded to a double."""
+    r = math.sqrt(x[0])
+    if r == 0.0:
+        return 0.0
+    p, e = two_product(r, r)
+    return r + (((x[0] - p) - e) + x[1]) / (2.0 * r)
+
+
+@inlined
+def _times(x, s):
+    """Return a double-double times a power of two."""
+    return x[0] * s, x[1] * s
+
+
+@inlined
+def _all_times(v, s):
+    """Return a vector of double-doubles times a power of two."""
+    return _times(v[0], s), _times(v[1], s), _times(v[2], s)
+
+
+@inlined
+def square_of(v):
+    """Return |v|**2 of a vector of double-doubles as (double-double, e), times 2**(2 e)."""
+    e = exponent(largest(high(v)))
+    w = _all_times(v, power_of_two(-e))
+    return dd_dot(w, w), e
+
+
+@kernel
+def exact_cross(p, q, r, s):
+    """Return (n, e): (q - p) x (s - r) is n * 2**e, of double-doubles to 2**-63 of the largest."""
+    stay_outlined()
+    x, y, z = new_sum(), new_sum(), new_sum()
+    for factor, f, g in ((1.0, q, s), (-1.0, q, r), (-1.0, p, s), (1.0, p, r)):
+        add_product(x, factor, f[1], g[2], 1.0, 1.0)
+        add_product(x, -factor, f[2], g[1], 1.0, 1.0)
+        add_product(y, factor, f[2], g[0], 1.0, 1.0)
+        add_product(y, -factor, f[0], g[2], 1.0, 1.0)
+        add_product(z, factor, f[0], g[1], 1.0, 1.0)
+        add_product(z, -factor, f[1], g[0], 1.0, 1.0)
+    (x, i), (y, j), (z, k) = leading(x), leading(y), leading(z)
+    e = max(i, max(j, k))
+    p = power_of_two
+    return (_times(x, p(i - e)), _times(y, p(j - e)), _times(z, p(k - e))), e
+
+
+@kernel
+def exact_volume_of(p, a, b, c):
+    """Return (v, e): ((b - a) x (c - a)) . (p - a) is v * 2**e, to 2**-63 of itself."""
+    stay_outlined()
+    total = new_sum()
+    for factor, x, y, z in ((-1.0, a, b, c), (1.0, p, a, b), (1.0, p, b, c), (1.0, p, c, a)):
+        add_triple(total, factor, x, y, z)
+    return leading(total)
+
+
+@inlined
+def by_normal(volume, e, n, f):
+    """Return (distance, exponent) from the volume, times 2**e, by the length of n, times 2**f."""
+    if volume[0] == 0.0:
+        return 0.0, np.int64(0)
+    k = exponent(abs(volume[0]))
+    volume = _times(volume, power_of_two(-k))
+    square, scale = square_of(n)
+    return root_of(dd_div(dd_mul(volume, volume), square)), k + e - scale - f
+
+
+@inlined
+def _off(p, q):
+    """Return (v, e): the difference of two points is v * 2**e, exactly, v about 1 or 0."""
+    v, e = difference(p, q, 0), np.int64(0)
+    if not largest(high(v)) < GREAT:
+        v, e = difference(scaled(p, 0.25), scaled(q, 0.25), 0), np.int64(2)
+    k = min(max(exponent(largest(high(v))), -1022), 1022)
+    return _all_times(v, power_of_two(-k)), e + k
+
+
+@kernel
+def to_edge(p, a, b):
+    """Return (distance, exponent, t) of the point a + t (b - a) of an edge that is nearest."""
+    stay_outlined()
+    (pa, i), (pb, j), (e, k) = _off(p, a), _off(p, b), _off(b, a)
+    # A wrong sign, next to the end of the edge, changes the distance by less than rounding does.
+    at_a, at_b = dot(high(pa), high(e)), dot(high(pb), high(e))
+    if at_a <= 0.0 or at_b >= 0.0:
+        near, i, t = (pa, i, 0.0) if at_a <= 0.0 else (pb, j, 1.0)
+        square, scale = square_of(near)
+        return root_of(square), scale + i, t
+    t = min(scale_by(at_a / dot(high(e), high(e)), i - k), 1.0)
+    across, i = dd_cross(pa, e), i + k
+    size = largest(cross_size(high(pa), high(e)))
+    if largest(high(across)) < KEPT * size + UNDERFLOW:
+        across, i = exact_cross(a, p, a, b)
+    if largest(high(across)) == 0.0:
+        return 0.0, i, t
+    square, scale = square_of(across)
+    length, e_scale = square_of(e)
+    return root_of(dd_div(square, length)), scale - e_scale + i - k, t
+
+
+@kernel
+def to_corner(p, corner, k):
+    """Return (distance, exponent) of a corner."""
+    stay_outlined()
+    square, scale = square_of(difference(p, corner, k))
+    return root_of(square), scale - k
+
+
+@inlined
+def double_area(v0, v1, v2, k):
+    """Return the normal of a face as double-doubles, and the sizes of its terms."""
+    ab, ac = difference(v1, v0, k), difference(v2, v0, k)
+    return dd_cross(ab, ac), cross_size(high(ab), high(ac))
+
+
+@kernel
+def to_plane(p, v0, v1, v2, k, n, n_size, a):
+    """Return (distance, exponent) to the plane of a face that has an area.
+
+    n and a are the normal and the vector from v0 to p, times 2**(2 k) and 2**k.
+    """
+    stay_outlined()
+    volume, e, f = dd_dot(n, a), -3 * k, -2 * k
+    size = dot_size(n_size, high(a))
+    if abs(volume[0]) < KEPT * size:
+        volume, e = exact_volume_of(p, v0, v1, v2)
+    if largest(high(n)) < KEPT * largest(n_size):
+        n, f = exact_cross(v0, v1, v0, v2)
+    return by_normal(volume, e, n, f)
