@@ -108,8 +108,10 @@ class PointQueries(Generic[Points]):
         >>> scene.closest_point([2.0, 1.0, 0.5]).instance_id
         1
         """
-        plain = mask is None and threads is None and progress is None
-        if plain and type(max_distance) is float and max_distance >= 0.0:
+        if (
+            mask is None and threads is None and progress is None
+            and type(max_distance) is float and max_distance >= 0.0
+        ):  # fmt: skip
             # A single point is finished sooner than a batch is prepared.
             searched = type(self)._near_at_once(self)
             one: Any = single_points.closest_point(searched, points, max_distance, k)
@@ -157,8 +159,10 @@ class PointQueries(Generic[Points]):
         >>> tree.distance([[1.0, 1.0, 0.0], [3.0, 0.0, 0.0]])
         array([0.70710678, 2.        ])
         """
-        plain = mask is None and threads is None and progress is None
-        if plain and type(max_distance) is float and max_distance >= 0.0:
+        if (
+            mask is None and threads is None and progress is None
+            and type(max_distance) is float and max_distance >= 0.0
+        ):  # fmt: skip
             searched = type(self)._near_at_once(self)
             one = single_points.distance(searched, points, max_distance)
             if one is not None:
