@@ -151,19 +151,18 @@ def mesh_of_file(path: str | os.PathLike[str], threads: int | None = None) -> Su
     # Clouds of points, and paths, are no meshes.
     if not (hasattr(read, "faces") or hasattr(read, "graph")):
         raise ValueError(f"{name} holds no triangles ({type(read).__name__})")
-    if hasattr(read, "graph"):
-        _check_flattened(read, name)
+    check_flattened(read, name)
     surface = surface_of(read, threads)
     if len(surface.faces) == 0:
         raise ValueError(f"{name} holds no triangles")
     return surface
 
 
-def _check_flattened(scene: Any, name: str) -> None:
+def check_flattened(read: Any, name: str) -> None:
     """Check that the triangles of a scene in a file are not too many for one mesh."""
     allowance = Allowance(name)
-    for node in scene.graph.nodes_geometry:
-        mesh = scene.geometry[scene.graph[node][1]]
+    for node in read.graph.nodes_geometry if hasattr(read, "graph") else ():
+        mesh = read.geometry[read.graph[node][1]]
         if hasattr(mesh, "faces"):
             size = mesh.vertices.nbytes + mesh.faces.nbytes
             allowance.take(size, f"{name}: its instances as one mesh")

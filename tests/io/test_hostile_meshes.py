@@ -84,6 +84,8 @@ def test_a_limit_is_raised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     for path in paths:
         with pytest.raises(ValueError, match=r"a\.(zip|gltf).* over 1000 bytes more than 8"):
             bvh.BVH.from_file(path)
+        with pytest.raises(ValueError, match=r"a\.(zip|gltf).* over 1000 bytes more than 8"):
+            bvh.partition(path, tmp_path / "parts")
     monkeypatch.setenv("BVH_MAX_UNPACKED", "20000")
     assert len(bvh.BVH.from_file(paths[0])) == 1 and len(bvh.load_scene(paths[1])) == 1_000
     monkeypatch.setenv("BVH_MAX_UNPACKED", "1 GB")

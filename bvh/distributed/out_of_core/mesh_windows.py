@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.io.meshes import read_file, surface_of
+from bvh.io.meshes import check_flattened, read_file, surface_of
 from bvh.queries.hierarchy import BVH
 from bvh.runtime.arguments import face_rows, rows
 
@@ -139,7 +139,9 @@ def _file_windows(path: str) -> Iterator[Piece]:
         rows_of_ply = _ply_rows(path)
         if rows_of_ply is not None:
             return _ply_windows(rows_of_ply)
-    return _mesh_windows(read_file(path, "a mesh"))
+    read = read_file(path, "a mesh")
+    check_flattened(read, path)
+    return _mesh_windows(read)
 
 
 def _stl_triangles(path: str) -> int | None:
