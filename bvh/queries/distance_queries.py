@@ -38,7 +38,8 @@ class DistanceQueries(TreeBase):
         """Find the distance between this mesh and another, and where they are nearest.
 
         It is 0 exactly where the meshes touch, as real arithmetic on their vertices decides it
-        (see `overlap_tree`), and otherwise within 2 units in the last place of the real distance.
+        (see `overlap_tree`), and otherwise within 2 units in the last place of the real distance;
+        what is too large or too small for a double is the largest or the smallest positive one.
         Both trees are searched together, nearest pairs of boxes first (Larsen, Gottschalk, Lin,
         Manocha 1999, "Fast proximity queries with swept sphere volumes").
 

@@ -48,7 +48,8 @@ class PointQueries(Generic[Points]):
 
         The face with the smallest distance; of equal distances, the one with the lowest id. The
         distance is the real one to 4 units in the last place, at any scale and far from the origin,
-        and 0.0 on the surface. It depends on the point and the face alone: not on the tree, on
+        and 0.0 on the surface alone; one too large or too small for a double is the largest or the
+        smallest positive one. It depends on the point and the face alone: not on the tree, on
         threads, or on the batch. A face without area is the segment or the point that it is.
 
         In a scene, points are in its coordinates, and the answer is that for the mesh that

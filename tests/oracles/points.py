@@ -29,8 +29,8 @@ def ulps_off(distance: float, square: Fraction) -> float:
 
     Instead of a root beyond the smallest or the largest double, it should be that.
     """
-    if square == 0:
-        return 0.0 if distance == 0.0 else math.inf
+    if square == 0 or distance == 0.0:
+        return 0.0 if square == 0 and distance == 0.0 else math.inf
     if not math.isfinite(distance):
         return math.inf
     d = Fraction(distance)
