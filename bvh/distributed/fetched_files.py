@@ -56,9 +56,19 @@ def fetched(name: str, fetch: Callable[[str], object], check: Callable[[Path], N
         if not _is_good(path, check):
             fetch(str(temporary))
             check(temporary)
-            os.replace(temporary, path)
-            _rejected.discard(path)
+            _put(temporary, path, check)
     return path
+
+
+def _put(temporary: Path, path: Path, check: Callable[[Path], None]) -> None:
+    """Give a file that was fetched its name."""
+    try:
+        os.replace(temporary, path)
+    except PermissionError:
+        # Windows replaces no file that is open: one that another process has fetched meanwhile.
+        if not _is_good(path, check):
+            raise
+    _rejected.discard(path)
 
 
 def reject(paths: Iterable[Path]) -> None:
