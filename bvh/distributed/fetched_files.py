@@ -107,9 +107,19 @@ def fetched(wanted: Wanted) -> Path:
                 file.truncate(0)
                 wanted.fetch(file)
             wanted.check(temporary)
-            os.replace(temporary, path)
-            _rejected.discard(path)
+            _put(temporary, path, wanted)
     return path
+
+
+def _put(temporary: Path, path: Path, wanted: Wanted) -> None:
+    """Give a file that was fetched its name."""
+    try:
+        os.replace(temporary, path)
+    except PermissionError:
+        # Windows replaces no file that is open: one that another process has fetched meanwhile.
+        if not wanted.is_good(path):
+            raise
+    _rejected.discard(path)
 
 
 def reject(paths: Iterable[Path]) -> None:

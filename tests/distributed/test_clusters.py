@@ -21,6 +21,9 @@ Callback = pytest.importorskip("dask.callbacks").Callback
 distributed = pytest.importorskip("distributed")
 chunk_tasks = pytest.importorskip("bvh.distributed.chunk_tasks")
 
+# Windows ends a process at any signal.
+KILL = getattr(signal, "SIGKILL", signal.SIGTERM)
+
 
 @pytest.fixture(scope="module")
 def tree() -> bvh.BVH:
@@ -77,7 +80,7 @@ def _slow_fan(part: slice, folder: str) -> Any:
 
 
 def test_killed_workers(tree: bvh.BVH, tmp_path: Path) -> None:
-    """SIGKILL in the middle of a query: of a tree in memory, and of parts in two groups."""
+    """Killed in the middle of a query: of a tree in memory, and of parts in two groups."""
     vertices, faces = sphere(3)
     parts = parts_of(tmp_path / "parts", vertices, faces, np.arange(len(faces)) % 4)
     parts = bvh.load(tmp_path / "parts", memory=2 * parts.records[0].tree_bytes + 100)
@@ -100,7 +103,7 @@ def test_killed_workers(tree: bvh.BVH, tmp_path: Path) -> None:
         while not (begun := os.listdir(tmp_path / "begun parts")):
             assert time.monotonic() < deadline
             time.sleep(0.01)
-        os.kill(int(begun[0]), signal.SIGKILL)
+        os.kill(int(begun[0]), KILL)
         for k, column in enumerate(client.gather(futures)):
             np.testing.assert_array_equal(column, (wanted.t, wanted.prim_id)[k % 2])
         assert len({path.name for path in tmp_path.glob("begun */*")}) > 1

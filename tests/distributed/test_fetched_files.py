@@ -257,6 +257,8 @@ def test_each_file_is_fetched_by_one_of_many(
 
 
 def test_what_a_killed_process_was_fetching(files: Any, copies: Path, wanted: Any) -> None:
+    """Without locks, its files stay: nobody knows that it has ended."""
+    pytest.importorskip("fcntl")
     copies.mkdir()
     for record in Parts(URL).records:
         (copies / f".{record.tree_digest}.bvh").write_bytes(b"half")
@@ -274,6 +276,33 @@ def test_a_disk_without_locks(
     monkeypatch.setattr(plain_files, "_lock", refuse)
     same(Parts(URL), wanted)
     assert len(list(copies.iterdir())) == 6
+
+
+def test_copies_that_are_open_and_cannot_be_replaced(
+    files: Any, copies: Path, wanted: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On Windows, by whom has fetched the same meanwhile, without locks. The first is as good."""
+    replace = os.replace
+
+    def put(source: Any, target: Any) -> None:
+        if Path(target).parent == copies:
+            # The other one's, a moment earlier.
+            replace(source, target)
+            raise PermissionError(13, "Access is denied")
+        replace(source, target)
+
+    monkeypatch.setattr(fetched_files, "_locked", lambda path: None)
+    monkeypatch.setattr(os, "replace", put)
+    same(Parts(URL), wanted)
+    assert len(list(copies.iterdir())) == 6
+
+    def refuse(source: Any, target: Any) -> None:
+        raise PermissionError(13, "Access is denied")
+
+    shutil.rmtree(copies)
+    monkeypatch.setattr(os, "replace", refuse)
+    with pytest.raises(PermissionError):
+        Parts(URL).all_hits(*RAY)
 
 
 def test_a_home_that_cannot_be_written_to(

@@ -19,6 +19,9 @@ from tests.children import answer, start
 distributed = pytest.importorskip("distributed")
 KernelPlugin = pytest.importorskip("bvh.distributed.worker_kernels").KernelPlugin
 
+# Windows ends a process at any signal.
+KILL = getattr(signal, "SIGKILL", signal.SIGTERM)
+
 # What is compiled fastest.
 SMALLEST = "extents"
 
@@ -59,7 +62,7 @@ def test_a_cold_cluster(tmp_path: Path) -> None:
         assert sum(worker["compiled"] for worker in found.values()) == count
         assert all(worker["compiled"] + worker["loaded"] == count for worker in found.values())
         killed = min(found)
-        os.kill(killed, signal.SIGKILL)
+        os.kill(killed, KILL)
         deadline = time.monotonic() + 120.0
         while time.monotonic() < deadline:
             # A worker that has just died may still be asked.

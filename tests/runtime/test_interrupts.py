@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import os
 import signal
 import sys
 import threading
@@ -119,14 +118,14 @@ def test_errors_and_other_threads() -> None:
 def test_interrupted_while_a_kernel_is_emitted_or_loaded() -> None:
     """LLVM hands machine code over, and asks for it, in callbacks."""
     script = """
-import json, os, signal
+import json, signal
 from numba.core.codegen import JITCodeLibrary
 armed = []
 for name in ("_object_compiled_hook", "_object_getbuffer_hook"):
     def hook(*arguments, wrapped=getattr(JITCodeLibrary, name), name=name):
         if name in armed:
             armed.remove(name)
-            os.kill(os.getpid(), signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)
         return wrapped(*arguments)
     setattr(JITCodeLibrary, name, hook)
 import numba
@@ -273,7 +272,7 @@ def test_clearances_end_within_a_pair(monkeypatch: pytest.MonkeyPatch) -> None:
     def endless(*_: Any) -> int:
         calls.append(len(calls))
         if len(calls) == 1:
-            os.kill(os.getpid(), signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)
         if len(calls) > 400:
             raise TimeoutError
         time.sleep(0.01)
