@@ -73,11 +73,6 @@ def file_digest(path: Path, size: int = CONTENT_DIGEST_SIZE) -> str:
         return content_digest(iter(partial(file.read, PIECE), b""), size)
 
 
-def header_digest(path: Path) -> str:
-    """Return the checksum in the header of a tree's file."""
-    return _start_of(path)[HEADER_SIZE - DIGEST_SIZE :].hex()
-
-
 def index_digest(content: dict[str, Any]) -> str:
     """Return the checksum of the content of an index, other than itself."""
     rest = {name: value for name, value in content.items() if name != "digest"}

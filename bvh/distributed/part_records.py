@@ -90,12 +90,12 @@ def check_header(data: bytes, part: PartRecord) -> None:
 def check_record(part: PartRecord, has_content_digests: bool) -> None:
     """Raise a ValueError or TypeError unless a part can be what the index says."""
     size = CONTENT_DIGEST_SIZE if has_content_digests else DIGEST_SIZE
-    sizes = {part.tree_header: DIGEST_SIZE, part.ids_digest: size}
+    sizes = [(part.tree_header, DIGEST_SIZE), (part.ids_digest, size)]
     if has_content_digests:
-        sizes[part.tree_digest or ""] = size
+        sizes.append((part.tree_digest or "", size))
     elif part.tree_digest is not None:
         raise ValueError("is damaged: it has digests that its version does not know")
-    for digest, size in sizes.items():
+    for digest, size in sizes:
         # They become names of files.
         if not re.fullmatch(f"[0-9a-f]{{{2 * size}}}", digest):
             raise ValueError("is damaged: a checksum is not one")

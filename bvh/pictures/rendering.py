@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from bvh.camera.camera import Camera
 from bvh.camera.matrices import number
 from bvh.camera.placement import unit
+from bvh.picking.region import check_camera
 from bvh.pictures.colours import heat, hottest_of, in_bytes
 from bvh.pictures.ground import Ground, ground_up
 from bvh.pictures.lights import Lights, cells_of
@@ -229,8 +230,7 @@ class Drawing:
             raise ValueError(
                 "source must hold triangles or boxes: custom primitives have no normals"
             )
-        if not isinstance(camera, Camera):
-            raise TypeError(f"camera must be a Camera, got {type(camera).__name__}")
+        check_camera(camera)
         if not isinstance(data, Iterable):
             raise TypeError(f"data must be names, got {data!r}")
         self._names = (data,) if isinstance(data, str) else tuple(data)

@@ -95,6 +95,15 @@ def test_a_box_that_no_ray_meets(folder: Path) -> None:
         bvh.load(folder)
 
 
+def test_a_checksum_of_another_size(folder: Path) -> None:
+    """Also one that is right elsewhere."""
+    content = content_of(folder)
+    content["parts"][1]["tree_header"] = content["parts"][1]["ids_digest"]
+    write(folder, content, signed=True)
+    with pytest.raises(ValueError, match="a checksum is not one"):
+        bvh.load(folder)
+
+
 def test_counts_that_are_not_the_trees(folder: Path) -> None:
     content = content_of(folder)
     for part, more in zip(content["parts"], (1, -1), strict=True):

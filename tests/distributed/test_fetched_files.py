@@ -100,6 +100,25 @@ def test_a_local_folder_as_url(tmp_path: Path, copies: Path, wanted: Any) -> Non
     same(bvh.load(f"file://{tmp_path}/parts"), wanted)
 
 
+def test_a_server_that_knows_no_parts_of_files(files: Any, copies: Path, wanted: Any) -> None:
+    """Of HTTP a whole file is asked for, which is a block size of 0."""
+
+    class Server(type(files)):  # type: ignore[misc]
+        protocol = "http", "https"
+
+        @classmethod
+        def _strip_protocol(cls, path: str) -> Any:
+            return super()._strip_protocol(path.removeprefix("plain-http://"))
+
+        def _open(self, path: str, *args: Any, block_size: Any = None, **options: Any) -> Any:
+            if block_size:
+                raise ValueError("the server doesn't support range requests")
+            return super()._open(path, *args, **options)
+
+    fsspec.register_implementation("plain-http", Server, clobber=True)
+    same(Parts("plain-http://city/parts"), wanted)
+
+
 @pytest.mark.parametrize("name", ["00001.bvh", "00001.npy"])
 @pytest.mark.parametrize("how", ["missing", "cut off", "one byte", "exchanged"])
 def test_bad_files_at_a_url(name: str, how: str, files: Any) -> None:

@@ -73,6 +73,20 @@ def test_a_forged_part(tmp_path: Path) -> None:
         bvh.load(folder, audit=True)
 
 
+def test_a_forged_part_that_was_put_back(tmp_path: Path) -> None:
+    """What is checked is what answers, not what has its name by now."""
+    folder = tmp_path / "parts"
+    parts_of(folder, *forgeable_sphere(), np.zeros(128, int))
+    path, wanted = folder / "00000.bvh", bvh.load(folder).corners(range(128))
+    path.rename(tmp_path / "honest")
+    path.write_bytes(forged((tmp_path / "honest").read_bytes()))
+    parts = bvh.load(folder)
+    assert not np.array_equal(parts.corners(range(128)), wanted)
+    (tmp_path / "honest").rename(path)
+    parts.validate()
+    np.testing.assert_array_equal(parts.corners(range(128)), wanted)
+
+
 @pytest.mark.parametrize("groups", [None, 5])
 def test_an_index_of_an_older_version(groups: int | None, folder: Path) -> None:
     """Versions 1 and 2 tell a part by checksums alone, which find damage."""

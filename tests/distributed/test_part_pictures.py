@@ -134,6 +134,12 @@ def test_what_has_no_picture(wrong: Any) -> None:
         bvh.show(wrong)
 
 
+def test_no_camera(mesh: tuple[Any, Any], tmp_path: Path) -> None:
+    parts: Any = parts_of(tmp_path, *mesh, np.zeros(len(mesh[1]), np.int64))
+    with pytest.raises(TypeError, match="camera must be a Camera, got NoneType"):
+        parts.visible_tree(None)
+
+
 def test_nothing_in_sight(mesh: tuple[Any, Any], tmp_path: Path) -> None:
     parts = parts_of(tmp_path, *mesh, np.zeros(len(mesh[1]), np.int64))
     tree = bvh.BVH.from_triangles(*mesh)

@@ -35,8 +35,9 @@ from bvh.scene.files.loading import load
 UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 BINARY_UNITS = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 
-# Bytes of a file that are asked for at a time: each request is waited for.
-REQUEST = 1 << 25
+# Bytes of a file that are asked for at a time: each request is waited for. Of HTTP a file is asked
+# for at once (0), as not all servers know parts of files.
+REQUEST, WHOLE = 1 << 25, 0
 
 # What tells a file from any that takes its place, or that it becomes when it is written to.
 State = tuple[int, ...]
@@ -114,13 +115,17 @@ class OpenParts:
         That of a tree is not known in indexes of versions 1 and 2.
         """
         record, names = self._index.parts[number], (tree_name(number), ids_name(number))
+        digests = record.tree_digest, record.ids_digest
+        with self._lock:
+            # What is mapped may be another file than the one that has its name now.
+            self._open.pop(number, None)
         with self.part(number) as part:
-            digests = record.tree_digest, record.ids_digest
-            for path, name, digest in zip(part.files, names, digests, strict=True):
+            for (path, state), name, digest in zip(part.files.items(), names, digests, strict=True):
+                label = f"{self._place}: part {number} ({name})"
                 if digest is not None and file_digest(path, len(digest) // 2) != digest:
-                    raise ValueError(
-                        f"{self._place}: part {number} ({name}) is not the file of the index"
-                    )
+                    raise ValueError(f"{label} is not the file of the index")
+                if _state(path) != state:
+                    raise ValueError(f"{label} was changed while it was checked")
 
     def _opened(self, number: int) -> Part:
         """Map the files of a part, checked at the first time in a process."""
@@ -136,6 +141,7 @@ class OpenParts:
     def _fetched(self, number: int) -> tuple[Path, Path]:
         """Return local copies of the files of a part at a URL."""
         files, root = file_system(self._place)
+        size_of_block = WHOLE if "http" in files.protocol else REQUEST
         part, found = self._index.parts[number], list[Path]()
         for name, key, size, digest in (
             (tree_name(number), self._tree_key(number), part.tree_bytes, part.tree_digest),
@@ -143,7 +149,7 @@ class OpenParts:
         ):
             label, path = f"{self._place}: part {number} ({name})", f"{root}/{name}"
             check = partial(check_file, part=part, label=label)
-            opened = partial(files.open, path, "rb", block_size=REQUEST)
+            opened = partial(files.open, path, "rb", block_size=size_of_block)
             try:
                 found.append(
                     fetched(Wanted(key + Path(name).suffix, size, digest, label, opened, check))

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from bvh.camera.camera import Camera
 from bvh.distributed.out_of_core.part_points import PartPoints
+from bvh.picking.region import check_camera
 from bvh.queries.hierarchy import BVH
 from bvh.queries.results import Hits
 from bvh.runtime.arguments import whole_number
@@ -149,6 +150,7 @@ class PartPictures(PartPoints):
         ...     [render(tree, camera, shade).pixels.shape for shade in ("clay", "depth")]
         [(60, 80, 3), (60, 80, 3)]
         """
+        check_camera(camera)
         view, seen = camera.upright(), np.empty(0, np.int64)
         # Numbers behind pictures are taken at the centres of pixels.
         grids = sorted({1, whole_number("samples", samples)})

@@ -18,15 +18,14 @@ from __future__ import annotations
 
 import io
 import struct
-import warnings
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from bvh.io.materials import Material
+from bvh.queries.answers.caller_warnings import warn_caller
 from bvh.runtime.arguments import kernel_input
-from bvh.runtime.jit import BVHWarning
 
 _RECORD = struct.Struct("<3d4BI")
 # What PNG can hold; images of other modes become RGB.
@@ -82,8 +81,9 @@ def unpacked_materials(data: NDArray[np.uint8], counts: list[tuple[int, int]]) -
     if end < len(data):
         raise ValueError("is not valid: there is something behind its materials")
     if None in images[1:]:
-        message = "images of materials are left out, as they need Pillow: pip install 'raybvh[cli]'"
-        warnings.warn(message, BVHWarning, stacklevel=2)
+        warn_caller(
+            "images of materials are left out, as they need Pillow: pip install 'raybvh[cli]'"
+        )
     return found
 
 
@@ -95,7 +95,7 @@ def _png(image: Any) -> bytes:
         image.save(stream, "png")
     except Exception as error:
         # Readers keep images that are damaged, and have not been looked at.
-        warnings.warn(f"an image cannot be saved: {error}", BVHWarning, stacklevel=4)
+        warn_caller(f"an image cannot be saved: {error}")
         return b""
     return stream.getvalue()
 

@@ -201,7 +201,7 @@ def test_hostile_materials(name: str, tmp_path: Path, rng: Rng) -> None:
 def test_images_that_cannot_be_had(
     tmp_path: Path, rng: Rng, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A damaged image is not saved, and without Pillow there is none: both with a warning."""
+    """A damaged image is not saved, and without Pillow there is none: both are told here."""
     scene, path = Scene(), tmp_path / "scene.bvh"
     tree = tree_of("triangles", rng, 2)
     scene.add(tree)
@@ -209,14 +209,16 @@ def test_images_that_cannot_be_had(
     with Image.open(tmp_path / "cut.png") as image:
         look = Material(np.full(3, 0.5), image)
         scene._attributes[id(tree)] = tree, Attributes(material=look)
-        with pytest.warns(bvh.BVHWarning, match="an image cannot be saved: "):
+        with pytest.warns(bvh.BVHWarning, match="an image cannot be saved: ") as told:
             scene.save(path)
+        assert told[0].filename == __file__
     again = bvh.load(path)
     assert isinstance(again, Scene)
     found = again.attributes(again[0].child).material
     assert found is not None and found.image is None and found.factor.tolist() == [0.5] * 3
     scene_of(rng).save(path)
     monkeypatch.setitem(sys.modules, "PIL", None)
-    with pytest.warns(bvh.BVHWarning, match=r"need Pillow: pip install 'raybvh\[cli\]'"):
+    with pytest.warns(bvh.BVHWarning, match=r"need Pillow: pip install 'raybvh\[cli\]'") as told:
         again = bvh.load(path)
+    assert told[0].filename == __file__
     assert isinstance(again, Scene) and len(looks_of(again)) == 6
