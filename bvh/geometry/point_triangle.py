@@ -301,6 +301,7 @@ def _nearest_of_all(p, v0, v1, v2, k, exactly):
         d, f, t = to_edge(p, v2, v0)
         if scale_by(d, f - e) < best:
             best, e, u, v = d, f, 0.0, 1.0 - t
-    if unsure and 0.0 < scale_by(best, e + k) < NEAR:
+    # Nothing but 0 is no distance, however far below the smallest double.
+    if unsure and best > 0.0 and scale_by(best, e + k) < NEAR:
         best = NAN
     return best, e, u, v

@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import mmap as mmap_module
 import os
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -40,8 +39,8 @@ from bvh.io.untrusted_files import opened
 from bvh.queries.hierarchy import BVH
 from bvh.queries.tree_base import TreeBase
 from bvh.runtime.arguments import Axis, Quality, aligned, kernel_input, thread_count
+from bvh.runtime.caller_warnings import warn_caller
 from bvh.runtime.forks import ForkSafeLock
-from bvh.runtime.jit import BVHWarning
 from bvh.runtime.progress_bars import ProgressLike
 from bvh.runtime.simd import WIDTH
 from bvh.scene.files.saved_scenes import scene_of
@@ -315,11 +314,9 @@ def _tree(saved: _SavedTree, mmap: bool, verify: bool) -> BVH:
     tree._bounds = kernel_input(np.array(header.bounds).reshape(2, 3))
     tree._quality, tree._build_seconds = header.quality, header.seconds
     if mmap and header.width != WIDTH:
-        warnings.warn(
+        warn_caller(
             f"{saved.name} was saved for vectors of {header.width}; it is read and built again "
-            f"for vectors of {WIDTH}",
-            BVHWarning,
-            stacklevel=4,
+            f"for vectors of {WIDTH}"
         )
     if mmap and verify and header.width == WIDTH:
         tree._first_use = saved.first_use

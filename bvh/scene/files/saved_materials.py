@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import io
 import struct
-import warnings
 from typing import Any
 
 import numpy as np
@@ -26,7 +25,7 @@ from numpy.typing import NDArray
 
 from bvh.io.materials import Material
 from bvh.runtime.arguments import kernel_input
-from bvh.runtime.jit import BVHWarning
+from bvh.runtime.caller_warnings import warn_caller
 
 _RECORD = struct.Struct("<3d4BI")
 # What PNG can hold; images of other modes become RGB.
@@ -83,7 +82,7 @@ def unpacked_materials(data: NDArray[np.uint8], counts: list[tuple[int, int]]) -
         raise ValueError("is not valid: there is something behind its materials")
     if None in images[1:]:
         message = "images of materials are left out, as they need Pillow: pip install 'raybvh[cli]'"
-        warnings.warn(message, BVHWarning, stacklevel=2)
+        warn_caller(message)
     return found
 
 
@@ -95,7 +94,7 @@ def _png(image: Any) -> bytes:
         image.save(stream, "png")
     except Exception as error:
         # Readers keep images that are damaged, and have not been looked at.
-        warnings.warn(f"an image cannot be saved: {error}", BVHWarning, stacklevel=4)
+        warn_caller(f"an image cannot be saved: {error}")
         return b""
     return stream.getvalue()
 
