@@ -10,9 +10,9 @@ import trimesh
 from numpy.typing import ArrayLike, NDArray
 
 from bvh.compat.geometries import unit_normals
-from bvh.queries.answers.caller_warnings import warn_caller
 from bvh.queries.hierarchy import BVH
 from bvh.runtime.arguments import rows
+from bvh.runtime.caller_warnings import warn_caller
 
 Floats = NDArray[np.float64]
 

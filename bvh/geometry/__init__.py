@@ -5,7 +5,6 @@ Each file imports only from those above it.
 | file | contents |
 |---|---|
 | `arithmetic/` | Floating-point and rational arithmetic that geometric predicates rely on. |
-| `feature_distances.py` | Distances from a point to a vertex, an edge and a plane, of any size |
 | `point_triangle.py` | Distance from a point to a triangle: a filter with a proven bound, then an exact computation |
 | `ray_shapes.py` | Arguments and results of the `ray_*` functions, which test each ray against its own shape |
 | `planes.py` | The exact intersection of a ray with a plane, and `ray_plane` |

@@ -21,6 +21,17 @@ import math
 import numpy as np
 
 from bvh.geometry.arithmetic.exact_sums import add_product, leading, new_sum
+from bvh.geometry.arithmetic.feature_distances import (
+    GREAT,
+    as_double,
+    by_normal,
+    double_area,
+    exact_cross,
+    exact_volume_of,
+    to_corner,
+    to_edge,
+    to_plane,
+)
 from bvh.geometry.arithmetic.floats import (
     INF,
     NAN,
@@ -37,17 +48,6 @@ from bvh.geometry.arithmetic.floats import (
     sign,
 )
 from bvh.geometry.arithmetic.vectors import cross, dot, minus, negated, scaled
-from bvh.geometry.feature_distances import (
-    GREAT,
-    as_double,
-    by_normal,
-    double_area,
-    exact_cross,
-    exact_volume_of,
-    to_corner,
-    to_edge,
-    to_plane,
-)
 from bvh.runtime.jit import inlined, kernel, stay_outlined
 
 # Of cross products of double-doubles, and dot products with them (see `feature_distances`).
@@ -301,6 +301,7 @@ def _nearest_of_all(p, v0, v1, v2, k, exactly):
         d, f, t = to_edge(p, v2, v0)
         if scale_by(d, f - e) < best:
             best, e, u, v = d, f, 0.0, 1.0 - t
-    if unsure and 0.0 < scale_by(best, e + k) < NEAR:
+    # Nothing but 0 is no distance, however far below the smallest double.
+    if unsure and best > 0.0 and scale_by(best, e + k) < NEAR:
         best = NAN
     return best, e, u, v

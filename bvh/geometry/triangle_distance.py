@@ -24,6 +24,17 @@ import math
 
 import numpy as np
 
+from bvh.geometry.arithmetic.feature_distances import (
+    GREAT,
+    KEPT,
+    as_double,
+    by_normal,
+    double_area,
+    exact_cross,
+    exact_volume_of,
+    to_edge,
+    to_plane,
+)
 from bvh.geometry.arithmetic.floats import (
     INF,
     LARGEST,
@@ -39,17 +50,6 @@ from bvh.geometry.arithmetic.floats import (
     scale_by,
 )  # fmt: skip
 from bvh.geometry.arithmetic.vectors import cross, dot, minus, negated, scaled
-from bvh.geometry.feature_distances import (
-    GREAT,
-    KEPT,
-    as_double,
-    by_normal,
-    double_area,
-    exact_cross,
-    exact_volume_of,
-    to_edge,
-    to_plane,
-)
 from bvh.geometry.point_triangle import SIDE_ERROR, UNLIKE, along, least_of, side_of_edge
 from bvh.geometry.triangle_overlap import before
 from bvh.runtime.jit import inlined, kernel, stay_outlined

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -9,10 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.queries.hierarchy import BVH
-from bvh.queries.query_arguments import check_method, check_options
-from bvh.runtime.arguments import lengths
+from bvh.queries.query_arguments import check_method, check_options, one_mask
+from bvh.runtime.arguments import bit_masks, cull_code, lengths, thread_limit
+from bvh.runtime.user_calls import FILTER, user_function
 
 Arrays = tuple[NDArray[Any], ...]
+
+# Of options that are given: what raises for those that no query could have.
+CHECKS: dict[str, Callable[[str, Any], Any]] = {
+    "mask": bit_masks,
+    "threads": lambda _, threads: thread_limit(threads),
+    "filter": lambda name, function: user_function(name, function, FILTER),
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +44,12 @@ class Search:
         """Raise for options that the query would refuse, which some libraries would call late."""
         options = self.options
         check_options(None, False, options.get("filter"), options.get("data"))
+        cull_code(options.get("cull"))
+        for name, check in CHECKS.items():
+            if options.get(name) is not None:
+                check(name, options[name])
+        if self.query != "closest_hit":
+            one_mask(options.get("mask"))
         if "method" in options:
             check_method(options["method"])
 
@@ -117,8 +132,8 @@ def check_rows(name: str, shape: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def check_distance(value: Any) -> None:
-    """Raise for one largest distance, if it is a plain number, that nothing could be within."""
-    if isinstance(value, float | int | np.number):
+    """Raise for one largest distance, if it is a number or an array, that nothing is within."""
+    if isinstance(value, float | int | np.number | np.ndarray):
         lengths("max_distance", value)
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.runtime.jit import BVHWarning
+from bvh.runtime.caller_warnings import warn_caller
 
 Ints = NDArray[Any]
 
@@ -65,7 +64,7 @@ def surface_of_cells(
             continue
         if kind != "polygon" and kind not in CORNERS | ORDERS:
             what = f"{len(ids)} cells of the kind {name!r}"
-            warnings.warn(f"{what} are left out: only others are known", BVHWarning, stacklevel=2)
+            warn_caller(f"{what} are left out: only others are known")
             continue
         rows = np.asarray(cells)
         if kind in ORDERS:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import warnings
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -13,7 +12,7 @@ from bvh.geometry.transforms import affine_maps
 from bvh.io.gltf_files import NAMED, numbered
 from bvh.io.materials import Material, material_of
 from bvh.runtime.arguments import number_of, owned
-from bvh.runtime.jit import BVHWarning
+from bvh.runtime.caller_warnings import warn_caller
 
 # Metadata key of meshes that trimesh has read from glTF: whether they are one part of several.
 IN_GLTF = "from_gltf_primitive"
@@ -88,8 +87,7 @@ def placements(scene: Any) -> list[Placement]:
     if skipped:
         (first, why), more = next(iter(skipped.items())), len(skipped) - 1
         others = f", and {number_of(more, 'nodes')} more" if more else ""
-        # Attributed to the caller of the public function.
-        warnings.warn(f"node {first!r} is left out: {why}{others}", BVHWarning, stacklevel=3)
+        warn_caller(f"node {first!r} is left out: {why}{others}")
     return found
 
 

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bvh.queries.answers.caller_warnings import warn_if_empty
 from bvh.queries.mesh_trees import MeshTrees
 from bvh.queries.refitting import Refitting, obb_points
 from bvh.queries.tree_queries import TreeQueries
 from bvh.runtime.arguments import MAX_PRIMITIVES, Quality, owned, rows, thread_count
+from bvh.runtime.caller_warnings import warn_if_empty
 from bvh.runtime.jit import alone, warms
 from bvh.runtime.progress_bars import ProgressLike, heard
 from bvh.runtime.user_calls import INTERSECT, user_data, user_function

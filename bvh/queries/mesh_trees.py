@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike
 
 from bvh.io.given_groups import face_groups, groups_of_triangles
 from bvh.io.meshes import mesh_of_file, surface_of
-from bvh.queries.answers.caller_warnings import warn_if_empty
 from bvh.queries.tree_base import TreeBase
 from bvh.runtime.arguments import Quality, face_rows, owned, rows
+from bvh.runtime.caller_warnings import warn_if_empty
 from bvh.runtime.progress_bars import ProgressLike
 from bvh.tree.primitives import Triangles
 

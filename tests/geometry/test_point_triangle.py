@@ -152,3 +152,30 @@ def test_any_size(family, rng: np.random.Generator) -> None:
         assert ulps_off(d, square) <= 4, (p.tolist(), t.tolist(), d)
         assert low <= d <= high
         assert min(u, v) >= 0 and u + v <= 1 + 1e-15
+
+
+def test_next_to_an_edge() -> None:
+    """What is off an edge by less than a double can say, next to the face's size, still counts."""
+    corners = np.array(
+        [
+            [
+                [-1.85e-321, 1.4527439953170759e308, -7.427087145063275e150],
+                [-1.8548597332672514e150, 1.4527439953170759e308, -2.5686164538348246e151],
+                [2.625138332961665e151, 1.4527439953170759e308, -1.783307489630069e151],
+            ],
+            [
+                [7.214332924202759e33, -7.214332924202759e33, 2.2640606008426902e33],
+                [7.214332924202759e33, 7.214332924202759e33, 2.1406038842335364e33],
+                [-1.6943874443392607e33, 1.2343800661584295e33, -1.2220431874891013e33],
+            ],
+        ]
+    )
+    points = np.array(
+        [
+            [-9.274298666336257e149, 1.4527439953170759e308, -1.655662584170576e151],
+            [7.214332924202759e33, -4.21656691536e-313, 2.2023322425381133e33],
+        ]
+    )
+    found, _ = measure(points, corners)
+    for p, t, (d, _, _) in zip(points, corners, found, strict=True):
+        assert ulps_off(d, squared_distance(p.tolist(), *t.tolist())) <= 4, (p, t, d)

@@ -88,6 +88,11 @@ def test_signs_by_winding_numbers(rng: Generator) -> None:
         diff.signed_distance(tree, points, method="guess")
     with pytest.raises(ValueError, match="max_distance must be a number of at least 0"):
         diff.closest_point(tree, points, max_distance=-1.0)
+    for bad in ({"mask": -1}, {"threads": 0}, {"cull": "both"}, {"filter": 3}):
+        with pytest.raises((TypeError, ValueError), match=f"{next(iter(bad))} must be "):
+            diff.closest_hit(tree, points, points, **bad)
+    with pytest.raises(ValueError, match="mask must be one number"):
+        diff.distance(tree, points, mask=[1, 2])
     with pytest.raises(ValueError, match="data must be None where there is no filter"):
         diff.closest_hit(tree, points, [0.0, 0.0, 1.0], data=3)
 

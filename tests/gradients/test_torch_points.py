@@ -98,8 +98,18 @@ def test_signs_by_winding_numbers(rng: Generator) -> None:
     for bad in (-1.0, np.nan):
         with pytest.raises(ValueError, match="max_distance must be a number of at least 0"):
             diff.distance(tree, points, max_distance=bad)
+    with pytest.raises(ValueError, match="max_distance must be a number of at least 0"):
+        diff.distance(tree, points, max_distance=np.array(-1.0))
     with pytest.raises(ValueError, match="data must be None where there is no filter"):
         diff.closest_hit(tree, points, [0.0, 0.0, 1.0], data=3)
+
+
+def test_told_at_the_line_of_the_caller() -> None:
+    """Not at one of PyTorch's, which calls ours."""
+    tree = bvh.BVH.from_triangles(np.eye(3), [[0, 1, 2]])
+    with pytest.warns(bvh.BVHWarning, match="has open edges") as told:
+        diff.signed_distance(tree, torch.ones(3, requires_grad=True))
+    assert [x.filename for x in told] == [__file__]
 
 
 def test_misses_and_limits() -> None:

@@ -111,7 +111,7 @@ def test_costs_have_a_legend(sphere: BVH) -> None:
     assert with_legend(clay) is clay
 
 
-@pytest.mark.filterwarnings("error")
+@pytest.mark.filterwarnings("error", "ignore:.*will find nothing:bvh.BVHWarning")
 @pytest.mark.parametrize("shade", OF_TREES)
 def test_meshes_of_nothing(shade: str, camera: Camera) -> None:
     """Without faces, with faces that no ray can hit, and with some of them."""

@@ -136,8 +136,9 @@ def test_masks_that_are_refused() -> None:
         tree.contains(ray[0])
     for ask in (*points, tree.contains):
         ask(ray[0], mask=None)
-        with pytest.raises(ValueError, match="mask must be one number"):
-            ask(ray[0], mask=[1, 2])
+        for mask in ([1, 2], [1]):
+            with pytest.raises(ValueError, match="mask must be one number"):
+                ask(ray[0], mask=mask)
     with pytest.raises(ValueError, match="mask must be one number"):
         tree.caster(mask=[1, 2])
 
@@ -239,6 +240,9 @@ def test_refused_lengths_of_lazy_queries(targets: list[Any]) -> None:
             target.overlap_sphere(points, -1.0)
         with pytest.raises(ValueError, match="method must be 'parity' or 'winding'"):
             target.signed_distance(points, method="guess")
+        for ask in (target.contains, target.signed_distance, target.winding_number):
+            with pytest.raises(ValueError, match="mask must be one number"):
+                ask(np.ones((2, 3)), mask=[1, 2])
 
 
 def test_refused_boxes(targets: list[Any]) -> None:
@@ -267,14 +271,14 @@ def test_told_of_trees_of_nothing(tmp_path: Path) -> None:
     cases: list[tuple[str, Callable[[], Any]]] = [
         ("it has no triangles", lambda: BVH.from_triangles([], [])),
         ("it has no triangles", lambda: BVH.from_triangles(np.eye(3), [])),
-        ("none of its 1 triangles is valid", lambda: BVH.from_triangles(nan, face)),
+        ("of 1 triangle none is valid", lambda: BVH.from_triangles(nan, face)),
         ("it has no triangles", lambda: BVH.from_mesh((none, square))),
         ("it has no triangles", lambda: bvh.Scene().add((none, face[:0]))),
-        ("none of its 3 boxes is valid", lambda: BVH.from_boxes(np.ones((3, 3)), -np.eye(3))),
+        ("of 3 boxes none is valid", lambda: BVH.from_boxes(np.ones((3, 3)), -np.eye(3))),
         ("it has no boxes", lambda: BVH.from_boxes(none, none)),
-        ("none of its 1 boxes", lambda: BVH.from_obbs(np.ones((1, 3)), np.zeros((1, 3)), eye)),
+        ("of 1 box none is", lambda: BVH.from_obbs(np.ones((1, 3)), np.zeros((1, 3)), eye)),
         ("it has no triangles", lambda: bvh.partition([], tmp_path / "none")),
-        ("none of its 1 tri", lambda: bvh.partition((nan, face), tmp_path / "nan")),
+        ("of 1 triangle none is", lambda: bvh.partition((nan, face), tmp_path / "nan")),
     ]
     for message, build in cases:
         with pytest.warns(BVHWarning, match=f"will find nothing: {message}") as told:

@@ -180,3 +180,17 @@ def test_other_refusals_and_progress() -> None:
     scene.add(bvh.BVH.from_boxes([[0, 0, 0]], [[1, 1, 1]]))
     with pytest.raises(TypeError, match="clearances needs triangles; instance"):
         scene.clearances()
+
+
+def test_limits_beside_overflow() -> None:
+    """Where the terms of a map overflow and its vertices do not, pairs within a limit are found."""
+    scene, face = Scene(), [[0, 1, 1]]
+    scene.add(
+        ([[0.0, 1.0, 0.25], [-1e308, 0.0, 0.0]], face),
+        [[-1.3, 0.0, -0.2, 0.0], [0.8, 0.9, -0.4, 0.0], [-0.7, -0.1, -0.6, 0.0], [0, 0, 0, 1]],
+    )
+    scene.add(([[-0.5, 1.0, 0.25], [-1e308, -0.75, -0.5]], face))
+    (distance,) = scene.clearances().distance
+    assert 0.0 < distance < 2.0
+    for limit in (distance, 2.0, 1e10, 1e200):
+        assert rows(scene.clearances(limit)) == [(0, 1)], limit

@@ -149,7 +149,8 @@ class PartPoints(PartContent):
     ) -> TruthResult:
         """Return which points are inside the surface; arguments as in `BVH.contains`.
 
-        With method "winding" it is decided by the parts' `winding_number`: see there.
+        With method "winding" it is decided by the parts' `winding_number`: see there. Open edges
+        are not looked for, so no warning tells of them.
 
         Examples
         --------
@@ -165,6 +166,7 @@ class PartPoints(PartContent):
         if method == "winding":
             found = self.winding_number(points, mask=mask, threads=threads, progress=progress)
             return found > 0.5
+        one_mask(mask)
         batch = point_batch(points)
         crossings = self._crossings(batch.points, mask=mask, threads=threads, progress=progress)
         inside = crossings & 1 == 1

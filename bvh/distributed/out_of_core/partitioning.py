@@ -18,10 +18,10 @@ from bvh.distributed.out_of_core.parts import Parts
 from bvh.distributed.part_index import Source
 from bvh.distributed.part_records import PartRecord
 from bvh.io.given_groups import GroupWindows
-from bvh.queries.answers.caller_warnings import warn_if_empty
 from bvh.queries.hierarchy import BVH
 from bvh.runtime.arguments import ALL_BITS, MAX_ROWS, Quality, thread_count
 from bvh.runtime.cache.plain_files import open_plain
+from bvh.runtime.caller_warnings import warn_if_empty
 from bvh.runtime.progress_bars import ProgressLike, heard
 from bvh.tree.build import check_quality
 

@@ -8,5 +8,6 @@ Each file imports only from those above it.
 | `exact_sums.py` | Exact sums of products of doubles, and their signs and quotients |
 | `rationals.py` | Exact tests of triangles and boxes with spheres and polytopes, in rational numbers |
 | `vectors.py` | Vectors of three numbers as tuples: their products and differences, every operation rounded |
+| `feature_distances.py` | Distances from a point to a vertex, an edge and a plane, of any size |
 | `predicates.py` | Exact orientation predicates: signs of areas and volumes spanned by points |
 """

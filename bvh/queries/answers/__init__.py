@@ -4,7 +4,6 @@ Each file imports only from those above it.
 
 | file | contents |
 |---|---|
-| `caller_warnings.py` | Warnings at the line of the caller, however many of our functions, or trimesh's, are between |
 | `other_libraries.py` | Queries of other libraries' arrays, such as PyTorch's: results are arrays of the same library |
 | `result_bases.py` | Bases of results: one entry a query, or any number; as arrays of any library |
 | `closest_points.py` | `ClosestPoints` of trees, and of scenes |

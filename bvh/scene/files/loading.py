@@ -40,6 +40,7 @@ from bvh.queries.answers.caller_warnings import warn_caller
 from bvh.queries.hierarchy import BVH
 from bvh.queries.tree_base import TreeBase
 from bvh.runtime.arguments import Axis, Quality, aligned, kernel_input, thread_count
+from bvh.runtime.caller_warnings import warn_caller
 from bvh.runtime.forks import ForkSafeLock
 from bvh.runtime.progress_bars import ProgressLike
 from bvh.runtime.simd import WIDTH

@@ -24,8 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.io.materials import Material
-from bvh.queries.answers.caller_warnings import warn_caller
 from bvh.runtime.arguments import kernel_input
+from bvh.runtime.caller_warnings import warn_caller
 
 _RECORD = struct.Struct("<3d4BI")
 # What PNG can hold; images of other modes become RGB.
@@ -81,9 +81,8 @@ def unpacked_materials(data: NDArray[np.uint8], counts: list[tuple[int, int]]) -
     if end < len(data):
         raise ValueError("is not valid: there is something behind its materials")
     if None in images[1:]:
-        warn_caller(
-            "images of materials are left out, as they need Pillow: pip install 'raybvh[cli]'"
-        )
+        message = "images of materials are left out, as they need Pillow: pip install 'raybvh[cli]'"
+        warn_caller(message)
     return found
 
 

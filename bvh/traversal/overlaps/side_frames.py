@@ -158,13 +158,14 @@ def set_direction(own, theirs, g):
     stay_outlined()
     length = math.sqrt(dot(g, g))
     f = SHORTER / length if 1e-100 < length < 1e100 else 0.0
+    for row in range(3):
+        # Where one side is all of space, nothing is known of both.
+        f = f if peek(own, MARGIN + row) + peek(theirs, MARGIN + row) < INF else 0.0
     for k in range(2):
-        side, total = (own if k == 0 else theirs), 0.0
+        side = own if k == 0 else theirs
         for i in range(ALONG, BOUND):
             poke(side, i, 0.0)
-        for row in range(3):
-            total += abs(peek(side, MARGIN + row)) * 0.0
-        if not (f > 0.0 and total == 0.0):
+        if not f > 0.0:
             continue
         margin, size = ALONG_ERROR, 0.0
         for row in range(3):

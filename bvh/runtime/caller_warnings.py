@@ -1,4 +1,7 @@
-"""Warnings at the line of the caller, however many of our functions, or trimesh's, are between."""
+"""Warnings at the line of the caller, however many functions of ours are between.
+
+Or those of libraries that call ours, or that ours are called through.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +11,15 @@ from typing import Any
 
 import numpy as np
 
+from bvh.runtime.arguments import number_of
 from bvh.runtime.jit import BVHWarning
 
 # Packages whose lines are not the caller's.
-OURS = "bvh", "trimesh"
+OURS = "bvh", "trimesh", "torch", "jax"
 
 
 def warn_caller(message: str) -> None:
-    """Raise a `BVHWarning` at the first line up the stack that is neither ours nor trimesh's."""
+    """Raise a `BVHWarning` at the first line up the stack that is not of these packages."""
     level, frame = 2, sys._getframe(1)
     while frame.f_back and frame.f_globals.get("__name__", "").partition(".")[0] in OURS:
         level, frame = level + 1, frame.f_back
@@ -25,5 +29,5 @@ def warn_caller(message: str) -> None:
 def warn_if_empty(tree: Any, kind: str = "triangles") -> None:
     """Warn whoever has built a tree, or parts, over nothing that a query could find."""
     if np.isnan(tree.bounds).any():
-        why = f"none of its {len(tree)} {kind} is valid" if len(tree) else f"it has no {kind}"
+        why = f"of {number_of(len(tree), kind)} none is valid" if len(tree) else f"it has no {kind}"
         warn_caller(f"{tree!r} will find nothing: {why}")
