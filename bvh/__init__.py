@@ -6,7 +6,7 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any
 
 # It takes note of the working directory now.
-from bvh.runtime import starting_folder as starting_folder
+from bvh.runtime.cache import starting_folder as starting_folder
 
 if TYPE_CHECKING:
     from bvh import kernels as kernels

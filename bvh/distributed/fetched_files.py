@@ -25,7 +25,7 @@ from typing import BinaryIO
 
 from bvh.io.container import PIECE
 from bvh.runtime.cache.plain_files import lock_file, open_plain
-from bvh.runtime.starting_folder import absolute
+from bvh.runtime.cache.starting_folder import absolute
 
 # How often a process that waits for another one looks whether it is done.
 POLL_SECONDS = 0.02

@@ -16,7 +16,6 @@ Each file imports only from those above it.
 | `progress_bars.py` | The `progress` argument of public functions, as a callback of (done, total) |
 | `jit.py` | Decorators that compile kernels, with every Numba option of the package, and `warmup` |
 | `caller_warnings.py` | Warnings at the line of the caller, however many functions of ours are between |
-| `starting_folder.py` | The working directory at the import of the package, to which relative settings refer |
 | `threads.py` | Threads of builds and batches: one pool, chunks of work, progress, interruption |
 | `tuple_references.py` | Tuples of arrays and pointers inside kernels: as pointers, by reference, without counting |
 | `user_calls.py` | Functions called by address: users' functions, so that kernels are not compiled for them |

@@ -37,7 +37,7 @@ def test_the_package_alone_loads_next_to_nothing() -> None:
     assert {name for name in loaded if name.split(".")[0] == "bvh"} == {
         "bvh",
         "bvh.runtime",
-        "bvh.runtime.starting_folder",
+        "bvh.runtime.cache.starting_folder",
     }
     assert not loaded & {"numba", "numpy"}
 

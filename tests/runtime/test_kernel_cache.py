@@ -83,7 +83,7 @@ def test_a_folder_stays_where_it_was_when_it_was_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever becomes the working directory; and ~ is somebody's home."""
-    monkeypatch.setattr("bvh.runtime.starting_folder._folder", str(tmp_path))
+    monkeypatch.setattr("bvh.runtime.cache.starting_folder._folder", str(tmp_path))
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     for wanted, root in (("kernels", tmp_path / "kernels"), ("~/k", tmp_path / "home" / "k")):
         monkeypatch.setenv("BVH_CACHE_DIR", wanted)

@@ -5,6 +5,7 @@ Each file imports only from those above it.
 | file | contents |
 |---|---|
 | `plain_files.py` | Files and folders opened by their own names, never through a link, and locks on open files |
+| `starting_folder.py` | The working directory at the import of the package, to which relative settings refer |
 | `fingerprint.py` | The fingerprint of compiled kernels: a hash of all that their machine code depends on |
 | `kernel_folders.py` | Trusted folders of compiled kernels |
 | `kernel_files.py` | Files of compiled kernels, and locks on them between processes that would compile the same |

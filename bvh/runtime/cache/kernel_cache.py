@@ -33,9 +33,9 @@ from bvh.runtime import forks
 from bvh.runtime.cache.fingerprint import PACKAGE, fingerprint, kernel_sources
 from bvh.runtime.cache.kernel_files import BVHWarning, KernelFiles, dumps, refuse
 from bvh.runtime.cache.kernel_folders import KernelFolder, Untrusted
+from bvh.runtime.cache.starting_folder import absolute
 from bvh.runtime.compiler.code_generator import kernel_context, target
 from bvh.runtime.compiler.compile_notice import CompileNotice
-from bvh.runtime.starting_folder import absolute
 
 __all__ = ["BVHWarning", "fingerprint"]
 

@@ -36,7 +36,6 @@ from bvh.io.file_formats import (
 from bvh.io.meshes import Surface, read_file
 from bvh.io.untrusted import check_primitives, check_tree
 from bvh.io.untrusted_files import opened
-from bvh.queries.answers.caller_warnings import warn_caller
 from bvh.queries.hierarchy import BVH
 from bvh.queries.tree_base import TreeBase
 from bvh.runtime.arguments import Axis, Quality, aligned, kernel_input, thread_count
