@@ -37,6 +37,7 @@ def test_the_package_alone_loads_next_to_nothing() -> None:
     assert {name for name in loaded if name.split(".")[0] == "bvh"} == {
         "bvh",
         "bvh.runtime",
+        "bvh.runtime.cache",
         "bvh.runtime.cache.starting_folder",
     }
     assert not loaded & {"numba", "numpy"}
@@ -79,7 +80,7 @@ def test_type_checkers_are_told_the_same() -> None:
         if (node.module or "").startswith("bvh.")
         for alias in node.names
     }
-    assert read.pop("starting_folder") == "runtime"
+    assert read.pop("starting_folder") == "runtime.cache"
     assert read == bvh._MODULES and sorted(read) == sorted(bvh.__all__)
 
 
