@@ -156,7 +156,7 @@ def _turn(temporary: Path) -> Iterator[Path]:
     finally:
         # By now it may be the next one's.
         with contextlib.suppress(FileNotFoundError):
-            if file is None or os.path.samestat(os.fstat(file), os.lstat(temporary)):
+            if file is None or _is_at(temporary, file):
                 temporary.unlink()
         if file is not None:
             os.close(file)
@@ -171,10 +171,11 @@ def _locked(path: Path) -> int | None:
             return None
         is_held = False
         try:
-            while not lock_file(file):
+            # Whoever had it before may have finished it, or given up, and a child of theirs may
+            # still have it open, and so locked.
+            while not lock_file(file) and _is_at(path, file):
                 time.sleep(POLL_SECONDS)
-            # Whoever had it before may have finished it, or given up.
-            is_held = os.path.samestat(os.fstat(file), os.lstat(path))
+            is_held = _is_at(path, file)
             if is_held:
                 return file
         except FileNotFoundError:
@@ -187,6 +188,11 @@ def _locked(path: Path) -> int | None:
             if not is_held:
                 os.close(file)
     return None
+
+
+def _is_at(path: Path, file: int) -> bool:
+    """Return whether an open file is the one at a path; FileNotFoundError if there is none."""
+    return os.path.samestat(os.fstat(file), os.lstat(path))
 
 
 def _writable_folder() -> Path:

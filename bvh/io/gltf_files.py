@@ -49,8 +49,10 @@ def checked(data: bytes, binary: bool, allowance: Allowance) -> bytes:
             raise ValueError("it does not begin as GLB 2 does")
         end = _HEADER.size + length
         text = data[_HEADER.size : end]
+    # UTF-8, but some exporters begin it with a mark, or write UTF-16.
+    encoding = json.detect_encoding(text)
     try:
-        content, is_plain = json.loads(text.decode()), True
+        content, is_plain = json.loads(text.decode(encoding)), encoding == "utf-8"
     except UnicodeDecodeError:
         # As some exporters write names. The reader, which guesses, gets what has been checked.
         content, is_plain = json.loads(text.decode("latin-1")), False

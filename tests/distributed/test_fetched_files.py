@@ -285,6 +285,26 @@ def test_what_a_killed_process_was_fetching(files: Any, copies: Path, wanted: An
     assert len(list(copies.iterdir())) == 6
 
 
+def test_a_child_of_the_process_that_fetched(copies: Path) -> None:
+    """It still has the file open, and locked, for which another process waits."""
+    pytest.importorskip("fcntl")
+    copies.mkdir()
+    first = fetched_files._locked(copies / ".part")
+    assert first is not None
+    of_child, found = os.dup(first), list[int | None]()
+    waiting = threading.Thread(
+        target=lambda: found.append(fetched_files._locked(copies / ".part")), daemon=True
+    )
+    waiting.start()
+    time.sleep(3 * fetched_files.POLL_SECONDS)
+    (copies / ".part").rename(copies / "part")
+    os.close(first)
+    waiting.join(10.0)
+    os.close(of_child)
+    assert not waiting.is_alive() and found[0] is not None
+    os.close(found[0])
+
+
 def test_a_disk_without_locks(
     files: Any, copies: Path, wanted: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

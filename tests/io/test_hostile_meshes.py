@@ -100,6 +100,18 @@ def test_names_in_latin_1(tmp_path: Path) -> None:
     assert [one.name for one in bvh.load_scene(tmp_path / "a.gltf")] == ["Möbel"]
 
 
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le"])
+@pytest.mark.parametrize("name", ["Möbel", ""])
+def test_encodings(name: str, encoding: str, tmp_path: Path) -> None:
+    """What Python recognises of JSON is read, and checked: whether names change or not."""
+    text = gltf(nodes=[{"mesh": 0, "name": name}]).decode()
+    (tmp_path / "a.gltf").write_bytes(text.encode(encoding))
+    assert bvh.load_scene(tmp_path / "a.gltf")[0].name == (name or "0")
+    (tmp_path / "a.gltf").write_bytes(text.replace('"count": 3', '"count": -3').encode(encoding))
+    with pytest.raises(ValueError, match="count must be an integer from 0 up"):
+        bvh.load_scene(tmp_path / "a.gltf")
+
+
 def test_archives(tmp_path: Path) -> None:
     """What trimesh reads from them, with the materials that files in them name."""
     box, ball = trimesh.creation.box(), trimesh.creation.icosphere(subdivisions=1)

@@ -108,10 +108,10 @@ def _take(mine: Closest | Nearest, rows: NDArray[np.int64], other: Closest | Nea
     """Replace entries by those of another part that are less by (t or distance, id)."""
     hit = np.flatnonzero(other.prim_id >= 0)
     rows, t, prim_id = rows[hit], other[0][hit], other.prim_id[hit]
-    least, least_id = mine[0][rows], mine.prim_id[rows]
+    columns: Any = mine
+    least, least_id = columns[0][rows], mine.prim_id[rows]
     better = (least_id < 0) | (t < least) | ((t == least) & (prim_id < least_id))
     hit, rows = hit[better], rows[better]
-    columns: Any = mine
     for column, theirs in zip(columns, other, strict=True):
         column[rows] = theirs[hit]
 

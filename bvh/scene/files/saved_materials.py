@@ -65,9 +65,12 @@ def unpacked_materials(data: NDArray[np.uint8], counts: list[tuple[int, int]]) -
         return data[begin:end]
 
     image_count = int.from_bytes(taken(4).tobytes(), "little")
-    sizes = np.frombuffer(taken(8 * image_count).tobytes(), "<u8").tolist()
+    sizes = taken(8 * image_count).view("<u8")
     records = [_RECORD.unpack(taken(_RECORD.size).tobytes()) for _ in counts]
-    images = [None, *(_image(taken(size)) for size in sizes)]
+    # An image that is open takes some twenty times the bytes of a small one.
+    if len({record[-1] for record in records} - {0}) < image_count:
+        raise ValueError("is not valid: an image is of no use")
+    images = [None, *(_image(taken(size)) for size in sizes.tolist())]
     found = []
     for (*factor, linear, vertices, faces, zero, image), rows in zip(records, counts, strict=True):
         known = max(linear, vertices, faces) <= 1 and zero == 0 and image < len(images)

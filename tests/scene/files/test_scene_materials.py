@@ -171,6 +171,12 @@ HOSTILE: dict[str, tuple[Any, str]] = {
     "nothing": (lambda parts: [], "cut off"),
     "many images": (changed(0, 0, b"\xff\xff\xff\xff"), "cut off"),
     "large image": (changed(0, 4, b"\xff" * 8), "cut off"),
+    "unused image": (
+        lambda parts: [
+            struct.pack("<I2Q", 2, len(parts[2]), len(parts[2])), parts[1], 2 * parts[2], parts[3]
+        ],
+        "an image is of no use",
+    ),
     "no colours": (lambda parts: parts[:3], "cut off"),
     "more": (lambda parts: [*parts, b"\0"], "something behind its materials"),
     "no image": (changed(1, 28, b"\2"), "cannot have"),
