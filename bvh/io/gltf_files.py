@@ -25,7 +25,7 @@ _MAGIC, _JSON = b"glTF", 0x4E4F534A
 # whoever reads the file.
 _BYTES = {5120: 1, 5121: 1, 5122: 2, 5123: 2, 5125: 4, 5126: 4}
 _LANES = {"SCALAR": 1, "VEC2": 2, "VEC3": 3, "VEC4": 4, "MAT2": 4, "MAT3": 9, "MAT4": 16}
-# Edges between nodes and the root, which are walked one by one: some seconds, and what any scene
+# Edges between the root and nodes, which are walked one by one: some seconds, and what any scene
 # needs.
 _STEPS, _MEAN_DEPTH = 1 << 19, 64
 
@@ -114,15 +114,21 @@ def _check_depth(content: dict[str, Any]) -> None:
     # As trimesh walks: the parent that comes last counts.
     roots = scenes[content.get("scene", 0)].get("nodes", []) if scenes else []
     edges, seen = [(-1, node) for node in roots], set[tuple[int, int]]()
+    walked, most = 0, _STEPS + _MEAN_DEPTH * len(nodes)
     while edges:
         edge = edges.pop()
         if edge not in seen:
             seen.add(edge)
             above, node = edge
             parents[node] = above
-            edges += [(node, child) for child in nodes[node].get("children", [])]
+            children = nodes[node].get("children", [])
+            # Again for each parent of the node.
+            walked += len(children)
+            if walked > most:
+                raise ValueError(f"its nodes are children of too many: over {most} steps")
+            edges += [(node, child) for child in children]
     depths = {-1: 0}
-    steps, most = 0, _STEPS + _MEAN_DEPTH * len(nodes)
+    steps = 0
     for node in parents:
         way = []
         while node not in depths:

@@ -166,12 +166,21 @@ def chain(n: int) -> list[dict[str, Any]]:
     return [{"mesh": 0, "children": [k + 1]} for k in range(n - 1)] + [{"mesh": 0}]
 
 
+def layers(width: int, depth: int) -> list[dict[str, Any]]:
+    """Return nodes in layers, each below all of the layer before."""
+    below = [[*range(k * width, (k + 1) * width)] for k in range(1, depth)]
+    return [{"children": nodes} for nodes in below for _ in nodes] + [{"mesh": 0}] * width
+
+
 SLOW: dict[str, tuple[str, Callable[[], bytes], str]] = {
     "zip that understates": (".zip", lambda: understated(zipfile.ZIP_DEFLATED), "Bad CRC-32"),
     "zip of another method": (
         ".zip", lambda: understated(zipfile.ZIP_BZIP2), "in it is not compressed by deflate",
     ),
     "chain": (".gltf", lambda: gltf(nodes=chain(9_000)), r"40504500 steps below the root"),
+    "many parents": (
+        ".gltf", lambda: gltf(nodes=layers(100, 4)), "its nodes are children of too many",
+    ),
     "circle": (
         ".gltf", lambda: gltf(nodes=[{"children": [1]}, {"mesh": 0, "children": [0]}]),
         "node 0 is below itself",
