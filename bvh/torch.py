@@ -8,7 +8,8 @@ number of times, backward and forward, and under `torch.func`: `grad`, `jacrev`,
 The face that was found is held fixed. This gives the derivative of the distance to the surface
 wherever there is one; where the nearest face changes, as at a silhouette, it is that of one side.
 Gradients are 0 for misses, and where there is no derivative: faces without area, and rays that
-graze a face, so that float64 does not tell the sign of the product of direction and normal. They
+graze a face, so that float64 does not tell the sign of the product of direction and normal; and
+points nearer to a face than its coordinates are rounded, so that it does not tell their side. They
 are also 0 where they are beyond the range of float64, as those of u by the vertices of a face of
 size 1e-310 are. So they are never NaN nor infinite, those of gradients neither, whatever the
 gradients of results are: where these are NaN or infinite, they count as 0. They are computed in

@@ -22,6 +22,7 @@ from bvh.geometry.arithmetic.exact_sums import (
     take_sign,
 )
 from bvh.geometry.arithmetic.floats import (
+    LARGEST,
     cross_size,
     dot_size,
     finite,
@@ -77,7 +78,9 @@ def rounded_dot(m, v):
         & ((abs(b) > 2.0**-900) | (m[1] == 0.0) | (v[1] == 0.0))
         & ((abs(c) > 2.0**-900) | (m[2] == 0.0) | (v[2] == 0.0))
     )
-    return (up == down) | exact, s + rest
+    x = s + rest
+    # What overflows is infinite, or no number, and is rounded to the largest by exact sums.
+    return ((up == down) | exact) & (abs(x) <= LARGEST), x
 
 
 @kernel
@@ -129,7 +132,10 @@ def _move(maps, points, out):
 
 
 def moved(points: NDArray[np.float64], matrix: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return points (n, 3) under an affine map (3, 4), correctly rounded; NaN if not finite."""
+    """Return points (n, 3) under an affine map (3, 4), correctly rounded; NaN if not finite.
+
+    What overflows is the largest double.
+    """
     out = np.empty(points.shape)
     _move(kernel_input(matrix.reshape(12)), kernel_input(points), out)
     return out

@@ -54,6 +54,16 @@ def test_moved_points_are_correctly_rounded(rng: np.random.Generator) -> None:
                 assert nearest_sum(row, point) == x
 
 
+def test_what_overflows_stops_at_the_largest_double() -> None:
+    """However its sum is computed."""
+    points = np.array([[1.7e308, 0.0, 0.0], [1.7e308, 1.7e308, -1e308], [-1.7e308, 3.0, 1.0]])
+    largest = np.finfo(float).max
+    shifted = np.column_stack([np.eye(3), [1e308, 0.0, 0.0]])
+    assert moved(points, shifted)[:, 0].tolist() == [largest, largest, -1.7e308 + 1e308]
+    assert moved(points, 2.0 * np.eye(3, 4))[:, 0].tolist() == [largest, largest, -largest]
+    assert moved(points, np.ones((3, 4)))[:, 0].tolist() == [1.7e308, largest, -1.7e308]
+
+
 def test_points_that_are_not_finite_become_nan() -> None:
     """And spoil no others."""
     points = np.array([[np.nan, 0.0, 0.0], [1.0, 2.0, 3.0], [np.inf, 0.0, 0.0]])

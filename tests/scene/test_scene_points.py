@@ -170,6 +170,21 @@ def test_against_rational_numbers(rng: Rng) -> None:
             assert near.leaf[i] == min(pairs)[0]
 
 
+def test_vertices_beyond_the_largest_double() -> None:
+    """They stop there, as in the flattened mesh: no distance is 0 because of them."""
+    scene = Scene()
+    faces = [[0, 1, 2], [1, 3, 1]]
+    scene.add(
+        ([[0, 0, 0], [1.7e308, 0, 0], [0, 1, 0], [1.7e308, 0, 1e300]], faces),
+        [[1, 0, 0, 1e308], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]],
+    )
+    flat = BVH.from_triangles(*scene.flattened()[:2])
+    where = np.array([[0, 0, 0], [1e308, 0, 5], [1.7e308, 0, 0]])
+    found = scene.closest_point(where, k=2).distance
+    assert np.array_equal(found, flat.closest_point(where, k=2).distance)
+    assert found[:, 0].tolist() == scene.distance(where).tolist() == [1e308, 5.0, 0.0]
+
+
 def test_ties_go_to_the_first_leaf(rng: Rng) -> None:
     """The same triangles, twice in one place, in either order of the top level."""
     tree = BVH.from_triangles(*soup(50, rng))
