@@ -112,7 +112,8 @@ def _take(mine: Closest | Nearest, rows: NDArray[np.int64], other: Closest | Nea
     least, least_id = columns[0][rows], mine.prim_id[rows]
     better = (least_id < 0) | (t < least) | ((t == least) & (prim_id < least_id))
     hit, rows = hit[better], rows[better]
-    for column, theirs in zip(columns, other, strict=True):
+    pairs: Any = zip(mine, other, strict=True)
+    for column, theirs in pairs:
         column[rows] = theirs[hit]
 
 
