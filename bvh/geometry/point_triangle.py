@@ -135,9 +135,10 @@ def between(p, v0, v1, v2):
     return min(dot(g, a), min(dot(g, b), dot(g, c))) / length - error, top
 
 
-@inlined
+@kernel
 def side_of_edge(n, e, a):
     """Return the sign of n . (e x a), and the value; sign 0 where double-doubles leave it open."""
+    stay_outlined()
     h, eh, ah = high(n), high(e), high(a)
     size = dot_size(h, cross_size(eh, ah))
     exact = dd_dot(n, dd_cross(e, a))[0]

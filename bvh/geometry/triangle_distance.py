@@ -377,14 +377,12 @@ def triangle_distance(a, b):
                 elif inside:
                     nearest = _better(nearest, d, point, foot)
     d, x, y = nearest
-    low = high_ = as_double(d, post - k)
+    sure, low, high_ = True, d, d
     if least < size * UNLIKE:
         # Products may have underflowed: it is near the distance of points of both, or less.
-        sure, low, high_ = False, 0.0, as_double(math.sqrt(limit), post - k)
+        sure, low, high_ = False, 0.0, math.sqrt(limit)
     elif d < NEAREST or (d < NEAREST_FLAT and doubt):
         sure = False
-        low = as_double(d * (1.0 - 2.0**-20) - 2.0**-60, post - k)
-        high_ = as_double(d * (1.0 + 2.0**-20) + 2.0**-60, post - k)
-    else:
-        sure = True
+        low, high_ = d * (1.0 - 2.0**-20) - 2.0**-60, d * (1.0 + 2.0**-20) + 2.0**-60
+    low, high_ = as_double(low, post - k), as_double(high_, post - k)
     return sure, low, high_, put_back(x, post), put_back(y, post)

@@ -104,9 +104,10 @@ def exact_volume_of(p, a, b, c):
     return leading(total)
 
 
-@inlined
+@kernel
 def by_normal(volume, e, n, f):
     """Return (distance, exponent) from the volume, times 2**e, by the length of n, times 2**f."""
+    stay_outlined()
     if volume[0] == 0.0:
         return 0.0, np.int64(0)
     k = exponent(abs(volume[0]))
@@ -156,9 +157,10 @@ def to_corner(p, corner, k):
     return root_of(square), scale - k
 
 
-@inlined
+@kernel
 def double_area(v0, v1, v2, k):
     """Return the normal of a face as double-doubles, and the sizes of its terms."""
+    stay_outlined()
     ab, ac = difference(v1, v0, k), difference(v2, v0, k)
     return dd_cross(ab, ac), cross_size(high(ab), high(ac))
 
