@@ -178,8 +178,7 @@ def nearest_on_triangle(p, v0, v1, v2):
     if size == 0.0:
         return 0.0, 0.0, 0.0
     d, e, u, v, k = NAN, np.int64(0), 0.0, 0.0, min(-exponent(size), 1022)
-    least = min(least_of(a, b, c, size), least_of(ab, bc, ca, size))
-    if size < GREAT and least > size * UNLIKE:
+    if size < GREAT and not is_unlike((a, b, c), (ab, bc, ca), size):
         s = power_of_two(k)
         a, b, c = scaled(a, s), scaled(b, s), scaled(c, s)
         ab, bc, ca = scaled(ab, s), scaled(bc, s), scaled(ca, s)
@@ -190,16 +189,30 @@ def nearest_on_triangle(p, v0, v1, v2):
 
 
 @inlined
-def _least(v, size):
-    x, y, z = abs(v[0]), abs(v[1]), abs(v[2])
-    x, y, z = x if x > 0.0 else size, y if y > 0.0 else size, z if z > 0.0 else size
-    return min(x, min(y, z))
+def _least(vectors):
+    a, b, c = vectors
+    x, y, z = min(abs(a[0]), abs(a[1])), min(abs(a[2]), abs(b[0])), min(abs(b[1]), abs(b[2]))
+    return min(min(x, y), min(z, min(abs(c[0]), min(abs(c[1]), abs(c[2])))))
 
 
 @inlined
-def least_of(a, b, c, size):
-    """Return the least absolute component of vectors that is not 0; `size` if there is none."""
-    return min(_least(a, size), min(_least(b, size), _least(c, size)))
+def _has_below(v, least):
+    x, y, z = abs(v[0]), abs(v[1]), abs(v[2])
+    return 0.0 < x < least or 0.0 < y < least or 0.0 < z < least
+
+
+@inlined
+def is_unlike(some, others, size):
+    """Return whether a component of six vectors that is not 0 is below `UNLIKE` of their size."""
+    least = size * UNLIKE
+    # Most often none is, zeros included.
+    if min(_least(some), _least(others)) >= least:
+        return False
+    (a, b, c), (d, e, f) = some, others
+    return (
+        _has_below(a, least) or _has_below(b, least) or _has_below(c, least)
+        or _has_below(d, least) or _has_below(e, least) or _has_below(f, least)
+    )  # fmt: skip
 
 
 @inlined

@@ -50,7 +50,7 @@ from bvh.geometry.arithmetic.floats import (
     scale_by,
 )  # fmt: skip
 from bvh.geometry.arithmetic.vectors import cross, dot, minus, negated, scaled
-from bvh.geometry.point_triangle import SIDE_ERROR, UNLIKE, along, least_of, side_of_edge
+from bvh.geometry.point_triangle import SIDE_ERROR, along, is_unlike, side_of_edge
 from bvh.geometry.triangle_overlap import before
 from bvh.runtime.jit import inlined, kernel, stay_outlined
 
@@ -339,7 +339,7 @@ def triangle_distance(a, b):
     if not size < GREAT:
         a, b, post = all_scaled(a, 2.0**-30), all_scaled(b, 2.0**-30), np.int64(30)
         size = _size_of(a, b)
-    least = min(least_of(*_edges_of(a), size), least_of(*_edges_of(b), size))
+    unlike = is_unlike(_edges_of(a), _edges_of(b), size)
     k = min(-exponent(size), 1022)
     f, o = power_of_two(k), b[0]
     p = all_scaled((minus(a[0], o), minus(a[1], o), minus(a[2], o)), f)
@@ -378,7 +378,7 @@ def triangle_distance(a, b):
                     nearest = _better(nearest, d, point, foot)
     d, x, y = nearest
     sure, low, high_ = True, d, d
-    if least < size * UNLIKE:
+    if unlike:
         # Products may have underflowed: it is near the distance of points of both, or less.
         sure, low, high_ = False, 0.0, math.sqrt(limit)
     elif d < NEAREST or (d < NEAREST_FLAT and doubt):

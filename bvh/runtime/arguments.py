@@ -233,7 +233,8 @@ def lengths(name: str, value: ArrayLike, *, finite: bool = False) -> NDArray[np.
 def corner_points(lower: ArrayLike, upper: ArrayLike) -> list[NDArray[np.float64]]:
     """Return corners of regions as float64 of shape (..., 3); raise for a single inverted one."""
     low, high = points("lower", lower), points("upper", upper)
-    if low.shape == high.shape == (3,) and (low > high).any():
+    # As numbers, for the sake of single regions.
+    if low.ndim == high.ndim == 1 and any(map(operator.gt, low.tolist(), high.tolist())):
         raise ValueError(
             f"lower must not be above upper on any axis, got {low.tolist()} and {high.tolist()}"
         )
