@@ -127,7 +127,8 @@ def test_every_script_has_its_picture_and_its_place() -> None:
     pictures = ROOT / "bvh" / "docs" / "pictures"
     if not pictures.is_dir():
         pytest.skip("not a clone of the repository")
-    assert set(re.findall(r"\(\.\./examples/gallery/(\w+)\.py\)", page)) - set(SHARED) == set(SCRIPTS)
+    scripts = re.findall(r"\(\.\./examples/gallery/(\w+)\.py\)", page)
+    assert {*scripts} - {*SHARED} == {*SCRIPTS}
     assert set(re.findall(r"\(pictures/(\w+)\.webp\)", page)) == set(SCRIPTS)
     for name in SCRIPTS:
         lines = (FOLDER / f"{name}.py").read_text().splitlines()
