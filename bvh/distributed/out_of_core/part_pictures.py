@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bvh.camera.camera import Camera
+from bvh.camera.camera import Camera, check_camera
 from bvh.distributed.out_of_core.part_points import PartPoints
-from bvh.picking.region import check_camera
 from bvh.queries.hierarchy import BVH
 from bvh.queries.results import Hits
 from bvh.runtime.arguments import whole_number
