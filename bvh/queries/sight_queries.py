@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from bvh.geometry.arithmetic.floats import SMALLEST
 from bvh.queries.answers.result_bases import TruthResult
+from bvh.queries.verbs import verb
 from bvh.runtime.arguments import Cull, common_shape, lengths, points
 from bvh.runtime.foreign_arrays import foreign_answer, is_foreign
 from bvh.runtime.progress_bars import ProgressLike
@@ -37,6 +38,7 @@ class SightQueries:
 
     any_hit: Callable[..., Any]
 
+    @verb({"p": (3,), "q": (3,), "mask": ()}, np.bool_)
     def visible(
         self,
         p: ArrayLike,
@@ -100,7 +102,7 @@ class SightQueries:
         True
         """
         if is_foreign(p, q, mask):
-            return foreign_answer(self, "visible", locals())
+            return foreign_answer(self.visible, locals())
         rays = segments(p, q, margin)
         hidden = self.any_hit(
             rays.origins, rays.directions, rays.t_min, rays.t_max, mask=mask, cull=cull,
