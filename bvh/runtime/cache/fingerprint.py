@@ -40,7 +40,16 @@ _COMPILES = re.compile(
     rb"|\bruntime import [^\n]*\bjit\b|\bimport bvh\.runtime\.jit\b"
 )
 # Nor is there a kernel in these, which therefore need not be read.
-WITHOUT_KERNELS = ("apps", "benchmarks", "compat", "distributed", "examples", "meshes", "pictures")
+WITHOUT_KERNELS = (
+    "apps",
+    "benchmarks",
+    "compat",
+    "distributed",
+    "docs",
+    "examples",
+    "meshes",
+    "pictures",
+)
 
 DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
