@@ -16,8 +16,8 @@ from bvh.apps.viewer.scene_copy import SceneCopy
 from bvh.apps.viewer.session import Session
 from bvh.camera.camera import Camera
 from bvh.runtime.arguments import number_of
-from bvh.runtime.changes import changes
 from bvh.scene.scene import Scene
+from bvh.tree.changes import changes
 
 if TYPE_CHECKING:
     from viser import ClientHandle
