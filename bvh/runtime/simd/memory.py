@@ -14,7 +14,7 @@ from bvh.runtime.jit import emits, literal_operation, types
 from bvh.runtime.simd.vectors import INT, LLVM, LONG, Vec, declare, indices
 
 
-def _is_flat(array: Any, dtype: Any = None) -> bool:
+def is_flat(array: Any, dtype: Any = None) -> bool:
     """Return whether a type is that of a pointer or C-contiguous array, of numbers or of a type."""
     flat = isinstance(array, types.CPointer) or (
         isinstance(array, types.Array) and array.layout == "C"
@@ -42,7 +42,7 @@ def pointer(typingctx: Any, array: Any) -> Any:
     References to an array are counted at every call, with an atomic instruction; those of a pointer
     are not, so the caller keeps the array alive.
     """
-    if not (_is_flat(array) or isinstance(array, types.CPointer)):
+    if not (is_flat(array) or isinstance(array, types.CPointer)):
         return None
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
@@ -73,7 +73,7 @@ def shifted(typingctx: Any, array: Any, offset: Any) -> Any:
 @literal_operation
 def address(typingctx: Any, array: Any, index: Any) -> Any:
     """Return the address of an element as an integer."""
-    if not _is_flat(array):
+    if not is_flat(array):
         return None
 
     def codegen(*given: Any) -> Any:
@@ -96,7 +96,8 @@ def prefetch_address(typingctx: Any, target: Any) -> Any:
     return types.void(types.int64), codegen
 
 
-def _peek(array: Any, dtype: Any) -> Any:
+def reading(array: Any, dtype: Any) -> Any:
+    """Return (signature, codegen) of reading an element as a number of a type."""
     llvm = None if array.dtype == dtype else LLVM[dtype]
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
@@ -105,7 +106,8 @@ def _peek(array: Any, dtype: Any) -> Any:
     return dtype(array, types.intp), codegen
 
 
-def _poke(array: Any, dtype: Any) -> Any:
+def writing(array: Any, dtype: Any) -> Any:
+    """Return (signature, codegen) of writing an element as a number of a type."""
     llvm = None if array.dtype == dtype else LLVM[dtype]
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
@@ -118,28 +120,29 @@ def _poke(array: Any, dtype: Any) -> Any:
 @literal_operation
 def peek(typingctx: Any, array: Any, index: Any) -> Any:
     """Read an element."""
-    return _peek(array, array.dtype) if _is_flat(array) else None
+    return reading(array, array.dtype) if is_flat(array) else None
 
 
 @literal_operation
 def poke(typingctx: Any, array: Any, index: Any, value: Any) -> Any:
     """Write an element."""
-    return _poke(array, array.dtype) if _is_flat(array) else None
+    return writing(array, array.dtype) if is_flat(array) else None
 
 
 @literal_operation
 def peek_int(typingctx: Any, array: Any, index: Any) -> Any:
     """Read an element of a float32 array as the int32 whose bits it holds."""
-    return _peek(array, types.int32) if _is_flat(array, types.float32) else None
+    return reading(array, types.int32) if is_flat(array, types.float32) else None
 
 
 @literal_operation
 def poke_int(typingctx: Any, array: Any, index: Any, value: Any) -> Any:
     """Write the bits of an int32 into an element of a float32 array."""
-    return _poke(array, types.int32) if _is_flat(array, types.float32) else None
+    return writing(array, types.int32) if is_flat(array, types.float32) else None
 
 
-def _load(array: Any, n: Any, lane: Any) -> Any:
+def loading(array: Any, n: Any, lane: Any) -> Any:
+    """Return (signature, codegen) of loading n lanes of a type."""
     vec = Vec(lane, n.literal_value)
 
     def codegen(context: Any, builder: Any, sig: Any, args: Any) -> Any:
@@ -152,21 +155,21 @@ def _load(array: Any, n: Any, lane: Any) -> Any:
 @literal_operation
 def load(typingctx: Any, array: Any, index: Any, n: Any) -> Any:
     """Load n elements from an index on."""
-    if not (_is_flat(array) and isinstance(n, types.IntegerLiteral)):
+    if not (is_flat(array) and isinstance(n, types.IntegerLiteral)):
         return None
-    return _load(array, n, array.dtype)
+    return loading(array, n, array.dtype)
 
 
 @literal_operation
 def load_ints(typingctx: Any, array: Any, index: Any, n: Any) -> Any:
     """Load n elements of a float32 array as the int32 whose bits they hold."""
-    return _load(array, n, types.int32) if _is_flat(array, types.float32) else None
+    return loading(array, n, types.int32) if is_flat(array, types.float32) else None
 
 
 @literal_operation
 def load_bytes(typingctx: Any, array: Any, index: Any, n: Any) -> Any:
     """Load n bytes of an array, each into a lane of int32."""
-    if not _is_flat(array, types.uint8):
+    if not is_flat(array, types.uint8):
         return None
     vec = Vec(types.int32, n.literal_value)
 
@@ -180,7 +183,7 @@ def load_bytes(typingctx: Any, array: Any, index: Any, n: Any) -> Any:
 @literal_operation
 def load_threes(typingctx: Any, array: Any, index: Any, n: Any) -> Any:
     """Load n rows of three from an index on, as three vectors: all x, all y, all z."""
-    if not (_is_flat(array) and isinstance(n, types.IntegerLiteral)):
+    if not (is_flat(array) and isinstance(n, types.IntegerLiteral)):
         return None
     vec = Vec(array.dtype, n.literal_value)
 
@@ -197,7 +200,7 @@ def load_threes(typingctx: Any, array: Any, index: Any, n: Any) -> Any:
     return types.UniTuple(vec, 3)(array, types.intp, n), codegen
 
 
-def _store(array: Any, value: Any, lane: Any) -> Any:
+def storing(array: Any, value: Any, lane: Any) -> Any:
     """Store lanes or a scalar, narrowed to the type `lane` where theirs is another."""
     llvm = Vec(lane, value.n).llvm if isinstance(value, Vec) else LLVM[lane]
     narrow = {types.float64: "fptrunc", lane: None}.get(getattr(value, "dtype", value), "trunc")
@@ -216,9 +219,9 @@ def store(typingctx: Any, array: Any, index: Any, value: Any) -> Any:
     """Store a vector, or a scalar, from an index on; doubles are rounded to an array's float32."""
     dtype = getattr(value, "dtype", value)
     rounds = dtype == types.float64 and array.dtype == types.float32
-    if not (_is_flat(array) and (dtype == array.dtype or rounds)):
+    if not (is_flat(array) and (dtype == array.dtype or rounds)):
         return None
-    return _store(array, value, array.dtype)
+    return storing(array, value, array.dtype)
 
 
 @literal_operation
@@ -226,13 +229,13 @@ def store_ints(typingctx: Any, array: Any, index: Any, value: Any) -> Any:
     """Store the low bits of integers, lanes or a scalar, as int32 into a float32 array."""
     value = types.unliteral(value)
     whole = isinstance(getattr(value, "dtype", value), types.Integer)
-    return _store(array, value, types.int32) if whole and _is_flat(array, types.float32) else None
+    return storing(array, value, types.int32) if whole and is_flat(array, types.float32) else None
 
 
 @literal_operation
 def gather(typingctx: Any, array: Any, index: Any, step: Any, offset: Any) -> Any:
     """Read elements index[k] * step + offset of an array, lane by lane."""
-    if not (_is_flat(array) and index.dtype == types.int64):
+    if not (is_flat(array) and index.dtype == types.int64):
         return None
     vec = Vec(array.dtype, index.n)
 
