@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 from bvh.geometry.obbs import inverses
 from bvh.geometry.transforms import moved
 from bvh.queries.answers.other_libraries import given_like, in_numpy, narrowed
-from bvh.queries.answers.result_bases import FloatResult, IdResult, PerQuery, Ragged
+from bvh.queries.answers.result_bases import PerQuery, Ragged
+from bvh.runtime.arguments import FloatResult, IdResult
 from bvh.tree.instanced import Instanced
 from bvh.tree.primitives import Boxes, Custom, Obbs, Triangles
 
@@ -304,7 +305,7 @@ def normals_of(corners: Floats) -> Floats:
 
 
 def box_normals(
-    boxes: Boxes | Obbs, prim_id: Any, position: Floats, transform: Floats | None
+    boxes: Boxes | Obbs | Custom, prim_id: Any, position: Floats, transform: Floats | None
 ) -> Floats:
     """Return the unit normals of the sides that points (n, 3) are nearest to.
 

@@ -30,7 +30,7 @@ from bvh.runtime.simd.arithmetic import (
     sqrt,
 )
 from bvh.runtime.simd.cpu import FEATURES, WIDTH, cycles
-from bvh.runtime.simd.fields import field, rows, splat_rows
+from bvh.runtime.simd.fields import Accessor, field, rows, splat_rows
 from bvh.runtime.simd.lanes import (
     compress_order,
     full_like,
@@ -60,7 +60,7 @@ from bvh.runtime.simd.memory import (
 from bvh.runtime.simd.vectors import Vec
 
 __all__ = [
-    "FEATURES", "WIDTH", "Vec", "address", "as_floats", "as_ints", "compress_order", "convert",
+    "FEATURES", "WIDTH", "Accessor", "Vec", "address", "as_floats", "as_ints", "compress_order", "convert",
     "cycles", "field", "fma", "full_like", "gather", "greater", "highest_bit", "lane", "lane_numbers",
     "lesser", "load", "load_ints", "load_threes", "lowest", "lowest_bit", "mask_bits", "peek",
     "peek_int", "permute", "pointer", "pointer_to", "poke", "poke_int", "popcount",

@@ -7,11 +7,22 @@ intrinsics, which take Numba no longer than `peek` and a sum; a function takes i
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from llvmlite import ir
 from numba.core import cgutils
 
+from bvh.runtime.compiler.code_types import (
+    Builder,
+    Context,
+    Operation,
+    Signature,
+    Type,
+    TypedCode,
+    TypingContext,
+    Value,
+    Values,
+)
 from bvh.runtime.jit import literal_operation, types
 from bvh.runtime.simd.cpu import WIDTH
 from bvh.runtime.simd.memory import is_flat, loading, reading, storing, writing
@@ -20,69 +31,67 @@ from bvh.runtime.simd.vectors import LONG, Vec, spread
 Accessor = Callable[..., object]
 
 
-def _each(access, places, context, builder, signature, args, values=None):
-    """Write one access for each place, which is added to the index; return what they return."""
+def _each(
+    operation: TypedCode, places: Sequence[int], context: Context, builder: Builder, args: Values,
+    values: Sequence[Value] = (),
+) -> list[Value]:  # fmt: skip
+    """Write an operation for each place, which is added to the index; return what they return."""
+    signature, write = operation
     results = []
     for i, place in enumerate(places):
-        value = [] if values is None else [values[i]]
         index = builder.add(args[1], ir.Constant(LONG, place))
-        results.append(access(context, builder, signature, [args[0], index, *value]))
+        results.append(write(context, builder, signature, [args[0], index, *values[i : i + 1]]))
     return results
 
 
-def _values(builder, places, args):
-    return [args[2]] if len(places) == 1 else cgutils.unpack_tuple(builder, args[2], len(places))
-
-
-def _result(context, builder, kind, results):
-    return context.make_tuple(builder, kind, results) if len(results) > 1 else results[0]
-
-
-def _many(kind, places):
+def _kind_of(kind: Type, places: Sequence[int]) -> Type:
+    """Return the type of what is at some places: one of a kind, or a tuple of them."""
     return kind if len(places) == 1 else types.UniTuple(kind, len(places))
 
 
-def _one(value):
-    return value.dtype if isinstance(value, types.UniTuple) else types.unliteral(value)
+def _together(context: Context, builder: Builder, kind: Type, results: list[Value]) -> Value:
+    return results[0] if len(results) == 1 else context.make_tuple(builder, kind, results)
 
 
-def field(kind: types.Number, *places: int) -> tuple[Accessor, Accessor]:
+def _apart(builder: Builder, places: Sequence[int], value: Value) -> Sequence[Value]:
+    return [value] if len(places) == 1 else cgutils.unpack_tuple(builder, value, len(places))
+
+
+def field(kind: Type, *places: int) -> tuple[Accessor, Accessor]:
     """Return functions that read and write a number of a type, or a tuple where places are more.
 
     Those of int32 are read as int64, as all integers inside kernels.
     """
+    wide = types.int64 if kind == types.int32 else kind
+    result = _kind_of(wide, places)
 
     @literal_operation
-    def read(typingctx, memory, index):
+    def read(typingctx: TypingContext, memory: Type, index: Type) -> Operation:
         if not is_flat(memory):
             return None
-        one, access = reading(memory, kind)
-        wide = types.int64 if kind == types.int32 else kind
-        result = _many(wide, places)
+        operation = reading(memory, kind)
 
-        def codegen(context, builder, signature, args):
-            found = _each(access, places, context, builder, one, args)
+        def codegen(context: Context, builder: Builder, sig: Signature, args: Values) -> Value:
+            found = _each(operation, places, context, builder, args)
             if wide != kind:
                 found = [builder.sext(number, LONG) for number in found]
-            return _result(context, builder, result, found)
+            return _together(context, builder, result, found)
 
         return result(memory, types.intp), codegen
 
     @literal_operation
-    def write(typingctx, memory, index, value):
+    def write(typingctx: TypingContext, memory: Type, index: Type, value: Type) -> Operation:
         if not is_flat(memory):
             return None
-        one, access = writing(memory, kind)
-        given = types.unliteral(value)
+        operation, given = writing(memory, kind), types.unliteral(value)
         kinds = [given] if len(places) == 1 else given.types
 
-        def codegen(context, builder, signature, args):
-            values = _values(builder, places, args)
-            values = [
+        def codegen(context: Context, builder: Builder, sig: Signature, args: Values) -> Value:
+            numbers = [
                 context.cast(builder, number, own, kind)
-                for number, own in zip(values, kinds, strict=True)
+                for number, own in zip(_apart(builder, places, args[2]), kinds, strict=True)
             ]
-            _each(access, places, context, builder, one, args, values)
+            _each(operation, places, context, builder, args, numbers)
             return context.get_dummy_value()
 
         return types.void(memory, types.intp, given), codegen
@@ -90,7 +99,7 @@ def field(kind: types.Number, *places: int) -> tuple[Accessor, Accessor]:
     return read, write
 
 
-def rows(kind: types.Number, *places: int) -> tuple[Accessor, Accessor, Accessor]:
+def rows(kind: Type, *places: int) -> tuple[Accessor, Accessor, Accessor]:
     """Return functions that read a number, load n lanes, and store a number or lanes, narrowed.
 
     Where places are more than one, these are tuples.
@@ -98,30 +107,30 @@ def rows(kind: types.Number, *places: int) -> tuple[Accessor, Accessor, Accessor
     read, _ = field(kind, *places)
 
     @literal_operation
-    def load(typingctx, memory, index, n):
+    def load(typingctx: TypingContext, memory: Type, index: Type, n: Type) -> Operation:
         if not (is_flat(memory) and isinstance(n, types.IntegerLiteral)):
             return None
-        one, access = loading(memory, n, kind)
-        result = _many(one.return_type, places)
+        operation = loading(memory, n, kind)
+        result = _kind_of(operation[0].return_type, places)
 
-        def codegen(context, builder, signature, args):
-            # The number of lanes is part of the type.
-            found = _each(access, places, context, builder, one, args)
-            return _result(context, builder, result, found)
+        def codegen(context: Context, builder: Builder, sig: Signature, args: Values) -> Value:
+            found = _each(operation, places, context, builder, args)
+            return _together(context, builder, result, found)
 
         return result(memory, types.intp, n), codegen
 
     @literal_operation
-    def store(typingctx, memory, index, value):
+    def store(typingctx: TypingContext, memory: Type, index: Type, value: Type) -> Operation:
         if not is_flat(memory):
             return None
-        one, access = storing(memory, _one(value), kind)
+        given = types.unliteral(value)
+        operation = storing(memory, given if len(places) == 1 else given.dtype, kind)
 
-        def codegen(context, builder, signature, args):
-            _each(access, places, context, builder, one, args, _values(builder, places, args))
+        def codegen(context: Context, builder: Builder, sig: Signature, args: Values) -> Value:
+            _each(operation, places, context, builder, args, _apart(builder, places, args[2]))
             return context.get_dummy_value()
 
-        return types.void(memory, types.intp, types.unliteral(value)), codegen
+        return types.void(memory, types.intp, given), codegen
 
     return read, load, store
 
@@ -129,22 +138,20 @@ def rows(kind: types.Number, *places: int) -> tuple[Accessor, Accessor, Accessor
 def splat_rows(*places: int) -> Accessor:
     """Return a function of (memory, stride) that copies a float32 into all lanes of a vector.
 
-    The float32 is that of a row, whose place is in strides; rows give a tuple of vectors.
+    Places are in strides; of more than one it returns a tuple.
     """
-    vec = Vec(types.float32, WIDTH)
+    result = _kind_of(Vec(types.float32, WIDTH), places)
 
-    @literal_operation
-    def read(typingctx, numbers):
-        result = _many(vec, places)
-
-        def codegen(context, builder, signature, args):
-            memory, stride = (builder.extract_value(args[0], i) for i in range(2))
+    def read(typingctx: TypingContext, numbers: Type) -> Operation:
+        def codegen(context: Context, builder: Builder, sig: Signature, args: Values) -> Value:
+            memory, stride = cgutils.unpack_tuple(builder, args[0], 2)
             found = []
             for place in places:
                 index = builder.mul(stride, ir.Constant(LONG, place))
                 found.append(spread(builder, builder.load(builder.gep(memory, [index])), WIDTH))
-            return _result(context, builder, result, found)
+            return _together(context, builder, result, found)
 
         return result(numbers), codegen
 
-    return read
+    accessor: Accessor = literal_operation(read)
+    return accessor

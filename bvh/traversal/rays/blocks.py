@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from bvh.geometry.arithmetic.floats import INF, scale_by
 from bvh.runtime.arguments import aligned
 from bvh.runtime.jit import inlined, types
-from bvh.runtime.simd import WIDTH, load, peek, rows, shifted
+from bvh.runtime.simd import WIDTH, Accessor, load, peek, rows, shifted
 from bvh.traversal.rays import ray_numbers as numbers
 from bvh.tree.instanced import by_scene, code_of, leaf_of, prim_of
 
@@ -54,7 +54,9 @@ _DOUBLE_BITS = _LANE_BITS + DOUBLE_ROWS.bit_length() - 1
 F = np.float32
 
 
-def _row(row, kind=types.float32, count=1):
+def _row(
+    row: int, kind: types.Type = types.float32, count: int = 1
+) -> tuple[Accessor, Accessor, Accessor]:
     """Return the accessors of a row, or of neighbouring ones."""
     return rows(kind, *range(row * WIDTH, (row + count) * WIDTH, WIDTH))
 

@@ -65,7 +65,9 @@ def new_packet_scratch() -> PacketScratch:
     )
 
 
-trace_blas_packet = kernel(trace_packet.py_func)
+# The packet loop again, for the BLAS: in the TLAS it comes here at a leaf, and Numba cannot infer
+# the types of a function that calls itself, through others, for other types.
+_trace_in_blas = kernel(trace_packet.py_func)
 
 
 @kernel
@@ -151,7 +153,7 @@ def _intersect_instance(goal, tree, block, context_ref, stack, packet, child, bo
         reach = F(peek(instanced.transforms, leaf * TRANSFORM_SIZE + BOUND))
         octant = _next_octant(moved, begin, end)
         while octant >= 0 and done:
-            done = trace_blas_packet(below, scratch.below, begin, end, octant, reach, goal)
+            done = _trace_in_blas(below, scratch.below, begin, end, octant, reach, goal)
             i = np.int64(0)
             for at in range(begin, end, GROUP):
                 changed = moved_rays.bring_back(block, moved, i, at, leaf) or changed

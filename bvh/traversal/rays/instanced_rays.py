@@ -1,4 +1,4 @@
-"""Rays in a scene: from its TLAS to its BLAS and back, and their setup at each instance.
+"""Single rays in a scene: from its TLAS to its BLAS and back.
 
 At a leaf of the TLAS a single ray is transformed into the frame of an instance's BLAS and continues
 there, in the same slot and on the same stack; when nothing is left of the BLAS, it returns.

@@ -21,6 +21,7 @@ from bvh.runtime.arguments import aligned
 from bvh.runtime.jit import inlined, kernel, stay_outlined, types
 from bvh.runtime.simd import (
     WIDTH,
+    Accessor,
     convert,
     full_like,
     greater,
@@ -65,11 +66,10 @@ F = np.float32
 DELTA, MAX_SHIFT = 2.0**-30, 900.0
 
 
-def _state(row, count=1):
+def _state(row: int, count: int = 1) -> tuple[Accessor, Accessor]:
     """Return functions that load and set rows of the state, doubles by the ray's number."""
-    return rows(types.float64, *range(row * PACKET_RAYS, (row + count) * PACKET_RAYS, PACKET_RAYS))[
-        1:
-    ]
+    places = range(row * PACKET_RAYS, (row + count) * PACKET_RAYS, PACKET_RAYS)
+    return rows(types.float64, *places)[1:]
 
 
 # The state of rays in the TLAS: origin, its error, and direction; where t_min and t_max are; the

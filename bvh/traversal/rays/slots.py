@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from bvh.geometry.arithmetic.floats import INF
 from bvh.runtime.arguments import aligned
 from bvh.runtime.jit import inlined, types
-from bvh.runtime.simd import WIDTH, field, peek, pointer_to, poke, rows, shifted
+from bvh.runtime.simd import WIDTH, Accessor, field, peek, pointer_to, poke, rows, shifted
 from bvh.traversal.rays import blocks
 from bvh.traversal.rays import ray_numbers as numbers
 from bvh.traversal.rays.blocks import BLOCK
@@ -71,7 +71,7 @@ NO_PRIM, NO_EXACT = -1, -2
 F, F4, I4 = np.float32, np.float32(0.0), np.int32(0)
 
 
-def _word(kind, word, count=1):
+def _word(kind: types.Type, word: int, count: int = 1) -> tuple[Accessor, Accessor]:
     """Return the accessors of numbers of 64 bits."""
     return field(kind, *range(_WORDS + 2 * word, _WORDS + 2 * (word + count), 2))
 
