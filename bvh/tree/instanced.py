@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from inspect import signature
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +46,9 @@ CODE_BITS = 32
 PRIM_MASK = 0xFFFFFFFF
 
 F4, F8, I4 = np.float32(0.0), 0.0, np.int32(0)
+
+# Primitives of a scene by their codes, or of a tree by their ids.
+Ids: TypeAlias = NDArray[np.int32] | NDArray[np.int64]
 
 
 class Instanced(NamedTuple):
