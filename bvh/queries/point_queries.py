@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from bvh.geometry.ray_shapes import shaped
 from bvh.queries.answers.result_bases import FloatResult, TruthResult
-from bvh.queries.batches import single_points
+from bvh.queries.batches import quick_calls
+from bvh.queries.batches.quick_calls import Searched
 from bvh.queries.query_arguments import Target, check_method, point_batch
 from bvh.runtime.arguments import InsideRule, thread_count, whole_number
 from bvh.runtime.caller_warnings import warn_caller
@@ -31,8 +32,8 @@ class PointQueries(Generic[Points]):
     _as_one_tree: Callable[[str, int | None, bool], Any]
     # For a mask: what counts and has open edges; None where nothing has, or it has been told.
     _open_edges: Callable[[int | None], str | None]
-    # What a single plain point searches, as of `single_points`; None where errors must tell more.
-    _near_at_once: Callable[..., Any]
+    # What quick calls search.
+    _quick: Callable[..., Searched]
 
     def closest_point(
         self,
@@ -114,8 +115,8 @@ class PointQueries(Generic[Points]):
             and type(max_distance) is float and max_distance >= 0.0
         ):  # fmt: skip
             # A single point is finished sooner than a batch is prepared.
-            searched = type(self)._near_at_once(self)
-            one: Any = single_points.closest_point(searched, points, max_distance, k)
+            searched = type(self)._quick(self)
+            one: Any = quick_calls.closest_point(searched, points, max_distance, k)
             if one is not None:
                 return one
         if is_foreign(points, max_distance):
@@ -164,8 +165,8 @@ class PointQueries(Generic[Points]):
             mask is None and threads is None and progress is None
             and type(max_distance) is float and max_distance >= 0.0
         ):  # fmt: skip
-            searched = type(self)._near_at_once(self)
-            one = single_points.distance(searched, points, max_distance)
+            searched = type(self)._quick(self)
+            one = quick_calls.distance(searched, points, max_distance)
             if one is not None:
                 return one
         if is_foreign(points, max_distance):

@@ -10,15 +10,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from bvh.queries.answers.result_bases import CountResult, TruthResult
-from bvh.queries.batches import ray_batches, single_hits, small_batches
+from bvh.queries.batches import quick_calls, ray_batches
+from bvh.queries.batches.quick_calls import Searched
 from bvh.queries.query_arguments import (
     RayArguments,
     cast,
     checked_cull,
     edge_rule,
     one_mask,
-    plain_ray,
-    plain_rays,
 )
 from bvh.runtime.arguments import Cull, EdgeRule, flag, whole_number
 from bvh.runtime.foreign_arrays import foreign_answer, is_foreign
@@ -35,14 +34,8 @@ class RayQueries(Generic[ClosestHits, EveryHit, Caster]):
     __slots__ = ()
 
     _target: Callable[[], Any]
-    # What plain rays, so many, go through: arrays, what keeps alive what these refer to, and the
-    # merged tree of a scene, if they are its. For one ray, `Searched`, and whether trees are split.
-    _searched: Callable[..., tuple[Any, object, Any]]
-    _at_once: Callable[..., tuple[Any, object, bool]]
-    # One ray, if it is a plain one, from t_min to t_max: its hit.
-    _closest_of_one: Callable[..., ClosestHits | None]
-    # One ray, (ox, oy, oz, dx, dy, dz): its hit as the kernel has it; the second is prim_id.
-    _cast_one: Callable[..., Any]
+    # What quick calls search.
+    _quick: Callable[..., Searched]
     # For a side to cull and a mask.
     _caster: Callable[[int, int], Caster]
 
@@ -148,17 +141,12 @@ class RayQueries(Generic[ClosestHits, EveryHit, Caster]):
             and validate_rays is False and counters is False
             and (sort is None or type(sort) is bool)
         ):  # fmt: skip
-            # A single ray is finished sooner than a batch is prepared.
-            # Not self._closest_of_one(...), which takes longer where there is a `__getattr__`.
-            hit = type(self)._closest_of_one(self, origins, directions, t_min, t_max)
-            if hit is not None:
-                return hit
-            rays = plain_rays(origins, directions, t_min, t_max, small_batches.MOST)
-            if rays is not None and sort is None:
-                searched = type(self)._searched(self, len(rays.origins))
-                found: Any = small_batches.closest_hit(searched, rays)
-                if found is not None:
-                    return found
+            # A few rays are finished sooner than a batch is prepared.
+            # Not self._quick(), which takes longer where there is a `__getattr__`.
+            searched = type(self)._quick(self)
+            found: Any = quick_calls.closest_hit(searched, origins, directions, t_min, t_max)
+            if found is not None:
+                return found
         if flag("counters", counters) and filter is not None:
             raise ValueError("counters must be False where there is a filter, got True")
         given = RayArguments(
@@ -243,16 +231,10 @@ class RayQueries(Generic[ClosestHits, EveryHit, Caster]):
             and threads is None and progress is None and filter is None and data is None
             and validate_rays is False and (sort is None or type(sort) is bool)
         ):  # fmt: skip
-            ray = plain_ray(origins, directions)
-            if ray is not None:
-                hit: bool = type(self)._cast_one(self, ray, t_min, t_max)[1] >= 0
-                return hit
-            rays = plain_rays(origins, directions, t_min, t_max, small_batches.MOST)
-            if rays is not None and sort is None:
-                searched = type(self)._searched(self, len(rays.origins))
-                blocked = small_batches.any_hit(searched, rays)
-                if blocked is not None:
-                    return blocked
+            searched = type(self)._quick(self)
+            blocked = quick_calls.any_hit(searched, origins, directions, t_min, t_max)
+            if blocked is not None:
+                return blocked
         given = RayArguments(
             origins, directions, t_min, t_max, cull, threads, validate_rays, progress, filter,
             data, sort, mask,
@@ -326,9 +308,10 @@ class RayQueries(Generic[ClosestHits, EveryHit, Caster]):
         once = edge_rule(edges)
         plain = cull is mask is max_hits is threads is progress is filter is data is None
         if plain and validate_rays is False:
-            one: EveryHit = single_hits.all_hits(self, origins, directions, t_min, t_max, once)
+            searched = type(self)._quick(self)
+            one: Any = quick_calls.all_hits(searched, origins, directions, t_min, t_max, once)
             if one is not None:
-                return one
+                return one  # type: ignore[no-any-return]
         limit = None if max_hits is None else whole_number("max_hits", max_hits)
         target = self._target()
         run = partial(ray_batches.find_all_hits, once=once, limit=limit, target=target)
@@ -384,7 +367,8 @@ class RayQueries(Generic[ClosestHits, EveryHit, Caster]):
         """
         once = edge_rule(edges)
         if cull is mask is threads is progress is filter is data is None and validate_rays is False:
-            one = single_hits.count_hits(self, origins, directions, t_min, t_max, once)
+            searched = type(self)._quick(self)
+            one = quick_calls.count_hits(searched, origins, directions, t_min, t_max, once)
             if one is not None:
                 return one
         given = RayArguments(

@@ -25,8 +25,6 @@ from bvh.runtime.arguments import number_of
 
 Ids = NDArray[np.int32]
 
-new_object = object.__new__
-
 # Columns of lists of hits with an entry a hit.
 ENTRIES = ("prim_id", "t", "u", "v", "front", "instance_id", "leaf")
 

@@ -11,6 +11,7 @@ from bvh.picking.cursor import all_under, pick_near
 from bvh.picking.marquee import select
 from bvh.picking.region import RegionMode, Selected, check_camera, lasso, rectangle
 from bvh.picking.results import Pick, Selection
+from bvh.queries.batches.quick_calls import cast_ray
 from bvh.runtime.arguments import ALL_BITS
 from bvh.scene.scene_queries import SceneQueries
 
@@ -71,7 +72,7 @@ class Picking(SceneQueries):
                 check_camera(camera)
             ray = camera.cursor_ray(x, y)
             if mask is ALL_BITS:
-                hit = self._cast_one(ray, camera.near, camera.far)
+                hit = cast_ray(self._current(), ray, camera.near, camera.far)
             else:
                 hit = self.caster(mask=mask)(*ray, camera.near, camera.far)
             return Pick((self, camera, x, y, ray, self._flattened), hit) if hit[1] >= 0 else None

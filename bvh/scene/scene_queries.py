@@ -13,12 +13,12 @@ from bvh.io.trimesh_scenes import Attributes
 from bvh.queries.answers.casters import SCENE_CAST, SceneCaster
 from bvh.queries.answers.clearances import SceneClearances
 from bvh.queries.batches.counted_ids import counted_ids, only
-from bvh.queries.batches.kept_calls import Searched
 from bvh.queries.batches.overlap_batches import RegionSearch
+from bvh.queries.batches.quick_calls import Searched
 from bvh.queries.hierarchy import BVH
 from bvh.queries.overlap_queries import OverlapQueries
 from bvh.queries.point_queries import PointQueries
-from bvh.queries.query_arguments import Target, one_mask, plain_ray
+from bvh.queries.query_arguments import Target, one_mask
 from bvh.queries.ray_queries import RayQueries
 from bvh.queries.results import (
     Ids,
@@ -27,7 +27,6 @@ from bvh.queries.results import (
     SceneHits,
     SceneOverlaps,
     ScenePairs,
-    new_object,
 )
 from bvh.queries.sight_queries import SightQueries
 from bvh.queries.tree_base import TreeBase
@@ -39,11 +38,7 @@ from bvh.scene.content import SceneContent
 from bvh.scene.instance_pairs import PairsLike, find_leaf_pairs, ignored_keys, search_of_scene
 from bvh.scene.instanced_trees import InstancedTrees
 from bvh.scene.instances import Instances
-from bvh.traversal.rays.one_ray import cast_function
 from bvh.tree.primitives import Triangles
-
-# Nothing is culled, and all masks count.
-EVERYTHING = (0, -1)
 
 
 class SceneQueries(
@@ -70,54 +65,11 @@ class SceneQueries(
         # Kernels have only addresses of the trees, and `progress` may release them.
         return Target(view.arrays, view.split, view, merged=view.merger.tree_for)
 
-    def _searched(self, rays: int) -> tuple[Any, object, Any]:
-        view = self._current()
-        whole = view.merger.tree_for(rays, None)
-        return view.arrays if whole is None else whole.arrays, view, whole
-
-    def _at_once(self) -> tuple[Searched, object, bool]:
-        view = self._current()
-        searched = view.seen
-        if searched is None or searched.arrays is not view.arrays:
-            searched = view.in_memory()
-        return searched, view, view.split
-
-    def _near_at_once(self) -> Any:
-        view = self._current()
-        if not view.plain:
-            return None
-        near = view.near
-        if near is None or near.arrays is not view.arrays:
-            near = view.measured()
-        return near, view
-
-    def _cast_one(self, ray: tuple[float, ...], t_min: float, t_max: float) -> Any:
-        view = self._current()
-        kernel = view.cast or _kernel_of(view)
-        ox, oy, oz, dx, dy, dz = ray
-        return kernel(view.address, ox, oy, oz, dx, dy, dz, t_min, t_max, EVERYTHING)
-
-    def _closest_of_one(
-        self, origin: Any, direction: Any, t_min: float, t_max: float
-    ) -> SceneHits | None:
-        ray = plain_ray(origin, direction)
-        if ray is None:
-            return None
-        view = self._current()
-        kernel = view.cast or _kernel_of(view)
-        hits = new_object(SceneHits)
-        fields = hits.__dict__
-        ox, oy, oz, dx, dy, dz = ray
-        fields["t"], fields["prim_id"], fields["u"], fields["v"], fields["front"], leaf = kernel(
-            view.address, ox, oy, oz, dx, dy, dz, t_min, t_max, EVERYTHING
-        )
-        fields["instance_id"] = view.owners.item(leaf) if leaf >= 0 else -1
-        fields["leaf"] = leaf
-        fields["_source"] = view, view.moves, ray
-        return hits
+    def _quick(self) -> Searched:
+        return self._current()
 
     def _caster(self, cull: int, mask: int) -> SceneCaster:
-        kernel, current = cast_function(self._current().arrays), self._current
+        kernel, current = self._current().first_cast(), self._current
         options = cull, mask
 
         def cast(
@@ -371,9 +323,3 @@ class SceneQueries(
                 path = self.path(int(bad[0]))
                 raise TypeError(f"{query} needs triangles; instance {path} leads to {kind}")
         return view
-
-
-def _kernel_of(view: InstancedTrees) -> Any:
-    """Return the function that casts a single ray into a scene; it is kept for later rays."""
-    view.cast = cast_function(view.arrays)
-    return view.cast

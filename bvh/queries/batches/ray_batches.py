@@ -12,7 +12,14 @@ from numpy.typing import NDArray
 
 from bvh.geometry.ray_shapes import shaped
 from bvh.queries.answers.hit_points import source_of
-from bvh.queries.batches.hit_memory import HIT_SHELVES, HitMemory
+from bvh.queries.batches.scratch import (
+    ALL,
+    BOOL,
+    HIT_SHELVES,
+    NO_PERMUTATION,
+    SHELF,
+    HitMemory,
+)
 from bvh.queries.query_arguments import RayBatch, RayOptions, Target
 from bvh.queries.results import (
     AllHits,
@@ -26,7 +33,7 @@ from bvh.runtime.jit import entry_points, kept_entry_point
 from bvh.runtime.threads import Shelf, share
 from bvh.runtime.user_calls import NO_CALL, UserCall
 from bvh.traversal.rays.candidates import ClosestGoal, CountGoal
-from bvh.traversal.rays.closest_hit import Scratch, closest_hits, new_scratch, no_measurements
+from bvh.traversal.rays.closest_hit import closest_hits, no_measurements
 from bvh.traversal.rays.every_hit.all_hits import (
     FILLED,
     NEXT,
@@ -64,11 +71,6 @@ LARGE, LARGE_PAGE = 1 << 17, 1 << 21
 # Rows that are then looked at.
 SMALLEST_IMAGE, SAMPLES, ROWS = 1 << 12, (1 << 10, 1 << 12, 1 << 14), 64
 
-NO_PERMUTATION, BOOL = np.empty(0, np.int64), np.dtype(np.bool_)
-
-# Kept from batch to batch; what is measured is shared by the threads of one batch alone.
-SHELF: Shelf[Scratch] = Shelf(lambda: new_scratch(no_measurements()))
-
 # Incoherent rays are sorted where that pays: many rays in a tree that is larger than the caches.
 # There, sorting was measured to save up to a fifth of their time, say 15 %. Beside the sort itself,
 # which one thread does, reading rays and writing hits out of order costs about twice as much again.
@@ -76,7 +78,6 @@ SORTABLE, LARGE_TREE, PROBE, SAVED = 1 << 18, 1 << 24, 64, 0.15
 
 # Above this limit of hits a ray, all are collected before they are cut to the closest.
 MAX_RANKED = 64
-ALL = 2**62
 
 Work = Callable[[Order, int, int], None]
 
@@ -108,18 +109,18 @@ def _closest(
     kinds: tuple[type[Hits], type[Hits]], *costs: NDArray[np.int32],
 ) -> Hits:  # fmt: skip
     """Return the hits that a goal leads to, as results of a tree or of a scene."""
-    t, u, v, prim_id, front = _results(batch.size, ids_of(arrays.primitives))
+    out = _results(batch.size, ids_of(arrays.primitives))
     if arrays.nodes.data.size == 0:
         # The kernel leaves results alone; progress is reported all the same.
-        for result, miss in ((t, np.inf), (u, np.nan), (v, np.nan), (prim_id, -1), (front, False)):
-            result.fill(miss)
-    _trace(arrays, batch, goal, options, Columns(prim_id, t, u, v, front.view(np.uint8)))
+        for column, miss in zip(out, (np.inf, -1, np.nan, np.nan, False), strict=True):
+            column.fill(miss)
+    _trace(arrays, batch, goal, options, out._replace(front=out.front.view(np.uint8)))
     of_tree, of_scene = kinds
     if not isinstance(arrays.primitives, Instanced):
-        return of_tree(*shaped(batch.shape, t, prim_id, u, v, front, *costs))
-    leaf, prim_id = hit_codes(prim_id)
-    owners = owners_of(arrays.primitives, leaf)
-    return of_scene(*shaped(batch.shape, t, prim_id, u, v, front, owners, leaf, *costs))
+        return of_tree(*shaped(batch.shape, *out, *costs))
+    leaf, prim_id = hit_codes(out.prim_id)
+    owners, out = owners_of(arrays.primitives, leaf), out._replace(prim_id=prim_id)
+    return of_scene(*shaped(batch.shape, *out, owners, leaf, *costs))
 
 
 def any_hit(arrays: Any, batch: RayBatch, options: RayOptions) -> NDArray[np.bool_] | bool:
@@ -127,7 +128,7 @@ def any_hit(arrays: Any, batch: RayBatch, options: RayOptions) -> NDArray[np.boo
     hit, ids = np.zeros(batch.size, np.bool_), ids_of(arrays.primitives)
     # The kernel writes nothing else.
     none = np.empty(0)
-    out = Columns(np.empty(0, ids), none, none, none, hit.view(np.uint8))
+    out = Columns(none, np.empty(0, ids), none, none, hit.view(np.uint8))
     _trace(arrays, batch, partial(_goal, True, options.cull, options.accept, ids), options, out)
     return shaped(batch.shape, hit)[0]  # type: ignore[no-any-return]
 
@@ -224,11 +225,11 @@ def _chunk(count: int, threads: int) -> int:
     return max(-(-count // chunks), 1)
 
 
-def _results(n: int, ids: Any) -> tuple[NDArray[Any], ...]:
-    """Return arrays for t, u, v, prim_id and front of n rays."""
+def _results(n: int, ids: Any) -> Columns:
+    """Return columns for the hits of n rays."""
     if n < LARGE:
-        return np.empty(n), np.empty(n), np.empty(n), np.empty(n, ids), np.empty(n, BOOL)
-    kinds = (np.float64, np.float64, np.float64, ids, np.bool_)
+        return Columns(np.empty(n), np.empty(n, ids), np.empty(n), np.empty(n), np.empty(n, BOOL))
+    kinds = (np.float64, ids, np.float64, np.float64, np.bool_)
     sizes = [n * np.dtype(kind).itemsize for kind in kinds]
     ends = np.cumsum([-(-size // 64) * 64 for size in sizes])
     # From the beginning of a large page on, so that it is filled with few of them: where results
@@ -237,7 +238,7 @@ def _results(n: int, ids: Any) -> tuple[NDArray[Any], ...]:
     memory = np.empty(int(ends[-1]) + LARGE_PAGE, np.uint8)
     memory = memory[-memory.ctypes.data % LARGE_PAGE :]
     begins = [0, *ends[:-1]]
-    return tuple(
+    return Columns._make(
         memory[begin : begin + size].view(kind)
         for begin, size, kind in zip(begins, sizes, kinds, strict=True)
     )
@@ -296,13 +297,13 @@ def find_all_hits(
     pieces = [piece for begin in sorted(parts) for piece in parts[begin]]
     parts.clear()
     if len(pieces) == 1:
-        prim_id, t, u, v, front = pieces[0]
+        t, prim_id, u, v, front = pieces[0]
     else:
         none = Columns(*(column[:0] for column in new_columns(0, ids_of(arrays.primitives))))
         columns = list(zip(none, *pieces, strict=True))
         pieces.clear()
         # One column after the other, so that only one at a time is in memory twice.
-        prim_id, t, u, v, front = (np.concatenate(columns.pop(0)) for _ in Columns._fields)
+        t, prim_id, u, v, front = (np.concatenate(columns.pop(0)) for _ in Columns._fields)
     hits = t, u, v, front.view(np.bool_), offsets, batch.shape
     if not isinstance(arrays.primitives, Instanced):
         found = AllHits(prim_id, *hits)

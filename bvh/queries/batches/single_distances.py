@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from bvh.queries.answers.clearances import Clearances
+from bvh.queries.answers.result_bases import filler
 from bvh.queries.batches import distance_batches
 from bvh.queries.batches.distance_batches import decide, table_of
-from bvh.queries.results import new_object
 from bvh.runtime.threads import Shelf
 from bvh.traversal.overlaps.closest_pairs import DONE, UNDECIDED
 from bvh.traversal.overlaps.distance_memory import HEIGHT, QUERY, addresses, new_search_memory
@@ -43,7 +43,7 @@ class OneDistance:
         self.distance: Any = distance.data
 
 
-SHELF = Shelf(OneDistance)
+SHELF, clearances_of = Shelf(OneDistance), filler(Clearances)
 
 
 def closest_pair(
@@ -76,10 +76,7 @@ def closest_pair(
         )
         if status == UNDECIDED:
             decide(one.kept)
-    near = new_object(Clearances)
-    fields = near.__dict__
-    fields["distance"], fields["position"] = one.distance[0], one.position.copy()
-    fields["prim_id"] = one.prim_id.copy()
+    near = clearances_of((one.distance[0], one.position.copy(), one.prim_id.copy()))
     SHELF.give_back(one)
     return near
 
