@@ -72,7 +72,7 @@ class TreeQueries(
 
     def _caster(self, cull: int, mask: int) -> TreeCaster:
         searched = self._searched if mask == -1 else Searched(self._arrays_for(mask), False)
-        kernel, address = searched.cast or searched.first_cast(), searched.address
+        kernel, address, _ = searched.first_ray()
         options = packed(cull, mask) if searched.kind is Triangles else cull
 
         def cast(

@@ -14,7 +14,6 @@ from bvh.queries.answers.casters import SCENE_CAST, SceneCaster
 from bvh.queries.answers.clearances import SceneClearances
 from bvh.queries.batches.counted_ids import counted_ids, only
 from bvh.queries.batches.overlap_batches import RegionSearch
-from bvh.queries.batches.quick_calls import Searched
 from bvh.queries.hierarchy import BVH
 from bvh.queries.overlap_queries import OverlapQueries
 from bvh.queries.point_queries import PointQueries
@@ -55,6 +54,8 @@ class SceneQueries(
     # The scene as one tree, for winding numbers, by the mask and whether reflected faces are turned
     # back; and the number of changes when it was built.
     _wound: tuple[int, dict[tuple[int, bool], BVH]]
+    # Kernels have only addresses of the trees: whoever asks holds on to what this returns.
+    _quick = SceneContent._current
 
     def _begin(self, table: Instances, attributes: dict[int, tuple[TreeBase, Attributes]]) -> None:
         super()._begin(table, attributes)
@@ -65,11 +66,8 @@ class SceneQueries(
         # Kernels have only addresses of the trees, and `progress` may release them.
         return Target(view.arrays, view.split, view, merged=view.merger.tree_for)
 
-    def _quick(self) -> Searched:
-        return self._current()
-
     def _caster(self, cull: int, mask: int) -> SceneCaster:
-        kernel, current = self._current().first_cast(), self._current
+        kernel, current = self._current().first_ray()[0], self._current
         options = cull, mask
 
         def cast(

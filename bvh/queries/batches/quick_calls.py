@@ -11,7 +11,7 @@ for so many hits.
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,9 +64,8 @@ MOST, MOST_FACES = MIN_BLOCKS * BLOCK, 64
 
 UNMEASURED = no_measurements()
 CLOSEST, ANY = ClosestGoal(False, 0), ClosestGoal(True, 0)
-NOTHING, I8, COPY = np.empty(0), np.int64(0), np.ndarray.copy
-# Options of a single ray: nothing is culled, and all masks count.
-EVERYTHING, SCENE_EVERYTHING = 0, (0, -1)
+NOTHING, NO_IDS, NO_CODES = np.empty(0), np.empty(0, np.int32), np.empty(0, np.int64)
+I8, COPY = np.int64(0), np.ndarray.copy
 
 hits_of, scene_hits_of = filler(Hits), filler(SceneHits)
 all_hits_of, scene_all_hits_of = filler(AllHits), filler(SceneAllHits)
@@ -84,17 +83,20 @@ class Searched:
         The class of their primitives.
     address : int
         Where the table of a single ray is.
-    cast : function
-        Casts a single ray (see `cast_function`); None before the first.
+    one_ray : tuple
+        The function that casts a single ray (see `cast_function`), the address, and options that
+        cull nothing, and for which all masks count; None before the first ray.
     split : bool
         A primitive may be in several leaves of a tree.
     """
 
-    __slots__ = ("_before", "_near", "_now", "_rays", "address", "arrays", "cast", "kind", "split")
+    __slots__ = (
+        "_before", "_near", "_now", "_rays", "address", "arrays", "kind", "one_ray", "split",
+    )  # fmt: skip
 
     arrays: TreeArrays
     address: int
-    cast: Any
+    one_ray: tuple[Any, int, Any] | None
     # The arrays and their table, and those that were replaced last: another thread may have their
     # address.
     _now: Any
@@ -105,7 +107,7 @@ class Searched:
 
     def __init__(self, arrays: TreeArrays, split: bool) -> None:
         self.kind: type = type(arrays.primitives)
-        self.split, self.cast, self._now = split, None, None
+        self.split, self._now = split, None
         self.adopt(arrays)
 
     def adopt(self, arrays: TreeArrays) -> None:
@@ -113,12 +115,13 @@ class Searched:
         table = address_table(arrays)
         self._before, self._now = self._now, (arrays, table)
         self.arrays, self.address = arrays, table.ctypes.data
-        self._rays = self._near = None
+        self.one_ray = self._rays = self._near = None
 
-    def first_cast(self) -> Any:
-        """Return the function that casts a single ray; the first call compiles it."""
-        self.cast = cast_function(self.arrays)
-        return self.cast
+    def first_ray(self) -> tuple[Any, int, Any]:
+        """Return what casts a single ray; the first call compiles it."""
+        every = (0, -1) if self.kind is Instanced else 0
+        cast = self.one_ray = cast_function(self.arrays), self.address, every
+        return cast
 
     def for_rays(self) -> Kept:
         """Return the arrays in memory."""
@@ -178,12 +181,10 @@ def kept_call(key: tuple[Any, ...]) -> Any:
 
 def cast_ray(searched: Searched, ray: tuple[float, ...], t_min: float, t_max: float) -> Any:
     """Return the hit of one ray as the kernel has it: (t, prim_id, u, v, front[, leaf])."""
+    kernel, address, every = searched.one_ray or searched.first_ray()
     # Faster than `*ray`.
     ox, oy, oz, dx, dy, dz = ray
-    every = SCENE_EVERYTHING if searched.kind is Instanced else EVERYTHING
-    return (searched.cast or searched.first_cast())(
-        searched.address, ox, oy, oz, dx, dy, dz, t_min, t_max, every
-    )
+    return kernel(address, ox, oy, oz, dx, dy, dz, t_min, t_max, every)
 
 
 def closest_hit(
@@ -194,11 +195,15 @@ def closest_hit(
     if ray is None:
         rays = plain_rays(origins, directions, t_min, t_max, MOST)
         return None if rays is None else _closest_hits(searched, rays)
-    found = cast_ray(searched, ray, t_min, t_max)
-    if searched.kind is not Instanced:
+    # As `cast_ray`, in less time.
+    kernel, address, every = searched.one_ray or searched.first_ray()
+    ox, oy, oz, dx, dy, dz = ray
+    found = kernel(address, ox, oy, oz, dx, dy, dz, t_min, t_max, every)
+    if not every:
+        # Not in a scene: this takes less time than to ask for the class.
         return hits_of(found, (searched.arrays.primitives, 0, ray))
-    t, prim_id, u, v, front, leaf = found
     view: Any = searched
+    t, prim_id, u, v, front, leaf = found
     owner = view.owners.item(leaf) if leaf >= 0 else -1
     return scene_hits_of((t, prim_id, u, v, front, owner, leaf), (view, view.moves, ray))
 
@@ -209,50 +214,58 @@ def any_hit(
     """Return for each ray whether it hits anything."""
     ray = plain_ray(origins, directions)
     if ray is not None:
-        hit: bool = cast_ray(searched, ray, t_min, t_max)[1] >= 0
-        return hit
+        kernel, address, every = searched.one_ray or searched.first_ray()
+        ox, oy, oz, dx, dy, dz = ray
+        found = kernel(address, ox, oy, oz, dx, dy, dz, t_min, t_max, every)
+        return found[1] >= 0  # type: ignore[no-any-return]
     rays = plain_rays(origins, directions, t_min, t_max, MOST)
     if rays is None:
         return None
-    n, (arrays, _) = len(rays.origins), searched.for_batch(len(rays.origins))
-    ids, hits = np.empty(0, ids_of(arrays.primitives)), np.empty(n, BOOL)
-    return hits if _run(arrays, rays, ANY, Columns(NOTHING, ids, NOTHING, NOTHING, hits)) else None
+    n = len(rays.origins)
+    arrays, hits = searched.for_batch(n)[0], np.empty(n, BOOL)
+    ids = NO_CODES if type(arrays.primitives) is Instanced else NO_IDS
+    return hits if _run(arrays, rays, n, ANY, (NOTHING, ids, NOTHING, NOTHING, hits)) else None
 
 
 def _closest_hits(searched: Searched, rays: Rays) -> Hits | None:
     """Return the closest hit of each ray of a small batch."""
-    n, (arrays, whole) = len(rays.origins), searched.for_batch(len(rays.origins))
+    n = len(rays.origins)
+    arrays, whole = searched.for_batch(n)
     primitives: Any = arrays.primitives
-    ids = np.empty(n, ids_of(primitives))
-    out = Columns(np.empty(n), ids, np.empty(n), np.empty(n), np.empty(n, BOOL))
-    if not _run(arrays, rays, CLOSEST, out):
+    t, u, v, front = np.empty(n), np.empty(n), np.empty(n), np.empty(n, BOOL)
+    prim_id = np.empty(n, ids_of(primitives))
+    columns = t, prim_id, u, v, front
+    if not _run(arrays, rays, n, CLOSEST, columns):
         return None
     if type(primitives) is Instanced:
-        leaf, prim_id = hit_codes(ids)
-        columns = *out._replace(prim_id=prim_id), owners_of(primitives, leaf), leaf
-        return scene_hits_of(columns, source_of(arrays, searched, rays))
+        leaf, prim_id = hit_codes(prim_id)
+        named = t, prim_id, u, v, front, owners_of(primitives, leaf), leaf
+        return scene_hits_of(named, source_of(arrays, searched, rays))
     if whole is None:
-        return hits_of(out, source_of(arrays, None, rays))
+        return hits_of(columns, source_of(arrays, None, rays))
     # A merged tree is over triangles, which need no rays.
     view: Any = searched
-    found: Hits = whole.named(hits_of(out, (view, view.moves, None)))
+    found: Hits = whole.named(hits_of(columns, (view, view.moves, None)))
     return found
 
 
-def _run(arrays: TreeArrays, rays: Rays, goal: ClosestGoal, out: Columns) -> bool:
-    """Call the kernel; return False for trees that it does not know, or that are empty."""
+def _run(arrays: TreeArrays, rays: Rays, n: int, goal: ClosestGoal, out: tuple[Any, ...]) -> bool:
+    """Call the kernel; return False for trees that it does not know, or that are empty.
+
+    It takes plain tuples for named ones, and truths as bytes.
+    """
     # One thread suffices; a wrong BVH_NUM_THREADS is an error all the same.
     settings()
-    kind, n = type(arrays.primitives), len(rays.origins)
+    kind = type(arrays.primitives)
     if kind is Custom or arrays.nodes.data.size == 0:
         return False
-    order = Order(n, 0, NO_PERMUTATION, AUTO)
+    order = n, 0, NO_PERMUTATION, AUTO
     kernel = entry_points.get(("closest_hits", kind, ClosestGoal))
     if kernel is None:
-        kernel = kernel_for(arrays, rays, order, goal, out._replace(front=out.front.view(np.uint8)))
+        columns = Columns(*out[:-1], out[-1].view(np.uint8))
+        kernel = kernel_for(arrays, rays, Order(*order), goal, columns)
     scratch = SHELF.take()
     scratch.measured[:] = UNMEASURED
-    # It takes truths as bytes.
     kernel(arrays, rays, order, scratch, goal, 0, -(-n // BLOCK), out)
     SHELF.give_back(scratch)
     return True
@@ -262,16 +275,15 @@ def all_hits(
     searched: Searched, origin: Any, direction: Any, t_min: Any, t_max: Any, once: bool
 ) -> Any:
     """Return the hits of a ray; each crossing `once`, or not."""
+    view: Any = searched
     gathered = _gathered(searched, origin, direction, t_min, t_max, KEPT + once)
     if gathered is None:
         return None
     memory, one, arrays = gathered
-    n, kind, view, primitives = (
-        one.state[FILLED], searched.kind, cast(Any, searched), cast(Any, arrays.primitives)
-    )  # fmt: skip
+    n, primitives = one.state[FILLED], arrays.primitives
     columns = [*map(COPY, one.few[n] if n <= FEW else one.views(n))]
-    if kind is not Instanced:
-        ray = None if kind is Triangles else one.numbers[:6].tolist()
+    if view.kind is not Instanced:
+        ray = None if view.kind is Triangles else one.numbers[:6].tolist()
         hits = all_hits_of((*columns, ()), (primitives, 0, ray))
     else:
         leaf, ray = columns.pop(), None if view.plain else one.numbers[:6].tolist()
@@ -298,7 +310,7 @@ def count_hits(
 
 def _gathered(
     searched: Searched, origin: Any, direction: Any, t_min: Any, t_max: Any, way: int
-) -> tuple[HitMemory, OneRay, TreeArrays] | None:
+) -> tuple[HitMemory, OneRay, Any] | None:
     """Call the kernel for one ray; return the memory with its hits, and the arrays it has hit."""
     if not type(t_min) is type(t_max) is float:
         return None
@@ -308,7 +320,7 @@ def _gathered(
     if ray is None or call is None:
         return None
     kept = searched.for_rays()
-    arrays: TreeArrays = kept.arguments[0]
+    arrays = kept.arguments[0]
     if arrays.nodes.data.size == 0:
         return None
     memory = HIT_SHELVES[np.int64 if kind is Instanced else np.int32].take()
@@ -385,5 +397,6 @@ def _nearest(searched: Searched, point: Any, limit: float, count: Any) -> Closes
     if kind is Triangles:
         return points_of((d, position, names.astype(np.int32), u, v))
     leaf, prim_id = hit_codes(names)
-    owners = owners_of(near.arguments[0].primitives, leaf)
+    owners = near.arguments[0].primitives.owners[leaf]
+    owners[leaf < 0] = -1
     return scene_points_of((d, position, prim_id, u, v, owners, leaf))
