@@ -322,9 +322,8 @@ def plain_ray(origin: Any, direction: Any) -> tuple[float, ...] | None:
         if kind is other is ARRAY:
             if origin.shape != THREE or direction.shape != THREE:
                 return None
-            ox, oy, oz = origin.tolist()
-            dx, dy, dz = direction.tolist()
-            ray = ox, oy, oz, dx, dy, dz
+            # In less time than any other way.
+            ray = tuple(origin.tolist() + direction.tolist())
             if origin.dtype is direction.dtype is FLOAT64:
                 return ray
         elif len(origin) != 3 or len(direction) != 3:
