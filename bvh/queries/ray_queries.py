@@ -9,7 +9,6 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from bvh.queries.answers.result_bases import CountResult, TruthResult
 from bvh.queries.batches import quick_calls, ray_batches
 from bvh.queries.batches.quick_calls import Searched
 from bvh.queries.query_arguments import (
@@ -19,7 +18,7 @@ from bvh.queries.query_arguments import (
     edge_rule,
     one_mask,
 )
-from bvh.runtime.arguments import Cull, EdgeRule, flag, whole_number
+from bvh.runtime.arguments import CountResult, Cull, EdgeRule, TruthResult, flag, whole_number
 from bvh.runtime.foreign_arrays import foreign_answer, is_foreign
 from bvh.runtime.progress_bars import ProgressLike
 
