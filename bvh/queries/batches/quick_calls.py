@@ -223,7 +223,8 @@ def any_hit(
         return None
     n = len(rays.origins)
     arrays, hits = searched.for_batch(n)[0], np.empty(n, BOOL)
-    ids = NO_CODES if type(arrays.primitives) is Instanced else NO_IDS
+    primitives: object = arrays.primitives
+    ids = NO_CODES if type(primitives) is Instanced else NO_IDS
     return hits if _run(arrays, rays, n, ANY, (NOTHING, ids, NOTHING, NOTHING, hits)) else None
 
 
@@ -262,7 +263,8 @@ def _run(arrays: TreeArrays, rays: Rays, n: int, goal: ClosestGoal, out: tuple[A
     order = n, 0, NO_PERMUTATION, AUTO
     kernel = entry_points.get(("closest_hits", kind, ClosestGoal))
     if kernel is None:
-        columns = Columns(*out[:-1], out[-1].view(np.uint8))
+        t, prim_id, u, v, front = out
+        columns = Columns(t, prim_id, u, v, front.view(np.uint8))
         kernel = kernel_for(arrays, rays, Order(*order), goal, columns)
     scratch = SHELF.take()
     scratch.measured[:] = UNMEASURED
