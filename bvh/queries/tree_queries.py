@@ -36,7 +36,7 @@ Pairs = NDArray[np.int32]
 
 
 # Picking stands above the queries, and is imported when it is asked for.
-PICKS = "bvh.picking.tree_picks"
+PICKS = "bvh.picking.cursor"
 
 # Masks of which multipole moments are kept, and of which it is kept whether faces are closed.
 WINDINGS, CLOSED = 4, 1024
