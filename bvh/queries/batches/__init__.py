@@ -5,7 +5,6 @@ Each file imports only from those above it.
 | file | contents |
 |---|---|
 | `distance_batches.py` | Batches of distances between two trees: chunks on threads; what kernels leave undecided |
-| `single_distances.py` | Distance of two trees for one plain transform: one call of the kernel, with little around it |
 | `scratch.py` | Scratch memory of a thread for rays and points, kept from call to call |
 | `overlap_batches.py` | Batches of overlap queries: chunks on threads, growing buffers, sorted results |
 | `point_batches.py` | Batches of points: their chunks on threads, and their results |
