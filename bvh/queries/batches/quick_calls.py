@@ -35,14 +35,7 @@ from bvh.queries.batches.scratch import (
     OneRay,
 )
 from bvh.queries.query_arguments import plain_point, plain_ray, plain_rays
-from bvh.queries.results import (
-    AllHits,
-    ClosestPoints,
-    Hits,
-    SceneAllHits,
-    SceneClosestPoints,
-    SceneHits,
-)
+from bvh.queries.results import ALL_HITS, CLOSEST_POINTS, HITS
 from bvh.runtime.cpus import settings
 from bvh.runtime.jit import address_of, entry, entry_point, entry_points, signatures, types
 from bvh.runtime.simd import peek, pointer_to, poke
@@ -67,9 +60,9 @@ CLOSEST, ANY = ClosestGoal(False, 0), ClosestGoal(True, 0)
 NOTHING, NO_IDS, NO_CODES = np.empty(0), np.empty(0, np.int32), np.empty(0, np.int64)
 I8, COPY = np.int64(0), np.ndarray.copy
 
-hits_of, scene_hits_of = filler(Hits), filler(SceneHits)
-all_hits_of, scene_all_hits_of = filler(AllHits), filler(SceneAllHits)
-points_of, scene_points_of = filler(ClosestPoints), filler(SceneClosestPoints)
+hits_of, scene_hits_of = (filler(kind) for kind in HITS)
+all_hits_of, scene_all_hits_of = (filler(kind) for kind in ALL_HITS)
+points_of, scene_points_of = (filler(kind) for kind in CLOSEST_POINTS)
 
 
 class Searched:
@@ -228,7 +221,7 @@ def any_hit(
     return hits if _run(arrays, rays, n, ANY, (NOTHING, ids, NOTHING, NOTHING, hits)) else None
 
 
-def _closest_hits(searched: Searched, rays: Rays) -> Hits | None:
+def _closest_hits(searched: Searched, rays: Rays) -> Any:
     """Return the closest hit of each ray of a small batch."""
     n = len(rays.origins)
     arrays, whole = searched.for_batch(n)
@@ -246,8 +239,7 @@ def _closest_hits(searched: Searched, rays: Rays) -> Hits | None:
         return hits_of(columns, source_of(arrays, None, rays))
     # A merged tree is over triangles, which need no rays.
     view: Any = searched
-    found: Hits = whole.named(hits_of(columns, (view, view.moves, None)))
-    return found
+    return whole.named(hits_of(columns, (view, view.moves, None)))
 
 
 def _run(arrays: TreeArrays, rays: Rays, n: int, goal: ClosestGoal, out: tuple[Any, ...]) -> bool:
@@ -378,7 +370,7 @@ def _measured(
     return one
 
 
-def _nearest(searched: Searched, point: Any, limit: float, count: Any) -> ClosestPoints | None:
+def _nearest(searched: Searched, point: Any, limit: float, count: Any) -> Any:
     """Return the closest points in `count` faces."""
     near, kind, numbers = searched.for_points(), searched.kind, plain_point(point)
     kernel = entry_points.get(("nearest_points", kind))
