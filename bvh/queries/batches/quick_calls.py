@@ -143,10 +143,10 @@ class Searched:
 
 
 @entry
-def call_kernel(kinds, kernel, searched, memory, a, b, c, d, e, f, g, h):
-    """Call a kernel for a ray, or for a point and the largest distance."""
-    numbers, given = pointer_to(peek(pointer_to(memory, I8), 0), 0.0), (a, b, c, d, e, f, g, h)
-    for i in range(8):
+def call_kernel(kinds, kernel, searched, memory, a, b, c, d, e, f):
+    """Call a kernel for a ray, whose range is in memory, or for a point and a largest distance."""
+    numbers, given = pointer_to(peek(pointer_to(memory, I8), 0), 0.0), (a, b, c, d, e, f)
+    for i in range(6):
         poke(numbers, i, given[i])
     # Behind that array's address, shape and stride.
     call_stored(kinds, kernel, searched, memory + 24)
@@ -167,7 +167,7 @@ def kept_call(key: tuple[Any, ...]) -> Any:
         compiled, signature = signatures[key]
         address = address_of(compiled, types.none(*signature))
         kinds = types.TypeRef(types.Tuple(signature))
-        given = (kinds, *(types.int64,) * 3, *(types.float64,) * 8)
+        given = (kinds, *(types.int64,) * 3, *(types.float64,) * 6)
         calls[key] = (entry_point(call_kernel, given), address) if address else None
     return calls.get(key)
 
@@ -322,8 +322,9 @@ def _gathered(
     if one is None:
         one = memory.single = OneRay(memory)
     run, kernel = call
-    ox, oy, oz, dx, dy, dz = ray
-    run(None, kernel, kept.address, one.addresses[way], ox, oy, oz, dx, dy, dz, t_min, t_max)
+    numbers, (ox, oy, oz, dx, dy, dz) = one.numbers, ray
+    numbers[6], numbers[7] = t_min, t_max
+    run(None, kernel, kept.address, one.addresses[way], ox, oy, oz, dx, dy, dz)
     # Otherwise there are more hits than memory for them; it is full of them, and given up.
     return (memory, one, arrays) if one.state[NEXT] == 1 else None
 
@@ -366,7 +367,7 @@ def _measured(
     if near is None or numbers is None or call is None:
         return None
     one, (run, kernel), (x, y, z) = POINT_SHELVES[kind].take(), call, numbers
-    run(None, kernel, near.address, one.addresses[what], x, y, z, limit, 0.0, 0.0, 0.0, 0.0)
+    run(None, kernel, near.address, one.addresses[what], x, y, z, limit, 0.0, 0.0)
     return one
 
 
