@@ -16,11 +16,12 @@ from bvh.geometry.arithmetic.floats import INF
 from bvh.runtime.jit import kernel, stay_outlined
 from bvh.runtime.simd import WIDTH, lowest_bit, mask_bits, peek, poke, popcount, select, splat
 from bvh.runtime.tuple_references import follow
-from bvh.traversal.rays import blocks, moved_rays, slots
+from bvh.traversal.rays import blocks, slots
 from bvh.traversal.rays.blocks import GROUP, PACKET, Block, batch_index
-from bvh.traversal.rays.moved_rays import MovedRays
-from bvh.traversal.rays.packet_closest import PacketStack, new_packet_stack
-from bvh.traversal.rays.packets import LEAVES, enter_box, trace_packet
+from bvh.traversal.rays.packets import moved_rays
+from bvh.traversal.rays.packets.moved_rays import MovedRays
+from bvh.traversal.rays.packets.packet_closest import PacketStack, new_packet_stack
+from bvh.traversal.rays.packets.packet_walk import LEAVES, enter_box, trace_packet
 from bvh.traversal.rays.ray_batch import Context
 from bvh.traversal.rays.slots import ALONE
 from bvh.tree import frame as frames
