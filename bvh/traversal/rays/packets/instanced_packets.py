@@ -66,6 +66,11 @@ def new_packet_scratch() -> PacketScratch:
     )
 
 
+# The packet loop again: in a TLAS it comes here at a leaf. Numba takes a call of a function that it
+# is compiling for recursion, and links no code for other types.
+_trace_in_blas = kernel(trace_packet.py_func)
+
+
 @kernel
 def _within_mask(rays, block, instanced, at, leaf, inside):
     """Return those of the rays `inside` of a vector whose masks share a bit with a leaf's."""
@@ -149,8 +154,7 @@ def _intersect_instance(goal, tree, block, context_ref, stack, packet, child, bo
         reach = F(peek(instanced.transforms, leaf * TRANSFORM_SIZE + BOUND))
         octant = _next_octant(moved, begin, end)
         while octant >= 0 and done:
-            # The loop that led here, compiled for the BLAS.
-            done = trace_packet(below, scratch.below, begin, end, octant, reach, goal)
+            done = _trace_in_blas(below, scratch.below, begin, end, octant, reach, goal)
             i = np.int64(0)
             for at in range(begin, end, GROUP):
                 changed = moved_rays.bring_back(block, moved, i, at, leaf) or changed
