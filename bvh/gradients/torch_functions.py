@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import wraps
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
+
+from numpy.typing import ArrayLike
 
 try:
     import torch
@@ -16,17 +18,9 @@ except ModuleNotFoundError as error:
     ) from error
 
 from bvh.gradients import formulas
-from bvh.gradients.results import HitTuple, PointTuple
-from bvh.gradients.searches import (
-    Search,
-    check_distance,
-    check_rows,
-    check_shape,
-    checked_tree,
-    plain_memory,
-    with_axes,
-)
-from bvh.runtime.arguments import common_shape
+from bvh.gradients.libraries import ArrayLibrary
+from bvh.gradients.queries import DifferentiableQueries
+from bvh.gradients.searches import TreeSearch, plain_memory
 
 CPU = torch.device("cpu")
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -83,14 +77,14 @@ def bounded(values: Any, axes: int) -> Any:
     return formulas.in_range(torch, values, axes)
 
 
-LIBRARY = formulas.Library(torch, torch.Tensor.detach, bounded, torch.is_grad_enabled)
+LIBRARY = ArrayLibrary[torch.Tensor](torch, torch.Tensor.detach, bounded, torch.is_grad_enabled)
 
 
 class Searching(torch.autograd.Function):
     """What a search finds, without derivatives: apply(search, vertices, *queries)."""
 
     @staticmethod
-    def forward(search: Search, vertices: Any, *queries: Any) -> Any:
+    def forward(search: TreeSearch, vertices: Any, *queries: Any) -> Any:
         """Search, once for a whole batch."""
         try:
             arrays = [None if x is None else x.detach().numpy() for x in (vertices, *queries)]
@@ -112,7 +106,7 @@ class Searching(torch.autograd.Function):
         return (None,) * len(ctx.needs_input_grad)
 
     @staticmethod
-    def vmap(info: Any, in_dims: Any, search: Search, *tensors: Any) -> Any:
+    def vmap(info: Any, in_dims: Any, search: TreeSearch, *tensors: Any) -> Any:
         """Search once for the batch, whose axis comes first."""
         batch = [
             None if x is None else x.unsqueeze(0) if dim is None else x.movedim(dim, 0)
@@ -197,93 +191,57 @@ class Approaching(torch.autograd.Function):
         return formulas.push_point(LIBRARY, points, corners, tuple(found), hit, ctx.signed, given)
 
 
-@outside_graphs
-def hits(
-    tree: Any, rays: tuple[Any, Any], vertices: Any, bounds: tuple[Any, Any],
-    options: dict[str, Any],
-) -> HitTuple:  # fmt: skip
-    """Return the closest hits of rays from t_min to t_max, the bounds."""
-    tree = checked_tree("closest_hit", tree)
-    device = _device(*rays, vertices)
-    origins, directions = _reals("origins", rays[0]), _reals("directions", rays[1])
-    low, high = _reals("t_min", bounds[0]), _reals("t_max", bounds[1])
-    shape = common_shape(
-        origins=check_rows("origins", origins.shape),
-        directions=check_rows("directions", directions.shape),
-        t_min=tuple(low.shape),
-        t_max=tuple(high.shape),
-    )
-    search = Search(tree, "closest_hit", len(shape), vertices is not None, options)
-    queries = (
-        with_axes(origins, len(shape) + 1),
-        with_axes(directions, len(shape) + 1),
-        *(with_axes(x, len(shape)) for x in (low, high)),
-    )
-    (t, prim_id, u, v, front), corners = _searched(search, vertices, queries)
-    ends = [_summable(x).expand(*shape, 3) for x in queries[:2]]
-    t, u, v, position = Hitting.apply(*ends, corners, t, u, v, prim_id >= 0)
-    return HitTuple(*(x.to(device) for x in (t, prim_id, u, v, position, front)))
+class TorchQueries(DifferentiableQueries[torch.Tensor]):
+    """The queries of `bvh.torch`."""
 
+    module = "bvh.torch"
+    words: ClassVar = {"array": "tensor", "result": "tensor", "refusals": ""}
+    imports = ">>> import torch\n>>> import bvh.torch"
+    library = LIBRARY
+    hitting = staticmethod(Hitting.apply)
+    approaching = staticmethod(Approaching.apply)
 
-@outside_graphs
-def nearest(
-    query: str, tree: Any, points: Any, vertices: Any, max_distance: Any, options: dict[str, Any]
-) -> PointTuple:
-    """Return closest points; for the query "signed_distance", with signed distances."""
-    tree = checked_tree(query, tree)
-    check_distance(max_distance)
-    device = _device(points, vertices)
-    points, limits = _reals("points", points), _reals("max_distance", max_distance)
-    shape = common_shape(
-        points=check_rows("points", points.shape), max_distance=tuple(limits.shape)
-    )
-    search = Search(tree, query, len(shape), vertices is not None, options)
-    queries = with_axes(points, len(shape) + 1), with_axes(limits, len(shape))
-    (distance, prim_id, u, v, position), corners = _searched(search, vertices, queries)
-    distance, position, u, v = Approaching.apply(
-        _summable(queries[0]).expand(*shape, 3), corners, distance, position, u, v, prim_id >= 0,
-        query == "signed_distance",
-    )  # fmt: skip
-    return PointTuple(*(x.to(device) for x in (distance, position, prim_id, u, v)))
+    def outermost(self, query: Function) -> Function:
+        """Return a method as a function that is called between the graphs of a compiled one."""
+        return outside_graphs(query)
 
+    def reals(self, name: str, value: torch.Tensor | ArrayLike) -> torch.Tensor:
+        """Return numbers as float64 on the CPU, with the gradient of those given."""
+        try:
+            tensor = torch.as_tensor(plain_memory(value))
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise TypeError(f"{name} must be a tensor or an array of numbers: {error}") from None
+        if tensor.is_complex() or tensor.dtype == torch.bool:
+            raise TypeError(f"{name} must be real numbers, got a tensor of {tensor.dtype}")
+        if tensor.is_meta:
+            raise TypeError(f"{name} must have data, got a tensor on the device meta")
+        if tensor.layout != torch.strided:
+            raise TypeError(f"{name} must be a dense tensor, got one of layout {tensor.layout}")
+        return tensor.to(CPU).to(torch.float64)
 
-def _searched(search: Search, vertices: Any, queries: tuple[Any, ...]) -> tuple[Any, Any]:
-    """Return what is found, and the corners of faces, which depend on the vertices if given."""
-    fixed = [x.detach() for x in queries]
-    if vertices is None:
-        *found, corners = Searching.apply(search, None, *fixed)
-        return found, corners
-    vertices = _reals("vertices", vertices)
-    check_shape(search.tree, vertices.shape)
-    *found, rows = Searching.apply(search, vertices.detach(), *fixed)
-    if len(vertices) == 0:
-        return found, torch.zeros((*rows.shape, 3), dtype=torch.float64)
-    return found, _summable(vertices)[rows]
+    def search(
+        self,
+        search: TreeSearch,
+        arguments: Sequence[torch.Tensor | None],
+        shape: tuple[int, ...],
+    ) -> Sequence[torch.Tensor]:
+        """Return what a search finds, without derivatives."""
+        fixed = (None if x is None else x.detach() for x in arguments)
+        found: tuple[torch.Tensor, ...] = Searching.apply(search, *fixed)
+        return found
 
+    def summable(self, rows: torch.Tensor) -> torch.Tensor:
+        """Return rows of three, whose gradients, sums over all queries, are in range."""
+        return Bounded.apply(rows, 1) if rows.requires_grad else rows
 
-def _reals(name: str, value: Any) -> Any:
-    """Return numbers as float64 on the CPU, with the gradient of those given."""
-    try:
-        tensor = torch.as_tensor(plain_memory(value))
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise TypeError(f"{name} must be a tensor or an array of numbers: {error}") from None
-    if tensor.is_complex() or tensor.dtype == torch.bool:
-        raise TypeError(f"{name} must be real numbers, got a tensor of {tensor.dtype}")
-    if tensor.is_meta:
-        raise TypeError(f"{name} must have data, got a tensor on the device meta")
-    if tensor.layout != torch.strided:
-        raise TypeError(f"{name} must be a dense tensor, got one of layout {tensor.layout}")
-    return tensor.to(CPU).to(torch.float64)
-
-
-def _summable(rows: Any) -> Any:
-    """Return rows of three, whose gradients, sums over all queries, are in range."""
-    return Bounded.apply(rows, 1) if rows.requires_grad else rows
-
-
-def _device(*values: Any) -> Any:
-    """Return the device of the first tensor."""
-    return next((x.device for x in values if isinstance(x, torch.Tensor)), CPU)
+    def returned(
+        self,
+        results: Sequence[torch.Tensor],
+        given: Sequence[torch.Tensor | ArrayLike | None],
+    ) -> Sequence[torch.Tensor]:
+        """Return results on the device of the first tensor."""
+        device = next((x.device for x in given if isinstance(x, torch.Tensor)), CPU)
+        return [x.to(device) for x in results]
 
 
 def _position(corners: Any, u: Any, v: Any) -> Any:
