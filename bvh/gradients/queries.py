@@ -65,23 +65,26 @@ class DifferentiableQueries(ABC, Generic[Array]):
         """Return results where they belong for the arrays that were given."""
         return results
 
-    def outermost(self, query: Query) -> Query:
-        """Return a method as a function."""
-
-        @wraps(query)
-        def call(*args: Any, **options: Any) -> Any:
-            return query(*args, **options)
-
-        return call  # type: ignore[return-value]
+    def guarded(self, query: Query) -> Query:
+        """Return a query that may be called wherever functions of the library are."""
+        return query
 
     def function(self, query: Query, example: str) -> Query:
         """Return a method as a function of the module, with an example in its docstring."""
-        public = self.outermost(query)
+        answer = self.guarded(query)
+
+        @wraps(query)
+        def public(*args: Any, **options: Any) -> Any:
+            return answer(*args, **options)
+
         text = Template(inspect.cleandoc(query.__doc__ or "")).substitute(self.words)
         example = f"{self.imports}\n{inspect.cleandoc(example)}"
         public.__doc__ = f"{text}\n\nExamples\n--------\n{example}\n"
         public.__module__, public.__qualname__ = self.module, query.__name__
-        return public
+        # What documents functions would find the method instead.
+        del public.__wrapped__
+        public.__signature__ = inspect.signature(query)  # type: ignore[attr-defined]
+        return public  # type: ignore[return-value]
 
     def closest_hit(
         self,

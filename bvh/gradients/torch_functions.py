@@ -201,8 +201,8 @@ class TorchQueries(DifferentiableQueries[torch.Tensor]):
     hitting = staticmethod(Hitting.apply)
     approaching = staticmethod(Approaching.apply)
 
-    def outermost(self, query: Function) -> Function:
-        """Return a method as a function that is called between the graphs of a compiled one."""
+    def guarded(self, query: Function) -> Function:
+        """Return a query that is called between the graphs of `torch.compile`."""
         return outside_graphs(query)
 
     def reals(self, name: str, value: torch.Tensor | ArrayLike) -> torch.Tensor:
