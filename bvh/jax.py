@@ -43,7 +43,7 @@ __all__ = [
     "signed_distance",
 ]
 
-_QUERIES = JaxQueries()
+_QUERIES = JaxQueries(__name__)
 
 
 def __dir__() -> list[str]:

@@ -62,7 +62,7 @@ __all__ = [
     "signed_distance",
 ]
 
-_QUERIES = TorchQueries()
+_QUERIES = TorchQueries(__name__)
 
 
 def __dir__() -> list[str]:

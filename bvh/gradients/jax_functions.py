@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -22,25 +22,28 @@ except ModuleNotFoundError as error:
     ) from error
 
 from bvh.gradients import formulas
-from bvh.gradients.libraries import ArrayLibrary
+from bvh.gradients.libraries import ArrayLibrary, Four
 from bvh.gradients.queries import DifferentiableQueries
 from bvh.gradients.searches import TreeSearch, plain_memory
+
+Arrays = tuple[jax.Array, ...]
 
 # A primitive, as it counts as linear and is not: JAX would refuse to transpose the `where` in it.
 bounded_p = Primitive("bvh_bounded")
 
 
 @bounded_p.def_impl
-def _in_range(values: Any, *, axes: int) -> Any:
+def _in_range(values: jax.Array, *, axes: int) -> jax.Array:
     return formulas.in_range(jnp, values, axes)
 
 
-def bounded(values: Any, axes: int) -> Any:
+def bounded(values: jax.Array, axes: int) -> jax.Array:
     """Return what `formulas.in_range` does."""
-    return bounded_p.bind(values, axes=axes)
+    found: jax.Array = bounded_p.bind(values, axes=axes)
+    return found
 
 
-def _batch(args: Any, dims: Any, *, axes: int) -> Any:
+def _batch(args: Sequence[jax.Array], dims: Sequence[int], *, axes: int) -> tuple[jax.Array, int]:
     return bounded(jnp.moveaxis(args[0], dims[0], 0), axes), 0
 
 
@@ -58,8 +61,9 @@ push_point = jax.jit(partial(formulas.push_point, LIBRARY), static_argnums=4)
 
 @jax.custom_jvp
 def hitting(
-    origins: Any, directions: Any, corners: Any, t: Any, u: Any, v: Any, hit: Any
-) -> tuple[Any, Any, Any, Any]:
+    origins: jax.Array, directions: jax.Array, corners: jax.Array, t: jax.Array, u: jax.Array,
+    v: jax.Array, hit: jax.Array,
+) -> Four[jax.Array]:  # fmt: skip
     """Return t, u and v of hits as they are, and the position, with derivatives."""
     first, second = u[..., None], v[..., None]
     weights = 1.0 - first - second, first, second
@@ -67,7 +71,7 @@ def hitting(
 
 
 @hitting.defjvp
-def _(primals: Any, tangents: Any) -> Any:
+def _(primals: Arrays, tangents: Arrays) -> tuple[Four[jax.Array], Four[jax.Array]]:
     results = hitting(*primals)
     _, directions, corners, _, _, _, hit = primals
     return results, push_hit(directions, corners, results[:3], hit, tuple(tangents[:3]))
@@ -75,14 +79,15 @@ def _(primals: Any, tangents: Any) -> Any:
 
 @partial(jax.custom_jvp, nondiff_argnums=(7,))
 def approaching(
-    points: Any, corners: Any, distance: Any, position: Any, u: Any, v: Any, hit: Any, signed: bool
-) -> tuple[Any, Any, Any, Any]:
+    points: jax.Array, corners: jax.Array, distance: jax.Array, position: jax.Array, u: jax.Array,
+    v: jax.Array, hit: jax.Array, signed: bool,
+) -> Four[jax.Array]:  # fmt: skip
     """Return distance, position, u and v of closest points as they are, with derivatives."""
     return distance, position, u, v
 
 
 @approaching.defjvp
-def _(signed: bool, primals: Any, tangents: Any) -> Any:
+def _(signed: bool, primals: Arrays, tangents: Arrays) -> tuple[Four[jax.Array], Four[jax.Array]]:
     results = approaching(*primals, signed)
     points, corners, hit = primals[0], primals[1], primals[6]
     found = results[0], results[2], results[3]
@@ -92,7 +97,6 @@ def _(signed: bool, primals: Any, tangents: Any) -> Any:
 class JaxQueries(DifferentiableQueries[jax.Array]):
     """The queries of `bvh.jax`."""
 
-    module = "bvh.jax"
     words: ClassVar = {
         "array": "array_like",
         "result": "Array",
@@ -101,7 +105,7 @@ RuntimeError
     If JAX has no float64. Where vertices are not the tree's, and in a compiled function other
     errors of values, it is JAX that raises one, with the text of the error.""",
     }
-    imports = '>>> import jax\n>>> import bvh.jax\n>>> jax.config.update("jax_enable_x64", True)'
+    preparation = '>>> jax.config.update("jax_enable_x64", True)\n'
     library = LIBRARY
     hitting = staticmethod(hitting)
     approaching = staticmethod(approaching)
@@ -131,7 +135,7 @@ RuntimeError
             jax.ShapeDtypeStruct(shape + tails[width], dtype) for width, dtype in search.types()
         ]
 
-        def find(*arrays: jax.Array) -> Sequence[NDArray[Any]]:
+        def find(*arrays: jax.Array) -> Sequence[NDArray[np.generic]]:
             numbers = [np.asarray(array) for array in arrays]
             return search(*numbers) if search.moving else search(None, *numbers)
 

@@ -32,18 +32,20 @@ class DifferentiableQueries(ABC, Generic[Array]):
     """Queries with gradients: a subclass for each library says how it searches and derives.
 
     `module` is the one that users import. In docstrings, $array is a type of arguments, $result one
-    of results, and $refusals are what else raises; all examples begin with `imports`.
+    of results, and $refusals are what else raises; examples begin with imports and `preparation`.
     """
 
-    module: ClassVar[str]
     words: ClassVar[dict[str, str]]
-    imports: ClassVar[str]
+    preparation: ClassVar[str] = ""
     library: ArrayLibrary[Array]
 
     # The derivatives: of (origins, directions, corners, t, u, v, hit), as t, u, v and position; and
     # of (points, corners, distance, position, u, v, hit, signed), as distance, position, u and v.
     hitting: Callable[..., Four[Array]]
     approaching: Callable[..., Four[Array]]
+
+    def __init__(self, module: str) -> None:
+        self.module = module
 
     @abstractmethod
     def reals(self, name: str, value: Array | ArrayLike) -> Array:
@@ -78,7 +80,8 @@ class DifferentiableQueries(ABC, Generic[Array]):
             return answer(*args, **options)
 
         text = Template(inspect.cleandoc(query.__doc__ or "")).substitute(self.words)
-        example = f"{self.imports}\n{inspect.cleandoc(example)}"
+        imports = f">>> import {self.module.rpartition('.')[2]}\n>>> import {self.module}\n"
+        example = imports + self.preparation + inspect.cleandoc(example)
         public.__doc__ = f"{text}\n\nExamples\n--------\n{example}\n"
         public.__module__, public.__qualname__ = self.module, query.__name__
         # What documents functions would find the method instead.
