@@ -34,14 +34,7 @@ from __future__ import annotations
 from bvh.gradients.jax_functions import JaxQueries
 from bvh.gradients.results import HitTuple, PointTuple
 
-__all__ = [
-    "HitTuple",
-    "PointTuple",
-    "closest_hit",
-    "closest_point",
-    "distance",
-    "signed_distance",
-]
+__all__ = ["HitTuple", "PointTuple", "closest_hit", "closest_point", "distance", "signed_distance"]
 
 _QUERIES = JaxQueries(__name__)
 

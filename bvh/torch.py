@@ -53,14 +53,7 @@ from __future__ import annotations
 from bvh.gradients.results import HitTuple, PointTuple
 from bvh.gradients.torch_functions import TorchQueries
 
-__all__ = [
-    "HitTuple",
-    "PointTuple",
-    "closest_hit",
-    "closest_point",
-    "distance",
-    "signed_distance",
-]
+__all__ = ["HitTuple", "PointTuple", "closest_hit", "closest_point", "distance", "signed_distance"]
 
 _QUERIES = TorchQueries(__name__)
 

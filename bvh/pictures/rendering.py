@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -184,8 +184,8 @@ def render(
 class Band(NamedTuple):
     """Rows of a picture: pixels, or costs, the requested numbers, and how many rays were cast."""
 
-    found: NDArray[Any]
-    data: dict[str, NDArray[Any]]
+    found: NDArray[np.number]
+    data: dict[str, NDArray[np.number]]
     rays: int
 
 
@@ -304,7 +304,7 @@ class BandRenderer:
         hottest = hottest_of(found) if self._hottest is None else self._hottest
         return Picture(in_bytes(heat(found, hottest)), rays, seconds, self._shade, kept, hottest)
 
-    def _cast(self, top: int, bottom: int, samples: int) -> tuple[Sight, Any]:
+    def _cast(self, top: int, bottom: int, samples: int) -> tuple[Sight, NDArray[np.float64]]:
         """Cast the rays of some rows; return what they see, and their y in the picture."""
         camera, stage = self._camera, self._stage
         across = np.arange(camera.width * samples)
