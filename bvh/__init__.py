@@ -5,8 +5,9 @@ from importlib import import_module
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
-# It takes note of the working directory now.
+# Records the working directory at import.
 from bvh.runtime.cache import starting_folder as starting_folder
+from bvh.runtime.registry import enrol
 
 if TYPE_CHECKING:
     from bvh import kernels as kernels
@@ -135,6 +136,11 @@ _MODULES = {
     "view": "apps.viewer.window",
     "warmup": "runtime.jit",
 }
+
+# What lower folders leave to upper ones, whose modules are imported when they are needed.
+enrol("queries of lazy arrays", f"{__name__}.distributed.lazy_queries", "answer")
+enrol("queries of other arrays", f"{__name__}.queries.answers.other_libraries", "answer")
+enrol("picks in trees", f"{__name__}.picking.tree_picks", "pick_in_tree")
 
 # Modules to import by these names, listed beside the names above.
 _LISTED_MODULES = ("kernels",)

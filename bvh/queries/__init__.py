@@ -4,6 +4,7 @@ Each file imports only from those above it.
 
 | file | contents |
 |---|---|
+| `verbs.py` | Declarations of queries: their arrays, their results, and how answers of parts become one |
 | `answers/` | Answers as callers get them: in numpy's arrays, or in those of the library that they use. |
 | `batches/` | Batches of rays, points and regions, in chunks on threads. |
 | `query_arguments.py` | Arguments of queries: what is searched, and rays and points, checked, as kernels take them |

@@ -11,6 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from bvh.geometry.ray_shapes import shaped
 from bvh.queries.batches import single_points
 from bvh.queries.query_arguments import Target, check_method, point_batch
+from bvh.queries.results import ClosestPoints, SceneClosestPoints
+from bvh.queries.verbs import Merge, verb
 from bvh.runtime.arguments import FloatResult, InsideRule, TruthResult, thread_count, whole_number
 from bvh.runtime.caller_warnings import warn_caller
 from bvh.runtime.foreign_arrays import foreign_answer, is_foreign
@@ -33,6 +35,7 @@ class PointQueries(Generic[Points]):
     # What a single plain point searches, as of `single_points`; None where errors must tell more.
     _near_at_once: Callable[..., Any]
 
+    @verb({"points": (3,), "max_distance": ()}, (ClosestPoints, SceneClosestPoints), Merge.LEAST)
     def closest_point(
         self,
         points: ArrayLike,
@@ -118,9 +121,7 @@ class PointQueries(Generic[Points]):
             if one is not None:
                 return one
         if is_foreign(points, max_distance):
-            given = {"points": points, "max_distance": max_distance, "k": k, "mask": mask}
-            options = {"threads": threads, "progress": progress}
-            return foreign_answer(self, "closest_point", given | options)
+            return foreign_answer(self.closest_point, locals())
         from bvh.queries.batches import point_batches
 
         target = self._point_target("closest_point", mask, True)
@@ -131,6 +132,7 @@ class PointQueries(Generic[Points]):
         nearest: Points = found
         return nearest
 
+    @verb({"points": (3,), "max_distance": ()}, np.float64, Merge.LOWEST)
     def distance(
         self,
         points: ArrayLike,
@@ -168,9 +170,7 @@ class PointQueries(Generic[Points]):
             if one is not None:
                 return one
         if is_foreign(points, max_distance):
-            given = {"points": points, "max_distance": max_distance, "mask": mask}
-            options = {"threads": threads, "progress": progress}
-            return foreign_answer(self, "distance", given | options)
+            return foreign_answer(self.distance, locals())
         from bvh.queries.batches import point_batches
 
         target = self._point_target("distance", mask, True)
@@ -179,6 +179,7 @@ class PointQueries(Generic[Points]):
             flat = point_batches.find_distances(target, batch, workers, report)
         return shaped(batch.shape, flat)[0]
 
+    @verb({"points": (3,)}, np.float64)
     def signed_distance(
         self,
         points: ArrayLike,
@@ -216,7 +217,7 @@ class PointQueries(Generic[Points]):
         """
         check_method(method)
         if is_foreign(points):
-            return foreign_answer(self, "signed_distance", locals())
+            return foreign_answer(self.signed_distance, locals())
         from bvh.queries.batches import containment, point_batches
 
         target = self._point_target("signed_distance", mask, True)
@@ -233,6 +234,7 @@ class PointQueries(Generic[Points]):
         np.negative(flat, out=flat, where=inside & (flat > 0.0) & (flat < np.inf))
         return shaped(batch.shape, flat)[0]
 
+    @verb({"points": (3,)}, np.bool_)
     def contains(
         self,
         points: ArrayLike,
@@ -286,7 +288,7 @@ class PointQueries(Generic[Points]):
         """
         check_method(method)
         if is_foreign(points):
-            return foreign_answer(self, "contains", locals())
+            return foreign_answer(self.contains, locals())
         if method == "winding":
             tree = self._as_one_tree("contains", mask, True)
             return _winding_numbers(tree, points, 2.0, threads, progress) > 0.5
@@ -299,6 +301,7 @@ class PointQueries(Generic[Points]):
             flat: NDArray[np.bool_] = containment.inside(target, batch.points, workers, report)
         return shaped(batch.shape, flat)[0]
 
+    @verb({"points": (3,)}, np.float64, Merge.SUM)
     def winding_number(
         self,
         points: ArrayLike,
@@ -357,7 +360,7 @@ class PointQueries(Generic[Points]):
         array([1., 0.])
         """
         if is_foreign(points):
-            return foreign_answer(self, "winding_number", locals())
+            return foreign_answer(self.winding_number, locals())
         tree = self._as_one_tree("winding_number", mask, False)
         return _winding_numbers(tree, points, accuracy, threads, progress)
 

@@ -19,6 +19,15 @@ from bvh.queries.query_arguments import (
     plain_ray,
     plain_rays,
 )
+from bvh.queries.results import (
+    AllHits,
+    CountedHits,
+    CountedSceneHits,
+    Hits,
+    SceneAllHits,
+    SceneHits,
+)
+from bvh.queries.verbs import RAYS, Merge, verb
 from bvh.runtime.arguments import CountResult, Cull, EdgeRule, TruthResult, flag, whole_number
 from bvh.runtime.foreign_arrays import foreign_answer, is_foreign
 from bvh.runtime.progress_bars import ProgressLike
@@ -45,6 +54,7 @@ class RayQueries(Generic[ClosestHits, EveryHit, Caster]):
     # For a side to cull and a mask.
     _caster: Callable[[int, int], Caster]
 
+    @verb(RAYS, (Hits, SceneHits), Merge.LEAST, counted=(CountedHits, CountedSceneHits))
     def closest_hit(
         self,
         origins: ArrayLike,
@@ -165,7 +175,7 @@ class RayQueries(Generic[ClosestHits, EveryHit, Caster]):
             data, sort, mask,
         )  # fmt: skip
         if is_foreign(origins, directions, t_min, t_max, mask):
-            return foreign_answer(self, "closest_hit", given._asdict() | {"counters": counters})
+            return foreign_answer(self.closest_hit, locals())
         run: Any = ray_batches.counted_hits if counters else ray_batches.closest_hit
         target = self._target()
         hits: ClosestHits = cast(partial(run, target=target), target, given, mergeable=not counters)
@@ -199,6 +209,7 @@ class RayQueries(Generic[ClosestHits, EveryHit, Caster]):
         arrays = self._target().arrays
         return self._caster(checked_cull(cull, arrays), one_mask(mask))
 
+    @verb(RAYS, np.bool_, Merge.ANY)
     def any_hit(
         self,
         origins: ArrayLike,
@@ -257,11 +268,12 @@ class RayQueries(Generic[ClosestHits, EveryHit, Caster]):
             data, sort, mask,
         )  # fmt: skip
         if is_foreign(origins, directions, t_min, t_max, mask):
-            return foreign_answer(self, "any_hit", given._asdict())
+            return foreign_answer(self.any_hit, locals())
         target = self._target()
         found: TruthResult = cast(ray_batches.any_hit, target, given, mergeable=True)
         return found
 
+    @verb(RAYS, (AllHits, SceneAllHits), Merge.LISTS)
     def all_hits(
         self,
         origins: ArrayLike,
@@ -336,12 +348,11 @@ class RayQueries(Generic[ClosestHits, EveryHit, Caster]):
             data, None, mask,
         )  # fmt: skip
         if is_foreign(origins, directions, t_min, t_max, mask):
-            return foreign_answer(
-                self, "all_hits", given._asdict() | {"edges": edges, "max_hits": limit}
-            )
+            return foreign_answer(self.all_hits, locals())
         hits: EveryHit = cast(run, target, given)
         return hits
 
+    @verb(RAYS, np.int64, Merge.SUM)
     def count_hits(
         self,
         origins: ArrayLike,
@@ -391,7 +402,7 @@ class RayQueries(Generic[ClosestHits, EveryHit, Caster]):
             data, None, mask,
         )  # fmt: skip
         if is_foreign(origins, directions, t_min, t_max, mask):
-            return foreign_answer(self, "count_hits", given._asdict() | {"edges": edges})
+            return foreign_answer(self.count_hits, locals())
         target = self._target()
         run = partial(ray_batches.find_counts, once=once, split=target.split)
         counts: CountResult = cast(run, target, given)

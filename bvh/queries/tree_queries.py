@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -22,6 +21,7 @@ from bvh.queries.results import AllHits, ClosestPoints, Hits, Overlaps, new_obje
 from bvh.queries.sight_queries import SightQueries
 from bvh.queries.tree_base import OPEN_IS_FINE, TreeBase
 from bvh.runtime.arguments import kernel_input
+from bvh.runtime.registry import enrolled
 from bvh.traversal.rays.one_ray import address_table, cast_function, packed
 from bvh.tree.arrays import TreeArrays
 from bvh.tree.face_bits import counted
@@ -34,9 +34,6 @@ if TYPE_CHECKING:
 
 Pairs = NDArray[np.int32]
 
-
-# Picking stands above the queries, and is imported when it is asked for.
-PICKS = "bvh.picking.tree_picks"
 
 # Masks of which multipole moments are kept, and of which it is kept whether faces are closed.
 WINDINGS, CLOSED = 4, 1024
@@ -192,7 +189,7 @@ class TreeQueries(
         >>> tree.pick(camera, 49, 51) is None, tree.pick(camera, 49, 51, radius=3).vertex.id
         (True, 0)
         """
-        return import_module(PICKS).pick_in_tree(self, camera, x, y, radius, mask)
+        return enrolled("picks in trees")(self, camera, x, y, radius, mask)
 
     def _point_target(self, query: str, mask: int | None, measured: bool) -> Target:
         self._must_hold(query, Triangles)

@@ -39,6 +39,7 @@ def test_the_package_alone_loads_next_to_nothing() -> None:
         "bvh.runtime",
         "bvh.runtime.cache",
         "bvh.runtime.cache.starting_folder",
+        "bvh.runtime.registry",
     }
     assert not loaded & {"numba", "numpy"}
 
@@ -81,6 +82,7 @@ def test_type_checkers_are_told_the_same() -> None:
         for alias in node.names
     }
     assert read.pop("starting_folder") == "runtime.cache"
+    assert read.pop("enrol") == "runtime.registry"
     assert read == bvh._MODULES and sorted(read) == sorted(bvh.__all__)
 
 
