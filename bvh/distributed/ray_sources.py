@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.camera.camera import Camera
-from bvh.distributed.chunk_tasks import checked_options, held, target_key
-from bvh.distributed.lazy_queries import lazy_query
+from bvh.distributed.chunk_tasks import checked_options, declared, held, searched, target_key
+from bvh.distributed.lazy_queries import answer
 from bvh.distributed.ray_blocks import Maker, RayBlocks
 from bvh.runtime.arguments import number_of
 from bvh.runtime.cpus import task_threads
@@ -107,6 +107,10 @@ class RaySource:
     def __dask_tokenize__(self) -> tuple[Any, ...]:
         return "bvh.RaySource", self._maker, self.shape, self.chunks
 
+    def _answer(self, verb: str, target: object, options: dict[str, Any]) -> Any:
+        """Return the result of a query, lazily."""
+        return answer(getattr(searched(target), verb), {"rays": self._blocks(), **options})
+
     def closest_hit(self, target: Any, **options: Any) -> Any:
         """Return the closest hits, lazily; options as in `BVH.closest_hit`.
 
@@ -119,7 +123,7 @@ class RaySource:
         >>> rays.closest_hit(tree).t.compute().shape
         (3, 4)
         """
-        return lazy_query(target, "closest_hit", {"rays": self._blocks(), **options})
+        return self._answer("closest_hit", target, options)
 
     def any_hit(self, target: Any, **options: Any) -> Any:
         """Return which rays hit anything, lazily; options as in `BVH.any_hit`.
@@ -133,7 +137,7 @@ class RaySource:
         >>> int(rays.any_hit(tree).sum().compute())
         1
         """
-        return lazy_query(target, "any_hit", {"rays": self._blocks(), **options})
+        return self._answer("any_hit", target, options)
 
     def count_hits(self, target: Any, **options: Any) -> Any:
         """Return the number of hits of each ray, lazily; options as in `BVH.count_hits`.
@@ -147,7 +151,7 @@ class RaySource:
         >>> rays.count_hits(tree).max().compute().item()
         1
         """
-        return lazy_query(target, "count_hits", {"rays": self._blocks(), **options})
+        return self._answer("count_hits", target, options)
 
     def reduce(
         self, target: Any, function: Callable[..., Any], verb: str = "closest_hit", **options: Any
@@ -198,7 +202,7 @@ class RaySource:
             raise ValueError(f"verb must be one of {', '.join(VERBS)}, got {verb!r}")
         if not callable(function):
             raise TypeError(f"function must be callable, got {type(function).__name__}")
-        options = checked_options(target, verb, options)
+        options = checked_options(declared(getattr(searched(target), verb)), options)
         ends = [np.cumsum((0, *sizes)).tolist() for sizes in self.chunks]
         places = product(*(list(starmap(slice, pairwise(axis))) for axis in ends))
         task, key = _Reduction(self._maker, function, verb, options), target_key(target)

@@ -238,10 +238,11 @@ class HeldParts:
         return self._parts.__dask_tokenize__()
 
 
+Searched = BVH | Scene | Parts
 Handle = MappedTree | HeldTree | MappedScene | HeldScene | HeldParts
 
 
-def handle_of(target: BVH | Scene | Parts) -> Handle:
+def handle_of(target: Searched) -> Handle:
     """Return what stands for a tree, a scene or parts in a graph."""
     if isinstance(target, Scene):
         return _mapped_scene(target) or HeldScene(target)

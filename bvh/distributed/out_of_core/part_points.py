@@ -17,6 +17,7 @@ from bvh.queries.batches.containment import ASIDE, POINTS_AT_ONCE, ways_out
 from bvh.queries.hierarchy import BVH
 from bvh.queries.query_arguments import check_method, one_mask, point_batch
 from bvh.queries.results import ClosestPoints
+from bvh.queries.verbs import Merge, verb
 from bvh.runtime.arguments import FloatResult, InsideRule, TruthResult, thread_count, whole_number
 from bvh.runtime.foreign_arrays import foreign_answer, is_foreign
 from bvh.runtime.progress_bars import ProgressLike
@@ -213,6 +214,7 @@ class PartPoints(PartContent):
         self._visits.of_all(batch.size, visit, progress, bits)
         return shaped(found, batch.shape)
 
+    @verb({"points": (3,)}, np.int64, Merge.SUM)
     def _crossings(
         self,
         points: NDArray[np.float64],
@@ -231,6 +233,7 @@ class PartPoints(PartContent):
         rays = points, directions.reshape(points.shape), SMALLEST
         return self.count_hits(*rays, mask=mask, threads=threads, progress=progress)
 
+    @verb({"points": (3,)}, np.bool_, Merge.ANY)
     def _touched(
         self,
         points: NDArray[np.float64],
