@@ -21,7 +21,7 @@ from bvh.distributed.merging import (
     shaped,
 )
 from bvh.distributed.out_of_core.open_parts import OpenPart, OpenParts
-from bvh.distributed.out_of_core.part_visits import PartVisits, some_of
+from bvh.distributed.out_of_core.part_visits import PartVisits, rays_of, some_of
 from bvh.geometry.arithmetic.floats import SMALLEST
 from bvh.queries.batches.containment import ASIDE, POINTS_AT_ONCE, ways_out
 from bvh.queries.batches.point_batches import PointSearch
@@ -34,7 +34,6 @@ from bvh.runtime.arguments import ALL_BITS, CountResult, Cull, TruthResult, cull
 from bvh.runtime.progress_bars import Progress
 from bvh.runtime.user_calls import UserCall
 from bvh.traversal.overlaps.regions import BoxRegions, PlaneRegions, Regions, SphereRegions
-from bvh.traversal.rays.ray_batch import Rays
 from bvh.tree.primitives import Triangles
 
 # What a part answers to some rays.
@@ -148,7 +147,7 @@ class PartRays(NamedTuple):
                 answer = answer | {"prim_id": ids, "part": np.full(len(ids), number, np.int32)}
             found.take(answer, rows)
 
-        self.visits.of_rays(batch, visit, options.progress, wanted, finish)
+        self.visits.of_rays(batch, options, visit, wanted, finish)
 
 
 class PartPoints(NamedTuple):
@@ -158,6 +157,11 @@ class PartPoints(NamedTuple):
     bounds: Floats
     query: str
     mask: int
+
+    @property
+    def _bits(self) -> int | None:
+        """The mask as queries take it."""
+        return None if self.mask == -1 else self.mask & ALL_BITS
 
     def closest_points(
         self, batch: PointBatch, count: int | None, threads: int, progress: Progress | None
@@ -203,7 +207,7 @@ class PartPoints(NamedTuple):
         for begin in range(0, len(points), POINTS_AT_ONCE):
             some = slice(begin, begin + POINTS_AT_ONCE)
             directions[some] = ways_out(box.arrays, points[some])
-        batch = ray_batch(points, directions, SMALLEST, mask=self.mask & ALL_BITS)
+        batch = ray_batch(points, directions, SMALLEST, mask=self._bits)
         options = RayOptions(threads=threads, progress=progress)
         return np.asarray(self.rays.count_hits(batch, options, once=True))
 
@@ -213,7 +217,7 @@ class PartPoints(NamedTuple):
         for turn in range(3):
             # A ray misses a face that it lies in, but no face holds three directions.
             direction = np.roll(ASIDE, turn)
-            batch = ray_batch(points, direction, 0.0, 0.0, self.mask & ALL_BITS)
+            batch = ray_batch(points, direction, 0.0, 0.0, self._bits)
             found |= self.rays.any_hits(batch, RayOptions(threads=threads))
         return found
 
@@ -246,15 +250,15 @@ class PartPoints(NamedTuple):
             return least <= reach(rows)
 
         def visit(part: OpenPart, rows: Rows, _: int) -> None:
-            limits = np.minimum(some_of(batch.limits, rows), reach(rows))
-            points = kernel_input(batch.points[rows])
-            found.take(search(part, PointBatch(points, kernel_input(limits), (len(rows),))), rows)
+            limits = kernel_input(np.minimum(some_of(batch.limits, rows), reach(rows)))
+            some = PointBatch(some_of(batch.points, rows), limits, (len(rows),))
+            found.take(search(part, some), rows)
 
         self.rays.visits.of_points(batch, visit, progress, wanted, count, self.mask)
 
     def _target_of(self, part: OpenPart) -> PointSearch:
         """Return the faces of a part that count."""
-        return part.tree._point_target(self.query, self.mask & ALL_BITS)
+        return part.tree._point_target(self.query, self._bits)
 
 
 class PartRegions(NamedTuple):
@@ -289,17 +293,6 @@ def declared(query: Callable[..., object]) -> Verb:
     verb = verb_of(query)
     assert verb is not None
     return verb
-
-
-def rays_of(batch: RayBatch, rows: Rows, reach: Floats | None) -> RayBatch:
-    """Return some rays of a batch, which end where no hit counts any more."""
-    o, d, low, high, masks = (
-        column if len(column) == 1 else kernel_input(column.take(rows, axis=0))
-        for column in batch.rays
-    )
-    if reach is not None:
-        high = kernel_input(np.minimum(high, reach))
-    return RayBatch(Rays(o, d, low, high, masks), (len(rows),))
 
 
 def _some_regions(regions: Regions, rows: Rows) -> Regions:
