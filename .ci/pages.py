@@ -6,7 +6,6 @@ the build.
 
 from __future__ import annotations
 
-import ast
 import json
 import re
 from pathlib import Path
@@ -146,13 +145,9 @@ def on_page_content(html: str, **_: Any) -> str:
 
 
 def _exported(folder: str = "") -> set[str]:
-    """Return the names in `__all__` of the package, or of a folder of it."""
-    path = ROOT / "bvh" / folder / "__init__.py"
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    for node in tree.body:
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
-            return set(ast.literal_eval(node.value))
-    raise PluginError(f"{path} has no __all__")
+    """Return the public names of the package, or of a folder of it."""
+    stub = ROOT / "bvh" / folder / "__init__.pyi"
+    return set(re.findall(r"^from bvh\..* as (\w+)$", stub.read_text(encoding="utf-8"), re.M))
 
 
 def _relinked(text: str) -> str:
