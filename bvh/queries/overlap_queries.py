@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from bvh.queries.results import Overlaps, SceneOverlaps
+from bvh.queries.results import OVERLAPS
 from bvh.queries.verbs import Merge, verb
 from bvh.runtime.arguments import (
     common_shape,
@@ -49,7 +49,7 @@ class OverlapQueries(Generic[Found, Pairs]):
     _that_count: Callable[[Any, int | None], Found]
     _pairs_that_count: Callable[..., Pairs]
 
-    @verb({"lower": (3,), "upper": (3,)}, (Overlaps, SceneOverlaps), Merge.LISTS)
+    @verb({"lower": (3,), "upper": (3,)}, OVERLAPS, Merge.LISTS)
     def overlap_box(
         self,
         lower: ArrayLike,
@@ -113,7 +113,7 @@ class OverlapQueries(Generic[Found, Pairs]):
         )
         return found
 
-    @verb({"center": (3,), "radius": ()}, (Overlaps, SceneOverlaps), Merge.LISTS)
+    @verb({"center": (3,), "radius": ()}, OVERLAPS, Merge.LISTS)
     def overlap_sphere(
         self,
         center: ArrayLike,
@@ -164,7 +164,7 @@ class OverlapQueries(Generic[Found, Pairs]):
         )
         return found
 
-    @verb({"planes": (-1, 4)}, (Overlaps, SceneOverlaps), Merge.LISTS)
+    @verb({"planes": (-1, 4)}, OVERLAPS, Merge.LISTS)
     def overlap_frustum(
         self,
         planes: ArrayLike,

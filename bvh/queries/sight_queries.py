@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bvh.geometry.arithmetic.floats import SMALLEST
+from bvh.queries.query_arguments import Filter
 from bvh.queries.verbs import verb
 from bvh.runtime.arguments import Cull, TruthResult, common_shape, lengths, points
 from bvh.runtime.foreign_arrays import foreign_answer, is_foreign
@@ -49,8 +50,8 @@ class SightQueries:
         threads: int | None = None,
         progress: ProgressLike | None = None,
         sort: bool | None = None,
-        filter: Any = None,
-        data: Any = None,
+        filter: Filter | None = None,
+        data: object = None,
     ) -> TruthResult:
         """Return for each pair of points whether they see each other: nothing is in between.
 

@@ -398,7 +398,7 @@ def _checked(
     mask: ArrayLike | None, validate: bool, sort: bool | None = None,
 ) -> RayBatch:  # fmt: skip
     """Check rays and flatten them."""
-    check_options(sort, validate)
+    check_options(sort, validate, None, None)
     batch = ray_batch(origins, directions, t_min, t_max)
     if mask is not None:
         batch = masked(batch, mask)
