@@ -6,18 +6,18 @@ A tree is one key of the graph (see `tree_handles`), and the columns of a result
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from types import MethodType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from bvh.distributed.merging import Column
+from bvh.distributed.out_of_core.part_targets import declared, refuse
 from bvh.distributed.out_of_core.parts import Parts
 from bvh.distributed.ray_blocks import RayBlocks
 from bvh.distributed.tree_handles import Handle, Searched, handle_of
-from bvh.queries.hierarchy import BVH
 from bvh.queries.query_arguments import check_method, check_options
-from bvh.queries.verbs import Verb, verb_of
+from bvh.queries.verbs import Verb
 from bvh.runtime.arguments import cull_code, flag, lengths, thread_limit, whole_number
 from bvh.runtime.cpus import task_threads
 from bvh.runtime.foreign_arrays import is_lazy
@@ -45,24 +45,18 @@ def searched(target: object) -> Searched:
     return target
 
 
-def declared(query: Callable[..., object]) -> Verb:
-    """Return the declaration of a query."""
-    verb = verb_of(query) or verb_of(getattr(BVH, query.__name__))
-    assert verb is not None
-    return verb
-
-
 def shapes_of(verb: Verb) -> dict[str, Shape]:
     """Return the arguments that may be Dask arrays; those of `rays` make them (see `RayBlocks`)."""
     return {"rays": (), **verb.arrays}
 
 
-def checked_options(verb: Verb, arguments: Arguments) -> dict[str, Any]:
+def checked_options(query: MethodType, arguments: Arguments) -> dict[str, Any]:
     """Return the arguments that are given; raise for those that no query would take.
 
     A task is one thread unless `threads` says otherwise: the scheduler runs as many tasks as there
     are CPUs.
     """
+    verb = declared(query)
     given: dict[str, Any] = {name: each for name, each in arguments.items() if each is not None}
     if given.pop("progress", False) is not False:
         raise ValueError(NO_PROGRESS)
@@ -71,7 +65,9 @@ def checked_options(verb: Verb, arguments: Arguments) -> dict[str, Any]:
     cull_code(given.get("cull"))
     flags = given.get("sort"), given.get("validate_rays", False)
     check_options(*flags, given.get("filter"), given.get("data"))
-    flag("counters", given.get("counters", False))
+    counters = flag("counters", given.get("counters", False))
+    if isinstance(query.__self__, Parts):
+        refuse(given.get("filter"), counters)
     check_method(given.get("method", "parity"))
     for name in {"k", "max_hits"} & set(given):
         given[name] = whole_number(name, given[name])

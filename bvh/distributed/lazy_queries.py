@@ -18,7 +18,6 @@ from bvh.distributed.chunk_tasks import (
     LazyColumns,
     as_dask,
     checked_options,
-    declared,
     query_chunks,
     searched,
     shapes_of,
@@ -26,6 +25,7 @@ from bvh.distributed.chunk_tasks import (
 )
 from bvh.distributed.lazy_lists import lazy_lists
 from bvh.distributed.merging import Column, merge
+from bvh.distributed.out_of_core.part_targets import declared
 from bvh.distributed.out_of_core.parts import Parts
 from bvh.queries.verbs import Merge, Verb
 from bvh.runtime.foreign_arrays import is_lazy
@@ -38,7 +38,7 @@ TOGETHER = 8
 def answer(query: MethodType, arguments: Arguments) -> Any:
     """Return the result of a query of a tree, a scene or parts, lazily."""
     verb, target = declared(query), searched(query.__self__)
-    given, shapes = checked_options(verb, arguments), shapes_of(verb)
+    given, shapes = checked_options(query, arguments), shapes_of(verb)
     # One mask stays a number, as queries of points and regions take it.
     names = [n for n in shapes if n in given and not (n == "mask" and _is_one(given[n]))]
     arrays = unified({n: as_dask(n, given.pop(n), shapes[n]) for n in names}, shapes)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from bvh.queries.verbs import Merge, Verb
 
 Rows = NDArray[np.int64]
+Kinds = dict[str, type[np.generic]]
 Floats = NDArray[np.float64]
 Column = NDArray[Any]
 # Columns of a result by name, with a row for each query, or for each entry of a list.
@@ -60,7 +61,7 @@ def _least(mine: Columns, other: Columns, rows: Rows | None) -> None:
 
 
 def _first_few(mine: Columns, other: Columns, rows: Rows | None) -> None:
-    """Keep of the answers of each query, on the second axis, the first as many by (distance, id)."""
+    """Keep as many answers of each query, on the second axis: the first by (distance, id)."""
     chosen = slice(None) if rows is None else rows
     both = {name: np.concatenate([column[chosen], other[name]], 1) for name, column in mine.items()}
     # Misses come last.
@@ -83,9 +84,7 @@ class MergedAnswers:
         Further columns, with their types.
     """
 
-    def __init__(
-        self, verb: Verb, shape: tuple[int, ...], beside: dict[str, type[np.generic]] | None = None
-    ) -> None:
+    def __init__(self, verb: Verb, shape: tuple[int, ...], beside: Kinds | None = None) -> None:
         assert verb.merge is not None
         self._how, self.columns = verb.merge, Columns()
         for name, kind in (verb.columns(ids=np.int64) | (beside or {})).items():
@@ -114,9 +113,8 @@ class MergedLists:
     """
 
     def __init__(
-        self, keys: tuple[str, ...], kinds: dict[str, type[np.generic]], size: int,
-        limit: int | None = None,
-    ) -> None:  # fmt: skip
+        self, keys: tuple[str, ...], kinds: Kinds, size: int, limit: int | None = None
+    ) -> None:
         self._keys, self._size, self._limit = keys, size, limit
         self._none = {name: np.empty(0, kind) for name, kind in kinds.items()}
         self._done, self._found = [self._none], list[Columns]()
@@ -158,11 +156,11 @@ class MergedLists:
         return columns, np.append(0, np.cumsum(counts)).astype(np.int64)
 
 
-def shaped(columns: Columns, shape: tuple[int, ...]) -> dict[str, Any]:
+def in_shape(columns: Columns, shape: tuple[int, ...]) -> dict[str, Any]:
     """Return columns of a flat batch with the shape of the queries; scalars for a single one."""
     found: dict[str, Any] = {}
     for name, column in columns.items():
-        whole = column.reshape(*shape, *column.shape[1:])
+        whole = column.reshape((*shape, *column.shape[1:]))
         found[name] = whole if whole.ndim else whole.item()
     return found
 

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.camera.camera import Camera
-from bvh.distributed.chunk_tasks import checked_options, declared, held, searched, target_key
+from bvh.distributed.chunk_tasks import checked_options, held, searched, target_key
 from bvh.distributed.lazy_queries import answer
 from bvh.distributed.ray_blocks import Maker, RayBlocks
 from bvh.runtime.arguments import number_of
@@ -202,7 +202,7 @@ class RaySource:
             raise ValueError(f"verb must be one of {', '.join(VERBS)}, got {verb!r}")
         if not callable(function):
             raise TypeError(f"function must be callable, got {type(function).__name__}")
-        options = checked_options(declared(getattr(searched(target), verb)), options)
+        options = checked_options(getattr(searched(target), verb), options)
         ends = [np.cumsum((0, *sizes)).tolist() for sizes in self.chunks]
         places = product(*(list(starmap(slice, pairwise(axis))) for axis in ends))
         task, key = _Reduction(self._maker, function, verb, options), target_key(target)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bvh.queries.results import OVERLAPS
+from bvh.queries.targets import RegionTarget
 from bvh.queries.verbs import Merge, verb
 from bvh.runtime.arguments import (
     common_shape,
@@ -25,15 +26,14 @@ from bvh.tree.primitives import Boxes, Triangles
 
 # Many kernels, which only these queries need: they are imported by the first query.
 if TYPE_CHECKING:
-    from bvh.queries.batches.overlap_batches import RegionSearch
     from bvh.traversal.overlaps.regions import BoxRegions, PlaneRegions, SphereRegions
 
 Found = TypeVar("Found")
 Pairs = TypeVar("Pairs")
 
 
-class OverlapQueries(Generic[Found, Pairs]):
-    """Overlap queries of `BVH` and `Scene`, which say what is searched and what results are.
+class RegionQueries(Generic[Found]):
+    """Queries of regions of `BVH`, `Scene` and `Parts`, which say what is searched.
 
     All sets are closed: what touches, overlaps. In a scene, leaves that are not visible, or whose
     mask is 0, are ignored; all others must be over triangles.
@@ -41,13 +41,10 @@ class OverlapQueries(Generic[Found, Pairs]):
 
     __slots__ = ()
 
-    # For the name of a query: how regions are searched, among these kinds of primitives; and the
-    # search for pairs with another tree or scene, run(transform, itself, threads, progress).
-    _region_search: Callable[..., RegionSearch]
-    _pair_search: Callable[[str, Any], Callable[..., Pairs]]
-    # Those that count for a mask; of pairs, for that of each side.
-    _that_count: Callable[[Any, int | None], Found]
-    _pairs_that_count: Callable[..., Pairs]
+    # For the name of a query and a mask: how regions are searched, among these kinds of primitives.
+    _region_search: Callable[..., RegionTarget[Found]]
+    # Those that count for a mask.
+    _that_count: Callable[[Found, int | None], Found]
 
     @verb({"lower": (3,), "upper": (3,)}, OVERLAPS, Merge.LISTS)
     def overlap_box(
@@ -107,7 +104,7 @@ class OverlapQueries(Generic[Found, Pairs]):
         """
         if is_foreign(lower, upper):
             return foreign_answer(self.overlap_box, locals())
-        search = self._region_search("overlap_box", Triangles, Boxes)
+        search = self._region_search("overlap_box", mask, Triangles, Boxes)
         found: Found = self._that_count(
             search.find(*box_regions(lower, upper, search.bounds), threads, progress), mask
         )
@@ -158,7 +155,7 @@ class OverlapQueries(Generic[Found, Pairs]):
         """
         if is_foreign(center, radius):
             return foreign_answer(self.overlap_sphere, locals())
-        search = self._region_search("overlap_sphere", Triangles, Boxes)
+        search = self._region_search("overlap_sphere", mask, Triangles, Boxes)
         found: Found = self._that_count(
             search.find(*sphere_regions(center, radius), threads, progress), mask
         )
@@ -207,11 +204,22 @@ class OverlapQueries(Generic[Found, Pairs]):
         """
         if is_foreign(planes):
             return foreign_answer(self.overlap_frustum, locals())
-        search = self._region_search("overlap_frustum", Triangles)
+        search = self._region_search("overlap_frustum", mask, Triangles)
         found: Found = self._that_count(
             search.find(*plane_regions(planes), threads, progress), mask
         )
         return found
+
+
+class OverlapQueries(RegionQueries[Found], Generic[Found, Pairs]):
+    """Overlap queries of `BVH` and `Scene`: of regions, and for pairs of faces."""
+
+    __slots__ = ()
+
+    # The search for pairs with another tree or scene, run(transform, itself, threads, progress).
+    _pair_search: Callable[[str, Any], Callable[..., Pairs]]
+    # Pairs that count for the mask of each side.
+    _pairs_that_count: Callable[..., Pairs]
 
     def overlap_tree(
         self,

@@ -17,7 +17,7 @@ from bvh.queries.distance_queries import DistanceQueries
 from bvh.queries.overlap_queries import OverlapQueries
 from bvh.queries.point_queries import PointQueries
 from bvh.queries.query_arguments import ARRAY, FLOAT64, THREE, one_mask, plain_ray
-from bvh.queries.ray_queries import RayQueries
+from bvh.queries.ray_queries import CasterQueries
 from bvh.queries.results import AllHits, ClosestPoints, Hits, Overlaps, new_object
 from bvh.queries.sight_queries import SightQueries
 from bvh.queries.tree_base import OPEN_IS_FINE, TreeBase
@@ -43,7 +43,7 @@ WINDINGS, CLOSED = 4, 1024
 
 class TreeQueries(
     DistanceQueries,
-    RayQueries[Hits, AllHits, TreeCaster],
+    CasterQueries[Hits, AllHits, TreeCaster],
     SightQueries,
     PointQueries[ClosestPoints],
     OverlapQueries[Overlaps, Pairs],
@@ -257,7 +257,7 @@ class TreeQueries(
                 pairs = pairs[counted_ids(tree._groups, pairs[:, side], bits)]
         return pairs
 
-    def _region_search(self, query: str, *kinds: type) -> RegionSearch:
+    def _region_search(self, query: str, mask: int | None, *kinds: type) -> RegionSearch:
         from bvh.queries.batches.overlap_batches import search_of
 
         self._must_hold(query, *kinds)

@@ -21,7 +21,7 @@ from bvh.queries.hierarchy import BVH
 from bvh.queries.overlap_queries import OverlapQueries
 from bvh.queries.point_queries import PointQueries
 from bvh.queries.query_arguments import one_mask, plain_ray
-from bvh.queries.ray_queries import RayQueries
+from bvh.queries.ray_queries import CasterQueries
 from bvh.queries.results import (
     Ids,
     SceneAllHits,
@@ -51,7 +51,7 @@ EVERYTHING = (0, -1)
 
 class SceneQueries(
     SceneContent,
-    RayQueries[SceneHits, SceneAllHits, SceneCaster],
+    CasterQueries[SceneHits, SceneAllHits, SceneCaster],
     SightQueries,
     PointQueries[SceneClosestPoints],
     OverlapQueries[SceneOverlaps, ScenePairs],
@@ -224,7 +224,7 @@ class SceneQueries(
             return pairs
         return ScenePairs(pairs.instance_id[kept], leaf[kept], prim[kept])
 
-    def _region_search(self, query: str, *_: type) -> RegionSearch:
+    def _region_search(self, query: str, mask: int | None, *_: type) -> RegionSearch:
         return search_of_scene(self._over_triangles(query))
 
     def _pair_search(self, query: str, other: Any) -> Callable[..., ScenePairs]:

@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bvh.distributed.merging import Rows
 from bvh.distributed.out_of_core.open_parts import byte_count, open_parts
-from bvh.distributed.out_of_core.part_results import shaped
-from bvh.distributed.out_of_core.part_visits import PartVisits, Rows
+from bvh.distributed.out_of_core.part_visits import PartVisits
 from bvh.distributed.part_index import (
     Index,
     Source,
@@ -19,6 +19,7 @@ from bvh.distributed.part_index import (
     read_index,
 )
 from bvh.distributed.part_records import PartRecord
+from bvh.geometry.ray_shapes import shaped
 from bvh.queries.hierarchy import BVH
 from bvh.runtime.arguments import ALL_BITS, integers, number_of
 from bvh.runtime.foreign_arrays import foreign_answer, is_lazy, is_other
@@ -209,7 +210,7 @@ class PartContent:
             for tree, here, row in self._trees_of(wanted.reshape(-1)):
                 if tree.groups is not None:
                     found[here] = tree.groups[row]
-        return shaped(found, wanted.shape)
+        return shaped(wanted.shape, found)[0]
 
     @property
     def _has_groups(self) -> bool:

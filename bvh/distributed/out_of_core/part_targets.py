@@ -7,7 +7,8 @@ least t found before, so that the lowest id of equal t is kept. So is the closes
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,23 +19,35 @@ from bvh.distributed.merging import (
     MergedAnswers,
     MergedLists,
     Rows,
-    shaped,
+    in_shape,
 )
 from bvh.distributed.out_of_core.open_parts import OpenPart, OpenParts
 from bvh.distributed.out_of_core.part_visits import PartVisits, rays_of, some_of
 from bvh.geometry.arithmetic.floats import SMALLEST
+from bvh.geometry.ray_shapes import shaped
 from bvh.queries.batches.containment import ASIDE, POINTS_AT_ONCE, ways_out
-from bvh.queries.batches.point_batches import PointSearch
 from bvh.queries.batches.ray_batches import RaySearch
 from bvh.queries.hierarchy import BVH
 from bvh.queries.query_arguments import Filter, PointBatch, RayBatch, RayOptions, ray_batch
 from bvh.queries.results import AllHits, ClosestPoints, Hits, Overlaps
 from bvh.queries.verbs import Verb, verb_of
-from bvh.runtime.arguments import ALL_BITS, CountResult, Cull, TruthResult, cull_code, kernel_input
-from bvh.runtime.progress_bars import Progress
+from bvh.runtime.arguments import (
+    ALL_BITS,
+    CountResult,
+    Cull,
+    TruthResult,
+    cull_code,
+    kernel_input,
+    thread_count,
+)
+from bvh.runtime.progress_bars import Progress, ProgressLike, heard
 from bvh.runtime.user_calls import UserCall
-from bvh.traversal.overlaps.regions import BoxRegions, PlaneRegions, Regions, SphereRegions
 from bvh.tree.primitives import Triangles
+
+# Many kernels, which only some queries need.
+if TYPE_CHECKING:
+    from bvh.queries.batches.point_batches import PointSearch
+    from bvh.traversal.overlaps.regions import Regions
 
 # What a part answers to some rays.
 Search = Callable[[RaySearch, RayBatch, RayOptions], Columns]
@@ -69,21 +82,22 @@ class PartRays(NamedTuple):
         return cull_code(cull)
 
     def accepted_by(self, function: Filter, data: object) -> UserCall:
-        """Raise a ValueError: filters know the ids of one tree."""
-        raise ValueError(f"filter must be None for parts, got {function!r}")
+        """Raise a ValueError: a filter is called with the ids of one tree."""
+        refuse(function)
+        raise AssertionError
 
     def closest_hits(self, batch: RayBatch, options: RayOptions, counters: bool) -> Hits:
         """Return the closest hit of each ray."""
-        if counters:
-            raise ValueError("counters must be False for parts: the cost is that of one tree")
+        refuse(counters=counters)
         found = MergedAnswers(declared(BVH.closest_hit), (batch.size,), {"part": np.int32})
 
         def search(target: RaySearch, some: RayBatch, options: RayOptions) -> Columns:
-            return vars(target.closest_hits(some, options, False))
+            hits: Hits = target.closest_hits(some, options, False)
+            return vars(hits)
 
         self._cast(batch, options, found, search)
         part = found.columns.pop("part")
-        hits = Hits(**shaped(found.columns, batch.shape))
+        hits = Hits(**in_shape(found.columns, batch.shape))
         vars(hits)["_source"] = HitParts(self.opened), 0, (part.reshape(*batch.shape, 1),)
         return hits
 
@@ -95,7 +109,7 @@ class PartRays(NamedTuple):
             return {"any_hit": np.asarray(target.any_hits(some, options))}
 
         self._cast(batch, options, found, search)
-        return shaped(found.columns, batch.shape)["any_hit"]
+        return shaped(batch.shape, found.columns["any_hit"])[0]
 
     def count_hits(self, batch: RayBatch, options: RayOptions, once: bool) -> CountResult:
         """Return how many hits each ray has, each crossing `once` or not."""
@@ -105,19 +119,18 @@ class PartRays(NamedTuple):
             return {"count_hits": np.asarray(target.count_hits(some, options, once))}
 
         self._cast(batch, options, found, search)
-        return shaped(found.columns, batch.shape)["count_hits"]
+        return shaped(batch.shape, found.columns["count_hits"])[0]
 
     def all_hits(
         self, batch: RayBatch, options: RayOptions, once: bool, limit: int | None
     ) -> AllHits:
         """Return all hits of each ray, each crossing `once` or not; or the `limit` closest."""
-        kinds = {"ray_id": np.int64, **declared(BVH.all_hits).columns(ids=np.int64)}
-        found = MergedLists(
-            ("ray_id", "t", "prim_id"), kinds | {"part": np.int32}, batch.size, limit
-        )
+        kinds = declared(BVH.all_hits).columns(ids=np.int64)
+        kinds |= {"ray_id": np.int64, "part": np.int32}
+        found = MergedLists(("ray_id", "t", "prim_id"), kinds, batch.size, limit)
 
         def search(target: RaySearch, some: RayBatch, options: RayOptions) -> Columns:
-            hits = target.all_hits(some, options, once, limit)
+            hits: AllHits = target.all_hits(some, options, once, limit)
             return {"ray_id": hits.ray_id, **vars(hits)}
 
         self._cast(batch, options, found, search, found.finish)
@@ -171,11 +184,11 @@ class PartPoints(NamedTuple):
         found = MergedAnswers(declared(BVH.closest_point), (batch.size, *several))
 
         def search(part: OpenPart, some: PointBatch) -> Columns:
-            near = self._target_of(part).closest_points(some, count, threads, None)
+            near: ClosestPoints = self._target_of(part).closest_points(some, count, threads, None)
             return vars(near) | {"prim_id": part.ids_of(near.prim_id)}
 
         self._measure(batch, found, search, progress, count)
-        return ClosestPoints(**shaped(found.columns, batch.shape))
+        return ClosestPoints(**in_shape(found.columns, batch.shape))
 
     def distances(self, batch: PointBatch, threads: int, progress: Progress | None) -> Floats:
         """Return the distance of each point, flat."""
@@ -192,7 +205,7 @@ class PartPoints(NamedTuple):
         surface: bool = True,
     ) -> NDArray[np.bool_]:  # fmt: skip
         """Return which points (n, 3) are inside by parity or, with `surface`, on the surface."""
-        found = self.crossings(points, threads, progress) & 1 == 1
+        found = np.asarray(self.crossings(points, threads, progress) & 1 == 1)
         if surface:
             outside = np.flatnonzero(~found)
             found[outside] = self.touched(points[outside], threads)
@@ -269,23 +282,35 @@ class PartRegions(NamedTuple):
     query: str
     mask: int
 
-    def overlaps(
-        self, regions: Regions, shape: tuple[int, ...], threads: int, progress: Progress | None
-    ) -> Overlaps:
+    def find(
+        self, regions: Regions, shape: tuple[int, ...], threads: int | None,
+        progress: ProgressLike | None,
+    ) -> Overlaps:  # fmt: skip
         """Return what each region overlaps, of a batch of this leading shape."""
-        size = len(regions[0])
-        kinds = {"query_id": np.int64, **declared(BVH.overlap_box).columns(ids=np.int64)}
+        size, workers = len(regions[0]), thread_count(threads)
+        kinds = declared(BVH.overlap_box).columns(ids=np.int64) | {"query_id": np.int64}
         found = MergedLists(("query_id", "prim_id"), kinds, size)
+        bits = None if self.mask == -1 else self.mask & ALL_BITS
 
         def visit(part: OpenPart, rows: Rows) -> None:
-            target = part.tree._region_target(self.query, self.mask & ALL_BITS)
-            met = target.overlaps(_some_regions(regions, rows), (len(rows),), threads, None)
+            search = part.tree._region_search(self.query, bits, Triangles)
+            met = search.find(_some_regions(regions, rows), (len(rows),), workers, None)
+            met = part.tree._that_count(met, bits)
             found.take({"query_id": met.query_id, "prim_id": part.ids_of(met.prim_id)}, rows)
 
-        self.visits.of_regions(size, _may_meet(regions), visit, progress, self.mask)
+        with heard(progress) as report:
+            self.visits.of_regions(size, partial(_may_meet, regions), visit, report, self.mask)
         found.finish()
         columns, offsets = found.lists()
         return Overlaps(**columns, offsets=offsets, shape=shape)
+
+
+def refuse(filter: object = None, counters: bool = False) -> None:
+    """Raise a ValueError for options that queries of parts do not take."""
+    if filter is not None:
+        raise ValueError(f"filter must be None for parts, got {filter!r}")
+    if counters:
+        raise ValueError("counters must be False for parts: the cost is that of one tree")
 
 
 def declared(query: Callable[..., object]) -> Verb:
@@ -297,31 +322,26 @@ def declared(query: Callable[..., object]) -> Verb:
 
 def _some_regions(regions: Regions, rows: Rows) -> Regions:
     """Return some of the regions."""
-    if isinstance(regions, PlaneRegions):
-        return regions._replace(planes=regions.planes[rows])
-    return type(regions)(*(column[rows] for column in regions))
+    # The shape of planes is that of all polytopes.
+    return regions._replace(
+        **{name: c[rows] for name, c in regions._asdict().items() if name != "shape"}
+    )
 
 
-def _may_meet(regions: Regions) -> Callable[[Floats, Floats], NDArray[np.bool_]]:
-    """Return a function that tells which of the regions may meet a box."""
+def _may_meet(regions: Regions, low: Floats, high: Floats) -> NDArray[np.bool_]:
+    """Return which of the regions may meet a box."""
+    from bvh.traversal.overlaps.regions import BoxRegions, SphereRegions
 
-    def boxes(low: Floats, high: Floats) -> NDArray[np.bool_]:
+    if isinstance(regions, BoxRegions):
         return np.asarray(((regions.lower <= high) & (regions.upper >= low)).all(axis=1))
-
-    def balls(low: Floats, high: Floats) -> NDArray[np.bool_]:
-        # Rounding keeps the order of a gap and a radius.
-        with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"):
+        if isinstance(regions, SphereRegions):
+            # Rounding keeps the order of a gap and a radius.
             gaps = np.maximum(low - regions.center, regions.center - high)
-        return np.asarray(gaps.max(axis=1) <= regions.radius)
-
-    def polytopes(low: Floats, high: Floats) -> NDArray[np.bool_]:
+            return np.asarray(gaps.max(axis=1) <= regions.radius)
         normals, offsets = regions.planes[..., :3], regions.planes[..., 3]
-        with np.errstate(all="ignore"):
-            terms = np.maximum(normals * low, normals * high)
-            highest = terms.sum(axis=-1) + offsets
-            # Seven roundings of 2**-53 each, and denormal products.
-            margin = 2.0**-49 * (np.abs(terms).sum(axis=-1) + np.abs(offsets)) + 2.0**-1070
-            outside = highest < -margin
-        return np.asarray(~outside.any(axis=-1))
-
-    return {BoxRegions: boxes, SphereRegions: balls, PlaneRegions: polytopes}[type(regions)]
+        terms = np.maximum(normals * low, normals * high)
+        highest = terms.sum(axis=-1) + offsets
+        # Seven roundings of 2**-53 each, and denormal products.
+        margin = 2.0**-49 * (np.abs(terms).sum(axis=-1) + np.abs(offsets)) + 2.0**-1070
+        return np.asarray(~(highest < -margin).any(axis=-1))
