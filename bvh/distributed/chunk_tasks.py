@@ -6,7 +6,7 @@ A tree is one key of the graph (see `tree_handles`), and the columns of a result
 
 from __future__ import annotations
 
-from types import MethodType
+from types import EllipsisType, MethodType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -165,7 +165,7 @@ class _ChunkQuery:
                     return found
                 whole = tuple(np.empty(full, column.dtype) for column in found)
             for column, some in zip(whole, found, strict=True):
-                index: tuple[Any, ...] = (..., *within)
+                index: tuple[slice | EllipsisType, ...] = (..., *within)
                 column[index] = some
         assert whole is not None
         return whole

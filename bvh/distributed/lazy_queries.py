@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from types import MethodType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -30,6 +30,9 @@ from bvh.distributed.out_of_core.parts import Parts
 from bvh.queries.verbs import Merge, Verb
 from bvh.runtime.foreign_arrays import is_lazy
 from bvh.scene.scene import Scene
+
+if TYPE_CHECKING:
+    from dask.array import Array
 
 # Results of groups that one task merges.
 TOGETHER = 8
@@ -72,13 +75,13 @@ def _of_parts(
     return results[0]
 
 
-def _by_sides(parts: Parts, verb: Verb, arrays: LazyColumns, options: dict[str, Any]) -> Any:
+def _by_sides(parts: Parts, verb: Verb, arrays: LazyColumns, options: dict[str, Any]) -> Array:
     """Return what crossings of all parts together, or their winding numbers, decide."""
     import dask.array as da
 
     rest = {name: given for name, given in options.items() if name != "method"}
 
-    def found(query: Callable[..., Any]) -> Any:
+    def found(query: Callable[..., object]) -> Array:
         other = declared(query)
         return _of_parts(parts, other, arrays, rest)[other.name]
 
@@ -112,7 +115,9 @@ def _merged(how: Merge, results: list[LazyColumns], several: bool) -> LazyColumn
     return dict(zip(names, found if len(names) > 1 else [found], strict=True))
 
 
-def _merged_chunk(*columns: Column, how: Merge, cores: dict[str, int]) -> Any:
+def _merged_chunk(
+    *columns: Column, how: Merge, cores: dict[str, int]
+) -> Column | tuple[Column, ...]:
     """Return one result of several for a chunk; each column with so many axes of a query."""
     count = len(cores)
     results = [

@@ -64,8 +64,8 @@ class _Rows(NamedTuple):
     """Vertices and faces of a binary PLY file, in place."""
 
     path: str
-    vertex: tuple[int, int, np.dtype[Any]]
-    face: tuple[int, int, np.dtype[Any]]
+    vertex: tuple[int, int, np.dtype[np.void]]
+    face: tuple[int, int, np.dtype[np.void]]
 
 
 def windows_of(source: Any) -> Iterator[Window]:
@@ -170,7 +170,7 @@ def _stl_windows(path: str, count: int) -> Iterator[Piece]:
         yield triangles["corners"].astype(np.float64), ids.reshape(-1, 3), 3 * count
 
 
-def _read(path: str, row: np.dtype[Any], count: int, offset: int) -> NDArray[Any]:
+def _read(path: str, row: np.dtype[np.void], count: int, offset: int) -> NDArray[np.void]:
     """Read rows of a file whose size has been checked."""
     found = np.fromfile(path, row, count, offset=offset)
     if len(found) != count:
@@ -199,7 +199,7 @@ def _ply_rows(path: str) -> _Rows | None:
     if names.count("vertex") != 1 or "face" not in names[names.index("vertex") :]:
         return None
     end: int | None = header.end()
-    places: dict[str, tuple[int, int, np.dtype[Any]]] = {}
+    places: dict[str, tuple[int, int, np.dtype[np.void]]] = {}
     for (name, count, _), row in zip(elements, layouts, strict=True):
         if end is None or row is None or count < 0:
             end = None
@@ -259,9 +259,9 @@ def _ply_header(text: str) -> tuple[str, list[tuple[str, int, list[list[str]]]]]
     return order, elements
 
 
-def _ply_row(order: str, properties: list[list[str]], is_face: bool) -> np.dtype[Any] | None:
+def _ply_row(order: str, properties: list[list[str]], is_face: bool) -> np.dtype[np.void] | None:
     """Return the layout of an element; of a face, as if its list had three entries."""
-    fields: list[tuple[Any, ...]] = []
+    fields: list[tuple[str, str] | tuple[str, str, int]] = []
     for words in properties:
         if words[0] != "list":
             fields.append((words[1], order + PLY_TYPES[words[0]]))

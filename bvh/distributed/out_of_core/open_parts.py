@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.lib.format import open_memmap
@@ -43,7 +43,7 @@ REQUEST, WHOLE = 1 << 25, 0
 State = tuple[int, ...]
 
 # Files whose bytes have been checked in this process, with what of the index they were checked by.
-_checked: set[tuple[Any, ...]] = set()
+_checked: set[tuple[object, ...]] = set()
 
 
 class OpenPart(NamedTuple):
@@ -53,7 +53,7 @@ class OpenPart(NamedTuple):
     ids: NDArray[np.int64]
     files: dict[Path, State]
 
-    def ids_of(self, prim_id: Any) -> NDArray[np.int64]:
+    def ids_of(self, prim_id: NDArray[np.integer]) -> NDArray[np.int64]:
         """Return the ids in the whole of primitives of the part; -1 for -1."""
         ids = np.full(prim_id.shape, -1, np.int64)
         hit = prim_id >= 0
