@@ -74,7 +74,7 @@ def surface_of(tree: TreeBase) -> OwnedTriangles:
     return OwnedTriangles(points, faces, np.repeat(kept, len(BOX_FACES)))
 
 
-def box_corners(boxes: Boxes | Obbs, ids: NDArray[Any]) -> Floats:
+def box_corners(boxes: Boxes | Obbs | Custom, ids: NDArray[Any]) -> Floats:
     """Return the corners of boxes, in the tree's coordinates, shape (n, 8, 3)."""
     rows = boxes.points[ids]
     upper = (np.arange(8)[:, None] >> np.arange(3) & 1).astype(bool)
