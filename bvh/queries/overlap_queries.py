@@ -21,7 +21,7 @@ from bvh.runtime.arguments import (
     thread_count,
 )
 from bvh.runtime.foreign_arrays import foreign_answer, is_foreign, is_other
-from bvh.runtime.progress_bars import ProgressLike, heard
+from bvh.runtime.progress_bars import Progress, ProgressLike, heard
 from bvh.tree.primitives import Boxes, Triangles
 
 # Many kernels, which only these queries need: they are imported by the first query.
@@ -30,6 +30,10 @@ if TYPE_CHECKING:
 
 Found = TypeVar("Found")
 Pairs = TypeVar("Pairs")
+
+
+# A search for pairs: run(transform, itself, threads, progress).
+FindPairs = Callable[[NDArray[np.float64] | None, bool, int, Progress | None], Pairs]
 
 
 class RegionQueries(Generic[Found]):
@@ -41,10 +45,8 @@ class RegionQueries(Generic[Found]):
 
     __slots__ = ()
 
-    # For the name of a query and a mask: how regions are searched, among these kinds of primitives.
-    _region_search: Callable[..., RegionTarget[Found]]
-    # Those that count for a mask.
-    _that_count: Callable[[Found, int | None], Found]
+    # For the name of a query and a mask: what regions overlap, among these kinds of primitives.
+    _region_target: Callable[[str, int | None, tuple[type, ...]], RegionTarget[Found]]
 
     @verb({"lower": (3,), "upper": (3,)}, OVERLAPS, Merge.LISTS)
     def overlap_box(
@@ -104,11 +106,10 @@ class RegionQueries(Generic[Found]):
         """
         if is_foreign(lower, upper):
             return foreign_answer(self.overlap_box, locals())
-        search = self._region_search("overlap_box", mask, Triangles, Boxes)
-        found: Found = self._that_count(
-            search.find(*box_regions(lower, upper, search.bounds), threads, progress), mask
-        )
-        return found
+        target = self._region_target("overlap_box", mask, (Triangles, Boxes))
+        regions, shape = box_regions(lower, upper, target.bounds)
+        with heard(progress) as report:
+            return target.overlaps(regions, shape, threads, report)
 
     @verb({"center": (3,), "radius": ()}, OVERLAPS, Merge.LISTS)
     def overlap_sphere(
@@ -155,11 +156,10 @@ class RegionQueries(Generic[Found]):
         """
         if is_foreign(center, radius):
             return foreign_answer(self.overlap_sphere, locals())
-        search = self._region_search("overlap_sphere", mask, Triangles, Boxes)
-        found: Found = self._that_count(
-            search.find(*sphere_regions(center, radius), threads, progress), mask
-        )
-        return found
+        target = self._region_target("overlap_sphere", mask, (Triangles, Boxes))
+        regions, shape = sphere_regions(center, radius)
+        with heard(progress) as report:
+            return target.overlaps(regions, shape, threads, report)
 
     @verb({"planes": (-1, 4)}, OVERLAPS, Merge.LISTS)
     def overlap_frustum(
@@ -204,11 +204,10 @@ class RegionQueries(Generic[Found]):
         """
         if is_foreign(planes):
             return foreign_answer(self.overlap_frustum, locals())
-        search = self._region_search("overlap_frustum", mask, Triangles)
-        found: Found = self._that_count(
-            search.find(*plane_regions(planes), threads, progress), mask
-        )
-        return found
+        target = self._region_target("overlap_frustum", mask, (Triangles,))
+        regions, shape = plane_regions(planes)
+        with heard(progress) as report:
+            return target.overlaps(regions, shape, threads, report)
 
 
 class OverlapQueries(RegionQueries[Found], Generic[Found, Pairs]):
@@ -216,10 +215,10 @@ class OverlapQueries(RegionQueries[Found], Generic[Found, Pairs]):
 
     __slots__ = ()
 
-    # The search for pairs with another tree or scene, run(transform, itself, threads, progress).
-    _pair_search: Callable[[str, Any], Callable[..., Pairs]]
-    # Pairs that count for the mask of each side.
-    _pairs_that_count: Callable[..., Pairs]
+    # For the name of a query: the search for pairs with another tree or scene.
+    _pair_search: Callable[[str, Any], FindPairs[Pairs]]
+    # The pairs that count, for a mask of each side.
+    _pairs_that_count: Callable[[Pairs, int | None, Any, int | None], Pairs]
 
     def overlap_tree(
         self,

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from bvh.queries.query_arguments import OptionChecks, PointBatch, RayBatch, RayOptions
 from bvh.runtime.arguments import CountResult, TruthResult
-from bvh.runtime.progress_bars import Progress, ProgressLike
+from bvh.runtime.progress_bars import Progress
 
 # Many kernels, which only queries of regions need.
 if TYPE_CHECKING:
@@ -69,14 +69,14 @@ class PointTarget(Protocol[Points]):
 
 
 class RegionTarget(Protocol[Found]):
-    """What regions overlap: primitives, those that count for one mask and perhaps more."""
+    """What regions overlap: the primitives that count for one mask."""
 
     @property
     def bounds(self) -> NDArray[np.float64]:
         """Lower and upper corner of all primitives."""
 
-    def find(
+    def overlaps(
         self, regions: Regions, shape: tuple[int, ...], threads: int | None,
-        progress: ProgressLike | None,
+        progress: Progress | None,
     ) -> Found:  # fmt: skip
         """Return what each region overlaps, of a batch of this leading shape."""

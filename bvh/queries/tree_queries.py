@@ -242,8 +242,8 @@ class TreeQueries(
             chosen = counted(groups, mask)
         return Triangles(triangles.points, kernel_input(triangles.faces[chosen]))
 
-    def _that_count(self, found: Overlaps, mask: int | None) -> Overlaps:
-        bits = one_mask(mask)
+    def _that_count(self, found: Overlaps, bits: int) -> Overlaps:
+        """Return the overlaps that count for a mask."""
         if bits == -1 and not len(self._arrays.face_bits):
             return found
         fewer: Overlaps = only(found, counted_ids(self._groups, found.prim_id, bits))
@@ -257,11 +257,11 @@ class TreeQueries(
                 pairs = pairs[counted_ids(tree._groups, pairs[:, side], bits)]
         return pairs
 
-    def _region_search(self, query: str, mask: int | None, *kinds: type) -> RegionSearch:
+    def _region_target(self, query: str, mask: int | None, kinds: tuple[type, ...]) -> RegionSearch:
         from bvh.queries.batches.overlap_batches import search_of
 
         self._must_hold(query, *kinds)
-        return search_of(self._arrays, self._bounds)
+        return search_of(self._arrays, self._bounds, partial(self._that_count, bits=one_mask(mask)))
 
     def _pair_search(self, query: str, other: Any) -> Callable[..., Pairs]:
         from bvh.queries.batches.overlap_batches import find_pairs

@@ -206,8 +206,9 @@ class SceneQueries(
                 kept[its] &= counted_ids(tree._groups, prim_id[its], mask)
         return kept
 
-    def _that_count(self, found: SceneOverlaps, mask: int | None) -> SceneOverlaps:
-        kept = self._counted(found.leaf, found.prim_id, one_mask(mask))
+    def _that_count(self, found: SceneOverlaps, bits: int) -> SceneOverlaps:
+        """Return the overlaps that count for a mask."""
+        kept = self._counted(found.leaf, found.prim_id, bits)
         return found if kept.all() else only(found, kept)
 
     def _pairs_that_count(
@@ -224,8 +225,9 @@ class SceneQueries(
             return pairs
         return ScenePairs(pairs.instance_id[kept], leaf[kept], prim[kept])
 
-    def _region_search(self, query: str, mask: int | None, *_: type) -> RegionSearch:
-        return search_of_scene(self._over_triangles(query))
+    def _region_target(self, query: str, mask: int | None, _: tuple[type, ...]) -> RegionSearch:
+        counted = partial(self._that_count, bits=one_mask(mask))
+        return search_of_scene(self._over_triangles(query), counted)
 
     def _pair_search(self, query: str, other: Any) -> Callable[..., ScenePairs]:
         content: InstancedTrees | TreeBase

@@ -40,7 +40,7 @@ from bvh.runtime.arguments import (
     kernel_input,
     thread_count,
 )
-from bvh.runtime.progress_bars import Progress, ProgressLike, heard
+from bvh.runtime.progress_bars import Progress
 from bvh.runtime.user_calls import UserCall
 from bvh.tree.primitives import Triangles
 
@@ -282,9 +282,9 @@ class PartRegions(NamedTuple):
     query: str
     mask: int
 
-    def find(
+    def overlaps(
         self, regions: Regions, shape: tuple[int, ...], threads: int | None,
-        progress: ProgressLike | None,
+        progress: Progress | None,
     ) -> Overlaps:  # fmt: skip
         """Return what each region overlaps, of a batch of this leading shape."""
         size, workers = len(regions[0]), thread_count(threads)
@@ -293,13 +293,11 @@ class PartRegions(NamedTuple):
         bits = None if self.mask == -1 else self.mask & ALL_BITS
 
         def visit(part: OpenPart, rows: Rows) -> None:
-            search = part.tree._region_search(self.query, bits, Triangles)
-            met = search.find(_some_regions(regions, rows), (len(rows),), workers, None)
-            met = part.tree._that_count(met, bits)
+            target = part.tree._region_target(self.query, bits, (Triangles,))
+            met = target.overlaps(_some_regions(regions, rows), (len(rows),), workers, None)
             found.take({"query_id": met.query_id, "prim_id": part.ids_of(met.prim_id)}, rows)
 
-        with heard(progress) as report:
-            self.visits.of_regions(size, partial(_may_meet, regions), visit, report, self.mask)
+        self.visits.of_regions(size, partial(_may_meet, regions), visit, progress, self.mask)
         found.finish()
         columns, offsets = found.lists()
         return Overlaps(**columns, offsets=offsets, shape=shape)

@@ -115,11 +115,8 @@ class Parts(
     def _open_edges(self, mask: int | None) -> None:
         return None
 
-    def _region_search(self, query: str, mask: int | None, *_: type) -> PartRegions:
+    def _region_target(self, query: str, mask: int | None, kinds: tuple[type, ...]) -> PartRegions:
         return PartRegions(self._visits, self.bounds, query, one_mask(mask))
-
-    def _that_count(self, found: Overlaps, mask: int | None) -> Overlaps:
-        return found
 
     @verb({"points": (3,)}, np.int64, Merge.SUM)
     def _crossings(
