@@ -93,13 +93,17 @@ class MergedAnswers:
             self.columns[name] = np.full(whole, begin, kind)
 
     def reach(self, rows: Rows) -> Floats | None:
-        """Return how far an answer may still count for some queries; None if it always does."""
-        column = next(iter(self.columns.values()))
-        if self._how is Merge.SUM:
+        """Return how far answers may still count for some queries; None where that is no matter."""
+        if self._how not in (Merge.LEAST, Merge.LOWEST):
             return None
-        if self._how is Merge.ANY:
-            return np.where(column[rows], -np.inf, np.inf)
+        column = next(iter(self.columns.values()))
         return np.asarray(column[rows] if column.ndim == 1 else column[rows, -1])
+
+    def wanted(self, rows: Rows, entry: Floats) -> NDArray[np.bool_]:
+        """Return which of some queries a part may still answer, which is so far from them."""
+        if self._how is Merge.ANY:
+            return ~next(iter(self.columns.values()))[rows]
+        return _within(entry, self.reach(rows))
 
     def take(self, other: Columns, rows: Rows) -> None:
         """Merge answers of another part to some queries."""
@@ -124,6 +128,10 @@ class MergedLists:
     def reach(self, rows: Rows) -> Floats | None:
         """Return how far an entry may still count for some queries; None if it always does."""
         return None if self._reach is None else self._reach[rows]
+
+    def wanted(self, rows: Rows, entry: Floats) -> NDArray[np.bool_]:
+        """Return which of some queries a part may still answer, which is so far from them."""
+        return _within(entry, self.reach(rows))
 
     def take(self, other: Columns, rows: Rows) -> None:
         """Add entries of another part, sorted by queries, which are numbered within rows."""
@@ -154,6 +162,11 @@ class MergedLists:
         columns = _joined(self._done)
         counts = np.bincount(columns.pop(self._keys[0]), minlength=self._size)
         return columns, np.append(0, np.cumsum(counts)).astype(np.int64)
+
+
+def _within(entry: Floats, reach: Floats | None) -> NDArray[np.bool_]:
+    """Return which parts are entered within reach."""
+    return np.ones(len(entry), np.bool_) if reach is None else entry <= reach
 
 
 def in_shape(columns: Columns, shape: tuple[int, ...]) -> dict[str, Any]:

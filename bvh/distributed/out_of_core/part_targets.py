@@ -147,10 +147,6 @@ class PartRays(NamedTuple):
         """Cast rays into the parts that may change what is found, near to far."""
         inside = options._replace(progress=None)
 
-        def wanted(rows: Rows, entry: Floats) -> NDArray[np.bool_]:
-            reach = found.reach(rows)
-            return np.ones(len(rows), np.bool_) if reach is None else entry <= reach
-
         def visit(part: OpenPart, rows: Rows, number: int) -> None:
             # The range is closed, so that a tie is found and decided by the id.
             some = rays_of(batch, rows, found.reach(rows))
@@ -160,7 +156,7 @@ class PartRays(NamedTuple):
                 answer = answer | {"prim_id": ids, "part": np.full(len(ids), number, np.int32)}
             found.take(answer, rows)
 
-        self.visits.of_rays(batch, options, visit, wanted, finish)
+        self.visits.of_rays(batch, options, visit, found.wanted, finish)
 
 
 class PartPoints(NamedTuple):
@@ -254,20 +250,14 @@ class PartPoints(NamedTuple):
     ) -> None:  # fmt: skip
         """Compare points with the parts that may change what is found, near to far."""
 
-        def reach(rows: Rows) -> Floats:
-            farthest = found.reach(rows)
-            assert farthest is not None
-            return farthest
-
-        def wanted(rows: Rows, least: Floats) -> NDArray[np.bool_]:
-            return least <= reach(rows)
-
         def visit(part: OpenPart, rows: Rows, _: int) -> None:
-            limits = kernel_input(np.minimum(some_of(batch.limits, rows), reach(rows)))
+            limits, reach = some_of(batch.limits, rows), found.reach(rows)
+            assert reach is not None
+            limits = kernel_input(np.minimum(limits, reach))
             some = PointBatch(some_of(batch.points, rows), limits, (len(rows),))
             found.take(search(part, some), rows)
 
-        self.rays.visits.of_points(batch, visit, progress, wanted, count, self.mask)
+        self.rays.visits.of_points(batch, visit, progress, found.wanted, count, self.mask)
 
     def _target_of(self, part: OpenPart) -> PointSearch:
         """Return the faces of a part that count."""
