@@ -79,31 +79,7 @@ class Parts(
     Overlaps(1 of 1 query meets 1280 primitives)
     """
 
-    def _closest_of_one(self, *_):
-        return None
-
-    def _searched(self, n):
-        from bvh.queries.hierarchy import BVH
-
-        empty = BVH._of_boxes(np.empty((0, 3)), np.empty((0, 3)))
-        return empty.arrays, None, None
-
-    def _cast_one(self, ray, t_min, t_max):
-        h = self._ray_target().closest_hits(
-            __import__("bvh.queries.query_arguments", fromlist=["x"]).ray_batch(
-                ray[:3], ray[3:], t_min, t_max
-            ),
-            __import__("bvh.queries.query_arguments", fromlist=["x"]).RayOptions(),
-            False,
-        )
-        return h.t, h.prim_id
-
-    def _at_once(self):
-        from types import SimpleNamespace
-
-        return SimpleNamespace(castable=False), None, False
-
-    def _near_at_once(self):
+    def _quick(self) -> None:
         return None
 
     def _ray_target(self) -> PartRays:
