@@ -25,15 +25,7 @@ all_of = slice(None)
 
 
 class RayBlocks:
-    """Rays of a chunk, which are made when they are asked for.
-
-    Parameters
-    ----------
-    function, args
-        As in `RaySource`.
-    place : tuple of slice
-        The chunk, in the shape of the source.
-    """
+    """Rays of a chunk, a place in the shape of its source, which are made when asked for."""
 
     def __init__(self, function: Maker, args: tuple[object, ...], place: Slices) -> None:
         self._function, self._args, self.place = function, args, place

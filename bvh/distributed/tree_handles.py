@@ -53,13 +53,7 @@ class MappedTree:
         self.path, self.checksum, self._tree, self.offset = path, checksum, tree, offset
 
     def open(self) -> BVH:
-        """Return the tree; a process opens it once.
-
-        Raises
-        ------
-        ValueError
-            If there is no such file here, or it is another one.
-        """
+        """Return the tree; a process opens it once. ValueError if it is not here, or another."""
         if self._tree is None:
             key = self.path, self.checksum
             with _guard.lock:
@@ -102,13 +96,7 @@ class MappedScene:
         self._scene: Scene | None = None
 
     def open(self) -> Scene:
-        """Return the scene; a process that it was sent to opens it once.
-
-        Raises
-        ------
-        ValueError
-            If there is no such file here, or it is another one.
-        """
+        """Return the scene; a process that it was sent to opens it once."""
         with _guard.lock:
             if self._scene is None:
                 key = self.path, self.checksum

@@ -38,25 +38,15 @@ STL_ROW = np.dtype([("normal", "<f4", 3), ("corners", "<f4", (3, 3)), ("attribut
 
 
 class Window(NamedTuple):
-    """Triangles that follow each other in a source.
-
-    Attributes
-    ----------
-    source : str
-        Name of the file, or number of the mesh, that they are of.
-    number : int
-        How many files or meshes are before it; a file may be there twice.
-    corners : ndarray of float64, shape (n, 3, 3)
-    vertex_ids : ndarray of int64, shape (n, 3)
-        Numbers of the vertices, unique over all sources.
-    groups : ndarray of uint32, shape (n,), optional
-        Bits of the triangles, of a tree that has them.
-    """
+    """Triangles that follow each other in a source, whose file or number of a mesh is named."""
 
     source: str
+    # How many files or meshes are before it; a file may be there twice.
     number: int
-    corners: NDArray[np.float64]
-    vertex_ids: NDArray[np.int64]
+    corners: NDArray[np.float64]  # (n, 3, 3)
+    # Numbers of the vertices, unique over all sources.
+    vertex_ids: NDArray[np.int64]  # (n, 3)
+    # Bits of the triangles, of a tree that has them.
     groups: NDArray[np.uint32] | None = None
 
 
@@ -69,18 +59,7 @@ class _Rows(NamedTuple):
 
 
 def windows_of(source: Any) -> Iterator[Window]:
-    """Read the triangles of a source, in order.
-
-    Parameters
-    ----------
-    source : path, iterable of paths, or iterable of meshes
-        A mesh is whatever `BVH.from_mesh` takes, or a tree over triangles.
-
-    Raises
-    ------
-    ValueError, TypeError
-        If the source, or a part of it, is no mesh; the message names it.
-    """
+    """Read the triangles of paths or meshes, one or several, in order; errors name which."""
     first_vertex = 0
     for number, item in enumerate(_items(source)):
         is_path = isinstance(item, str | os.PathLike)

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.lib.format import open_memmap
 from numpy.typing import NDArray
 
-from bvh.distributed.fetched_files import Wanted, fetched, reject
+from bvh.distributed.fetched_files import WantedFile, fetched, reject
 from bvh.distributed.part_index import (
     Index,
     check_file,
@@ -146,7 +146,7 @@ class OpenParts:
             opened = partial(files.open, path, "rb", block_size=size_of_block)
             try:
                 found.append(
-                    fetched(Wanted(key + Path(name).suffix, size, digest, label, opened, check))
+                    fetched(WantedFile(key + Path(name).suffix, size, digest, label, opened, check))
                 )
             except FileNotFoundError:
                 raise ValueError(f"{label} is missing") from None

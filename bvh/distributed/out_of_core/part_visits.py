@@ -29,7 +29,7 @@ _NONE, _NO = np.empty(0, np.int64), np.empty(0)
 # What is done in a part: with the rows of a batch, and the number of the part.
 Visit = Callable[[OpenPart, Rows, int], None]
 # Which of these rows still need to visit a part.
-Wanted = Callable[[Rows, Floats], NDArray[np.bool_]]
+IsWanted = Callable[[Rows, Floats], NDArray[np.bool_]]
 
 
 class _Group(NamedTuple):
@@ -57,7 +57,7 @@ class PartVisits:
         batch: RayBatch,
         options: RayOptions,
         visit: Visit,
-        wanted: Wanted,
+        wanted: IsWanted,
         finish: Callable[[], None] | None = None,
     ) -> None:
         """Visit the parts that rays may hit, near to far, with the t at which each is entered.
@@ -97,7 +97,7 @@ class PartVisits:
         batch: PointBatch,
         visit: Visit,
         progress: Progress | None,
-        wanted: Wanted,
+        wanted: IsWanted,
         count: int | None = None,
         mask: int = -1,
     ) -> None:
@@ -184,7 +184,7 @@ class PartVisits:
                 with self._open.part(number) as opened:
                     visit(opened, rows)
 
-    def _visit_parts(self, groups: list[_Group], visit: Visit, wanted: Wanted) -> None:
+    def _visit_parts(self, groups: list[_Group], visit: Visit, wanted: IsWanted) -> None:
         """Visit parts with their rows, the parts with the nearest entries first."""
         near = [float(np.median(group.entry)) for group in groups]
         for k in np.argsort(near, kind="stable").tolist():
