@@ -10,16 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bvh.queries.answers.casters import TREE_CAST, TreeCaster
-from bvh.queries.batches.counted_ids import counted_ids, only
+from bvh.queries.answers.counted_ids import counted_ids, only
 from bvh.queries.batches.quick_calls import Searched
 from bvh.queries.batches.ray_batches import RaySearch
-from bvh.queries.distance_queries import DistanceQueries
-from bvh.queries.overlap_queries import OverlapQueries
-from bvh.queries.point_queries import PointQueries
+from bvh.queries.methods.distance_queries import DistanceQueries
+from bvh.queries.methods.overlap_queries import OverlapQueries
+from bvh.queries.methods.point_queries import PointQueries
+from bvh.queries.methods.ray_queries import CasterQueries
+from bvh.queries.methods.sight_queries import SightQueries
 from bvh.queries.query_arguments import one_mask
-from bvh.queries.ray_queries import CasterQueries
 from bvh.queries.results import AllHits, ClosestPoints, Hits, Overlaps
-from bvh.queries.sight_queries import SightQueries
 from bvh.queries.tree_base import OPEN_IS_FINE, TreeBase
 from bvh.runtime.arguments import kernel_input
 from bvh.runtime.registry import enrolled

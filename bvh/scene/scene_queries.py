@@ -12,15 +12,16 @@ from numpy.typing import NDArray
 from bvh.io.trimesh_scenes import Attributes
 from bvh.queries.answers.casters import SCENE_CAST, SceneCaster
 from bvh.queries.answers.clearances import SceneClearances
-from bvh.queries.batches.counted_ids import counted_ids, only
+from bvh.queries.answers.counted_ids import counted_ids, only
 from bvh.queries.batches.overlap_batches import RegionSearch
 from bvh.queries.batches.point_batches import PointSearch
 from bvh.queries.batches.ray_batches import RaySearch
 from bvh.queries.hierarchy import BVH
-from bvh.queries.overlap_queries import OverlapQueries
-from bvh.queries.point_queries import PointQueries
+from bvh.queries.methods.overlap_queries import OverlapQueries
+from bvh.queries.methods.point_queries import PointQueries
+from bvh.queries.methods.ray_queries import CasterQueries
+from bvh.queries.methods.sight_queries import SightQueries
 from bvh.queries.query_arguments import one_mask
-from bvh.queries.ray_queries import CasterQueries
 from bvh.queries.results import (
     Ids,
     SceneAllHits,
@@ -29,16 +30,15 @@ from bvh.queries.results import (
     SceneOverlaps,
     ScenePairs,
 )
-from bvh.queries.sight_queries import SightQueries
 from bvh.queries.tree_base import TreeBase
 from bvh.queries.tree_queries import CLOSED, WINDINGS
 from bvh.runtime.arguments import ALL_BITS, reals, thread_count
-from bvh.runtime.changes import changes
 from bvh.runtime.progress_bars import ProgressLike, heard
 from bvh.scene.content import SceneContent
 from bvh.scene.instance_pairs import PairsLike, find_leaf_pairs, ignored_keys, search_of_scene
 from bvh.scene.instanced_trees import InstancedTrees
 from bvh.scene.instances import Instances
+from bvh.tree.changes import changes
 from bvh.tree.primitives import Triangles
 from bvh.tree.winding_moments import WindingTerms
 

@@ -8,10 +8,10 @@ from numpy.typing import ArrayLike
 from bvh.distributed.out_of_core.part_pictures import PartPictures
 from bvh.distributed.out_of_core.part_targets import PartPoints, PartRays, PartRegions
 from bvh.geometry.ray_shapes import shaped
-from bvh.queries.overlap_queries import RegionQueries
-from bvh.queries.point_queries import PointQueries
+from bvh.queries.methods.overlap_queries import RegionQueries
+from bvh.queries.methods.point_queries import PointQueries
+from bvh.queries.methods.ray_queries import RayQueries
 from bvh.queries.query_arguments import one_mask, point_batch
-from bvh.queries.ray_queries import RayQueries
 from bvh.queries.results import AllHits, ClosestPoints, Hits, Overlaps
 from bvh.queries.verbs import Merge, verb
 from bvh.runtime.arguments import CountResult, TruthResult, thread_count

@@ -12,5 +12,4 @@ Each file imports only from those above it.
 | `quick_calls.py` | Quick calls: a single ray or point, or a small batch of rays, with little around the kernel |
 | `containment.py` | Inside or outside of a closed mesh, by the parity of crossings |
 | `point_batches.py` | Batches of points: their chunks on threads, and their results |
-| `counted_ids.py` | Faces that count for a mask, among those that a query of all faces has found |
 """

@@ -35,14 +35,7 @@ from bvh.queries.batches.scratch import (
     OneRay,
 )
 from bvh.queries.query_arguments import plain_point, plain_ray, plain_rays
-from bvh.queries.results import (
-    AllHits,
-    ClosestPoints,
-    Hits,
-    SceneAllHits,
-    SceneClosestPoints,
-    SceneHits,
-)
+from bvh.queries.results import ALL_HITS, CLOSEST_POINTS, HITS
 from bvh.runtime.cpus import settings
 from bvh.runtime.jit import address_of, entry, entry_point, entry_points, signatures, types
 from bvh.runtime.simd import peek, pointer_to, poke
@@ -67,9 +60,9 @@ CLOSEST, ANY = ClosestGoal(False, 0), ClosestGoal(True, 0)
 NOTHING, NO_IDS, NO_CODES = np.empty(0), np.empty(0, np.int32), np.empty(0, np.int64)
 I8, COPY = np.int64(0), np.ndarray.copy
 
-hits_of, scene_hits_of = filler(Hits), filler(SceneHits)
-all_hits_of, scene_all_hits_of = filler(AllHits), filler(SceneAllHits)
-points_of, scene_points_of = filler(ClosestPoints), filler(SceneClosestPoints)
+hits_of, scene_hits_of = (filler(kind) for kind in HITS)
+all_hits_of, scene_all_hits_of = (filler(kind) for kind in ALL_HITS)
+points_of, scene_points_of = (filler(kind) for kind in CLOSEST_POINTS)
 
 
 class Searched:
@@ -150,10 +143,10 @@ class Searched:
 
 
 @entry
-def call_kernel(kinds, kernel, searched, memory, a, b, c, d, e, f, g, h):
-    """Call a kernel for a ray, or for a point and the largest distance."""
-    numbers, given = pointer_to(peek(pointer_to(memory, I8), 0), 0.0), (a, b, c, d, e, f, g, h)
-    for i in range(8):
+def call_kernel(kinds, kernel, searched, memory, a, b, c, d, e, f):
+    """Call a kernel for a ray, whose range is in memory, or for a point and a largest distance."""
+    numbers, given = pointer_to(peek(pointer_to(memory, I8), 0), 0.0), (a, b, c, d, e, f)
+    for i in range(6):
         poke(numbers, i, given[i])
     # Behind that array's address, shape and stride.
     call_stored(kinds, kernel, searched, memory + 24)
@@ -174,7 +167,7 @@ def kept_call(key: tuple[Any, ...]) -> Any:
         compiled, signature = signatures[key]
         address = address_of(compiled, types.none(*signature))
         kinds = types.TypeRef(types.Tuple(signature))
-        given = (kinds, *(types.int64,) * 3, *(types.float64,) * 8)
+        given = (kinds, *(types.int64,) * 3, *(types.float64,) * 6)
         calls[key] = (entry_point(call_kernel, given), address) if address else None
     return calls.get(key)
 
@@ -191,12 +184,10 @@ def closest_hit(
     searched: Searched | None, origins: Any, directions: Any, t_min: float, t_max: float
 ) -> Any:
     """Return the closest hit of each ray."""
-    if searched is None:
-        return None
     ray = plain_ray(origins, directions)
-    if ray is None:
+    if ray is None or searched is None:
         rays = plain_rays(origins, directions, t_min, t_max, MOST)
-        return None if rays is None else _closest_hits(searched, rays)
+        return None if rays is None or searched is None else _closest_hits(searched, rays)
     # As `cast_ray`, in less time.
     kernel, address, every = searched.one_ray or searched.first_ray()
     ox, oy, oz, dx, dy, dz = ray
@@ -214,16 +205,14 @@ def any_hit(
     searched: Searched | None, origins: Any, directions: Any, t_min: float, t_max: float
 ) -> NDArray[np.bool_] | bool | None:
     """Return for each ray whether it hits anything."""
-    if searched is None:
-        return None
     ray = plain_ray(origins, directions)
-    if ray is not None:
+    if ray is not None and searched is not None:
         kernel, address, every = searched.one_ray or searched.first_ray()
         ox, oy, oz, dx, dy, dz = ray
         found = kernel(address, ox, oy, oz, dx, dy, dz, t_min, t_max, every)
         return found[1] >= 0  # type: ignore[no-any-return]
     rays = plain_rays(origins, directions, t_min, t_max, MOST)
-    if rays is None:
+    if rays is None or searched is None:
         return None
     n = len(rays.origins)
     arrays, hits = searched.for_batch(n)[0], np.empty(n, BOOL)
@@ -232,7 +221,7 @@ def any_hit(
     return hits if _run(arrays, rays, n, ANY, (NOTHING, ids, NOTHING, NOTHING, hits)) else None
 
 
-def _closest_hits(searched: Searched, rays: Rays) -> Hits | None:
+def _closest_hits(searched: Searched, rays: Rays) -> Any:
     """Return the closest hit of each ray of a small batch."""
     n = len(rays.origins)
     arrays, whole = searched.for_batch(n)
@@ -250,8 +239,7 @@ def _closest_hits(searched: Searched, rays: Rays) -> Hits | None:
         return hits_of(columns, source_of(arrays, None, rays))
     # A merged tree is over triangles, which need no rays.
     view: Any = searched
-    found: Hits = whole.named(hits_of(columns, (view, view.moves, None)))
-    return found
+    return whole.named(hits_of(columns, (view, view.moves, None)))
 
 
 def _run(arrays: TreeArrays, rays: Rays, n: int, goal: ClosestGoal, out: tuple[Any, ...]) -> bool:
@@ -334,18 +322,17 @@ def _gathered(
     if one is None:
         one = memory.single = OneRay(memory)
     run, kernel = call
-    ox, oy, oz, dx, dy, dz = ray
-    run(None, kernel, kept.address, one.addresses[way], ox, oy, oz, dx, dy, dz, t_min, t_max)
+    numbers, (ox, oy, oz, dx, dy, dz) = one.numbers, ray
+    numbers[6], numbers[7] = t_min, t_max
+    run(None, kernel, kept.address, one.addresses[way], ox, oy, oz, dx, dy, dz)
     # Otherwise there are more hits than memory for them; it is full of them, and given up.
     return (memory, one, arrays) if one.state[NEXT] == 1 else None
 
 
 def closest_point(searched: Searched | None, point: Any, limit: float, count: int | None) -> Any:
     """Return the closest point, or those in `count` faces."""
-    if searched is None:
-        return None
-    if count is not None:
-        return _nearest(searched, point, limit, count)
+    if searched is None or count is not None:
+        return None if searched is None else _nearest(searched, point, limit, count)
     near, kind = searched.for_points(), searched.kind
     one = _measured(near, kind, point, limit, 0)
     if near is None or one is None:
@@ -382,11 +369,11 @@ def _measured(
     if near is None or numbers is None or call is None:
         return None
     one, (run, kernel), (x, y, z) = POINT_SHELVES[kind].take(), call, numbers
-    run(None, kernel, near.address, one.addresses[what], x, y, z, limit, 0.0, 0.0, 0.0, 0.0)
+    run(None, kernel, near.address, one.addresses[what], x, y, z, limit, 0.0, 0.0)
     return one
 
 
-def _nearest(searched: Searched, point: Any, limit: float, count: Any) -> ClosestPoints | None:
+def _nearest(searched: Searched, point: Any, limit: float, count: Any) -> Any:
     """Return the closest points in `count` faces."""
     near, kind, numbers = searched.for_points(), searched.kind, plain_point(point)
     kernel = entry_points.get(("nearest_points", kind))
