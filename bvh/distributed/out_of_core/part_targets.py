@@ -13,14 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from bvh.distributed.merging import (
-    Columns,
-    Floats,
-    MergedAnswers,
-    MergedLists,
-    Rows,
-    in_shape,
-)
+from bvh.distributed.merging import Columns, Floats, MergedAnswers, MergedLists, Rows, in_shape
 from bvh.distributed.out_of_core.open_parts import OpenPart, OpenParts
 from bvh.distributed.out_of_core.part_visits import PartVisits, rays_of, some_of
 from bvh.geometry.arithmetic.floats import SMALLEST
