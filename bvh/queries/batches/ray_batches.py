@@ -27,6 +27,7 @@ from bvh.runtime.arguments import CountResult, Cull, TruthResult
 from bvh.runtime.jit import entry_points, kept_entry_point
 from bvh.runtime.threads import Shelf, share
 from bvh.runtime.user_calls import FILTER, NO_CALL, SCENE_FILTER, UserCall, user_filter
+from bvh.traversal.rays.blocks import BLOCK, HALF
 from bvh.traversal.rays.candidates import ClosestGoal, CountGoal
 from bvh.traversal.rays.closest_hit import closest_hits, no_measurements
 from bvh.traversal.rays.every_hit.all_hits import (
@@ -49,7 +50,6 @@ from bvh.traversal.rays.ray_batch import (
     read_only,
     sorted_permutation,
 )
-from bvh.traversal.rays.ray_memory import BLOCK, HALF
 from bvh.tree.arrays import TreeArrays, kernel_arrays
 from bvh.tree.instanced import Instanced, hit_codes, ids_of, owners_of
 from bvh.tree.primitives import Custom
@@ -61,7 +61,6 @@ MIN_BLOCKS, MAX_BLOCKS = 16, 128
 ROUNDS = 16
 # Rays of a batch from which on its results share one piece of memory, which large pages can hold.
 LARGE, LARGE_PAGE = 1 << 17, 1 << 21
-
 # Rays from which on it is found out whether they are those of an image.
 SMALLEST_IMAGE = 1 << 12
 
