@@ -22,6 +22,7 @@ TEXTS = {
     "index.md": "README.md",
     "contributing.md": "CONTRIBUTING.md",
     "changelog.md": "CHANGELOG.md",
+    "benchmarks.md": "benchmarks/README.md",
 }
 
 # Pages of the reference: file, title, names.
@@ -86,6 +87,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     assert config.nav is not None
     config.nav += [{"Reference": nav}, {"Glossary": "glossary.md"}]
     config.nav += [{"Changelog": "changelog.md"}, {"Contributing": "contributing.md"}]
+    config.nav += [{"Benchmarks": "benchmarks.md"}]
     return files
 
 

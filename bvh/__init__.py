@@ -8,6 +8,7 @@ from typing import Any
 
 # Records the working directory at import.
 from bvh.runtime.cache import starting_folder as starting_folder
+from bvh.runtime.registry import enrol
 
 __version__ = "0.2.0"
 
@@ -24,6 +25,11 @@ def _modules_of(package: ModuleSpec) -> dict[str, str]:
 _MODULES = _modules_of(__spec__)
 
 __all__ = sorted(_MODULES)
+
+# What lower folders leave to upper ones, whose modules are imported when they are needed.
+enrol("queries of lazy arrays", f"{__name__}.distributed.lazy_queries", "answer")
+enrol("queries of other arrays", f"{__name__}.queries.answers.other_libraries", "answer")
+enrol("picks in trees", f"{__name__}.picking.cursor", "pick_in_tree")
 
 # Modules to import by these names, listed beside the names above.
 _LISTED_MODULES = ("kernels",)

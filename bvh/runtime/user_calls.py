@@ -282,10 +282,8 @@ def user_data(data: Any) -> Any:
     return data
 
 
-def optional_filter(function: Any, data: Any, interface: Interface = FILTER) -> UserCall | None:
-    """Return a filter with its data, as kernels take them; None where there is no filter."""
-    if function is None:
-        return None
+def user_filter(function: Any, data: Any, interface: Interface = FILTER) -> UserCall:
+    """Return a filter with its data, as kernels take them."""
     return user_call(user_function("filter", function, interface), user_data(data), interface)
 
 

@@ -42,6 +42,7 @@ def test_the_package_alone_loads_next_to_nothing() -> None:
         "bvh.runtime",
         "bvh.runtime.cache",
         "bvh.runtime.cache.starting_folder",
+        "bvh.runtime.registry",
     }
     assert not loaded & {"numba", "numpy"}
 
