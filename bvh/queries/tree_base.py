@@ -17,7 +17,7 @@ from bvh.queries.answers.result_bases import IdResult
 from bvh.runtime.arguments import integers, kernel_input, number_of, thread_count
 from bvh.runtime.foreign_arrays import foreign_answer, is_other
 from bvh.runtime.simd import WIDTH
-from bvh.traversal.rays.one_ray import address_table, cast_function
+from bvh.traversal.rays.one_ray import cast_function
 from bvh.tree.arrays import (
     TreeArrays,
     bytes_of,
@@ -35,7 +35,7 @@ from bvh.tree.triangle_groups import GROUP_SIZE
 # Attributes that a memory-mapped tree gets at its first use, when its file is checked.
 LATE = {
     "_arrays", "_cast", "_closed", "_face_ids", "_grouped", "_groups", "_origin", "_address",
-    "_addresses", "_searched_arrays", "_token", "_winding",
+    "_searched_arrays", "_token", "_winding",
 }  # fmt: skip
 
 OPEN_IS_FINE = "open is fine"
@@ -45,9 +45,9 @@ class TreeBase:
     """Base class of `BVH`: its arrays, properties, statistics and pickling."""
 
     __slots__ = (
-        "_address", "_addresses", "_arrays", "_bounds", "_build_seconds", "_cast", "_closed",
-        "_face_ids", "_first_use", "_grouped", "_groups", "_origin", "_quality",
-        "_searched_arrays", "_token", "_winding",
+        "_address", "_arrays", "_bounds", "_build_seconds", "_cast", "_closed", "_face_ids",
+        "_first_use", "_grouped", "_groups", "_origin", "_quality", "_searched_arrays", "_token",
+        "_winding",
     )  # fmt: skip
 
     _arrays: TreeArrays
@@ -62,9 +62,8 @@ class TreeBase:
     # The arrays, and the same with the bits of faces, or if they have these, without the faces that
     # have none; None before the first query that needs them.
     _grouped: Any
-    # For single rays: their kernel, None before the first ray, and the addresses of the arrays.
+    # For single rays: their kernel, None before the first ray, and the address of the row.
     _cast: Any
-    _addresses: NDArray[np.int64]
     _address: int
     # The arrays in memory, for single rays and points; None before the first.
     _searched_arrays: Any
@@ -388,5 +387,4 @@ class TreeBase:
 
     def _take(self, arrays: TreeArrays) -> None:
         self._arrays = arrays
-        self._addresses = address_table(arrays)
-        self._address = self._addresses.ctypes.data
+        self._address = arrays.row.address

@@ -41,6 +41,7 @@ from bvh.traversal.points.point_walks import (
     walk_float64,
 )
 from bvh.tree import frame as frames
+from bvh.tree.arrays import is_empty
 from bvh.tree.primitives import corners
 
 
@@ -196,7 +197,7 @@ def closest_points(target, points, limits, scratch, begin, end, found):
     _closest_points(
         as_pointers(target), pointer(points), pointer(limits), np.int64(len(limits) > 1),
         as_pointers(scratch), begin, end, as_pointers(found), len(found.position) > 0,
-        len(target.tree.nodes.data) == 0,
+        is_empty(target.tree),
     )  # fmt: skip
 
 
@@ -214,7 +215,7 @@ def nearest_points(target, points, limits, scratch, begin, end, count, found):
     _nearest_points(
         as_pointers(target), pointer(points), pointer(limits), np.int64(len(limits) > 1),
         as_pointers(scratch), begin, end, count, as_pointers(found),
-        len(target.tree.nodes.data) == 0,
+        is_empty(target.tree),
     )  # fmt: skip
 
 
